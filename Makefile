@@ -1,0 +1,43 @@
+# What a person types. Everything else is `netrepro --help`.
+PYTHON ?= python3
+VENV   := .venv
+READY  := $(VENV)/netrepro-ready
+CORE   := $(shell find lib/core -name '*.cpp' -o -name '*.hpp')
+
+.PHONY: run test paper bench lab clean setup lint lock strip
+
+setup: $(READY)
+
+# NEURAL=1 asks for PyTorch even where only the CUDA build (gigabytes) is to be had.
+$(READY): lib/requirements.txt lib/pyproject.toml lib/CMakeLists.txt lib/bootstrap.py $(CORE) $(if $(NEURAL),neural)
+	@$(PYTHON) lib/bootstrap.py $(if $(NEURAL),--neural)
+
+.PHONY: neural
+neural:
+
+run: $(READY)
+	@$(VENV)/bin/netrepro run $(ARGS)
+
+paper: $(READY)
+	@$(VENV)/bin/netrepro run --profile paper $(ARGS)
+
+test: $(READY)
+	@$(VENV)/bin/python -m pytest lib/tests $(ARGS)
+
+bench: $(READY)
+	@$(VENV)/bin/python -m netrepro.workbench.bench $(ARGS)
+
+lab: $(READY)
+	@$(VENV)/bin/jupyter lab --notebook-dir=. notebooks/00_start_here.ipynb $(ARGS)
+
+lint: $(READY)
+	@$(VENV)/bin/ruff check lib && $(VENV)/bin/ruff format --check lib && cd lib && ../$(VENV)/bin/mypy
+
+strip: $(READY)
+	@$(VENV)/bin/jupyter nbconvert --clear-output --inplace notebooks/*.ipynb
+
+lock: $(READY)
+	@cd lib && ../$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --extra develop --no-annotate --no-header --output-file requirements.txt pyproject.toml
+
+clean:
+	rm -rf $(VENV) runs lib/build lib/dist

@@ -1,0 +1,7 @@
+// netrepro._core: one bind function a domain, each in a file of its own beside this one.
+#include "module.hpp"
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "The compiled core of netrepro.";
+  bind_queueing(module);
+}

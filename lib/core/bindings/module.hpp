@@ -1,0 +1,4 @@
+#pragma once
+#include <pybind11/pybind11.h>
+
+void bind_queueing(pybind11::module_& module);

@@ -1,0 +1,3 @@
+#include "module.hpp"
+
+void bind_queueing(pybind11::module_& module) { (void)module; }

@@ -1,0 +1,1 @@
+"""Floor 2: networks of real kernels."""

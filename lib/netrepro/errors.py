@@ -1,0 +1,29 @@
+"""The one exception family: every error that a user can cause says what was given, expected, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class NetreproError(Exception):
+    """An error with its remedy.
+
+    Parameters
+    ----------
+    problem : what was given and why it cannot be used.
+    remedy : what to do next; shown after the problem.
+    """
+
+    def __init__(self, problem: str, remedy: str = ""):
+        super().__init__(problem if not remedy else f"{problem}\n  {remedy}")
+        self.problem, self.remedy = problem, remedy
+
+
+def nearest(given: str, valid: Iterable[str]) -> str:
+    """A hint that names the valid word nearest to `given`, or lists them all when none is near."""
+    words = list(valid)
+    close = difflib.get_close_matches(given, words, n=1, cutoff=0.5)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"valid: {', '.join(words)}" if words else "none are valid here"

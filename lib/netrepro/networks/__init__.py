@@ -1,0 +1,1 @@
+"""Floor 1: topologies and workloads as plain descriptions."""

@@ -1,0 +1,45 @@
+"""Every path of the workbench, in one place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from netrepro.errors import NetreproError
+
+
+def workbench_root() -> Path:
+    """The folder that holds notebooks/, data/ and figures/.
+
+    NETREPRO_ROOT if set, else the nearest such folder at or above the working directory, else the checkout
+    that an editable installation points into. Raises NetreproError when there is none.
+    """
+    named = os.environ.get("NETREPRO_ROOT")
+    candidates = [Path(named)] if named else [Path.cwd(), *Path.cwd().parents, Path(__file__).parents[2]]
+    for folder in candidates:
+        if (folder / "notebooks").is_dir() and (folder / "data").is_dir():
+            return folder.resolve()
+    raise NetreproError(
+        f"no workbench (a folder with notebooks/ and data/) at {candidates[0]} or above it",
+        "change into a clone of netrepro, or set NETREPRO_ROOT to one",
+    )
+
+
+def notebooks_dir() -> Path:
+    """Source notebooks, NN_<slug>.ipynb, without outputs."""
+    return workbench_root() / "notebooks"
+
+
+def data_dir(slug: str) -> Path:
+    """A paper's claims.yaml, small inputs and SOURCES.md."""
+    return workbench_root() / "data" / slug
+
+
+def figures_dir(slug: str) -> Path:
+    """A paper's published figures and results.json."""
+    return workbench_root() / "figures" / slug
+
+
+def runs_dir() -> Path:
+    """Executed notebooks, logs, manifests; git-ignored."""
+    return workbench_root() / "runs"

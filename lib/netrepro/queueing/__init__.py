@@ -1,0 +1,1 @@
+"""Floor 1: single-server queues, in closed form and simulated."""

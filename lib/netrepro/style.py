@@ -1,0 +1,86 @@
+"""How every figure looks: one colour and marker a scheme, units on axes, published points in grey.
+
+One registry for the whole workbench, so that TCP is the same blue in every notebook. Colours are Okabe and
+Ito's, which readers with any colour vision can tell apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from netrepro.errors import NetreproError, nearest
+
+PUBLISHED_GREY = "#8c8c8c"
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """What a scheme is called in legends, and its colour and marker in every plot."""
+
+    label: str
+    colour: str
+    marker: str
+
+
+SCHEMES = {
+    "tcp": Scheme("TCP", "#0072B2", "o"),
+    "repflow": Scheme("RepFlow", "#D55E00", "s"),
+    "repsyn": Scheme("RepSYN", "#009E73", "^"),
+    "dctcp": Scheme("DCTCP", "#CC79A7", "D"),
+    "cubic": Scheme("CUBIC", "#56B4E9", "v"),
+    "reno": Scheme("Reno", "#E69F00", "P"),
+    "bbr": Scheme("BBR", "#000000", "X"),
+    "control": Scheme("control", "#7f3c8d", "x"),
+    "simulated": Scheme("simulated", "#117733", "."),
+}
+
+
+def scheme(name: str) -> Scheme:
+    """The look of a scheme. Raises NetreproError for an unknown name."""
+    if name not in SCHEMES:
+        raise NetreproError(f"no colour for scheme {name!r}", nearest(name, SCHEMES))
+    return SCHEMES[name]
+
+
+def use_style() -> None:
+    """Set matplotlib's defaults for a notebook; figures saved with them are byte-identical run to run."""
+    mpl.rcParams.update(
+        {
+            "figure.figsize": (6.4, 4.0),
+            "figure.dpi": 100,
+            "savefig.dpi": 120,
+            "savefig.bbox": "tight",
+            "svg.hashsalt": "netrepro",
+            "axes.grid": True,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "grid.alpha": 0.3,
+            "legend.frameon": False,
+            "font.size": 10,
+            "lines.linewidth": 1.8,
+            "lines.markersize": 5,
+        }
+    )
+
+
+def new_figure(
+    title: str, x_label: str, y_label: str, *, columns: int = 1, log_x: bool = False, log_y: bool = False
+) -> tuple[Figure, Axes]:
+    """An empty figure with labelled axes (labels name their units). Returns (figure, axes or array of axes)."""
+    figure, axes = plt.subplots(1, columns, figsize=(6.4 * columns, 4.0), constrained_layout=True)
+    for axis in axes if columns > 1 else [axes]:
+        axis.set(xlabel=x_label, ylabel=y_label)
+        axis.set_xscale("log" if log_x else "linear")
+        axis.set_yscale("log" if log_y else "linear")
+    figure.suptitle(title)
+    return figure, axes
+
+
+def draw_published(axis: Axes, x, y, label: str = "published") -> None:
+    """Published points, in grey, behind ours."""
+    axis.plot(x, y, linestyle="none", marker="D", color=PUBLISHED_GREY, zorder=1, label=label)
