@@ -41,9 +41,7 @@ def check_prerequisites() -> None:
         import ensurepip  # noqa: F401
         import venv  # noqa: F401
     except ImportError:
-        raise SetUpError(
-            "Python's venv module is needed: apt-get install python3-venv python3-dev"
-        ) from None
+        raise SetUpError("Python's venv module is needed: apt-get install python3-venv python3-dev") from None
 
 
 def fingerprint(paths: Iterable[Path], *words: str) -> str:
@@ -86,9 +84,7 @@ class Step:
 def make_environment() -> None:
     """A virtual environment of this Python; one made by another Python is remade."""
     base = f"{sys.version} {os.path.realpath(sys.executable)}"
-    step = Step(
-        f"virtual environment (Python {sys.version_info.major}.{sys.version_info.minor})", "python", base
-    )
+    step = Step(f"virtual environment (Python {sys.version_info.major}.{sys.version_info.minor})", "python", base)
     if step.done and PYTHON.exists():
         return
     with step:

@@ -1,1 +1,29 @@
-"""Floor 4: what a person starts."""
+"""Floor 4: what a person starts. A notebook calls answer_slot and open_report, a script calls run."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from netrepro.workbench.doctor import examine
+    from netrepro.workbench.report import answer_slot, open_report
+    from netrepro.workbench.runner import run
+    from netrepro.workbench.sweep import sweep
+
+__all__ = ["answer_slot", "examine", "open_report", "run", "sweep"]
+
+_HOME = {
+    "answer_slot": "report",
+    "open_report": "report",
+    "run": "runner",
+    "sweep": "sweep",
+    "examine": "doctor",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: `netrepro list` needs neither pandas nor matplotlib."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"netrepro.workbench.{_HOME[name]}"), name)

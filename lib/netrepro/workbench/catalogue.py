@@ -1,0 +1,119 @@
+"""The notebooks of a workbench: what each is, costs and needs, read from the files without executing them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.paths import notebooks_dir
+from netrepro.workbench.parameters import Parameter, read_parameters
+
+PROFILES = ("quick", "paper")
+FILE_NAME = re.compile(r"(?P<number>\d\d)_(?P<slug>[a-z0-9_]+)\.ipynb")
+
+
+class Declaration(BaseModel):
+    """What a notebook says of itself in its metadata, under `netrepro`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    slug: str
+    kind: str = Field("paper", pattern="^(paper|guide)$")
+    lane: str = Field("compute", pattern="^(compute|quiet)$")
+    tiers: list[str] = ["simulated"]
+    budget_s: dict[str, float] = {"quick": 60, "paper": 600}
+    memory_mb: dict[str, int] = {"quick": 500, "paper": 1000}
+    last: bool = False  # runs after all others (the scorecard)
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """One notebook of the catalogue.
+
+    `problem` says why a file cannot be run (broken JSON, no parameters cell, …); all else is then a default.
+    """
+
+    path: Path
+    slug: str
+    declaration: Declaration
+    title: str = ""
+    parameters: dict[str, Parameter] = field(default_factory=dict)
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        """File name without its ending: NN_<slug>."""
+        return self.path.stem
+
+
+def read_notebook(path: Path) -> dict:
+    """A notebook's JSON. Raises NetreproError when the file is missing or is no notebook."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise NetreproError(f"no notebook at {path}", "see `netrepro list`") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise NetreproError(
+            f"{path.name} is not valid JSON ({error})", f"restore it: git checkout {path.name}"
+        ) from None
+    if not isinstance(content, dict) or not isinstance(content.get("cells"), list):
+        raise NetreproError(f"{path.name} holds no cells", f"restore it: git checkout {path.name}")
+    return content
+
+
+def cell_source(cell: dict) -> str:
+    """A cell's text; nbformat allows a string or a list of lines."""
+    source = cell.get("source", "")
+    return source if isinstance(source, str) else "".join(source)
+
+
+def describe(path: Path) -> Notebook:
+    """Read one notebook's declaration, title and parameters; what is wrong with it becomes its `problem`."""
+    match = FILE_NAME.fullmatch(path.name)
+    slug = match["slug"] if match else path.stem
+    try:
+        content = read_notebook(path)
+        declared = content.get("metadata", {}).get("netrepro")
+        if declared is None:
+            raise NetreproError(f"{path.name} has no `netrepro` entry in its metadata", "copy _template.ipynb")
+        declaration = Declaration.model_validate(declared)
+        if declaration.slug != slug:
+            raise NetreproError(f"{path.name} declares the slug {declaration.slug!r}", f"name it {slug!r}")
+        parameters = read_parameters(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        return Notebook(path, slug, Declaration(slug=slug), problem=f"metadata netrepro.{where}: {first['msg']}")
+    except NetreproError as error:
+        return Notebook(path, slug, Declaration(slug=slug), problem=str(error))
+    titles = [line for cell in content["cells"] for line in cell_source(cell).splitlines() if line[:2] == "# "]
+    return Notebook(path, slug, declaration, titles[0][2:].strip() if titles else slug, parameters)
+
+
+def catalogue(folder: Path | None = None) -> list[Notebook]:
+    """Every NN_<slug>.ipynb of the folder (default: the workbench's), in the order of NN."""
+    folder = folder or notebooks_dir()
+    return [describe(path) for path in sorted(folder.glob("*.ipynb")) if FILE_NAME.fullmatch(path.name)]
+
+
+def find(name: str, folder: Path | None = None) -> Notebook:
+    """A notebook by slug, NN_slug or file name. Raises NetreproError naming the nearest slug."""
+    stem = Path(name).stem if name.endswith(".ipynb") else name
+    notebooks = catalogue(folder)
+    for notebook in notebooks:
+        if stem in (notebook.slug, notebook.name):
+            return notebook
+    raise NetreproError(f"no notebook called {name!r}", nearest(stem, [entry.slug for entry in notebooks]))
+
+
+def select(names: Sequence[str] | None, folder: Path | None = None) -> list[Notebook]:
+    """The named notebooks, each once, or all of them; notebooks marked `last` come last."""
+    chosen = [find(name, folder) for name in names] if names else catalogue(folder)
+    unique = {notebook.slug: notebook for notebook in chosen}
+    return sorted(unique.values(), key=lambda notebook: (notebook.declaration.last, notebook.name))

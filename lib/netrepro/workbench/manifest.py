@@ -1,0 +1,85 @@
+"""What a run stood on, written before it measures: code, packages, machine, tier, parameters."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from netrepro import __file__ as package_file
+from netrepro.emulation.tiers import probe_tiers
+from netrepro.paths import workbench_root
+
+
+def git_state(root: Path) -> dict[str, Any]:
+    """Commit (short hash) and whether tracked files differ from it; None and the reason where git cannot tell."""
+    try:
+        commit = _git(root, "rev-parse", "--short=10", "HEAD")
+        return {"commit": commit, "dirty": bool(_git(root, "status", "--porcelain", "--untracked-files=no"))}
+    except (OSError, subprocess.CalledProcessError) as error:
+        return {"commit": None, "dirty": None, "why": f"git: {error}"}
+
+
+def _git(root: Path, *words: str) -> str:
+    command = ["git", "-C", str(root), *words]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@cache
+def library_fingerprint() -> str:
+    """sha256 over the library's source and its compiled core: equal when a run would run the same code."""
+    package = Path(package_file).parent
+    # With an editable installation the compiled core lies elsewhere; its C++ sources lie beside the package.
+    sources = [*package.rglob("*.py"), *package.rglob("*.so"), *(package.parent / "core").rglob("*.?pp")]
+    return _digest(sources)
+
+
+def notebook_fingerprint(notebook: Path, slug: str, parameters: dict[str, Any], root: Path) -> str:
+    """sha256 over all that decides a notebook's result: its text, data, parameters, and the library."""
+    inputs = [notebook, *(path for path in (root / "data" / slug).rglob("*") if path.is_file())]
+    words = f"{library_fingerprint()} {sorted(parameters.items())!r} {_digest(inputs)}"
+    return hashlib.sha256(words.encode()).hexdigest()
+
+
+def _digest(paths: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(paths):
+        digest.update(path.name.encode() + b"\0" + file_sha256(path).encode())
+    return digest.hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def cpu_model() -> str:
+    """The processor's name, as /proc/cpuinfo gives it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown")
+
+
+def describe_machine() -> dict[str, Any]:
+    """Everything of a manifest that does not depend on the notebook; reads the clock and the load."""
+    root = workbench_root()
+    lock = root / "lib" / "requirements.txt"
+    tiers = probe_tiers()
+    return {
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "git": git_state(root),
+        "lock_sha256": file_sha256(lock) if lock.exists() else None,
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "cpu": cpu_model(),
+        "cores": len(os.sched_getaffinity(0)),
+        "load_average": list(os.getloadavg()),
+        "best_tier": tiers.best,
+        "user_id": os.geteuid(),
+    }

@@ -1,0 +1,58 @@
+"""Copy what a whole run made to figures/<slug>/, where the scorecard and the README look."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+
+from netrepro.claims import all_papers, committed_results, publish_run, published_results, read_results
+from netrepro.claims.scorecard import draw_scorecard, regressions, to_html, to_markdown
+from netrepro.paths import figures_dir
+from netrepro.workbench import job as files
+from netrepro.workbench.job import write_atomically
+
+PICTURES = (".png", ".svg")
+
+
+def publish(folder: Path, slug: str) -> None:
+    """Publish the figures of one run and merge its results with those of other profiles and tiers.
+
+    A file whose bytes (figures) or measured values (results) have not changed is left untouched.
+    """
+    target = figures_dir(slug)
+    target.mkdir(parents=True, exist_ok=True)
+    for picture in sorted(path for path in folder.iterdir() if path.suffix in PICTURES):
+        published = target / picture.name
+        if published.exists() and published.read_bytes() == picture.read_bytes():
+            continue
+        partial = published.with_name(f".{picture.name}.partial")
+        shutil.copyfile(picture, partial)
+        partial.replace(published)
+    for run in read_results(folder / files.RESULTS).runs.values():
+        publish_run(slug, run)
+
+
+def write_scorecard(table: pd.DataFrame, folder: Path) -> None:
+    """The scorecard as scorecard.csv, .md (the README's excerpt), .html (sortable) and .png and .svg (the picture)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "scorecard.csv", table.to_csv(index=False))
+    write_atomically(folder / "scorecard.md", to_markdown(table))
+    write_atomically(folder / "scorecard.html", to_html(table))
+    figure = draw_scorecard(table)
+    for ending, metadata in ((".png", {"Software": None}), (".svg", {"Date": None, "Creator": None})):
+        figure.savefig(folder / f"scorecard{ending}", metadata=metadata)
+
+
+def lost_verdicts() -> tuple[list[str], list[str]]:
+    """(verdicts that held at the committed results and no longer do at the same tier and profile, notes)."""
+    lost, notes = [], []
+    for paper in all_papers():
+        committed, why = committed_results(paper.paper)
+        now = published_results(paper.paper)
+        if committed is None or now is None:
+            notes.append(f"{paper.paper}: nothing to compare: {why or 'not run yet'}")
+        else:
+            lost += regressions(committed, now)
+    return lost, notes

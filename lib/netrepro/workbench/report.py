@@ -1,0 +1,220 @@
+"""What a notebook calls to fit into the workbench: its claims, figures, verdicts and results.
+
+Run headlessly, everything goes to the folder of that run and from there to figures/; opened by a person it
+goes to runs/interactive/<slug>/, and the published results stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import Any, TypeVar
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from IPython.display import HTML, DisplayHandle, display
+from matplotlib.figure import Figure
+from tqdm.auto import tqdm
+
+from netrepro.claims import Measured, Results, Run, judge, load_claims, paper_level, published_results, write_results
+from netrepro.claims.models import readable
+from netrepro.claims.scorecard import VERDICT_LOOKS
+from netrepro.emulation.tiers import probe_tiers, resolve_tier
+from netrepro.errors import NetreproError, nearest
+from netrepro.paths import runs_dir, workbench_root
+from netrepro.style import use_style
+from netrepro.workbench import job as files
+from netrepro.workbench.catalogue import PROFILES, find
+from netrepro.workbench.manifest import git_state
+from netrepro.workbench.parameters import check_parameters
+
+Item = TypeVar("Item")
+
+
+class AnswerSlot:
+    """A place at the top of a notebook that shows the paper's last published answer, then this run's."""
+
+    def __init__(self, slug: str):
+        results = published_results(slug)
+        runs = list(results.runs.values()) if results else []
+        text = "not run yet: run all cells, or <code>netrepro run " + escape(slug) + "</code>"
+        if runs:
+            newest = max(runs, key=lambda run: run.date)
+            text = f"{escape(newest.answer)} <small>(published {newest.date}, {newest.key})</small>"
+        self._handle: DisplayHandle | None = display(self._html(text), display_id=True)
+
+    def fill(self, answer: str) -> None:
+        """Show the answer of this run instead."""
+        if self._handle is not None:
+            self._handle.update(self._html(escape(answer)))
+
+    @staticmethod
+    def _html(text: str) -> HTML:
+        style = "border-left: 4px solid #0072B2; padding: 0.4em 0.8em; margin: 0.4em 0"
+        return HTML(f'<div style="{style}"><b>Answer.</b> {text}</div>')
+
+
+def answer_slot(slug: str) -> AnswerSlot:
+    """Show the last published one-sentence answer of a paper here; Report.finish puts the new one in its place."""
+    return AnswerSlot(slug)
+
+
+class Report:
+    """One execution of a paper's notebook; made by open_report.
+
+    Attributes
+    ----------
+    slug, profile, tier, why_tier, repetitions, seed : how it runs; `tier` is resolved, never "auto".
+    folder : where figures and results go.
+    parameters : every parameter of the notebook with the value it runs with.
+    """
+
+    def __init__(
+        self,
+        slug: str,
+        profile: str,
+        tier: str,
+        why_tier: str,
+        repetitions: int,
+        seed: int,
+        parameters: dict[str, Any],
+        answer: AnswerSlot | None,
+    ):
+        self.slug, self.profile, self.tier, self.why_tier = slug, profile, tier, why_tier
+        self.repetitions, self.seed, self.parameters = repetitions, seed, parameters
+        self.claims = load_claims(slug)
+        named = os.environ.get(files.RUN_DIR_VARIABLE)
+        self.folder = Path(named) if named else runs_dir() / "interactive" / slug
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._answer = answer
+        self._measured: list[Measured] | None = None
+        self._level = "not measured"
+
+    def claims_table(self) -> pd.DataFrame:
+        """What the paper claims: says, where, published, class_report, and what is accepted as agreement."""
+        return self.claims.table()
+
+    def progress(self, items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
+        """The items, with a progress bar."""
+        yield from tqdm(items, desc=label, total=total, leave=False)
+
+    def show(self, figure: Figure, name: str) -> None:
+        """Save a figure as <name>.png and <name>.svg (the same bytes for the same data) and display it here.
+
+        Raises NetreproError for a name that is no plain file name.
+        """
+        if Path(name).name != name or "." in name:
+            raise NetreproError(f"a figure cannot be called {name!r}", "give a plain name such as fig5_short_mean")
+        for ending, metadata in ((".png", {"Software": None}), (".svg", {"Date": None, "Creator": None})):
+            partial = self.folder / f".{name}.partial{ending}"
+            figure.savefig(partial, metadata=metadata)
+            partial.replace(self.folder / (name + ending))
+        display(figure)
+        plt.close(figure)
+
+    def judge(self, measured: Sequence[Measured]) -> Any:
+        """Verdicts on every claim of the paper: a styled table with paper, class report and ours side by side.
+
+        Raises NetreproError for a measurement of a claim that claims.yaml does not have.
+        """
+        known = [claim.id for claim in self.claims.claims]
+        by_claim = {each.claim: each for each in measured}
+        for name in by_claim:
+            if name not in known:
+                raise NetreproError(f"{self.slug} has no claim {name!r}", nearest(name, known))
+        self._measured = list(measured)
+        judgements = [judge(claim, by_claim.get(claim.id), self.tier) for claim in self.claims.claims]
+        self._level = paper_level(judgements)
+        rows = [
+            {
+                "claim": claim.says,
+                "where": claim.where,
+                "unit": claim.unit,
+                "paper": readable(claim.published),
+                "class report": readable(claim.class_report) if claim.class_report is not None else "",
+                "ours": _amount(judgement.value),
+                "95 % interval": _interval(judgement.interval),
+                "verdict": judgement.verdict if judgement.counts else f"{judgement.verdict} (does not count)",
+                "reason": judgement.reason,
+            }
+            for claim, judgement in zip(self.claims.claims, judgements, strict=True)
+        ]
+        table = pd.DataFrame(rows, index=pd.Index(known, name="id"))
+        return table.style.map(_colour_verdict, subset=["verdict"]).set_properties(**{"text-align": "left"})
+
+    def finish(self, answer: str) -> HTML:
+        """Write results.json, put the one-sentence answer at the top, and return the paper-level verdict to show.
+
+        Raises NetreproError when nothing was judged before.
+        """
+        if self._measured is None:
+            raise NetreproError("nothing was judged", "call report.judge([...]) before report.finish(...)")
+        run = Run(
+            date=datetime.now(UTC).date(),
+            commit=git_state(workbench_root()).get("commit") or "unknown",
+            profile=self.profile,
+            tier=self.tier,
+            seed=self.seed,
+            repetitions=self.repetitions,
+            parameters=self.parameters,
+            answer=answer,
+            measured=self._measured,
+        )
+        write_results(Results(paper=self.slug, runs={run.key: run}), self.folder / files.RESULTS)
+        if self._answer is not None:
+            self._answer.fill(answer)
+        return HTML(f"<b>{escape(self._level)}</b> ({escape(self.profile)} profile, {self.tier}): {escape(answer)}")
+
+
+def open_report(
+    slug: str,
+    *,
+    profile: str,
+    tier: str,
+    repetitions: int,
+    seed: int,
+    answer: AnswerSlot | None = None,
+    **parameters: Any,
+) -> Report:
+    """Begin one execution of a paper's notebook.
+
+    Parameters
+    ----------
+    slug : the paper.
+    profile, tier, repetitions, seed : the notebook's first four parameters.
+    answer : the slot at the top of the notebook, filled by Report.finish.
+    parameters : the notebook's other parameters, kept with the results.
+
+    Raises
+    ------
+    NetreproError : for an unknown slug or profile, fewer than two repetitions, or a tier that this machine or
+        notebook cannot honour.
+    """
+    use_style()
+    notebook = find(slug)
+    if profile not in PROFILES:
+        raise NetreproError(f"no profile {profile!r}", nearest(profile, PROFILES))
+    if repetitions < 2:
+        raise NetreproError(f"repetitions = {repetitions}", "at least 2: a verdict compares intervals, not single runs")
+    checked = check_parameters(notebook.parameters, parameters, slug)
+    resolved, why = resolve_tier(tier, notebook.declaration.tiers, probe_tiers())
+    return Report(slug, profile, resolved, why, repetitions, seed, checked, answer)
+
+
+def _amount(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def _interval(interval: tuple[float, float] | None) -> str:
+    if interval is None:
+        return ""
+    low, high = interval
+    return "exact" if low == high else f"{low:.4g} to {high:.4g}"
+
+
+def _colour_verdict(text: str) -> str:
+    colour, _ = VERDICT_LOOKS.get(text.split(" (")[0], ("#dddddd", ""))
+    return f"border-left: 6px solid {colour}"

@@ -1,0 +1,481 @@
+"""Execute notebooks headlessly: check everything first, run in two lanes, judge, keep what is whole.
+
+The compute lane runs several notebooks at a time, each in a process of its own; the quiet lane (emulated,
+timing-sensitive) runs one at a time with nothing beside it. With a Dask scheduler the same jobs go to its
+workers, and the quiet lane asks for the worker resource `quiet_machine`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from netrepro.emulation.tiers import probe_tiers, resolve_tier
+from netrepro.errors import NetreproError, nearest
+from netrepro.paths import runs_dir, workbench_root
+from netrepro.workbench import job as files
+from netrepro.workbench.catalogue import PROFILES, Notebook, find, select
+from netrepro.workbench.job import Job, Progress, Status, write_atomically
+from netrepro.workbench.manifest import describe_machine, file_sha256, notebook_fingerprint
+from netrepro.workbench.parameters import check_parameters
+from netrepro.workbench.publish import publish
+from netrepro.workbench.supervise import supervise
+
+QUIET_RESOURCE = "quiet_machine"
+POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happens while notebooks run; the command line draws it, a notebook may."""
+
+    kind: Literal["started", "progress", "ended", "skipped"]
+    name: str
+    budget_s: float
+    elapsed_s: float = 0.0
+    progress: Progress | None = None
+    status: Status | None = None
+    reason: str = ""
+
+
+@dataclass
+class RunReport:
+    """How every notebook ended."""
+
+    statuses: list[Status] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def ok(self) -> bool:
+        return not self.interrupted and all(status.ok for status in self.statuses)
+
+    @property
+    def exit_code(self) -> int:
+        """0: all ran; 1: some did not; 130: interrupted."""
+        return 130 if self.interrupted else int(not self.ok)
+
+    def table(self) -> pd.DataFrame:
+        """One row a notebook: name, outcome, seconds, budget_s, reused, exception."""
+        columns = ["name", "outcome", "seconds", "budget_s", "reused", "exception"]
+        return pd.DataFrame([status.model_dump(include=set(columns)) for status in self.statuses], columns=columns)
+
+
+def run(
+    names: Sequence[str] | None = None,
+    *,
+    profile: str = "quick",
+    tier: str = "auto",
+    parameters: Mapping[str, Any] | None = None,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    resume: bool = False,
+    patience: float = 3.0,
+    publish_results: bool = True,
+    into: Path | None = None,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> RunReport:
+    """Execute notebooks and return how each ended.
+
+    Parameters
+    ----------
+    names : slugs, or None for the whole set.
+    profile : "quick" or "paper" (the published scale).
+    tier : "auto", or a tier that each named notebook must support.
+    parameters : values for notebook parameters; every named notebook must have each of them.
+    jobs : notebooks at a time in the compute lane; default: one a core.
+    scheduler : address of a Dask scheduler ("tcp://…") whose workers see this folder, instead of local processes.
+    resume : take over runs that ended well with the same notebook, data, library and parameters.
+    patience : a cell may take this many times the notebook's declared budget, in seconds.
+    publish_results : copy figures and results of default runs to figures/ (only runs without `parameters`).
+    into : the folder for executed notebooks, logs and manifests; default: runs/<profile>/.
+    on_event : called with an Event at every start, change of heading and end.
+
+    Raises
+    ------
+    NetreproError : before anything starts, for an unknown notebook, profile, tier or parameter, an ill-typed
+        value, or a folder that cannot be written. What a notebook does never raises: see its Status.
+    """
+    asked = [(notebook, dict(parameters or {})) for notebook in select(names)]
+    settings = _Settings(profile, tier, into or runs_dir() / profile, jobs or len(os.sched_getaffinity(0)), patience)
+    planned, refused = _plan(asked, settings, bool(names), on_event)
+    return _execute(planned, refused, settings, scheduler, resume, publish_results and not parameters, on_event)
+
+
+def run_variants(
+    name: str,
+    variants: Sequence[Mapping[str, Any]],
+    *,
+    into: Path,
+    profile: str = "quick",
+    tier: str = "auto",
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    resume: bool = False,
+    patience: float = 3.0,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> RunReport:
+    """Execute one notebook once for each set of parameters; otherwise as run, and nothing is published."""
+    asked = [(find(name), dict(variant)) for variant in variants]
+    settings = _Settings(profile, tier, into, jobs or len(os.sched_getaffinity(0)), patience)
+    planned, refused = _plan(asked, settings, True, on_event)
+    return _execute(planned, refused, settings, scheduler, resume, False, on_event)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What all notebooks of one call share."""
+
+    profile: str
+    tier: str
+    folder: Path
+    workers: int
+    patience: float
+
+
+def _execute(
+    planned: list[_Planned],
+    refused: list[Status],
+    settings: _Settings,
+    scheduler: str | None,
+    resume: bool,
+    publishing: bool,
+    on_event: Callable[[Event], None],
+) -> RunReport:
+    report = RunReport()
+    for status in refused:
+        report.statuses.append(status)
+        on_event(Event("ended", status.name, status.budget_s, status=status))
+    order = {item.job.name: index for index, item in enumerate(planned)}
+    if resume:
+        planned = [item for item in planned if not _take_over(item, report, on_event)]
+    with _lanes(settings.workers, scheduler) as lanes, _stop_on_interrupt() as stop:
+        for group in _phases(planned):
+            _run_group(group, lanes[group[0].lane], stop, report, publishing, on_event)
+    report.statuses.sort(key=lambda status: order.get(status.name, -1))
+    return report
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A job, where its folder goes when it has ended, and its lane."""
+
+    job: Job
+    final: Path
+    lane: str
+    last: bool
+
+
+def _plan(
+    asked: Sequence[tuple[Notebook, dict[str, Any]]],
+    settings: _Settings,
+    named: bool,
+    on_event: Callable[[Event], None],
+) -> tuple[list[_Planned], list[Status]]:
+    """Check everything that can be checked before anything starts."""
+    if settings.profile not in PROFILES:
+        raise NetreproError(f"no profile {settings.profile!r}", nearest(settings.profile, PROFILES))
+    if settings.workers < 1 or settings.patience <= 0:
+        raise NetreproError(f"jobs = {settings.workers}, patience = {settings.patience}", "both must be positive")
+    checked = [
+        (notebook, check_parameters(notebook.parameters, given, notebook.slug))
+        for notebook, given in asked
+        if not notebook.problem
+    ]
+    _make_writable(settings.folder)
+    refused = [_refusal(notebook, settings.profile) for notebook, _ in asked if notebook.problem]
+    planned, machine = [], describe_machine()
+    for notebook, given in checked:
+        try:
+            tier = resolve_tier(settings.tier, notebook.declaration.tiers, probe_tiers())
+        except NetreproError as error:
+            if named:
+                raise
+            on_event(Event("skipped", notebook.name, 0, reason=error.problem))
+            continue
+        planned.append(_plan_one(notebook, given, tier, settings, machine))
+    return planned, refused
+
+
+def _plan_one(
+    notebook: Notebook,
+    given: dict[str, Any],
+    resolved_tier: tuple[str, str],
+    settings: _Settings,
+    machine: dict[str, Any],
+) -> _Planned:
+    declared, (tier, why_tier) = notebook.declaration, resolved_tier
+    standard = {"profile": settings.profile, "tier": tier}
+    values = {name: value for name, value in standard.items() if name in notebook.parameters} | given
+    root, budget_s = workbench_root(), declared.budget_s[settings.profile]
+    final = settings.folder / (notebook.name + _suffix(given | ({} if settings.tier == "auto" else {"tier": tier})))
+    shown = {
+        "slug": notebook.slug,
+        "profile": settings.profile,
+        "tier": tier,
+        "why_tier": why_tier,
+        "lane": declared.lane,
+        "budget_s": budget_s,
+        "parameters": {name: values.get(name, item.default) for name, item in notebook.parameters.items()},
+    }
+    job = Job(
+        slug=notebook.slug,
+        name=final.name,
+        kind=declared.kind,
+        notebook=notebook.path,
+        folder=settings.folder / f".partial-{final.name}-{socket.gethostname()}-{os.getpid()}",
+        root=root,
+        parameters=values,
+        budget_s=budget_s,
+        cell_limit_s=settings.patience * budget_s,
+        total_limit_s=settings.patience * budget_s + 180,
+        memory_mb=declared.memory_mb[settings.profile],
+        command=_command(notebook.slug, settings.profile, settings.tier, given),
+        threads=1 if declared.lane == "quiet" else max(1, len(os.sched_getaffinity(0)) // settings.workers),
+        manifest=machine | shown,
+        fingerprint=notebook_fingerprint(notebook.path, notebook.slug, values, root),
+    )
+    return _Planned(job, final, declared.lane, declared.last)
+
+
+def _make_writable(folder: Path) -> None:
+    probe = folder / f".writable-{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.write_text("netrepro")
+        probe.unlink()
+    except OSError as error:
+        raise NetreproError(f"cannot write to {folder}: {error.strerror}", "free it or choose another folder") from None
+    for stale in folder.glob(f".partial-*-{socket.gethostname()}-*"):
+        owner = stale.name.rsplit("-", 1)[1]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            shutil.rmtree(stale, ignore_errors=True)  # its run was killed: nothing in it is whole
+
+
+def _refusal(notebook: Notebook, profile: str) -> Status:
+    return Status(
+        slug=notebook.slug,
+        name=notebook.name,
+        outcome="failed",
+        seconds=0,
+        budget_s=notebook.declaration.budget_s[profile],
+        exception=notebook.problem,
+        command=_command(notebook.slug, profile, "auto", {}),
+    )
+
+
+def _suffix(overrides: Mapping[str, Any]) -> str:
+    """A folder-name ending that tells runs with other parameters apart."""
+    if not overrides:
+        return ""
+    text = ",".join(f"{name}={value}" for name, value in sorted(overrides.items()))
+    readable = re.sub(r"[^A-Za-z0-9=.,_+-]", "_", text)
+    if len(readable) > 80 or readable != text:
+        readable = f"{readable[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return f"--{readable}"
+
+
+def _command(slug: str, profile: str, tier: str, chosen: Mapping[str, Any]) -> str:
+    words = ["netrepro", "run", slug]
+    words += [] if profile == "quick" else ["--profile", profile]
+    words += [] if tier == "auto" else ["--tier", tier]
+    for name, value in chosen.items():
+        words += ["-p", f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"]
+    return shlex.join(words)
+
+
+def _take_over(item: _Planned, report: RunReport, on_event: Callable[[Event], None]) -> bool:
+    """Whether an earlier run of exactly this ended well; if so it is reported as reused."""
+    try:
+        status = Status.model_validate_json((item.final / files.STATUS).read_text())
+    except (OSError, ValueError):
+        return False
+    if item.last or not status.ok or status.fingerprint != item.job.fingerprint:
+        return False
+    status.reused = True
+    report.statuses.append(status)
+    on_event(Event("ended", status.name, status.budget_s, status.seconds, status=status))
+    return True
+
+
+def _phases(planned: Sequence[_Planned]) -> Iterator[list[_Planned]]:
+    """Compute lane first, then the quiet lane alone, then what must come last; the longest first in each."""
+    for last, lane in ((False, "compute"), (False, "quiet"), (True, "compute"), (True, "quiet")):
+        group = [item for item in planned if item.last == last and item.lane == lane]
+        if group:
+            yield sorted(group, key=lambda item: -item.job.budget_s)
+
+
+@contextmanager
+def _lanes(workers: int, scheduler: str | None) -> Iterator[dict[str, Executor]]:
+    """The executor of each lane."""
+    if scheduler is None:
+        with ThreadPoolExecutor(workers) as compute, ThreadPoolExecutor(1) as quiet:
+            yield {"compute": compute, "quiet": quiet}
+        return
+    from dask.distributed import Client
+
+    try:
+        client = Client(scheduler, timeout="10s", set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise NetreproError(
+            f"no Dask scheduler answers at {scheduler} ({error})",
+            "start one: dask scheduler; dask worker tcp://…",
+        ) from None
+    with client:
+        yield {"compute": client.get_executor(pure=False), "quiet": _QuietDask(client)}
+
+
+class _QuietDask(Executor):
+    """Submits to the workers that have the quiet resource; refuses when none has it, else it would wait forever."""
+
+    def __init__(self, client: Any):
+        self.client = client
+
+    def submit(self, function: Callable, /, *arguments: Any, **keywords: Any) -> Future:
+        workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        if not any(worker["resources"].get(QUIET_RESOURCE) for worker in workers):
+            raise NetreproError(
+                f"no Dask worker has the resource {QUIET_RESOURCE}, which emulated notebooks need",
+                f"start one on an otherwise idle machine: dask worker … --nworkers 1 --resources {QUIET_RESOURCE}=1",
+            )
+        executor = self.client.get_executor(pure=False, resources={QUIET_RESOURCE: 1})
+        return executor.submit(function, *arguments, **keywords)
+
+
+@contextmanager
+def _stop_on_interrupt() -> Iterator[threading.Event]:
+    """An event that the first Ctrl-C sets instead of raising, so that nothing is left half-moved; a second raises."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def ask(number: int, frame: Any) -> None:
+        stop.set()
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _run_group(
+    group: Sequence[_Planned],
+    executor: Executor,
+    stop: threading.Event,
+    report: RunReport,
+    publishing: bool,
+    on_event: Callable[[Event], None],
+) -> None:
+    """Run jobs that may run beside each other; on a stop ask all to end and wait until they have."""
+    started: dict[str, float] = {}
+    pending: dict[Future, _Planned] = {}
+    try:
+        for item in group:
+            _write_job(item.job)
+            if stop.is_set():
+                (item.job.folder / files.CANCEL).touch()
+            pending[executor.submit(supervise, item.job.folder)] = item
+        while pending:
+            if stop.is_set() and not report.interrupted:
+                report.interrupted = True
+                for item in pending.values():
+                    (item.job.folder / files.CANCEL).touch()
+            done, _ = wait(pending, timeout=POLL_S, return_when=FIRST_COMPLETED)
+            for future in done:
+                _finish(pending.pop(future), future, report, publishing, on_event)
+            for item in pending.values():
+                _tell_progress(item.job, started, on_event)
+    finally:
+        for item in group:
+            shutil.rmtree(item.job.folder, ignore_errors=True)
+
+
+def _write_job(job: Job) -> None:
+    job.folder.mkdir(parents=True)
+    write_atomically(job.folder / files.MANIFEST, json.dumps(job.manifest, indent=1, default=str))
+    write_atomically(job.folder / files.JOB, job.model_dump_json(indent=1))
+
+
+def _tell_progress(job: Job, started: dict[str, float], on_event: Callable[[Event], None]) -> None:
+    try:
+        progress = Progress.model_validate_json((job.folder / files.PROGRESS).read_text())
+    except (OSError, ValueError):
+        if not (job.folder / files.RUNNER_LOG).exists():
+            return  # still waits for its turn
+        progress = Progress()
+    if job.name not in started:
+        started[job.name] = time.monotonic()
+        on_event(Event("started", job.name, job.budget_s))
+    on_event(Event("progress", job.name, job.budget_s, time.monotonic() - started[job.name], progress))
+
+
+def _finish(
+    item: _Planned, future: Future, report: RunReport, publishing: bool, on_event: Callable[[Event], None]
+) -> None:
+    """Complete the manifest, move the folder to its final name, publish; an interrupted run leaves nothing."""
+    job = item.job
+    try:
+        status = future.result()
+    except Exception as error:  # a lost Dask worker, say
+        status = Status(
+            slug=job.slug,
+            name=job.name,
+            outcome="failed",
+            seconds=0,
+            budget_s=job.budget_s,
+            exception=f"{type(error).__name__}: {error}",
+            command=job.command,
+        )
+    if status.outcome != "interrupted":
+        status.folder = item.final
+        _complete_manifest(job, status)
+        write_atomically(job.folder / files.STATUS, status.model_dump_json(indent=1))
+        for leftover in (files.JOB, files.PROGRESS, files.KERNEL_PID, files.CANCEL):
+            (job.folder / leftover).unlink(missing_ok=True)
+        _replace_folder(job.folder, item.final)
+    if status.ok and publishing and job.kind == "paper":
+        publish(item.final, job.slug)
+    report.statuses.append(status)
+    on_event(Event("ended", job.name, job.budget_s, status.seconds, status=status))
+
+
+def _complete_manifest(job: Job, status: Status) -> None:
+    made = [path for path in sorted(job.folder.iterdir()) if path.suffix in (".png", ".svg", ".csv")]
+    made += [path for path in [job.folder / files.RESULTS] if path.exists()]
+    after = {
+        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
+        "outcome": status.outcome,
+        "seconds": round(status.seconds, 2),
+        "load_average_after": list(os.getloadavg()),
+        "sha256": {path.name: file_sha256(path) for path in made},
+    }
+    write_atomically(job.folder / files.MANIFEST, json.dumps({**job.manifest, **after}, indent=1, default=str))
+
+
+def _replace_folder(new: Path, final: Path) -> None:
+    old = final.with_name(f".partial-old-{final.name}-{socket.gethostname()}-{os.getpid()}")
+    if final.exists():
+        final.rename(old)
+    new.rename(final)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,132 @@
+"""Run one job in a process of its own and answer for everything that process starts.
+
+The same function serves a local thread and a Dask worker. Whatever happens (a killed kernel, an endless cell,
+a request to stop, a crash of the executing process), a Status comes back and no process or socket stays.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from netrepro.workbench import job as files
+from netrepro.workbench.job import Job, Outcome, Status
+from netrepro.workbench.kernel import KERNEL_PID_FILE
+
+POLL_S = 0.05
+GRACE_S = 3.0  # between asking a process to stop and killing it
+
+
+def supervise(folder: Path) -> Status:
+    """Execute the job described in `folder`/job.json; returns its status, never raises for what a notebook does."""
+    job = Job.model_validate_json((folder / files.JOB).read_text())
+    start = time.monotonic()
+    # Short, because a Unix socket's path may have 107 bytes at most, and outside the job's folder.
+    sockets = Path(tempfile.mkdtemp(prefix="netrepro-"))
+    stopped: Outcome | None = None
+    try:
+        if (folder / files.CANCEL).exists():
+            return _status(job, folder, None, "interrupted", 0.0)
+        with (folder / files.RUNNER_LOG).open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "netrepro.workbench.execute", str(folder)],
+                env=_environment(job, sockets),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C reaches the runner alone, which then asks for the stop
+            )
+            try:
+                while process.poll() is None:
+                    if (folder / files.CANCEL).exists():
+                        stopped = "interrupted"
+                    elif time.monotonic() - start > job.total_limit_s:
+                        stopped = "timed out"
+                    if stopped:
+                        break
+                    time.sleep(POLL_S)
+            finally:
+                _stop(process)
+        return _status(job, folder, process.returncode, stopped, time.monotonic() - start)
+    finally:
+        _kill_kernel(folder, job)
+        shutil.rmtree(sockets, ignore_errors=True)
+
+
+def _environment(job: Job, sockets: Path) -> dict[str, str]:
+    threads = str(job.threads)
+    return {
+        **os.environ,
+        "NETREPRO_ROOT": str(job.root),
+        files.RUN_DIR_VARIABLE: str(job.folder),
+        "JUPYTER_RUNTIME_DIR": str(sockets),
+        KERNEL_PID_FILE: str(job.folder / files.KERNEL_PID),
+        "OMP_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # a debugger's warning that would stand in every log
+    }
+
+
+def _stop(process: subprocess.Popen) -> None:
+    for ask in (signal.SIGTERM, signal.SIGKILL):
+        if process.poll() is None:
+            os.killpg(process.pid, ask)
+            try:
+                process.wait(GRACE_S)
+            except subprocess.TimeoutExpired:
+                continue
+
+
+def _kill_kernel(folder: Path, job: Job) -> None:
+    """Kill a kernel that outlived its run. Its environment must name our folder: a pid may have been reused."""
+    try:
+        pid = int((folder / files.KERNEL_PID).read_text())
+        owner = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except (OSError, ValueError):
+        return
+    if f"{files.RUN_DIR_VARIABLE}={job.folder}".encode() in owner:
+        try:
+            os.killpg(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+
+def _status(job: Job, folder: Path, code: int | None, stopped: Outcome | None, seconds: float) -> Status:
+    try:
+        status = Status.model_validate_json((folder / files.STATUS).read_text())
+    except (OSError, ValueError):
+        status = Status(
+            slug=job.slug,
+            name=job.name,
+            outcome="failed",
+            seconds=seconds,
+            budget_s=job.budget_s,
+            exception=f"the executing process ended with code {code}",
+            command=job.command,
+        )
+        status.log_tail = _tail(folder / files.RUNNER_LOG)
+    if stopped:
+        status.outcome = stopped
+        status.exception = (
+            "stopped on request"
+            if stopped == "interrupted"
+            else f"it ran longer than {job.total_limit_s:.0f} s in all: raise --patience on a slow machine"
+        )
+    status.seconds = seconds
+    status.parameters, status.fingerprint = job.parameters, job.fingerprint
+    if not status.ok and not status.log_tail:
+        status.log_tail = _tail(folder / files.LOG)
+    return status
+
+
+def _tail(path: Path, lines: int = 20) -> list[str]:
+    try:
+        return path.read_text(errors="replace").strip().splitlines()[-lines:]
+    except OSError:
+        return []
