@@ -1,0 +1,329 @@
+"""The process that tries what this machine allows; `netrepro.emulation.tiers` starts it and reads its reply.
+
+It is run as a script, never imported: a process that has threads may not open a user namespace, so neither
+the caller's process nor the rest of the package (NumPy starts threads) can do this. Whatever it makes lives
+in namespaces that end with it. Usage: probe.py tiers | probe.py features <tier>; JSON on standard output.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import platform
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
+LIBC = ctypes.CDLL(None, use_errno=True)
+IPV4 = Path("/proc/sys/net/ipv4")
+SYSTEM_CALLS = {
+    "x86_64": {"bpf": 321, "perf_event_open": 298},
+    "aarch64": {"bpf": 280, "perf_event_open": 241},
+}
+
+
+class NotHere(Exception):
+    """A feature that this machine lacks for a reason without an errno."""
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, with the errno's name where the kernel gave one."""
+    number = error.code if isinstance(error, NetlinkError) else getattr(error, "errno", None)
+    if not number:
+        return str(error) or type(error).__name__
+    where = getattr(error, "filename", None)
+    return f"{errno.errorcode.get(number, number)}: {os.strerror(number)}" + (f" ({where})" if where else "")
+
+
+def checked(result: int) -> int:
+    """The result of a C call; raises OSError when it is negative."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def system_call(name: str, *arguments) -> int:
+    numbers = SYSTEM_CALLS.get(platform.machine())
+    if numbers is None:
+        raise NotHere(f"not tried on {platform.machine()}")
+    return checked(LIBC.syscall(numbers[name], *arguments))
+
+
+def open_namespaces(tier: str) -> None:
+    """Move this process into a fresh network namespace, as an experiment of the tier would."""
+    if tier == "privileged":
+        checked(LIBC.unshare(CLONE_NEWNET))
+        if Path("/proc/self/uid_map").read_text().split() != ["0", "0", str(2**32 - 1)]:
+            raise NotHere("root of a user namespace only, whose rights end at eBPF and cgroups")
+        return
+    user, group = os.getuid(), os.getgid()
+    checked(LIBC.unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWNS))
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+
+
+def try_tier(tier: str) -> str:
+    """Open the tier's namespaces and join two interfaces in them; returns what was done.
+
+    A namespace alone proves nothing: AppArmor can let it open and refuse every right in it.
+    """
+    kind = {"privileged": "network namespace", "rootless": "user and network namespace"}[tier]
+    try:
+        open_namespaces(tier)
+    except (OSError, NotHere) as error:
+        raise NotHere(f"no {kind}: {reason(error)}") from error
+    try:
+        with IPRoute() as netlink:
+            netlink.link("add", ifname="probe0", kind="veth", peer="probe1")
+    except (OSError, NetlinkError) as error:
+        raise NotHere(f"a {kind} opens, but no veth pair can be added in it: {reason(error)}") from error
+    return f"a {kind} was opened and a veth pair added in it"
+
+
+def apart(attempt: Callable[[], str]) -> tuple[bool, str]:
+    """Run `attempt` in a forked child, so that its namespaces, or its death, are its own."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        try:
+            reply = (True, attempt())
+        except BaseException as error:
+            reply = (False, reason(error))
+        os.write(writer, json.dumps(reply).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        answer = pipe.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if answer:
+        works, why = json.loads(answer)
+        return works, why
+    return False, f"the attempt was ended by {signal.Signals(-status).name if status < 0 else status}"
+
+
+class Features:
+    """Tries one kernel feature after another in a fresh network namespace."""
+
+    def __init__(self, netlink: IPRoute):
+        self.netlink = netlink
+        self.pairs = 0
+
+    def new_pair(self) -> int:
+        """Index of one end of a new veth pair, both ends up."""
+        self.pairs += 1
+        ends = f"a{self.pairs}", f"b{self.pairs}"
+        self.netlink.link("add", ifname=ends[0], kind="veth", peer=ends[1])
+        indices = [self.netlink.link_lookup(ifname=end)[0] for end in ends]
+        for index in indices:
+            self.netlink.link("set", index=index, state="up")
+        return indices[0]
+
+    def queue(self, kind: str, **options) -> Callable[[], None]:
+        return lambda: self.netlink.tc("add", kind, self.new_pair(), 0x10000, **options)
+
+    def link(self, kind: str, **options) -> Callable[[], None]:
+        return lambda: self.netlink.link("add", ifname=f"probe-{kind}", kind=kind, **options)
+
+    def bridge(self) -> None:
+        self.link("bridge")()
+        master = self.netlink.link_lookup(ifname="probe-bridge")[0]
+        self.netlink.link("set", index=self.new_pair(), master=master)
+
+    def htb(self) -> None:
+        index = self.new_pair()
+        self.netlink.tc("add", "htb", index, 0x10000)
+        self.netlink.tc("add-class", "htb", index, 0x10010, parent=0x10000, rate="10mbit", burst=1600)
+
+    def segment_limit(self) -> None:
+        self.netlink.link("set", index=self.new_pair(), gso_max_segs=1)
+
+    def multipath(self) -> str:
+        index = self.new_pair()
+        self.netlink.addr("add", index=index, address="10.0.0.1", prefixlen=24)
+        ways = [{"gateway": f"10.0.0.{last}", "hops": 0} for last in (2, 3)]
+        self.netlink.route("add", dst="10.1.0.0/16", multipath=ways)
+        (IPV4 / "fib_multipath_hash_policy").write_text("3")
+        (IPV4 / "fib_multipath_hash_fields").write_text("55")
+        try:
+            (IPV4 / "fib_multipath_hash_seed").write_text("1")
+        except OSError as error:
+            return f"hash policy 3, but no seed of its own for each router ({reason(error)})"
+        return "hash policy 3, fields and seed can be set"
+
+
+def multipath_tcp() -> None:
+    Path("/proc/sys/net/mptcp/enabled").write_text("1")
+    socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262).close()
+
+
+def congestion_control(scheme: str) -> Callable[[], None]:
+    def set_scheme() -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sender:
+            sender.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, scheme.encode())
+
+    return set_scheme
+
+
+def packet_socket() -> None:
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as tap:
+        tap.setsockopt(263, 10, 1)  # SOL_PACKET, PACKET_VERSION: the ring with nanosecond stamps, TPACKET_V2
+
+
+def tun_device() -> None:
+    with Path("/dev/net/tun").open("r+b", buffering=0) as device:
+        request = struct.pack("16sH22x", b"probe-tun", 0x1002)  # IFF_TAP | IFF_NO_PI
+        checked(LIBC.ioctl(device.fileno(), ctypes.c_ulong(0x400454CA), request))  # TUNSETIFF
+
+
+def real_time() -> None:
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+def control_group(version: int) -> Callable[[], str]:
+    """Make a child of this process's own control group that could limit its CPU, and remove it."""
+
+    def make() -> str:
+        mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+        groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+        if version == 1:
+            found = [mount[1] for mount in mounts if mount[2] == "cgroup" and "cpu" in mount[3].split(",")]
+            own = [path for _, controllers, path in groups if "cpu" in controllers.split(",")]
+        else:
+            found = [mount[1] for mount in mounts if mount[2] == "cgroup2"]
+            own = [path for number, _, path in groups if number == "0"]
+        if not found or not own:
+            raise NotHere(f"no cgroup v{version} hierarchy with a cpu controller is mounted")
+        folder = Path(found[0]) / own[0].lstrip("/") / f"netrepro-probe-{os.getpid()}"
+        folder.mkdir()
+        try:
+            limit = folder / ("cpu.cfs_quota_us" if version == 1 else "cpu.max")
+            if not limit.exists():
+                raise NotHere("control groups can be made, but without the cpu controller")
+            limit.write_text("50000" if version == 1 else "50000 100000")
+        finally:
+            folder.rmdir()
+        return f"a CPU limit was set in {folder.parent}"
+
+    return make
+
+
+def load_program() -> None:
+    """Load the shortest traffic-control program: r0 = 0; exit."""
+    instructions = ctypes.create_string_buffer(struct.pack("<BBhiBBhi", 0xB7, 0, 0, 0, 0x95, 0, 0, 0))
+    licence = ctypes.create_string_buffer(b"GPL")
+    attributes = struct.pack(
+        "<IIQQIIQII", 3, 2, ctypes.addressof(instructions), ctypes.addressof(licence), 0, 0, 0, 0, 0
+    )
+    os.close(system_call("bpf", 5, ctypes.create_string_buffer(attributes), len(attributes)))
+
+
+def struct_ops() -> str:
+    """The kernel describes its own types and among them the table of a TCP congestion control."""
+    types = Path("/sys/kernel/btf/vmlinux").read_bytes()
+    if b"\0bpf_struct_ops_tcp_congestion_ops\0" not in types:
+        raise NotHere("the kernel's types (BTF) know no bpf_struct_ops_tcp_congestion_ops")
+    try:
+        load_program()
+    except OSError as error:
+        raise NotHere(f"the kernel has it, but loading is refused: {reason(error)}") from error
+    return "the kernel has it and eBPF programs load"
+
+
+def performance_counter(kind: int, event: int) -> Callable[[], None]:
+    """Open a counter of this process alone (perf_event_open(2)), user space only."""
+
+    def count() -> None:
+        exclude_kernel_and_hypervisor = 1 << 5 | 1 << 6
+        attributes = struct.pack("<IIQQQQQ", kind, 112, event, 0, 0, 0, exclude_kernel_and_hypervisor)
+        buffer = ctypes.create_string_buffer(attributes.ljust(112, b"\0"), 112)
+        os.close(system_call("perf_event_open", buffer, 0, -1, -1, ctypes.c_ulong(0)))
+
+    return count
+
+
+def available_schemes() -> list[str]:
+    """What this namespace lists, then what experiments ask for by name: setting one may load its module."""
+    listed = (IPV4 / "tcp_available_congestion_control").read_text().split()
+    return [*listed, *(scheme for scheme in ("bbr", "dctcp") if scheme not in listed)]
+
+
+def try_features(tier: str) -> list[dict]:
+    """One row a feature: feature, works, why, needed_by. Never raises for a missing feature."""
+    open_namespaces(tier)
+    with IPRoute() as netlink:
+        kernel = Features(netlink)
+        attempts: list[tuple[str, str, Callable[[], object]]] = [
+            ("veth", "every emulated network", kernel.new_pair),
+            ("bridge", "switches that forward by address", kernel.bridge),
+            (
+                "TBF",
+                "links with a rate and a buffer",
+                kernel.queue("tbf", rate=1_250_000, burst=1600, limit=30_000),
+            ),
+            ("HTB", "several rates on one interface", kernel.htb),
+            ("one segment a packet", "buffers counted in packets", kernel.segment_limit),
+            ("packet socket", "delay, loss, marking and the fidelity check", packet_socket),
+            (
+                "netem",
+                "the kernel's own delay and loss",
+                kernel.queue("netem", delay=1000),
+            ),
+            ("fq", "the kernel's own pacing", kernel.queue("fq")),
+            ("clsact", "eBPF and mirroring at an interface", kernel.queue("clsact")),
+            ("IFB", "shaping of what arrives", kernel.link("ifb")),
+            (
+                "VXLAN",
+                "overlay networks",
+                kernel.link("vxlan", vxlan_id=1, vxlan_local="10.0.0.1", vxlan_port=4789),
+            ),
+            ("ECMP routes", "fat-tree and leaf-spine networks of kernel routers", kernel.multipath),
+            ("MPTCP", "one connection over several paths", multipath_tcp),
+            *(
+                (f"TCP {scheme}", f"flows controlled by the kernel's {scheme}", congestion_control(scheme))
+                for scheme in available_schemes()
+            ),
+            ("eBPF program", "overlay caching in the kernel", load_program),
+            ("eBPF congestion control", "schemes that the kernel lacks", struct_ops),
+            ("/dev/net/tun", "programs that read and write packets themselves", tun_device),
+            ("real-time priority", "punctual delays on a busy machine", real_time),
+            ("cgroup v1 CPU limit", "hosts with a share of the CPU", control_group(1)),
+            ("cgroup v2 CPU limit", "hosts with a share of the CPU", control_group(2)),
+            ("perf, software events", "CPU cost of a packet", performance_counter(1, 0)),
+            ("perf, hardware events", "cycles of a packet", performance_counter(0, 0)),
+        ]
+        rows = []
+        for feature, needed_by, attempt in attempts:
+            try:
+                detail = attempt()
+                works, why = True, detail if isinstance(detail, str) else "tried, works"
+            except (OSError, NetlinkError, NotHere) as error:
+                works, why = False, reason(error)
+            rows.append({"feature": feature, "works": works, "why": why, "needed_by": needed_by})
+    return rows
+
+
+def main(arguments: list[str]) -> None:
+    if arguments == ["tiers"]:
+        reply: object = {tier: apart(partial(try_tier, tier)) for tier in ("privileged", "rootless")}
+    else:
+        _, tier = arguments
+        reply = try_features(tier)
+    json.dump(reply, sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,151 @@
+"""Which networks this machine can build: of real kernels as root, of real kernels without root, simulated.
+
+Nothing is assumed from versions or user ids; a child process tries it (`probe.py`) and the reason is kept.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import subprocess
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from netrepro.errors import NetreproError, nearest
+
+TIERS = ("privileged", "rootless", "simulated")  # best first
+FEATURE_COLUMNS = ["feature", "works", "why", "needed_by"]
+_PROBE = Path(__file__).with_name("probe.py")
+_REMEDIES = {
+    "ENOSPC": "raise the limits: sysctl user.max_user_namespaces and user.max_net_namespaces",
+    "ENOSYS": "this kernel or sandbox has no namespaces; use another machine",
+}
+
+
+@dataclass(frozen=True)
+class TierStatus:
+    """Whether a tier can be used on this machine, and the trial or the errno that says so."""
+
+    available: bool
+    why: str
+
+
+@dataclass(frozen=True)
+class TierProbe:
+    """What was found for each tier."""
+
+    privileged: TierStatus
+    rootless: TierStatus
+    simulated: TierStatus
+
+    def __getitem__(self, tier: str) -> TierStatus:
+        return getattr(self, tier)
+
+    @property
+    def best(self) -> str:
+        """The first available of privileged, rootless, simulated."""
+        return next(tier for tier in TIERS if self[tier].available)
+
+    def table(self) -> pd.DataFrame:
+        """One row a tier, best first: tier, available, why."""
+        rows = [(tier, self[tier].available, self[tier].why) for tier in TIERS]
+        return pd.DataFrame(rows, columns=["tier", "available", "why"])
+
+
+def _ask_probe(*arguments: str) -> object:
+    """The reply of probe.py; raises NetreproError with its last line when it gives none."""
+    # -P: nothing beside probe.py may stand in for a module of the standard library.
+    command = [sys.executable, "-P", str(_PROBE), *arguments]
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NetreproError(f"the probe of this machine gave no answer: {error}") from error
+    try:
+        return json.loads(result.stdout)
+    except ValueError:
+        last = (result.stderr.strip().splitlines() or [f"exit status {result.returncode}"])[-1]
+        raise NetreproError(f"the probe of this machine gave no answer: {last}") from None
+
+
+@functools.cache
+def probe_tiers() -> TierProbe:
+    """Try each tier once per process, in a child, so that the caller's own namespaces never change."""
+    simulated = TierStatus(True, "virtual time needs nothing of the machine")
+    try:
+        reply = _ask_probe("tiers")
+    except NetreproError as error:
+        nothing = TierStatus(False, error.problem)
+        return TierProbe(nothing, nothing, simulated)
+    assert isinstance(reply, dict)
+    return TierProbe(TierStatus(*reply["privileged"]), TierStatus(*reply["rootless"]), simulated)
+
+
+def kernel_features(tier: str | None = None) -> pd.DataFrame:
+    """Try what experiments ask of the kernel, in a network namespace such as `tier` would open.
+
+    `tier` is privileged or rootless; None takes the best that the machine allows. Columns: feature, works
+    (bool), why (what was tried, or the errno), needed_by; empty where no namespace can be opened. Trying a
+    feature may make the kernel load its module, as using it would; nothing else outlives the call.
+    """
+    probe = probe_tiers()
+    tier = tier or probe.best
+    if tier not in TIERS:
+        raise NetreproError(f"there is no tier {tier!r}", nearest(tier, TIERS))
+    if tier == "simulated" or not probe[tier].available:
+        return pd.DataFrame(columns=FEATURE_COLUMNS)
+    return pd.DataFrame(_ask_probe("features", tier), columns=FEATURE_COLUMNS)
+
+
+def _remedy(tier: str, status: TierStatus) -> str:
+    for name, remedy in _REMEDIES.items():
+        if name in status.why:
+            return remedy
+    if tier == "privileged":
+        return "run as root on a machine, not in an unprivileged container"
+    return (
+        "allow user namespaces: sysctl kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), "
+        "kernel.unprivileged_userns_clone=1 (Debian), or the container's seccomp profile"
+    )
+
+
+def resolve_tier(requested: str, supported: Collection[str], probe: TierProbe) -> tuple[str, str]:
+    """The tier to use and why.
+
+    requested : "auto" (the best that the machine allows among the supported) or a tier.
+    supported : the tiers that the notebook can run on.
+
+    Raises NetreproError when a word is no tier, or when machine or notebook cannot honour the request.
+    """
+    for words, valid in ((supported, TIERS), ([requested], ("auto", *TIERS))):
+        for word in words:
+            if word not in valid:
+                raise NetreproError(f"there is no tier {word!r}", nearest(word, valid))
+    offered = [tier for tier in TIERS if tier in supported]
+    usable = [tier for tier in offered if probe[tier].available]
+    if requested == "auto":
+        if not usable:
+            wanted = offered[-1] if offered else "none"
+            why = "; ".join(f"{tier}: {probe[tier].why}" for tier in offered)
+            raise NetreproError(
+                f"this experiment needs a tier that this machine lacks ({why or 'it names no tier'})",
+                _remedy(wanted, probe[wanted]) if offered else "name its tiers in the notebook's metadata",
+            )
+        missed = [tier for tier in offered if TIERS.index(tier) < TIERS.index(usable[0])]
+        reasons = [probe[usable[0]].why, *(f"not {tier}: {probe[tier].why}" for tier in missed)]
+        return usable[0], "; ".join(reasons)
+    if requested not in offered:
+        raise NetreproError(
+            f"this experiment does not run on the {requested} tier",
+            f"it runs on: {', '.join(offered) or 'none'}",
+        )
+    if requested not in usable:
+        instead = f", or choose tier {usable[0]!r}" if usable else ""
+        raise NetreproError(
+            f"the {requested} tier cannot be had on this machine: {probe[requested].why}",
+            _remedy(requested, probe[requested]) + instead,
+        )
+    return requested, f"asked for; {probe[requested].why}"
