@@ -1,0 +1,342 @@
+"""What papers publish, as data: `data/<slug>/claims.yaml`, read strictly.
+
+A mistyped key or an acceptance that cannot be applied is an error that names file, claim and key, because a
+silently ignored line would be a claim that nobody checks.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+import pandas as pd
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.paths import data_dir, notebooks_dir, workbench_root
+
+Kind = Literal["effect", "absolute", "proportion", "ordering", "curve"]
+Tier = Literal["privileged", "rootless", "simulated"]
+KINDS: tuple[str, ...] = get_args(Kind)
+TIERS: tuple[str, ...] = get_args(Tier)  # best first
+Curve = list[tuple[float, float]]
+_End = Annotated[float, Field(allow_inf_nan=True)]
+
+_SHAPES: dict[str, tuple[Any, str]] = {
+    "ordering": (list[str], "a list of names, best first"),
+    "curve": (Curve, "a list of [x, y] points"),
+}
+_NUMBER: tuple[Any, str] = (float, "a number")
+_KEYS_BY_KIND = {"ordering": ["kendall_at_least"], "curve": ["curve_distance"]}
+_NUMBER_KEYS = ["relative", "factor", "band"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Accept(_Strict):
+    """How near to the published value counts as agreement: exactly one key.
+
+    relative : published · (1 ± relative). factor : published / factor to published · factor.
+    band : [low, high] in the claim's unit; either end may be infinite, not both.
+    kendall_at_least : least Kendall tau-b with the published ordering.
+    curve_distance : greatest root mean square distance, as a share of the published curve's range.
+    """
+
+    relative: float | None = Field(None, gt=0)
+    factor: float | None = Field(None, gt=1)
+    band: tuple[_End, _End] | None = None
+    kendall_at_least: float | None = Field(None, gt=0, le=1)
+    curve_distance: float | None = Field(None, gt=0)
+
+    @property
+    def key(self) -> str:
+        """The one key that is set."""
+        return next(name for name in type(self).model_fields if getattr(self, name) is not None)
+
+    def __str__(self) -> str:
+        """What is accepted, in words: '± 10 %', 'within a factor of 1.25', '3 to 5', …"""
+        if self.band:
+            return f"{self.band[0]:g} to {self.band[1]:g}"
+        words = {
+            "relative": f"± {100 * (self.relative or 0):g} %",
+            "factor": f"within a factor of {self.factor}",
+            "kendall_at_least": f"Kendall tau ≥ {self.kendall_at_least}",
+            "curve_distance": f"distance ≤ {self.curve_distance} of the range",
+        }
+        return words[self.key]
+
+    @model_validator(mode="after")
+    def _exactly_one_key(self) -> Accept:
+        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"needs exactly one of {', '.join(type(self).model_fields)}; has {', '.join(given) or 'none'}"
+            )
+        if self.band and not self.band[0] <= self.band[1]:
+            raise ValueError(f"band [{self.band[0]:g}, {self.band[1]:g}] needs low ≤ high")
+        if self.band and math.isinf(self.band[0]) and math.isinf(self.band[1]):
+            raise ValueError("a band without ends accepts everything")
+        return self
+
+
+class Claim(_Strict):
+    """One published number, ordering or curve, and what would refute it.
+
+    published : a float (effect, absolute, proportion), names best first (ordering), or [x, y] points (curve).
+    class_report : the same shape, as a class project measured it, or None.
+    neutral : for effects, the value that means no effect (1 for a ratio, 0 for a difference).
+    control : what is broken on purpose, and what must happen then; None where there is no control.
+    """
+
+    id: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*$")
+    says: str = Field(min_length=1)
+    where: str = Field(min_length=1)
+    kind: Kind
+    unit: str = ""
+    published: Any
+    class_report: Any = None
+    accept: Accept
+    comparable_on: tuple[Tier, ...] = Field(min_length=1)
+    control: str | None = Field(None, min_length=1)
+    neutral: float = 1.0
+    note: str = ""
+
+    @field_validator("comparable_on")
+    @classmethod
+    def _each_tier_once(cls, tiers: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(tiers)) < len(tiers):
+            raise ValueError(f"a tier is named twice: {', '.join(tiers)}")
+        return tiers
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Claim:
+        allowed = _KEYS_BY_KIND.get(self.kind, _NUMBER_KEYS)
+        if self.accept.key not in allowed:
+            raise ValueError(
+                f"accept: {self.accept.key!r} does not fit kind {self.kind!r}, which takes "
+                + " or ".join(allowed)
+            )
+        if self.kind != "effect" and "neutral" in self.model_fields_set:
+            raise ValueError(f"neutral: only effects have one, and this is of kind {self.kind!r}")
+        if self.kind == "absolute" and not self.unit:
+            raise ValueError("unit: an absolute number needs one")
+        object.__setattr__(self, "published", self._shaped("published", self.published))
+        if self.class_report is not None:
+            object.__setattr__(self, "class_report", self._shaped("class_report", self.class_report))
+        self._check_published()
+        return self
+
+    def _shaped(self, key: str, value: Any) -> Any:
+        shape, words = _SHAPES.get(self.kind, _NUMBER)
+        if isinstance(value, bool):  # YAML reads yes, no, on and off as booleans
+            raise ValueError(f"{key}: kind {self.kind!r} needs {words}; got {value!r}")
+        try:
+            return TypeAdapter(shape, config=ConfigDict(allow_inf_nan=False)).validate_python(value)
+        except ValidationError:
+            raise ValueError(f"{key}: kind {self.kind!r} needs {words}; got {value!r}") from None
+
+    def _check_published(self) -> None:
+        if self.kind == "ordering":
+            if len(set(self.published)) < max(2, len(self.published)):
+                raise ValueError("published: an ordering needs two or more names, each once")
+        elif self.kind == "curve":
+            xs, ys = zip(*self.published, strict=True) if self.published else ((), ())
+            if len(xs) < 2 or any(left >= right for left, right in pairwise(xs)):
+                raise ValueError("published: a curve needs two or more points, x ascending")
+            if max(ys) == min(ys):
+                raise ValueError("published: a flat curve has no range; claim its level instead")
+        else:
+            if self.kind == "proportion" and not 0 <= self.published <= 1:
+                raise ValueError(f"published: a proportion lies in 0 to 1; got {self.published:g}")
+            low, high = self.accepted_band()
+            if not self.accept.band and low == high:
+                raise ValueError(f"accept: {self.accept.key} of 0 is nothing; give a band")
+            if not low <= self.published <= high:
+                raise ValueError(f"accept: {low:g} to {high:g} excludes the published {self.published:g}")
+
+    def accepted_band(self) -> tuple[float, float]:
+        """The accepted values (low, high) of an effect, absolute or proportion, in the claim's unit."""
+        if self.accept.band:
+            return self.accept.band
+        if self.accept.relative:
+            ends = self.published * (1 - self.accept.relative), self.published * (1 + self.accept.relative)
+        else:
+            assert self.accept.factor is not None
+            ends = self.published / self.accept.factor, self.published * self.accept.factor
+        return min(ends), max(ends)
+
+
+class PaperClaims(_Strict):
+    """A paper and everything it claims that we test. `paper` is the slug."""
+
+    paper: str
+    title: str = Field(min_length=1)
+    claims: tuple[Claim, ...]
+
+    @model_validator(mode="after")
+    def _whole(self) -> PaperClaims:
+        if not self.claims:
+            raise ValueError("claims: there are none; a paper needs at least one")
+        repeated = [name for name, count in Counter(claim.id for claim in self.claims).items() if count > 1]
+        if repeated:
+            raise ValueError(f"claims: id {', '.join(map(repr, repeated))} is used more than once")
+        if not any(claim.control for claim in self.claims):
+            raise ValueError("claims: none has a 'control': what is broken on purpose, what must happen")
+        return self
+
+    def claim(self, claim_id: str) -> Claim:
+        """The claim of that id. Raises NetreproError for an unknown one."""
+        for claim in self.claims:
+            if claim.id == claim_id:
+                return claim
+        raise NetreproError(
+            f"{self.paper} has no claim {claim_id!r}", nearest(claim_id, [claim.id for claim in self.claims])
+        )
+
+    def table(self) -> pd.DataFrame:
+        """One row a claim, for reading; orderings and curves are put in words."""
+        return pd.DataFrame(
+            [
+                {
+                    "claim": claim.id,
+                    "says": claim.says,
+                    "where": claim.where,
+                    "kind": claim.kind,
+                    "unit": claim.unit,
+                    "published": readable(claim.published),
+                    "class_report": readable(claim.class_report),
+                    "accepted": str(claim.accept),
+                    "comparable_on": ", ".join(claim.comparable_on),
+                    "control": claim.control or "",
+                    "note": claim.note,
+                }
+                for claim in self.claims
+            ]
+        )
+
+
+def readable(value: Any) -> Any:
+    """A published value for a table cell: numbers stay, an ordering becomes 'a > b', a curve its extent."""
+    if not isinstance(value, list):
+        return value
+    if value and isinstance(value[0], str):
+        return " > ".join(value)
+    return f"{len(value)} points, x {value[0][0]:g} to {value[-1][0]:g}"
+
+
+def load_claims(slug: str) -> PaperClaims:
+    """Read data/<slug>/claims.yaml. Raises NetreproError when it is missing, malformed or not a sound set."""
+    path = data_dir(slug) / "claims.yaml"
+    if not path.is_file():
+        known = [file.parent.name for file in _claim_files()]
+        raise NetreproError(f"no claims for {slug!r}: {_shown(path)} does not exist", nearest(slug, known))
+    paper = _validated(path, _read_yaml(path))
+    if paper.paper != slug:
+        raise NetreproError(f"{_shown(path)}: paper is {paper.paper!r}", f"its folder asks for {slug!r}")
+    return paper
+
+
+def all_papers() -> list[PaperClaims]:
+    """Every data/*/claims.yaml, in the notebooks' order; papers without a notebook last."""
+    notebooks = {path.stem[3:]: path.name for path in notebooks_dir().glob("[0-9][0-9]_*.ipynb")}
+    slugs = [path.parent.name for path in _claim_files()]
+    return [load_claims(slug) for slug in sorted(slugs, key=lambda slug: (notebooks.get(slug, "~"), slug))]
+
+
+def _claim_files() -> list[Path]:
+    return sorted((workbench_root() / "data").glob("*/claims.yaml"))
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(workbench_root()))
+
+
+class _NoRepeatedKeys(yaml.SafeLoader):
+    """YAML's own loader keeps the last of two equal keys without a word; this one refuses."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for index, key in enumerate(keys):
+            if key in keys[:index]:
+                raise yaml.constructor.ConstructorError(
+                    problem=f"key {key!r} is given twice", problem_mark=node.value[index][0].start_mark
+                )
+        return super().construct_mapping(node, deep)
+
+
+def _read_yaml(path: Path) -> Any:
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_NoRepeatedKeys)  # a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f" line {mark.line + 1}" if mark else ""
+        raise NetreproError(f"{_shown(path)}{line}: {error.problem}", "mend the YAML there") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise NetreproError(f"{_shown(path)} cannot be read: {error}", "save it as YAML in UTF-8") from None
+
+
+def _validated(path: Path, content: Any) -> PaperClaims:
+    try:
+        return PaperClaims.model_validate(content)
+    except ValidationError as error:
+        raise invalid_file(_shown(path), content, error, PaperClaims) from None
+
+
+def invalid_file(file: str, content: Any, error: ValidationError, top: type[BaseModel]) -> NetreproError:
+    """One line a mistake: file, claim, key, and the nearest valid word."""
+    lines = []
+    for mistake in error.errors(include_url=False):
+        place = mistake["loc"]
+        if mistake["type"] == "extra_forbidden":
+            valid = _model_at(top, place[:-1]).model_fields
+            what, place = f"unknown key {place[-1]!r} ({nearest(str(place[-1]), valid)})", place[:-1]
+        elif mistake["type"] == "missing":
+            what, place = f"key {place[-1]!r} is missing", place[:-1]
+        elif mistake["type"] == "literal_error":
+            words = re.findall(r"'([^']+)'", mistake["ctx"]["expected"])
+            what = f"unknown value {mistake['input']!r} ({nearest(str(mistake['input']), words)})"
+        elif mistake["type"] == "value_error":
+            what = str(mistake["ctx"]["error"])
+        else:
+            what = f"{mistake['msg'][0].lower()}{mistake['msg'][1:]}; got {mistake['input']!r}"
+        lines.append(": ".join([file, *_where(content, place), what]))
+    return NetreproError("\n".join(lines), f"{top.__module__}.{top.__name__} describes every key")
+
+
+def _model_at(top: type[BaseModel], place: tuple) -> type[BaseModel]:
+    """The model that reads what lies at a place, found by following its fields."""
+    model = top
+    for part in place:
+        if part in model.model_fields:
+            model = _model_in(model.model_fields[part].annotation) or model
+    return model
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)
+
+
+def _where(content: Any, place: tuple) -> list[str]:
+    """A place in words: ("claims", 0, "accept") is ["claim 'its-id'", "accept"]."""
+    if len(place) < 2 or place[0] != "claims":
+        return [str(part) for part in place]
+    entry = content["claims"][place[1]]
+    named = entry.get("id") if isinstance(entry, dict) else None
+    return [f"claim {named!r}" if named else f"claim number {place[1] + 1}", *map(str, place[2:])]

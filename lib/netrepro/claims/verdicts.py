@@ -1,0 +1,366 @@
+"""From measured values to a verdict.
+
+Intervals over repetitions are compared with what was accepted before the run, never single values (95 %:
+Student's t for means; for counted successes E. B. Wilson, "Probable inference, the law of succession, and
+statistical inference", JASA 22, 1927). A claim's negative control is judged by the same rule, and a claim
+whose control holds as well as the claim itself does not count.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
+from scipy.special import ndtri, stdtrit
+
+from netrepro.claims.models import TIERS, Claim, Curve
+from netrepro.errors import NetreproError, nearest
+
+Verdict = Literal["agrees", "agrees in direction", "disagrees", "untrusted", "not measured"]
+AGREES: Verdict = "agrees"
+DIRECTION: Verdict = "agrees in direction"
+DISAGREES: Verdict = "disagrees"
+UNTRUSTED: Verdict = "untrusted"
+NOT_MEASURED: Verdict = "not measured"
+VERDICTS: tuple[Verdict, ...] = (AGREES, DIRECTION, DISAGREES, UNTRUSTED, NOT_MEASURED)
+LEVELS = ("replicated", "replicated with differences", "partly", "not reproduced", "not measured")
+
+CONFIDENCE = 0.95
+_ROUNDING = 1e-9  # share of a band's edge by which arithmetic may miss it
+_MORE = "more repetitions would decide"
+
+
+class Interval(NamedTuple):
+    """A confidence interval; a point where the value is exact."""
+
+    low: float
+    high: float
+
+
+class Measured(BaseModel):
+    """What we measured for one claim; plain JSON inside.
+
+    values : one entry a repetition. Effects, absolutes, proportions: floats. Orderings: rankings (names, best
+        first). Curves: lists of [x, y], x covering the published x.
+    exact : the values are closed forms or enumerations; one entry, no interval.
+    successes, trials : instead of values, for a proportion of counted trials.
+    control, control_successes, control_trials : the same, measured with the mechanism broken.
+    trusted, why : False and the reason, where the run's fidelity check failed.
+
+    Raises NetreproError, naming the claim, for values that are not finite or keys that do not go together.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    claim: str
+    values: list[Any] = []
+    exact: bool = False
+    successes: int | None = None
+    trials: int | None = None
+    control: list[Any] | None = None
+    control_successes: int | None = None
+    control_trials: int | None = None
+    trusted: bool = True
+    why: str = ""
+
+    def __init__(self, **given: Any):
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            key = str(first["loc"][0]) if first["loc"] else ""
+            problem = first["ctx"]["error"] if first["type"] == "value_error" else first["msg"]
+            hint = nearest(key, Measured.model_fields) if first["type"] == "extra_forbidden" else ""
+            name = given.get("claim", "(claim not named)")
+            raise NetreproError(f"measured {name!r}: {key + ': ' if key else ''}{problem}", hint) from None
+
+    @field_validator("values", "control", mode="before")
+    @classmethod
+    def _plain(cls, entries: Any) -> Any:
+        return None if entries is None else _plain_entries(entries)
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> Measured:
+        for prefix, values in (("", self.values), ("control_", self.control)):
+            successes, trials = getattr(self, f"{prefix}successes"), getattr(self, f"{prefix}trials")
+            if (successes is None) != (trials is None):
+                raise ValueError(f"{prefix}successes and {prefix}trials go together")
+            if trials is not None and values:
+                raise ValueError(f"give {prefix or 'values or '}successes and trials, not both forms")
+            if trials is not None and not 0 <= successes <= trials > 0:
+                raise ValueError(f"{prefix}successes {successes} of {prefix}trials {trials} cannot be")
+        if not self.trusted and not self.why:
+            raise ValueError("trusted=False needs why=...")
+        return self
+
+    def has_control(self) -> bool:
+        """Was the mechanism broken and measured again?"""
+        return bool(self.control) or self.control_trials is not None
+
+    def broken(self) -> Measured:
+        """The control as a measurement of its own; a control of several repetitions is not exact."""
+        return Measured(
+            claim=self.claim,
+            values=self.control or [],
+            exact=self.exact and len(self.control or []) == 1,
+            successes=self.control_successes,
+            trials=self.control_trials,
+        )
+
+
+def _plain_entries(entries: Any, place: str = "") -> Any:
+    """Lists, strings and finite floats out of lists, tuples, arrays and columns."""
+    if hasattr(entries, "tolist"):
+        entries = entries.tolist()
+    if isinstance(entries, (list, tuple)):
+        return [_plain_entries(entry, f"{place}[{index}]") for index, entry in enumerate(entries)]
+    if isinstance(entries, str):
+        return entries
+    if not isinstance(entries, (int, float)):
+        raise ValueError(f"{place} is {entries!r}, neither a number nor a name")
+    if not math.isfinite(entries):
+        raise ValueError(f"{place} is {entries}, not a finite number")
+    return float(entries)
+
+
+class Judgement(BaseModel):
+    """A verdict and what it rests on.
+
+    value, interval : mean and interval of what was compared: for orderings Kendall's tau, for curves the
+        distance as a share of the published range, else the claim's unit. None where nothing was compared.
+    counts : False where the negative control was not run, or held as well as the claim.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    claim: str
+    tier: str
+    verdict: Verdict
+    reason: str
+    counts: bool = True
+    value: float | None = None
+    interval: Interval | None = None
+    repetitions: int = 0
+
+    @property
+    def holds(self) -> bool:
+        """A counted verdict that agrees, at least in direction."""
+        return self.counts and self.verdict in (AGREES, DIRECTION)
+
+
+class _Finding(NamedTuple):
+    verdict: Verdict
+    reason: str
+    value: float
+    interval: Interval
+    repetitions: int
+
+
+def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
+    """Compare what was measured on a tier with a claim.
+
+    `agrees` when the whole interval is accepted. Otherwise `agrees in direction` when an effect's interval
+    lies on the published side of no effect, when the interval straddles the band's edge, when an ordering
+    correlates positively, or when a curve rises and falls with the published one in every repetition; else
+    `disagrees`. An effect whose interval includes no effect has no direction, unless no effect is accepted.
+
+    Raises NetreproError for values that do not have the claim's shape, fewer than two repetitions of
+    something inexact, curves that do not cover the published x, and an unknown tier.
+    """
+    if tier not in TIERS:
+        raise NetreproError(f"unknown tier {tier!r}", nearest(tier, TIERS))
+    blank = Judgement(claim=claim.id, tier=tier, verdict=NOT_MEASURED, reason="no measurement")
+    if tier not in claim.comparable_on:
+        reason = f"not comparable on tier {tier}, only on {', '.join(claim.comparable_on)}"
+        return blank.model_copy(update={"reason": reason})
+    if measured is None:
+        return blank
+    if measured.claim != claim.id:
+        raise NetreproError(f"claim {claim.id!r} was given the measurement of {measured.claim!r}")
+    if not measured.trusted:
+        return blank.model_copy(update={"verdict": UNTRUSTED, "reason": measured.why})
+    finding = _find(claim, measured)
+    counts, remark = _judge_control(claim, measured, finding.verdict)
+    reason = f"{finding.reason}; {remark}" if remark else finding.reason
+    return blank.model_copy(update=finding._asdict() | {"counts": counts, "reason": reason})
+
+
+def paper_level(judgements: Iterable[_Judged]) -> str:
+    """One of LEVELS, from the counted claims that were measured and trusted."""
+    verdicts = [each.verdict for each in judgements if each.counts and each.verdict in VERDICTS[:3]]
+    if not verdicts:
+        return "not measured"
+    if all(verdict == AGREES for verdict in verdicts):
+        return "replicated"
+    if AGREES in verdicts and DISAGREES not in verdicts:
+        return "replicated with differences"
+    return "not reproduced" if all(verdict == DISAGREES for verdict in verdicts) else "partly"
+
+
+class _Judged(Protocol):
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def counts(self) -> bool: ...
+
+
+def _judge_control(claim: Claim, measured: Measured, verdict: Verdict) -> tuple[bool, str]:
+    """(does the claim count, what to say of its control)."""
+    if not claim.control:
+        return True, ""
+    if not measured.has_control():
+        return False, "the control was not run"
+    broken = _find(claim, measured.broken(), "control of ").verdict
+    if broken == DISAGREES:
+        return True, ""
+    if verdict == DISAGREES:
+        return True, f"the control {broken}, which the claim does not"
+    as_good = VERDICTS.index(broken) <= VERDICTS.index(verdict)
+    return not as_good, f"control did not flip: it {broken}" if as_good else ""
+
+
+def _find(claim: Claim, measured: Measured, whose: str = "") -> _Finding:
+    finders: dict[str, Callable[[Claim, Measured, str], _Finding]] = {
+        "ordering": _find_ordering,
+        "curve": _find_curve,
+    }
+    return finders.get(claim.kind, _find_number)(claim, measured, f"{whose}{claim.id}")
+
+
+def _find_number(claim: Claim, measured: Measured, name: str) -> _Finding:
+    if measured.trials is not None and measured.successes is not None:
+        if claim.kind != "proportion":
+            raise NetreproError(f"{name}: successes and trials are for proportions; this is {claim.kind!r}")
+        value, repetitions = measured.successes / measured.trials, measured.trials
+        interval = wilson_interval(measured.successes, measured.trials)
+        if measured.exact:
+            interval = Interval(value, value)
+    else:
+        if not all(isinstance(entry, float) for entry in measured.values):
+            raise _shape_error(name, claim, "a number a repetition")
+        if claim.kind == "proportion" and not all(0 <= entry <= 1 for entry in measured.values):
+            raise NetreproError(f"{name}: a proportion lies in 0 to 1; got {measured.values}")
+        value, interval = _mean_interval(measured.values, measured.exact, name)
+        repetitions = len(measured.values)
+        if claim.kind == "proportion":
+            interval = Interval(max(interval.low, 0.0), min(interval.high, 1.0))
+    verdict, reason = _place(claim, interval)
+    return _Finding(verdict, reason, value, interval, repetitions)
+
+
+def _place(claim: Claim, interval: Interval) -> tuple[Verdict, str]:
+    """Where an interval lies: in the accepted band, across its edge, or on which side of no effect."""
+    low, high = claim.accepted_band()
+    slack = _ROUNDING * max(abs(edge) for edge in (low, high) if math.isfinite(edge))
+    band = f"{low:.4g} to {high:.4g}"
+    if low - slack <= interval.low and interval.high <= high + slack:
+        return AGREES, f"inside the accepted {band}"
+    overlaps = interval.low <= high + slack and interval.high >= low - slack
+    if claim.kind == "effect" and claim.published != claim.neutral:
+        up = claim.published > claim.neutral
+        published_side = interval.low > claim.neutral if up else interval.high < claim.neutral
+        includes_neutral = interval.low <= claim.neutral <= interval.high
+        if overlaps and includes_neutral and not low <= claim.neutral <= high:
+            return DISAGREES, f"interval includes no effect ({claim.neutral:g}); {_MORE}"
+        if not overlaps and published_side:
+            return DIRECTION, f"outside the accepted {band}, on the published side of {claim.neutral:g}"
+    if overlaps:
+        return DIRECTION, f"interval straddles the accepted band {band}; {_MORE}"
+    return DISAGREES, f"outside the accepted {band}"
+
+
+def _find_ordering(claim: Claim, measured: Measured, name: str) -> _Finding:
+    taus = []
+    for ranking in measured.values:
+        if not isinstance(ranking, list) or not all(isinstance(entry, str) for entry in ranking):
+            raise _shape_error(name, claim, "a ranking (list of names, best first) a repetition")
+        if sorted(ranking) != sorted(claim.published):
+            raise NetreproError(f"{name}: ranking {ranking} must name each of {claim.published} once")
+        taus.append(kendall_tau(range(len(ranking)), [claim.published.index(entry) for entry in ranking]))
+    value, interval = _mean_interval(taus, measured.exact, name)
+    interval = Interval(max(interval.low, -1.0), min(interval.high, 1.0))
+    least = claim.accept.kendall_at_least
+    assert least is not None
+    verdict = AGREES if interval.low >= least - _ROUNDING else DIRECTION if interval.low > 0 else DISAGREES
+    reason = f"Kendall tau {value:.3g} against the published order, least accepted {least:g}"
+    return _Finding(verdict, reason, value, interval, len(taus))
+
+
+def _find_curve(claim: Claim, measured: Measured, name: str) -> _Finding:
+    xs, published = np.transpose(claim.published)
+    distances, taus = [], []
+    for curve in measured.values:
+        ours = np.interp(xs, *_curve_over(curve, xs, claim, name))
+        distances.append(float(np.sqrt(np.mean((ours - published) ** 2)) / np.ptp(published)))
+        taus.append(kendall_tau(published, ours))
+    value, interval = _mean_interval(distances, measured.exact, name)
+    interval = Interval(max(interval.low, 0.0), interval.high)
+    most = claim.accept.curve_distance
+    assert most is not None
+    reason = f"distance {value:.3g} of the published range, most accepted {most:g}"
+    if interval.high <= most * (1 + _ROUNDING):
+        return _Finding(AGREES, reason, value, interval, len(distances))
+    if all(tau > 0 for tau in taus):
+        return _Finding(DIRECTION, f"{reason}; it moves as published", value, interval, len(distances))
+    return _Finding(DISAGREES, f"{reason}; it does not move as published", value, interval, len(distances))
+
+
+def _curve_over(curve: Any, xs: np.ndarray, claim: Claim, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Our (x, y), x ascending, once it is known to cover the published x."""
+    pairs: Curve = curve if isinstance(curve, list) else []
+    if not pairs or not all(
+        isinstance(point, list) and [type(part) for part in point] == [float, float] for point in pairs
+    ):
+        raise _shape_error(name, claim, "a curve (list of [x, y]) a repetition")
+    ours_x, ours_y = np.transpose(sorted(pairs))
+    if len(np.unique(ours_x)) < len(ours_x):
+        raise NetreproError(f"{name}: the measured curve has two points at one x", "average them first")
+    if ours_x[0] > xs[0] or ours_x[-1] < xs[-1]:
+        raise NetreproError(
+            f"{name}: published x is {xs[0]:g} to {xs[-1]:g}, ours only {ours_x[0]:g} to {ours_x[-1]:g}",
+            "measure over the whole published range; nothing is extrapolated",
+        )
+    return ours_x, ours_y
+
+
+def _shape_error(name: str, claim: Claim, words: str) -> NetreproError:
+    return NetreproError(f"{name}: kind {claim.kind!r} needs {words}")
+
+
+def _mean_interval(values: Sequence[float], exact: bool, name: str) -> tuple[float, Interval]:
+    if exact:
+        if len(values) != 1:
+            raise NetreproError(f"{name}: exact=True takes one value; got {len(values)}")
+        return values[0], Interval(values[0], values[0])
+    if len(values) < 2:
+        raise NetreproError(
+            f"{name}: {len(values)} repetition(s) give no interval",
+            "repeat at least twice with different seeds, or say exact=True for a closed form",
+        )
+    return statistics.fmean(values), student_interval(values)
+
+
+def student_interval(values: Sequence[float]) -> Interval:
+    """The 95 % confidence interval of the mean of two or more values (Student's t)."""
+    mean, spread = statistics.fmean(values), statistics.stdev(values)
+    half = float(stdtrit(len(values) - 1, (1 + CONFIDENCE) / 2)) * spread / math.sqrt(len(values))
+    return Interval(mean - half, mean + half)
+
+
+def wilson_interval(successes: int, trials: int) -> Interval:
+    """The 95 % score interval of a proportion (Wilson 1927, without continuity correction)."""
+    z, share = float(ndtri((1 + CONFIDENCE) / 2)), successes / trials
+    centre = (share + z * z / (2 * trials)) / (1 + z * z / trials)
+    half = z / (1 + z * z / trials) * math.sqrt(share * (1 - share) / trials + (z / (2 * trials)) ** 2)
+    return Interval(max(centre - half, 0.0), min(centre + half, 1.0))
+
+
+def kendall_tau(left: Sequence[float] | np.ndarray, right: Sequence[float] | np.ndarray) -> float:
+    """Kendall's tau-b of two equally long sequences, -1 to 1; 0 where one of them is constant."""
+    signs = [np.sign(np.subtract.outer(each, each)) for each in (np.asarray(left), np.asarray(right))]
+    pairs = math.sqrt(float(np.abs(signs[0]).sum()) * float(np.abs(signs[1]).sum()))
+    return float((signs[0] * signs[1]).sum()) / pairs if pairs else 0.0

@@ -1,0 +1,151 @@
+"""claims.yaml is read strictly: what cannot be judged is refused, by name."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from netrepro.claims import all_papers, load_claims
+from netrepro.errors import NetreproError
+
+from .conftest import CLAIMS, write_claims
+
+
+def refusal(workbench, text: str) -> str:
+    write_claims(workbench, text)
+    with pytest.raises(NetreproError) as caught:
+        load_claims("constructed")
+    return str(caught.value)
+
+
+def changed(old: str, new: str) -> str:
+    assert CLAIMS.count(old) >= 1
+    return CLAIMS.replace(old, new, 1)
+
+
+def test_a_sound_file_is_read_whole(workbench):
+    paper = load_claims("constructed")
+    assert paper.title.startswith("A constructed paper")
+    gain, order = paper.claims
+    assert (gain.published, gain.class_report, gain.accept.relative) == (0.5, 0.6, 0.1)
+    assert (gain.neutral, gain.comparable_on[0]) == (1.0, "privileged")
+    assert (order.published, order.control) == (["a", "b", "c"], None)
+
+
+def test_the_table_puts_orderings_and_acceptance_in_words(workbench):
+    table = load_claims("constructed").table().set_index("claim")
+    assert table.loc["best-first", "published"] == "a > b > c"
+    assert table.loc["mean-gain", "accepted"] == "± 10 %"
+    assert table.loc["best-first", "accepted"] == "Kendall tau ≥ 0.8"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("    where:", "    wher:", r"claim 'mean-gain'.*unknown key 'wher' \(did you mean 'where'\?\)"),
+        ("{relative: 0.1}", "{relativ: 0.1}", r"accept: unknown key 'relativ' \(did you mean 'relative'\?\)"),
+        ('title: "A', 'tilte: "A', r"yaml: unknown key 'tilte' \(did you mean 'title'\?\)"),
+        ("kind: effect", "kind: efect", r"'mean-gain': kind: unknown value 'efect' \(did you mean 'effect'"),
+        ("[simulated]", "[simulatd]", r"'best-first': comparable_on: 0: .*did you mean 'simulated'\?"),
+        ("[simulated]", "[]", r"'best-first': comparable_on"),
+        ("[simulated]", "[simulated, simulated]", r"a tier is named twice"),
+        ("id: best-first", "id: mean-gain", r"id 'mean-gain' is used more than once"),
+        ('    control: "mechanism off: the ratio must return to 1"\n', "", r"none has a 'control'"),
+        ("{relative: 0.1}", "{}", r"'mean-gain': accept: needs exactly one of .*has none"),
+        ("{relative: 0.1}", "{relative: 0.1, factor: 2}", r"exactly one of .*has relative, factor"),
+        ("{relative: 0.1}", "{kendall_at_least: 0.5}", r"'kendall_at_least' does not fit kind 'effect'"),
+        ("{relative: 0.1}", "{curve_distance: 0.5}", r"'curve_distance' does not fit kind 'effect'"),
+        ("{kendall_at_least: 0.8}", "{relative: 0.1}", r"'relative' does not fit kind 'ordering'"),
+        ("{kendall_at_least: 0.8}", "{kendall_at_least: 1.8}", r"kendall_at_least: input should be less"),
+        ("{relative: 0.1}", "{factor: 0.9}", r"factor: input should be greater than 1; got 0.9"),
+        ("{relative: 0.1}", "{band: [0.6, 0.4]}", r"needs low ≤ high"),
+        ("{relative: 0.1}", "{band: [0.6, 0.7]}", r"0.6 to 0.7 excludes the published 0.5"),
+        ("{relative: 0.1}", "{band: [-.inf, .inf]}", r"accepts everything"),
+        ("{relative: 0.1}", "{band: [.nan, 1]}", r"needs low ≤ high"),
+        ("published: 0.5", "published: half", r"published: kind 'effect' needs a number; got 'half'"),
+        ("published: 0.5", "published: .nan", r"needs a number; got nan"),
+        ("published: 0.5", "published: 0", r"relative of 0 is nothing"),
+        ("class_report: 0.6", "class_report: [1, 2]", r"class_report: kind 'effect' needs a number"),
+        ("[a, b, c]", "[a]", r"two or more names, each once"),
+        ("[a, b, c]", "[a, b, b]", r"two or more names, each once"),
+        ("[a, b, c]", "[1, 2]", r"published: kind 'ordering' needs a list of names"),
+        ("kind: effect", "kind: absolute", r"'mean-gain': unit: an absolute number needs one"),
+        ("    note:", "    neutral: 0\n    note:", r"'best-first': neutral: only effects"),
+        ("    published: 0.5\n", "", r"claim 'mean-gain': key 'published' is missing"),
+        ("id: mean-gain", "id: mean gain", r"id: string should match pattern"),
+        ("paper: constructed", "paper: other", r"paper is 'other'\s+its folder asks for 'constructed'"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_by_name(workbench, old, new, expected):
+    message = refusal(workbench, changed(old, new))
+    assert message.startswith("data/constructed/claims.yaml")
+    assert re.search(expected, message), message
+
+
+@pytest.mark.parametrize(
+    ("points", "expected"),
+    [
+        ("[[1, 2]]", "two or more points"),
+        ("[[2, 1], [1, 2]]", "x ascending"),
+        ("[[1, 5], [2, 5]]", "flat curve"),
+        ("[[1, 2, 3], [2, 3, 4]]", "needs a list of \\[x, y\\] points"),
+        ("[1, 2]", "needs a list of \\[x, y\\] points"),
+    ],
+)
+def test_a_curve_that_nothing_can_be_compared_with_is_refused(workbench, points, expected):
+    text = changed("kind: ordering", "kind: curve").replace("[a, b, c]", points)
+    text = text.replace("{kendall_at_least: 0.8}", "{curve_distance: 0.1}")
+    assert re.search(expected, refusal(workbench, text))
+
+
+def test_every_mistake_of_a_file_is_reported_at_once(workbench):
+    text = changed("kind: effect", "kind: efect").replace("[simulated]", "[simulatd]")
+    message = refusal(workbench, text)
+    assert "'efect'" in message and "'simulatd'" in message
+
+
+def test_a_proportion_outside_0_to_1_is_refused(workbench):
+    text = changed("kind: effect", "kind: proportion").replace("published: 0.5", "published: 50")
+    assert "a proportion lies in 0 to 1; got 50" in refusal(workbench, text)
+
+
+def test_a_file_without_claims_is_refused(workbench):
+    assert "there are none" in refusal(workbench, "paper: constructed\ntitle: t\nclaims: []\n")
+    assert "input should be a valid" in refusal(workbench, "- a\n- b\n")
+    assert "input should be a valid" in refusal(workbench, "")
+
+
+def test_malformed_yaml_is_refused_with_its_line(workbench):
+    message = refusal(workbench, changed("    kind: effect\n", "    kind: effect\n   unit: [\n"))
+    assert re.search(r"claims.yaml line \d+: ", message)
+
+
+def test_a_key_given_twice_is_refused_with_its_line(workbench):
+    message = refusal(workbench, changed("    kind: effect\n", "    kind: effect\n    kind: absolute\n"))
+    assert "claims.yaml line 8: key 'kind' is given twice" in message
+
+
+def test_a_missing_file_names_the_nearest_paper(workbench):
+    with pytest.raises(NetreproError, match="did you mean 'constructed'"):
+        load_claims("construted")
+
+
+def test_an_exponent_without_a_point_is_still_a_number(workbench):
+    """YAML 1.1 reads 5e-1 as a string; who writes a claim means a number."""
+    write_claims(workbench, changed("published: 0.5", "published: 5e-1"))
+    assert load_claims("constructed").claims[0].published == 0.5
+
+
+def test_papers_come_in_the_order_of_their_notebooks(workbench):
+    for slug in ("alpha", "omega"):
+        write_claims(workbench, CLAIMS.replace("paper: constructed", f"paper: {slug}"), slug)
+    (workbench / "notebooks" / "12_alpha.ipynb").touch()
+    (workbench / "notebooks" / "11_omega.ipynb").touch()
+    (workbench / "data" / "flow_sizes").mkdir()
+    assert [paper.paper for paper in all_papers()] == ["omega", "alpha", "constructed"]
+
+
+def test_an_unknown_claim_names_the_nearest(workbench):
+    with pytest.raises(NetreproError, match="did you mean 'mean-gain'"):
+        load_claims("constructed").claim("meangain")

@@ -1,0 +1,433 @@
+"""Verdicts of every kind on constructed cases; scipy.stats is the second implementation."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy import stats
+
+from netrepro.claims import Claim, Judgement, Measured, judge, paper_level
+from netrepro.claims.verdicts import VERDICTS, kendall_tau, student_interval, wilson_interval
+from netrepro.errors import NetreproError
+
+TIERS = ["privileged", "rootless", "simulated"]
+POINTS = [[1, 10], [2, 20], [4, 50]]
+
+
+def a_claim(kind: str, published, accept: dict, **more) -> Claim:
+    unit = {"unit": "ms"} if kind == "absolute" else {}
+    return Claim(
+        id="it",
+        says="so",
+        where="Fig. 1",
+        kind=kind,
+        published=published,
+        accept=accept,
+        **({"comparable_on": TIERS} | unit | more),
+    )
+
+
+def verdict(claim: Claim, values, tier="simulated", **more) -> str:
+    return judge(claim, Measured(claim="it", values=values, **more), tier).verdict
+
+
+# Numbers ------------------------------------------------------------------------------------------
+
+
+def test_relative_factor_and_band_accept_what_they_say():
+    for accept, edges in [
+        ({"relative": 0.1}, (90, 110)),
+        ({"factor": 1.25}, (80, 125)),
+        ({"band": [95, 300]}, (95, 300)),
+    ]:
+        claim = a_claim("absolute", 100, accept)
+        assert claim.accepted_band() == pytest.approx(edges)
+        for value, expected in [(edges[0], "agrees"), (edges[1], "agrees"), (edges[0] - 0.1, "disagrees")]:
+            assert verdict(claim, [value], exact=True) == expected
+        assert verdict(claim, [edges[1] + 0.1], exact=True) == "disagrees"
+
+
+def test_a_negative_published_value_has_its_band_the_right_way_round():
+    assert a_claim("effect", -4, {"relative": 0.5}, neutral=0).accepted_band() == (-6, -2)
+    assert a_claim("effect", -4, {"factor": 2}, neutral=0).accepted_band() == (-8, -2)
+
+
+def test_a_mean_agrees_only_with_its_whole_interval():
+    claim = a_claim("absolute", 100, {"relative": 0.1})
+    assert verdict(claim, [99, 101, 100]) == "agrees"
+    straddling = judge(claim, Measured(claim="it", values=[90, 100, 110]), "simulated")
+    assert straddling.verdict == "agrees in direction"
+    assert "straddles" in straddling.reason and "more repetitions would decide" in straddling.reason
+    assert verdict(claim, [130, 131, 132]) == "disagrees"
+
+
+@pytest.mark.parametrize(
+    ("published", "neutral", "values", "expected"),
+    [
+        (2.0, 1, [2.0, 2.01], "agrees"),
+        (2.0, 1, [1.4, 1.41, 1.4], "agrees in direction"),
+        (2.0, 1, [9.0, 9.1, 9.0], "agrees in direction"),
+        (2.0, 1, [0.9, 0.91, 0.9], "disagrees"),
+        (2.0, 1, [0.9, 1.1, 1.2], "disagrees"),  # not decided between nothing and something
+        (0.5, 1, [0.7, 0.71, 0.7], "agrees in direction"),
+        (0.5, 1, [1.3, 1.31, 1.3], "disagrees"),
+        (5.0, 0, [1.0, 1.1, 1.0], "agrees in direction"),
+        (1.0, 1, [1.5, 1.51, 1.5], "disagrees"),  # "no effect" has no direction to agree in
+        (1.0, 1, [0.9, 1.0, 1.2], "agrees in direction"),  # but its band can be straddled
+    ],
+)
+def test_an_effect_on_the_published_side_of_no_effect_agrees_in_direction(
+    published, neutral, values, expected
+):
+    assert verdict(a_claim("effect", published, {"relative": 0.1}, neutral=neutral), values) == expected
+
+
+def test_an_interval_that_reaches_the_band_and_no_effect_has_no_direction():
+    judgement = judge(
+        a_claim("effect", 2, {"relative": 0.1}), Measured(claim="it", values=[0.5, 3.5]), "simulated"
+    )
+    assert judgement.verdict == "disagrees" and "includes no effect (1)" in judgement.reason
+
+
+def test_counted_successes_are_judged_by_wilsons_interval():
+    claim = a_claim("proportion", 0.9, {"band": [0.8, 1]})
+    few = judge(claim, Measured(claim="it", successes=9, trials=10), "simulated")
+    many = judge(claim, Measured(claim="it", successes=900, trials=1000), "simulated")
+    assert (few.verdict, many.verdict) == ("agrees in direction", "agrees")
+    assert (many.value, many.repetitions) == (0.9, 1000)
+    assert verdict(claim, [], successes=5, trials=100) == "disagrees"
+
+
+def test_the_interval_of_a_proportion_stays_in_0_to_1():
+    claim = a_claim("proportion", 0.9, {"band": [0.8, 1]})
+    judgement = judge(claim, Measured(claim="it", values=[0.9, 0.99, 0.99]), "simulated")
+    assert judgement.verdict == "agrees" and judgement.interval.high == 1
+    with pytest.raises(NetreproError, match="lies in 0 to 1"):
+        verdict(claim, [90, 99])
+
+
+# Orderings and curves -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rankings", "expected"),
+    [
+        (["abcd"] * 3, "agrees"),
+        (["abcd", "abdc", "abcd", "abcd"], "agrees in direction"),
+        (["bacd"] * 3, "agrees in direction"),
+        (["dcba"] * 3, "disagrees"),
+        (["abcd", "dcba"], "disagrees"),
+    ],
+)
+def test_an_ordering_is_judged_by_its_rank_correlation(rankings, expected):
+    claim = a_claim("ordering", list("abcd"), {"kendall_at_least": 0.9})
+    assert verdict(claim, [list(ranking) for ranking in rankings]) == expected
+
+
+def test_the_value_of_an_ordering_is_kendalls_tau():
+    claim = a_claim("ordering", list("abcd"), {"kendall_at_least": 0.9})
+    judgement = judge(claim, Measured(claim="it", values=[list("bacd")], exact=True), "simulated")
+    assert judgement.value == pytest.approx(stats.kendalltau([0, 1, 2, 3], [1, 0, 2, 3]).statistic)
+
+
+def test_a_ranking_of_other_names_is_refused():
+    claim = a_claim("ordering", ["a", "b"], {"kendall_at_least": 0.9})
+    for ranking in (["a"], ["a", "c"], ["a", "a"], ["a", "b", "c"]):
+        with pytest.raises(NetreproError, match="must name each of"):
+            verdict(claim, [ranking, ranking])
+
+
+def test_a_curve_at_the_published_points_has_distance_0():
+    claim = a_claim("curve", POINTS, {"curve_distance": 0.1})
+    assert judge(claim, Measured(claim="it", values=[POINTS, POINTS]), "simulated").value == 0
+    assert verdict(claim, [POINTS, POINTS]) == "agrees"
+
+
+def test_the_distance_of_a_curve_is_its_rms_error_over_the_published_range():
+    shifted = [[x, y + 8] for x, y in POINTS]
+    claim = a_claim("curve", POINTS, {"curve_distance": 0.1})
+    judgement = judge(claim, Measured(claim="it", values=[shifted, shifted]), "simulated")
+    assert judgement.value == pytest.approx(8 / 40)
+    assert judgement.verdict == "agrees in direction"
+
+
+def test_a_curve_is_interpolated_between_our_points_and_may_come_unsorted():
+    ours = [[5, 65], [0, 0], [3, 35], [1.5, 15]]  # a line through x=1: 10, x=2: 15 + 20/3, x=4: 50
+    claim = a_claim("curve", POINTS, {"curve_distance": 0.1})
+    judgement = judge(claim, Measured(claim="it", values=[ours], exact=True), "simulated")
+    assert judgement.value == pytest.approx(math.sqrt((15 + 20 / 3 - 20) ** 2 / 3) / 40)
+
+
+def test_a_curve_that_falls_where_the_published_one_rises_disagrees():
+    claim = a_claim("curve", POINTS, {"curve_distance": 0.1})
+    falling = [[1, 50], [2, 20], [4, 10]]
+    flat = [[1, 20], [4, 20]]
+    assert verdict(claim, [falling, falling]) == "disagrees"
+    assert verdict(claim, [flat, flat]) == "disagrees"
+    assert verdict(claim, [[[1, 0], [4, 99]], falling]) == "disagrees"  # it must rise in every repetition
+
+
+def test_nothing_is_extrapolated():
+    claim = a_claim("curve", POINTS, {"curve_distance": 0.1})
+    with pytest.raises(NetreproError, match="published x is 1 to 4, ours only 1 to 3"):
+        verdict(claim, [[[1, 1], [3, 3]]] * 2)
+    with pytest.raises(NetreproError, match="two points at one x"):
+        verdict(claim, [[[1, 1], [1, 2], [4, 3]]] * 2)
+
+
+# What is refused, and what cannot be judged -------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, np.float64("nan")])
+def test_a_value_that_is_not_finite_is_refused_by_name(value):
+    with pytest.raises(NetreproError, match=r"measured 'it': .*\[1\] is (nan|-?inf), not a finite number"):
+        Measured(claim="it", values=[1.0, value])
+    with pytest.raises(NetreproError, match=r"control.*not a finite number"):
+        Measured(claim="it", values=[1.0, 1.0], control=[value])
+    with pytest.raises(NetreproError, match=r"\[0\]\[0\]\[1\]"):
+        Measured(claim="it", values=[[[0, value], [1, 1]]])
+
+
+def test_one_repetition_of_something_inexact_is_refused():
+    claim = a_claim("absolute", 100, {"relative": 0.1})
+    for values in ([], [100]):
+        with pytest.raises(NetreproError, match="repeat at least twice"):
+            verdict(claim, values)
+    with pytest.raises(NetreproError, match="exact=True takes one value"):
+        verdict(claim, [100, 100], exact=True)
+
+
+def test_values_of_another_shape_are_refused():
+    number, order = (
+        a_claim("absolute", 1, {"relative": 0.1}),
+        a_claim("ordering", ["a", "b"], {"kendall_at_least": 1}),
+    )
+    curve = a_claim("curve", POINTS, {"curve_distance": 1})
+    for claim, values in [
+        (number, [["a", "b"]] * 2),
+        (order, [1, 2]),
+        (order, ["ab", "ab"]),
+        (curve, [1, 2]),
+    ]:
+        with pytest.raises(NetreproError, match=f"kind {claim.kind!r} needs"):
+            verdict(claim, values)
+    with pytest.raises(NetreproError, match="successes and trials are for proportions"):
+        verdict(number, [], successes=1, trials=2)
+
+
+def test_counts_that_cannot_be_are_refused():
+    for wrong in ({"successes": 3, "trials": 2}, {"successes": 0, "trials": 0}, {"successes": 1}):
+        with pytest.raises(NetreproError, match="successes"):
+            Measured(claim="it", **wrong)
+    with pytest.raises(NetreproError, match="not both"):
+        Measured(claim="it", values=[0.5, 0.5], successes=1, trials=2)
+
+
+def test_an_unknown_key_of_a_measurement_names_the_nearest():
+    with pytest.raises(NetreproError, match="did you mean 'values'"):
+        Measured(claim="it", value=[1.0])
+
+
+def test_a_run_that_failed_its_fidelity_check_is_untrusted_and_says_why():
+    claim = a_claim("absolute", 100, {"relative": 0.1})
+    judgement = judge(
+        claim, Measured(claim="it", values=[100, 100], trusted=False, why="host too busy"), "simulated"
+    )
+    assert (judgement.verdict, judgement.reason, judgement.holds) == ("untrusted", "host too busy", False)
+    with pytest.raises(NetreproError, match="needs why"):
+        Measured(claim="it", values=[], trusted=False)
+
+
+def test_nothing_is_judged_without_a_measurement_or_on_a_tier_that_cannot():
+    claim = a_claim("absolute", 100, {"relative": 0.1}, comparable_on=["privileged"])
+    nothing = judge(claim, None, "privileged")
+    assert (nothing.verdict, nothing.reason) == ("not measured", "no measurement")
+    elsewhere = judge(claim, Measured(claim="it", values=[100, 100]), "simulated")
+    assert elsewhere.verdict == "not measured" and "only on privileged" in elsewhere.reason
+    with pytest.raises(NetreproError, match="did you mean 'simulated'"):
+        judge(claim, None, "simulate")
+    with pytest.raises(NetreproError, match="given the measurement of 'other'"):
+        judge(claim, Measured(claim="other", values=[1, 2]), "privileged")
+
+
+# The negative control -----------------------------------------------------------------------------
+
+EFFECT = a_claim("effect", 2, {"relative": 0.1}, control="mechanism off: ratio 1")
+
+
+@pytest.mark.parametrize(
+    ("values", "control", "counts"),
+    [
+        ([2, 2.01], [1, 1.01], True),
+        ([2, 2.01], [2, 2.01], False),
+        ([2, 2.01], [1.5, 1.51, 1.5], True),  # from agrees to direction: flipped
+        ([1.5, 1.51, 1.5], [1.5, 1.51, 1.5], False),  # the same verdict with the mechanism broken
+        ([1.5, 1.51, 1.5], [2, 2.01], False),
+        ([1.5, 1.51, 1.5], [1, 1], True),
+        ([1, 1.01], [2, 2.01], True),  # a claim that fails can fail
+        ([1, 1.01], [1, 1.01], True),
+    ],
+)
+def test_a_claim_whose_control_holds_as_well_does_not_count(values, control, counts):
+    judgement = judge(EFFECT, Measured(claim="it", values=values, control=control), "simulated")
+    assert judgement.counts is counts
+    assert ("control did not flip" in judgement.reason) is not counts
+
+
+def test_a_claim_whose_control_was_not_run_does_not_count():
+    judgement = judge(EFFECT, Measured(claim="it", values=[2, 2.01]), "simulated")
+    assert judgement.verdict == "agrees" and not judgement.counts and not judgement.holds
+    assert "the control was not run" in judgement.reason
+
+
+def test_a_claim_without_a_control_counts():
+    assert judge(
+        a_claim("effect", 2, {"relative": 0.1}), Measured(claim="it", values=[2, 2]), "simulated"
+    ).counts
+
+
+def test_controls_of_every_kind_are_judged():
+    control = {"control": "broken"}
+    ordering = a_claim("ordering", ["a", "b"], {"kendall_at_least": 1}, **control)
+    curve = a_claim("curve", POINTS, {"curve_distance": 0.1}, **control)
+    share = a_claim("proportion", 0.9, {"band": [0.8, 1]}, **control)
+    closed = a_claim("absolute", 9, {"relative": 0.1}, **control)
+    falling = [[1, 50], [4, 10]]
+    for claim, flips, stays in [
+        (ordering, {"values": [["a", "b"]] * 2, "control": [["b", "a"]] * 2}, {"control": [["a", "b"]] * 2}),
+        (curve, {"values": [POINTS] * 2, "control": [falling] * 2}, {"control": [POINTS] * 2}),
+        (
+            share,
+            {"successes": 900, "trials": 1000, "control_successes": 9, "control_trials": 1000},
+            {"control_successes": 900},
+        ),
+        (closed, {"values": [9], "exact": True, "control": [5]}, {"control": [9]}),
+        (closed, {"values": [9], "exact": True, "control": [5, 5.1, 5]}, {"control": [9, 9, 9]}),
+    ]:
+        assert judge(claim, Measured(claim="it", **flips), "simulated").counts
+        assert not judge(claim, Measured(claim="it", **(flips | stays)), "simulated").counts
+
+
+def test_a_control_of_one_repetition_is_refused_by_name():
+    with pytest.raises(NetreproError, match="control of it: 1 repetition"):
+        judge(EFFECT, Measured(claim="it", values=[2, 2.01], control=[1]), "simulated")
+
+
+# Paper level --------------------------------------------------------------------------------------
+
+LETTERS = dict(zip("adxun", VERDICTS, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        ("aa", "replicated"),
+        ("aaun", "replicated"),
+        ("ad", "replicated with differences"),
+        ("dd", "partly"),
+        ("ax", "partly"),
+        ("dx", "partly"),
+        ("adx", "partly"),
+        ("xx", "not reproduced"),
+        ("xu", "not reproduced"),
+        ("un", "not measured"),
+        ("", "not measured"),
+    ],
+)
+def test_the_level_of_a_paper_follows_from_its_counted_claims(verdicts, expected):
+    judged = [
+        Judgement(claim="it", tier="simulated", verdict=LETTERS[letter], reason="") for letter in verdicts
+    ]
+    assert paper_level(judged) == expected
+    for letter in "adx":
+        uncounted = Judgement(claim="it", tier="simulated", verdict=LETTERS[letter], reason="", counts=False)
+        assert paper_level([*judged, uncounted]) == expected
+
+
+# A second implementation, and invariants ----------------------------------------------------------
+
+numbers = st.floats(-1e6, 1e6).map(lambda number: round(number, 6))
+positive = st.floats(1e-3, 1e3)
+samples = st.lists(numbers, min_size=2, max_size=12)
+
+
+@given(samples)
+def test_the_interval_of_a_mean_is_scipys(values):
+    assume(len(set(values)) > 1)
+    expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    scale = max(map(abs, values))
+    assert student_interval(values) == pytest.approx(tuple(expected), rel=1e-9, abs=1e-9 * scale)
+
+
+@given(st.integers(1, 500).flatmap(lambda trials: st.tuples(st.integers(0, trials), st.just(trials))))
+def test_the_interval_of_a_proportion_is_scipys(counts):
+    expected = stats.binomtest(*counts).proportion_ci(0.95, method="wilson")
+    assert wilson_interval(*counts) == pytest.approx((expected.low, expected.high), abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=10))
+def test_kendalls_tau_is_scipys_with_ties_too(pairs):
+    left, right = zip(*pairs, strict=True)
+    expected = stats.kendalltau(left, right).statistic
+    assert kendall_tau(left, right) == pytest.approx(0 if math.isnan(expected) else expected)
+
+
+KINDS = st.sampled_from(["effect", "absolute"])
+
+
+@given(KINDS, st.floats(0.1, 10), st.lists(st.floats(0.01, 30), min_size=2, max_size=6), positive, positive)
+def test_widening_the_acceptance_never_worsens_a_verdict(kind, published, values, narrow, more):
+    for key, start in (("relative", 0), ("factor", 1)):
+        before = verdict(a_claim(kind, published, {key: start + narrow}), values)
+        after = verdict(a_claim(kind, published, {key: start + narrow + more}), values)
+        assert VERDICTS.index(after) <= VERDICTS.index(before)
+
+
+@given(st.lists(st.permutations("abcd"), min_size=2, max_size=6), st.floats(0.01, 1), st.floats(0.01, 1))
+def test_asking_less_of_an_ordering_never_worsens_its_verdict(rankings, one, other):
+    strict, lenient = (
+        verdict(a_claim("ordering", list("abcd"), {"kendall_at_least": least}), rankings)
+        for least in (max(one, other), min(one, other))
+    )
+    assert VERDICTS.index(lenient) <= VERDICTS.index(strict)
+
+
+@given(st.lists(positive, min_size=2, max_size=8), st.randoms(use_true_random=False))
+def test_the_order_of_repetitions_changes_nothing(values, random):
+    shuffled = random.sample(values, len(values))
+    claim = a_claim("effect", 2, {"factor": 2}, control="off")
+    before, after = (
+        judge(claim, Measured(claim="it", values=each, control=each), "simulated")
+        for each in (values, shuffled)
+    )
+    assert before == after
+
+
+@given(
+    st.floats(0.1, 10), st.lists(st.floats(0.01, 30), min_size=2, max_size=6), st.floats(0.05, 3), positive
+)
+def test_scaling_published_and_measured_together_keeps_the_verdict(published, values, width, scale):
+    scaled = [scale * value for value in values]
+    for key, start in (("relative", 0), ("factor", 1)):
+        accept = {key: start + width}
+        low, high = a_claim("absolute", published, accept).accepted_band()
+        interval = student_interval(values)
+        edges = [abs(end - edge) for end in interval for edge in (low, high)]
+        assume(min(edges) > 1e-6 * published)  # off the edge, where rounding may decide
+        assert verdict(a_claim("absolute", published, accept), values) == verdict(
+            a_claim("absolute", scale * published, accept), scaled
+        )
+        assert verdict(a_claim("effect", published, accept, neutral=0), values) == verdict(
+            a_claim("effect", scale * published, accept, neutral=0), scaled
+        )
+
+
+@given(samples, st.one_of(st.none(), samples))
+def test_a_measurement_survives_json(values, control):
+    measured = Measured(claim="it", values=np.asarray(values), control=control)
+    assert Measured(**json.loads(json.dumps(measured.model_dump()))) == measured
