@@ -128,8 +128,7 @@ class Claim(_Strict):
         allowed = _KEYS_BY_KIND.get(self.kind, _NUMBER_KEYS)
         if self.accept.key not in allowed:
             raise ValueError(
-                f"accept: {self.accept.key!r} does not fit kind {self.kind!r}, which takes "
-                + " or ".join(allowed)
+                f"accept: {self.accept.key!r} does not fit kind {self.kind!r}, which takes " + " or ".join(allowed)
             )
         if self.kind != "effect" and "neutral" in self.model_fields_set:
             raise ValueError(f"neutral: only effects have one, and this is of kind {self.kind!r}")

@@ -64,11 +64,16 @@ def run(
             on_event=told,
         )
     _print_failures(report)
+    code = report.exit_code
     if not given:
-        _print_scorecard()
+        try:
+            _print_scorecard()
+        except NetreproError as error:  # a malformed claims.yaml must not hide how the notebooks ended
+            console.print(f"no scorecard: {error}", style="red", markup=False, soft_wrap=True)
+            code = code or 1
     ended = {outcome: sum(status.outcome == outcome for status in report.statuses) for outcome in _outcomes(report)}
     console.print(", ".join(f"{count} {outcome}" for outcome, count in ended.items()) or "nothing to run")
-    raise typer.Exit(report.exit_code)
+    raise typer.Exit(code)
 
 
 @app.command("list")
@@ -210,7 +215,9 @@ class _Lines:
             notes = [" (kept from an earlier run)"] if status.reused else []
             notes += [f", over its budget of {status.budget_s:.0f} s"] if status.over_budget else []
             spent = f"{status.seconds:.0f} s of {status.budget_s:.0f} s"
-            console.print(f"[{colour}]{status.outcome:<12}[/{colour}] {event.name:<32} {spent}{''.join(notes)}")
+            console.print(
+                f"[{colour}]{status.outcome:<12}[/{colour}] {event.name:<32} {spent}{''.join(notes)}", soft_wrap=True
+            )
         else:
             self.running[event.name] = event
         if self.live is not None:
@@ -242,7 +249,7 @@ def _outcomes(report: RunReport) -> list[str]:
 def _print_failures(report: RunReport) -> None:
     for status in report.statuses:
         if not status.ok:
-            console.print(status.explanation(), style="red", markup=False, highlight=False)
+            console.print(status.explanation(), style="red", markup=False, highlight=False, soft_wrap=True)
 
 
 def _print_scorecard() -> None:
@@ -267,7 +274,7 @@ def main() -> None:
     try:
         app()
     except NetreproError as error:
-        console.print(f"netrepro: {error}", style="red", markup=False, highlight=False)
+        console.print(f"netrepro: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

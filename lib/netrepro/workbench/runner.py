@@ -33,7 +33,7 @@ from netrepro.paths import runs_dir, workbench_root
 from netrepro.workbench import job as files
 from netrepro.workbench.catalogue import PROFILES, Notebook, find, select
 from netrepro.workbench.job import Job, Progress, Status, write_atomically
-from netrepro.workbench.manifest import describe_machine, file_sha256, notebook_fingerprint
+from netrepro.workbench.manifest import file_sha256, notebook_fingerprint
 from netrepro.workbench.parameters import check_parameters
 from netrepro.workbench.publish import publish
 from netrepro.workbench.supervise import supervise
@@ -113,7 +113,7 @@ def run(
         value, or a folder that cannot be written. What a notebook does never raises: see its Status.
     """
     asked = [(notebook, dict(parameters or {})) for notebook in select(names)]
-    settings = _Settings(profile, tier, into or runs_dir() / profile, jobs or len(os.sched_getaffinity(0)), patience)
+    settings = _Settings(profile, tier, into or runs_dir() / profile, _workers(jobs), patience)
     planned, refused = _plan(asked, settings, bool(names), on_event)
     return _execute(planned, refused, settings, scheduler, resume, publish_results and not parameters, on_event)
 
@@ -133,9 +133,13 @@ def run_variants(
 ) -> RunReport:
     """Execute one notebook once for each set of parameters; otherwise as run, and nothing is published."""
     asked = [(find(name), dict(variant)) for variant in variants]
-    settings = _Settings(profile, tier, into, jobs or len(os.sched_getaffinity(0)), patience)
+    settings = _Settings(profile, tier, into, _workers(jobs), patience)
     planned, refused = _plan(asked, settings, True, on_event)
     return _execute(planned, refused, settings, scheduler, resume, False, on_event)
+
+
+def _workers(jobs: int | None) -> int:
+    return len(os.sched_getaffinity(0)) if jobs is None else jobs
 
 
 @dataclass(frozen=True)
@@ -200,7 +204,7 @@ def _plan(
     ]
     _make_writable(settings.folder)
     refused = [_refusal(notebook, settings.profile) for notebook, _ in asked if notebook.problem]
-    planned, machine = [], describe_machine()
+    planned = []
     for notebook, given in checked:
         try:
             tier = resolve_tier(settings.tier, notebook.declaration.tiers, probe_tiers())
@@ -209,7 +213,7 @@ def _plan(
                 raise
             on_event(Event("skipped", notebook.name, 0, reason=error.problem))
             continue
-        planned.append(_plan_one(notebook, given, tier, settings, machine))
+        planned.append(_plan_one(notebook, given, tier, settings))
     return planned, refused
 
 
@@ -218,7 +222,6 @@ def _plan_one(
     given: dict[str, Any],
     resolved_tier: tuple[str, str],
     settings: _Settings,
-    machine: dict[str, Any],
 ) -> _Planned:
     declared, (tier, why_tier) = notebook.declaration, resolved_tier
     standard = {"profile": settings.profile, "tier": tier}
@@ -248,7 +251,7 @@ def _plan_one(
         memory_mb=declared.memory_mb[settings.profile],
         command=_command(notebook.slug, settings.profile, settings.tier, given),
         threads=1 if declared.lane == "quiet" else max(1, len(os.sched_getaffinity(0)) // settings.workers),
-        manifest=machine | shown,
+        manifest=shown,
         fingerprint=notebook_fingerprint(notebook.path, notebook.slug, values, root),
     )
     return _Planned(job, final, declared.lane, declared.last)
@@ -413,7 +416,6 @@ def _run_group(
 
 def _write_job(job: Job) -> None:
     job.folder.mkdir(parents=True)
-    write_atomically(job.folder / files.MANIFEST, json.dumps(job.manifest, indent=1, default=str))
     write_atomically(job.folder / files.JOB, job.model_dump_json(indent=1))
 
 
@@ -448,29 +450,38 @@ def _finish(
             command=job.command,
         )
     if status.outcome != "interrupted":
-        status.folder = item.final
-        _complete_manifest(job, status)
-        write_atomically(job.folder / files.STATUS, status.model_dump_json(indent=1))
-        for leftover in (files.JOB, files.PROGRESS, files.KERNEL_PID, files.CANCEL):
-            (job.folder / leftover).unlink(missing_ok=True)
-        _replace_folder(job.folder, item.final)
-    if status.ok and publishing and job.kind == "paper":
-        publish(item.final, job.slug)
+        try:
+            _keep(item, status)
+            if status.ok and publishing and job.kind == "paper":
+                publish(item.final, job.slug)
+        except OSError as error:
+            status.outcome, status.folder = "failed", None
+            status.exception = f"its results cannot be kept: {error.strerror} ({error.filename or item.final})"
     report.statuses.append(status)
     on_event(Event("ended", job.name, job.budget_s, status.seconds, status=status))
 
 
-def _complete_manifest(job: Job, status: Status) -> None:
-    made = [path for path in sorted(job.folder.iterdir()) if path.suffix in (".png", ".svg", ".csv")]
-    made += [path for path in [job.folder / files.RESULTS] if path.exists()]
+def _keep(item: _Planned, status: Status) -> None:
+    """Complete the manifest, drop what only the run needed, and give the folder its final name."""
+    folder = item.job.folder
+    status.folder = item.final
+    made = [path for path in sorted(folder.iterdir()) if path.suffix in (".png", ".svg", ".csv")]
+    made += [path for path in [folder / files.RESULTS] if path.exists()]
+    try:
+        before = json.loads((folder / files.MANIFEST).read_text())
+    except (OSError, ValueError):
+        before = item.job.manifest
     after = {
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
         "outcome": status.outcome,
         "seconds": round(status.seconds, 2),
-        "load_average_after": list(os.getloadavg()),
         "sha256": {path.name: file_sha256(path) for path in made},
     }
-    write_atomically(job.folder / files.MANIFEST, json.dumps({**job.manifest, **after}, indent=1, default=str))
+    write_atomically(folder / files.MANIFEST, json.dumps(before | after, indent=1, default=str))
+    write_atomically(folder / files.STATUS, status.model_dump_json(indent=1))
+    for leftover in (files.JOB, files.PROGRESS, files.KERNEL_PID, files.CANCEL, files.RUNNER_LOG):
+        (folder / leftover).unlink(missing_ok=True)
+    _replace_folder(folder, item.final)
 
 
 def _replace_folder(new: Path, final: Path) -> None:

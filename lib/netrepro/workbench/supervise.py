@@ -6,6 +6,7 @@ a request to stop, a crash of the executing process), a Status comes back and no
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -16,8 +17,9 @@ import time
 from pathlib import Path
 
 from netrepro.workbench import job as files
-from netrepro.workbench.job import Job, Outcome, Status
+from netrepro.workbench.job import Job, Outcome, Status, write_atomically
 from netrepro.workbench.kernel import KERNEL_PID_FILE
+from netrepro.workbench.manifest import describe_machine
 
 POLL_S = 0.05
 GRACE_S = 3.0  # between asking a process to stop and killing it
@@ -33,6 +35,8 @@ def supervise(folder: Path) -> Status:
     try:
         if (folder / files.CANCEL).exists():
             return _status(job, folder, None, "interrupted", 0.0)
+        manifest = describe_machine() | job.manifest
+        write_atomically(folder / files.MANIFEST, json.dumps(manifest, indent=1, default=str))
         with (folder / files.RUNNER_LOG).open("w") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "netrepro.workbench.execute", str(folder)],

@@ -81,16 +81,12 @@ def test_a_mean_agrees_only_with_its_whole_interval():
         (1.0, 1, [0.9, 1.0, 1.2], "agrees in direction"),  # but its band can be straddled
     ],
 )
-def test_an_effect_on_the_published_side_of_no_effect_agrees_in_direction(
-    published, neutral, values, expected
-):
+def test_an_effect_on_the_published_side_of_no_effect_agrees_in_direction(published, neutral, values, expected):
     assert verdict(a_claim("effect", published, {"relative": 0.1}, neutral=neutral), values) == expected
 
 
 def test_an_interval_that_reaches_the_band_and_no_effect_has_no_direction():
-    judgement = judge(
-        a_claim("effect", 2, {"relative": 0.1}), Measured(claim="it", values=[0.5, 3.5]), "simulated"
-    )
+    judgement = judge(a_claim("effect", 2, {"relative": 0.1}), Measured(claim="it", values=[0.5, 3.5]), "simulated")
     assert judgement.verdict == "disagrees" and "includes no effect (1)" in judgement.reason
 
 
@@ -235,9 +231,7 @@ def test_an_unknown_key_of_a_measurement_names_the_nearest():
 
 def test_a_run_that_failed_its_fidelity_check_is_untrusted_and_says_why():
     claim = a_claim("absolute", 100, {"relative": 0.1})
-    judgement = judge(
-        claim, Measured(claim="it", values=[100, 100], trusted=False, why="host too busy"), "simulated"
-    )
+    judgement = judge(claim, Measured(claim="it", values=[100, 100], trusted=False, why="host too busy"), "simulated")
     assert (judgement.verdict, judgement.reason, judgement.holds) == ("untrusted", "host too busy", False)
     with pytest.raises(NetreproError, match="needs why"):
         Measured(claim="it", values=[], trusted=False)
@@ -286,9 +280,7 @@ def test_a_claim_whose_control_was_not_run_does_not_count():
 
 
 def test_a_claim_without_a_control_counts():
-    assert judge(
-        a_claim("effect", 2, {"relative": 0.1}), Measured(claim="it", values=[2, 2]), "simulated"
-    ).counts
+    assert judge(a_claim("effect", 2, {"relative": 0.1}), Measured(claim="it", values=[2, 2]), "simulated").counts
 
 
 def test_controls_of_every_kind_are_judged():
@@ -340,9 +332,7 @@ LETTERS = dict(zip("adxun", VERDICTS, strict=True))
     ],
 )
 def test_the_level_of_a_paper_follows_from_its_counted_claims(verdicts, expected):
-    judged = [
-        Judgement(claim="it", tier="simulated", verdict=LETTERS[letter], reason="") for letter in verdicts
-    ]
+    judged = [Judgement(claim="it", tier="simulated", verdict=LETTERS[letter], reason="") for letter in verdicts]
     assert paper_level(judged) == expected
     for letter in "adx":
         uncounted = Judgement(claim="it", tier="simulated", verdict=LETTERS[letter], reason="", counts=False)
@@ -402,15 +392,12 @@ def test_the_order_of_repetitions_changes_nothing(values, random):
     shuffled = random.sample(values, len(values))
     claim = a_claim("effect", 2, {"factor": 2}, control="off")
     before, after = (
-        judge(claim, Measured(claim="it", values=each, control=each), "simulated")
-        for each in (values, shuffled)
+        judge(claim, Measured(claim="it", values=each, control=each), "simulated") for each in (values, shuffled)
     )
     assert before == after
 
 
-@given(
-    st.floats(0.1, 10), st.lists(st.floats(0.01, 30), min_size=2, max_size=6), st.floats(0.05, 3), positive
-)
+@given(st.floats(0.1, 10), st.lists(st.floats(0.01, 30), min_size=2, max_size=6), st.floats(0.05, 3), positive)
 def test_scaling_published_and_measured_together_keeps_the_verdict(published, values, width, scale):
     scaled = [scale * value for value in values]
     for key, start in (("relative", 0), ("factor", 1)):

@@ -174,9 +174,7 @@ def test_a_refusal_offers_a_tier_that_works():
     assert "'simulated'" in caught.value.remedy
 
 
-@pytest.mark.parametrize(
-    ("given", "meant"), [("rootles", "rootless"), ("simulate", "simulated"), ("Auto", "auto")]
-)
+@pytest.mark.parametrize(("given", "meant"), [("rootles", "rootless"), ("simulate", "simulated"), ("Auto", "auto")])
 def test_a_mistyped_tier_is_answered_with_the_nearest(given, meant):
     with pytest.raises(NetreproError) as caught:
         resolve_tier(given, TIERS, made_up(True, True))
@@ -202,8 +200,7 @@ def features():
 SECOND_OPINIONS = {
     "veth": "ip link add x0 type veth peer name x1",
     "bridge": "ip link add x0 type bridge",
-    "TBF": "ip link add x0 type veth peer name x1 && tc qdisc add dev x0 root tbf rate 10mbit"
-    " burst 1600 limit 30000",
+    "TBF": "ip link add x0 type veth peer name x1 && tc qdisc add dev x0 root tbf rate 10mbit burst 1600 limit 30000",
     "HTB": "ip link add x0 type veth peer name x1 && tc qdisc add dev x0 root handle 1: htb"
     " && tc class add dev x0 parent 1: classid 1:1 htb rate 10mbit",
     "one segment a packet": "ip link add x0 type veth peer name x1 && ip link set x0 gso_max_segs 1",
@@ -229,9 +226,7 @@ def test_links_queues_and_routes_agree_with_ip_and_tc(features):
 
 def test_every_scheme_the_kernel_lists_is_tried_and_an_unknown_one_is_refused(features):
     listed = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
-    tried = {
-        name.removeprefix("TCP "): row.works for name, row in features.iterrows() if name.startswith("TCP ")
-    }
+    tried = {name.removeprefix("TCP "): row.works for name, row in features.iterrows() if name.startswith("TCP ")}
     assert set(tried) == {*listed, "bbr", "dctcp"}
     assert all(tried[scheme] for scheme in listed)
 

@@ -1,0 +1,47 @@
+"""Shared fixtures: a workbench of its own for tests that run notebooks."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import nbformat
+import pytest
+
+FIXTURES = Path(__file__).parent / "notebooks"
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def workbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty workbench (notebooks/, data/, figures/) that the library takes for its own."""
+    for name in ("notebooks", "data", "figures"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setenv("NETREPRO_ROOT", str(tmp_path))
+    monkeypatch.delenv("NETREPRO_RUN_DIR", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def add_notebook(workbench: Path) -> Callable[..., Path]:
+    """Put a fixture notebook into the workbench as NN_<slug>.ipynb; keywords change what it declares."""
+
+    def add(fixture: str, number: int = 10, **declared: object) -> Path:
+        target = workbench / "notebooks" / f"{number:02}_{declared.get('slug', fixture)}.ipynb"
+        shutil.copy(FIXTURES / f"{fixture}.ipynb", target)
+        if declared:
+            notebook = nbformat.read(target, as_version=4)
+            notebook.metadata["netrepro"].update(declared)
+            nbformat.write(notebook, target)
+        return target
+
+    return add
+
+
+@pytest.fixture
+def echo_paper(add_notebook: Callable[..., Path], workbench: Path) -> Path:
+    """A paper whose one claim measures its own parameter `load`: a complete paper that runs in a second."""
+    path = add_notebook("echo")
+    shutil.copytree(FIXTURES / "echo_data", workbench / "data" / "echo")
+    return path

@@ -1,0 +1,72 @@
+"""The two lanes and the Dask cluster: timing-sensitive notebooks run alone, the rest side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from dask.distributed import LocalCluster
+
+from netrepro.errors import NetreproError
+from netrepro.workbench.runner import QUIET_RESOURCE, run
+
+
+def interval(workbench: Path, name: str) -> tuple[datetime, datetime]:
+    manifest = json.loads((workbench / f"runs/quick/{name}/manifest.json").read_text())
+    started, ended = (datetime.fromisoformat(manifest[key]) for key in ("started", "ended"))
+    return started, ended
+
+
+def test_the_quiet_lane_begins_when_the_compute_lane_has_ended_and_runs_one_at_a_time(
+    add_notebook: Callable[..., Path], workbench: Path
+):
+    for number, lane in ((10, "quiet"), (11, "compute"), (12, "quiet")):
+        add_notebook("well_behaved", number, lane=lane, slug=f"copy_{number}")
+    assert run(jobs=3).ok
+    quiet, compute, other = (interval(workbench, f"{number}_copy_{number}") for number in (10, 11, 12))
+    assert compute[1] <= min(quiet[0], other[0])
+    assert quiet[1] <= other[0] or other[1] <= quiet[0]
+
+
+def test_what_is_marked_last_begins_when_all_others_have_ended(add_notebook: Callable[..., Path], workbench: Path):
+    first = add_notebook("well_behaved", 20)
+    add_notebook("well_behaved", 10, last=True, slug="summary")
+    report = run(jobs=2)
+    assert [status.slug for status in report.statuses] == ["well_behaved", "summary"]
+    assert interval(workbench, first.stem)[1] <= interval(workbench, "10_summary")[0]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", resources={QUIET_RESOURCE: 1}
+    ) as cluster:
+        yield cluster
+
+
+def test_a_dask_cluster_runs_the_set_and_its_failures_come_back_as_statuses(cluster, add_notebook, workbench):
+    add_notebook("well_behaved", 10)
+    add_notebook("raised_exception", 11, lane="quiet")
+    report = run(scheduler=cluster.scheduler_address)
+    outcomes = {status.slug: status.outcome for status in report.statuses}
+    assert outcomes == {"well_behaved": "ok", "raised_exception": "failed"}
+    assert (workbench / "runs/quick/10_well_behaved/executed.ipynb").exists()
+
+
+def test_a_cluster_without_a_quiet_worker_is_refused_before_an_emulated_notebook_starts(add_notebook, workbench):
+    add_notebook("well_behaved", lane="quiet")
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as plain,
+        pytest.raises(NetreproError, match=QUIET_RESOURCE),
+    ):
+        run(scheduler=plain.scheduler_address)
+    assert not list((workbench / "runs").rglob("executed.ipynb"))
+
+
+def test_a_scheduler_that_does_not_answer_is_named(add_notebook, workbench):
+    add_notebook("well_behaved")
+    with pytest.raises(NetreproError, match="no Dask scheduler answers"):
+        run(scheduler="tcp://127.0.0.1:9")

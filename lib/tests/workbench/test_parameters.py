@@ -1,0 +1,107 @@
+"""Notebook parameters: read like papermill reads them, checked more strictly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import papermill
+import pytest
+
+from netrepro.errors import NetreproError
+from netrepro.workbench.catalogue import Declaration, catalogue, describe, find, select
+from netrepro.workbench.parameters import Parameter, check_parameters, read_parameters
+
+REPOSITORY = Path(__file__).parents[3]
+NOTEBOOKS = sorted((REPOSITORY / "notebooks").glob("*.ipynb"))
+
+
+def notebook_with(source: str) -> dict:
+    cell = {"cell_type": "code", "metadata": {"tags": ["parameters"]}, "source": source}
+    return {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_notebook_reads_the_same_with_papermill(path):
+    theirs = papermill.inspect_notebook(path)
+    ours = describe(path).parameters
+    assert list(ours) == list(theirs)
+    for name, parameter in ours.items():
+        assert (parameter.type, parameter.help) == (theirs[name]["inferred_type_name"], theirs[name]["help"])
+
+
+def test_a_line_gives_name_type_default_and_help():
+    parameters = read_parameters(notebook_with("load: float = 0.5  # offered load (0 to 1)\nloads: list[int] = [1]"))
+    assert parameters["load"] == Parameter("load", "float", 0.5, "offered load (0 to 1)")
+    assert parameters["loads"].default == [1]
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("load = 0.5", "holds `load = 0.5`"),
+        ("load: flaot = 0.5", "did you mean 'float'"),
+        ("load: float = half()", "not a literal"),
+        ("load: float = 'a'", "not of type float"),
+        ("load: float = ", "not Python"),
+        ("import os", "holds `import os`"),
+    ],
+)
+def test_a_line_of_another_form_is_refused_with_the_form(source, words):
+    with pytest.raises(NetreproError, match=words):
+        read_parameters(notebook_with(source))
+
+
+@pytest.mark.parametrize(
+    ("type_name", "text", "value"),
+    [
+        ("float", "1", 1.0),
+        ("float", "1e-3", 1e-3),
+        ("int", "12", 12),
+        ("bool", "True", True),
+        ("bool", "false", False),
+        ("str", "12", "12"),
+        ("list[float]", "0.1,0.2", [0.1, 0.2]),
+        ("list[int]", "[1, 2]", [1, 2]),
+        ("list[str]", "a, b", ["a", "b"]),
+    ],
+)
+def test_text_of_the_command_line_becomes_the_parameters_type(type_name, text, value):
+    parsed = Parameter("x", type_name, None, "").parse(text)
+    assert parsed == value and type(parsed) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("type_name", "given"), [("int", "1.5"), ("int", True), ("float", "x"), ("bool", "1"), ("list[int]", "1,a")]
+)
+def test_a_value_of_another_type_is_refused(type_name, given):
+    with pytest.raises(NetreproError, match=f"not of type {type_name.split('[')[0]}"):
+        Parameter("x", type_name, None, "").parse(given)
+
+
+def test_an_unknown_parameter_is_refused_naming_the_nearest():
+    known = read_parameters(notebook_with("load: float = 0.5  # load"))
+    with pytest.raises(NetreproError, match="did you mean 'load'"):
+        check_parameters(known, {"laod": 1}, "repflow_model")
+
+
+def test_a_notebook_is_found_by_slug_number_and_file_name(add_notebook):
+    path = add_notebook("well_behaved", 42)
+    for name in ("well_behaved", "42_well_behaved", "42_well_behaved.ipynb", str(path)):
+        assert find(name).path == path
+    with pytest.raises(NetreproError, match="did you mean 'well_behaved'"):
+        find("wel_behaved")
+
+
+def test_the_catalogue_goes_by_number_and_the_scorecard_comes_last(add_notebook):
+    add_notebook("well_behaved", 20)
+    add_notebook("raised_exception", 10)
+    add_notebook("echo", 5, last=True)
+    assert [notebook.slug for notebook in catalogue()] == ["echo", "raised_exception", "well_behaved"]
+    assert [notebook.slug for notebook in select(None)] == ["raised_exception", "well_behaved", "echo"]
+    assert [notebook.slug for notebook in select(["echo", "05_echo", "well_behaved"])] == ["well_behaved", "echo"]
+
+
+def test_a_declaration_with_an_unknown_key_becomes_the_notebooks_problem(add_notebook):
+    path = add_notebook("well_behaved", budgets=3)
+    notebook = describe(path)
+    assert "budgets" in notebook.problem and notebook.declaration == Declaration(slug="well_behaved")

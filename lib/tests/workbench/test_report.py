@@ -1,0 +1,74 @@
+"""What a notebook calls: claims, figures, verdicts, results."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import pytest
+
+from netrepro.claims import Measured, read_results
+from netrepro.errors import NetreproError
+from netrepro.workbench.report import Report, open_report
+
+SETTINGS = {"profile": "quick", "tier": "auto", "repetitions": 2, "seed": 1}
+
+
+@pytest.fixture
+def report(echo_paper) -> Report:
+    return open_report("echo", **SETTINGS, load=0.5)
+
+
+def test_a_person_at_the_notebook_writes_to_the_interactive_folder_and_publishes_nothing(report, workbench):
+    report.judge([Measured(claim="load-is-half", values=[0.5, 0.5], control=[1, 1])])
+    html = report.finish("The load is 0.5.")
+    assert "replicated" in html.data
+    assert report.folder == workbench / "runs/interactive/echo"
+    run = read_results(report.folder / "results.json").runs["quick/simulated"]
+    assert (run.answer, run.parameters) == ("The load is 0.5.", {"load": 0.5})
+    assert not list((workbench / "figures").iterdir())
+
+
+def test_the_same_figure_is_saved_with_the_same_bytes(report):
+    saved = []
+    for _ in range(2):
+        figure, axis = plt.subplots()
+        axis.plot([1, 2, 3])
+        report.show(figure, "line")
+        saved.append([(report.folder / f"line.{ending}").read_bytes() for ending in ("png", "svg")])
+    assert saved[0] == saved[1]
+
+
+@pytest.mark.parametrize("name", ["../escape", "a/b", "fig.png"])
+def test_a_figure_name_that_is_no_plain_name_is_refused(report, name):
+    with pytest.raises(NetreproError, match="cannot be called"):
+        report.show(plt.figure(), name)
+
+
+def test_a_claim_that_the_paper_does_not_make_is_refused(report):
+    with pytest.raises(NetreproError, match="did you mean 'load-is-half'"):
+        report.judge([Measured(claim="load-is-halved", values=[1, 2])])
+
+
+def test_finishing_without_a_verdict_is_refused(report):
+    with pytest.raises(NetreproError, match=r"report\.judge"):
+        report.finish("nothing")
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"profile": "papr"}, "did you mean 'paper'"),
+        ({"tier": "rootles"}, "did you mean 'rootless'"),
+        ({"repetitions": 1}, "at least 2"),
+        ({"laod": 0.5}, "did you mean 'load'"),
+    ],
+)
+def test_a_mistyped_setting_is_refused(echo_paper, changed, words):
+    with pytest.raises(NetreproError, match=words):
+        open_report("echo", **{**SETTINGS, **changed})
+
+
+def test_the_verdict_table_puts_paper_and_ours_side_by_side_and_says_what_does_not_count(report):
+    table = report.judge([Measured(claim="load-is-half", values=[0.5, 0.5], control=[0.5, 0.5])]).data
+    row = table.loc["load-is-half"]
+    assert (row["paper"], row["ours"]) == (0.5, "0.5")
+    assert "does not count" in row["verdict"]

@@ -1,0 +1,245 @@
+"""The runner: what a notebook does never escapes its status, what a person mistypes never starts anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from netrepro.errors import NetreproError
+from netrepro.workbench.job import Status
+from netrepro.workbench.runner import Event, RunReport, run, run_variants
+
+FIXTURES = Path(__file__).parents[1] / "notebooks"
+DAMAGED = (
+    "broken_json",
+    "endless_cell",
+    "killed_kernel",
+    "missing_kernel",
+    "no_parameters_cell",
+    "no_results",
+    "raised_exception",
+    "untyped_parameter",
+)
+
+
+def our_processes(folder: Path) -> list[str]:
+    """Command lines of processes whose environment names a run below `folder`."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(folder).encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue
+    return found
+
+
+@pytest.fixture(scope="module")
+def damaged_set(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, RunReport, list[Event]]]:
+    """One run over every damaged notebook and a good one, two at a time."""
+    root = tmp_path_factory.mktemp("damaged")
+    (root / "data").mkdir()
+    (root / "notebooks").mkdir()
+    for slug in (*DAMAGED, "well_behaved"):
+        shutil.copy(FIXTURES / f"{slug}.ipynb", root / "notebooks" / f"10_{slug}.ipynb")
+    events: list[Event] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NETREPRO_ROOT", str(root))
+        report = run(jobs=2, on_event=events.append, patience=6)
+        yield root, report, events
+
+
+def status_of(report: RunReport, slug: str) -> Status:
+    return next(status for status in report.statuses if status.slug == slug)
+
+
+@pytest.mark.parametrize(
+    ("slug", "outcome", "words"),
+    [
+        ("raised_exception", "failed", "ZeroDivisionError: float division by zero"),
+        ("killed_kernel", "kernel died", "out of memory"),
+        ("endless_cell", "timed out", "longer than 6 s"),
+        ("missing_kernel", "failed", "no Jupyter kernel called 'no-such-kernel'"),
+        ("no_parameters_cell", "failed", "no cell tagged `parameters`"),
+        ("untyped_parameter", "failed", "load = 0.5"),
+        ("broken_json", "failed", "not valid JSON"),
+        ("no_results", "failed", "without report.finish"),
+    ],
+)
+def test_each_damage_gets_its_own_status_and_says_what_happened(damaged_set, slug, outcome, words):
+    status = status_of(damaged_set[1], slug)
+    assert status.outcome == outcome
+    assert words in status.exception
+    assert status.command == f"netrepro run {slug}"
+
+
+def test_one_damaged_notebook_does_not_stop_the_others(damaged_set):
+    root, report, _ = damaged_set
+    assert status_of(report, "well_behaved").ok
+    assert "load 0.5, 4 flows, quick, simulated" in (root / "runs/quick/10_well_behaved/log.txt").read_text()
+    assert len(report.statuses) == len(DAMAGED) + 1
+    assert report.exit_code == 1
+
+
+def test_a_failure_names_heading_and_cell_and_shows_the_last_lines_of_the_log(damaged_set):
+    status = status_of(damaged_set[1], "raised_exception")
+    assert status.heading == "5 Measure"
+    assert "in '5 Measure', cell 4" in status.explanation()
+    assert any("about to divide" in line for line in status.log_tail)
+    assert status.explanation().endswith("again: netrepro run raised_exception")
+
+
+@pytest.mark.parametrize("slug", ["killed_kernel", "endless_cell", "raised_exception"])
+def test_the_executed_copy_never_calls_a_cell_completed_that_did_not_run(damaged_set, slug):
+    executed = nbformat.read(damaged_set[0] / f"runs/quick/10_{slug}/executed.ipynb", as_version=4)
+    cells = [cell for cell in executed.cells if cell.cell_type == "code" and "papermill" in cell.metadata]
+    states = [cell.metadata.papermill.status for cell in cells if cell.metadata.papermill.get("status")]
+    assert states[-1] == "pending" and "failed" in states
+    assert executed.metadata.papermill.exception is True
+
+
+def test_the_manifest_says_what_the_run_stood_on(damaged_set):
+    manifest = json.loads((damaged_set[0] / "runs/quick/10_well_behaved/manifest.json").read_text())
+    assert manifest["parameters"] == {"profile": "quick", "tier": "simulated", "load": 0.5, "flow_count": 4}
+    assert manifest["outcome"] == "ok"
+    assert {"git", "cpu", "kernel", "cores", "load_average", "why_tier", "started", "ended"} <= manifest.keys()
+
+
+def test_nothing_is_left_running_or_half_written(damaged_set):
+    root, _, _ = damaged_set
+    assert our_processes(root / "runs") == []
+    assert list((root / "runs/quick").glob(".*")) == []
+    for folder in (root / "runs/quick").iterdir():
+        assert (folder / "status.json").exists() and (folder / "manifest.json").exists()
+
+
+def test_progress_names_the_heading_while_a_notebook_runs(damaged_set):
+    headings = {e.progress.heading for e in damaged_set[2] if e.kind == "progress" and e.progress}
+    assert "5 Measure" in headings
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"parameters": {"laod": 0.7}}, "did you mean 'load'"),
+        ({"parameters": {"load": "heavy"}}, "not of type float"),
+        ({"parameters": {"flow_count": 1.5}}, "not of type int"),
+        ({"profile": "papr"}, "did you mean 'paper'"),
+        ({"tier": "simulatd"}, "did you mean 'simulated'"),
+        ({"names": ["well_behavd"]}, "did you mean 'well_behaved'"),
+        ({"jobs": 0, "names": ["well_behaved"]}, "positive"),
+    ],
+)
+def test_a_mistake_is_refused_before_anything_starts(add_notebook, workbench, arguments, words):
+    add_notebook("well_behaved")
+    events: list[Event] = []
+    with pytest.raises(NetreproError, match=words):
+        run(**{"names": ["well_behaved"], **arguments}, on_event=events.append)
+    assert events == []
+    assert not list((workbench).rglob("executed.ipynb"))
+
+
+def test_the_command_line_refuses_a_mistyped_parameter_naming_the_right_one(add_notebook):
+    add_notebook("well_behaved")
+    command = [sys.executable, "-m", "netrepro.workbench.cli", "run", "well_behaved", "-p", "laod=0.5"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 2
+    assert "did you mean 'load'" in result.stdout
+
+
+def test_a_run_with_other_parameters_gets_a_folder_of_its_own_and_is_not_published(echo_paper, workbench):
+    report = run(["echo"], parameters={"load": "0.7"})
+    assert report.ok, report.statuses[0].explanation()
+    assert (workbench / "runs/quick/10_echo--load=0.7/results.json").exists()
+    assert not list((workbench / "figures").iterdir())
+
+
+def test_a_default_run_publishes_figures_and_results_and_a_repeat_changes_no_byte(echo_paper, workbench):
+    assert run(["echo"]).ok
+    published = sorted(path for path in (workbench / "figures/echo").iterdir())
+    assert [path.name for path in published] == ["fig1_load.png", "fig1_load.svg", "results.json"]
+    before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in published]
+    assert run(["echo"]).ok
+    assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in published] == before
+
+
+def test_resume_keeps_what_ended_well_and_repeats_what_changed(echo_paper, workbench):
+    assert not run(["echo"]).statuses[0].reused
+    assert run(["echo"], resume=True).statuses[0].reused
+    claims = workbench / "data/echo/claims.yaml"
+    claims.write_text(claims.read_text() + "\n# a changed input\n")
+    assert not run(["echo"], resume=True).statuses[0].reused
+
+
+def test_variants_of_one_notebook_run_side_by_side(add_notebook, workbench):
+    add_notebook("well_behaved")
+    report = run_variants(
+        "well_behaved", [{"flow_count": count} for count in (1, 2)], into=workbench / "runs/variants", jobs=2
+    )
+    assert report.ok
+    names = {status.name for status in report.statuses}
+    assert names == {"10_well_behaved--flow_count=1", "10_well_behaved--flow_count=2"}
+
+
+def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_notebook, workbench):
+    add_notebook("endless_cell", 10, budget_s={"quick": 60, "paper": 60})
+    add_notebook("well_behaved", 20)
+    command = [sys.executable, "-m", "netrepro.workbench.cli", "run", "--jobs", "1"]
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
+        log = workbench / "runs/quick"
+        deadline = time.monotonic() + 60
+        while not any("waiting" in path.read_text() for path in log.glob(".partial*endless*/log.txt")):
+            assert time.monotonic() < deadline and process.poll() is None, "the endless cell did not start"
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        output.seek(0)
+        text = output.read()
+    assert "2 interrupted" in text
+    assert list((workbench / "runs/quick").iterdir()) == []
+    assert our_processes(workbench) == []
+
+
+def test_a_killed_runner_leaves_a_folder_that_the_next_run_removes(add_notebook, workbench):
+    add_notebook("well_behaved")
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    stale = workbench / f"runs/quick/.partial-10_well_behaved-{os.uname().nodename}-{dead.pid}"
+    stale.mkdir(parents=True)
+    alive = workbench / f"runs/quick/.partial-10_other-{os.uname().nodename}-{os.getppid()}"
+    alive.mkdir()
+    assert run(["well_behaved"]).ok
+    assert not stale.exists() and alive.exists()
+
+
+def test_a_file_in_place_of_the_runs_folder_is_refused_at_once(add_notebook, workbench):
+    add_notebook("well_behaved")
+    (workbench / "runs").write_text("not a folder")
+    with pytest.raises(NetreproError, match="cannot write"):
+        run(["well_behaved"])
+
+
+def test_a_full_disk_is_a_failed_run_that_says_so(add_notebook, workbench):
+    """On a real file system of 1 MB, mounted in a mount namespace of its own."""
+    add_notebook("fills_the_disk")
+    script = 'mount -t tmpfs -o size=1m tmpfs "$1" && exec "$2" -m netrepro.workbench.cli run fills_the_disk'
+    (workbench / "runs").mkdir()
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
+    tried = subprocess.run(["unshare", "--user", "--map-root-user", "--mount", "true"], capture_output=True)
+    if tried.returncode:
+        pytest.skip(f"needs user namespaces: {tried.stderr.decode().strip()}")
+    result = subprocess.run([*command, str(workbench / "runs"), sys.executable], capture_output=True, text=True)
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "no space left" in result.stdout.lower()
