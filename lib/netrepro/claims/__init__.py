@@ -1,11 +1,22 @@
-"""Floor 2: published numbers, verdicts, scorecard."""
+"""Floor 2: published numbers, verdicts; the sheet of them all is netrepro.claims.scorecard."""
 
 from netrepro.claims.models import KINDS, TIERS, Accept, Claim, PaperClaims, all_papers, load_claims
+from netrepro.claims.results import (
+    PROFILES,
+    Results,
+    Run,
+    committed_results,
+    publish_run,
+    published_results,
+    read_results,
+    write_results,
+)
 from netrepro.claims.verdicts import LEVELS, VERDICTS, Interval, Judgement, Measured, judge, paper_level
 
 __all__ = [
     "KINDS",
     "LEVELS",
+    "PROFILES",
     "TIERS",
     "VERDICTS",
     "Accept",
@@ -14,8 +25,15 @@ __all__ = [
     "Judgement",
     "Measured",
     "PaperClaims",
+    "Results",
+    "Run",
     "all_papers",
+    "committed_results",
     "judge",
     "load_claims",
     "paper_level",
+    "publish_run",
+    "published_results",
+    "read_results",
+    "write_results",
 ]

@@ -299,8 +299,14 @@ def _validated(path: Path, content: Any) -> PaperClaims:
 def invalid_file(file: str, content: Any, error: ValidationError, top: type[BaseModel]) -> NetreproError:
     """One line a mistake: file, claim, key, and the nearest valid word."""
     lines = []
-    for mistake in error.errors(include_url=False):
+    mistakes = error.errors(include_url=False)
+    for mistake in mistakes:
         place = mistake["loc"]
+        inner = [
+            each for each in mistakes if each["loc"][: len(place)] == place and len(each["loc"]) > len(place)
+        ]
+        if mistake["type"] == "too_short" and inner:
+            continue  # an entry was refused, which pydantic reports a second time as missing
         if mistake["type"] == "extra_forbidden":
             valid = _model_at(top, place[:-1]).model_fields
             what, place = f"unknown key {place[-1]!r} ({nearest(str(place[-1]), valid)})", place[:-1]

@@ -73,10 +73,13 @@ class Measured(BaseModel):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             key = str(first["loc"][0]) if first["loc"] else ""
-            problem = first["ctx"]["error"] if first["type"] == "value_error" else first["msg"]
-            hint = nearest(key, Measured.model_fields) if first["type"] == "extra_forbidden" else ""
-            name = given.get("claim", "(claim not named)")
-            raise NetreproError(f"measured {name!r}: {key + ': ' if key else ''}{problem}", hint) from None
+            problem = f"{key}: {first['msg']}"
+            if first["type"] == "value_error":
+                problem = f"{key}{first['ctx']['error']}"
+            unknown = first["type"] == "extra_forbidden"
+            hint = nearest(key, Measured.model_fields) if unknown else ""
+            problem = f"unknown key {key!r}" if unknown else problem
+            raise NetreproError(f"measured {given.get('claim')!r}: {problem}", hint) from None
 
     @field_validator("values", "control", mode="before")
     @classmethod

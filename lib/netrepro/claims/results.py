@@ -1,0 +1,163 @@
+"""What was measured and when: figures/<slug>/results.json, one run a profile and tier.
+
+Measured values are stored, verdicts are not: they follow from today's claims.yaml.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+
+from netrepro.claims.models import Tier, invalid_file
+from netrepro.claims.verdicts import Measured
+from netrepro.errors import NetreproError
+from netrepro.paths import figures_dir, workbench_root
+
+Profile = Literal["quick", "paper"]
+PROFILES: tuple[str, ...] = get_args(Profile)
+
+
+class Run(BaseModel):
+    """One run of a paper's notebook: when, of which commit, how, and every measured claim."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    date: datetime.date
+    commit: str
+    profile: Profile
+    tier: Tier
+    seed: int
+    repetitions: int = Field(ge=1)
+    parameters: dict[str, JsonValue]
+    answer: str
+    measured: list[Measured]
+
+    @property
+    def key(self) -> str:
+        """Its place in the results file, 'profile/tier'."""
+        return f"{self.profile}/{self.tier}"
+
+    def measurement(self, claim_id: str) -> Measured | None:
+        """What was measured for a claim, if anything was."""
+        return next((each for each in self.measured if each.claim == claim_id), None)
+
+    def repeats(self, other: Run) -> bool:
+        """Is this the other run again, but for its date and commit?"""
+        return self == other.model_copy(update={"date": self.date, "commit": self.commit})
+
+    @model_validator(mode="after")
+    def _each_claim_once(self) -> Run:
+        names = [each.claim for each in self.measured]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"measured: {', '.join(map(repr, twice))} is measured more than once")
+        return self
+
+
+class Results(BaseModel):
+    """Everything measured for a paper, its runs by 'profile/tier'."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    paper: str
+    runs: dict[str, Run]
+
+    @model_validator(mode="after")
+    def _runs_under_their_keys(self) -> Results:
+        for key, run in self.runs.items():
+            if key != run.key:
+                raise ValueError(f"runs: {key!r} holds a run of {run.key!r}")
+        return self
+
+    def with_run(self, run: Run) -> Results:
+        """These results with the run of that profile and tier replaced; a mere repeat changes nothing."""
+        if run.key in self.runs and run.repeats(self.runs[run.key]):
+            return self
+        return Results(paper=self.paper, runs=dict(sorted((self.runs | {run.key: run}).items())))
+
+    def text(self) -> str:
+        """As JSON, one line a measured claim so that a diff shows which of them changed."""
+        content = self.model_dump(mode="json", exclude_defaults=True)
+        lines: dict[str, str] = {}
+        for key, run in content["runs"].items():
+            for index, measured in enumerate(run["measured"]):
+                mark = f"\0{key}/{index}"
+                lines[json.dumps(mark)] = json.dumps(measured, ensure_ascii=False, allow_nan=False)
+                run["measured"][index] = mark
+        text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+        for mark, line in lines.items():
+            text = text.replace(mark, line)
+        return text + "\n"
+
+
+def read_results(path: Path) -> Results:
+    """Read a results file. Raises NetreproError, naming file and key, when it is missing or malformed."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise NetreproError(f"{path} cannot be read: {error.strerror}", "run the notebook first") from None
+    return _parse(text, _shown(path))
+
+
+def write_results(results: Results, path: Path) -> bool:
+    """Write a results file whole or not at all. False, and nothing is touched, when it already says so."""
+    text = results.text()
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return True
+
+
+def published_results(slug: str) -> Results | None:
+    """figures/<slug>/results.json as it lies there; None before the first run."""
+    path = figures_dir(slug) / "results.json"
+    return read_results(path) if path.exists() else None
+
+
+def publish_run(slug: str, run: Run) -> bool:
+    """Merge one run into figures/<slug>/results.json. False when that changes nothing but date and commit."""
+    results = (published_results(slug) or Results(paper=slug, runs={})).with_run(run)
+    return write_results(results, figures_dir(slug) / "results.json")
+
+
+def committed_results(slug: str) -> tuple[Results | None, str]:
+    """(figures/<slug>/results.json as the last commit has it, ""), or (None, why there is none)."""
+    name = f"figures/{slug}/results.json"
+    command = ["git", "-C", str(workbench_root()), "show", f"HEAD:./{name}"]
+    try:
+        shown = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+    except OSError:
+        return None, "git is not installed"
+    if shown.returncode:
+        return None, f"{name} is not committed: {shown.stderr.strip()}"
+    return _parse(shown.stdout, f"committed {name}"), ""
+
+
+def _shown(path: Path) -> str:
+    root = workbench_root()
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def _parse(text: str, file: str) -> Results:
+    content: Any = None
+    try:
+        content = json.loads(text)
+        return Results.model_validate(content)
+    except json.JSONDecodeError as error:
+        raise NetreproError(f"{file} line {error.lineno}: {error.msg}", "run the notebook again") from None
+    except ValidationError as error:
+        raise invalid_file(file, content, error, Results) from None
+    except NetreproError as error:  # a Measured that cannot be
+        raise NetreproError(f"{file}: {error.problem}", error.remedy) from None

@@ -1,0 +1,252 @@
+"""The sheet of all verdicts, from constructed results whose verdicts are known."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+from matplotlib.colors import to_hex
+
+from netrepro.claims import Measured, Results, Run, publish_run
+from netrepro.claims.scorecard import (
+    VERDICT_LOOKS,
+    draw_scorecard,
+    paper_summary,
+    regressions,
+    scorecard,
+    to_html,
+    to_markdown,
+)
+from netrepro.errors import NetreproError
+
+from .conftest import CLAIMS, write_claims
+
+GOOD, FAIR, BAD = 0.5, 0.8, 1.5  # agrees, agrees in direction, disagrees
+
+
+def gain(value: float, control: float | None = 1.0, **more) -> Measured:
+    broken = None if control is None else [control, control + 0.001]
+    return Measured(claim="mean-gain", values=[value, value + 0.001], control=broken, **more)
+
+
+def order(*rankings: str) -> Measured:
+    return Measured(claim="best-first", values=[list(ranking) for ranking in rankings])
+
+
+def a_run(*measured: Measured, profile="quick", tier="simulated") -> Run:
+    return Run(
+        date="2026-11-21",
+        commit="abc1234",
+        profile=profile,
+        tier=tier,
+        seed=1,
+        repetitions=2,
+        parameters={},
+        answer="",
+        measured=list(measured),
+    )
+
+
+def publish(*runs: Run, slug="constructed") -> None:
+    for run in runs:
+        publish_run(slug, run)
+
+
+def row(claim="mean-gain", **filters):
+    return scorecard(**filters).set_index("claim").loc[claim]
+
+
+def test_a_claim_nobody_ran_is_not_measured(workbench):
+    table = scorecard()
+    assert list(table["claim"]) == ["mean-gain", "best-first"]
+    assert set(table["verdict"]) == {"not measured"} and set(table["reason"]) == {"no run yet"}
+
+
+def test_a_row_holds_what_was_published_and_what_was_measured(workbench):
+    publish(a_run(gain(GOOD), order("abc", "abc")))
+    found = row()
+    assert (found["published"], found["class_report"], found["where"]) == (0.5, 0.6, "Fig. 1")
+    assert found["ours_simulated"] == pytest.approx(0.5005)
+    assert found["interval_low"] < 0.5 < found["interval_high"] and found["repetitions"] == 2
+    assert (found["verdict"], found["counts"], found["profile"]) == ("agrees", True, "quick")
+    assert (found["date"], found["commit"]) == ("2026-11-21", "abc1234")
+    assert row("best-first")["published"] == "a > b > c" and row("best-first")["ours_simulated"] == 1
+
+
+def test_stored_measurements_are_judged_by_todays_claims(workbench):
+    publish(a_run(gain(0.6)))
+    assert row()["verdict"] == "agrees in direction"
+    write_claims(workbench, CLAIMS.replace("{relative: 0.1}", "{relative: 0.3}"))
+    assert row()["verdict"] == "agrees"
+
+
+def test_the_best_tier_that_measured_and_is_trusted_decides_whatever_it_says(workbench):
+    publish(
+        a_run(gain(GOOD), order("abc", "abc"), profile="paper"),
+        a_run(gain(FAIR), profile="paper", tier="rootless"),
+        a_run(gain(BAD), tier="rootless"),
+        a_run(gain(GOOD, trusted=False, why="too busy"), tier="privileged"),
+    )
+    found = row()
+    assert (found["tier"], found["profile"], found["verdict"]) == ("rootless", "paper", "agrees in direction")
+    assert found["verdict_simulated"] == "agrees" and found["verdict_privileged"] == "untrusted"
+    assert row("best-first")["tier"] == "simulated"
+    assert row(profile="quick")["verdict"] == "disagrees"
+    assert row(tier="simulated")["verdict"] == "agrees"
+    assert row(tier="privileged")["reason"] == "too busy"
+
+
+def test_an_unknown_filter_names_the_nearest(workbench):
+    with pytest.raises(NetreproError, match="did you mean 'quick'"):
+        scorecard(profile="quik")
+    with pytest.raises(NetreproError, match="did you mean 'simulated'"):
+        scorecard(tier="simulatd")
+    with pytest.raises(NetreproError, match="did you mean 'constructed'"):
+        scorecard(["construct"])
+
+
+def test_a_summary_counts_claims_that_count_and_says_how_many_do_not(workbench):
+    publish(a_run(gain(GOOD, control=GOOD), order("bac", "bac")))
+    (summary,) = paper_summary().to_dict("records")
+    assert summary["level"] == "partly"  # the ordering alone counts, and it does not agree in full
+    assert (summary["agrees"], summary["agrees in direction"], summary["not_counted"]) == (0, 1, 1)
+    assert summary["claims"] == 2
+
+
+def three_papers(workbench) -> None:
+    for slug in ("alpha", "omega"):
+        write_claims(workbench, CLAIMS.replace("paper: constructed", f"paper: {slug}"), slug)
+    publish(a_run(gain(GOOD), order("abc", "abc")))
+    publish(a_run(gain(BAD), order("cba", "cba")), slug="alpha")
+
+
+def test_a_readmes_excerpt_has_a_line_a_paper(workbench):
+    three_papers(workbench)
+    lines = to_markdown(scorecard()).splitlines()
+    assert len(lines) == 5
+    assert re.search(r"\| ○ not reproduced \| 0 \| 0 \| 2 \| 0 \| 0 \| 0 \|$", lines[2])
+    assert re.search(r"\| ● replicated \| 2 \| 0 \| 0 \| 0 \| 0 \| 0 \|$", lines[3])
+    assert re.search(r"\| · not measured \| 0 \| 0 \| 0 \| 0 \| 2 \| 0 \|$", lines[4])
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_escapes_what_it_quotes(workbench):
+    write_claims(workbench, CLAIMS.replace("halves the mean", "halves <b>the</b> mean & more"))
+    publish(a_run(gain(GOOD), order("abc", "abc")), a_run(gain(FAIR), tier="rootless"))
+    page = to_html(scorecard())
+    assert "halves &lt;b&gt;the&lt;/b&gt; mean &amp; more" in page and "<b>" not in page
+    assert not re.search(r"(src|href)=|https?://|@import", page)
+    assert "rootless agrees in direction, simulated agrees" in page
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not shutil.which("chromium"), reason="needs chromium")
+def test_a_click_on_a_columns_head_sorts_by_number_then_back(workbench, tmp_path):
+    publish(a_run(gain(GOOD), order("abc", "abc")))
+    write_claims(workbench, CLAIMS.replace("paper: constructed", "paper: omega"), "omega")
+    publish(a_run(gain(10.5), order("cba", "cba")), slug="omega")
+    page = to_html(scorecard())
+
+    def column_after(clicks: int) -> list[str]:
+        script = f"""<script>
+        const head = [...document.querySelectorAll("th")].filter(h => h.textContent == "agrees")[0];
+        for (let i = 0; i < {clicks}; i++) head.click();
+        document.title = [...head.closest("table").tBodies[0].rows].map(r => r.cells[0].textContent).join();
+        </script></body>"""
+        (tmp_path / "page.html").write_text(page.replace("</body>", script))
+        command = [
+            "chromium",
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-background-networking",
+        ]
+        command += ["--disable-component-update", f"--user-data-dir={tmp_path}/profile", "--dump-dom"]
+        shown = subprocess.run(
+            [*command, f"file://{tmp_path}/page.html"], capture_output=True, text=True, check=True
+        )
+        found = re.search("<title>(.*?)</title>", shown.stdout)
+        assert found
+        return found.group(1).split(",")
+
+    assert column_after(0) == ["constructed", "omega"]
+    assert column_after(1) == ["omega", "constructed"]
+    assert column_after(2) == ["constructed", "omega"]
+
+
+def test_the_picture_has_one_cell_a_claim_in_its_verdicts_colour(workbench):
+    three_papers(workbench)
+    axis = draw_scorecard(scorecard()).axes[0]
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["alpha", "constructed", "omega"]
+    colours = [to_hex(cell.get_facecolor()).upper() for cell in axis.patches]
+    expected = ["disagrees", "disagrees", "agrees", "agrees", "not measured", "not measured"]
+    assert colours == [VERDICT_LOOKS[verdict][0].upper() for verdict in expected]
+
+
+def test_a_cell_that_does_not_count_is_hollow(workbench):
+    publish(a_run(gain(GOOD, control=None)))
+    cell = draw_scorecard(scorecard()).axes[0].patches[0]
+    assert to_hex(cell.get_facecolor()) == "#ffffff"
+
+
+def test_a_scorecard_without_papers_is_empty_in_every_form(workbench):
+    shutil.rmtree(workbench / "data" / "constructed")
+    table = scorecard()
+    assert table.empty and "verdict" in table
+    assert paper_summary(table).empty
+    assert to_markdown(table).count("\n") == 2 and "<table>" in to_html(table)
+    draw_scorecard(table)
+
+
+# Regressions ---------------------------------------------------------------------------------------
+
+
+def results(*runs: Run) -> Results:
+    return Results(paper="constructed", runs={run.key: run for run in runs})
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lost"),
+    [
+        (gain(GOOD), gain(GOOD), False),
+        (gain(GOOD), gain(FAIR), False),  # it still holds, in direction
+        (gain(GOOD), gain(BAD), True),
+        (gain(FAIR), gain(BAD), True),
+        (gain(BAD), gain(BAD), False),  # a paper may disagree
+        (gain(BAD), gain(GOOD), False),
+        (gain(GOOD), gain(GOOD, trusted=False, why="too busy"), True),
+        (gain(GOOD), gain(GOOD, control=GOOD), True),  # its control no longer flips
+        (gain(GOOD), gain(GOOD, control=None), True),
+        (gain(GOOD, control=None), gain(BAD), False),  # it never counted
+    ],
+)
+def test_a_regression_is_a_verdict_that_held_and_no_longer_holds(workbench, before, after, lost):
+    assert bool(regressions(results(a_run(before)), results(a_run(after)))) is lost
+
+
+def test_a_regression_says_what_was_lost_where_and_why(workbench):
+    (line,) = regressions(results(a_run(gain(GOOD))), results(a_run(gain(BAD))))
+    assert line.startswith("constructed: mean-gain at quick/simulated was 'agrees' (0.5005,")
+    assert "is 'disagrees' (1.5" in line and "outside the accepted 0.45 to 0.55" in line
+
+
+def test_a_claim_no_longer_measured_is_a_regression(workbench):
+    old, new = results(a_run(gain(GOOD), order("abc", "abc"))), results(a_run(gain(GOOD)))
+    assert [line.split()[1] for line in regressions(old, new)] == ["best-first"]
+
+
+def test_only_the_same_profile_and_tier_are_compared(workbench):
+    old = results(a_run(gain(GOOD), tier="privileged"), a_run(gain(GOOD), profile="paper"))
+    assert regressions(old, results(a_run(gain(BAD)))) == []
+
+
+def test_a_changed_acceptance_is_no_regression(workbench):
+    old = results(a_run(gain(GOOD)))
+    write_claims(workbench, CLAIMS.replace("published: 0.5", "published: 1.9"))
+    assert regressions(old, results(a_run(gain(GOOD)))) == []
+
+
+def test_results_of_two_papers_cannot_be_compared(workbench):
+    with pytest.raises(NetreproError, match="cannot be compared"):
+        regressions(results(), Results(paper="other", runs={}))

@@ -1,0 +1,290 @@
+"""The floors, folders and habits that every module keeps, read from the sources."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from netrepro.claims import load_claims, published_results
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "lib" / "netrepro"
+
+FLOORS = {
+    0: {"netrepro", "errors", "paths", "style", "_core"},
+    1: {"networks", "protocols", "queueing", "traffic", "verification"},
+    2: {"emulation", "simulation", "transport", "claims"},
+    3: {"papers"},
+    4: {"workbench"},
+}
+FLOOR_OF = {name: floor for floor, names in FLOORS.items() for name in names}
+TOP_LEVEL = {"README.md", "LICENSE", "environment.yml", "Makefile"} | {
+    "binder",
+    "notebooks",
+    "lib",
+    "data",
+    "figures",
+}
+CLOCKS = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
+SEEDED = {"Generator", "SeedSequence", "PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937", "BitGenerator"}
+NOT_IN_PURE_MODELS = {"socket", "asyncio", "subprocess", "threading", "multiprocessing", "time", "requests"}
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def part(path: Path) -> str:
+    """What a module belongs to: 'claims' for claims/models.py, 'errors' for errors.py."""
+    first = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return "netrepro" if first == "__init__" else first
+
+
+def imported(tree: ast.AST, package: tuple[str, ...]) -> Iterator[tuple[str, int]]:
+    """(dotted name, line) of every import, those inside functions too; `package` resolves relative ones."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            yield from ((f"{base}.{alias.name}", node.lineno) for alias in node.names)
+
+
+def upward_imports(source: str, of: str, package: tuple[str, ...] = ("netrepro",)) -> list[str]:
+    """Imports of the part `of` that go up, or sideways to another part of its floor."""
+    wrong = []
+    for name, line in imported(ast.parse(source), package):
+        names = name.split(".")
+        if names[0] != "netrepro":
+            continue
+        target = names[1] if len(names) > 1 and names[1] in FLOOR_OF else "netrepro"
+        if target == "netrepro" and len(names) > 2:
+            wrong.append(f"line {line}: {names[1]} is on no floor")
+        elif target != of and FLOOR_OF[target] >= max(FLOOR_OF[of], 1):
+            wrong.append(f"line {line}: {of} (floor {FLOOR_OF[of]}) imports {target} ({FLOOR_OF[target]})")
+    return wrong
+
+
+def calls(source: str) -> Iterator[tuple[str, ast.Call]]:
+    """(dotted name as written in full, call) of every call to a plain name or attribute chain."""
+    tree = ast.parse(source)
+    full = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            full |= {alias.asname: alias.name for alias in node.names if alias.asname}
+            full |= {alias.name: alias.name for alias in node.names if not alias.asname}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            full |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            first, *rest = ast.unparse(node.func).split(".")
+            yield ".".join([full.get(first, f"<local>{first}" if rest else first), *rest]), node
+
+
+def prints(source: str) -> list[str]:
+    return [f"line {call.lineno}: print" for name, call in calls(source) if name == "print"]
+
+
+def clock_reads(source: str) -> list[str]:
+    return [
+        f"line {call.lineno}: {name}"
+        for name, call in calls(source)
+        if any(name == clock or name.endswith(f".{clock}") for clock in CLOCKS)
+    ]
+
+
+def global_randomness(source: str) -> list[str]:
+    """Calls to numpy's or Python's global generator, and generators made without a seed."""
+    wrong = []
+    for name, call in calls(source):
+        library, _, function = name.rpartition(".")
+        unseeded = not call.args and not call.keywords
+        if library == "numpy.random" and function not in SEEDED:
+            is_wrong = unseeded or function != "default_rng"
+        elif library == "random":
+            is_wrong = unseeded or function != "Random"
+        else:
+            is_wrong = False
+        if is_wrong:
+            wrong.append(f"line {call.lineno}: {name}")
+    return wrong
+
+
+def offenders(check, paths: list[Path]) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)} {found}"
+        for path in paths
+        for found in check(path.read_text(encoding="utf-8"))
+    ]
+
+
+def tracked_files() -> list[Path]:
+    """What the repository holds; skips where this is no clone."""
+    try:
+        listed = subprocess.run(
+            ["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git clone")
+    return [Path(name) for name in listed.stdout.split("\0") if name]
+
+
+# The floors ----------------------------------------------------------------------------------------
+
+
+def test_every_part_of_the_package_is_on_a_floor():
+    assert {part(path) for path in modules()} <= FLOOR_OF.keys()
+
+
+def test_imports_point_downwards_only():
+    wrong = []
+    for path in modules():
+        package = ("netrepro", *path.relative_to(PACKAGE).parent.parts)
+        found = upward_imports(path.read_text(encoding="utf-8"), part(path), package)
+        wrong += [f"{path.relative_to(ROOT)} {each}" for each in found]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("of", "source", "is_wrong"),
+    [
+        ("claims", "from netrepro.workbench.cli import main", True),
+        ("claims", "import netrepro.papers", True),
+        ("claims", "def later():\n    from netrepro import papers", True),
+        ("claims", "from netrepro.simulation import run", True),
+        ("claims", "from ..workbench import cli", True),
+        ("claims", "from netrepro.attic.old import thing", True),
+        ("errors", "from netrepro.claims import judge", True),
+        ("queueing", "from netrepro.networks import flow_sizes", True),
+        ("claims", "from .models import Claim", False),
+        ("claims", "from netrepro.queueing import mg1\nimport netrepro._core as _core", False),
+        ("claims", "from netrepro import NetreproError, __version__", False),
+        ("style", "from netrepro.errors import NetreproError", False),
+        ("workbench", "from netrepro.papers import raft", False),
+        ("queueing", "import numpy, simulation", False),
+    ],
+)
+def test_an_import_that_goes_up_is_noticed(of, source, is_wrong):
+    assert bool(upward_imports(source, of, ("netrepro", of))) is is_wrong
+
+
+def test_pure_models_import_no_clock_socket_or_process():
+    wrong = [
+        f"{path.relative_to(ROOT)} line {line}: {name}"
+        for path in modules()
+        if FLOOR_OF[part(path)] == 1
+        for name, line in imported(ast.parse(path.read_text(encoding="utf-8")), ())
+        if name.split(".")[0] in NOT_IN_PURE_MODELS
+    ]
+    assert wrong == []
+
+
+# Habits --------------------------------------------------------------------------------------------
+
+
+def below_the_workbench() -> list[Path]:
+    return [path for path in modules() if part(path) != "workbench"]
+
+
+def test_the_library_never_prints():
+    assert offenders(prints, below_the_workbench()) == []
+
+
+def test_the_library_never_reads_the_clock():
+    assert offenders(clock_reads, below_the_workbench()) == []
+
+
+def test_the_library_uses_no_global_or_unseeded_randomness():
+    assert offenders(global_randomness, modules()) == []
+
+
+@pytest.mark.parametrize(
+    ("check", "source", "is_wrong"),
+    [
+        (prints, "print(1)", True),
+        (prints, "console.print(1)", False),
+        (clock_reads, "import time\ntime.time()", True),
+        (clock_reads, "from time import time as now\nnow()", True),
+        (clock_reads, "from datetime import datetime\ndatetime.now()", True),
+        (clock_reads, "import datetime as d\nd.datetime.now(d.UTC)", True),
+        (clock_reads, "from datetime import date\ndate.today()", True),
+        (clock_reads, "import time\ntime.monotonic()", False),  # a duration, not the time of day
+        (global_randomness, "import numpy as np\nnp.random.normal(0, 1)", True),
+        (global_randomness, "import numpy as np\nnp.random.seed(1)", True),
+        (global_randomness, "from numpy.random import default_rng\ndefault_rng()", True),
+        (global_randomness, "import random\nrandom.random()", True),
+        (global_randomness, "from random import shuffle\nshuffle(deck)", True),
+        (global_randomness, "import random\nrandom.Random()", True),
+        (global_randomness, "import random\nrandom.Random(seed)", False),
+        (global_randomness, "import numpy as np\nnp.random.default_rng(seed)", False),
+        (global_randomness, "def draw(random):\n    return random.normal(0, 1)", False),
+    ],
+)
+def test_a_broken_habit_is_noticed(check, source, is_wrong):
+    assert bool(check(source)) is is_wrong
+
+
+HOME = re.compile(r"(?<![\w.])(/home/(?!jovyan\b)\w|/Users/\w|/root/\w|[A-Z]:\\\\?Users)")
+
+
+def test_no_file_names_anybodys_home():
+    wrong = []
+    for name in tracked_files():
+        path = ROOT / name
+        if name == Path("lib/tests/test_architecture.py") or not path.is_file():
+            continue
+        text = path.read_bytes()
+        if b"\0" in text:
+            continue
+        found = HOME.search(text.decode("utf-8", errors="replace"))
+        wrong += [f"{name}: {found.group()}"] if found else []
+    assert wrong == []
+
+
+def test_a_home_is_noticed():
+    assert HOME.search("open('/home/someone/data')") and HOME.search('"/root/data"')
+    assert not HOME.search("https://example.org/home/page /home/jovyan ./root/data")
+
+
+def test_the_top_level_holds_only_what_the_design_names():
+    names = {name.parts[0] for name in tracked_files()}
+    assert {name for name in names if not name.startswith(".")} <= TOP_LEVEL
+
+
+# Papers --------------------------------------------------------------------------------------------
+
+
+def papers() -> list[str]:
+    return sorted(path.parent.name for path in (ROOT / "data").glob("*/claims.yaml"))
+
+
+def test_every_paper_has_its_notebook_module_and_test():
+    missing = []
+    for slug in papers():
+        if not list((ROOT / "notebooks").glob(f"[0-9][0-9]_{slug}.ipynb")):
+            missing.append(f"notebooks/NN_{slug}.ipynb")
+        for path in (PACKAGE / "papers" / f"{slug}.py", ROOT / "lib/tests/papers" / f"test_{slug}.py"):
+            missing += [] if path.is_file() else [str(path.relative_to(ROOT))]
+    assert missing == []
+
+
+def test_every_paper_module_has_its_claims():
+    slugs = {path.stem for path in (PACKAGE / "papers").glob("*.py") if not path.stem.startswith("_")}
+    assert slugs <= set(papers())
+
+
+def test_every_claims_file_is_sound_and_every_results_file_is_readable(monkeypatch):
+    if not papers():
+        pytest.skip("no papers yet")
+    monkeypatch.setenv("NETREPRO_ROOT", str(ROOT))
+    for slug in papers():
+        paper, results = load_claims(slug), published_results(slug)
+        for run in results.runs.values() if results else ():
+            for measured in run.measured:
+                paper.claim(measured.claim)
