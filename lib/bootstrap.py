@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -41,9 +42,9 @@ def check_prerequisites() -> None:
         import ensurepip  # noqa: F401
         import venv  # noqa: F401
     except ImportError:
-        raise SetUpError(
-            "Python's venv module is needed: apt-get install python3-venv python3-dev"
-        ) from None
+        raise SetUpError("Python's venv module is needed: apt-get install python3-venv python3-dev") from None
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        raise SetUpError("Python's headers are needed: apt-get install python3-dev")
 
 
 def fingerprint(paths: Iterable[Path], *words: str) -> str:
