@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -42,6 +43,8 @@ def check_prerequisites() -> None:
         import venv  # noqa: F401
     except ImportError:
         raise SetUpError("Python's venv module is needed: apt-get install python3-venv python3-dev") from None
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        raise SetUpError("Python's headers are needed: apt-get install python3-dev")
 
 
 def fingerprint(paths: Iterable[Path], *words: str) -> str:
@@ -84,7 +87,9 @@ class Step:
 def make_environment() -> None:
     """A virtual environment of this Python; one made by another Python is remade."""
     base = f"{sys.version} {os.path.realpath(sys.executable)}"
-    step = Step(f"virtual environment (Python {sys.version_info.major}.{sys.version_info.minor})", "python", base)
+    step = Step(
+        f"virtual environment (Python {sys.version_info.major}.{sys.version_info.minor})", "python", base
+    )
     if step.done and PYTHON.exists():
         return
     with step:
