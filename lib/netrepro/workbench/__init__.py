@@ -19,6 +19,7 @@ _HOME = {
     "run": "runner",
     "sweep": "sweep",
     "examine": "doctor",
+    "guide": "guide",
 }
 
 

@@ -1,0 +1,144 @@
+"""What the guide notebooks (start_here, scorecard) show: the papers with their badges, parameters, verdicts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+from pandas.io.formats.style import Styler
+
+from netrepro.claims import TIERS, VERDICTS
+from netrepro.claims.scorecard import BADGES, VERDICT_LOOKS, draw_scorecard, paper_summary, scorecard
+from netrepro.errors import NetreproError, nearest
+from netrepro.style import use_style
+from netrepro.workbench.catalogue import catalogue, find
+
+ALL = "all"
+
+
+def draw_papers() -> Figure:
+    """The scorecard in one picture: a row a paper, a coloured cell a claim."""
+    use_style()
+    return draw_scorecard(scorecard())
+
+
+def map_of_papers() -> Styler:
+    """Every notebook with its question, badge, tiers and cost; names are links."""
+    summary = paper_summary(scorecard())
+    levels = dict(zip(summary["paper"], summary["level"], strict=True))
+    rows = []
+    for notebook in catalogue():
+        declared = notebook.declaration
+        level = levels.get(notebook.slug, "guide" if declared.kind == "guide" else "not measured")
+        rows.append(
+            {
+                "notebook": f'<a href="{notebook.path.name}">{notebook.name}</a>',
+                "question": notebook.title,
+                "result": f"{BADGES.get(level, '')} {level}".strip(),
+                "tiers": ", ".join(declared.tiers),
+                "quick": f"{declared.budget_s['quick']:.0f} s",
+                "paper": f"{declared.budget_s['paper']:.0f} s",
+            }
+        )
+    return _left(pd.DataFrame(rows)).hide(axis="index")
+
+
+def parameters_of(slug: str) -> Styler:
+    """The parameters of a notebook: name, type, default, help."""
+    items = find(slug).parameters.values()
+    rows = [{"parameter": p.name, "type": p.type, "default": repr(p.default), "help": p.help} for p in items]
+    return _left(pd.DataFrame(rows)).hide(axis="index")
+
+
+def verdicts() -> Styler:
+    """What each verdict means."""
+    meaning = {
+        "agrees": "the whole interval lies in the accepted band",
+        "agrees in direction": "the effect has the published sign, its size is not (or not surely) in the band",
+        "disagrees": "neither",
+        "untrusted": "the run's own fidelity check failed, so its numbers decide nothing",
+        "not measured": "this tier or machine cannot measure it; the reason stands beside it",
+    }
+    rows = [{"sign": VERDICT_LOOKS[name][1], "verdict": name, "means": meaning[name]} for name in VERDICTS]
+    return _left(pd.DataFrame(rows)).map(_edge, subset=["verdict"]).hide(axis="index")
+
+
+def papers_table() -> Styler:
+    """A row a paper: its level and how many claims got which verdict."""
+    summary = paper_summary(scorecard())
+    summary["level"] = [f"{BADGES[level]} {level}" for level in summary["level"]]
+    return _left(summary).hide(axis="index")
+
+
+def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> Styler:
+    """Every claim with the published number and ours, filtered. Raises NetreproError for an unknown filter."""
+    table = scorecard(tier=None if tier == ALL else tier)
+    for column, chosen, valid in (("paper", paper, sorted(set(table["paper"]))), ("verdict", verdict, VERDICTS)):
+        if chosen != ALL and chosen not in valid:
+            raise NetreproError(f"unknown {column} {chosen!r}", nearest(chosen, [ALL, *valid]))
+        if chosen != ALL:
+            table = table[table[column] == chosen]
+    ours = [_first(row[f"ours_{name}"] for name in ([row["tier"]] if row["tier"] else TIERS)) for _, row in table.iterrows()]
+    shown = pd.DataFrame(
+        {
+            "paper": table["paper"],
+            "claim": table["says"],
+            "where": table["where"],
+            "unit": table["unit"],
+            "published": table["published"].map(_number),
+            "class report": table["class_report"].map(_number),
+            "ours": [_number(value) for value in ours],
+            "95 % interval": [
+                _span(low, high) for low, high in zip(table["interval_low"], table["interval_high"], strict=True)
+            ],
+            "runs": table["repetitions"],
+            "verdict": table["verdict"].where(table["counts"].astype(bool), table["verdict"] + " (does not count)"),
+            "tier": table["tier"],
+            "date": table["date"],
+            "commit": table["commit"],
+        }
+    )
+    return _left(shown).map(_edge, subset=["verdict"]).hide(axis="index")
+
+
+def claims_browser() -> Any:
+    """claims_table behind menus for paper, verdict and tier."""
+    import ipywidgets as widgets
+    from IPython.display import display
+
+    papers = sorted(set(scorecard()["paper"]))
+    menus = {
+        "paper": widgets.Dropdown(options=[ALL, *papers], description="paper"),
+        "verdict": widgets.Dropdown(options=[ALL, *VERDICTS], description="verdict"),
+        "tier": widgets.Dropdown(options=[ALL, *TIERS], description="tier"),
+    }
+    shown = widgets.interactive_output(lambda **chosen: display(claims_table(**chosen)), menus)
+    return widgets.VBox([widgets.HBox(list(menus.values())), shown])
+
+
+def _first(values: Any) -> Any:
+    return next((value for value in values if value is not None and not pd.isna(value)), None)
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if value is None or pd.isna(value) else f"{value:.4g}"
+
+
+def _span(low: float | None, high: float | None) -> str:
+    if low is None or pd.isna(low):
+        return ""
+    return "exact" if low == high else f"{low:.4g} to {high:.4g}"
+
+
+def _edge(text: str) -> str:
+    colour, _ = VERDICT_LOOKS.get(text.split(" (")[0], ("#dddddd", ""))
+    return f"border-left: 6px solid {colour}"
+
+
+def _left(table: pd.DataFrame) -> Styler:
+    """Left-aligned text with room to breathe."""
+    styles = [{"selector": "th, td", "props": "text-align: left; vertical-align: top; padding: 3px 10px"}]
+    return table.style.set_table_styles(styles).format(precision=4)
