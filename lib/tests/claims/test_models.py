@@ -88,6 +88,7 @@ def test_what_cannot_be_judged_is_refused_by_name(workbench, old, new, expected)
     [
         ("[[1, 2]]", "two or more points"),
         ("[[2, 1], [1, 2]]", "x ascending"),
+        ("[[1, 1], [1, 2], [2, 3]]", "x ascending"),
         ("[[1, 5], [2, 5]]", "flat curve"),
         ("[[1, 2, 3], [2, 3, 4]]", "needs a list of \\[x, y\\] points"),
         ("[1, 2]", "needs a list of \\[x, y\\] points"),

@@ -137,6 +137,7 @@ def test_committed_results_are_those_of_the_last_commit(workbench):
     git("add", ".")
     git("commit", "-m", "first")
     publish_run("constructed", a_run(gain=0.9))
+    git("add", ".")  # staged is not committed
     results, why = committed_results("constructed")
     assert why == "" and results.runs["quick/simulated"] == a_run()
 

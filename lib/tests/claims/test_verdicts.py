@@ -52,6 +52,11 @@ def test_relative_factor_and_band_accept_what_they_say():
         assert verdict(claim, [edges[1] + 0.1], exact=True) == "disagrees"
 
 
+def test_the_edge_of_a_band_is_accepted_though_arithmetic_misses_it():
+    assert 0.1 * (1 + 0.15) < 0.115
+    assert verdict(a_claim("absolute", 0.1, {"relative": 0.15}), [0.115], exact=True) == "agrees"
+
+
 def test_a_negative_published_value_has_its_band_the_right_way_round():
     assert a_claim("effect", -4, {"relative": 0.5}, neutral=0).accepted_band() == (-6, -2)
     assert a_claim("effect", -4, {"factor": 2}, neutral=0).accepted_band() == (-8, -2)
@@ -79,6 +84,7 @@ def test_a_mean_agrees_only_with_its_whole_interval():
         (5.0, 0, [1.0, 1.1, 1.0], "agrees in direction"),
         (1.0, 1, [1.5, 1.51, 1.5], "disagrees"),  # "no effect" has no direction to agree in
         (1.0, 1, [0.9, 1.0, 1.2], "agrees in direction"),  # but its band can be straddled
+        (1.05, 1, [0.9, 1.0, 1.2], "agrees in direction"),  # as can one that accepts no effect
     ],
 )
 def test_an_effect_on_the_published_side_of_no_effect_agrees_in_direction(published, neutral, values, expected):
@@ -150,6 +156,12 @@ def test_the_distance_of_a_curve_is_its_rms_error_over_the_published_range():
     judgement = judge(claim, Measured(claim="it", values=[shifted, shifted]), "simulated")
     assert judgement.value == pytest.approx(8 / 40)
     assert judgement.verdict == "agrees in direction"
+
+
+def test_a_curve_agrees_only_with_the_whole_interval_of_its_distances():
+    shifted = [[x, y + 8] for x, y in POINTS]
+    claim = a_claim("curve", POINTS, {"curve_distance": 0.15})  # the mean distance is 0.1
+    assert verdict(claim, [POINTS, shifted]) == "agrees in direction"
 
 
 def test_a_curve_is_interpolated_between_our_points_and_may_come_unsorted():
