@@ -87,9 +87,7 @@ class Step:
 def make_environment() -> None:
     """A virtual environment of this Python; one made by another Python is remade."""
     base = f"{sys.version} {os.path.realpath(sys.executable)}"
-    step = Step(
-        f"virtual environment (Python {sys.version_info.major}.{sys.version_info.minor})", "python", base
-    )
+    step = Step(f"virtual environment (Python {sys.version_info.major}.{sys.version_info.minor})", "python", base)
     if step.done and PYTHON.exists():
         return
     with step:

@@ -117,19 +117,13 @@ def global_randomness(source: str) -> list[str]:
 
 
 def offenders(check, paths: list[Path]) -> list[str]:
-    return [
-        f"{path.relative_to(ROOT)} {found}"
-        for path in paths
-        for found in check(path.read_text(encoding="utf-8"))
-    ]
+    return [f"{path.relative_to(ROOT)} {found}" for path in paths for found in check(path.read_text(encoding="utf-8"))]
 
 
 def tracked_files() -> list[Path]:
     """What the repository holds; skips where this is no clone."""
     try:
-        listed = subprocess.run(
-            ["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True
-        )
+        listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("not a git clone")
     return [Path(name) for name in listed.stdout.split("\0") if name]

@@ -302,9 +302,7 @@ def invalid_file(file: str, content: Any, error: ValidationError, top: type[Base
     mistakes = error.errors(include_url=False)
     for mistake in mistakes:
         place = mistake["loc"]
-        inner = [
-            each for each in mistakes if each["loc"][: len(place)] == place and len(each["loc"]) > len(place)
-        ]
+        inner = [each for each in mistakes if each["loc"][: len(place)] == place and len(each["loc"]) > len(place)]
         if mistake["type"] == "too_short" and inner:
             continue  # an entry was refused, which pydantic reports a second time as missing
         if mistake["type"] == "extra_forbidden":

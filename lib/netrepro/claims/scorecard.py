@@ -31,9 +31,7 @@ VERDICT_LOOKS = {  # colour and sign; Okabe and Ito's colours, and signs for who
 }
 
 
-def scorecard(
-    papers: Iterable[str] | None = None, profile: str | None = None, tier: str | None = None
-) -> pd.DataFrame:
+def scorecard(papers: Iterable[str] | None = None, profile: str | None = None, tier: str | None = None) -> pd.DataFrame:
     """One row a claim of every paper (slugs; default all), judged by today's claims.yaml.
 
     Columns: paper, title, claim, says, where, kind, unit, published, class_report; for each tier ours_<tier>
@@ -137,9 +135,7 @@ def regressions(old: Results, new: Results) -> list[str]:
     lost = []
     for claim in load_claims(old.paper).claims:
         for key in old.runs.keys() & new.runs.keys():
-            before, now = (
-                judge(claim, run.measurement(claim.id), run.tier) for run in (old.runs[key], new.runs[key])
-            )
+            before, now = (judge(claim, run.measurement(claim.id), run.tier) for run in (old.runs[key], new.runs[key]))
             if before.holds and not now.holds:
                 verdict = now.verdict if now.counts else f"{now.verdict}, not counted"
                 lost.append(

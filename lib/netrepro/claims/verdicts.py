@@ -167,7 +167,7 @@ def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
     """Compare what was measured on a tier with a claim.
 
     `agrees` when the whole interval is accepted. Otherwise `agrees in direction` when an effect's interval
-    lies on the published side of no effect, when the interval straddles the band's edge, when an ordering
+    lies on the published side of no effect, when the mean is accepted but not the whole interval, when an ordering
     correlates positively, or when a curve rises and falls with the published one in every repetition; else
     `disagrees`. An effect whose interval includes no effect has no direction, unless no effect is accepted.
 
@@ -216,7 +216,8 @@ def _judge_control(claim: Claim, measured: Measured, verdict: Verdict) -> tuple[
     if not claim.control:
         return True, ""
     if not measured.has_control():
-        return False, "the control was not run"
+        # What disagrees has shown that it can fail.
+        return verdict == DISAGREES, "the control was not run"
     broken = _find(claim, measured.broken(), "control of ").verdict
     if broken == DISAGREES:
         return True, ""
@@ -251,11 +252,11 @@ def _find_number(claim: Claim, measured: Measured, name: str) -> _Finding:
         repetitions = len(measured.values)
         if claim.kind == "proportion":
             interval = Interval(max(interval.low, 0.0), min(interval.high, 1.0))
-    verdict, reason = _place(claim, interval)
+    verdict, reason = _place(claim, value, interval)
     return _Finding(verdict, reason, value, interval, repetitions)
 
 
-def _place(claim: Claim, interval: Interval) -> tuple[Verdict, str]:
+def _place(claim: Claim, value: float, interval: Interval) -> tuple[Verdict, str]:
     """Where an interval lies: in the accepted band, across its edge, or on which side of no effect."""
     low, high = claim.accepted_band()
     slack = _ROUNDING * max(abs(edge) for edge in (low, high) if math.isfinite(edge))
@@ -265,15 +266,17 @@ def _place(claim: Claim, interval: Interval) -> tuple[Verdict, str]:
     overlaps = interval.low <= high + slack and interval.high >= low - slack
     if claim.kind == "effect" and claim.published != claim.neutral:
         up = claim.published > claim.neutral
-        published_side = interval.low > claim.neutral if up else interval.high < claim.neutral
         includes_neutral = interval.low <= claim.neutral <= interval.high
         if overlaps and includes_neutral and not low <= claim.neutral <= high:
             return DISAGREES, f"interval includes no effect ({claim.neutral:g}); {_MORE}"
-        if not overlaps and published_side:
-            return DIRECTION, f"outside the accepted {band}, on the published side of {claim.neutral:g}"
-    if overlaps:
+        if interval.low > claim.neutral if up else interval.high < claim.neutral:
+            return DIRECTION, f"not inside the accepted {band}, on the published side of {claim.neutral:g}"
+    if not overlaps:
+        return DISAGREES, f"outside the accepted {band}"
+    if low - slack <= value <= high + slack:
         return DIRECTION, f"interval straddles the accepted band {band}; {_MORE}"
-    return DISAGREES, f"outside the accepted {band}"
+    # A wide interval reaches into any band: fewer repetitions must not look better.
+    return DISAGREES, f"mean outside the accepted {band}, which the interval reaches; {_MORE}"
 
 
 def _find_ordering(claim: Claim, measured: Measured, name: str) -> _Finding:

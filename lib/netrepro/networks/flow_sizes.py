@@ -53,9 +53,7 @@ class FlowSizeDistribution:
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
-            raise NetreproError(
-                f"{self.name}: unit {self.unit!r} is not known", nearest(str(self.unit), UNITS)
-            )
+            raise NetreproError(f"{self.name}: unit {self.unit!r} is not known", nearest(str(self.unit), UNITS))
         if not self.packet_bytes > 0:
             raise NetreproError(f"{self.name}: a packet of {self.packet_bytes} bytes", "give a positive size")
         problem = _first_problem(self.points)
@@ -144,9 +142,7 @@ class FlowSizeDistribution:
         high = np.clip(np.searchsorted(self.probabilities, probability, side="left"), 1, None)
         low = high - 1
         rise = self.probabilities[high] - self.probabilities[low]
-        share = np.divide(
-            probability - self.probabilities[low], rise, out=np.zeros_like(probability), where=rise > 0
-        )
+        share = np.divide(probability - self.probabilities[low], rise, out=np.zeros_like(probability), where=rise > 0)
         size = self.sizes[low] + share * (self.sizes[high] - self.sizes[low])
         # Rounding may leave cdf(size) one unit in the last place short of the probability: step up.
         for _ in range(4):
@@ -208,9 +204,7 @@ class FlowSizeDistribution:
 
         return self._partial_mean(inverse, logarithm, low, high) / self._probability(low, high)
 
-    def mean_rounds_per_size(
-        self, initial_window: float, low: float | None = None, high: float | None = None
-    ) -> float:
+    def mean_rounds_per_size(self, initial_window: float, low: float | None = None, high: float | None = None) -> float:
         """E[log2(X/k + 1)/X | low < X <= high], in 1/`unit`: the integral in (3) of the RepNet paper.
 
         `initial_window` is k in `unit`: a flow of X = k(2^n - 1) takes n rounds of slow start. The
@@ -242,9 +236,7 @@ class FlowSizeDistribution:
             points.append((last, min(reached / total, 1.0)))
         points[-1] = (points[-1][0], 1.0)
         unique = tuple(dict.fromkeys(points))
-        bounds = "".join(
-            [f" > {low:g}" if low is not None else "", f" <= {high:g}" if high is not None else ""]
-        )
+        bounds = "".join([f" > {low:g}" if low is not None else "", f" <= {high:g}" if high is not None else ""])
         return replace(self, points=unique, name=self.name + bounds)
 
     def _scaled(self, factor: float, unit: str) -> FlowSizeDistribution:

@@ -118,9 +118,7 @@ def md1_wait_quantile(probability: float, load: float, size_packets: float) -> f
     return float(brentq(excess, 0, high, xtol=1e-12 * size_packets, rtol=1e-13))
 
 
-def wait_quantile_bounds(
-    probability: float, load: float, service: Service, cells: int = 8192
-) -> tuple[float, float]:
+def wait_quantile_bounds(probability: float, load: float, service: Service, cells: int = 8192) -> tuple[float, float]:
     """Lower and upper bound on a quantile of the M/G/1 wait, in packet times.
 
     The wait is a geometric number of residual service times (Pollaczek and Khinchine). Rounding each

@@ -64,9 +64,7 @@ class ReplicatedPaths:
         if self.paths < 1 or self.copies < 1:
             raise NetreproError(f"{self.copies} copies over {self.paths} paths", "give one or more of each")
         if self.path_choice not in PATH_CHOICES:
-            raise NetreproError(
-                f"choice of paths {self.path_choice!r}", nearest(self.path_choice, PATH_CHOICES)
-            )
+            raise NetreproError(f"choice of paths {self.path_choice!r}", nearest(self.path_choice, PATH_CHOICES))
         if self.path_choice == "distinct" and self.copies > self.paths:
             raise NetreproError(
                 f"{self.copies} copies cannot take distinct paths of {self.paths}", "hash them, or add paths"
@@ -98,9 +96,7 @@ def simulate_delays(setting: ReplicatedPaths, rounds: np.ndarray, *, seed: int) 
     """
     rounds = np.ascontiguousarray(rounds, dtype=float)
     if rounds.ndim != 1 or not np.all(np.isfinite(rounds) & (rounds > 0)):
-        raise NetreproError(
-            "a flow without a positive number of rounds", "give a one-dimensional array of them"
-        )
+        raise NetreproError("a flow without a positive number of rounds", "give a one-dimensional array of them")
     bursts, load = setting.bursts, setting.load
     flows = _core.ReplicatedFlows(
         bursts=bursts.sampler(),

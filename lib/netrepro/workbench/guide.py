@@ -79,7 +79,9 @@ def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> St
             raise NetreproError(f"unknown {column} {chosen!r}", nearest(chosen, [ALL, *valid]))
         if chosen != ALL:
             table = table[table[column] == chosen]
-    ours = [_first(row[f"ours_{name}"] for name in ([row["tier"]] if row["tier"] else TIERS)) for _, row in table.iterrows()]
+    ours = [
+        _first(row[f"ours_{name}"] for name in ([row["tier"]] if row["tier"] else TIERS)) for _, row in table.iterrows()
+    ]
     shown = pd.DataFrame(
         {
             "paper": table["paper"],

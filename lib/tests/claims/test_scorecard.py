@@ -163,9 +163,7 @@ def test_a_click_on_a_columns_head_sorts_by_number_then_back(workbench, tmp_path
             "--disable-background-networking",
         ]
         command += ["--disable-component-update", f"--user-data-dir={tmp_path}/profile", "--dump-dom"]
-        shown = subprocess.run(
-            [*command, f"file://{tmp_path}/page.html"], capture_output=True, text=True, check=True
-        )
+        shown = subprocess.run([*command, f"file://{tmp_path}/page.html"], capture_output=True, text=True, check=True)
         found = re.search("<title>(.*?)</title>", shown.stdout)
         assert found
         return found.group(1).split(",")

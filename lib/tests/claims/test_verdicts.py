@@ -291,6 +291,18 @@ def test_a_claim_whose_control_was_not_run_does_not_count():
     assert "the control was not run" in judgement.reason
 
 
+def test_a_claim_that_disagrees_counts_though_its_control_was_not_run():
+    judgement = judge(EFFECT, Measured(claim="it", values=[0.5, 0.5]), "simulated")
+    assert judgement.verdict == "disagrees" and judgement.counts
+
+
+def test_fewer_repetitions_never_earn_a_direction_by_a_wide_interval_alone():
+    absolute = a_claim("absolute", 100, {"relative": 0.1})
+    wide = judge(absolute, Measured(claim="it", values=[80, 130, 180]), "simulated")
+    assert wide.interval.low < 100 < wide.interval.high
+    assert wide.verdict == "disagrees" and "more repetitions would decide" in wide.reason
+
+
 def test_a_claim_without_a_control_counts():
     assert judge(a_claim("effect", 2, {"relative": 0.1}), Measured(claim="it", values=[2, 2]), "simulated").counts
 

@@ -74,12 +74,8 @@ def test_flows_above_one_megabyte_are_thirty_percent_and_carry_95_percent_of_the
 
 def test_flows_that_repflow_replicates_carry_one_percent_of_the_bytes():
     assert load_flow_sizes("web_search_bytes").share_of_bytes_below(100e3) == pytest.approx(0.0102, abs=1e-4)
-    assert load_flow_sizes("web_search_authors").share_of_bytes_below(100e3) == pytest.approx(
-        0.0128, abs=1e-4
-    )
-    assert load_flow_sizes("data_mining").in_bytes().share_of_bytes_below(100e3) == pytest.approx(
-        4e-4, abs=1e-4
-    )
+    assert load_flow_sizes("web_search_authors").share_of_bytes_below(100e3) == pytest.approx(0.0128, abs=1e-4)
+    assert load_flow_sizes("data_mining").in_bytes().share_of_bytes_below(100e3) == pytest.approx(4e-4, abs=1e-4)
 
 
 def test_the_integrals_of_the_queueing_model_are_those_of_the_independent_derivation():

@@ -72,10 +72,7 @@ def test_the_md1_distribution_agrees_with_the_alternating_formula_where_that_one
     """P(W <= t) = (1 - load) sum over j <= t of exp(a) (-a)^j / j!, a = load (t - j) (Erlang 1909)."""
     for load in (0.1, 0.5, 0.9):
         for t in np.linspace(0, 8, 33):
-            terms = [
-                math.exp(load * (t - j)) * (-load * (t - j)) ** j / math.factorial(j)
-                for j in range(int(t) + 1)
-            ]
+            terms = [math.exp(load * (t - j)) * (-load * (t - j)) ** j / math.factorial(j) for j in range(int(t) + 1)]
             assert float(md1_wait_cdf(t, load, 1.0)) == pytest.approx((1 - load) * sum(terms), abs=1e-9)
 
 
@@ -111,9 +108,7 @@ def test_the_bounds_on_a_quantile_enclose_the_exact_one(load, probability):
     ):
         low, high = wait_quantile_bounds(probability, load, service)
         assert low - 1e-9 <= exact <= high + 1e-9
-        assert (
-            high - low <= 0.035 * high
-        )  # widest at load .95: a cell is 1.6 % of a residual, rounded up or down
+        assert high - low <= 0.035 * high  # widest at load .95: a cell is 1.6 % of a residual, rounded up or down
 
 
 def test_a_sample_of_geometric_sums_of_residuals_has_the_web_search_quantile():

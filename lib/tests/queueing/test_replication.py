@@ -166,9 +166,7 @@ def test_copies_on_one_path_gain_nothing_and_distinct_copies_do():
     rounds = np.full(20_000, 3.0)
     one_path = simulate_delays(ReplicatedPaths(0.6, ConstantService(44), path_choice="same"), rounds, seed=3)
     assert np.array_equal(one_path[:, 0], one_path[:, 1])
-    distinct = simulate_delays(
-        ReplicatedPaths(0.6, ConstantService(44), path_choice="distinct"), rounds, seed=3
-    )
+    distinct = simulate_delays(ReplicatedPaths(0.6, ConstantService(44), path_choice="distinct"), rounds, seed=3)
     assert distinct.min(axis=1).mean() < 0.6 * distinct[:, 0].mean()
 
 
@@ -200,9 +198,7 @@ def test_the_least_of_independent_waits_of_one_round_is_below_the_effective_load
         (0.7, 0.94, 0.025),
         (0.8, 0.96, 0.03),
     ):
-        paths = ReplicatedPaths(
-            load, ConstantService(44), paths=2, path_choice="distinct", flow_gap_packets=1000.0
-        )
+        paths = ReplicatedPaths(load, ConstantService(44), paths=2, path_choice="distinct", flow_gap_packets=1000.0)
         delays = simulate_delays(paths, np.ones(400_000), seed=12)
         formula = mean_wait(load**2, ConstantService(44))
         assert delays.min(axis=1).mean() / formula == pytest.approx(ratio, abs=tolerance)
@@ -244,8 +240,7 @@ def test_whole_rounds_take_longer_than_fractional_ones_by_a_tenth_to_a_third():
 def test_the_same_seed_gives_the_same_queues_to_settings_that_differ_in_copies():
     rounds = np.full(2000, 3.0)
     one, two = (
-        simulate_delays(ReplicatedPaths(0.5, ConstantService(44), paths=1, copies=c), rounds, seed=2)
-        for c in (1, 2)
+        simulate_delays(ReplicatedPaths(0.5, ConstantService(44), paths=1, copies=c), rounds, seed=2) for c in (1, 2)
     )
     assert one.shape == (2000, 1) and two.shape == (2000, 2)
 

@@ -81,9 +81,7 @@ def allows(name: str, version: str) -> bool:
 
 
 def named() -> set[str]:
-    return {conda_spec(line)[0] for line in CONDA_LINES} | {
-        canonicalize_name(Requirement(p).name) for p in PIP_LINES
-    }
+    return {conda_spec(line)[0] for line in CONDA_LINES} | {canonicalize_name(Requirement(p).name) for p in PIP_LINES}
 
 
 def test_the_file_has_one_channel_and_no_other_keys():
