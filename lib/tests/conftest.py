@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -45,3 +46,39 @@ def echo_paper(add_notebook: Callable[..., Path], workbench: Path) -> Path:
     path = add_notebook("echo")
     shutil.copytree(FIXTURES / "echo_data", workbench / "data" / "echo")
     return path
+
+
+# A green run that silently skipped what it should test is a failure: in CI only these reasons are accepted.
+EXPECTED_SKIPS = (
+    "needs user namespaces",
+    "needs root",
+    "no captures beside the checkout",
+    "python-sat is not installed",
+    "PyTorch is not installed",
+)
+_unexpected: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _note_skip(report)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    _note_skip(report)
+
+
+def _note_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if not reason.startswith(EXPECTED_SKIPS):
+            _unexpected.append(f"{report.nodeid}: {reason}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if os.environ.get("CI") and _unexpected and not hasattr(session.config, "workerinput"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in _unexpected:
+        terminalreporter.write_line(f"unexpected skip: {line}", red=bool(os.environ.get("CI")))

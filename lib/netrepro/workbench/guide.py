@@ -119,10 +119,6 @@ def claims_browser() -> Any:
     return widgets.VBox([widgets.HBox(list(menus.values())), shown])
 
 
-def _first(values: Any) -> Any:
-    return next((value for value in values if value is not None and not pd.isna(value)), None)
-
-
 def _number(value: Any) -> str:
     if isinstance(value, str):
         return value

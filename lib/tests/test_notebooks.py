@@ -1,0 +1,121 @@
+"""Every notebook: the template's headings, typed and explained parameters, no outputs, no logic; and it runs."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from netrepro.workbench.catalogue import Notebook, catalogue, describe
+from netrepro.workbench.runner import RunReport, run
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+PATHS = sorted(FOLDER.glob("*.ipynb"))
+SLUGS = [notebook.slug for notebook in catalogue(FOLDER)]
+HEADINGS = [
+    "1 The idea in one picture",
+    "2 What the paper claims",
+    "3 Settings",
+    "4 Build the network",
+    "5 Measure",
+    "6 Can we trust this run?",
+    "7 Look",
+    "8 Paper, class report and ours",
+    "9 Break it on purpose",
+    "10 What matters",
+    "11 Verdict and differences",
+    "12 Try next",
+]
+STANDARD_PARAMETERS = ["profile", "tier", "repetitions", "seed"]
+CELL_LINES = 5
+FORBIDDEN = (ast.FunctionDef, ast.ClassDef, ast.For, ast.While, ast.If, ast.Try, ast.Lambda)
+
+
+@pytest.fixture(params=PATHS, ids=lambda path: path.stem)
+def path(request: pytest.FixtureRequest) -> Path:
+    return request.param
+
+
+@pytest.fixture
+def notebook(path: Path) -> nbformat.NotebookNode:
+    return nbformat.read(path, as_version=4)
+
+
+def is_paper(path: Path) -> bool:
+    return describe(path).declaration.kind == "paper"
+
+
+def test_it_is_valid_and_declares_itself_without_problem(path, notebook):
+    nbformat.validate(notebook)
+    assert describe(path).problem == ""
+
+
+def test_its_title_is_a_question(path, notebook):
+    title = describe(path).title
+    assert notebook.cells[0].cell_type == "markdown" and title
+    assert title.endswith("?") or path.stem == "_template"
+
+
+def test_a_paper_has_the_templates_headings_in_their_order(path, notebook):
+    if is_paper(path):
+        lines = [line for cell in notebook.cells if cell.cell_type == "markdown" for line in cell.source.splitlines()]
+        assert [line.removeprefix("## ") for line in lines if line.startswith("## ")] == HEADINGS
+
+
+def test_a_paper_has_twenty_to_forty_cells_and_the_standard_parameters_first(path, notebook):
+    if is_paper(path):
+        assert 20 <= len(notebook.cells) <= 40
+        assert list(describe(path).parameters)[:4] == STANDARD_PARAMETERS
+
+
+def test_every_parameter_is_explained(path):
+    for parameter in describe(path).parameters.values():
+        assert len(parameter.help) > 3, f"{parameter.name} has no help"
+
+
+def test_it_is_committed_without_outputs(notebook):
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == [] and cell.execution_count is None
+
+
+def test_no_cell_holds_logic(notebook):
+    for cell in notebook.cells:
+        if cell.cell_type != "code" or "parameters" in cell.metadata.get("tags", []):
+            continue
+        tree = ast.parse(cell.source)
+        assert not any(isinstance(node, FORBIDDEN) for node in ast.walk(tree)), cell.source
+        statements = sum((node.end_lineno or 0) - node.lineno + 1 for node in tree.body)
+        assert statements <= CELL_LINES, f"{statements} lines belong into the library:\n{cell.source}"
+
+
+@pytest.fixture(scope="module")
+def executed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, RunReport]]:
+    """The whole set in the quick profile, outside runs/ and without touching figures/."""
+    folder = tmp_path_factory.mktemp("executed")
+    yield folder, run(publish_results=False, into=folder)
+
+
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("slug", SLUGS)
+def test_it_runs_in_the_quick_profile(executed, slug):
+    status = next(status for status in executed[1].statuses if status.slug == slug)
+    assert status.ok, status.explanation()
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_its_executed_copy_shows_figures_and_no_path_of_the_machine(executed, slug):
+    entry: Notebook = next(entry for entry in catalogue(FOLDER) if entry.slug == slug)
+    text = (executed[0] / entry.name / "executed.ipynb").read_text()
+    content = json.loads(text)
+    outputs = [output for cell in content["cells"] for output in cell.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert not any(output["output_type"] == "error" for output in outputs)
+    shown = json.dumps(
+        [output for output in outputs if output["output_type"] != "stream" or output["name"] == "stdout"]
+    )
+    assert str(FOLDER.parent) not in shown
