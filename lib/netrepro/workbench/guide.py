@@ -79,9 +79,7 @@ def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> St
             raise NetreproError(f"unknown {column} {chosen!r}", nearest(chosen, [ALL, *valid]))
         if chosen != ALL:
             table = table[table[column] == chosen]
-    ours = [
-        _first(row[f"ours_{name}"] for name in ([row["tier"]] if row["tier"] else TIERS)) for _, row in table.iterrows()
-    ]
+    ours = [row[f"ours_{row['tier']}"] if row["tier"] else None for row in table.to_dict("records")]
     shown = pd.DataFrame(
         {
             "paper": table["paper"],
