@@ -42,6 +42,8 @@ def reason(error: BaseException) -> str:
     if not number:
         return str(error) or type(error).__name__
     where = getattr(error, "filename", None)
+    if number == errno.ENOENT and not where:
+        return "ENOENT: this kernel has none"
     return f"{errno.errorcode.get(number, number)}: {os.strerror(number)}" + (f" ({where})" if where else "")
 
 
