@@ -42,6 +42,8 @@ def reason(error: BaseException) -> str:
     if not number:
         return str(error) or type(error).__name__
     where = getattr(error, "filename", None)
+    if number == errno.ENOENT and not where:
+        return "ENOENT: this kernel has none"
     return f"{errno.errorcode.get(number, number)}: {os.strerror(number)}" + (f" ({where})" if where else "")
 
 
@@ -92,18 +94,24 @@ def try_tier(tier: str) -> str:
     return f"a {kind} was opened and a veth pair added in it"
 
 
-def apart(attempt: Callable[[], str]) -> tuple[bool, str]:
-    """Run `attempt` in a forked child, so that its namespaces, or its death, are its own."""
+def tried(attempt: Callable[[], object]) -> tuple[bool, str]:
+    """Whether `attempt` works, and why: what it says of itself, or what the kernel answered."""
+    try:
+        detail = attempt()
+    except (OSError, NetlinkError, NotHere) as error:
+        return False, reason(error)
+    return True, detail if isinstance(detail, str) else "tried, works"
+
+
+def apart(attempt: Callable[[], object]) -> tuple[bool, str]:
+    """As `tried`, in a forked child, so that its namespaces, or its death, are its own."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(reader)
         try:
-            reply = (True, attempt())
-        except BaseException as error:
-            reply = (False, reason(error))
-        os.write(writer, json.dumps(reply).encode())
-        os._exit(0)
+            os.write(writer, json.dumps(tried(attempt)).encode())
+        finally:
+            os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         answer = pipe.read()
@@ -111,7 +119,7 @@ def apart(attempt: Callable[[], str]) -> tuple[bool, str]:
     if answer:
         works, why = json.loads(answer)
         return works, why
-    return False, f"the attempt was ended by {signal.Signals(-status).name if status < 0 else status}"
+    return False, f"the attempt was ended by {signal.Signals(-status).name}" if status < 0 else "no answer"
 
 
 class Features:
@@ -190,7 +198,6 @@ def tun_device() -> None:
 
 def real_time() -> None:
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def control_group(version: int) -> Callable[[], str]:
@@ -264,56 +271,45 @@ def available_schemes() -> list[str]:
 def try_features(tier: str) -> list[dict]:
     """One row a feature: feature, works, why, needed_by. Never raises for a missing feature."""
     open_namespaces(tier)
+    tbf = {"rate": 1_250_000, "burst": 1600, "limit": 30_000}
+    vxlan = {"vxlan_id": 1, "vxlan_local": "10.0.0.1", "vxlan_port": 4789}
+    rows: list[tuple[str, str, tuple[bool, str]]] = []
     with IPRoute() as netlink:
         kernel = Features(netlink)
-        attempts: list[tuple[str, str, Callable[[], object]]] = [
+        for feature, needed_by, attempt in (
             ("veth", "every emulated network", kernel.new_pair),
             ("bridge", "switches that forward by address", kernel.bridge),
-            (
-                "TBF",
-                "links with a rate and a buffer",
-                kernel.queue("tbf", rate=1_250_000, burst=1600, limit=30_000),
-            ),
+            ("TBF", "links with a rate and a buffer", kernel.queue("tbf", **tbf)),
             ("HTB", "several rates on one interface", kernel.htb),
             ("one segment a packet", "buffers counted in packets", kernel.segment_limit),
-            ("packet socket", "delay, loss, marking and the fidelity check", packet_socket),
-            (
-                "netem",
-                "the kernel's own delay and loss",
-                kernel.queue("netem", delay=1000),
-            ),
+            ("netem", "the kernel's own delay and loss", kernel.queue("netem", delay=1000)),
             ("fq", "the kernel's own pacing", kernel.queue("fq")),
             ("clsact", "eBPF and mirroring at an interface", kernel.queue("clsact")),
             ("IFB", "shaping of what arrives", kernel.link("ifb")),
-            (
-                "VXLAN",
-                "overlay networks",
-                kernel.link("vxlan", vxlan_id=1, vxlan_local="10.0.0.1", vxlan_port=4789),
-            ),
+            ("VXLAN", "overlay networks", kernel.link("vxlan", **vxlan)),
             ("ECMP routes", "fat-tree and leaf-spine networks of kernel routers", kernel.multipath),
-            ("MPTCP", "one connection over several paths", multipath_tcp),
-            *(
-                (f"TCP {scheme}", f"flows controlled by the kernel's {scheme}", congestion_control(scheme))
-                for scheme in available_schemes()
-            ),
-            ("eBPF program", "overlay caching in the kernel", load_program),
-            ("eBPF congestion control", "schemes that the kernel lacks", struct_ops),
-            ("/dev/net/tun", "programs that read and write packets themselves", tun_device),
-            ("real-time priority", "punctual delays on a busy machine", real_time),
-            ("cgroup v1 CPU limit", "hosts with a share of the CPU", control_group(1)),
-            ("cgroup v2 CPU limit", "hosts with a share of the CPU", control_group(2)),
-            ("perf, software events", "CPU cost of a packet", performance_counter(1, 0)),
-            ("perf, hardware events", "cycles of a packet", performance_counter(0, 0)),
-        ]
-        rows = []
-        for feature, needed_by, attempt in attempts:
-            try:
-                detail = attempt()
-                works, why = True, detail if isinstance(detail, str) else "tried, works"
-            except (OSError, NetlinkError, NotHere) as error:
-                works, why = False, reason(error)
-            rows.append({"feature": feature, "works": works, "why": why, "needed_by": needed_by})
-    return rows
+        ):
+            rows.append((feature, needed_by, tried(attempt)))
+    for scheme in available_schemes():
+        outcome = apart(congestion_control(scheme))
+        rows.append((f"TCP {scheme}", f"flows controlled by the kernel's {scheme}", outcome))
+    for feature, needed_by, attempt in (
+        ("MPTCP", "one connection over several paths", multipath_tcp),
+        ("packet socket", "delay, loss, marking and the fidelity check", packet_socket),
+        ("eBPF program", "overlay caching in the kernel", load_program),
+        ("eBPF congestion control", "schemes that the kernel lacks", struct_ops),
+        ("/dev/net/tun", "programs that read and write packets themselves", tun_device),
+        ("real-time priority", "punctual delays on a busy machine", real_time),
+        ("cgroup v1 CPU limit", "hosts with a share of the CPU", control_group(1)),
+        ("cgroup v2 CPU limit", "hosts with a share of the CPU", control_group(2)),
+        ("perf, software events", "CPU cost of a packet", performance_counter(1, 0)),
+        ("perf, hardware events", "cycles of a packet", performance_counter(0, 0)),
+    ):
+        rows.append((feature, needed_by, apart(attempt)))
+    return [
+        {"feature": feature, "works": works, "why": why, "needed_by": needed_by}
+        for feature, needed_by, (works, why) in rows
+    ]
 
 
 def main(arguments: list[str]) -> None:

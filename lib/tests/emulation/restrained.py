@@ -61,6 +61,8 @@ def restrain(restraint: str) -> None:
         filter_system_call("socket", RETURN_ERRNO | errno.EACCES, first_argument=16)
     elif restraint == "no bpf":
         filter_system_call("bpf", RETURN_ERRNO | errno.ENOSYS)
+    elif restraint == "bpf kills":
+        filter_system_call("bpf", KILL_PROCESS)
     elif restraint == "inside a user namespace":
         enter_user_namespace()
     elif restraint == "no more user namespaces":

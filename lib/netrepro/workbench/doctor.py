@@ -1,0 +1,300 @@
+"""What this machine can run, what it lacks, and what needs it: tables, and a page for the terminal."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+from dask.system import cpu_count
+from distributed.system import memory_limit
+from packaging.requirements import Requirement
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from netrepro.emulation.tiers import TierProbe, kernel_features, probe_tiers, resolve_tier
+from netrepro.errors import NetreproError
+
+QUIET_LOAD_PER_CORE = 0.5  # above it, packets of an emulated network wait for a core, not for the link
+
+
+class Tool(NamedTuple):
+    """A program that some experiment or test calls; all but the compiler are optional."""
+
+    name: str
+    version_argument: str
+    package: str  # on Debian and Ubuntu
+    needed_by: str
+
+
+TOOLS = (
+    Tool("c++", "--version", "g++", "building the C++ core"),
+    Tool("git", "--version", "git", "the commit in each run's record"),
+    Tool("ip", "-V", "iproute2", "looking into an emulated network by hand; second opinions in tests"),
+    Tool("tc", "-V", "iproute2", "looking at an emulated link's queue by hand; second opinions in tests"),
+    Tool("iperf3", "--version", "iperf3", "an unmodified program on emulated hosts"),
+    Tool("tcpdump", "--version", "tcpdump", "captures of an emulated link, to look at by hand"),
+    Tool("ethtool", "--version", "ethtool", "looking at an interface's offloads by hand"),
+    Tool("iptables", "--version", "iptables", "connection tracking on the slow path of an overlay network"),
+    Tool("clang", "--version", "clang", "compiling eBPF programs (privileged tier)"),
+    Tool("bpftool", "version", "bpftool", "loading eBPF congestion controls (privileged tier)"),
+    Tool("bird", "--version", "bird2", "a second opinion on BGP routes"),
+    Tool("chromium", "--version", "chromium", "tests that open a notebook in a browser"),
+    Tool("chromedriver", "--version", "chromium-driver", "tests that open a notebook in a browser"),
+)
+
+
+class NotebookNeeds(NamedTuple):
+    """What a notebook declares in its metadata; budgets and memory by profile."""
+
+    slug: str
+    tiers: Sequence[str]
+    budget_s: Mapping[str, float]
+    memory_mb: Mapping[str, float]
+    lane: str = "compute"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The machine, or the share of it that the container grants."""
+
+    python: str
+    kernel: str
+    cpu_model: str
+    cores: int
+    memory_mb: int
+    memory_available_mb: int
+    disk_free_mb: int
+    load_1min: float
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """Tables, each tidy.
+
+    machine : property, value
+    tiers : tier, available, why
+    kernel_features : feature, works, why, needed_by
+    tools : tool, found, version, package, needed_by
+    packages : package, required, installed, fine, note
+    notebooks : slug, lane, tier, why, quick_s, paper_s, quick_mb, paper_mb
+    warnings : warning, remedy
+    """
+
+    machine: pd.DataFrame
+    tiers: pd.DataFrame
+    kernel_features: pd.DataFrame
+    tools: pd.DataFrame
+    packages: pd.DataFrame
+    notebooks: pd.DataFrame
+    warnings: pd.DataFrame
+
+    def render(self, console: Console) -> None:
+        """Show every table that has rows, the warnings last."""
+        for name in ("machine", "tiers", "kernel_features", "tools", "packages", "notebooks"):
+            content = getattr(self, name)
+            if not content.empty:
+                console.print(_rich_table(name.replace("_", " ").capitalize(), content))
+        if self.warnings.empty:
+            console.print("Nothing to warn about.", style="green")
+        for row in self.warnings.itertuples():
+            console.print(Text(f"! {row.warning}", style="yellow"))
+            console.print(Text(f"  {row.remedy}"))
+
+
+def _rich_table(title: str, content: pd.DataFrame) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for column in content.columns:
+        table.add_column(str(column), overflow="fold")
+    for row in content.itertuples(index=False):
+        table.add_row(*(Text(_cell(value)) for value in row))
+    return table
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "" if value is None or value != value else str(value)
+
+
+def _first_value(file: str, key: str) -> str:
+    """The value after `key` and a colon in a file such as /proc/meminfo; empty where there is none."""
+    found = re.search(rf"^{key}\s*:\s*(.*)$", Path(file).read_text(), re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def read_machine() -> Machine:
+    """The machine as this process may use it: limits of containers on CPU and memory count."""
+    granted_mb = memory_limit() // 10**6
+    free_mb = int(_first_value("/proc/meminfo", "MemAvailable").split()[0]) * 1024 // 10**6
+    return Machine(
+        python=platform.python_version(),
+        kernel=f"{platform.system()} {platform.release()}",
+        cpu_model=_first_value("/proc/cpuinfo", "model name") or platform.machine(),
+        cores=cpu_count(),
+        memory_mb=granted_mb,
+        memory_available_mb=min(granted_mb, free_mb),
+        disk_free_mb=shutil.disk_usage(Path.cwd()).free // 10**6,
+        load_1min=round(os.getloadavg()[0], 2),
+    )
+
+
+def find_tools(tools: Iterable[Tool] = TOOLS) -> pd.DataFrame:
+    """Which tools are installed, with the version each gives. Columns as in Diagnosis.tools."""
+    # An ordinary user's PATH often lacks the folders of ip, tc and iptables.
+    path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+    rows = []
+    for tool in tools:
+        program = shutil.which(tool.name, path=path)
+        version = _version_of(program, tool.version_argument) if program else ""
+        rows.append((tool.name, program is not None, version, tool.package, tool.needed_by))
+    return pd.DataFrame(rows, columns=["tool", "found", "version", "package", "needed_by"])
+
+
+def _version_of(program: str, argument: str) -> str:
+    try:
+        result = subprocess.run(
+            [program, argument], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = re.search(r"\d+(\.\d+)+", result.stdout) or re.search(r"\d+(\.\d+)+", result.stderr)
+    return found[0] if found else ""
+
+
+def find_packages() -> pd.DataFrame:
+    """What the library requires against what is installed, PyTorch and the C++ core included.
+
+    Columns as in Diagnosis.packages.
+    """
+    rows: list[tuple[str, str, str | None, bool, str]] = []
+    for line in importlib.metadata.requires("netrepro") or []:
+        requirement = Requirement(line)
+        name, required = requirement.name, f"{requirement.name}{requirement.specifier}"
+        if requirement.marker and not requirement.marker.evaluate({"extra": "neural"}):
+            continue
+        try:
+            installed = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            rows.append((name, required, None, False, "absent"))
+            continue
+        if name == "torch":  # the pin is the lock's; conda's build of another release serves as well
+            rows.append((name, required, installed, True, _torch_build()))
+        else:
+            fine = requirement.specifier.contains(installed, prereleases=True)
+            rows.append((name, required, installed, fine, ""))
+    built = importlib.util.find_spec("netrepro._core") is not None
+    rows.append(("netrepro._core", "", None, built, "C++ core" if built else "the C++ core is not built"))
+    return pd.DataFrame(rows, columns=["package", "required", "installed", "fine", "note"])
+
+
+def _torch_build() -> str:
+    """CPU or CUDA, read from PyTorch's own record without the seconds that importing it takes."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return "its files are gone"
+    record = Path(spec.origin).with_name("version.py")
+    found = re.search(r"^cuda\b.*=\s*(.+)$", record.read_text(), re.MULTILINE) if record.exists() else None
+    if found is None:
+        return "build unknown"
+    return "CPU build" if found[1] == "None" else f"CUDA {found[1].strip(chr(39))} build"
+
+
+def read_notebook_needs(folder: Path) -> list[NotebookNeeds]:
+    """What the notebooks of a folder declare, in order of file name.
+
+    Notebooks without `metadata.netrepro` are left out. Raises NetreproError when one cannot be read or its
+    declaration lacks a key.
+    """
+    needs = []
+    for path in sorted(folder.glob("*.ipynb")):
+        try:
+            declared = json.loads(path.read_text(encoding="utf-8")).get("metadata", {}).get("netrepro")
+            if declared is not None:
+                needs.append(NotebookNeeds(**{name: declared[name] for name in NotebookNeeds._fields}))
+        except (ValueError, AttributeError) as error:
+            raise NetreproError(f"{path.name} is no notebook: {error}", "restore it from git") from error
+        except KeyError as error:
+            raise NetreproError(
+                f"{path.name} does not declare {error} in its metadata", "add it under metadata.netrepro"
+            ) from error
+    return needs
+
+
+def assign_tiers(notebooks: Iterable[NotebookNeeds], probe: TierProbe) -> pd.DataFrame:
+    """The tier each notebook would use here, `none` where it cannot run; columns as in Diagnosis."""
+    rows = []
+    for needs in notebooks:
+        try:
+            tier, why = resolve_tier("auto", needs.tiers, probe)
+        except NetreproError as error:
+            tier, why = "none", error.problem
+        costs = [
+            cost.get(profile, float("nan"))
+            for cost in (needs.budget_s, needs.memory_mb)
+            for profile in ("quick", "paper")
+        ]
+        rows.append((needs.slug, needs.lane, tier, why, *costs))
+    columns = ["slug", "lane", "tier", "why", "quick_s", "paper_s", "quick_mb", "paper_mb"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def find_warnings(machine: Machine, notebooks: pd.DataFrame, packages: pd.DataFrame) -> pd.DataFrame:
+    """What would spoil a run on this machine. `notebooks` as from assign_tiers. Columns: warning, remedy."""
+    rows: list[tuple[str, str]] = []
+    for row in notebooks[notebooks.tier == "none"].itertuples():
+        rows.append((f"{row.slug} cannot run: {row.why}", "run it on another machine, or as root"))
+    quiet = notebooks[(notebooks.lane == "quiet") & notebooks.tier.isin(["privileged", "rootless"])]
+    names = ", ".join(quiet.slug)
+    if len(quiet) and machine.cores < 2:
+        problem = f"one core, on which emulated hosts and links take turns: {names} may be untrusted"
+        rows.append((problem, "use a machine with two cores, or tier='simulated'"))
+    if len(quiet) and machine.load_1min > QUIET_LOAD_PER_CORE * machine.cores:
+        problem = f"the load is {machine.load_1min:g} on {machine.cores} cores: {names} may be untrusted"
+        rows.append((problem, "wait until other work is done, or use tier='simulated'"))
+    for row in notebooks.itertuples():
+        for profile, needed_mb in (("quick", row.quick_mb), ("paper", row.paper_mb)):
+            if needed_mb > machine.memory_mb:
+                remedy = f"use a machine with more than {machine.memory_mb} MB"
+            elif needed_mb > machine.memory_available_mb:
+                remedy = "close other programs first"
+            else:
+                continue
+            problem = f"{row.slug} ({profile}) needs {needed_mb:g} MB of memory"
+            rows.append((f"{problem}, {machine.memory_available_mb} MB are free", remedy))
+    for row in packages[~packages.fine].itertuples():
+        if row.package == "torch" and row.note == "absent":
+            rows.append(("no PyTorch: neural models will not be measured", "make run NEURAL=1"))
+        else:
+            found = row.note or f"{row.installed} is installed, {row.required} is needed"
+            rows.append((f"{row.package}: {found}", "make setup"))
+    return pd.DataFrame(rows, columns=["warning", "remedy"])
+
+
+def examine(notebooks: Iterable[NotebookNeeds] = ()) -> Diagnosis:
+    """Look at the machine, the kernel, tools and packages, and at what the notebooks would do here.
+
+    Takes some seconds: features are tried, tools are started for their versions. Changes nothing.
+    """
+    machine, probe, packages = read_machine(), probe_tiers(), find_packages()
+    assigned = assign_tiers(notebooks, probe)
+    return Diagnosis(
+        machine=pd.DataFrame(asdict(machine).items(), columns=["property", "value"]),
+        tiers=probe.table(),
+        kernel_features=kernel_features(),
+        tools=find_tools(),
+        packages=packages,
+        notebooks=assigned,
+        warnings=find_warnings(machine, assigned, packages),
+    )

@@ -1,0 +1,321 @@
+"""The doctor's tables against second sources, and its warnings at their thresholds."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from netrepro.emulation.tiers import TierProbe, TierStatus
+from netrepro.errors import NetreproError
+from netrepro.workbench import doctor
+from netrepro.workbench.doctor import Diagnosis, Machine, NotebookNeeds, Tool
+
+ROOT = Path(__file__).resolve().parents[3]
+NO_PACKAGES = pd.DataFrame({"package": [], "required": [], "installed": [], "fine": [], "note": []}).astype(
+    {"fine": bool}
+)
+
+
+def machine(**changed) -> Machine:
+    """A machine that nothing is wrong with, but for what is changed."""
+    facts = {
+        "cores": 4,
+        "memory_mb": 8000,
+        "memory_available_mb": 4000,
+        "disk_free_mb": 9000,
+        "load_1min": 0.1,
+    }
+    return Machine(**{"python": "3.11.9", "kernel": "Linux 6.1", "cpu_model": "", **facts, **changed})
+
+
+def probe(*available: str) -> TierProbe:
+    tiers = ("privileged", "rootless", "simulated")
+    return TierProbe(*(TierStatus(tier in available, f"reason {tier}") for tier in tiers))
+
+
+def needs(
+    slug="dctcp", tiers=("rootless", "simulated"), memory_mb=(500, 1000), lane="quiet"
+) -> NotebookNeeds:
+    budgets = {"quick": 60, "paper": 600}
+    return NotebookNeeds(slug, tiers, budgets, dict(zip(("quick", "paper"), memory_mb, strict=True)), lane)
+
+
+def warnings(*notebooks: NotebookNeeds, on: Machine, with_tiers=("rootless", "simulated")) -> pd.DataFrame:
+    return doctor.find_warnings(on, doctor.assign_tiers(notebooks, probe(*with_tiers)), NO_PACKAGES)
+
+
+# The machine
+
+
+def test_the_machine_is_described_as_other_programs_see_it():
+    seen = doctor.read_machine()
+    assert seen.python == platform.python_version()
+    assert seen.kernel == f"Linux {subprocess.check_output(['uname', '-r'], text=True).strip()}"
+    assert 1 <= seen.cores <= len(os.sched_getaffinity(0))
+    physical_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6
+    assert 0 < seen.memory_available_mb <= seen.memory_mb <= physical_mb + 1
+    free = os.statvfs(Path.cwd())
+    assert seen.disk_free_mb == pytest.approx(free.f_bavail * free.f_frsize / 1e6, rel=0.1)
+
+
+def test_a_share_of_the_machine_is_what_counts():
+    """As in a container: one core and 700 MB, by this process's own limits."""
+    program = (
+        "import os, resource; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]);"
+        "resource.setrlimit(resource.RLIMIT_RSS, (700_000_000, 700_000_000));"
+        "from netrepro.workbench.doctor import read_machine;"
+        "seen = read_machine(); print(seen.cores, seen.memory_mb, seen.memory_available_mb)"
+    )
+    output = subprocess.check_output([sys.executable, "-c", program], text=True)
+    cores, memory_mb, available_mb = map(int, output.split())
+    assert (cores, memory_mb) == (1, 700)
+    assert available_mb <= 700
+
+
+# Tools
+
+
+def install(folder: Path, name: str, script: str) -> None:
+    (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+    (folder / name).chmod(0o755)
+
+
+def test_tools_are_found_with_the_version_they_give(tmp_path, monkeypatch):
+    install(tmp_path, "on-stdout", "echo tool, version 1.22.3 of 2026")
+    install(tmp_path, "on-stderr", "echo ' [: 12: warning' >&2; echo BIRD version 2.0.12 >&2")
+    install(tmp_path, "broken", "exit 3")
+    (tmp_path / "no-program").write_text("")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    names = ("on-stdout", "on-stderr", "broken", "no-program")
+    table = doctor.find_tools(Tool(name, "--version", "package", "somebody") for name in names).set_index(
+        "tool"
+    )
+    assert table.found.to_dict() == {
+        "on-stdout": True,
+        "on-stderr": True,
+        "broken": True,
+        "no-program": False,
+    }
+    assert list(table.version) == ["1.22.3", "2.0.12", "", ""]
+
+
+def test_tools_that_an_ordinary_path_leaves_out_are_found(monkeypatch):
+    everywhere = doctor.find_tools().set_index("tool").found
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    here = [tool for tool in ("ip", "tc", "git") if everywhere[tool]]
+    assert here
+    assert doctor.find_tools().set_index("tool").found[here].all()
+
+
+def test_git_gives_the_version_that_git_gives():
+    table = doctor.find_tools().set_index("tool")
+    assert table.version["git"] in subprocess.check_output(["git", "--version"], text=True)
+
+
+def test_every_system_package_we_install_is_one_whose_use_the_doctor_tells():
+    told = {tool.package for tool in doctor.TOOLS}
+    for folder in ("binder", ".ci"):
+        names = set((ROOT / folder / "apt.txt").read_text().split())
+        assert {name for name in names if not name.startswith("fonts-")} <= told
+
+
+# Packages
+
+
+def test_this_environment_satisfies_the_library():
+    table = doctor.find_packages().set_index("package")
+    assert {"numpy", "pandas", "pyroute2", "torch", "netrepro._core"} <= set(table.index)
+    assert "pytest" not in table.index, "tools of development are nobody's need"
+    assert table.fine.drop("torch").all()
+
+
+def test_what_is_absent_or_of_a_wrong_version_is_told(tmp_path, monkeypatch):
+    information = tmp_path / "netrepro-9.dist-info"
+    information.mkdir()
+    lines = [
+        "Metadata-Version: 2.1",
+        "Name: netrepro",
+        "Version: 9",
+        "Requires-Dist: numpy<1",
+        "Requires-Dist: pandas>=3",
+    ]
+    (information / "METADATA").write_text("\n".join([*lines, "Requires-Dist: no-such-package"]) + "\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    table = doctor.find_packages()
+    assert table.set_index("package").fine.drop("netrepro._core").to_dict() == {
+        "numpy": False,
+        "pandas": True,
+        "no-such-package": False,
+    }
+    told = doctor.find_warnings(machine(), doctor.assign_tiers([], probe("simulated")), table).warning
+    assert list(told.str.split(":").str[0]) == ["numpy", "no-such-package"]
+
+
+def test_the_build_of_torch_is_the_one_that_torch_tells():
+    row = doctor.find_packages().set_index("package").loc["torch"]
+    if row.note == "absent":
+        pytest.skip("PyTorch is not installed")
+    cuda = subprocess.check_output(
+        [sys.executable, "-c", "import torch; print(torch.version.cuda)"], text=True
+    ).strip()
+    assert row.note == ("CPU build" if cuda == "None" else f"CUDA {cuda} build")
+
+
+# Notebooks
+
+
+def write_notebook(folder: Path, name: str, **metadata) -> None:
+    nbformat.write(nbformat.v4.new_notebook(metadata=metadata), folder / name)
+
+
+DECLARED = {
+    "slug": "dctcp",
+    "kind": "paper",
+    "lane": "quiet",
+    "tiers": ["rootless", "simulated"],
+    "budget_s": {"quick": 60, "paper": 600},
+    "memory_mb": {"quick": 500, "paper": 1000},
+    "last": False,
+}
+
+
+def test_notebooks_are_read_in_order_and_those_that_declare_nothing_are_left_out(tmp_path):
+    write_notebook(tmp_path, "14_dctcp.ipynb", netrepro=DECLARED)
+    write_notebook(tmp_path, "11_tcp_pacing.ipynb", netrepro={**DECLARED, "slug": "tcp_pacing"})
+    write_notebook(tmp_path, "scratch.ipynb")
+    assert doctor.read_notebook_needs(tmp_path) == [
+        needs("tcp_pacing", DECLARED["tiers"]),
+        needs("dctcp", DECLARED["tiers"]),
+    ]
+
+
+@pytest.mark.parametrize("key", ["slug", "lane", "tiers", "budget_s", "memory_mb"])
+def test_a_notebook_that_forgets_a_key_is_named_with_the_key(tmp_path, key):
+    write_notebook(tmp_path, "14_dctcp.ipynb", netrepro={k: v for k, v in DECLARED.items() if k != key})
+    with pytest.raises(NetreproError, match=rf"14_dctcp\.ipynb .*'{key}'"):
+        doctor.read_notebook_needs(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", ""])
+def test_a_file_that_is_no_notebook_is_named(tmp_path, text):
+    (tmp_path / "14_dctcp.ipynb").write_text(text)
+    with pytest.raises(NetreproError, match=r"14_dctcp\.ipynb is no notebook"):
+        doctor.read_notebook_needs(tmp_path)
+
+
+def test_each_notebook_gets_the_best_tier_of_this_machine_or_none():
+    notebooks = [
+        needs("a", ["privileged"]),
+        needs("b", ["privileged", "rootless"]),
+        needs("c", ["simulated"]),
+    ]
+    table = doctor.assign_tiers(notebooks, probe("rootless", "simulated")).set_index("slug")
+    assert table.tier.to_dict() == {"a": "none", "b": "rootless", "c": "simulated"}
+    assert "reason privileged" in table.why["a"]
+
+
+# Warnings
+
+
+def test_a_good_machine_is_warned_of_nothing():
+    assert warnings(needs(), on=machine()).empty
+
+
+@pytest.mark.parametrize(("load_1min", "warned"), [(1.0, False), (1.01, True)])
+def test_a_busy_machine_is_a_warning_where_half_its_cores_are_taken(load_1min, warned):
+    told = warnings(needs(), on=machine(cores=2, load_1min=load_1min))
+    assert len(told) == warned
+    assert all("dctcp" in text and "untrusted" in text for text in told.warning)
+
+
+@pytest.mark.parametrize(("cores", "warned"), [(1, True), (2, False)])
+def test_one_core_is_a_warning(cores, warned):
+    assert len(warnings(needs(), on=machine(cores=cores, load_1min=0.0))) == warned
+
+
+def test_load_and_cores_do_not_matter_to_virtual_time():
+    poor = machine(cores=1, load_1min=9.0)
+    assert warnings(needs(lane="compute"), on=poor).empty
+    assert warnings(needs(), on=poor, with_tiers=["simulated"]).empty
+    assert len(warnings(needs(), on=poor)) == 2
+
+
+@pytest.mark.parametrize(
+    ("memory_mb", "profiles", "remedy"),
+    [
+        ((4000, 4000), [], None),
+        ((4000, 4001), ["paper"], "close other programs"),
+        ((4001, 8000), ["quick", "paper"], "close other programs"),
+        ((500, 8001), ["paper"], "a machine with more than 8000 MB"),
+    ],
+)
+def test_too_little_memory_is_a_warning_for_the_profile_that_needs_it(memory_mb, profiles, remedy):
+    told = warnings(needs(memory_mb=memory_mb), on=machine())
+    assert [text.split("(")[1].split(")")[0] for text in told.warning] == profiles
+    assert all(remedy in text for text in told.remedy)
+
+
+def test_a_notebook_that_cannot_run_here_is_a_warning():
+    told = warnings(needs("oncache", ["privileged"]), on=machine())
+    assert told.warning.str.startswith("oncache cannot run").tolist() == [True]
+
+
+# All of it
+
+
+@pytest.fixture(scope="module")
+def diagnosis() -> Diagnosis:
+    return doctor.examine([needs("first"), needs("second", ["simulated"], memory_mb=(1, 10**9))])
+
+
+def test_the_tables_have_the_columns_they_promise(diagnosis):
+    promised = {
+        name.strip(): [column.strip() for column in columns.split(",")]
+        for name, columns in (line.split(":") for line in Diagnosis.__doc__.splitlines() if " : " in line)
+    }
+    assert len(promised) == 7
+    assert {name: list(getattr(diagnosis, name).columns) for name in promised} == promised
+
+
+def test_the_page_shows_every_row_of_every_table(diagnosis):
+    page = io.StringIO()
+    diagnosis.render(Console(file=page, width=240))
+    text = page.getvalue()
+    for first_column, table in (
+        ("property", diagnosis.machine),
+        ("feature", diagnosis.kernel_features),
+        ("tool", diagnosis.tools),
+        ("package", diagnosis.packages),
+        ("slug", diagnosis.notebooks),
+        ("warning", diagnosis.warnings),
+    ):
+        assert all(word in text for word in table[first_column])
+    assert "second (paper) needs 1e+09 MB" in text
+
+
+def test_brackets_in_a_reason_are_shown_and_not_taken_for_colours(diagnosis):
+    tiers = pd.DataFrame({"tier": ["rootless"], "available": [False], "why": ["[bold] refused [/x]"]})
+    empty = diagnosis.warnings.iloc[:0]
+    page = io.StringIO()
+    Diagnosis(**{**vars(diagnosis), "tiers": tiers, "warnings": empty}).render(Console(file=page, width=240))
+    assert "[bold] refused [/x]" in page.getvalue()
+    assert "Nothing to warn about" in page.getvalue()
+
+
+def test_examining_changes_nothing_here(diagnosis, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = dict(os.environ)
+    doctor.examine()
+    assert dict(os.environ) == before
+    assert list(tmp_path.iterdir()) == []
+    assert json.dumps(diagnosis.notebooks.to_dict("list"))
