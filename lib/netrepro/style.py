@@ -7,10 +7,11 @@ Ito's, which readers with any colour vision can tell apart.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib as mpl
-import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from netrepro.errors import NetreproError, nearest
@@ -70,9 +71,15 @@ def use_style() -> None:
 
 def new_figure(
     title: str, x_label: str, y_label: str, *, columns: int = 1, log_x: bool = False, log_y: bool = False
-) -> tuple[Figure, Axes]:
-    """An empty figure with labelled axes (labels name their units). Returns (figure, axes or array of axes)."""
-    figure, axes = plt.subplots(1, columns, figsize=(6.4 * columns, 4.0), constrained_layout=True)
+) -> tuple[Figure, Any]:
+    """An empty figure with labelled axes (labels name their units).
+
+    Returns (figure, axes), axes being an array where there are several columns. The figure is not pyplot's: a
+    notebook shows it once, where it is the value of a cell, and nothing has to be closed.
+    """
+    figure = Figure(figsize=(6.4 * columns, 4.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(1, columns)
     for axis in axes if columns > 1 else [axes]:
         axis.set(xlabel=x_label, ylabel=y_label)
         axis.set_xscale("log" if log_x else "linear")

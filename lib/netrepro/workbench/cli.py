@@ -146,10 +146,9 @@ def sweep(
 @app.command()
 def doctor() -> None:
     """Say what this machine can do, and what each notebook would use."""
-    from netrepro.workbench.catalogue import catalogue
     from netrepro.workbench.doctor import examine
 
-    examine(catalogue()).render(console)
+    examine().render(console)
 
 
 @app.command()

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import json
 import os
 import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +24,7 @@ from rich.text import Text
 
 from netrepro.emulation.tiers import TierProbe, kernel_features, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError
+from netrepro.workbench.catalogue import Declaration, catalogue
 
 QUIET_LOAD_PER_CORE = 0.5  # above it, packets of an emulated network wait for a core, not for the link
 
@@ -53,16 +53,6 @@ TOOLS = (
     Tool("chromium", "--version", "chromium", "tests that open a notebook in a browser"),
     Tool("chromedriver", "--version", "chromium-driver", "tests that open a notebook in a browser"),
 )
-
-
-class NotebookNeeds(NamedTuple):
-    """What a notebook declares in its metadata; budgets and memory by profile."""
-
-    slug: str
-    tiers: Sequence[str]
-    budget_s: Mapping[str, float]
-    memory_mb: Mapping[str, float]
-    lane: str = "compute"
 
 
 @dataclass(frozen=True)
@@ -211,28 +201,7 @@ def _torch_build() -> str:
     return "CPU build" if found[1] == "None" else f"CUDA {found[1].strip(chr(39))} build"
 
 
-def read_notebook_needs(folder: Path) -> list[NotebookNeeds]:
-    """What the notebooks of a folder declare, in order of file name.
-
-    Notebooks without `metadata.netrepro` are left out. Raises NetreproError when one cannot be read or its
-    declaration lacks a key.
-    """
-    needs = []
-    for path in sorted(folder.glob("*.ipynb")):
-        try:
-            declared = json.loads(path.read_text(encoding="utf-8")).get("metadata", {}).get("netrepro")
-            if declared is not None:
-                needs.append(NotebookNeeds(**{name: declared[name] for name in NotebookNeeds._fields}))
-        except (ValueError, AttributeError) as error:
-            raise NetreproError(f"{path.name} is no notebook: {error}", "restore it from git") from error
-        except KeyError as error:
-            raise NetreproError(
-                f"{path.name} does not declare {error} in its metadata", "add it under metadata.netrepro"
-            ) from error
-    return needs
-
-
-def assign_tiers(notebooks: Iterable[NotebookNeeds], probe: TierProbe) -> pd.DataFrame:
+def assign_tiers(notebooks: Iterable[Declaration], probe: TierProbe) -> pd.DataFrame:
     """The tier each notebook would use here, `none` where it cannot run; columns as in Diagnosis."""
     rows = []
     for needs in notebooks:
@@ -282,12 +251,14 @@ def find_warnings(machine: Machine, notebooks: pd.DataFrame, packages: pd.DataFr
     return pd.DataFrame(rows, columns=["warning", "remedy"])
 
 
-def examine(notebooks: Iterable[NotebookNeeds] = ()) -> Diagnosis:
-    """Look at the machine, the kernel, tools and packages, and at what the notebooks would do here.
+def examine(notebooks: Iterable[Declaration] | None = None) -> Diagnosis:
+    """Look at the machine, the kernel, tools and packages, and at what the notebooks (default: all) would do here.
 
     Takes some seconds: features are tried, tools are started for their versions. Changes nothing.
     """
     machine, probe, packages = read_machine(), probe_tiers(), find_packages()
+    if notebooks is None:
+        notebooks = [notebook.declaration for notebook in catalogue()]
     assigned = assign_tiers(notebooks, probe)
     return Diagnosis(
         machine=pd.DataFrame(asdict(machine).items(), columns=["property", "value"]),

@@ -10,15 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pandas as pd
 import pytest
 from rich.console import Console
 
 from netrepro.emulation.tiers import TierProbe, TierStatus
-from netrepro.errors import NetreproError
 from netrepro.workbench import doctor
-from netrepro.workbench.doctor import Diagnosis, Machine, NotebookNeeds, Tool
+from netrepro.workbench.catalogue import Declaration
+from netrepro.workbench.doctor import Diagnosis, Machine, Tool
 
 ROOT = Path(__file__).resolve().parents[3]
 NO_PACKAGES = pd.DataFrame({"package": [], "required": [], "installed": [], "fine": [], "note": []}).astype(
@@ -43,14 +42,12 @@ def probe(*available: str) -> TierProbe:
     return TierProbe(*(TierStatus(tier in available, f"reason {tier}") for tier in tiers))
 
 
-def needs(
-    slug="dctcp", tiers=("rootless", "simulated"), memory_mb=(500, 1000), lane="quiet"
-) -> NotebookNeeds:
-    budgets = {"quick": 60, "paper": 600}
-    return NotebookNeeds(slug, tiers, budgets, dict(zip(("quick", "paper"), memory_mb, strict=True)), lane)
+def needs(slug="dctcp", tiers=("rootless", "simulated"), memory_mb=(500, 1000), lane="quiet") -> Declaration:
+    memory = dict(zip(("quick", "paper"), memory_mb, strict=True))
+    return Declaration(slug=slug, lane=lane, tiers=list(tiers), memory_mb=memory)
 
 
-def warnings(*notebooks: NotebookNeeds, on: Machine, with_tiers=("rootless", "simulated")) -> pd.DataFrame:
+def warnings(*notebooks: Declaration, on: Machine, with_tiers=("rootless", "simulated")) -> pd.DataFrame:
     return doctor.find_warnings(on, doctor.assign_tiers(notebooks, probe(*with_tiers)), NO_PACKAGES)
 
 
@@ -97,9 +94,7 @@ def test_tools_are_found_with_the_version_they_give(tmp_path, monkeypatch):
     (tmp_path / "no-program").write_text("")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     names = ("on-stdout", "on-stderr", "broken", "no-program")
-    table = doctor.find_tools(Tool(name, "--version", "package", "somebody") for name in names).set_index(
-        "tool"
-    )
+    table = doctor.find_tools(Tool(name, "--version", "package", "somebody") for name in names).set_index("tool")
     assert table.found.to_dict() == {
         "on-stdout": True,
         "on-stderr": True,
@@ -165,104 +160,11 @@ def test_the_build_of_torch_is_the_one_that_torch_tells():
     row = doctor.find_packages().set_index("package").loc["torch"]
     if row.note == "absent":
         pytest.skip("PyTorch is not installed")
-    cuda = subprocess.check_output(
-        [sys.executable, "-c", "import torch; print(torch.version.cuda)"], text=True
-    ).strip()
+    cuda = subprocess.check_output([sys.executable, "-c", "import torch; print(torch.version.cuda)"], text=True).strip()
     assert row.note == ("CPU build" if cuda == "None" else f"CUDA {cuda} build")
 
 
 # Notebooks
-
-
-def write_notebook(folder: Path, name: str, **metadata) -> None:
-    nbformat.write(nbformat.v4.new_notebook(metadata=metadata), folder / name)
-
-
-DECLARED = {
-    "slug": "dctcp",
-    "kind": "paper",
-    "lane": "quiet",
-    "tiers": ["rootless", "simulated"],
-    "budget_s": {"quick": 60, "paper": 600},
-    "memory_mb": {"quick": 500, "paper": 1000},
-    "last": False,
-}
-
-
-def test_notebooks_are_read_in_order_and_those_that_declare_nothing_are_left_out(tmp_path):
-    write_notebook(tmp_path, "14_dctcp.ipynb", netrepro=DECLARED)
-    write_notebook(tmp_path, "11_tcp_pacing.ipynb", netrepro={**DECLARED, "slug": "tcp_pacing"})
-    write_notebook(tmp_path, "scratch.ipynb")
-    assert doctor.read_notebook_needs(tmp_path) == [
-        needs("tcp_pacing", DECLARED["tiers"]),
-        needs("dctcp", DECLARED["tiers"]),
-    ]
-
-
-@pytest.mark.parametrize("key", ["slug", "lane", "tiers", "budget_s", "memory_mb"])
-def test_a_notebook_that_forgets_a_key_is_named_with_the_key(tmp_path, key):
-    write_notebook(tmp_path, "14_dctcp.ipynb", netrepro={k: v for k, v in DECLARED.items() if k != key})
-    with pytest.raises(NetreproError, match=rf"14_dctcp\.ipynb .*'{key}'"):
-        doctor.read_notebook_needs(tmp_path)
-
-
-@pytest.mark.parametrize("text", ["{", "[]", ""])
-def test_a_file_that_is_no_notebook_is_named(tmp_path, text):
-    (tmp_path / "14_dctcp.ipynb").write_text(text)
-    with pytest.raises(NetreproError, match=r"14_dctcp\.ipynb is no notebook"):
-        doctor.read_notebook_needs(tmp_path)
-
-
-def test_each_notebook_gets_the_best_tier_of_this_machine_or_none():
-    notebooks = [
-        needs("a", ["privileged"]),
-        needs("b", ["privileged", "rootless"]),
-        needs("c", ["simulated"]),
-    ]
-    table = doctor.assign_tiers(notebooks, probe("rootless", "simulated")).set_index("slug")
-    assert table.tier.to_dict() == {"a": "none", "b": "rootless", "c": "simulated"}
-    assert "reason privileged" in table.why["a"]
-
-
-# Warnings
-
-
-def test_a_good_machine_is_warned_of_nothing():
-    assert warnings(needs(), on=machine()).empty
-
-
-@pytest.mark.parametrize(("load_1min", "warned"), [(1.0, False), (1.01, True)])
-def test_a_busy_machine_is_a_warning_where_half_its_cores_are_taken(load_1min, warned):
-    told = warnings(needs(), on=machine(cores=2, load_1min=load_1min))
-    assert len(told) == warned
-    assert all("dctcp" in text and "untrusted" in text for text in told.warning)
-
-
-@pytest.mark.parametrize(("cores", "warned"), [(1, True), (2, False)])
-def test_one_core_is_a_warning(cores, warned):
-    assert len(warnings(needs(), on=machine(cores=cores, load_1min=0.0))) == warned
-
-
-def test_load_and_cores_do_not_matter_to_virtual_time():
-    poor = machine(cores=1, load_1min=9.0)
-    assert warnings(needs(lane="compute"), on=poor).empty
-    assert warnings(needs(), on=poor, with_tiers=["simulated"]).empty
-    assert len(warnings(needs(), on=poor)) == 2
-
-
-@pytest.mark.parametrize(
-    ("memory_mb", "profiles", "remedy"),
-    [
-        ((4000, 4000), [], None),
-        ((4000, 4001), ["paper"], "close other programs"),
-        ((4001, 8000), ["quick", "paper"], "close other programs"),
-        ((500, 8001), ["paper"], "a machine with more than 8000 MB"),
-    ],
-)
-def test_too_little_memory_is_a_warning_for_the_profile_that_needs_it(memory_mb, profiles, remedy):
-    told = warnings(needs(memory_mb=memory_mb), on=machine())
-    assert [text.split("(")[1].split(")")[0] for text in told.warning] == profiles
-    assert all(remedy in text for text in told.remedy)
 
 
 def test_a_notebook_that_cannot_run_here_is_a_warning():
@@ -315,7 +217,7 @@ def test_brackets_in_a_reason_are_shown_and_not_taken_for_colours(diagnosis):
 def test_examining_changes_nothing_here(diagnosis, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     before = dict(os.environ)
-    doctor.examine()
+    doctor.examine([])
     assert dict(os.environ) == before
     assert list(tmp_path.iterdir()) == []
     assert json.dumps(diagnosis.notebooks.to_dict("list"))
