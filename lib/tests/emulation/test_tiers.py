@@ -10,10 +10,10 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyroute2
 import pytest
 
 from netrepro.emulation import tiers
@@ -40,7 +40,11 @@ def reply_of(*arguments: str, restraint: str | None = None, python: str = sys.ex
 @pytest.fixture
 def ordinary_user():
     """An interpreter that an ordinary user may start, and what makes a subprocess that user's."""
-    environment = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib"), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(pyroute2.__file__).parents[1]),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     for python in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
         user = {"env": environment, **NOBODY}
         try:

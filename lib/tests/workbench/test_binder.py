@@ -72,7 +72,7 @@ def test_the_environment_is_solved_before_the_repository_is_copied(dockerfile):
     assert copied_alone < solved < repository < library
 
 
-def test_a_session_starts_through_our_start(dockerfile):
+def test_jupyter_is_started_through_our_start(dockerfile):
     place(dockerfile, r'^ENV R2D_ENTRYPOINT="\$\{REPO_DIR\}/binder/start"')
 
 
