@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from netrepro.errors import NetreproError, nearest
@@ -74,12 +74,11 @@ def new_figure(
 ) -> tuple[Figure, Any]:
     """An empty figure with labelled axes (labels name their units).
 
-    Returns (figure, axes), axes being an array where there are several columns. The figure is not pyplot's: a
-    notebook shows it once, where it is the value of a cell, and nothing has to be closed.
+    Returns (figure, axes), axes being an array where there are several columns. pyplot is made to forget the
+    figure, so that a notebook shows it once, where it is the value of a cell.
     """
-    figure = Figure(figsize=(6.4 * columns, 4.0), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots(1, columns)
+    figure, axes = plt.subplots(1, columns, figsize=(6.4 * columns, 4.0), layout="constrained")
+    plt.close(figure)
     for axis in axes if columns > 1 else [axes]:
         axis.set(xlabel=x_label, ylabel=y_label)
         axis.set_xscale("log" if log_x else "linear")
