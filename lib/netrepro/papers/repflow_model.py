@@ -118,8 +118,14 @@ class Setting:
 
 
 PRINTED = Setting()
-TESTBED = Setting(extra_load=None, paths=3, path_choice="hashed", whole_rounds=True)
 # Packet times: ten times the memory of a queue at load .5, M / (1 - load)^2.
+
+
+def testbed(setting: Setting = PRINTED) -> Setting:
+    """The same on the paper's testbed: three paths chosen by hashing, whole rounds, the workload's own ε."""
+    return replace(setting, extra_load=None, paths=3, path_choice="hashed", whole_rounds=True)
+
+
 INDEPENDENT_ROUNDS = 2_000.0
 
 
@@ -178,9 +184,7 @@ def _simulate_once(setting: Setting, load: float, scale: Scale, seed: int, repet
     """(quantity, scheme, value) of one repetition; the same seed for both schemes, so that ratios are
     paired.
     """
-    sizes_seed, *queue_seeds = (
-        np.random.SeedSequence([seed, repetition]).generate_state(4, np.uint64).tolist()
-    )
+    sizes_seed, *queue_seeds = np.random.SeedSequence([seed, repetition]).generate_state(4, np.uint64).tolist()
     random = np.random.default_rng(sizes_seed)
     limit, sizes, whole = setting.long_flow_packets, setting.flow_sizes, setting.whole_rounds
     short = sizes.conditional(None, limit).sample(random, scale.short_flows)
@@ -257,28 +261,28 @@ def simulate(
 
 @dataclass(frozen=True)
 class Case:
-    """A changed model, the loads at which a claim needs it, and of which flows."""
+    """A change of the model, the loads at which a claim needs it, and of which flows."""
 
-    setting: Setting
+    change: dict[str, Any]
     loads: tuple[float, ...]
     flows: tuple[str, ...]
 
 
-_FAR_APART = replace(PRINTED, short_round_gap_packets=INDEPENDENT_ROUNDS)
+_FAR_APART = {"short_round_gap_packets": INDEPENDENT_ROUNDS}
 CASES = {
-    "same path": Case(replace(PRINTED, path_choice="same"), LOADS, ("short",)),
+    "same path": Case({"path_choice": "same"}, LOADS, ("short",)),
     "independent rounds": Case(_FAR_APART, (0.5,), ("short",)),
-    "same path, independent rounds": Case(replace(_FAR_APART, path_choice="same"), (0.5,), ("short",)),
-    "exponential bursts": Case(replace(PRINTED, exponential_bursts=True), (0.5, 0.8), ("short", "long")),
-    "copies add half": Case(replace(PRINTED, extra_load=0.5), (0.5,), ("long",)),
-    "copies add a tenth": Case(replace(PRINTED, extra_load=0.1), (0.9,), ("long",)),
-    "one packet a round": Case(
-        replace(PRINTED, window_packets=1, long_round_gap_packets=1), (0.5,), ("short", "long")
-    ),
+    "same path, independent rounds": Case(_FAR_APART | {"path_choice": "same"}, (0.5,), ("short",)),
+    "exponential bursts": Case({"exponential_bursts": True}, (0.5, 0.8), ("short", "long")),
+    "copies add half": Case({"extra_load": 0.5}, (0.5,), ("long",)),
+    "copies add a tenth": Case({"extra_load": 0.1}, (0.9,), ("long",)),
+    "one packet a round": Case({"window_packets": 1, "long_round_gap_packets": 1}, (0.5,), ("short", "long")),
 }
 
 
-def simulate_cases(scale: Scale, repetitions: int, seed: int, *, progress: Progress = iter) -> pd.DataFrame:
+def simulate_cases(
+    scale: Scale, repetitions: int, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter
+) -> pd.DataFrame:
     """The broken models that the claims' negative controls ask for, and (4) with independent rounds.
 
     Returns the columns of `simulate` after a column `case` (key of CASES).
@@ -288,7 +292,7 @@ def simulate_cases(scale: Scale, repetitions: int, seed: int, *, progress: Progr
         wanted = Scale(
             scale.short_flows if "short" in case.flows else 0, scale.long_flows if "long" in case.flows else 0
         )
-        table = simulate(wanted, repetitions, seed, setting=case.setting, loads=case.loads)
+        table = simulate(wanted, repetitions, seed, setting=replace(setting, **case.change), loads=case.loads)
         parts.append(table.assign(case=name))
     table = pd.concat(parts, ignore_index=True)
     return table[["case", *table.columns.drop("case")]]
@@ -320,7 +324,7 @@ def vary(
     *,
     values: Sequence[Any] | None = None,
     load: float = 0.5,
-    setting: Setting = TESTBED,
+    setting: Setting | None = None,
     progress: Progress = iter,
 ) -> pd.DataFrame:
     """Turns one knob of Setting at one load, for short flows; `values` are those of KNOBS unless given.
@@ -330,7 +334,7 @@ def vary(
     """
     if parameter not in KNOBS:
         raise NetreproError(f"no knob {parameter!r}", nearest(parameter, KNOBS))
-    parts = []
+    setting, parts = setting or testbed(), []
     for value in progress(KNOBS[parameter].values if values is None else values):
         changed = replace(setting, **{parameter: value})
         table = simulate(replace(scale, long_flows=0), repetitions, seed, setting=changed, loads=[load])
@@ -349,6 +353,19 @@ def fidelity(simulated: pd.DataFrame) -> pd.DataFrame:
     table = rows.groupby("load").value.agg(busy="mean", standard_error="sem").fillna(0).reset_index()
     allowed = np.maximum(5 * table.standard_error, 0.02 * table.load)
     return table.assign(agrees=(table.busy - table.load).abs() <= allowed)
+
+
+def vary_all(
+    scale: Scale,
+    repetitions: int,
+    seed: int,
+    *,
+    load: float = 0.5,
+    setting: Setting | None = None,
+    progress: Progress = iter,
+) -> dict[str, pd.DataFrame]:
+    """`vary` for every knob of KNOBS, by its name."""
+    return {name: vary(name, scale, repetitions, seed, load=load, setting=setting) for name in progress(KNOBS)}
 
 
 # Claims.
@@ -395,14 +412,12 @@ def _workload_claims() -> list[Measured]:
 
 
 def _formula_claims(
-    simulated: pd.DataFrame, cases: dict[str, pd.DataFrame], trust: dict[str, Any]
+    simulated: pd.DataFrame, cases: dict[str, pd.DataFrame], trust: dict[str, Any], setting: Setting
 ) -> list[Measured]:
-    model = PRINTED.model
+    model = setting.model
     measured = []
 
-    def ratios(
-        table: pd.DataFrame, quantity: str, name: str, load: float, formula: np.ndarray
-    ) -> list[float]:
+    def ratios(table: pd.DataFrame, quantity: str, name: str, load: float, formula: np.ndarray) -> list[float]:
         return (_values(table, quantity, name, load) / float(formula)).tolist()
 
     exponential, same_path = cases["exponential bursts"], cases["same path"]
@@ -433,16 +448,14 @@ def _formula_claims(
             **trust,
         )
     )
-    tails = wait_tails((0.5, 0.8)).pivot(index="load", columns="method", values="wait_packet_times")
+    tails = wait_tails((0.5, 0.8), setting).pivot(index="load", columns="method", values="wait_packet_times")
     for load, row in tails.iterrows():
         ratio = row["exact"] / row["the paper's: 2 ln 10 E[W]"]
         measured.append(Measured(claim=f"tail-of-the-wait-at-load-{load}", values=[ratio], exact=True))
     return measured
 
 
-def _figure_claims(
-    simulated: pd.DataFrame, cases: dict[str, pd.DataFrame], trust: dict[str, Any]
-) -> list[Measured]:
+def _figure_claims(simulated: pd.DataFrame, cases: dict[str, pd.DataFrame], trust: dict[str, Any]) -> list[Measured]:
     same_path = cases["same path"]
     measured = [
         Measured(
@@ -489,7 +502,7 @@ def _figure_claims(
     return measured
 
 
-def measured_claims(simulated: pd.DataFrame, cases: pd.DataFrame) -> list[Measured]:
+def measured_claims(simulated: pd.DataFrame, cases: pd.DataFrame, setting: Setting = PRINTED) -> list[Measured]:
     """One measurement a claim of data/repflow_model/claims.yaml, from `simulate` and `simulate_cases`."""
     by_case = {str(case): rows for case, rows in cases.groupby("case")}
     trusted = bool(fidelity(simulated).agrees.all())
@@ -497,7 +510,7 @@ def measured_claims(simulated: pd.DataFrame, cases: pd.DataFrame) -> list[Measur
     trust = {"trusted": trusted, "why": why}
     return [
         *_workload_claims(),
-        *_formula_claims(simulated, by_case, trust),
+        *_formula_claims(simulated, by_case, trust, setting),
         *_figure_claims(simulated, by_case, trust),
     ]
 
@@ -561,6 +574,13 @@ def draw_figure_8(closed: pd.DataFrame, simulated: pd.DataFrame | None = None) -
     return _draw_figure("long_p99", closed, simulated)
 
 
+def draw_control(closed: pd.DataFrame, cases: pd.DataFrame) -> Figure:
+    """Fig. 5 again with both copies of every flow on one path, from `simulate_cases`."""
+    figure = draw_figure_5(closed, cases[cases.case == "same path"])
+    figure.suptitle("Fig. 5 broken: both simulated copies share one path")
+    return figure
+
+
 def draw_wait_tails(table: pd.DataFrame) -> Figure:
     """The 99th percentile of the wait over its exact value, from `wait_tails`."""
     figure, axis = new_figure(
@@ -577,10 +597,12 @@ def draw_wait_tails(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_simulation_over_formula(simulated: pd.DataFrame, cases: pd.DataFrame | None = None) -> Figure:
+def draw_simulation_over_formula(
+    simulated: pd.DataFrame, cases: pd.DataFrame | None = None, setting: Setting = PRINTED
+) -> Figure:
     """Simulated means over the formulas, against load: where the model's algebra holds."""
     figure, axis = new_figure("Where the formulas hold", LOAD_AXIS, "simulated / formula")
-    closed = closed_form(loads=sorted(simulated.load.unique()))
+    closed = closed_form(setting, sorted(simulated.load.unique()))
     formula = closed.set_index(["quantity", "scheme", "load"]).normalised_fct
     for quantity, name, label, marker in (
         ("short_mean", "tcp", "(3) short, TCP", "o"),
@@ -589,9 +611,7 @@ def draw_simulation_over_formula(simulated: pd.DataFrame, cases: pd.DataFrame | 
         ("long_p99", "tcp", "(7) 99th percentile of long, TCP", "v"),
     ):
         rows = simulated[(simulated.quantity == quantity) & (simulated.scheme == name)]
-        rows = rows.assign(
-            value=rows.value / rows.load.map(lambda load, q=quantity, n=name: formula[q, n, load])
-        )
+        rows = rows.assign(value=rows.value / rows.load.map(lambda load, q=quantity, n=name: formula[q, n, load]))
         _points(axis, rows, "load", label, marker=marker)
     if cases is not None:
         far = cases[(cases.case == "independent rounds") & (cases.quantity == "short_mean")]
@@ -620,13 +640,75 @@ def draw_variation(table: pd.DataFrame) -> Figure:
         axis.set_title(QUANTITIES[quantity][1], fontsize=10)
         axis.set_ylim(bottom=1)
         if not numeric:
-            axis.set_xticks(range(len(order)), [str(value) for value in order], rotation=20)
+            axis.set_xticks(range(len(order)), [str(value) for value in order])
+            axis.set_xlim(-0.5, len(order) - 0.5)
         elif parameter == "short_round_gap_packets":
             axis.set_xscale("log")
         elif all(isinstance(value, int) for value in order):
             axis.set_xticks(order)
     figure.axes[0].legend()
     return figure
+
+
+def draw_variations(tables: dict[str, pd.DataFrame]) -> dict[str, Figure]:
+    """A figure a knob, named knob_<name>, from `vary_all`."""
+    return {f"knob_{name}": draw_variation(table) for name, table in tables.items()}
+
+
+def draw_idea(load: float = 0.5, burst_packets: float = 44, seed: int = 3) -> Figure:
+    """What a short flow of four rounds meets on two independent paths, and what it waits for if sent on both.
+
+    The backlog of two queues fed by Poisson bursts, as the simulation has them.
+    """
+    random = np.random.default_rng(seed)
+    times = np.arange(0, 1200, 0.5)
+    rounds = np.array([300, 500, 700, 900])
+    figure, axis = new_figure(
+        "One flow, two paths: at each round the shorter wait decides", "time (packet times)", "wait (packet times)"
+    )
+    seen = []
+    for path, style in ((1, "-"), (2, "--")):
+        arrivals = np.sort(random.uniform(0, times[-1], random.poisson(load / burst_packets * times[-1])))
+        walk = burst_packets * np.searchsorted(arrivals, times, side="right") - times
+        wait = walk - np.minimum(np.minimum.accumulate(walk), 0)
+        axis.plot(times, wait, style, color=scheme("tcp").colour, alpha=0.45, label=f"backlog of path {path}")
+        seen.append(np.interp(rounds, times, wait))
+    for look, waits in ((scheme("tcp"), seen[0]), (scheme("repflow"), np.minimum(*seen))):
+        label = f"{look.label} waits {waits.sum():.0f} in four rounds"
+        axis.plot(rounds, waits, look.marker, color=look.colour, markersize=8, label=label)
+    axis.legend()
+    return figure
+
+
+def draw_network(setting: Setting = PRINTED, load: float = 0.5) -> Figure:
+    """The model's network: parallel queues between a sender that hashes its copies and a receiver."""
+    figure, axis = new_figure("The model: parallel M/G/1 queues, first come first served", "", "")
+    axis.axis("off")
+    middle, count = (setting.paths - 1) / 2, setting.paths
+    path_load = float(setting.model.path_load(load, setting.copies))
+    for path in range(count):
+        axis.annotate("", (0.9, path), (0.0, middle), arrowprops={"arrowstyle": "->", "color": "#888888"})
+        axis.annotate("", (3.0, middle), (2.1, path), arrowprops={"arrowstyle": "->", "color": "#888888"})
+        axis.plot([0.95, 2.1, 2.1, 0.95], [path - 0.2, path - 0.2, path + 0.2, path + 0.2], color=scheme("tcp").colour)
+        axis.text(1.5, path, f"path {path + 1}: load {path_load:.3f}", ha="center", va="center", fontsize=9)
+    axis.text(-0.05, middle, f"{setting.copies} copies of\neach short flow\n({setting.path_choice} paths)", ha="right")
+    axis.text(3.05, middle, "the first copy\nto end counts", ha="left")
+    text = f"Poisson bursts of {setting.burst_packets:g} packets at load {load:g}, ε = {setting.model.epsilon:.3g} more"
+    axis.text(1.5, -0.7, text, ha="center", color="#555555")
+    axis.set(xlim=(-1.2, 4.2), ylim=(-0.9, count - 0.4))
+    return figure
+
+
+def answer(simulated: pd.DataFrame, cases: pd.DataFrame) -> str:
+    """The paper's question answered in one sentence, with this run's numbers."""
+    gains = {load: 1 - _ratio(simulated, "short_mean", load).mean() for load in (0.5, 0.9)}
+    same = _ratio(cases[cases.case == "same path"], "short_mean", 0.5).mean() - 1
+    cost = _ratio(simulated, "long_mean", 0.9).mean() - 1
+    return (
+        f"In the model, sending short flows on two independent paths cuts their mean completion time by "
+        f"{gains[0.5]:.0%} at load .5 and {gains[0.9]:.0%} at load .9; with both copies on one path it grows by "
+        f"{same:.0%}; long flows take {cost:.0%} longer at load .9."
+    )
 
 
 # Something to play with.
@@ -641,9 +723,7 @@ def explore() -> Any:
     controls = {
         "load": widgets.FloatSlider(0.5, min=0.05, max=0.95, step=0.05, description="load"),
         "workload": widgets.Dropdown(options=KNOWN_FLOW_SIZES, description="workload"),
-        "extra_load": widgets.FloatSlider(
-            0.05, min=0, max=0.3, step=0.005, description="ε", readout_format=".3f"
-        ),
+        "extra_load": widgets.FloatSlider(0.05, min=0, max=0.3, step=0.005, description="ε", readout_format=".3f"),
         "initial_window_packets": widgets.IntSlider(3, min=1, max=20, description="k (packets)"),
         "copies": widgets.IntSlider(2, min=1, max=4, description="copies"),
     }

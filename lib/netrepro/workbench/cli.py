@@ -155,19 +155,23 @@ def doctor() -> None:
 def scorecard(
     check: Annotated[bool, typer.Option("--check", help="fail if a committed verdict no longer holds")] = False,
     into: Annotated[Path | None, typer.Option(help="write scorecard.csv, .md, .html and .png to this folder")] = None,
+    readme: Annotated[
+        bool, typer.Option("--readme", help="refresh figures/scorecard.* and the README's excerpt")
+    ] = False,
 ) -> None:
     """Compare every published number with ours."""
     from netrepro.claims.scorecard import scorecard as build
+    from netrepro.paths import workbench_root
+    from netrepro.workbench.publish import lost_verdicts, refresh_readme, write_scorecard
 
     _print_scorecard()
-    if into is not None:
-        from netrepro.workbench.publish import write_scorecard
-
-        write_scorecard(build(), into)
-        console.print(f"written: {_short(into)}/scorecard.csv, .md, .html, .png")
+    for folder in [into, workbench_root() / "figures" if readme else None]:
+        if folder is not None:
+            write_scorecard(build(), folder)
+            console.print(f"written: {_short(folder)}/scorecard.csv, .md, .html, .png")
+    if readme:
+        refresh_readme(build(), workbench_root() / "README.md")
     if check:
-        from netrepro.workbench.publish import lost_verdicts
-
         lost, notes = lost_verdicts()
         for line in notes:
             console.print(f"[dim]{line}[/dim]")

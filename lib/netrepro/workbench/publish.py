@@ -9,11 +9,13 @@ import pandas as pd
 
 from netrepro.claims import all_papers, committed_results, publish_run, published_results, read_results
 from netrepro.claims.scorecard import draw_scorecard, regressions, to_html, to_markdown
+from netrepro.errors import NetreproError
 from netrepro.paths import figures_dir
 from netrepro.workbench import job as files
 from netrepro.workbench.job import write_atomically
 
 PICTURES = (".png", ".svg")
+README_BEGIN, README_END = "<!-- scorecard -->", "<!-- /scorecard -->"
 
 
 def publish(folder: Path, slug: str) -> None:
@@ -23,7 +25,10 @@ def publish(folder: Path, slug: str) -> None:
     """
     target = figures_dir(slug)
     target.mkdir(parents=True, exist_ok=True)
-    for picture in sorted(path for path in folder.iterdir() if path.suffix in PICTURES):
+    made = {path.name for path in folder.iterdir() if path.suffix in PICTURES}
+    for stale in [path for path in target.iterdir() if path.suffix in PICTURES and path.name not in made]:
+        stale.unlink()  # the notebook no longer draws it
+    for picture in [folder / name for name in sorted(made)]:
         published = target / picture.name
         if published.exists() and published.read_bytes() == picture.read_bytes():
             continue
@@ -43,6 +48,16 @@ def write_scorecard(table: pd.DataFrame, folder: Path) -> None:
     figure = draw_scorecard(table)
     for ending, metadata in ((".png", {"Software": None}), (".svg", {"Date": None, "Creator": None})):
         figure.savefig(folder / f"scorecard{ending}", metadata=metadata)
+
+
+def refresh_readme(table: pd.DataFrame, readme: Path) -> None:
+    """Put the scorecard's excerpt between the two scorecard marks of a README. Raises NetreproError without marks."""
+    text = readme.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(README_BEGIN)
+    _, end, after = rest.partition(README_END)
+    if not begin or not end:
+        raise NetreproError(f"{readme.name} has no {README_BEGIN} … {README_END}", "put both marks where it belongs")
+    write_atomically(readme, f"{before}{begin}\n{to_markdown(table)}{end}{after}")
 
 
 def lost_verdicts() -> tuple[list[str], list[str]]:

@@ -7,8 +7,9 @@ goes to runs/interactive/<slug>/, and the published results stay as they are.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, TypeVar
@@ -93,13 +94,9 @@ class Report:
         self._measured: list[Measured] | None = None
         self._level = "not measured"
 
-    def claims_table(self) -> pd.DataFrame:
-        """What the paper claims: says, where, published, class_report, and what is accepted as agreement."""
-        return self.claims.table()
-
-    def progress(self, items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
-        """The items, with a progress bar."""
-        yield from tqdm(items, desc=label, total=total, leave=False)
+    def progress(self, label: str) -> Callable[[Iterable[Item]], Iterable[Item]]:
+        """A function that wraps items in a progress bar; paper modules take it as their `progress` argument."""
+        return partial(tqdm, desc=label, leave=False)
 
     def show(self, figure: Figure, name: str) -> None:
         """Save a figure as <name>.png and <name>.svg (the same bytes for the same data) and display it here.
@@ -114,6 +111,11 @@ class Report:
             partial.replace(self.folder / (name + ending))
         display(figure)
         plt.close(figure)
+
+    def show_all(self, figures: Mapping[str, Figure]) -> None:
+        """Save and display several figures by their names."""
+        for name, figure in figures.items():
+            self.show(figure, name)
 
     def judge(self, measured: Sequence[Measured]) -> Any:
         """Verdicts on every claim of the paper: a styled table with paper, class report and ours side by side.

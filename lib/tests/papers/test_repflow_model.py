@@ -102,9 +102,7 @@ def test_the_99th_percentile_of_short_flows_is_well_above_the_formulas(simulated
     """
     closed = paper.closed_form()
     for load in (0.3, 0.5, 0.8):
-        ratio = paper._values(simulated, "short_p99", "tcp", load).mean() / _value(
-            closed, "short_p99", "tcp", load
-        )
+        ratio = paper._values(simulated, "short_p99", "tcp", load).mean() / _value(closed, "short_p99", "tcp", load)
         assert 1.6 < ratio < 5
 
 
@@ -115,9 +113,7 @@ def test_the_same_seed_gives_the_same_table_and_another_seed_another():
 
 
 def test_one_copy_on_one_path_is_tcp():
-    table = paper.simulate(
-        paper.Scale(500, 50), 1, 1, setting=replace(paper.PRINTED, copies=1, paths=1), loads=[0.5]
-    )
+    table = paper.simulate(paper.Scale(500, 50), 1, 1, setting=replace(paper.PRINTED, copies=1, paths=1), loads=[0.5])
     wide = table.pivot(index="quantity", columns="scheme", values="value")
     assert wide.tcp.tolist() == wide.repflow.tolist()
 
