@@ -30,6 +30,7 @@ class ReplicatedFlows {
   ReplicatedFlows(const ReplicatedFlows&) = delete;  // the paths point into it
   ReplicatedFlows& operator=(const ReplicatedFlows&) = delete;
 
+  double mean_interarrival() const { return settings_.mean_interarrival; }
   std::size_t copies() const { return settings_.copies; }
   void advance(double duration);
   // One flow after another. rounds[i] may end in a fraction: the last look counts by that fraction only.

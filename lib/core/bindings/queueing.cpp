@@ -105,7 +105,14 @@ void bind_queueing(py::module_& module) {
            }),
            py::kw_only(), py::arg("bursts"), py::arg("paths"), py::arg("mean_interarrival"), py::arg("correlation"),
            py::arg("copies"), py::arg("choice"), py::arg("round_gap"), py::arg("flow_gap"), py::arg("seed"))
-      .def("advance", &ReplicatedFlows::advance, py::arg("duration"), py::call_guard<py::gil_scoped_release>())
+      .def(
+          "advance",
+          [](ReplicatedFlows& model, double duration) {
+            const double piece = model.mean_interarrival() * 65536;
+            for (; duration > 0; duration -= piece)
+              in_chunks(1, 1, [&](std::uint64_t, std::uint64_t) { model.advance(std::min(duration, piece)); });
+          },
+          py::arg("duration"), "Lets time pass without looking (warm-up).")
       .def(
           "run",
           [](ReplicatedFlows& model, const Array& rounds) {
