@@ -621,7 +621,8 @@ def draw_variation(table: pd.DataFrame) -> Figure:
         axis.set_title(QUANTITIES[quantity][1], fontsize=10)
         axis.set_ylim(bottom=1)
         if not numeric:
-            axis.set_xticks(range(len(order)), [str(value) for value in order], rotation=20)
+            axis.set_xticks(range(len(order)), [str(value) for value in order])
+            axis.set_xlim(-0.5, len(order) - 0.5)
         elif parameter == "short_round_gap_packets":
             axis.set_xscale("log")
         elif all(isinstance(value, int) for value in order):
