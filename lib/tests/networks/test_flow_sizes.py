@@ -55,7 +55,7 @@ def test_the_mean_flow_size_is_the_published_one(name, mean_megabytes):
 
 
 def test_about_sixty_percent_of_web_search_flows_are_below_100_kilobytes():
-    """RepNet, section 2.1. The readings of the figure say 54 to 58 %."""
+    """RepNet, section 5.2.1. The readings of the figure say 54 to 58 %."""
     shares = {
         name: load_flow_sizes(name).in_bytes().share_of_flows_below(100e3)
         for name in KNOWN_FLOW_SIZES
