@@ -267,6 +267,8 @@ def _first_problem(points: Iterable[tuple[float, float]]) -> tuple[int, str] | N
             return index, f"size {size:g} is below the {before[0]:g} before it"
         if before and probability < before[1]:
             return index, f"probability {probability:g} is below the {before[1]:g} before it"
+        if size == 0 and probability > 0:
+            return index, f"a share {probability:g} of the flows has size 0"
         before = size, probability
     if index < 0 or before is None:
         return 0, "there are no points"
@@ -274,8 +276,6 @@ def _first_problem(points: Iterable[tuple[float, float]]) -> tuple[int, str] | N
         return 0, "a distribution needs 2 points or more"
     if before[1] != 1:
         return index, f"the last probability is {before[1]:g}, not 1"
-    if before[0] == 0:
-        return index, "all flows have size 0"
     return None
 
 
