@@ -7,6 +7,7 @@ Ito's, which readers with any colour vision can tell apart.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -48,25 +49,26 @@ def scheme(name: str) -> Scheme:
     return SCHEMES[name]
 
 
+STYLE: dict[Any, Any] = {
+    "figure.figsize": (6.4, 4.0),
+    "figure.dpi": 100,
+    "savefig.dpi": 120,
+    "savefig.bbox": "tight",
+    "svg.hashsalt": "netrepro",
+    "axes.grid": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.alpha": 0.3,
+    "legend.frameon": False,
+    "font.size": 10,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5,
+}
+
+
 def use_style() -> None:
-    """Set matplotlib's defaults for a notebook; figures saved with them are byte-identical run to run."""
-    mpl.rcParams.update(
-        {
-            "figure.figsize": (6.4, 4.0),
-            "figure.dpi": 100,
-            "savefig.dpi": 120,
-            "savefig.bbox": "tight",
-            "svg.hashsalt": "netrepro",
-            "axes.grid": True,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "grid.alpha": 0.3,
-            "legend.frameon": False,
-            "font.size": 10,
-            "lines.linewidth": 1.8,
-            "lines.markersize": 5,
-        }
-    )
+    """Make STYLE matplotlib's default; a notebook's report does it on opening."""
+    mpl.rcParams.update(STYLE)
 
 
 def new_figure(
@@ -85,6 +87,15 @@ def new_figure(
         axis.set_yscale("log" if log_y else "linear")
     figure.suptitle(title)
     return figure, axes
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> None:
+    """Save <name>.png and <name>.svg, each whole or not at all, the same bytes for the same figure."""
+    with mpl.rc_context(STYLE):
+        for ending, metadata in ((".png", {"Software": None}), (".svg", {"Date": None, "Creator": None})):
+            partial = folder / f".{name}.partial{ending}"
+            figure.savefig(partial, metadata=metadata)
+            partial.replace(folder / (name + ending))
 
 
 def draw_published(axis: Axes, x, y, label: str = "published") -> None:

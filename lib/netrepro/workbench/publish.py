@@ -11,6 +11,7 @@ from netrepro.claims import all_papers, committed_results, publish_run, publishe
 from netrepro.claims.scorecard import draw_scorecard, regressions, to_html, to_markdown
 from netrepro.errors import NetreproError
 from netrepro.paths import figures_dir
+from netrepro.style import save_figure, use_style
 from netrepro.workbench import job as files
 from netrepro.workbench.job import write_atomically
 
@@ -45,9 +46,8 @@ def write_scorecard(table: pd.DataFrame, folder: Path) -> None:
     write_atomically(folder / "scorecard.csv", table.to_csv(index=False))
     write_atomically(folder / "scorecard.md", to_markdown(table))
     write_atomically(folder / "scorecard.html", to_html(table))
-    figure = draw_scorecard(table)
-    for ending, metadata in ((".png", {"Software": None}), (".svg", {"Date": None, "Creator": None})):
-        figure.savefig(folder / f"scorecard{ending}", metadata=metadata)
+    use_style()
+    save_figure(draw_scorecard(table), folder, "scorecard")
 
 
 def refresh_readme(table: pd.DataFrame, readme: Path) -> None:

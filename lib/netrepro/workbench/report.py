@@ -26,7 +26,7 @@ from netrepro.claims.scorecard import VERDICT_LOOKS
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import runs_dir, workbench_root
-from netrepro.style import use_style
+from netrepro.style import save_figure, use_style
 from netrepro.workbench import job as files
 from netrepro.workbench.catalogue import PROFILES, find
 from netrepro.workbench.manifest import git_state
@@ -105,10 +105,7 @@ class Report:
         """
         if Path(name).name != name or "." in name:
             raise NetreproError(f"a figure cannot be called {name!r}", "give a plain name such as fig5_short_mean")
-        for ending, metadata in ((".png", {"Software": None}), (".svg", {"Date": None, "Creator": None})):
-            partial = self.folder / f".{name}.partial{ending}"
-            figure.savefig(partial, metadata=metadata)
-            partial.replace(self.folder / (name + ending))
+        save_figure(figure, self.folder, name)
         display(figure)
         plt.close(figure)
 

@@ -18,6 +18,7 @@ from netrepro.claims import judge, load_claims, read_results
 from netrepro.claims.scorecard import VERDICT_LOOKS
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import runs_dir
+from netrepro.style import save_figure
 from netrepro.workbench import job as files
 from netrepro.workbench.catalogue import find
 from netrepro.workbench.job import write_atomically
@@ -111,7 +112,7 @@ def sweep(
         raise NetreproError("no run of the sweep ended well", report.statuses[0].explanation())
     figure = draw_sweep(table, name)
     write_atomically(folder / "sweep.csv", table.to_csv(index=False))
-    figure.savefig(folder / "sweep.png")
+    save_figure(figure, folder, "sweep")
     return Sweep(table, figure, folder, report)
 
 

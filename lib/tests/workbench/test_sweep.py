@@ -40,7 +40,7 @@ def test_a_sweep_judges_every_value_and_leaves_a_table_and_a_figure(echo_paper, 
     assert list(done.table["load"]) == [0.5, 0.7]
     assert list(done.table["value"]) == [0.5, 0.7]
     assert list(done.table["verdict"]) == ["agrees", "disagrees"]
-    assert {path.name for path in done.folder.glob("sweep.*")} == {"sweep.csv", "sweep.png"}
+    assert {path.name for path in done.folder.glob("sweep.*")} == {"sweep.csv", "sweep.png", "sweep.svg"}
     assert not list((workbench / "figures").iterdir())
 
 
