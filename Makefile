@@ -22,13 +22,13 @@ paper: $(READY)
 	@$(VENV)/bin/netrepro run --profile paper $(ARGS)
 
 test: $(READY)
-	@$(VENV)/bin/python -m pytest lib/tests $(ARGS)
+	@$(VENV)/bin/python -m pytest lib/tests --numprocesses auto --dist loadfile $(ARGS)
 
 bench: $(READY)
-	@$(VENV)/bin/python -m netrepro.workbench.bench $(ARGS)
+	@cd lib && ../$(VENV)/bin/python -m benchmarks $(ARGS)
 
 lab: $(READY)
-	@$(VENV)/bin/jupyter lab --notebook-dir=. notebooks/00_start_here.ipynb $(ARGS)
+	@$(VENV)/bin/jupyter lab --notebook-dir=. $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb $(ARGS)
 
 lint: $(READY)
 	@$(VENV)/bin/ruff check lib && $(VENV)/bin/ruff format --check lib && cd lib && ../$(VENV)/bin/mypy

@@ -8,7 +8,7 @@ of a path.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -664,28 +664,39 @@ def draw_variations(tables: dict[str, pd.DataFrame]) -> dict[str, Figure]:
     return {f"knob_{name}": draw_variation(table) for name, table in tables.items()}
 
 
-def draw_idea(load: float = 0.5, burst_packets: float = 44, seed: int = 3) -> Figure:
-    """What a short flow of four rounds meets on two independent paths, and what it waits for if sent on both.
+def settings_table(setting: Setting) -> pd.DataFrame:
+    """Every assumption of the model and its value."""
+    return pd.DataFrame(
+        {"assumption": list(asdict(setting)), "value": [str(value) for value in asdict(setting).values()]}
+    )
+
+
+def draw_idea(load: float = 0.7, burst_packets: float = 44, seed: int = 3) -> Figure:
+    """What the two copies of a short flow of four rounds meet on two independent paths.
 
     The backlog of two queues fed by Poisson bursts, as the simulation has them.
     """
     random = np.random.default_rng(seed)
     times = np.arange(0, 1200, 0.5)
     rounds = np.array([300, 500, 700, 900])
-    figure, axis = new_figure(
-        "One flow, two paths: at each round the shorter wait decides", "time (packet times)", "wait (packet times)"
+    figure, _ = new_figure(
+        "One flow on two paths: the copy that waits less decides",
+        "time (packet times)",
+        "wait (packet times)",
+        columns=2,
     )
-    seen = []
-    for path, style in ((1, "-"), (2, "--")):
+    for path, axis in enumerate(figure.axes, start=1):
         arrivals = np.sort(random.uniform(0, times[-1], random.poisson(load / burst_packets * times[-1])))
         walk = burst_packets * np.searchsorted(arrivals, times, side="right") - times
         wait = walk - np.minimum(np.minimum.accumulate(walk), 0)
-        axis.plot(times, wait, style, color=scheme("tcp").colour, alpha=0.45, label=f"backlog of path {path}")
-        seen.append(np.interp(rounds, times, wait))
-    for look, waits in ((scheme("tcp"), seen[0]), (scheme("repflow"), np.minimum(*seen))):
-        label = f"{look.label} waits {waits.sum():.0f} in four rounds"
-        axis.plot(rounds, waits, look.marker, color=look.colour, markersize=8, label=label)
-    axis.legend()
+        met = np.interp(rounds, times, wait)
+        axis.plot(times, wait, color="#444444", linewidth=1, label="backlog of the queue")
+        look = scheme(("tcp", "repflow")[path - 1])
+        axis.vlines(rounds, 0, met, color=look.colour, linewidth=3)
+        axis.plot(rounds, met, look.marker, color=look.colour, markersize=8, label=f"four rounds wait {met.sum():.0f}")
+        axis.set_title(f"copy on path {path}", fontsize=10)
+        axis.set_ylim(0, 160)
+        axis.legend(loc="upper left")
     return figure
 
 

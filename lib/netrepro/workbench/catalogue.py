@@ -24,8 +24,8 @@ class Declaration(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     slug: str
-    kind: str = Field("paper", pattern="^(paper|guide)$")
-    lane: str = Field("compute", pattern="^(compute|quiet)$")
+    kind: str = Field(default="paper", pattern="^(paper|guide)$")
+    lane: str = Field(default="compute", pattern="^(compute|quiet)$")
     tiers: list[str] = ["simulated"]
     budget_s: dict[str, float] = {"quick": 60, "paper": 600}
     memory_mb: dict[str, int] = {"quick": 500, "paper": 1000}

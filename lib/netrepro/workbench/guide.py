@@ -8,11 +8,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 from pandas.io.formats.style import Styler
 
-from netrepro.claims import TIERS, VERDICTS
+from netrepro.claims import TIERS, VERDICTS, load_claims
 from netrepro.claims.scorecard import BADGES, VERDICT_LOOKS, draw_scorecard, paper_summary, scorecard
+from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError, nearest
 from netrepro.style import use_style
 from netrepro.workbench.catalogue import catalogue, find
+from netrepro.workbench.tables import dress, interval_text, number_text, verdict_text
 
 ALL = "all"
 
@@ -41,14 +43,30 @@ def map_of_papers() -> Styler:
                 "paper": f"{declared.budget_s['paper']:.0f} s",
             }
         )
-    return _left(pd.DataFrame(rows)).hide(axis="index")
+    return dress(pd.DataFrame(rows))
 
 
 def parameters_of(slug: str) -> Styler:
     """The parameters of a notebook: name, type, default, help."""
     items = find(slug).parameters.values()
     rows = [{"parameter": p.name, "type": p.type, "default": repr(p.default), "help": p.help} for p in items]
-    return _left(pd.DataFrame(rows)).hide(axis="index")
+    return dress(pd.DataFrame(rows))
+
+
+def claims_of(slug: str) -> Styler:
+    """What a paper claims, where, what counts as agreement, and the negative control."""
+    table = load_claims(slug).table()
+    shown = table[["says", "where", "unit", "published", "class_report", "accepted", "control"]]
+    shown = shown.assign(
+        published=table["published"].map(number_text), class_report=table["class_report"].map(number_text)
+    )
+    names = {"says": "claim", "class_report": "class report", "control": "negative control"}
+    return dress(shown.rename(columns=names), wide=["claim", "negative control"])
+
+
+def tiers() -> Styler:
+    """The tiers, whether this machine has them, and why."""
+    return dress(probe_tiers().table(), wide=["why"])
 
 
 def verdicts() -> Styler:
@@ -61,14 +79,14 @@ def verdicts() -> Styler:
         "not measured": "this tier or machine cannot measure it; the reason stands beside it",
     }
     rows = [{"sign": VERDICT_LOOKS[name][1], "verdict": name, "means": meaning[name]} for name in VERDICTS]
-    return _left(pd.DataFrame(rows)).map(_edge, subset=["verdict"]).hide(axis="index")
+    return dress(pd.DataFrame(rows))
 
 
 def papers_table() -> Styler:
     """A row a paper: its level and how many claims got which verdict."""
     summary = paper_summary(scorecard())
     summary["level"] = [f"{BADGES[level]} {level}" for level in summary["level"]]
-    return _left(summary).hide(axis="index")
+    return dress(summary, wide=["title"])
 
 
 def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> Styler:
@@ -86,20 +104,23 @@ def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> St
             "claim": table["says"],
             "where": table["where"],
             "unit": table["unit"],
-            "published": table["published"].map(_number),
-            "class report": table["class_report"].map(_number),
-            "ours": [_number(value) for value in ours],
+            "published": table["published"].map(number_text),
+            "class report": table["class_report"].map(number_text),
+            "ours": [number_text(value) for value in ours],
             "95 % interval": [
-                _span(low, high) for low, high in zip(table["interval_low"], table["interval_high"], strict=True)
+                interval_text((row["interval_low"], row["interval_high"]), row["repetitions"])
+                for row in table.to_dict("records")
             ],
             "runs": table["repetitions"],
-            "verdict": table["verdict"].where(table["counts"].astype(bool), table["verdict"] + " (does not count)"),
+            "verdict": [
+                verdict_text(verdict, counts) for verdict, counts in zip(table["verdict"], table["counts"], strict=True)
+            ],
             "tier": table["tier"],
             "date": table["date"],
             "commit": table["commit"],
         }
     )
-    return _left(shown).map(_edge, subset=["verdict"]).hide(axis="index")
+    return dress(shown, wide=["claim"])
 
 
 def claims_browser() -> Any:
@@ -115,26 +136,3 @@ def claims_browser() -> Any:
     }
     shown = widgets.interactive_output(lambda **chosen: display(claims_table(**chosen)), menus)
     return widgets.VBox([widgets.HBox(list(menus.values())), shown])
-
-
-def _number(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value is None or pd.isna(value) else f"{value:.4g}"
-
-
-def _span(low: float | None, high: float | None) -> str:
-    if low is None or pd.isna(low):
-        return ""
-    return "exact" if low == high else f"{low:.4g} to {high:.4g}"
-
-
-def _edge(text: str) -> str:
-    colour, _ = VERDICT_LOOKS.get(text.split(" (")[0], ("#dddddd", ""))
-    return f"border-left: 6px solid {colour}"
-
-
-def _left(table: pd.DataFrame) -> Styler:
-    """Left-aligned text with room to breathe."""
-    styles = [{"selector": "th, td", "props": "text-align: left; vertical-align: top; padding: 3px 10px"}]
-    return table.style.set_table_styles(styles).format(precision=4)

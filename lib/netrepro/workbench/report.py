@@ -18,11 +18,11 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from IPython.display import HTML, DisplayHandle, display
 from matplotlib.figure import Figure
+from pandas.io.formats.style import Styler
 from tqdm.auto import tqdm
 
 from netrepro.claims import Measured, Results, Run, judge, load_claims, paper_level, published_results, write_results
 from netrepro.claims.models import readable
-from netrepro.claims.scorecard import VERDICT_LOOKS
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import runs_dir, workbench_root
@@ -31,6 +31,7 @@ from netrepro.workbench import job as files
 from netrepro.workbench.catalogue import PROFILES, find
 from netrepro.workbench.manifest import git_state
 from netrepro.workbench.parameters import check_parameters
+from netrepro.workbench.tables import dress, interval_text, number_text, verdict_text
 
 Item = TypeVar("Item")
 
@@ -60,6 +61,7 @@ class AnswerSlot:
 
 def answer_slot(slug: str) -> AnswerSlot:
     """Show the last published one-sentence answer of a paper here; Report.finish puts the new one in its place."""
+    use_style()
     return AnswerSlot(slug)
 
 
@@ -114,7 +116,7 @@ class Report:
         for name, figure in figures.items():
             self.show(figure, name)
 
-    def judge(self, measured: Sequence[Measured]) -> Any:
+    def judge(self, measured: Sequence[Measured]) -> Styler:
         """Verdicts on every claim of the paper: a styled table with paper, class report and ours side by side.
 
         Raises NetreproError for a measurement of a claim that claims.yaml does not have.
@@ -132,17 +134,16 @@ class Report:
                 "claim": claim.says,
                 "where": claim.where,
                 "unit": claim.unit,
-                "paper": readable(claim.published),
-                "class report": readable(claim.class_report) if claim.class_report is not None else "",
-                "ours": _amount(judgement.value),
-                "95 % interval": _interval(judgement.interval),
-                "verdict": judgement.verdict if judgement.counts else f"{judgement.verdict} (does not count)",
+                "paper": number_text(readable(claim.published)),
+                "class report": number_text(readable(claim.class_report)),
+                "ours": number_text(judgement.value),
+                "95 % interval": interval_text(judgement.interval, judgement.repetitions),
+                "verdict": verdict_text(judgement.verdict, judgement.counts),
                 "reason": judgement.reason,
             }
             for claim, judgement in zip(self.claims.claims, judgements, strict=True)
         ]
-        table = pd.DataFrame(rows, index=pd.Index(known, name="id"))
-        return table.style.map(_colour_verdict, subset=["verdict"]).set_properties(**{"text-align": "left"})
+        return dress(pd.DataFrame(rows, index=pd.Index(known, name="id")), wide=["claim", "reason"])
 
     def finish(self, answer: str) -> HTML:
         """Write results.json, put the one-sentence answer at the top, and return the paper-level verdict to show.
@@ -151,16 +152,18 @@ class Report:
         """
         if self._measured is None:
             raise NetreproError("nothing was judged", "call report.judge([...]) before report.finish(...)")
-        run = Run(
-            date=datetime.now(UTC).date(),
-            commit=git_state(workbench_root()).get("commit") or "unknown",
-            profile=self.profile,
-            tier=self.tier,
-            seed=self.seed,
-            repetitions=self.repetitions,
-            parameters=self.parameters,
-            answer=answer,
-            measured=self._measured,
+        run = Run.model_validate(
+            {
+                "date": datetime.now(UTC).date(),
+                "commit": git_state(workbench_root()).get("commit") or "unknown",
+                "profile": self.profile,
+                "tier": self.tier,
+                "seed": self.seed,
+                "repetitions": self.repetitions,
+                "parameters": self.parameters,
+                "answer": answer,
+                "measured": self._measured,
+            }
         )
         write_results(Results(paper=self.slug, runs={run.key: run}), self.folder / files.RESULTS)
         if self._answer is not None:
@@ -201,19 +204,3 @@ def open_report(
     checked = check_parameters(notebook.parameters, parameters, slug)
     resolved, why = resolve_tier(tier, notebook.declaration.tiers, probe_tiers())
     return Report(slug, profile, resolved, why, repetitions, seed, checked, answer)
-
-
-def _amount(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
-
-
-def _interval(interval: tuple[float, float] | None) -> str:
-    if interval is None:
-        return ""
-    low, high = interval
-    return "exact" if low == high else f"{low:.4g} to {high:.4g}"
-
-
-def _colour_verdict(text: str) -> str:
-    colour, _ = VERDICT_LOOKS.get(text.split(" (")[0], ("#dddddd", ""))
-    return f"border-left: 6px solid {colour}"
