@@ -5,4 +5,5 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled core of netrepro.";
   bind_queueing(module);
   bind_traffic(module);
+  bind_mixtures(module);
 }
