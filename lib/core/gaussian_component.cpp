@@ -6,20 +6,11 @@
 #include <stdexcept>
 #include <utility>
 
+#include "dot_product.hpp"
+
 namespace {
 
 constexpr std::size_t kBlock = 256;  // points handled together, so that a feature's share of them stays in cache
-
-// Four sums side by side: the processor adds them at once, and the order of additions is the same everywhere.
-double dot(const double* a, const double* b, std::size_t size) {
-  double sums[4] = {0, 0, 0, 0};
-  std::size_t i = 0;
-  for (; i + 4 <= size; i += 4) {
-    for (std::size_t lane = 0; lane < 4; ++lane) sums[lane] += a[i + lane] * b[i + lane];
-  }
-  for (; i < size; ++i) sums[0] += a[i] * b[i];
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
-}
 
 }  // namespace
 
@@ -28,7 +19,7 @@ void GaussianComponent::fit(const Columns& columns, std::size_t rows, const doub
   const std::size_t dimensions = columns.size();
   mean_.assign(dimensions, 0);
   covariance_.assign(dimensions * dimensions, 0);
-  for (std::size_t a = 0; a < dimensions; ++a) mean_[a] = dot(weights, columns[a], rows) / total_weight;
+  for (std::size_t a = 0; a < dimensions; ++a) mean_[a] = dot_product(weights, columns[a], rows) / total_weight;
 
   std::vector<double> centred(dimensions * kBlock), weighted(kBlock);
   for (std::size_t start = 0; start < rows; start += kBlock) {
@@ -38,7 +29,7 @@ void GaussianComponent::fit(const Columns& columns, std::size_t rows, const doub
       for (std::size_t i = 0; i < size; ++i) column[i] = columns[a][start + i] - mean_[a];
       for (std::size_t i = 0; i < size; ++i) weighted[i] = weights[start + i] * column[i];
       for (std::size_t b = 0; b <= a; ++b) {
-        covariance_[a * dimensions + b] += dot(weighted.data(), centred.data() + b * kBlock, size);
+        covariance_[a * dimensions + b] += dot_product(weighted.data(), centred.data() + b * kBlock, size);
       }
     }
   }

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "componentwise_em.hpp"
+#include "mixture_feature_search.hpp"
 #include "module.hpp"
 
 namespace py = pybind11;
@@ -74,5 +75,19 @@ void bind_mixtures(py::module_& module) {
   module.def("fit_componentwise", &fit_componentwise, py::arg("features"), py::arg("means"), py::kw_only(),
              py::arg("variance"), py::arg("smallest_count"), py::arg("regularisation"), py::arg("tolerance"),
              py::arg("longest_fit"));
+  using Search = MixtureFeatureSearch;
+  using Places = std::vector<std::size_t>;
+  py::class_<Search>(module, "MixtureFeatureSearch")
+      .def(py::init([](const Matrix& features, const std::vector<uint32_t>& labels, const Places& training,
+                       const Places& testing, std::size_t components, double regularisation, bool weigh_by_prior,
+                       const std::vector<bool>& scored) {
+             return Search(columns_of(features), labels, training, testing,
+                           {components, regularisation, weigh_by_prior, scored});
+           }),
+           py::arg("features"), py::arg("labels"), py::arg("training"), py::arg("testing"), py::kw_only(),
+           py::arg("components"), py::arg("regularisation"), py::arg("weigh_by_prior"), py::arg("scored"))
+      .def("rank", &Search::rank, py::call_guard<py::gil_scoped_release>())
+      .def("try_out", &Search::try_out, py::call_guard<py::gil_scoped_release>())
+      .def("choose", &Search::choose, py::call_guard<py::gil_scoped_release>());
   module.def("gaussian_log_densities", &gaussian_log_densities);
 }
