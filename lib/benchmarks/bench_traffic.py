@@ -1,4 +1,9 @@
-"""The flow meter beside nfstream and scapy, on one header-only capture in one run."""
+"""Traffic beside its peers, in one run on one machine: only the ratios count.
+
+The flow meter beside nfstream and scapy on header-only captures of the same making; component-wise EM beside
+the PyPI package gmm-mml, where that is installed; forward selection beside scikit-learn's
+SequentialFeatureSelector over GaussianMixture, whose time is extrapolated from a sample of its fits.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +14,18 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.datasets import make_blobs, make_classification
+from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.preprocessing import StandardScaler
 
-from netrepro.traffic import meter
+from netrepro.traffic import ComponentwiseGaussianMixture, MixtureFeatureSelector, meter
 
 PACKETS = 1_000_000
 NFSTREAM_PACKETS = 200_000  # the peers get a smaller capture of the same making: they are that much slower
 SCAPY_PACKETS = 20_000
+ROWS, FEATURES, CLASSES, FOLDS, CHOSEN, COMPONENTS = 20_000, 59, 5, 5, 10, 5
 
 
 def write_header_only_capture(path: Path, packets: int, *, mean_flow_packets: int = 25, seed: int = 1) -> int:
@@ -62,11 +73,11 @@ def write_header_only_capture(path: Path, packets: int, *, mean_flow_packets: in
     return flows
 
 
-def packets_per_second(read: Callable[[], object], packets: int) -> float:
-    """Processor time of this process's own thread would miss nfstream's workers, so it is wall time."""
+def seconds_of(task: Callable[[], object]) -> float:
+    """Wall time: processor time of this process would miss nfstream's workers."""
     start = time.perf_counter()
-    read()
-    return packets / (time.perf_counter() - start)
+    task()
+    return time.perf_counter() - start
 
 
 def nfstream_reads(path: Path, **settings: object) -> None:
@@ -88,30 +99,111 @@ def scapy_reads(path: Path) -> dict[tuple[object, ...], int]:
     return flows
 
 
-def compare() -> pd.DataFrame:
+def compare_meters() -> pd.DataFrame:
     """Packets a second of each reader and how many times faster the meter is."""
     with tempfile.TemporaryDirectory() as folder:
-        sizes = {name: Path(folder) / f"{name}.pcap" for name in ("large", "middle", "small")}
-        for path, packets in zip(sizes.values(), (PACKETS, NFSTREAM_PACKETS, SCAPY_PACKETS), strict=True):
+        large, middle, small = (Path(folder) / f"{name}.pcap" for name in ("large", "middle", "small"))
+        for path, packets in ((large, PACKETS), (middle, NFSTREAM_PACKETS), (small, SCAPY_PACKETS)):
             write_header_only_capture(path, packets)
-        middle = sizes["middle"]
+        statistics = {"statistical_analysis": True, "n_dissections": 0}
+        splt = {"splt_analysis": 10, "n_dissections": 0}
         rates = {
-            "netrepro meter, 59 features": packets_per_second(lambda: meter(sizes["large"]), PACKETS),
-            "nfstream, default": packets_per_second(lambda: nfstream_reads(middle), NFSTREAM_PACKETS),
-            "nfstream, statistics, no dissection": packets_per_second(
-                lambda: nfstream_reads(middle, statistical_analysis=True, n_dissections=0), NFSTREAM_PACKETS
-            ),
-            "nfstream, SPLT of 10, no dissection": packets_per_second(
-                lambda: nfstream_reads(middle, splt_analysis=10, n_dissections=0), NFSTREAM_PACKETS
-            ),
-            "scapy, 5-tuples only": packets_per_second(lambda: scapy_reads(sizes["small"]), SCAPY_PACKETS),
+            "netrepro meter, 59 features": PACKETS / seconds_of(lambda: meter(large)),
+            "nfstream, default": NFSTREAM_PACKETS / seconds_of(lambda: nfstream_reads(middle)),
+            "nfstream, statistics": NFSTREAM_PACKETS
+            / seconds_of(lambda: nfstream_reads(middle, **statistics)),
+            "nfstream, SPLT of 10": NFSTREAM_PACKETS / seconds_of(lambda: nfstream_reads(middle, **splt)),
+            "scapy, 5-tuples only": SCAPY_PACKETS / seconds_of(lambda: scapy_reads(small)),
         }
     table = pd.DataFrame({"packets_per_second": pd.Series(rates).round(0)})
-    table["meter_is_times_faster"] = (
-        table["packets_per_second"].iloc[0] / table["packets_per_second"]
-    ).round(1)
+    table["meter_is_times_faster"] = (rates["netrepro meter, 59 features"] / pd.Series(rates)).round(1)
     return table
 
 
+def compare_componentwise_em() -> pd.DataFrame:
+    """Seconds of one start and what it finds, from 15 components down to 1."""
+    points, _ = make_blobs(2000, 9, centers=8, random_state=0)
+    ours = ComponentwiseGaussianMixture(n_init=1, random_state=0)
+    rows = [("netrepro", seconds_of(lambda: ours.fit(points)), ours.n_components_, ours.score(points))]
+    try:
+        from gmm_mml import GmmMml
+    except ImportError:
+        rows.append(("gmm-mml is not installed", np.nan, 0, np.nan))
+    else:
+        theirs = GmmMml(kmax=15)
+        np.random.seed(0)  # noqa: NPY002 (it draws from the global state)
+        seconds = seconds_of(lambda: theirs.fit(points))
+        found = GaussianMixture(theirs.bestk, weights_init=theirs.bestpp)
+        found.weights_, found.means_ = theirs.bestpp, theirs.bestmu
+        covariances = np.moveaxis(theirs.bestcov, 2, 0)
+        found.covariances_ = covariances
+        found.precisions_cholesky_ = np.array([np.linalg.inv(np.linalg.cholesky(c)).T for c in covariances])
+        rows.append(("gmm-mml", seconds, theirs.bestk, found.score(points)))
+    table = pd.DataFrame(
+        rows, columns=["component-wise EM", "seconds", "components", "log_likelihood_of_a_row"]
+    )
+    table["netrepro_is_times_faster"] = (table["seconds"] / rows[0][1]).round(1)
+    return table.set_index("component-wise EM").round(4)
+
+
+class PlainMixtureClassifier(ClassifierMixin, BaseEstimator):
+    """One scikit-learn mixture a class, weighed by the class's share."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> PlainMixtureClassifier:
+        self.classes_ = np.unique(y)
+        parts = [X[y == label] for label in self.classes_]
+        self.mixtures_ = [GaussianMixture(COMPONENTS, random_state=0).fit(part) for part in parts]
+        self.log_priors_ = np.log([len(part) / len(X) for part in parts])
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        scores = np.column_stack([mixture.score_samples(X) for mixture in self.mixtures_])
+        return self.classes_[(scores + self.log_priors_).argmax(axis=1)]
+
+
+def compare_feature_selection() -> pd.DataFrame:
+    """Seconds of the whole search, and the macro-F1 of scikit-learn's own mixtures on the features chosen.
+
+    scikit-learn would fit every candidate in every fold at every step. One candidate in one fold is timed at
+    four of the steps; the others are interpolated.
+    """
+    points, labels = make_classification(
+        ROWS,
+        FEATURES,
+        n_informative=12,
+        n_redundant=20,
+        n_classes=CLASSES,
+        class_sep=1.5,
+        weights=[0.61, 0.28, 0.06, 0.03, 0.02],
+        random_state=0,
+    )
+    points = StandardScaler().fit_transform(points)
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    ours = MixtureFeatureSelector(CHOSEN, n_components=COMPONENTS, cv=folds, n_jobs=2)
+    seconds = seconds_of(lambda: ours.fit(points, labels))
+
+    training, testing = next(folds.split(points, labels))
+
+    def fit_one(count: int) -> None:
+        columns = points[:, ours.selected_[:count]]
+        PlainMixtureClassifier().fit(columns[training], labels[training]).predict(columns[testing])
+
+    timed = [1, 4, 7, CHOSEN]
+    steps = np.arange(1, CHOSEN + 1)
+    one_fit = np.interp(steps, timed, [seconds_of(lambda count=count: fit_one(count)) for count in timed])
+    all_fits = float((one_fit * FOLDS * (FEATURES - steps + 1)).sum())
+    refitted = cross_val_score(
+        PlainMixtureClassifier(), ours.transform(points), labels, cv=folds, scoring="f1_macro"
+    )
+    rows = [
+        ("netrepro, 2 threads", seconds, ours.scores_[-1]),
+        ("scikit-learn, time extrapolated, F1 on our features", all_fits, refitted.mean()),
+    ]
+    table = pd.DataFrame(rows, columns=["forward selection", "seconds", "macro_f1"])
+    table["netrepro_is_times_faster"] = (table["seconds"] / seconds).round(0)
+    return table.set_index("forward selection").round(3)
+
+
 if __name__ == "__main__":
-    print(compare().to_string())
+    for compare in (compare_meters, compare_componentwise_em, compare_feature_selection):
+        print(compare().to_string(), end="\n\n")
