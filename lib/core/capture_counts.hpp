@@ -1,8 +1,8 @@
 #pragma once
 #include <cstdint>
 
-// What was met in a capture, odd or not. Every packet record ends in exactly one of the outcomes below, so that
-//   packets = metered + not_ip + unsupported_link + cut_in_headers + bad_ip_header + later_fragments + empty_records.
+// What was met in a capture, odd or not. Every packet record ends in exactly one of these outcomes: metered,
+// not_ip, unsupported_link, cut_in_headers, bad_ip_header, later_fragments, empty_records; they sum to packets.
 struct CaptureCounts {
   uint64_t packets = 0;   // packet records found
   uint64_t metered = 0;   // packets that belong to a flow

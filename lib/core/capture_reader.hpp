@@ -22,7 +22,7 @@ class PacketSink {
 };
 
 // Finds the packet records of a pcap or pcapng capture that arrives in chunks of any size.
-// Formats: draft-ietf-opsawg-pcap (microseconds and nanoseconds, both byte orders) and draft-ietf-opsawg-pcapng.
+// Formats: draft-ietf-opsawg-pcap (microseconds, nanoseconds, both byte orders), draft-ietf-opsawg-pcapng.
 // It never fails: what cannot be read is counted, and what follows a corrupt length is left unread and counted.
 class CaptureReader {
  public:

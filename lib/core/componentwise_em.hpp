@@ -33,7 +33,9 @@ class ComponentwiseEm {
   bool settled() const { return settled_; }  // whether the best mixture's fit did
 
  private:
-  double& log_density(std::size_t row, std::size_t component) { return log_densities_[row * width_ + component]; }
+  double& log_density(std::size_t row, std::size_t component) {
+    return log_densities_[row * width_ + component];
+  }
   double& density(std::size_t row, std::size_t component) { return densities_[row * width_ + component]; }
 
   void evaluate(std::size_t component);

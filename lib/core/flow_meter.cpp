@@ -4,9 +4,11 @@
 
 std::size_t FlowMeter::KeyHash::operator()(const FlowKey& key) const {
   uint64_t hash = uint64_t{key.low_port} << 32 | uint64_t{key.high_port} << 16 | key.protocol;
-  for (const uint64_t word : {key.low_address[0], key.low_address[1], key.high_address[0], key.high_address[1]}) {
-    hash = (hash ^ word) * 0x9E3779B97F4A7C15;
-    hash ^= hash >> 32;
+  for (const auto* address : {key.low_address, key.high_address}) {
+    for (int word = 0; word < 2; ++word) {
+      hash = (hash ^ address[word]) * 0x9E3779B97F4A7C15;
+      hash ^= hash >> 32;
+    }
   }
   return hash;
 }
@@ -41,7 +43,7 @@ void FlowMeter::on_packet(const CapturedPacket& packet) {
   expire_silent_flows(clock_us);
 }
 
-// The queue holds one entry a flow, made when the flow began; a flow that has been heard since goes back in line.
+// The queue holds one entry a flow, made when the flow began; one that has been heard since goes back in line.
 void FlowMeter::expire_silent_flows(int64_t now_us) {
   while (!expiries_.empty() && expiries_.front().due_us < now_us) {
     Expiry next = expiries_.front();

@@ -47,7 +47,6 @@ void FlowRecord::add(const DecodedPacket& packet, int64_t time_us, const MeterSe
                      CaptureCounts& counts) {
   const bool backward = packet.from_low != forward_is_low;
   const bool was_valid = valid;
-  const bool seen_both = packets[0] > 0 && packets[1] > 0;
   ++packets[backward];
   ip_bytes[backward] += packet.ip_bytes;
 
@@ -64,8 +63,7 @@ void FlowRecord::add(const DecodedPacket& packet, int64_t time_us, const MeterSe
     in_handshake = (packet.tcp_flags & kSyn) || (completes && !packet.has_payload());
     const bool established =
         opener_state_ == TcpState::established || answerer_state_ == TcpState::established;
-    has_data_ = has_data_ || (established && packet.has_payload());
-    valid = valid || (has_data_ && seen_both);
+    valid = valid || (established && packet.has_payload());
   } else if (key.protocol == kUdp) {
     valid = valid || packet.has_payload();
   } else if (key.protocol == kIcmp) {

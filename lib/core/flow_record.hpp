@@ -59,5 +59,4 @@ class FlowRecord {
   uint64_t accounted_packets_ = 0;
   int64_t first_accounted_us_ = kNone, last_accounted_us_ = kNone, active_start_us_ = kNone;
   TcpState opener_state_ = TcpState::initial, answerer_state_ = TcpState::initial;
-  bool has_data_ = false;
 };

@@ -10,12 +10,12 @@
 
 namespace {
 
-constexpr std::size_t kBlock = 256;  // points handled together, so that a feature's share of them stays in cache
+constexpr std::size_t kBlock = 256;  // points handled together, so that their features stay in cache
 
 }  // namespace
 
-void GaussianComponent::fit(const Columns& columns, std::size_t rows, const double* weights, double total_weight,
-                            double regularisation) {
+void GaussianComponent::fit(const Columns& columns, std::size_t rows, const double* weights,
+                            double total_weight, double regularisation) {
   const std::size_t dimensions = columns.size();
   mean_.assign(dimensions, 0);
   covariance_.assign(dimensions * dimensions, 0);
@@ -58,7 +58,9 @@ void GaussianComponent::invert_cholesky() {
       double value = covariance_[a * n + b];
       for (std::size_t c = 0; c < b; ++c) value -= lower[a * n + c] * lower[b * n + c];
       if (a == b) {
-        if (!(value > 0) || !std::isfinite(value)) throw std::domain_error("covariance is not positive definite");
+        if (!(value > 0) || !std::isfinite(value)) {
+          throw std::domain_error("a covariance is not positive definite");
+        }
         lower[a * n + a] = std::sqrt(value);
         log_scale_ -= std::log(lower[a * n + a]);
       } else {

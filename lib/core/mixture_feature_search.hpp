@@ -7,9 +7,9 @@
 
 // One fold of sequential forward selection for a classifier with one Gaussian mixture a class.
 //
-// Trying a feature does not mean fitting anew: given who answers for which point (the responsibilities under the
-// features chosen so far), the mixture with one feature more is p(chosen | component) times a regression of the
-// new feature on the chosen ones. All candidates share the first factor and one pass over the points.
+// Trying a feature does not mean fitting anew: given who answers for which point (the responsibilities under
+// the features chosen so far), the mixture with one feature more is p(chosen | component) times a regression of
+// the new feature on the chosen ones. All candidates share the first factor and one pass over the points.
 // The most promising candidates are then refined by expectation maximisation.
 class MixtureFeatureSearch {
  public:
@@ -66,6 +66,7 @@ class MixtureFeatureSearch {
   std::vector<double> log_priors_;
   std::vector<std::size_t> chosen_;
   std::vector<ClassModel> models_;
-  std::vector<std::vector<double>> testing_joint_;    // of each class: log weight + log density, by component
-  std::vector<std::vector<double>> weighted_centred_; // of each class: responsibility x deviation, by component, feature
+  // Of each class, what the candidates share: log weight + log density of the testing points by component;
+  // responsibility x deviation from the mean of the training points by component and chosen feature.
+  std::vector<std::vector<double>> testing_joint_, weighted_centred_;
 };

@@ -90,7 +90,8 @@ uint32_t PacketDecoder::ip_bytes_or_wire(uint32_t ip_bytes, bool absent, uint32_
   return ip_bytes;
 }
 
-bool PacketDecoder::decode_ipv4(const uint8_t* bytes, uint32_t captured, uint32_t wire, DecodedPacket& decoded) {
+bool PacketDecoder::decode_ipv4(const uint8_t* bytes, uint32_t captured, uint32_t wire,
+                                DecodedPacket& decoded) {
   if (captured < 20) {
     ++counts_.cut_in_headers;
     return false;
@@ -121,7 +122,8 @@ bool PacketDecoder::decode_ipv4(const uint8_t* bytes, uint32_t captured, uint32_
   return true;
 }
 
-bool PacketDecoder::decode_ipv6(const uint8_t* bytes, uint32_t captured, uint32_t wire, DecodedPacket& decoded) {
+bool PacketDecoder::decode_ipv6(const uint8_t* bytes, uint32_t captured, uint32_t wire,
+                                DecodedPacket& decoded) {
   if (captured < 40) {
     ++counts_.cut_in_headers;
     return false;

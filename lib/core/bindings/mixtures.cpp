@@ -30,8 +30,9 @@ Matrix stacked(const std::vector<GaussianComponent>& components,
   return out;
 }
 
-py::dict fit_componentwise(const Matrix& features, const Matrix& means, double variance, std::size_t smallest_count,
-                           double regularisation, double tolerance, std::size_t longest_fit) {
+py::dict fit_componentwise(const Matrix& features, const Matrix& means, double variance,
+                           std::size_t smallest_count, double regularisation, double tolerance,
+                           std::size_t longest_fit) {
   const auto rows = static_cast<std::size_t>(features.shape(1));
   ComponentwiseEm search(columns_of(features), rows, {smallest_count, regularisation, tolerance, longest_fit});
   const std::vector<double> start(means.data(), means.data() + means.size());
@@ -41,9 +42,10 @@ py::dict fit_componentwise(const Matrix& features, const Matrix& means, double v
   }
   const py::ssize_t dimensions = features.shape(0);
   py::dict out;
-  out["weights"] = py::array_t<double>(search.best().weights.size(), search.best().weights.data());
-  out["means"] = stacked(search.best().components, &GaussianComponent::mean, {dimensions});
-  out["covariances"] = stacked(search.best().components, &GaussianComponent::covariance, {dimensions, dimensions});
+  const Mixture& best = search.best();
+  out["weights"] = py::array_t<double>(best.weights.size(), best.weights.data());
+  out["means"] = stacked(best.components, &GaussianComponent::mean, {dimensions});
+  out["covariances"] = stacked(best.components, &GaussianComponent::covariance, {dimensions, dimensions});
   out["message_length"] = search.message_length();
   out["log_likelihood"] = search.log_likelihood();
   out["sweeps"] = search.sweeps();
@@ -79,8 +81,8 @@ void bind_mixtures(py::module_& module) {
   using Places = std::vector<std::size_t>;
   py::class_<Search>(module, "MixtureFeatureSearch")
       .def(py::init([](const Matrix& features, const std::vector<uint32_t>& labels, const Places& training,
-                       const Places& testing, std::size_t components, double regularisation, bool weigh_by_prior,
-                       const std::vector<bool>& scored) {
+                       const Places& testing, std::size_t components, double regularisation,
+                       bool weigh_by_prior, const std::vector<bool>& scored) {
              return Search(columns_of(features), labels, training, testing,
                            {components, regularisation, weigh_by_prior, scored});
            }),

@@ -46,6 +46,7 @@ class _Rejoined:
 class CaptureFile:
     """One file on disk that holds a capture, or an archive of captures.
 
+    Raises NetreproError where the file is missing, or is neither a capture nor an archive.
     `captures()` yields the chunks of each capture in turn. What is wrong further in is noted, not raised:
     `damage` counts compressed or archived streams that break off, `skipped_members` archive members that are
     no capture.
@@ -53,7 +54,6 @@ class CaptureFile:
 
     def __init__(self, path: str | PathLike[str]):
         self.path = Path(path)
-        self.size_bytes = 0
         self.bytes_read = 0
         self.damage = 0
         self.skipped_members = 0
@@ -62,38 +62,38 @@ class CaptureFile:
         if not self.path.is_file():
             raise NetreproError(f"{self.path} is not a file", "give the paths of the capture files in it")
         self.size_bytes = self.path.stat().st_size
+        with self.path.open("rb") as file, ExitStack() as stack:
+            head, _ = self._begin(file, stack)
+        self.is_archive = head[TAR_MAGIC_AT:].startswith(TAR_MAGIC)
+        if not self.is_archive and not _core.starts_a_capture(head):
+            raise self._no_capture(f"it begins with {head[:4].hex(' ')}" if head else "it is empty")
 
     def captures(self) -> Iterator[Iterator[bytes]]:
         """The captures of the file, each an iterator of chunks of bytes.
 
-        Raises NetreproError where the file, or every member of the archive, is no capture.
+        Raises NetreproError where no member of an archive is a capture.
         """
-        found = False
-        with ExitStack() as stack:
-            file = stack.enter_context(self.path.open("rb"))
-            opener = self._opener(file.read(6))
-            file.seek(0)
-            stream = stack.enter_context(opener(file)) if opener else file
-            try:
-                head = stream.read(512)
-            except DAMAGE as error:
-                raise self._no_capture(f"its compressed data cannot be read: {error}") from None
-            rejoined = cast(BinaryIO, _Rejoined(head, stream))
-            if _core.starts_a_capture(head):
+        with self.path.open("rb") as file, ExitStack() as stack:
+            head, rest = self._begin(file, stack)
+            stream = cast(BinaryIO, _Rejoined(head, rest))
+            found = False
+            for chunks in self._members(stream, file) if self.is_archive else [self._chunks(stream, file)]:
                 found = True
-                yield self._chunks(rejoined, file)
-            elif head[TAR_MAGIC_AT:].startswith(TAR_MAGIC):
-                for chunks in self._members(rejoined, file):
-                    found = True
-                    yield chunks
-            elif not head:
-                raise self._no_capture("it is empty")
-            self.bytes_read = self.size_bytes
+                yield chunks
+        self.bytes_read = self.size_bytes
         if not found:
-            raise self._no_capture(f"it begins with {head[:4].hex(' ')}")
+            raise self._no_capture("no member of the archive is one")
 
-    def _opener(self, head: bytes) -> Callable[[BinaryIO], BinaryIO] | None:
-        return next((open_ for magic, open_ in COMPRESSIONS.items() if head.startswith(magic)), None)
+    def _begin(self, file: BinaryIO, stack: ExitStack) -> tuple[bytes, BinaryIO]:
+        """The first bytes of the decompressed file, and the rest of it, which `stack` closes."""
+        magic = file.read(6)
+        file.seek(0)
+        opener = next((open_ for start, open_ in COMPRESSIONS.items() if magic.startswith(start)), None)
+        stream = stack.enter_context(opener(file)) if opener else file
+        try:
+            return stream.read(512), stream
+        except DAMAGE as error:
+            raise self._no_capture(f"its compressed data cannot be read: {error}") from None
 
     def _no_capture(self, why: str) -> NetreproError:
         return NetreproError(f"{self.path} is not a capture: {why}", READABLE)

@@ -220,6 +220,16 @@ def test_what_is_no_capture_is_an_error_at_once(tmp_path: Path, content: bytes) 
         meter_bytes(tmp_path, content)
 
 
+def test_no_file_is_metered_before_every_file_is_known_to_be_a_capture(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.pcap", tmp_path / "bad.pcap"
+    good.write_bytes(pcap(records_of(connection())))
+    bad.write_bytes(b"hello, world")
+    told: list[tuple[int, int]] = []
+    with pytest.raises(NetreproError, match=r"bad\.pcap is not a capture"):
+        meter([good, bad], progress=lambda *step: told.append(step))
+    assert told == []
+
+
 def test_a_missing_file_and_a_folder_are_errors_that_say_so(tmp_path: Path) -> None:
     with pytest.raises(NetreproError, match="does not exist"):
         meter(tmp_path / "nowhere.pcap")
