@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from componentwise_twin import twin_componentwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
@@ -14,6 +15,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
+from netrepro import _core
 from netrepro.errors import NetreproError
 from netrepro.traffic import ComponentwiseGaussianMixture, MixturePerClassClassifier
 
@@ -80,6 +82,26 @@ def test_the_attributes_describe_one_mixture(seed: int, dimensions: int, compone
         + (parameters + 1) / 2 * mixture.n_components_ * np.log(400)
     )
     np.testing.assert_allclose(mixture.message_length_, length, rtol=1e-9)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10_000), dimensions=st.integers(1, 4), count=st.integers(1, 7))
+def test_the_compiled_search_walks_the_same_path_as_its_twin(seed: int, dimensions: int, count: int) -> None:
+    random = np.random.default_rng(seed)
+    centres = random.normal(scale=5, size=(3, dimensions))
+    points = centres[random.integers(3, size=200)] + random.normal(size=(200, dimensions))
+    means = points[random.choice(200, count, replace=False)]
+    ours = _core.fit_componentwise(
+        np.ascontiguousarray(points.T), means,
+        variance=1.5, smallest_count=1, regularisation=1e-6, tolerance=1e-5, longest_fit=40,
+    )  # fmt: skip
+    length, weights, twin_means, covariances = twin_componentwise(
+        points, means, 1.5, regularisation=1e-6, tolerance=1e-5, longest=40
+    )
+    np.testing.assert_allclose(ours["message_length"], length, rtol=1e-9)
+    np.testing.assert_allclose(ours["weights"], weights, rtol=1e-6)
+    np.testing.assert_allclose(ours["means"], twin_means, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(ours["covariances"], covariances, rtol=1e-5, atol=1e-6)
 
 
 def test_more_starts_never_lengthen_the_message() -> None:
