@@ -2,3 +2,5 @@
 #include <pybind11/pybind11.h>
 
 void bind_queueing(pybind11::module_& module);
+void bind_traffic(pybind11::module_& module);
+void bind_mixtures(pybind11::module_& module);

@@ -1,0 +1,123 @@
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include "flow_meter.hpp"
+#include "module.hpp"
+
+namespace py = pybind11;
+
+namespace {
+
+template <typename Value>
+py::array_t<Value> copy_out(const std::vector<Value>& values, std::size_t rows, std::size_t columns) {
+  return py::array_t<Value>({rows, columns}, values.data());
+}
+
+template <typename Value>
+py::array_t<Value> copy_out(const std::vector<Value>& values) {
+  return py::array_t<Value>(values.size(), values.data());
+}
+
+py::dict columns_of(const FlowMeter& meter, std::size_t first_lengths) {
+  const FlowColumns& columns = meter.columns();
+  const std::size_t rows = meter.flow_count();
+  py::dict out;
+  out["source_address"] = copy_out(columns.source_address, rows, 2);
+  out["destination_address"] = copy_out(columns.destination_address, rows, 2);
+  out["source_port"] = copy_out(columns.source_port);
+  out["destination_port"] = copy_out(columns.destination_port);
+  out["protocol"] = copy_out(columns.protocol);
+  out["ip_version"] = copy_out(columns.ip_version);
+  out["valid"] = copy_out(columns.valid);
+  out["starts_with_syn"] = copy_out(columns.starts_with_syn);
+  out["end"] = copy_out(columns.end);
+  out["number"] = copy_out(columns.number);
+  out["forward_packets"] = copy_out(columns.forward_packets);
+  out["forward_bytes"] = copy_out(columns.forward_bytes);
+  out["backward_packets"] = copy_out(columns.backward_packets);
+  out["backward_bytes"] = copy_out(columns.backward_bytes);
+  out["start_us"] = copy_out(columns.start_us);
+  out["end_us"] = copy_out(columns.end_us);
+  out["features"] = copy_out(columns.features, rows, FlowRecord::kFeatures);
+  out["first_lengths"] = copy_out(columns.first_lengths, rows, 2 * first_lengths);
+  return out;
+}
+
+py::dict counts_of(const CaptureCounts& counts) {
+  py::dict out;
+#define COUNT(field) out[#field] = counts.field
+  COUNT(packets);
+  COUNT(metered);
+  COUNT(not_ip);
+  COUNT(unsupported_link);
+  COUNT(cut_in_headers);
+  COUNT(bad_ip_header);
+  COUNT(later_fragments);
+  COUNT(empty_records);
+  COUNT(ipv6);
+  COUNT(vlan_tagged);
+  COUNT(first_fragments);
+  COUNT(zero_ip_length);
+  COUNT(length_beyond_wire);
+  COUNT(bad_transport_header);
+  COUNT(without_time);
+  COUNT(backwards_in_capture);
+  COUNT(backwards_in_flow);
+  COUNT(shortened_records);
+  COUNT(other_blocks);
+  COUNT(unknown_blocks);
+  COUNT(corrupt_records);
+  COUNT(truncated_records);
+  COUNT(unread_bytes);
+#undef COUNT
+  return out;
+}
+
+// The meter and its settings, as Python sees them.
+class BoundMeter {
+ public:
+  explicit BoundMeter(const MeterSettings& settings) : settings_(settings), meter_(settings) {}
+
+  void feed(const py::buffer& chunk) {
+    const py::buffer_info view = chunk.request();
+    const auto* bytes = static_cast<const uint8_t*>(view.ptr);
+    const auto size = static_cast<std::size_t>(view.size * view.itemsize);
+    py::gil_scoped_release release;
+    meter_.feed(bytes, size);
+  }
+  void end_file() { meter_.end_file(); }
+  void end_capture() { meter_.end_capture(); }
+  py::dict columns() const { return columns_of(meter_, settings_.first_lengths); }
+  py::dict counts() const { return counts_of(meter_.counts()); }
+
+ private:
+  MeterSettings settings_;
+  FlowMeter meter_;
+};
+
+void bind_meter(py::module_& module) {
+  module.def("starts_a_capture", [](const py::bytes& head) {
+    const auto view = static_cast<std::string_view>(head);
+    return CaptureReader::starts_a_capture(reinterpret_cast<const uint8_t*>(view.data()), view.size());
+  });
+  module.attr("flow_features") = std::vector<std::string>(FlowRecord::kFeatureNames.begin(),
+                                                          FlowRecord::kFeatureNames.end());
+  py::class_<BoundMeter>(module, "FlowMeter")
+      .def(py::init([](int64_t timeout_us, int64_t idle_threshold_us, uint64_t first_packets, bool handshake,
+                       bool netmate_quirks, bool end_on_close, std::size_t first_lengths) {
+             return std::make_unique<BoundMeter>(MeterSettings{timeout_us, idle_threshold_us, first_packets,
+                                                               handshake, netmate_quirks, end_on_close,
+                                                               first_lengths});
+           }),
+           py::kw_only(), py::arg("timeout_us"), py::arg("idle_threshold_us"), py::arg("first_packets"),
+           py::arg("handshake"), py::arg("netmate_quirks"), py::arg("end_on_close"), py::arg("first_lengths"))
+      .def("feed", &BoundMeter::feed, "The next bytes of the capture file.")
+      .def("end_file", &BoundMeter::end_file)
+      .def("end_capture", &BoundMeter::end_capture)
+      .def("columns", &BoundMeter::columns)
+      .def("counts", &BoundMeter::counts);
+}
+
+}  // namespace
+
+void bind_traffic(py::module_& module) { bind_meter(module); }

@@ -1,0 +1,102 @@
+#include "gaussian_component.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <stdexcept>
+#include <utility>
+
+#include "dot_product.hpp"
+
+namespace {
+
+constexpr std::size_t kBlock = 256;  // points handled together, so that their features stay in cache
+
+}  // namespace
+
+void GaussianComponent::fit(const Columns& columns, std::size_t rows, const double* weights,
+                            double total_weight, double regularisation) {
+  const std::size_t dimensions = columns.size();
+  mean_.assign(dimensions, 0);
+  covariance_.assign(dimensions * dimensions, 0);
+  for (std::size_t a = 0; a < dimensions; ++a) mean_[a] = dot_product(weights, columns[a], rows) / total_weight;
+
+  std::vector<double> centred(dimensions * kBlock), weighted(kBlock);
+  for (std::size_t start = 0; start < rows; start += kBlock) {
+    const std::size_t size = std::min(kBlock, rows - start);
+    for (std::size_t a = 0; a < dimensions; ++a) {
+      double* column = centred.data() + a * kBlock;
+      for (std::size_t i = 0; i < size; ++i) column[i] = columns[a][start + i] - mean_[a];
+      for (std::size_t i = 0; i < size; ++i) weighted[i] = weights[start + i] * column[i];
+      for (std::size_t b = 0; b <= a; ++b) {
+        covariance_[a * dimensions + b] += dot_product(weighted.data(), centred.data() + b * kBlock, size);
+      }
+    }
+  }
+  for (std::size_t a = 0; a < dimensions; ++a) {
+    for (std::size_t b = 0; b <= a; ++b) {
+      covariance_[a * dimensions + b] /= total_weight;
+      covariance_[b * dimensions + a] = covariance_[a * dimensions + b];
+    }
+    covariance_[a * dimensions + a] += regularisation;
+  }
+  invert_cholesky();
+}
+
+void GaussianComponent::set(std::vector<double> mean, std::vector<double> covariance) {
+  mean_ = std::move(mean);
+  covariance_ = std::move(covariance);
+  invert_cholesky();
+}
+
+void GaussianComponent::invert_cholesky() {
+  const std::size_t n = mean_.size();
+  std::vector<double> lower(n * n, 0);
+  log_scale_ = -0.5 * static_cast<double>(n) * std::log(2 * std::numbers::pi);
+  for (std::size_t a = 0; a < n; ++a) {
+    for (std::size_t b = 0; b <= a; ++b) {
+      double value = covariance_[a * n + b];
+      for (std::size_t c = 0; c < b; ++c) value -= lower[a * n + c] * lower[b * n + c];
+      if (a == b) {
+        if (!(value > 0) || !std::isfinite(value)) {
+          throw std::domain_error("a covariance is not positive definite");
+        }
+        lower[a * n + a] = std::sqrt(value);
+        log_scale_ -= std::log(lower[a * n + a]);
+      } else {
+        lower[a * n + b] = value / lower[b * n + b];
+      }
+    }
+  }
+  whitening_.assign(n * n, 0);
+  for (std::size_t a = 0; a < n; ++a) {
+    whitening_[a * n + a] = 1 / lower[a * n + a];
+    for (std::size_t b = 0; b < a; ++b) {
+      double value = 0;
+      for (std::size_t c = b; c < a; ++c) value -= lower[a * n + c] * whitening_[c * n + b];
+      whitening_[a * n + b] = value / lower[a * n + a];
+    }
+  }
+}
+
+void GaussianComponent::log_density(const Columns& columns, std::size_t rows, double* out) const {
+  const std::size_t dimensions = mean_.size();
+  std::vector<double> centred(dimensions * kBlock), whitened(kBlock);
+  for (std::size_t start = 0; start < rows; start += kBlock) {
+    const std::size_t size = std::min(kBlock, rows - start);
+    double* block_out = out + start;
+    std::fill_n(block_out, size, 0.0);
+    for (std::size_t a = 0; a < dimensions; ++a) {
+      double* column = centred.data() + a * kBlock;
+      for (std::size_t i = 0; i < size; ++i) column[i] = columns[a][start + i] - mean_[a];
+      std::fill_n(whitened.data(), size, 0.0);
+      for (std::size_t b = 0; b <= a; ++b) {
+        const double factor = whitening_[a * dimensions + b];
+        const double* other = centred.data() + b * kBlock;
+        for (std::size_t i = 0; i < size; ++i) whitened[i] += factor * other[i];
+      }
+      for (std::size_t i = 0; i < size; ++i) block_out[i] += whitened[i] * whitened[i];
+    }
+    for (std::size_t i = 0; i < size; ++i) block_out[i] = log_scale_ - 0.5 * block_out[i];
+  }
+}

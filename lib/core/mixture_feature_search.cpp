@@ -1,0 +1,281 @@
+#include "mixture_feature_search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <numbers>
+#include <utility>
+
+#include "dot_product.hpp"
+
+namespace {
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+// Solves A x = b for a symmetric positive definite A of n rows, by Cholesky's factors.
+std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
+  const std::size_t n = b.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      double value = a[i * n + j];
+      for (std::size_t k = 0; k < j; ++k) value -= a[i * n + k] * a[j * n + k];
+      a[i * n + j] = i == j ? std::sqrt(value) : value / a[j * n + j];
+    }
+    for (std::size_t k = 0; k < i; ++k) b[i] -= a[i * n + k] * b[k];
+    b[i] /= a[i * n + i];
+  }
+  for (std::size_t i = n; i-- > 0;) {
+    for (std::size_t k = i + 1; k < n; ++k) b[i] -= a[k * n + i] * b[k];
+    b[i] /= a[i * n + i];
+  }
+  return b;
+}
+
+}  // namespace
+
+Columns MixtureFeatureSearch::Points::columns(const std::vector<std::size_t>& features) const {
+  Columns out;
+  for (const std::size_t feature : features) out.push_back(column(feature));
+  return out;
+}
+
+MixtureFeatureSearch::MixtureFeatureSearch(const Columns& columns, const std::vector<uint32_t>& labels,
+                                           const std::vector<std::size_t>& training,
+                                           const std::vector<std::size_t>& testing, const Settings& settings)
+    : classes_(settings.scored.size()), settings_(settings) {
+  std::vector<std::vector<std::size_t>> members(classes_);
+  for (const std::size_t row : training) members[labels[row]].push_back(row);
+  for (const auto& rows : members) {
+    training_.push_back(gather(columns, rows));
+    const double share = settings.weigh_by_prior
+                             ? static_cast<double>(rows.size()) / static_cast<double>(training.size())
+                             : 1 / static_cast<double>(classes_);
+    log_priors_.push_back(std::log(share));
+  }
+  testing_ = gather(columns, testing);
+  for (const std::size_t row : testing) truth_.push_back(labels[row]);
+  models_.resize(classes_);
+  testing_joint_.resize(classes_);
+  weighted_centred_.resize(classes_);
+}
+
+MixtureFeatureSearch::Points MixtureFeatureSearch::gather(const Columns& columns,
+                                                          const std::vector<std::size_t>& rows) const {
+  Points out;
+  out.rows = rows.size();
+  out.values.reserve(columns.size() * rows.size());
+  for (const double* column : columns) {
+    for (const std::size_t row : rows) out.values.push_back(column[row]);
+  }
+  return out;
+}
+
+// The first feature's components begin as equal shares of the points in order of their values.
+void MixtureFeatureSearch::start(ClassModel& model, const Points& points, std::size_t feature) const {
+  const std::size_t count = std::min(settings_.components, points.rows);
+  std::vector<std::size_t> order(points.rows);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const double* values = points.column(feature);
+  std::stable_sort(order.begin(), order.end(),
+                   [values](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+  model.responsibilities.assign(count * points.rows, 0);
+  for (std::size_t place = 0; place < order.size(); ++place) {
+    model.responsibilities[place * count / points.rows * points.rows + order[place]] = 1;
+  }
+  model.log_weights.assign(count, 0);
+  model.components.assign(count, {});
+}
+
+void MixtureFeatureSearch::maximise(ClassModel& model, const Columns& columns, std::size_t rows) const {
+  constexpr double nothing = 1e-6;  // of a point
+  for (std::size_t k = 0; k < model.components.size(); ++k) {
+    const double* weights = model.responsibilities.data() + k * rows;
+    const double support = std::accumulate(weights, weights + rows, 0.0);
+    if (support < nothing) {
+      model.log_weights[k] = kMinusInfinity;
+      continue;
+    }
+    model.log_weights[k] = std::log(support / static_cast<double>(rows));
+    model.components[k].fit(columns, rows, weights, support, settings_.regularisation);
+  }
+}
+
+void MixtureFeatureSearch::expect(ClassModel& model, const Columns& columns, std::size_t rows) const {
+  const std::size_t count = model.components.size();
+  for (std::size_t k = 0; k < count; ++k) {
+    double* densities = model.responsibilities.data() + k * rows;
+    if (model.log_weights[k] == kMinusInfinity) {
+      std::fill_n(densities, rows, kMinusInfinity);
+      continue;
+    }
+    model.components[k].log_density(columns, rows, densities);
+    for (std::size_t row = 0; row < rows; ++row) densities[row] += model.log_weights[k];
+  }
+  for (std::size_t row = 0; row < rows; ++row) {
+    double* first = model.responsibilities.data() + row;
+    double largest = kMinusInfinity, total = 0;
+    for (std::size_t k = 0; k < count; ++k) largest = std::max(largest, first[k * rows]);
+    for (std::size_t k = 0; k < count; ++k) total += first[k * rows] = std::exp(first[k * rows] - largest);
+    for (std::size_t k = 0; k < count; ++k) first[k * rows] /= total;
+  }
+}
+
+std::vector<MixtureFeatureSearch::ClassModel> MixtureFeatureSearch::refined(std::size_t candidate,
+                                                                            std::size_t iterations) const {
+  std::vector<std::size_t> features = chosen_;
+  features.push_back(candidate);
+  std::vector<ClassModel> models = models_;
+  for (std::size_t label = 0; label < classes_; ++label) {
+    const Points& points = training_[label];
+    const Columns columns = points.columns(features);
+    if (chosen_.empty()) start(models[label], points, candidate);
+    maximise(models[label], columns, points.rows);
+    for (std::size_t i = 0; i < iterations; ++i) {
+      expect(models[label], columns, points.rows);
+      maximise(models[label], columns, points.rows);
+    }
+  }
+  return models;
+}
+
+std::vector<double> MixtureFeatureSearch::rank(const std::vector<std::size_t>& candidates) const {
+  constexpr std::size_t iterations_alone = 8;  // a feature alone has no responsibilities to go by
+  std::vector<double> scores;
+  for (const std::size_t candidate : candidates) {
+    scores.push_back(chosen_.empty() ? try_out(candidate, iterations_alone) : score_candidate(candidate));
+  }
+  return scores;
+}
+
+double MixtureFeatureSearch::try_out(std::size_t candidate, std::size_t iterations) const {
+  std::vector<std::size_t> features = chosen_;
+  features.push_back(candidate);
+  return score_models(refined(candidate, iterations), features);
+}
+
+double MixtureFeatureSearch::choose(std::size_t candidate, std::size_t iterations) {
+  models_ = refined(candidate, iterations);
+  chosen_.push_back(candidate);
+  const Columns testing = testing_.columns(chosen_);
+  for (std::size_t label = 0; label < classes_; ++label) {
+    const ClassModel& model = models_[label];
+    const Points& points = training_[label];
+    const std::size_t count = model.components.size();
+    testing_joint_[label].assign(count * testing_.rows, kMinusInfinity);
+    weighted_centred_[label].assign(count * chosen_.size() * points.rows, 0);
+    for (std::size_t k = 0; k < count; ++k) {
+      if (model.log_weights[k] == kMinusInfinity) continue;
+      double* joint = testing_joint_[label].data() + k * testing_.rows;
+      model.components[k].log_density(testing, testing_.rows, joint);
+      for (std::size_t row = 0; row < testing_.rows; ++row) joint[row] += model.log_weights[k];
+      const double* weights = model.responsibilities.data() + k * points.rows;
+      for (std::size_t a = 0; a < chosen_.size(); ++a) {
+        const double* values = points.column(chosen_[a]);
+        const double mean = model.components[k].mean()[a];
+        double* out = weighted_centred_[label].data() + (k * chosen_.size() + a) * points.rows;
+        for (std::size_t row = 0; row < points.rows; ++row) out[row] = weights[row] * (values[row] - mean);
+      }
+    }
+  }
+  return score_models(models_, chosen_);
+}
+
+// `joint` has log weight + log density by component; a class that is likelier than the best so far takes over.
+void MixtureFeatureSearch::add_densities(const std::vector<double>& joint, std::size_t count, std::size_t label,
+                                         std::vector<double>& best, std::vector<uint32_t>& predicted) const {
+  const std::size_t rows = testing_.rows;
+  for (std::size_t row = 0; row < rows; ++row) {
+    double largest = kMinusInfinity, total = 0;
+    for (std::size_t k = 0; k < count; ++k) largest = std::max(largest, joint[k * rows + row]);
+    for (std::size_t k = 0; k < count; ++k) total += std::exp(joint[k * rows + row] - largest);
+    const double score = largest + std::log(total) + log_priors_[label];
+    if (score > best[row]) {
+      best[row] = score;
+      predicted[row] = static_cast<uint32_t>(label);
+    }
+  }
+}
+
+double MixtureFeatureSearch::score_models(const std::vector<ClassModel>& models,
+                                          const std::vector<std::size_t>& features) const {
+  const Columns columns = testing_.columns(features);
+  std::vector<double> best(testing_.rows, kMinusInfinity), joint;
+  std::vector<uint32_t> predicted(testing_.rows, 0);
+  for (std::size_t label = 0; label < classes_; ++label) {
+    const ClassModel& model = models[label];
+    joint.assign(model.components.size() * testing_.rows, kMinusInfinity);
+    for (std::size_t k = 0; k < model.components.size(); ++k) {
+      if (model.log_weights[k] == kMinusInfinity) continue;
+      double* densities = joint.data() + k * testing_.rows;
+      model.components[k].log_density(columns, testing_.rows, densities);
+      for (std::size_t row = 0; row < testing_.rows; ++row) densities[row] += model.log_weights[k];
+    }
+    add_densities(joint, model.components.size(), label, best, predicted);
+  }
+  return macro_f1(predicted);
+}
+
+double MixtureFeatureSearch::score_candidate(std::size_t candidate) const {
+  const std::size_t dimensions = chosen_.size(), tested = testing_.rows;
+  const double* testing_values = testing_.column(candidate);
+  std::vector<double> best(tested, kMinusInfinity), joint, expected(tested);
+  std::vector<uint32_t> predicted(tested, 0);
+  for (std::size_t label = 0; label < classes_; ++label) {
+    const ClassModel& model = models_[label];
+    const Points& points = training_[label];
+    const double* values = points.column(candidate);
+    joint = testing_joint_[label];
+    for (std::size_t k = 0; k < model.components.size(); ++k) {
+      if (model.log_weights[k] == kMinusInfinity) continue;
+      const GaussianComponent& component = model.components[k];
+      const double* weights = model.responsibilities.data() + k * points.rows;
+      const double support = std::exp(model.log_weights[k]) * static_cast<double>(points.rows);
+      const double mean = dot_product(weights, values, points.rows) / support;
+      double variance = 0;
+      for (std::size_t row = 0; row < points.rows; ++row) {
+        variance += weights[row] * (values[row] - mean) * (values[row] - mean);
+      }
+      std::vector<double> covariances;
+      for (std::size_t a = 0; a < dimensions; ++a) {
+        const double* deviations = weighted_centred_[label].data() + (k * dimensions + a) * points.rows;
+        covariances.push_back(dot_product(deviations, values, points.rows) / support);
+      }
+      const std::vector<double> slopes = solve(component.covariance(), covariances);
+      double unexplained = variance / support + settings_.regularisation;
+      for (std::size_t a = 0; a < dimensions; ++a) unexplained -= slopes[a] * covariances[a];
+      unexplained = std::max(unexplained, settings_.regularisation);
+
+      std::fill(expected.begin(), expected.end(), mean);
+      for (std::size_t a = 0; a < dimensions; ++a) {
+        const double* given = testing_.column(chosen_[a]);
+        const double centre = component.mean()[a];
+        for (std::size_t row = 0; row < tested; ++row) expected[row] += slopes[a] * (given[row] - centre);
+      }
+      const double log_scale = -0.5 * std::log(2 * std::numbers::pi * unexplained);
+      double* densities = joint.data() + k * tested;
+      for (std::size_t row = 0; row < tested; ++row) {
+        const double deviation = testing_values[row] - expected[row];
+        densities[row] += log_scale - deviation * deviation / (2 * unexplained);
+      }
+    }
+    add_densities(joint, model.components.size(), label, best, predicted);
+  }
+  return macro_f1(predicted);
+}
+
+double MixtureFeatureSearch::macro_f1(const std::vector<uint32_t>& predicted) const {
+  std::vector<double> right(classes_, 0), claimed(classes_, 0), present(classes_, 0);
+  for (std::size_t row = 0; row < predicted.size(); ++row) {
+    ++claimed[predicted[row]];
+    ++present[truth_[row]];
+    if (predicted[row] == truth_[row]) ++right[truth_[row]];
+  }
+  double sum = 0, count = 0;
+  for (std::size_t label = 0; label < classes_; ++label) {
+    if (!settings_.scored[label]) continue;
+    ++count;
+    if (right[label] > 0) sum += 2 * right[label] / (claimed[label] + present[label]);
+  }
+  return sum / count;
+}

@@ -1,0 +1,127 @@
+"""Opening capture files: plain, gzip, bzip2 or xz, alone or in a tar archive; told by content, not name."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from os import PathLike
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import netrepro._core as _core
+from netrepro.errors import NetreproError
+
+CHUNK_BYTES = 1 << 20
+COMPRESSIONS: dict[bytes, Callable[[BinaryIO], BinaryIO]] = {
+    b"\x1f\x8b": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
+    b"BZh": lambda file: cast(BinaryIO, bz2.BZ2File(file)),
+    b"\xfd7zXZ\x00": lambda file: cast(BinaryIO, lzma.LZMAFile(file)),  # noqa: SIM115 (closed by the caller)
+}
+TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
+DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError)
+READABLE = "pcap and pcapng are read, plain or as .gz, .bz2, .xz, .tar, .tar.gz, .tar.bz2 or .tar.xz"
+
+
+class _Rejoined:
+    """A stream whose first bytes have been read already."""
+
+    def __init__(self, head: bytes, rest: BinaryIO):
+        self.head, self.rest = head, rest
+
+    def read(self, size: int = -1) -> bytes:
+        if not self.head:
+            return self.rest.read(size)
+        if size < 0 or size >= len(self.head):
+            head, self.head = self.head, b""
+            return head + self.rest.read(size if size < 0 else size - len(head))
+        head, self.head = self.head[:size], self.head[size:]
+        return head
+
+
+class CaptureFile:
+    """One file on disk that holds a capture, or an archive of captures.
+
+    Raises NetreproError where the file is missing, or is neither a capture nor an archive.
+    `captures()` yields the chunks of each capture in turn. What is wrong further in is noted, not raised:
+    `damage` counts compressed or archived streams that break off, `skipped_members` archive members that are
+    no capture.
+    """
+
+    def __init__(self, path: str | PathLike[str]):
+        self.path = Path(path)
+        self.bytes_read = 0
+        self.damage = 0
+        self.skipped_members = 0
+        if not self.path.exists():
+            raise NetreproError(f"{self.path} does not exist", "give the path of a capture file")
+        if not self.path.is_file():
+            raise NetreproError(f"{self.path} is not a file", "give the paths of the capture files in it")
+        self.size_bytes = self.path.stat().st_size
+        with self.path.open("rb") as file, ExitStack() as stack:
+            head, _ = self._begin(file, stack)
+        self.is_archive = head[TAR_MAGIC_AT:].startswith(TAR_MAGIC)
+        if not self.is_archive and not _core.starts_a_capture(head):
+            raise self._no_capture(f"it begins with {head[:4].hex(' ')}" if head else "it is empty")
+
+    def captures(self) -> Iterator[Iterator[bytes]]:
+        """The captures of the file, each an iterator of chunks of bytes.
+
+        Raises NetreproError where no member of an archive is a capture.
+        """
+        with self.path.open("rb") as file, ExitStack() as stack:
+            head, rest = self._begin(file, stack)
+            stream = cast(BinaryIO, _Rejoined(head, rest))
+            found = False
+            for chunks in self._members(stream, file) if self.is_archive else [self._chunks(stream, file)]:
+                found = True
+                yield chunks
+        self.bytes_read = self.size_bytes
+        if not found:
+            raise self._no_capture("no member of the archive is one")
+
+    def _begin(self, file: BinaryIO, stack: ExitStack) -> tuple[bytes, BinaryIO]:
+        """The first bytes of the decompressed file, and the rest of it, which `stack` closes."""
+        magic = file.read(6)
+        file.seek(0)
+        opener = next((open_ for start, open_ in COMPRESSIONS.items() if magic.startswith(start)), None)
+        stream = stack.enter_context(opener(file)) if opener else file
+        try:
+            return stream.read(512), stream
+        except DAMAGE as error:
+            raise self._no_capture(f"its compressed data cannot be read: {error}") from None
+
+    def _no_capture(self, why: str) -> NetreproError:
+        return NetreproError(f"{self.path} is not a capture: {why}", READABLE)
+
+    def _chunks(self, stream: BinaryIO, file: BinaryIO) -> Iterator[bytes]:
+        while True:
+            try:
+                chunk = stream.read(CHUNK_BYTES)
+            except DAMAGE:
+                self.damage += 1
+                return
+            if not chunk:
+                return
+            self.bytes_read = file.tell()
+            yield chunk
+
+    def _members(self, stream: BinaryIO, file: BinaryIO) -> Iterator[Iterator[bytes]]:
+        try:
+            with tarfile.open(fileobj=stream, mode="r|") as archive:
+                for member in archive:
+                    content = archive.extractfile(member) if member.isfile() else None
+                    if content is None:
+                        continue
+                    member_stream = cast(BinaryIO, content)
+                    head = member_stream.read(4)
+                    if _core.starts_a_capture(head):
+                        yield self._chunks(cast(BinaryIO, _Rejoined(head, member_stream)), file)
+                    else:
+                        self.skipped_members += 1
+        except DAMAGE:
+            self.damage += 1

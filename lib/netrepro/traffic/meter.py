@@ -1,0 +1,209 @@
+"""From packets to flows to features: netmate-flowcalc's 39 numbers of each flow, by the compiled meter."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from os import PathLike
+
+import numpy as np
+import pandas as pd
+import yaml
+
+import netrepro._core as _core
+from netrepro.errors import NetreproError, nearest
+from netrepro.paths import data_dir
+from netrepro.traffic.captures import CaptureFile
+
+FLOW_FEATURES: tuple[str, ...] = tuple(_core.flow_features)
+FLOW_ENDS = ("closed", "timeout", "end of capture")
+
+# name in the core -> (kind, what it means)
+MEANINGS = {
+    "packets": ("total", "packet records found"),
+    "metered": ("total", "packets that belong to a flow"),
+    "not_ip": ("left out", "not IP (ARP, spanning tree, ...)"),
+    "unsupported_link": ("left out", "captured on a link type that is not decoded"),
+    "cut_in_headers": ("left out", "the captured bytes end before ports, flags and lengths"),
+    "bad_ip_header": ("left out", "an IP header whose version or lengths contradict each other"),
+    "later_fragments": ("left out", "second and later fragments, which carry no ports"),
+    "empty_records": ("left out", "records without a captured byte"),
+    "ipv6": ("metered", "IPv6 (length is payload length + 40)"),
+    "vlan_tagged": ("note", "with one or more VLAN tags"),
+    "first_fragments": ("metered", "first fragments, metered with their own length"),
+    "zero_ip_length": ("metered", "IP length 0 (segmentation offload): the length on the wire is used"),
+    "length_beyond_wire": ("metered", "IP length larger than what was on the wire"),
+    "bad_transport_header": ("metered", "TCP data offset below 5 or UDP length below 8"),
+    "without_time": ("note", "without a readable time stamp: that of the packet before is used"),
+    "backwards_in_capture": ("note", "earlier than the packet before it in the capture"),
+    "backwards_in_flow": (
+        "metered",
+        "earlier than the packet before it in its flow: with quirks only in the whole-flow totals, "
+        "else counted with a gap of 0",
+    ),
+    "shortened_records": ("note", "fewer bytes captured than were on the wire"),
+    "other_blocks": ("file", "pcapng blocks that hold no packet"),
+    "unknown_blocks": ("file", "pcapng blocks of unknown type, skipped"),
+    "corrupt_records": ("file", "records or blocks whose lengths contradict each other"),
+    "truncated_records": ("file", "files that end within a record"),
+    "unread_bytes": ("file", "bytes of corrupt or truncated records and of what follows a lost track"),
+    "damaged_archives": ("file", "compressed or archived streams that break off"),
+    "skipped_members": ("file", "archive members that are no capture"),
+    "captures": ("total", "captures read"),
+}
+
+
+@dataclass(frozen=True)
+class MeterResult:
+    """Flows and what was met on the way.
+
+    flows : one row a flow in order of its first packet. `source_*` sent that packet, which makes it the
+        forward direction. `flow_*` count every packet of the flow (bytes by IP length); the 39 features and
+        `fpl1`..., `bpl1`... (IP lengths in bytes of the i-th forward and backward packet, 0 when absent)
+        cover the packets that `first_packets` and `handshake` leave in. Times are in microseconds, `start_us`
+        and `end_us` since 1970. `valid`: netmate-flowcalc would export the flow (TCP: handshake, then data;
+        UDP: data). `end`: what ended it.
+    report : one row a count: count, kind (total, left out, metered, note, file), meaning.
+    """
+
+    flows: pd.DataFrame
+    report: pd.DataFrame
+
+    def features(self, feature_set: str = "netmate59", *, only_valid: bool = True) -> pd.DataFrame:
+        """The named feature set (see `feature_sets`), of valid flows unless told otherwise."""
+        names = feature_sets()
+        if feature_set not in names:
+            raise NetreproError(f"no feature set {feature_set!r}", nearest(feature_set, names))
+        missing = [name for name in names[feature_set] if name not in self.flows]
+        if missing:
+            raise NetreproError(
+                f"{feature_set} needs {missing[0]}, which was not metered",
+                "meter with first_lengths=10 or more",
+            )
+        rows = self.flows[self.flows["valid"]] if only_valid else self.flows
+        return rows[names[feature_set]]
+
+
+def feature_sets() -> dict[str, list[str]]:
+    """The named feature sets of data/gmm_traffic/feature_sets.yaml: name to column names."""
+    described = yaml.safe_load((data_dir("gmm_traffic") / "feature_sets.yaml").read_text())
+    expanded: dict[str, list[str]] = {}
+    for name, parts in described["sets"].items():
+        columns: list[str] = []
+        for part in parts:
+            columns += expanded.get(part) or described["groups"].get(part) or [part]
+        expanded[name] = columns
+    return expanded
+
+
+def meter(
+    paths: str | PathLike[str] | Iterable[str | PathLike[str]],
+    *,
+    first_packets: int | None = None,
+    handshake: bool = True,
+    idle_threshold_s: float = 1.0,
+    timeout_s: float = 600.0,
+    quirks: bool = True,
+    end_on_close: bool = True,
+    first_lengths: int = 10,
+    progress: Callable[[int, int], None] | None = None,
+) -> MeterResult:
+    """Meter the bidirectional 5-tuple flows of one or more captures, read one after the other as one.
+
+    pcap and pcapng (micro- and nanoseconds, both byte orders; Ethernet with VLAN tags, Linux cooked v1 and
+    v2, raw IP, null and loopback), plain or as gzip, bzip2, xz, alone or in tar archives. Memory grows with
+    the flows, not with the packets. Features by netmate-flowcalc's netai_flowstats 1.0DArev2.
+
+    Parameters
+    ----------
+    first_packets : the features see the first so many packets of the flow, of both directions (None: all).
+    handshake : whether the packets of the TCP handshake are among them.
+    idle_threshold_s : a longer gap ends an active period (1 s in netmate-flowcalc's rules file).
+    timeout_s : a longer gap ends the flow.
+    quirks : as netmate-flowcalc computes: a minimum of 0 is replaced by the next value; means, deviations
+        and sub-flow shares are cut to whole numbers; packets with an earlier time than the one before are
+        ignored; UDP headers count only until the flow is valid. False: none of that.
+    end_on_close : a TCP connection that both sides have closed ends its flow at once.
+    first_lengths : how many fpl and bpl columns.
+    progress : called with (bytes read, bytes in all) of the files on disk, about once a megabyte.
+
+    Raises NetreproError where a file is missing or no capture. All else that is odd is counted in the report.
+    """
+    files = [CaptureFile(path) for path in ([paths] if isinstance(paths, str | PathLike) else paths)]
+    if not files:
+        raise NetreproError("no capture was given", "give one path or a list of paths")
+    for name, value in {"first_packets": first_packets, "timeout_s": timeout_s}.items():
+        if value is not None and value <= 0:
+            raise NetreproError(f"{name} is {value}", "it must be larger than 0")
+    if idle_threshold_s < 0 or first_lengths < 0:
+        raise NetreproError("idle_threshold_s and first_lengths cannot be negative", "")
+    core = _core.FlowMeter(
+        timeout_us=round(timeout_s * 1e6),
+        idle_threshold_us=round(idle_threshold_s * 1e6),
+        first_packets=first_packets or 0,
+        handshake=handshake,
+        netmate_quirks=quirks,
+        end_on_close=end_on_close,
+        first_lengths=first_lengths,
+    )
+    captures = 0
+    all_bytes = sum(file.size_bytes for file in files)
+    for file in files:
+        for chunks in file.captures():
+            captures += 1
+            for chunk in chunks:
+                core.feed(chunk)
+                if progress:
+                    progress(sum(other.bytes_read for other in files), all_bytes)
+            core.end_file()
+    core.end_capture()
+    counts = core.counts() | {
+        "damaged_archives": sum(file.damage for file in files),
+        "skipped_members": sum(file.skipped_members for file in files),
+        "captures": captures,
+    }
+    return MeterResult(_flow_table(core.columns(), first_lengths), _report(counts))
+
+
+def _report(counts: dict[str, int]) -> pd.DataFrame:
+    rows = [(name, counts[name], *MEANINGS[name]) for name in MEANINGS]
+    return pd.DataFrame(rows, columns=["item", "count", "kind", "meaning"]).set_index("item")
+
+
+def _flow_table(columns: dict[str, np.ndarray], first_lengths: int) -> pd.DataFrame:
+    versions = columns["ip_version"]
+    table: dict[str, object] = {
+        "source_address": _addresses(columns["source_address"], versions),
+        "source_port": columns["source_port"],
+        "destination_address": _addresses(columns["destination_address"], versions),
+        "destination_port": columns["destination_port"],
+        "protocol": columns["protocol"],
+        "start_us": columns["start_us"],
+        "end_us": columns["end_us"],
+        "valid": columns["valid"].astype(bool),
+        "starts_with_syn": columns["starts_with_syn"].astype(bool),
+        "end": pd.Categorical.from_codes(columns["end"].astype(np.int8), categories=list(FLOW_ENDS)),
+        "flow_fpackets": columns["forward_packets"].astype(np.int64),
+        "flow_fbytes": columns["forward_bytes"].astype(np.int64),
+        "flow_bpackets": columns["backward_packets"].astype(np.int64),
+        "flow_bbytes": columns["backward_bytes"].astype(np.int64),
+    }
+    table |= dict(zip(FLOW_FEATURES, columns["features"].T, strict=True))
+    names = [f"{side}pl{i + 1}" for side in "fb" for i in range(first_lengths)]
+    table |= dict(zip(names, columns["first_lengths"].T.astype(np.int64), strict=True))
+    order = np.argsort(columns["number"], kind="stable")
+    return pd.DataFrame(table).iloc[order].reset_index(drop=True)
+
+
+def _addresses(words: np.ndarray, versions: np.ndarray) -> np.ndarray:
+    """Addresses as text; each distinct one is formatted once."""
+    high, low = (pd.factorize(words[:, side]) for side in (0, 1))
+    pairs = (high[0] * len(low[1]) + low[0]) * 2 + (versions == 6)
+    place, distinct = pd.factorize(pairs)
+    kinds = (ipaddress.IPv4Address, ipaddress.IPv6Address)
+    texts = np.empty(len(distinct), dtype=object)
+    for i, pair in enumerate(distinct.tolist()):
+        high_place, low_place = divmod(pair // 2, len(low[1]))
+        texts[i] = str(kinds[pair % 2](int(high[1][high_place]) << 64 | int(low[1][low_place])))
+    return texts[place]

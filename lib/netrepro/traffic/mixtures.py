@@ -1,0 +1,216 @@
+"""Gaussian mixtures that find their own number of components, and a classifier with one for each class.
+
+Component-wise EM with the minimum message length criterion: M. A. T. Figueiredo and A. K. Jain, "Unsupervised
+Learning of Finite Mixture Models", IEEE TPAMI 24(3), 2002. One mixture a class: H. Alizadeh et al., "Timely
+Classification and Verification of Network Traffic Using Gaussian Mixture Models", IEEE Access 8, 2020.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, ClassifierMixin, DensityMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+import netrepro._core as _core
+from netrepro.errors import NetreproError, nearest
+
+Floats = NDArray[np.float64]
+
+
+def _check_settings(estimator: ComponentwiseGaussianMixture | MixturePerClassClassifier) -> None:
+    for name in ("max_components", "min_components", "n_init", "max_iter"):
+        if getattr(estimator, name) < 1:
+            raise NetreproError(f"{name} is {getattr(estimator, name)}", "it must be 1 or more")
+    for name in ("tol", "reg_covar"):
+        if getattr(estimator, name) < 0:
+            raise NetreproError(f"{name} is {getattr(estimator, name)}", "it cannot be negative")
+
+
+class ComponentwiseGaussianMixture(DensityMixin, BaseEstimator):
+    """A mixture of full-covariance normal distributions, their number chosen by minimum message length.
+
+    Parameters
+    ----------
+    max_components, min_components : the fit begins with the first number and tries every one down to the
+        second; components with too few points to pay for their parameters vanish on the way.
+    n_init : starts from different random points; the mixture of the shortest message is kept.
+    tol : relative change of the message length at which a fit has settled.
+    max_iter : sweeps over the components before a fit is taken as it is.
+    reg_covar : added to every variance. Features of very different scale should be standardised instead.
+    random_state : seed or RandomState of the starting points.
+
+    Attributes
+    ----------
+    n_components_, weights_ (k,), means_ (k, d), covariances_ (k, d, d) : the mixture.
+    message_length_ : in nats, without constants. converged_ : whether its fit settled. n_iter_ : all sweeps.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_components: int = 15,
+        min_components: int = 1,
+        n_init: int = 3,
+        tol: float = 1e-5,
+        max_iter: int = 100,
+        reg_covar: float = 1e-6,
+        random_state: int | np.random.RandomState | None = None,
+    ):
+        self.max_components = max_components
+        self.min_components = min_components
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.reg_covar = reg_covar
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: object = None) -> ComponentwiseGaussianMixture:
+        """Fit to the rows of X, shape (n, d). Raises NetreproError where a covariance is singular."""
+        rows: Floats = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        _check_settings(self)
+        random = check_random_state(self.random_state)
+        features = np.ascontiguousarray(rows.T)
+        # A tenth of the largest variance in every direction, as section 6 of the paper starts.
+        variance = max(float(np.var(features, axis=1).max()) / 10, self.reg_covar)
+        count = min(self.max_components, len(rows))
+        best: dict[str, Any] | None = None
+        sweeps = 0
+        for _ in range(self.n_init):
+            means = rows[random.choice(len(rows), count, replace=False)]
+            try:
+                found = _core.fit_componentwise(
+                    features,
+                    means,
+                    variance=variance,
+                    smallest_count=min(self.min_components, count),
+                    regularisation=self.reg_covar,
+                    tolerance=self.tol,
+                    longest_fit=self.max_iter,
+                )
+            except ValueError as error:
+                raise NetreproError(
+                    f"a mixture cannot be fitted: {error}",
+                    "standardise the features, drop those that are constant or copies, or raise reg_covar",
+                ) from None
+            sweeps += found["sweeps"]
+            if best is None or found["message_length"] < best["message_length"]:
+                best = found
+        assert best is not None
+        self.weights_, self.means_, self.covariances_ = best["weights"], best["means"], best["covariances"]
+        self.n_components_ = len(self.weights_)
+        self.message_length_ = best["message_length"]
+        self.converged_ = best["settled"]
+        self.n_iter_ = sweeps
+        return self
+
+    def _joint_log_likelihood(self, X: ArrayLike) -> Floats:
+        check_is_fitted(self)
+        rows: Floats = validate_data(self, X, dtype=np.float64, reset=False)
+        features = np.ascontiguousarray(rows.T)
+        densities = _core.gaussian_log_densities(features, self.means_, self.covariances_)
+        return densities.T + np.log(self.weights_)
+
+    def score_samples(self, X: ArrayLike) -> Floats:
+        """The log density of each row, in nats."""
+        return logsumexp(self._joint_log_likelihood(X), axis=1)
+
+    def score(self, X: ArrayLike, y: object = None) -> float:
+        """The mean log density of the rows."""
+        return float(self.score_samples(X).mean())
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """How much each component answers for each row, shape (n, k)."""
+        joint = self._joint_log_likelihood(X)
+        return np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """The component that answers most for each row."""
+        return self._joint_log_likelihood(X).argmax(axis=1)
+
+    def fit_predict(self, X: ArrayLike, y: object = None) -> NDArray[np.int64]:
+        """Fit, then the component of each row."""
+        return self.fit(X).predict(X)
+
+
+class MixturePerClassClassifier(ClassifierMixin, BaseEstimator):
+    """One mixture a class; a row goes to the class under which it is likeliest.
+
+    Parameters
+    ----------
+    prior : "map" weighs each class by its share of the training rows, "mle" weighs all alike.
+    Others : as in ComponentwiseGaussianMixture.
+
+    Attributes
+    ----------
+    classes_, class_log_prior_ (c,), mixtures_ : one ComponentwiseGaussianMixture a class. n_iter_ : the most
+        sweeps of one of them.
+    """
+
+    def __init__(
+        self,
+        *,
+        prior: str = "map",
+        max_components: int = 15,
+        min_components: int = 1,
+        n_init: int = 3,
+        tol: float = 1e-5,
+        max_iter: int = 100,
+        reg_covar: float = 1e-6,
+        random_state: int | np.random.RandomState | None = None,
+    ):
+        self.prior = prior
+        self.max_components = max_components
+        self.min_components = min_components
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.reg_covar = reg_covar
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> MixturePerClassClassifier:
+        """Fit one mixture to the rows of each class; NetreproError where a class has one row only."""
+        rows, y = validate_data(self, X, y, dtype=np.float64)
+        _check_settings(self)
+        if self.prior not in ("map", "mle"):
+            raise NetreproError(f"no prior {self.prior!r}", nearest(str(self.prior), ["map", "mle"]))
+        check_classification_targets(y)
+        self.classes_, place = np.unique(y, return_inverse=True)
+        counts = np.bincount(place)
+        if len(rows) > 1 and counts.min() < 2:
+            lonely = self.classes_[counts.argmin()]
+            raise NetreproError(f"class {lonely!r} has one row", "a mixture needs two; leave the class out")
+        settings = {name: value for name, value in self.get_params().items() if name != "prior"}
+        settings["random_state"] = check_random_state(self.random_state)
+        self.mixtures_ = [
+            ComponentwiseGaussianMixture(**settings).fit(rows[place == label]) for label in range(len(counts))
+        ]
+        self.n_iter_ = max(mixture.n_iter_ for mixture in self.mixtures_)
+        shares = counts / counts.sum() if self.prior == "map" else np.full(len(counts), 1 / len(counts))
+        self.class_log_prior_ = np.log(shares)
+        return self
+
+    def class_log_likelihood(self, X: ArrayLike) -> Floats:
+        """The log density of each row under each class, shape (n, c), without the prior."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        return np.column_stack([mixture.score_samples(rows) for mixture in self.mixtures_])
+
+    def predict_log_proba(self, X: ArrayLike) -> Floats:
+        """The log posterior of each class, shape (n, c)."""
+        joint = self.class_log_likelihood(X) + self.class_log_prior_
+        return joint - logsumexp(joint, axis=1, keepdims=True)
+
+    def predict_proba(self, X: ArrayLike) -> Floats:
+        """The posterior of each class, shape (n, c)."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class of each row."""
+        place = self.predict_log_proba(X).argmax(axis=1)
+        return self.classes_[place]

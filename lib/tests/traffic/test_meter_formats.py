@@ -1,0 +1,446 @@
+"""Every capture format gives the same flows; everything odd is counted, nothing odd is fatal."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import struct
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from packet_builder import (
+    ACK,
+    COOKED,
+    COOKED_V2,
+    ETHERNET,
+    LOOP,
+    LOOPBACK_NULL,
+    RAW,
+    SYN,
+    Packet,
+    block,
+    connection,
+    enhanced,
+    in_link,
+    interface,
+    ipv4,
+    ipv6,
+    pcap,
+    pcapng,
+    records_of,
+    section,
+    tcp,
+)
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.inet6 import IPv6, IPv6ExtHdrFragment, IPv6ExtHdrHopByHop
+from scapy.layers.l2 import ARP, Dot1AD, Dot1Q, Ether
+from scapy.packet import Raw
+from scapy.utils import PcapNgWriter, rdpcap, wrpcap
+
+from netrepro import _core
+from netrepro.errors import NetreproError
+from netrepro.traffic import MeterResult, meter
+
+LEFT_OUT = [
+    "not_ip", "unsupported_link", "cut_in_headers", "bad_ip_header", "later_fragments", "empty_records",
+]  # fmt: skip
+START_US = 1_700_000_000_000_000
+MAC = "02:00:00:00:00:01"
+ETHERNET_HEADER = Ether(src=MAC, dst=MAC)  # else scapy asks the network for them
+
+
+def meter_bytes(folder: Path, content: bytes) -> MeterResult:
+    path = folder / "capture"
+    path.write_bytes(content)
+    result = meter(path)
+    counts = result.report["count"]
+    assert counts["packets"] == counts["metered"] + counts[LEFT_OUT].sum()
+    flows = result.flows
+    assert counts["metered"] == flows["flow_fpackets"].sum() + flows["flow_bpackets"].sum()
+    return result
+
+
+def meter_records(folder: Path, *records: bytes, link_type: int = ETHERNET) -> pd.Series:
+    content = pcap([(START_US + i, record) for i, record in enumerate(records)], link_type=link_type)
+    return meter_bytes(folder, content).report["count"]
+
+
+@pytest.fixture
+def expected(tmp_path: Path) -> pd.DataFrame:
+    return meter_bytes(tmp_path, pcap(records_of(connection()))).flows
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+@pytest.mark.parametrize("nanoseconds", [False, True])
+def test_pcap_reads_the_same_in_both_byte_orders_and_resolutions(
+    tmp_path: Path, expected: pd.DataFrame, order: str, nanoseconds: bool
+) -> None:
+    content = pcap(records_of(connection()), order=order, nanoseconds=nanoseconds)
+    pd.testing.assert_frame_equal(meter_bytes(tmp_path, content).flows, expected)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_pcapng_reads_the_same_in_both_byte_orders(
+    tmp_path: Path, expected: pd.DataFrame, order: str
+) -> None:
+    content = pcapng(records_of(connection()), order=order)
+    pd.testing.assert_frame_equal(meter_bytes(tmp_path, content).flows, expected)
+
+
+@pytest.mark.parametrize("link_type", [ETHERNET, RAW, LOOPBACK_NULL, LOOP, COOKED, COOKED_V2, 12, 14, 228])
+def test_each_link_type_gives_the_same_flows(tmp_path: Path, expected: pd.DataFrame, link_type: int) -> None:
+    records = records_of(connection(), RAW if link_type in (12, 14, 228) else link_type)
+    for content in (pcap(records, link_type=link_type), pcapng(records, link_type=link_type)):
+        pd.testing.assert_frame_equal(meter_bytes(tmp_path, content).flows, expected)
+
+
+@pytest.mark.parametrize("tags", [(0x8100,), (0x88A8, 0x8100), (0x9100, 0x8100), (0x8100, 0x8100, 0x8100)])
+def test_vlan_tags_change_nothing_but_their_count(
+    tmp_path: Path, expected: pd.DataFrame, tags: tuple[int, ...]
+) -> None:
+    result = meter_bytes(tmp_path, pcap(records_of(connection(), tags=tags)))
+    pd.testing.assert_frame_equal(result.flows, expected)
+    assert result.report.loc["vlan_tagged", "count"] == 10
+
+
+@pytest.mark.parametrize(
+    ("resolution", "ticks_per_second"), [(3, 10**3), (6, 10**6), (9, 10**9), (0x80 | 20, 2**20), (0x80, 1)]
+)
+def test_pcapng_times_follow_the_resolution_and_offset_of_their_interface(
+    tmp_path: Path, resolution: int, ticks_per_second: int
+) -> None:
+    ticks = [1_000 * ticks_per_second, 1_007 * ticks_per_second]
+    frame = in_link(Packet(0).to_ip(), ETHERNET)
+    content = section() + interface(resolution=resolution, offset_s=500)
+    flow = meter_bytes(tmp_path, content + b"".join(enhanced(t, frame) for t in ticks)).flows.iloc[0]
+    assert (flow.start_us, flow.end_us) == (1_500_000_000, 1_507_000_000)
+
+
+def test_pcapng_interfaces_and_sections_may_differ_in_link_type_and_byte_order(tmp_path: Path) -> None:
+    one, two, three = (Packet(START_US + i).to_ip() for i in range(3))
+    content = (
+        section("<") + interface(ETHERNET) + interface(RAW)
+        + enhanced(START_US + 1, two, number=1) + enhanced(START_US, in_link(one, ETHERNET), number=0)
+        + section(">") + interface(COOKED, ">") + enhanced(START_US + 2, in_link(three, COOKED), ">")
+    )  # fmt: skip
+    result = meter_bytes(tmp_path, content)
+    assert result.flows["flow_fpackets"].tolist() == [3]
+    assert result.report.loc["backwards_in_capture", "count"] == 1
+
+
+def test_pcapng_simple_and_obsolete_packet_blocks_are_read(tmp_path: Path) -> None:
+    frame = in_link(Packet(0).to_ip(), ETHERNET)
+    simple = block(3, struct.pack("<I", len(frame)) + frame)
+    fields = (0, 0, START_US >> 32, START_US & 0xFFFFFFFF, len(frame), len(frame))
+    obsolete = block(2, struct.pack("<HHIIII", *fields) + frame)
+    result = meter_bytes(tmp_path, section() + interface() + obsolete + simple)
+    assert result.flows["flow_fpackets"].tolist() == [2]
+    assert result.flows["end_us"].tolist() == [START_US]  # a simple packet has the time of the one before
+    assert result.report.loc["without_time", "count"] == 1
+
+
+def test_scapy_reads_the_same_times_and_lengths_from_what_scapy_wrote(tmp_path: Path) -> None:
+    packets = [
+        ETHERNET_HEADER
+        / Dot1AD(vlan=3)
+        / Dot1Q(vlan=4)
+        / IP(src="1.2.3.4", dst="5.6.7.8")
+        / TCP(dport=80)
+        / Raw(b"x" * i)
+        for i in (0, 5, 900)
+    ] + [ETHERNET_HEADER / IPv6(src="::1", dst="::2") / UDP(dport=53) / Raw(b"y" * 33)]
+    for i, packet in enumerate(packets):
+        packet.time = 1_600_000_000 + i / 8
+    classic, next_generation = str(tmp_path / "a.pcap"), str(tmp_path / "a.pcapng")
+    wrpcap(classic, packets)
+    with PcapNgWriter(next_generation) as writer:
+        for packet in packets:
+            writer.write(packet)
+    for path in (classic, next_generation):
+        read = rdpcap(path)
+        flows = meter(path).flows
+        assert flows["source_address"].tolist() == ["1.2.3.4", "::1"]
+        assert flows["flow_fbytes"].tolist() == [sum(p[IP].len for p in read[:3]), read[3][IPv6].plen + 40]
+        assert flows["start_us"].tolist() == [int(read[0].time * 10**6), int(read[3].time * 10**6)]
+
+
+PACKERS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+
+
+def tar_of(members: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, content in members.items():
+            described = tarfile.TarInfo(name)
+            described.size = len(content)
+            archive.addfile(described, io.BytesIO(content))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_compression_is_told_by_content_and_changes_nothing(
+    tmp_path: Path, expected: pd.DataFrame, packer: str
+) -> None:
+    content = pcap(records_of(connection()))
+    for packed in (content, tar_of({"day.pcap": content})):
+        result = meter_bytes(tmp_path, PACKERS[packer](packed))
+        pd.testing.assert_frame_equal(result.flows, expected)
+        assert result.report.loc["captures", "count"] == 1
+
+
+def test_an_archive_is_read_member_by_member_and_what_is_no_capture_is_counted(tmp_path: Path) -> None:
+    days = {f"day{i}.pcap": pcap(records_of(connection(START_US + i * 10**9))) for i in range(3)}
+    result = meter_bytes(tmp_path, bz2.compress(tar_of({"README": b"hello", "empty": b"", **days})))
+    assert len(result.flows) == 3
+    assert result.report.loc[["captures", "skipped_members"], "count"].tolist() == [3, 2]
+
+
+def test_a_flow_goes_on_from_one_file_to_the_next(tmp_path: Path, expected: pd.DataFrame) -> None:
+    packets = records_of(connection())
+    paths = [tmp_path / "first.pcap", tmp_path / "second.pcapng.gz"]
+    paths[0].write_bytes(pcap(packets[:4]))
+    paths[1].write_bytes(gzip.compress(pcapng(packets[4:])))
+    pd.testing.assert_frame_equal(meter(paths).flows, expected)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"hello, world", b"\x00" * 600, gzip.compress(b"no capture"), tar_of({"a": b"no"}), b"BZh91A"],
+)
+def test_what_is_no_capture_is_an_error_at_once(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(NetreproError, match="not a capture"):
+        meter_bytes(tmp_path, content)
+
+
+def test_no_file_is_metered_before_every_file_is_known_to_be_a_capture(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.pcap", tmp_path / "bad.pcap"
+    good.write_bytes(pcap(records_of(connection())))
+    bad.write_bytes(b"hello, world")
+    told: list[tuple[int, int]] = []
+    with pytest.raises(NetreproError, match=r"bad\.pcap is not a capture"):
+        meter([good, bad], progress=lambda *step: told.append(step))
+    assert told == []
+
+
+def test_a_missing_file_and_a_folder_are_errors_that_say_so(tmp_path: Path) -> None:
+    with pytest.raises(NetreproError, match="does not exist"):
+        meter(tmp_path / "nowhere.pcap")
+    with pytest.raises(NetreproError, match="not a file"):
+        meter(tmp_path)
+    with pytest.raises(NetreproError, match="no capture was given"):
+        meter([])
+
+
+def test_a_compressed_capture_that_breaks_off_gives_what_came_before(tmp_path: Path) -> None:
+    packets = [Packet(START_US + i, payload_bytes=i % 1400) for i in range(3000)]
+    packed = gzip.compress(pcap([(p.time_us, in_link(p.to_ip(), ETHERNET)) for p in packets]), 1)
+    result = meter_bytes(tmp_path, packed[: len(packed) * 3 // 4])
+    assert result.report.loc["damaged_archives", "count"] == 1
+
+
+def test_a_file_that_ends_within_a_record_gives_every_record_before_it(tmp_path: Path) -> None:
+    whole = pcap(records_of(connection()))
+    for missing in (1, 30):
+        result = meter_bytes(tmp_path, whole[:-missing])
+        assert result.report.loc[["packets", "truncated_records"], "count"].tolist() == [9, 1]
+        assert result.report.loc["unread_bytes", "count"] == 16 + 54 - missing
+
+
+def test_a_record_of_impossible_length_ends_the_file_and_the_rest_is_counted_as_unread(
+    tmp_path: Path,
+) -> None:
+    good = pcap(records_of(connection()))
+    bad = struct.pack("<IIII", 0, 0, 0x7FFFFFFF, 60) + bytes(500)
+    counts = meter_bytes(tmp_path, good + bad).report["count"]
+    assert counts[["packets", "corrupt_records", "unread_bytes"]].tolist() == [10, 1, 516]
+
+
+def test_a_corrupt_pcapng_block_is_counted_and_the_next_one_read(tmp_path: Path) -> None:
+    frame = in_link(Packet(0).to_ip(), ETHERNET)
+    good = enhanced(START_US, frame)
+    wrong_end = good[:-4] + b"\xff\xff\xff\x7f"
+    wrong_interface = enhanced(START_US, frame, number=9)
+    too_long = block(6, struct.pack("<IIIII", 0, 0, 0, 5000, 5000) + frame)
+    unknown, statistics = block(77, b"?"), block(5, bytes(12))
+    content = section() + interface() + wrong_end + wrong_interface + too_long + unknown + statistics + good
+    counts = meter_bytes(tmp_path, content).report["count"]
+    assert counts[["packets", "corrupt_records", "unknown_blocks", "other_blocks"]].tolist() == [1, 3, 1, 1]
+
+
+def test_what_is_not_ip_is_counted(tmp_path: Path) -> None:
+    counts = meter_records(
+        tmp_path, bytes(ETHERNET_HEADER / ARP()), bytes(Ether(src=MAC, dst=MAC, type=0x88CC) / Raw(b"x" * 50))
+    )
+    assert counts["not_ip"] == 2
+
+
+def test_an_unsupported_link_type_is_counted(tmp_path: Path) -> None:
+    assert meter_records(tmp_path, bytes(60), bytes(60), link_type=105)["unsupported_link"] == 2
+
+
+def test_an_empty_record_is_counted(tmp_path: Path) -> None:
+    assert meter_records(tmp_path, b"", in_link(Packet(0).to_ip(), ETHERNET))["empty_records"] == 1
+
+
+def test_headers_that_are_cut_are_counted_wherever_the_cut_is(tmp_path: Path) -> None:
+    frame = in_link(Packet(0).to_ip(), ETHERNET)
+    whole = 14 + 20 + 14  # up to the TCP flags
+    counts = meter_records(tmp_path, *(frame[:size] for size in range(1, 54)))
+    assert counts["cut_in_headers"] == whole - 1
+    assert counts["metered"] == 54 - whole
+
+
+def test_a_contradictory_ip_header_is_counted(tmp_path: Path) -> None:
+    content = tcp(1, 2, ACK)
+    shorter_than_its_header = ipv4(content, total=19)
+    four_in_six = in_link(ipv4(content), ETHERNET, ether_type=0x86DD)
+    short_header = b"\x44" + ipv4(content)[1:]
+    frames = [in_link(shorter_than_its_header, ETHERNET), four_in_six, in_link(short_header, ETHERNET)]
+    assert meter_records(tmp_path, *frames)["bad_ip_header"] == 3
+
+
+def test_fragments_after_the_first_are_counted_and_the_first_is_metered(tmp_path: Path) -> None:
+    first = ipv4(tcp(1, 2, ACK, bytes(100)), fragment=0x2000)
+    later = ipv4(bytes(100), fragment=0x0010)
+    six = [
+        bytes(
+            ETHERNET_HEADER
+            / IPv6()
+            / IPv6ExtHdrFragment(offset=offset, m=1 - bool(offset), nh=17)
+            / UDP()
+            / Raw(b"z" * 32)
+        )
+        for offset in (0, 5)
+    ]
+    counts = meter_records(tmp_path, in_link(first, ETHERNET), in_link(later, ETHERNET), *six)
+    assert counts[["first_fragments", "later_fragments", "metered"]].tolist() == [2, 2, 2]
+
+
+def test_ipv6_extension_headers_count_as_header_and_lead_to_the_ports(tmp_path: Path) -> None:
+    packet = (
+        IPv6(src="::1", dst="::2") / IPv6ExtHdrHopByHop() / TCP(sport=7, dport=8, flags="S") / Raw(b"12345")
+    )
+    path = tmp_path / "six.pcap"
+    wrpcap(str(path), [ETHERNET_HEADER / packet])
+    flow = meter(path).flows.iloc[0]
+    assert (flow.source_port, flow.destination_port, flow.protocol) == (7, 8, 6)
+    assert (flow.flow_fbytes, flow.total_fhlen) == (40 + 8 + 20 + 5, 40 + 8 + 20)
+    assert len(meter_bytes(tmp_path, pcap([(0, in_link(ipv6(b"", 59), ETHERNET))])).flows) == 1
+
+
+def test_a_length_of_zero_is_taken_from_the_wire(tmp_path: Path) -> None:
+    offloaded = in_link(ipv4(tcp(1, 2, ACK, bytes(3000)), total=0), ETHERNET)
+    result = meter_bytes(tmp_path, pcap([(START_US, offloaded[:60], len(offloaded))]))
+    assert result.flows["flow_fbytes"].tolist() == [3040]
+    assert result.report.loc[["zero_ip_length", "shortened_records"], "count"].tolist() == [1, 1]
+
+
+def test_lengths_come_from_the_ip_header_however_little_was_captured(tmp_path: Path) -> None:
+    records = records_of(connection())
+    cut = [(time_us, frame[:54], len(frame)) for time_us, frame in records]
+    pd.testing.assert_frame_equal(
+        meter_bytes(tmp_path, pcap(cut)).flows, meter_bytes(tmp_path, pcap(records)).flows
+    )
+
+
+def test_wrong_transport_headers_are_metered_and_counted(tmp_path: Path) -> None:
+    offset_of_two = tcp(1, 2, ACK)[:12] + b"\x20" + tcp(1, 2, ACK)[13:]
+    udp_of_three = struct.pack("!HHHH", 1, 2, 3, 0)
+    frames = [in_link(ipv4(offset_of_two), ETHERNET), in_link(ipv4(udp_of_three, protocol=17), ETHERNET)]
+    assert meter_records(tmp_path, *frames)[["bad_transport_header", "metered"]].tolist() == [2, 2]
+
+
+def test_one_time_stamp_in_the_far_future_does_not_end_the_other_flows(tmp_path: Path) -> None:
+    others = [in_link(ipv4(tcp(i, 2, ACK), "1.1.1.1", "2.2.2.2"), ETHERNET) for i in range(5)]
+    records = [(START_US + i, frame) for i, frame in enumerate(others)]
+    stray = (START_US + 10**13, in_link(ipv4(tcp(9, 9, SYN)), ETHERNET))
+    again = [(START_US + 100 + i, frame) for i, frame in enumerate(others)]
+    flows = meter_bytes(tmp_path, pcap([*records, stray, *again])).flows
+    assert flows["flow_fpackets"].tolist() == [2, 2, 2, 2, 2, 1]
+
+
+NOISE = pcapng(records_of(connection())) + section(">") + interface(RAW, ">")
+CAPTURES = [
+    pcap(records_of(connection())),
+    pcap(records_of(connection()), order=">", nanoseconds=True),
+    NOISE,
+]
+
+
+def columns_by_chunks(content: bytes, sizes: list[int]) -> tuple[dict, dict]:
+    core = _core.FlowMeter(
+        timeout_us=10**9, idle_threshold_us=10**6, first_packets=0, handshake=True, netmate_quirks=True,
+        end_on_close=True, first_lengths=10,
+    )  # fmt: skip
+    start = 0
+    for size in sizes:
+        core.feed(content[start : start + size])
+        start += size
+    core.feed(content[start:])
+    core.end_file()
+    core.end_capture()
+    return core.columns(), core.counts()
+
+
+@settings(max_examples=60, deadline=None)
+@given(content=st.sampled_from(CAPTURES), sizes=st.lists(st.integers(0, 90), max_size=40))
+def test_it_does_not_matter_in_what_chunks_a_capture_arrives(content: bytes, sizes: list[int]) -> None:
+    (columns, counts), (whole_columns, whole_counts) = (
+        columns_by_chunks(content, sizes),
+        columns_by_chunks(content, []),
+    )
+    assert counts == whole_counts
+    assert all((columns[name] == whole_columns[name]).all() for name in columns)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    content=st.sampled_from(CAPTURES),
+    changes=st.lists(st.tuples(st.integers(4, 900), st.integers(0, 255)), max_size=12),
+    cut=st.integers(0, 400),
+)
+def test_no_damage_is_fatal_and_every_packet_found_is_accounted_for(
+    content: bytes, changes: list[tuple[int, int]], cut: int
+) -> None:
+    damaged = bytearray(content[: len(content) - cut])
+    for place, value in changes:
+        damaged[place % len(damaged)] = value
+    columns, counts = columns_by_chunks(bytes(damaged), [])
+    assert counts["packets"] == counts["metered"] + sum(counts[name] for name in LEFT_OUT)
+    assert counts["metered"] == columns["forward_packets"].sum() + columns["backward_packets"].sum()
+    assert counts["unread_bytes"] <= len(damaged)
+
+
+def test_the_progress_ends_at_the_size_of_the_files(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.gz", tmp_path / "b.pcap"]
+    paths[0].write_bytes(gzip.compress(pcap(records_of(connection()))))
+    paths[1].write_bytes(pcap(records_of(connection())))
+    seen: list[tuple[int, int]] = []
+    meter(paths, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1][0] == seen[-1][1] == sum(path.stat().st_size for path in paths)
+    assert seen == sorted(seen)
+
+
+def test_memory_does_not_grow_with_the_length_of_the_capture(tmp_path: Path) -> None:
+    frame = in_link(Packet(0).to_ip(), ETHERNET)
+    record = struct.pack("<IIII", 1_700_000_000, 0, len(frame), len(frame)) + frame
+    path = tmp_path / "long.pcap"
+    path.write_bytes(pcap([]) + record * 600_000)  # 42 MB, one flow
+    script = (
+        "import resource, sys; from netrepro.traffic import meter; from pathlib import Path\n"
+        "small = Path(sys.argv[1]).with_name('small.pcap')\n"
+        "small.write_bytes(Path(sys.argv[1]).open('rb').read(24 + 70 * 40_000)); meter(small)\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "assert meter(sys.argv[1]).report.loc['metered', 'count'] == 600_000\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    grown = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
+    assert int(grown.stdout) < 8_000  # kB; the capture is 42,000
