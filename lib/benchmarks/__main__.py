@@ -1,6 +1,6 @@
 """`make bench`: every benchmark's table, speeds as ratios against a named peer measured in the same run.
 
-Each bench_<name>.py has `run(quick) -> DataFrame` with columns benchmark, ours_per_s, peer, peer_per_s, ratio.
+Each bench_<name>.py has `run(quick) -> {title: DataFrame}`; a table holds ours, the peers and the ratios.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ import argparse
 import importlib
 import sys
 from pathlib import Path
-
-import pandas as pd
 
 FOLDER = Path(__file__).parent
 NAMES = sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
@@ -24,15 +22,13 @@ def main() -> int:
     unknown = set(arguments.names) - set(NAMES)
     if unknown:
         parser.error(f"no benchmark {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
-    tables = []
+    folder = FOLDER.parents[1] / "runs" / "benchmarks"
+    folder.mkdir(parents=True, exist_ok=True)
     for name in arguments.names or NAMES:
-        print(f"\n{name}", flush=True)
-        table = importlib.import_module(f"benchmarks.bench_{name}").run(quick=not arguments.thorough)
-        print(table.to_string(index=False, float_format="{:,.3g}".format), flush=True)
-        tables.append(table)
-    folder = FOLDER.parents[1] / "runs"
-    folder.mkdir(exist_ok=True)
-    pd.concat(tables).to_csv(folder / "benchmarks.csv", index=False)
+        tables = importlib.import_module(f"benchmarks.bench_{name}").run(quick=not arguments.thorough)
+        for title, table in tables.items():
+            print(f"\n{name}: {title}\n{table.to_string(float_format='{:,.3g}'.format)}", flush=True)
+            table.to_csv(folder / f"{name}-{title.replace(' ', '_')}.csv")
     return 0
 
 

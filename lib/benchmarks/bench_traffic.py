@@ -110,8 +110,7 @@ def compare_meters() -> pd.DataFrame:
         rates = {
             "netrepro meter, 59 features": PACKETS / seconds_of(lambda: meter(large)),
             "nfstream, default": NFSTREAM_PACKETS / seconds_of(lambda: nfstream_reads(middle)),
-            "nfstream, statistics": NFSTREAM_PACKETS
-            / seconds_of(lambda: nfstream_reads(middle, **statistics)),
+            "nfstream, statistics": NFSTREAM_PACKETS / seconds_of(lambda: nfstream_reads(middle, **statistics)),
             "nfstream, SPLT of 10": NFSTREAM_PACKETS / seconds_of(lambda: nfstream_reads(middle, **splt)),
             "scapy, 5-tuples only": SCAPY_PACKETS / seconds_of(lambda: scapy_reads(small)),
         }
@@ -139,9 +138,7 @@ def compare_componentwise_em() -> pd.DataFrame:
         found.covariances_ = covariances
         found.precisions_cholesky_ = np.array([np.linalg.inv(np.linalg.cholesky(c)).T for c in covariances])
         rows.append(("gmm-mml", seconds, theirs.bestk, found.score(points)))
-    table = pd.DataFrame(
-        rows, columns=["component-wise EM", "seconds", "components", "log_likelihood_of_a_row"]
-    )
+    table = pd.DataFrame(rows, columns=["component-wise EM", "seconds", "components", "log_likelihood_of_a_row"])
     table["netrepro_is_times_faster"] = (table["seconds"] / rows[0][1]).round(1)
     return table.set_index("component-wise EM").round(4)
 
@@ -192,9 +189,7 @@ def compare_feature_selection() -> pd.DataFrame:
     steps = np.arange(1, CHOSEN + 1)
     one_fit = np.interp(steps, timed, [seconds_of(lambda count=count: fit_one(count)) for count in timed])
     all_fits = float((one_fit * FOLDS * (FEATURES - steps + 1)).sum())
-    refitted = cross_val_score(
-        PlainMixtureClassifier(), ours.transform(points), labels, cv=folds, scoring="f1_macro"
-    )
+    refitted = cross_val_score(PlainMixtureClassifier(), ours.transform(points), labels, cv=folds, scoring="f1_macro")
     rows = [
         ("netrepro, 2 threads", seconds, ours.scores_[-1]),
         ("scikit-learn, time extrapolated, F1 on our features", all_fits, refitted.mean()),
@@ -204,6 +199,10 @@ def compare_feature_selection() -> pd.DataFrame:
     return table.set_index("forward selection").round(3)
 
 
-if __name__ == "__main__":
-    for compare in (compare_meters, compare_componentwise_em, compare_feature_selection):
-        print(compare().to_string(), end="\n\n")
+def run(quick: bool = True) -> dict[str, pd.DataFrame]:
+    """The three comparisons; they are the same quick or thorough."""
+    return {
+        "flow meter": compare_meters(),
+        "component-wise EM": compare_componentwise_em(),
+        "forward selection": compare_feature_selection(),
+    }

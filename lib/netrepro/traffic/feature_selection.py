@@ -92,9 +92,7 @@ class MixtureFeatureSelector(SelectorMixin, BaseEstimator):
         searches = []
         for training, testing in check_cv(self.cv, y, classifier=True).split(rows, y):
             if len(np.unique(labels[training])) < len(classes):
-                raise NetreproError(
-                    "a fold has no training row of some class", "use fewer folds or more rows"
-                )
+                raise NetreproError("a fold has no training row of some class", "use fewer folds or more rows")
             searches.append(
                 _core.MixtureFeatureSearch(
                     features,

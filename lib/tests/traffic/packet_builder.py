@@ -73,16 +73,12 @@ def ipv4(
     return header + addresses + b"\x01" * (4 * option_words) + content
 
 
-def ipv6(
-    content: bytes, next_header: int, source: str = "2001:db8::1", destination: str = "fe80::2"
-) -> bytes:
+def ipv6(content: bytes, next_header: int, source: str = "2001:db8::1", destination: str = "fe80::2") -> bytes:
     header = struct.pack("!IHBB", 6 << 28, len(content), next_header, 64)
     return header + ip_address(source).packed + ip_address(destination).packed + content
 
 
-def in_link(
-    content: bytes, link_type: int, tags: tuple[int, ...] = (), ether_type: int | None = None
-) -> bytes:
+def in_link(content: bytes, link_type: int, tags: tuple[int, ...] = (), ether_type: int | None = None) -> bytes:
     """The link layer before an IP packet; `tags` are the types of VLAN tags, outermost first."""
     if ether_type is None:
         ether_type = 0x86DD if content[:1] >= b"\x60" else 0x0800
@@ -102,9 +98,7 @@ def in_link(
 Record = tuple[int, bytes] | tuple[int, bytes, int]  # time in us, captured bytes, length on the wire
 
 
-def pcap(
-    records: list[Record], *, link_type: int = ETHERNET, order: str = "<", nanoseconds: bool = False
-) -> bytes:
+def pcap(records: list[Record], *, link_type: int = ETHERNET, order: str = "<", nanoseconds: bool = False) -> bytes:
     magic = 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
     out = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 65535, link_type)]
     for time_us, captured, *wire in records:
@@ -125,9 +119,7 @@ def section(order: str = "<") -> bytes:
     return block(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1), order)
 
 
-def interface(
-    link_type: int = ETHERNET, order: str = "<", *, resolution: int = 6, offset_s: int = 0
-) -> bytes:
+def interface(link_type: int = ETHERNET, order: str = "<", *, resolution: int = 6, offset_s: int = 0) -> bytes:
     """`resolution` as if_tsresol has it: a power of ten, or of two with the top bit set."""
     options = struct.pack(order + "HHB3x", 9, 1, resolution) + struct.pack(order + "HHq", 14, 8, offset_s)
     return block(1, struct.pack(order + "HHI", link_type, 0, 0) + options + bytes(4), order)
@@ -135,9 +127,7 @@ def interface(
 
 def enhanced(ticks: int, captured: bytes, order: str = "<", *, number: int = 0) -> bytes:
     sizes = (len(captured), len(captured))
-    return block(
-        6, struct.pack(order + "IIIII", number, ticks >> 32, ticks & 0xFFFFFFFF, *sizes) + captured, order
-    )
+    return block(6, struct.pack(order + "IIIII", number, ticks >> 32, ticks & 0xFFFFFFFF, *sizes) + captured, order)
 
 
 def pcapng(records: list[Record], *, link_type: int = ETHERNET, order: str = "<") -> bytes:

@@ -42,9 +42,7 @@ class PlainMixtureClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[(scores + self.log_priors_).argmax(axis=1)]
 
 
-def problem(
-    rows: int = 900, width: int = 12, seed: int = 0, **described: Any
-) -> tuple[np.ndarray, np.ndarray]:
+def problem(rows: int = 900, width: int = 12, seed: int = 0, **described: Any) -> tuple[np.ndarray, np.ndarray]:
     points, labels = make_classification(
         rows,
         width,

@@ -181,10 +181,7 @@ def test_a_flow_that_is_silent_for_longer_than_the_time_out_becomes_two(tmp_path
 
 
 def test_a_flow_that_stays_silent_is_ended_by_the_packets_of_others(tmp_path: Path) -> None:
-    other = [
-        (START_US + i * 1_000_000, in_link(ipv4(tcp(1, 2, ACK), "1.1.1.1", "2.2.2.2"), 1))
-        for i in range(1300)
-    ]
+    other = [(START_US + i * 1_000_000, in_link(ipv4(tcp(1, 2, ACK), "1.1.1.1", "2.2.2.2"), 1)) for i in range(1300)]
     path = tmp_path / "silent.pcap"
     path.write_bytes(pcap([*records_of([Packet(START_US)]), *other]))
     flows = meter(path).flows

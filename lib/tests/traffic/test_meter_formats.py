@@ -88,9 +88,7 @@ def test_pcap_reads_the_same_in_both_byte_orders_and_resolutions(
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-def test_pcapng_reads_the_same_in_both_byte_orders(
-    tmp_path: Path, expected: pd.DataFrame, order: str
-) -> None:
+def test_pcapng_reads_the_same_in_both_byte_orders(tmp_path: Path, expected: pd.DataFrame, order: str) -> None:
     content = pcapng(records_of(connection()), order=order)
     pd.testing.assert_frame_equal(meter_bytes(tmp_path, content).flows, expected)
 
@@ -325,9 +323,7 @@ def test_fragments_after_the_first_are_counted_and_the_first_is_metered(tmp_path
 
 
 def test_ipv6_extension_headers_count_as_header_and_lead_to_the_ports(tmp_path: Path) -> None:
-    packet = (
-        IPv6(src="::1", dst="::2") / IPv6ExtHdrHopByHop() / TCP(sport=7, dport=8, flags="S") / Raw(b"12345")
-    )
+    packet = IPv6(src="::1", dst="::2") / IPv6ExtHdrHopByHop() / TCP(sport=7, dport=8, flags="S") / Raw(b"12345")
     path = tmp_path / "six.pcap"
     wrpcap(str(path), [ETHERNET_HEADER / packet])
     flow = meter(path).flows.iloc[0]
@@ -346,9 +342,7 @@ def test_a_length_of_zero_is_taken_from_the_wire(tmp_path: Path) -> None:
 def test_lengths_come_from_the_ip_header_however_little_was_captured(tmp_path: Path) -> None:
     records = records_of(connection())
     cut = [(time_us, frame[:54], len(frame)) for time_us, frame in records]
-    pd.testing.assert_frame_equal(
-        meter_bytes(tmp_path, pcap(cut)).flows, meter_bytes(tmp_path, pcap(records)).flows
-    )
+    pd.testing.assert_frame_equal(meter_bytes(tmp_path, pcap(cut)).flows, meter_bytes(tmp_path, pcap(records)).flows)
 
 
 def test_wrong_transport_headers_are_metered_and_counted(tmp_path: Path) -> None:

@@ -32,9 +32,7 @@ def test_scikit_learn_accepts_the_estimator(estimator: object) -> None:
     assert all(REFUSED_BY_SCIKIT_LEARN in str(result["exception"]) for result in not_passed), not_passed
 
 
-@pytest.mark.parametrize(
-    ("components", "dimensions", "rows"), [(2, 1, 800), (3, 2, 900), (4, 5, 3000), (5, 10, 5000)]
-)
+@pytest.mark.parametrize(("components", "dimensions", "rows"), [(2, 1, 800), (3, 2, 900), (4, 5, 3000), (5, 10, 5000)])
 def test_the_shortest_message_has_the_true_number_of_blobs_and_the_likelihood_of_plain_em(
     components: int, dimensions: int, rows: int
 ) -> None:
@@ -156,8 +154,7 @@ def test_each_class_may_be_a_mixture_of_its_own() -> None:
     labels = np.isin(blob, (0, 1))
     scaled = StandardScaler().fit_transform(points)
     one, many = (
-        MixturePerClassClassifier(max_components=count, random_state=0).fit(scaled, labels)
-        for count in (1, 8)
+        MixturePerClassClassifier(max_components=count, random_state=0).fit(scaled, labels) for count in (1, 8)
     )
     assert one.score(scaled, labels) < 0.7 < 0.99 < many.score(scaled, labels)
     assert [mixture.n_components_ for mixture in many.mixtures_] == [2, 2]
