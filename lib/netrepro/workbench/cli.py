@@ -228,6 +228,8 @@ class _Lines:
 
     def _table(self) -> Table:
         table = Table.grid(padding=(0, 2))
+        for _ in range(5):
+            table.add_column(no_wrap=True, overflow="ellipsis")
         for event in self.running.values():
             progress = event.progress
             cells = f"{progress.cell}/{progress.cells}" if progress and progress.cells else ""
