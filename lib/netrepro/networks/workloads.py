@@ -38,6 +38,7 @@ class Tcp:
     initial_rto_ms: float = 1000.0
     delayed_ack_ms: float = 40.0  # 0: every segment is acknowledged at once
     sack: bool = True
+    ecn: bool = False  # ask for ECN with every congestion control; DCTCP asks anyway
     dctcp_alpha: float = 1.0
 
     def __post_init__(self) -> None:
