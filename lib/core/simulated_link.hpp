@@ -3,6 +3,7 @@
 // A rule that decides on arrival only lets the link work out at once when a packet will leave and arrive, which takes
 // one event a packet. CoDel decides at departure, so that its link also has an event at the end of each transmission.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <variant>
@@ -30,14 +31,16 @@ class SimulatedLink {
     Time time, waited;
   };
 
-  // Rate in bits per second, loss as a probability a packet.
-  SimulatedLink(double rate, Time delay, Rule rule, double loss, RandomStream losses)
+  // Rate in bits per second, jitter the standard deviation of the delay, loss a probability a packet.
+  SimulatedLink(double rate, Time delay, Time jitter, double loss, Rule rule, RandomStream losses, RandomStream jitters)
       : picoseconds_per_byte_(8 * static_cast<double>(picoseconds_per_second) / rate),
         delay_(delay),
+        jitter_(jitter),
         rule_(std::move(rule)),
         waits_for_transmitter_(std::holds_alternative<CoDel>(rule_)),
         loss_(loss),
-        losses_(losses) {}
+        losses_(losses),
+        jitters_(jitters) {}
 
   Verdict offer(std::uint32_t packet, std::uint32_t bytes, std::uint32_t flow, bool ecn_capable, Time now) {
     ++counts_.offered_packets;
@@ -114,7 +117,7 @@ class SimulatedLink {
     Counts counts = counts_;
     for (std::uint64_t number = wire_.tail(); number-- != wire_.head();) {
       const Flight& flight = wire_[number];
-      const Time departure = flight.arrival - delay_;
+      const Time departure = flight.start + transmission_time(flight.bytes);
       if (departure <= end) break;
       --counts.sent_packets;
       counts.sent_bytes -= flight.bytes;
@@ -135,22 +138,32 @@ class SimulatedLink {
   };
 
   void transmit(std::uint32_t packet, std::uint32_t bytes, std::uint32_t flow, Time arrived, Time start) {
-    const Time duration = static_cast<Time>(bytes * picoseconds_per_byte_ + 0.5);
+    const Time duration = transmission_time(bytes);
     free_at_ = start + duration;
-    wire_.push({start, free_at_ + delay_, packet, bytes});
+    wire_.push({start, jitter_ == 0 ? free_at_ + delay_ : jittered_arrival(), packet, bytes});
     ++counts_.sent_packets;
     counts_.sent_bytes += bytes;
     counts_.busy += duration;
     if (records_) departures_.push_back({flow, bytes, free_at_, start - arrived});
   }
 
+  Time transmission_time(std::uint32_t bytes) const { return static_cast<Time>(bytes * picoseconds_per_byte_ + 0.5); }
+
+  // A delay from a bell (the sum of four evens), never negative, and nobody overtakes.
+  Time jittered_arrival() {
+    const double sum = jitters_.uniform() + jitters_.uniform() + jitters_.uniform() + jitters_.uniform();
+    const double deviation = (sum - 2) * 1.7320508075688772 * static_cast<double>(jitter_);
+    const Time delay = delay_ + static_cast<Time>(deviation);
+    return last_arrival_ = std::max(last_arrival_, free_at_ + std::max<Time>(delay, 0));
+  }
+
   double picoseconds_per_byte_;
-  Time delay_;
+  Time delay_, jitter_, last_arrival_ = 0;
   Time free_at_ = 0;
   Rule rule_;
   bool waits_for_transmitter_, records_ = false;
   double loss_;
-  RandomStream losses_;
+  RandomStream losses_, jitters_;
   Ring<Flight> wire_;                // being sent or under way; with early rules also those that wait
   std::uint64_t next_to_start_ = 0;  // the first of wire_ that has not started
   std::uint64_t waiting_bytes_ = 0;

@@ -12,8 +12,8 @@ std::uint32_t Simulator::add_link(const LinkSettings& link, SimulatedLink::Rule 
   const auto number = static_cast<std::uint32_t>(links_.size());
   const double skew = 1 + settings_.clock_skew * (2 * stream(skews, number).uniform() - 1);
   paths_.add_link(link.from, link.to);
-  links_.push_back(std::make_unique<SimulatedLink>(link.rate * skew, link.delay, std::move(rule), link.loss,
-                                                   stream(losses, number)));
+  links_.push_back(std::make_unique<SimulatedLink>(link.rate * skew, link.delay, link.jitter, link.loss,
+                                                   std::move(rule), stream(losses, number), stream(jitters, number)));
   ports_.push_back({link.room, {}, false});
   return number;
 }

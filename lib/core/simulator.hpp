@@ -35,7 +35,7 @@ class Simulator {
   struct LinkSettings {
     std::uint32_t from, to;
     double rate;  // bits per second
-    Time delay;
+    Time delay, jitter;
     double loss;
     std::uint64_t room;  // packets of its own that a host lets wait here
   };
@@ -92,7 +92,7 @@ class Simulator {
  private:
   enum TimerKind : std::uint32_t { flow_start, flow_stop, sender_due, receiver_due, host_port_free, datagram_due,
                                    queues_due, windows_due };
-  enum Purpose : std::uint64_t { losses, skews, red_decisions, datagram_gaps, path_choice };
+  enum Purpose : std::uint64_t { losses, jitters, skews, red_decisions, datagram_gaps, path_choice };
 
   struct FlowDescription {
     std::uint32_t from, to;

@@ -59,6 +59,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     ++resent_;
     ++retransmissions_;
     resent_order_.push({segment, now});
+    if (segment == first_) deadline_ = now + round_trip_.timeout();
   } else {
     if (next_ >= segments_) return std::nullopt;
     if ((outstanding() + 1) * settings_.segment_bytes > settings_.receive_window_bytes) return std::nullopt;

@@ -48,29 +48,29 @@ void bind_simulation(py::module_& module) {
            py::arg("selective"), py::arg("ecn"), py::arg("dctcp_first_alpha"))
       .def(
           "add_drop_tail",
-          [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double loss,
+          [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double jitter_s, double loss,
              std::uint64_t room, std::uint64_t packets, std::uint64_t bytes) {
-            return simulator.add_drop_tail({from, to, rate, from_seconds(delay_s), loss, room},
+            return simulator.add_drop_tail({from, to, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room},
                                            packets ? packets : unlimited, bytes ? bytes : unlimited);
           },
           "Rate in bit/s; a limit of 0 is none.")
       .def("add_ecn_threshold",
-           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double loss,
+           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double jitter_s, double loss,
               std::uint64_t room, std::uint64_t packets, std::uint64_t threshold) {
-             return simulator.add_ecn_threshold({from, to, rate, from_seconds(delay_s), loss, room}, packets,
+             return simulator.add_ecn_threshold({from, to, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room}, packets,
                                                 threshold);
            })
       .def("add_red",
-           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double loss,
+           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double jitter_s, double loss,
               std::uint64_t room, std::uint64_t packets, double min_threshold, double max_threshold,
               double max_probability, double weight, bool ecn) {
-             return simulator.add_red({from, to, rate, from_seconds(delay_s), loss, room},
+             return simulator.add_red({from, to, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room},
                                       {packets, min_threshold, max_threshold, max_probability, weight, ecn, 0});
            })
       .def("add_codel",
-           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double loss,
+           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double jitter_s, double loss,
               std::uint64_t room, std::uint64_t packets, double target_s, double interval_s, bool ecn) {
-             return simulator.add_codel({from, to, rate, from_seconds(delay_s), loss, room}, packets,
+             return simulator.add_codel({from, to, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room}, packets,
                                         from_seconds(target_s), from_seconds(interval_s), ecn);
            })
       .def(

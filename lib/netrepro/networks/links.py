@@ -106,19 +106,22 @@ Queue = DropTail | EcnThreshold | Red | CoDel
 class Link:
     """One direction of a cable: the port's queue, its rate, then a delay that does not depend on the load.
 
-    `loss` is the probability that a packet is lost on the wire, independently of all others. Raises NetreproError
-    for a rate that is not positive, a negative delay, a loss outside [0, 1).
+    `loss` is the probability that a packet is lost on the wire, independently of all others. `jitter_ms` is the
+    standard deviation of the delay, bell-shaped and cut off at no delay; packets keep their order. Raises
+    NetreproError for a rate that is not positive, a negative delay or jitter, a loss outside [0, 1).
     """
 
     rate_mbps: float
     delay_ms: float
     queue: Queue = field(default_factory=lambda: DropTail(packets=100))
     loss: float = 0.0
+    jitter_ms: float = 0.0
 
     def __post_init__(self) -> None:
         set_number(self, "rate_mbps", above=0)
         set_number(self, "delay_ms", least=0)
         set_number(self, "loss", least=0)
+        set_number(self, "jitter_ms", least=0)
         if self.loss >= 1:
             raise NetreproError(f"Link: loss = {self.loss}", "give a probability below 1")
         if not isinstance(self.queue, Queue):

@@ -106,7 +106,7 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
 
 
 def _add_link(simulator: _core.Simulator, source: int, destination: int, link: Link) -> None:
-    common = source, destination, link.rate_mbps * 1e6, link.delay_ms / 1e3, link.loss
+    common = source, destination, link.rate_mbps * 1e6, link.delay_ms / 1e3, link.jitter_ms / 1e3, link.loss
     match link.queue:
         case DropTail(packets=None, bytes=int(limit)):
             simulator.add_drop_tail(*common, _room(limit // FULL_PACKET_BYTES), 0, limit)
