@@ -307,10 +307,14 @@ def draw_distributions(runs: Runs) -> Figure:
 def draw_control(runs: Runs) -> Figure:
     """What DCTCP's queue becomes without marks, beside TCP's."""
     figure, axis = new_figure("Broken on purpose: DCTCP without marking", "time (s)", "queue (packets)")
-    for name, key in (("dctcp", "dctcp"), ("control", "dctcp, no marking"), ("tcp", "tcp")):
+    for name, key, look in (
+        ("dctcp", "dctcp", {"linewidth": 1}),
+        ("tcp", "tcp", {"linewidth": 5, "alpha": 0.35}),
+        ("control", "dctcp, no marking", {"linewidth": 1.2, "linestyle": "--"}),
+    ):
         rows = runs.queues[(runs.queues.case == key) & (runs.queues.repetition == 0)]
         rows = rows[rows.time_s < SETTLED_S + 5]
-        axis.plot(rows.time_s, rows.queue_packets, color=scheme(name).colour, linewidth=1, label=key)
+        axis.plot(rows.time_s, rows.queue_packets, color=scheme(name).colour, label=key, **look)
     axis.set_ylim(bottom=0)
     axis.legend()
     return figure
