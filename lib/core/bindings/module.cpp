@@ -6,4 +6,5 @@ PYBIND11_MODULE(_core, module) {
   bind_queueing(module);
   bind_traffic(module);
   bind_mixtures(module);
+  bind_simulation(module);
 }

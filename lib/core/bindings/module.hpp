@@ -4,3 +4,4 @@
 void bind_queueing(pybind11::module_& module);
 void bind_traffic(pybind11::module_& module);
 void bind_mixtures(pybind11::module_& module);
+void bind_simulation(pybind11::module_& module);

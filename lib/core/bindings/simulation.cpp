@@ -1,0 +1,220 @@
+#include <pybind11/numpy.h>
+#include <pybind11/stl.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "module.hpp"
+#include "simulator.hpp"
+
+namespace py = pybind11;
+
+namespace {
+constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max() / 2;
+
+template <class Items, class Field>
+py::array_t<double> column(const Items& items, Field&& field) {
+  py::array_t<double> values(static_cast<py::ssize_t>(items.size()));
+  double* place = values.mutable_data();
+  for (const auto& item : items) *place++ = static_cast<double>(field(item));
+  return values;
+}
+
+double seconds_or_nan(Time time) {
+  return time == never ? std::numeric_limits<double>::quiet_NaN() : to_seconds(time);
+}
+// A queue rule as the emulator and the tests use it: all times in one unit, whichever.
+template <class Rule>
+py::class_<Rule> bind_rule(py::module_& module, const char* name) {
+  return py::class_<Rule>(module, name)
+      .def_property_readonly_static("decides_at_departure",
+                                    [](const py::object&) { return Rule::decides_at_departure; })
+      .def(
+          "arrival",
+          [](Rule& rule, std::uint64_t waiting_packets, std::uint64_t waiting_bytes, Time idle_since,
+             std::uint32_t bytes, bool ecn_capable, Time now) {
+            return rule.arrival({waiting_packets, waiting_bytes, idle_since}, {bytes, ecn_capable}, now);
+          },
+          py::arg("waiting_packets"), py::arg("waiting_bytes"), py::arg("idle_since"), py::arg("bytes"),
+          py::arg("ecn_capable"), py::arg("now"))
+      .def(
+          "departure",
+          [](Rule& rule, std::uint64_t left_packets, std::uint64_t left_bytes, Time waited, std::uint32_t bytes,
+             bool ecn_capable, Time now) {
+            return rule.departure({left_packets, left_bytes, now}, waited, {bytes, ecn_capable}, now);
+          },
+          py::arg("left_packets"), py::arg("left_bytes"), py::arg("waited"), py::arg("bytes"), py::arg("ecn_capable"),
+          py::arg("now"));
+}
+}  // namespace
+
+void bind_simulation(py::module_& module) {
+  py::enum_<Verdict>(module, "Verdict")
+      .value("accept", Verdict::accept)
+      .value("mark", Verdict::mark)
+      .value("drop", Verdict::drop);
+  bind_rule<DropTail>(module, "DropTailRule")
+      .def(py::init<std::uint64_t, std::uint64_t>(), py::arg("limit_packets"), py::arg("limit_bytes"));
+  bind_rule<EcnThreshold>(module, "EcnThresholdRule")
+      .def(py::init<std::uint64_t, std::uint64_t>(), py::arg("limit_packets"), py::arg("threshold_packets"));
+  bind_rule<CoDel>(module, "CoDelRule")
+      .def(py::init<std::uint64_t, Time, Time, bool>(), py::arg("limit_packets"), py::arg("target"),
+           py::arg("interval"), py::arg("ecn"));
+  bind_rule<Red>(module, "RedRule")
+      .def(py::init([](std::uint64_t limit_packets, double min_threshold, double max_threshold, double max_probability,
+                       double weight, bool ecn, Time packet_time, std::uint64_t seed) {
+             return Red({limit_packets, min_threshold, max_threshold, max_probability, weight, ecn, packet_time}, seed,
+                        0);
+           }),
+           py::arg("limit_packets"), py::arg("min_threshold"), py::arg("max_threshold"), py::arg("max_probability"),
+           py::arg("weight"), py::arg("ecn"), py::arg("packet_time"), py::arg("seed"))
+      .def_property_readonly("average", &Red::average);
+
+  py::class_<Simulator>(module, "Simulator", "A network in virtual time. Nodes are numbers; times are seconds.")
+      .def(py::init([](std::size_t nodes, std::uint64_t seed, double duration_s, double clock_skew,
+                       std::uint32_t segment_bytes, double initial_window_segments, std::uint64_t receive_window_bytes,
+                       double minimum_timeout_s, double initial_timeout_s, double acknowledgement_delay_s,
+                       bool selective, bool ecn, double dctcp_first_alpha) {
+             const TcpSettings tcp{segment_bytes,
+                                   initial_window_segments,
+                                   receive_window_bytes,
+                                   from_seconds(minimum_timeout_s),
+                                   from_seconds(initial_timeout_s),
+                                   from_seconds(acknowledgement_delay_s),
+                                   selective,
+                                   ecn};
+             return new Simulator({seed, from_seconds(duration_s), clock_skew, dctcp_first_alpha, tcp}, nodes);
+           }),
+           py::kw_only(), py::arg("nodes"), py::arg("seed"), py::arg("duration_s"), py::arg("clock_skew"),
+           py::arg("segment_bytes"), py::arg("initial_window_segments"), py::arg("receive_window_bytes"),
+           py::arg("minimum_timeout_s"), py::arg("initial_timeout_s"), py::arg("acknowledgement_delay_s"),
+           py::arg("selective"), py::arg("ecn"), py::arg("dctcp_first_alpha"))
+      .def(
+          "add_drop_tail",
+          [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double jitter_s, double loss,
+             std::uint64_t room, std::uint64_t packets, std::uint64_t bytes) {
+            return simulator.add_drop_tail({from, to, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room},
+                                           packets ? packets : unlimited, bytes ? bytes : unlimited);
+          },
+          "Rate in bit/s; a limit of 0 is none.")
+      .def("add_ecn_threshold",
+           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double jitter_s, double loss,
+              std::uint64_t room, std::uint64_t packets, std::uint64_t threshold) {
+             return simulator.add_ecn_threshold({from, to, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room}, packets,
+                                                threshold);
+           })
+      .def("add_red",
+           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double jitter_s, double loss,
+              std::uint64_t room, std::uint64_t packets, double min_threshold, double max_threshold,
+              double max_probability, double weight, bool ecn) {
+             return simulator.add_red({from, to, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room},
+                                      {packets, min_threshold, max_threshold, max_probability, weight, ecn, 0});
+           })
+      .def("add_codel",
+           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double jitter_s, double loss,
+              std::uint64_t room, std::uint64_t packets, double target_s, double interval_s, bool ecn) {
+             return simulator.add_codel({from, to, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room}, packets,
+                                        from_seconds(target_s), from_seconds(interval_s), ecn);
+           })
+      .def(
+          "add_tcp",
+          [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double start_s, std::uint64_t size_bytes,
+             double duration_s, const std::string& control) {
+            simulator.add_tcp(from, to, from_seconds(start_s), size_bytes ? size_bytes : TcpSender::unlimited,
+                              from_seconds(duration_s), control_named(control));
+          },
+          "A flow of size_bytes, or of duration_s when size_bytes is 0.")
+      .def("add_datagrams",
+           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double start_s, double duration_s,
+              double rate, std::uint32_t packet_bytes, bool poisson) {
+             simulator.add_datagrams(from, to, from_seconds(start_s), from_seconds(duration_s), rate, packet_bytes,
+                                     poisson);
+           })
+      .def("sample_queues", [](Simulator& simulator, std::vector<std::uint32_t> links,
+                               double interval_s) { simulator.sample_queues(std::move(links), from_seconds(interval_s)); })
+      .def("sample_windows",
+           [](Simulator& simulator, double interval_s) { simulator.sample_windows(from_seconds(interval_s)); })
+      .def("record_departures", &Simulator::record_departures)
+      .def("run", &Simulator::run, py::call_guard<py::gil_scoped_release>(), py::arg("events"),
+           "Goes on for so many events at most; True when the end is reached.")
+      .def_property_readonly("now_s", [](const Simulator& simulator) { return to_seconds(simulator.now()); })
+      .def_property_readonly("events", &Simulator::events)
+      .def_property_readonly("packet_hops", &Simulator::packet_hops)
+      .def_property_readonly("account",
+                             [](const Simulator& simulator) {
+                               const Simulator::Account account = simulator.account();
+                               py::dict entries;
+                               entries["created"] = account.created;
+                               entries["delivered"] = account.delivered;
+                               entries["dropped"] = account.dropped;
+                               entries["lost"] = account.lost;
+                               entries["inside"] = account.inside;
+                               return entries;
+                             })
+      .def("flows",
+           [](Simulator& simulator) {
+             const auto& results = simulator.flow_results();
+             using Result = Simulator::FlowResult;
+             py::dict columns;
+             columns["completion_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.completion); });
+             columns["delivered_bytes"] = column(results, [](const Result& r) { return r.delivered_bytes; });
+             columns["retransmitted_packets"] = column(results, [](const Result& r) { return r.retransmissions; });
+             columns["timeouts"] = column(results, [](const Result& r) { return r.timeouts; });
+             columns["connection_attempts"] = column(results, [](const Result& r) { return r.connection_attempts; });
+             return columns;
+           })
+      .def("links",
+           [](const Simulator& simulator) {
+             std::vector<SimulatedLink::Counts> counts;
+             for (const auto& link : simulator.links()) counts.push_back(link->counts(simulator.now()));
+             using Counts = SimulatedLink::Counts;
+             py::dict columns;
+             columns["offered_packets"] = column(counts, [](const Counts& c) { return c.offered_packets; });
+             columns["sent_packets"] = column(counts, [](const Counts& c) { return c.sent_packets; });
+             columns["sent_bytes"] = column(counts, [](const Counts& c) { return c.sent_bytes; });
+             columns["dropped_packets"] = column(counts, [](const Counts& c) { return c.dropped_packets; });
+             columns["marked_packets"] = column(counts, [](const Counts& c) { return c.marked_packets; });
+             columns["lost_packets"] = column(counts, [](const Counts& c) { return c.lost_packets; });
+             columns["busy_s"] = column(counts, [](const Counts& c) { return to_seconds(c.busy); });
+             return columns;
+           })
+      .def("queue_samples",
+           [](const Simulator& simulator) {
+             using Sample = Simulator::QueueSample;
+             const auto& samples = simulator.queue_samples();
+             py::dict columns;
+             columns["link"] = column(samples, [](const Sample& s) { return s.link; });
+             columns["time_s"] = column(samples, [](const Sample& s) { return to_seconds(s.time); });
+             columns["queue_packets"] = column(samples, [](const Sample& s) { return s.packets; });
+             columns["queue_bytes"] = column(samples, [](const Sample& s) { return s.bytes; });
+             return columns;
+           })
+      .def("window_samples",
+           [](const Simulator& simulator) {
+             using Sample = Simulator::WindowSample;
+             const auto& samples = simulator.window_samples();
+             py::dict columns;
+             columns["flow"] = column(samples, [](const Sample& s) { return s.flow; });
+             columns["time_s"] = column(samples, [](const Sample& s) { return to_seconds(s.time); });
+             columns["window_segments"] = column(samples, [](const Sample& s) { return s.window; });
+             columns["threshold_segments"] = column(samples, [](const Sample& s) { return s.threshold; });
+             columns["round_trip_s"] = column(samples, [](const Sample& s) { return to_seconds(s.round_trip); });
+             return columns;
+           })
+      .def(
+          "departures",
+          [](const Simulator& simulator, std::uint32_t link) {
+            using Departure = SimulatedLink::Departure;
+            std::vector<Departure> departures;
+            for (const Departure& departure : simulator.links().at(link)->departures())
+              if (departure.time <= simulator.now()) departures.push_back(departure);
+            py::dict columns;
+            columns["flow"] = column(departures, [](const Departure& d) { return d.flow; });
+            columns["time_s"] = column(departures, [](const Departure& d) { return to_seconds(d.time); });
+            columns["size_bytes"] = column(departures, [](const Departure& d) { return d.bytes; });
+            columns["wait_s"] = column(departures, [](const Departure& d) { return to_seconds(d.waited); });
+            return columns;
+          },
+          "The packets that have left a link whose departures are recorded.");
+}

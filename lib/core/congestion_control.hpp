@@ -1,0 +1,44 @@
+// What a congestion control is: three answers. Windows are in segments, and need not be whole.
+//
+// To add one: derive from it in a file of its own, and name it in congestion_controls.cpp.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "simulated_time.hpp"
+
+struct CongestionWindow {
+  double segments, threshold;  // threshold: where slow start ends
+  bool in_slow_start() const { return segments < threshold; }
+
+  // Slow start: one segment for each that was acknowledged, up to the threshold. Returns how many are left over.
+  double slow_start(double acknowledged) {
+    const double grown = std::min(segments + acknowledged, threshold);
+    acknowledged -= grown - segments;
+    segments = grown;
+    return acknowledged;
+  }
+};
+
+struct Delivery {
+  Time now;
+  double segments;              // acknowledged by this packet, selectively or not
+  bool marked;                  // with the echo of a mark
+  bool window_limited;          // the window, and nothing else, held the sender back
+  Time round_trip;              // of the newest sample, 0 without one
+  std::uint64_t first, next;    // oldest segment not acknowledged, next one to be sent
+};
+
+class CongestionControl {
+ public:
+  virtual ~CongestionControl() = default;
+  virtual bool wants_precise_ecn() const { return false; }
+  // Every acknowledgement, also during recovery: for measuring.
+  virtual void on_delivery(CongestionWindow&, const Delivery&) {}
+  // An acknowledgement while nothing is wrong: the window may grow.
+  virtual void grow(CongestionWindow& window, const Delivery& delivery) = 0;
+  // The threshold after a loss (or, unless overridden, a mark).
+  virtual double threshold_after_loss(const CongestionWindow& window) = 0;
+  virtual double threshold_after_mark(const CongestionWindow& window) { return threshold_after_loss(window); }
+  virtual void on_timeout() {}
+};

@@ -1,0 +1,29 @@
+// A packet in the simulator: where it goes, what it weighs, and the fields of TCP that somebody reads.
+#pragma once
+#include <array>
+#include <cstdint>
+
+struct Packet {
+  enum Flag : std::uint16_t {
+    acknowledgement = 1,
+    synchronise = 2,
+    ecn_capable = 4,
+    congestion_experienced = 8,
+    congestion_echo = 16,           // ECE
+    congestion_window_reduced = 32  // CWR
+  };
+  struct Block {
+    std::uint32_t start, end;  // bytes from the cumulative acknowledgement on
+  };
+
+  std::uint64_t sequence;  // data: the first byte; acknowledgement: the next byte expected
+  std::uint32_t hop;       // place of the current link in the path table
+  std::uint32_t flow;
+  std::uint32_t wire_bytes;
+  std::uint32_t length;  // payload
+  std::uint16_t flags;
+  std::uint16_t blocks;
+  std::array<Block, 3> selective;  // SACK, the most recent first
+
+  bool has(Flag flag) const { return flags & flag; }
+};

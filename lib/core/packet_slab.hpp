@@ -1,0 +1,31 @@
+// All packets in one array; freed places are used again, so that memory follows what is in flight.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "packet.hpp"
+
+class PacketSlab {
+ public:
+  std::uint32_t take() {
+    ++alive_;
+    if (free_.empty()) {
+      packets_.emplace_back();
+      return static_cast<std::uint32_t>(packets_.size() - 1);
+    }
+    const std::uint32_t place = free_.back();
+    free_.pop_back();
+    return place;
+  }
+  void give_back(std::uint32_t place) {
+    --alive_;
+    free_.push_back(place);
+  }
+  Packet& operator[](std::uint32_t place) { return packets_[place]; }
+  std::uint64_t alive() const { return alive_; }
+
+ private:
+  std::vector<Packet> packets_;
+  std::vector<std::uint32_t> free_;
+  std::uint64_t alive_ = 0;
+};

@@ -1,0 +1,23 @@
+// What every queue rule is told and what it answers. A rule decides; whoever calls it keeps the packets.
+//
+// A rule has two members, called with the time as an argument (any unit, the same as that of its parameters):
+//   Verdict arrival(const Backlog& waiting, const PacketFacts& packet, Time now);    a packet wants to join
+//   Verdict departure(const Backlog& left, Time waited, const PacketFacts& packet, Time now);   one is next to be sent
+// and a constant decides_at_departure; where it is false, departure always accepts and need not be called, so that a
+// link can work out at arrival when each packet will leave. Packets being sent no longer wait.
+#pragma once
+#include <cstdint>
+
+#include "simulated_time.hpp"
+
+enum class Verdict : std::uint8_t { accept, mark, drop };  // mark: accept, and set Congestion Experienced
+
+struct Backlog {
+  std::uint64_t packets, bytes;
+  Time idle_since;  // when the link last finished sending; in the future while it is busy
+};
+
+struct PacketFacts {
+  std::uint32_t bytes;
+  bool ecn_capable;
+};

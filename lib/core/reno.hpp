@@ -1,0 +1,14 @@
+// RFC 5681: one segment more a round trip, half after a loss.
+#pragma once
+#include "congestion_control.hpp"
+
+class Reno : public CongestionControl {
+ public:
+  void grow(CongestionWindow& window, const Delivery& delivery) override {
+    if (!delivery.window_limited) return;
+    double left = delivery.segments;
+    if (window.in_slow_start()) left = window.slow_start(left);
+    if (left > 0) window.segments += left / window.segments;
+  }
+  double threshold_after_loss(const CongestionWindow& window) override { return std::max(window.segments / 2, 2.0); }
+};

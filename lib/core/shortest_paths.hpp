@@ -1,0 +1,69 @@
+// Which link leads where: all shortest paths, and per-flow choice among equals by a hash at every node (ECMP).
+#pragma once
+#include <cstdint>
+#include <stdexcept>
+#include <unordered_map>
+#include <vector>
+
+class ShortestPaths {
+ public:
+  explicit ShortestPaths(std::size_t nodes) : leaving_(nodes), entering_(nodes) {}
+
+  void add_link(std::uint32_t from, std::uint32_t to) {
+    leaving_[from].push_back({static_cast<std::uint32_t>(links_), to});
+    entering_[to].push_back(from);
+    ++links_;
+  }
+
+  // The links from one node to another. Equal keys give equal paths; each node hashes the key with a number of its own.
+  std::vector<std::uint32_t> path(std::uint32_t from, std::uint32_t to, std::uint64_t key) {
+    const std::vector<std::uint32_t>& distance = distances_to(to);
+    if (distance[from] == unreachable) throw std::invalid_argument("no path");
+    std::vector<std::uint32_t> path;
+    for (std::uint32_t node = from; node != to;) {
+      std::size_t equals = 0;
+      for (const Leaving& link : leaving_[node]) equals += distance[link.to] + 1 == distance[node];
+      std::size_t choice = equals == 1 ? 0 : mixed(key ^ mixed(node + 1)) % equals;
+      for (const Leaving& link : leaving_[node])
+        if (distance[link.to] + 1 == distance[node] && choice-- == 0) {
+          path.push_back(link.number);
+          node = link.to;
+          break;
+        }
+    }
+    return path;
+  }
+
+  static std::uint64_t mixed(std::uint64_t x) {  // the finisher of splitmix64
+    x += 0x9E3779B97F4A7C15u;
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+    return x ^ (x >> 31);
+  }
+
+ private:
+  struct Leaving {
+    std::uint32_t number, to;
+  };
+  static constexpr std::uint32_t unreachable = ~0u - 1;
+
+  const std::vector<std::uint32_t>& distances_to(std::uint32_t target) {
+    std::vector<std::uint32_t>& distance = distances_[target];
+    if (!distance.empty()) return distance;
+    distance.assign(leaving_.size(), unreachable);
+    distance[target] = 0;
+    std::vector<std::uint32_t> wave{target};
+    for (std::size_t i = 0; i < wave.size(); ++i)
+      for (std::uint32_t node : entering_[wave[i]])
+        if (distance[node] == unreachable) {
+          distance[node] = distance[wave[i]] + 1;
+          wave.push_back(node);
+        }
+    return distance;
+  }
+
+  std::vector<std::vector<Leaving>> leaving_;
+  std::vector<std::vector<std::uint32_t>> entering_;
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> distances_;
+  std::size_t links_ = 0;
+};

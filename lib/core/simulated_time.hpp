@@ -1,0 +1,14 @@
+// Virtual time: whole picoseconds, so that sums are exact and a run is the same on every machine.
+#pragma once
+#include <cstdint>
+#include <limits>
+
+using Time = std::int64_t;
+
+constexpr Time never = std::numeric_limits<Time>::max();
+constexpr Time picoseconds_per_second = 1'000'000'000'000;
+
+inline Time from_seconds(double seconds) {
+  return static_cast<Time>(seconds * static_cast<double>(picoseconds_per_second) + 0.5);
+}
+inline double to_seconds(Time time) { return static_cast<double>(time) / static_cast<double>(picoseconds_per_second); }

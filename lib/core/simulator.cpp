@@ -1,0 +1,429 @@
+#include "simulator.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+Simulator::Simulator(const Settings& settings, std::size_t nodes) : settings_(settings), paths_(nodes) {}
+
+// Setting up.
+
+std::uint32_t Simulator::add_link(const LinkSettings& link, SimulatedLink::Rule rule) {
+  const auto number = static_cast<std::uint32_t>(links_.size());
+  const double skew = 1 + settings_.clock_skew * (2 * stream(skews, number).uniform() - 1);
+  paths_.add_link(link.from, link.to);
+  links_.push_back(std::make_unique<SimulatedLink>(link.rate * skew, link.delay, link.jitter, link.loss,
+                                                   std::move(rule), stream(losses, number), stream(jitters, number)));
+  ports_.push_back({link.room, {}, false});
+  return number;
+}
+
+std::uint32_t Simulator::add_drop_tail(const LinkSettings& link, std::uint64_t packets, std::uint64_t bytes) {
+  return add_link(link, DropTail(packets, bytes));
+}
+
+std::uint32_t Simulator::add_ecn_threshold(const LinkSettings& link, std::uint64_t packets, std::uint64_t threshold) {
+  return add_link(link, EcnThreshold(packets, threshold));
+}
+
+std::uint32_t Simulator::add_red(const LinkSettings& link, Red::Settings red) {
+  red.packet_time = from_seconds(8.0 * (settings_.tcp.segment_bytes + header_bytes) / link.rate);
+  return add_link(link, Red(red, settings_.seed, (static_cast<std::uint64_t>(red_decisions) << 40) + links_.size()));
+}
+
+std::uint32_t Simulator::add_codel(const LinkSettings& link, std::uint64_t packets, Time target, Time interval,
+                                   bool ecn) {
+  return add_link(link, CoDel(packets, target, interval, ecn));
+}
+
+void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
+                        ControlKind control) {
+  flows_.push_back({from, to, start, duration, bytes, control, true, false, 0});
+}
+
+void Simulator::add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate,
+                              std::uint32_t bytes, bool poisson) {
+  flows_.push_back({from, to, start, duration, bytes, ControlKind::reno, false, poisson, from_seconds(8 * bytes / rate)});
+}
+
+void Simulator::sample_queues(std::vector<std::uint32_t> links, Time interval) {
+  sampled_links_ = std::move(links);
+  queue_interval_ = interval;
+}
+
+void Simulator::sample_windows(Time interval) { window_interval_ = interval; }
+
+void Simulator::record_departures(std::uint32_t link) { links_[link]->record_departures(); }
+
+std::uint32_t Simulator::path_place(std::uint32_t from, std::uint32_t to, std::uint64_t key) {
+  const std::vector<std::uint32_t> path = paths_.path(from, to, key);
+  std::uint64_t hash = 0;
+  for (std::uint32_t link : path) hash = ShortestPaths::mixed(hash ^ link);
+  std::vector<std::uint32_t>& places = path_places_[hash];
+  for (std::uint32_t place : places)
+    if (std::equal(path.begin(), path.end(), path_table_.begin() + place) &&
+        path_table_[place + path.size()] == end_of_path)
+      return place;
+  places.push_back(static_cast<std::uint32_t>(path_table_.size()));
+  path_table_.insert(path_table_.end(), path.begin(), path.end());
+  path_table_.push_back(end_of_path);
+  return places.back();
+}
+
+// Running.
+
+void Simulator::begin() {
+  bool transmitters = false;
+  for (const auto& link : links_) transmitters |= link->waits_for_transmitter();
+  timers_source_ = static_cast<std::uint32_t>(links_.size());
+  tree_ = std::make_unique<WinnerTree>(links_.size() * (transmitters ? 2 : 1) + 1);
+  results_.resize(flows_.size());
+  connections_.resize(flows_.size());
+  starts_.resize(flows_.size());
+  for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) starts_[flow] = flow;
+  std::stable_sort(starts_.begin(), starts_.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return flows_[a].start < flows_[b].start; });
+  if (!starts_.empty()) set_timer(flows_[starts_[0]].start, flow_start, 0);
+  if (!sampled_links_.empty()) set_timer(queue_interval_, queues_due, 0);
+  if (window_interval_ != never) set_timer(window_interval_, windows_due, 0);
+}
+
+bool Simulator::run(std::uint64_t events) {
+  if (!tree_) begin();
+  for (; events > 0; --events) {
+    if (timers_.time() != timers_shown_) tree_->set(timers_source_, timers_shown_ = timers_.time());
+    const Time time = tree_->time();
+    if (time > settings_.end) {
+      now_ = settings_.end;
+      return true;
+    }
+    now_ = time;
+    ++events_;
+    const std::uint32_t source = tree_->source();
+    if (source < timers_source_) {
+      on_arrival(source);
+    } else if (source == timers_source_) {
+      on_timer(timers_.take());
+    } else {
+      const std::uint32_t link = source - timers_source_ - 1;
+      tree_->set(source, never);
+      start_transmission(link);
+      serve_port(link);
+    }
+  }
+  return false;
+}
+
+void Simulator::on_timer(const TimerHeap::Timer& timer) {
+  switch (timer.kind) {
+    case flow_start:
+      start_flow(starts_[next_start_++]);
+      if (next_start_ < starts_.size()) set_timer(flows_[starts_[next_start_]].start, flow_start, 0);
+      break;
+    case flow_stop:
+      if (Connection* connection = connections_[timer.owner].get()) {
+        connection->sender.finish();
+        if (connection->sender.connected() && connection->receiver.in_order() == connection->sender.bytes())
+          results_[timer.owner].completion = now_;
+        close_if_done(timer.owner);
+      }
+      break;
+    case sender_due:
+      on_sender_due(timer.owner, timer.time);
+      break;
+    case receiver_due:
+      on_receiver_due(timer.owner, timer.time);
+      break;
+    case host_port_free:
+      ports_[timer.owner].timer_set = false;
+      serve_port(timer.owner);
+      break;
+    case datagram_due:
+      send_datagram(timer.owner);
+      break;
+    case queues_due:
+      for (std::uint32_t link : sampled_links_) {
+        const Backlog waiting = links_[link]->waiting(now_);
+        queue_samples_.push_back({now_, link, waiting.packets, waiting.bytes});
+      }
+      set_timer(now_ + queue_interval_, queues_due, 0);
+      break;
+    case windows_due:
+      for (std::uint32_t flow = 0; flow < connections_.size(); ++flow)
+        if (const Connection* connection = connections_[flow].get()) {
+          const CongestionWindow& window = connection->sender.window();
+          window_samples_.push_back(
+              {now_, flow, window.segments, window.threshold, connection->sender.round_trip().smoothed()});
+        }
+      set_timer(now_ + window_interval_, windows_due, 0);
+      break;
+  }
+}
+
+void Simulator::start_flow(std::uint32_t flow) {
+  const FlowDescription& description = flows_[flow];
+  const std::uint64_t key = stream(path_choice, flow).next();
+  const std::uint32_t forward = path_place(description.from, description.to, key);
+  if (!description.is_tcp) {
+    DatagramSource& source =
+        datagram_sources_.emplace(flow, DatagramSource{forward, stream(datagram_gaps, flow)}).first->second;
+    // A Poisson process has its first packet after a gap; a regular one at once.
+    return description.poisson ? set_datagram_timer(flow, source) : send_datagram(flow);
+  }
+  const std::uint32_t backward = path_place(description.to, description.from, ShortestPaths::mixed(key));
+  TcpSender sender(settings_.tcp, make_control(description.control, settings_.dctcp_first_alpha), description.bytes);
+  const TcpReceiver receiver(settings_.tcp, sender.precise_ecn());
+  connections_[flow].reset(new Connection{std::move(sender), receiver, forward, backward});
+  if (description.bytes == TcpSender::unlimited) set_timer(now_ + description.duration, flow_stop, flow);
+  send_syn(flow, *connections_[flow]);
+}
+
+void Simulator::send_datagram(std::uint32_t flow) {
+  DatagramSource& source = datagram_sources_.at(flow);
+  send(new_packet(flow, source.path, static_cast<std::uint32_t>(flows_[flow].bytes), 0));
+  set_datagram_timer(flow, source);
+}
+
+void Simulator::set_datagram_timer(std::uint32_t flow, DatagramSource& source) {
+  const FlowDescription& description = flows_[flow];
+  const double factor = description.poisson ? source.gaps.exponential() : 1.0;
+  const Time next = now_ + std::max<Time>(1, static_cast<Time>(factor * static_cast<double>(description.gap) + 0.5));
+  if (next < description.start + description.duration) set_timer(next, datagram_due, flow);
+}
+
+// Timers of connections are lazy: one that turns out early is set again; only an earlier deadline needs a new one.
+
+void Simulator::set_sender_timer(std::uint32_t flow, Connection& connection) {
+  const Time deadline = connection.sender.deadline();
+  if (deadline >= connection.sender_timer) return;
+  connection.sender_timer = deadline;
+  set_timer(deadline, sender_due, flow);
+}
+
+void Simulator::on_sender_due(std::uint32_t flow, Time set_for) {
+  Connection* connection = connections_[flow].get();
+  if (!connection || connection->sender_timer != set_for) return;
+  connection->sender_timer = never;
+  if (connection->sender.deadline() <= now_) {
+    if (!connection->sender.connected()) return send_syn(flow, *connection);
+    connection->sender.on_timeout(now_);
+    pump(flow, *connection);
+  }
+  set_sender_timer(flow, *connection);
+}
+
+void Simulator::on_receiver_due(std::uint32_t flow, Time set_for) {
+  Connection* connection = connections_[flow].get();
+  if (!connection || connection->receiver_timer != set_for) return;
+  connection->receiver_timer = never;
+  const Time deadline = connection->receiver.deadline();
+  if (deadline <= now_) {
+    acknowledge(new_packet(flow, connection->backward, 0, 0), *connection);
+  } else if (deadline != never) {
+    connection->receiver_timer = deadline;
+    set_timer(deadline, receiver_due, flow);
+  }
+}
+
+// Packets.
+
+std::uint32_t Simulator::new_packet(std::uint32_t flow, std::uint32_t path, std::uint32_t wire_bytes,
+                                    std::uint16_t flags) {
+  const std::uint32_t place = packets_.take();
+  ++account_.created;
+  Packet& packet = packets_[place];
+  packet.flow = flow;
+  packet.hop = path;
+  packet.wire_bytes = wire_bytes;
+  packet.flags = flags;
+  packet.length = 0;
+  packet.sequence = 0;
+  packet.blocks = 0;
+  return place;
+}
+
+void Simulator::send(std::uint32_t place) {
+  Packet& packet = packets_[place];
+  const std::uint32_t number = path_table_[packet.hop];
+  SimulatedLink& link = *links_[number];
+  const bool idle = link.next_arrival() == never;
+  const Verdict verdict =
+      link.offer(place, packet.wire_bytes, packet.flow, packet.has(Packet::ecn_capable), now_);
+  if (verdict == Verdict::drop) {
+    ++account_.dropped;
+    packets_.give_back(place);
+    return;
+  }
+  if (verdict == Verdict::mark) packet.flags |= Packet::congestion_experienced;
+  if (link.waits_for_transmitter())
+    start_transmission(number);
+  else if (idle)
+    tree_->set(number, link.next_arrival());
+}
+
+void Simulator::start_transmission(std::uint32_t number) {
+  SimulatedLink& link = *links_[number];
+  const bool idle = link.next_arrival() == never;
+  const bool started = link.start_transmission(
+      now_,
+      [&](std::uint32_t packet) {
+        ++account_.dropped;
+        packets_.give_back(packet);
+      },
+      [&](std::uint32_t packet) { packets_[packet].flags |= Packet::congestion_experienced; });
+  if (!started) return;
+  tree_->set(timers_source_ + 1 + number, link.free_at());
+  if (idle) tree_->set(number, link.next_arrival());
+}
+
+void Simulator::on_arrival(std::uint32_t number) {
+  SimulatedLink& link = *links_[number];
+  const auto [place, kept] = link.take_arrival();
+  tree_->set(number, link.next_arrival());
+  ++hops_;
+  if (!kept) {
+    ++account_.lost;
+    packets_.give_back(place);
+  } else if (path_table_[++packets_[place].hop] == end_of_path) {
+    deliver(place);
+  } else {
+    send(place);
+  }
+}
+
+void Simulator::deliver(std::uint32_t place) {
+  const Packet& packet = packets_[place];
+  const std::uint32_t flow = packet.flow;
+  ++account_.delivered;
+  if (!flows_[flow].is_tcp) {
+    results_[flow].delivered_bytes += packet.wire_bytes;
+    return packets_.give_back(place);
+  }
+  Connection* connection = connections_[flow].get();
+  if (!connection) return packets_.give_back(place);  // a straggler of a closed connection
+  if (packet.has(Packet::synchronise)) {
+    if (!packet.has(Packet::acknowledgement)) {
+      packets_.give_back(place);
+      return send(new_packet(flow, connection->backward, syn_bytes, Packet::synchronise | Packet::acknowledgement));
+    }
+    connection->sender.on_connected(now_);
+    packets_.give_back(place);
+  } else if (packet.has(Packet::acknowledgement)) {
+    connection->sender.on_acknowledgement(packet, now_);
+    packets_.give_back(place);
+  } else {
+    return take_data(place, *connection);
+  }
+  if (connection->sender.done()) return close_if_done(flow);
+  pump(flow, *connection);
+  set_sender_timer(flow, *connection);
+}
+
+void Simulator::take_data(std::uint32_t place, Connection& connection) {
+  const Packet packet = packets_[place];
+  packets_.give_back(place);
+  TcpReceiver& receiver = connection.receiver;
+  if (receiver.must_acknowledge_before(packet))
+    acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
+  const bool at_once = receiver.take(packet, now_);
+  FlowResult& result = results_[packet.flow];
+  if (receiver.in_order() == connection.sender.bytes() && result.completion == never) result.completion = now_;
+  if (at_once) {
+    acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
+  } else if (receiver.deadline() < connection.receiver_timer) {
+    connection.receiver_timer = receiver.deadline();
+    set_timer(receiver.deadline(), receiver_due, packet.flow);
+  }
+}
+
+void Simulator::acknowledge(std::uint32_t place, Connection& connection) {
+  Packet& packet = packets_[place];
+  connection.receiver.acknowledge(packet, settings_.tcp.selective);
+  packet.wire_bytes = header_bytes + (packet.blocks > 0 ? 4 + 8u * packet.blocks : 0);
+  send(place);
+}
+
+void Simulator::send_syn(std::uint32_t flow, Connection& connection) {
+  connection.sender.connect(now_);
+  send(new_packet(flow, connection.forward, syn_bytes, Packet::synchronise));
+  set_sender_timer(flow, connection);
+}
+
+// Hosts. As TCP small queues do, a sender waits while its own port has packets enough, and never overflows it.
+
+bool Simulator::send_segment(std::uint32_t flow, Connection& connection) {
+  const auto segment = connection.sender.next_segment(now_);
+  if (!segment) return false;
+  std::uint16_t flags = connection.sender.ecn_capable() ? Packet::ecn_capable : 0;
+  if (segment->window_reduced) flags |= Packet::congestion_window_reduced;
+  const std::uint32_t place = new_packet(flow, connection.forward, segment->length + header_bytes, flags);
+  packets_[place].sequence = segment->sequence;
+  packets_[place].length = segment->length;
+  send(place);
+  return true;
+}
+
+void Simulator::pump(std::uint32_t flow, Connection& connection) {
+  if (connection.waits_for_port) return;
+  const std::uint32_t link = path_table_[connection.forward];
+  HostPort& port = ports_[link];
+  if (port.flows.empty())
+    while (links_[link]->waiting(now_).packets < port.room)
+      if (!send_segment(flow, connection)) return;
+  if (!connection.sender.wants_to_send()) return;
+  connection.waits_for_port = true;
+  port.flows.push(flow);
+  set_port_timer(link);
+}
+
+void Simulator::serve_port(std::uint32_t link) {
+  HostPort& port = ports_[link];
+  while (!port.flows.empty() && links_[link]->waiting(now_).packets < port.room) {
+    const std::uint32_t flow = port.flows.front();
+    port.flows.pop();
+    Connection* connection = connections_[flow].get();
+    if (!connection) continue;
+    connection->waits_for_port = send_segment(flow, *connection);
+    if (connection->waits_for_port) port.flows.push(flow);
+    set_sender_timer(flow, *connection);
+  }
+  set_port_timer(link);
+}
+
+void Simulator::set_port_timer(std::uint32_t link) {
+  HostPort& port = ports_[link];
+  // A transmitter that takes packets itself calls serve_port each time.
+  if (port.flows.empty() || port.timer_set || links_[link]->waits_for_transmitter()) return;
+  port.timer_set = true;
+  set_timer(std::max(now_, links_[link]->last_start()), host_port_free, link);
+}
+
+void Simulator::close_if_done(std::uint32_t flow) {
+  Connection& connection = *connections_[flow];
+  if (!connection.sender.done()) return;
+  record(flow, connection);
+  connections_[flow].reset();
+}
+
+// Results.
+
+void Simulator::record(std::uint32_t flow, const Connection& connection) {
+  FlowResult& result = results_[flow];
+  result.delivered_bytes = connection.receiver.in_order();
+  result.retransmissions = connection.sender.retransmissions();
+  result.timeouts = connection.sender.timeouts();
+  result.connection_attempts = connection.sender.connection_attempts();
+}
+
+const std::vector<Simulator::FlowResult>& Simulator::flow_results() {
+  results_.resize(flows_.size());
+  for (std::uint32_t flow = 0; flow < connections_.size(); ++flow)
+    if (connections_[flow]) record(flow, *connections_[flow]);
+  return results_;
+}
+
+Simulator::Account Simulator::account() const {
+  Account account = account_;
+  account.inside = packets_.alive();
+  return account;
+}

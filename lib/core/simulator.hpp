@@ -1,0 +1,184 @@
+// A packet-level simulator of a network of hosts and switches: virtual time, TCP, datagrams.
+//
+// Set up: links, flows, what to record. Then run() in pieces until it says that the end is reached. Everything random
+// comes from the seed, in a stream for each purpose, so that recording more or adding a lossy link changes nothing else.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "congestion_controls.hpp"
+#include "packet.hpp"
+#include "packet_slab.hpp"
+#include "random_stream.hpp"
+#include "ring.hpp"
+#include "shortest_paths.hpp"
+#include "simulated_link.hpp"
+#include "simulated_time.hpp"
+#include "tcp_receiver.hpp"
+#include "tcp_sender.hpp"
+#include "tcp_settings.hpp"
+#include "timer_heap.hpp"
+#include "winner_tree.hpp"
+
+class Simulator {
+ public:
+  struct Settings {
+    std::uint64_t seed;
+    Time end;
+    double clock_skew;  // links run off their rate by a factor drawn from 1 +- this
+    double dctcp_first_alpha;
+    TcpSettings tcp;
+  };
+  struct LinkSettings {
+    std::uint32_t from, to;
+    double rate;  // bits per second
+    Time delay, jitter;
+    double loss;
+    std::uint64_t room;  // packets of its own that a host lets wait here
+  };
+  struct FlowResult {
+    Time completion = never;  // absolute
+    std::uint64_t delivered_bytes = 0, retransmissions = 0, timeouts = 0, connection_attempts = 0;
+  };
+  struct QueueSample {
+    Time time;
+    std::uint32_t link;
+    std::uint64_t packets, bytes;
+  };
+  struct WindowSample {
+    Time time;
+    std::uint32_t flow;
+    double window, threshold;  // segments
+    Time round_trip;
+  };
+  // Every packet there ever was is in one of the other places.
+  struct Account {
+    std::uint64_t created = 0, delivered = 0, dropped = 0, lost = 0, inside = 0;
+  };
+
+  Simulator(const Settings& settings, std::size_t nodes);
+  Simulator(const Simulator&) = delete;
+  Simulator& operator=(const Simulator&) = delete;
+
+  std::uint32_t add_drop_tail(const LinkSettings& link, std::uint64_t packets, std::uint64_t bytes);
+  std::uint32_t add_ecn_threshold(const LinkSettings& link, std::uint64_t packets, std::uint64_t threshold);
+  std::uint32_t add_red(const LinkSettings& link, Red::Settings red);
+  std::uint32_t add_codel(const LinkSettings& link, std::uint64_t packets, Time target, Time interval, bool ecn);
+
+  // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
+  void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration, ControlKind control);
+  void add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate, std::uint32_t bytes,
+                     bool poisson);
+  void sample_queues(std::vector<std::uint32_t> links, Time interval);
+  void sample_windows(Time interval);
+  void record_departures(std::uint32_t link);
+
+  // Goes on for so many events at most; true when the end is reached.
+  bool run(std::uint64_t events);
+
+  Time now() const { return now_; }
+  std::uint64_t events() const { return events_; }
+  std::uint64_t packet_hops() const { return hops_; }
+  const std::vector<FlowResult>& flow_results();
+  const std::vector<QueueSample>& queue_samples() const { return queue_samples_; }
+  const std::vector<WindowSample>& window_samples() const { return window_samples_; }
+  const std::vector<std::unique_ptr<SimulatedLink>>& links() const { return links_; }
+  Account account() const;
+  Time end() const { return settings_.end; }
+
+ private:
+  enum TimerKind : std::uint32_t { flow_start, flow_stop, sender_due, receiver_due, host_port_free, datagram_due,
+                                   queues_due, windows_due };
+  enum Purpose : std::uint64_t { losses, jitters, skews, red_decisions, datagram_gaps, path_choice };
+
+  struct FlowDescription {
+    std::uint32_t from, to;
+    Time start, duration;
+    std::uint64_t bytes;
+    ControlKind control;
+    bool is_tcp;
+    bool poisson;
+    Time gap;  // mean between datagrams
+  };
+  struct Connection {
+    TcpSender sender;
+    TcpReceiver receiver;
+    std::uint32_t forward, backward;  // places in the path table
+    Time sender_timer = never, receiver_timer = never;  // earliest timer that is set
+    bool waits_for_port = false;
+  };
+  struct DatagramSource {
+    std::uint32_t path;
+    RandomStream gaps;
+  };
+  struct HostPort {  // flows that would send if fewer packets waited: they take turns
+    std::uint64_t room;
+    Ring<std::uint32_t> flows;
+    bool timer_set = false;
+  };
+
+  static constexpr std::uint32_t end_of_path = ~0u;
+  static constexpr std::uint32_t header_bytes = 66;  // Ethernet 14, IPv4 20, TCP 32 with timestamps
+  static constexpr std::uint32_t syn_bytes = 74;
+
+  RandomStream stream(Purpose purpose, std::uint64_t number) const {
+    return {settings_.seed, (static_cast<std::uint64_t>(purpose) << 40) + number};
+  }
+  std::uint32_t add_link(const LinkSettings& link, SimulatedLink::Rule rule);
+  std::uint32_t path_place(std::uint32_t from, std::uint32_t to, std::uint64_t key);
+
+  void begin();
+  void set_timer(Time time, TimerKind kind, std::uint32_t owner) { timers_.set(time, kind, owner); }
+  void on_timer(const TimerHeap::Timer& timer);
+  void start_flow(std::uint32_t flow);
+  void send_datagram(std::uint32_t flow);
+  void set_datagram_timer(std::uint32_t flow, DatagramSource& source);
+  void set_sender_timer(std::uint32_t flow, Connection& connection);
+  void on_sender_due(std::uint32_t flow, Time set_for);
+  void on_receiver_due(std::uint32_t flow, Time set_for);
+
+  std::uint32_t new_packet(std::uint32_t flow, std::uint32_t path, std::uint32_t wire_bytes, std::uint16_t flags);
+  void send(std::uint32_t packet);
+  void start_transmission(std::uint32_t link);
+  void on_arrival(std::uint32_t link);
+  void deliver(std::uint32_t packet);
+  void take_data(std::uint32_t packet, Connection& connection);
+  void acknowledge(std::uint32_t packet, Connection& connection);
+  void send_syn(std::uint32_t flow, Connection& connection);
+  bool send_segment(std::uint32_t flow, Connection& connection);
+  void pump(std::uint32_t flow, Connection& connection);
+  void serve_port(std::uint32_t link);
+  void set_port_timer(std::uint32_t link);
+  void close_if_done(std::uint32_t flow);
+  void record(std::uint32_t flow, const Connection& connection);
+
+  Settings settings_;
+  ShortestPaths paths_;
+  std::vector<std::unique_ptr<SimulatedLink>> links_;
+  std::vector<HostPort> ports_;  // one a link, used on those that leave a flow's source
+  std::vector<std::uint32_t> path_table_;
+  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> path_places_;  // by hash of the path
+  std::vector<FlowDescription> flows_;
+  std::vector<std::uint32_t> starts_;  // flows by start
+  std::size_t next_start_ = 0;
+  std::vector<std::unique_ptr<Connection>> connections_;  // by flow, while they last
+  std::unordered_map<std::uint32_t, DatagramSource> datagram_sources_;
+  std::vector<FlowResult> results_;
+
+  PacketSlab packets_;
+  std::unique_ptr<WinnerTree> tree_;  // links, timers, transmitters
+  TimerHeap timers_;
+  Time timers_shown_ = never;
+  std::uint32_t timers_source_ = 0;
+  Time now_ = 0;
+  std::uint64_t events_ = 0, hops_ = 0;
+  Account account_;
+
+  std::vector<std::uint32_t> sampled_links_;
+  Time queue_interval_ = never, window_interval_ = never;
+  std::vector<QueueSample> queue_samples_;
+  std::vector<WindowSample> window_samples_;
+};

@@ -1,0 +1,297 @@
+#include "tcp_sender.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace {
+constexpr std::uint64_t duplicates_that_tell_a_loss = 3;
+}
+
+TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control, std::uint64_t bytes)
+    : settings_(settings),
+      control_(std::move(control)),
+      bytes_(bytes),
+      segments_((bytes + settings.segment_bytes - 1) / settings.segment_bytes),
+      window_{settings.initial_window, 1e18},
+      round_trip_(settings.minimum_timeout, settings.initial_timeout),
+      ecn_(settings.ecn || control_->wants_precise_ecn()) {}
+
+std::uint32_t TcpSender::length_of(std::uint64_t segment) const {
+  const std::uint64_t start = segment * settings_.segment_bytes;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(settings_.segment_bytes, bytes_ - start));
+}
+
+void TcpSender::connect(Time now) {
+  if (attempts_++ > 0) round_trip_.back_off();
+  syn_sent_ = now;
+  deadline_ = now + round_trip_.timeout();
+}
+
+void TcpSender::on_connected(Time now) {
+  if (connected_) return;
+  connected_ = true;
+  deadline_ = never;
+  round_trip_.forget_back_off();
+  if (attempts_ == 1) round_trip_.sample(now - syn_sent_);  // else nobody knows which SYN was answered
+  if (attempts_ > 2) window_.segments = 1;                  // as Linux after two lost SYNs
+}
+
+void TcpSender::finish() {
+  segments_ = next_;
+  bytes_ = std::min(bytes_, next_ * settings_.segment_bytes);
+}
+
+std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
+  if (!connected_) return std::nullopt;
+  if (in_flight() >= allowed()) {
+    window_blocked_ = window_blocked_ || has_lost() || next_ < segments_;
+    return std::nullopt;
+  }
+  std::uint64_t segment;
+  if (has_lost()) {
+    segment = std::max(resend_from_, first_);
+    while ((board_[segment].marks & (lost | resent)) != lost) ++segment;
+    resend_from_ = segment + 1;
+    Sent& sent = board_[segment];
+    sent.at = now;
+    sent.marks |= resent | ever_resent;
+    ++resent_;
+    ++retransmissions_;
+    resent_order_.push({segment, now});
+    if (segment == first_) deadline_ = now + round_trip_.timeout();
+  } else {
+    if (next_ >= segments_) return std::nullopt;
+    if ((outstanding() + 1) * settings_.segment_bytes > settings_.receive_window_bytes) return std::nullopt;
+    segment = next_++;
+    board_.push({now, 0});
+  }
+  sent_in_reduction_ += 1;
+  first_resend_ = false;
+  if (deadline_ == never) deadline_ = now + round_trip_.timeout();
+  const bool reduced = std::exchange(reduction_pending_, false);
+  return Segment{segment * settings_.segment_bytes, length_of(segment), reduced};
+}
+
+void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
+  const std::uint64_t to =
+      packet.sequence >= bytes_ ? segments_ : packet.sequence / settings_.segment_bytes;
+  if (to < first_ || to > next_) return;
+  const std::uint64_t outstanding_before = outstanding(), first_before = first_;
+  newly_delivered_ = 0;
+  sampled_ = 0;
+  take_cumulative(to, now);
+  const bool progress = first_ > first_before;
+  if (settings_.selective)
+    take_selective(packet, now);
+  else if (!progress && outstanding_before > 0)
+    take_duplicate();
+  if (sampled_ > 0) round_trip_.sample(sampled_);
+  if (progress) {
+    round_trip_.forget_back_off();
+    timeouts_without_progress_ = 0;
+    deadline_ = outstanding() == 0 ? never : now + round_trip_.timeout();
+  }
+
+  const bool echo = ecn_ && packet.has(Packet::congestion_echo);
+  const bool limited =
+      window_blocked_ ||
+      (window_.in_slow_start() && window_.segments < 2 * static_cast<double>(outstanding_before));
+  window_blocked_ = false;
+  const Delivery delivery{now, newly_delivered_, echo, limited, sampled_, first_, next_};
+  control_->on_delivery(window_, delivery);
+
+  leave_finished_state();
+  if (settings_.selective) {
+    find_losses();
+  } else if (progress && (state_ == State::recovery) && outstanding() > 0) {
+    mark_lost(first_);  // NewReno: a partial acknowledgement tells the next hole
+  }
+  if (lost_ > 0 && (state_ == State::open || state_ == State::reducing)) {
+    if (state_ == State::open) begin_reduction(State::recovery, control_->threshold_after_loss(window_));
+    state_ = State::recovery;
+    high_ = next_;
+    first_resend_ = true;
+  } else if (echo && state_ == State::open) {
+    begin_reduction(State::reducing, control_->threshold_after_mark(window_));
+    reduction_pending_ = !control_->wants_precise_ecn();
+  }
+  if (state_ == State::reducing || state_ == State::recovery)
+    reduce_proportionally(progress);
+  else if (progress)
+    control_->grow(window_, delivery);
+}
+
+void TcpSender::take_delivered(const Sent& sent, Time now) {
+  newly_delivered_ += 1;
+  if (sent.marks & lost) --lost_;
+  if (sent.marks & resent) --resent_;
+  const bool again = sent.marks & ever_resent;
+  // What was sent again and comes back at once is the original, which tells nothing about the retransmission.
+  if (!again || now - sent.at >= round_trip_.smallest()) newest_delivered_ = std::max(newest_delivered_, sent.at);
+  if (!again) sampled_ = std::max(sampled_, now - sent.at);
+}
+
+void TcpSender::take_cumulative(std::uint64_t to, Time now) {
+  const double before = static_cast<double>(delivered_);
+  const std::uint64_t count = to - first_;
+  bool ambiguous = false;
+  for (; first_ < to; ++first_) {
+    Sent& sent = board_.front();
+    if (sent.marks & delivered)
+      --delivered_;
+    else
+      take_delivered(sent, now);
+    ambiguous |= (sent.marks & ever_resent) != 0;
+    board_.pop();
+  }
+  if (ambiguous) sampled_ = 0;  // Karn: which copy is it that this answers?
+  if (!settings_.selective && count > 0) {
+    // Duplicates stood for segments that this acknowledges: they were counted when they came.
+    const std::uint64_t known = std::min(delivered_, count - 1);
+    delivered_ -= known;
+    delivered_ = std::min(delivered_, outstanding());
+    newly_delivered_ = std::max(1.0, newly_delivered_ - (before - static_cast<double>(delivered_)));
+    if (state_ == State::open) delivered_ = 0;
+    duplicates_ = 0;
+  }
+  judged_ = std::max(judged_, first_);
+  resend_from_ = std::max(resend_from_, first_);
+  highest_delivered_ = std::max(highest_delivered_, first_);
+}
+
+void TcpSender::take_selective(const Packet& packet, Time now) {
+  const auto number = [&](std::uint64_t byte) {
+    return byte >= bytes_ ? segments_ : byte / settings_.segment_bytes;
+  };
+  const auto take = [&](std::uint64_t from, std::uint64_t to) {
+    for (std::uint64_t segment = std::max(from, first_); segment < std::min(to, next_); ++segment) {
+      Sent& sent = board_[segment];
+      if (sent.marks & delivered) continue;
+      take_delivered(sent, now);
+      sent.marks = static_cast<std::uint8_t>((sent.marks & ever_resent) | delivered);
+      ++delivered_;
+      highest_delivered_ = std::max(highest_delivered_, segment + 1);
+    }
+  };
+  for (int i = 0; i < packet.blocks; ++i) {
+    const std::uint64_t start = packet.sequence + packet.selective[i].start;
+    const std::uint64_t end = packet.sequence + packet.selective[i].end;
+    // What the last acknowledgement told already need not be looked at again.
+    std::uint64_t known_start = end, known_end = end;
+    for (int j = 0; j < seen_blocks_; ++j) {
+      const std::uint64_t from = seen_base_ + seen_[j].start, to = seen_base_ + seen_[j].end;
+      if (from >= start && to <= end && to - from > known_end - known_start) known_start = from, known_end = to;
+    }
+    take(number(start), number(known_start));
+    take(number(known_end), number(end));
+  }
+  std::copy_n(packet.selective.begin(), packet.blocks, seen_);
+  seen_blocks_ = packet.blocks;
+  seen_base_ = packet.sequence;
+}
+
+void TcpSender::take_duplicate() {
+  if (state_ == State::loss) return;
+  ++duplicates_;
+  if (delivered_ + lost_ < outstanding()) {
+    ++delivered_;  // some segment has arrived, nobody knows which
+    newly_delivered_ = 1;
+  }
+  if (duplicates_ == duplicates_that_tell_a_loss && state_ != State::recovery) mark_lost(first_);
+}
+
+void TcpSender::mark_lost(std::uint64_t segment) {
+  Sent& sent = board_[segment];
+  if (!settings_.selective && (sent.marks & lost)) return;
+  sent.marks |= lost;
+  ++lost_;
+  if (!settings_.selective && delivered_ + lost_ > outstanding()) --delivered_;
+  resend_from_ = std::min(resend_from_, segment);
+}
+
+void TcpSender::find_losses() {
+  if (delivered_ > 0) {
+    // Lost is what lies below the third highest delivered segment.
+    std::uint64_t seen = 0, segment = highest_delivered_;
+    while (segment > judged_ && seen < duplicates_that_tell_a_loss)
+      seen += (board_[--segment].marks & delivered) != 0;
+    if (seen == duplicates_that_tell_a_loss)
+      for (; judged_ < segment; ++judged_)
+        if (!(board_[judged_].marks & (delivered | lost | ever_resent))) mark_lost(judged_);
+  }
+  find_lost_retransmissions();
+}
+
+void TcpSender::find_lost_retransmissions() {
+  while (!resent_order_.empty()) {
+    const Resent oldest = resent_order_.front();
+    const bool waits = oldest.segment >= first_ && (board_[oldest.segment].marks & resent) &&
+                       board_[oldest.segment].at == oldest.at;
+    if (waits && oldest.at >= newest_delivered_) return;
+    if (waits) {
+      board_[oldest.segment].marks &= static_cast<std::uint8_t>(~resent);
+      --resent_;
+      resend_from_ = std::min(resend_from_, oldest.segment);
+    }
+    resent_order_.pop();
+  }
+}
+
+void TcpSender::begin_reduction(State state, double threshold) {
+  before_reduction_ = window_.segments;
+  window_.threshold = threshold;
+  delivered_in_reduction_ = sent_in_reduction_ = 0;
+  state_ = state;
+  high_ = next_;
+}
+
+void TcpSender::reduce_proportionally(bool progress) {
+  if (newly_delivered_ == 0 && !first_resend_) return;
+  delivered_in_reduction_ += newly_delivered_;
+  const double flying = in_flight();
+  double send;
+  if (flying > window_.threshold) {
+    send = std::ceil(window_.threshold * delivered_in_reduction_ / before_reduction_) - sent_in_reduction_;
+  } else {
+    const double room = std::max(delivered_in_reduction_ - sent_in_reduction_, newly_delivered_) + (progress ? 1 : 0);
+    send = std::min(window_.threshold - flying, room);
+  }
+  window_.segments = std::max(flying + std::max(send, first_resend_ ? 1.0 : 0.0), 1.0);
+}
+
+void TcpSender::leave_finished_state() {
+  if (state_ == State::open || first_ < high_) return;
+  if (state_ != State::loss) window_.segments = window_.threshold;
+  if (!settings_.selective) delivered_ = 0, duplicates_ = 0;
+  state_ = State::open;
+}
+
+void TcpSender::on_timeout(Time now) {
+  if (outstanding() == 0) {
+    deadline_ = never;
+    return;
+  }
+  ++timeouts_;
+  // One reduction for one loss: not again in a recovery, nor for a retransmission that is lost as well.
+  if (state_ == State::open || (state_ == State::loss && timeouts_without_progress_ == 0))
+    window_.threshold = control_->threshold_after_loss(window_);
+  control_->on_timeout();
+  ++timeouts_without_progress_;
+  state_ = State::loss;
+  high_ = next_;
+  window_.segments = 1;
+  if (!settings_.selective) delivered_ = duplicates_ = 0;
+  lost_ = resent_ = 0;
+  for (std::uint64_t segment = first_; segment < next_; ++segment) {
+    std::uint8_t& marks = board_[segment].marks;
+    if (marks & delivered) continue;
+    marks = static_cast<std::uint8_t>((marks & ever_resent) | lost);
+    ++lost_;
+  }
+  judged_ = next_;
+  resend_from_ = first_;
+  resent_order_ = {};
+  round_trip_.back_off();
+  deadline_ = now + round_trip_.timeout();
+}

@@ -1,0 +1,115 @@
+// The sending half of a TCP connection as the Linux kernel does it: slow start, recovery by SACK (RFC 6675, with
+// RACK's rule for lost retransmissions) or NewReno, proportional rate reduction (RFC 6937), timeouts with back-off.
+//
+// It has no clock and sends nothing: the host asks for the next segment while there is room, and gives it the time
+// and the acknowledgements. Bytes are cut into segments once, so that segment n is always the same bytes.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "congestion_control.hpp"
+#include "packet.hpp"
+#include "ring.hpp"
+#include "round_trip_estimator.hpp"
+#include "simulated_time.hpp"
+#include "tcp_settings.hpp"
+
+class TcpSender {
+ public:
+  struct Segment {
+    std::uint64_t sequence;
+    std::uint32_t length;
+    bool window_reduced;  // CWR
+  };
+  static constexpr std::uint64_t unlimited = std::uint64_t{1} << 62;
+
+  // Sends `bytes`, or without end until finish().
+  TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control, std::uint64_t bytes);
+
+  // Connecting: a SYN is due whenever this is called; it is called again when deadline() has passed.
+  void connect(Time now);
+  void on_connected(Time now);
+  bool connected() const { return connected_; }
+
+  void on_acknowledgement(const Packet& packet, Time now);
+  void on_timeout(Time now);
+  Time deadline() const { return deadline_; }
+
+  // The segment to send now, if windows allow one; it counts as sent.
+  std::optional<Segment> next_segment(Time now);
+  bool wants_to_send() const { return connected_ && (has_lost() || next_ < segments_) && in_flight() < allowed(); }
+  void finish();  // nothing more than what has been sent already
+
+  bool done() const { return connected_ && first_ == segments_; }
+  std::uint64_t bytes() const { return bytes_; }
+  bool ecn_capable() const { return ecn_; }
+  bool precise_ecn() const { return control_->wants_precise_ecn(); }
+  const CongestionWindow& window() const { return window_; }
+  const RoundTripEstimator& round_trip() const { return round_trip_; }
+  std::uint64_t retransmissions() const { return retransmissions_; }
+  std::uint64_t timeouts() const { return timeouts_; }
+  std::uint64_t connection_attempts() const { return attempts_; }
+
+ private:
+  enum class State : std::uint8_t { open, reducing, recovery, loss };
+  enum Mark : std::uint8_t { delivered = 1, lost = 2, resent = 4, ever_resent = 8 };
+  struct Sent {
+    Time at;
+    std::uint8_t marks;
+  };
+  struct Resent {
+    std::uint64_t segment;
+    Time at;
+  };
+
+  std::uint64_t outstanding() const { return next_ - first_; }
+  double in_flight() const { return static_cast<double>(outstanding() - delivered_ - lost_ + resent_); }
+  // Whole segments; sums of fractions may miss one by rounding.
+  double allowed() const { return std::max(1.0, std::floor(window_.segments + 1e-9)); }
+  bool has_lost() const { return lost_ > resent_; }
+  std::uint32_t length_of(std::uint64_t segment) const;
+  void take_delivered(const Sent& sent, Time now);
+  void take_cumulative(std::uint64_t to, Time now);
+  void take_selective(const Packet& packet, Time now);
+  void take_duplicate();
+  void mark_lost(std::uint64_t segment);
+  void find_losses();
+  void find_lost_retransmissions();
+  void begin_reduction(State state, double threshold);
+  void reduce_proportionally(bool progress);
+  void leave_finished_state();
+
+  TcpSettings settings_;
+  std::unique_ptr<CongestionControl> control_;
+  std::uint64_t bytes_, segments_;
+  std::uint64_t first_ = 0, next_ = 0;  // oldest segment not acknowledged, next new one
+  CongestionWindow window_;
+  RoundTripEstimator round_trip_;
+  State state_ = State::open;
+  bool connected_ = false, ecn_, window_blocked_ = false, reduction_pending_ = false;
+  Time deadline_ = never, syn_sent_ = 0;
+
+  Ring<Sent> board_;  // segments first_ to next_
+  std::uint64_t delivered_ = 0, lost_ = 0, resent_ = 0;  // how many of them bear the mark
+  std::uint64_t highest_delivered_ = 0;                  // one beyond the highest segment acknowledged selectively
+  std::uint64_t judged_ = 0;                             // segments below have been found lost or not
+  std::uint64_t resend_from_ = 0;                        // no lost segment below waits to be sent again
+  Ring<Resent> resent_order_;
+  Time newest_delivered_ = 0;  // when the latest sent of the delivered segments was sent
+  Packet::Block seen_[3] = {};  // the blocks of the last acknowledgement, from seen_base_ on
+  std::uint64_t seen_base_ = 0;
+  int seen_blocks_ = 0;
+  std::uint64_t duplicates_ = 0;
+
+  std::uint64_t high_ = 0;  // reducing, recovery, loss end when this segment is acknowledged
+  double before_reduction_ = 0, delivered_in_reduction_ = 0, sent_in_reduction_ = 0;
+  bool first_resend_ = false;
+  std::uint64_t timeouts_without_progress_ = 0;
+  // of the acknowledgement being taken in
+  double newly_delivered_ = 0;
+  Time sampled_ = 0;
+  std::uint64_t retransmissions_ = 0, timeouts_ = 0, attempts_ = 0;
+};

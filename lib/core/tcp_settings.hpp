@@ -1,0 +1,15 @@
+// What all connections of an experiment have in common.
+#pragma once
+#include <cstdint>
+
+#include "simulated_time.hpp"
+
+struct TcpSettings {
+  std::uint32_t segment_bytes;
+  double initial_window;  // segments
+  std::uint64_t receive_window_bytes;
+  Time minimum_timeout, initial_timeout;
+  Time acknowledgement_delay;  // 0: every segment is acknowledged at once
+  bool selective;              // SACK
+  bool ecn;                    // ask for ECN even where the congestion control does not need it
+};

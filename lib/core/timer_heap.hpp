@@ -1,0 +1,58 @@
+// Timers by time, those of one time in the order in which they were set: a heap with four children a node.
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "simulated_time.hpp"
+
+class TimerHeap {
+ public:
+  struct Timer {
+    Time time;
+    std::uint64_t order;
+    std::uint32_t kind, owner;
+    bool operator<(const Timer& other) const {
+      return time != other.time ? time < other.time : order < other.order;
+    }
+  };
+
+  Time time() const { return timers_.empty() ? never : timers_.front().time; }
+
+  void set(Time time, std::uint32_t kind, std::uint32_t owner) {
+    Timer timer{time, order_++, kind, owner};
+    std::size_t place = timers_.size();
+    timers_.push_back(timer);
+    while (place > 0 && timer < timers_[(place - 1) / 4]) {
+      timers_[place] = timers_[(place - 1) / 4];
+      place = (place - 1) / 4;
+    }
+    timers_[place] = timer;
+  }
+
+  Timer take() {
+    const Timer first = timers_.front(), last = timers_.back();
+    timers_.pop_back();
+    const std::size_t size = timers_.size();
+    if (size == 0) return first;
+    std::size_t place = 0;
+    for (;;) {
+      const std::size_t child = 4 * place + 1;
+      if (child >= size) break;
+      std::size_t best = child;
+      for (std::size_t i = child + 1; i < std::min(child + 4, size); ++i)
+        if (timers_[i] < timers_[best]) best = i;
+      if (!(timers_[best] < last)) break;
+      timers_[place] = timers_[best];
+      place = best;
+    }
+    timers_[place] = last;
+    return first;
+  }
+
+ private:
+  std::vector<Timer> timers_;
+  std::uint64_t order_ = 0;
+};

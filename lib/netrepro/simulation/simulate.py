@@ -1,0 +1,201 @@
+"""Runs an Experiment in virtual time on the compiled simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from netrepro import _core
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import (
+    FIDELITY_COLUMNS,
+    FLOW_COLUMNS,
+    LINK_COLUMNS,
+    PACKET_COLUMNS,
+    QUEUE_COLUMNS,
+    WINDOW_COLUMNS,
+    Experiment,
+    Measurements,
+)
+from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Link, Red
+
+SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp")
+# Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
+EVENTS_AT_A_TIME = 1 << 17
+# Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
+OWN_PACKETS_AT_PORT = 4
+
+
+def simulate(
+    experiment: Experiment,
+    progress: Callable[[float], None] | None = None,
+    *,
+    clock_skew_ppm: float = 100.0,
+) -> Measurements:
+    """Run the experiment in virtual time and return what it measured; tier "simulated".
+
+    Parameters
+    ----------
+    experiment : what to run. The same one gives the same bytes on every machine.
+    progress : called with the share of simulated time that has passed, 0 to 1, many times a second.
+    clock_skew_ppm : every link's rate is off by a factor drawn evenly from 1 +- this many parts per million. With 0
+        all clocks are identical, as on no real network, and two flows may lock each other out of a queue.
+
+    Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
+    `connection_attempts` (SYNs sent) of TCP. Raises NetreproError for what the simulator cannot do: another
+    congestion control than reno, cubic, dctcp.
+
+    Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
+    """
+    if not 0 <= clock_skew_ppm < 1e6:
+        raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
+    simulator = _build(experiment, clock_skew_ppm)
+    while not simulator.run(EVENTS_AT_A_TIME):
+        if progress is not None:
+            progress(simulator.now_s / experiment.duration_s)
+    if progress is not None:
+        progress(1.0)
+    return _measurements(experiment, simulator)
+
+
+def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
+    topology, tcp = experiment.topology, experiment.tcp
+    number = {name: i for i, name in enumerate((*topology.hosts, *topology.switches))}
+    simulator = _core.Simulator(
+        nodes=len(number),
+        seed=experiment.seed,
+        duration_s=experiment.duration_s,
+        clock_skew=clock_skew_ppm * 1e-6,
+        segment_bytes=tcp.segment_bytes,
+        initial_window_segments=float(tcp.initial_window_segments),
+        receive_window_bytes=tcp.receive_window_bytes,
+        minimum_timeout_s=tcp.min_rto_ms / 1e3,
+        initial_timeout_s=tcp.initial_rto_ms / 1e3,
+        acknowledgement_delay_s=tcp.delayed_ack_ms / 1e3,
+        selective=tcp.sack,
+        ecn=tcp.ecn,
+        dctcp_first_alpha=tcp.dctcp_alpha,
+    )
+    for (source, destination), link in topology.ports.items():
+        _add_link(simulator, number[source], number[destination], link)
+    ports = {port: i for i, port in enumerate(topology.ports)}
+    for row in experiment.flow_table.itertuples():
+        ends = number[row.source], number[row.destination]
+        if row.transport == "datagrams":
+            simulator.add_datagrams(
+                *ends, row.start_s, row.duration_s, row.rate_mbps * 1e6, row.packet_bytes, row.spacing == "poisson"
+            )
+            continue
+        if row.congestion_control not in SIMULATED_CONGESTION_CONTROLS:
+            raise NetreproError(
+                f"the simulator has no {row.congestion_control}",
+                f"use {', '.join(SIMULATED_CONGESTION_CONTROLS)}, or another tier",
+            )
+        has_size = not np.isnan(row.size_bytes)
+        size_bytes, duration_s = (int(row.size_bytes), 0.0) if has_size else (0, row.duration_s)
+        simulator.add_tcp(*ends, row.start_s, size_bytes, duration_s, row.congestion_control)
+    measure = experiment.measure
+    simulator.sample_queues([ports[port] for port in measure.queues], measure.queue_interval_ms / 1e3)
+    if measure.windows_interval_ms is not None:
+        simulator.sample_windows(measure.windows_interval_ms / 1e3)
+    for port in measure.packets:
+        simulator.record_departures(ports[port])
+    return simulator
+
+
+def _add_link(simulator: _core.Simulator, source: int, destination: int, link: Link) -> None:
+    common = source, destination, link.rate_mbps * 1e6, link.delay_ms / 1e3, link.jitter_ms / 1e3, link.loss
+    match link.queue:
+        case DropTail(packets=None, bytes=int(limit)):
+            simulator.add_drop_tail(*common, _room(limit // FULL_PACKET_BYTES), 0, limit)
+        case DropTail(packets=int(limit)):
+            simulator.add_drop_tail(*common, _room(limit), limit, 0)
+        case EcnThreshold() as rule:
+            simulator.add_ecn_threshold(*common, _room(rule.packets), rule.packets, rule.threshold_packets)
+        case Red() as rule:
+            simulator.add_red(
+                *common,
+                _room(rule.packets),
+                rule.packets,
+                rule.min_threshold_packets,
+                rule.max_threshold_packets,
+                rule.max_probability,
+                rule.weight,
+                rule.ecn,
+            )
+        case CoDel() as rule:
+            simulator.add_codel(
+                *common, _room(rule.packets), rule.packets, rule.target_ms / 1e3, rule.interval_ms / 1e3, rule.ecn
+            )
+
+
+def _room(limit_packets: int) -> int:
+    return min(OWN_PACKETS_AT_PORT, limit_packets)
+
+
+def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurements:
+    sources, destinations = (np.array(ends) for ends in zip(*experiment.topology.ports, strict=True))
+    links = pd.DataFrame(simulator.links())
+    links["utilisation"] = links["busy_s"] / experiment.duration_s
+    counts = [name for name in LINK_COLUMNS if name.endswith(("_packets", "_bytes"))]
+    links = links.astype(dict.fromkeys(counts, int)).assign(source=sources, destination=destinations)
+
+    queues = pd.DataFrame(simulator.queue_samples())
+    sampled = queues["link"].astype(int)
+    queues = queues.assign(source=sources[sampled], destination=destinations[sampled])
+    queues = queues.astype({"queue_packets": int, "queue_bytes": int})
+
+    windows = pd.DataFrame(simulator.window_samples())
+    segment = experiment.tcp.segment_bytes
+    threshold = windows["threshold_segments"].where(windows["threshold_segments"] < 1e17, np.inf)
+    windows = windows.astype({"flow": int}).assign(
+        window_bytes=windows["window_segments"] * segment,
+        slow_start_threshold_bytes=threshold * segment,
+        round_trip_ms=windows["round_trip_s"].where(windows["round_trip_s"] > 0) * 1e3,
+    )
+    return Measurements(
+        experiment=experiment,
+        tier="simulated",
+        flows=_flows(experiment, simulator),
+        queues=queues[QUEUE_COLUMNS],
+        links=links[LINK_COLUMNS],
+        windows=windows[WINDOW_COLUMNS],
+        packets=_packets(experiment, simulator),
+        fidelity=_fidelity(simulator),
+    )
+
+
+def _flows(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
+    flows = pd.concat([experiment.flow_table[FLOW_COLUMNS[:9]], pd.DataFrame(simulator.flows())], axis=1)
+    counts = ["delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts"]
+    flows = flows.astype(dict.fromkeys(counts, int))
+    flows["completion_ms"] = (flows["completion_s"] - flows["start_s"]) * 1e3
+    until_s = flows["completion_s"].fillna(
+        np.minimum(flows["start_s"] + flows["duration_s"].fillna(np.inf), experiment.duration_s)
+    )
+    lasted_s = until_s - flows["start_s"]
+    flows["goodput_mbps"] = (flows["delivered_bytes"] * 8 / 1e6 / lasted_s).where(lasted_s > 0, 0.0)
+    return flows[[*FLOW_COLUMNS, "connection_attempts"]]
+
+
+def _packets(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
+    ports = {port: i for i, port in enumerate(experiment.topology.ports)}
+    tables = [
+        pd.DataFrame(simulator.departures(ports[port])).assign(source=port[0], destination=port[1])
+        for port in experiment.measure.packets
+    ]
+    if not tables:
+        return pd.DataFrame(columns=PACKET_COLUMNS)
+    packets = pd.concat(tables, ignore_index=True).astype({"flow": int, "size_bytes": int})
+    packets["wait_ms"] = packets["wait_s"] * 1e3
+    return packets[PACKET_COLUMNS]
+
+
+def _fidelity(simulator: _core.Simulator) -> pd.DataFrame:
+    """Every packet that was made must be somewhere."""
+    account = simulator.account
+    ended = account["delivered"] + account["dropped"] + account["lost"] + account["inside"]
+    missing = account["created"] - ended
+    return pd.DataFrame([("packets unaccounted for", float(missing), 0.0, missing == 0)], columns=FIDELITY_COLUMNS)

@@ -1,0 +1,136 @@
+"""Queue rules written once more, straight from their sources and with whole queues: the oracle of the compiled ones."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+
+MASK = (1 << 64) - 1
+
+
+class Xoshiro:
+    """xoshiro256++ seeded by splitmix64, stream 0."""
+
+    def __init__(self, seed: int):
+        def splitmix(state: int) -> tuple[int, int]:
+            state = (state + 0x9E3779B97F4A7C15) & MASK
+            z = state
+            z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+            z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+            return state, z ^ (z >> 31)
+
+        _, mixer = splitmix(seed)
+        self.state = []
+        for _ in range(4):
+            mixer, word = splitmix(mixer)
+            self.state.append(word)
+
+    def uniform(self) -> float:
+        def rotate(x: int, k: int) -> int:
+            return ((x << k) | (x >> (64 - k))) & MASK
+
+        s = self.state
+        result = (rotate((s[0] + s[3]) & MASK, 23) + s[0]) & MASK
+        shifted = (s[1] << 17) & MASK
+        s[2] ^= s[0]
+        s[3] ^= s[1]
+        s[1] ^= s[2]
+        s[0] ^= s[3]
+        s[2] ^= shifted
+        s[3] = rotate(s[3], 45)
+        return (result >> 11) * 2.0**-53
+
+
+@dataclass
+class Waiting:
+    name: int
+    bytes: int
+    since: int
+
+
+class CoDelQueue:
+    """RFC 8289, section 5: enqueue, dequeue and dodequeue as printed, without ECN, the interval in whole units."""
+
+    def __init__(self, limit: int, target: int, interval: int):
+        self.limit, self.target, self.interval = limit, target, interval
+        self.queue: deque[Waiting] = deque()
+        self.first_above_time = self.drop_next = self.count = self.lastcount = 0
+        self.has_first_above = self.dropping = False
+        self.dropped: list[int] = []
+
+    def enqueue(self, name: int, size: int, now: int) -> None:
+        if len(self.queue) < self.limit:
+            self.queue.append(Waiting(name, size, now))
+        else:
+            self.dropped.append(name)
+
+    def control_law(self, t: int) -> int:
+        return t + int(self.interval / math.sqrt(self.count))
+
+    def dodequeue(self, now: int) -> tuple[Waiting | None, bool]:
+        if not self.queue:
+            self.has_first_above = False
+            return None, False
+        packet = self.queue.popleft()
+        if now - packet.since < self.target or sum(other.bytes for other in self.queue) <= 1514:
+            self.has_first_above = False
+            return packet, False
+        if not self.has_first_above:
+            self.has_first_above, self.first_above_time = True, now + self.interval
+            return packet, False
+        return packet, now >= self.first_above_time
+
+    def dequeue(self, now: int) -> int | None:
+        packet, ok_to_drop = self.dodequeue(now)
+        if self.dropping:
+            if not ok_to_drop:
+                self.dropping = False
+            while self.dropping and now >= self.drop_next:
+                assert packet is not None
+                self.dropped.append(packet.name)
+                self.count += 1
+                packet, ok_to_drop = self.dodequeue(now)
+                if not ok_to_drop:
+                    self.dropping = False
+                else:
+                    self.drop_next = self.control_law(self.drop_next)
+        elif ok_to_drop:
+            assert packet is not None
+            self.dropped.append(packet.name)
+            packet, ok_to_drop = self.dodequeue(now)
+            self.dropping = True
+            delta = self.count - self.lastcount
+            self.count = delta if delta > 1 and now - self.drop_next < 16 * self.interval else 1
+            self.drop_next = self.control_law(now)
+            self.lastcount = self.count
+        return packet.name if packet else None
+
+
+class RedQueue:
+    """Floyd and Jacobson, Fig. 2, without ECN; pow() is the library's, so averages agree to rounding only."""
+
+    def __init__(self, limit, minimum, maximum, max_probability, weight, packet_time, seed):
+        self.limit, self.minimum, self.maximum = limit, minimum, maximum
+        self.max_probability, self.weight, self.packet_time = max_probability, weight, packet_time
+        self.random = Xoshiro(seed)
+        self.average, self.count = 0.0, -1
+
+    def drops(self, waiting: int, idle_since: int, now: int) -> bool:
+        if waiting == 0 and idle_since <= now:
+            self.average *= (1 - self.weight) ** ((now - idle_since) // self.packet_time)
+        else:
+            self.average = (1 - self.weight) * self.average + self.weight * waiting
+        if waiting >= self.limit:
+            self.count = 0
+            return True
+        if self.average < self.minimum:
+            self.count = -1
+            return False
+        if self.average < self.maximum:
+            self.count += 1
+            base = self.max_probability * (self.average - self.minimum) / (self.maximum - self.minimum)
+            if 1 - self.count * base > 0 and self.random.uniform() >= base / (1 - self.count * base):
+                return False
+        self.count = 0
+        return True
