@@ -30,6 +30,7 @@ from netrepro.simulation import simulate
 FULL, ACK, SYN, SEGMENT = 1514, 66, 74, 1448
 PLENTY = DropTail(packets=100_000)
 AT_ONCE = Tcp("reno", delayed_ack_ms=0)
+WITHOUT_PROBES = replace(AT_ONCE, tail_loss_probe=False)  # TCP before RFC 8985
 
 
 def wire(forward: Link, backward: Link | None = None) -> Topology:
@@ -139,10 +140,10 @@ def test_a_flow_fills_a_link_whose_buffer_is_the_bandwidth_delay_product(control
 # Timers -----------------------------------------------------------------------------------------------
 
 
-def lossy_starts(loss: float, tcp: Tcp) -> pd.DataFrame:
+def lossy_starts(loss: float, tcp: Tcp, segments: int = 1) -> pd.DataFrame:
     net = wire(Link(1000, 10, PLENTY, loss=loss), Link(1000, 10, PLENTY))
     # Starts so spaced that one flow's packets, first or later copies, never wait for another's.
-    flows = tuple(Flow("h1", "h2", SEGMENT, start_s=i * 1.0137) for i in range(300))
+    flows = tuple(Flow("h1", "h2", segments * SEGMENT, start_s=i * 1.0137) for i in range(300))
     return simulate(Experiment(net, flows, 1000, tcp=tcp), clock_skew_ppm=0).flows
 
 
@@ -158,7 +159,7 @@ def test_a_lost_syn_is_sent_again_after_one_second_then_two_then_four():
 @pytest.mark.parametrize("minimum_ms", [200.0, 1.0])
 def test_a_lost_only_segment_is_sent_again_after_the_retransmission_timeout(minimum_ms):
     # One sample R, from the handshake: timeout = R + max(minimum, 4 R/2), as Linux computes it.
-    flows = lossy_starts(0.3, replace(AT_ONCE, min_rto_ms=minimum_ms))
+    flows = lossy_starts(0.3, replace(WITHOUT_PROBES, min_rto_ms=minimum_ms))
     flows = flows[flows["connection_attempts"] == 1]
     round_trip_ms = 20 + milliseconds(2 * SYN, 1000)
     timeout_ms = round_trip_ms + max(minimum_ms, 2 * round_trip_ms)
@@ -166,6 +167,21 @@ def test_a_lost_only_segment_is_sent_again_after_the_retransmission_timeout(mini
     expected = undisturbed + (2.0 ** flows["timeouts"] - 1) * timeout_ms
     assert flows["completion_ms"].to_numpy() == pytest.approx(expected, abs=1e-6)
     assert set(flows["timeouts"]) >= {0, 1, 2}
+
+
+def test_a_lost_tail_is_probed_after_two_round_trips_and_a_lost_head_is_judged_after_one():
+    # RFC 8985. Both of two segments lost: the probe repeats the second, whose arrival tells that the first is lost.
+    # Only the first lost: the second's arrival tells, after an eighth of a round trip for reordering.
+    flows = lossy_starts(0.3, AT_ONCE, segments=2)
+    flows = flows[(flows["connection_attempts"] == 1) & (flows["timeouts"] == 0)]
+    data, sack = milliseconds(FULL, 1000), milliseconds(ACK + 12, 1000)
+    handshake = 20 + milliseconds(2 * SYN, 1000)
+    probed = handshake + (2 * handshake + 2) + (20 + data + sack) + 10 + data
+    answer = 20 + 2 * data + sack
+    judged = handshake + answer + (handshake + (answer - handshake) / 8) / 8 + 10 + data
+    for resent, expected in ((0, handshake + 10 + 2 * data), (1, judged), (2, probed)):
+        seen = flows["completion_ms"][flows["retransmitted_packets"] == resent]
+        assert len(seen) > 3 and seen.to_numpy() == pytest.approx(expected, abs=1e-6)
 
 
 def test_delayed_acknowledgements_halve_the_acknowledgements():
@@ -271,7 +287,7 @@ def test_ten_flows_get_equal_shares_in_the_long_run():
     assert jain(simulate(Experiment(net, flows, 300, tcp=AT_ONCE)).flows["goodput_mbps"]) > 0.98
 
 
-def incast(servers: int, minimum_ms: float) -> float:
+def incast(servers: int, minimum_ms: float, probes: bool = False) -> float:
     """Goodput in Mb/s of a block of 1 MB from so many servers at once, mean over ten blocks."""
     net = star(servers + 1, Link(1000, 0.025, DropTail(packets=64)))
     blocks = tuple(
@@ -279,7 +295,7 @@ def incast(servers: int, minimum_ms: float) -> float:
         for block in range(10)
         for i in range(servers)
     )
-    tcp = replace(AT_ONCE, min_rto_ms=minimum_ms)
+    tcp = replace(AT_ONCE, min_rto_ms=minimum_ms, tail_loss_probe=probes)
     flows = simulate(Experiment(net, blocks, 200, tcp=tcp)).flows
     assert flows["completion_ms"].notna().all()
     return float(np.mean(8e3 / flows.groupby("label")["completion_ms"].max()))
