@@ -9,8 +9,9 @@ struct Packet {
     synchronise = 2,
     ecn_capable = 4,
     congestion_experienced = 8,
-    congestion_echo = 16,           // ECE
-    congestion_window_reduced = 32  // CWR
+    congestion_echo = 16,            // ECE
+    congestion_window_reduced = 32,  // CWR
+    duplicate_seen = 64              // DSACK: what arrived was there already
   };
   struct Block {
     std::uint32_t start, end;  // bytes from the cumulative acknowledgement on

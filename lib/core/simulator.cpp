@@ -206,7 +206,7 @@ void Simulator::on_sender_due(std::uint32_t flow, Time set_for) {
   connection->sender_timer = never;
   if (connection->sender.deadline() <= now_) {
     if (!connection->sender.connected()) return send_syn(flow, *connection);
-    connection->sender.on_timeout(now_);
+    connection->sender.on_deadline(now_);
     pump(flow, *connection);
   }
   set_sender_timer(flow, *connection);

@@ -29,6 +29,7 @@ class TcpReceiver {
       echo_ |= packet.has(Packet::congestion_experienced);
     }
     const std::uint64_t start = packet.sequence, end = start + packet.length;
+    duplicate_seen_ = end <= next_;
     if (start > next_) {
       keep(start, end);
       at_once = true;
@@ -53,7 +54,9 @@ class TcpReceiver {
   void acknowledge(Packet& packet, bool selective) {
     packet.sequence = next_;
     packet.length = 0;
-    packet.flags = static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0));
+    packet.flags = static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0) |
+                                              (duplicate_seen_ ? Packet::duplicate_seen : 0));
+    duplicate_seen_ = false;
     packet.blocks = 0;
     if (selective && !beyond_.empty()) add_blocks(packet);
     held_back_ = 0;
@@ -111,7 +114,7 @@ class TcpReceiver {
 
   std::uint32_t segment_bytes_;
   Time delay_, deadline_ = never;
-  bool precise_ecn_, echo_ = false;
+  bool precise_ecn_, echo_ = false, duplicate_seen_ = false;
   int quick_ = quick_at_start;
   std::uint64_t next_ = 0, held_back_ = 0;
   std::vector<Range> beyond_;

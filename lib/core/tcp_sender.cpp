@@ -6,6 +6,7 @@
 
 namespace {
 constexpr std::uint64_t duplicates_that_tell_a_loss = 3;
+constexpr Time probe_margin = 2 * picoseconds_per_second / 1000;  // Linux's TCP_TIMEOUT_MIN
 }
 
 TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control, std::uint64_t bytes)
@@ -31,7 +32,7 @@ void TcpSender::connect(Time now) {
 void TcpSender::on_connected(Time now) {
   if (connected_) return;
   connected_ = true;
-  deadline_ = never;
+  deadline_ = timeout_at_ = never;
   round_trip_.forget_back_off();
   if (attempts_ == 1) round_trip_.sample(now - syn_sent_);  // else nobody knows which SYN was answered
   if (attempts_ > 2) window_.segments = 1;                  // as Linux after two lost SYNs
@@ -44,10 +45,12 @@ void TcpSender::finish() {
 
 std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   if (!connected_) return std::nullopt;
-  if (in_flight() >= allowed()) {
+  const bool probe = std::exchange(probe_due_, false);
+  if (!probe && in_flight() >= allowed()) {
     window_blocked_ = window_blocked_ || has_lost() || next_ < segments_;
     return std::nullopt;
   }
+  const bool room = (outstanding() + 1) * settings_.segment_bytes <= settings_.receive_window_bytes;
   std::uint64_t segment;
   if (has_lost()) {
     segment = std::max(resend_from_, first_);
@@ -59,19 +62,88 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     ++resent_;
     ++retransmissions_;
     resent_order_.push({segment, now});
-    if (segment == first_) deadline_ = now + round_trip_.timeout();
-  } else {
-    if (next_ >= segments_) return std::nullopt;
-    if ((outstanding() + 1) * settings_.segment_bytes > settings_.receive_window_bytes) return std::nullopt;
+    if (segment == first_) restart_timeout(now);
+  } else if (next_ < segments_ && room) {
     segment = next_++;
     board_.push({now, 0});
+    if (timeout_at_ == never) restart_timeout(now);
+  } else if (probe && outstanding() > 0) {
+    segment = next_ - 1;
+    board_[segment] = {now, static_cast<std::uint8_t>(board_[segment].marks | ever_resent)};
+    ++retransmissions_;
+    probe_resent_ = true;
+  } else {
+    return std::nullopt;
   }
   sent_in_reduction_ += 1;
   first_resend_ = false;
-  if (deadline_ == never) deadline_ = now + round_trip_.timeout();
+  if (probe) {
+    probe_out_ = true;
+    probe_end_ = next_;
+    restart_timeout(now);
+  } else {
+    schedule_probe(now);
+  }
   const bool reduced = std::exchange(reduction_pending_, false);
   return Segment{segment * settings_.segment_bytes, length_of(segment), reduced};
 }
+
+// Timers.
+
+void TcpSender::restart_timeout(Time now) {
+  deadline_ = timeout_at_ = outstanding() == 0 ? never : now + round_trip_.timeout();
+  purpose_ = Purpose::timeout;
+}
+
+// RFC 8985, section 7.2, with Linux's allowances: when nothing is known to be missing, the silence of two round trips
+// is answered by a probe, since the timeout would cost the whole window.
+void TcpSender::schedule_probe(Time now) {
+  const bool calm = delivered_ == 0 && (state_ == State::open || state_ == State::reducing);
+  if (!settings_.tail_loss_probe || !settings_.selective || !calm || probe_out_ || outstanding() == 0) return;
+  if (round_trip_.smoothed() == 0) return;
+  const Time due = now + 2 * round_trip_.smoothed() + (outstanding() == 1 ? settings_.minimum_timeout : probe_margin);
+  if (due >= timeout_at_) return;
+  deadline_ = due;
+  purpose_ = Purpose::probe;
+}
+
+void TcpSender::on_deadline(Time now) {
+  switch (purpose_) {
+    case Purpose::timeout:
+      return on_timeout(now);
+    case Purpose::probe:
+      probe_due_ = true;
+      probe_resent_ = false;
+      deadline_ = timeout_at_;
+      purpose_ = Purpose::timeout;
+      return;
+    case Purpose::judging:
+      deadline_ = timeout_at_;
+      purpose_ = Purpose::timeout;
+      newly_delivered_ = 0;
+      find_losses(now);
+      if (lost_ > 0 && (state_ == State::open || state_ == State::reducing)) {
+        enter_recovery();
+        reduce_proportionally(false);
+      }
+      return;
+  }
+}
+
+void TcpSender::take_probe_answer(const Packet& packet) {
+  if (!probe_out_) return;
+  if (!probe_resent_) {
+    probe_out_ = first_ < probe_end_;
+  } else if (packet.has(Packet::duplicate_seen)) {
+    probe_out_ = false;  // the original had arrived: nothing was lost
+  } else if (first_ > probe_end_) {
+    // The probe itself repaired the loss: that the network dropped something still counts.
+    probe_out_ = false;
+    if (state_ == State::open) window_.segments = window_.threshold = control_->threshold_after_loss(window_);
+  }
+}
+
+// Acknowledgements.
 
 void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   const std::uint64_t to =
@@ -90,7 +162,10 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   if (progress) {
     round_trip_.forget_back_off();
     timeouts_without_progress_ = 0;
-    deadline_ = outstanding() == 0 ? never : now + round_trip_.timeout();
+    restart_timeout(now);
+  } else if (purpose_ == Purpose::judging) {
+    deadline_ = timeout_at_;
+    purpose_ = Purpose::timeout;
   }
 
   const bool echo = ecn_ && packet.has(Packet::congestion_echo);
@@ -102,16 +177,14 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   control_->on_delivery(window_, delivery);
 
   leave_finished_state();
+  take_probe_answer(packet);
   if (settings_.selective) {
-    find_losses();
+    find_losses(now);
   } else if (progress && (state_ == State::recovery) && outstanding() > 0) {
     mark_lost(first_);  // NewReno: a partial acknowledgement tells the next hole
   }
   if (lost_ > 0 && (state_ == State::open || state_ == State::reducing)) {
-    if (state_ == State::open) begin_reduction(State::recovery, control_->threshold_after_loss(window_));
-    state_ = State::recovery;
-    high_ = next_;
-    first_resend_ = true;
+    enter_recovery();
   } else if (echo && state_ == State::open) {
     begin_reduction(State::reducing, control_->threshold_after_mark(window_));
     reduction_pending_ = !control_->wants_precise_ecn();
@@ -120,6 +193,18 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
     reduce_proportionally(progress);
   else if (progress)
     control_->grow(window_, delivery);
+  if (progress) schedule_probe(now);
+}
+
+void TcpSender::enter_recovery() {
+  if (state_ == State::open) begin_reduction(State::recovery, control_->threshold_after_loss(window_));
+  state_ = State::recovery;
+  high_ = next_;
+  first_resend_ = true;
+  if (purpose_ == Purpose::probe) {
+    deadline_ = timeout_at_;
+    purpose_ = Purpose::timeout;
+  }
 }
 
 void TcpSender::take_delivered(const Sent& sent, Time now) {
@@ -128,7 +213,10 @@ void TcpSender::take_delivered(const Sent& sent, Time now) {
   if (sent.marks & resent) --resent_;
   const bool again = sent.marks & ever_resent;
   // What was sent again and comes back at once is the original, which tells nothing about the retransmission.
-  if (!again || now - sent.at >= round_trip_.smallest()) newest_delivered_ = std::max(newest_delivered_, sent.at);
+  if (sent.at >= newest_delivered_ && (!again || now - sent.at >= round_trip_.smallest())) {
+    newest_delivered_ = sent.at;
+    newest_round_trip_ = now - sent.at;
+  }
   if (!again) sampled_ = std::max(sampled_, now - sent.at);
 }
 
@@ -210,15 +298,24 @@ void TcpSender::mark_lost(std::uint64_t segment) {
   resend_from_ = std::min(resend_from_, segment);
 }
 
-void TcpSender::find_losses() {
+// RACK: lost is what was sent before a segment that has been delivered, once it has had a round trip and some time for
+// reordering; no such time once three segments tell of a loss.
+void TcpSender::find_losses(Time now) {
   if (delivered_ > 0) {
-    // Lost is what lies below the third highest delivered segment.
-    std::uint64_t seen = 0, segment = highest_delivered_;
-    while (segment > judged_ && seen < duplicates_that_tell_a_loss)
-      seen += (board_[--segment].marks & delivered) != 0;
-    if (seen == duplicates_that_tell_a_loss)
-      for (; judged_ < segment; ++judged_)
-        if (!(board_[judged_].marks & (delivered | lost | ever_resent))) mark_lost(judged_);
+    const bool certain = state_ == State::recovery || state_ == State::loss || delivered_ >= duplicates_that_tell_a_loss;
+    const Time margin = certain ? 0 : std::min(round_trip_.smallest() / 4, round_trip_.smoothed() / 8);
+    for (; judged_ < highest_delivered_; ++judged_) {
+      const Sent& sent = board_[judged_];
+      if (sent.marks & (delivered | lost | ever_resent)) continue;
+      const Time due = sent.at + newest_round_trip_ + margin;
+      if (margin > 0 && due > now) {
+        deadline_ = std::min(due, timeout_at_);
+        purpose_ = due < timeout_at_ ? Purpose::judging : Purpose::timeout;
+        break;
+      }
+      if (sent.at > newest_delivered_) break;
+      mark_lost(judged_);
+    }
   }
   find_lost_retransmissions();
 }
@@ -268,10 +365,7 @@ void TcpSender::leave_finished_state() {
 }
 
 void TcpSender::on_timeout(Time now) {
-  if (outstanding() == 0) {
-    deadline_ = never;
-    return;
-  }
+  if (outstanding() == 0) return restart_timeout(now);
   ++timeouts_;
   // One reduction for one loss: not again in a recovery, nor for a retransmission that is lost as well.
   if (state_ == State::open || (state_ == State::loss && timeouts_without_progress_ == 0))
@@ -292,6 +386,7 @@ void TcpSender::on_timeout(Time now) {
   judged_ = next_;
   resend_from_ = first_;
   resent_order_ = {};
+  probe_out_ = probe_due_ = false;
   round_trip_.back_off();
-  deadline_ = now + round_trip_.timeout();
+  restart_timeout(now);
 }

@@ -1,5 +1,5 @@
-// The sending half of a TCP connection as the Linux kernel does it: slow start, recovery by SACK (RFC 6675, with
-// RACK's rule for lost retransmissions) or NewReno, proportional rate reduction (RFC 6937), timeouts with back-off.
+// The sending half of a TCP connection as the Linux kernel does it: slow start, recovery by SACK with RACK and tail
+// loss probes (RFC 8985) or by NewReno, proportional rate reduction (RFC 6937), timeouts with back-off.
 //
 // It has no clock and sends nothing: the host asks for the next segment while there is room, and gives it the time
 // and the acknowledgements. Bytes are cut into segments once, so that segment n is always the same bytes.
@@ -35,12 +35,14 @@ class TcpSender {
   bool connected() const { return connected_; }
 
   void on_acknowledgement(const Packet& packet, Time now);
-  void on_timeout(Time now);
+  void on_deadline(Time now);
   Time deadline() const { return deadline_; }
 
   // The segment to send now, if windows allow one; it counts as sent.
   std::optional<Segment> next_segment(Time now);
-  bool wants_to_send() const { return connected_ && (has_lost() || next_ < segments_) && in_flight() < allowed(); }
+  bool wants_to_send() const {
+    return probe_due_ || (connected_ && (has_lost() || next_ < segments_) && in_flight() < allowed());
+  }
   void finish();  // nothing more than what has been sent already
 
   bool done() const { return connected_ && first_ == segments_; }
@@ -76,8 +78,13 @@ class TcpSender {
   void take_selective(const Packet& packet, Time now);
   void take_duplicate();
   void mark_lost(std::uint64_t segment);
-  void find_losses();
+  void find_losses(Time now);
   void find_lost_retransmissions();
+  void enter_recovery();
+  void on_timeout(Time now);
+  void restart_timeout(Time now);
+  void schedule_probe(Time now);
+  void take_probe_answer(const Packet& packet);
   void begin_reduction(State state, double threshold);
   void reduce_proportionally(bool progress);
   void leave_finished_state();
@@ -90,7 +97,10 @@ class TcpSender {
   RoundTripEstimator round_trip_;
   State state_ = State::open;
   bool connected_ = false, ecn_, window_blocked_ = false, reduction_pending_ = false;
-  Time deadline_ = never, syn_sent_ = 0;
+  // One timer for three purposes: what happens at the deadline.
+  enum class Purpose : std::uint8_t { timeout, probe, judging };
+  Purpose purpose_ = Purpose::timeout;
+  Time deadline_ = never, timeout_at_ = never, syn_sent_ = 0;
 
   Ring<Sent> board_;  // segments first_ to next_
   std::uint64_t delivered_ = 0, lost_ = 0, resent_ = 0;  // how many of them bear the mark
@@ -98,7 +108,11 @@ class TcpSender {
   std::uint64_t judged_ = 0;                             // segments below have been found lost or not
   std::uint64_t resend_from_ = 0;                        // no lost segment below waits to be sent again
   Ring<Resent> resent_order_;
-  Time newest_delivered_ = 0;  // when the latest sent of the delivered segments was sent
+  // RACK: when the latest sent of the delivered segments was sent, and the round trip it took.
+  Time newest_delivered_ = 0, newest_round_trip_ = 0;
+  // Tail loss probe: one at a time, answered when all before probe_end_ is acknowledged.
+  bool probe_due_ = false, probe_out_ = false, probe_resent_ = false;
+  std::uint64_t probe_end_ = 0;
   Packet::Block seen_[3] = {};  // the blocks of the last acknowledgement, from seen_base_ on
   std::uint64_t seen_base_ = 0;
   int seen_blocks_ = 0;

@@ -11,5 +11,6 @@ struct TcpSettings {
   Time minimum_timeout, initial_timeout;
   Time acknowledgement_delay;  // 0: every segment is acknowledged at once
   bool selective;              // SACK
+  bool tail_loss_probe;        // with SACK only
   bool ecn;                    // ask for ECN even where the congestion control does not need it
 };

@@ -75,7 +75,7 @@ void bind_simulation(py::module_& module) {
       .def(py::init([](std::size_t nodes, std::uint64_t seed, double duration_s, double clock_skew,
                        std::uint32_t segment_bytes, double initial_window_segments, std::uint64_t receive_window_bytes,
                        double minimum_timeout_s, double initial_timeout_s, double acknowledgement_delay_s,
-                       bool selective, bool ecn, double dctcp_first_alpha) {
+                       bool selective, bool tail_loss_probe, bool ecn, double dctcp_first_alpha) {
              const TcpSettings tcp{segment_bytes,
                                    initial_window_segments,
                                    receive_window_bytes,
@@ -83,13 +83,14 @@ void bind_simulation(py::module_& module) {
                                    from_seconds(initial_timeout_s),
                                    from_seconds(acknowledgement_delay_s),
                                    selective,
+                                   tail_loss_probe,
                                    ecn};
              return new Simulator({seed, from_seconds(duration_s), clock_skew, dctcp_first_alpha, tcp}, nodes);
            }),
            py::kw_only(), py::arg("nodes"), py::arg("seed"), py::arg("duration_s"), py::arg("clock_skew"),
            py::arg("segment_bytes"), py::arg("initial_window_segments"), py::arg("receive_window_bytes"),
            py::arg("minimum_timeout_s"), py::arg("initial_timeout_s"), py::arg("acknowledgement_delay_s"),
-           py::arg("selective"), py::arg("ecn"), py::arg("dctcp_first_alpha"))
+           py::arg("selective"), py::arg("tail_loss_probe"), py::arg("ecn"), py::arg("dctcp_first_alpha"))
       .def(
           "add_drop_tail",
           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double jitter_s, double loss,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -164,9 +163,10 @@ class Experiment:
             size_bytes=np.maximum(1, np.ceil(entry.sizes.in_bytes().sample(sizes, entry.count))),
         )
         hosts = self.topology.hosts
-        allowed = list(_pairs(entry.sources or hosts, entry.destinations or hosts))
-        chosen = pairs.integers(0, len(allowed), entry.count)
-        row |= dict(source=[allowed[pair][0] for pair in chosen], destination=[allowed[pair][1] for pair in chosen])
+        sources, destinations = (np.array(names or hosts) for names in (entry.sources, entry.destinations))
+        source, destination = np.nonzero(sources[:, None] != destinations[None, :])
+        chosen = pairs.integers(0, len(source), entry.count)
+        row |= dict(source=sources[source[chosen]], destination=destinations[destination[chosen]])
         return pd.DataFrame(row)
 
     def to_json(self) -> str:
@@ -183,10 +183,6 @@ class Experiment:
                 nearest("Experiment", ["Experiment"]),
             )
         return found
-
-
-def _pairs(sources: tuple[str, ...], destinations: tuple[str, ...]) -> Iterator[Port]:
-    return ((a, b) for a in sources for b in destinations if a != b)
 
 
 @dataclass(frozen=True)

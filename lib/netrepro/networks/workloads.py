@@ -38,6 +38,7 @@ class Tcp:
     initial_rto_ms: float = 1000.0
     delayed_ack_ms: float = 40.0  # 0: every segment is acknowledged at once
     sack: bool = True
+    tail_loss_probe: bool = True  # RFC 8985, needs SACK; Linux's net.ipv4.tcp_early_retrans = 3, and 0 without
     ecn: bool = False  # ask for ECN with every congestion control; DCTCP asks anyway
     dctcp_alpha: float = 1.0
 

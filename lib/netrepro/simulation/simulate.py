@@ -75,6 +75,7 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
         initial_timeout_s=tcp.initial_rto_ms / 1e3,
         acknowledgement_delay_s=tcp.delayed_ack_ms / 1e3,
         selective=tcp.sack,
+        tail_loss_probe=tcp.tail_loss_probe,
         ecn=tcp.ecn,
         dctcp_first_alpha=tcp.dctcp_alpha,
     )

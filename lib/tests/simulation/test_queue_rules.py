@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import pairwise
 
 import pytest
 import queue_twin as twin
@@ -92,10 +93,10 @@ def test_red_decides_as_the_algorithm_in_the_paper(steps, seed, weight):
 
 
 def test_red_spreads_its_drops_evenly():
-    # Floyd and Jacobson, section 7: with a steady average, gaps between drops are uniform on 1..1/pb, mean near 1/(2 pb).
+    # Floyd and Jacobson, section 7: with a steady average, gaps are uniform on 1..1/pb, mean near 1/(2 pb).
     rule = core.RedRule(1000, 5.0, 15.0, 0.02, 1.0, False, 1, 7)
     dropped = [i for i in range(200_000) if rule.arrival(10, 15140, 1 << 60, 1514, False, i) == DROP]
-    gaps = [b - a for a, b in zip(dropped, dropped[1:], strict=False)]
+    gaps = [b - a for a, b in pairwise(dropped)]
     base = 0.02 / 2
     assert sum(gaps) / len(gaps) == pytest.approx(1 / (2 * base), rel=0.05)
     assert max(gaps) <= 1 / base + 1

@@ -1,0 +1,131 @@
+"""Packet-hops a second: the compiled simulator beside ns-3 (Debian's libns3-dev) and SimPy, in one run.
+
+A packet-hop is one completed transmission, of data or of an acknowledgement. Dumbbell: 10 Reno flows through
+100 Mb/s. Fat-tree: k = 4, 1 Gb/s, 16 flows to the other half. Same links, buffers, windows and timers in ns-3, and a
+path for each flow drawn by its own generator. Where ns-3 is not installed its rows are missing; SimPy carries the
+Poisson packets of one link only, as in its documentation. Read the ratios: the machine's speed cancels.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from netrepro.networks import Cable, Datagrams, DropTail, Experiment, Flow, Link, Tcp, Topology, dumbbell, fat_tree
+from netrepro.simulation.simulate import EVENTS_AT_A_TIME, _build, simulate
+
+NS3_LIBRARIES = ("core", "network", "internet", "applications", "point-to-point", "traffic-control")
+
+
+def dumbbell_experiment(duration_s: float, sack: bool = True) -> Experiment:
+    """Ten flows, 10 ms apart, through 100 Mb/s, 10 ms and 100 packets."""
+    net = dumbbell(10, Link(1000, 0.5, DropTail(packets=1000)), Link(100, 10, DropTail(packets=100)))
+    flows = tuple(Flow(f"h{i + 1}", f"h{i + 11}", duration_s=duration_s, start_s=i / 100) for i in range(10))
+    tcp = Tcp("reno", delayed_ack_ms=0, sack=sack, receive_window_bytes=2**22)
+    return Experiment(net, flows, duration_s, tcp=tcp)
+
+
+def fat_tree_experiment(k: int, duration_s: float) -> Experiment:
+    """Every host sends to the one half the tree away."""
+    net = fat_tree(k, Link(1000, 0.01, DropTail(packets=100)))
+    hosts = len(net.hosts)
+    flows = tuple(
+        Flow(f"h{i + 1}", f"h{(i + hosts // 2) % hosts + 1}", duration_s=duration_s, start_s=i * 1e-4)
+        for i in range(hosts)
+    )
+    tcp = Tcp("reno", delayed_ack_ms=0, receive_window_bytes=2**18, min_rto_ms=10)
+    return Experiment(net, flows, duration_s, tcp=tcp)
+
+
+def hops_per_s(experiment: Experiment) -> tuple[float, float]:
+    """(packet-hops a CPU second, goodput in Mb/s) of the best of three runs."""
+    best = 0.0
+    for _ in range(3):
+        simulator = _build(experiment, clock_skew_ppm=100)
+        started = time.process_time()
+        while not simulator.run(EVENTS_AT_A_TIME):
+            pass
+        best = max(best, simulator.packet_hops / (time.process_time() - started))
+    return best, float(simulator.flows()["delivered_bytes"].sum()) * 8 / experiment.duration_s / 1e6
+
+
+def build_ns3(folder: Path) -> Path | None:
+    """The peer, compiled; None where ns-3 or a compiler is missing."""
+    compiler, program = shutil.which("c++"), folder / "ns3_scenarios"
+    if compiler is None:
+        return None
+    source = Path(__file__).with_name("ns3_scenarios.cpp")
+    libraries = [f"-lns3-{name}" for name in NS3_LIBRARIES]
+    built = subprocess.run([compiler, "-std=c++17", "-O2", "-o", program, source, *libraries], capture_output=True)
+    return program if built.returncode == 0 else None
+
+
+def ns3_hops_per_s(program: Path, scenario: str, duration_s: float) -> tuple[float, float]:
+    """(packet-hops a CPU second, goodput in Mb/s) of ns-3 with SACK."""
+    run = subprocess.run([program, scenario, str(duration_s), "1"], capture_output=True, text=True, check=True)
+    hops, seconds, received = map(float, run.stdout.split())
+    return hops / seconds, received * 8 / duration_s / 1e6
+
+
+def one_link_experiment(packets: int) -> Experiment:
+    """Poisson packets at a load of 0.8 of one link."""
+    net = Topology((Cable("h1", "h2", Link(100, 0, DropTail(packets=100_000))),))
+    duration_s = packets * 1514 * 8 / 80e6
+    return Experiment(net, (Datagrams("h1", "h2", 80, duration_s, spacing="poisson"),), duration_s)
+
+
+def simpy_packets_per_s(packets: int) -> float:
+    """A link as a resource, a process for each packet."""
+    import simpy
+
+    environment = simpy.Environment()
+    link = simpy.Resource(environment)
+
+    def packet():
+        with link.request() as turn:
+            yield turn
+            yield environment.timeout(1)
+
+    def source():
+        for gap in np.random.default_rng(1).exponential(1 / 0.8, packets).tolist():
+            yield environment.timeout(gap)
+            environment.process(packet())
+
+    environment.process(source())
+    started = time.process_time()
+    environment.run()
+    return packets / (time.process_time() - started)
+
+
+def simulate_packets_per_s(packets: int) -> float:
+    """The whole of simulate(), tables included."""
+    experiment = one_link_experiment(packets)
+    started = time.process_time()
+    simulate(experiment)
+    return packets / (time.process_time() - started)
+
+
+def run(quick: bool = True) -> pd.DataFrame:
+    """One row a comparison: benchmark, ours_per_s, peer, peer_per_s, ratio, ours_mbps, peer_mbps (goodput)."""
+    scale = 1 if quick else 4
+    d, d_mbps = hops_per_s(dumbbell_experiment(20.0 * scale))
+    f, f_mbps = hops_per_s(fat_tree_experiment(4, 0.3 * scale))
+    f8, _ = hops_per_s(fat_tree_experiment(8, 0.05 * scale))
+    rows: list[tuple] = [("fat-tree k = 8, hops/s", f8, "ours, k = 4", f, np.nan, np.nan)]
+    link = simulate_packets_per_s(2_000_000)
+    rows.append(("one link, Poisson, packets/s", link, "SimPy", simpy_packets_per_s(20_000 * scale), np.nan, np.nan))
+    with tempfile.TemporaryDirectory() as folder:
+        ns3 = build_ns3(Path(folder))
+        if ns3 is not None:
+            peer, peer_mbps = ns3_hops_per_s(ns3, "dumbbell", 5.0 * scale)
+            rows.append(("dumbbell, hops/s", d, "ns-3", peer, d_mbps, peer_mbps))
+            peer, peer_mbps = ns3_hops_per_s(ns3, "fat-tree", 0.03 * scale)
+            rows.append(("fat-tree k = 4, hops/s", f, "ns-3", peer, f_mbps, peer_mbps))
+    table = pd.DataFrame(rows, columns=["benchmark", "ours_per_s", "peer", "peer_per_s", "ours_mbps", "peer_mbps"])
+    return table.assign(ratio=table.ours_per_s / table.peer_per_s)
