@@ -1,1 +1,50 @@
-"""Floor 1: topologies and workloads as plain descriptions."""
+"""Floor 1: topologies, links, traffic and experiments as plain descriptions."""
+
+from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.links import CoDel, DropTail, EcnThreshold, Link, Queue, Red
+from netrepro.networks.topology import (
+    Cable,
+    Topology,
+    dumbbell,
+    fat_tree,
+    from_graph,
+    host_cable,
+    leaf_spine,
+    star,
+)
+from netrepro.networks.workloads import (
+    CONGESTION_CONTROLS,
+    Datagrams,
+    Flow,
+    PoissonFlows,
+    Tcp,
+    Traffic,
+    flows_per_s_at_load,
+)
+
+__all__ = [
+    "CONGESTION_CONTROLS",
+    "Cable",
+    "CoDel",
+    "Datagrams",
+    "DropTail",
+    "EcnThreshold",
+    "Experiment",
+    "Flow",
+    "Link",
+    "Measure",
+    "Measurements",
+    "PoissonFlows",
+    "Queue",
+    "Red",
+    "Tcp",
+    "Topology",
+    "Traffic",
+    "dumbbell",
+    "fat_tree",
+    "flows_per_s_at_load",
+    "from_graph",
+    "host_cable",
+    "leaf_spine",
+    "star",
+]

@@ -1,0 +1,89 @@
+"""Descriptions as JSON: frozen dataclasses in, equal ones out, for manifests and for other processes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any, TypeVar
+
+from netrepro.errors import NetreproError, nearest
+
+_KINDS: dict[str, type] = {}
+Kind = TypeVar("Kind", bound=type)
+
+
+def described(kind: Kind) -> Kind:
+    """Class decorator: a frozen dataclass that to_json and from_json know by its name."""
+    _KINDS[kind.__name__] = kind
+    return kind
+
+
+def to_json(description: Any) -> str:
+    """One line of JSON, the same for equal descriptions. Raises TypeError for what is no description."""
+    return json.dumps(_plain(description), allow_nan=False)
+
+
+def from_json(text: str) -> Any:
+    """The description that to_json wrote. Raises NetreproError for text that is none."""
+    try:
+        return _description(json.loads(text))
+    except (json.JSONDecodeError, TypeError) as error:
+        raise NetreproError(f"no description of an experiment: {error}", "give what to_json returned") from error
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        if _KINDS.get(type(value).__name__) is not type(value):
+            raise TypeError(f"{type(value).__name__} is no description")
+        fields = {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"kind": type(value).__name__, **fields}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    raise TypeError(f"{type(value).__name__} is no description")
+
+
+def _description(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_description(item) for item in value)
+    if isinstance(value, dict):
+        kind = value.get("kind")
+        if kind not in _KINDS:
+            raise NetreproError(f"a description of kind {kind!r}", nearest(str(kind), _KINDS))
+        return _KINDS[kind](**{name: _description(item) for name, item in value.items() if name != "kind"})
+    return value
+
+
+def set_number(
+    description: Any,
+    name: str,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    most: float = math.inf,
+) -> None:
+    """Check a number of a frozen dataclass and store it as float, so that 10 and 10.0 describe the same.
+
+    Raises NetreproError when it is no finite number, or not > above, >= least, <= most.
+    """
+    value = getattr(description, name)
+    what = f"{type(description).__name__}: {name} = {value!r}"
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise NetreproError(what, "give a finite number")
+    if above is not None and not value > above:
+        raise NetreproError(what, f"give a number above {above:g}")
+    if (least is not None and value < least) or value > most:
+        bounds = f"from {least:g}" if least is not None else ""
+        raise NetreproError(what, f"give a number {bounds}" + (f" to {most:g}" if most < math.inf else ""))
+    object.__setattr__(description, name, float(value))
+
+
+def check_count(description: Any, name: str, least: int = 1) -> None:
+    """Raises NetreproError when the field is no whole number of at least `least`."""
+    value = getattr(description, name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise NetreproError(
+            f"{type(description).__name__}: {name} = {value!r}", f"give a whole number of {least} or more"
+        )

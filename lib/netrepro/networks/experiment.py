@@ -1,0 +1,213 @@
+"""An experiment (network, traffic, what to look at) and what any tier measures in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks import description
+from netrepro.networks.description import check_count, described, set_number
+from netrepro.networks.topology import Topology
+from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp, Traffic
+
+Port = tuple[str, str]
+
+# What `Experiment.flow_table` and the tables of `Measurements` hold at least; a tier may add columns.
+FLOW_TABLE_COLUMNS = [
+    "flow",  # 0, 1, ... in the order of the traffic; PoissonFlows stand where they are named
+    "transport",  # "tcp" or "datagrams"
+    "source",
+    "destination",
+    "start_s",
+    "size_bytes",  # payload of TCP; NaN where a duration is given
+    "duration_s",  # NaN where a size is given
+    "congestion_control",  # "" for datagrams
+    "label",
+    "rate_mbps",  # of datagrams, else NaN
+    "packet_bytes",  # of datagrams, else 0
+    "spacing",  # of datagrams, else ""
+]
+FLOW_COLUMNS = [
+    *FLOW_TABLE_COLUMNS[:9],
+    "completion_ms",  # from the connect call until the receiver holds the last byte; NaN when it never did
+    "delivered_bytes",  # payload that the receiver holds in order
+    "goodput_mbps",  # delivered over the time from start to completion, or to the end of the experiment
+    "retransmitted_packets",
+    "timeouts",
+]
+QUEUE_COLUMNS = ["source", "destination", "time_s", "queue_packets", "queue_bytes"]
+LINK_COLUMNS = [
+    "source",
+    "destination",
+    "sent_packets",
+    "sent_bytes",
+    "dropped_packets",  # by the queue
+    "marked_packets",
+    "lost_packets",  # on the wire
+    "utilisation",  # share of the experiment's time in which the link was sending
+]
+WINDOW_COLUMNS = ["flow", "time_s", "window_bytes", "slow_start_threshold_bytes", "round_trip_ms"]
+PACKET_COLUMNS = ["source", "destination", "flow", "time_s", "size_bytes", "wait_ms"]
+FIDELITY_COLUMNS = ["check", "value", "bound", "holds"]
+
+
+@described
+@dataclass(frozen=True)
+class Measure:
+    """What to record beside flows and link totals; a port is the pair of nodes (from, to).
+
+    `queues`: ports whose queue is sampled every `queue_interval_ms`. `windows_interval_ms`: how often every TCP
+    flow's window is sampled, None for never. `packets`: ports whose every packet is recorded as its last bit leaves.
+    """
+
+    queues: tuple[Port, ...] = ()
+    queue_interval_ms: float = 10.0
+    windows_interval_ms: float | None = None
+    packets: tuple[Port, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("queues", "packets"):
+            object.__setattr__(self, name, tuple(tuple(port) for port in getattr(self, name)))
+        set_number(self, "queue_interval_ms", above=0)
+        if self.windows_interval_ms is not None:
+            set_number(self, "windows_interval_ms", above=0)
+
+
+@described
+@dataclass(frozen=True)
+class Experiment:
+    """`traffic` over `topology` for `duration_s`; equal experiments are equal, hash equal, and give equal JSON.
+
+    Paths are shortest ones, chosen among equals for each flow by a hash (ECMP). Everything random comes from `seed`.
+    Raises NetreproError for traffic between unknown hosts, traffic that starts after the end, unknown ports.
+    """
+
+    topology: Topology
+    traffic: tuple[Traffic, ...]
+    duration_s: float
+    seed: int = 1
+    measure: Measure = field(default_factory=Measure)
+    tcp: Tcp = field(default_factory=Tcp)
+
+    def __post_init__(self) -> None:
+        traffic = self.traffic if isinstance(self.traffic, (list, tuple)) else (self.traffic,)
+        object.__setattr__(self, "traffic", tuple(traffic))
+        set_number(self, "duration_s", above=0)
+        check_count(self, "seed", least=0)
+        for entry in self.traffic:
+            self._check_entry(entry)
+        for port in (*self.measure.queues, *self.measure.packets):
+            self.topology.link(*port)
+
+    def _check_entry(self, entry: Any) -> None:
+        if not isinstance(entry, Traffic):
+            raise NetreproError(f"traffic {entry!r}", "give Flow, Datagrams or PoissonFlows")
+        ends = (
+            (*entry.sources, *entry.destinations)
+            if isinstance(entry, PoissonFlows)
+            else (entry.source, entry.destination)
+        )
+        for host in ends:
+            self.topology.check_host(host)
+        if entry.start_s >= self.duration_s:
+            raise NetreproError(
+                f"traffic that starts at {entry.start_s:g} s in an experiment of {self.duration_s:g} s",
+                "start it earlier or let the experiment last longer",
+            )
+
+    @cached_property
+    def flow_table(self) -> pd.DataFrame:
+        """Every flow, one row each: FLOW_TABLE_COLUMNS; the same in all tiers."""
+        parts = [self._rows(place, entry) for place, entry in enumerate(self.traffic)]
+        if not parts:
+            return pd.DataFrame(columns=FLOW_TABLE_COLUMNS)
+        table = pd.concat(parts, ignore_index=True)
+        table.insert(0, "flow", np.arange(len(table)))
+        return table[FLOW_TABLE_COLUMNS]
+
+    def _rows(self, place: int, entry: Traffic) -> pd.DataFrame:
+        row: dict[str, Any] = dict(
+            transport="tcp",
+            start_s=entry.start_s,
+            size_bytes=np.nan,
+            duration_s=np.nan,
+            congestion_control="",
+            label=entry.label,
+            rate_mbps=np.nan,
+            packet_bytes=0,
+            spacing="",
+        )
+        if isinstance(entry, Datagrams):
+            row |= dict(source=entry.source, destination=entry.destination, transport="datagrams")
+            row |= dict(duration_s=entry.duration_s, rate_mbps=entry.rate_mbps)
+            row |= dict(packet_bytes=entry.packet_bytes, spacing=entry.spacing)
+            return pd.DataFrame([row])
+        row |= dict(congestion_control=entry.congestion_control or self.tcp.congestion_control)
+        if isinstance(entry, Flow):
+            row |= dict(source=entry.source, destination=entry.destination)
+            row |= dict(size_bytes=np.nan if entry.size_bytes is None else float(entry.size_bytes))
+            row |= dict(duration_s=np.nan if entry.duration_s is None else entry.duration_s)
+            return pd.DataFrame([row])
+        # A stream for each purpose: a change of sizes leaves starts and pairs as they were.
+        starts, sizes, pairs = (
+            np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, place, purpose])))
+            for purpose in range(3)
+        )
+        row |= dict(
+            start_s=entry.start_s + np.cumsum(starts.exponential(1 / entry.flows_per_s, entry.count)),
+            size_bytes=np.maximum(1, np.ceil(entry.sizes.in_bytes().sample(sizes, entry.count))),
+        )
+        hosts = self.topology.hosts
+        allowed = list(_pairs(entry.sources or hosts, entry.destinations or hosts))
+        chosen = pairs.integers(0, len(allowed), entry.count)
+        row |= dict(source=[allowed[pair][0] for pair in chosen], destination=[allowed[pair][1] for pair in chosen])
+        return pd.DataFrame(row)
+
+    def to_json(self) -> str:
+        """One line that from_json reads back."""
+        return description.to_json(self)
+
+    @staticmethod
+    def from_json(text: str) -> Experiment:
+        """The experiment that to_json wrote. Raises NetreproError for anything else."""
+        found = description.from_json(text)
+        if not isinstance(found, Experiment):
+            raise NetreproError(
+                f"a description of {type(found).__name__}, not of an experiment",
+                nearest("Experiment", ["Experiment"]),
+            )
+        return found
+
+
+def _pairs(sources: tuple[str, ...], destinations: tuple[str, ...]) -> Iterator[Port]:
+    return ((a, b) for a in sources for b in destinations if a != b)
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """What a tier saw: tidy tables, one row a flow (`flows`), a sample of a port's queue (`queues`), a link
+    (`links`), a sample of a flow's window (`windows`), a recorded packet (`packets`); columns as listed above.
+
+    `tier` is privileged, rootless or simulated. `fidelity` says what had to hold for the run to be believed, and
+    whether it did (FIDELITY_COLUMNS).
+    """
+
+    experiment: Experiment
+    tier: str
+    flows: pd.DataFrame
+    queues: pd.DataFrame
+    links: pd.DataFrame
+    windows: pd.DataFrame
+    packets: pd.DataFrame
+    fidelity: pd.DataFrame
+
+    @property
+    def trusted(self) -> bool:
+        """Whether every fidelity check holds."""
+        return bool(self.fidelity["holds"].all())

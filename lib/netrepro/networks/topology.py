@@ -1,0 +1,199 @@
+"""Topologies: hosts h1, h2, ..., switches s1, s2, ..., and the cables between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import networkx as nx
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.description import described
+from netrepro.networks.links import DropTail, Link
+
+# Linux's default transmit queue: what a host's own packets wait in.
+HOST_QUEUE = DropTail(packets=1000)
+
+
+@described
+@dataclass(frozen=True)
+class Cable:
+    """Two nodes and the links between them: `forward` from `first` to `second`, `backward` the other way.
+
+    Without `backward` both directions are alike.
+    """
+
+    first: str
+    second: str
+    forward: Link
+    backward: Link | None = None
+
+    def __post_init__(self) -> None:
+        if self.backward is None:
+            object.__setattr__(self, "backward", self.forward)
+
+
+@described
+@dataclass(frozen=True)
+class Topology:
+    """A connected network of `cables`.
+
+    Raises NetreproError for a node that is neither h<number> nor s<number>, two cables between the same nodes, a
+    network in pieces, or fewer than two hosts.
+    """
+
+    cables: tuple[Cable, ...]
+    name: str = "network"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cables", tuple(self.cables))
+        ends = [(cable.first, cable.second) for cable in self.cables]
+        for node in {node for pair in ends for node in pair}:
+            if not re.fullmatch(r"[hs][1-9]\d*", str(node)):
+                raise NetreproError(f"{self.name}: a node {node!r}", "call hosts h1, h2, ... and switches s1, s2, ...")
+        seen = set()
+        for first, second in ends:
+            if first == second or frozenset((first, second)) in seen:
+                raise NetreproError(
+                    f"{self.name}: a cable too many between {first} and {second}",
+                    "give one cable between two different nodes",
+                )
+            seen.add(frozenset((first, second)))
+        if len(self.hosts) < 2:
+            raise NetreproError(f"{self.name}: {len(self.hosts)} hosts", "give two hosts or more")
+        pieces = list(nx.connected_components(self.graph))
+        if len(pieces) > 1:
+            apart = min(pieces, key=len)
+            raise NetreproError(
+                f"{self.name}: no cable leads from {min(apart)} to {min(set(self.graph) - apart)}",
+                "connect all nodes",
+            )
+
+    @cached_property
+    def graph(self) -> nx.Graph:
+        """The nodes and cables, for drawing and for NetworkX's algorithms; do not change it."""
+        return nx.Graph((cable.first, cable.second, {"cable": cable}) for cable in self.cables)
+
+    @cached_property
+    def hosts(self) -> tuple[str, ...]:
+        """Names of the hosts, by number."""
+        return self._nodes("h")
+
+    @cached_property
+    def switches(self) -> tuple[str, ...]:
+        """Names of the switches, by number."""
+        return self._nodes("s")
+
+    def _nodes(self, letter: str) -> tuple[str, ...]:
+        nodes = {node for cable in self.cables for node in (cable.first, cable.second) if node[0] == letter}
+        return tuple(sorted(nodes, key=lambda node: int(node[1:])))
+
+    @cached_property
+    def ports(self) -> dict[tuple[str, str], Link]:
+        """(from, to) -> the link that leaves `from` towards `to`; cables in order, forward before backward."""
+        found: dict[tuple[str, str], Link] = {}
+        for cable in self.cables:
+            found[cable.first, cable.second] = cable.forward
+            found[cable.second, cable.first] = cable.backward or cable.forward
+        return found
+
+    def link(self, source: str, destination: str) -> Link:
+        """The link that leaves `source` towards its neighbour. Raises NetreproError when there is none."""
+        if (source, destination) not in self.ports:
+            raise NetreproError(
+                f"{self.name}: no cable between {source} and {destination}",
+                nearest(f"{source} {destination}", [" ".join(port) for port in self.ports]),
+            )
+        return self.ports[source, destination]
+
+    def check_host(self, host: str) -> None:
+        """Raises NetreproError, with the nearest name, when there is no such host."""
+        if host not in self.hosts:
+            raise NetreproError(f"{self.name}: no host {host!r}", nearest(str(host), self.hosts))
+
+
+def host_cable(host: str, switch: str, link: Link) -> Cable:
+    """A host's cable: the switch's port has the link's queue, the host's own port Linux's."""
+    return Cable(host, switch, replace(link, queue=HOST_QUEUE), link)
+
+
+def dumbbell(pairs: int, access: Link, bottleneck: Link) -> Topology:
+    """h1..hN behind s1, h(N+1)..h(2N) behind s2; the bottleneck joins s1 and s2, both ways alike."""
+    if pairs < 1:
+        raise NetreproError(f"a dumbbell of {pairs} pairs", "give one pair or more")
+    left = [host_cable(f"h{i + 1}", "s1", access) for i in range(pairs)]
+    right = [host_cable(f"h{pairs + i + 1}", "s2", access) for i in range(pairs)]
+    return Topology((*left, *right, Cable("s1", "s2", bottleneck)), f"dumbbell of {pairs} pairs")
+
+
+def star(hosts: int, link: Link) -> Topology:
+    """h1..hN on one switch s1."""
+    if hosts < 2:
+        raise NetreproError(f"a star of {hosts} hosts", "give two hosts or more")
+    return Topology(tuple(host_cable(f"h{i + 1}", "s1", link) for i in range(hosts)), f"star of {hosts} hosts")
+
+
+def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int, host_link: Link, fabric_link: Link) -> Topology:
+    """Leaves s1..sL, spines s(L+1)..s(L+S), every leaf joined to every spine; hosts leaf by leaf."""
+    if min(leaves, spines, hosts_per_leaf) < 1 or leaves * hosts_per_leaf < 2:
+        raise NetreproError(
+            f"a leaf-spine of {leaves} leaves, {spines} spines, {hosts_per_leaf} hosts a leaf",
+            "give two hosts or more",
+        )
+    hosts = [
+        host_cable(f"h{leaf * hosts_per_leaf + i + 1}", f"s{leaf + 1}", host_link)
+        for leaf in range(leaves)
+        for i in range(hosts_per_leaf)
+    ]
+    fabric = [
+        Cable(f"s{leaf + 1}", f"s{leaves + spine + 1}", fabric_link)
+        for leaf in range(leaves)
+        for spine in range(spines)
+    ]
+    return Topology((*hosts, *fabric), f"leaf-spine {leaves}x{spines}")
+
+
+def fat_tree(k: int, link: Link, host_link: Link | None = None) -> Topology:
+    """The k-ary fat-tree of Al-Fares et al. (SIGCOMM 2008): k^3/4 hosts, k pods, (k/2)^2 core switches.
+
+    Switches are numbered edge, aggregation, core; hosts pod by pod, edge by edge. Raises NetreproError for k that
+    is odd or below 2.
+    """
+    if k < 2 or k % 2:
+        raise NetreproError(f"a fat-tree of k = {k}", "give an even k of 2 or more")
+    half = k // 2
+    edges, aggregations = k * half, k * half
+    cables = []
+    for pod in range(k):
+        for edge in range(half):
+            switch = pod * half + edge
+            for i in range(half):
+                cables.append(host_cable(f"h{switch * half + i + 1}", f"s{switch + 1}", host_link or link))
+            for up in range(half):
+                cables.append(Cable(f"s{switch + 1}", f"s{edges + pod * half + up + 1}", link))
+    for pod in range(k):
+        for up in range(half):
+            for core in range(half):
+                above = edges + aggregations + up * half + core
+                cables.append(Cable(f"s{edges + pod * half + up + 1}", f"s{above + 1}", link))
+    return Topology(tuple(cables), f"fat-tree k={k}")
+
+
+def from_graph(graph: nx.Graph, link: Link, hosts_per_switch: int = 1, host_link: Link | None = None) -> Topology:
+    """A topology whose switches are the nodes of a NetworkX graph, in the graph's order, each with its hosts.
+
+    An edge with an attribute `link` has that link, the others have `link`. Raises NetreproError for a directed graph
+    or one in pieces.
+    """
+    if graph.is_directed() or graph.is_multigraph():
+        raise NetreproError("a topology from a directed graph or multigraph", "give a plain undirected graph")
+    switch: dict[Hashable, str] = {node: f"s{i + 1}" for i, node in enumerate(graph)}
+    hosts = [
+        host_cable(f"h{i * hosts_per_switch + j + 1}", name, host_link or link)
+        for i, name in enumerate(switch.values())
+        for j in range(hosts_per_switch)
+    ]
+    fabric = [Cable(switch[a], switch[b], held.get("link", link)) for a, b, held in graph.edges(data=True)]
+    return Topology((*hosts, *fabric), graph.name or "network")

@@ -1,0 +1,155 @@
+"""Traffic: what is sent from which host to which, as plain descriptions that every tier understands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.description import check_count, described, set_number
+from netrepro.networks.flow_sizes import FlowSizeDistribution
+
+CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "bic")
+
+described(FlowSizeDistribution)
+
+
+def check_congestion_control(name: str | None) -> None:
+    """Raises NetreproError, with the nearest name, for a congestion control that no tier has."""
+    if name is not None and name not in CONGESTION_CONTROLS:
+        raise NetreproError(
+            f"no congestion control {name!r}",
+            f"{nearest(str(name), CONGESTION_CONTROLS)}; there are {', '.join(CONGESTION_CONTROLS)}",
+        )
+
+
+@described
+@dataclass(frozen=True)
+class Tcp:
+    """How all hosts of an experiment speak TCP; the defaults are Linux's.
+
+    `dctcp_alpha` is DCTCP's first estimate of the share of marked bytes (1 in Linux, 0 in the paper's model).
+    """
+
+    congestion_control: str = "cubic"
+    initial_window_segments: int = 10
+    segment_bytes: int = 1448
+    receive_window_bytes: int = 6 * 2**20
+    min_rto_ms: float = 200.0
+    initial_rto_ms: float = 1000.0
+    delayed_ack_ms: float = 40.0  # 0: every segment is acknowledged at once
+    sack: bool = True
+    dctcp_alpha: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_congestion_control(self.congestion_control)
+        check_count(self, "initial_window_segments")
+        check_count(self, "segment_bytes")
+        check_count(self, "receive_window_bytes", least=self.segment_bytes)
+        set_number(self, "min_rto_ms", above=0)
+        set_number(self, "initial_rto_ms", above=0)
+        set_number(self, "delayed_ack_ms", least=0)
+        set_number(self, "dctcp_alpha", least=0, most=1)
+
+
+@described
+@dataclass(frozen=True)
+class Flow:
+    """One TCP connection that sends `size_bytes`, or for `duration_s`, from `start_s` on.
+
+    `congestion_control` None is the experiment's. `label` names the flow's group in the results. Raises
+    NetreproError unless exactly one of size and duration is given.
+    """
+
+    source: str
+    destination: str
+    size_bytes: int | None = None
+    duration_s: float | None = None
+    start_s: float = 0.0
+    congestion_control: str | None = None
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.size_bytes is None) == (self.duration_s is None):
+            raise NetreproError(
+                f"a flow from {self.source} to {self.destination} with no end or two",
+                "give size_bytes=... or duration_s=...",
+            )
+        if self.size_bytes is not None:
+            check_count(self, "size_bytes")
+        if self.duration_s is not None:
+            set_number(self, "duration_s", above=0)
+        set_number(self, "start_s", least=0)
+        check_congestion_control(self.congestion_control)
+        _check_apart(self.source, self.destination)
+
+
+@described
+@dataclass(frozen=True)
+class Datagrams:
+    """Packets that nobody acknowledges (UDP), of `packet_bytes` on the wire, at a mean rate.
+
+    `spacing` is "constant", or "poisson" for exponential gaps; they start at `start_s`, for `duration_s`.
+    """
+
+    source: str
+    destination: str
+    rate_mbps: float
+    duration_s: float
+    packet_bytes: int = 1514
+    spacing: str = "constant"
+    start_s: float = 0.0
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        set_number(self, "rate_mbps", above=0)
+        set_number(self, "duration_s", above=0)
+        set_number(self, "start_s", least=0)
+        check_count(self, "packet_bytes", least=42)
+        if self.spacing not in ("constant", "poisson"):
+            raise NetreproError(
+                f"Datagrams: spacing = {self.spacing!r}", nearest(str(self.spacing), ("constant", "poisson"))
+            )
+        _check_apart(self.source, self.destination)
+
+
+@described
+@dataclass(frozen=True)
+class PoissonFlows:
+    """`count` TCP flows that start as a Poisson process of `flows_per_s`, from `start_s` on.
+
+    Sizes are drawn from `sizes`; every flow's source and destination are drawn evenly from `sources` and
+    `destinations` (all hosts when empty), never the same host. Which flows these are depends on the experiment's
+    seed and on the place of this entry in its traffic, so that tiers see the same flows.
+    """
+
+    sizes: FlowSizeDistribution
+    flows_per_s: float
+    count: int
+    sources: tuple[str, ...] = ()
+    destinations: tuple[str, ...] = ()
+    start_s: float = 0.0
+    congestion_control: str | None = None
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        set_number(self, "flows_per_s", above=0)
+        set_number(self, "start_s", least=0)
+        check_count(self, "count")
+        check_congestion_control(self.congestion_control)
+        for name in ("sources", "destinations"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        if len({*self.sources, *self.destinations}) == 1:
+            raise NetreproError("PoissonFlows between one host and itself", "give two hosts or more")
+
+
+Traffic = Flow | Datagrams | PoissonFlows
+
+
+def flows_per_s_at_load(sizes: FlowSizeDistribution, load: float, capacity_mbps: float) -> float:
+    """How many flows a second offer `load` (0..1) times `capacity_mbps` of payload."""
+    return load * capacity_mbps * 1e6 / 8 / sizes.in_bytes().mean
+
+
+def _check_apart(source: str, destination: str) -> None:
+    if source == destination:
+        raise NetreproError(f"traffic from {source} to itself", "give two different hosts")

@@ -1,0 +1,225 @@
+"""Descriptions of networks, traffic and experiments: their shapes, their equality, their errors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netrepro.errors import NetreproError
+from netrepro.networks import (
+    Cable,
+    CoDel,
+    Datagrams,
+    DropTail,
+    EcnThreshold,
+    Experiment,
+    Flow,
+    Link,
+    Measure,
+    PoissonFlows,
+    Red,
+    Tcp,
+    Topology,
+    dumbbell,
+    fat_tree,
+    flows_per_s_at_load,
+    from_graph,
+    leaf_spine,
+    star,
+)
+from netrepro.networks.flow_sizes import load_flow_sizes
+
+LINK = Link(rate_mbps=100, delay_ms=0.1)
+WEB_SEARCH = load_flow_sizes("web_search")
+
+
+@pytest.mark.parametrize("k", [2, 4, 8])
+def test_a_fat_tree_has_the_published_numbers_and_full_diversity(k):
+    # Al-Fares et al., section 3: k^3/4 hosts, 5k^2/4 switches of k ports, (k/2)^2 paths between pods.
+    tree = fat_tree(k, LINK)
+    assert len(tree.hosts) == k**3 // 4 and len(tree.switches) == 5 * k**2 // 4
+    assert {tree.graph.degree(switch) for switch in tree.switches} == {k}
+    paths = list(nx.all_shortest_paths(tree.graph, tree.hosts[0], tree.hosts[-1]))
+    assert len(paths) == (k // 2) ** 2 and {len(path) for path in paths} == {7}
+
+
+def test_a_leaf_spine_has_a_path_over_every_spine():
+    net = leaf_spine(3, 4, 2, LINK, LINK)
+    assert net.hosts == tuple(f"h{i}" for i in range(1, 7))
+    assert len(list(nx.all_shortest_paths(net.graph, "h1", "h6"))) == 4
+    assert nx.shortest_path_length(net.graph, "h1", "h2") == 2
+
+
+def test_a_dumbbell_has_one_bottleneck_that_all_pairs_share():
+    slow = Link(10, 5, DropTail(packets=20))
+    net = dumbbell(3, LINK, slow)
+    assert net.link("s1", "s2") == net.link("s2", "s1") == slow
+    for i in (1, 2, 3):
+        assert nx.shortest_path(net.graph, f"h{i}", f"h{i + 3}") == [f"h{i}", "s1", "s2", f"h{i + 3}"]
+
+
+def test_the_host_side_of_a_cable_has_the_hosts_queue_and_the_switch_side_the_links():
+    net = star(3, LINK)
+    assert net.link("s1", "h1").queue == LINK.queue
+    assert net.link("h1", "s1").queue == DropTail(packets=1000)
+
+
+def test_a_graph_of_networkx_becomes_switches_with_hosts():
+    graph = nx.random_regular_graph(3, 8, seed=1)
+    net = from_graph(graph, LINK, hosts_per_switch=2)
+    assert len(net.hosts) == 16 and {net.graph.degree(s) for s in net.switches} == {5}
+    fabric = net.graph.subgraph(net.switches)
+    assert nx.is_isomorphic(fabric, graph)
+
+
+def test_an_edge_of_a_graph_may_have_its_own_link():
+    slow = Link(1, 1)
+    graph = nx.path_graph(3)
+    graph.edges[1, 2]["link"] = slow
+    net = from_graph(graph, LINK)
+    assert net.link("s2", "s3") == slow and net.link("s1", "s2") == LINK
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Link(0, 1), "above 0"),
+        (lambda: Link(-5, 1), "above 0"),
+        (lambda: Link(float("nan"), 1), "finite"),
+        (lambda: Link("fast", 1), "finite"),
+        (lambda: Link(1, -1), "from 0"),
+        (lambda: Link(1, 1, loss=1.0), "below 1"),
+        (lambda: Link(1, 1, queue=100), "DropTail"),
+        (lambda: DropTail(), "packets=... or bytes"),
+        (lambda: DropTail(packets=1, bytes=9000), "packets=... or bytes"),
+        (lambda: DropTail(packets=0), "1 or more"),
+        (lambda: DropTail(bytes=1000), "1514 or more"),
+        (lambda: EcnThreshold(10, 20), "within the buffer"),
+        (lambda: Red(100, 20, 10), "above 20"),
+        (lambda: Red(100, 20, 200), "to 100"),
+        (lambda: CoDel(target_ms=0), "above 0"),
+        (lambda: Topology((Cable("h1", "s1", LINK), Cable("h2", "s2", LINK))), "connect all nodes"),
+        (lambda: Topology((Cable("h1", "h1", LINK),)), "two different nodes"),
+        (lambda: Topology((Cable("h1", "h2", LINK), Cable("h2", "h1", LINK))), "one cable"),
+        (lambda: Topology((Cable("h1", "switch", LINK),)), "call hosts"),
+        (lambda: Topology((Cable("h1", "s1", LINK),)), "two hosts"),
+        (lambda: Topology(()), "two hosts"),
+        (lambda: fat_tree(3, LINK), "even k"),
+        (lambda: star(1, LINK), "two hosts"),
+        (lambda: dumbbell(0, LINK, LINK), "one pair"),
+        (lambda: leaf_spine(0, 1, 1, LINK, LINK), "two hosts"),
+        (lambda: from_graph(nx.DiGraph([(1, 2)]), LINK), "undirected"),
+        (lambda: star(3, LINK).check_host("h33"), "did you mean 'h3'"),
+        (lambda: star(2, LINK).link("h1", "h2"), "no cable"),
+        (lambda: Flow("h1", "h2"), "size_bytes=... or duration_s"),
+        (lambda: Flow("h1", "h2", 10, 1.0), "size_bytes=... or duration_s"),
+        (lambda: Flow("h1", "h1", 10), "two different hosts"),
+        (lambda: Flow("h1", "h2", 0), "1 or more"),
+        (lambda: Flow("h1", "h2", 10, start_s=-1), "from 0"),
+        (lambda: Flow("h1", "h2", 10, congestion_control="renu"), "did you mean 'reno'"),
+        (lambda: Tcp(congestion_control="cubik"), "did you mean 'cubic'"),
+        (lambda: Tcp(receive_window_bytes=100), "1448 or more"),
+        (lambda: Datagrams("h1", "h2", 1, 1, spacing="poison"), "did you mean 'poisson'"),
+        (lambda: PoissonFlows(WEB_SEARCH, 10, 0), "1 or more"),
+        (lambda: PoissonFlows(WEB_SEARCH, 10, 1, ("h1",), ("h1",)), "two hosts"),
+        (lambda: Experiment(star(2, LINK), (Flow("h1", "h3", 10),), 1), "did you mean 'h"),
+        (lambda: Experiment(star(2, LINK), (Flow("h1", "h2", 10, start_s=2),), 1), "start it earlier"),
+        (lambda: Experiment(star(2, LINK), ("h1 h2",), 1), "give Flow"),
+        (lambda: Experiment(star(2, LINK), (), 0), "above 0"),
+        (lambda: Experiment(star(2, LINK), (), 1, measure=Measure(queues=(("h1", "h2"),))), "no cable"),
+        (lambda: Experiment.from_json("{"), "to_json"),
+        (lambda: Experiment.from_json('{"kind": "DropTail", "packets": 3}'), "not of an experiment"),
+        (lambda: Experiment.from_json('{"kind": "Drop"}'), "DropTail"),
+        (lambda: Experiment.from_json('{"kind": "DropTail", "package": 3}'), "to_json"),
+    ],
+)
+def test_an_impossible_description_is_refused_with_its_remedy(make, says):
+    with pytest.raises(NetreproError) as caught:
+        make()
+    assert says in str(caught.value)
+
+
+queues = st.one_of(
+    st.builds(DropTail, packets=st.integers(1, 1000)),
+    st.builds(DropTail, bytes=st.integers(1514, 10**6)),
+    st.builds(EcnThreshold, st.integers(20, 500), st.integers(1, 20)),
+    st.builds(Red, st.integers(50, 500), st.floats(1, 10), st.floats(11, 50), ecn=st.booleans()),
+    st.builds(CoDel, st.integers(1, 500), st.floats(0.1, 50), ecn=st.booleans()),
+)
+links = st.builds(Link, st.floats(0.1, 1e5), st.floats(0, 500), queues, st.floats(0, 0.5))
+flows = st.builds(
+    Flow,
+    st.just("h1"),
+    st.just("h2"),
+    size_bytes=st.integers(1, 10**9),
+    start_s=st.floats(0, 0.9),
+    congestion_control=st.sampled_from([None, "reno", "dctcp"]),
+    label=st.text(),
+)
+poisson = st.builds(PoissonFlows, st.just(WEB_SEARCH), st.floats(1, 100), st.integers(1, 9))
+experiments = st.builds(
+    Experiment,
+    st.builds(star, st.integers(2, 5), links),
+    st.lists(flows | poisson, max_size=4).map(tuple),
+    st.floats(1, 100),
+    st.integers(0, 2**40),
+    st.builds(Measure, queues=st.just((("s1", "h1"),)), windows_interval_ms=st.none() | st.floats(1, 10)),
+    st.builds(Tcp, sack=st.booleans(), min_rto_ms=st.floats(0.1, 300)),
+)
+
+
+@given(experiments)
+def test_an_experiment_survives_json_and_equals_its_copy(experiment):
+    copy = Experiment.from_json(experiment.to_json())
+    assert copy == experiment and hash(copy) == hash(experiment) and copy.to_json() == experiment.to_json()
+
+
+def test_whole_and_decimal_numbers_describe_the_same_link():
+    assert hash(Link(10, 1)) == hash(Link(10.0, 1.0)) and Link(10, 1) == Link(10.0, 1.0)
+
+
+def test_experiments_that_differ_in_anything_are_unequal():
+    base = Experiment(star(3, LINK), (Flow("h1", "h2", 10),), 1)
+    others = [
+        replace(base, seed=2),
+        replace(base, duration_s=2),
+        replace(base, topology=star(3, Link(100, 0.2))),
+        replace(base, traffic=(Flow("h1", "h2", 11),)),
+        replace(base, tcp=Tcp(sack=False)),
+    ]
+    assert len({base, *others}) == 6
+
+
+def test_poisson_flows_have_the_rate_the_sizes_and_the_ends_they_were_given():
+    entry = PoissonFlows(WEB_SEARCH, flows_per_s=200, count=20_000, sources=("h1", "h2"), start_s=3)
+    table = Experiment(star(4, LINK), (entry,), 10**4, seed=5).flow_table
+    gaps = np.diff(table["start_s"])
+    # Exponential gaps: mean 5 ms and coefficient of variation 1; standard errors are 0.7 % and about 1 %.
+    assert gaps.mean() == pytest.approx(1 / 200, rel=0.03)
+    assert gaps.std() / gaps.mean() == pytest.approx(1, rel=0.05)
+    mean = WEB_SEARCH.in_bytes().mean
+    spread = np.sqrt(WEB_SEARCH.in_bytes().second_moment - mean**2) / np.sqrt(20_000)
+    assert abs(table["size_bytes"].mean() - mean) < 4 * spread
+    pairs = table.value_counts(["source", "destination"])
+    assert len(pairs) == 6 and set(table["source"]) == {"h1", "h2"}
+    assert pairs.max() < 1.1 * 20_000 / 6 and pairs.min() > 0.9 * 20_000 / 6
+
+
+def test_flows_of_one_entry_do_not_depend_on_other_entries_of_other_kinds():
+    # The streams belong to the place of an entry and to a purpose.
+    entry = PoissonFlows(WEB_SEARCH, 100, 50)
+    alone = Experiment(star(4, LINK), (entry,), 100).flow_table
+    followed = Experiment(star(4, LINK), (entry, Flow("h1", "h2", 10)), 100).flow_table
+    assert followed.iloc[:50].equals(alone)
+    faster = Experiment(star(4, LINK), (replace(entry, flows_per_s=200),), 100).flow_table
+    assert (faster["size_bytes"] == alone["size_bytes"]).all() and (faster["source"] == alone["source"]).all()
+
+
+def test_the_offered_load_of_poisson_flows_is_what_was_asked_for():
+    rate = flows_per_s_at_load(WEB_SEARCH, 0.5, 1000)
+    assert rate * WEB_SEARCH.in_bytes().mean * 8 / 1e6 == pytest.approx(500)
