@@ -3,5 +3,6 @@
 
 PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled core of netrepro.";
+  bind_emulation(module);
   bind_queueing(module);
 }

@@ -1,4 +1,5 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
+void bind_emulation(pybind11::module_& module);
 void bind_queueing(pybind11::module_& module);
