@@ -67,7 +67,7 @@ class LinkRelay {
   void send(const Packet& packet, int interface, Counters& counters);
   std::int64_t earliest_release() const;
 
-  std::vector<Line> lines_;
+  std::deque<Line> lines_;
   std::unordered_map<int, std::size_t> line_from_;
   Shared* shared_;
   std::size_t most_sockets_;

@@ -73,9 +73,9 @@ class LauncherConnection:
         received, descriptors = bytearray(), []
         length = 4
         while len(received) < length:
-            part, came, _, _ = socket.recv_fds(
-                self._stream, length - len(received), 4, socket.MSG_CMSG_CLOEXEC
-            )
+            part, came, _, _ = socket.recv_fds(self._stream, length - len(received), 4)
+            for descriptor in came:
+                os.set_inheritable(descriptor, False)
             if not part:
                 raise self._ended()
             received += part

@@ -69,7 +69,9 @@ class Connection:
 
     def receive(self) -> tuple[dict, list[int]]:
         """The next request; raises EOFError when the caller is gone."""
-        header, descriptors, _, _ = socket.recv_fds(self.stream, 4, 16, socket.MSG_CMSG_CLOEXEC)
+        header, descriptors, _, _ = socket.recv_fds(self.stream, 4, 16)
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
         length = struct.unpack("=I", self.rest(header, 4))[0]
         return pickle.loads(self.rest(b"", length)), list(descriptors)
 

@@ -95,7 +95,9 @@ def new_pair(first: Interface, second: Interface, address: bytes) -> Request:
 
     peer = _attribute(2, _attribute(1, described(second, NO_ARP)))
     kind = _attribute(18, _attribute(1, b"veth\0") + peer)
-    return _request(NEW_LINK, described(first, NO_ARP | INTERFACE_UP) + kind, f"the cable {first.name} to {second.name}")
+    return _request(
+        NEW_LINK, described(first, NO_ARP | INTERFACE_UP) + kind, f"the cable {first.name} to {second.name}"
+    )
 
 
 def interface_up(index: int) -> Request:

@@ -23,6 +23,7 @@ import cloudpickle
 
 from netrepro.emulation import messages
 from netrepro.emulation.guests import Call, Guest, LauncherConnection, errno_text
+from netrepro.emulation.relay import Relay
 from netrepro.emulation.plan import HASH_SEED, HUB, Plan, check_name, make_plan
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
@@ -58,11 +59,10 @@ class Emulation:
         address_pool: str = "10.0.0.0/8",
     ):
         self.plan: Plan = make_plan(topology, congestion_control, seed, address_pool)
-        if self.plan.delays:
-            raise NetreproError("links with a delay or loss are not emulated yet", "use tier 'simulated'")
         self.topology = topology
         self.tier, self.why_tier = resolve_tier(tier, TIERS_OF_KERNELS, probe_tiers())
         self._connection: LauncherConnection | None = None
+        self._relay: Relay | None = None
 
     def __enter__(self) -> Emulation:
         if self._connection:
@@ -70,6 +70,8 @@ class Emulation:
         self._connection = LauncherConnection(self.tier)
         try:
             self._check_congestion_controls()
+            if self.plan.delays:
+                self._relay = self._start_relay()
             self._build()
         except BaseException:
             self.close()
@@ -83,7 +85,7 @@ class Emulation:
         """End the network and all that runs inside; does nothing the second time."""
         if self._connection:
             self._connection.close()
-            self._connection = None
+            self._connection = self._relay = None
 
     @property
     def launcher(self) -> LauncherConnection:
@@ -112,6 +114,15 @@ class Emulation:
                 f"{nearest(name, known)}; there are {', '.join(known)}",
             )
 
+    def _start_relay(self) -> Relay:
+        """Before there are interfaces, so that it misses no packet."""
+        return Relay(self.launcher, self.place(HUB), self.plan)
+
+    @property
+    def nice(self) -> int:
+        """How far guests stand back: behind a relay that has no real-time priority, it must come first."""
+        return 10 if self._relay and not self._relay.real_time else 0
+
     def _build(self) -> None:
         plan = self.plan
         order = [(HUB, plan.cables), *((node, plan.requests[node]) for node in plan.requests)]
@@ -121,9 +132,7 @@ class Emulation:
             "build",
             sysctls=[sysctls[node] for node in plan.nodes],
             batches=[(place_of[node], messages.batches(wanted)) for node, wanted in order],
-            checksum_in_software=[
-                (place_of[node], names) for node, names in plan.relayed_interfaces.items()
-            ],
+            checksum_in_software=[(place_of[node], names) for node, names in plan.relayed_interfaces.items()],
             host_names="".join(f"{address}\t{node}\n" for node, address in plan.addresses.items()),
         )
         if "refused" in answer:
@@ -190,6 +199,7 @@ class Node:
                     command,
                     theirs,
                     text=text,
+                    nice=self.net.nice,
                     environment=None if environment is None else dict(environment),
                     folder=folder,
                     stdin=streams[0],
@@ -243,7 +253,7 @@ class Node:
             with Path(os.devnull).open("wb") as nowhere:
                 streams = [each.fileno() for each in (call, nowhere, complaints, outcome)]
                 command = [sys.executable, "-P", str(_GUEST)]
-                guest = Guest(self.net.launcher, self.net.place(self.name), command, streams)
+                guest = Guest(self.net.launcher, self.net.place(self.name), command, streams, nice=self.net.nice)
         return Call(guest, outcome, complaints)
 
     def python(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
@@ -293,7 +303,7 @@ class Node:
         process = self.net.launcher.first_process
         user = "--preserve-credentials -U " if self.net.tier == "rootless" else ""
         descriptor = self.net.plan.descriptor(self.name)
-        return f"nsenter {user}-t {process} --net=/proc/{process}/fd/{descriptor} -m"
+        return f"nsenter {user}-t {process} --net=/proc/{process}/fd/{descriptor} -m -p"
 
 
 def _copy_terminal(own: int) -> None:
