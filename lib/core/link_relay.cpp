@@ -92,8 +92,6 @@ void LinkRelay::open_sender() {
   senders_.push_back(sender);
   sender_ = senders_.size() - 1;
   shared_->sockets = senders_.size();
-  const int as_much_as_allowed = 1 << 30;  // the kernel reduces it to net.core.wmem_max
-  setsockopt(sender, SOL_SOCKET, SO_SNDBUF, &as_much_as_allowed, sizeof as_much_as_allowed);
 }
 
 // Moves arrivals from the ring to their lines.

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import termios
 import tty
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ import cloudpickle
 
 from netrepro.emulation import messages
 from netrepro.emulation.guests import Call, Guest, LauncherConnection, errno_text
+from netrepro.emulation.recording import Recording
 from netrepro.emulation.relay import Relay
 from netrepro.emulation.plan import HASH_SEED, HUB, Plan, check_name, make_plan
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
@@ -103,6 +104,25 @@ class Emulation:
         """The host or switch of that name."""
         check_name(name, (*self.topology.hosts, *self.topology.switches), "host or switch")
         return Node(self, name)
+
+    @property
+    def relay(self) -> Relay | None:
+        """The process that delays and loses packets, where some link asks for it."""
+        return self._relay
+
+    def record(
+        self,
+        queues: Iterable[tuple[str, str]] = (),
+        packets: Iterable[tuple[str, str]] = (),
+        interval_ms: float = 1.0,
+        most_packets: int = 200_000,
+    ) -> Recording:
+        """Record ports (from, to) until the `with` block of the result ends.
+
+        queues : ports whose queue is sampled every `interval_ms`.
+        packets : ports whose every packet is stamped as it leaves, up to `most_packets` each.
+        """
+        return Recording(self, tuple(queues), tuple(packets), interval_ms, most_packets)
 
     def _check_congestion_controls(self) -> None:
         names = sorted(set(self.plan.congestion_control.values()))

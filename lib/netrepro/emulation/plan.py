@@ -42,16 +42,13 @@ COMMON_SYSCTLS = {
 
 @dataclass(frozen=True)
 class Port:
-    """Where one direction of a cable is shaped, and where it arrives: (namespace, interface index) pairs.
-
-    The queue is the interface's that sends into the rate limit; `arrival` is the neighbour's interface.
-    """
+    """Where one direction of a cable is shaped, (namespace, interface index), and the interface it arrives at."""
 
     source: str
     destination: str
     link: Link
     shaper: tuple[str, int]
-    arrival: tuple[str, int]
+    arrival_interface: str
 
 
 @dataclass(frozen=True)
@@ -136,10 +133,14 @@ class Plan:
                     # host's stays on the host, so that TCP still feels it fill and sends no more.
                     if source[0] == "s":
                         shapers[source, destination] = (HUB, leaves.index)
-            for (source, destination), link in directions.items():
-                arrival = (destination, made.index_towards[destination, source])
-                shaped_at = shapers[source, destination]
-                made.ports[source, destination] = Port(source, destination, link, shaped_at, arrival)
+            for (source, destination), arrives in (((a, b), second), ((b, a), first)):
+                made.ports[source, destination] = Port(
+                    source,
+                    destination,
+                    directions[source, destination],
+                    shapers[source, destination],
+                    arrives.name,
+                )
         return made
 
     @property
@@ -224,9 +225,10 @@ class Plan:
                     if host == node:
                         continue
                     direct = [hop(node, host, host)] if node in neighbours else hops
-                    source = packed[node] if node[0] == "h" else None
-                    control = self.congestion_control.get(node)
-                    found[node].append(messages.new_route(packed[host], direct, source, control))
+                    own = packed[node] if node[0] == "h" else None
+                    found[node].append(
+                        messages.new_route(packed[host], direct, own, self.congestion_control.get(node))
+                    )
         return found
 
     def _hosts_by_neighbours(self, graph: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[str]]:

@@ -16,10 +16,11 @@ from netrepro import _core
 from netrepro.emulation.guests import Guest, LauncherConnection
 from netrepro.emulation.plan import HUB, Plan
 from netrepro.errors import NetreproError
+from netrepro.networks.links import DropTail
 
 _PROCESS = Path(__file__).with_name("relay_process.py")
-# Without privileges a socket holds at most about 200 kB of waiting packets, each charged with its bookkeeping.
-CHARGE_PER_PACKET_BYTES, LEAST_SOCKET_BYTES = 2304, 200_000
+# A socket holds about 200 kB of waiting packets, each charged with its bookkeeping.
+CHARGE_PER_PACKET_BYTES, LEAST_SOCKET_BYTES, SMALLEST_PACKET_BYTES = 2304, 200_000, 60
 _LATENESS_BUCKETS = 512
 COUNTERS = ("received_packets", "lost_packets", "forwarded_packets", "dropped_packets", "failed_packets")
 
@@ -92,9 +93,8 @@ class Relay:
 
 def _sockets(plan: Plan) -> int:
     """Enough that the queues behind the relay fill before its sockets do, small packets included."""
-    packets = sum(
-        port.link.queue.packets or port.link.queue.bytes / 60  # type: ignore[union-attr]
-        for port in plan.ports.values()
-        if port.shaper[0] == HUB
-    )
+    packets = 0.0
+    for port in plan.ports.values():
+        if port.shaper[0] == HUB and isinstance(port.link.queue, DropTail):
+            packets += port.link.queue.packets or (port.link.queue.bytes or 0) / SMALLEST_PACKET_BYTES
     return 4 + int(packets * CHARGE_PER_PACKET_BYTES / LEAST_SOCKET_BYTES)
