@@ -73,7 +73,10 @@ class LauncherConnection:
         received, descriptors = bytearray(), []
         length = 4
         while len(received) < length:
-            part, came, _, _ = socket.recv_fds(self._stream, length - len(received), 4)
+            try:
+                part, came, _, _ = socket.recv_fds(self._stream, length - len(received), 4)
+            except OSError:
+                raise self._ended() from None
             for descriptor in came:
                 os.set_inheritable(descriptor, False)
             if not part:

@@ -137,6 +137,9 @@ class Launcher:
             enter(HUB_DESCRIPTOR + place)
             for name in names:
                 fill_in_checksums(name)
+        for place in range(count):
+            enter(HUB_DESCRIPTOR + place)
+            await_links()
         enter(HUB_DESCRIPTOR)
         return {}
 
@@ -201,10 +204,9 @@ class Launcher:
         child = os.fork()
         if child == 0:
             try:
-                signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
                 sample_queues(request["ports"], request["interval_s"], output)
             finally:
-                os._exit(1)
+                os._exit(0)
         os.close(output)
         self.status_of[child] = status
         return {"guest": child}
@@ -293,20 +295,37 @@ def kernel_text(attributes: bytes) -> str:
     return ""
 
 
+def ethtool(interface: str, command: int) -> None:
+    value = array.array("B", struct.pack("=II", command, 0))
+    request = struct.pack("=16sQ16x", interface.encode(), value.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        fcntl.ioctl(control, 0x8946, request)  # SIOCETHTOOL
+
+
 def fill_in_checksums(interface: str) -> None:
     """Switch transmit checksum offload off, as `ethtool -K interface tx off`: the relay reads whole packets."""
-    off = array.array("B", struct.pack("=II", 0x17, 0))  # ETHTOOL_STXCSUM
-    request = struct.pack("=16sQ16x", interface.encode(), off.buffer_info()[0])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        fcntl.ioctl(control, 0x8946, request)
+    ethtool(interface, 0x17)  # ETHTOOL_STXCSUM
+
+
+def await_links() -> None:
+    """Let the kernel finish bringing up this namespace's links.
+
+    It does so some time after both ends are up, and until then silently drops what is sent; asking for the state of
+    the link (ETHTOOL_GLINK) makes it do so now.
+    """
+    for index, interface in socket.if_nameindex():
+        if index > 1:
+            ethtool(interface, 0x0A)
 
 
 def sample_queues(ports: list[tuple[int, int]], interval_s: float, output: int) -> None:
-    """Append (time in ns, port, bytes waiting, packets waiting, bytes sent, packets sent, dropped) for ever.
+    """Append (time in ns, port, bytes waiting, packets waiting, bytes sent, packets sent, dropped) until SIGTERM.
 
-    ports : (namespace's place, interface index). The time is that of packet stamps, CLOCK_REALTIME.
+    ports : (namespace's place, interface index). The time is that of packet stamps, CLOCK_REALTIME. The last sample
+    is taken after the signal.
     """
     gc.disable()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     sockets = {}
     for place in {place for place, _ in ports}:
         enter(HUB_DESCRIPTOR + place)
@@ -314,6 +333,7 @@ def sample_queues(ports: list[tuple[int, int]], interval_s: float, output: int) 
     number_of = {port: number for number, port in enumerate(ports)}
     dump = struct.pack("=IHHIIBxxxiIII", 36, GET_QDISC, DUMP, 1, 0, 0, 0, 0, 0, 0)
     due = time.monotonic()
+    ended = None
     while True:
         records = bytearray()
         for place, netlink in sockets.items():
@@ -324,12 +344,10 @@ def sample_queues(ports: list[tuple[int, int]], interval_s: float, output: int) 
                 if number is not None:
                     records += struct.pack("=7q", now, number, *values)
         os.write(output, records)
-        due += interval_s
-        late = time.monotonic() - due
-        if late > 0:
-            due += late
-        else:
-            time.sleep(-late)
+        if ended:
+            return
+        due = max(due + interval_s, time.monotonic())
+        ended = signal.sigtimedwait({signal.SIGTERM}, max(0.0, due - time.monotonic()))
 
 
 def root_statistics(netlink: socket.socket):
@@ -382,7 +400,7 @@ def main(tier: str, connection: str, caller: str) -> None:
         os.waitpid(first, 0)
         return
     LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end when the process just above ends
-    process = int(os.readlink("/proc/self"))  # as the caller sees it
+    process = int(Path("/proc/self").readlink().name)  # as the caller sees it
     mount_own_processes()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     woken, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

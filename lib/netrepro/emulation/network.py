@@ -23,9 +23,9 @@ import cloudpickle
 
 from netrepro.emulation import messages
 from netrepro.emulation.guests import Call, Guest, LauncherConnection, errno_text
+from netrepro.emulation.plan import HASH_SEED, HUB, Plan, check_name, make_plan
 from netrepro.emulation.recording import Recording
 from netrepro.emulation.relay import Relay
-from netrepro.emulation.plan import HASH_SEED, HUB, Plan, check_name, make_plan
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.topology import Topology

@@ -107,6 +107,8 @@ class Recording:
         finally:
             os.close(status)
         self._sampler, self._sampler_ended = answer["guest"], reader
+        while os.fstat(self._file).st_size == 0:  # totals count from the first sample on
+            time.sleep(0.0002)
         self._stall_us, self._steal_ticks = _cpu_stall_us(), _steal_ticks()
         self._began_ns, self._began = time.clock_gettime_ns(time.CLOCK_REALTIME), time.monotonic()
         return self
@@ -164,7 +166,9 @@ class Recording:
         lost = {}
         if self._net.relay:
             counters = self._net.relay.counters()
-            lost = dict(zip(zip(counters.source, counters.destination, strict=True), counters.lost_packets, strict=True))
+            lost = dict(
+                zip(zip(counters.source, counters.destination, strict=True), counters.lost_packets, strict=True)
+            )
         rows = []
         for port, (_, samples) in zip(self._queues, self._table.groupby("port"), strict=True):
             first, last = samples.iloc[0], samples.iloc[-1]
@@ -201,7 +205,9 @@ class Recording:
         """
         table = self._table
         if (source, destination) not in self._packets:
-            raise NetreproError(f"packets from {source} to {destination} were not recorded", "name the port in packets=")
+            raise NetreproError(
+                f"packets from {source} to {destination} were not recorded", "name the port in packets="
+            )
         packets, missed = self._packets[source, destination]
         samples = table[(table.source == source) & (table.destination == destination)]
         rate_mbps = self._net.topology.link(source, destination).rate_mbps
