@@ -219,6 +219,10 @@ class Guest:
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
+    def __del__(self) -> None:
+        if self.returncode is None and hasattr(self, "pid"):
+            os.close(self._status)
+
     def __enter__(self) -> Guest:
         return self
 

@@ -15,6 +15,7 @@ import fcntl
 import gc
 import os
 import pickle
+import resource
 import select
 import signal
 import socket
@@ -116,8 +117,11 @@ class Launcher:
         add_host_names(request["host_names"])
         count = len(request["sysctls"])
         for place in range(1, count):
-            checked(LIBC.unshare(CLONE_NEWNET))
-            keep_namespace(HUB_DESCRIPTOR + place)
+            try:
+                checked(LIBC.unshare(CLONE_NEWNET))
+                keep_namespace(HUB_DESCRIPTOR + place)
+            except OSError as error:
+                return {"namespaces": place, "errno": error.errno}
         for place, settings in enumerate(request["sysctls"]):
             if settings:
                 enter(HUB_DESCRIPTOR + place)
@@ -388,6 +392,8 @@ def each_attribute(attributes: bytes):
 
 def main(tier: str, connection: str, caller: str) -> None:
     parent = os.pidfd_open(int(caller))
+    most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a descriptor holds each namespace
     stream = socket.socket(fileno=int(connection))
     try:
         open_namespaces(tier)

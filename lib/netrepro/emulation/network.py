@@ -155,6 +155,12 @@ class Emulation:
             checksum_in_software=[(place_of[node], names) for node, names in plan.relayed_interfaces.items()],
             host_names="".join(f"{address}\t{node}\n" for node, address in plan.addresses.items()),
         )
+        if "namespaces" in answer:
+            raise NetreproError(
+                f"{len(plan.nodes)} namespaces are needed, and this machine gives {answer['namespaces']}: "
+                f"{errno_text(answer['errno'])}",
+                "raise `ulimit -n` and sysctl user.max_net_namespaces, or take a smaller topology",
+            )
         if "refused" in answer:
             raise _refused_setting(answer["refused"], answer["errno"])
         if answer:

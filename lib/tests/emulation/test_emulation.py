@@ -199,6 +199,15 @@ def test_a_bucket_holds_a_packet_or_what_a_late_timer_must_catch_up():
             assert abs(queue_totals(net, "s1")["s1-eth1"]["options"]["burst"] - burst_bytes) <= 0.01 * burst_bytes
 
 
+def test_iperf3_fills_the_bottleneck():
+    needs("iperf3")
+    with emulation(dumbbell(1, FAST, Link(20, 2))) as net, net["h2"].popen(["iperf3", "-s", "-1"]) as server:
+        assert "listening" in "".join(server.stdout.readline() for _ in range(2))
+        report = json.loads(net["h1"].run(["iperf3", "-c", "h2", "-t", "2", "-J"], timeout=30).stdout)
+        assert report["end"]["sum_received"]["bits_per_second"] < 20e6
+        assert report["end"]["sum_received"]["bytes"] > 1e6
+
+
 # Programs and functions inside -----------------------------------------------------------------------
 
 
@@ -445,6 +454,25 @@ def test_what_the_kernel_refuses_is_told_in_the_users_words_and_leaves_nothing(m
     with pytest.raises(NetreproError, match="this kernel refuses a route at s1: EEXIST"):
         built.__enter__()
     assert held_namespaces() <= before
+
+
+def outcome_under(*prefix: str) -> str:
+    """The error of someone who builds a fat-tree with k = 4, started by `prefix`."""
+    script = "from netrepro.networks import *; from netrepro.emulation import Emulation\n"
+    script += "with Emulation(fat_tree(4, Link(10, 0)), tier='rootless'): pass"
+    done = subprocess.run([*prefix, sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    return done.stderr
+
+
+def test_who_may_not_open_namespaces_is_told_what_to_do():
+    said = outcome_under(sys.executable, str(Path(__file__).with_name("restrained.py")), "unshare refused")
+    assert "the rootless tier cannot be had" in said and "allow user namespaces" in said
+
+
+def test_a_network_larger_than_the_machine_allows_is_told_and_ends():
+    said = outcome_under("sh", "-c", 'ulimit -n 120; exec "$@"', "sh")
+    assert "37 namespaces are needed, and this machine gives 20: " in said and "ulimit -n" in said
 
 
 def test_names_are_checked(net):
