@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import pickle
@@ -33,7 +34,7 @@ class LauncherConnection:
     """A launcher process and the requests to it, one at a time."""
 
     def __init__(self, tier: str):
-        self._lock = threading.Lock()
+        self._lock, self._owner = threading.Lock(), os.getpid()
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the launcher
         self._stream, theirs = socket.socketpair()
         with theirs:
@@ -94,7 +95,14 @@ class LauncherConnection:
         return NetreproError(f"the emulated network has ended: {why}", "build it again")
 
     def close(self) -> None:
-        """End the launcher and with it everything inside; returns once all its processes are gone."""
+        """End the launcher and with it everything inside; returns once all its processes are gone.
+
+        Does nothing in a forked copy of the process that built the network.
+        """
+        if os.getpid() != self._owner:
+            return
+        with contextlib.suppress(OSError):
+            self._stream.shutdown(socket.SHUT_RDWR)  # closing would not tell while a fork holds a copy
         self._stream.close()
         self._process.wait()
         self._complaints.close()

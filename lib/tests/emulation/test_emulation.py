@@ -392,10 +392,40 @@ def test_nothing_is_left_when_the_owner_is_killed(tmp_path):
     assert outcome_of(lambda owner: owner.kill(), tmp_path) == -signal.SIGKILL
 
 
-def test_nothing_is_left_when_the_owner_is_killed_and_a_fork_of_it_lives_on(tmp_path):
-    """A forked worker keeps a copy of the connection, so its closing alone would not tell."""
-    worker = "worker = os.fork()\n    if worker == 0: os.environ.clear(); os.execv('/bin/sleep', ['sleep', '1'])"
-    assert outcome_of(lambda owner: owner.kill(), tmp_path, more=worker) == -signal.SIGKILL
+@pytest.mark.parametrize("end", ["is killed", "leaves the block"])
+def test_a_fork_of_the_owner_keeps_no_network_alive(end):
+    """A forked worker has a copy of the connection, so that its closing alone does not tell."""
+    worker = "worker = os.fork()\n    if worker == 0: time.sleep(600)\n    print(worker, flush=True)"
+    outside = held_namespaces()
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER.format(more=worker, then="pass")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert owner.stdin and owner.stdout
+    worker_process = int(owner.stdout.readline())
+    try:
+        assert owner.stdout.readline() == "built\n"
+        ours = held_namespaces() - outside
+        owner.kill() if end == "is killed" else owner.stdin.write("\n")
+        owner.stdin.close()
+        owner.wait(30)
+        deadline = time.monotonic() + 20
+        while held_namespaces() & ours and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert ours and not held_namespaces() & ours
+        os.kill(worker_process, 0)  # it is alive
+    finally:
+        os.kill(worker_process, signal.SIGKILL)
+        owner.stdout.close()
+
+
+def test_a_fork_that_leaves_the_block_does_not_end_its_parents_network(net):
+    worker = os.fork()
+    if worker == 0:
+        net.close()
+        os._exit(0)
+    os.waitpid(worker, 0)
+    assert net["h1"].run(["echo", "alive"]).stdout == "alive\n"
 
 
 def test_nothing_is_left_when_the_launcher_is_killed_and_the_owner_is_told(net):
