@@ -185,12 +185,13 @@ class Plan:
     @property
     def sysctls(self) -> dict[str, dict[str, str]]:
         """node -> kernel settings of its namespace, set before it has interfaces."""
-        seeds = np.random.default_rng(self.seed).integers(1, 2**31, len(self.topology.switches))
+        seeds = np.random.default_rng(self.seed).integers(1, 2**31, len(self.nodes))
         found = {node: dict(COMMON_SYSCTLS) for node in self.nodes}
-        for switch, seed in zip(self.topology.switches, seeds, strict=True):
-            found[switch]["net/ipv4/ip_forward"] = "1"
+        for node, seed in zip(self.nodes[1:], seeds[1:], strict=True):
+            if node[0] == "s":
+                found[node]["net/ipv4/ip_forward"] = "1"
             if self._has_equal_paths:
-                found[switch] |= SPREADING_SYSCTLS | {HASH_SEED: str(seed)}
+                found[node] |= SPREADING_SYSCTLS | {HASH_SEED: str(seed)}
         return found
 
     @property

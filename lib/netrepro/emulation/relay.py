@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from netrepro import _core
 from netrepro.emulation.guests import Guest, LauncherConnection
 from netrepro.emulation.plan import HUB, Plan
 from netrepro.errors import NetreproError
@@ -29,6 +28,8 @@ class Relay:
     """A process in the hub that holds packets for their delay; started before the network has interfaces."""
 
     def __init__(self, launcher: LauncherConnection, place: int, plan: Plan):
+        from netrepro import _core  # networks without delays need no compiled core
+
         self.plan = plan
         self._size = _core.link_relay_bytes(len(plan.delays))
         work = {
