@@ -15,7 +15,6 @@
 #include <cstring>
 #include <ctime>
 #include <limits>
-#include <stdexcept>
 #include <system_error>
 
 namespace {
