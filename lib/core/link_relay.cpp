@@ -1,0 +1,201 @@
+#include "link_relay.hpp"
+
+#include <arpa/inet.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <limits>
+#include <system_error>
+
+namespace {
+
+constexpr std::size_t frame_bytes = 2048, frames = 8192, frames_per_block = 32;
+constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+
+[[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
+
+}  // namespace
+
+LinkRelay::LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shared* shared, int most_sockets)
+    : shared_(shared), most_sockets_(static_cast<std::size_t>(std::max(most_sockets, 1))) {
+  std::int64_t shortest = never;
+  for (std::size_t i = 0; i < directions.size(); ++i) {
+    lines_.push_back({directions[i], RandomStream(seed, i), {}});
+    line_from_[directions[i].from_interface] = i;
+    if (directions[i].delay_ns > 0) shortest = std::min(shortest, directions[i].delay_ns);
+  }
+  // A period of 1 ms at most, so that the ring holds what can arrive within it.
+  scan_period_ns_ = std::min<std::int64_t>(shortest / 2, 1'000'000);
+  quantum_ns_ = std::min<std::int64_t>(shortest / 20, 100'000);
+  for (const Line& line : lines_)
+    if (line.direction.delay_ns == 0) scan_period_ns_ = quantum_ns_ = 0;  // nothing may wait: wake for packets
+  try {
+    open_ring();
+    open_sender();
+  } catch (...) {
+    close_all();
+    throw;
+  }
+}
+
+LinkRelay::~LinkRelay() { close_all(); }
+
+void LinkRelay::close_all() {
+  if (ring_) munmap(ring_, frame_bytes * frames);
+  if (ring_socket_ >= 0) close(ring_socket_);
+  for (int sender : senders_) close(sender);
+}
+
+std::int64_t LinkRelay::now_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);  // the clock of packet stamps
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+void LinkRelay::open_ring() {
+  // Protocol 0 first: nothing must arrive before the ring is there and outgoing packets are ignored.
+  ring_socket_ = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+  if (ring_socket_ < 0) fail("packet socket");
+  const int version = TPACKET_V2, yes = 1;
+  if (setsockopt(ring_socket_, SOL_PACKET, PACKET_VERSION, &version, sizeof version)) fail("TPACKET_V2");
+  if (setsockopt(ring_socket_, SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes, sizeof yes)) fail("ignore outgoing");
+  if (setsockopt(ring_socket_, SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof yes)) fail("arrival stamps");
+  tpacket_req request{};
+  request.tp_frame_size = frame_bytes;
+  request.tp_frame_nr = frames;
+  request.tp_block_size = frame_bytes * frames_per_block;
+  request.tp_block_nr = frames / frames_per_block;
+  if (setsockopt(ring_socket_, SOL_PACKET, PACKET_RX_RING, &request, sizeof request)) fail("packet ring");
+  void* mapped = mmap(nullptr, frame_bytes * frames, PROT_READ | PROT_WRITE, MAP_SHARED, ring_socket_, 0);
+  if (mapped == MAP_FAILED) fail("packet ring");
+  ring_ = static_cast<unsigned char*>(mapped);
+  sockaddr_ll all{};
+  all.sll_family = AF_PACKET;
+  all.sll_protocol = htons(ETH_P_ALL);
+  if (bind(ring_socket_, reinterpret_cast<sockaddr*>(&all), sizeof all)) fail("bind");
+}
+
+void LinkRelay::open_sender() {
+  const int sender = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (sender < 0) fail("packet socket");
+  senders_.push_back(sender);
+  sender_ = senders_.size() - 1;
+  shared_->sockets = senders_.size();
+}
+
+// Moves arrivals from the ring to their lines.
+void LinkRelay::drain_ring() {
+  for (;;) {
+    unsigned char* frame = ring_ + next_frame_ * frame_bytes;
+    auto* header = reinterpret_cast<tpacket2_hdr*>(frame);
+    const std::uint32_t status = __atomic_load_n(&header->tp_status, __ATOMIC_ACQUIRE);
+    if (!(status & TP_STATUS_USER)) return;
+    const auto* from = reinterpret_cast<const sockaddr_ll*>(frame + TPACKET_ALIGN(sizeof(tpacket2_hdr)));
+    const auto place = line_from_.find(from->sll_ifindex);
+    if (place != line_from_.end()) {
+      Line& line = lines_[place->second];
+      Counters& counters = shared_->counters[place->second];
+      ++counters.received;
+      if (line.direction.loss > 0 && line.random.uniform() < line.direction.loss) {
+        ++counters.lost;
+      } else if (header->tp_snaplen < header->tp_len) {
+        ++counters.failed;  // larger than a frame: not a packet of these networks
+      } else {
+        const std::int64_t arrival = std::int64_t{header->tp_sec} * 1'000'000'000 + header->tp_nsec;
+        auto bytes = std::make_unique_for_overwrite<unsigned char[]>(header->tp_snaplen);
+        std::memcpy(bytes.get(), frame + header->tp_mac, header->tp_snaplen);
+        line.held.push_back({arrival + line.direction.delay_ns, header->tp_snaplen, std::move(bytes)});
+      }
+    }
+    __atomic_store_n(&header->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+    next_frame_ = (next_frame_ + 1) % frames;
+  }
+}
+
+std::int64_t LinkRelay::earliest_release() const {
+  std::int64_t earliest = never;
+  for (const Line& line : lines_)
+    if (!line.held.empty()) earliest = std::min(earliest, line.held.front().release_ns);
+  return earliest;
+}
+
+void LinkRelay::release_due(std::int64_t now) {
+  for (std::size_t i = 0; i < lines_.size(); ++i) {
+    Line& line = lines_[i];
+    while (!line.held.empty() && line.held.front().release_ns <= now) {
+      const auto late = static_cast<std::uint64_t>(std::max<std::int64_t>(now - line.held.front().release_ns, 8));
+      const int octave = std::bit_width(late) - 1;
+      ++shared_->lateness[static_cast<std::size_t>(octave) * 8 + ((late >> (octave - 3)) & 7)];
+      send(line.held.front(), line.direction.to_interface, shared_->counters[i]);
+      line.held.pop_front();
+    }
+  }
+}
+
+// One call a packet: sendmmsg does not tell that the queue dropped a packet in the middle, and would send it again.
+void LinkRelay::send(const Packet& packet, int interface, Counters& counters) {
+  sockaddr_ll to{};
+  to.sll_family = AF_PACKET;
+  to.sll_ifindex = interface;
+  to.sll_halen = ETH_ALEN;
+  std::memcpy(to.sll_addr, packet.bytes.get(), ETH_ALEN);
+  std::memcpy(&to.sll_protocol, packet.bytes.get() + 12, 2);
+  std::size_t full = 0;
+  for (;;) {
+    const ssize_t sent = sendto(senders_[sender_], packet.bytes.get(), packet.size, 0,
+                                reinterpret_cast<const sockaddr*>(&to), sizeof to);
+    if (sent >= 0) {
+      ++counters.forwarded;
+    } else if (errno == EAGAIN && ++full < senders_.size()) {
+      sender_ = (sender_ + 1) % senders_.size();
+      continue;
+    } else if (errno == EAGAIN && senders_.size() < most_sockets_) {
+      open_sender();
+      continue;
+    } else if (errno == ENOBUFS) {
+      ++counters.dropped_by_queue;
+    } else {
+      ++counters.failed;
+    }
+    return;
+  }
+}
+
+void LinkRelay::count_missed() {
+  tpacket_stats statistics{};  // since the last call
+  socklen_t length = sizeof statistics;
+  if (getsockopt(ring_socket_, SOL_PACKET, PACKET_STATISTICS, &statistics, &length) == 0)
+    shared_->missed += statistics.tp_drops;
+}
+
+void LinkRelay::run() {
+  prctl(PR_SET_TIMERSLACK, 1UL);  // a thread's timers are otherwise up to 50 us late on purpose
+  for (;;) {
+    drain_ring();
+    release_due(now_ns());
+    count_missed();
+    const std::int64_t release = earliest_release();
+    const std::int64_t now = now_ns();
+    if (release == never || scan_period_ns_ == 0) {
+      // Nothing is held, or nothing may wait: sleep until a packet comes, or is due.
+      const std::int64_t left = release == never ? 0 : std::max<std::int64_t>(release - now, 0);
+      const timespec wait{left / 1'000'000'000, left % 1'000'000'000};
+      pollfd arrivals{ring_socket_, POLLIN, 0};
+      if (ppoll(&arrivals, 1, release == never ? nullptr : &wait, nullptr) < 0 && errno != EINTR) fail("poll");
+    } else {
+      const std::int64_t wake = std::min(now + scan_period_ns_, std::max(release, now + quantum_ns_));
+      const timespec until{wake / 1'000'000'000, wake % 1'000'000'000};
+      clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &until, nullptr);
+    }
+  }
+}

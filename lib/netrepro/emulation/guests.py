@@ -1,0 +1,279 @@
+"""Programs and functions that run inside a node, and the connection to the launcher that starts them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import pickle
+import select
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from netrepro.errors import NetreproError
+
+_LAUNCHER = Path(__file__).with_name("launcher.py")
+
+
+def errno_text(number: int) -> str:
+    """The errno's name and what it means."""
+    return f"{errno.errorcode.get(number, number)}: {os.strerror(number)}"
+
+
+class LauncherConnection:
+    """A launcher process and the requests to it, one at a time."""
+
+    def __init__(self, tier: str):
+        self._lock, self._owner = threading.Lock(), os.getpid()
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the launcher
+        self._stream, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_LAUNCHER), tier, str(theirs.fileno()), str(os.getpid())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._complaints,
+                start_new_session=True,  # Ctrl-C is for the caller, who then closes this connection
+            )
+        try:
+            opened, _ = self._answer()
+        except BaseException:
+            self.close()
+            raise
+        if "errno" in opened:
+            self.close()
+            raise NetreproError(
+                f"no namespaces on tier {tier}: {errno_text(opened['errno'])}", "see what `netrepro doctor` says"
+            )
+        self.first_process: int = opened["process"]  # of the network, as its owner's machine numbers it
+
+    def ask(self, what: str, descriptors: Sequence[int] = (), **request: Any) -> tuple[dict, list[int]]:
+        """The launcher's answer and the descriptors that came with it. Raises NetreproError when it has ended."""
+        payload = pickle.dumps({"ask": what, **request})
+        message = struct.pack("=I", len(payload)) + payload
+        with self._lock:
+            try:
+                sent = socket.send_fds(self._stream, [message[:4]], descriptors) if descriptors else 0
+                self._stream.sendall(message[sent:])
+            except OSError:
+                raise self._ended() from None
+            return self._answer()
+
+    def _answer(self) -> tuple[dict, list[int]]:
+        received, descriptors = bytearray(), []
+        length = 4
+        while len(received) < length:
+            try:
+                part, came, _, _ = socket.recv_fds(self._stream, length - len(received), 4)
+            except OSError:
+                raise self._ended() from None
+            for descriptor in came:
+                os.set_inheritable(descriptor, False)
+            if not part:
+                raise self._ended()
+            received += part
+            descriptors += came
+            if len(received) == 4 and length == 4:
+                length += struct.unpack("=I", received)[0]
+        return pickle.loads(received[4:]), descriptors
+
+    def _ended(self) -> NetreproError:
+        self._complaints.seek(0)
+        lines = self._complaints.read().decode(errors="replace").strip().splitlines()
+        why = lines[-1] if lines else "it was ended from outside"
+        return NetreproError(f"the emulated network has ended: {why}", "build it again")
+
+    def close(self) -> None:
+        """End the launcher and with it everything inside; returns once all its processes are gone.
+
+        Does nothing in a forked copy of the process that built the network.
+        """
+        if os.getpid() != self._owner:
+            return
+        with contextlib.suppress(OSError):
+            self._stream.shutdown(socket.SHUT_RDWR)  # closing would not tell while a fork holds a copy
+        self._stream.close()
+        self._process.wait()
+        self._complaints.close()
+
+
+class Guest:
+    """A program inside a node, used like subprocess.Popen; it ends with the network at the latest."""
+
+    def __init__(
+        self,
+        launcher: LauncherConnection,
+        place: int,
+        args: Sequence[str],
+        descriptors: Sequence[int],
+        *,
+        text: bool = True,
+        nice: int = 0,
+        terminal: bool = False,
+        environment: dict[str, str] | None = None,
+        folder: str | None = None,
+        stdin: IO | None = None,
+        stdout: IO | None = None,
+        stderr: IO | None = None,
+    ):
+        self.args, self.returncode = list(args), None
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self._launcher, self._text = launcher, text
+        self._returncode_lock = threading.Lock()
+        self._status, status = os.pipe()
+        try:
+            answer, _ = launcher.ask(
+                "spawn",
+                (*descriptors, status),
+                place=place,
+                command=[os.fspath(word) for word in args],
+                environment=dict(os.environ) if environment is None else environment,
+                folder=folder or os.getcwd(),  # noqa: PTH109
+                nice=nice,
+                terminal=terminal,
+            )
+        except BaseException:
+            os.close(self._status)
+            raise
+        finally:
+            os.close(status)
+        if "errno" in answer:
+            os.close(self._status)
+            if answer["where"] == "program" and answer["errno"] == errno.ENOENT:
+                raise NetreproError(f"no program {args[0]!r} on this machine", "install it, or give its path")
+            raise NetreproError(
+                f"{args[0]!r} cannot be started: {errno_text(answer['errno'])}", f"check the {answer['where']}"
+            )
+        self.pid: int = answer["guest"]
+
+    returncode: int | None
+
+    def poll(self) -> int | None:
+        """The exit status, negative for a signal, or None while it runs."""
+        return self._wait(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit status; raises subprocess.TimeoutExpired after `timeout` seconds."""
+        status = self._wait(timeout)
+        if status is None:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(self.args, timeout)
+        return status
+
+    def _wait(self, timeout: float | None) -> int | None:
+        with self._returncode_lock:
+            if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
+                told = os.read(self._status, 4)
+                os.close(self._status)
+                # Without a status the whole network has ended, and its guests by SIGKILL.
+                self.returncode = struct.unpack("=i", told)[0] if told else -signal.SIGKILL
+            return self.returncode
+
+    def communicate(self, input: str | bytes | None = None, timeout: float | None = None) -> tuple[Any, Any]:
+        """Write `input`, read all output until the end; as subprocess.Popen.communicate."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        pending = memoryview(input.encode() if isinstance(input, str) else input or b"")
+        parts: dict[str, bytearray] = {}
+        with selectors.DefaultSelector() as waiting:
+            if self.stdin:
+                waiting.register(self.stdin, selectors.EVENT_WRITE, "stdin")
+            for name, stream in (("stdout", self.stdout), ("stderr", self.stderr)):
+                if stream:
+                    parts[name] = bytearray()
+                    waiting.register(stream, selectors.EVENT_READ, name)
+            while waiting.get_map():
+                left = None if deadline is None else deadline - time.monotonic()
+                if left is not None and left <= 0:
+                    assert timeout is not None
+                    raise subprocess.TimeoutExpired(self.args, timeout)
+                for key, _ in waiting.select(left):
+                    if key.data == "stdin":
+                        try:
+                            pending = pending[os.write(key.fd, pending[:4096]) if pending else 0 :]
+                        except BrokenPipeError:
+                            pending = pending[:0]
+                        done = not pending
+                    else:
+                        read = os.read(key.fd, 65536)
+                        parts[key.data] += read
+                        done = not read
+                    if done:
+                        waiting.unregister(key.fileobj)
+                        key.fileobj.close()  # type: ignore[union-attr]
+        self.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        found = [bytes(parts[name]) if name in parts else None for name in ("stdout", "stderr")]
+        if self._text:
+            return tuple(each.decode(errors="replace") if each is not None else None for each in found)  # type: ignore[return-value]
+        return found[0], found[1]
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            self._launcher.ask("signal", guest=self.pid, number=int(number))
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def __del__(self) -> None:
+        if self.returncode is None and hasattr(self, "pid"):
+            os.close(self._status)
+
+    def __enter__(self) -> Guest:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in (self.stdout, self.stderr, self.stdin):
+            if stream:
+                stream.close()
+        self.wait()
+
+
+class Call:
+    """A Python function that runs inside a node, in a process of its own."""
+
+    def __init__(self, guest: Guest, outcome: IO[bytes], complaints: IO[bytes]):
+        self._guest, self._outcome, self._complaints = guest, outcome, complaints
+        self._known: tuple[bool, Any] | None = None
+
+    def done(self) -> bool:
+        """Whether the function has returned or raised."""
+        return self._guest.poll() is not None
+
+    def result(self, timeout: float | None = None) -> Any:
+        """What the function returned; raises what it raised, or subprocess.TimeoutExpired."""
+        if self._known is None:
+            status = self._guest.wait(timeout)
+            self._outcome.seek(0)
+            pickled = self._outcome.read()
+            if not pickled:
+                self._complaints.seek(0)
+                lines = self._complaints.read().decode(errors="replace").strip().splitlines()
+                raise NetreproError(
+                    f"the function ended without a result, with status {status}: {lines[-1] if lines else ''}",
+                    "a function inside a node must return",
+                )
+            self._known = pickle.loads(pickled)
+        returned, value = self._known
+        if returned:
+            return value
+        error, text = value
+        error.add_note(text)
+        raise error
+
+    def stop(self) -> None:
+        """End it now."""
+        self._guest.kill()
+        self._guest.wait()

@@ -1,0 +1,173 @@
+"""Raw rtnetlink messages for the bulk of a network: interfaces, addresses, routes, shapers.
+
+pyroute2 needs several times as long for the same messages, most of it in its own dictionaries; only what a
+large network repeats thousands of times is here. Numbers are those of linux/rtnetlink.h, if_link.h, pkt_sched.h.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+NEW_LINK, NEW_ADDRESS, NEW_ROUTE, NEW_QDISC = 16, 20, 24, 36
+REQUEST, ACKNOWLEDGE, EXCLUSIVE, CREATE = 0x1, 0x4, 0x200, 0x400
+INTERFACE_UP, NO_ARP = 0x1, 0x80
+ON_LINK = 4  # the gateway is a neighbour, whatever the addresses say
+BATCH_BYTES = 16_384
+TICKS_PER_NS = 1 / 64  # a packet scheduler's tick is 64 ns
+
+
+@dataclass(frozen=True)
+class Request:
+    """One message, and in a user's words what it asks for."""
+
+    message: bytes
+    purpose: str
+
+
+def _attribute(kind: int, payload: bytes) -> bytes:
+    return struct.pack("=HH", 4 + len(payload), kind) + payload + bytes(-len(payload) % 4)
+
+
+def _number(kind: int, value: int) -> bytes:
+    return struct.pack("=HHI", 8, kind, value)
+
+
+def _request(kind: int, body: bytes, purpose: str) -> Request:
+    header = struct.pack("=IHHII", 16 + len(body), kind, REQUEST | CREATE | EXCLUSIVE, 0, 0)
+    return Request(header + body, purpose)
+
+
+def batches(requests: Iterable[Request]) -> list[tuple[bytes, int]]:
+    """The messages in buffers for one send each, with the number of each buffer's last message.
+
+    Messages are numbered from 1 in order; only the last of a buffer asks for an answer, errors answer unasked.
+    """
+    found: list[tuple[bytes, int]] = []
+    buffer = bytearray()
+    last = number = 0
+
+    def close() -> None:
+        if buffer:
+            buffer[last + 6] |= ACKNOWLEDGE
+            found.append((bytes(buffer), number))
+            buffer.clear()
+
+    for request in requests:
+        if len(buffer) + len(request.message) > BATCH_BYTES:
+            close()
+        last, number = len(buffer), number + 1
+        buffer += request.message
+        struct.pack_into("=I", buffer, last + 8, number)
+    close()
+    return found
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One end of a cable: its name, its index in its namespace, and the launcher's descriptor of that namespace."""
+
+    name: str
+    index: int
+    namespace_descriptor: int
+
+
+def new_pair(first: Interface, second: Interface, address: bytes) -> Request:
+    """Two joined interfaces, each made in its own namespace, the first up, and never in need of ARP.
+
+    The second cannot be up yet, for lack of another end: see `interface_up`.
+
+    Both ends have one hardware address: without ARP a sender addresses frames to itself, and so the other end
+    takes them for its own. A frame is one packet (gso_max_segs 1): TCP's large segments would otherwise be
+    queued as one packet and be cut only behind the queue.
+    """
+
+    def described(end: Interface, flags: int) -> bytes:
+        return struct.pack("=BxHiII", 0, 0, end.index, flags, flags) + b"".join(
+            [
+                _attribute(3, end.name.encode() + b"\0"),
+                _attribute(1, address),
+                _number(28, end.namespace_descriptor),
+                _number(40, 1),
+            ]
+        )
+
+    peer = _attribute(2, _attribute(1, described(second, NO_ARP)))
+    kind = _attribute(18, _attribute(1, b"veth\0") + peer)
+    return _request(
+        NEW_LINK, described(first, NO_ARP | INTERFACE_UP) + kind, f"the cable {first.name} to {second.name}"
+    )
+
+
+def interface_up(index: int) -> Request:
+    """The loopback interface has index 1."""
+    body = struct.pack("=BxHiII", 0, 0, index, INTERFACE_UP, INTERFACE_UP)
+    header = struct.pack("=IHHII", 16 + len(body), NEW_LINK, REQUEST, 0, 0)
+    return Request(header + body, "to bring an interface up")
+
+
+def new_address(index: int, address: bytes) -> Request:
+    body = struct.pack("=BBBBi", 2, 32, 0, 0, index) + _attribute(2, address) + _attribute(1, address)
+    return _request(NEW_ADDRESS, body, "an address")
+
+
+@dataclass(frozen=True)
+class NextHop:
+    """A way out: the interface, and the neighbour's address unless the destination is the neighbour."""
+
+    index: int
+    gateway: bytes | None
+
+
+def new_route(
+    destination: bytes,
+    hops: Sequence[NextHop],
+    source: bytes | None = None,
+    congestion_control: str | None = None,
+) -> Request:
+    """The route to one address, or to all with destination b"", over one or several equal next hops."""
+    length = 8 * len(destination)
+    single = len(hops) == 1
+    scope = 253 if single and hops[0].gateway is None else 0  # link, universe
+    flags = ON_LINK if single and hops[0].gateway else 0
+    parts = [struct.pack("=BBBBBBBBI", 2, length, 0, 0, 254, 4, scope, 1, flags)]
+    if destination:
+        parts.append(_attribute(1, destination))
+    if single:
+        parts.append(_number(4, hops[0].index))
+        if hops[0].gateway:
+            parts.append(_attribute(5, hops[0].gateway))
+    else:
+        parts.append(_attribute(9, b"".join(_multipath_hop(hop) for hop in hops)))
+    if source:
+        parts.append(_attribute(7, source))
+    if congestion_control:
+        parts.append(_attribute(8, _attribute(16, congestion_control.encode() + b"\0")))
+    return _request(NEW_ROUTE, b"".join(parts), "a route")
+
+
+def _multipath_hop(hop: NextHop) -> bytes:
+    gateway = _attribute(5, hop.gateway) if hop.gateway else b""
+    return struct.pack("=HBBi", 8 + len(gateway), ON_LINK if gateway else 0, 0, hop.index) + gateway
+
+
+def new_shaper(index: int, bytes_per_s: int, burst_bytes: int, limit_bytes: int) -> Request:
+    """A token bucket filter with a drop-tail buffer of `limit_bytes`, handle 1:."""
+    ethernet = 1  # the kernel then computes times itself and needs no table
+    rate = struct.pack("=BBHhHI", 0, ethernet, 0, -1, 0, min(bytes_per_s, 2**32 - 1))
+    buffer_ticks = int(burst_bytes / bytes_per_s * 1e9 * TICKS_PER_NS)
+    parameters = rate + bytes(12) + struct.pack("=III", limit_bytes, buffer_ticks, 0)
+    options = _attribute(1, parameters) + _attribute(4, struct.pack("=Q", bytes_per_s)) + _number(6, burst_bytes)
+    return _new_qdisc(index, 0x10000, 0xFFFFFFFF, "tbf", options, "a link's rate (the kernel's tbf)")
+
+
+def new_packet_limit(index: int, packets: int) -> Request:
+    """A drop-tail buffer of `packets` inside the token bucket filter of the interface."""
+    purpose = "a buffer counted in packets (the kernel's pfifo)"
+    return _new_qdisc(index, 0x20000, 0x10000, "pfifo", struct.pack("=I", packets), purpose)
+
+
+def _new_qdisc(index: int, handle: int, parent: int, kind: str, options: bytes, purpose: str) -> Request:
+    body = struct.pack("=BxxxiIII", 0, index, handle, parent, 0)
+    return _request(NEW_QDISC, body + _attribute(1, kind.encode() + b"\0") + _attribute(2, options), purpose)

@@ -1,0 +1,348 @@
+"""A network of real kernels: `with Emulation(topology) as net: net["h1"].run(["ping", "-c", "1", "h2"])`."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import pty
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import termios
+import tty
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from netrepro.emulation import messages
+from netrepro.emulation.guests import Call, Guest, LauncherConnection, errno_text
+from netrepro.emulation.plan import HASH_SEED, HUB, Plan, check_name, make_plan
+from netrepro.emulation.recording import Recording
+from netrepro.emulation.relay import Relay
+from netrepro.emulation.tiers import probe_tiers, resolve_tier
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.topology import Topology
+
+_GUEST = Path(__file__).with_name("guest.py")
+TIERS_OF_KERNELS = ("privileged", "rootless")
+
+
+class Emulation:
+    """A topology built of network namespaces, and everything that runs inside.
+
+    topology : hosts, switches (routers that forward over all shortest paths, chosen flow by flow) and links.
+    tier : "auto", "privileged" or "rootless".
+    congestion_control : of all hosts, or host -> name (others: cubic). Always set, because the machine's own
+        default may be anything.
+    seed : of the routers' path choice and of losses.
+    address_pool : hosts take its addresses from the first on (h1 10.0.0.1), switches from the last downwards.
+
+    All of it lives in namespaces that one process owns; leaving the `with` block, Ctrl-C, or any end of the
+    calling process ends that process, every guest, and so the network. The machine's own network is not touched.
+
+    Raises NetreproError before anything is built for what `make_plan` refuses and for a tier that cannot be had;
+    on entering, for what the kernel refuses: a congestion control it lacks, a queue, a setting.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        tier: str = "auto",
+        congestion_control: str | Mapping[str, str] = "cubic",
+        seed: int = 1,
+        address_pool: str = "10.0.0.0/8",
+    ):
+        self.plan: Plan = make_plan(topology, congestion_control, seed, address_pool)
+        self.topology = topology
+        self.tier, self.why_tier = resolve_tier(tier, TIERS_OF_KERNELS, probe_tiers())
+        self._connection: LauncherConnection | None = None
+        self._relay: Relay | None = None
+
+    def __enter__(self) -> Emulation:
+        if self._connection:
+            raise NetreproError("this network is built already", "leave its with block first, or make another")
+        self._connection = LauncherConnection(self.tier)
+        try:
+            self._check_congestion_controls()
+            if self.plan.delays:
+                self._relay = self._start_relay()
+            self._build()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the network and all that runs inside; does nothing the second time."""
+        if self._connection:
+            self._connection.close()
+            self._connection = self._relay = None
+
+    @property
+    def launcher(self) -> LauncherConnection:
+        """The connection to the process that owns the network. Raises NetreproError when it is not built."""
+        if not self._connection:
+            raise NetreproError("this network is not built", "use it inside `with Emulation(topology) as net:`")
+        return self._connection
+
+    def place(self, node: str) -> int:
+        """The number of the node's namespace. Raises NetreproError, with the nearest name, for no node."""
+        check_name(node, self.plan.nodes, "host or switch")
+        return self.plan.nodes.index(node)
+
+    def __getitem__(self, name: str) -> Node:
+        """The host or switch of that name."""
+        check_name(name, (*self.topology.hosts, *self.topology.switches), "host or switch")
+        return Node(self, name)
+
+    @property
+    def relay(self) -> Relay | None:
+        """The process that delays and loses packets, where some link asks for it."""
+        return self._relay
+
+    def record(
+        self,
+        queues: Iterable[tuple[str, str]] = (),
+        packets: Iterable[tuple[str, str]] = (),
+        interval_ms: float = 1.0,
+        most_packets: int = 200_000,
+    ) -> Recording:
+        """Record ports (from, to) until the `with` block of the result ends.
+
+        queues : ports whose queue is sampled every `interval_ms`.
+        packets : ports whose every packet is stamped as it leaves, up to `most_packets` each.
+        """
+        return Recording(self, tuple(queues), tuple(packets), interval_ms, most_packets)
+
+    def _check_congestion_controls(self) -> None:
+        names = sorted(set(self.plan.congestion_control.values()))
+        missing = self.launcher.ask("congestion_controls", names=names)[0]["missing"]
+        for name, number in missing.items():
+            known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+            raise NetreproError(
+                f"this kernel has no congestion control {name!r} ({errno_text(number)})",
+                f"{nearest(name, known)}; there are {', '.join(known)}",
+            )
+
+    def _start_relay(self) -> Relay:
+        """Before there are interfaces, so that it misses no packet."""
+        return Relay(self.launcher, self.place(HUB), self.plan)
+
+    @property
+    def nice(self) -> int:
+        """How far guests stand back: behind a relay that has no real-time priority, it must come first."""
+        return 10 if self._relay and not self._relay.real_time else 0
+
+    def _build(self) -> None:
+        plan = self.plan
+        order = [(HUB, plan.cables), *((node, plan.requests[node]) for node in plan.requests)]
+        place_of = {node: place for place, node in enumerate(plan.nodes)}
+        sysctls = plan.sysctls
+        answer, _ = self.launcher.ask(
+            "build",
+            sysctls=[sysctls[node] for node in plan.nodes],
+            batches=[(place_of[node], messages.batches(wanted)) for node, wanted in order],
+            checksum_in_software=[(place_of[node], names) for node, names in plan.relayed_interfaces.items()],
+            host_names="".join(f"{address}\t{node}\n" for node, address in plan.addresses.items()),
+        )
+        if "namespaces" in answer:
+            raise NetreproError(
+                f"{len(plan.nodes)} namespaces are needed, and this machine gives {answer['namespaces']}: "
+                f"{errno_text(answer['errno'])}",
+                "raise `ulimit -n` and sysctl user.max_net_namespaces, or take a smaller topology",
+            )
+        if "refused" in answer:
+            raise _refused_setting(answer["refused"], answer["errno"])
+        if answer:
+            node = plan.nodes[answer["place"]]
+            wanted = plan.cables if node == HUB else plan.requests[node]
+            purpose = wanted[answer["number"] - 1].purpose
+            said = f" ({answer['said']})" if answer["said"] else ""
+            where = "" if node == HUB else f" at {node}"
+            raise NetreproError(
+                f"this kernel refuses {purpose}{where}: {errno_text(answer['errno'])}{said}",
+                "see what it has with `netrepro doctor`, or use tier 'simulated'",
+            )
+
+
+def _refused_setting(name: str, number: int) -> NetreproError:
+    if name == HASH_SEED and number == errno.ENOENT:
+        return NetreproError(
+            "this kernel (older than 6.11) has no seed of its own for each router, without which all routers "
+            "choose alike among equal paths and leave many unused",
+            "use a topology without equal paths, a newer kernel, or tier 'simulated'",
+        )
+    return NetreproError(
+        f"the kernel setting {name} cannot be set: {errno_text(number)}",
+        "in a container, allow writing /proc/sys/net; or use tier 'simulated'",
+    )
+
+
+class Node:
+    """A host or switch: where programs, functions and sockets are opened in its network."""
+
+    def __init__(self, net: Emulation, name: str):
+        self.net, self.name = net, name
+
+    @property
+    def address(self) -> str:
+        """Its IPv4 address."""
+        return str(self.net.plan.addresses[self.name])
+
+    def popen(
+        self,
+        command: Sequence[str],
+        *,
+        text: bool = True,
+        environment: Mapping[str, str] | None = None,
+        folder: str | None = None,
+    ) -> Guest:
+        """Start a program with its standard streams as pipes. Raises NetreproError when it cannot be started."""
+        ours, theirs = [], []
+        for writable in (True, False, False):
+            reader, writer = os.pipe()
+            ours.append(writer if writable else reader)
+            theirs.append(reader if writable else writer)
+        try:
+            streams = [
+                os.fdopen(end, ("w" if writable else "r") + ("" if text else "b"), buffering=1 if text else -1)
+                for end, writable in zip(ours, (True, False, False), strict=True)
+            ]
+            try:
+                return Guest(
+                    self.net.launcher,
+                    self.net.place(self.name),
+                    command,
+                    theirs,
+                    text=text,
+                    nice=self.net.nice,
+                    environment=None if environment is None else dict(environment),
+                    folder=folder,
+                    stdin=streams[0],
+                    stdout=streams[1],
+                    stderr=streams[2],
+                )
+            except BaseException:
+                for stream in streams:
+                    stream.close()
+                raise
+        finally:
+            for end in theirs:
+                os.close(end)
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        timeout: float | None = None,
+        input: str | None = None,
+        check: bool = True,
+        environment: Mapping[str, str] | None = None,
+        folder: str | None = None,
+    ) -> subprocess.CompletedProcess:
+        """Run a program to its end and return its status, output and error output.
+
+        Raises NetreproError when it cannot be started, or with `check` when it fails; subprocess.TimeoutExpired,
+        after killing it, when it takes longer than `timeout` seconds.
+        """
+        with self.popen(command, environment=environment, folder=folder) as guest:
+            try:
+                output, complaints = guest.communicate(input, timeout)
+            except BaseException:
+                guest.kill()
+                raise
+        if check and guest.returncode:
+            last = (complaints.strip() or output.strip()).splitlines()[-1:]
+            raise NetreproError(
+                f"{shlex.join(map(str, command))} failed on {self.name} with status {guest.returncode}"
+                + (f": {last[0]}" if last else ""),
+                "with check=False its status and output are returned instead",
+            )
+        return subprocess.CompletedProcess(list(command), guest.returncode or 0, output, complaints)
+
+    def start(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Call:
+        """Begin to run a Python function inside, in a process of its own; what it prints is not kept."""
+        with tempfile.TemporaryFile() as call:
+            call.write(cloudpickle.dumps(sys.path) + cloudpickle.dumps((function, arguments, keywords)))
+            call.seek(0)
+            outcome, complaints = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
+            with Path(os.devnull).open("wb") as nowhere:
+                streams = [each.fileno() for each in (call, nowhere, complaints, outcome)]
+                command = [sys.executable, "-P", str(_GUEST)]
+                guest = Guest(self.net.launcher, self.net.place(self.name), command, streams, nice=self.net.nice)
+        return Call(guest, outcome, complaints)
+
+    def python(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        """What a Python function returns when it runs inside; raises what it raises."""
+        return self.start(function, *arguments, **keywords).result()
+
+    def socket(self, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> socket.socket:
+        """A socket in this node's network for the calling process to use, whatever network that is in itself."""
+        answer, descriptors = self.net.launcher.ask(
+            "socket", place=self.net.place(self.name), kind=(int(family), int(kind), protocol)
+        )
+        if "errno" in answer:
+            raise OSError(answer["errno"], os.strerror(answer["errno"]))
+        return socket.socket(fileno=descriptors[0])
+
+    def shell(self, command: Sequence[str] = ("bash",)) -> int:
+        """A shell inside, on the terminal that this is called from, until it ends; returns its exit status.
+
+        Raises NetreproError where there is no terminal, as in a notebook.
+        """
+        if not (os.isatty(0) and os.isatty(1)):
+            raise NetreproError(
+                "a shell needs a terminal, and there is none here", f"in a terminal: {self.enter_command}"
+            )
+        own, theirs = pty.openpty()
+        try:
+            size = fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))
+            fcntl.ioctl(own, termios.TIOCSWINSZ, size)
+            guest = Guest(
+                self.net.launcher, self.net.place(self.name), command, (theirs, theirs, theirs), terminal=True
+            )
+        finally:
+            os.close(theirs)
+        before = termios.tcgetattr(0)
+        tty.setraw(0)
+        try:
+            _copy_terminal(own)
+        finally:
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
+            os.close(own)
+        guest.send_signal(signal.SIGHUP)
+        return guest.wait()
+
+    @property
+    def enter_command(self) -> str:
+        """What to type in another terminal of the same user for a shell inside."""
+        process = self.net.launcher.first_process
+        user = "--preserve-credentials -U " if self.net.tier == "rootless" else ""
+        descriptor = self.net.plan.descriptor(self.name)
+        return f"nsenter {user}-t {process} --net=/proc/{process}/fd/{descriptor} -m -p"
+
+
+def _copy_terminal(own: int) -> None:
+    """Keys to the shell and its output back, until it ends."""
+    while True:
+        ready, _, _ = select.select([0, own], [], [])
+        try:
+            if own in ready:
+                shown = os.read(own, 65536)
+                if not shown:
+                    return
+                os.write(1, shown)
+            if 0 in ready:
+                os.write(own, os.read(0, 4096))
+        except OSError:  # EIO: the last program on the terminal has ended
+            return

@@ -1,0 +1,346 @@
+"""From a topology to what the kernel is told: interfaces, addresses, routes, shapers. Pure; nothing is built here."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from netrepro.emulation import messages
+from netrepro.emulation.messages import Interface, NextHop, Request
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
+from netrepro.networks.topology import Topology
+
+# A shaped packet costs a core about 6 us (UDP send, tbf, veth, receive), which is what it lasts at 2 Gb/s.
+MAX_RATE_MBPS = 2000.0
+# The relay holds what is in flight in memory, and its clock ticks in quanta of a twentieth of the delay.
+MIN_DELAY_MS, MAX_DELAY_MS = 0.05, 10_000.0
+# A bucket of one packet cannot catch up after a timer that fires late, as timers do by tens of us: on a busy
+# machine 100 Mb/s came out as 86 to 93. With 128 us more than a packet the rate holds, and bursts stay as short.
+PACKET_BURST_BYTES, BURST_S = 1600, 128e-6
+HUB = "hub"  # the namespace of the launcher itself, where the relay lives
+FIRST_DESCRIPTOR = 100  # of the launcher's descriptors of namespaces, which are numbered without gaps
+
+# Policy 1 would hash forwarded TCP with the sender's own hash, which all routers then share, and use a part of
+# the paths only. Policy 3 hashes addresses, protocol and ports (0x37) anew in each router, under its own seed.
+SPREADING_SYSCTLS = {
+    "net/ipv4/fib_multipath_hash_policy": "3",
+    "net/ipv4/fib_multipath_hash_fields": "55",
+}
+HASH_SEED = "net/ipv4/fib_multipath_hash_seed"
+COMMON_SYSCTLS = {
+    "net/ipv6/conf/all/disable_ipv6": "1",
+    "net/ipv6/conf/default/disable_ipv6": "1",
+    "net/ipv4/conf/all/rp_filter": "0",
+    "net/ipv4/conf/default/rp_filter": "0",
+    "net/ipv4/tcp_no_metrics_save": "1",
+}
+
+
+@dataclass(frozen=True)
+class Port:
+    """Where one direction of a cable is shaped, (namespace, interface index), and the interface it arrives at."""
+
+    source: str
+    destination: str
+    link: Link
+    shaper: tuple[str, int]
+    arrival_interface: str
+
+
+@dataclass(frozen=True)
+class Delay:
+    """One direction (from, to) that the relay holds: from an interface of the hub to another."""
+
+    direction: tuple[str, str]
+    from_index: int
+    to_index: int
+    delay_ms: float
+    loss: float
+
+
+@dataclass
+class _Cabling:
+    requests: list[Request] = field(default_factory=list)
+    ports: dict[tuple[str, str], Port] = field(default_factory=dict)
+    delays: list[Delay] = field(default_factory=list)
+    relayed_interfaces: dict[str, list[str]] = field(default_factory=dict)
+    index_towards: dict[tuple[str, str], int] = field(default_factory=dict)  # (node, neighbour) -> interface
+    still_down: list[tuple[str, int]] = field(default_factory=list)  # (namespace, interface)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is built for `topology`; `congestion_control` has a name for every host."""
+
+    topology: Topology
+    congestion_control: Mapping[str, str]
+    addresses: Mapping[str, ipaddress.IPv4Address]
+    seed: int
+
+    @cached_property
+    def nodes(self) -> tuple[str, ...]:
+        """The namespaces in the launcher's order: the hub, hosts, switches."""
+        return (HUB, *self.topology.hosts, *self.topology.switches)
+
+    def descriptor(self, node: str) -> int:
+        """The launcher's descriptor of the node's namespace."""
+        return FIRST_DESCRIPTOR + self._place[node]
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        return {node: place for place, node in enumerate(self.nodes)}
+
+    @cached_property
+    def _cabling(self) -> _Cabling:
+        made = _Cabling()
+        used = dict.fromkeys(self.nodes, 0)
+
+        def interface(node: str, name: str) -> Interface:
+            used[node] += 1
+            return Interface(name, 1 + used[node], self.descriptor(node))
+
+        def end(node: str, neighbour: str) -> Interface:
+            new = interface(node, f"{node}-eth{used[node] + (node[0] == 's')}")
+            made.index_towards[node, neighbour] = new.index
+            return new
+
+        for number, cable in enumerate(self.topology.cables):
+            a, b = cable.first, cable.second
+            address = b"\x02\x00" + number.to_bytes(4, "big")
+            first, second = end(a, b), end(b, a)
+            directions = {(a, b): cable.forward, (b, a): cable.backward or cable.forward}
+            shapers = {(a, b): (a, first.index), (b, a): (b, second.index)}
+            if not any(link.delay_ms or link.loss for link in directions.values()):
+                made.requests.append(messages.new_pair(first, second, address))
+                made.still_down.append((b, second.index))
+            else:
+                near, far = interface(HUB, f"{a}.{b}"), interface(HUB, f"{b}.{a}")
+                made.requests.append(messages.new_pair(first, near, address))
+                made.requests.append(messages.new_pair(second, far, address))
+                made.still_down += [(HUB, near.index), (HUB, far.index)]
+                made.relayed_interfaces.setdefault(a, []).append(first.name)
+                made.relayed_interfaces.setdefault(b, []).append(second.name)
+                for (source, destination), enters, leaves in (((a, b), near, far), ((b, a), far, near)):
+                    link = directions[source, destination]
+                    made.delays.append(
+                        Delay((source, destination), enters.index, leaves.index, link.delay_ms, link.loss)
+                    )
+                    # A router's queue lies behind the relay, where it evens out the relay's own lateness; a
+                    # host's stays on the host, so that TCP still feels it fill and sends no more.
+                    if source[0] == "s":
+                        shapers[source, destination] = (HUB, leaves.index)
+            for (source, destination), arrives in (((a, b), second), ((b, a), first)):
+                made.ports[source, destination] = Port(
+                    source,
+                    destination,
+                    directions[source, destination],
+                    shapers[source, destination],
+                    arrives.name,
+                )
+        return made
+
+    @property
+    def cables(self) -> list[Request]:
+        """Messages for the launcher's own namespace: all interfaces, each born in its node."""
+        return self._cabling.requests
+
+    @property
+    def ports(self) -> dict[tuple[str, str], Port]:
+        """(from, to) -> where that direction is shaped and where it arrives."""
+        return self._cabling.ports
+
+    @property
+    def delays(self) -> list[Delay]:
+        """What the relay has to do, in the order of the cables."""
+        return self._cabling.delays
+
+    @property
+    def relayed_interfaces(self) -> dict[str, list[str]]:
+        """node -> its interfaces that lead to the relay, whose packets need their checksums filled in."""
+        return self._cabling.relayed_interfaces
+
+    @cached_property
+    def requests(self) -> dict[str, list[Request]]:
+        """node -> messages to send inside its namespace, once the cables are there."""
+        found = {node: [messages.interface_up(1)] for node in self.nodes if node != HUB}
+        for node, index in self._cabling.still_down:
+            found.setdefault(node, []).append(messages.interface_up(index))
+        for node, requests in found.items():
+            if node == HUB:
+                continue
+            home = 1 if node[0] == "s" else 2  # a switch's address is for its ICMP only
+            requests.append(messages.new_address(home, self.addresses[node].packed))
+        for port in self.ports.values():
+            namespace, index = port.shaper
+            found.setdefault(namespace, []).extend(shaper(index, port.link))
+        for node, routes in self._routes().items():
+            found[node] += routes
+        return found
+
+    @property
+    def sysctls(self) -> dict[str, dict[str, str]]:
+        """node -> kernel settings of its namespace, set before it has interfaces."""
+        seeds = np.random.default_rng(self.seed).integers(1, 2**31, len(self.nodes))
+        found = {node: dict(COMMON_SYSCTLS) for node in self.nodes}
+        for node, seed in zip(self.nodes[1:], seeds[1:], strict=True):
+            if node[0] == "s":
+                found[node]["net/ipv4/ip_forward"] = "1"
+            if self._has_equal_paths:
+                found[node] |= SPREADING_SYSCTLS | {HASH_SEED: str(seed)}
+        return found
+
+    @property
+    def _has_equal_paths(self) -> bool:
+        """Whether there may be more than one shortest path: a graph that is a tree has none."""
+        return self.topology.graph.number_of_edges() >= self.topology.graph.number_of_nodes()
+
+    def _routes(self) -> dict[str, list[Request]]:
+        """node -> routes over all shortest paths; a host with one cable sends everything there."""
+        graph = {node: tuple(neighbours) for node, neighbours in self.topology.graph.adjacency()}
+        index_towards = self._cabling.index_towards
+        packed = {node: address.packed for node, address in self.addresses.items()}
+        found: dict[str, list[Request]] = {node: [] for node in self.nodes if node != HUB}
+
+        def hop(node: str, neighbour: str, destination: str) -> NextHop:
+            return NextHop(index_towards[node, neighbour], None if neighbour == destination else packed[neighbour])
+
+        for host in self.topology.hosts:
+            if len(graph[host]) == 1:
+                (neighbour,) = graph[host]
+                source, control = packed[host], self.congestion_control[host]
+                hops = [hop(host, neighbour, "")]
+                found[host].append(messages.new_route(b"", hops, source, control))
+        for neighbours, hosts in self._hosts_by_neighbours(graph).items():
+            distance = _distances(graph, neighbours)
+            _check_reachable(self.topology, hosts[0], distance)
+            for node, far in distance.items():
+                if node[0] == "h" and len(graph[node]) == 1:
+                    continue
+                nearer = [peer for peer in graph[node] if distance.get(peer) == far - 1 and peer[0] == "s"]
+                hops = [hop(node, peer, "") for peer in nearer]
+                for host in hosts:
+                    if host == node:
+                        continue
+                    direct = [hop(node, host, host)] if node in neighbours else hops
+                    own = packed[node] if node[0] == "h" else None
+                    found[node].append(messages.new_route(packed[host], direct, own, self.congestion_control.get(node)))
+        return found
+
+    def _hosts_by_neighbours(self, graph: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[str]]:
+        """Hosts with the same neighbours are reached alike: one search serves them all."""
+        found: dict[tuple[str, ...], list[str]] = {}
+        for host in self.topology.hosts:
+            found.setdefault(graph[host], []).append(host)
+        return found
+
+
+def _distances(graph: Mapping[str, tuple[str, ...]], neighbours: Iterable[str]) -> dict[str, int]:
+    """Cables from each node to a host with these neighbours; hosts are no way through."""
+    distance = dict.fromkeys(neighbours, 1)
+    frontier = list(distance)
+    while frontier:
+        reached = []
+        for node in frontier:
+            if node[0] == "h":
+                continue
+            for peer in graph[node]:
+                if peer not in distance:
+                    distance[peer] = distance[node] + 1
+                    reached.append(peer)
+        frontier = reached
+    return distance
+
+
+def _check_reachable(topology: Topology, host: str, distance: Mapping[str, int]) -> None:
+    for other in topology.hosts:
+        if other != host and other not in distance:
+            raise NetreproError(
+                f"{topology.name}: {other} could reach {host} only through another host, and hosts do not forward",
+                "join them by a switch",
+            )
+
+
+def shaper(index: int, link: Link) -> list[Request]:
+    """Rate and buffer of a link, at the interface that sends into it."""
+    assert isinstance(link.queue, DropTail)
+    bytes_per_s = round(link.rate_mbps * 1e6 / 8)
+    burst_bytes = PACKET_BURST_BYTES + round(bytes_per_s * BURST_S)
+    requests = [messages.new_shaper(index, bytes_per_s, burst_bytes, link.queue.bytes or FULL_PACKET_BYTES)]
+    if link.queue.packets is not None:
+        requests.append(messages.new_packet_limit(index, link.queue.packets))
+    return requests
+
+
+def make_plan(
+    topology: Topology,
+    congestion_control: str | Mapping[str, str] = "cubic",
+    seed: int = 1,
+    address_pool: str = "10.0.0.0/8",
+) -> Plan:
+    """The plan of a network of kernels.
+
+    Hosts have the pool's addresses from the first on (h1 10.0.0.1), switches from the last on downwards.
+    congestion_control : of all hosts, or host -> name; hosts not named have cubic.
+    seed : of the routers' hashes, which choose among equal paths.
+
+    Raises NetreproError for what kernels cannot honour: a rate above MAX_RATE_MBPS, a delay outside MIN_DELAY_MS
+    to MAX_DELAY_MS, a queue other than DropTail, too few addresses, hosts joined through hosts only, or a
+    congestion control for a host that is not there.
+    """
+    for (source, destination), link in topology.ports.items():
+        _check_link(f"the link from {source} to {destination}", link)
+    controls = dict.fromkeys(topology.hosts, "cubic")
+    if isinstance(congestion_control, str):
+        controls = dict.fromkeys(topology.hosts, congestion_control)
+    else:
+        for host, name in congestion_control.items():
+            topology.check_host(host)
+            controls[host] = name
+    plan = Plan(topology, controls, _addresses(topology, address_pool), seed)
+    _ = plan.requests  # finds hosts that no route can reach
+    return plan
+
+
+def _check_link(what: str, link: Link) -> None:
+    if link.rate_mbps > MAX_RATE_MBPS:
+        raise NetreproError(
+            f"{what}: {link.rate_mbps:g} Mb/s; above {MAX_RATE_MBPS:g} Mb/s a packet is over before a kernel has "
+            "handled it",
+            "scale rates down together, or use tier 'simulated'",
+        )
+    if link.delay_ms and not MIN_DELAY_MS <= link.delay_ms <= MAX_DELAY_MS:
+        raise NetreproError(
+            f"{what}: a delay of {link.delay_ms:g} ms",
+            f"give 0, {MIN_DELAY_MS:g} to {MAX_DELAY_MS:g} ms, or use tier 'simulated'",
+        )
+    if not isinstance(link.queue, DropTail):
+        valid = "give DropTail, or use tier 'simulated'"
+        raise NetreproError(f"{what}: kernels here have no {type(link.queue).__name__} queue", valid)
+
+
+def _addresses(topology: Topology, pool: str) -> dict[str, ipaddress.IPv4Address]:
+    try:
+        network = ipaddress.IPv4Network(pool)
+    except ValueError as error:
+        raise NetreproError(f"address pool {pool!r}: {error}", "give a network such as 10.0.0.0/8") from None
+    first, last = int(network.network_address) + 1, int(network.broadcast_address) - 1
+    nodes = len(topology.hosts) + len(topology.switches)
+    if nodes > last - first + 1:
+        raise NetreproError(
+            f"{topology.name}: {nodes} hosts and switches, but {max(0, last - first + 1)} addresses in {pool}",
+            "give a larger address pool, such as 10.0.0.0/8",
+        )
+    found = {host: ipaddress.IPv4Address(first + place) for place, host in enumerate(topology.hosts)}
+    found |= {switch: ipaddress.IPv4Address(last - place) for place, switch in enumerate(topology.switches)}
+    return found
+
+
+def check_name(name: str, names: Iterable[str], what: str) -> None:
+    """Raises NetreproError, with the nearest name, when `name` is not among `names`."""
+    if name not in names:
+        raise NetreproError(f"no {what} {name!r}", nearest(str(name), names))

@@ -1,0 +1,242 @@
+"""What is seen of a running network: queues sampled, links counted, packets stamped as they leave."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from netrepro.emulation import fidelity
+from netrepro.emulation.plan import Port
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import LINK_COLUMNS, QUEUE_COLUMNS
+
+if TYPE_CHECKING:
+    from netrepro.emulation.network import Emulation
+
+_SAMPLE = np.dtype(
+    [(name, np.int64) for name in ("time_ns", "port", "queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")]
+)
+_FRAME_BYTES, _BLOCK_BYTES = 128, 1 << 16
+_FRAME = np.dtype(
+    {
+        "names": ["status", "size_bytes", "seconds", "nanoseconds"],
+        "formats": ["<u4"] * 4,
+        "offsets": [0, 4, 16, 20],
+        "itemsize": _FRAME_BYTES,
+    }
+)
+
+
+class _Tap:
+    """Stamps and sizes of what arrives at an interface, in a ring that the kernel fills: no work until it is read."""
+
+    def __init__(self, tap: socket.socket, interface: str, most_packets: int):
+        self._socket = tap
+        blocks = -(-most_packets * _FRAME_BYTES // _BLOCK_BYTES)
+        self._frames = blocks * _BLOCK_BYTES // _FRAME_BYTES
+        tap.setsockopt(263, 10, 1)  # SOL_PACKET, PACKET_VERSION: TPACKET_V2
+        tap.setsockopt(263, 23, 1)  # PACKET_IGNORE_OUTGOING
+        tap.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS: stamped as the neighbour's queue lets it go
+        tap.setsockopt(263, 5, struct.pack("=4I", _BLOCK_BYTES, blocks, _FRAME_BYTES, self._frames))  # PACKET_RX_RING
+        self._ring = mmap.mmap(tap.fileno(), blocks * _BLOCK_BYTES)
+        tap.bind((interface, 0x0800))
+
+    def close(self) -> tuple[pd.DataFrame, int]:
+        """(time_ns, size_bytes) of the packets, and how many came after the ring was full."""
+        missed = struct.unpack("=II", self._socket.getsockopt(263, 6, 8))[1]  # PACKET_STATISTICS
+        self._socket.close()
+        frames = np.frombuffer(self._ring, _FRAME, self._frames)
+        filled = frames[: int(np.argmin(frames["status"] & 1))] if (frames["status"] & 1).min() == 0 else frames
+        time_ns = filled["seconds"].astype(np.int64) * 10**9 + filled["nanoseconds"]
+        table = pd.DataFrame({"time_ns": time_ns, "size_bytes": filled["size_bytes"].astype(np.int64)})
+        del frames, filled
+        self._ring.close()
+        return table, missed
+
+
+class Recording:
+    """What happens at some ports while its `with` block runs; its tables are there once the block has ended.
+
+    Times are seconds since the block began. Packet sizes include the Ethernet header, as rates and buffers do.
+    """
+
+    def __init__(
+        self,
+        net: Emulation,
+        queues: Sequence[tuple[str, str]],
+        packets: Sequence[tuple[str, str]],
+        interval_ms: float,
+        most_packets: int,
+    ):
+        if not 0.1 <= interval_ms <= 60_000:
+            raise NetreproError(f"a sampling interval of {interval_ms} ms", "give 0.1 ms to 60 000 ms")
+        for port in (*queues, *packets):
+            net.topology.link(*port)
+        # A packet's gap says nothing unless a queue was waiting behind it: sample those queues too.
+        self._queues: list[Port] = [net.plan.ports[port] for port in dict.fromkeys((*queues, *packets))]
+        self._tapped = [net.plan.ports[port] for port in dict.fromkeys(packets)]
+        self._net, self._interval_s, self._most_packets = net, interval_ms / 1000, most_packets
+        self._samples: pd.DataFrame | None = None
+        self._packets: dict[tuple[str, str], tuple[pd.DataFrame, int]] = {}
+
+    def __enter__(self) -> Recording:
+        net = self._net
+        self._taps = {}
+        for port in self._tapped:
+            tap = net[port.destination].socket(socket.AF_PACKET, socket.SOCK_RAW)
+            self._taps[port.source, port.destination] = _Tap(tap, port.arrival_interface, self._most_packets)
+        self._file = os.memfd_create("samples")
+        reader, status = os.pipe()
+        try:
+            answer, _ = net.launcher.ask(
+                "sample_queues",
+                (self._file, status),
+                ports=[(net.place(port.shaper[0]), port.shaper[1]) for port in self._queues],
+                interval_s=self._interval_s,
+            )
+        finally:
+            os.close(status)
+        self._sampler, self._sampler_ended = answer["guest"], reader
+        while os.fstat(self._file).st_size == 0:  # totals count from the first sample on
+            time.sleep(0.0002)
+        self._stall_us, self._steal_ticks = _cpu_stall_us(), _steal_ticks()
+        self._began_ns, self._began = time.clock_gettime_ns(time.CLOCK_REALTIME), time.monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        net = self._net
+        self._duration_s = time.monotonic() - self._began
+        self._stall_us = _cpu_stall_us() - self._stall_us
+        self._steal_ticks = _steal_ticks() - self._steal_ticks
+        net.launcher.ask("signal", guest=self._sampler, number=signal.SIGTERM)
+        os.read(self._sampler_ended, 4)
+        os.close(self._sampler_ended)
+        size = os.fstat(self._file).st_size // _SAMPLE.itemsize * _SAMPLE.itemsize
+        samples = np.frombuffer(os.pread(self._file, size, 0), _SAMPLE)
+        os.close(self._file)
+        self._samples = pd.DataFrame({name: samples[name] for name in _SAMPLE.names or ()})
+        for ends, tap in self._taps.items():
+            self._packets[ends] = tap.close()
+
+    @property
+    def _table(self) -> pd.DataFrame:
+        """All samples: source, destination, time_s and the counters. Raises NetreproError before the end."""
+        if self._samples is None:
+            raise NetreproError("this recording has not ended", "read it after its `with` block")
+        ports = self._samples["port"].to_numpy()
+        return self._samples.assign(
+            source=np.array([port.source for port in self._queues])[ports],
+            destination=np.array([port.destination for port in self._queues])[ports],
+            time_s=(self._samples["time_ns"] - self._began_ns) / 1e9,
+        )
+
+    def queues(self) -> pd.DataFrame:
+        """Samples of the queues: source, destination, time_s, queue_packets, queue_bytes."""
+        return self._table[QUEUE_COLUMNS]
+
+    def throughput(self, window_ms: float = 10.0) -> pd.DataFrame:
+        """What each sampled link carried: source, destination, time_s (end of the window), throughput_mbps."""
+        parts = []
+        for (source, destination), samples in self._table.groupby(["source", "destination"], sort=False):
+            window = (samples["time_s"] // (window_ms / 1000)).astype(int)
+            last = samples.groupby(window).last()
+            mbps = last["sent_bytes"].diff() * 8 / last["time_s"].diff() / 1e6
+            parts.append(
+                pd.DataFrame(
+                    {"source": source, "destination": destination, "time_s": last["time_s"], "throughput_mbps": mbps}
+                ).dropna()
+            )
+        return pd.concat(parts, ignore_index=True)
+
+    def links(self) -> pd.DataFrame:
+        """Totals between the first and the last sample, one row a sampled port, columns as of Measurements.links.
+
+        Kernel queues here mark nothing. Losses on the wire are those since the network was built.
+        """
+        lost = {}
+        if self._net.relay:
+            counters = self._net.relay.counters()
+            lost = dict(
+                zip(zip(counters.source, counters.destination, strict=True), counters.lost_packets, strict=True)
+            )
+        rows = []
+        for port, (_, samples) in zip(self._queues, self._table.groupby("port"), strict=True):
+            first, last = samples.iloc[0], samples.iloc[-1]
+            sent_bytes = last.sent_bytes - first.sent_bytes
+            could_send_bytes = port.link.rate_mbps * 1e6 / 8 * (last.time_s - first.time_s)
+            rows.append(
+                (
+                    port.source, port.destination, last.sent - first.sent, sent_bytes, last.dropped - first.dropped,
+                    0, lost.get((port.source, port.destination), 0), sent_bytes / could_send_bytes,
+                )
+            )  # fmt: skip
+        return pd.DataFrame(rows, columns=LINK_COLUMNS)
+
+    def packets(self) -> pd.DataFrame:
+        """Packets as they left: source, destination, time_s, size_bytes."""
+        _ = self._table
+        parts = [
+            pd.DataFrame(
+                {
+                    "source": source,
+                    "destination": destination,
+                    "time_s": (table["time_ns"] - self._began_ns) / 1e9,
+                    "size_bytes": table["size_bytes"],
+                }
+            )
+            for (source, destination), (table, _) in self._packets.items()
+        ]
+        return pd.concat(parts, ignore_index=True)
+
+    def certificate(self, source: str, destination: str) -> pd.DataFrame:
+        """Whether the port behaved like the link it stands for (columns: check, value, bound, holds).
+
+        Raises NetreproError for a port whose packets were not recorded.
+        """
+        table = self._table
+        if (source, destination) not in self._packets:
+            raise NetreproError(
+                f"packets from {source} to {destination} were not recorded", "name the port in packets="
+            )
+        packets, missed = self._packets[source, destination]
+        samples = table[(table.source == source) & (table.destination == destination)]
+        rate_mbps = self._net.topology.link(source, destination).rate_mbps
+        deviation = fidelity.inter_dequeue_deviation(
+            packets["time_ns"].to_numpy() / 1e9 - self._began_ns / 1e9,
+            packets["size_bytes"].to_numpy(),
+            rate_mbps,
+            samples["time_s"].to_numpy(),
+            samples["queue_packets"].to_numpy(),
+        )
+        relay = self._net.relay
+        return fidelity.certificate(
+            deviation,
+            missed_packets=missed + (relay.missed_packets if relay else 0),
+            stalled_share=self._stall_us / 1e6 / self._duration_s,
+            stolen_share=self._steal_ticks / os.sysconf("SC_CLK_TCK") / self._duration_s,
+            lateness=relay.lateness() if relay else None,
+        )
+
+
+def _cpu_stall_us() -> float:
+    """For how long some process of the machine had to wait for a CPU (pressure stall information); NaN without."""
+    try:
+        first = Path("/proc/pressure/cpu").read_text().splitlines()[0]
+    except OSError:
+        return float("nan")
+    return float(first.rpartition("total=")[2])
+
+
+def _steal_ticks() -> int:
+    """Clock ticks that the machine under this one took from all CPUs."""
+    return int(Path("/proc/stat").read_text().split(maxsplit=9)[8])

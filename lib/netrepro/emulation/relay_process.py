@@ -1,0 +1,42 @@
+"""Runs the core's relay: relay_process.py CORE; what to do as JSON on standard input, counters in descriptor 3.
+
+A process of its own, so that neither a notebook's interpreter nor its other threads delay packets.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import resource
+import sys
+
+
+def main(core: str) -> None:
+    loader = importlib.machinery.ExtensionFileLoader("netrepro._core", core)
+    spec = importlib.util.spec_from_file_location("netrepro._core", core, loader=loader)
+    assert spec
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    work = json.load(sys.stdin)
+    gc.disable()
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(20))
+        priority = "real-time"
+    except OSError:
+        priority = "ordinary"
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+
+    def ready() -> None:
+        os.write(1, priority.encode())
+        os.close(1)
+
+    directions = [tuple(each) for each in work["directions"]]
+    module.run_link_relay(directions, work["seed"], 3, min(work["most_sockets"], files - 64), ready)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

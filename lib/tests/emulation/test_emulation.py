@@ -1,0 +1,555 @@
+"""Networks of real kernels, without root: what is built, what runs inside, what is left behind, what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+import uuid
+from pathlib import Path
+
+import cloudpickle
+import pytest
+from emulation_traffic import emulation, needs, rootless, send, serve, transfer
+
+import netrepro
+from netrepro.emulation import Emulation
+from netrepro.emulation.plan import make_plan
+from netrepro.emulation.tiers import probe_tiers
+from netrepro.errors import NetreproError
+from netrepro.networks import (
+    Cable,
+    DropTail,
+    Link,
+    Red,
+    Topology,
+    dumbbell,
+    fat_tree,
+    star,
+)
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # nodes need not import the tests
+LIBRARY = Path(netrepro.__file__).parents[1]
+FAST = Link(100, 0)
+CORES = range(17, 21)  # of the fat-tree with k = 4
+
+
+pytestmark = [pytest.mark.timeout(60), rootless]
+
+
+def queue_totals(net: Emulation, node: str) -> dict[str, dict]:
+    """Interface -> what tc says of its root queue."""
+    listed = json.loads(net[node].run(["tc", "-j", "-s", "qdisc"]).stdout)
+    return {entry["dev"]: entry for entry in listed if entry.get("root")}
+
+
+# What is built -------------------------------------------------------------------------------------
+
+
+def test_every_host_of_a_dumbbell_reaches_every_other_by_name():
+    with emulation(dumbbell(2, FAST, Link(10, 0))) as net:
+        for destination in net.topology.hosts:
+            receiver = net[destination].start(serve, 4)
+            for source in net.topology.hosts:
+                net[source].python(send, destination, 100)
+            assert [size for size, _ in receiver.result(30)] == [100] * 4
+
+
+def test_hosts_have_their_addresses_and_links_their_rates_and_buffers():
+    needs("tc")
+    topology = dumbbell(1, FAST, Link(10, 0, DropTail(bytes=30_000)))
+    with emulation(topology) as net:
+        assert net["h2"].address == "10.0.0.2"
+        (entry,) = json.loads(net["h2"].run(["ip", "-j", "address", "show", "h2-eth0"]).stdout)
+        assert [each["local"] for each in entry["addr_info"]] == ["10.0.0.2"]
+        queues = queue_totals(net, "s1")
+        assert queues["s1-eth2"]["options"]["rate"] * 8 == 10_000_000
+        bucket_and_buffer_ms = 22.592  # tc's "lat": (30 000 B - 1760 B of the bucket) at 10 Mb/s
+        assert f"lat {bucket_and_buffer_ms:.1f}ms" in net["s1"].run(["tc", "qdisc", "show", "dev", "s1-eth2"]).stdout
+        access = net["s1"].run(["tc", "qdisc", "show", "dev", "s1-eth1"]).stdout
+        assert "limit 100p" in access
+
+
+def test_routes_are_the_shortest_paths_that_networkx_finds():
+    import networkx as nx
+
+    topology = fat_tree(4, FAST)
+    plan = make_plan(topology)
+    with emulation(topology) as net:
+        for node in ("s1", "s9", "s20"):
+            listed = json.loads(net[node].run(["ip", "-j", "route"]).stdout)
+            ways = {route["dst"]: route.get("nexthops", [route]) for route in listed}
+            for host in topology.hosts:
+                paths = nx.all_shortest_paths(topology.graph, node, host)
+                wanted = {path[1] for path in paths}
+                neighbours = {
+                    f"{node}-eth{index - 1}": neighbour
+                    for (of, neighbour), index in plan._cabling.index_towards.items()
+                    if of == node
+                }
+                assert {neighbours[way["dev"]] for way in ways[str(plan.addresses[host])]} == wanted
+
+
+def test_a_host_with_two_cables_is_reached_over_both():
+    topology = Topology((Cable("h1", "s1", FAST), Cable("h1", "s2", FAST), Cable("s1", "s3", FAST),
+                         Cable("s2", "s3", FAST), Cable("h2", "s3", FAST)))  # fmt: skip
+    with emulation(topology) as net:
+        routes = net["s3"].run(["ip", "route", "show", net["h1"].address]).stdout
+        assert routes.count("nexthop") == 2
+        assert transfer(net, "h1", "h2", 100_000)[0] == 100_000
+        assert transfer(net, "h2", "h1", 100_000)[0] == 100_000
+
+
+def test_the_machines_own_network_is_not_touched_and_inside_only_loopback_and_cables_exist():
+    outside = subprocess.run(["ip", "-j", "link"], capture_output=True, text=True).stdout if shutil.which("ip") else ""
+    with emulation(star(2, FAST)) as net:
+        assert net["h1"].python(interfaces) == ["h1-eth0", "lo"]
+        during = subprocess.run(["ip", "-j", "link"], capture_output=True, text=True).stdout if outside else ""
+    assert outside == during
+
+
+def interfaces():
+    import socket
+
+    return sorted(name for _, name in socket.if_nameindex())
+
+
+# Traps: each test also breaks the cure and sees the trap ----------------------------------------------
+
+
+def frame_sizes(net: Emulation) -> list[int]:
+    """Sizes of the frames that the switch takes in while h1 sends 2 MB."""
+    with net["s1"].socket(socket.AF_PACKET, socket.SOCK_RAW, 0x0008) as tap:  # IPv4, network byte order
+        tap.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
+        transfer(net, "h1", "h2", 2_000_000)
+        tap.setblocking(False)
+        sizes = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                part, sender = tap.recvfrom(65536)
+                if sender[2] != socket.PACKET_OUTGOING:
+                    sizes.append(len(part))
+    return sizes
+
+
+def test_a_frame_is_one_packet_because_tcp_may_not_build_larger_ones():
+    needs("ip")
+    with emulation(star(2, Link(1000, 0))) as net:  # a burst of 17.6 kB lets large frames pass the shaper
+        assert max(frame_sizes(net)) <= 1514
+        net["h1"].run(["ip", "link", "set", "h1-eth0", "gso_max_segs", "65535"])
+        assert max(frame_sizes(net)) > 1514
+
+
+def cores_used(net: Emulation, flows: int) -> int:
+    """How many core switches carry more than a stray packet while h1 sends to another pod."""
+    carried = {core: int(net[f"s{core}"].python(received_packets)) for core in CORES}
+    transfer(net, "h1", "h16", 20_000, flows)
+    after = {core: int(net[f"s{core}"].python(received_packets)) for core in CORES}
+    return sum(after[core] - carried[core] > 10 for core in CORES)
+
+
+def received_packets():
+    from pathlib import Path
+
+    lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+    return sum(int(line.split()[2]) for line in lines if not line.strip().startswith("lo"))
+
+
+def test_flows_spread_over_all_equal_paths_because_each_router_hashes_anew():
+    with emulation(fat_tree(4, FAST)) as net:
+        assert cores_used(net, flows=40) == 4
+        for switch in net.topology.switches:
+            net[switch].python(set_setting, "net/ipv4/fib_multipath_hash_policy", "1")
+        assert cores_used(net, flows=40) < 4  # the same hash at edge and aggregation: half of the paths
+
+
+def set_setting(name: str, value: str):
+    from pathlib import Path
+
+    Path("/proc/sys", name).write_text(value)
+
+
+def test_both_ends_of_a_connection_use_the_congestion_control_asked_for_whatever_the_machines_default():
+    with emulation(star(3, FAST), congestion_control={"h1": "reno"}) as net:
+        assert transfer(net, "h1", "h2", 1000)[1:] == ("reno", "cubic")
+        assert transfer(net, "h2", "h1", 1000)[1:] == ("cubic", "reno")
+
+
+def test_a_buffer_drops_at_the_router_and_never_at_the_host_that_sends():
+    needs("tc")
+    topology = dumbbell(1, FAST, Link(10, 0, DropTail(packets=10)))
+    with emulation(topology) as net:
+        transfer(net, "h1", "h2", 1_000_000)
+        assert queue_totals(net, "s1")["s1-eth2"]["drops"] > 0
+        assert queue_totals(net, "h1")["h1-eth0"]["drops"] == 0
+
+
+def test_a_bucket_holds_a_packet_or_what_a_late_timer_must_catch_up():
+    needs("tc")
+    for rate_mbps, burst_bytes in ((10, 1760), (1000, 17_600)):
+        with emulation(star(2, Link(rate_mbps, 0))) as net:
+            assert abs(queue_totals(net, "s1")["s1-eth1"]["options"]["burst"] - burst_bytes) <= 0.01 * burst_bytes
+
+
+def test_iperf3_fills_the_bottleneck():
+    needs("iperf3")
+    with emulation(dumbbell(1, FAST, Link(20, 2))) as net, net["h2"].popen(["iperf3", "-s", "-1"]) as server:
+        assert "listening" in "".join(server.stdout.readline() for _ in range(2))
+        report = json.loads(net["h1"].run(["iperf3", "-c", "h2", "-t", "2", "-J"], timeout=30).stdout)
+        assert report["end"]["sum_received"]["bits_per_second"] < 20e6
+        assert report["end"]["sum_received"]["bytes"] > 1e6
+
+
+# Programs and functions inside -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def net():
+    with emulation(star(2, FAST)) as built:
+        yield built
+
+
+def test_a_program_runs_with_its_output_status_environment_and_folder(net, tmp_path):
+    done = net["h1"].run(
+        ["sh", "-c", "echo $GREETING; pwd; echo bad >&2; exit 3"],
+        check=False, environment={**os.environ, "GREETING": "hello"}, folder=str(tmp_path),
+    )  # fmt: skip
+    assert (done.stdout, done.stderr, done.returncode) == (f"hello\n{tmp_path}\n", "bad\n", 3)
+    assert net["h1"].run(["cat"], input="through").stdout == "through"
+    long = "x" * 300_000
+    assert net["h1"].run(["cat"], input=long).stdout == long
+
+
+def test_a_program_that_fails_or_takes_too_long_is_an_error(net):
+    with pytest.raises(NetreproError, match="status 3: bad"):
+        net["h1"].run(["sh", "-c", "echo bad >&2; exit 3"])
+    with pytest.raises(subprocess.TimeoutExpired):
+        net["h1"].run(["sleep", "60"], timeout=0.1)
+    with pytest.raises(NetreproError, match="no program 'iperf4'"):
+        net["h1"].run(["iperf4"])
+    with pytest.raises(NetreproError, match="cannot be started: ENOENT"):
+        net["h1"].run(["true"], folder="/no/such/folder")
+
+
+def test_a_started_program_is_polled_signalled_and_read_like_popen(net):
+    guest = net["h1"].popen(["cat"])
+    assert guest.poll() is None
+    guest.stdin.write("line\n")
+    guest.stdin.flush()
+    assert guest.stdout.readline() == "line\n"
+    guest.terminate()
+    assert guest.wait(5) == -signal.SIGTERM
+    guest.kill()  # already gone: nothing happens
+    guest.__exit__()
+
+
+def test_pipes_of_one_program_are_not_held_open_by_another(net):
+    first = net["h1"].popen(["cat"])
+    with net["h2"].popen(["sleep", "60"]) as second:
+        assert first.communicate("done", timeout=5)[0] == "done"
+        second.kill()
+
+
+def test_a_function_returns_or_raises_as_if_it_were_here(net):
+    assert net["h1"].python(lambda a, b: a + b, 1, b=2) == 3
+    with pytest.raises(ZeroDivisionError) as caught:
+        net["h1"].python(lambda: 1 / 0)
+    assert any("in <lambda>" in note for note in caught.value.__notes__)
+    with pytest.raises(NetreproError, match="status 7"):
+        net["h1"].python(lambda: os._exit(7))
+
+
+def test_a_socket_of_a_host_serves_this_process(net):
+    with net["h1"].socket() as server, net["h2"].socket() as client:
+        server.bind(("", 6000))
+        server.listen()
+        client.connect((net["h1"].address, 6000))
+        connection, sender = server.accept()
+        connection.close()
+    assert sender[0] == net["h2"].address
+
+
+def test_what_nsenter_is_told_opens_a_shell_inside(net):
+    needs("nsenter")
+    words = net["h2"].enter_command.split()
+    done = subprocess.run([*words, "cat", "/proc/net/dev"], capture_output=True, text=True)
+    assert "h2-eth0" in done.stdout, done.stderr
+
+
+def test_a_shell_works_on_a_terminal_and_says_what_to_do_without_one(net):
+    import pty
+
+    script = textwrap.dedent("""
+        from netrepro.emulation import Emulation
+        from netrepro.networks import Link, star
+        with Emulation(star(2, Link(10, 0)), tier="rootless") as net:
+            print("status", net["h2"].shell(["sh"]))
+    """)
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execv(sys.executable, [sys.executable, "-c", script])
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO at the end
+        while select.select([terminal], [], [], 30)[0] and (part := os.read(terminal, 65536)):
+            if shown == b"":  # the prompt
+                os.write(terminal, b"cat /proc/net/dev; tty; exit 5\n")
+            shown += part
+    os.close(terminal)
+    os.waitpid(process, 0)
+    assert b"h2-eth0" in shown and b"/dev/pts/" in shown and b"status 5" in shown
+    with pytest.raises(NetreproError, match="nsenter"):
+        net["h1"].shell()
+
+
+# What is left behind --------------------------------------------------------------------------------
+
+OWNER = """
+import os, subprocess, sys, time
+from netrepro.emulation import Emulation
+from netrepro.networks import Link, star
+with Emulation(star(2, Link(10, 0)), tier="rootless") as net:
+    guest = net["h1"].popen(["sh", "-c", "setsid sleep 600 & sleep 600"])
+    call = net["h2"].start(time.sleep, 600)
+    {more}
+    print("built", flush=True)
+    sys.stdin.readline()
+    {then}
+"""
+
+
+def marked(marker: str) -> list[int]:
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with contextlib.suppress(OSError):
+                if marker.encode() in (process / "environ").read_bytes():
+                    found.append(int(process.name))
+    return found
+
+
+def held_namespaces() -> set[str]:
+    """Every network namespace that some process lives in or holds open."""
+    found = set()
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            links = [process / "ns/net"]
+            with contextlib.suppress(OSError):
+                links += list((process / "fd").iterdir())
+            for link in links:
+                with contextlib.suppress(OSError):
+                    found |= {name for name in [str(link.readlink())] if name.startswith("net:")}
+    return found
+
+
+def outcome_of(end, tmp_path: Path, more: str = "", then: str = "pass") -> int:
+    """Start an owner, let `end` end it; checks that nothing of it is left and returns its exit status."""
+    marker = f"NETREPRO_TEST={uuid.uuid4()}"
+    environment = {**os.environ, "NETREPRO_TEST": marker.partition("=")[2], "TMPDIR": str(tmp_path)}
+    mounts, outside = Path("/proc/self/mounts").read_text(), held_namespaces()
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER.format(more=more, then=then)], env=environment, stdout=subprocess.PIPE, text=True,
+        stdin=subprocess.PIPE, start_new_session=True, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert owner.stdout and owner.stdin
+    assert owner.stdout.readline() == "built\n"
+    ours = held_namespaces() - outside
+    assert len(marked(marker)) >= 6 and len(ours) >= 4  # owner, launcher twice, guests; hub, two hosts, a switch
+    end(owner)
+    status = owner.wait(30)
+    owner.stdout.close()
+    owner.stdin.close()
+    deadline = time.monotonic() + 30
+    while (marked(marker) or held_namespaces() & ours) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert marked(marker) == []
+    assert held_namespaces() & ours == set()
+    assert list(tmp_path.iterdir()) == []
+    assert Path("/proc/self/mounts").read_text() == mounts
+    return status
+
+
+def test_nothing_is_left_after_the_block_ends(tmp_path):
+    assert outcome_of(lambda owner: owner.communicate("\n"), tmp_path) == 0
+
+
+def test_nothing_is_left_after_an_exception(tmp_path):
+    assert outcome_of(lambda owner: owner.communicate("\n"), tmp_path, then="raise ValueError") == 1
+
+
+def test_nothing_is_left_after_control_c(tmp_path):
+    assert outcome_of(lambda owner: os.killpg(owner.pid, signal.SIGINT), tmp_path) == -signal.SIGINT
+
+
+def test_nothing_is_left_when_the_owner_is_killed(tmp_path):
+    assert outcome_of(lambda owner: owner.kill(), tmp_path) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("end", ["is killed", "leaves the block"])
+def test_a_fork_of_the_owner_keeps_no_network_alive(end):
+    """A forked worker has a copy of the connection, so that its closing alone does not tell."""
+    worker = "worker = os.fork()\n    if worker == 0: time.sleep(600)\n    print(worker, flush=True)"
+    outside = held_namespaces()
+    owner = subprocess.Popen(
+        [sys.executable, "-c", OWNER.format(more=worker, then="pass")],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert owner.stdin and owner.stdout
+    worker_process = int(owner.stdout.readline())
+    try:
+        assert owner.stdout.readline() == "built\n"
+        ours = held_namespaces() - outside
+        owner.kill() if end == "is killed" else owner.stdin.write("\n")
+        owner.stdin.close()
+        owner.wait(30)
+        deadline = time.monotonic() + 20
+        while held_namespaces() & ours and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert ours and not held_namespaces() & ours
+        os.kill(worker_process, 0)  # it is alive
+    finally:
+        os.kill(worker_process, signal.SIGKILL)
+        owner.stdout.close()
+
+
+def test_a_fork_that_leaves_the_block_does_not_end_its_parents_network(net):
+    worker = os.fork()
+    if worker == 0:
+        net.close()
+        os._exit(0)
+    os.waitpid(worker, 0)
+    assert net["h1"].run(["echo", "alive"]).stdout == "alive\n"
+
+
+def test_nothing_is_left_when_the_launcher_is_killed_and_the_owner_is_told(net):
+    with emulation(star(2, FAST)) as doomed:
+        guest = doomed["h1"].popen(["sleep", "600"])
+        os.kill(doomed.launcher.first_process, signal.SIGKILL)
+        assert guest.wait(30) == -signal.SIGKILL
+        with pytest.raises(NetreproError, match="has ended"):
+            doomed["h1"].run(["true"])
+    assert net["h1"].run(["echo", "other networks live on"]).returncode == 0
+
+
+def test_two_networks_live_side_by_side_with_the_same_addresses(net):
+    with emulation(star(2, FAST)) as other:
+        assert other["h1"].address == net["h1"].address
+        assert transfer(other, "h1", "h2", 1000)[0] == transfer(net, "h1", "h2", 1000)[0] == 1000
+
+
+# What is refused, and when ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("topology", "options", "says"),
+    [
+        (lambda: star(2, Link(40_000, 0)), {}, "40000 Mb/s"),
+        (lambda: star(2, Link(10, 20_000)), {}, "a delay of 20000 ms"),
+        (lambda: star(2, Link(10, 0, Red(100, 5, 15))), {}, "no Red queue"),
+        (lambda: star(200, FAST), {"address_pool": "192.168.0.0/25"}, "201 hosts and switches, but 126 addresses"),
+        (lambda: star(2, FAST), {"address_pool": "10.0.0.1/8"}, "address pool '10.0.0.1/8'"),
+        (lambda: star(2, FAST), {"congestion_control": {"h3": "reno"}}, "no host 'h3'"),
+        (lambda: star(2, FAST), {"tier": "simulated"}, "does not run on the simulated tier"),
+        (lambda: star(2, FAST), {"tier": "rootles"}, "did you mean 'rootless'"),
+        (
+            lambda: Topology((Cable("h1", "h2", FAST), Cable("h2", "h3", FAST))),
+            {},
+            "only through another host",
+        ),
+    ],
+)  # fmt: skip
+def test_what_kernels_cannot_honour_is_refused_before_anything_is_built(topology, options, says, monkeypatch):
+    monkeypatch.setattr("netrepro.emulation.network.LauncherConnection", None)
+    with pytest.raises(NetreproError, match=says):
+        Emulation(topology(), **{"tier": "rootless", **options})
+
+
+def test_an_unknown_congestion_control_is_refused_with_what_there_is():
+    with pytest.raises(NetreproError, match=r"no congestion control 'cubik' \(ENOENT.*\n.*did you mean 'cubic'"):
+        emulation(star(2, FAST), congestion_control="cubik").__enter__()
+
+
+def test_what_the_kernel_refuses_is_told_in_the_users_words_and_leaves_nothing(monkeypatch):
+    real = make_plan(star(2, FAST)).requests["s1"][-1]
+    before = held_namespaces()
+    built = emulation(star(2, FAST))
+    built.plan.requests["s1"].append(real)  # the same route again
+    with pytest.raises(NetreproError, match="this kernel refuses a route at s1: EEXIST"):
+        built.__enter__()
+    assert held_namespaces() <= before
+
+
+def outcome_under(*prefix: str) -> str:
+    """The error of someone who builds a fat-tree with k = 4, started by `prefix`."""
+    script = "from netrepro.networks import *; from netrepro.emulation import Emulation\n"
+    script += "with Emulation(fat_tree(4, Link(10, 0)), tier='rootless'): pass"
+    done = subprocess.run([*prefix, sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    return done.stderr
+
+
+def test_who_may_not_open_namespaces_is_told_what_to_do():
+    said = outcome_under(sys.executable, str(Path(__file__).with_name("restrained.py")), "unshare refused")
+    assert "the rootless tier cannot be had" in said and "allow user namespaces" in said
+
+
+def test_a_network_larger_than_the_machine_allows_is_told_and_ends():
+    said = outcome_under("sh", "-c", 'ulimit -n 120; exec "$@"', "sh")
+    assert "37 namespaces are needed, and this machine gives 20: " in said and "ulimit -n" in said
+
+
+def test_names_are_checked(net):
+    with pytest.raises(NetreproError, match="did you mean 'h1'"):
+        net["h11"]
+    with pytest.raises(NetreproError, match="is built already"):
+        net.__enter__()
+    with pytest.raises(NetreproError, match="is not built"):
+        emulation(star(2, FAST))["h1"].run(["true"])
+
+
+# Other users -------------------------------------------------------------------------------------
+
+
+def test_root_builds_a_network_without_a_user_namespace():
+    if not probe_tiers().privileged.available:
+        pytest.skip("needs root")
+    with Emulation(dumbbell(1, FAST, Link(10, 1)), tier="privileged") as net:
+        owner = Path(f"/proc/{net.launcher.first_process}/ns/user").readlink()
+        assert owner == Path("/proc/self/ns/user").readlink()
+        assert transfer(net, "h1", "h2", 100_000)[0] == 100_000
+        assert net.relay.missed_packets == 0
+
+
+def test_an_ordinary_user_builds_a_network_and_moves_bytes_through_it(tmp_path):
+    packages = str(Path(pytest.__file__).parents[1])
+    script = f"""
+import site, sys
+site.addsitedir({packages!r})
+sys.path.insert(0, {str(LIBRARY)!r})
+import os, time
+from netrepro.emulation import Emulation
+from netrepro.networks import Link, dumbbell
+{textwrap.dedent(__import__("inspect").getsource(serve))}
+{textwrap.dedent(__import__("inspect").getsource(send))}
+with Emulation(dumbbell(1, Link(100, 0), Link(10, 0))) as net:
+    receiver = net["h2"].start(serve)
+    net["h1"].python(send, net["h2"].address, 100_000)
+    print(os.getuid(), net.tier, receiver.result(30)[0][0])
+"""
+    nobody = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    for python in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
+        with contextlib.suppress(PermissionError, FileNotFoundError):
+            done = subprocess.run(
+                [python, "-c", script], capture_output=True, text=True, cwd="/", timeout=60,
+                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": packages}, **nobody,
+            )  # fmt: skip
+            assert done.stdout.split() == [str(nobody.get("user", os.getuid())), "rootless", "100000"], done.stderr
+            return
+    pytest.skip("needs an interpreter that an ordinary user can start")
