@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joblib import Parallel, delayed
 
 from netrepro import _core
 from netrepro.errors import NetreproError
@@ -207,6 +208,16 @@ def test_the_size_of_the_pieces_of_a_run_changes_nothing():
             pass
         results.append(pd.DataFrame(simulator.links()).to_csv())
     assert results[0] == results[1] == results[2]
+
+
+def test_runs_beside_each_other_give_what_each_gives_alone():
+    # In threads, since the core lets go of the global lock, and in processes, to which experiments must travel.
+    seeds = [replace(busy(), seed=seed) for seed in (1, 2, 3)]
+    alone = [simulate(experiment).links.to_csv() for experiment in seeds]
+    assert len(set(alone)) == 3
+    for backend in ("threading", "loky"):
+        beside = Parallel(n_jobs=2, backend=backend)(delayed(simulate)(experiment) for experiment in seeds)
+        assert [measured.links.to_csv() for measured in beside] == alone
 
 
 def test_every_machine_counts_the_same():
