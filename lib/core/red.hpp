@@ -17,7 +17,8 @@ class Red {
     Time packet_time;  // what a packet takes to send: while the link is idle, the average falls at this pace
   };
 
-  Red(const Settings& settings, std::uint64_t seed, std::uint64_t stream) : settings_(settings), random_(seed, stream) {}
+  Red(const Settings& settings, std::uint64_t seed, std::uint64_t stream)
+      : settings_(settings), random_(seed, stream) {}
 
   Verdict arrival(const Backlog& waiting, const PacketFacts& packet, Time now) {
     update_average(waiting, now);
@@ -43,7 +44,8 @@ class Red {
     if (waiting.packets == 0 && waiting.idle_since <= now) {
       // (1 - w)^m by squaring: the same bytes whatever mathematical library a machine has.
       double factor = 1 - settings_.weight;
-      for (Time packets = (now - waiting.idle_since) / std::max<Time>(settings_.packet_time, 1); packets; packets /= 2) {
+      Time packets = (now - waiting.idle_since) / std::max<Time>(settings_.packet_time, 1);
+      for (; packets > 0; packets /= 2) {
         if (packets & 1) average_ *= factor;
         factor *= factor;
       }

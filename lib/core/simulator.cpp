@@ -43,7 +43,8 @@ void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::u
 
 void Simulator::add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate,
                               std::uint32_t bytes, bool poisson) {
-  flows_.push_back({from, to, start, duration, bytes, ControlKind::reno, false, poisson, from_seconds(8 * bytes / rate)});
+  const Time gap = from_seconds(8 * bytes / rate);
+  flows_.push_back({from, to, start, duration, bytes, ControlKind::reno, false, poisson, gap});
 }
 
 void Simulator::sample_queues(std::vector<std::uint32_t> links, Time interval) {

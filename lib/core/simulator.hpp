@@ -1,7 +1,7 @@
 // A packet-level simulator of a network of hosts and switches: virtual time, TCP, datagrams.
 //
 // Set up: links, flows, what to record. Then run() in pieces until it says that the end is reached. Everything random
-// comes from the seed, in a stream for each purpose, so that recording more or adding a lossy link changes nothing else.
+// comes from the seed, in a stream for each purpose and link or flow, so that recording more changes nothing.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -69,7 +69,8 @@ class Simulator {
   std::uint32_t add_codel(const LinkSettings& link, std::uint64_t packets, Time target, Time interval, bool ecn);
 
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
-  void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration, ControlKind control);
+  void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
+               ControlKind control);
   void add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate, std::uint32_t bytes,
                      bool poisson);
   void sample_queues(std::vector<std::uint32_t> links, Time interval);

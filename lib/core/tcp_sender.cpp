@@ -302,11 +302,12 @@ void TcpSender::mark_lost(std::uint64_t segment) {
 // reordering; no such time once three segments tell of a loss.
 void TcpSender::find_losses(Time now) {
   if (delivered_ > 0) {
-    const bool certain = state_ == State::recovery || state_ == State::loss || delivered_ >= duplicates_that_tell_a_loss;
+    const bool certain =
+        state_ == State::recovery || state_ == State::loss || delivered_ >= duplicates_that_tell_a_loss;
     const Time margin = certain ? 0 : std::min(round_trip_.smallest() / 4, round_trip_.smoothed() / 8);
     for (; judged_ < highest_delivered_; ++judged_) {
       const Sent& sent = board_[judged_];
-      if (sent.marks & (delivered | lost | ever_resent)) continue;
+      if (sent.marks & (delivered | lost)) continue;
       const Time due = sent.at + newest_round_trip_ + margin;
       if (margin > 0 && due > now) {
         deadline_ = std::min(due, timeout_at_);

@@ -71,6 +71,15 @@ void bind_simulation(py::module_& module) {
            py::arg("weight"), py::arg("ecn"), py::arg("packet_time"), py::arg("seed"))
       .def_property_readonly("average", &Red::average);
 
+  using LinkSettings = Simulator::LinkSettings;
+  py::class_<LinkSettings>(module, "LinkSettings", "Rate in bit/s; room: packets of its own that a host lets wait.")
+      .def(py::init([](std::uint32_t source, std::uint32_t destination, double rate, double delay_s, double jitter_s,
+                       double loss, std::uint64_t room) {
+             return LinkSettings{source, destination, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room};
+           }),
+           py::kw_only(), py::arg("source"), py::arg("destination"), py::arg("rate"), py::arg("delay_s"),
+           py::arg("jitter_s"), py::arg("loss"), py::arg("room"));
+
   py::class_<Simulator>(module, "Simulator", "A network in virtual time. Nodes are numbers; times are seconds.")
       .def(py::init([](std::size_t nodes, std::uint64_t seed, double duration_s, double clock_skew,
                        std::uint32_t segment_bytes, double initial_window_segments, std::uint64_t receive_window_bytes,
@@ -93,30 +102,21 @@ void bind_simulation(py::module_& module) {
            py::arg("selective"), py::arg("tail_loss_probe"), py::arg("ecn"), py::arg("dctcp_first_alpha"))
       .def(
           "add_drop_tail",
-          [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double jitter_s, double loss,
-             std::uint64_t room, std::uint64_t packets, std::uint64_t bytes) {
-            return simulator.add_drop_tail({from, to, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room},
-                                           packets ? packets : unlimited, bytes ? bytes : unlimited);
+          [](Simulator& simulator, const LinkSettings& link, std::uint64_t packets, std::uint64_t bytes) {
+            return simulator.add_drop_tail(link, packets ? packets : unlimited, bytes ? bytes : unlimited);
           },
-          "Rate in bit/s; a limit of 0 is none.")
-      .def("add_ecn_threshold",
-           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double jitter_s, double loss,
-              std::uint64_t room, std::uint64_t packets, std::uint64_t threshold) {
-             return simulator.add_ecn_threshold({from, to, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room}, packets,
-                                                threshold);
-           })
+          "A limit of 0 is none.")
+      .def("add_ecn_threshold", &Simulator::add_ecn_threshold)
       .def("add_red",
-           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double jitter_s, double loss,
-              std::uint64_t room, std::uint64_t packets, double min_threshold, double max_threshold,
-              double max_probability, double weight, bool ecn) {
-             return simulator.add_red({from, to, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room},
+           [](Simulator& simulator, const LinkSettings& link, std::uint64_t packets, double min_threshold,
+              double max_threshold, double max_probability, double weight, bool ecn) {
+             return simulator.add_red(link,
                                       {packets, min_threshold, max_threshold, max_probability, weight, ecn, 0});
            })
       .def("add_codel",
-           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double rate, double delay_s, double jitter_s, double loss,
-              std::uint64_t room, std::uint64_t packets, double target_s, double interval_s, bool ecn) {
-             return simulator.add_codel({from, to, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room}, packets,
-                                        from_seconds(target_s), from_seconds(interval_s), ecn);
+           [](Simulator& simulator, const LinkSettings& link, std::uint64_t packets, double target_s,
+              double interval_s, bool ecn) {
+             return simulator.add_codel(link, packets, from_seconds(target_s), from_seconds(interval_s), ecn);
            })
       .def(
           "add_tcp",
@@ -132,8 +132,10 @@ void bind_simulation(py::module_& module) {
              simulator.add_datagrams(from, to, from_seconds(start_s), from_seconds(duration_s), rate, packet_bytes,
                                      poisson);
            })
-      .def("sample_queues", [](Simulator& simulator, std::vector<std::uint32_t> links,
-                               double interval_s) { simulator.sample_queues(std::move(links), from_seconds(interval_s)); })
+      .def("sample_queues",
+           [](Simulator& simulator, std::vector<std::uint32_t> links, double interval_s) {
+             simulator.sample_queues(std::move(links), from_seconds(interval_s));
+           })
       .def("sample_windows",
            [](Simulator& simulator, double interval_s) { simulator.sample_windows(from_seconds(interval_s)); })
       .def("record_departures", &Simulator::record_departures)

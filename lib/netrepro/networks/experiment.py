@@ -34,8 +34,8 @@ FLOW_TABLE_COLUMNS = [
 ]
 FLOW_COLUMNS = [
     *FLOW_TABLE_COLUMNS[:9],
-    "completion_ms",  # from the connect call until the receiver holds the last byte; NaN when it never did
-    "delivered_bytes",  # payload that the receiver holds in order
+    "completion_ms",  # from the connect call until the receiver holds the last byte that is sent; NaN if never
+    "delivered_bytes",  # payload that the receiver holds in order; of datagrams, bytes on the wire that arrived
     "goodput_mbps",  # delivered over the time from start to completion, or to the end of the experiment
     "retransmitted_packets",
     "timeouts",

@@ -27,6 +27,9 @@ def check_congestion_control(name: str | None) -> None:
 class Tcp:
     """How all hosts of an experiment speak TCP; the defaults are Linux's.
 
+    Segments are payload. The retransmission timeout is the smoothed round trip plus four times its variation, the
+    latter at least `min_rto_ms`; the first SYN waits `initial_rto_ms`; both double each time. With `delayed_ack_ms`
+    every second segment is acknowledged, or the only one after that long; with 0 each one at once.
     `dctcp_alpha` is DCTCP's first estimate of the share of marked bytes (1 in Linux, 0 in the paper's model).
     """
 
@@ -36,7 +39,7 @@ class Tcp:
     receive_window_bytes: int = 6 * 2**20
     min_rto_ms: float = 200.0
     initial_rto_ms: float = 1000.0
-    delayed_ack_ms: float = 40.0  # 0: every segment is acknowledged at once
+    delayed_ack_ms: float = 40.0
     sack: bool = True
     tail_loss_probe: bool = True  # RFC 8985, needs SACK; Linux's net.ipv4.tcp_early_retrans = 3, and 0 without
     ecn: bool = False  # ask for ECN with every congestion control; DCTCP asks anyway

@@ -107,33 +107,28 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
 
 
 def _add_link(simulator: _core.Simulator, source: int, destination: int, link: Link) -> None:
-    common = source, destination, link.rate_mbps * 1e6, link.delay_ms / 1e3, link.jitter_ms / 1e3, link.loss
-    match link.queue:
-        case DropTail(packets=None, bytes=int(limit)):
-            simulator.add_drop_tail(*common, _room(limit // FULL_PACKET_BYTES), 0, limit)
-        case DropTail(packets=int(limit)):
-            simulator.add_drop_tail(*common, _room(limit), limit, 0)
-        case EcnThreshold() as rule:
-            simulator.add_ecn_threshold(*common, _room(rule.packets), rule.packets, rule.threshold_packets)
-        case Red() as rule:
-            simulator.add_red(
-                *common,
-                _room(rule.packets),
-                rule.packets,
-                rule.min_threshold_packets,
-                rule.max_threshold_packets,
-                rule.max_probability,
-                rule.weight,
-                rule.ecn,
-            )
-        case CoDel() as rule:
-            simulator.add_codel(
-                *common, _room(rule.packets), rule.packets, rule.target_ms / 1e3, rule.interval_ms / 1e3, rule.ecn
-            )
-
-
-def _room(limit_packets: int) -> int:
-    return min(OWN_PACKETS_AT_PORT, limit_packets)
+    queue = link.queue
+    bytes_limit = queue.bytes if isinstance(queue, DropTail) else None
+    limit_packets = queue.packets or (bytes_limit or 0) // FULL_PACKET_BYTES
+    settings = _core.LinkSettings(
+        source=source,
+        destination=destination,
+        rate=link.rate_mbps * 1e6,
+        delay_s=link.delay_ms / 1e3,
+        jitter_s=link.jitter_ms / 1e3,
+        loss=link.loss,
+        room=min(OWN_PACKETS_AT_PORT, limit_packets),
+    )
+    match queue:
+        case DropTail():
+            simulator.add_drop_tail(settings, queue.packets or 0, bytes_limit or 0)
+        case EcnThreshold():
+            simulator.add_ecn_threshold(settings, queue.packets, queue.threshold_packets)
+        case Red():
+            thresholds = queue.min_threshold_packets, queue.max_threshold_packets
+            simulator.add_red(settings, queue.packets, *thresholds, queue.max_probability, queue.weight, queue.ecn)
+        case CoDel():
+            simulator.add_codel(settings, queue.packets, queue.target_ms / 1e3, queue.interval_ms / 1e3, queue.ecn)
 
 
 def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurements:
