@@ -52,6 +52,7 @@ def echo_paper(add_notebook: Callable[..., Path], workbench: Path) -> Path:
 EXPECTED_SKIPS = (
     "needs user namespaces",
     "needs root",
+    "needs an interpreter",
     "no captures beside the checkout",
     "python-sat is not installed",
     "PyTorch is not installed",
