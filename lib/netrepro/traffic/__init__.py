@@ -1,20 +1,56 @@
 """Floor 1: captures to flows to features to classifiers."""
 
 from netrepro.traffic.feature_selection import MixtureFeatureSelector
+from netrepro.traffic.join import (
+    JOINS,
+    Check,
+    Join,
+    JoinAudit,
+    LabelledFlows,
+    audit_join,
+    join_labels,
+    load_labelled_flows,
+    load_unibs,
+)
 from netrepro.traffic.likelihood_test import ErrorRates, best_threshold, error_rates, verify
 from netrepro.traffic.meter import FLOW_FEATURES, MeterResult, feature_sets, meter
 from netrepro.traffic.mixtures import ComponentwiseGaussianMixture, MixturePerClassClassifier
+from netrepro.traffic.unibs import (
+    CLASSES,
+    NAMED_CLASSES,
+    GroundTruth,
+    TraceFiles,
+    classify_label,
+    find_unibs,
+    read_ground_truth,
+)
 
 __all__ = [
+    "CLASSES",
     "FLOW_FEATURES",
+    "JOINS",
+    "NAMED_CLASSES",
+    "Check",
     "ComponentwiseGaussianMixture",
     "ErrorRates",
+    "GroundTruth",
+    "Join",
+    "JoinAudit",
+    "LabelledFlows",
     "MeterResult",
     "MixtureFeatureSelector",
     "MixturePerClassClassifier",
+    "TraceFiles",
+    "audit_join",
     "best_threshold",
+    "classify_label",
     "error_rates",
     "feature_sets",
+    "find_unibs",
+    "join_labels",
+    "load_labelled_flows",
+    "load_unibs",
     "meter",
+    "read_ground_truth",
     "verify",
 ]
