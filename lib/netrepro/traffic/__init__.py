@@ -14,7 +14,9 @@ from netrepro.traffic.join import (
 )
 from netrepro.traffic.likelihood_test import ErrorRates, best_threshold, error_rates, verify
 from netrepro.traffic.meter import FLOW_FEATURES, MeterResult, feature_sets, meter
+from netrepro.traffic.metrics import class_scores, confusion, flow_totals, score_table
 from netrepro.traffic.mixtures import ComponentwiseGaussianMixture, MixturePerClassClassifier
+from netrepro.traffic.splits import day_split, grouped_splits, random_split
 from netrepro.traffic.unibs import (
     CLASSES,
     NAMED_CLASSES,
@@ -43,14 +45,21 @@ __all__ = [
     "TraceFiles",
     "audit_join",
     "best_threshold",
+    "class_scores",
     "classify_label",
+    "confusion",
+    "day_split",
     "error_rates",
     "feature_sets",
     "find_unibs",
+    "flow_totals",
+    "grouped_splits",
     "join_labels",
     "load_labelled_flows",
     "load_unibs",
     "meter",
+    "random_split",
     "read_ground_truth",
+    "score_table",
     "verify",
 ]
