@@ -1,5 +1,18 @@
 """Floor 1: captures to flows to features to classifiers."""
 
+from netrepro.traffic.classifiers import (
+    BASELINES,
+    CLASSIFIERS,
+    NEURAL,
+    NORMALISATIONS,
+    NeuralClassifier,
+    evaluate,
+    fit_predict,
+    make_classifier,
+    make_normaliser,
+    oversample,
+    signed_log,
+)
 from netrepro.traffic.feature_selection import MixtureFeatureSelector
 from netrepro.traffic.join import (
     JOINS,
@@ -28,10 +41,14 @@ from netrepro.traffic.unibs import (
 )
 
 __all__ = [
+    "BASELINES",
     "CLASSES",
+    "CLASSIFIERS",
     "FLOW_FEATURES",
     "JOINS",
     "NAMED_CLASSES",
+    "NEURAL",
+    "NORMALISATIONS",
     "Check",
     "ComponentwiseGaussianMixture",
     "ErrorRates",
@@ -42,6 +59,7 @@ __all__ = [
     "MeterResult",
     "MixtureFeatureSelector",
     "MixturePerClassClassifier",
+    "NeuralClassifier",
     "TraceFiles",
     "audit_join",
     "best_threshold",
@@ -50,16 +68,22 @@ __all__ = [
     "confusion",
     "day_split",
     "error_rates",
+    "evaluate",
     "feature_sets",
     "find_unibs",
+    "fit_predict",
     "flow_totals",
     "grouped_splits",
     "join_labels",
     "load_labelled_flows",
     "load_unibs",
+    "make_classifier",
+    "make_normaliser",
     "meter",
+    "oversample",
     "random_split",
     "read_ground_truth",
     "score_table",
+    "signed_log",
     "verify",
 ]

@@ -1,0 +1,137 @@
+"""The neural classifiers: what they learn, when they stop, and what the seed decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from netrepro.errors import NetreproError
+from netrepro.traffic import NeuralClassifier, evaluate, random_split
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+ARCHITECTURES = ("mlp", "ft-transformer")
+
+
+def quick(architecture: str, **settings: Any) -> NeuralClassifier:
+    defaults = {"width": 16, "max_epochs": 40, "learning_rate": 5e-3, "batch_rows": 64}
+    return NeuralClassifier(architecture, **(defaults | settings))
+
+
+def checkerboard(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The class is whether two features have the same sign; two more tell nothing. No line divides it."""
+    points = np.random.default_rng(seed).uniform(-2, 2, (rows, 4))
+    return points, np.where(points[:, 0] * points[:, 1] > 0, "WEB", "P2P")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_network_learns_what_no_line_divides_and_its_gradients_name_the_features(architecture: str) -> None:
+    points, labels = checkerboard(700, seed=1)
+    split = random_split(labels, training_share=0.7, seed=1)
+    table = evaluate(quick(architecture), points, labels, split).set_index(["scope", "measure"])["value"]
+    assert table["all", "accuracy"] > 0.9
+    gradients = quick(architecture).fit(points, labels).input_gradients(points)
+    assert gradients.shape == (4,)
+    assert gradients[:2].min() > 2 * gradients[2:].max()
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_labels_that_mean_nothing_stop_the_training_early_and_the_best_epoch_is_kept(architecture: str) -> None:
+    points, labels = checkerboard(200, seed=2)
+    shuffled = np.random.default_rng(3).permutation(labels)
+    network = quick(architecture, max_epochs=60, patience=4, width=32).fit(points, shuffled)
+    assert network.n_iter_ == network.best_epoch_ + 4 < 60
+    assert network.losses_["validation"].argmin() + 1 == network.best_epoch_
+
+
+def test_the_weights_that_are_kept_have_the_least_validation_loss() -> None:
+    points, labels = checkerboard(300, seed=4)
+    settings = {"oversampling": False, "dropout": 0.0, "patience": 3}
+    full = quick("mlp", **settings).fit(points, labels)
+    until_best = quick("mlp", **settings, max_epochs=full.best_epoch_).fit(points, labels)
+    assert full.best_epoch_ < full.n_iter_
+    np.testing.assert_array_equal(full.predict_proba(points), until_best.predict_proba(points))
+
+
+def test_oversampling_finds_more_of_a_rare_class() -> None:
+    random = np.random.default_rng(5)
+    labels = np.repeat(["WEB", "SKYPE"], [1200, 40])
+    points = random.normal(np.where(labels == "WEB", 0.0, 1.8), 1)[:, None]
+    split = random_split(labels, training_share=0.5, seed=1)
+    recall = {}
+    for on in (False, True):
+        table = evaluate(quick("mlp", oversampling=on), points, labels, split).set_index(["scope", "measure"])
+        recall[on] = table.loc[("SKYPE", "recall"), "value"]
+    assert recall[False] < 0.5 < recall[True]
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_seed_alone_decides_and_pytorchs_own_state_stays_as_it_was(architecture: str) -> None:
+    points, labels = checkerboard(120, seed=6)
+    before = torch.get_rng_state()
+    network = quick(architecture, max_epochs=2)
+    first = network.fit(points, labels).predict_proba(points)
+    assert torch.equal(before, torch.get_rng_state())
+    torch.rand(7)
+    again = clone(network).fit(points, labels).predict_proba(points)
+    other = clone(network).set_params(random_state=1).fit(points, labels).predict_proba(points)
+    np.testing.assert_array_equal(first, again)
+    assert not np.allclose(first, other)
+    np.testing.assert_allclose(first.sum(axis=1), 1)
+
+
+def test_input_gradients_are_the_slopes_of_the_predicted_classs_score() -> None:
+    points, labels = checkerboard(200, seed=7)
+    network = quick("ft-transformer", max_epochs=5).fit(points, labels)
+    rows = np.random.default_rng(8).uniform(-1, 1, (20, 4)).astype(np.float32)
+    module, step = network.network_.double(), 1e-5
+
+    def scores(table: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return module(torch.from_numpy(table.astype(float))).numpy()
+
+    predicted = scores(rows).argmax(axis=1)
+    slopes = np.empty((20, 4))
+    for feature in range(4):
+        shift = step * np.eye(4)[feature]
+        difference = scores(rows + shift) - scores(rows - shift)
+        slopes[:, feature] = difference[np.arange(20), predicted] / (2 * step)
+    module.float()
+    np.testing.assert_allclose(network.input_gradients(rows), np.abs(slopes).mean(axis=0), rtol=1e-3)
+
+
+def test_features_in_another_order_with_their_tokens_change_nothing_for_the_transformer() -> None:
+    points, labels = checkerboard(150, seed=9)
+    network = quick("ft-transformer", max_epochs=3).fit(points, labels)
+    before = network.predict_proba(points)
+    order = [2, 0, 3, 1]
+    with torch.no_grad():
+        for parameter in (network.network_.scale, network.network_.shift):
+            parameter.copy_(parameter[order].clone())
+    np.testing.assert_allclose(network.predict_proba(points[:, order]), before, atol=1e-5)
+    assert not np.allclose(network.predict_proba(points), before, atol=1e-3)
+
+
+def test_progress_is_told_after_each_epoch() -> None:
+    points, labels = checkerboard(60, seed=10)
+    told: list[tuple[int, int]] = []
+    quick("mlp", max_epochs=3, patience=3).fit(points, labels, progress=lambda *done: told.append(done))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"architecture": "mpl"}, "did you mean 'mlp'"),
+        ({"max_epochs": 0}, "max_epochs is 0"),
+        ({"validation_share": 1.0}, "validation_share is 1.0"),
+        ({"architecture": "ft-transformer", "width": 10}, "cannot be divided among 4 heads"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, Any], said: str) -> None:
+    points, labels = checkerboard(40, seed=11)
+    with pytest.raises(NetreproError, match=said):
+        NeuralClassifier(**settings).fit(points, labels)
