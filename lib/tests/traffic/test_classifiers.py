@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 from sklearn.dummy import DummyClassifier
 from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
 
 from netrepro.errors import NetreproError
 from netrepro.traffic import (
@@ -30,6 +32,13 @@ from netrepro.traffic import (
     score_table,
     signed_log,
 )
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads of small models mostly wait for each other, the longer the busier the machine."""
+    with threadpool_limits(1):
+        yield
 
 
 def blobs(rows: int, seed: int, distance: float = 6.0) -> tuple[np.ndarray, np.ndarray]:
