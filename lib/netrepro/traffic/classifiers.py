@@ -6,7 +6,7 @@ random forest, gradient boosting) by scikit-learn; two neural ones by PyTorch wh
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -137,9 +137,12 @@ class NeuralClassifier(ClassifierMixin, BaseEstimator):
 
 def _neural() -> Any:
     """The module that needs PyTorch."""
-    if importlib.util.find_spec("torch") is None:
-        raise NetreproError("PyTorch is not installed, the neural models need it", "`make run NEURAL=1` installs it")
-    return importlib.import_module("netrepro.traffic.neural")
+    try:
+        return importlib.import_module("netrepro.traffic.neural")
+    except ImportError as error:
+        raise NetreproError(
+            f"PyTorch is not installed, the neural models need it ({error})", "`make run NEURAL=1` installs it"
+        ) from None
 
 
 CLASSIFIERS: dict[str, Callable[[int], Any]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -167,10 +167,8 @@ def test_wrong_names_and_broken_rows_are_refused() -> None:
 
 
 def test_without_pytorch_a_neural_model_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name == "torch" else found(name, *rest)
-    )
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if there were none
+    monkeypatch.delitem(sys.modules, "netrepro.traffic.neural", raising=False)
     features, labels = blobs(50, seed=1)
     with pytest.raises(NetreproError, match="PyTorch is not installed") as error:
         evaluate("MLP", features, labels, random_split(labels, training_share=0.5, seed=1))

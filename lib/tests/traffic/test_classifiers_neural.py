@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
 
 from netrepro.errors import NetreproError
 from netrepro.traffic import NeuralClassifier, evaluate, random_split
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+neural = pytest.importorskip("netrepro.traffic.neural", reason="PyTorch is not installed")
 
 ARCHITECTURES = ("mlp", "ft-transformer")
 
@@ -145,3 +147,28 @@ def test_settings_out_of_range_are_refused(settings: dict[str, Any], said: str) 
     points, labels = checkerboard(40, seed=11)
     with pytest.raises(NetreproError, match=said):
         NeuralClassifier(**settings).fit(points, labels)
+
+
+def test_validation_rows_are_set_apart_before_any_row_is_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    points, labels = checkerboard(100, seed=12)
+    rare = np.where(np.arange(100) < 10, "SKYPE", labels)
+    parts: list[Any] = []
+    real = neural.train
+
+    def watched(settings: Any, training: Any, validation: Any, *others: Any) -> Any:
+        parts.extend([training, validation])
+        return real(settings, training, validation, *others)
+
+    monkeypatch.setattr(neural, "train", watched)
+    quick("mlp", max_epochs=1, oversampling=True, validation_share=0.2).fit(points, rare)
+    assert [len(labels_of) for _, labels_of in parts] == [80, 20]
+    together = np.concatenate([rows for rows, _ in parts])
+    np.testing.assert_array_equal(np.sort(together, axis=0), np.sort(points.astype(np.float32), axis=0))
+    assert all((labels_of == 1).sum() == share for (_, labels_of), share in zip(parts, (8, 2), strict=True))
+
+
+def test_the_estimator_keeps_scikit_learns_conventions() -> None:
+    estimator = quick("mlp", width=8, max_epochs=20, batch_rows=16, patience=20)
+    found = check_estimator(estimator, on_fail=None, on_skip=None)
+    assert {check["check_name"] for check in found if check["status"] == "failed"} == set()
+    assert sum(check["status"] == "passed" for check in found) > 40
