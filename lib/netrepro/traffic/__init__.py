@@ -1,20 +1,89 @@
 """Floor 1: captures to flows to features to classifiers."""
 
+from netrepro.traffic.classifiers import (
+    BASELINES,
+    CLASSIFIERS,
+    NEURAL,
+    NORMALISATIONS,
+    NeuralClassifier,
+    evaluate,
+    fit_predict,
+    make_classifier,
+    make_normaliser,
+    oversample,
+    signed_log,
+)
 from netrepro.traffic.feature_selection import MixtureFeatureSelector
+from netrepro.traffic.join import (
+    JOINS,
+    Check,
+    Join,
+    JoinAudit,
+    LabelledFlows,
+    audit_join,
+    join_labels,
+    load_labelled_flows,
+    load_unibs,
+)
 from netrepro.traffic.likelihood_test import ErrorRates, best_threshold, error_rates, verify
 from netrepro.traffic.meter import FLOW_FEATURES, MeterResult, feature_sets, meter
+from netrepro.traffic.metrics import class_scores, confusion, flow_totals, score_table
 from netrepro.traffic.mixtures import ComponentwiseGaussianMixture, MixturePerClassClassifier
+from netrepro.traffic.splits import day_split, grouped_splits, random_split
+from netrepro.traffic.unibs import (
+    CLASSES,
+    NAMED_CLASSES,
+    GroundTruth,
+    TraceFiles,
+    classify_label,
+    find_unibs,
+    read_ground_truth,
+)
 
 __all__ = [
+    "BASELINES",
+    "CLASSES",
+    "CLASSIFIERS",
     "FLOW_FEATURES",
+    "JOINS",
+    "NAMED_CLASSES",
+    "NEURAL",
+    "NORMALISATIONS",
+    "Check",
     "ComponentwiseGaussianMixture",
     "ErrorRates",
+    "GroundTruth",
+    "Join",
+    "JoinAudit",
+    "LabelledFlows",
     "MeterResult",
     "MixtureFeatureSelector",
     "MixturePerClassClassifier",
+    "NeuralClassifier",
+    "TraceFiles",
+    "audit_join",
     "best_threshold",
+    "class_scores",
+    "classify_label",
+    "confusion",
+    "day_split",
     "error_rates",
+    "evaluate",
     "feature_sets",
+    "find_unibs",
+    "fit_predict",
+    "flow_totals",
+    "grouped_splits",
+    "join_labels",
+    "load_labelled_flows",
+    "load_unibs",
+    "make_classifier",
+    "make_normaliser",
     "meter",
+    "oversample",
+    "random_split",
+    "read_ground_truth",
+    "score_table",
+    "signed_log",
     "verify",
 ]

@@ -1,0 +1,265 @@
+"""The classifiers of the comparison, all trained and scored in one way.
+
+The paper's mixtures and its six baselines (naive Bayes, decision tree, k nearest neighbours, support vector machine,
+random forest, gradient boosting) by scikit-learn; two neural ones by PyTorch where it is installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.model_selection import train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, QuantileTransformer, StandardScaler
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.traffic.metrics import score_table
+from netrepro.traffic.mixtures import MixturePerClassClassifier
+from netrepro.traffic.splits import Split
+from netrepro.traffic.unibs import CLASSES, NAMED_CLASSES
+
+
+class NeuralClassifier(ClassifierMixin, BaseEstimator):
+    """A neural classifier that stops when it no longer gets better on rows that it does not train on.
+
+    Parameters
+    ----------
+    architecture : "mlp" (layers of `width` with ReLU and dropout) or "ft-transformer" (Gorishniy et al., "Revisiting
+        Deep Learning Models for Tabular Data", NeurIPS 2021: a token a feature, attention between them).
+    width : of a hidden layer or a token. depth : hidden layers or blocks. n_heads : of attention; divides the width.
+    dropout : share of values. learning_rate, weight_decay : of AdamW. batch_rows : a step.
+    max_epochs : at most so many times over the training rows; patience : stop after so many without a smaller loss.
+    validation_share : of the rows, kept apart before anything is oversampled, stratified where each class has two.
+    oversampling : rows of smaller classes are drawn again, each epoch's classes as large as the largest.
+    random_state : seed of everything that is drawn. Features should be standardised.
+
+    Attributes
+    ----------
+    classes_ (c,). losses_ : one row an epoch: training and validation loss in nats a row. n_iter_ : epochs.
+    best_epoch_ : whose weights were kept (from 1).
+    """
+
+    def __init__(
+        self,
+        architecture: str = "mlp",
+        *,
+        width: int = 64,
+        depth: int = 2,
+        n_heads: int = 4,
+        dropout: float = 0.1,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 1e-5,
+        batch_rows: int = 256,
+        max_epochs: int = 100,
+        patience: int = 8,
+        validation_share: float = 0.15,
+        oversampling: bool = True,
+        random_state: int = 0,
+    ):
+        self.architecture = architecture
+        self.width = width
+        self.depth = depth
+        self.n_heads = n_heads
+        self.dropout = dropout
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.batch_rows = batch_rows
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.validation_share = validation_share
+        self.oversampling = oversampling
+        self.random_state = random_state
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, progress: Callable[[int, int], None] | None = None
+    ) -> NeuralClassifier:
+        """Train on rows X (n, d) with classes y (n,); `progress` gets (epochs done, epochs at most).
+
+        Raises NetreproError where PyTorch is not installed or a setting is out of range.
+        """
+        neural = _neural()
+        rows, y = validate_data(self, X, y, dtype=np.float32, ensure_min_samples=4)
+        check_classification_targets(y)
+        self.classes_, place = np.unique(y, return_inverse=True)
+        for name in ("width", "depth", "n_heads", "batch_rows", "max_epochs", "patience"):
+            if getattr(self, name) < 1:
+                raise NetreproError(f"{name} is {getattr(self, name)}", "it must be 1 or more")
+        if self.architecture not in neural.NETWORKS:
+            raise NetreproError(f"no network {self.architecture!r}", nearest(self.architecture, neural.NETWORKS))
+        if self.architecture == "ft-transformer" and self.width % self.n_heads:
+            raise NetreproError(f"a width of {self.width} cannot be divided among {self.n_heads} heads", "change one")
+        if not 0 < self.validation_share < 1:
+            raise NetreproError(f"validation_share is {self.validation_share}", "it must be between 0 and 1")
+        count = max(round(self.validation_share * len(rows)), len(self.classes_))
+        can_stratify = np.bincount(place).min() >= 2 and len(rows) - count >= len(self.classes_)
+        training, validation = train_test_split(
+            np.arange(len(rows)),
+            test_size=min(count, len(rows) // 2),
+            random_state=self.random_state,
+            stratify=place if can_stratify and count <= len(rows) // 2 else None,
+        )
+        parts = [(rows[part], place[part]) for part in (training, validation)]
+        self.network_, losses, self.best_epoch_ = neural.train(self, *parts, len(self.classes_), progress)
+        self.losses_ = pd.DataFrame(losses, columns=["training", "validation"]).rename_axis("epoch")
+        self.n_iter_ = len(self.losses_)
+        return self
+
+    def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:
+        """The share of each class in the network's belief, shape (n, c)."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float32, reset=False)
+        return _neural().probabilities(self.network_, rows)
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """The class of each row."""
+        place = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[place]
+
+    def input_gradients(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Mean absolute gradient of the predicted class's score with respect to each feature, shape (d,)."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float32, reset=False)
+        return _neural().mean_input_gradients(self.network_, rows)
+
+
+def _neural() -> Any:
+    """The module that needs PyTorch."""
+    try:
+        return importlib.import_module("netrepro.traffic.neural")
+    except ImportError as error:
+        raise NetreproError(
+            f"PyTorch is not installed, the neural models need it ({error})", "`make run NEURAL=1` installs it"
+        ) from None
+
+
+CLASSIFIERS: dict[str, Callable[[int], Any]] = {
+    "GMM": lambda seed: MixturePerClassClassifier(random_state=seed),
+    "NB": lambda seed: GaussianNB(),
+    "DT": lambda seed: DecisionTreeClassifier(random_state=seed),
+    "KNN": lambda seed: KNeighborsClassifier(),
+    "SVM": lambda seed: SVC(C=10.0, random_state=seed),
+    "RF": lambda seed: RandomForestClassifier(random_state=seed),
+    "GBT": lambda seed: HistGradientBoostingClassifier(random_state=seed),
+    "MLP": lambda seed: NeuralClassifier("mlp", width=256, random_state=seed),
+    "FT-Transformer": lambda seed: NeuralClassifier("ft-transformer", random_state=seed),
+}
+BASELINES = ("NB", "DT", "KNN", "SVM", "RF", "GBT")
+NEURAL = ("MLP", "FT-Transformer")
+
+NORMALISATIONS: dict[str, str] = {
+    "raw": "as metered",
+    "z": "mean 0, deviation 1",
+    "log": "sign(x) ln(1 + |x|), then mean 0, deviation 1",
+    "quantile": "ranks, as a normal distribution",
+}
+
+
+def signed_log(values: ArrayLike) -> NDArray[np.float64]:
+    """sign(x) ln(1 + |x|): features span decades, and lengths are -1 where a direction is silent."""
+    numbers = np.asarray(values, float)
+    return np.sign(numbers) * np.log1p(np.abs(numbers))
+
+
+def make_normaliser(name: str, *, seed: int = 0) -> Any:
+    """The transformer of a name of NORMALISATIONS. Raises NetreproError for another."""
+    if name not in NORMALISATIONS:
+        raise NetreproError(f"no normalisation {name!r}", nearest(name, NORMALISATIONS))
+    if name == "raw":
+        return FunctionTransformer()
+    if name == "z":
+        return StandardScaler()
+    if name == "log":
+        return make_pipeline(FunctionTransformer(signed_log), StandardScaler())
+    return QuantileTransformer(n_quantiles=100, output_distribution="normal", random_state=seed)
+
+
+def make_classifier(name: str, *, seed: int, normalisation: str = "z") -> Pipeline:
+    """The classifier of a name of CLASSIFIERS behind its normalisation, which it learns from its training rows.
+
+    Raises NetreproError for an unknown name.
+    """
+    if name not in CLASSIFIERS:
+        raise NetreproError(f"no classifier {name!r}", nearest(name, CLASSIFIERS))
+    return Pipeline([("normalise", make_normaliser(normalisation, seed=seed)), ("classify", CLASSIFIERS[name](seed))])
+
+
+def oversample(labels: ArrayLike, *, seed: int) -> NDArray[np.int64]:
+    """Row numbers in which each class is as frequent as the largest: every row once, then rows drawn again."""
+    names, place = np.unique(np.asarray(labels), return_inverse=True)
+    random = np.random.default_rng(seed)
+    counts = np.bincount(place)
+    extra = [random.choice(np.flatnonzero(place == i), counts.max() - counts[i]) for i in range(len(names))]
+    return np.concatenate([np.arange(len(place)), *extra])
+
+
+def fit_predict(
+    model: str | BaseEstimator,
+    features: pd.DataFrame | NDArray[np.float64],
+    labels: ArrayLike,
+    split: Split,
+    *,
+    seed: int = 0,
+    normalisation: str = "z",
+    oversampling: bool = False,
+) -> NDArray[Any]:
+    """Train on the split's first part and predict the classes of its second.
+
+    model : a name of CLASSIFIERS, behind `normalisation`, or an estimator, used as it is (a copy is fitted).
+    oversampling : the training rows are balanced first; NeuralClassifier does that itself, after it has set rows for
+    validation apart. Raises NetreproError where a feature is missing or infinite, or a part of the split is empty.
+    """
+    table, truth = np.asarray(features, float), np.asarray(labels, object)
+    training, testing = split
+    if not len(training) or not len(testing):
+        raise NetreproError(f"{len(training)} training and {len(testing)} testing rows", "give some of both")
+    if not np.isfinite(table).all():
+        raise NetreproError("a feature is missing or infinite", "leave such rows out")
+    truth = truth.astype(str)
+    estimator = (
+        make_classifier(model, seed=seed, normalisation=normalisation) if isinstance(model, str) else clone(model)
+    )
+    if oversampling:
+        training = np.asarray(training)[oversample(truth[training], seed=seed)]
+    return estimator.fit(table[training], truth[training]).predict(table[testing])
+
+
+def evaluate(
+    model: str | BaseEstimator,
+    features: pd.DataFrame | NDArray[np.float64],
+    labels: ArrayLike,
+    split: Split,
+    *,
+    totals: pd.DataFrame | None = None,
+    seed: int = 0,
+    normalisation: str = "z",
+    oversampling: bool = False,
+    classes: Sequence[str] = CLASSES,
+    named: Sequence[str] = NAMED_CLASSES,
+) -> pd.DataFrame:
+    """`fit_predict`, scored: the rows of `score_table` with model, training_rows and testing_rows before them.
+
+    totals : `flow_totals` of all rows, for the scores by packet and byte.
+    """
+    predicted = fit_predict(
+        model, features, labels, split, seed=seed, normalisation=normalisation, oversampling=oversampling
+    )
+    training, testing = split
+    tested = None if totals is None else totals.iloc[testing]
+    table = score_table(np.asarray(labels, object)[testing], predicted, tested, classes=classes, named=named)
+    name = model if isinstance(model, str) else type(model).__name__
+    return pd.DataFrame(
+        {"model": name, "training_rows": len(training), "testing_rows": len(testing)}, index=table.index
+    ).join(table)

@@ -1,0 +1,396 @@
+"""Labels from a log joined to metered flows, and the audit that tells whether the join can be right.
+
+A wrong join is silent: every flow has a label, classes have their shares, and classifiers learn little. So the join
+reports on itself, and what its audit does not pass is not to be trusted, nor anything computed from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.metrics import f1_score
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.tree import DecisionTreeClassifier
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.traffic.meter import MeterResult, meter
+from netrepro.traffic.unibs import (
+    CLASSES,
+    LABELS,
+    NAMED_CLASSES,
+    RECORD_COLUMNS,
+    GroundTruth,
+    TraceFiles,
+    find_unibs,
+    labels,
+    published_trace,
+    read_ground_truth,
+)
+
+Integers = NDArray[np.int64]
+DAY_S = 86_400
+# By what a flow and a record must agree. Only the first is right; the others are mistakes to be tried.
+JOINS = {
+    "endpoints": "both addresses, both ports and the protocol, whichever end comes first",
+    "ordered endpoints": "the same, but the record's source must be the flow's",
+    "swapped ports": "both ends, but the record's ports are at the wrong addresses",
+    "hosts": "both addresses",
+    "workstation": "the address of the workstation",
+    "time": "nothing: the record nearest in time",
+    "order": "nothing: the first flow takes the first record, the second the second",
+}
+
+
+@dataclass(frozen=True)
+class Join:
+    """Flows with labels.
+
+    flows : the given ones and class, application, application_protocol (missing where no record fits), record_time_us
+        and record_delay_s (how much later the record is than the flow's start, after the clock offset).
+    clock_offset_s : how far the log's clock is ahead of the capture's, as used.
+    scan : one row a clock offset tried: offset_s, matched (share of flows in 0..1 that find a record by their
+        endpoints), distance_s (median, of those). by : one of JOINS. records : in the log.
+    """
+
+    flows: pd.DataFrame
+    clock_offset_s: float
+    scan: pd.DataFrame
+    by: str
+    records: int
+
+    @property
+    def labelled(self) -> pd.DataFrame:
+        """The valid flows that have a label."""
+        return self.flows[self.flows["valid"] & self.flows["class"].notna()]
+
+
+def join_labels(
+    flows: pd.DataFrame,
+    records: pd.DataFrame,
+    *,
+    by: str = "endpoints",
+    before_s: float = 300.0,
+    after_s: float = 60.0,
+    clock_offset_s: float | None = None,
+    scan_s: float = 3 * 3600.0,
+    scan_step_s: float = 60.0,
+) -> Join:
+    """Give each flow the label of the record nearest in time to its start, among those that agree with it.
+
+    flows : as `meter` gives them. records : as `GroundTruth.records`. The order of their rows does not matter.
+    by : see JOINS. before_s, after_s : how much earlier and later than the flow's start a record may be.
+    clock_offset_s : how far the log's clock is ahead (None: of the offsets up to `scan_s` either way in steps of
+    `scan_step_s`, that under which most flows find a record; of those within a hundredth of it the one with the least
+    median distance). Raises NetreproError for an unknown `by` or where there is no flow or no record.
+    """
+    if by not in JOINS:
+        raise NetreproError(f"no join by {by!r}", nearest(by, JOINS))
+    if flows.empty or records.empty:
+        raise NetreproError(f"{len(flows)} flows and {len(records)} records cannot be joined", "give some of both")
+    # Sorted by all columns, so that of two records at one time always the same one is taken.
+    ordered = records.sort_values(RECORD_COLUMNS, kind="stable", ignore_index=True)
+    unknown = ordered["protocol"] == 0
+    either = [ordered[~unknown], *(ordered[unknown].assign(protocol=number) for number in (6, 17))]
+    ordered = pd.concat(either, ignore_index=True) if unknown.any() else ordered
+    window = (round(before_s * 1e6), round(after_s * 1e6))
+    starts = flows["start_us"].to_numpy(np.int64)
+
+    steps = round(scan_s / scan_step_s)
+    offsets_s = np.arange(-steps, steps + 1) * scan_step_s
+    if clock_offset_s is not None:
+        offsets_s = np.union1d(offsets_s, [clock_offset_s])
+    finder = _Finder(ordered, _keys(flows, ordered, "endpoints"))
+    scan = pd.DataFrame(
+        [(offset, *_match(finder, starts, offset, window)) for offset in offsets_s],
+        columns=["offset_s", "matched", "distance_s"],
+    )
+    if clock_offset_s is None:
+        good = scan[scan["matched"] >= 0.99 * scan["matched"].max()].assign(size=scan["offset_s"].abs())
+        clock_offset_s = float(good.sort_values(["distance_s", "size", "offset_s"])["offset_s"].iloc[0])
+    shifted = starts + round(clock_offset_s * 1e6)
+    if by == "order":
+        places = np.full(len(flows), -1)
+        order = np.lexsort((np.arange(len(flows)), starts))[: len(ordered)]
+        places[order] = np.argsort(ordered["time_us"].to_numpy(), kind="stable")[: len(order)]
+    else:
+        wanted = finder if by == "endpoints" else _Finder(ordered, _keys(flows, ordered, by))
+        places = wanted.nearest(shifted, *window)
+    found, hit = ordered.take(np.maximum(places, 0)), places >= 0
+    joined = flows.assign(**{name: np.where(hit, found[name].to_numpy(object), None) for name in LABELS})
+    joined["record_time_us"] = np.where(hit, found["time_us"].to_numpy(float), np.nan)
+    joined["record_delay_s"] = (joined["record_time_us"] - shifted) / 1e6
+    return Join(joined, clock_offset_s, scan, by, len(records))
+
+
+def _match(finder: _Finder, starts: Integers, offset_s: float, window: tuple[int, int]) -> tuple[float, float]:
+    """Share of flows that find a record, and their median distance to it in seconds."""
+    shifted = starts + round(offset_s * 1e6)
+    places = finder.nearest(shifted, *window)
+    hit = places >= 0
+    if not hit.any():
+        return 0.0, np.nan
+    return float(hit.mean()), float(np.median(np.abs(finder.times[places[hit]] - shifted[hit])) / 1e6)
+
+
+def _keys(flows: pd.DataFrame, records: pd.DataFrame, by: str) -> tuple[Integers, Integers]:
+    """A number for each flow and each record; they may be joined where their numbers are equal."""
+    columns = ["source_address", "source_port", "destination_address", "destination_port", "protocol"]
+    both = pd.concat([flows[columns], records[columns]], ignore_index=True)
+    addresses, _ = pd.factorize(pd.concat([both["source_address"], both["destination_address"]], ignore_index=True))
+    source, destination = addresses[: len(both)].astype(np.int64), addresses[len(both) :].astype(np.int64)
+    ports = [both[name].to_numpy(np.int64) for name in ("source_port", "destination_port")]
+    if by == "swapped ports":
+        ports = [np.where(np.arange(len(both)) < len(flows), ports[i], ports[1 - i]) for i in (0, 1)]
+    ends = (source << 16 | ports[0], destination << 16 | ports[1])
+    protocol = both["protocol"].to_numpy(np.int64)
+    parts: tuple[Any, ...]
+    if by in ("endpoints", "swapped ports"):
+        parts = (np.minimum(*ends), np.maximum(*ends), protocol)
+    elif by == "ordered endpoints":
+        parts = (*ends, protocol)
+    elif by == "hosts":
+        parts = (np.minimum(source, destination), np.maximum(source, destination))
+    elif by == "workstation":
+        stations = np.unique(source[len(flows) :])
+        parts = (np.where(np.isin(source, stations), source, destination),)
+    else:
+        parts = (np.zeros(len(both), np.int64),)
+    number = pd.DataFrame(dict(enumerate(parts))).groupby(list(range(len(parts))), sort=False).ngroup()
+    keys = number.to_numpy(np.int64)
+    return keys[: len(flows)], keys[len(flows) :]
+
+
+class _Finder:
+    """The record of a flow's key that is nearest to a time."""
+
+    def __init__(self, records: pd.DataFrame, keys: tuple[Integers, Integers]):
+        flow_keys, record_keys = keys
+        self.times = records["time_us"].to_numpy(np.int64)
+        self.order = np.lexsort((np.arange(len(records)), self.times, record_keys))
+        self.sorted_times = self.times[self.order]
+        sorted_keys = record_keys[self.order]
+        self.begin = np.searchsorted(sorted_keys, flow_keys, side="left")
+        self.end = np.searchsorted(sorted_keys, flow_keys, side="right")
+
+    def nearest(self, times_us: Integers, before_us: int, after_us: int) -> Integers:
+        """For each flow the place of its record, -1 where none is in the window; the earlier one of two as near."""
+        low, high = self.begin.copy(), self.end.copy()
+        while (searching := low < high).any():  # bisection, of all flows at once
+            middle = (low + high) // 2
+            below = searching & (self.sorted_times[np.minimum(middle, len(self.times) - 1)] < times_us)
+            low = np.where(below, middle + 1, low)
+            high = np.where(searching & ~below, middle, high)
+        distances = []
+        for place, limit in ((low - 1, before_us), (low, after_us)):
+            distance = np.abs(self.sorted_times[np.clip(place, 0, len(self.times) - 1)] - times_us)
+            exists = (place >= self.begin) & (place < self.end) & (distance <= limit)
+            distances.append(np.where(exists, distance, np.iinfo(np.int64).max))
+        earlier, later = distances
+        best = np.clip(np.where(earlier <= later, low - 1, low), 0, len(self.times) - 1)
+        return np.where(np.minimum(earlier, later) < np.iinfo(np.int64).max, self.order[best], -1)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One question of the audit: passed where `least` <= value <= `most`."""
+
+    name: str
+    value: float
+    least: float
+    most: float
+    meaning: str
+
+    @property
+    def passed(self) -> bool:
+        return bool(self.least <= self.value <= self.most)
+
+    @property
+    def needed(self) -> str:
+        if self.most == np.inf:
+            return f"at least {self.least:.3g}"
+        return f"at most {self.most:.3g}" if self.least == -np.inf else f"{self.least:.3g} to {self.most:.3g}"
+
+
+@dataclass(frozen=True)
+class JoinAudit:
+    """What the checks found. Where it did not pass, everything computed from the labels is untrusted."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(check.passed for check in self.checks)
+
+    @property
+    def failed(self) -> list[str]:
+        """The names of the checks that failed."""
+        return [check.name for check in self.checks if not check.passed]
+
+    @property
+    def why(self) -> str:
+        """What failed, in words; empty where the audit passed."""
+        return "; ".join(
+            f"{check.name}: {check.meaning} is {check.value:.3g}, {check.needed} is needed"
+            for check in self.checks
+            if not check.passed
+        )
+
+    def table(self) -> pd.DataFrame:
+        """One row a check: check, value, needed, passed, meaning."""
+        rows = [(check.name, check.value, check.needed, check.passed, check.meaning) for check in self.checks]
+        return pd.DataFrame(rows, columns=["check", "value", "needed", "passed", "meaning"]).set_index("check")
+
+
+def audit_join(
+    join: Join, *, trace: str | None = None, first_packets: int | None = None, unreadable_share: float = 0.0
+) -> JoinAudit:
+    """Ask of a join what must hold if its labels are right.
+
+    trace : a trace of labels.yaml whose published flows and bytes must be met; None asks only what holds on any trace.
+    first_packets : as given to `meter`; then the features must show it. unreadable_share : of the log's lines.
+    The limits are our choice, fixed before any trace was seen, and wide: they tell right joins from wrong ones.
+    """
+    flows, valid = join.labelled, join.flows[join.flows["valid"]]
+    best = join.scan.loc[join.scan["matched"].idxmax()]
+    used = join.scan.loc[(join.scan["offset_s"] - join.clock_offset_s).abs().idxmin()]
+    matched = _share(valid["class"].notna())
+    checks = [
+        _at_least("log lines", 1 - unreadable_share, 0.99, "the share of the log's lines that can be read"),
+        _at_least(
+            "clock",
+            used["matched"] / best["matched"] if best["matched"] else np.nan,
+            0.95,
+            f"what matches with the log {join.clock_offset_s:g} s ahead, of what does with {best['offset_s']:g} s,",
+        ),
+        _at_least("matched flows", matched, 0.8, "the share of valid flows that have a label"),
+        _at_least(
+            "begin of flows", _share(join.flows["starts_with_syn"]), 0.9, "the share of flows that open with SYN"
+        ),
+    ]
+    for name, ports in labels()["server_ports"].items():
+        to_ports = flows.loc[flows["class"] == name, "destination_port"].isin(ports)
+        meaning = f"the share of {name} flows to ports {', '.join(map(str, ports))}"
+        checks.append(_at_least(f"{name} ports", _share(to_ports), 0.9, meaning))
+    checks.append(_at_least("port alone", _score_of_port(flows), 0.6, "macro-F1 of a small tree on the server's port"))
+    if trace is not None:
+        checks += _published_checks(flows, published_trace(trace))
+    if first_packets is not None:
+        packets = flows["total_fpackets"] + flows["total_bpackets"]
+        within = (packets <= first_packets) & (flows["total_fhlen"] <= 120 * first_packets)
+        meaning = f"the share of flows whose features see {first_packets} packets at most"
+        checks.append(_at_least("first packets", _share(within), 1.0, meaning))
+    return JoinAudit(tuple(checks))
+
+
+def _at_least(name: str, value: float, least: float, meaning: str) -> Check:
+    return Check(name, float(value), least, np.inf, meaning)
+
+
+def _share(truths: pd.Series) -> float:
+    return float(truths.mean()) if len(truths) else np.nan
+
+
+def _score_of_port(flows: pd.DataFrame) -> float:
+    """Cross-validated macro-F1 over the named classes of a tree that sees the destination port only."""
+    present = [name for name in NAMED_CLASSES if (flows["class"] == name).any()]
+    if len(flows) < 30 or len(present) < 2:
+        return np.nan
+    # Few leaves, none small: the tree must not learn single client ports by heart.
+    tree = DecisionTreeClassifier(max_leaf_nodes=32, min_samples_leaf=3, class_weight="balanced", random_state=0)
+    truth = flows["class"].to_numpy(str)
+    folds = KFold(5, shuffle=True, random_state=0)
+    predicted = cross_val_predict(tree, flows[["destination_port"]].to_numpy(float), truth, cv=folds)
+    return float(f1_score(truth, predicted, labels=present, average="macro", zero_division=0))
+
+
+def _published_checks(flows: pd.DataFrame, trace: dict[str, Any]) -> list[Check]:
+    published = pd.Series(trace["flows"], dtype=float).reindex(list(CLASSES)).fillna(0)
+    shares = flows["class"].value_counts(normalize=True).reindex(list(CLASSES)).fillna(0)
+    distance = float((shares - published / published.sum()).abs().sum() / 2) if len(flows) else np.nan
+    distant = "the share of flows that would have to change class to meet the published shares"
+    checks = [Check("class shares", distance, -np.inf, 0.1, distant)]
+    bytes_per_flow = (flows["flow_fbytes"] + flows["flow_bbytes"]).groupby(flows["class"].astype(str)).mean()
+    expected = pd.Series(trace["bytes_percent"], dtype=float) / published
+    for name in ("P2P", "MAILS"):
+        ratio = expected[name] / expected["WEB"]
+        value = bytes_per_flow.get(name, np.nan) / bytes_per_flow.get("WEB", np.nan)
+        meaning = f"mean bytes of a {name} flow over those of a WEB flow"
+        checks.append(Check(f"{name} bytes", float(value), ratio / 2, ratio * 2, meaning))
+    return checks
+
+
+@dataclass(frozen=True)
+class LabelledFlows:
+    """A labelled trace: its valid flows that have a label, and how they came by it.
+
+    flows : columns of `meter`, those of `Join.flows`, and day (0, 1, ... by the trace's local time).
+    """
+
+    flows: pd.DataFrame
+    metering: MeterResult
+    ground_truth: GroundTruth
+    join: Join
+    audit: JoinAudit
+
+    def features(self, feature_set: str = "netmate59") -> pd.DataFrame:
+        """The named feature set of the labelled flows; see `feature_sets`."""
+        return MeterResult(self.flows, self.metering.report).features(feature_set)
+
+
+def load_labelled_flows(
+    captures: str | PathLike[str] | Iterable[str | PathLike[str]],
+    log: str | PathLike[str],
+    *,
+    trace: str | None = None,
+    clock_offset_s: float | None = None,
+    protocols: tuple[int, ...] = (6,),
+    local_time_ahead_of_utc_h: float = 0.0,
+    first_packets: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **metering: Any,
+) -> LabelledFlows:
+    """Meter captures, read their log, join the labels and audit the join.
+
+    protocols : transport protocols to keep (6 TCP, 17 UDP); the paper uses TCP. trace : see `audit_join`.
+    clock_offset_s : see `join_labels`. first_packets, progress and the rest go to `meter`.
+    Raises NetreproError where a file is missing or unreadable, or no flow is left. A failed audit is not raised.
+    """
+    ground_truth = read_ground_truth(log)
+    metered = meter(captures, first_packets=first_packets, progress=progress, **metering)
+    flows = metered.flows[metered.flows["protocol"].isin(protocols)].reset_index(drop=True)
+    if flows.empty:
+        raise NetreproError(f"no flow of protocol {protocols} in the captures", "look at metering.report")
+    join = join_labels(flows, ground_truth.records, clock_offset_s=clock_offset_s)
+    audit = audit_join(join, trace=trace, first_packets=first_packets, unreadable_share=ground_truth.unreadable_share)
+    labelled = join.labelled.reset_index(drop=True)
+    day = (labelled["start_us"] // 1_000_000 + round(local_time_ahead_of_utc_h * 3600)) // DAY_S
+    return LabelledFlows(labelled.assign(day=day - day.min()), metered, ground_truth, join, audit)
+
+
+def load_unibs(
+    folder: str | PathLike[str] | None = None,
+    *,
+    first_packets: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **metering: Any,
+) -> LabelledFlows:
+    """UNIBS-2009 as `load_labelled_flows` gives it, audited against what is published of it.
+
+    Raises NetreproError that says how to get the trace where it is not in `folder` (see `find_unibs`).
+    """
+    files: TraceFiles = find_unibs(folder)
+    return load_labelled_flows(
+        files.captures,
+        files.log,
+        trace="unibs-2009",
+        local_time_ahead_of_utc_h=published_trace("unibs-2009")["local_time_ahead_of_utc_h"],
+        first_packets=first_packets,
+        progress=progress,
+        **metering,
+    )

@@ -1,0 +1,156 @@
+"""The networks of NeuralClassifier and how they are trained. This module alone needs PyTorch."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+Part = tuple[NDArray[np.float32], NDArray[np.int64]]
+ROWS_AT_ONCE = 4096
+
+
+class MultiLayerPerceptron(nn.Sequential):
+    """Hidden layers with ReLU and dropout, then one score a class."""
+
+    def __init__(self, features: int, classes: int, *, width: int, depth: int, dropout: float, **_: Any):
+        layers: list[nn.Module] = []
+        for i in range(depth):
+            layers += [nn.Linear(width if i else features, width), nn.ReLU(), nn.Dropout(dropout)]
+        super().__init__(*layers, nn.Linear(width, classes))
+
+
+class FeatureTokenTransformer(nn.Module):
+    """FT-Transformer: each number becomes a token, x times a vector plus a vector; an extra token gathers the answer.
+
+    Blocks normalise before attention and before the feed-forward layer, as in the paper; GELU stands for its ReGLU.
+    """
+
+    def __init__(self, features: int, classes: int, *, width: int, depth: int, n_heads: int, dropout: float):
+        super().__init__()
+        bound = width**-0.5
+        self.scale = nn.Parameter(torch.empty(features, width).uniform_(-bound, bound))
+        self.shift = nn.Parameter(torch.empty(features, width).uniform_(-bound, bound))
+        self.answer = nn.Parameter(torch.empty(width).uniform_(-bound, bound))
+        block = nn.TransformerEncoderLayer(
+            width, n_heads, 2 * width, dropout, activation="gelu", batch_first=True, norm_first=True
+        )
+        self.blocks = nn.TransformerEncoder(block, depth, enable_nested_tensor=False)
+        self.head = nn.Sequential(nn.LayerNorm(width), nn.ReLU(), nn.Linear(width, classes))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        tokens = rows[:, :, None] * self.scale + self.shift
+        answers = self.answer.expand(len(rows), 1, -1)
+        return self.head(self.blocks(torch.cat([answers, tokens], dim=1))[:, 0])
+
+
+NETWORKS: dict[str, Callable[..., nn.Module]] = {
+    "mlp": MultiLayerPerceptron,
+    "ft-transformer": FeatureTokenTransformer,
+}
+
+
+def train(
+    settings: Any, training: Part, validation: Part, classes: int, progress: Callable[[int, int], None] | None
+) -> tuple[nn.Module, list[tuple[float, float]], int]:
+    """Train by the settings of a NeuralClassifier.
+
+    Returns the network of the least validation loss, (training, validation) loss of each epoch, and that epoch.
+    """
+    # What is drawn here (first weights, dropout, order of rows) leaves PyTorch's global state as it was.
+    with torch.random.fork_rng(devices=[]):
+        torch.random.default_generator.manual_seed(settings.random_state)
+        network = NETWORKS[settings.architecture](
+            training[0].shape[1],
+            classes,
+            width=settings.width,
+            depth=settings.depth,
+            n_heads=settings.n_heads,
+            dropout=settings.dropout,
+        )
+        return _train(network, settings, training, validation, classes, progress)
+
+
+def _train(
+    network: nn.Module,
+    settings: Any,
+    training: Part,
+    validation: Part,
+    classes: int,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[nn.Module, list[tuple[float, float]], int]:
+    rows, labels = (torch.from_numpy(np.ascontiguousarray(part)) for part in training)
+    counts = torch.bincount(labels, minlength=classes).double()
+    # Balanced training is judged by a balanced loss.
+    balance = (1 / counts.clamp(min=1)).float() if settings.oversampling else torch.ones(classes)
+    optimiser = torch.optim.AdamW(network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
+    best, best_loss, best_epoch = copy.deepcopy(network.state_dict()), float("inf"), 0
+    losses: list[tuple[float, float]] = []
+    for epoch in range(1, settings.max_epochs + 1):
+        network.train()
+        total = 0.0
+        order = _rows_of_an_epoch(labels, counts) if settings.oversampling else torch.randperm(len(labels))
+        for batch in order.split(settings.batch_rows):
+            optimiser.zero_grad()
+            loss = functional.cross_entropy(network(rows[batch]), labels[batch])
+            loss.backward()
+            optimiser.step()
+            total += loss.item() * len(batch)
+        validation_loss = _loss(network, validation, balance)
+        losses.append((total / len(order), validation_loss))
+        if validation_loss < best_loss:
+            best, best_loss, best_epoch = copy.deepcopy(network.state_dict()), validation_loss, epoch
+        if progress:
+            progress(epoch, settings.max_epochs)
+        if epoch - best_epoch >= settings.patience:
+            break
+    network.load_state_dict(best)
+    network.eval()
+    return network, losses, best_epoch
+
+
+def _rows_of_an_epoch(labels: Tensor, counts: Tensor) -> Tensor:
+    """As many rows of each class as the largest has, drawn anew every epoch: all of its rows, then some again."""
+    largest = int(counts.max())
+    rows = []
+    for label in range(len(counts)):
+        of_class = torch.nonzero(labels == label)[:, 0]
+        if len(of_class):
+            again = torch.randint(len(of_class), (largest - len(of_class),))
+            rows += [of_class, of_class[again]]
+    drawn = torch.cat(rows)
+    return drawn[torch.randperm(len(drawn))]
+
+
+def _loss(network: nn.Module, part: Part, balance: Tensor) -> float:
+    labels = torch.from_numpy(part[1])
+    scores = _scores(network, part[0])
+    return float(functional.cross_entropy(scores, labels, weight=balance))
+
+
+def _scores(network: nn.Module, rows: NDArray[np.float32]) -> Tensor:
+    network.eval()
+    with torch.no_grad():
+        return torch.cat([network(batch) for batch in torch.from_numpy(np.array(rows)).split(ROWS_AT_ONCE)])
+
+
+def probabilities(network: nn.Module, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Softmax of the scores, shape (n, classes)."""
+    return torch.softmax(_scores(network, rows).double(), dim=1).numpy()
+
+
+def mean_input_gradients(network: nn.Module, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Mean over the rows of |d score of the predicted class / d feature|, shape (features,)."""
+    network.eval()
+    total = np.zeros(rows.shape[1])
+    for batch in torch.from_numpy(np.array(rows)).split(ROWS_AT_ONCE):
+        inputs = batch.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(network(inputs).max(dim=1).values.sum(), inputs)
+        total += gradient.abs().sum(dim=0).double().numpy()
+    return total / len(rows)

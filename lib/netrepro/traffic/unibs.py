@@ -1,0 +1,154 @@
+"""UNIBS-2009: where its files lie, and its log of which application each flow belongs to.
+
+Three days of a campus network, the payload cut off, and the ground truth of GT (Gringoli et al., ACM CCR 39(5),
+2009): a daemon on each workstation noted the process behind every socket. See data/gmm_traffic/README.md.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from functools import cache
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.paths import data_dir
+
+NAMED_CLASSES = ("MAILS", "P2P", "SKYPE", "WEB")
+CLASSES = (*NAMED_CLASSES, "OTHERS")
+LABELS = ["class", "application", "application_protocol"]
+PROTOCOL_NUMBERS = {"tcp": 6, "6": 6, "udp": 17, "17": 17}
+RECORD_COLUMNS = [
+    "time_us", "source_address", "source_port", "destination_address", "destination_port", "protocol", *LABELS,
+]  # fmt: skip
+ASK = "data/gmm_traffic/README.md says how to ask for the trace and where to put it"
+
+
+@dataclass(frozen=True)
+class TraceFiles:
+    """The captures of a labelled trace, in order of time, and its log."""
+
+    captures: tuple[Path, ...]
+    log: Path
+
+
+@dataclass(frozen=True)
+class GroundTruth:
+    """A log of labels.
+
+    records : one row a line: time_us (since 1970 by the log's clock), source_* (the workstation, which need not have
+        opened the connection), destination_*, protocol (6 TCP, 17 UDP, 0 where the log does not tell), class,
+        application, application_protocol. unreadable : the other lines: line (from 1), text.
+    """
+
+    records: pd.DataFrame
+    unreadable: pd.DataFrame
+
+    @property
+    def unreadable_share(self) -> float:
+        lines = len(self.records) + len(self.unreadable)
+        return len(self.unreadable) / lines if lines else 0.0
+
+    def table(self) -> pd.DataFrame:
+        """How many records each pair of application and protocol has, and which class they were given."""
+        return self.records.groupby(LABELS).size().rename("records").reset_index()
+
+
+def labels() -> dict[str, Any]:
+    """data/gmm_traffic/labels.yaml."""
+    return yaml.safe_load((data_dir("gmm_traffic") / "labels.yaml").read_text())
+
+
+def published_trace(name: str) -> dict[str, Any]:
+    """What labels.yaml says of a trace. Raises NetreproError for an unknown name."""
+    traces = labels()["traces"]
+    if name not in traces:
+        raise NetreproError(f"no trace {name!r}", nearest(name, traces))
+    return traces[name]
+
+
+def classify_label(application: str, application_protocol: str, rules: dict[str, Any] | None = None) -> str:
+    """The class of a label by the rules of labels.yaml."""
+    rules = rules or labels()
+    application, application_protocol = application.strip().lower(), application_protocol.strip().lower()
+    for name, protocols in rules["classes"].items():
+        if application_protocol in protocols:
+            return name
+    encrypted = rules["encrypted"]
+    if application_protocol not in encrypted["protocols"]:
+        return rules["everything_else"]
+    for name, words in encrypted["applications"].items():
+        if any(word in application for word in words):
+            return name
+    return encrypted["otherwise"]
+
+
+def find_unibs(folder: str | PathLike[str] | None = None) -> TraceFiles:
+    """The three daily captures (archived or not) and the log in `folder`, data/gmm_traffic/unibs-2009 if None.
+
+    Raises NetreproError that names what is missing and how to get it.
+    """
+    place = Path(folder) if folder is not None else data_dir("gmm_traffic") / "unibs-2009"
+    trace = published_trace("unibs-2009")
+    found = {name: sorted(place.glob(f"{name}*")) for name in (*trace["captures"], trace["log"])}
+    missing = [name for name, paths in found.items() if not paths]
+    if missing:
+        raise NetreproError(f"UNIBS-2009 is not complete in {place}: no {', '.join(missing)}", ASK)
+    return TraceFiles(tuple(found[name][0] for name in trace["captures"]), found[trace["log"]][0])
+
+
+def read_ground_truth(path: str | PathLike[str]) -> GroundTruth:
+    """Read a log in UNIBS's format: a header, then lines of fields between colons.
+
+    The fields are time (seconds since 1970), source and destination address, source and destination port, transport
+    protocol, application, protocol; each port straight after its address is understood too. What cannot be read is
+    kept apart. Raises NetreproError where the file is missing or no line can be read.
+    """
+    try:
+        lines = Path(path).read_text(errors="replace").splitlines()
+    except OSError as error:
+        raise NetreproError(f"{path} cannot be read: {error.strerror}", ASK) from None
+    rules = labels()
+    records, unreadable = [], []
+    for number, line in enumerate(lines[1:], start=2):
+        if not line.strip():
+            continue
+        try:
+            records.append(_fields(line))
+        except (ValueError, OverflowError):
+            unreadable.append((number, line))
+    if not records:
+        raise NetreproError(
+            f"{path} is no log of labels: none of its {len(unreadable)} lines after the first can be read",
+            "time:address:address:port:port:transport:application:protocol is expected",
+        )
+    table = pd.DataFrame(records, columns=[name for name in RECORD_COLUMNS if name != "class"])
+    pairs = table[["application", "application_protocol"]].drop_duplicates()
+    classes = {(said, seen): classify_label(said, seen, rules) for said, seen in pairs.itertuples(index=False)}
+    table["class"] = [classes[pair] for pair in zip(table["application"], table["application_protocol"], strict=True)]
+    return GroundTruth(table[RECORD_COLUMNS], pd.DataFrame(unreadable, columns=["line", "text"]))
+
+
+def _fields(line: str) -> tuple[int, str, int, str, int, int, str, str]:
+    """The fields of a line in the order of RECORD_COLUMNS without the class. Raises ValueError."""
+    time, first, second, third, fourth, transport, application, protocol = line.strip().split(":", 7)
+    if second.strip().isdigit():
+        second, third = third, second
+    ports = int(third), int(fourth)
+    if not all(0 <= port < 65536 for port in ports):
+        raise ValueError(line)
+    time_us = round(float(time) * 1e6)
+    number = PROTOCOL_NUMBERS.get(transport.strip().lower(), 0)
+    return (
+        time_us, _address(first), ports[0], _address(second), ports[1], number, application.strip(), protocol.strip(),
+    )  # fmt: skip
+
+
+@cache
+def _address(text: str) -> str:
+    return str(ipaddress.ip_address(text.strip()))
