@@ -106,6 +106,12 @@ def test_dctcp_holds_out_longer_than_reno_but_not_for_ever():
     assert table["dctcp"][64] < 0.2 * table["dctcp"][8]
 
 
+def test_a_long_timeout_sends_again_only_what_was_lost_and_a_short_one_more(runs):
+    needless = paper.summary(runs, "needless_per_block")
+    assert (needless["200 ms"] == 0).all()
+    assert (needless["200 us"][[32, 48, 64]] > 50).all()
+
+
 def test_a_block_ends_when_its_last_packet_has_crossed_the_clients_link():
     setting = replace(paper.PRINTED, min_rto_ms=10.0)
     found = simulate(paper.experiment(setting, 8, 4, 11))
