@@ -91,7 +91,7 @@ class Scale:
 
 def scale(profile: str) -> Scale:
     """Blocks of one repetition. Raises NetreproError for another profile than quick and paper."""
-    scales = {"quick": Scale(3, 3), "paper": Scale(40, 30)}
+    scales = {"quick": Scale(3, 3), "paper": Scale(20, 10)}
     if profile not in scales:
         raise NetreproError(f"no profile {profile!r}", nearest(profile, scales))
     return scales[profile]
@@ -483,7 +483,7 @@ def draw_why_not(table: pd.DataFrame) -> Figure:
     """Goodput share of every single change, as published first."""
     figure, axis = new_figure("One change at a time", "goodput (share of the link)", "")
     rows = table[::-1]
-    colours = [scheme("control").colour if name == "as published" else scheme("tcp").colour for name in rows.change]
+    colours = ["#444444" if name == "as published" else scheme("tcp").colour for name in rows.change]
     bars = axis.barh(rows.change, rows.goodput_share, color=colours)
     axis.bar_label(bars, [f"{share:.2f}" for share in rows.goodput_share], padding=3, fontsize=8)
     axis.set_xlim(0, 1.1)
