@@ -1,0 +1,565 @@
+"""TCP incast: Vasudevan et al., "Safe and Effective Fine-grained TCP Retransmissions for Datacenter Communication",
+SIGCOMM 2009.
+
+A client asks many servers at once for equal fragments of a block and goes on when it has them all. The answers meet
+at one port; where its buffer is small, somebody loses the end of a fragment and waits for a timeout, and all wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from netrepro.claims import Measured
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link, Queue
+from netrepro.networks.topology import star
+from netrepro.networks.workloads import Flow, Tcp
+from netrepro.simulation import simulate
+from netrepro.style import new_figure, scheme
+
+CLIENT = "h1"
+PORT = ("s1", CLIENT)
+SERVERS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
+KNOB_SERVERS = (2, 4, 8, 16, 32, 64)
+MANY = (32, 48, 64)  # servers among which the claims look for the collapse
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000", "#56B4E9")  # of curves that are no schemes
+Progress = Callable[[Iterable], Iterable]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The authors' simulation (their public scripts); `scatter_ms`, our choice, is how far apart servers answer."""
+
+    rate_mbps: float = 1000.0
+    link_delay_ms: float = 0.025
+    buffer_packets: int = 64
+    block_bytes: int = 1_024_000
+    min_rto_ms: float = 200.0
+    congestion_control: str = "reno"
+    threshold_packets: int = 0  # marking threshold of the port, 0 for none
+    initial_window_segments: int = 3
+    receive_window_segments: int = 20  # ns-2's default, which the scripts leave
+    delayed_ack_ms: float = 0.0
+    request_spacing_ms: float = 0.001  # the client asks one server after the other: a small packet at 1 Gb/s
+    scatter_ms: float = 0.05
+
+    @property
+    def ideal_block_ms(self) -> float:
+        """How long the client's link is busy with one block of full packets."""
+        return self.block_bytes / 1448 * FULL_PACKET_BYTES * 8 / (self.rate_mbps * 1e3)
+
+    @property
+    def longest_block_s(self) -> float:
+        """When the next block is asked for at the earliest: late enough for seven doublings of the timeout."""
+        return 128 * self.min_rto_ms * 1e-3 + 20 * self.ideal_block_ms * 1e-3 + self.scatter_ms * 1e-3 + 1.0
+
+
+PRINTED = Setting()
+# What the main measurement varies; the last is the control in which nothing can be lost.
+TIMEOUTS_MS = {"200 ms": 200.0, "10 ms": 10.0, "1 ms": 1.0, "200 us": 0.2}
+DEEP = 2000  # packets: a block and more
+
+
+def cases(setting: Setting = PRINTED) -> dict[str, Setting]:
+    """Name -> setting: the four minimum timeouts, and "<timeout>, deep buffer" for those that a control needs."""
+    small = {name: replace(setting, min_rto_ms=timeout) for name, timeout in TIMEOUTS_MS.items()}
+    deep = {
+        f"{name}, deep buffer": replace(small[name], buffer_packets=max(DEEP, 2 * _packets(setting)))
+        for name in ("200 ms", "10 ms", "1 ms")
+    }
+    return small | deep
+
+
+def _packets(setting: Setting) -> int:
+    return -(-setting.block_bytes // 1448)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Blocks of one repetition, in the main measurement and in those of section 10."""
+
+    blocks: int
+    knob_blocks: int
+
+
+def scale(profile: str) -> Scale:
+    """Blocks of one repetition. Raises NetreproError for another profile than quick and paper."""
+    scales = {"quick": Scale(3, 3), "paper": Scale(20, 10)}
+    if profile not in scales:
+        raise NetreproError(f"no profile {profile!r}", nearest(profile, scales))
+    return scales[profile]
+
+
+def experiment(setting: Setting, servers: int, blocks: int, seed: int, *, record_packets: bool = True) -> Experiment:
+    """`blocks` blocks, one after the other, each over new connections: what any tier runs.
+
+    Traffic descriptions cannot wait for each other, so a block is asked for when the one before must be complete
+    (`Setting.longest_block_s`); `block_times_s` checks that it was. Order and scatter of the requests come from
+    `seed`. Raises NetreproError for fewer servers than 1, or a block with less than a byte for each.
+    """
+    if not 1 <= servers <= setting.block_bytes:
+        raise NetreproError(f"{servers} servers for {setting.block_bytes} bytes", "give 1 or more, and a byte for each")
+    random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, servers])))
+    flows = []
+    for block in range(blocks):
+        asked_ms = random.permutation(servers) * setting.request_spacing_ms
+        answered_ms = asked_ms + random.uniform(0, setting.scatter_ms, servers)
+        starts = block * setting.longest_block_s + answered_ms * 1e-3
+        flows += [
+            Flow(f"h{i + 2}", CLIENT, size_bytes=setting.block_bytes // servers, start_s=start, label=str(block))
+            for i, start in enumerate(starts)
+        ]
+    queue: Queue = DropTail(packets=setting.buffer_packets)
+    if setting.threshold_packets:
+        queue = EcnThreshold(setting.buffer_packets, setting.threshold_packets)
+    tcp = Tcp(
+        setting.congestion_control,
+        initial_window_segments=setting.initial_window_segments,
+        receive_window_bytes=setting.receive_window_segments * 1448,
+        min_rto_ms=setting.min_rto_ms,
+        # The papers' connections are open before the block: a lost SYN must not cost more than a lost segment.
+        initial_rto_ms=setting.min_rto_ms,
+        delayed_ack_ms=setting.delayed_ack_ms,
+    )
+    return Experiment(
+        star(servers + 1, Link(setting.rate_mbps, setting.link_delay_ms, queue)),
+        tuple(flows),
+        blocks * setting.longest_block_s,
+        seed,
+        Measure(packets=(PORT,) if record_packets else ()),
+        tcp,
+    )
+
+
+def block_times_s(found: Measurements, setting: Setting) -> np.ndarray:
+    """From the request for a block until its last byte is there, one value a block; NaN for one never complete."""
+    flows = found.flows
+    asked_s = flows["label"].astype(int) * setting.longest_block_s
+    taken_s = flows["start_s"] + flows["completion_ms"] * 1e-3 - asked_s
+    return taken_s.to_numpy().reshape(flows["label"].nunique(), -1).max(axis=1)
+
+
+def fetch(setting: Setting, servers: int, blocks: int, seed: int) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Fetch blocks from `servers` servers in the simulator.
+
+    Returns goodput_mbps (all bytes over the sum of the blocks' times), goodput_share (of what full packets leave of
+    the link), median_delay_ms (beyond the link's own time), and a block: timeouts, packets dropped at the port,
+    packets sent again although nothing was lost (needless); and the fidelity checks (check, value, bound, holds).
+    """
+    found = simulate(experiment(setting, servers, blocks, seed))
+    times_s = block_times_s(found, setting)
+    checks = check_fidelity(found, times_s, setting)
+    times_s = np.nan_to_num(times_s, nan=setting.longest_block_s)  # at least: the check above fails
+    payload_bytes = servers * (setting.block_bytes // servers)
+    goodput_mbps = float(payload_bytes * 8e-6 / times_s.mean())
+    dropped = found.links.set_index(["source", "destination"]).dropped_packets[PORT]
+    again = (found.flows.retransmitted_packets + found.flows.connection_attempts - 1).sum()
+    row = {
+        "goodput_mbps": goodput_mbps,
+        "goodput_share": goodput_mbps / (setting.rate_mbps * 1448 / FULL_PACKET_BYTES),
+        "median_delay_ms": float(np.median(times_s) * 1e3 - setting.ideal_block_ms),
+        "timeouts_per_block": float(found.flows.timeouts.sum() / blocks),
+        "drops_per_block": float(dropped / blocks),
+        "needless_per_block": float((again - dropped) / blocks),
+    }
+    return row, checks
+
+
+def check_fidelity(found: Measurements, times_s: np.ndarray, setting: Setting) -> pd.DataFrame:
+    """The tier's own checks; full packets that leave the busy port must be as far apart as its rate demands (99 %
+    within 10 %, 90 % within 1 %: Handigol et al., CoNEXT 2012, section 5.1); and no block may reach into the next.
+    """
+    ideal_s = FULL_PACKET_BYTES * 8 / (setting.rate_mbps * 1e6)
+    packets = found.packets
+    gap_s = packets["time_s"].diff()
+    busy = (packets["wait_ms"] * 1e-3 >= gap_s) & (packets["size_bytes"] == FULL_PACKET_BYTES)
+    deviation = (gap_s[busy] - ideal_s).abs() / ideal_s
+    shares = [("gaps within 10 %", 0.1, 0.99), ("gaps within 1 %", 0.01, 0.9)]
+    # One server alone never makes the port wait: then there is nothing to compare.
+    rows = [(name, float((deviation <= within).mean()) if busy.any() else 1.0, bound) for name, within, bound in shares]
+    rows.append(("blocks complete before the next", float((times_s < setting.longest_block_s).mean()), 1.0))
+    ours = pd.DataFrame([(*row, row[1] >= row[2]) for row in rows], columns=["check", "value", "bound", "holds"])
+    return pd.concat([found.fidelity, ours], ignore_index=True)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """All repetitions of all cases.
+
+    goodput : case, servers, repetition and the columns of `fetch`. fidelity : case, servers, repetition, check,
+    value, bound, holds.
+    """
+
+    goodput: pd.DataFrame
+    fidelity: pd.DataFrame
+
+    @property
+    def trusted(self) -> bool:
+        """Whether every check of every run holds."""
+        return bool(self.fidelity["holds"].all())
+
+
+def measure(
+    blocks: int,
+    repetitions: int,
+    seed: int,
+    *,
+    setting: Setting = PRINTED,
+    servers: Sequence[int] = SERVERS,
+    progress: Progress = iter,
+) -> Runs:
+    """Every case of `cases` for every number of servers; controls only where claims look (1 and MANY).
+
+    Raises NetreproError when `servers` lacks 1 or a number of MANY, which the claims need.
+    """
+    missing = {1, *MANY} - set(servers)
+    if missing:
+        raise NetreproError(f"servers without {sorted(missing)}", f"measure 1 and {MANY} too: the claims compare them")
+    work = [
+        (name, count, repetition)
+        for name in cases(setting)
+        for count in servers
+        if "deep" not in name or count in (1, *MANY)
+        for repetition in range(repetitions)
+    ]
+    goodput, fidelity = [], []
+    for name, count, repetition in progress(work):
+        row, checks = fetch(cases(setting)[name], count, blocks, _seed(seed, repetition))
+        label = {"case": name, "servers": count, "repetition": repetition}
+        goodput.append(label | row)
+        fidelity.append(checks.assign(**label))
+    return Runs(pd.DataFrame(goodput), pd.concat(fidelity, ignore_index=True))
+
+
+def _seed(seed: int, repetition: int) -> int:
+    return int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
+
+
+def summary(runs: Runs, column: str = "goodput_mbps") -> pd.DataFrame:
+    """Mean of a column of `Runs.goodput` over repetitions: a row a number of servers, a column a case."""
+    return runs.goodput.pivot_table(index="servers", columns="case", values=column, sort=False).sort_index()
+
+
+# Claims.
+
+
+def measured_claims(runs: Runs) -> list[Measured]:
+    """One measurement a claim of data/incast/claims.yaml."""
+    trust = {"trusted": runs.trusted, "why": "" if runs.trusted else "a fidelity check failed, see section 6"}
+    few = tuple(count for count in sorted(set(runs.goodput.servers)) if count >= 4)
+    delay = runs.goodput[runs.goodput.servers.isin(MANY)].groupby(["case", "repetition"])["median_delay_ms"].median()
+    values: dict[str, tuple[Any, Any]] = {
+        "collapse": (_least(runs, "200 ms", MANY), _least(runs, "200 ms, deep buffer", MANY)),
+        "wait-of-a-block": (delay["200 ms"], delay["1 ms"]),
+        "cure": (_least(runs, "200 us", few), _least(runs, "200 ms", few)),
+        "smaller-is-better": (_orders(runs, ""), _orders(runs, ", deep buffer")),
+    }
+    return [Measured(claim=claim, values=ours, control=broken, **trust) for claim, (ours, broken) in values.items()]
+
+
+def _goodput(runs: Runs, case: str) -> pd.DataFrame:
+    """Goodput (Mb/s): a row a repetition, a column a number of servers."""
+    return runs.goodput[runs.goodput.case == case].pivot(index="repetition", columns="servers", values="goodput_mbps")
+
+
+def _least(runs: Runs, case: str, among: Sequence[int]) -> list[float]:
+    table = _goodput(runs, case)
+    return list(table[list(among)].min(axis=1) / table[1])
+
+
+def _orders(runs: Runs, suffix: str) -> list[list[str]]:
+    """Timeouts by mean goodput, a ranking a repetition; what is equal stands in the order that refutes the claim."""
+    worst_first = ["200 ms", "10 ms", "1 ms"]
+    means = pd.DataFrame({name: _goodput(runs, name + suffix)[list(MANY)].mean(axis=1) for name in worst_first})
+    return [list(row.sort_values(ascending=False, kind="stable").index) for _, row in means.iterrows()]
+
+
+def answer(runs: Runs) -> str:
+    """The question answered in one sentence, with this run's numbers."""
+    table = summary(runs)
+    return (
+        f"One of them loses the end of its answer and waits 200 ms, and all wait for it: a block from 32 servers "
+        f"arrives at {table['200 ms'][32]:.0f} Mb/s, from one at {table['200 ms'][1]:.0f}; with a minimum timeout of "
+        f"1 ms it is {table['1 ms'][32]:.0f} Mb/s, with a buffer that holds the block "
+        f"{table['200 ms, deep buffer'][32]:.0f}."
+    )
+
+
+# Knobs.
+
+
+def why_not(
+    blocks: int, seed: int, *, setting: Setting = PRINTED, servers: int = 32, progress: Progress = iter
+) -> pd.DataFrame:
+    """One change at a time to the published setting: what makes the collapse weaker, and what does not.
+
+    Returns change, servers, and the columns of `fetch`.
+    """
+    changes: dict[str, dict[str, Any]] = {
+        "as published": {},
+        "8 servers": {"servers": 8},
+        "queue of 1000 packets (Linux's default)": {"buffer_packets": 1000},
+        "100 Mb/s": {"rate_mbps": 100.0},
+        "10 Mb/s": {"rate_mbps": 10.0},
+        "1 MB from every server": {"block_bytes": servers * setting.block_bytes},
+        "servers start within 10 ms": {"scatter_ms": 10.0},
+        "servers start within 100 ms": {"scatter_ms": 100.0},
+        "receive window of 6 MB (Linux's most)": {"receive_window_segments": 4344},
+        "initial window of 10 segments": {"initial_window_segments": 10},
+        "delayed acknowledgements (40 ms)": {"delayed_ack_ms": 40.0},
+        "CUBIC": {"congestion_control": "cubic"},
+        "DCTCP, marking from 20 packets on": {"congestion_control": "dctcp", "threshold_packets": 20},
+    }
+    rows = []
+    for name, change in progress(list(changes.items())):
+        count = change.get("servers", servers)
+        changed = replace(setting, **{key: value for key, value in change.items() if key != "servers"})
+        rows.append({"change": name, "servers": count} | fetch(changed, count, blocks, seed)[0])
+    return pd.DataFrame(rows)
+
+
+def vary_buffer(
+    blocks: int,
+    seed: int,
+    *,
+    buffers_packets: Sequence[int] = (32, 64, 128, 256, 512),
+    servers: Sequence[int] = KNOB_SERVERS,
+    setting: Setting = PRINTED,
+    progress: Progress = iter,
+) -> pd.DataFrame:
+    """Goodput over servers for several buffers: buffer_packets, servers and the columns of `fetch`."""
+    work = [(buffer, count) for buffer in buffers_packets for count in servers]
+    rows = [
+        {"buffer_packets": buffer, "servers": count}
+        | fetch(replace(setting, buffer_packets=buffer), count, blocks, seed)[0]
+        for buffer, count in progress(work)
+    ]
+    return pd.DataFrame(rows)
+
+
+def vary_scheme(
+    blocks: int,
+    seed: int,
+    *,
+    servers: Sequence[int] = KNOB_SERVERS,
+    setting: Setting = PRINTED,
+    progress: Progress = iter,
+) -> pd.DataFrame:
+    """Goodput over servers for Reno and DCTCP (marking from 20 packets on), minimum timeout as in `setting`.
+
+    Returns scheme, servers and the columns of `fetch`.
+    """
+    rows = []
+    for name, count in progress([(name, count) for name in ("reno", "dctcp") for count in servers]):
+        marking = min(20, setting.buffer_packets) if name == "dctcp" else 0
+        changed = replace(setting, congestion_control=name, threshold_packets=marking)
+        rows.append({"scheme": name, "servers": count} | fetch(changed, count, blocks, seed)[0])
+    return pd.DataFrame(rows)
+
+
+def vary_block_time(
+    blocks: int,
+    seed: int,
+    *,
+    rates_mbps: Sequence[float] = (10.0, 100.0, 1000.0),
+    blocks_bytes: Sequence[int] = (256_000, 1_024_000, 4_096_000, 16_384_000),
+    servers: int = 32,
+    setting: Setting = PRINTED,
+    progress: Progress = iter,
+) -> pd.DataFrame:
+    """Goodput over the time that a block needs at least, in minimum timeouts, by link rate and by block size.
+
+    Returns rate_mbps, block_bytes, block_in_timeouts and the columns of `fetch`.
+    """
+    rows = []
+    for rate, block in progress([(rate, block) for rate in rates_mbps for block in blocks_bytes]):
+        changed = replace(setting, rate_mbps=rate, block_bytes=block)
+        label = {"rate_mbps": rate, "block_bytes": block}
+        label["block_in_timeouts"] = changed.ideal_block_ms / changed.min_rto_ms
+        rows.append(label | fetch(changed, servers, blocks, seed)[0])
+    return pd.DataFrame(rows)
+
+
+def share_after_timeouts(block_in_timeouts: np.ndarray | float, timeouts: int = 1) -> np.ndarray | float:
+    """Share of the goodput that is left when the client's link is idle for `timeouts` minimum timeouts a block."""
+    return block_in_timeouts / (block_in_timeouts + timeouts)
+
+
+def arrivals(setting: Setting, servers: int, seed: int) -> pd.DataFrame:
+    """One block: time_ms, block_share (of full and last packets that have left the port) and queue wait_ms."""
+    found = simulate(experiment(setting, servers, 1, seed))
+    packets = found.packets
+    return pd.DataFrame(
+        {
+            "time_ms": packets.time_s * 1e3,
+            "block_share": packets.size_bytes.cumsum() / packets.size_bytes.sum(),
+            "wait_ms": packets.wait_ms,
+        }
+    )
+
+
+# Figures.
+
+
+def draw_network(setting: Setting = PRINTED) -> Figure:
+    """Many servers, one switch, one client."""
+    figure, axis = new_figure("Every server answers at once; one port takes it all", "", "")
+    axis.axis("off")
+    box = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": scheme("tcp").colour}
+    names = ("server 1", "server 2", "...", "server n")
+    for y, name in zip((1.2, 0.4, -0.4, -1.2), names, strict=True):
+        axis.text(0, y, name, ha="center", va="center", bbox=box, fontsize=11)
+        axis.annotate("", (1.75, 0.12 * y), (0.4, 0.95 * y), arrowprops={"arrowstyle": "->"})
+    axis.text(2, 0, "switch", ha="center", va="center", bbox=box, fontsize=11)
+    axis.text(4, 0, "client", ha="center", va="center", bbox=box, fontsize=11)
+    axis.annotate("", (3.65, 0), (2.35, 0), arrowprops={"arrowstyle": "->", "linewidth": 2})
+    axis.text(3.0, -0.12, f"buffer\n{setting.buffer_packets} packets", ha="center", va="top", fontsize=9)
+    rate = f"every link {setting.rate_mbps:g} Mb/s, {setting.link_delay_ms * 1e3:g} us"
+    axis.text(2.0, 1.2, f"{rate}\nblock of {setting.block_bytes / 1e6:g} MB in n fragments", ha="left", va="center")
+    axis.set(xlim=(-0.6, 4.5), ylim=(-1.6, 1.6))
+    return figure
+
+
+def draw_block(setting: Setting, seed: int, servers: int = 32) -> Figure:
+    """How one block arrives, with a long and with a short minimum timeout."""
+    figure, _ = new_figure(f"One block from {servers} servers", "time since the request (ms)", "", columns=2)
+    figure.axes[0].set_ylabel("share of the block that has left the port")
+    for axis, name in zip(figure.axes, ("200 ms", "1 ms"), strict=True):
+        table = arrivals(cases(setting)[name], servers, seed)
+        axis.step(table.time_ms, table.block_share, where="post", color=scheme("tcp").colour)
+        axis.set_title(f"minimum timeout {name}", fontsize=10)
+        axis.set(ylim=(0, 1.02), xlim=(0, None))
+    return figure
+
+
+def draw_collapse(runs: Runs) -> Figure:
+    """Goodput over the number of servers, a curve a minimum timeout; every repetition a point."""
+    title = "Goodput against servers, by minimum timeout"
+    figure, axis = new_figure(title, "servers", "goodput (Mb/s)", log_x=True)
+    for colour, name in zip(COLOURS, TIMEOUTS_MS, strict=False):
+        rows = runs.goodput[runs.goodput.case == name]
+        axis.plot(rows.servers, rows.goodput_mbps, ".", color=colour, alpha=0.4, markersize=4)
+        means = rows.groupby("servers")["goodput_mbps"].mean()
+        axis.plot(means.index, means, "o-", color=colour, label=f"minimum timeout {name}")
+    _servers_on(axis, runs.goodput.servers)
+    axis.legend()
+    return figure
+
+
+def draw_timeouts(runs: Runs) -> Figure:
+    """Timeouts and drops a block over servers, at a minimum timeout of 200 ms."""
+    figure, _ = new_figure("What a block loses (minimum timeout 200 ms)", "servers", "", columns=2, log_x=True)
+    columns = ("drops_per_block", "packets dropped a block"), ("timeouts_per_block", "timeouts a block")
+    for axis, (column, label) in zip(figure.axes, columns, strict=True):
+        means = summary(runs, column)["200 ms"]
+        axis.plot(means.index, means, "o-", color=scheme("tcp").colour)
+        axis.set_ylabel(label)
+        _servers_on(axis, runs.goodput.servers)
+    return figure
+
+
+def draw_control(runs: Runs) -> Figure:
+    """The collapse beside the same with a buffer that holds the whole block."""
+    title = "Broken on purpose: a buffer that holds the block"
+    figure, axis = new_figure(title, "servers", "goodput (Mb/s)", log_x=True)
+    table = summary(runs)
+    for name, case, look in (("tcp", "200 ms", "-"), ("control", "200 ms, deep buffer", "--")):
+        means = table[case].dropna()
+        marker, colour = scheme(name).marker, scheme(name).colour
+        axis.plot(means.index, means, marker + look, color=colour, label=f"minimum timeout {case}")
+    _servers_on(axis, runs.goodput.servers)
+    axis.legend()
+    return figure
+
+
+def draw_why_not(table: pd.DataFrame) -> Figure:
+    """Goodput share of every single change, as published first."""
+    figure, axis = new_figure("One change at a time", "goodput (share of the link)", "")
+    rows = table[::-1]
+    colours = ["#444444" if name == "as published" else scheme("tcp").colour for name in rows.change]
+    bars = axis.barh(rows.change, rows.goodput_share, color=colours)
+    axis.bar_label(bars, [f"{share:.2f}" for share in rows.goodput_share], padding=3, fontsize=8)
+    axis.set_xlim(0, 1.1)
+    return figure
+
+
+def draw_buffers(table: pd.DataFrame) -> Figure:
+    """Goodput over servers, a curve a buffer."""
+    title = "Buffers delay the collapse (minimum timeout 200 ms)"
+    figure, axis = new_figure(title, "servers", "goodput (Mb/s)", log_x=True)
+    for colour, (buffer, rows) in zip(COLOURS, table.groupby("buffer_packets"), strict=False):
+        axis.plot(rows.servers, rows.goodput_mbps, "o-", color=colour, label=f"{buffer} packets")
+    _servers_on(axis, table.servers)
+    axis.legend()
+    return figure
+
+
+def draw_schemes(table: pd.DataFrame) -> Figure:
+    """Goodput over servers, a curve a congestion control."""
+    title = "DCTCP delays the collapse, and no more (minimum timeout 200 ms)"
+    figure, axis = new_figure(title, "servers", "goodput (Mb/s)", log_x=True)
+    for name, rows in table.groupby("scheme", sort=False):
+        look = scheme(str(name))
+        axis.plot(rows.servers, rows.goodput_mbps, look.marker + "-", color=look.colour, label=look.label, alpha=0.8)
+    _servers_on(axis, table.servers)
+    axis.legend()
+    return figure
+
+
+def draw_block_time(table: pd.DataFrame) -> Figure:
+    """Goodput share over the block's own time in timeouts, and what one or three idle timeouts a block leave."""
+    figure, axis = new_figure(
+        "The collapse is deep only where a block is short beside the timeout",
+        "time of a block at full rate (minimum timeouts)",
+        "goodput (share of the link)",
+        log_x=True,
+    )
+    x = np.geomspace(table.block_in_timeouts.min() / 1.5, table.block_in_timeouts.max() * 1.5, 200)
+    for timeouts, look in ((1, "--"), (3, ":")):
+        label = f"idle for {timeouts} timeout{'s' if timeouts > 1 else ''} a block"
+        axis.plot(x, share_after_timeouts(x, timeouts), look, color="#444444", linewidth=1, label=label)
+    for colour, (rate, rows) in zip(COLOURS, table.groupby("rate_mbps"), strict=False):
+        axis.plot(rows.block_in_timeouts, rows.goodput_share, "o", color=colour, label=f"{rate:g} Mb/s")
+    axis.set_ylim(0, 1.02)
+    axis.legend()
+    return figure
+
+
+def _servers_on(axis: Any, servers: Iterable[int]) -> None:
+    ticks = [count for count in sorted(set(servers)) if count not in (12, 24, 48)]
+    axis.set_xticks(ticks, [str(count) for count in ticks])
+    axis.minorticks_off()
+    axis.set_ylim(bottom=0)
+
+
+def explore(blocks: int = 3) -> object:
+    """Sliders for servers, buffer and rate, a menu for timeout and scheme; one block redrawn at once."""
+    import ipywidgets as widgets
+    from IPython.display import display
+
+    controls = {
+        "servers": widgets.IntSlider(16, min=1, max=64, description="servers"),
+        "buffer": widgets.IntSlider(64, min=8, max=1024, step=8, description="buffer (packets)"),
+        "timeout": widgets.Dropdown(options=TIMEOUTS_MS, description="timeout"),
+        "rate": widgets.Dropdown(options=[10.0, 100.0, 1000.0], value=1000.0, description="Mb/s"),
+        "control": widgets.Dropdown(options=["reno", "cubic", "dctcp"], description="scheme"),
+    }
+
+    def redraw(servers: int, buffer: int, timeout: float, rate: float, control: str) -> None:
+        marking = min(20, buffer) if control == "dctcp" else 0
+        changed = replace(PRINTED, rate_mbps=rate, buffer_packets=buffer, min_rto_ms=timeout)
+        changed = replace(changed, congestion_control=control, threshold_packets=marking)
+        row, table = fetch(changed, servers, blocks, 1)[0], arrivals(changed, servers, 1)
+        title = f"{row['goodput_mbps']:.0f} Mb/s, {row['timeouts_per_block']:.1f} timeouts a block"
+        figure, axis = new_figure(title, "time since the request (ms)", "share of a block")
+        axis.step(table.time_ms, table.block_share, where="post", color=scheme("tcp").colour)
+        display(figure)
+
+    return widgets.VBox([widgets.HBox(list(controls.values())), widgets.interactive_output(redraw, controls)])
