@@ -38,7 +38,7 @@ MOST_PIPES = 1.5  # RTT C: the largest buffer that is tried
 PERIODS = 3  # of a sawtooth, measured
 CLOSE = 0.002  # of the target: a probe that near is too close to call from one run
 RESOLUTION = 1.2  # the search ends when the buffers either side of the target differ by less than this factor
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7")  # of curves that are no schemes
+COLOURS = ("#0072B2", "#E69F00", "#CC79A7", "#000000")  # of curves that are no schemes
 Progress = Callable[[Iterable], Iterable]
 
 
@@ -48,6 +48,7 @@ class Setting:
 
     target : share of the bottleneck's rate that a buffer must keep busy.
     round_trip_spread : senders' round trips lie evenly within round_trip_ms times 1 - spread to 1 + spread.
+    jitter_ms : of the senders' links, as Link takes it; none is published.
     senders : hosts that the flows are shared out among, at most. clock_skew_ppm : as simulate takes it.
 
     Raises NetreproError for a target or spread that is no such share.
@@ -58,6 +59,7 @@ class Setting:
     target: float = 0.99
     congestion_control: str = "reno"
     round_trip_spread: float = 0.0
+    jitter_ms: float = 0.0
     start_spread_s: float = 3.0
     senders: int = 20
     delayed_ack_ms: float = 40.0
@@ -135,7 +137,11 @@ def experiment(flows: int, buffer_packets: int, setting: Setting, least_s: float
     senders = min(flows, setting.senders)
     stretch = setting.round_trip_spread * (np.linspace(-1, 1, senders) if senders > 1 else np.zeros(1))
     cables = [
-        host_cable(f"h{i + 1}", "s1", Link(HOST_MBPS, float(setting.round_trip_ms / 2 * (1 + share)), ROOMY))
+        host_cable(
+            f"h{i + 1}",
+            "s1",
+            Link(HOST_MBPS, float(setting.round_trip_ms / 2 * (1 + share)), ROOMY, jitter_ms=setting.jitter_ms),
+        )
         for i, share in enumerate(stretch)
     ]
     bottleneck = Link(setting.rate_mbps, 0.0, DropTail(packets=buffer_packets))
@@ -395,6 +401,7 @@ def variants(setting: Setting = PRINTED) -> dict[str, Setting]:
         "CUBIC": replace(setting, congestion_control="cubic"),
         "target 98 %": replace(setting, target=0.98),
         "round trips ± 50 %": replace(setting, round_trip_spread=0.5),
+        "jitter 0.5 ms": replace(setting, jitter_ms=0.5),
     }
 
 
