@@ -4,4 +4,5 @@
 PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled core of netrepro.";
   bind_queueing(module);
+  bind_verification(module);
 }
