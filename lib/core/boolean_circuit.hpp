@@ -39,6 +39,7 @@ class BooleanCircuit {
   // before. dimacs_variable() numbers a literal whose gates have been given out.
   std::vector<std::int32_t> new_clauses(const Literals& roots);
   std::int32_t dimacs_variable(Literal literal) const;
+  bool has_variable(Literal literal) const { return variables_.at(static_cast<std::size_t>(literal >> 1)) > 0; }
   std::int32_t variable_count() const { return variable_count_; }
   // The same clauses as DIMACS text.
   std::string dimacs_text(const std::vector<std::int32_t>& clauses) const;

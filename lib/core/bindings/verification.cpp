@@ -22,6 +22,7 @@ void bind_verification(py::module_& module) {
       .def("choose_number", &BooleanCircuit::choose_number, py::arg("condition"), py::arg("a"), py::arg("b"))
       .def("support", &BooleanCircuit::support)
       .def("new_clauses", &BooleanCircuit::new_clauses)
+      .def("has_variable", &BooleanCircuit::has_variable)
       .def("dimacs_variable", &BooleanCircuit::dimacs_variable)
       .def("dimacs_text", &BooleanCircuit::dimacs_text)
       .def("evaluate", &BooleanCircuit::evaluate, py::arg("true_inputs"), py::arg("wanted"))

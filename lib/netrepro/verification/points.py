@@ -112,7 +112,9 @@ class ContentionPoint:
         if not modules:
             raise NetreproError(f"{name!r} has no queuing module", "give at least one")
         if destinations < 1 or paths < 1:
-            raise NetreproError(f"{name!r} has {destinations} destinations and {paths} paths", "at least 1 each")
+            raise NetreproError(
+                f"{name!r} has {destinations} destinations and {paths} paths", "at least 1 each"
+            )
         self.name, self.horizon, self.modules = name, horizon, list(modules)
         self.destinations, self.paths = destinations, paths
         self.own_address = dict(own_address or {})
@@ -131,7 +133,9 @@ class ContentionPoint:
                 *((queue, self.writer, "written") for queue in module.outputs),
             ]:
                 if self.queues.setdefault(queue.name, queue) != queue:
-                    raise NetreproError(f"two queues are called {queue.name!r}", "give each a name of its own")
+                    raise NetreproError(
+                        f"two queues are called {queue.name!r}", "give each a name of its own"
+                    )
                 if queue.name in ends:
                     raise NetreproError(
                         f"queue {queue.name!r} is {end} by {ends[queue.name].name!r} and by {module.name!r}",
@@ -190,10 +194,11 @@ class ContentionPoint:
                 raise NetreproError(f"the query {query} ends after the horizon {self.horizon}")
             if query.metric in FIELDS and not isinstance(query.lhs, str) and len(query.queues) > 1:
                 raise NetreproError(
-                    f"the query {query} adds or subtracts {query.metric}, which is a label", "ask of one queue"
+                    f"the query {query} adds or subtracts {query.metric}, which is a label",
+                    "ask of one queue",
                 )
 
-    # --- running ---------------------------------------------------------------------------------------------
+    # --- running ---
 
     def simulate(
         self,

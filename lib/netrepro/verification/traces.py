@@ -29,7 +29,6 @@ class Trace:
     taken : queue -> per step the packets dequeued.
     length : queue -> per step the packets waiting before the dequeue.
     choices : what modules that may choose chose, by label.
-    inputs : the queues that the outside world fills.
     """
 
     horizon: int
@@ -37,7 +36,6 @@ class Trace:
     taken: Mapping[str, Sequence[int]]
     length: Mapping[str, Sequence[int]]
     choices: Mapping[str, bool] = field(default_factory=dict)
-    inputs: tuple[str, ...] = ()
 
     def offered(self, queue: str, time: int) -> int:
         """Packets offered to `queue` at `time` (1..horizon)."""
@@ -91,7 +89,8 @@ class Trace:
     def grid(self, metric: Metric | str = Metric.QSIZE) -> pd.DataFrame:
         """Time by queue: one row per step 1..horizon, one column per queue; empty where not valid."""
         columns = {
-            queue: [self.metric(metric, queue, t) for t in range(1, self.horizon + 1)] for queue in self.arrived
+            queue: [self.metric(metric, queue, t) for t in range(1, self.horizon + 1)]
+            for queue in self.arrived
         }
         return pd.DataFrame(columns, index=pd.RangeIndex(1, self.horizon + 1, name="time_step"))
 
@@ -132,7 +131,10 @@ class Run:
 
     def offer(self, name: str, packets: list[Packet]) -> None:
         """Offer packets to a queue; what does not fit is dropped when the queue takes them in."""
-        assert name not in self._merged and len(self._offers[name]) + len(packets) <= self.queues[name].max_enqueue
+        assert (
+            name not in self._merged
+            and len(self._offers[name]) + len(packets) <= self.queues[name].max_enqueue
+        )
         self._offers[name] += packets
 
     def waiting(self, name: str) -> list[Packet]:

@@ -78,7 +78,7 @@ def as_operator(sign: str) -> str:
     return sign
 
 
-# --- sides of a comparison -----------------------------------------------------------------------------------
+# --- sides of a comparison ---
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def Time(coefficient: int = 1) -> Line:  # noqa: N802 (the published name)
     return Line(coefficient)
 
 
-# --- specifications ------------------------------------------------------------------------------------------
+# --- specifications ---
 
 
 @dataclass(frozen=True)
@@ -345,7 +345,7 @@ class Workload:
         return "\nand ".join(str(spec) for spec in self.specs) or "*"
 
 
-# --- queries -------------------------------------------------------------------------------------------------
+# --- queries ---
 
 
 @dataclass(frozen=True)
@@ -446,7 +446,7 @@ class Query:
         return f"{self.quantifier} t in [{first},{last}]: {self.measure} {self.op} {self.threshold}"
 
 
-# --- parsing -------------------------------------------------------------------------------------------------
+# --- parsing ---
 
 _TOKEN = re.compile(r"\s*(>=|<=|==|[><=(){}\[\],:*+\-]|\d+|[A-Za-z_][\w.\->]*|\S)")
 
@@ -490,7 +490,9 @@ class _Words:
     def problem(self, expected: str) -> NetreproError:
         before = " ".join(self.words[max(0, self.place - 6) : self.place])
         found = repr(self.next) if self.next else "the end"
-        return NetreproError(f"after {before!r}: expected {expected}, found {found}", f"in: {self.text.strip()}")
+        return NetreproError(
+            f"after {before!r}: expected {expected}, found {found}", f"in: {self.text.strip()}"
+        )
 
 
 def _range(words: _Words) -> tuple[int, int]:
@@ -584,7 +586,9 @@ def parse_query(text: str) -> Query:
     if words.accept("-"):
         other = _term(words)
         if len(left.queues) != 1 or len(other.queues) != 1 or left.metric != other.metric:
-            raise NetreproError("a difference is taken between one metric of two queues", f"in: {text.strip()}")
+            raise NetreproError(
+                "a difference is taken between one metric of two queues", f"in: {text.strip()}"
+            )
         left = Difference(left.metric, left.queues[0], other.queues[0])
     sign = as_operator(words.take())
     query = Query(quantifier, time_range, left, left.metric, sign, words.number())
@@ -593,11 +597,13 @@ def parse_query(text: str) -> Query:
     return query
 
 
-# --- checking against a model --------------------------------------------------------------------------------
+# --- checking against a model ---
 
 
 def refuse_unknown(what: str, queues: Iterable[str], known: Mapping[str, object]) -> None:
     """Raise NetreproError for the first of `queues` that the model does not have."""
     for queue in queues:
         if queue not in known:
-            raise NetreproError(f"{what} names the queue {queue!r}, which is not there", nearest(queue, known))
+            raise NetreproError(
+                f"{what} names the queue {queue!r}, which is not there", nearest(queue, known)
+            )
