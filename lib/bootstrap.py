@@ -41,9 +41,7 @@ def check_prerequisites() -> None:
         import ensurepip  # noqa: F401
         import venv  # noqa: F401
     except ImportError:
-        raise SetUpError(
-            "Python's venv module is needed: apt-get install python3-venv python3-dev"
-        ) from None
+        raise SetUpError("Python's venv module is needed: apt-get install python3-venv python3-dev") from None
 
 
 def fingerprint(paths: Iterable[Path], *words: str) -> str:

@@ -14,7 +14,7 @@ from netrepro.verification.backends import check_z3, clause_solver
 from netrepro.verification.encodings import CircuitEncoding, IntegerEncoding
 from netrepro.verification.points import ContentionPoint
 from netrepro.verification.traces import Trace
-from netrepro.verification.workloads import Metric, Query, Workload
+from netrepro.verification.workloads import Metric, Query, TimedSpec, Workload
 
 ENCODINGS = ("circuit", "integers")
 
@@ -110,19 +110,24 @@ class Analysis:
         self._asker.cancel()
 
     def ask(
-        self, workload: Workload | None = None, *, query: bool | None = None, conditions: Sequence[Any] = ()
+        self,
+        workload: Workload | None = None,
+        *,
+        query: bool | None = None,
+        conditions: Sequence[Any] = (),
+        with_trace: bool = True,
     ) -> Answer:
         """Is there an input of the base and the workload for which the query is as asked?
 
         Parameters
         ----------
         workload : besides the base. query : True, False, or None for either.
-        conditions : further bits of the encoding.
+        conditions : further bits of the encoding. with_trace : False where only the status matters.
         """
         self.point.check(workload)
         self.questions += 1
         status, reason = self._asker.check(workload or Workload(), query, conditions, self.timeout_s)
-        if status != "sat":
+        if status != "sat" or not with_trace:
             return Answer(status, None, reason)
         trace = self._asker.trace()
         if self.point.can_run:  # the solver's word is checked by running the packets
@@ -150,7 +155,7 @@ class Analysis:
 
     def verify(self, workload: Workload) -> Verification:
         """Whether the workload is feasible, and model and workload and not query are unsatisfiable."""
-        feasible = self.ask(workload)
+        feasible = self.ask(workload, with_trace=False)
         if feasible.status == "unsat":
             self.refuse_empty_base()
             return Verification("infeasible")
@@ -165,7 +170,7 @@ class Analysis:
         """Raise NetreproError, naming the specification to blame, if no input has the base workload."""
         if self._base_is_known:
             return
-        if self.ask().status != "unsat":
+        if self.ask(with_trace=False).status != "unsat":
             self._base_is_known = True
             return
         kept = Workload()
@@ -178,7 +183,16 @@ class Analysis:
                 )
         raise NetreproError(f"the constraints of {self.point.name!r} have no solution", "check its modules")
 
-    def minimise(self, bits: Sequence[Any], conditions: Sequence[Any], start: Trace) -> tuple[Trace, int, bool]:
+    def excuses(self, workload: Workload) -> tuple[Answer, Workload]:
+        """`check_workload_without_query`, and when that is "unsat" the specifications that are enough for it."""
+        answer = self.check_workload_without_query(workload)
+        if answer.status != "unsat":
+            return answer, workload
+        return answer, Workload(tuple(timed for timed in workload.specs if self._asker.is_needed(timed)))
+
+    def minimise(
+        self, bits: Sequence[Any], conditions: Sequence[Any], start: Trace
+    ) -> tuple[Trace, int, bool]:
         """The trace with the fewest of `bits` true, found from above (circuit encoding only).
 
         Returns the trace, the number and whether it is proven to be the least (False after a time-out).
@@ -248,6 +262,14 @@ class _CircuitAsker:
         variables = [self.encoding.circuit.dimacs_variable(bit) for bit in asked]
         return self.solver.check(variables, timeout_s), self.solver.reason
 
+    def is_needed(self, timed: TimedSpec) -> bool:
+        """Whether a specification took part in the last "unsat"."""
+        bit = self.encoding.spec_bit(timed)
+        return bit != 1 and (bit == 0 or self.encoding.circuit.dimacs_variable(bit) in self._core())
+
+    def _core(self) -> set[int]:
+        return self.solver.core()
+
     def trace(self) -> Trace:
         encoding = self.encoding
         known = [bit for bit in encoding.logic.labels if encoding.is_loaded(bit)]
@@ -260,7 +282,8 @@ class _CircuitAsker:
             return encoding.point.simulate(arrivals, choices=choices, seed=self._seed)
         offered, taken, length = encoding.tables(sorted(true))
         arrived = {
-            name: arrivals.get(name, [[(0, 0)] * count for count in counts]) for name, counts in offered.items()
+            name: arrivals.get(name, [[(0, 0)] * count for count in counts])
+            for name, counts in offered.items()
         }
         return Trace(encoding.point.horizon, arrived, taken, length, choices)
 
@@ -273,10 +296,6 @@ class _IntegerAsker:
         self._seed = seed
         self._query = self.encoding.query_bit(query)
         self._base = self.encoding.workload_bit(base)
-        self.solver = z3.Solver(ctx=self.encoding.context)
-        self.solver.set("random_seed", seed)
-        self.solver.add(self._base, *self.encoding.constraints)
-        self._loaded = len(self.encoding.constraints)
 
     def cancel(self) -> None:
         self.encoding.context.interrupt()
@@ -287,16 +306,18 @@ class _IntegerAsker:
         asked = [self.encoding.workload_bit(workload), *conditions]
         if query is not None:
             asked.append(self._query if query else z3.Not(self._query))
-        self.solver.add(*self.encoding.constraints[self._loaded :])
-        self._loaded = len(self.encoding.constraints)
-        self.solver.push()
-        self.solver.add(*asked)
-        try:
-            status, reason = check_z3(self.solver, [], timeout_s)
-            self._model = self.solver.model() if status == "sat" else None
-        finally:
-            self.solver.pop()
+        # A fresh solver each time: z3 then simplifies the whole formula first, which is worth more than what an
+        # incremental solver would remember.
+        self.solver = z3.Solver(ctx=self.encoding.context)
+        self.solver.set("random_seed", self._seed)
+        self.solver.add(self._base, *self.encoding.constraints, *asked)
+        status, reason = check_z3(self.solver, [], timeout_s)
+        self._model = self.solver.model() if status == "sat" else None
         return status, reason
+
+    def is_needed(self, timed: TimedSpec) -> bool:
+        """All are taken to be: the reference encoding keeps no unsatisfiable core."""
+        return True
 
     def trace(self) -> Trace:
         point, model = self.encoding.point, self._model
@@ -310,7 +331,7 @@ class _IntegerAsker:
             return point.simulate(arrivals, choices=choices, seed=self._seed)
         offered, taken, length = self.encoding.tables(model)
         arrived = {
-            name: arrivals.get(name, [[(0, 0)] * count for count in counts]) for name, counts in offered.items()
+            name: arrivals.get(name, [[(0, 0)] * count for count in counts])
+            for name, counts in offered.items()
         }
         return Trace(point.horizon, arrived, taken, length, choices)
-

@@ -51,6 +51,10 @@ class ClauseSolver(ABC):
         """The variables' values in the model found last."""
 
     @abstractmethod
+    def core(self) -> set[int]:
+        """Assumptions of the last check that are "unsat" together."""
+
+    @abstractmethod
     def cancel(self) -> None:
         """Make a check that runs in another thread return "unknown" soon."""
 
@@ -67,6 +71,7 @@ class Z3Clauses(ClauseSolver):
         self.solver = z3.SolverFor("QF_FD", self.context)
         self.solver.set("random_seed", seed)
         self._sort = z3.BoolSort(self.context)
+        self._functions: dict[int, z3.FuncDeclRef] = {}
 
     def _variable(self, number: int) -> z3.BoolRef:
         reference = self.context.ref()
@@ -78,12 +83,24 @@ class Z3Clauses(ClauseSolver):
 
     def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str:
         literals = [self._variable(n) if n > 0 else z3.Not(self._variable(-n)) for n in assumptions]
+        self._asked = {literal.get_id(): number for literal, number in zip(literals, assumptions, strict=True)}
+        self._literals = literals  # keeps their identities taken
         answer, self.reason = check_z3(self.solver, literals, timeout_s)
         return answer
 
+    def core(self) -> set[int]:
+        return {self._asked[literal.get_id()] for literal in self.solver.unsat_core()}
+
     def values(self, variables: Sequence[int]) -> list[bool]:
-        model = self.solver.model()
-        return [z3.is_true(model[self._variable(number)]) for number in variables]
+        # z3's Python objects cost more than the solving does; these are the C functions below them.
+        model, reference = self.solver.model(), self.context.ref()
+        found = []
+        for number in variables:
+            if number not in self._functions:
+                self._functions[number] = self._variable(number).decl()
+            value = z3.Z3_model_get_const_interp(reference, model.model, self._functions[number].ast)
+            found.append(bool(value) and z3.Z3_get_bool_value(reference, value) == z3.Z3_L_TRUE)
+        return found
 
     def cancel(self) -> None:
         self.context.interrupt()
@@ -132,6 +149,9 @@ class PySatClauses(ClauseSolver):
 
     def values(self, variables: Sequence[int]) -> list[bool]:
         return [number in self._model for number in variables]
+
+    def core(self) -> set[int]:
+        return set(self.solver.get_core() or ())
 
     def cancel(self) -> None:
         if self.name != "cadical":

@@ -58,7 +58,7 @@ class Step:
         return self._encoding.length(queue.name, self.time)
 
     def nonempty(self, queue: Queue) -> Bit:
-        return self.logic.at_least(self.length(queue), 1)
+        return self._encoding.nonempty(queue.name, self.time)
 
     def packet(self, queue: Queue, position: int = 0) -> Any:
         """The packet at a position (0: in front); absent where there are fewer."""
@@ -162,6 +162,9 @@ class Encoding(ABC):
     @abstractmethod
     def length(self, name: str, time: int) -> Number: ...
 
+    def nonempty(self, name: str, time: int) -> Bit:
+        return self.logic.at_least(self.length(name, time), 1)
+
     @abstractmethod
     def packet(self, name: str, time: int, position: int) -> Any: ...
 
@@ -216,7 +219,7 @@ class Encoding(ABC):
         if metric is Metric.CBLOCKED:
             is_blocked = logic.all_of(
                 [
-                    logic.at_least(self.length(name, time), 1),
+                    self.nonempty(name, time),
                     logic.opposite(logic.at_least(self.taken(name, time), 1)),
                 ]
             )
@@ -683,18 +686,35 @@ class CircuitEncoding(Encoding):
                 arrivals[name].append(packets)
         return arrivals
 
+    def first_offer(self, name: str, time: int) -> tuple[int, Mapping[Any, int]]:
+        """Whether an input is offered a packet, and the label bits of the first one."""
+        return self._offers[name, time][0]
+
+    def arrival_inputs(self, name: str, time: int) -> list[int]:
+        """The free literals of what an input is offered in a step."""
+        found = []
+        for bit, payload in self._offers[name, time]:
+            found += [bit, *(payload.values() if self._has_labels else ())]
+        return found
+
+    def arrival_literals(self, name: str, time: int, trace: Trace) -> list[int]:
+        """Those of `arrival_inputs` that hold in a trace."""
+        true = []
+        for (bit, payload), packet in zip(self._offers[name, time], trace.arrived[name][time], strict=False):
+            true.append(bit)
+            for (field, place), literal in payload.items() if self._has_labels else ():
+                if packet[FIELDS.index(field)] >> place & 1:
+                    true.append(literal)
+        return true
+
     def assignment(self, trace: Trace) -> list[int]:
         """The free literals that hold in a trace: the inverse of `read_arrivals`."""
-        true = []
-        for name in self.point.inputs:
-            for time in range(self.point.horizon):
-                for (bit, payload), packet in zip(
-                    self._offers[name, time], trace.arrived[name][time], strict=False
-                ):
-                    true.append(bit)
-                    for (field, place), literal in payload.items() if self._has_labels else ():
-                        if packet[FIELDS.index(field)] >> place & 1:
-                            true.append(literal)
+        true = [
+            literal
+            for name in self.point.inputs
+            for time in range(self.point.horizon)
+            for literal in self.arrival_literals(name, time, trace)
+        ]
         return true + [literal for literal, label in self.logic.labels.items() if trace.choices.get(label)]
 
     def tables(self, true_literals: Sequence[int]) -> tuple[dict[str, list[int]], ...]:
@@ -735,9 +755,7 @@ class IntegerEncoding(Encoding):
         self._null = self._kind.packet(self.logic.false, zero, zero)
         self.demands: list[Any] = []
         self._elements: dict[tuple[str, int], list[Any]] = {}
-        self._lengths: dict[tuple[str, int], Any] = {}
         self._taken: dict[tuple[str, int], Any] = {}
-        self._is_taken: set[tuple[str, int]] = set()
         self._kept: dict[tuple[str, int], list[Any]] = {}
         self._enqueued: dict[tuple[str, int], list[Any]] = {}
         self._offered: set[tuple[str, int]] = set()
@@ -767,12 +785,12 @@ class IntegerEncoding(Encoding):
             demand(z3.Implies(z3.Not(self._valid(packet)), packet == self._null))
             if i:
                 demand(z3.Implies(self._valid(packet), self._valid(enqueued[i - 1])))
-        length = z3.Int(f"{name}.len@{time}", self.context)
-        self._lengths[name, time] = length
-        demand(length == logic.count([self._valid(packet) for packet in elements]))
         taken = z3.Int(f"{name}.deq_cnt@{time}", self.context)
         self._taken[name, time] = taken
-        demand(z3.And(taken >= 0, taken <= queue.max_dequeue, taken <= length))
+        demand(z3.And(taken >= 0, taken <= queue.max_dequeue))
+        for i in range(queue.max_dequeue):
+            enough = self._valid(elements[i]) if i < queue.capacity else logic.false
+            demand(z3.Implies(taken > i, enough))
         kept = [z3.Bool(f"{name}.tmp_val[{p}]@{time}", self.context) for p in range(queue.capacity)]
         self._kept[name, time] = kept
         for position, bit in enumerate(kept):
@@ -821,13 +839,9 @@ class IntegerEncoding(Encoding):
         self.demands += constraints
 
     def _drain(self, name: str, time: int) -> None:
-        self.take(
-            name,
-            time,
-            self.logic.minimum(
-                self._lengths[name, time], self.logic.number(self.point.queues[name].max_dequeue)
-            ),
-        )
+        """As much as there is, but no more than the queue gives."""
+        elements = self._elements[name, time][: self.point.queues[name].max_dequeue]
+        self.take(name, time, self.logic.count([self._valid(packet) for packet in elements]))
 
     def _advance(self, name: str, time: int) -> None:
         """Nothing: `_declare` already ties the steps together."""
@@ -839,7 +853,10 @@ class IntegerEncoding(Encoding):
         return self.logic.free(choice_label(module, time, label))
 
     def length(self, name: str, time: int) -> Any:
-        return self._lengths[name, time]
+        return self.logic.count([self._valid(packet) for packet in self._elements[name, time]])
+
+    def nonempty(self, name: str, time: int) -> Any:
+        return self._valid(self._elements[name, time][0])
 
     def packet(self, name: str, time: int, position: int) -> Any:
         elements = self._elements[name, time]
@@ -916,7 +933,7 @@ class IntegerEncoding(Encoding):
                 numbers = (
                     self._offered_count(name, time),
                     self._taken[name, time],
-                    self._lengths[name, time],
+                    self.length(name, time),
                 )
                 for table, number in zip(result, numbers, strict=True):
                     value = model.eval(number, model_completion=True).as_long()

@@ -209,7 +209,9 @@ class FlowQueueScheduler(Scheduler):
             together = logic.all_of([starts[p], starts[q]])
             p_first = step.free(f"{p}_before_{q}") if self.any_order else logic.true
             before[p, q] = logic.choose(
-                together, p_first, logic.choose(starts[q], new[p], self._unless(step, starts[p], before[p, q]))
+                together,
+                p_first,
+                logic.choose(starts[q], new[p], self._unless(step, starts[p], before[p, q])),
             )
             before[q, p] = logic.choose(
                 together,
@@ -300,7 +302,8 @@ class FlowQueueScheduler(Scheduler):
         known = {pair: run.choice(labels[pair]) for pair in itertools.combinations(starting, 2)}
         if None not in known.values():
             wins = {
-                q: sum(first == (q == pair[0]) for pair, first in known.items() if q in pair) for q in starting
+                q: sum(first == (q == pair[0]) for pair, first in known.items() if q in pair)
+                for q in starting
             }
             order = sorted(starting, key=lambda q: -wins[q])
         for pair, label in labels.items():
