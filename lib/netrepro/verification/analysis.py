@@ -188,7 +188,7 @@ class Analysis:
         answer = self.check_workload_without_query(workload)
         if answer.status != "unsat":
             return answer, workload
-        return answer, Workload(tuple(timed for timed in workload.specs if self._asker.is_needed(timed)))
+        return answer, self._asker.needed(workload)
 
     def minimise(
         self, bits: Sequence[Any], conditions: Sequence[Any], start: Trace
@@ -204,13 +204,17 @@ class Analysis:
         best, trace = self._how_many(bits, start), start
         # The count is built once, as wide as the first value found: later bounds are single literals of it.
         count = encoding.circuit.count(list(bits), best + 1)
-        while best > 0:
-            answer = self.ask(query=True, conditions=[*conditions, count[best - 1] ^ 1])
+        # Long steps down while they succeed, shorter ones when they do not.
+        least, step = 0, 1
+        while best > least:
+            target = max(least, best - step)
+            answer = self.ask(query=True, conditions=[*conditions, count[target] ^ 1])
             if answer.status == "unsat":
-                break
-            if answer.trace is None:
+                least, step = target + 1, max(1, step // 4)
+            elif answer.trace is None:
                 return trace, best, False
-            trace, best = answer.trace, self._how_many(bits, answer.trace)
+            else:
+                trace, best, step = answer.trace, self._how_many(bits, answer.trace), 2 * step
         return trace, best, True
 
     def _how_many(self, bits: Sequence[int], trace: Trace) -> int:
@@ -262,13 +266,14 @@ class _CircuitAsker:
         variables = [self.encoding.circuit.dimacs_variable(bit) for bit in asked]
         return self.solver.check(variables, timeout_s), self.solver.reason
 
-    def is_needed(self, timed: TimedSpec) -> bool:
-        """Whether a specification took part in the last "unsat"."""
-        bit = self.encoding.spec_bit(timed)
-        return bit != 1 and (bit == 0 or self.encoding.circuit.dimacs_variable(bit) in self._core())
-
-    def _core(self) -> set[int]:
-        return self.solver.core()
+    def needed(self, workload: Workload) -> Workload:
+        """The specifications that took part in the last "unsat"."""
+        bits = [self.encoding.spec_bit(timed) for timed in workload.specs]
+        if 0 in bits:  # nothing was asked: one of them is never true
+            return Workload((workload.specs[bits.index(0)],))
+        core, variable = self.solver.core(), self.encoding.circuit.dimacs_variable
+        pairs = zip(workload.specs, bits, strict=True)
+        return Workload(tuple(timed for timed, bit in pairs if bit != 1 and variable(bit) in core))
 
     def trace(self) -> Trace:
         encoding = self.encoding
@@ -315,9 +320,9 @@ class _IntegerAsker:
         self._model = self.solver.model() if status == "sat" else None
         return status, reason
 
-    def is_needed(self, timed: TimedSpec) -> bool:
-        """All are taken to be: the reference encoding keeps no unsatisfiable core."""
-        return True
+    def needed(self, workload: Workload) -> Workload:
+        """All of them: the reference encoding keeps no unsatisfiable core."""
+        return workload
 
     def trace(self) -> Trace:
         point, model = self.encoding.point, self._model

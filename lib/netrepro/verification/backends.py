@@ -83,7 +83,9 @@ class Z3Clauses(ClauseSolver):
 
     def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str:
         literals = [self._variable(n) if n > 0 else z3.Not(self._variable(-n)) for n in assumptions]
-        self._asked = {literal.get_id(): number for literal, number in zip(literals, assumptions, strict=True)}
+        self._asked = {
+            literal.get_id(): number for literal, number in zip(literals, assumptions, strict=True)
+        }
         self._literals = literals  # keeps their identities taken
         answer, self.reason = check_z3(self.solver, literals, timeout_s)
         return answer

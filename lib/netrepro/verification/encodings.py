@@ -253,13 +253,14 @@ class Encoding(ABC):
 
     # --- workloads and queries ---
 
-    def _side(self, side: Term | Line, time: int) -> tuple[Number, Bit]:
+    def _side(self, side: Term | Line, time: int, limit: int | None = None) -> tuple[Number, Bit]:
+        """The value of a side, and whether it is valid; what goes beyond `limit` may be cut off."""
         if isinstance(side, Line):
             return self.logic.number(max(0, side.value(None, time + 1))), self.logic.true
         parts = [self.metric(side.metric, queue, time) for queue in side.queues]
         total = parts[0][0]
         for value, _ in parts[1:]:
-            total = self.logic.add(total, value)
+            total = self.logic.add(total, value, limit)
         return total, self.logic.all_of(valid for _, valid in parts)
 
     def _compare(self, left: Number, sign: str, right: int) -> Bit:
@@ -283,11 +284,13 @@ class Encoding(ABC):
         if isinstance(spec, Comp):
             held = []
             for time in steps:
-                left, valid = self._side(spec.left, time)
-                held.append(valid)
                 if isinstance(spec.right, Line):
-                    held.append(self._compare(left, spec.sign, spec.right.value(None, time + 1)))
+                    threshold = spec.right.value(None, time + 1)
+                    left, valid = self._side(spec.left, time, threshold + 1)
+                    held += [valid, self._compare(left, spec.sign, threshold)]
                 else:
+                    left, valid = self._side(spec.left, time)
+                    held.append(valid)
                     right, right_valid = self._side(spec.right, time)
                     held += [right_valid, logic.compare(left, spec.sign, right)]
             return logic.all_of(held)
@@ -346,7 +349,7 @@ class Encoding(ABC):
                     a = self.logic.add(shift, a)
                 answers.append(self.logic.all_of([a_valid, b_valid, self.logic.compare(a, query.op, b)]))
             else:
-                value, valid = self._side(measure, time)
+                value, valid = self._side(measure, time, query.threshold + 1)
                 answers.append(self.logic.all_of([valid, self._compare(value, query.op, query.threshold)]))
         return self.logic.all_of(answers) if query.quantifier == "forall" else self.logic.any_of(answers)
 

@@ -98,10 +98,7 @@ def examples(
     encoding, dice = _circuit(analysis), random.Random(seed)
     point, circuit = analysis.point, encoding.circuit
     cells = [
-        (queue, time)
-        for queue in point.inputs
-        if any(base.arrived[queue])
-        for time in range(point.horizon)
+        (queue, time) for queue in point.inputs if any(base.arrived[queue]) for time in range(point.horizon)
     ]
     silent = [
         encoding.offered_bits(queue, time)[0] ^ 1

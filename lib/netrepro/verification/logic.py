@@ -51,7 +51,8 @@ class Logic(ABC):
         """How many of the bits hold."""
 
     @abstractmethod
-    def add(self, a: Number, b: Number) -> Number: ...
+    def add(self, a: Number, b: Number, limit: int | None = None) -> Number:
+        """a + b; only the first `limit` matter, if given."""
 
     @abstractmethod
     def minus(self, a: Number, b: Number) -> Number:
@@ -156,9 +157,9 @@ class CircuitLogic(Logic):
             result = both_or_either(bit, result) if place else (0 if (value - 1) & 1 else bit)
         return result
 
-    def add(self, a: Number, b: Number) -> tuple[int, ...]:
+    def add(self, a: Number, b: Number, limit: int | None = None) -> tuple[int, ...]:
         a, b = self.unary(a), self.unary(b)
-        return tuple(self.circuit.add(a, b, len(a) + len(b)))
+        return tuple(self.circuit.add(a, b, len(a) + len(b) if limit is None else max(0, limit)))
 
     def minus(self, a: Number, b: Number) -> tuple[int, ...]:
         a, b = self.unary(a), self.unary(b)
@@ -252,7 +253,7 @@ class IntegerLogic(Logic):
         zero, one = self.number(0), self.number(1)
         return z3.Sum([zero, *(z3.If(bit, one, zero) for bit in bits)])
 
-    def add(self, a: Any, b: Any) -> Any:
+    def add(self, a: Any, b: Any, limit: int | None = None) -> Any:
         return a + b
 
     def minus(self, a: Any, b: Any) -> Any:
