@@ -93,6 +93,7 @@ class Analysis:
         self.point, self.query, self.base = point, query, base
         self.seed, self.timeout_s = seed, timeout_s
         self.questions = 0
+        self._options = {"encoding": encoding, "backend": backend, "seed": seed, "timeout_s": timeout_s}
         self._asker: _CircuitAsker | _IntegerAsker
         if encoding == "circuit":
             self._asker = _CircuitAsker(point, query, base, backend, seed)
@@ -104,6 +105,10 @@ class Analysis:
     def encoded(self) -> CircuitEncoding | IntegerEncoding:
         """The formulas; for counting and for adding conditions of one's own."""
         return self._asker.encoding
+
+    def copy(self) -> Analysis:
+        """The same analysis with nothing loaded."""
+        return Analysis(self.point, self.query, self.base, **self._options)  # type: ignore[arg-type]
 
     def cancel(self) -> None:
         """Make a question that is being asked in another thread end as "unknown"."""

@@ -66,27 +66,46 @@ class Z3Clauses(ClauseSolver):
     silently be unconstrained, so variables are made from integer symbols here (and a test holds us to it).
     """
 
+    FEW_LITERALS = 10_000
+
     def __init__(self, seed: int = 0):
         self.context = z3.Context()
         self.solver = z3.SolverFor("QF_FD", self.context)
         self.solver.set("random_seed", seed)
         self._sort = z3.BoolSort(self.context)
         self._functions: dict[int, z3.FuncDeclRef] = {}
+        self._literals: dict[int, z3.BoolRef] = {}
 
     def _variable(self, number: int) -> z3.BoolRef:
         reference = self.context.ref()
         symbol = z3.Z3_mk_int_symbol(reference, number)
         return z3.BoolRef(z3.Z3_mk_const(reference, symbol, self._sort.ast), self.context)
 
+    def _literal(self, number: int) -> z3.BoolRef:
+        if number not in self._literals:
+            variable = self._variable(abs(number))
+            self._literals[number] = variable if number > 0 else z3.Not(variable)
+        return self._literals[number]
+
     def load(self, clauses: Sequence[int], text: str) -> None:
-        self.solver.from_string(text)
+        # Reading a text costs time for every variable there is, adding a clause only for that clause.
+        if len(clauses) > self.FEW_LITERALS:
+            self.solver.from_string(text)
+            return
+        reference, clause = self.context.ref(), []
+        for number in clauses:
+            if number:
+                clause.append(self._literal(number).as_ast())
+                continue
+            terms = (z3.Ast * len(clause))(*clause)
+            z3.Z3_solver_assert(reference, self.solver.solver, z3.Z3_mk_or(reference, len(clause), terms))
+            clause = []
 
     def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str:
-        literals = [self._variable(n) if n > 0 else z3.Not(self._variable(-n)) for n in assumptions]
+        literals = [self._literal(number) for number in assumptions]
         self._asked = {
             literal.get_id(): number for literal, number in zip(literals, assumptions, strict=True)
         }
-        self._literals = literals  # keeps their identities taken
         answer, self.reason = check_z3(self.solver, literals, timeout_s)
         return answer
 

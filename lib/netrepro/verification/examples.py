@@ -42,8 +42,11 @@ def _circuit(analysis: Analysis) -> CircuitEncoding:
 def base_example(analysis: Analysis) -> BaseExample:
     """The lexicographically best example, by descent on one count after the other.
 
+    Works on a copy of the analysis, so that the counts do not burden later questions.
+
     Raises NetreproError if no input satisfies the query, or none was found in time.
     """
+    original, analysis = analysis, analysis.copy()
     encoding = _circuit(analysis)
     circuit, point = encoding.circuit, analysis.point
     start = analysis.satisfy_query()
@@ -69,6 +72,7 @@ def base_example(analysis: Analysis) -> BaseExample:
         conditions += [count[value] ^ 1] if value < len(count) else []
         values.append(value)
         is_optimal = is_optimal and is_least
+    original.questions += analysis.questions
     return BaseExample(trace, *values, is_optimal)
 
 

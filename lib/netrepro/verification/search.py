@@ -92,6 +92,7 @@ class Search:
         self._dice = random.Random(seed)
         self._bad: list[Trace] = []
         self._good: list[Trace] = []
+        self._held: dict[tuple[TimedSpec, int], bool] = {}
         self._rows: list[tuple[int, float, str, str]] = []
         self._has_timed_out = False
 
@@ -115,10 +116,20 @@ class Search:
 
     # --- asking ---
 
+    def _holds(self, workload: Workload, trace: Trace) -> bool:
+        """`workload.holds(trace)` for the examples, which are kept and so have one identity each."""
+        for timed in workload.specs:
+            key = (timed, id(trace))
+            if key not in self._held:
+                self._held[key] = timed.holds(trace)
+            if not self._held[key]:
+                return False
+        return True
+
     def _is_enough(self, workload: Workload) -> bool:
         """Every input of the workload satisfies the query. Counterexamples are kept."""
         for trace in self._bad:
-            if workload.holds(trace):
+            if self._holds(workload, trace):
                 self._note(workload, "known counterexample")
                 return False
         answer = self.analysis.check_workload_without_query(workload)
@@ -191,7 +202,7 @@ class Search:
             else:
                 stale = 0 if gain > 0.003 * start_cost else stale + 1
                 current, current_cost = candidate, candidate_cost
-                if not any(current.holds(trace) for trace in self._bad) and self._is_enough(current):
+                if not any(self._holds(current, trace) for trace in self._bad) and self._is_enough(current):
                     feasible = self.analysis.ask(current, with_trace=False)
                     self._has_timed_out |= feasible.status == "unknown"
                     if feasible.status == "sat":
@@ -212,8 +223,8 @@ class Search:
         return workload
 
     def _examples_cost(self, workload: Workload) -> float:
-        missed = sum(not workload.holds(trace) for trace in self._good)
-        allowed = sum(workload.holds(trace) for trace in self._bad)
+        missed = sum(not self._holds(workload, trace) for trace in self._good)
+        allowed = sum(self._holds(workload, trace) for trace in self._bad)
         return 10 * (missed + 2 * allowed) + cost(workload)
 
     def _neighbour(self, workload: Workload, base: Trace) -> Workload:

@@ -36,6 +36,7 @@ class Trace:
     taken: Mapping[str, Sequence[int]]
     length: Mapping[str, Sequence[int]]
     choices: Mapping[str, bool] = field(default_factory=dict)
+    _known: dict[tuple[str, str], list[int | None]] = field(default_factory=dict, compare=False, repr=False)
 
     def offered(self, queue: str, time: int) -> int:
         """Packets offered to `queue` at `time` (1..horizon)."""
@@ -43,10 +44,14 @@ class Trace:
 
     def metric(self, metric: Metric | str, queue: str, time: int) -> int | None:
         """The metric of `queue` at `time` (1..horizon); None where it is not valid."""
-        metric = as_metric(metric)
-        if queue not in self.arrived:
-            raise NetreproError(f"no queue is called {queue!r}", nearest(queue, self.arrived))
-        t = time - 1
+        key = (metric, queue)
+        if key not in self._known:
+            if queue not in self.arrived:
+                raise NetreproError(f"no queue is called {queue!r}", nearest(queue, self.arrived))
+            self._known[key] = [self._measure(as_metric(metric), queue, t) for t in range(self.horizon)]
+        return self._known[key][time - 1]
+
+    def _measure(self, metric: Metric, queue: str, t: int) -> int | None:
         offered = [len(packets) for packets in self.arrived[queue]]
         if metric is Metric.CENQ:
             return sum(offered[: t + 1])

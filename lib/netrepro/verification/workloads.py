@@ -516,6 +516,8 @@ def _queues(words: _Words) -> tuple[str, ...]:
 
 def _term(words: _Words) -> Term:
     words.accept("sum")
+    if not words.next:
+        raise words.problem("a metric")
     metric = as_metric(words.take())
     words.take("(")
     queues = _queues(words)
