@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from netrepro.verification.backends import check_z3, clause_solver
 from netrepro.verification.encodings import CircuitEncoding, IntegerEncoding
 from netrepro.verification.points import ContentionPoint
 from netrepro.verification.traces import Trace
-from netrepro.verification.workloads import Metric, Query, TimedSpec, Workload
+from netrepro.verification.workloads import Metric, Query, Workload
 
 ENCODINGS = ("circuit", "integers")
 
@@ -69,6 +70,8 @@ class Analysis:
     encoding : "circuit" (fast) or "integers" (the original's, for reference).
     backend : "z3", or "cadical" or "glucose" where python-sat is installed; for the circuit only.
     seed : of the solver. timeout_s : of each question; None for no limit.
+    shuffle : seed of a random order of the formula's parts, which says the same (and, since the solver numbers its
+        variables as it meets them, renames them); None for the order of making.
 
     Raises NetreproError for a workload or query that does not fit, and for unknown words.
     """
@@ -83,6 +86,7 @@ class Analysis:
         backend: str = "z3",
         seed: int = 0,
         timeout_s: float | None = None,
+        shuffle: int | None = None,
     ):
         base = base or Workload()
         point.check(base, query)
@@ -93,12 +97,19 @@ class Analysis:
         self.point, self.query, self.base = point, query, base
         self.seed, self.timeout_s = seed, timeout_s
         self.questions = 0
-        self._options = {"encoding": encoding, "backend": backend, "seed": seed, "timeout_s": timeout_s}
+        self._options = {
+            "encoding": encoding,
+            "backend": backend,
+            "seed": seed,
+            "timeout_s": timeout_s,
+            "shuffle": shuffle,
+        }
+        order = None if shuffle is None else random.Random(shuffle)
         self._asker: _CircuitAsker | _IntegerAsker
         if encoding == "circuit":
-            self._asker = _CircuitAsker(point, query, base, backend, seed)
+            self._asker = _CircuitAsker(point, query, base, backend, seed, order)
         else:
-            self._asker = _IntegerAsker(point, query, base, seed)
+            self._asker = _IntegerAsker(point, query, base, seed, order)
         self._base_is_known = False
 
     @property
@@ -231,7 +242,15 @@ class Analysis:
 class _CircuitAsker:
     """Questions to the circuit encoding: clauses are loaded when a question first needs them."""
 
-    def __init__(self, point: ContentionPoint, query: Query, base: Workload, backend: str, seed: int):
+    def __init__(
+        self,
+        point: ContentionPoint,
+        query: Query,
+        base: Workload,
+        backend: str,
+        seed: int,
+        order: random.Random | None,
+    ):
         self.encoding = CircuitEncoding(point)
         self.solver = clause_solver(backend, seed)
         self.query = self.encoding.query_bit(query)
@@ -239,7 +258,7 @@ class _CircuitAsker:
         self._demanded: set[int] = set()
         self._literals: list[int] = []
         self._true: list[int] = []
-        self._seed = seed
+        self._seed, self._order = seed, order
 
     def cancel(self) -> None:
         self.solver.cancel()
@@ -255,6 +274,8 @@ class _CircuitAsker:
         clauses = circuit.new_clauses([*roots, *demands])
         for bit in demands:
             clauses += [circuit.dimacs_variable(bit), 0]
+        if self._order is not None:
+            clauses = _shuffled(clauses, self._order)
         if clauses:
             self.solver.load(clauses, circuit.dimacs_text(clauses))
 
@@ -298,12 +319,25 @@ class _CircuitAsker:
         return Trace(encoding.point.horizon, arrived, taken, length, choices)
 
 
+def _shuffled(clauses: list[int], order: random.Random) -> list[int]:
+    """The same zero-terminated clauses in another order."""
+    parts, start = [], 0
+    for place, literal in enumerate(clauses):
+        if literal == 0:
+            parts.append(clauses[start : place + 1])
+            start = place + 1
+    order.shuffle(parts)
+    return [literal for part in parts for literal in part]
+
+
 class _IntegerAsker:
     """Questions to the integer encoding, with z3's general solver."""
 
-    def __init__(self, point: ContentionPoint, query: Query, base: Workload, seed: int):
+    def __init__(
+        self, point: ContentionPoint, query: Query, base: Workload, seed: int, order: random.Random | None
+    ):
         self.encoding = IntegerEncoding(point)
-        self._seed = seed
+        self._seed, self._order = seed, order
         self._query = self.encoding.query_bit(query)
         self._base = self.encoding.workload_bit(base)
 
@@ -320,7 +354,10 @@ class _IntegerAsker:
         # incremental solver would remember.
         self.solver = z3.Solver(ctx=self.encoding.context)
         self.solver.set("random_seed", self._seed)
-        self.solver.add(self._base, *self.encoding.constraints, *asked)
+        parts = [self._base, *self.encoding.constraints, *asked]
+        if self._order is not None:
+            self._order.shuffle(parts)
+        self.solver.add(*parts)
         status, reason = check_z3(self.solver, [], timeout_s)
         self._model = self.solver.model() if status == "sat" else None
         return status, reason

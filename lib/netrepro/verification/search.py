@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pandas as pd
@@ -69,6 +69,9 @@ class Search:
     maximum_specs : specifications that a workload may have.
     good_examples, bad_examples : how many the stochastic search starts with.
     rounds : of the stochastic search.
+    starts : examples besides the base example that are generalised; the most concise result is taken. More are
+        tried where none generalises.
+    base : the base example, where it is known already.
 
     Raises NetreproError for an unknown method; `run` raises it when no input satisfies the query.
     """
@@ -83,11 +86,14 @@ class Search:
         good_examples: int = 25,
         bad_examples: int = 25,
         rounds: int = 300,
+        starts: int = 4,
+        base: BaseExample | None = None,
     ):
         if method not in METHODS:
             raise NetreproError(f"no search method is called {method!r}", nearest(method, METHODS))
         self.analysis, self.method, self.seed = analysis, method, seed
         self.maximum_specs, self.rounds = maximum_specs, rounds
+        self._starts, self._base = starts, base
         self._example_counts = (good_examples, bad_examples)
         self._dice = random.Random(seed)
         self._bad: list[Trace] = []
@@ -98,7 +104,7 @@ class Search:
 
     def run(self) -> SearchResult:
         """Search; the workload returned has been verified."""
-        base = base_example(self.analysis)
+        base = self._base or base_example(self.analysis)
         if self.method == "generalise":
             workload = self._generalise(base.trace)
         else:
@@ -145,9 +151,13 @@ class Search:
     # --- generalising from an example ---
 
     def _generalise(self, base: Trace) -> Workload | None:
-        starts = [base, *self._examples(base, 4, is_good=True)]
-        found = [workload for trace in starts if (workload := self._generalise_one(trace)) is not None]
-        few = [workload for workload in found if len(workload.specs) <= self.maximum_specs]
+        found = [self._generalise_one(base)]
+        found += [self._generalise_one(t) for t in self._examples(base, self._starts, is_good=True)]
+        few = [w for w in found if w is not None and len(w.specs) <= self.maximum_specs]
+        for trace in [] if few else self._examples(base, 8, is_good=True):
+            workload = self._generalise_one(trace)
+            if workload is not None and len(workload.specs) <= self.maximum_specs:
+                return workload
         return min(few, key=lambda workload: (cost(workload), str(workload)), default=None)
 
     def _generalise_one(self, trace: Trace) -> Workload | None:
@@ -157,6 +167,10 @@ class Search:
         answer, workload = self.analysis.excuses(concise)
         if answer.status == "sat":
             answer, workload = self.analysis.excuses(Workload(tuple(told)))
+            if answer.status == "unsat":
+                pointed = [timed for timed in workload.specs if _is_pointed(timed)]
+                workload = self._thin(concise.add(*pointed), only=pointed)
+                answer, workload = self.analysis.excuses(workload)
         self._has_timed_out |= answer.status == "unknown"
         if answer.status != "unsat":
             # Even this very input may miss the query, by choices that no workload speaks of.
@@ -170,9 +184,10 @@ class Search:
                 return workload
             workload = easier
 
-    def _thin(self, workload: Workload) -> Workload:
-        """Drop every specification that is not needed, the most particular first."""
-        for timed in sorted(workload.specs, key=lambda timed: -particularity(timed)):
+    def _thin(self, workload: Workload, only: Sequence[TimedSpec] | None = None) -> Workload:
+        """Drop every specification (of `only`) that is not needed, the most particular first."""
+        candidates = workload.specs if only is None else only
+        for timed in sorted(candidates, key=lambda timed: -particularity(timed)):
             without = Workload(tuple(other for other in workload.specs if other != timed))
             if len(without.specs) < len(workload.specs) and self._is_enough(without):
                 workload = without

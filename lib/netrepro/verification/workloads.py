@@ -129,12 +129,12 @@ class Line:
         return rising if self.offset == 0 else f"{rising} + {self.offset}"
 
 
-def Constant(value: int) -> Line:  # noqa: N802 (the published name)
+def Constant(value: int) -> Line:
     """The right side `value`."""
     return Line(0, value)
 
 
-def Time(coefficient: int = 1) -> Line:  # noqa: N802 (the published name)
+def Time(coefficient: int = 1) -> Line:
     """The right side coefficient * t."""
     return Line(coefficient)
 
@@ -236,12 +236,12 @@ class Steps:
         return f"{'incr' if self.rising else 'decr'}({self.metric}({self.queue},t))"
 
 
-def Incr(metric: Metric | str, queue: str) -> Steps:  # noqa: N802 (the published name)
+def Incr(metric: Metric | str, queue: str) -> Steps:
     """The metric rises at every step."""
     return Steps(as_metric(metric), queue, rising=True)
 
 
-def Decr(metric: Metric | str, queue: str) -> Steps:  # noqa: N802 (the published name)
+def Decr(metric: Metric | str, queue: str) -> Steps:
     """The metric falls at every step."""
     return Steps(as_metric(metric), queue, rising=False)
 

@@ -6,8 +6,8 @@ import itertools
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from netrepro._core import BooleanCircuit
+
 from netrepro.verification.backends import Z3Clauses
 
 INPUTS = 4
