@@ -44,7 +44,7 @@ MARKERS = {"satisfy": "o", "base example": "s", "search": "^", "verify": "D"}
 
 @dataclass(frozen=True)
 class Scale:
-    """What a profile measures: Si-Lj-Hk sizes, steps; the same and the most seeds for the slow reference encoding."""
+    """Sizes and steps of a profile; the same, and the most seeds, for the slow reference encoding."""
 
     sizes: tuple[Size, ...]
     horizon: int
@@ -90,7 +90,8 @@ def size_name(size: Size) -> str:
 
 
 def throughput_analysis(size: Size = (2, 3, 6), horizon: int = 10, **options: Any) -> Analysis:
-    """Section 8: can the last host receive fewer than half of the line rate although host 1 sends to it steadily?
+    """Section 8: can the last host receive fewer than half of the line rate although host 1 sends to it
+    steadily?
 
     `options` go to `Analysis`. Raises NetreproError where hosts do not divide evenly among leaves.
     """
@@ -102,7 +103,7 @@ def throughput_analysis(size: Size = (2, 3, 6), horizon: int = 10, **options: An
 
 
 def received_packets(trace: Trace, victim: int) -> pd.DataFrame:
-    """time_step, sent_packets (by host 1), received_packets (by the victim), line_rate_packets (the most possible)."""
+    """Columns time_step, sent_packets (host 1), received_packets (victim), line_rate_packets (the most)."""
     steps = range(1, trace.horizon + 1)
     return pd.DataFrame(
         {
@@ -143,12 +144,13 @@ def report_formula() -> str:
 
 
 def corrected_formula() -> str:
-    """The same with ranges as guards and the counterexample asked for: workload and query, not workload => query."""
+    """The same with ranges as guards, and asking for a counterexample: workload and query, no implication."""
     return """
 (declare-fun dst (Int Int) Int) (declare-fun cenq (Int Int) Int) (declare-const Out_6 Int)
 (assert (forall ((t Int)) (=> (and (>= t 1) (<= t 10)) (= (dst 1 t) 6))))
 (assert (forall ((i Int) (j Int) (t Int))
-  (=> (and (>= i 1) (<= i 6) (>= j 1) (<= j 6) (not (= i j)) (>= t 1) (<= t 10)) (not (= (dst i t) (dst j t))))))
+  (=> (and (>= i 1) (<= i 6) (>= j 1) (<= j 6) (not (= i j)) (>= t 1) (<= t 10))
+      (not (= (dst i t) (dst j t))))))
 (assert (< (cenq Out_6 10) 5))
 """
 
@@ -166,8 +168,8 @@ def is_tautology(formula: str, timeout_s: float = 10) -> bool | None:
 def examine_report_formula(size: Size = (2, 3, 6), horizon: int = 10) -> pd.DataFrame:
     """What the report's formula asks, as written and corrected.
 
-    Columns: reading, formula, says_nothing (true of all functions), network_answer, received_packets (by the victim
-    in the answer), sender_is_steady (the answer has the base workload), why.
+    Columns: reading, formula, says_nothing (true of all functions), network_answer, received_packets (by
+    the victim in the answer), sender_is_steady (the answer has the base workload), why.
     """
     analysis = throughput_analysis(size, horizon)
     victim = size[2] - 1
@@ -317,8 +319,8 @@ def synthesise_all(
 def without_base_workload(size: Size = (2, 3, 6), horizon: int = 10) -> pd.DataFrame:
     """The same questions with and without the base workload.
 
-    Columns: question, with_base, without_base. The second question must change its verdict; silence then is an
-    answer. With all other hosts silent, host 1 is not slowed.
+    Columns: question, with_base, without_base. The second question must change its verdict; silence then is
+    an answer. With all other hosts silent, host 1 is not slowed.
     """
     analysis = throughput_analysis(size, horizon)
     point, query = analysis.point, analysis.query
@@ -327,10 +329,10 @@ def without_base_workload(size: Size = (2, 3, 6), horizon: int = 10) -> pd.DataF
     alone = parse_workload(f"[1,{horizon}]: sum cenq({{{others}}},t) <= 0")
 
     def both(name: str, question: Query, workload: Workload | None = None) -> tuple[str, str, str]:
-        answers = [
+        with_base, without = (
             Analysis(point, question, base).ask(workload, query=True).status for base in (analysis.base, None)
-        ]
-        return name, *answers
+        )
+        return name, with_base, without
 
     rows = [
         both("fewer than half is received", query),
@@ -404,7 +406,7 @@ def measure_times(
     backend: str = "z3",
     progress: Callable[[Iterable[dict[str, Any]]], Iterable[dict[str, Any]]] = iter,
 ) -> pd.DataFrame:
-    """`time_points` as a table. Ctrl-C ends it early and keeps what is measured; `attrs["is_complete"]` tells."""
+    """`time_points` as a table. Ctrl-C ends it early and keeps what it has; `attrs["is_complete"]` tells."""
     rows: list[dict[str, Any]] = []
     is_complete = True
     try:
@@ -420,9 +422,9 @@ def measure_times(
 def fit_growth(times: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     """Exponential fit of CPU seconds against hosts, per task.
 
-    Columns: task, factor_per_host with its interval (low, high; t distribution on log seconds), r_squared of the
-    exponential, r_squared_line (a straight line, both judged on seconds), is_exponential (the exponential is nearer
-    and the interval lies above 1). Tasks with fewer than three sizes are left out.
+    Columns: task, factor_per_host with its interval (low, high; t distribution on log seconds), r_squared
+    of the exponential, r_squared_line (a straight line, both judged on seconds), is_exponential (the
+    exponential is nearer and the interval lies above 1). Tasks with fewer than three sizes are left out.
     """
     rows = []
     for task, group in times[times["task"] != "satisfy (peer)"].groupby("task"):
@@ -449,7 +451,8 @@ def fit_growth(times: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
                 "is_exponential": bool(exponential > straight and low > 1),
             }
         )
-    return pd.DataFrame(rows)
+    columns = ["task", "factor_per_host", "low", "high", "intercept_s", "r_squared", "r_squared_line"]
+    return pd.DataFrame(rows, columns=[*columns, "is_exponential"])
 
 
 def measure_spread(
@@ -457,8 +460,8 @@ def measure_spread(
 ) -> pd.DataFrame:
     """Time "satisfy" on one formula under harmless changes, as Mariposa does (FMCAD 2023).
 
-    Columns: mutation ("none", "reseeded", "shuffled": parts in another order, variables renamed), seed, cpu_s,
-    status. "none" repeats the same formula with the same seed: what varies there is the machine.
+    Columns: mutation ("none", "reseeded", "shuffled": parts in another order, variables renamed), seed,
+    cpu_s, status. "none" repeats the same formula with the same seed: what varies there is the machine.
     """
     rows = []
     for mutation in ("none", "reseeded", "shuffled"):
@@ -497,7 +500,7 @@ def encoding_ratios(times: pd.DataFrame) -> pd.DataFrame:
 
 
 def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
-    """Figure 7c: CPU seconds against network size, one line a task, all seeds, exponential fit with its interval."""
+    """Figure 7c: CPU seconds against network size, a line a task, all seeds, and the fit."""
     figure, axis = new_figure(
         "Figure 7c: time against network size", "network size", "CPU time (s)", log_y=True
     )
@@ -525,19 +528,18 @@ def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
 
 
 def draw_counterexample(trace: Trace, size: Size) -> Figure:
-    """The answer on the topology: packets carried by each wire by the horizon; the victim and its sender marked."""
+    """The answer on the topology: packets carried by each wire; the sender blue, the victim pink."""
     spines, leaves, hosts = size
     per_leaf = hosts // leaves
     figure, axis = new_figure(f"Who shares whose wires ({size_name(size)})", "", "")
     axis.grid(False)
     axis.set(xticks=[], yticks=[])
-    for side in ("left", "bottom"):
-        axis.spines[side].set_visible(False)
+    axis.set_frame_on(False)
     places: dict[str, tuple[float, float]] = {}
     for s in range(spines):
         places[f"spine{s + 1}"] = ((s + 0.5) * hosts / spines, 2.0)
-    for x in range(leaves):
-        places[f"leaf{x + 1}"] = (x * per_leaf + per_leaf / 2, 1.0)
+    for leaf in range(leaves):
+        places[f"leaf{leaf + 1}"] = (leaf * per_leaf + per_leaf / 2, 1.0)
     for h in range(hosts):
         places[host(h)] = (h + 0.5, 0.0)
 
@@ -551,14 +553,14 @@ def draw_counterexample(trace: Trace, size: Size) -> Figure:
             axis.annotate(str(packets), place, fontsize=8, ha="center", zorder=3)
 
     for h in range(hosts):
-        leaf = f"leaf{h // per_leaf + 1}"
-        wire(host(h), leaf, trace.metric("cdeq", host(h), trace.horizon) or 0, -0.06)
-        wire(leaf, host(h), trace.metric("cenq", received(h), trace.horizon) or 0, 0.06)
-    for x in range(leaves):
+        switch = f"leaf{h // per_leaf + 1}"
+        wire(host(h), switch, trace.metric("cdeq", host(h), trace.horizon) or 0, -0.06)
+        wire(switch, host(h), trace.metric("cenq", received(h), trace.horizon) or 0, 0.06)
+    for leaf in range(leaves):
         for s in range(spines):
             for a, b, shift in (
-                (f"leaf{x + 1}", f"spine{s + 1}", -0.06),
-                (f"spine{s + 1}", f"leaf{x + 1}", 0.06),
+                (f"leaf{leaf + 1}", f"spine{s + 1}", -0.06),
+                (f"spine{s + 1}", f"leaf{leaf + 1}", 0.06),
             ):
                 wire(a, b, trace.metric("cenq", f"{a}_{b}", trace.horizon) or 0, shift)
     for name, (x, y) in places.items():
@@ -570,7 +572,7 @@ def draw_counterexample(trace: Trace, size: Size) -> Figure:
 
 
 def draw_queues(trace: Trace, queues: Sequence[str], title: str = "Packets waiting, step by step") -> Figure:
-    """Time against queue: each packet waiting is a square; arrivals above the line, departures marked below it."""
+    """Time against queue: a bar for each packet waiting (green: it leaves now); arrivals as +n above."""
     figure, axis = new_figure(title, "step", "queue")
     axis.grid(False)
     for row, queue in enumerate(queues):
@@ -688,10 +690,11 @@ def measured_claims(
 
 
 def exponential_shares(times: pd.DataFrame, task: str = "base example", by: str = "hosts") -> list[float]:
-    """Per seed: 1.0 if the task's time grows (by half at least) and an exponential is nearer than a line, else 0.0.
+    """Per seed: 1.0 if the task's time grows (by half at least) and an exponential is nearer than a line,
+    else 0.0.
 
-    `by` is the column of sizes; names count as 0, 1, 2, ... in the order of the table. Both fits are least squares
-    with two parameters, the exponential's on log seconds; nearness is judged on seconds.
+    `by` is the column of sizes; names count as 0, 1, 2, ... in the order of the table. Both fits are least
+    squares with two parameters, the exponential's on log seconds; nearness is judged on seconds.
     """
     own = times[times["task"] == task]
     shares = []
@@ -708,7 +711,8 @@ def exponential_shares(times: pd.DataFrame, task: str = "base example", by: str 
 
 
 def measure_flat_times(scale: Scale, seeds: Sequence[int], clock: Clock) -> pd.DataFrame:
-    """The negative control of growth: the same network under larger and larger host queues, beyond the horizon.
+    """The negative control of growth: the same network under larger and larger host queues, beyond the
+    horizon.
 
     The question does not grow, so neither may the time. Columns as `TIME_COLUMNS`; `hosts` stays.
     """
@@ -729,7 +733,7 @@ def measure_flat_times(scale: Scale, seeds: Sequence[int], clock: Clock) -> pd.D
 
 
 def explore() -> Any:
-    """A panel: choose spines, leaves, hosts a leaf, horizon and threshold; see whether the victim can starve."""
+    """A panel: choose the network, the horizon and the threshold; see whether the victim can starve."""
     import ipywidgets
     from IPython.display import display
 

@@ -51,8 +51,8 @@ class Verification:
 
     Attributes
     ----------
-    status : "proven" (feasible, and no counterexample), "refuted", "infeasible" (no input has this workload) or
-        "unknown".
+    status : "proven" (feasible, and no counterexample), "refuted", "infeasible" (no input has this
+        workload) or "unknown".
     counterexample : an input of the workload for which the query is false, when refuted.
     """
 
@@ -70,8 +70,8 @@ class Analysis:
     encoding : "circuit" (fast) or "integers" (the original's, for reference).
     backend : "z3", or "cadical" or "glucose" where python-sat is installed; for the circuit only.
     seed : of the solver. timeout_s : of each question; None for no limit.
-    shuffle : seed of a random order of the formula's parts, which says the same (and, since the solver numbers its
-        variables as it meets them, renames them); None for the order of making.
+    shuffle : seed of a random order of the formula's parts, which says the same (and, since the solver
+        numbers its variables as it meets them, renames them); None for the order of making.
 
     Raises NetreproError for a workload or query that does not fit, and for unknown words.
     """
@@ -194,13 +194,14 @@ class Analysis:
             kept = kept.add(timed)
             if Analysis(self.point, self.query, kept, timeout_s=self.timeout_s).ask().status == "unsat":
                 raise NetreproError(
-                    f"no input of {self.point.name!r} has the base workload: {timed} contradicts what is before it",
+                    f"no input of {self.point.name!r} has the base workload: "
+                    f"{timed} contradicts what is before it",
                     "drop or loosen that specification",
                 )
         raise NetreproError(f"the constraints of {self.point.name!r} have no solution", "check its modules")
 
     def excuses(self, workload: Workload) -> tuple[Answer, Workload]:
-        """`check_workload_without_query`, and when that is "unsat" the specifications that are enough for it."""
+        """`check_workload_without_query`; when "unsat", also the specifications that are enough for it."""
         answer = self.check_workload_without_query(workload)
         if answer.status != "unsat":
             return answer, workload
@@ -350,8 +351,8 @@ class _IntegerAsker:
         asked = [self.encoding.workload_bit(workload), *conditions]
         if query is not None:
             asked.append(self._query if query else z3.Not(self._query))
-        # A fresh solver each time: z3 then simplifies the whole formula first, which is worth more than what an
-        # incremental solver would remember.
+        # A fresh solver each time: z3 then simplifies the whole formula first, which is worth more than
+        # what an incremental solver would remember.
         self.solver = z3.Solver(ctx=self.encoding.context)
         self.solver.set("random_seed", self._seed)
         parts = [self._base, *self.encoding.constraints, *asked]

@@ -62,8 +62,9 @@ class ClauseSolver(ABC):
 class Z3Clauses(ClauseSolver):
     """z3's finite-domain solver, fed with DIMACS.
 
-    z3 names the variables of a DIMACS text by integer symbols; a constant called "k!5" is another one and would
-    silently be unconstrained, so variables are made from integer symbols here (and a test holds us to it).
+    z3 names the variables of a DIMACS text by integer symbols; a constant called "k!5" is another one and
+    would silently be unconstrained, so variables are made from integer symbols here (and a test holds us to
+    it).
     """
 
     FEW_LITERALS = 10_000

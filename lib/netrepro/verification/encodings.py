@@ -1,15 +1,17 @@
 """Contention points, workloads and queries as formulas, in two independent encodings.
 
-`CircuitEncoding` unrolls the steps as functions: only arrivals and free choices are variables, everything else is
-a gate of one Boolean circuit; a packet is a set of bits, one for each (dst, ecmp) it may have; numbers are unary;
-queue positions that no packet can have reached do not exist, so that capacity beyond the horizon costs nothing.
+`CircuitEncoding` unrolls the steps as functions: only arrivals and free choices are variables, everything
+else is a gate of one Boolean circuit; a packet is a set of bits, one for each (dst, ecmp) it may have;
+numbers are unary; queue positions that no packet can have reached do not exist, so that capacity beyond the
+horizon costs nothing.
 
-`IntegerEncoding` follows the original program: for each queue, step and position a packet variable (a data type
-of one Boolean and two unbounded integers), counters as integers, and constraints that tie them together.
+`IntegerEncoding` follows the original program: for each queue, step and position a packet variable (a data
+type of one Boolean and two unbounded integers), counters as integers, and constraints that tie them together.
 """
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -297,7 +299,7 @@ class Encoding(ABC):
         if isinstance(spec, Uniq):
             return logic.all_of(self._all_differ(spec, time) for time in steps)
         values = [self.metric(spec.metric, spec.queue, time) for time in steps]
-        pairs = list(zip(values, values[1:], strict=False))
+        pairs = list(itertools.pairwise(values))
         if isinstance(spec, Steps):
             return logic.all_of(
                 bit
@@ -898,8 +900,8 @@ class IntegerEncoding(Encoding):
             for place in range(min(index + 1, len(places))):
                 places[place].append((before == place if index else self.logic.true, packet))
             before = before + z3.If(self._valid(packet), self.logic.number(1), self.logic.number(0))
-        for place, variable in zip(places, self._enqueued[name, time], strict=True):
-            self.demands.append(variable == self.pick(place))
+        for ways, variable in zip(places, self._enqueued[name, time], strict=True):
+            self.demands.append(variable == self.pick(ways))
 
     def offered_bits(self, name: str, time: int) -> list[Any]:
         return [self._valid(packet) for packet in self._enqueued[name, time]]

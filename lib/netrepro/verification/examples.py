@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import Any
 
 from netrepro.errors import NetreproError
 from netrepro.verification.analysis import Analysis
@@ -62,8 +63,8 @@ def base_example(analysis: Analysis) -> BaseExample:
     changes = [bit for q in point.inputs for bit in _label_changes(encoding, q)]
     packets = [bit for bits in offered.values() for bit in bits]
 
-    # Silence is half of what the count is about, and inputs without packets are silent throughout, so that each
-    # level starts close to its optimum.
+    # Silence is half of what the count is about, and inputs without packets are silent throughout, so that
+    # each level starts close to its optimum.
     conditions: list[int] = []
     trace, values, is_optimal = start.trace, [], True
     for bits in (used, [*silent, *silent, *changes], packets):
@@ -73,13 +74,14 @@ def base_example(analysis: Analysis) -> BaseExample:
         values.append(value)
         is_optimal = is_optimal and is_least
     original.questions += analysis.questions
-    return BaseExample(trace, *values, is_optimal)
+    return BaseExample(trace, values[0], values[1], values[2], is_optimal)
 
 
 def _label_changes(encoding: CircuitEncoding, queue: str) -> list[int]:
     """Per step: the first packet's labels differ from those of the last step that had packets."""
     circuit = encoding.circuit
-    has_sent, labels, changes = 0, {}, []
+    has_sent, changes = 0, []
+    labels: dict[Any, int] = {}
     for time in range(encoding.point.horizon):
         is_there, payload = encoding.first_offer(queue, time)
         if len(payload) < 2 and not labels:  # nothing to differ in

@@ -54,9 +54,9 @@ class Forwarder(QueuingModule):
 class Crossbar(QueuingModule):
     """A round-robin crossbar: in each step a stable matching of ports in and ports out.
 
-    A virtual output queue (i, j) is matched if and only if it holds packets, output j is not matched to an input
-    that it prefers, and input i is not matched to an output that it prefers. Every port prefers the next port
-    after the one it was matched with last (at first: port 1). Any stable matching may happen.
+    A virtual output queue (i, j) is matched if and only if it holds packets, output j is not matched to an
+    input that it prefers, and input i is not matched to an output that it prefers. Every port prefers the
+    next port after the one it was matched with last (at first: port 1). Any stable matching may happen.
 
     Parameters
     ----------

@@ -209,7 +209,7 @@ class CircuitLogic(Logic):
 
 
 class IntegerLogic(Logic):
-    """Bits are z3 Booleans, numbers z3's unbounded integers; every named value is a variable, as in the original."""
+    """Bits are z3 Booleans, numbers z3's unbounded integers; named values are variables, as originally."""
 
     def __init__(self) -> None:
         self.context = z3.Context()

@@ -92,9 +92,9 @@ class ContentionPoint:
     destinations, paths : how many values the packet fields dst and ecmp have; 1 where they play no part.
     own_address : input queue -> the dst that it never sends to (a host does not send to itself).
 
-    Raises NetreproError, with the offending name, for an empty horizon, a queue with two writers or two readers,
-    a queue wired to the same module twice, two queues or modules of one name, a module without queues, and a
-    cycle of immediate queues.
+    Raises NetreproError, with the offending name, for an empty horizon, a queue with two writers or two
+    readers, a queue wired to the same module twice, two queues or modules of one name, a module without
+    queues, and a cycle of immediate queues.
     """
 
     def __init__(

@@ -1,6 +1,7 @@
 """Packet schedulers: first-come first-served, strict priority, round robin, weighted round robin, FQ-CoDel.
 
-Each serves at most one packet a step. Each is written twice, independently: as constraints and as running code.
+Each serves at most one packet a step. Each is written twice, independently: as constraints and as running
+code.
 """
 
 from __future__ import annotations
@@ -160,11 +161,11 @@ class WeightedRoundRobin(Scheduler):
 class FlowQueueScheduler(Scheduler):
     """FQ-CoDel's two lists of queues (RFC 8290, section 4.1), one packet a visit; the paper's Buggy2LRR.
 
-    A queue that becomes active joins the end of the list of new queues. The head of the new list is served first,
-    otherwise the head of the old one. After its visit a queue that will hold packets joins the end of the old
-    list. A queue that runs empty: with `is_fixed`, it joins the old list too if it was new, and leaves the lists
-    only when the old list finds it empty, as the RFC demands; without, it becomes inactive at once, so that a flow
-    that sends just as it runs empty is new each time and starves the others.
+    A queue that becomes active joins the end of the list of new queues. The head of the new list is served
+    first, otherwise the head of the old one. After its visit a queue that will hold packets joins the end
+    of the old list. A queue that runs empty: with `is_fixed`, it joins the old list too if it was new, and
+    leaves the lists only when the old list finds it empty, as the RFC demands; without, it becomes inactive
+    at once, so that a flow that sends just as it runs empty is new each time and starves the others.
 
     Queues that become active in the same step join in the order of the inputs, or in any order with
     `any_order=True` (as in the original program).
@@ -194,8 +195,8 @@ class FlowQueueScheduler(Scheduler):
         }
         waiting = [step.nonempty(queue) for queue in self.inputs]
 
-        # The queue visited in the step before joins the old list now that its arrivals are known. In the fixed
-        # form one that was found empty on the old list is marked gone there already.
+        # The queue visited in the step before joins the old list now that its arrivals are known. In the
+        # fixed form one that was found empty on the old list is marked gone there already.
         for q in flows:
             joins = logic.all_of([visited[q], self._may_return(step, q, waiting[q])])
             for p in flows:

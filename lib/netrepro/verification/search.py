@@ -1,10 +1,10 @@
 """Synthesis of concise workloads all of whose inputs satisfy the query.
 
 `method="generalise"` (the default) starts from the base example: everything the language can say about it is
-offered to the solver at once, its unsatisfiable core tells what matters, and what is left is thinned and loosened
-one step at a time. `method="stochastic"` is the published search (cost-guided, in the manner of simulated
-annealing), from the empty workload. Both learn from every counterexample: a candidate that allows one already
-known is refused without asking the solver.
+offered to the solver at once, its unsatisfiable core tells what matters, and what is left is thinned and
+loosened one step at a time. `method="stochastic"` is the published search (cost-guided, in the manner of
+simulated annealing), from the empty workload. Both learn from every counterexample: a candidate that allows
+one already known is refused without asking the solver.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Search:
     maximum_specs : specifications that a workload may have.
     good_examples, bad_examples : how many the stochastic search starts with.
     rounds : of the stochastic search.
-    starts : examples besides the base example that are generalised; the most concise result is taken. More are
-        tried where none generalises.
+    starts : examples besides the base example that are generalised; the most concise result is taken. More
+        are tried where none generalises.
     base : the base example, where it is known already.
 
     Raises NetreproError for an unknown method; `run` raises it when no input satisfies the query.
@@ -98,7 +98,7 @@ class Search:
         self._dice = random.Random(seed)
         self._bad: list[Trace] = []
         self._good: list[Trace] = []
-        self._held: dict[tuple[TimedSpec, int], bool] = {}
+        self._masks: dict[tuple[str, TimedSpec], tuple[int, int]] = {}
         self._rows: list[tuple[int, float, str, str]] = []
         self._has_timed_out = False
 
@@ -122,22 +122,22 @@ class Search:
 
     # --- asking ---
 
-    def _holds(self, workload: Workload, trace: Trace) -> bool:
-        """`workload.holds(trace)` for the examples, which are kept and so have one identity each."""
+    def _held_by(self, workload: Workload, traces: list[Trace], kind: str) -> int:
+        """Bit i: trace i has the workload. The lists of examples only grow, so what is known stays known."""
+        held = (1 << len(traces)) - 1
         for timed in workload.specs:
-            key = (timed, id(trace))
-            if key not in self._held:
-                self._held[key] = timed.holds(trace)
-            if not self._held[key]:
-                return False
-        return True
+            known, mask = self._masks.get((kind, timed), (0, 0))
+            for place in range(known, len(traces)):
+                mask |= timed.holds(traces[place]) << place
+            self._masks[kind, timed] = (len(traces), mask)
+            held &= mask
+        return held
 
     def _is_enough(self, workload: Workload) -> bool:
         """Every input of the workload satisfies the query. Counterexamples are kept."""
-        for trace in self._bad:
-            if self._holds(workload, trace):
-                self._note(workload, "known counterexample")
-                return False
+        if self._held_by(workload, self._bad, "bad"):
+            self._note(workload, "known counterexample")
+            return False
         answer = self.analysis.check_workload_without_query(workload)
         if answer.trace is not None:
             self._bad.append(answer.trace)
@@ -203,7 +203,6 @@ class Search:
     # --- the published search ---
 
     def _anneal(self, base: Trace) -> Workload | None:
-        best: Workload | None = None
         current, current_cost = Workload(), self._examples_cost(Workload())
         start_cost, stale = current_cost, 0
         for _ in range(self.rounds):
@@ -212,21 +211,21 @@ class Search:
                 continue
             candidate_cost = self._examples_cost(candidate)
             gain = current_cost - candidate_cost
-            if gain < 0 and self._dice.random() > math.exp((gain - 1) / 10):
-                stale += 1
-            else:
-                stale = 0 if gain > 0.003 * start_cost else stale + 1
-                current, current_cost = candidate, candidate_cost
-                if not any(self._holds(current, trace) for trace in self._bad) and self._is_enough(current):
-                    feasible = self.analysis.ask(current, with_trace=False)
+            stale = 0 if gain > 0.003 * start_cost else stale + 1
+            if gain >= 0 or self._dice.random() <= math.exp((gain - 1) / 10):
+                if not self._held_by(candidate, self._bad, "bad"):
+                    feasible = self.analysis.ask(candidate, with_trace=False)
                     self._has_timed_out |= feasible.status == "unknown"
-                    if feasible.status == "sat":
-                        best = self._refine(current)
-                        break
-                current_cost = self._examples_cost(current)
+                    if feasible.status != "sat":
+                        self._note(candidate, "infeasible")
+                        continue
+                    if self._is_enough(candidate):
+                        return self._refine(candidate)
+                    candidate_cost = self._examples_cost(candidate)
+                current, current_cost = candidate, candidate_cost
             if stale > 60:
                 current, current_cost, stale = Workload(), self._examples_cost(Workload()), 0
-        return best
+        return None
 
     def _refine(self, workload: Workload) -> Workload:
         answer = self.analysis.check_workload_with_query(workload)
@@ -238,8 +237,8 @@ class Search:
         return workload
 
     def _examples_cost(self, workload: Workload) -> float:
-        missed = sum(not self._holds(workload, trace) for trace in self._good)
-        allowed = sum(self._holds(workload, trace) for trace in self._bad)
+        missed = len(self._good) - self._held_by(workload, self._good, "good").bit_count()
+        allowed = self._held_by(workload, self._bad, "bad").bit_count()
         return 10 * (missed + 2 * allowed) + cost(workload)
 
     def _neighbour(self, workload: Workload, base: Trace) -> Workload:
@@ -287,12 +286,17 @@ def _is_pointed(timed: TimedSpec) -> bool:
     spec = timed.spec
     if timed.first == timed.last:
         return True
-    is_count = isinstance(spec, Comp) and isinstance(spec.right, Line) and spec.left.metric in NEVER_FALLING
-    return is_count and spec.right.slope == 0 and not (spec.sign == "<=" and spec.right.offset == 0)
+    if (
+        not isinstance(spec, Comp)
+        or not isinstance(spec.right, Line)
+        or spec.left.metric not in NEVER_FALLING
+    ):
+        return False
+    return spec.right.slope == 0 and not (spec.sign == "<=" and spec.right.offset == 0)
 
 
 def particularity(timed: TimedSpec) -> float:
-    """How much a specification speaks of one example rather than of many; the most particular are dropped first."""
+    """How much a specification speaks of one example rather than of many; such are dropped first."""
     is_label = isinstance(timed.spec, Comp) and timed.spec.left.metric in FIELDS
     return 30 * _is_pointed(timed) + 20 * is_label + timed.size + 1 / (1 + timed.last - timed.first)
 
@@ -305,7 +309,7 @@ def facts(trace: Trace, point: ContentionPoint) -> Iterator[TimedSpec]:
     active = [queue for queue in inputs if queue not in silent]
     for queue in silent:
         yield TimedSpec(Comp(Term(Metric.CENQ, (queue,)), "<=", Line(0, 0)), 1, horizon)
-    groups = [(queue,) for queue in active]
+    groups: list[tuple[str, ...]] = [(queue,) for queue in active]
     groups += list(itertools.combinations(active, 2)) if len(active) > 1 else []
     groups += [tuple(active)] if len(active) > 2 else []
     for group in groups:

@@ -81,7 +81,7 @@ class Trace:
         return min(before, default=min(after, default=self.horizon))
 
     def table(self) -> pd.DataFrame:
-        """One row per step and queue: time_step, queue, offered_packets, dequeued_packets, waiting_packets."""
+        """A row per step and queue: time_step, queue, offered_packets, dequeued_packets, waiting_packets."""
         rows = [
             (t + 1, queue, len(self.arrived[queue][t]), self.taken[queue][t], self.length[queue][t])
             for queue in self.arrived

@@ -13,6 +13,7 @@ grammar of workloads and queries. Times are printed 1..horizon, as in the paper.
 
 from __future__ import annotations
 
+import itertools
 import operator
 import re
 from collections.abc import Iterable, Mapping
@@ -176,9 +177,10 @@ class Comp:
 class Same:
     """The metric keeps one value over the range.
 
-    For a packet field (dst, ecmp) a queue that is silent in the whole range satisfies it too; a queue that sends
-    must send, with agreeing fields, in every step. The original program leaves the first step of the range out
-    of "silent" (so that a silent host may send mixed packets there); `original=True` asks for that form.
+    For a packet field (dst, ecmp) a queue that is silent in the whole range satisfies it too; a queue that
+    sends must send, with agreeing fields, in every step. The original program leaves the first step of the
+    range out of "silent" (so that a silent host may send mixed packets there); `original=True` asks for
+    that form.
     """
 
     metric: Metric
@@ -210,7 +212,7 @@ class Same:
 
 @dataclass(frozen=True)
 class Steps:
-    """incr or decr: at every step after the first of the range the metric is above (below) the step before."""
+    """incr or decr: at every step but the first of the range the metric is above (below) the step before."""
 
     metric: Metric
     queue: str
@@ -229,7 +231,7 @@ class Steps:
 
     def holds(self, trace: MeasuredTrace, first: int, last: int) -> bool:
         values = [trace.metric(self.metric, self.queue, time) for time in range(first, last + 1)]
-        pairs = list(zip(values, values[1:], strict=False))
+        pairs = itertools.pairwise(values)
         return all(a is not None and b is not None and (a < b if self.rising else a > b) for a, b in pairs)
 
     def __str__(self) -> str:

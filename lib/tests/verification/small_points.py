@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 from netrepro.verification.leaf_spine import leaf_spine
-from netrepro.verification.points import ContentionPoint
+from netrepro.verification.points import ContentionPoint, Queue
 from netrepro.verification.schedulers import scheduler_point
+from netrepro.verification.shapers import Lossy, TokenBucket, delay_line
 from netrepro.verification.workloads import (
     Comp,
     Difference,
@@ -34,6 +35,21 @@ def small_points(horizon: int = 5) -> dict[str, ContentionPoint]:
         "flow queue": scheduler_point("flow_queue", 3, horizon, queue=SMALL_QUEUE),
         "flow queue, fixed": scheduler_point("flow_queue", 3, horizon, queue=SMALL_QUEUE, is_fixed=True),
         "flow queue, any order": scheduler_point("flow_queue", 3, horizon, queue=SMALL_QUEUE, any_order=True),
+        "token bucket": ContentionPoint(
+            "token bucket",
+            horizon,
+            [TokenBucket("tbf", Queue("q0", 4, 4, 3), Queue("out", 10, 3, 2), rate=2, max_tokens=3)],
+        ),
+        "lossy, then delayed": ContentionPoint(
+            "lossy, then delayed",
+            horizon,
+            [
+                Lossy("lossy", Queue("q0", 3, 3, 2), Queue("middle", 2, 2, 2)),
+                *delay_line("delay", Queue("middle", 2, 2, 2), Queue("out", 10, 2, 1), 2),
+            ],
+            destinations=3,
+            paths=2,
+        ),
         "leaf-spine": leaf_spine(2, 2, 2, horizon, queue_capacity=2, max_enqueue=2),
     }
 
