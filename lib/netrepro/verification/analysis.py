@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -208,35 +208,37 @@ class Analysis:
         return answer, self._asker.needed(workload)
 
     def minimise(
-        self, bits: Sequence[Any], conditions: Sequence[Any], start: Trace
-    ) -> tuple[Trace, int, bool]:
+        self,
+        bits: Sequence[Any],
+        count: Callable[[int], Sequence[Any]],
+        conditions: Sequence[Any],
+        start: Trace,
+    ) -> tuple[Trace, int, Any, bool]:
         """The trace with the fewest of `bits` true, found from above (circuit encoding only).
 
-        Returns the trace, the number and whether it is proven to be the least (False after a time-out).
+        `count(limit)` makes their unary number, as far as `limit`. Returns the trace, the number, a bit that
+        holds where there are no more, and whether it is proven to be the least (False after a time-out).
         """
-        asker = self._asker
-        if not isinstance(asker, _CircuitAsker):
-            raise NetreproError("minimise needs the circuit encoding", "encoding='circuit'")
-        encoding = asker.encoding
-        best, trace = self._how_many(bits, start), start
-        # The count is built once, as wide as the first value found: later bounds are single literals of it.
-        count = encoding.circuit.count(list(bits), best + 1)
+        best, trace, is_least = self._how_many(bits, start), start, True
+        # The number is built once, as long as the first value found: later bounds are single literals of it.
+        number = [*count(best + 1), *([0] * (best + 1))]
         # Long steps down while they succeed, shorter ones when they do not.
         least, step = 0, 1
-        while best > least:
+        while best > least and is_least:
             target = max(least, best - step)
-            answer = self.ask(query=True, conditions=[*conditions, count[target] ^ 1])
+            answer = self.ask(query=True, conditions=[*conditions, number[target] ^ 1])
             if answer.status == "unsat":
                 least, step = target + 1, max(1, step // 4)
             elif answer.trace is None:
-                return trace, best, False
+                is_least = False
             else:
                 trace, best, step = answer.trace, self._how_many(bits, answer.trace), 2 * step
-        return trace, best, True
+        return trace, best, number[best] ^ 1, is_least
 
     def _how_many(self, bits: Sequence[int], trace: Trace) -> int:
         encoding = self._asker.encoding
-        assert isinstance(encoding, CircuitEncoding)
+        if not isinstance(encoding, CircuitEncoding):
+            raise NetreproError("minimise needs the circuit encoding", "encoding='circuit'")
         return sum(encoding.circuit.evaluate(encoding.assignment(trace), list(bits)))
 
 

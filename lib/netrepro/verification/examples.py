@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from netrepro._core import BooleanCircuit
 from netrepro.errors import NetreproError
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.encodings import CircuitEncoding
@@ -63,18 +65,32 @@ def base_example(analysis: Analysis) -> BaseExample:
     changes = [bit for q in point.inputs for bit in _label_changes(encoding, q)]
     packets = [bit for bits in offered.values() for bit in bits]
 
-    # Silence is half of what the count is about, and inputs without packets are silent throughout, so that
-    # each level starts close to its optimum.
+    def unsmoothness(limit: int) -> list[int]:
+        twice = [bit for bit in circuit.count(silent, limit // 2 + 1) for _ in range(2)]
+        return circuit.add(twice, circuit.count(changes, limit), limit)
+
+    levels: list[tuple[list[int], Callable[[int], list[int]]]] = [
+        (used, lambda limit: circuit.count(used, limit)),
+        ([*silent, *silent, *changes], unsmoothness),
+        (packets, lambda limit: _sum(circuit, list(offered.values()), limit)),
+    ]
     conditions: list[int] = []
     trace, values, is_optimal = start.trace, [], True
-    for bits in (used, [*silent, *silent, *changes], packets):
-        trace, value, is_least = analysis.minimise(bits, conditions, trace)
-        count = circuit.count(bits, value + 1)
-        conditions += [count[value] ^ 1] if value < len(count) else []
+    for bits, count in levels:
+        trace, value, no_more, is_least = analysis.minimise(bits, count, conditions, trace)
+        conditions.append(no_more)
         values.append(value)
         is_optimal = is_optimal and is_least
     original.questions += analysis.questions
     return BaseExample(trace, values[0], values[1], values[2], is_optimal)
+
+
+def _sum(circuit: BooleanCircuit, numbers: list[list[int]], limit: int) -> list[int]:
+    """The sum of unary numbers, as far as `limit`."""
+    if len(numbers) == 1:
+        return numbers[0][:limit]
+    middle = len(numbers) // 2
+    return circuit.add(_sum(circuit, numbers[:middle], limit), _sum(circuit, numbers[middle:], limit), limit)
 
 
 def _label_changes(encoding: CircuitEncoding, queue: str) -> list[int]:
