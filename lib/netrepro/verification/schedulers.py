@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
-from netrepro.errors import NetreproError
+from netrepro.errors import NetreproError, nearest
 from netrepro.verification.encodings import Step
 from netrepro.verification.logic import Bit
 from netrepro.verification.points import ContentionPoint, Queue, QueuingModule
@@ -331,8 +331,6 @@ def scheduler_point(kind: str, flows: int, horizon: int, **options: Any) -> Cont
 
     Raises NetreproError for an unknown kind.
     """
-    from netrepro.errors import nearest
-
     settings = options.pop("queue", {})
     inputs = [Queue(f"q{i}", **settings) for i in range(flows)]
     output = Queue("out", max_enqueue=1)
