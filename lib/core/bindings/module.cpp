@@ -8,4 +8,5 @@ PYBIND11_MODULE(_core, module) {
   bind_traffic(module);
   bind_mixtures(module);
   bind_simulation(module);
+  bind_verification(module);
 }

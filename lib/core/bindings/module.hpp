@@ -6,3 +6,4 @@ void bind_queueing(pybind11::module_& module);
 void bind_traffic(pybind11::module_& module);
 void bind_mixtures(pybind11::module_& module);
 void bind_simulation(pybind11::module_& module);
+void bind_verification(pybind11::module_& module);

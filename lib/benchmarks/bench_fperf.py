@@ -1,0 +1,80 @@
+"""FPerf's circuit encoding against the integer encoding that follows the original program, in one run.
+
+CPU seconds, median over seeds; both encodings answer the same questions and must agree. Ratios only are
+meant to be kept: seconds are this machine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+
+import pandas as pd
+
+from netrepro.papers.fperf_leaf_spine import Size, size_name, throughput_analysis
+from netrepro.verification.backends import has_pysat
+from netrepro.verification.examples import base_example
+from netrepro.verification.workloads import parse_workload
+
+# Queries on S2-L3-H6: some proven, some refuted.
+WORKLOADS = [
+    "[1,{T}]: ecmp(host1,t) <= 0",
+    "[1,{T}]: ecmp(host1,t) <= 0 and [1,{T}]: ecmp(host2,t) <= 0 and [1,{T}]: dst(host2,t) >= 1",
+    "[1,{T}]: sum cenq({{host2,host3,host4,host5,host6}},t) <= 0",
+]
+
+
+def measure(size: Size, horizon: int, seeds: range, peer_questions: bool) -> pd.DataFrame:
+    """Columns: task, solver, median CPU seconds, answers (to see that they agree)."""
+    rows = []
+    solvers = [("circuit", "z3"), *([("circuit", "cadical")] if has_pysat() else []), ("integers", "z3")]
+    for encoding, backend in solvers:
+        seconds: dict[str, list[float]] = {}
+        answers: dict[str, str] = {}
+        for seed in seeds:
+            start = time.process_time()
+            options = {"encoding": encoding, "backend": backend, "seed": seed, "shuffle": seed}
+            analysis = throughput_analysis(size, horizon, **options)
+            answers["satisfy"] = analysis.satisfy_query().status
+            seconds.setdefault("satisfy", []).append(time.process_time() - start)
+            if encoding == "circuit":
+                start = time.process_time()
+                base = base_example(analysis)
+                seconds.setdefault("base example", []).append(time.process_time() - start)
+                answers["base example"] = f"{base.used_inputs}/{base.unsmoothness}/{base.packets}"
+            if encoding == "integers" and not peer_questions:
+                continue
+            start = time.process_time()
+            found = [analysis.verify(parse_workload(text.format(T=horizon))).status for text in WORKLOADS]
+            seconds.setdefault("verify", []).append((time.process_time() - start) / len(WORKLOADS))
+            answers["verify"] = ", ".join(found)
+        for task, values in seconds.items():
+            rows.append((task, f"{encoding}, {backend}", statistics.median(values), answers[task]))
+    return pd.DataFrame(rows, columns=["task", "solver", "median_cpu_s", "answer"])
+
+
+def with_ratios(table: pd.DataFrame) -> pd.DataFrame:
+    """Adds times_faster than the integer encoding, where that was asked."""
+    peer = table[table["solver"] == "integers, z3"].set_index("task")["median_cpu_s"]
+    return table.assign(times_faster=table["task"].map(peer) / table["median_cpu_s"])
+
+
+def main() -> None:
+    """Print the table of one size and horizon."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--size", type=int, nargs=3, default=(2, 3, 6), metavar=("SPINES", "LEAVES", "HOSTS"))
+    parser.add_argument("--horizon", type=int, default=6, help="steps; 10 takes the peer minutes a question")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "--skip-peer-verify", action="store_true", help="ask the peer the first question only"
+    )
+    arguments = parser.parse_args()
+    size: Size = (arguments.size[0], arguments.size[1], arguments.size[2])
+    table = measure(size, arguments.horizon, range(arguments.seeds), not arguments.skip_peer_verify)
+    print(f"{size_name(size)}, T = {arguments.horizon}, {arguments.seeds} seeds")
+    print(with_ratios(table).to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

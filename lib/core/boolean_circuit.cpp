@@ -1,0 +1,300 @@
+#include "boolean_circuit.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace {
+
+constexpr std::size_t node_of(BooleanCircuit::Literal literal) { return static_cast<std::size_t>(literal >> 1); }
+
+}  // namespace
+
+std::size_t BooleanCircuit::NodeHash::operator()(const Node& node) const {
+  std::uint64_t hash = static_cast<std::uint64_t>(node.kind);
+  for (const Literal literal : {node.a, node.b, node.c}) {
+    hash = (hash ^ static_cast<std::uint32_t>(literal)) * 0x9E3779B97F4A7C15ULL;
+    hash ^= hash >> 29;
+  }
+  return static_cast<std::size_t>(hash);
+}
+
+BooleanCircuit::BooleanCircuit() {
+  nodes_.push_back({Kind::constant, 0, 0, 0});
+  variables_.push_back(0);
+}
+
+BooleanCircuit::Literal BooleanCircuit::input() {
+  nodes_.push_back({Kind::input, 0, 0, 0});
+  variables_.push_back(0);
+  return static_cast<Literal>(2 * (nodes_.size() - 1));
+}
+
+BooleanCircuit::Literal BooleanCircuit::find_or_add(const Node& node) {
+  const auto [place, is_new] = known_.try_emplace(node, static_cast<Literal>(2 * nodes_.size()));
+  if (is_new) {
+    nodes_.push_back(node);
+    variables_.push_back(0);
+  }
+  return place->second;
+}
+
+BooleanCircuit::Literal BooleanCircuit::both(Literal a, Literal b) {
+  if (a > b) std::swap(a, b);
+  if (a == never || a == opposite(b)) return never;
+  if (a == always || a == b) return b;
+  // One level of absorption: x & (x & y) is x & y, and x & !(x & y) is x & !y.
+  for (const auto& [x, other] : {std::pair{a, b}, std::pair{b, a}}) {
+    const Node node = nodes_[node_of(other)];
+    if (node.kind != Kind::both) continue;
+    if ((other & 1) == 0) {
+      if (x == node.a || x == node.b) return other;
+      if (x == opposite(node.a) || x == opposite(node.b)) return never;
+    } else {
+      if (x == node.a) return both(x, opposite(node.b));
+      if (x == node.b) return both(x, opposite(node.a));
+      if (x == opposite(node.a) || x == opposite(node.b)) return x;
+    }
+  }
+  return find_or_add({Kind::both, a, b, 0});
+}
+
+BooleanCircuit::Literal BooleanCircuit::differ(Literal a, Literal b) {
+  const Literal sign = (a ^ b) & 1;
+  a &= ~1;
+  b &= ~1;
+  if (a > b) std::swap(a, b);
+  if (a == b) return sign;
+  if (a == never) return b ^ sign;
+  return find_or_add({Kind::differ, a, b, 0}) ^ sign;
+}
+
+BooleanCircuit::Literal BooleanCircuit::choose(Literal condition, Literal a, Literal b) {
+  if (condition == always || a == b) return a;
+  if (condition == never) return b;
+  if (condition & 1) {
+    condition = opposite(condition);
+    std::swap(a, b);
+  }
+  if (a == opposite(b)) return differ(condition, b);
+  if (a == always || a == condition) return either(condition, b);
+  if (a == never || a == opposite(condition)) return both(opposite(condition), b);
+  if (b == always || b == opposite(condition)) return either(opposite(condition), a);
+  if (b == never || b == condition) return both(condition, a);
+  const Literal sign = a & 1;
+  return find_or_add({Kind::choose, condition, a ^ sign, b ^ sign}) ^ sign;
+}
+
+BooleanCircuit::Literal BooleanCircuit::all_of(const Literals& literals) {
+  Literals sorted(literals);
+  std::sort(sorted.begin(), sorted.end());
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  Literal result = always;
+  for (const Literal literal : sorted) result = both(result, literal);
+  return result;
+}
+
+BooleanCircuit::Literal BooleanCircuit::any_of(const Literals& literals) {
+  Literals negated(literals.size());
+  std::transform(literals.begin(), literals.end(), negated.begin(), opposite);
+  return opposite(all_of(negated));
+}
+
+BooleanCircuit::Literals BooleanCircuit::add(const Literals& a, const Literals& b, std::size_t limit) {
+  Literals sum(std::min(limit, a.size() + b.size()), never);
+  for (std::size_t k = 0; k < sum.size(); ++k) {
+    Literals ways;
+    // sum > k  <=>  for some i + j = k + 1: a >= i and b >= j
+    for (std::size_t i = 0; i <= std::min(k + 1, a.size()); ++i) {
+      const std::size_t j = k + 1 - i;
+      if (j > b.size()) continue;
+      ways.push_back(both(i == 0 ? always : a[i - 1], j == 0 ? always : b[j - 1]));
+    }
+    sum[k] = any_of(ways);
+  }
+  while (!sum.empty() && sum.back() == never) sum.pop_back();
+  return sum;
+}
+
+BooleanCircuit::Literals BooleanCircuit::count(const Literals& literals, std::size_t limit) {
+  if (literals.empty()) return {};
+  if (literals.size() == 1) return literals[0] == never ? Literals{} : literals;
+  const auto middle = literals.begin() + static_cast<std::ptrdiff_t>(literals.size() / 2);
+  return add(count(Literals(literals.begin(), middle), limit), count(Literals(middle, literals.end()), limit),
+             limit);
+}
+
+BooleanCircuit::Literals BooleanCircuit::choose_number(Literal condition, const Literals& a, const Literals& b) {
+  Literals result(std::max(a.size(), b.size()));
+  for (std::size_t k = 0; k < result.size(); ++k)
+    result[k] = choose(condition, k < a.size() ? a[k] : never, k < b.size() ? b[k] : never);
+  while (!result.empty() && result.back() == never) result.pop_back();
+  return result;
+}
+
+BooleanCircuit::Literals BooleanCircuit::support(const Literals& roots) const {
+  std::vector<bool> is_seen(nodes_.size(), false);
+  std::vector<std::size_t> open;
+  Literals inputs;
+  const auto visit = [&](Literal literal) {
+    const std::size_t index = node_of(literal);
+    if (!is_seen[index]) {
+      is_seen[index] = true;
+      open.push_back(index);
+    }
+  };
+  for (const Literal root : roots) visit(root);
+  while (!open.empty()) {
+    const std::size_t index = open.back();
+    open.pop_back();
+    const Node& node = nodes_[index];
+    if (node.kind == Kind::input) inputs.push_back(static_cast<Literal>(2 * index));
+    if (node.kind == Kind::input || node.kind == Kind::constant) continue;
+    visit(node.a);
+    visit(node.b);
+    if (node.kind == Kind::choose) visit(node.c);
+  }
+  std::sort(inputs.begin(), inputs.end());
+  return inputs;
+}
+
+// The conjuncts of a gate: an AND below an AND is opened when nobody else reads it, since one wide gate needs
+// fewer variables and clauses than a chain of narrow ones.
+void BooleanCircuit::gather(Literal literal, Literals& conjuncts, const std::vector<std::uint32_t>& readers,
+                            std::size_t depth) const {
+  const std::size_t index = node_of(literal);
+  const Node& node = nodes_[index];
+  const bool is_private = (literal & 1) == 0 && node.kind == Kind::both && readers[index] < 2 &&
+                          variables_[index] == 0;
+  if (depth > 0 && (!is_private || depth > 4000)) {
+    conjuncts.push_back(literal);
+    return;
+  }
+  gather(node.a, conjuncts, readers, depth + 1);
+  gather(node.b, conjuncts, readers, depth + 1);
+}
+
+std::vector<std::int32_t> BooleanCircuit::new_clauses(const Literals& roots) {
+  std::vector<std::int32_t> clauses;
+  std::vector<std::uint32_t> readers(nodes_.size(), 0);
+  std::vector<std::size_t> open;
+  const auto visit = [&](Literal literal) {
+    if (readers[node_of(literal)]++ == 0 && variables_[node_of(literal)] == 0) open.push_back(node_of(literal));
+  };
+  for (const Literal root : roots) {
+    visit(root);
+    ++readers[node_of(root)];  // a root is read from outside too
+  }
+  for (std::size_t next = 0; next < open.size(); ++next) {
+    const Node& node = nodes_[open[next]];
+    if (node.kind == Kind::input || node.kind == Kind::constant) continue;
+    visit(node.a);
+    visit(node.b);
+    if (node.kind == Kind::choose) visit(node.c);
+  }
+
+  const auto clause = [&](std::initializer_list<std::int32_t> literals) {
+    clauses.insert(clauses.end(), literals);
+    clauses.push_back(0);
+  };
+  // Gates in the order of their making, so that the solver meets causes before effects.
+  std::vector<std::size_t> wanted;
+  const auto want = [&](Literal literal) {
+    if (variables_[node_of(literal)] != 0) return;
+    variables_[node_of(literal)] = -1;
+    wanted.push_back(node_of(literal));
+  };
+  for (const Literal root : roots) want(root);
+  std::vector<std::pair<std::size_t, Literals>> gates;
+  for (std::size_t next = 0; next < wanted.size(); ++next) {
+    const std::size_t index = wanted[next];
+    const Node& node = nodes_[index];
+    Literals below;
+    if (node.kind == Kind::both) {
+      gather(static_cast<Literal>(2 * index), below, readers, 0);
+      std::sort(below.begin(), below.end());
+      below.erase(std::unique(below.begin(), below.end()), below.end());
+    } else if (node.kind == Kind::differ) {
+      below = {node.a, node.b};
+    } else if (node.kind == Kind::choose) {
+      below = {node.a, node.b, node.c};
+    }
+    for (const Literal literal : below) want(literal);
+    gates.emplace_back(index, std::move(below));
+  }
+  std::sort(gates.begin(), gates.end());
+  for (const auto& [index, below] : gates) variables_[index] = ++variable_count_;
+  for (const auto& [index, below] : gates) {
+    const std::int32_t gate = variables_[index];
+    switch (nodes_[index].kind) {
+      case Kind::constant:
+        clause({-gate});
+        break;
+      case Kind::input:
+        break;
+      case Kind::both: {
+        std::vector<std::int32_t> last{gate};
+        for (const Literal literal : below) {
+          clause({-gate, dimacs_variable(literal)});
+          last.push_back(-dimacs_variable(literal));
+        }
+        clauses.insert(clauses.end(), last.begin(), last.end());
+        clauses.push_back(0);
+        break;
+      }
+      case Kind::differ: {
+        const std::int32_t a = dimacs_variable(below[0]), b = dimacs_variable(below[1]);
+        clause({-gate, a, b});
+        clause({-gate, -a, -b});
+        clause({gate, -a, b});
+        clause({gate, a, -b});
+        break;
+      }
+      case Kind::choose: {
+        const std::int32_t c = dimacs_variable(below[0]), a = dimacs_variable(below[1]),
+                           b = dimacs_variable(below[2]);
+        clause({-gate, -c, a});
+        clause({gate, -c, -a});
+        clause({-gate, c, b});
+        clause({gate, c, -b});
+        clause({-gate, a, b});  // redundant, but they let the solver propagate when c is open
+        clause({gate, -a, -b});
+        break;
+      }
+    }
+  }
+  return clauses;
+}
+
+std::int32_t BooleanCircuit::dimacs_variable(Literal literal) const {
+  const std::int32_t variable = variables_.at(node_of(literal));
+  if (variable <= 0) throw std::logic_error("no clause has been given out for this literal");
+  return (literal & 1) ? -variable : variable;
+}
+
+std::string BooleanCircuit::dimacs_text(const std::vector<std::int32_t>& clauses) const {
+  const auto clause_count = std::count(clauses.begin(), clauses.end(), 0);
+  std::string text = "p cnf " + std::to_string(variable_count_) + " " + std::to_string(clause_count) + "\n";
+  text.reserve(text.size() + clauses.size() * 7);
+  for (const std::int32_t literal : clauses) {
+    text += std::to_string(literal);
+    text += literal == 0 ? '\n' : ' ';
+  }
+  return text;
+}
+
+std::vector<bool> BooleanCircuit::evaluate(const Literals& true_inputs, const Literals& wanted) const {
+  std::vector<bool> values(nodes_.size(), false);
+  for (const Literal literal : true_inputs) values[node_of(literal)] = (literal & 1) == 0;
+  const auto value = [&](Literal literal) { return values[node_of(literal)] != ((literal & 1) != 0); };
+  // Nodes are made after the nodes they read, so one pass is enough.
+  for (std::size_t index = 0; index < nodes_.size(); ++index) {
+    const Node& node = nodes_[index];
+    if (node.kind == Kind::both) values[index] = value(node.a) && value(node.b);
+    if (node.kind == Kind::differ) values[index] = value(node.a) != value(node.b);
+    if (node.kind == Kind::choose) values[index] = value(node.a) ? value(node.b) : value(node.c);
+  }
+  std::vector<bool> result;
+  result.reserve(wanted.size());
+  for (const Literal literal : wanted) result.push_back(value(literal));
+  return result;
+}

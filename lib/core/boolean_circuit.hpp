@@ -1,0 +1,71 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+// A Boolean circuit in which equal gates are one gate. A literal is twice the number of its node, plus one when
+// negated: 0 is false, 1 is true. Constants and trivial gates are folded as they are built, so that what cannot
+// happen (a queue position that no packet can have reached yet) costs nothing.
+class BooleanCircuit {
+ public:
+  using Literal = std::int32_t;
+  using Literals = std::vector<Literal>;
+  static constexpr Literal never = 0;
+  static constexpr Literal always = 1;
+
+  BooleanCircuit();
+
+  Literal input();
+  Literal both(Literal a, Literal b);
+  Literal either(Literal a, Literal b) { return opposite(both(opposite(a), opposite(b))); }
+  Literal differ(Literal a, Literal b);
+  Literal choose(Literal condition, Literal a, Literal b);
+  Literal all_of(const Literals& literals);
+  Literal any_of(const Literals& literals);
+  static Literal opposite(Literal a) { return a ^ 1; }
+
+  // Numbers in unary: literal k says "more than k". Sums longer than `limit` are cut there.
+  Literals add(const Literals& a, const Literals& b, std::size_t limit);
+  Literals count(const Literals& literals, std::size_t limit);
+  Literals choose_number(Literal condition, const Literals& a, const Literals& b);
+
+  // The inputs that a set of literals depends on.
+  Literals support(const Literals& roots) const;
+
+  // Clauses, in DIMACS form (each ends with a zero), that define the gates below `roots` and were not given out
+  // before. dimacs_variable() numbers a literal whose gates have been given out.
+  std::vector<std::int32_t> new_clauses(const Literals& roots);
+  std::int32_t dimacs_variable(Literal literal) const;
+  bool has_variable(Literal literal) const { return variables_.at(static_cast<std::size_t>(literal >> 1)) > 0; }
+  std::int32_t variable_count() const { return variable_count_; }
+  // The same clauses as DIMACS text.
+  std::string dimacs_text(const std::vector<std::int32_t>& clauses) const;
+
+  // The values of `wanted` when exactly the inputs in `true_inputs` hold.
+  std::vector<bool> evaluate(const Literals& true_inputs, const Literals& wanted) const;
+
+  std::size_t gate_count() const { return nodes_.size(); }
+
+ private:
+  enum class Kind : std::uint8_t { constant, input, both, differ, choose };
+  struct Node {
+    Kind kind;
+    Literal a, b, c;
+    bool operator==(const Node&) const = default;
+  };
+  struct NodeHash {
+    std::size_t operator()(const Node& node) const;
+  };
+
+  Literal find_or_add(const Node& node);
+  void gather(Literal literal, Literals& conjuncts, const std::vector<std::uint32_t>& readers,
+              std::size_t depth) const;
+
+  std::vector<Node> nodes_;
+  std::unordered_map<Node, Literal, NodeHash> known_;
+  std::vector<std::int32_t> variables_;  // by node; 0: no clause given out yet
+  std::int32_t variable_count_ = 0;
+};

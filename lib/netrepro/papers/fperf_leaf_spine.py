@@ -1,0 +1,771 @@
+"""FPerf on schedulers and on a leaf-spine network: the report's query, the case studies, Figure 7c.
+
+Paper: Tahmasbi Arashloo, Beckett and Agarwal, "Formal Methods for Network Performance Analysis" (NSDI 2023).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import z3
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import stats
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.style import new_figure
+from netrepro.verification.analysis import Analysis, Answer
+from netrepro.verification.encodings import CircuitEncoding
+from netrepro.verification.examples import base_example
+from netrepro.verification.leaf_spine import base_workload, host, leaf_spine, received, throughput_query
+from netrepro.verification.schedulers import scheduler_point
+from netrepro.verification.search import Search
+from netrepro.verification.traces import Trace
+from netrepro.verification.workloads import Query, Workload, parse_query, parse_workload
+
+if TYPE_CHECKING:
+    from netrepro.claims import Measured
+
+Size = tuple[int, int, int]  # spines, leaves, hosts
+Clock = Callable[[], float]
+LABELS = {
+    "satisfy": "satisfy the query",
+    "base example": "base example",
+    "search": "search",
+    "verify": "verify",
+}
+COLOURS = {"satisfy": "#0072B2", "base example": "#D55E00", "search": "#009E73", "verify": "#CC79A7"}
+MARKERS = {"satisfy": "o", "base example": "s", "search": "^", "verify": "D"}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Sizes and steps of a profile; the same, and the most seeds, for the slow reference encoding."""
+
+    sizes: tuple[Size, ...]
+    horizon: int
+    reference_sizes: tuple[Size, ...]
+    reference_horizon: int
+    reference_seeds: int
+    search_sizes: tuple[Size, ...]
+
+
+SCALES = {
+    "quick": Scale(
+        sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8)),
+        horizon=10,
+        reference_sizes=((2, 2, 4),),
+        reference_horizon=6,
+        reference_seeds=1,
+        search_sizes=((2, 2, 4), (2, 3, 6)),
+    ),
+    "paper": Scale(
+        sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8), (2, 5, 10), (2, 6, 12), (3, 4, 12), (4, 4, 16)),
+        horizon=10,
+        reference_sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8)),
+        reference_horizon=8,
+        reference_seeds=5,
+        search_sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8), (2, 5, 10)),
+    ),
+}
+
+
+def scale(profile: str) -> Scale:
+    """The sizes of a profile. Raises NetreproError for an unknown one."""
+    if profile not in SCALES:
+        raise NetreproError(f"no profile is called {profile!r}", nearest(profile, SCALES))
+    return SCALES[profile]
+
+
+def size_name(size: Size) -> str:
+    """Si-Lj-Hk, as in Figure 7c."""
+    return f"S{size[0]}-L{size[1]}-H{size[2]}"
+
+
+# --- the report's query ---
+
+
+def throughput_analysis(size: Size = (2, 3, 6), horizon: int = 10, **options: Any) -> Analysis:
+    """Section 8: can the last host receive fewer than half of the line rate although host 1 sends to it
+    steadily?
+
+    `options` go to `Analysis`. Raises NetreproError where hosts do not divide evenly among leaves.
+    """
+    spines, leaves, hosts = size
+    if hosts % leaves:
+        raise NetreproError(f"{hosts} hosts on {leaves} leaves", "give each leaf the same number of hosts")
+    point = leaf_spine(spines, leaves, hosts // leaves, horizon)
+    return Analysis(point, throughput_query(point, hosts - 1), base_workload(point, hosts - 1), **options)
+
+
+def received_packets(trace: Trace, victim: int) -> pd.DataFrame:
+    """Columns time_step, sent_packets (host 1), received_packets (victim), line_rate_packets (the most)."""
+    steps = range(1, trace.horizon + 1)
+    return pd.DataFrame(
+        {
+            "time_step": list(steps),
+            "sent_packets": [trace.metric("cdeq", host(0), t) for t in steps],
+            "received_packets": [trace.metric("cenq", received(victim), t) for t in steps],
+            "line_rate_packets": [max(0, t - 3) for t in steps],
+        }
+    )
+
+
+def slowest_possible(size: Size = (2, 3, 6), horizon: int = 10, *, seed: int = 0) -> pd.DataFrame:
+    """For each number of packets: whether the victim may receive no more than that, base workload kept.
+
+    Columns received_packets, status. From 0 up to the first "sat".
+    """
+    reference = throughput_analysis(size, horizon)
+    rows = []
+    for packets in range(horizon):
+        query = Query("forall", (horizon, horizon), reference.query.queues[0], "cenq", "<=", packets)
+        answer = Analysis(reference.point, query, reference.base, seed=seed).satisfy_query()
+        rows.append((packets, answer.status))
+        if answer.status == "sat":
+            break
+    return pd.DataFrame(rows, columns=["received_packets", "status"])
+
+
+def report_formula() -> str:
+    """The formula of the class report, as it stands there, with the declarations that it needs."""
+    return """
+(declare-fun dst (Int Int) Int) (declare-fun cenq (Int Int) Int) (declare-const Out_6 Int)
+(assert (=> (and
+  (forall ((t Int)) (and (>= t 1) (<= t 10) (= (dst 1 t) 6)))
+  (forall ((i Int) (j Int)) (=> (and (>= i 1) (<= i 6) (>= j 1) (<= j 6) (not (= i j)))
+    (forall ((t Int)) (and (>= t 1) (<= t 10) (not (= (dst i t) (dst j t))))))))
+  (forall ((t Int)) (and (>= t 1) (<= t 10) (< (cenq Out_6 t) 5)))))
+"""
+
+
+def corrected_formula() -> str:
+    """The same with ranges as guards, and asking for a counterexample: workload and query, no implication."""
+    return """
+(declare-fun dst (Int Int) Int) (declare-fun cenq (Int Int) Int) (declare-const Out_6 Int)
+(assert (forall ((t Int)) (=> (and (>= t 1) (<= t 10)) (= (dst 1 t) 6))))
+(assert (forall ((i Int) (j Int) (t Int))
+  (=> (and (>= i 1) (<= i 6) (>= j 1) (<= j 6) (not (= i j)) (>= t 1) (<= t 10))
+      (not (= (dst i t) (dst j t))))))
+(assert (< (cenq Out_6 10) 5))
+"""
+
+
+def is_tautology(formula: str, timeout_s: float = 10) -> bool | None:
+    """Whether an SMT-LIB formula holds whatever its functions are; None after a time-out."""
+    context = z3.Context()
+    solver = z3.Solver(ctx=context)
+    solver.set("timeout", round(timeout_s * 1000))
+    solver.add(z3.Not(z3.And(*z3.parse_smt2_string(formula, ctx=context))))
+    answer = solver.check()
+    return None if answer == z3.unknown else answer == z3.unsat
+
+
+def examine_report_formula(size: Size = (2, 3, 6), horizon: int = 10) -> pd.DataFrame:
+    """What the report's formula asks, as written and corrected.
+
+    Columns: reading, formula, says_nothing (true of all functions), network_answer, received_packets (by
+    the victim in the answer), sender_is_steady (the answer has the base workload), why.
+    """
+    analysis = throughput_analysis(size, horizon)
+    victim = size[2] - 1
+    free = Analysis(analysis.point, analysis.query)
+    free_base = free.encoded.workload_bit(analysis.base)
+    query = free.encoded.query_bit(analysis.query)
+    logic = free.encoded.logic
+    as_implication = free.ask(conditions=[logic.implies(free_base, query), logic.opposite(query)])
+    corrected = analysis.satisfy_query()
+
+    def row(
+        reading: str, formula: str, answer: Answer | None, nothing: bool | None, why: str
+    ) -> dict[str, Any]:
+        trace = answer.trace if answer else None
+        return {
+            "reading": reading,
+            "formula": formula,
+            "says_nothing": nothing,
+            "network_answer": answer.status if answer else "any network",
+            "received_packets": trace.metric("cenq", received(victim), horizon) if trace else None,
+            "sender_is_steady": analysis.base.holds(trace) if trace else None,
+            "why": why,
+        }
+
+    return pd.DataFrame(
+        [
+            row(
+                "as written",
+                "(for all t: 1<=t<=10 and A) and ... => (for all t: 1<=t<=10 and Q)",
+                None,
+                is_tautology(report_formula()),
+                "the range is a conjunct, so t = 0 makes each 'for all' false, and false => false is true",
+            ),
+            row(
+                "ranges as guards, still an implication",
+                "(for all t: 1<=t<=10 => A) => Q",
+                as_implication,
+                False if as_implication.status == "sat" else None,
+                "satisfied by hosts that break the base workload, although the query is false there",
+            ),
+            row(
+                "corrected",
+                "(for all t: 1<=t<=10 => A) and Q",
+                corrected,
+                is_tautology(corrected_formula()),
+                "asks for hosts that keep the base workload and a victim that receives too little",
+            ),
+        ]
+    )
+
+
+# --- the schedulers' case studies ---
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case study: what goes wrong, and the same with the cause taken away, where it must not."""
+
+    name: str
+    problem: str
+    build: Callable[[], Analysis]
+    build_control: Callable[[], Analysis]
+    control: str
+    published_form: str = field(default="")
+
+
+def _case(kind: str, flows: int, horizon: int, query: str, base: str = "*", **options: Any) -> Analysis:
+    point = scheduler_point(kind, flows, horizon, **options)
+    return Analysis(point, parse_query(query), parse_workload(base))
+
+
+_RR_BASE = " and ".join(
+    [
+        *(f"[5,5]: cenq(q{i},t) >= 4 and [10,10]: cenq(q{i},t) >= 8" for i in range(5)),
+        "[10,10]: cenq(q1,t) > cenq(q2,t)",
+    ]
+)
+_RR_QUERY = "forall t in [6,10]: cdeq(q2,t) - cdeq(q1,t) >= 3"
+_BACKLOGGED = " and ".join(f"[1,10]: cenq(q{i},t) >= t" for i in range(5))
+_FQ_BASE = " and ".join(f"[1,14]: cenq(q{i},t) >= t" for i in range(4))
+_FQ_QUERY = "forall t in [14,14]: cdeq(q4,t) >= 5"
+
+CASES = {
+    case.name: case
+    for case in [
+        Case(
+            "strict priority",
+            "q2 is starved: blocked for more than 5 steps in a row",
+            lambda: _case("strict_priority", 4, 7, "exists t in [1,7]: cblocked(q2,t) > 5"),
+            lambda: _case("round_robin", 4, 7, "exists t in [1,7]: cblocked(q2,t) > 5"),
+            "round robin instead of priority",
+            "[1,7]: sum cenq({q0,q1},t) >= t and [1,7]: cenq(q2,t) > t",
+        ),
+        Case(
+            "round robin",
+            "q2 is served 3 packets more than q1, although q1 sends more",
+            lambda: _case("round_robin", 5, 10, _RR_QUERY, _RR_BASE),
+            lambda: _case("round_robin", 5, 10, _RR_QUERY, _RR_BASE + " and " + _BACKLOGGED),
+            "all flows backlogged from the first step",
+            "[1,4]: sum cenq({q0,q1,q3,q4},t) <= 0 and [1,4]: cenq(q2,t) >= t",
+        ),
+        Case(
+            "FQ-CoDel",
+            "a thin flow is served 5 packets of 14, more than its share, and delays four busy ones",
+            lambda: _case("flow_queue", 5, 14, _FQ_QUERY, _FQ_BASE),
+            lambda: _case("flow_queue", 5, 14, _FQ_QUERY, _FQ_BASE, is_fixed=True),
+            "RFC 8290's rule: a new queue that runs empty joins the old ones",
+            "[1,4]: cenq(q4,t) <= 0 and [6,13]: aipg(q4,t) >= 2 and [13,14]: cenq(q4,t) >= 5",
+        ),
+    ]
+}
+
+
+def synthesise(name: str, *, seed: int = 0, method: str = "generalise", starts: int = 1) -> dict[str, Any]:
+    """One case study: its workload, and its negative control.
+
+    Keys: case, problem, status ("proven"), workload, size_nodes, base_packets, questions, published_form,
+    published_form_status (the original's workload checked here), control, control_status (must be "unsat").
+    Raises NetreproError for an unknown case.
+    """
+    if name not in CASES:
+        raise NetreproError(f"no case is called {name!r}", nearest(name, CASES))
+    case = CASES[name]
+    result = Search(case.build(), seed=seed, method=method, starts=starts).run()
+    return {
+        "case": name,
+        "problem": case.problem,
+        "status": result.status,
+        "workload": str(result.workload) if result.workload else "",
+        "size_nodes": result.workload.size if result.workload else None,
+        "base_packets": result.base.packets,
+        "questions": result.questions,
+        "published_form": case.published_form,
+        "published_form_status": case.build().verify(parse_workload(case.published_form)).status,
+        "control": case.control,
+        "control_status": case.build_control().satisfy_query().status,
+    }
+
+
+def synthesise_all(
+    *, seed: int = 0, progress: Callable[[Iterable[str]], Iterable[str]] = iter
+) -> pd.DataFrame:
+    """`synthesise` for every case; one row each."""
+    return pd.DataFrame([synthesise(name, seed=seed) for name in progress(list(CASES))])
+
+
+def without_base_workload(size: Size = (2, 3, 6), horizon: int = 10) -> pd.DataFrame:
+    """The same questions with and without the base workload.
+
+    Columns: question, with_base, without_base. The second question must change its verdict; silence then is
+    an answer. With all other hosts silent, host 1 is not slowed.
+    """
+    analysis = throughput_analysis(size, horizon)
+    point, query = analysis.point, analysis.query
+    nothing = Query("forall", (horizon, horizon), query.queues[0], "cenq", "=", 0)
+    others = ",".join(point.inputs[1:])
+    alone = parse_workload(f"[1,{horizon}]: sum cenq({{{others}}},t) <= 0")
+
+    def both(name: str, question: Query, workload: Workload | None = None) -> tuple[str, str, str]:
+        with_base, without = (
+            Analysis(point, question, base).ask(workload, query=True).status for base in (analysis.base, None)
+        )
+        return name, with_base, without
+
+    rows = [
+        both("fewer than half is received", query),
+        both("nothing at all is received", nothing),
+        both("fewer than half is received though the other hosts are silent", query, alone),
+    ]
+    return pd.DataFrame(rows, columns=["question", "with_base", "without_base"])
+
+
+# --- times ---
+
+TIME_COLUMNS = ["size", "hosts", "horizon_steps", "encoding", "seed", "task", "cpu_s", "status"]
+
+
+def time_points(
+    scale: Scale, seeds: Sequence[int], clock: Clock, *, backend: str = "z3"
+) -> Iterator[dict[str, Any]]:
+    """Time every size, seed and task; yields one row (see `TIME_COLUMNS`) as soon as it is measured.
+
+    `clock` returns CPU seconds (time.process_time). "satisfy" includes building and loading the formula, and
+    "base example" includes building it again. "verify" is a whole `Analysis.verify` on a loaded formula.
+    """
+    for size in scale.sizes:
+        for seed in seeds:
+            yield from _timed_tasks(size, scale.horizon, seed, clock, backend, size in scale.search_sizes)
+    for size in scale.reference_sizes:
+        for encoding in ("circuit", "integers"):
+            for seed in seeds[: scale.reference_seeds]:
+                yield from _timed_peer(size, scale.reference_horizon, encoding, seed, clock, backend)
+
+
+def _timed_tasks(
+    size: Size, horizon: int, seed: int, clock: Clock, backend: str, with_search: bool
+) -> Iterator[dict[str, Any]]:
+    def row(task: str, seconds: float, status: str) -> dict[str, Any]:
+        values = (size_name(size), size[2], horizon, "circuit", seed, task, seconds, status)
+        return dict(zip(TIME_COLUMNS, values, strict=True))
+
+    start = clock()
+    analysis = throughput_analysis(size, horizon, seed=seed, shuffle=seed, backend=backend)
+    status = analysis.satisfy_query().status
+    yield row("satisfy", clock() - start, status)
+    start = clock()
+    base = base_example(analysis)
+    yield row("base example", clock() - start, "optimal" if base.is_optimal else "unknown")
+    start = clock()
+    status = analysis.verify(parse_workload(f"[1,{horizon}]: ecmp(host1,t) <= 0")).status
+    yield row("verify", clock() - start, status)
+    if with_search:
+        start = clock()
+        result = Search(analysis, seed=seed, starts=0, base=base).run()
+        yield row("search", clock() - start, result.status)
+
+
+def _timed_peer(
+    size: Size, horizon: int, encoding: str, seed: int, clock: Clock, backend: str
+) -> Iterator[dict[str, Any]]:
+    start = clock()
+    options: dict[str, Any] = {"backend": backend} if encoding == "circuit" else {}
+    analysis = throughput_analysis(size, horizon, encoding=encoding, seed=seed, shuffle=seed, **options)
+    status = analysis.satisfy_query().status
+    values = (size_name(size), size[2], horizon, encoding, seed, "satisfy (peer)", clock() - start, status)
+    yield dict(zip(TIME_COLUMNS, values, strict=True))
+
+
+def measure_times(
+    scale: Scale,
+    seeds: Sequence[int],
+    clock: Clock,
+    *,
+    backend: str = "z3",
+    progress: Callable[[Iterable[dict[str, Any]]], Iterable[dict[str, Any]]] = iter,
+) -> pd.DataFrame:
+    """`time_points` as a table. Ctrl-C ends it early and keeps what it has; `attrs["is_complete"]` tells."""
+    rows: list[dict[str, Any]] = []
+    is_complete = True
+    try:
+        for row in progress(time_points(scale, seeds, clock, backend=backend)):
+            rows.append(row)
+    except KeyboardInterrupt:
+        is_complete = False
+    table = pd.DataFrame(rows, columns=TIME_COLUMNS)
+    table.attrs["is_complete"] = is_complete
+    return table
+
+
+def fit_growth(times: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+    """Exponential fit of CPU seconds against hosts, per task.
+
+    Columns: task, factor_per_host with its interval (low, high; t distribution on log seconds), r_squared
+    of the exponential, r_squared_line (a straight line, both judged on seconds), is_exponential (the
+    exponential is nearer and the interval lies above 1). Tasks with fewer than three sizes are left out.
+    """
+    rows = []
+    for task, group in times[times["task"] != "satisfy (peer)"].groupby("task"):
+        if group["hosts"].nunique() < 3:
+            continue
+        hosts, seconds = group["hosts"].to_numpy(float), group["cpu_s"].to_numpy(float)
+        fit = stats.linregress(hosts, np.log(seconds))
+        reach = stats.t.ppf((1 + confidence) / 2, len(hosts) - 2) * fit.stderr
+        line = stats.linregress(hosts, seconds)
+        total = float(((seconds - seconds.mean()) ** 2).sum())
+        curve = np.exp(fit.intercept + fit.slope * hosts)
+        exponential = 1 - float(((seconds - curve) ** 2).sum()) / total
+        straight = 1 - float(((seconds - line.intercept - line.slope * hosts) ** 2).sum()) / total
+        low = float(np.exp(fit.slope - reach))
+        rows.append(
+            {
+                "task": task,
+                "factor_per_host": float(np.exp(fit.slope)),
+                "low": low,
+                "high": float(np.exp(fit.slope + reach)),
+                "intercept_s": float(np.exp(fit.intercept)),
+                "r_squared": exponential,
+                "r_squared_line": straight,
+                "is_exponential": bool(exponential > straight and low > 1),
+            }
+        )
+    columns = ["task", "factor_per_host", "low", "high", "intercept_s", "r_squared", "r_squared_line"]
+    return pd.DataFrame(rows, columns=[*columns, "is_exponential"])
+
+
+def measure_spread(
+    size: Size, horizon: int, seeds: Sequence[int], clock: Clock, *, backend: str = "z3"
+) -> pd.DataFrame:
+    """Time "satisfy" on one formula under harmless changes, as Mariposa does (FMCAD 2023).
+
+    Columns: mutation ("none", "reseeded", "shuffled": parts in another order, variables renamed), seed,
+    cpu_s, status. "none" repeats the same formula with the same seed: what varies there is the machine.
+    """
+    rows = []
+    for mutation in ("none", "reseeded", "shuffled"):
+        for seed in seeds:
+            options = {"none": {}, "reseeded": {"seed": seed}, "shuffled": {"shuffle": seed}}[mutation]
+            start = clock()
+            analysis = throughput_analysis(size, horizon, backend=backend, **options)
+            status = analysis.satisfy_query().status
+            rows.append((mutation, seed, clock() - start, status))
+    return pd.DataFrame(rows, columns=["mutation", "seed", "cpu_s", "status"])
+
+
+def spread_summary(spread: pd.DataFrame) -> pd.DataFrame:
+    """Per mutation: median_s, slowest_to_fastest, typical_difference (median of |time / median - 1|)."""
+    rows = []
+    for mutation, group in spread.groupby("mutation", sort=False):
+        seconds = group["cpu_s"]
+        middle = seconds.median()
+        differences = (seconds / middle - 1).abs()
+        rows.append((mutation, middle, seconds.max() / seconds.min(), differences.median()))
+    return pd.DataFrame(rows, columns=["mutation", "median_s", "slowest_to_fastest", "typical_difference"])
+
+
+def encoding_ratios(times: pd.DataFrame) -> pd.DataFrame:
+    """How many times faster the circuit is than the integer encoding, per size and seed of the same run."""
+    peers = times[times["task"] == "satisfy (peer)"]
+    if peers.empty:
+        return pd.DataFrame(columns=["size", "seed", "circuit_s", "integers_s", "ratio"])
+    wide = peers.pivot_table(index=["size", "seed"], columns="encoding", values="cpu_s").reset_index()
+    wide = wide.dropna().rename(columns={"circuit": "circuit_s", "integers": "integers_s"})
+    wide.columns.name = None
+    return wide.assign(ratio=wide["integers_s"] / wide["circuit_s"])
+
+
+# --- figures ---
+
+
+def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
+    """Figure 7c: CPU seconds against network size, a line a task, all seeds, and the fit."""
+    figure, axis = new_figure(
+        "Figure 7c: time against network size", "network size", "CPU time (s)", log_y=True
+    )
+    own = times[times["task"] != "satisfy (peer)"]
+    sizes = own[["size", "hosts"]].drop_duplicates().sort_values(["hosts", "size"])
+    names = list(sizes["size"])
+    for task, group in own.groupby("task", sort=False):
+        colour, marker = COLOURS[str(task)], MARKERS[str(task)]
+        places = [names.index(name) for name in group["size"]]
+        axis.plot(places, group["cpu_s"], linestyle="none", marker=marker, color=colour, alpha=0.35)
+        middle = group.groupby("size")["cpu_s"].median()
+        shown = [name for name in names if name in middle.index]
+        axis.plot(
+            [names.index(n) for n in shown], [middle[n] for n in shown], color=colour, label=LABELS[str(task)]
+        )
+    base = fits[fits["task"] == "base example"]
+    if not base.empty:
+        fit = base.iloc[0]
+        curve = fit["intercept_s"] * fit["factor_per_host"] ** sizes["hosts"].to_numpy(float)
+        label = f"fit: ×{fit['factor_per_host']:.2f} a host ({fit['low']:.2f} to {fit['high']:.2f})"
+        axis.plot(range(len(names)), curve, color="#444444", linestyle=":", label=label)
+    axis.set_xticks(range(len(names)), names, rotation=20)
+    axis.legend(fontsize=8)
+    return figure
+
+
+def draw_counterexample(trace: Trace, size: Size) -> Figure:
+    """The answer on the topology: packets carried by each wire; the sender blue, the victim pink."""
+    spines, leaves, hosts = size
+    per_leaf = hosts // leaves
+    figure, axis = new_figure(f"Who shares whose wires ({size_name(size)})", "", "")
+    axis.grid(False)
+    axis.set(xticks=[], yticks=[])
+    axis.set_frame_on(False)
+    places: dict[str, tuple[float, float]] = {}
+    for s in range(spines):
+        places[f"spine{s + 1}"] = ((s + 0.5) * hosts / spines, 2.0)
+    for leaf in range(leaves):
+        places[f"leaf{leaf + 1}"] = (leaf * per_leaf + per_leaf / 2, 1.0)
+    for h in range(hosts):
+        places[host(h)] = (h + 0.5, 0.0)
+
+    def wire(a: str, b: str, packets: int, shift: float) -> None:
+        (x0, y0), (x1, y1) = places[a], places[b]
+        width = 0.6 + 5 * packets / trace.horizon
+        colour = "#D55E00" if packets else "#cccccc"
+        axis.plot([x0 + shift, x1 + shift], [y0, y1], color=colour, linewidth=width, alpha=0.6, zorder=1)
+        if packets:
+            place = (x0 + 0.62 * (x1 - x0) + shift, y0 + 0.62 * (y1 - y0))
+            axis.annotate(str(packets), place, fontsize=8, ha="center", zorder=3)
+
+    for h in range(hosts):
+        switch = f"leaf{h // per_leaf + 1}"
+        wire(host(h), switch, trace.metric("cdeq", host(h), trace.horizon) or 0, -0.06)
+        wire(switch, host(h), trace.metric("cenq", received(h), trace.horizon) or 0, 0.06)
+    for leaf in range(leaves):
+        for s in range(spines):
+            for a, b, shift in (
+                (f"leaf{leaf + 1}", f"spine{s + 1}", -0.06),
+                (f"spine{s + 1}", f"leaf{leaf + 1}", 0.06),
+            ):
+                wire(a, b, trace.metric("cenq", f"{a}_{b}", trace.horizon) or 0, shift)
+    for name, (x, y) in places.items():
+        colour = {host(0): "#0072B2", host(hosts - 1): "#CC79A7"}.get(name, "white")
+        box = {"boxstyle": "round", "facecolor": colour, "edgecolor": "#444444"}
+        axis.text(x, y, name, ha="center", va="center", fontsize=8, bbox=box, zorder=4)
+    axis.set_ylim(-0.3, 2.3)
+    return figure
+
+
+def draw_queues(trace: Trace, queues: Sequence[str], title: str = "Packets waiting, step by step") -> Figure:
+    """Time against queue: a bar for each packet waiting (green: it leaves now); arrivals as +n above."""
+    figure, axis = new_figure(title, "step", "queue")
+    axis.grid(False)
+    for row, queue in enumerate(queues):
+        _draw_queue(axis, trace, queue, len(queues) - 1 - row)
+    axis.set_yticks(range(len(queues)), list(reversed(queues)))
+    axis.set_xticks(range(1, trace.horizon + 1))
+    axis.set(ylim=(-0.5, len(queues)), xlim=(0.5, trace.horizon + 0.5))
+    return figure
+
+
+def _draw_queue(axis: Axes, trace: Trace, queue: str, row: int) -> None:
+    axis.axhline(row - 0.3, color="#888888", linewidth=0.6)
+    for t in range(trace.horizon):
+        waiting, taken = trace.length[queue][t], trace.taken[queue][t]
+        for packet in range(waiting):
+            colour = "#009E73" if packet < taken else "#56B4E9"
+            left = t + 0.62 + 0.8 * packet / max(waiting, 5)
+            axis.bar(left, 0.5, width=0.7 / max(waiting, 5), bottom=row - 0.25, color=colour, align="edge")
+        if trace.arrived[queue][t]:
+            axis.annotate(f"+{len(trace.arrived[queue][t])}", (t + 1, row + 0.3), fontsize=7, ha="center")
+
+
+def draw_spread(spread: pd.DataFrame, reported_difference: float = 0.15) -> Figure:
+    """Each run's time over the median of its mutation; the class report's 15 % as a band."""
+    figure, axis = new_figure("The same question, asked differently", "what was changed", "time / median")
+    axis.axhspan(
+        1 - reported_difference,
+        1 + reported_difference,
+        color="#8c8c8c",
+        alpha=0.25,
+        label="class report: 15 %",
+    )
+    for place, (_, group) in enumerate(spread.groupby("mutation", sort=False)):
+        ratio = group["cpu_s"] / group["cpu_s"].median()
+        axis.plot([place] * len(ratio), ratio, linestyle="none", marker="o", color="#0072B2", alpha=0.6)
+    names = list(spread["mutation"].unique())
+    axis.set_xticks(range(len(names)), names)
+    axis.legend()
+    return figure
+
+
+# --- for the verdicts and for play ---
+
+
+def measured_claims(
+    times: pd.DataFrame,
+    fits: pd.DataFrame,
+    cases: pd.DataFrame,
+    spread: pd.DataFrame,
+    answers: pd.DataFrame,
+    flat_times: pd.DataFrame,
+) -> list[Measured]:
+    """What was measured, per claim of data/fperf_leaf_spine/claims.yaml.
+
+    `answers` is `without_base_workload()`, `flat_times` is `measure_flat_times(...)`; the others as named.
+    """
+    from netrepro.claims import Measured
+
+    def is_so(*facts: bool) -> list[float]:
+        return [float(all(facts))]
+
+    case = cases.set_index("case")
+    found = [
+        Measured(
+            claim=claim,
+            values=is_so(case.loc[name, "status"] == "proven"),
+            exact=True,
+            control=is_so(case.loc[name, "control_status"] != "unsat"),
+        )
+        for claim, name in [
+            ("starvation-strict-priority", "strict priority"),
+            ("unfair-round-robin", "round robin"),
+            ("thin-flow-fq-codel", "FQ-CoDel"),
+        ]
+    ]
+    verdict = answers.set_index("question")
+    found.append(
+        Measured(
+            claim="half-line-rate",
+            values=is_so(verdict.loc["fewer than half is received", "with_base"] == "sat"),
+            exact=True,
+            control=is_so(
+                verdict.loc["fewer than half is received though the other hosts are silent", "with_base"]
+                == "sat"
+            ),
+        )
+    )
+    found.append(
+        Measured(
+            claim="base-workload-matters",
+            values=is_so(
+                verdict.loc["nothing at all is received", "with_base"] == "unsat",
+                verdict.loc["nothing at all is received", "without_base"] == "sat",
+            ),
+            exact=True,
+        )
+    )
+    found.append(
+        Measured(
+            claim="exponential-growth",
+            values=exponential_shares(times),
+            control=exponential_shares(flat_times, by="size"),
+        )
+    )
+    changed = spread[spread["mutation"] != "none"]["cpu_s"]
+    same = spread[spread["mutation"] == "none"]["cpu_s"]
+    found.append(
+        Measured(
+            claim="seeds-explain-15-percent",
+            values=list(1 + (changed / changed.median() - 1).abs()),
+            control=list(1 + (same / same.median() - 1).abs()),
+        )
+    )
+    return found
+
+
+def exponential_shares(times: pd.DataFrame, task: str = "base example", by: str = "hosts") -> list[float]:
+    """Per seed: 1.0 if the task's time grows (by half at least) and an exponential is nearer than a line,
+    else 0.0.
+
+    `by` is the column of sizes; names count as 0, 1, 2, ... in the order of the table. Both fits are least
+    squares with two parameters, the exponential's on log seconds; nearness is judged on seconds.
+    """
+    own = times[times["task"] == task]
+    shares = []
+    for _, group in own.groupby("seed"):
+        sizes = group[by].to_numpy(float) if by == "hosts" else np.arange(len(group), dtype=float)
+        seconds = group["cpu_s"].to_numpy(float)
+        if len(set(sizes)) < 3:
+            continue
+        line = np.polyval(np.polyfit(sizes, seconds, 1), sizes)
+        curve = np.exp(np.polyval(np.polyfit(sizes, np.log(seconds), 1), sizes))
+        is_nearer = ((seconds - curve) ** 2).sum() < ((seconds - line) ** 2).sum()
+        shares.append(float(is_nearer and seconds[-1] >= 1.5 * seconds[0]))
+    return shares
+
+
+def measure_flat_times(scale: Scale, seeds: Sequence[int], clock: Clock) -> pd.DataFrame:
+    """The negative control of growth: the same network under larger and larger host queues, beyond the
+    horizon.
+
+    The question does not grow, so neither may the time. Columns as `TIME_COLUMNS`; `hosts` stays.
+    """
+    spines, leaves, hosts = scale.sizes[0]
+    rows = []
+    for seed in seeds:
+        for capacity in (40, 400, 4000):
+            point = leaf_spine(spines, leaves, hosts // leaves, scale.horizon, queue_capacity=capacity)
+            start = clock()
+            query, base = throughput_query(point, hosts - 1), base_workload(point, hosts - 1)
+            example = base_example(Analysis(point, query, base, seed=seed, shuffle=seed))
+            status = "optimal" if example.is_optimal else "unknown"
+            name = f"{size_name(scale.sizes[0])}, {capacity} packets"
+            rows.append(
+                (name, hosts, scale.horizon, "circuit", seed, "base example", clock() - start, status)
+            )
+    return pd.DataFrame(rows, columns=TIME_COLUMNS)
+
+
+def explore() -> Any:
+    """A panel: choose the network, the horizon and the threshold; see whether the victim can starve."""
+    import ipywidgets
+    from IPython.display import display
+
+    def ask(spines: int, leaves: int, hosts_per_leaf: int, horizon: int, at_most_packets: int) -> None:
+        point = leaf_spine(spines, leaves, hosts_per_leaf, horizon)
+        victim = leaves * hosts_per_leaf - 1
+        query = Query("forall", (horizon, horizon), received(victim), "cenq", "<=", at_most_packets)
+        answer = Analysis(point, query, base_workload(point, victim), timeout_s=30).satisfy_query()
+        if answer.trace is None:
+            display(f"{answer.status}: {query}")
+        else:
+            display(draw_counterexample(answer.trace, (spines, leaves, victim + 1)))
+
+    slider = ipywidgets.IntSlider
+    return ipywidgets.interactive(
+        ask,
+        {"manual": True, "manual_name": "ask"},
+        spines=slider(2, 1, 4),
+        leaves=slider(3, 2, 5),
+        hosts_per_leaf=slider(2, 1, 3),
+        horizon=slider(10, 4, 12),
+        at_most_packets=slider(4, 0, 8),
+    )
+
+
+def formula_sizes(scale: Scale) -> pd.DataFrame:
+    """Columns: size, gates (of the whole model), variables (of the clauses that the question needs)."""
+    rows = []
+    for size in scale.sizes:
+        analysis = throughput_analysis(size, scale.horizon)
+        analysis.satisfy_query()
+        encoding = analysis.encoded
+        assert isinstance(encoding, CircuitEncoding)
+        rows.append((size_name(size), encoding.circuit.gate_count, encoding.circuit.variable_count))
+    return pd.DataFrame(rows, columns=["size", "gates", "variables"])

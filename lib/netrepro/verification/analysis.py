@@ -1,0 +1,387 @@
+"""Questions to the solver about a contention point, a base workload and a query; answers as objects."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import z3
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.verification.backends import check_z3, clause_solver
+from netrepro.verification.encodings import CircuitEncoding, IntegerEncoding
+from netrepro.verification.points import ContentionPoint
+from netrepro.verification.traces import Trace
+from netrepro.verification.workloads import Metric, Query, Workload
+
+ENCODINGS = ("circuit", "integers")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the solver said.
+
+    Attributes
+    ----------
+    status : "sat" (here is a trace), "unsat" (there is none) or "unknown" (time-out or cancel; see `reason`).
+    trace : the example, replayed with real packets; None unless "sat".
+    """
+
+    status: str
+    trace: Trace | None = None
+    reason: str = ""
+
+    @property
+    def is_known(self) -> bool:
+        return self.status != "unknown"
+
+    def grid(self, metric: Metric | str = Metric.QSIZE) -> pd.DataFrame:
+        """Time by queue. Raises NetreproError where there is no trace."""
+        if self.trace is None:
+            raise NetreproError(f"the answer is {self.status!r}: there is no trace to show", self.reason)
+        return self.trace.grid(metric)
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Whether every input of a workload leads to the query.
+
+    Attributes
+    ----------
+    status : "proven" (feasible, and no counterexample), "refuted", "infeasible" (no input has this
+        workload) or "unknown".
+    counterexample : an input of the workload for which the query is false, when refuted.
+    """
+
+    status: str
+    counterexample: Trace | None = None
+    reason: str = ""
+
+
+class Analysis:
+    """One contention point with its base workload and query, loaded once and asked many times.
+
+    Parameters
+    ----------
+    point, query, base : what is analysed; `base` restricts the inputs (nothing by default).
+    encoding : "circuit" (fast) or "integers" (the original's, for reference).
+    backend : "z3", or "cadical" or "glucose" where python-sat is installed; for the circuit only.
+    seed : of the solver. timeout_s : of each question; None for no limit.
+    shuffle : seed of a random order of the formula's parts, which says the same (and, since the solver
+        numbers its variables as it meets them, renames them); None for the order of making.
+
+    Raises NetreproError for a workload or query that does not fit, and for unknown words.
+    """
+
+    def __init__(
+        self,
+        point: ContentionPoint,
+        query: Query,
+        base: Workload | None = None,
+        *,
+        encoding: str = "circuit",
+        backend: str = "z3",
+        seed: int = 0,
+        timeout_s: float | None = None,
+        shuffle: int | None = None,
+    ):
+        base = base or Workload()
+        point.check(base, query)
+        if encoding not in ENCODINGS:
+            raise NetreproError(f"no encoding is called {encoding!r}", nearest(encoding, ENCODINGS))
+        if timeout_s is not None and timeout_s <= 0:
+            raise NetreproError(f"a time limit of {timeout_s} s", "give a positive number, or None")
+        self.point, self.query, self.base = point, query, base
+        self.seed, self.timeout_s = seed, timeout_s
+        self.questions = 0
+        self._options = {
+            "encoding": encoding,
+            "backend": backend,
+            "seed": seed,
+            "timeout_s": timeout_s,
+            "shuffle": shuffle,
+        }
+        order = None if shuffle is None else random.Random(shuffle)
+        self._asker: _CircuitAsker | _IntegerAsker
+        if encoding == "circuit":
+            self._asker = _CircuitAsker(point, query, base, backend, seed, order)
+        else:
+            self._asker = _IntegerAsker(point, query, base, seed, order)
+        self._base_is_known = False
+
+    @property
+    def encoded(self) -> CircuitEncoding | IntegerEncoding:
+        """The formulas; for counting and for adding conditions of one's own."""
+        return self._asker.encoding
+
+    def copy(self) -> Analysis:
+        """The same analysis with nothing loaded."""
+        return Analysis(self.point, self.query, self.base, **self._options)  # type: ignore[arg-type]
+
+    def cancel(self) -> None:
+        """Make a question that is being asked in another thread end as "unknown"."""
+        self._asker.cancel()
+
+    def ask(
+        self,
+        workload: Workload | None = None,
+        *,
+        query: bool | None = None,
+        conditions: Sequence[Any] = (),
+        with_trace: bool = True,
+    ) -> Answer:
+        """Is there an input of the base and the workload for which the query is as asked?
+
+        Parameters
+        ----------
+        workload : besides the base. query : True, False, or None for either.
+        conditions : further bits of the encoding. with_trace : False where only the status matters.
+        """
+        self.point.check(workload)
+        self.questions += 1
+        status, reason = self._asker.check(workload or Workload(), query, conditions, self.timeout_s)
+        if status != "sat" or not with_trace:
+            return Answer(status, None, reason)
+        trace = self._asker.trace()
+        if self.point.can_run:  # the solver's word is checked by running the packets
+            wanted = [self.base.holds(trace), workload is None or workload.holds(trace)]
+            if query is not None:
+                wanted.append(self.query.holds(trace) == query)
+            if not all(wanted):
+                raise AssertionError(f"{self.point.name}: the solver's model does not replay")
+        return Answer(status, trace)
+
+    def satisfy_query(self) -> Answer:
+        """An input of the base workload for which the query holds."""
+        answer = self.ask(query=True)
+        if answer.status == "unsat":
+            self.refuse_empty_base()
+        return answer
+
+    def check_workload_with_query(self, workload: Workload) -> Answer:
+        """An input of the workload for which the query holds."""
+        return self.ask(workload, query=True)
+
+    def check_workload_without_query(self, workload: Workload) -> Answer:
+        """An input of the workload for which the query does not hold."""
+        return self.ask(workload, query=False)
+
+    def verify(self, workload: Workload) -> Verification:
+        """Whether the workload is feasible, and model and workload and not query are unsatisfiable."""
+        feasible = self.ask(workload, with_trace=False)
+        if feasible.status == "unsat":
+            self.refuse_empty_base()
+            return Verification("infeasible")
+        against = self.check_workload_without_query(workload)
+        if against.status == "sat":
+            return Verification("refuted", against.trace)
+        if "unknown" in (feasible.status, against.status):
+            return Verification("unknown", reason=feasible.reason or against.reason)
+        return Verification("proven")
+
+    def refuse_empty_base(self) -> None:
+        """Raise NetreproError, naming the specification to blame, if no input has the base workload."""
+        if self._base_is_known:
+            return
+        if self.ask(with_trace=False).status != "unsat":
+            self._base_is_known = True
+            return
+        kept = Workload()
+        for timed in self.base.specs:
+            kept = kept.add(timed)
+            if Analysis(self.point, self.query, kept, timeout_s=self.timeout_s).ask().status == "unsat":
+                raise NetreproError(
+                    f"no input of {self.point.name!r} has the base workload: "
+                    f"{timed} contradicts what is before it",
+                    "drop or loosen that specification",
+                )
+        raise NetreproError(f"the constraints of {self.point.name!r} have no solution", "check its modules")
+
+    def excuses(self, workload: Workload) -> tuple[Answer, Workload]:
+        """`check_workload_without_query`; when "unsat", also the specifications that are enough for it."""
+        answer = self.check_workload_without_query(workload)
+        if answer.status != "unsat":
+            return answer, workload
+        return answer, self._asker.needed(workload)
+
+    def minimise(
+        self,
+        bits: Sequence[Any],
+        count: Callable[[int], Sequence[Any]],
+        conditions: Sequence[Any],
+        start: Trace,
+    ) -> tuple[Trace, int, Any, bool]:
+        """The trace with the fewest of `bits` true, found from above (circuit encoding only).
+
+        `count(limit)` makes their unary number, as far as `limit`. Returns the trace, the number, a bit that
+        holds where there are no more, and whether it is proven to be the least (False after a time-out).
+        """
+        best, trace, is_least = self._how_many(bits, start), start, True
+        # The number is built once, as long as the first value found: later bounds are single literals of it.
+        number = [*count(best + 1), *([0] * (best + 1))]
+        # Long steps down while they succeed, shorter ones when they do not.
+        least, step = 0, 1
+        while best > least and is_least:
+            target = max(least, best - step)
+            answer = self.ask(query=True, conditions=[*conditions, number[target] ^ 1])
+            if answer.status == "unsat":
+                least, step = target + 1, max(1, step // 4)
+            elif answer.trace is None:
+                is_least = False
+            else:
+                trace, best, step = answer.trace, self._how_many(bits, answer.trace), 2 * step
+        return trace, best, number[best] ^ 1, is_least
+
+    def _how_many(self, bits: Sequence[int], trace: Trace) -> int:
+        encoding = self._asker.encoding
+        if not isinstance(encoding, CircuitEncoding):
+            raise NetreproError("minimise needs the circuit encoding", "encoding='circuit'")
+        return sum(encoding.circuit.evaluate(encoding.assignment(trace), list(bits)))
+
+
+class _CircuitAsker:
+    """Questions to the circuit encoding: clauses are loaded when a question first needs them."""
+
+    def __init__(
+        self,
+        point: ContentionPoint,
+        query: Query,
+        base: Workload,
+        backend: str,
+        seed: int,
+        order: random.Random | None,
+    ):
+        self.encoding = CircuitEncoding(point)
+        self.solver = clause_solver(backend, seed)
+        self.query = self.encoding.query_bit(query)
+        self.base = [self.encoding.spec_bit(timed) for timed in base.specs]
+        self._demanded: set[int] = set()
+        self._literals: list[int] = []
+        self._true: list[int] = []
+        self._seed, self._order = seed, order
+
+    def cancel(self) -> None:
+        self.solver.cancel()
+
+    def _load(self, bits: Iterable[int]) -> None:
+        roots = [*self.base, *bits]
+        demands = [b for b in self.encoding.constraints_below(roots) if b not in self._demanded]
+        if not self._demanded:
+            demands += self.base
+        demands = [bit for bit in dict.fromkeys(demands) if bit != 1]
+        self._demanded.update(demands)
+        circuit = self.encoding.circuit
+        clauses = circuit.new_clauses([*roots, *demands])
+        for bit in demands:
+            clauses += [circuit.dimacs_variable(bit), 0]
+        if self._order is not None:
+            clauses = _shuffled(clauses, self._order)
+        if clauses:
+            self.solver.load(clauses, circuit.dimacs_text(clauses))
+
+    def check(
+        self, workload: Workload, query: bool | None, conditions: Sequence[int], timeout_s: float | None
+    ) -> tuple[str, str]:
+        asked = [self.encoding.spec_bit(timed) for timed in workload.specs] + list(conditions)
+        if query is not None:
+            asked.append(self.query if query else self.query ^ 1)
+        asked = [bit for bit in dict.fromkeys(asked) if bit != 1]
+        if 0 in asked:
+            return "unsat", ""
+        self._load(asked)
+        variables = [self.encoding.circuit.dimacs_variable(bit) for bit in asked]
+        return self.solver.check(variables, timeout_s), self.solver.reason
+
+    def needed(self, workload: Workload) -> Workload:
+        """The specifications that took part in the last "unsat"."""
+        bits = [self.encoding.spec_bit(timed) for timed in workload.specs]
+        if 0 in bits:  # nothing was asked: one of them is never true
+            return Workload((workload.specs[bits.index(0)],))
+        core, variable = self.solver.core(), self.encoding.circuit.dimacs_variable
+        pairs = zip(workload.specs, bits, strict=True)
+        return Workload(tuple(timed for timed, bit in pairs if bit != 1 and variable(bit) in core))
+
+    def trace(self) -> Trace:
+        encoding = self.encoding
+        known = [bit for bit in encoding.logic.labels if encoding.is_loaded(bit)]
+        variables = [encoding.circuit.dimacs_variable(bit) for bit in known]
+        values = self.solver.values(variables)
+        true = {bit for bit, value in zip(known, values, strict=True) if value}
+        arrivals = encoding.read_arrivals(true)
+        choices = {encoding.logic.labels[bit]: bit in true for bit in known}
+        if encoding.point.can_run:
+            return encoding.point.simulate(arrivals, choices=choices, seed=self._seed)
+        offered, taken, length = encoding.tables(sorted(true))
+        arrived = {
+            name: arrivals.get(name, [[(0, 0)] * count for count in counts])
+            for name, counts in offered.items()
+        }
+        return Trace(encoding.point.horizon, arrived, taken, length, choices)
+
+
+def _shuffled(clauses: list[int], order: random.Random) -> list[int]:
+    """The same zero-terminated clauses in another order."""
+    parts, start = [], 0
+    for place, literal in enumerate(clauses):
+        if literal == 0:
+            parts.append(clauses[start : place + 1])
+            start = place + 1
+    order.shuffle(parts)
+    return [literal for part in parts for literal in part]
+
+
+class _IntegerAsker:
+    """Questions to the integer encoding, with z3's general solver."""
+
+    def __init__(
+        self, point: ContentionPoint, query: Query, base: Workload, seed: int, order: random.Random | None
+    ):
+        self.encoding = IntegerEncoding(point)
+        self._seed, self._order = seed, order
+        self._query = self.encoding.query_bit(query)
+        self._base = self.encoding.workload_bit(base)
+
+    def cancel(self) -> None:
+        self.encoding.context.interrupt()
+
+    def check(
+        self, workload: Workload, query: bool | None, conditions: Sequence[Any], timeout_s: float | None
+    ) -> tuple[str, str]:
+        asked = [self.encoding.workload_bit(workload), *conditions]
+        if query is not None:
+            asked.append(self._query if query else z3.Not(self._query))
+        # A fresh solver each time: z3 then simplifies the whole formula first, which is worth more than
+        # what an incremental solver would remember.
+        self.solver = z3.Solver(ctx=self.encoding.context)
+        self.solver.set("random_seed", self._seed)
+        parts = [self._base, *self.encoding.constraints, *asked]
+        if self._order is not None:
+            self._order.shuffle(parts)
+        self.solver.add(*parts)
+        status, reason = check_z3(self.solver, [], timeout_s)
+        self._model = self.solver.model() if status == "sat" else None
+        return status, reason
+
+    def needed(self, workload: Workload) -> Workload:
+        """All of them: the reference encoding keeps no unsatisfiable core."""
+        return workload
+
+    def trace(self) -> Trace:
+        point, model = self.encoding.point, self._model
+        assert model is not None
+        choices = {
+            label: z3.is_true(model.eval(bit, model_completion=True))
+            for label, bit in self.encoding.logic.labels.items()
+        }
+        arrivals = self.encoding.read_arrivals(model)
+        if point.can_run:
+            return point.simulate(arrivals, choices=choices, seed=self._seed)
+        offered, taken, length = self.encoding.tables(model)
+        arrived = {
+            name: arrivals.get(name, [[(0, 0)] * count for count in counts])
+            for name, counts in offered.items()
+        }
+        return Trace(point.horizon, arrived, taken, length, choices)

@@ -1,0 +1,189 @@
+"""Solvers behind one small interface: load clauses or formulas, check under assumptions, read the model.
+
+An answer is "sat", "unsat" or "unknown"; unknown (a time-out, a cancel) is never taken for one of the others.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import z3
+
+from netrepro.errors import NetreproError, nearest
+
+BACKENDS = ("z3", "cadical", "glucose")
+LONGEST_MS = 4_294_967_295  # z3's "no limit"
+
+
+def has_pysat() -> bool:
+    """Whether python-sat is installed."""
+    return importlib.util.find_spec("pysat") is not None
+
+
+def check_z3(solver: z3.Solver, assumptions: Sequence[Any], timeout_s: float | None) -> tuple[str, str]:
+    """(answer, reason); Ctrl-C becomes KeyboardInterrupt although z3 catches the signal itself."""
+    solver.set("timeout", LONGEST_MS if timeout_s is None else max(1, round(timeout_s * 1000)))
+    answer = str(solver.check(*assumptions))
+    reason = solver.reason_unknown() if answer == "unknown" else ""
+    if "keyboard" in reason:
+        raise KeyboardInterrupt
+    return answer, reason
+
+
+class ClauseSolver(ABC):
+    """A SAT solver that is given clauses and asked under assumptions."""
+
+    reason = ""
+
+    @abstractmethod
+    def load(self, clauses: Sequence[int], text: str) -> None:
+        """Add clauses, given both as zero-terminated numbers and as DIMACS text."""
+
+    @abstractmethod
+    def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str: ...
+
+    @abstractmethod
+    def values(self, variables: Sequence[int]) -> list[bool]:
+        """The variables' values in the model found last."""
+
+    @abstractmethod
+    def core(self) -> set[int]:
+        """Assumptions of the last check that are "unsat" together."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Make a check that runs in another thread return "unknown" soon."""
+
+
+class Z3Clauses(ClauseSolver):
+    """z3's finite-domain solver, fed with DIMACS.
+
+    z3 names the variables of a DIMACS text by integer symbols; a constant called "k!5" is another one and
+    would silently be unconstrained, so variables are made from integer symbols here (and a test holds us to
+    it).
+    """
+
+    FEW_LITERALS = 10_000
+
+    def __init__(self, seed: int = 0):
+        self.context = z3.Context()
+        self.solver = z3.SolverFor("QF_FD", self.context)
+        self.solver.set("random_seed", seed)
+        self._sort = z3.BoolSort(self.context)
+        self._functions: dict[int, z3.FuncDeclRef] = {}
+        self._literals: dict[int, z3.BoolRef] = {}
+
+    def _variable(self, number: int) -> z3.BoolRef:
+        reference = self.context.ref()
+        symbol = z3.Z3_mk_int_symbol(reference, number)
+        return z3.BoolRef(z3.Z3_mk_const(reference, symbol, self._sort.ast), self.context)
+
+    def _literal(self, number: int) -> z3.BoolRef:
+        if number not in self._literals:
+            variable = self._variable(abs(number))
+            self._literals[number] = variable if number > 0 else z3.Not(variable)
+        return self._literals[number]
+
+    def load(self, clauses: Sequence[int], text: str) -> None:
+        # Reading a text costs time for every variable there is, adding a clause only for that clause.
+        if len(clauses) > self.FEW_LITERALS:
+            self.solver.from_string(text)
+            return
+        reference, clause = self.context.ref(), []
+        for number in clauses:
+            if number:
+                clause.append(self._literal(number).as_ast())
+                continue
+            terms = (z3.Ast * len(clause))(*clause)
+            z3.Z3_solver_assert(reference, self.solver.solver, z3.Z3_mk_or(reference, len(clause), terms))
+            clause = []
+
+    def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str:
+        literals = [self._literal(number) for number in assumptions]
+        self._asked = {
+            literal.get_id(): number for literal, number in zip(literals, assumptions, strict=True)
+        }
+        answer, self.reason = check_z3(self.solver, literals, timeout_s)
+        return answer
+
+    def core(self) -> set[int]:
+        return {self._asked[literal.get_id()] for literal in self.solver.unsat_core()}
+
+    def values(self, variables: Sequence[int]) -> list[bool]:
+        # z3's Python objects cost more than the solving does; these are the C functions below them.
+        model, reference = self.solver.model(), self.context.ref()
+        found = []
+        for number in variables:
+            if number not in self._functions:
+                self._functions[number] = self._variable(number).decl()
+            value = z3.Z3_model_get_const_interp(reference, model.model, self._functions[number].ast)
+            found.append(bool(value) and z3.Z3_get_bool_value(reference, value) == z3.Z3_L_TRUE)
+        return found
+
+    def cancel(self) -> None:
+        self.context.interrupt()
+
+
+class PySatClauses(ClauseSolver):
+    """CaDiCaL or Glucose, where python-sat is installed. CaDiCaL there knows no time limit; Glucose does."""
+
+    def __init__(self, name: str, seed: int = 0):
+        if not has_pysat():
+            raise NetreproError(
+                f"the solver {name!r} needs python-sat", "pip install python-sat, or backend='z3'"
+            )
+        from pysat.solvers import Solver
+
+        self.name = name
+        self.solver = Solver(name={"cadical": "cadical195", "glucose": "glucose4"}[name])
+        self._model: set[int] = set()
+
+    def load(self, clauses: Sequence[int], text: str) -> None:
+        clause: list[int] = []
+        for literal in clauses:
+            if literal:
+                clause.append(literal)
+            else:
+                self.solver.add_clause(clause)
+                clause = []
+
+    def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str:
+        self.reason = ""
+        if timeout_s is None:
+            answer = self.solver.solve(assumptions=list(assumptions))
+        elif self.name == "cadical":
+            raise NetreproError("CaDiCaL through python-sat takes no time limit", "use 'glucose' or 'z3'")
+        else:
+            alarm = threading.Timer(timeout_s, self.solver.interrupt)
+            alarm.start()
+            answer = self.solver.solve_limited(assumptions=list(assumptions), expect_interrupt=True)
+            alarm.cancel()
+            self.solver.clear_interrupt()
+        if answer is None:
+            self.reason = "timeout"
+            return "unknown"
+        self._model = set(self.solver.get_model() or ()) if answer else set()
+        return "sat" if answer else "unsat"
+
+    def values(self, variables: Sequence[int]) -> list[bool]:
+        return [number in self._model for number in variables]
+
+    def core(self) -> set[int]:
+        return set(self.solver.get_core() or ())
+
+    def cancel(self) -> None:
+        if self.name != "cadical":
+            self.solver.interrupt()
+
+
+def clause_solver(backend: str, seed: int = 0) -> ClauseSolver:
+    """The solver called `backend`. Raises NetreproError for an unknown one."""
+    if backend == "z3":
+        return Z3Clauses(seed)
+    if backend in BACKENDS:
+        return PySatClauses(backend, seed)
+    raise NetreproError(f"no solver is called {backend!r}", nearest(backend, BACKENDS))

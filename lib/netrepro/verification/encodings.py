@@ -1,0 +1,946 @@
+"""Contention points, workloads and queries as formulas, in two independent encodings.
+
+`CircuitEncoding` unrolls the steps as functions: only arrivals and free choices are variables, everything
+else is a gate of one Boolean circuit; a packet is a set of bits, one for each (dst, ecmp) it may have;
+numbers are unary; queue positions that no packet can have reached do not exist, so that capacity beyond the
+horizon costs nothing.
+
+`IntegerEncoding` follows the original program: for each queue, step and position a packet variable (a data
+type of one Boolean and two unbounded integers), counters as integers, and constraints that tie them together.
+"""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Any
+
+import z3
+
+from netrepro.verification.logic import Binary, Bit, CircuitLogic, IntegerLogic, Logic, Number
+from netrepro.verification.points import ContentionPoint, Queue, QueuingModule
+from netrepro.verification.traces import Packet, Trace
+from netrepro.verification.workloads import (
+    FIELDS,
+    Comp,
+    Difference,
+    Line,
+    Metric,
+    Query,
+    Same,
+    Steps,
+    Term,
+    TimedSpec,
+    Uniq,
+    Workload,
+)
+
+
+class Step:
+    """One step of one module, as `QueuingModule.constraints` sees it.
+
+    Attributes
+    ----------
+    logic : how to combine bits and numbers.
+    time : the step, from 0.
+    """
+
+    def __init__(self, encoding: Encoding, module: QueuingModule, time: int):
+        self._encoding, self._module, self.time = encoding, module, time
+        self.logic: Logic = encoding.logic
+
+    def free(self, label: str) -> Bit:
+        """A choice left open, called "module.label@step" in traces."""
+        return self._encoding.free_choice(self._module, self.time, label)
+
+    def length(self, queue: Queue) -> Number:
+        """Packets that may be taken now."""
+        return self._encoding.length(queue.name, self.time)
+
+    def nonempty(self, queue: Queue) -> Bit:
+        return self._encoding.nonempty(queue.name, self.time)
+
+    def packet(self, queue: Queue, position: int = 0) -> Any:
+        """The packet at a position (0: in front); absent where there are fewer."""
+        return self._encoding.packet(queue.name, self.time, position)
+
+    def present(self, packet: Any) -> Bit:
+        return self._encoding.present(packet)
+
+    def only(
+        self, packet: Any, *, destinations: Container[int] | None = None, path: int | None = None
+    ) -> Any:
+        """The packet if its dst is one of `destinations` and its ecmp is `path`; absent otherwise."""
+        return self._encoding.only(packet, destinations, path)
+
+    def when(self, condition: Bit, packet: Any) -> Any:
+        """The packet where the condition holds; absent otherwise."""
+        return self.pick([(condition, packet)])
+
+    def pick(self, choices: Sequence[tuple[Bit, Any]]) -> Any:
+        """The packet whose condition holds; at most one may hold."""
+        return self._encoding.pick(choices)
+
+    def take(self, queue: Queue, count: Bit | Number) -> None:
+        """Dequeue `count` packets: a number, or a bit for one packet."""
+        self._encoding.take(queue.name, self.time, count)
+
+    def taken(self, queue: Queue) -> Number:
+        """Packets dequeued in this step; chosen by the solver unless `take` says how many."""
+        return self._encoding.taken(queue.name, self.time)
+
+    def offer(self, queue: Queue, packets: Sequence[Any]) -> None:
+        """Offer packets to an output queue, in this order; absent ones are left out."""
+        self._encoding.offer(queue.name, self.time, packets)
+
+    def recall(self, key: Any, default: Any) -> Any:
+        """What `remember` stored in the step before; `default` (made of logic's constants) in the first."""
+        return self._encoding.memory[self._module.name, self.time - 1].get(key, default)
+
+    def remember(self, key: Any, bit: Bit) -> None:
+        """Store a bit for the next step."""
+        label = f"{self._module.name}.{key}@{self.time}"
+        self._encoding.memory[self._module.name, self.time][key] = self.logic.named(label, bit)
+
+    def remember_number(self, key: Any, number: Number) -> None:
+        """Store a number for the next step."""
+        label = f"{self._module.name}.{key}@{self.time}"
+        self._encoding.memory[self._module.name, self.time][key] = self.logic.named_number(label, number)
+
+
+class Encoding(ABC):
+    """What both encodings share: the order of events in a step, metrics, workloads and queries."""
+
+    logic: Logic
+
+    def __init__(self, point: ContentionPoint):
+        self.point = point
+        self.memory: dict[tuple[str, int], dict[Any, Any]] = defaultdict(dict)
+        self._metrics: dict[tuple[Metric, str, int], tuple[Number, Bit]] = {}
+        self._bits: dict[Any, Bit] = {}
+
+    def _unroll(self) -> None:
+        for time in range(self.point.horizon):
+            for name in self.point.inputs:
+                self._arrive(name, time)
+            for module in self.point.order:
+                constraints = list(module.constraints(Step(self, module, time)))
+                for queue in module.inputs:
+                    self.taken(queue.name, time)
+                for queue in module.outputs:
+                    if not self._is_offered(queue.name, time):
+                        self.offer(queue.name, time, [])
+                self._require(module, time, constraints)
+            for name in self.point.outputs:
+                self._drain(name, time)
+            for name in self.point.queues:
+                self._advance(name, time)
+
+    # --- what an encoding provides ---
+
+    @abstractmethod
+    def _arrive(self, name: str, time: int) -> None:
+        """Let the outside world offer packets to an input queue."""
+
+    @abstractmethod
+    def _require(self, module: QueuingModule, time: int, constraints: list[Bit]) -> None: ...
+
+    @abstractmethod
+    def _drain(self, name: str, time: int) -> None:
+        """Dequeue as much as an output queue may give."""
+
+    @abstractmethod
+    def _advance(self, name: str, time: int) -> None:
+        """Make the contents of the next step."""
+
+    @abstractmethod
+    def _is_offered(self, name: str, time: int) -> bool: ...
+
+    @abstractmethod
+    def free_choice(self, module: QueuingModule, time: int, label: str) -> Bit: ...
+
+    @abstractmethod
+    def length(self, name: str, time: int) -> Number: ...
+
+    def nonempty(self, name: str, time: int) -> Bit:
+        return self.logic.at_least(self.length(name, time), 1)
+
+    @abstractmethod
+    def packet(self, name: str, time: int, position: int) -> Any: ...
+
+    @abstractmethod
+    def present(self, packet: Any) -> Bit: ...
+
+    @abstractmethod
+    def only(self, packet: Any, destinations: Container[int] | None, path: int | None) -> Any: ...
+
+    @abstractmethod
+    def pick(self, choices: Sequence[tuple[Bit, Any]]) -> Any: ...
+
+    @abstractmethod
+    def take(self, name: str, time: int, count: Bit | Number) -> None: ...
+
+    @abstractmethod
+    def taken(self, name: str, time: int) -> Number: ...
+
+    @abstractmethod
+    def offer(self, name: str, time: int, packets: Sequence[Any]) -> None: ...
+
+    @abstractmethod
+    def offered_bits(self, name: str, time: int) -> Sequence[Bit]:
+        """Bit i: more than i packets are offered."""
+
+    @abstractmethod
+    def _field(self, metric: Metric, name: str, time: int) -> tuple[Number, Bit]: ...
+
+    # --- metrics (time from 0 here) ---
+
+    def metric(self, metric: Metric, name: str, time: int) -> tuple[Number, Bit]:
+        """The value and whether it is valid."""
+        key = metric, name, time
+        if key not in self._metrics:
+            value, valid = self._make_metric(*key)
+            if metric not in FIELDS:
+                value = self.logic.named_number(f"{metric}({name})@{time}", value)
+            self._metrics[key] = value, valid
+        return self._metrics[key]
+
+    def _make_metric(self, metric: Metric, name: str, time: int) -> tuple[Number, Bit]:
+        logic = self.logic
+        earlier = self.metric(metric, name, time - 1)[0] if time and metric not in FIELDS else logic.number(0)
+        if metric is Metric.CENQ:
+            return logic.add(earlier, self._offered_count(name, time)), logic.true
+        if metric is Metric.CDEQ:
+            return logic.add(earlier, self.taken(name, time)), logic.true
+        if metric is Metric.DEQ:
+            return self.taken(name, time), logic.true
+        if metric is Metric.QSIZE:
+            return self.length(name, time), logic.true
+        if metric is Metric.CBLOCKED:
+            is_blocked = logic.all_of(
+                [
+                    self.nonempty(name, time),
+                    logic.opposite(logic.at_least(self.taken(name, time), 1)),
+                ]
+            )
+            longer = logic.add(logic.number(1), earlier)
+            return logic.choose_number(is_blocked, longer, logic.number(0)), logic.true
+        if metric is Metric.AIPG:
+            return self._gap(name, time, earlier), logic.true
+        return self._field(metric, name, time)
+
+    def _offered_count(self, name: str, time: int) -> Number:
+        return self.logic.count(self.offered_bits(name, time))
+
+    def _gap(self, name: str, time: int, earlier: Number) -> Number:
+        logic = self.logic
+        if time == 0:
+            return logic.number(0)
+
+        def some(step: int) -> Bit:
+            bits = self.offered_bits(name, step)
+            return bits[0] if bits else logic.false
+
+        # Nearest arrival before; where there is none, the first one after; where there is none, the horizon.
+        gap = logic.number(self.point.horizon)
+        for step in range(self.point.horizon - 1, time, -1):
+            gap = logic.choose_number(some(step), logic.number(step - time), gap)
+        for step in range(time):
+            gap = logic.choose_number(some(step), logic.number(time - step), gap)
+        bits = self.offered_bits(name, time)
+        several = bits[1] if len(bits) > 1 else logic.false
+        return logic.choose_number(some(time), logic.choose_number(several, logic.number(0), gap), earlier)
+
+    # --- workloads and queries ---
+
+    def _side(self, side: Term | Line, time: int, limit: int | None = None) -> tuple[Number, Bit]:
+        """The value of a side, and whether it is valid; what goes beyond `limit` may be cut off."""
+        if isinstance(side, Line):
+            return self.logic.number(max(0, side.value(None, time + 1))), self.logic.true
+        parts = [self.metric(side.metric, queue, time) for queue in side.queues]
+        total = parts[0][0]
+        for value, _ in parts[1:]:
+            total = self.logic.add(total, value, limit)
+        return total, self.logic.all_of(valid for _, valid in parts)
+
+    def _compare(self, left: Number, sign: str, right: int) -> Bit:
+        logic = self.logic
+        above, beyond = logic.at_least(left, right), logic.at_least(left, right + 1)
+        if sign in (">=", "<"):
+            return above if sign == ">=" else logic.opposite(above)
+        if sign in (">", "<="):
+            return beyond if sign == ">" else logic.opposite(beyond)
+        return logic.all_of([above, logic.opposite(beyond)])
+
+    def spec_bit(self, timed: TimedSpec) -> Bit:
+        """Whether a timed specification holds."""
+        if timed not in self._bits:
+            self._bits[timed] = self._make_spec(timed)
+        return self._bits[timed]
+
+    def _make_spec(self, timed: TimedSpec) -> Bit:
+        logic, spec = self.logic, timed.spec
+        steps = range(timed.first - 1, timed.last)
+        if isinstance(spec, Comp):
+            held = []
+            for time in steps:
+                if isinstance(spec.right, Line):
+                    threshold = spec.right.value(None, time + 1)
+                    left, valid = self._side(spec.left, time, threshold + 1)
+                    held += [valid, self._compare(left, spec.sign, threshold)]
+                else:
+                    left, valid = self._side(spec.left, time)
+                    held.append(valid)
+                    right, right_valid = self._side(spec.right, time)
+                    held += [right_valid, logic.compare(left, spec.sign, right)]
+            return logic.all_of(held)
+        if isinstance(spec, Uniq):
+            return logic.all_of(self._all_differ(spec, time) for time in steps)
+        values = [self.metric(spec.metric, spec.queue, time) for time in steps]
+        pairs = list(itertools.pairwise(values))
+        if isinstance(spec, Steps):
+            return logic.all_of(
+                bit
+                for (a, a_valid), (b, b_valid) in pairs
+                for bit in (
+                    a_valid,
+                    b_valid,
+                    logic.compare(b, ">", a) if spec.rising else logic.compare(b, "<", a),
+                )
+            )
+        assert isinstance(spec, Same)
+        steady = logic.all_of(
+            [*(valid for _, valid in values), *(logic.equal(a, b) for (a, _), (b, _) in pairs)]
+        )
+        if spec.metric not in FIELDS:
+            return steady
+        silent_steps = steps[1:] if spec.original else steps
+        silent = logic.all_of(
+            logic.opposite(bits[0]) for time in silent_steps if (bits := self.offered_bits(spec.queue, time))
+        )
+        return logic.any_of([steady, silent])
+
+    def _all_differ(self, spec: Uniq, time: int) -> Bit:
+        logic = self.logic
+        values = [self.metric(spec.metric, queue, time) for queue in spec.queues]
+        return logic.all_of(
+            logic.opposite(logic.all_of([a_valid, b_valid, logic.equal(a, b)]))
+            for i, (a, a_valid) in enumerate(values)
+            for b, b_valid in values[:i]
+        )
+
+    def workload_bit(self, workload: Workload) -> Bit:
+        """Whether a workload holds."""
+        return self.logic.all_of(self.spec_bit(timed) for timed in workload.specs)
+
+    def query_bit(self, query: Query) -> Bit:
+        """Whether a query holds."""
+        answers = []
+        for time in range(query.time_range[0] - 1, query.time_range[1]):
+            measure = query.measure
+            if isinstance(measure, Difference):
+                (a, a_valid), (b, b_valid) = (
+                    self.metric(measure.metric, queue, time) for queue in measure.queues
+                )
+                shift = self.logic.number(abs(query.threshold))
+                if query.threshold >= 0:
+                    b = self.logic.add(shift, b)
+                else:
+                    a = self.logic.add(shift, a)
+                answers.append(self.logic.all_of([a_valid, b_valid, self.logic.compare(a, query.op, b)]))
+            else:
+                value, valid = self._side(measure, time, query.threshold + 1)
+                answers.append(self.logic.all_of([valid, self._compare(value, query.op, query.threshold)]))
+        return self.logic.all_of(answers) if query.quantifier == "forall" else self.logic.any_of(answers)
+
+
+def choice_label(module: QueuingModule, time: int, label: str) -> str:
+    """How a module's free choice is called in traces."""
+    return f"{module.name}.{label}@{time}"
+
+
+# --- gates ---
+
+
+class _Contents:
+    """The packets in a queue: a unary length, and for each position the bits of its packet."""
+
+    __slots__ = ("elements", "length")
+
+    def __init__(self, length: tuple[int, ...] = (), elements: Sequence[dict[Any, int]] = ()):
+        self.length, self.elements = length, elements
+
+
+class CircuitEncoding(Encoding):
+    """The fast encoding; see the module's first lines."""
+
+    logic: CircuitLogic
+
+    def __init__(self, point: ContentionPoint):
+        super().__init__(point)
+        self.logic = CircuitLogic()
+        self.circuit = self.logic.circuit
+        self._contents = {name: _Contents() for name in point.queues}
+        self._merged: dict[str, int] = {}
+        self._lengths: dict[str, list[tuple[int, ...]]] = {name: [] for name in point.queues}
+        self._taken: dict[tuple[str, int], tuple[int, ...]] = {}
+        self._offers: dict[tuple[str, int], list[tuple[int, dict[Any, int]]]] = {}
+        self._heads: dict[tuple[str, int, int], dict[Any, int]] = {}
+        self._group: tuple[Any, ...] = ()
+        self._group_of: dict[int, tuple[Any, ...]] = {}  # free literal -> who made it, when
+        self._demands: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+        self.always: list[int] = []  # constraints that no cone may leave out
+        self._has_labels = point.destinations * point.paths > 1
+        self._unroll()
+
+    def _free(self, label: str, group: tuple[Any, ...]) -> int:
+        literal = self.logic.free(label)
+        self._group_of[literal] = group
+        return literal
+
+    def free_choice(self, module: QueuingModule, time: int, label: str) -> int:
+        return self._free(choice_label(module, time, label), (module.name, time))
+
+    def _require(self, module: QueuingModule, time: int, constraints: list[int]) -> None:
+        if module.always_solvable and self.point.can_run:
+            self._demands[module.name, time] += constraints
+        else:
+            self.always += constraints
+
+    def constraints_below(self, roots: Iterable[int]) -> list[int]:
+        """The constraints on what `roots` depend on, and on what those constraints depend on in turn."""
+        found = list(self.always)
+        groups: set[tuple[Any, ...]] = set()
+        fresh = [*roots, *found]
+        while fresh:
+            reached = {self._group_of[literal] for literal in self.circuit.support(fresh)} - groups
+            groups |= reached
+            fresh = [bit for group in sorted(reached) for bit in self._demands[group]]
+            found += fresh
+        return found
+
+    # --- queues ---
+
+    def _binary_fields(self) -> list[tuple[Metric, int]]:
+        sizes = (self.point.destinations, self.point.paths)
+        return [(field, (size - 1).bit_length()) for field, size in zip(FIELDS, sizes, strict=True)]
+
+    def _arrive(self, name: str, time: int) -> None:
+        queue, circuit = self.point.queues[name], self.circuit
+        group = (name, time)
+        offers: list[tuple[int, dict[Any, int]]] = []
+        before = 1
+        for index in range(queue.max_enqueue):
+            is_there = self._free(f"{name}[{index}]@{time}", group)
+            self._demands[group].append(circuit.either(before, is_there ^ 1))
+            before = is_there
+            if not self._has_labels:
+                offers.append((is_there, {(0, 0): is_there}))
+                continue
+            payload = {}
+            for field, width in self._binary_fields():
+                for place in range(width):
+                    bit = self._free(f"{name}[{index}].{field}{place}@{time}", group)
+                    payload[field, place] = bit
+                    self._demands[group].append(circuit.either(is_there, bit ^ 1))
+            self._demands[group] += self._allowed(name, is_there, payload)
+            offers.append((is_there, payload))
+        self._offers[name, time] = offers
+
+    def _allowed(self, name: str, is_there: int, payload: Mapping[Any, int]) -> list[int]:
+        wanted = []
+        sizes = (self.point.destinations, self.point.paths)
+        for (field, width), size in zip(self._binary_fields(), sizes, strict=True):
+            bits = tuple(payload[field, place] for place in range(width))
+            if size < 1 << width:
+                wanted.append(self.logic._binary_at_least(bits, size) ^ 1)
+            own = self.point.own_address.get(name)
+            if field is Metric.DST and own is not None:
+                is_own = self.circuit.all_of([bit ^ 1 ^ (own >> p & 1) for p, bit in enumerate(bits)])
+                wanted.append(self.circuit.both(is_there, is_own) ^ 1)
+        return wanted
+
+    def _now(self, name: str, time: int) -> _Contents:
+        if self.point.queues[name].immediate and self._merged.get(name, -1) < time:
+            self._merged[name] = time
+            self._contents[name] = self._append(name, time)
+        return self._contents[name]
+
+    def length(self, name: str, time: int) -> tuple[int, ...]:
+        past = self._lengths[name]
+        return past[time] if time < len(past) else self._now(name, time).length
+
+    def packet(self, name: str, time: int, position: int) -> dict[Any, int]:
+        elements = self._now(name, time).elements
+        if position >= len(elements):
+            return {}
+        element = elements[position]
+        if not any(isinstance(key[0], Metric) for key in element):
+            return element
+        key = (name, time, position)
+        if key not in self._heads:
+            there = self._now(name, time).length[position]
+            self._heads[key] = self._decode(name, element, there)
+        return self._heads[key]
+
+    def _decode(self, name: str, element: Mapping[Any, int], is_there: int) -> dict[Any, int]:
+        one_hot: list[list[int]] = []
+        for (field, width), size in zip(
+            self._binary_fields(), (self.point.destinations, self.point.paths), strict=True
+        ):
+            bits = [element.get((field, place), 0) for place in range(width)]
+            one_hot.append(
+                [self.circuit.all_of([b ^ 1 ^ (v >> p & 1) for p, b in enumerate(bits)]) for v in range(size)]
+            )
+        return {
+            (dst, path): self.circuit.all_of([is_there, is_dst, is_path])
+            for dst, is_dst in enumerate(one_hot[0])
+            if dst != self.point.own_address.get(name)
+            for path, is_path in enumerate(one_hot[1])
+        }
+
+    def present(self, packet: Mapping[Any, int]) -> int:
+        return self.circuit.any_of(list(packet.values()))
+
+    def only(
+        self, packet: Mapping[Any, int], destinations: Container[int] | None, path: int | None
+    ) -> dict[Any, int]:
+        return {
+            label: bit
+            for label, bit in packet.items()
+            if (destinations is None or label[0] in destinations) and (path is None or label[1] == path)
+        }
+
+    def pick(self, choices: Sequence[tuple[int, Mapping[Any, int]]]) -> dict[Any, int]:
+        bits: dict[Any, list[int]] = defaultdict(list)
+        for condition, packet in choices:
+            for label, bit in packet.items():
+                bits[label].append(self.circuit.both(condition, bit))
+        merged = {label: self.circuit.any_of(found) for label, found in bits.items()}
+        return {label: bit for label, bit in merged.items() if bit != 0}
+
+    def take(self, name: str, time: int, count: int | tuple[int, ...]) -> None:
+        self._taken[name, time] = tuple(count) if isinstance(count, tuple | list) else (count,)
+
+    def taken(self, name: str, time: int) -> tuple[int, ...]:
+        if (name, time) not in self._taken:
+            module = self.point.reader[name]
+            length = self._now(name, time).length[: self.point.queues[name].max_dequeue]
+            bits = tuple(self.free_choice(module, time, f"{name}.take{k}") for k in range(len(length)))
+            self.always += [
+                self.circuit.either(bit ^ 1, self.circuit.both(length[k], bits[k - 1] if k else 1))
+                for k, bit in enumerate(bits)
+            ]
+            self._taken[name, time] = bits
+        return self._taken[name, time]
+
+    def _is_offered(self, name: str, time: int) -> bool:
+        return (name, time) in self._offers
+
+    def offer(self, name: str, time: int, packets: Sequence[Mapping[Any, int]]) -> None:
+        offers = [(self.present(packet), dict(packet)) for packet in packets if packet]
+        offers = [(bit, packet) for bit, packet in offers if bit != 0]
+        if len(offers) > 1:
+            offers = self._close_gaps(offers)
+        assert len(offers) <= self.point.queues[name].max_enqueue, f"{name} is offered {len(offers)} packets"
+        self._offers[name, time] = offers
+
+    def _close_gaps(self, offers: list[tuple[int, dict[Any, int]]]) -> list[tuple[int, dict[Any, int]]]:
+        placed: list[list[tuple[int, dict[Any, int]]]] = [[] for _ in offers]
+        before: tuple[int, ...] = ()
+        for bit, packet in offers:
+            for place in range(len(before) + 1):
+                here = self.circuit.both(
+                    before[place - 1] if place else 1, before[place] ^ 1 if place < len(before) else 1
+                )
+                if here != 0:
+                    placed[place].append((here, packet))
+            before = self.logic.add(before, (bit,))
+        return [
+            (before[place], self.pick(found)) for place, found in enumerate(placed) if place < len(before)
+        ]
+
+    def offered_bits(self, name: str, time: int) -> list[int]:
+        return [bit for bit, _ in self._offers[name, time]]
+
+    def _drain(self, name: str, time: int) -> None:
+        self.take(name, time, self._now(name, time).length[: self.point.queues[name].max_dequeue])
+
+    def _advance(self, name: str, time: int) -> None:
+        now = self._now(name, time)
+        self._lengths[name].append(now.length)
+        self._contents[name] = self._drop(now, self._taken[name, time])
+        if not self.point.queues[name].immediate:
+            self._contents[name] = self._append(name, time)
+
+    def _drop(self, now: _Contents, taken: tuple[int, ...]) -> _Contents:
+        most = len(taken)
+        if taken == now.length[:most]:  # all that may leave does leave
+            return _Contents(now.length[most:], now.elements[most:])
+        circuit = self.circuit
+        exactly = [
+            circuit.both(taken[k - 1] if k else 1, taken[k] ^ 1 if k < most else 1) for k in range(most + 1)
+        ]
+
+        def shifted(position: int, bit_at: Any) -> int:
+            bits = [
+                circuit.both(exactly[k], bit_at(position + k))
+                for k in range(most + 1)
+                if position + k < len(now.length)
+            ]
+            return circuit.any_of(bits)
+
+        if most == 1:  # one multiplexer instead of two gates
+
+            def shifted(position: int, bit_at: Any) -> int:
+                after = bit_at(position + 1) if position + 1 < len(now.length) else 0
+                return circuit.choose(taken[0], after, bit_at(position))
+
+        length = self.logic._trim(shifted(p, lambda i: now.length[i]) for p in range(len(now.length)))
+        elements = []
+        for position, bit in enumerate(length):
+            labels = {label for element in now.elements[position : position + most + 1] for label in element}
+            if len(labels) == 1:
+                elements.append({labels.pop(): bit})
+                continue
+            elements.append(
+                {
+                    label: shifted(position, lambda i, label=label: now.elements[i].get(label, 0))
+                    for label in sorted(labels)
+                }
+            )
+        return _Contents(length, elements)
+
+    def _append(self, name: str, time: int) -> _Contents:
+        old, offers = self._contents[name], self._offers[name, time]
+        if not offers:
+            return old
+        circuit = self.circuit
+        length = tuple(circuit.add(old.length, [bit for bit, _ in offers], self.point.queues[name].capacity))
+        labels = sorted({label for element in [*old.elements, *(p for _, p in offers)] for label in element})
+        if len(labels) == 1:
+            return _Contents(length, [{labels[0]: bit} for bit in length])
+        held = old.length
+        exactly = [
+            circuit.both(held[k - 1] if k else 1, held[k] ^ 1 if k < len(held) else 1)
+            for k in range(len(held) + 1)
+        ]
+        elements = []
+        for position in range(len(length)):
+            bits: dict[Any, list[int]] = defaultdict(list)
+            if position < len(old.elements):
+                for label, bit in old.elements[position].items():
+                    bits[label].append(bit)
+            for index, (_, packet) in enumerate(offers):
+                if 0 <= position - index < len(exactly):
+                    for label, bit in packet.items():
+                        bits[label].append(circuit.both(exactly[position - index], bit))
+            elements.append({label: circuit.any_of(found) for label, found in bits.items()})
+        return _Contents(length, elements)
+
+    def _field(self, metric: Metric, name: str, time: int) -> tuple[Number, int]:
+        offers = self._offers[name, time]
+        if not offers:
+            return (), 0
+        size = (self.point.destinations, self.point.paths)[FIELDS.index(metric)]
+        if size == 1:
+            return (), offers[0][0]
+        values = [self._field_bits(packet, metric, size) for _, packet in offers]
+        agree = [
+            self.circuit.either(bit ^ 1, self.logic.iff(x, y))
+            for (bit, _), value in zip(offers[1:], values[1:], strict=True)
+            for x, y in zip(value, values[0], strict=True)
+        ]
+        valid = self.circuit.all_of([offers[0][0], *agree])
+        if name in self.point.inputs:
+            return Binary(values[0], size - 1), valid
+        return values[0], valid
+
+    def _field_bits(self, packet: Mapping[Any, int], metric: Metric, size: int) -> tuple[int, ...]:
+        width = (size - 1).bit_length()
+        if any(isinstance(key[0], Metric) for key in packet):
+            return tuple(packet[metric, place] for place in range(width))
+        place = FIELDS.index(metric)
+        return tuple(
+            self.circuit.any_of([bit for label, bit in packet.items() if label[place] >= value])
+            for value in range(1, size)
+        )
+
+    # --- back to packets ---
+
+    def is_loaded(self, literal: int) -> bool:
+        """Whether clauses about a literal have been given to a solver."""
+        return self.circuit.has_variable(literal)
+
+    def read_arrivals(self, true_literals: Container[int]) -> dict[str, list[list[Packet]]]:
+        """The packets that an assignment of the free literals offers to the inputs."""
+        arrivals: dict[str, list[list[Packet]]] = {}
+        for name in self.point.inputs:
+            arrivals[name] = []
+            for time in range(self.point.horizon):
+                packets = []
+                for bit, payload in self._offers[name, time]:
+                    if bit in true_literals:
+                        values = [
+                            sum(1 << p for p in range(width) if payload.get((field, p), 0) in true_literals)
+                            for field, width in self._binary_fields()
+                        ]
+                        packets.append((values[0], values[1]))
+                arrivals[name].append(packets)
+        return arrivals
+
+    def first_offer(self, name: str, time: int) -> tuple[int, Mapping[Any, int]]:
+        """Whether an input is offered a packet, and the label bits of the first one."""
+        return self._offers[name, time][0]
+
+    def arrival_inputs(self, name: str, time: int) -> list[int]:
+        """The free literals of what an input is offered in a step."""
+        found = []
+        for bit, payload in self._offers[name, time]:
+            found += [bit, *(payload.values() if self._has_labels else ())]
+        return found
+
+    def arrival_literals(self, name: str, time: int, trace: Trace) -> list[int]:
+        """Those of `arrival_inputs` that hold in a trace."""
+        true = []
+        for (bit, payload), packet in zip(self._offers[name, time], trace.arrived[name][time], strict=False):
+            true.append(bit)
+            for (field, place), literal in payload.items() if self._has_labels else ():
+                if packet[FIELDS.index(field)] >> place & 1:
+                    true.append(literal)
+        return true
+
+    def assignment(self, trace: Trace) -> list[int]:
+        """The free literals that hold in a trace: the inverse of `read_arrivals`."""
+        true = [
+            literal
+            for name in self.point.inputs
+            for time in range(self.point.horizon)
+            for literal in self.arrival_literals(name, time, trace)
+        ]
+        return true + [literal for literal, label in self.logic.labels.items() if trace.choices.get(label)]
+
+    def tables(self, true_literals: Sequence[int]) -> tuple[dict[str, list[int]], ...]:
+        """(offered, taken, length) of each queue and step under an assignment of the free literals."""
+        numbers = []
+        for name in self.point.queues:
+            for time in range(self.point.horizon):
+                numbers += [self.offered_bits(name, time), self._taken[name, time], self._lengths[name][time]]
+        values = iter(
+            self.circuit.evaluate(list(true_literals), [bit for number in numbers for bit in number])
+        )
+        counts = iter([sum(next(values) for _ in number) for number in numbers])
+        result: tuple[dict[str, list[int]], ...] = ({}, {}, {})
+        for name in self.point.queues:
+            rows = [[next(counts) for _ in range(3)] for _ in range(self.point.horizon)]
+            for table, column in zip(result, zip(*rows, strict=True), strict=True):
+                table[name] = list(column)
+        return result
+
+
+# --- integers ---
+
+
+class IntegerEncoding(Encoding):
+    """The reference encoding, close to the original program's; see the module's first lines."""
+
+    logic: IntegerLogic
+
+    def __init__(self, point: ContentionPoint):
+        super().__init__(point)
+        self.logic = IntegerLogic()
+        self.context = self.logic.context
+        kind = z3.Datatype("Packet", self.context)
+        integer = z3.IntSort(self.context)
+        kind.declare("packet", ("val", z3.BoolSort(self.context)), ("dst", integer), ("ecmp", integer))
+        self._kind = kind.create()
+        zero = self.logic.number(0)
+        self._null = self._kind.packet(self.logic.false, zero, zero)
+        self.demands: list[Any] = []
+        self._elements: dict[tuple[str, int], list[Any]] = {}
+        self._taken: dict[tuple[str, int], Any] = {}
+        self._kept: dict[tuple[str, int], list[Any]] = {}
+        self._enqueued: dict[tuple[str, int], list[Any]] = {}
+        self._offered: set[tuple[str, int]] = set()
+        for name, queue in point.queues.items():
+            for time in range(point.horizon):
+                self._declare(name, queue, time)
+        self._unroll()
+
+    @property
+    def constraints(self) -> list[Any]:
+        """Everything that the model demands, definitions included."""
+        return self.demands + self.logic.definitions
+
+    def _valid(self, packet: Any) -> Any:
+        return self._kind.val(packet)
+
+    def _declare(self, name: str, queue: Queue, time: int) -> None:
+        """The variables of a queue in a step, and what ties them to each other and to the step before."""
+        logic, demand = self.logic, self.demands.append
+
+        def packets(kind: str, count: int) -> list[Any]:
+            return [z3.Const(f"{name}.{kind}[{i}]@{time}", self._kind) for i in range(count)]
+
+        elements, enqueued = packets("elem", queue.capacity), packets("enq", queue.max_enqueue)
+        self._elements[name, time], self._enqueued[name, time] = elements, enqueued
+        for i, packet in enumerate(enqueued):
+            demand(z3.Implies(z3.Not(self._valid(packet)), packet == self._null))
+            if i:
+                demand(z3.Implies(self._valid(packet), self._valid(enqueued[i - 1])))
+        taken = z3.Int(f"{name}.deq_cnt@{time}", self.context)
+        self._taken[name, time] = taken
+        demand(z3.And(taken >= 0, taken <= queue.max_dequeue))
+        for i in range(queue.max_dequeue):
+            enough = self._valid(elements[i]) if i < queue.capacity else logic.false
+            demand(z3.Implies(taken > i, enough))
+        kept = [z3.Bool(f"{name}.tmp_val[{p}]@{time}", self.context) for p in range(queue.capacity)]
+        self._kept[name, time] = kept
+        for position, bit in enumerate(kept):
+            demand(
+                bit
+                == logic.any_of(
+                    z3.And(taken == d, self._valid(elements[position + d]))
+                    for d in range(queue.max_dequeue + 1)
+                    if position + d < queue.capacity
+                )
+            )
+        arrived_at = time if queue.immediate else time - 1
+        if time == 0 and not queue.immediate:
+            for packet in elements:
+                demand(packet == self._null)
+            return
+        if time == 0:
+            for position, packet in enumerate(elements):
+                demand(packet == (enqueued[position] if position < queue.max_enqueue else self._null))
+            return
+        self._follow(name, queue, time, self._enqueued[name, arrived_at])
+
+    def _follow(self, name: str, queue: Queue, time: int, arrived: list[Any]) -> None:
+        before, kept = self._elements[name, time - 1], self._kept[name, time - 1]
+        taken = self._taken[name, time - 1]
+        for position, packet in enumerate(self._elements[name, time]):
+            for d in range(queue.max_dequeue + 1):
+                if position + d < queue.capacity:
+                    self.demands.append(
+                        z3.Implies(z3.And(kept[position], taken == d), packet == before[position + d])
+                    )
+            for held in range(position + 1):  # the first free place is `held`
+                first_free = z3.And(z3.Not(kept[held]), kept[held - 1] if held else self.logic.true)
+                source = arrived[position - held] if position - held < len(arrived) else self._null
+                self.demands.append(z3.Implies(first_free, packet == source))
+
+    def _arrive(self, name: str, time: int) -> None:
+        for packet in self._enqueued[name, time]:
+            dst, path = self._kind.dst(packet), self._kind.ecmp(packet)
+            inside = z3.And(dst >= 0, dst < self.point.destinations, path >= 0, path < self.point.paths)
+            self.demands.append(z3.Implies(self._valid(packet), inside))
+            if name in self.point.own_address:
+                self.demands.append(z3.Implies(self._valid(packet), dst != self.point.own_address[name]))
+
+    def _require(self, module: QueuingModule, time: int, constraints: list[Any]) -> None:
+        self.demands += constraints
+
+    def _drain(self, name: str, time: int) -> None:
+        """As much as there is, but no more than the queue gives."""
+        elements = self._elements[name, time][: self.point.queues[name].max_dequeue]
+        self.take(name, time, self.logic.count([self._valid(packet) for packet in elements]))
+
+    def _advance(self, name: str, time: int) -> None:
+        """Nothing: `_declare` already ties the steps together."""
+
+    def _is_offered(self, name: str, time: int) -> bool:
+        return (name, time) in self._offered
+
+    def free_choice(self, module: QueuingModule, time: int, label: str) -> Any:
+        return self.logic.free(choice_label(module, time, label))
+
+    def length(self, name: str, time: int) -> Any:
+        return self.logic.count([self._valid(packet) for packet in self._elements[name, time]])
+
+    def nonempty(self, name: str, time: int) -> Any:
+        return self._valid(self._elements[name, time][0])
+
+    def packet(self, name: str, time: int, position: int) -> Any:
+        elements = self._elements[name, time]
+        return elements[position] if position < len(elements) else self._null
+
+    def present(self, packet: Any) -> Any:
+        return self._valid(packet)
+
+    def only(self, packet: Any, destinations: Container[int] | None, path: int | None) -> Any:
+        wanted = [self._valid(packet)]
+        if destinations is not None:
+            values = [d for d in range(self.point.destinations) if d in destinations]
+            wanted.append(self.logic.any_of(self._kind.dst(packet) == value for value in values))
+        if path is not None:
+            wanted.append(self._kind.ecmp(packet) == path)
+        return z3.If(z3.And(*wanted), packet, self._null)
+
+    def pick(self, choices: Sequence[tuple[Any, Any]]) -> Any:
+        packet = self._null
+        for condition, choice in reversed(choices):
+            packet = z3.If(z3.And(condition, self._valid(choice)), choice, packet)
+        return packet
+
+    def take(self, name: str, time: int, count: Any) -> None:
+        number = z3.If(count, self.logic.number(1), self.logic.number(0)) if z3.is_bool(count) else count
+        self.demands.append(self._taken[name, time] == number)
+
+    def taken(self, name: str, time: int) -> Any:
+        return self._taken[name, time]
+
+    def offer(self, name: str, time: int, packets: Sequence[Any]) -> None:
+        self._offered.add((name, time))
+        before = self.logic.number(0)
+        places: list[list[tuple[Any, Any]]] = [[] for _ in self._enqueued[name, time]]
+        for index, packet in enumerate(packets):
+            for place in range(min(index + 1, len(places))):
+                places[place].append((before == place if index else self.logic.true, packet))
+            before = before + z3.If(self._valid(packet), self.logic.number(1), self.logic.number(0))
+        for ways, variable in zip(places, self._enqueued[name, time], strict=True):
+            self.demands.append(variable == self.pick(ways))
+
+    def offered_bits(self, name: str, time: int) -> list[Any]:
+        return [self._valid(packet) for packet in self._enqueued[name, time]]
+
+    def _field(self, metric: Metric, name: str, time: int) -> tuple[Any, Any]:
+        first, *others = self._enqueued[name, time]
+        field = self._kind.dst if metric is Metric.DST else self._kind.ecmp
+        agree = [z3.Implies(self._valid(packet), field(packet) == field(first)) for packet in others]
+        return field(first), self.logic.all_of([self._valid(first), *agree])
+
+    def read_arrivals(self, model: z3.ModelRef) -> dict[str, list[list[Packet]]]:
+        """The packets that a model offers to the inputs."""
+
+        def value(term: Any) -> Any:
+            return model.eval(term, model_completion=True)
+
+        return {
+            name: [
+                [
+                    (value(self._kind.dst(p)).as_long(), value(self._kind.ecmp(p)).as_long())
+                    for p in self._enqueued[name, time]
+                    if z3.is_true(value(self._valid(p)))
+                ]
+                for time in range(self.point.horizon)
+            ]
+            for name in self.point.inputs
+        }
+
+    def tables(self, model: z3.ModelRef) -> tuple[dict[str, list[int]], ...]:
+        """(offered, taken, length) of each queue and step in a model."""
+        result: tuple[dict[str, list[int]], ...] = ({}, {}, {})
+        for name in self.point.queues:
+            for time in range(self.point.horizon):
+                numbers = (
+                    self._offered_count(name, time),
+                    self._taken[name, time],
+                    self.length(name, time),
+                )
+                for table, number in zip(result, numbers, strict=True):
+                    value = model.eval(number, model_completion=True).as_long()
+                    table.setdefault(name, []).append(value)
+        return result

@@ -1,0 +1,151 @@
+"""Example inputs: the plainest one that satisfies the query, and variations that do or do not."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from netrepro._core import BooleanCircuit
+from netrepro.errors import NetreproError
+from netrepro.verification.analysis import Analysis
+from netrepro.verification.encodings import CircuitEncoding
+from netrepro.verification.traces import Trace
+
+
+@dataclass(frozen=True)
+class BaseExample:
+    """The plainest input that satisfies base workload and query.
+
+    Attributes
+    ----------
+    trace : the example.
+    used_inputs : inputs that get packets: first as few as possible,
+    unsmoothness : then as little as possible: 2 for each silent step of an input, 1 for each step whose first
+        packet has other labels than the one before it,
+    packets : then as few as possible.
+    is_optimal : False if a time-out ended the search early.
+    """
+
+    trace: Trace
+    used_inputs: int
+    unsmoothness: int
+    packets: int
+    is_optimal: bool
+
+
+def _circuit(analysis: Analysis) -> CircuitEncoding:
+    encoding = analysis.encoded
+    if not isinstance(encoding, CircuitEncoding):
+        raise NetreproError("examples and search need the circuit encoding", "encoding='circuit'")
+    return encoding
+
+
+def base_example(analysis: Analysis) -> BaseExample:
+    """The lexicographically best example, by descent on one count after the other.
+
+    Works on a copy of the analysis, so that the counts do not burden later questions.
+
+    Raises NetreproError if no input satisfies the query, or none was found in time.
+    """
+    original, analysis = analysis, analysis.copy()
+    encoding = _circuit(analysis)
+    circuit, point = encoding.circuit, analysis.point
+    start = analysis.satisfy_query()
+    if start.trace is None:
+        raise NetreproError(
+            f"no example: the query {analysis.query} is {start.status} on {point.name!r}",
+            start.reason or "loosen the base workload or the query",
+        )
+    steps = range(point.horizon)
+    offered = {(q, t): encoding.offered_bits(q, t) for q in point.inputs for t in steps}
+    used = [circuit.any_of([offered[q, t][0] for t in steps]) for q in point.inputs]
+    silent = [offered[q, t][0] ^ 1 for q in point.inputs for t in steps]
+    changes = [bit for q in point.inputs for bit in _label_changes(encoding, q)]
+    packets = [bit for bits in offered.values() for bit in bits]
+
+    def unsmoothness(limit: int) -> list[int]:
+        twice = [bit for bit in circuit.count(silent, limit // 2 + 1) for _ in range(2)]
+        return circuit.add(twice, circuit.count(changes, limit), limit)
+
+    levels: list[tuple[list[int], Callable[[int], list[int]]]] = [
+        (used, lambda limit: circuit.count(used, limit)),
+        ([*silent, *silent, *changes], unsmoothness),
+        (packets, lambda limit: _sum(circuit, list(offered.values()), limit)),
+    ]
+    conditions: list[int] = []
+    trace, values, is_optimal = start.trace, [], True
+    for bits, count in levels:
+        trace, value, no_more, is_least = analysis.minimise(bits, count, conditions, trace)
+        conditions.append(no_more)
+        values.append(value)
+        is_optimal = is_optimal and is_least
+    original.questions += analysis.questions
+    return BaseExample(trace, values[0], values[1], values[2], is_optimal)
+
+
+def _sum(circuit: BooleanCircuit, numbers: list[list[int]], limit: int) -> list[int]:
+    """The sum of unary numbers, as far as `limit`."""
+    if len(numbers) == 1:
+        return numbers[0][:limit]
+    middle = len(numbers) // 2
+    return circuit.add(_sum(circuit, numbers[:middle], limit), _sum(circuit, numbers[middle:], limit), limit)
+
+
+def _label_changes(encoding: CircuitEncoding, queue: str) -> list[int]:
+    """Per step: the first packet's labels differ from those of the last step that had packets."""
+    circuit = encoding.circuit
+    has_sent, changes = 0, []
+    labels: dict[Any, int] = {}
+    for time in range(encoding.point.horizon):
+        is_there, payload = encoding.first_offer(queue, time)
+        if len(payload) < 2 and not labels:  # nothing to differ in
+            continue
+        differs = circuit.any_of([circuit.differ(bit, labels.get(key, 0)) for key, bit in payload.items()])
+        changes.append(circuit.all_of([is_there, has_sent, differs]))
+        labels = {key: circuit.choose(is_there, bit, labels.get(key, 0)) for key, bit in payload.items()}
+        has_sent = circuit.either(has_sent, is_there)
+    return changes
+
+
+def examples(
+    analysis: Analysis, base: Trace, count: int, *, is_good: bool, seed: int, tries: int = 4
+) -> list[Trace]:
+    """Up to `count` inputs near `base` that satisfy the query (`is_good`) or do not.
+
+    Each differs from `base` in at least one random step of a random input, and is held equal to it in as many
+    others as the solver allows: first all but a few, then fewer. Inputs silent in `base` stay silent.
+    """
+    encoding, dice = _circuit(analysis), random.Random(seed)
+    point, circuit = analysis.point, encoding.circuit
+    cells = [
+        (queue, time) for queue in point.inputs if any(base.arrived[queue]) for time in range(point.horizon)
+    ]
+    silent = [
+        encoding.offered_bits(queue, time)[0] ^ 1
+        for queue in point.inputs
+        if not any(base.arrived[queue])
+        for time in range(point.horizon)
+    ]
+    equal = {cell: _equals(encoding, cell, base) for cell in cells}
+    found: list[Trace] = []
+    for _ in range(count * tries):
+        if len(found) == count or not cells:
+            break
+        free = max(1, round(len(cells) * dice.choice([0.1, 0.2, 0.4, 0.8])))
+        loose = set(dice.sample(cells, min(free, len(cells))))
+        held = [equal[cell] for cell in cells if cell not in loose]
+        changed = circuit.any_of([equal[cell] ^ 1 for cell in dice.sample(sorted(loose), 1)])
+        answer = analysis.ask(query=is_good, conditions=[*silent, *held, changed])
+        if answer.trace is not None:
+            found.append(answer.trace)
+    return found
+
+
+def _equals(encoding: CircuitEncoding, cell: tuple[str, int], trace: Trace) -> int:
+    """The input does in this step what it does in the trace."""
+    queue, time = cell
+    true = set(encoding.arrival_literals(queue, time, trace))
+    bits = encoding.arrival_inputs(queue, time)
+    return encoding.circuit.all_of([bit if bit in true else bit ^ 1 for bit in bits])

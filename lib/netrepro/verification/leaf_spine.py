@@ -1,0 +1,305 @@
+"""The leaf-spine network of section 8: hosts, leaves and spines with virtual output queues and crossbars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from netrepro.errors import NetreproError
+from netrepro.verification.encodings import Step
+from netrepro.verification.logic import Bit
+from netrepro.verification.points import ContentionPoint, ImmediateQueue, Link, Queue, QueuingModule
+from netrepro.verification.traces import Packet, Run
+from netrepro.verification.workloads import Query, Workload, parse_workload
+
+
+class Forwarder(QueuingModule):
+    """Moves the head of a port's queue into the virtual output queue that its route names.
+
+    Parameters
+    ----------
+    routes : for each output queue, the destinations that use it and the path label it is for (None: any).
+    """
+
+    always_solvable: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        name: str,
+        port: Queue,
+        outputs: Sequence[Queue],
+        routes: Sequence[tuple[frozenset[int], int | None]],
+    ):
+        super().__init__(name, [port], outputs)
+        self.routes = list(routes)
+
+    def constraints(self, step: Step) -> Iterable[Any]:
+        port = self.inputs[0]
+        head = step.packet(port)
+        step.take(port, step.nonempty(port))
+        for queue, (destinations, path) in zip(self.outputs, self.routes, strict=True):
+            step.offer(queue, [step.only(head, destinations=destinations, path=path)])
+        return []
+
+    def serve(self, run: Run) -> None:
+        port = self.inputs[0].name
+        if not run.waiting(port):
+            return
+        packet = run.take(port)[0]
+        for queue, (destinations, path) in zip(self.outputs, self.routes, strict=True):
+            if packet[0] in destinations and path in (None, packet[1]):
+                run.offer(queue.name, [packet])
+
+
+class Crossbar(QueuingModule):
+    """A round-robin crossbar: in each step a stable matching of ports in and ports out.
+
+    A virtual output queue (i, j) is matched if and only if it holds packets, output j is not matched to an
+    input that it prefers, and input i is not matched to an output that it prefers. Every port prefers the
+    next port after the one it was matched with last (at first: port 1). Any stable matching may happen.
+
+    Parameters
+    ----------
+    queues : (port in, port out) -> virtual output queue. outputs : per port out, what it feeds.
+    """
+
+    always_solvable: ClassVar[bool] = True
+
+    def __init__(self, name: str, queues: dict[tuple[int, int], Queue], outputs: Sequence[Queue]):
+        super().__init__(name, list(queues.values()), outputs)
+        self.queues, self.ports = queues, len(outputs)
+
+    def _is_preferred(self, last: int, a: int, b: int) -> bool:
+        return (a - last - 1) % self.ports < (b - last - 1) % self.ports
+
+    def _label(self, pair: tuple[int, int]) -> str:
+        return f"match_{pair[0]}_{pair[1]}"
+
+    def constraints(self, step: Step) -> Iterable[Any]:
+        logic, pairs = step.logic, list(self.queues)
+        match = {pair: step.free(self._label(pair)) for pair in pairs}
+        last = {
+            (side, port): [
+                step.recall((side, port, k), logic.true if k == 0 else logic.false) for k in range(self.ports)
+            ]
+            for side in (0, 1)
+            for port in range(self.ports)
+        }
+
+        def blocks(rival: tuple[int, int], pair: tuple[int, int], side: int) -> Bit:
+            """The port that both share on `side` has `rival` and prefers it."""
+            pointers = last[side, pair[side]]
+            prefers = logic.any_of(
+                pointers[k]
+                for k in range(self.ports)
+                if self._is_preferred(k, rival[1 - side], pair[1 - side])
+            )
+            return logic.opposite(logic.all_of([match[rival], prefers]))
+
+        demands = []
+        for pair in pairs:
+            free_to_go = [
+                blocks(rival, pair, side)
+                for rival in pairs
+                if rival != pair
+                for side in (0, 1)
+                if rival[side] == pair[side]
+            ]
+            demands.append(
+                logic.iff(match[pair], logic.all_of([step.nonempty(self.queues[pair]), *free_to_go]))
+            )
+        for side in (0, 1):
+            for port in range(self.ports):
+                mine = {pair[1 - side]: match[pair] for pair in pairs if pair[side] == port}
+                some = logic.any_of(mine.values())
+                for k in range(self.ports):
+                    bit = logic.choose(some, mine.get(k, logic.false), last[side, port][k])
+                    step.remember((side, port, k), bit)
+        for pair in pairs:
+            step.take(self.queues[pair], match[pair])
+        for port, queue in enumerate(self.outputs):
+            heads = [(match[p], step.packet(self.queues[p])) for p in pairs if p[1] == port]
+            step.offer(queue, [step.pick(heads)])
+        return demands
+
+    def serve(self, run: Run) -> None:
+        pointers = run.memory.setdefault("last", {})
+        wanted = [pair for pair, queue in self.queues.items() if run.waiting(queue.name)]
+        labels = {pair: f"{self.name}.{self._label(pair)}@{run.time}" for pair in self.queues}
+        known = {pair: run.choice(label) for pair, label in labels.items()}
+        if None not in known.values():
+            matched = {pair for pair, chosen in known.items() if chosen}
+            assert self._is_stable(wanted, matched, pointers), f"{self.name}: not a stable matching"
+        else:
+            matched = self._propose(wanted, int(run.generator.integers(2)), pointers)
+        for pair, label in labels.items():
+            run.chose(label, pair in matched)
+        for i, j in matched:
+            run.offer(self.outputs[j].name, run.take(self.queues[i, j].name))
+            pointers[0, i], pointers[1, j] = j, i
+
+    def _propose(
+        self, wanted: list[tuple[int, int]], side: int, pointers: dict[tuple[int, int], int]
+    ) -> set[tuple[int, int]]:
+        """Gale and Shapley's deferred acceptance; the ports of `side` propose."""
+
+        def rank(where: int, port: int, other: int) -> int:
+            return (other - pointers.get((where, port), 0) - 1) % self.ports
+
+        lists: dict[int, list[int]] = {}
+        for pair in wanted:
+            lists.setdefault(pair[side], []).append(pair[1 - side])
+        for port, others in lists.items():
+            others.sort(key=lambda other, port=port: rank(side, port, other))  # type: ignore[misc]
+        held: dict[int, int] = {}
+        free = list(lists)
+        while free:
+            port = free.pop()
+            while lists[port]:
+                other = lists[port].pop(0)
+                rival = held.get(other)
+                if rival is None or rank(1 - side, other, port) < rank(1 - side, other, rival):
+                    held[other] = port
+                    if rival is not None:
+                        free.append(rival)
+                    break
+        return {(port, other) if side == 0 else (other, port) for other, port in held.items()}
+
+    def _is_stable(
+        self,
+        wanted: list[tuple[int, int]],
+        matched: set[tuple[int, int]],
+        pointers: dict[tuple[int, int], int],
+    ) -> bool:
+        out_of, into = dict(matched), {j: i for i, j in matched}
+        if len(out_of) != len(matched) or len(into) != len(matched) or not matched <= set(wanted):
+            return False
+        for i, j in set(wanted) - matched:
+            better_output = i in out_of and self._is_preferred(pointers.get((0, i), 0), out_of[i], j)
+            better_input = j in into and self._is_preferred(pointers.get((1, j), 0), into[j], i)
+            if not (better_output or better_input):
+                return False
+        return True
+
+
+def host(number: int) -> str:
+    """The input queue of host 0, 1, ..., called host1, host2, ... as in the paper."""
+    return f"host{number + 1}"
+
+
+def received(number: int) -> str:
+    """The output queue of what host 0, 1, ... receives."""
+    return f"to_host{number + 1}"
+
+
+def leaf_spine(
+    spines: int = 2,
+    leaves: int = 3,
+    hosts_per_leaf: int = 2,
+    horizon: int = 10,
+    *,
+    queue_capacity: int = 10,
+    max_enqueue: int = 4,
+) -> ContentionPoint:
+    """The network of section 8. Packets carry dst (host, from 0) and ecmp (spine, from 0), free per packet.
+
+    A host's queue feeds its leaf; every wire takes one step; the first packet can be received in step 4.
+
+    Raises NetreproError for an empty network.
+    """
+    if spines < 1 or leaves < 2 or hosts_per_leaf < 1:
+        raise NetreproError(
+            f"a leaf-spine of {spines} spines, {leaves} leaves and {hosts_per_leaf} hosts a leaf",
+            "give at least 1 spine, 2 leaves and 1 host a leaf",
+        )
+    everyone = frozenset(range(leaves * hosts_per_leaf))
+    inside = [frozenset(range(x * hosts_per_leaf, (x + 1) * hosts_per_leaf)) for x in range(leaves)]
+    modules: list[QueuingModule] = []
+    for leaf in range(leaves):
+        ports_in = [
+            *(Queue(host(h), capacity=queue_capacity, max_enqueue=max_enqueue) for h in sorted(inside[leaf])),
+            *(Link(f"spine{s + 1}_leaf{leaf + 1}") for s in range(spines)),
+        ]
+        ports_out = [
+            *(Link(received(h)) for h in sorted(inside[leaf])),
+            *(Link(f"leaf{leaf + 1}_spine{s + 1}") for s in range(spines)),
+        ]
+        routes: list[tuple[frozenset[int], int | None]] = [
+            *((frozenset([h]), None) for h in sorted(inside[leaf])),
+            *((everyone - inside[leaf], s) for s in range(spines)),
+        ]
+        skip = [
+            (i, j)
+            for i in range(len(ports_in))
+            for j in range(len(ports_in))
+            if i == j or (i >= hosts_per_leaf and j >= hosts_per_leaf)
+        ]
+        modules += _switch(f"leaf{leaf + 1}", ports_in, ports_out, routes, skip, queue_capacity)
+    for spine in range(spines):
+        modules += _switch(
+            f"spine{spine + 1}",
+            [Link(f"leaf{leaf + 1}_spine{spine + 1}") for leaf in range(leaves)],
+            [Link(f"spine{spine + 1}_leaf{leaf + 1}") for leaf in range(leaves)],
+            [(inside[leaf], None) for leaf in range(leaves)],
+            [(leaf, leaf) for leaf in range(leaves)],
+            queue_capacity,
+        )
+    name = f"S{spines}-L{leaves}-H{leaves * hosts_per_leaf}"
+    return ContentionPoint(
+        name,
+        horizon,
+        modules,
+        destinations=len(everyone),
+        paths=spines,
+        own_address={host(h): h for h in everyone},
+    )
+
+
+def _switch(
+    name: str,
+    ports_in: Sequence[Queue],
+    ports_out: Sequence[Queue],
+    routes: Sequence[tuple[frozenset[int], int | None]],
+    skip: Sequence[tuple[int, int]],
+    capacity: int,
+) -> list[QueuingModule]:
+    queues = {
+        (i, j): ImmediateQueue(f"{name}.{i}_to_{j}", capacity=capacity)
+        for i in range(len(ports_in))
+        for j in range(len(ports_out))
+        if (i, j) not in skip
+    }
+    modules: list[QueuingModule] = []
+    for i, port in enumerate(ports_in):
+        mine = [pair for pair in queues if pair[0] == i]
+        modules.append(
+            Forwarder(f"{name}.port{i}", port, [queues[p] for p in mine], [routes[p[1]] for p in mine])
+        )
+    modules.append(Crossbar(f"{name}.crossbar", queues, ports_out))
+    return modules
+
+
+def throughput_query(point: ContentionPoint, victim: int) -> Query:
+    """Section 8: host `victim` has received fewer than half of what the line carries by the horizon."""
+    threshold = point.horizon // 2 - 1
+    return Query("forall", (point.horizon, point.horizon), received(victim), "cenq", "<=", threshold)
+
+
+def base_workload(point: ContentionPoint, victim: int, *, sender: int = 0) -> Workload:
+    """Section 8: `sender` sends steadily to `victim`, each host to one host, no two hosts to the same."""
+    steady = max(1, point.horizon - 1)
+    lines = [
+        f"[1,{steady}]: cenq({host(sender)},t) >= t",
+        f"[1,{steady}]: dst({host(sender)},t) = {victim}",
+        *(f"[1,{point.horizon}]: same(dst({queue},t))" for queue in point.inputs),
+        f"[1,{point.horizon}]: uniq(dst({{{','.join(point.inputs)}}},t))",
+    ]
+    return parse_workload("\nand ".join(lines))
+
+
+def packet_route(packet: Packet, source: int, hosts_per_leaf: int) -> list[str]:
+    """The switches that a packet (dst, ecmp) from host `source` passes."""
+    first, last = source // hosts_per_leaf, packet[0] // hosts_per_leaf
+    if first == last:
+        return [f"leaf{first + 1}"]
+    return [f"leaf{first + 1}", f"spine{packet[1] + 1}", f"leaf{last + 1}"]

@@ -1,0 +1,275 @@
+"""Two ways to write down bits and numbers: as gates of one Boolean circuit, and as z3's unbounded integers.
+
+Modules are written once, in the words of `Logic`; which of the two they become is the encoding's business.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import z3
+
+from netrepro._core import BooleanCircuit
+
+Bit = Any  # a literal of the circuit, or a z3 Boolean
+Number = Any  # a unary or binary number of circuit literals, or a z3 integer
+
+
+class Logic(ABC):
+    """Bits and whole numbers >= 0."""
+
+    true: Bit
+    false: Bit
+
+    @abstractmethod
+    def free(self, label: str) -> Bit:
+        """A bit that the solver may choose."""
+
+    @abstractmethod
+    def opposite(self, bit: Bit) -> Bit: ...
+
+    @abstractmethod
+    def all_of(self, bits: Iterable[Bit]) -> Bit: ...
+
+    @abstractmethod
+    def any_of(self, bits: Iterable[Bit]) -> Bit: ...
+
+    @abstractmethod
+    def iff(self, a: Bit, b: Bit) -> Bit: ...
+
+    @abstractmethod
+    def choose(self, condition: Bit, a: Bit, b: Bit) -> Bit:
+        """a where the condition holds, otherwise b."""
+
+    @abstractmethod
+    def number(self, value: int) -> Number: ...
+
+    @abstractmethod
+    def count(self, bits: Sequence[Bit]) -> Number:
+        """How many of the bits hold."""
+
+    @abstractmethod
+    def add(self, a: Number, b: Number, limit: int | None = None) -> Number:
+        """a + b; only the first `limit` matter, if given."""
+
+    @abstractmethod
+    def minus(self, a: Number, b: Number) -> Number:
+        """a - b, or 0 where b is larger."""
+
+    @abstractmethod
+    def minimum(self, a: Number, b: Number) -> Number: ...
+
+    @abstractmethod
+    def choose_number(self, condition: Bit, a: Number, b: Number) -> Number: ...
+
+    @abstractmethod
+    def at_least(self, a: Number, value: int) -> Bit: ...
+
+    @abstractmethod
+    def not_below(self, a: Number, b: Number) -> Bit:
+        """a >= b."""
+
+    @abstractmethod
+    def equal(self, a: Number, b: Number) -> Bit: ...
+
+    def named(self, label: str, bit: Bit) -> Bit:
+        """The same bit under a name of its own, where the encoding keeps names."""
+        return bit
+
+    def named_number(self, label: str, number: Number) -> Number:
+        """The same number under a name of its own, where the encoding keeps names."""
+        return number
+
+    def implies(self, a: Bit, b: Bit) -> Bit:
+        return self.any_of([self.opposite(a), b])
+
+    def compare(self, a: Number, sign: str, b: Number) -> Bit:
+        """a SIGN b, for the signs of the published grammar."""
+        if sign == ">=":
+            return self.not_below(a, b)
+        if sign == "<=":
+            return self.not_below(b, a)
+        if sign == ">":
+            return self.opposite(self.not_below(b, a))
+        if sign == "<":
+            return self.opposite(self.not_below(a, b))
+        return self.equal(a, b)
+
+
+class Binary:
+    """A binary number of circuit literals, lowest bit first; its unary form is made when asked for."""
+
+    __slots__ = ("bits", "top", "unary")
+
+    def __init__(self, bits: tuple[int, ...], top: int):
+        self.bits, self.top = bits, top
+        self.unary: tuple[int, ...] | None = None
+
+
+class CircuitLogic(Logic):
+    """Bits are circuit literals; numbers are unary: literal k of the tuple says "more than k"."""
+
+    true, false = 1, 0
+
+    def __init__(self) -> None:
+        self.circuit = BooleanCircuit()
+        self.labels: dict[int, str] = {}  # free literal -> label
+
+    def free(self, label: str) -> int:
+        literal = self.circuit.input()
+        self.labels[literal] = label
+        return literal
+
+    def opposite(self, bit: int) -> int:
+        return bit ^ 1
+
+    def all_of(self, bits: Iterable[int]) -> int:
+        return self.circuit.all_of(list(bits))
+
+    def any_of(self, bits: Iterable[int]) -> int:
+        return self.circuit.any_of(list(bits))
+
+    def iff(self, a: int, b: int) -> int:
+        return self.circuit.differ(a, b) ^ 1
+
+    def choose(self, condition: int, a: int, b: int) -> int:
+        return self.circuit.choose(condition, a, b)
+
+    def number(self, value: int) -> tuple[int, ...]:
+        return (1,) * value
+
+    def count(self, bits: Sequence[int]) -> tuple[int, ...]:
+        return tuple(self.circuit.count(list(bits), len(bits)))
+
+    def unary(self, a: Number) -> tuple[int, ...]:
+        if not isinstance(a, Binary):
+            return a
+        if a.unary is None:
+            a.unary = tuple(self._binary_at_least(a.bits, k) for k in range(1, a.top + 1))
+        return a.unary
+
+    def _binary_at_least(self, bits: tuple[int, ...], value: int) -> int:
+        result = 1
+        for place, bit in enumerate(bits):
+            both_or_either = self.circuit.both if value - 1 >> place & 1 else self.circuit.either
+            result = both_or_either(bit, result) if place else (0 if (value - 1) & 1 else bit)
+        return result
+
+    def add(self, a: Number, b: Number, limit: int | None = None) -> tuple[int, ...]:
+        a, b = self.unary(a), self.unary(b)
+        return tuple(self.circuit.add(a, b, len(a) + len(b) if limit is None else max(0, limit)))
+
+    def minus(self, a: Number, b: Number) -> tuple[int, ...]:
+        a, b = self.unary(a), self.unary(b)
+        # a - b > k  <=>  for some j: b == j and a > k + j
+        exactly = [
+            self.circuit.both(b[j - 1] if j else 1, b[j] ^ 1 if j < len(b) else 1) for j in range(len(b) + 1)
+        ]
+        return self._trim(
+            self.any_of(
+                self.circuit.both(exactly[j], a[k + j]) for j in range(min(len(b), len(a) - k - 1) + 1)
+            )
+            for k in range(len(a))
+        )
+
+    def minimum(self, a: Number, b: Number) -> tuple[int, ...]:
+        return self._trim(self.circuit.both(x, y) for x, y in zip(self.unary(a), self.unary(b), strict=False))
+
+    def choose_number(self, condition: int, a: Number, b: Number) -> tuple[int, ...]:
+        return tuple(self.circuit.choose_number(condition, self.unary(a), self.unary(b)))
+
+    def at_least(self, a: Number, value: int) -> int:
+        a = self.unary(a)
+        return 1 if value <= 0 else a[value - 1] if value <= len(a) else 0
+
+    def not_below(self, a: Number, b: Number) -> int:
+        a, b = self.unary(a), self.unary(b)
+        return self.all_of(self.implies(bit, a[k] if k < len(a) else 0) for k, bit in enumerate(b))
+
+    def implies(self, a: int, b: int) -> int:
+        return self.circuit.either(a ^ 1, b)
+
+    def equal(self, a: Number, b: Number) -> int:
+        if isinstance(a, Binary) and isinstance(b, Binary):
+            x, y = a.bits, b.bits
+        else:
+            x, y = self.unary(a), self.unary(b)
+        longest = max(len(x), len(y))
+        x, y = x + (0,) * (longest - len(x)), y + (0,) * (longest - len(y))
+        return self.all_of(self.iff(i, j) for i, j in zip(x, y, strict=True))
+
+    @staticmethod
+    def _trim(bits: Iterable[int]) -> tuple[int, ...]:
+        found = list(bits)
+        while found and found[-1] == 0:
+            found.pop()
+        return tuple(found)
+
+
+class IntegerLogic(Logic):
+    """Bits are z3 Booleans, numbers z3's unbounded integers; named values are variables, as originally."""
+
+    def __init__(self) -> None:
+        self.context = z3.Context()
+        self.true, self.false = z3.BoolVal(True, self.context), z3.BoolVal(False, self.context)
+        self.labels: dict[str, Any] = {}
+        self.definitions: list[Any] = []
+
+    def free(self, label: str) -> Any:
+        self.labels[label] = z3.Bool(label, self.context)
+        return self.labels[label]
+
+    def named(self, label: str, bit: Any) -> Any:
+        name = z3.Bool(label, self.context)
+        self.definitions.append(name == bit)
+        return name
+
+    def named_number(self, label: str, number: Any) -> Any:
+        name = z3.Int(label, self.context)
+        self.definitions.append(name == number)
+        return name
+
+    def opposite(self, bit: Any) -> Any:
+        return z3.Not(bit)
+
+    def all_of(self, bits: Iterable[Any]) -> Any:
+        return z3.And(self.true, *bits)
+
+    def any_of(self, bits: Iterable[Any]) -> Any:
+        return z3.Or(self.false, *bits)
+
+    def iff(self, a: Any, b: Any) -> Any:
+        return a == b
+
+    def choose(self, condition: Any, a: Any, b: Any) -> Any:
+        return z3.If(condition, a, b)
+
+    def number(self, value: int) -> Any:
+        return z3.IntVal(value, self.context)
+
+    def count(self, bits: Sequence[Any]) -> Any:
+        zero, one = self.number(0), self.number(1)
+        return z3.Sum([zero, *(z3.If(bit, one, zero) for bit in bits)])
+
+    def add(self, a: Any, b: Any, limit: int | None = None) -> Any:
+        return a + b
+
+    def minus(self, a: Any, b: Any) -> Any:
+        return z3.If(a >= b, a - b, self.number(0))
+
+    def minimum(self, a: Any, b: Any) -> Any:
+        return z3.If(a <= b, a, b)
+
+    def choose_number(self, condition: Any, a: Any, b: Any) -> Any:
+        return z3.If(condition, a, b)
+
+    def at_least(self, a: Any, value: int) -> Any:
+        return a >= value
+
+    def not_below(self, a: Any, b: Any) -> Any:
+        return a >= b
+
+    def equal(self, a: Any, b: Any) -> Any:
+        return a == b

@@ -1,0 +1,262 @@
+"""Queues, queuing modules and the contention points that are composed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from netrepro.errors import NetreproError
+from netrepro.verification.traces import Packet, Run, Trace
+from netrepro.verification.workloads import FIELDS, Query, Uniq, Workload, refuse_unknown
+
+if TYPE_CHECKING:
+    from netrepro.verification.encodings import Step
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A first-in first-out queue with tail drop.
+
+    Parameters
+    ----------
+    name : how workloads, queries and answers call it.
+    capacity : packets it holds.
+    max_enqueue, max_dequeue : packets offered to it and taken from it in one step, at most.
+    immediate : packets offered at t may be taken at t already (otherwise from t + 1 on).
+    """
+
+    name: str
+    capacity: int = 10
+    max_enqueue: int = 4
+    max_dequeue: int = 1
+    immediate: bool = False
+
+    def __post_init__(self) -> None:
+        for limit in ("capacity", "max_enqueue", "max_dequeue"):
+            if getattr(self, limit) < 1:
+                raise NetreproError(
+                    f"queue {self.name!r} has {limit} {getattr(self, limit)}", "give at least 1 packet"
+                )
+
+
+def ImmediateQueue(name: str, capacity: int = 10, max_enqueue: int = 1, max_dequeue: int = 1) -> Queue:
+    """A queue whose packets may leave in the step in which they came (the published ImmQueue)."""
+    return Queue(name, capacity, max_enqueue, max_dequeue, immediate=True)
+
+
+def Link(name: str) -> Queue:
+    """A wire: one packet a step, at the other end one step later."""
+    return Queue(name, capacity=1, max_enqueue=1, max_dequeue=1)
+
+
+class QueuingModule:
+    """Takes packets from its input queues and offers them to its output queues, step by step.
+
+    A new module is a subclass with one method, `constraints`. With a second one, `serve`, it can also be run,
+    and then every answer of the solver is replayed.
+    """
+
+    # True where `constraints` has a solution for all inputs: then what no query looks at may be left out.
+    always_solvable: ClassVar[bool] = False
+
+    def __init__(self, name: str, inputs: Sequence[Queue], outputs: Sequence[Queue]):
+        self.name, self.inputs, self.outputs = name, list(inputs), list(outputs)
+
+    def constraints(self, step: Step) -> Iterable[Any]:
+        """The bits that must hold in one step; take and send packets with `step`."""
+        raise NotImplementedError
+
+    def serve(self, run: Run) -> None:
+        """Do one step with real packets."""
+        raise NotImplementedError
+
+    @property
+    def can_run(self) -> bool:
+        return type(self).serve is not QueuingModule.serve
+
+
+class ContentionPoint:
+    """Queuing modules wired together by the queues they share, over a bounded number of steps.
+
+    Queues that no module writes are the inputs, queues that no module reads are the outputs; outputs drain by
+    themselves, max_dequeue packets a step.
+
+    Parameters
+    ----------
+    name : for titles and messages.
+    horizon : steps, printed 1..horizon.
+    modules : in any order.
+    destinations, paths : how many values the packet fields dst and ecmp have; 1 where they play no part.
+    own_address : input queue -> the dst that it never sends to (a host does not send to itself).
+
+    Raises NetreproError, with the offending name, for an empty horizon, a queue with two writers or two
+    readers, a queue wired to the same module twice, two queues or modules of one name, a module without
+    queues, and a cycle of immediate queues.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        horizon: int,
+        modules: Sequence[QueuingModule],
+        *,
+        destinations: int = 1,
+        paths: int = 1,
+        own_address: Mapping[str, int] | None = None,
+    ):
+        if horizon < 1:
+            raise NetreproError(f"{name!r} has horizon {horizon}", "give at least 1 step")
+        if not modules:
+            raise NetreproError(f"{name!r} has no queuing module", "give at least one")
+        if destinations < 1 or paths < 1:
+            raise NetreproError(
+                f"{name!r} has {destinations} destinations and {paths} paths", "at least 1 each"
+            )
+        self.name, self.horizon, self.modules = name, horizon, list(modules)
+        self.destinations, self.paths = destinations, paths
+        self.own_address = dict(own_address or {})
+        self.queues: dict[str, Queue] = {}
+        self.writer: dict[str, QueuingModule] = {}
+        self.reader: dict[str, QueuingModule] = {}
+        names = set()
+        for module in self.modules:
+            if module.name in names:
+                raise NetreproError(f"two modules are called {module.name!r}", "give each a name of its own")
+            names.add(module.name)
+            if not module.inputs or not module.outputs:
+                raise NetreproError(f"module {module.name!r} is not connected", "give it inputs and outputs")
+            for queue, ends, end in [
+                *((queue, self.reader, "read") for queue in module.inputs),
+                *((queue, self.writer, "written") for queue in module.outputs),
+            ]:
+                if self.queues.setdefault(queue.name, queue) != queue:
+                    raise NetreproError(
+                        f"two queues are called {queue.name!r}", "give each a name of its own"
+                    )
+                if queue.name in ends:
+                    raise NetreproError(
+                        f"queue {queue.name!r} is {end} by {ends[queue.name].name!r} and by {module.name!r}",
+                        "a queue joins one writer to one reader",
+                    )
+                ends[queue.name] = module
+        self.inputs = [name for name in self.queues if name not in self.writer]
+        self.outputs = [name for name in self.queues if name not in self.reader]
+        if not self.inputs:
+            raise NetreproError(f"{name!r} has no input queue", "leave a queue without a writer")
+        refuse_unknown("own_address", self.own_address, dict.fromkeys(self.inputs))
+        self.order = list(self._order())
+
+    def _order(self) -> Iterator[QueuingModule]:
+        """Modules so that who fills an immediate queue goes before who empties it."""
+        waiting = list(self.modules)
+        done: set[str] = set()
+        while waiting:
+            for module in waiting:
+                fillers = [
+                    self.writer[q.name].name for q in module.inputs if q.immediate and q.name in self.writer
+                ]
+                if all(filler in done for filler in fillers):
+                    break
+            else:
+                raise NetreproError(
+                    f"immediate queues form a cycle through module {waiting[0].name!r}",
+                    "make one queue of the cycle an ordinary one",
+                )
+            waiting.remove(module)
+            done.add(module.name)
+            yield module
+
+    @property
+    def can_run(self) -> bool:
+        """Whether every module can be run with real packets."""
+        return all(module.can_run for module in self.modules)
+
+    def check(self, workload: Workload | None = None, query: Query | None = None) -> None:
+        """Raise NetreproError if the workload or the query does not fit this contention point."""
+        for timed in workload.specs if workload else ():
+            refuse_unknown(f"the workload's {timed}", timed.spec.queues, self.queues)
+            if timed.last > self.horizon:
+                raise NetreproError(f"the workload's {timed} ends after the horizon {self.horizon}")
+            stranger = next((queue for queue in timed.spec.queues if queue not in self.inputs), None)
+            if stranger is not None:
+                raise NetreproError(
+                    f"the workload's {timed} speaks of {stranger!r}, which is not an input",
+                    f"inputs: {', '.join(self.inputs)}",
+                )
+            if isinstance(timed.spec, Uniq) and len(set(timed.spec.queues)) < 2:
+                raise NetreproError(f"the workload's {timed} compares fewer than two queues")
+        if query is not None:
+            refuse_unknown(f"the query {query}", query.queues, self.queues)
+            if query.time_range[1] > self.horizon:
+                raise NetreproError(f"the query {query} ends after the horizon {self.horizon}")
+            if query.metric in FIELDS and not isinstance(query.lhs, str) and len(query.queues) > 1:
+                raise NetreproError(
+                    f"the query {query} adds or subtracts {query.metric}, which is a label",
+                    "ask of one queue",
+                )
+
+    # --- running ---
+
+    def simulate(
+        self,
+        arrivals: Mapping[str, Sequence[Sequence[Packet]]],
+        *,
+        choices: Mapping[str, bool] | None = None,
+        seed: int = 0,
+    ) -> Trace:
+        """Run real packets through the modules.
+
+        Parameters
+        ----------
+        arrivals : input queue -> for each step the packets (dst, ecmp) offered; absent queues stay silent.
+        choices : what modules that may choose did choose, by label, where it is known.
+        seed : for the choices that are not.
+
+        Raises NetreproError for unknown or overfull inputs and where a module cannot be run.
+        """
+        refuse_unknown("arrivals", arrivals, dict.fromkeys(self.inputs))
+        for name, steps in arrivals.items():
+            too_many = next((len(s) for s in steps if len(s) > self.queues[name].max_enqueue), None)
+            if len(steps) > self.horizon or too_many:
+                raise NetreproError(
+                    f"arrivals at {name!r}: {len(steps)} steps, {too_many or 'allowed'} packets in one",
+                    f"at most {self.horizon} steps and {self.queues[name].max_enqueue} packets a step",
+                )
+        missing = next((module.name for module in self.modules if not module.can_run), None)
+        if missing is not None:
+            raise NetreproError(f"module {missing!r} cannot be run", "give its class the method `serve`")
+        run = Run(self.queues, self.horizon, dict(choices or {}), np.random.default_rng(seed))
+        for time in range(self.horizon):
+            run.begin(time)
+            for name in self.inputs:
+                steps = arrivals.get(name, ())
+                run.offer(name, list(steps[time]) if time < len(steps) else [])
+            for module in self.order:
+                run.module = module.name
+                module.serve(run)
+            for name in self.outputs:
+                run.take(name, min(len(run.waiting(name)), self.queues[name].max_dequeue))
+            run.end()
+        return run.trace()
+
+    def random_arrivals(self, seed: int, load: float = 0.5) -> dict[str, list[list[Packet]]]:
+        """Arrivals in which each step of each input is silent with probability 1 - load."""
+        generator = np.random.default_rng(seed)
+        arrivals: dict[str, list[list[Packet]]] = {}
+        for name in self.inputs:
+            values = [d for d in range(self.destinations) if d != self.own_address.get(name)]
+            arrivals[name] = []
+            for _ in range(self.horizon):
+                count = (generator.random() < load) * int(
+                    generator.integers(1, self.queues[name].max_enqueue + 1)
+                )
+                arrivals[name].append(
+                    [
+                        (int(generator.choice(values)), int(generator.integers(self.paths)))
+                        for _ in range(count)
+                    ]
+                )
+        return arrivals

@@ -1,0 +1,182 @@
+"""Concrete packets: the state of a run, and the trace it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.verification.workloads import FIELDS, Metric, as_metric
+
+if TYPE_CHECKING:
+    from netrepro.verification.points import Queue
+
+Packet = tuple[int, int]  # (dst, ecmp)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What happened in each step at each queue: one answer of the solver, or one run.
+
+    Attributes
+    ----------
+    horizon : steps.
+    arrived : queue -> per step the packets (dst, ecmp) offered, dropped ones too.
+    taken : queue -> per step the packets dequeued.
+    length : queue -> per step the packets waiting before the dequeue.
+    choices : what modules that may choose chose, by label.
+    """
+
+    horizon: int
+    arrived: Mapping[str, Sequence[Sequence[Packet]]]
+    taken: Mapping[str, Sequence[int]]
+    length: Mapping[str, Sequence[int]]
+    choices: Mapping[str, bool] = field(default_factory=dict)
+    _known: dict[tuple[str, str], list[int | None]] = field(default_factory=dict, compare=False, repr=False)
+
+    def offered(self, queue: str, time: int) -> int:
+        """Packets offered to `queue` at `time` (1..horizon)."""
+        return len(self.arrived[queue][time - 1])
+
+    def metric(self, metric: Metric | str, queue: str, time: int) -> int | None:
+        """The metric of `queue` at `time` (1..horizon); None where it is not valid."""
+        key = (metric, queue)
+        if key not in self._known:
+            if queue not in self.arrived:
+                raise NetreproError(f"no queue is called {queue!r}", nearest(queue, self.arrived))
+            self._known[key] = [self._measure(as_metric(metric), queue, t) for t in range(self.horizon)]
+        return self._known[key][time - 1]
+
+    def _measure(self, metric: Metric, queue: str, t: int) -> int | None:
+        offered = [len(packets) for packets in self.arrived[queue]]
+        if metric is Metric.CENQ:
+            return sum(offered[: t + 1])
+        if metric is Metric.CDEQ:
+            return sum(self.taken[queue][: t + 1])
+        if metric is Metric.DEQ:
+            return self.taken[queue][t]
+        if metric is Metric.QSIZE:
+            return self.length[queue][t]
+        if metric is Metric.CBLOCKED:
+            blocked = 0
+            while blocked <= t and self.length[queue][t - blocked] and not self.taken[queue][t - blocked]:
+                blocked += 1
+            return blocked
+        if metric is Metric.AIPG:
+            return self._gap(offered, t)
+        values = {packet[FIELDS.index(metric)] for packet in self.arrived[queue][t]}
+        return values.pop() if len(values) == 1 else None
+
+    def _gap(self, offered: list[int], t: int) -> int:
+        while t > 0 and offered[t] == 0:
+            t -= 1
+        if t == 0 or offered[t] > 1:
+            return 0
+        before = [t - s for s in range(t) if offered[s]]
+        after = [s - t for s in range(t + 1, self.horizon) if offered[s]]
+        return min(before, default=min(after, default=self.horizon))
+
+    def table(self) -> pd.DataFrame:
+        """A row per step and queue: time_step, queue, offered_packets, dequeued_packets, waiting_packets."""
+        rows = [
+            (t + 1, queue, len(self.arrived[queue][t]), self.taken[queue][t], self.length[queue][t])
+            for queue in self.arrived
+            for t in range(self.horizon)
+        ]
+        return pd.DataFrame(
+            rows, columns=["time_step", "queue", "offered_packets", "dequeued_packets", "waiting_packets"]
+        )
+
+    def grid(self, metric: Metric | str = Metric.QSIZE) -> pd.DataFrame:
+        """Time by queue: one row per step 1..horizon, one column per queue; empty where not valid."""
+        columns = {
+            queue: [self.metric(metric, queue, t) for t in range(1, self.horizon + 1)]
+            for queue in self.arrived
+        }
+        return pd.DataFrame(columns, index=pd.RangeIndex(1, self.horizon + 1, name="time_step"))
+
+
+class Run:
+    """The queues of a run with real packets in them; what a module's `serve` works on."""
+
+    def __init__(
+        self,
+        queues: Mapping[str, Queue],
+        horizon: int,
+        choices: Mapping[str, bool],
+        generator: np.random.Generator,
+    ):
+        self.queues, self.horizon, self.time, self.module = queues, horizon, 0, ""
+        self.generator = generator
+        self._known = choices
+        self._choices: dict[str, bool] = {}
+        self._memory: dict[str, dict[str, Any]] = {}
+        self._waiting: dict[str, list[Packet]] = {name: [] for name in queues}
+        self._offers: dict[str, list[Packet]] = {name: [] for name in queues}
+        self._merged: set[str] = set()
+        self._arrived: dict[str, list[list[Packet]]] = {name: [] for name in queues}
+        self._taken: dict[str, list[int]] = {name: [] for name in queues}
+        self._length: dict[str, list[int]] = {name: [] for name in queues}
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What the module that is being served remembers between steps."""
+        return self._memory.setdefault(self.module, {})
+
+    def begin(self, time: int) -> None:
+        self.time = time
+        self._merged = set()
+        for name in self.queues:
+            self._offers[name] = []
+            self._taken[name].append(0)
+
+    def offer(self, name: str, packets: list[Packet]) -> None:
+        """Offer packets to a queue; what does not fit is dropped when the queue takes them in."""
+        assert (
+            name not in self._merged
+            and len(self._offers[name]) + len(packets) <= self.queues[name].max_enqueue
+        )
+        self._offers[name] += packets
+
+    def waiting(self, name: str) -> list[Packet]:
+        """The packets that may be taken from `name` now, first in front."""
+        queue = self.queues[name]
+        if queue.immediate and name not in self._merged:
+            self._merged.add(name)
+            self._admit(name)
+        return self._waiting[name]
+
+    def _admit(self, name: str) -> None:
+        room = self.queues[name].capacity - len(self._waiting[name])
+        self._waiting[name] += self._offers[name][:room]
+
+    def take(self, name: str, count: int = 1) -> list[Packet]:
+        """Dequeue `count` packets."""
+        waiting = self.waiting(name)
+        assert count <= min(len(waiting), self.queues[name].max_dequeue), f"{name}: {count} of {len(waiting)}"
+        self._taken[name][self.time] += count
+        taken, waiting[:count] = waiting[:count], []
+        return taken
+
+    def choice(self, label: str) -> bool | None:
+        """What was chosen here, if that is known."""
+        return self._known.get(label)
+
+    def chose(self, label: str, value: bool) -> None:
+        """Record a choice, so that the run can be repeated."""
+        self._choices[label] = bool(value)
+
+    def end(self) -> None:
+        for name, queue in self.queues.items():
+            self.waiting(name)
+            self._length[name].append(len(self._waiting[name]) + self._taken[name][self.time])
+            self._arrived[name].append(list(self._offers[name]))
+            if not queue.immediate:
+                self._admit(name)
+
+    def trace(self) -> Trace:
+        return Trace(self.horizon, self._arrived, self._taken, self._length, self._choices)

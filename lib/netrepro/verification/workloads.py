@@ -1,0 +1,613 @@
+"""The published language of workloads and queries: written, parsed, printed, and judged on a concrete trace.
+
+Source: Tahmasbi Arashloo, Beckett and Agarwal, "Formal Methods for Network Performance Analysis" (NSDI 2023),
+grammar of workloads and queries. Times are printed 1..horizon, as in the paper.
+
+    workload  := timed ("and" timed)* | "*"                 "*" is every workload
+    timed     := "[" first "," last "]" ":" spec            spec holds at every t of the range
+    spec      := same(METRIC(q,t)) | incr(..) | decr(..) | uniq(METRIC({q, ..},t)) | side OP side
+    side      := METRIC(q,t) | sum METRIC({q, ..},t) | number | [number] t [+ number]
+    query     := (exists | forall) t in "[" first "," last "]" ":" measure OP number
+    measure   := METRIC(q,t) | METRIC(q,t) - METRIC(q,t) | sum METRIC({q, ..},t)
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol
+
+from netrepro.errors import NetreproError, nearest
+
+
+class Metric(StrEnum):
+    """What can be asked of a queue at a time; packets, or packet fields, as the comment says."""
+
+    CENQ = "cenq"  # packets offered so far, dropped ones too
+    CDEQ = "cdeq"  # packets dequeued so far
+    DEQ = "deq"  # packets dequeued in this step
+    QSIZE = "qsize"  # packets waiting before this step's dequeue
+    CBLOCKED = "cblocked"  # consecutive steps, up to this one, with packets waiting and none dequeued
+    AIPG = "aipg"  # gap, in steps, between the arrival here and the one before (or after, if first)
+    DST = "dst"  # destination of this step's packets; valid only if there are any and they agree
+    ECMP = "ecmp"  # path label of this step's packets; valid likewise
+
+
+FIELDS = (Metric.DST, Metric.ECMP)
+NEVER_FALLING = (Metric.CENQ, Metric.CDEQ)
+OPERATORS = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+}
+
+
+class MeasuredTrace(Protocol):
+    """What a trace must offer for workloads and queries to be judged on it."""
+
+    @property
+    def horizon(self) -> int: ...
+
+    def metric(self, metric: Metric, queue: str, time: int) -> int | None:
+        """The value at `time` (1..horizon); None where the metric is not valid."""
+        ...
+
+    def offered(self, queue: str, time: int) -> int:
+        """Packets offered to `queue` at `time`."""
+        ...
+
+
+def as_metric(word: str | Metric) -> Metric:
+    """The metric called `word`. Raises NetreproError that names the nearest one."""
+    try:
+        return Metric(word.lower())
+    except ValueError:
+        raise NetreproError(f"no metric is called {word!r}", nearest(word, list(Metric))) from None
+
+
+def as_operator(sign: str) -> str:
+    """`sign` if it compares two numbers. Raises NetreproError otherwise."""
+    sign = "=" if sign == "==" else sign
+    if sign not in OPERATORS:
+        raise NetreproError(f"{sign!r} does not compare two numbers", f"valid: {', '.join(OPERATORS)}")
+    return sign
+
+
+# --- sides of a comparison ---
+
+
+@dataclass(frozen=True)
+class Term:
+    """A metric of one queue, or its sum over several."""
+
+    metric: Metric
+    queues: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metric", as_metric(self.metric))
+        object.__setattr__(self, "queues", tuple(self.queues))
+        if not self.queues:
+            raise NetreproError(f"{self.metric} is asked of no queue", "name at least one queue")
+
+    @property
+    def size(self) -> int:
+        return 1 if len(self.queues) == 1 else 2 + len(self.queues)
+
+    def value(self, trace: MeasuredTrace, time: int) -> int | None:
+        values = [trace.metric(self.metric, queue, time) for queue in self.queues]
+        return None if any(value is None for value in values) else sum(v for v in values if v is not None)
+
+    def __str__(self) -> str:
+        if len(self.queues) == 1:
+            return f"{self.metric}({self.queues[0]},t)"
+        return f"sum {self.metric}({{{','.join(self.queues)}}},t)"
+
+
+@dataclass(frozen=True)
+class Line:
+    """slope * t + offset, with t counted from 1."""
+
+    slope: int
+    offset: int = 0
+
+    @property
+    def size(self) -> int:
+        return 1 + (self.slope > 1) + (self.slope > 0 and self.offset > 0)
+
+    def value(self, trace: MeasuredTrace | None, time: int) -> int:
+        return self.slope * time + self.offset
+
+    def __str__(self) -> str:
+        if self.slope == 0:
+            return str(self.offset)
+        rising = "t" if self.slope == 1 else f"{self.slope}t"
+        return rising if self.offset == 0 else f"{rising} + {self.offset}"
+
+
+def Constant(value: int) -> Line:
+    """The right side `value`."""
+    return Line(0, value)
+
+
+def Time(coefficient: int = 1) -> Line:
+    """The right side coefficient * t."""
+    return Line(coefficient)
+
+
+# --- specifications ---
+
+
+@dataclass(frozen=True)
+class Comp:
+    """LHS OP RHS at every step of the range; false where a metric is not valid."""
+
+    left: Term
+    sign: str
+    right: Term | Line
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sign", as_operator(self.sign))
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        return self.left.queues + (self.right.queues if isinstance(self.right, Term) else ())
+
+    @property
+    def size(self) -> int:
+        return 1 + self.left.size + self.right.size
+
+    def holds(self, trace: MeasuredTrace, first: int, last: int) -> bool:
+        def at(time: int) -> bool:
+            left, right = self.left.value(trace, time), self.right.value(trace, time)
+            return left is not None and right is not None and OPERATORS[self.sign](left, right)
+
+        return all(at(time) for time in range(first, last + 1))
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.sign} {self.right}"
+
+
+@dataclass(frozen=True)
+class Same:
+    """The metric keeps one value over the range.
+
+    For a packet field (dst, ecmp) a queue that is silent in the whole range satisfies it too; a queue that
+    sends must send, with agreeing fields, in every step. The original program leaves the first step of the
+    range out of "silent" (so that a silent host may send mixed packets there); `original=True` asks for
+    that form.
+    """
+
+    metric: Metric
+    queue: str
+    original: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metric", as_metric(self.metric))
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        return (self.queue,)
+
+    @property
+    def size(self) -> int:
+        return 2
+
+    def holds(self, trace: MeasuredTrace, first: int, last: int) -> bool:
+        if self.metric in FIELDS:
+            silent_from = first + 1 if self.original else first
+            if all(trace.offered(self.queue, time) == 0 for time in range(silent_from, last + 1)):
+                return True
+        values = {trace.metric(self.metric, self.queue, time) for time in range(first, last + 1)}
+        return len(values) == 1 and None not in values
+
+    def __str__(self) -> str:
+        return f"{'original_same' if self.original else 'same'}({self.metric}({self.queue},t))"
+
+
+@dataclass(frozen=True)
+class Steps:
+    """incr or decr: at every step but the first of the range the metric is above (below) the step before."""
+
+    metric: Metric
+    queue: str
+    rising: bool
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metric", as_metric(self.metric))
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        return (self.queue,)
+
+    @property
+    def size(self) -> int:
+        return 2
+
+    def holds(self, trace: MeasuredTrace, first: int, last: int) -> bool:
+        values = [trace.metric(self.metric, self.queue, time) for time in range(first, last + 1)]
+        pairs = itertools.pairwise(values)
+        return all(a is not None and b is not None and (a < b if self.rising else a > b) for a, b in pairs)
+
+    def __str__(self) -> str:
+        return f"{'incr' if self.rising else 'decr'}({self.metric}({self.queue},t))"
+
+
+def Incr(metric: Metric | str, queue: str) -> Steps:
+    """The metric rises at every step."""
+    return Steps(as_metric(metric), queue, rising=True)
+
+
+def Decr(metric: Metric | str, queue: str) -> Steps:
+    """The metric falls at every step."""
+    return Steps(as_metric(metric), queue, rising=False)
+
+
+@dataclass(frozen=True)
+class Uniq:
+    """At every step no two queues of the set have the same valid value."""
+
+    metric: Metric
+    queues: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metric", as_metric(self.metric))
+        object.__setattr__(self, "queues", tuple(self.queues))
+
+    @property
+    def size(self) -> int:
+        return 2 + len(self.queues)
+
+    def holds(self, trace: MeasuredTrace, first: int, last: int) -> bool:
+        for time in range(first, last + 1):
+            values = [trace.metric(self.metric, queue, time) for queue in self.queues]
+            valid = [value for value in values if value is not None]
+            if len(valid) != len(set(valid)):
+                return False
+        return True
+
+    def __str__(self) -> str:
+        return f"uniq({self.metric}({{{','.join(self.queues)}}},t))"
+
+
+Spec = Comp | Same | Steps | Uniq
+
+
+@dataclass(frozen=True)
+class TimedSpec:
+    """A specification that holds at every step first..last (counted from 1, both included)."""
+
+    spec: Spec
+    first: int
+    last: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.first <= self.last:
+            raise NetreproError(
+                f"the time range [{self.first},{self.last}] of {self.spec} is empty or starts before 1",
+                "write [first,last] with 1 <= first <= last",
+            )
+
+    @property
+    def size(self) -> int:
+        return 1 + self.spec.size
+
+    def holds(self, trace: MeasuredTrace) -> bool:
+        return self.spec.holds(trace, self.first, self.last)
+
+    def __str__(self) -> str:
+        return f"[{self.first},{self.last}]: {self.spec}"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A conjunction of timed specifications; the empty one allows every input."""
+
+    specs: tuple[TimedSpec, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "specs", tuple(self.specs))
+
+    @property
+    def size(self) -> int:
+        """Nodes of its syntax tree: what a concise workload has few of."""
+        return sum(spec.size for spec in self.specs)
+
+    @property
+    def queues(self) -> frozenset[str]:
+        return frozenset(queue for timed in self.specs for queue in timed.spec.queues)
+
+    def holds(self, trace: MeasuredTrace) -> bool:
+        """Whether `trace` is one of this workload's."""
+        return all(spec.holds(trace) for spec in self.specs)
+
+    def add(self, *specs: TimedSpec) -> Workload:
+        return Workload(self.specs + specs)
+
+    def without(self, position: int) -> Workload:
+        return Workload(self.specs[:position] + self.specs[position + 1 :])
+
+    def with_spec(self, position: int, spec: TimedSpec) -> Workload:
+        return Workload((*self.specs[:position], spec, *self.specs[position + 1 :]))
+
+    def as_original(self) -> Workload:
+        """The same with every `same` in the original program's form."""
+        specs = [
+            replace(timed, spec=replace(timed.spec, original=True)) if isinstance(timed.spec, Same) else timed
+            for timed in self.specs
+        ]
+        return Workload(tuple(specs))
+
+    def __str__(self) -> str:
+        return "\nand ".join(str(spec) for spec in self.specs) or "*"
+
+
+# --- queries ---
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A metric of one queue minus the same of another."""
+
+    metric: Metric
+    queue: str
+    minus: str
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        return (self.queue, self.minus)
+
+    def value(self, trace: MeasuredTrace, time: int) -> int | None:
+        a, b = (trace.metric(self.metric, queue, time) for queue in self.queues)
+        return None if a is None or b is None else a - b
+
+    def __str__(self) -> str:
+        return f"{self.metric}({self.queue},t) - {self.metric}({self.minus},t)"
+
+
+@dataclass(frozen=True)
+class Query:
+    """(exists | forall) t in time_range: lhs metric op threshold.
+
+    Parameters
+    ----------
+    quantifier : "exists" or "forall".
+    time_range : (first, last), counted from 1, both included.
+    lhs : a queue's name, a pair (queue, minus) for a difference, or a list of names for a sum.
+    metric, op, threshold : what is compared, in the metric's unit.
+
+    Raises NetreproError for words that the language does not have and for empty ranges.
+    """
+
+    quantifier: str
+    time_range: tuple[int, int]
+    lhs: str | tuple[str, str] | list[str] | Term | Difference
+    metric: Metric | str
+    op: str
+    threshold: int
+
+    def __post_init__(self) -> None:
+        quantifier = self.quantifier.lower()
+        if quantifier not in ("exists", "forall"):
+            raise NetreproError(
+                f"no quantifier is called {self.quantifier!r}", nearest(quantifier, ["exists", "forall"])
+            )
+        metric = as_metric(self.metric)
+        lhs: Term | Difference
+        if isinstance(self.lhs, Term | Difference):
+            lhs = self.lhs
+        elif isinstance(self.lhs, str):
+            lhs = Term(metric, (self.lhs,))
+        elif isinstance(self.lhs, tuple) and len(self.lhs) == 2:
+            lhs = Difference(metric, *self.lhs)
+        elif isinstance(self.lhs, list) and self.lhs:
+            lhs = Term(metric, tuple(self.lhs))
+        else:
+            raise NetreproError(
+                f"the left side {self.lhs!r} of the query is not a queue, a difference or a sum",
+                "write 'queue', ('queue', 'minus') or ['queue', ...]",
+            )
+        first, last = self.time_range
+        if not 1 <= first <= last:
+            raise NetreproError(f"the query's time range [{first},{last}] is empty or starts before 1")
+        if isinstance(self.threshold, bool) or not isinstance(self.threshold, int):
+            raise NetreproError(f"the query's threshold {self.threshold!r} is not a whole number")
+        for name, value in (
+            ("quantifier", quantifier),
+            ("metric", metric),
+            ("lhs", lhs),
+            ("op", as_operator(self.op)),
+            ("time_range", (first, last)),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def measure(self) -> Term | Difference:
+        assert isinstance(self.lhs, Term | Difference)
+        return self.lhs
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        return self.measure.queues
+
+    def holds(self, trace: MeasuredTrace) -> bool:
+        """Whether the query is true of `trace`."""
+        values = [
+            self.measure.value(trace, time) for time in range(self.time_range[0], self.time_range[1] + 1)
+        ]
+        answers = [value is not None and OPERATORS[self.op](value, self.threshold) for value in values]
+        return all(answers) if self.quantifier == "forall" else any(answers)
+
+    def __str__(self) -> str:
+        first, last = self.time_range
+        return f"{self.quantifier} t in [{first},{last}]: {self.measure} {self.op} {self.threshold}"
+
+
+# --- parsing ---
+
+_TOKEN = re.compile(r"\s*(>=|<=|==|[><=(){}\[\],:*+\-]|\d+|[A-Za-z_][\w.\->]*|\S)")
+
+
+class _Words:
+    """A cursor over the words of a text."""
+
+    def __init__(self, text: str):
+        self.text = text
+        self.words: list[str] = _TOKEN.findall(text)
+        self.place = 0
+
+    @property
+    def next(self) -> str:
+        return self.words[self.place] if self.place < len(self.words) else ""
+
+    def take(self, *expected: str) -> str:
+        word = self.next
+        if expected and word.lower() not in expected:
+            raise self.problem(" or ".join(repr(choice) for choice in expected))
+        self.place += 1
+        return word
+
+    def accept(self, word: str) -> bool:
+        if self.next.lower() == word:
+            self.place += 1
+            return True
+        return False
+
+    def number(self) -> int:
+        sign = -1 if self.accept("-") else 1
+        if not self.next.isdigit():
+            raise self.problem("a whole number")
+        return sign * int(self.take())
+
+    def queue(self) -> str:
+        if not re.match(r"[A-Za-z_]", self.next):
+            raise self.problem("the name of a queue")
+        return self.take()
+
+    def problem(self, expected: str) -> NetreproError:
+        before = " ".join(self.words[max(0, self.place - 6) : self.place])
+        found = repr(self.next) if self.next else "the end"
+        return NetreproError(
+            f"after {before!r}: expected {expected}, found {found}", f"in: {self.text.strip()}"
+        )
+
+
+def _range(words: _Words) -> tuple[int, int]:
+    words.take("[")
+    first = words.number()
+    words.take(",")
+    last = words.number()
+    words.take("]")
+    return first, last
+
+
+def _queues(words: _Words) -> tuple[str, ...]:
+    if not words.accept("{"):
+        return (words.queue(),)
+    queues = [words.queue()]
+    while words.accept(","):
+        queues.append(words.queue())
+    words.take("}")
+    return tuple(queues)
+
+
+def _term(words: _Words) -> Term:
+    words.accept("sum")
+    if not words.next:
+        raise words.problem("a metric")
+    metric = as_metric(words.take())
+    words.take("(")
+    queues = _queues(words)
+    words.take(",")
+    words.take("t")
+    words.take(")")
+    return Term(metric, queues)
+
+
+def _right(words: _Words) -> Term | Line:
+    if words.next.isdigit() or words.next in ("t", "-"):
+        slope, offset = 0, 0
+        if words.accept("t"):
+            slope = 1
+        else:
+            offset = words.number()
+            words.accept("*")
+            if words.accept("t"):
+                slope, offset = offset, 0
+        if slope and words.accept("+"):
+            offset = words.number()
+        return Line(slope, offset)
+    return _term(words)
+
+
+def _spec(words: _Words) -> Spec:
+    if words.next.lower() in ("same", "original_same", "incr", "decr", "uniq"):
+        kind = words.take().lower()
+        words.take("(")
+        term = _term(words)
+        words.take(")")
+        if kind == "uniq":
+            return Uniq(term.metric, term.queues)
+        if len(term.queues) != 1:
+            raise NetreproError(f"{kind} is asked of {len(term.queues)} queues", "write one queue")
+        if kind in ("same", "original_same"):
+            return Same(term.metric, term.queues[0], original=kind == "original_same")
+        return Steps(term.metric, term.queues[0], rising=kind == "incr")
+    left = _term(words)
+    sign = as_operator(words.take())
+    return Comp(left, sign, _right(words))
+
+
+def parse_workload(text: str) -> Workload:
+    """The workload that `text` writes in the grammar above. Raises NetreproError at the first wrong word."""
+    words = _Words(text)
+    if words.words in ([], ["*"]):
+        return Workload()
+    specs = []
+    while True:
+        first, last = _range(words)
+        words.take(":")
+        specs.append(TimedSpec(_spec(words), first, last))
+        if not words.next:
+            return Workload(tuple(specs))
+        words.take("and")
+
+
+def parse_query(text: str) -> Query:
+    """The query that `text` writes in the grammar above. Raises NetreproError at the first wrong word."""
+    words = _Words(text)
+    quantifier = words.take("exists", "forall")
+    words.take("t")
+    words.take("in")
+    time_range = _range(words)
+    words.take(":")
+    left: Term | Difference = _term(words)
+    if words.accept("-"):
+        other = _term(words)
+        if len(left.queues) != 1 or len(other.queues) != 1 or left.metric != other.metric:
+            raise NetreproError(
+                "a difference is taken between one metric of two queues", f"in: {text.strip()}"
+            )
+        left = Difference(left.metric, left.queues[0], other.queues[0])
+    sign = as_operator(words.take())
+    query = Query(quantifier, time_range, left, left.metric, sign, words.number())
+    if words.next:
+        raise words.problem("the end")
+    return query
+
+
+# --- checking against a model ---
+
+
+def refuse_unknown(what: str, queues: Iterable[str], known: Mapping[str, object]) -> None:
+    """Raise NetreproError for the first of `queues` that the model does not have."""
+    for queue in queues:
+        if queue not in known:
+            raise NetreproError(
+                f"{what} names the queue {queue!r}, which is not there", nearest(queue, known)
+            )

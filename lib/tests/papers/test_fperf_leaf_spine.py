@@ -1,0 +1,186 @@
+"""FPerf: the report's query, case studies, controls. Deviation: no seconds of Figure 7c are compared."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from netrepro import NetreproError
+from netrepro.papers import fperf_leaf_spine as paper
+
+
+def ticks() -> Callable[[], float]:
+    """A clock that advances by one at every look, so that no test depends on the machine."""
+    return itertools.count(1.0).__next__
+
+
+TINY = paper.Scale(
+    sizes=((1, 2, 4), (2, 2, 4), (1, 3, 6)),
+    horizon=6,
+    reference_sizes=((1, 2, 4),),
+    reference_horizon=5,
+    reference_seeds=1,
+    search_sizes=((2, 2, 4),),
+)
+
+
+def test_section_8_a_host_can_receive_less_than_half_although_its_sender_is_steady():
+    analysis = paper.throughput_analysis()
+    trace = analysis.satisfy_query().trace
+    rows = paper.received_packets(trace, 5).set_index("time_step")
+    assert rows.loc[10, "received_packets"] <= 4 < rows.loc[10, "line_rate_packets"]
+    assert (rows["received_packets"] <= rows["line_rate_packets"]).all()
+    assert analysis.base.holds(trace)
+
+
+def test_the_base_workload_changes_the_verdict():
+    answers = paper.without_base_workload((2, 2, 4), 8).set_index("question")
+    assert list(answers.loc["nothing at all is received"]) == ["unsat", "sat"]
+    assert list(answers.loc["fewer than half is received though the other hosts are silent"]) == [
+        "unsat",
+        "sat",
+    ]
+
+
+def test_the_least_that_the_victim_can_receive_is_found_from_below():
+    least = paper.slowest_possible((2, 3, 6), 8)
+    assert list(least["status"])[:-1] == ["unsat"] * (len(least) - 1)
+    assert list(least["status"])[-1] == "sat"
+
+
+def test_the_reports_formula_says_nothing_and_the_corrected_one_asks():
+    rows = paper.examine_report_formula((2, 2, 4), 8).set_index("reading")
+    assert rows.loc["as written", "says_nothing"]
+    assert not rows.loc["ranges as guards, still an implication", "sender_is_steady"]
+    assert rows.loc["corrected", "sender_is_steady"]
+    assert not rows.loc["corrected", "says_nothing"]
+    assert rows.loc["corrected", "received_packets"] <= 3
+    assert paper.is_tautology("(declare-const x Int) (assert (> x 0))") is False
+
+
+@pytest.mark.parametrize("name", ["strict priority", "round robin"])
+def test_case_studies_have_a_workload_and_their_controls_none(name):
+    row = paper.synthesise(name)
+    assert (row["status"], row["published_form_status"], row["control_status"]) == (
+        "proven",
+        "proven",
+        "unsat",
+    )
+    assert row["size_nodes"] <= 20
+
+
+def test_the_original_programs_workload_for_fq_codel_is_proven_and_the_fixed_scheduler_has_none():
+    case = paper.CASES["FQ-CoDel"]
+    assert case.build().verify(paper.parse_workload(case.published_form)).status == "proven"
+    assert case.build_control().satisfy_query().status == "unsat"
+
+
+def test_every_size_seed_and_task_is_timed_once():
+    times = paper.measure_times(TINY, [1, 2], ticks())
+    assert times.attrs["is_complete"]
+    counts = times.groupby("task")["seed"].count()
+    assert dict(counts) == {"base example": 6, "satisfy": 6, "satisfy (peer)": 2, "search": 2, "verify": 6}
+    assert set(times["status"]) <= {
+        "sat",
+        "unsat",
+        "optimal",
+        "proven",
+        "refuted",
+        "infeasible",
+        "nothing found",
+    }
+    assert set(paper.encoding_ratios(times)["size"]) == {"S1-L2-H4"}
+    figure = paper.draw_times(times, paper.fit_growth(times))
+    assert "Figure 7c" in figure.get_suptitle()
+
+
+def test_an_interrupted_measurement_keeps_what_it_has():
+    def stop_at_third(rows):
+        for place, row in enumerate(rows):
+            if place == 3:
+                raise KeyboardInterrupt
+            yield row
+
+    times = paper.measure_times(TINY, [1], ticks(), progress=stop_at_third)
+    assert len(times) == 3
+    assert not times.attrs["is_complete"]
+
+
+def made_up_times(seconds: Callable[[float], float]) -> pd.DataFrame:
+    noise = np.random.default_rng(3)
+    return pd.DataFrame(
+        [
+            (
+                f"H{hosts}",
+                hosts,
+                10,
+                "circuit",
+                seed,
+                "base example",
+                seconds(hosts) * noise.uniform(0.95, 1.05),
+                "",
+            )
+            for seed in range(5)
+            for hosts in (4, 6, 8, 10)
+        ],
+        columns=paper.TIME_COLUMNS,
+    )
+
+
+def test_an_exponential_is_told_from_a_line_and_from_no_growth():
+    exponential = made_up_times(lambda hosts: 0.1 * 1.5**hosts)
+    fit = paper.fit_growth(exponential).iloc[0]
+    assert fit["low"] < 1.5 < fit["high"] and fit["is_exponential"]
+    assert paper.exponential_shares(exponential) == [1.0] * 5
+    line = made_up_times(lambda hosts: 1.0 * hosts)
+    assert not paper.fit_growth(line).iloc[0]["is_exponential"]
+    assert sum(paper.exponential_shares(line)) == 0
+    assert sum(paper.exponential_shares(made_up_times(lambda hosts: 1.0))) == 0
+
+
+def test_harmless_changes_of_the_formula_do_not_change_its_answer():
+    spread = paper.measure_spread((2, 2, 4), 6, range(3), ticks())
+    assert spread["status"].nunique() == 1
+    assert len(paper.spread_summary(spread)) == 3
+
+
+def test_the_pictures_show_every_switch_and_queue():
+    trace = paper.throughput_analysis((2, 2, 4), 8).satisfy_query().trace
+    texts = {text.get_text() for text in paper.draw_counterexample(trace, (2, 2, 4)).axes[0].texts}
+    assert {"spine1", "spine2", "leaf1", "leaf2", "host1", "host4"} <= texts
+    labels = [t.get_text() for t in paper.draw_queues(trace, ["host1", "to_host4"]).axes[0].get_yticklabels()]
+    assert labels == ["to_host4", "host1"]
+
+
+def test_unknown_words_are_refused():
+    with pytest.raises(NetreproError, match="quick"):
+        paper.scale("quik")
+    with pytest.raises(NetreproError, match="FQ-CoDel"):
+        paper.synthesise("FQ-Codel")
+    with pytest.raises(NetreproError, match="same number of hosts"):
+        paper.throughput_analysis((2, 3, 7))
+
+
+def test_every_claim_is_measured_and_a_control_flips():
+    claims = pytest.importorskip("netrepro.claims")
+    if not hasattr(claims, "Measured"):
+        pytest.skip("claims are not there yet")
+    ids = {claim.id for claim in claims.load_claims("fperf_leaf_spine").claims}
+    times = made_up_times(lambda hosts: 0.1 * 1.5**hosts)
+    cases = pd.DataFrame(
+        {"case": list(paper.CASES), "status": "proven", "control_status": "unsat"},
+        index=range(len(paper.CASES)),
+    )
+    measured = paper.measured_claims(
+        times,
+        paper.fit_growth(times),
+        cases,
+        paper.measure_spread((2, 2, 4), 6, range(2), ticks()),
+        paper.without_base_workload((2, 2, 4), 8),
+        made_up_times(lambda hosts: 1.0),
+    )
+    assert {entry.claim for entry in measured} == ids

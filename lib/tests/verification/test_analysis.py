@@ -1,0 +1,304 @@
+"""Answers, refusals, time-outs, examples and search."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import threading
+
+import pytest
+
+from netrepro import NetreproError
+from netrepro.verification.analysis import Analysis
+from netrepro.verification.backends import Z3Clauses, has_pysat
+from netrepro.verification.examples import base_example, examples
+from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
+from netrepro.verification.points import ContentionPoint, Queue, QueuingModule
+from netrepro.verification.schedulers import FirstInFirstOut, StrictPriority, scheduler_point
+from netrepro.verification.search import Search
+from netrepro.verification.shapers import TokenBucket, delay_line
+from netrepro.verification.workloads import Query, Workload, parse_query, parse_workload
+
+
+def priority() -> Analysis:
+    return Analysis(
+        scheduler_point("strict_priority", 4, 7), parse_query("exists t in [1,7]: cblocked(q2,t) > 5")
+    )
+
+
+def codel(**options) -> Analysis:
+    base = parse_workload(" and ".join(f"[1,14]: cenq(q{i},t) >= t" for i in range(4)))
+    query = parse_query("forall t in [14,14]: cdeq(q4,t) >= 5")
+    return Analysis(scheduler_point("flow_queue", 5, 14, **options), query, base)
+
+
+# --- refusals ---
+
+
+def test_bad_models_are_refused_by_name():
+    q, out = Queue("q"), Queue("out")
+    with pytest.raises(NetreproError, match="'tiny' has capacity 0"):
+        Queue("tiny", capacity=0)
+    with pytest.raises(NetreproError, match="'point' has horizon 0"):
+        ContentionPoint("point", 0, [FirstInFirstOut("m", q, out)])
+    with pytest.raises(NetreproError, match=r"'q' is read by 'a' and by 'b'"):
+        ContentionPoint("point", 5, [FirstInFirstOut("a", q, out), FirstInFirstOut("b", q, Queue("other"))])
+    with pytest.raises(NetreproError, match="'lonely' is not connected"):
+        ContentionPoint("point", 5, [StrictPriority("lonely", [], out)])
+    with pytest.raises(NetreproError, match="no input queue"):
+        ContentionPoint("point", 5, [FirstInFirstOut("a", q, out), FirstInFirstOut("b", out, q)])
+    now, then = (Queue(name, immediate=True) for name in ("now", "then"))
+    with pytest.raises(NetreproError, match="cycle through module 'a'"):
+        ContentionPoint("point", 5, [StrictPriority("a", [q, then], now), FirstInFirstOut("b", now, then)])
+
+
+@pytest.mark.parametrize(
+    ("workload", "query", "name"),
+    [
+        ("[1,5]: cenq(q9,t) >= t", "exists t in [1,5]: qsize(q0,t) > 1", "q9"),
+        ("[1,6]: cenq(q0,t) >= t", "exists t in [1,5]: qsize(q0,t) > 1", "horizon 5"),
+        ("[1,5]: cenq(out,t) >= t", "exists t in [1,5]: qsize(q0,t) > 1", "not an input"),
+        ("*", "exists t in [1,5]: qsize(outt,t) > 1", "did you mean 'out'"),
+        ("*", "exists t in [1,9]: qsize(out,t) > 1", "horizon 5"),
+        ("[1,5]: cenq(q0,t) >= 5t", "exists t in [1,5]: qsize(q0,t) > 1", r"q0,t\) >= 5t contradicts"),
+    ],
+)
+def test_questions_that_do_not_fit_are_refused_by_name(workload, query, name):
+    with pytest.raises(NetreproError, match=name):
+        point = scheduler_point("round_robin", 2, 5)
+        Analysis(point, parse_query(query), parse_workload(workload)).satisfy_query()
+
+
+def test_unknown_words_are_refused():
+    with pytest.raises(NetreproError, match="circuit"):
+        Analysis(
+            scheduler_point("fifo", 1, 3),
+            parse_query("exists t in [1,3]: qsize(q0,t) > 1"),
+            encoding="circut",
+        )
+    with pytest.raises(NetreproError, match="round_robin"):
+        scheduler_point("round_robbin", 2, 3)
+    with pytest.raises(NetreproError, match="generalise"):
+        Search(priority(), method="generalize")
+
+
+# --- unknown is an answer of its own ---
+
+
+def pigeons(count: int) -> tuple[list[int], str]:
+    """One pigeon too many for its holes: unsatisfiable, and beyond any solver's patience."""
+    place = lambda pigeon, hole: pigeon * count + hole + 1  # noqa: E731
+    clauses = [[place(p, h) for h in range(count)] for p in range(count + 1)]
+    for h in range(count):
+        clauses += [[-place(a, h), -place(b, h)] for a, b in itertools.combinations(range(count + 1), 2)]
+    text = f"p cnf {count * (count + 1)} {len(clauses)}\n" + "".join(
+        f"{' '.join(map(str, c))} 0\n" for c in clauses
+    )
+    return [n for clause in clauses for n in (*clause, 0)], text
+
+
+def test_a_time_out_is_unknown():
+    solver = Z3Clauses()
+    solver.load(*pigeons(12))
+    assert solver.check([], 0.2) == "unknown"
+    assert solver.reason == "timeout"
+
+
+def test_a_cancelled_check_is_unknown():
+    solver = Z3Clauses()
+    solver.load(*pigeons(12))
+    alarm = threading.Timer(0.3, solver.cancel)
+    alarm.start()
+    assert solver.check([], 60) == "unknown"
+    alarm.cancel()
+
+
+def test_ctrl_c_during_a_check_is_ctrl_c():
+    solver = Z3Clauses()
+    solver.load(*pigeons(12))
+    alarm = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    alarm.start()
+    with pytest.raises(KeyboardInterrupt):
+        solver.check([], 60)
+    alarm.cancel()
+
+
+def test_an_analysis_that_runs_out_of_time_claims_nothing():
+    point = leaf_spine(3, 3, 3, 14)
+    analysis = Analysis(point, throughput_query(point, 8), base_workload(point, 8), timeout_s=0.001)
+    answer = analysis.satisfy_query()
+    assert answer.status == "unknown" and answer.trace is None and not answer.is_known
+    assert analysis.verify(Workload()).status == "unknown"
+    with pytest.raises(NetreproError, match="unknown"):
+        answer.grid()
+
+
+# --- the published cases ---
+
+
+def test_starvation_under_strict_priority_has_the_expected_workload():
+    verdict = priority().verify(parse_workload("[1,7]: sum cenq({q0,q1},t) >= t and [1,7]: cenq(q2,t) > t"))
+    assert verdict.status == "proven"
+    refuted = priority().verify(parse_workload("[1,7]: sum cenq({q0,q1},t) >= t"))
+    assert refuted.status == "refuted"
+    assert not priority().query.holds(refuted.counterexample)
+
+
+def test_flow_queueing_starves_by_a_thin_flow_and_its_fix_does_not():
+    assert codel().satisfy_query().status == "sat"
+    assert codel(any_order=True).satisfy_query().status == "sat"
+    assert codel(is_fixed=True).satisfy_query().status == "unsat"
+
+
+def test_the_reports_query_has_a_counterexample_and_needs_its_base_workload():
+    point = leaf_spine(2, 3, 2, 10)
+    query = throughput_query(point, 5)
+    answer = Analysis(point, query, base_workload(point, 5)).satisfy_query()
+    assert answer.trace.metric("cenq", "to_host6", 10) <= 4
+    half = parse_query("forall t in [10,10]: cenq(to_host6,t) >= 5")
+    assert Analysis(point, half, base_workload(point, 5)).satisfy_query().status == "sat"
+    # Alone on the network, host 1 is not slowed: what it sends in step s arrives in step s + 3.
+    alone = parse_workload("[1,10]: sum cenq({host2,host3,host4,host5,host6},t) <= 0")
+    assert Analysis(point, query, base_workload(point, 5)).ask(alone, query=True).status == "unsat"
+    # Without the base workload nobody need send at all.
+    nothing = parse_query("forall t in [10,10]: cenq(to_host6,t) = 0")
+    assert Analysis(point, nothing).satisfy_query().status == "sat"
+    assert Analysis(point, nothing, base_workload(point, 5)).satisfy_query().status == "unsat"
+
+
+def test_the_first_packet_is_received_in_step_four():
+    point = leaf_spine(2, 2, 1, 6)
+    early = parse_query("forall t in [3,3]: cenq(to_host2,t) >= 1")
+    in_time = parse_query("forall t in [4,4]: cenq(to_host2,t) >= 1")
+    assert Analysis(point, early).satisfy_query().status == "unsat"
+    assert Analysis(point, in_time).satisfy_query().status == "sat"
+
+
+def test_the_base_example_is_the_plainest():
+    point = leaf_spine(2, 3, 2, 6)
+    base = base_example(Analysis(point, throughput_query(point, 5), base_workload(point, 5)))
+    # The optimum that the original program finds for this network and horizon.
+    assert (base.used_inputs, base.unsmoothness, base.packets, base.is_optimal) == (2, 48, 12, True)
+
+
+def test_the_optimum_is_the_least_by_exhaustion():
+    point = scheduler_point("strict_priority", 2, 3, queue={"max_enqueue": 1, "capacity": 2})
+    query = parse_query("exists t in [1,3]: cblocked(q1,t) >= 1")
+    base = base_example(Analysis(point, query))
+    best = []
+    for bits in itertools.product([0, 1], repeat=6):
+        arrivals = {"q0": [[(0, 0)] * n for n in bits[:3]], "q1": [[(0, 0)] * n for n in bits[3:]]}
+        if query.holds(point.simulate(arrivals)):
+            best.append((any(bits[:3]) + any(bits[3:]), 2 * bits.count(0), sum(bits)))
+    assert (base.used_inputs, base.unsmoothness, base.packets) == min(best)
+
+
+def test_examples_are_what_they_are_called_and_differ_from_the_base():
+    analysis = priority()
+    base = base_example(analysis).trace
+    for is_good in (True, False):
+        found = examples(analysis, base, 10, is_good=is_good, seed=3)
+        assert len(found) == 10
+        assert all(analysis.query.holds(trace) == is_good for trace in found)
+        assert all(trace.arrived != base.arrived for trace in found)
+
+
+@pytest.mark.parametrize("method", ["generalise", "stochastic"])
+def test_a_synthesised_workload_is_proven_concise_and_repeatable(method):
+    def starved() -> Analysis:
+        query = parse_query("exists t in [1,5]: cblocked(q1,t) >= 3")
+        return Analysis(scheduler_point("strict_priority", 2, 5), query)
+
+    result, again = (Search(starved(), method=method, seed=1, rounds=1500).run() for _ in range(2))
+    assert result.status == "proven"
+    assert str(again.workload) == str(result.workload)
+    assert starved().verify(result.workload).status == "proven"
+    assert result.workload.size <= 20
+    # Every specification is needed: without it the workload no longer forces the query.
+    for place in range(len(result.workload.specs)):
+        assert starved().verify(result.workload.without(place)).status == "refuted"
+
+
+def test_a_search_finds_the_thin_flow():
+    result = Search(codel(), seed=0, starts=0).run()
+    assert result.status == "proven"
+    assert result.workload.queues == {"q4"}
+
+
+def test_a_search_without_any_example_says_so():
+    with pytest.raises(NetreproError, match="unsat"):
+        Search(codel(is_fixed=True)).run()
+
+
+def test_a_token_bucket_lets_a_burst_through_only_after_a_pause():
+    tbf = TokenBucket("tbf", Queue("q", 10, 10, 6), Queue("out", 10, 6, 6), rate=3, max_tokens=6)
+    point = ContentionPoint("token bucket", 6, [tbf])
+    base = parse_workload("[3,3]: cenq(q,t) >= 3 and [4,4]: cenq(q,t) >= 6")
+    burst = Query("exists", (1, 6), "q", "deq", ">", 3)
+    assert Analysis(point, burst, base).satisfy_query().status == "sat"
+    # The original program's workload for this case.
+    known = parse_workload("[1,2]: cenq(q,t) <= 2 and [4,6]: aipg(q,t) >= 1 and [6,6]: cenq(q,t) >= 9")
+    assert Analysis(point, burst, base).verify(known).status == "proven"
+    # Always busy, the bucket never holds more than one step's tokens.
+    busy = parse_workload("[1,6]: cenq(q,t) >= 3t")
+    assert Analysis(point, burst).ask(busy, query=True).status == "unsat"
+    beyond = Query("exists", (1, 6), "q", "deq", ">", 6)
+    assert Analysis(point, beyond, base).satisfy_query().status == "unsat"
+
+
+def test_a_delay_line_delays_by_its_steps():
+    entry, out = Queue("q", 10, 1, 1), Queue("out", 10, 1, 1)
+    point = ContentionPoint("delay", 6, delay_line("wire", entry, out, 3))
+    first = parse_workload("[1,1]: cenq(q,t) = 1")
+    for time, status in ((3, "refuted"), (4, "proven")):
+        arrived = Query("forall", (time, time), "out", "cenq", ">=", 1)
+        assert Analysis(point, arrived, first).verify(Workload()).status == status
+
+
+# --- a module of one's own ---
+
+
+class LongestQueueFirst(QueuingModule):
+    """Serves a longest queue; which of several is left open."""
+
+    def constraints(self, step):
+        logic = step.logic
+        served = [logic.at_least(step.taken(queue), 1) for queue in self.inputs]
+        heads = [(bit, step.packet(queue)) for bit, queue in zip(served, self.inputs, strict=True)]
+        step.offer(self.outputs[0], [step.pick(heads)])
+        for bit, queue in zip(served, self.inputs, strict=True):
+            for other_bit, other in zip(served, self.inputs, strict=True):
+                if other is not queue:
+                    yield logic.opposite(logic.all_of([bit, other_bit]))
+                    yield logic.implies(bit, logic.compare(step.length(queue), ">=", step.length(other)))
+            yield logic.implies(step.nonempty(queue), logic.any_of(served))
+
+
+@pytest.mark.parametrize("encoding", ["circuit", "integers"])
+def test_a_module_of_one_method_can_be_analysed(encoding):
+    queues = [Queue("a", max_enqueue=2), Queue("b", max_enqueue=2)]
+    point = ContentionPoint(
+        "longest first", 5, [LongestQueueFirst("m", queues, [Queue("out", max_enqueue=1)])]
+    )
+    both = parse_workload(
+        "[1,1]: cenq(a,t) = 2 and [1,1]: cenq(b,t) = 1 and [5,5]: cenq(a,t) = 2 and [5,5]: cenq(b,t) = 1"
+    )
+    first = Query("forall", (2, 2), "a", "deq", "=", 1)
+    assert Analysis(point, first, both, encoding=encoding).verify(Workload()).status == "proven"
+    tie = Query("forall", (3, 3), "a", "deq", "=", 1)
+    analysis = Analysis(point, tie, both, encoding=encoding)
+    assert analysis.verify(Workload()).status == "refuted"
+    assert analysis.satisfy_query().grid("cdeq")["out"].iloc[-1] == 3
+
+
+@pytest.mark.skipif(not has_pysat(), reason="python-sat is not installed")
+@pytest.mark.parametrize("backend", ["cadical", "glucose"])
+def test_other_solvers_give_the_same_answers(backend):
+    point = leaf_spine(2, 3, 2, 6)
+    analyses = [
+        Analysis(point, throughput_query(point, 5), base_workload(point, 5), backend=name)
+        for name in ("z3", backend)
+    ]
+    for text in ("*", "[1,6]: ecmp(host1,t) <= 0", "[1,6]: sum cenq({host2,host3,host4},t) <= 0"):
+        workload = parse_workload(text)
+        assert analyses[0].verify(workload).status == analyses[1].verify(workload).status

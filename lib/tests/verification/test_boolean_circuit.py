@@ -1,0 +1,112 @@
+"""The core's circuit against truth tables."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from netrepro._core import BooleanCircuit
+
+from netrepro.verification.backends import Z3Clauses
+
+INPUTS = 4
+OPERATIONS = st.lists(
+    st.tuples(st.sampled_from(["both", "either", "differ", "choose"]), *[st.integers(0, 10**6)] * 3),
+    min_size=1,
+    max_size=25,
+)
+
+
+def build(operations) -> tuple[BooleanCircuit, list[int], list]:
+    """Random gates, and the same as Python functions of the inputs."""
+    circuit = BooleanCircuit()
+    inputs = [circuit.input() for _ in range(INPUTS)]
+    gates = [0, 1, *inputs]
+    functions = [lambda v: False, lambda v: True, *(lambda v, i=i: v[i] for i in range(INPUTS))]
+    python = {
+        "both": lambda x, y, z: x and y,
+        "either": lambda x, y, z: x or y,
+        "differ": lambda x, y, z: x != y,
+        "choose": lambda x, y, z: y if x else z,
+    }
+    for name, *picks in operations:
+        chosen = [pick % (2 * len(gates)) for pick in picks]
+        literals = [gates[c // 2] ^ (c & 1) for c in chosen]
+        below = [(functions[c // 2], c & 1) for c in chosen]
+        gates.append(getattr(circuit, name)(*(literals if name == "choose" else literals[:2])))
+        functions.append(
+            lambda v, below=below, name=name: python[name](*(f(v) != bool(sign) for f, sign in below))
+        )
+    return circuit, inputs, list(zip(gates, functions, strict=True))
+
+
+@settings(max_examples=200, deadline=None)
+@given(OPERATIONS)
+def test_gates_compute_what_they_say(operations):
+    circuit, inputs, gates = build(operations)
+    for values in itertools.product([False, True], repeat=INPUTS):
+        true = [literal for literal, value in zip(inputs, values, strict=True) if value]
+        assert circuit.evaluate(true, [gate for gate, _ in gates]) == [f(values) for _, f in gates]
+
+
+@settings(max_examples=40, deadline=None)
+@given(OPERATIONS)
+def test_the_clauses_have_exactly_the_models_of_the_gates(operations):
+    circuit, inputs, gates = build(operations)
+    root, function = gates[-1]
+    clauses = circuit.new_clauses([root, *inputs])
+    solver = Z3Clauses()
+    solver.load(clauses, circuit.dimacs_text(clauses))
+    for values in itertools.product([False, True], repeat=INPUTS):
+        held = [
+            circuit.dimacs_variable(literal) * (1 if value else -1)
+            for literal, value in zip(inputs, values, strict=True)
+        ]
+        for expected in (True, False):
+            wanted = circuit.dimacs_variable(root) * (1 if expected else -1)
+            answer = solver.check([*held, wanted], None)
+            assert answer == ("sat" if function(values) == expected else "unsat")
+
+
+def test_equal_gates_are_one_gate():
+    circuit = BooleanCircuit()
+    a, b, c = (circuit.input() for _ in range(3))
+    assert circuit.both(a, b) == circuit.both(b, a)
+    assert circuit.choose(a, b, c) == circuit.choose(a ^ 1, c, b)
+    assert circuit.differ(a ^ 1, b) == circuit.differ(a, b) ^ 1
+    assert circuit.both(a, circuit.both(a, b)) == circuit.both(a, b)
+    assert circuit.both(a, circuit.both(a, b) ^ 1) == circuit.both(a, b ^ 1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.booleans(), max_size=9), st.lists(st.booleans(), max_size=9), st.integers(1, 20))
+def test_unary_numbers_count_and_add(first, second, limit):
+    circuit = BooleanCircuit()
+    bits = [circuit.input() for _ in first + second]
+    true = [bit for bit, value in zip(bits, first + second, strict=True) if value]
+    a = circuit.count(bits[: len(first)], len(first))
+    b = circuit.count(bits[len(first) :], len(second))
+    total = circuit.evaluate(true, circuit.add(a, b, limit))
+    assert sum(total) == min(limit, sum(first) + sum(second))
+    assert total == sorted(total, reverse=True)
+
+
+def test_only_the_cone_of_what_is_asked_becomes_clauses_and_only_once():
+    circuit = BooleanCircuit()
+    a, b, c, d = (circuit.input() for _ in range(4))
+    asked, other = circuit.both(a, b), circuit.both(c, d)
+    assert circuit.new_clauses([asked])
+    assert not circuit.has_variable(other)
+    assert circuit.new_clauses([asked]) == []
+    assert sorted(circuit.support([asked])) == sorted([a, b])
+
+
+def test_z3_ties_the_variables_of_a_dimacs_text_to_ours():
+    solver = Z3Clauses()
+    solver.load([1, 0, -1, 2, 0], "p cnf 2 2\n1 0\n-1 2 0\n")
+    assert solver.check([-2], None) == "unsat"  # "sat" if our variable 2 were another constant
+    assert solver.check([2], None) == "sat"
+    assert solver.values([1, 2]) == [True, True]
+    solver.load([-2, 3, 0], "p cnf 3 1\n-2 3 0\n")  # a later text speaks of the same variables
+    assert solver.check([-3], None) == "unsat"

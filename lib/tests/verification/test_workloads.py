@@ -1,0 +1,77 @@
+"""The language: text to objects and back, and what it refuses."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_points import POINTS, random_query, random_workload
+
+from netrepro import NetreproError
+from netrepro.verification.traces import Trace
+from netrepro.verification.workloads import Query, Same, TimedSpec, Workload, parse_query, parse_workload
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(sorted(POINTS)))
+def test_what_is_printed_parses_to_the_same(seed, name):
+    dice, point = random.Random(seed), POINTS[name]
+    workload, query = random_workload(dice, point, dice.randint(0, 4)), random_query(dice, point)
+    assert parse_workload(str(workload)) == workload
+    assert parse_query(str(query)) == query
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("[1,4]: cenk(q0,t) >= t", "cenq"),
+        ("[1,4] cenq(q0,t) >= t", "':'"),
+        ("[1,4]: cenq(q0,t) ~ 3", "'~'"),
+        ("[1,4]: cenq(q0,t) >=", "the end"),
+        ("[4,1]: cenq(q0,t) >= 1", "[4,1]"),
+        ("[0,4]: cenq(q0,t) >= 1", "[0,4]"),
+        ("[1,4]: cenq(q0,t) >= 1 or [1,2]: cenq(q0,t) >= 1", "'or'"),
+        ("[1,4]: same(dst({q0,q1},t))", "2 queues"),
+    ],
+)
+def test_a_wrong_word_is_named(text, word):
+    with pytest.raises(NetreproError, match=r".*" + word.replace("[", r"\[").replace("]", r"\]")):
+        parse_workload(text)
+
+
+def test_an_ill_typed_query_is_refused():
+    with pytest.raises(NetreproError, match="exist"):
+        Query("some", (1, 2), "q0", "cenq", ">", 1)
+    with pytest.raises(NetreproError, match="whole number"):
+        Query("exists", (1, 2), "q0", "cenq", ">", 1.5)  # type: ignore[arg-type]
+    with pytest.raises(NetreproError, match="left side"):
+        Query("exists", (1, 2), [], "cenq", ">", 1)
+    with pytest.raises(NetreproError, match=r"\[3,2\]"):
+        Query("exists", (3, 2), "q0", "cenq", ">", 1)
+
+
+def trace(*arrivals: list[tuple[int, int]]) -> Trace:
+    count = len(arrivals)
+    return Trace(count, {"q": list(arrivals)}, {"q": [0] * count}, {"q": [0] * count})
+
+
+def test_the_gap_between_packets_is_measured_as_published():
+    gaps = trace([], [(0, 0)], [], [], [(0, 0)], [(0, 0), (0, 0)], [])
+    assert [gaps.metric("aipg", "q", t) for t in range(1, 8)] == [0, 3, 3, 3, 3, 0, 0]
+    assert [trace([], [(0, 0)], []).metric("aipg", "q", t) for t in (1, 2, 3)] == [0, 3, 3]
+
+
+def test_a_field_is_valid_only_if_all_packets_of_the_step_agree():
+    mixed = trace([], [(1, 0), (1, 1)], [(2, 0)])
+    assert [mixed.metric("dst", "q", t) for t in (1, 2, 3)] == [None, 1, 2]
+    assert [mixed.metric("ecmp", "q", t) for t in (1, 2, 3)] == [None, None, 0]
+
+
+def test_same_forbids_the_mixed_first_step_that_the_original_lets_through():
+    mixed_then_silent = trace([(1, 0), (2, 0)], [], [])
+    corrected = Workload((TimedSpec(Same("dst", "q"), 1, 3),))
+    assert not corrected.holds(mixed_then_silent)
+    assert corrected.as_original().holds(mixed_then_silent)
+    assert corrected.holds(trace([], [], [])) and corrected.as_original().holds(trace([], [], []))
