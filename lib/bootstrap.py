@@ -43,11 +43,8 @@ def check_prerequisites() -> None:
         import venv  # noqa: F401
     except ImportError:
         raise SetUpError("Python's venv module is needed: apt-get install python3-venv python3-dev") from None
-<<<<<<< HEAD
     if not Path(sysconfig.get_path("include"), "Python.h").exists():
         raise SetUpError("Python's headers are needed: apt-get install python3-dev")
-=======
->>>>>>> fperf
 
 
 def fingerprint(paths: Iterable[Path], *words: str) -> str:

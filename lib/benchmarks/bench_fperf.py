@@ -66,9 +66,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, nargs=3, default=(2, 3, 6), metavar=("SPINES", "LEAVES", "HOSTS"))
     parser.add_argument("--horizon", type=int, default=6, help="steps; 10 takes the peer minutes a question")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument(
-        "--skip-peer-verify", action="store_true", help="ask the peer the first question only"
-    )
+    parser.add_argument("--skip-peer-verify", action="store_true", help="ask the peer the first question only")
     arguments = parser.parse_args()
     size: Size = (arguments.size[0], arguments.size[1], arguments.size[2])
     table = measure(size, arguments.horizon, range(arguments.seeds), not arguments.skip_peer_verify)

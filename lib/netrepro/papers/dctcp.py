@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -55,7 +56,7 @@ class Case:
 
     congestion_control: str
     queue: str  # "drop tail", "ecn" or "red"
-    change: tuple[tuple[str, float], ...] = ()
+    change: tuple[tuple[str, Any], ...] = ()
 
 
 CASES = {

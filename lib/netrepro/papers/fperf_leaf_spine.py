@@ -180,9 +180,7 @@ def examine_report_formula(size: Size = (2, 3, 6), horizon: int = 10) -> pd.Data
     as_implication = free.ask(conditions=[logic.implies(free_base, query), logic.opposite(query)])
     corrected = analysis.satisfy_query()
 
-    def row(
-        reading: str, formula: str, answer: Answer | None, nothing: bool | None, why: str
-    ) -> dict[str, Any]:
+    def row(reading: str, formula: str, answer: Answer | None, nothing: bool | None, why: str) -> dict[str, Any]:
         trace = answer.trace if answer else None
         return {
             "reading": reading,
@@ -309,9 +307,7 @@ def synthesise(name: str, *, seed: int = 0, method: str = "generalise", starts: 
     }
 
 
-def synthesise_all(
-    *, seed: int = 0, progress: Callable[[Iterable[str]], Iterable[str]] = iter
-) -> pd.DataFrame:
+def synthesise_all(*, seed: int = 0, progress: Callable[[Iterable[str]], Iterable[str]] = iter) -> pd.DataFrame:
     """`synthesise` for every case; one row each."""
     return pd.DataFrame([synthesise(name, seed=seed) for name in progress(list(CASES))])
 
@@ -347,9 +343,7 @@ def without_base_workload(size: Size = (2, 3, 6), horizon: int = 10) -> pd.DataF
 TIME_COLUMNS = ["size", "hosts", "horizon_steps", "encoding", "seed", "task", "cpu_s", "status"]
 
 
-def time_points(
-    scale: Scale, seeds: Sequence[int], clock: Clock, *, backend: str = "z3"
-) -> Iterator[dict[str, Any]]:
+def time_points(scale: Scale, seeds: Sequence[int], clock: Clock, *, backend: str = "z3") -> Iterator[dict[str, Any]]:
     """Time every size, seed and task; yields one row (see `TIME_COLUMNS`) as soon as it is measured.
 
     `clock` returns CPU seconds (time.process_time). "satisfy" includes building and loading the formula, and
@@ -501,9 +495,7 @@ def encoding_ratios(times: pd.DataFrame) -> pd.DataFrame:
 
 def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
     """Figure 7c: CPU seconds against network size, a line a task, all seeds, and the fit."""
-    figure, axis = new_figure(
-        "Figure 7c: time against network size", "network size", "CPU time (s)", log_y=True
-    )
+    figure, axis = new_figure("Figure 7c: time against network size", "network size", "CPU time (s)", log_y=True)
     own = times[times["task"] != "satisfy (peer)"]
     sizes = own[["size", "hosts"]].drop_duplicates().sort_values(["hosts", "size"])
     names = list(sizes["size"])
@@ -513,9 +505,7 @@ def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
         axis.plot(places, group["cpu_s"], linestyle="none", marker=marker, color=colour, alpha=0.35)
         middle = group.groupby("size")["cpu_s"].median()
         shown = [name for name in names if name in middle.index]
-        axis.plot(
-            [names.index(n) for n in shown], [middle[n] for n in shown], color=colour, label=LABELS[str(task)]
-        )
+        axis.plot([names.index(n) for n in shown], [middle[n] for n in shown], color=colour, label=LABELS[str(task)])
     base = fits[fits["task"] == "base example"]
     if not base.empty:
         fit = base.iloc[0]
@@ -655,8 +645,7 @@ def measured_claims(
             values=is_so(verdict.loc["fewer than half is received", "with_base"] == "sat"),
             exact=True,
             control=is_so(
-                verdict.loc["fewer than half is received though the other hosts are silent", "with_base"]
-                == "sat"
+                verdict.loc["fewer than half is received though the other hosts are silent", "with_base"] == "sat"
             ),
         )
     )
@@ -726,9 +715,7 @@ def measure_flat_times(scale: Scale, seeds: Sequence[int], clock: Clock) -> pd.D
             example = base_example(Analysis(point, query, base, seed=seed, shuffle=seed))
             status = "optimal" if example.is_optimal else "unknown"
             name = f"{size_name(scale.sizes[0])}, {capacity} packets"
-            rows.append(
-                (name, hosts, scale.horizon, "circuit", seed, "base example", clock() - start, status)
-            )
+            rows.append((name, hosts, scale.horizon, "circuit", seed, "base example", clock() - start, status))
     return pd.DataFrame(rows, columns=TIME_COLUMNS)
 
 

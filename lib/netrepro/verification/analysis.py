@@ -194,8 +194,7 @@ class Analysis:
             kept = kept.add(timed)
             if Analysis(self.point, self.query, kept, timeout_s=self.timeout_s).ask().status == "unsat":
                 raise NetreproError(
-                    f"no input of {self.point.name!r} has the base workload: "
-                    f"{timed} contradicts what is before it",
+                    f"no input of {self.point.name!r} has the base workload: {timed} contradicts what is before it",
                     "drop or loosen that specification",
                 )
         raise NetreproError(f"the constraints of {self.point.name!r} have no solution", "check its modules")
@@ -315,10 +314,7 @@ class _CircuitAsker:
         if encoding.point.can_run:
             return encoding.point.simulate(arrivals, choices=choices, seed=self._seed)
         offered, taken, length = encoding.tables(sorted(true))
-        arrived = {
-            name: arrivals.get(name, [[(0, 0)] * count for count in counts])
-            for name, counts in offered.items()
-        }
+        arrived = {name: arrivals.get(name, [[(0, 0)] * count for count in counts]) for name, counts in offered.items()}
         return Trace(encoding.point.horizon, arrived, taken, length, choices)
 
 
@@ -336,9 +332,7 @@ def _shuffled(clauses: list[int], order: random.Random) -> list[int]:
 class _IntegerAsker:
     """Questions to the integer encoding, with z3's general solver."""
 
-    def __init__(
-        self, point: ContentionPoint, query: Query, base: Workload, seed: int, order: random.Random | None
-    ):
+    def __init__(self, point: ContentionPoint, query: Query, base: Workload, seed: int, order: random.Random | None):
         self.encoding = IntegerEncoding(point)
         self._seed, self._order = seed, order
         self._query = self.encoding.query_bit(query)
@@ -380,8 +374,5 @@ class _IntegerAsker:
         if point.can_run:
             return point.simulate(arrivals, choices=choices, seed=self._seed)
         offered, taken, length = self.encoding.tables(model)
-        arrived = {
-            name: arrivals.get(name, [[(0, 0)] * count for count in counts])
-            for name, counts in offered.items()
-        }
+        arrived = {name: arrivals.get(name, [[(0, 0)] * count for count in counts]) for name, counts in offered.items()}
         return Trace(point.horizon, arrived, taken, length, choices)

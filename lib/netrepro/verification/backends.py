@@ -104,9 +104,7 @@ class Z3Clauses(ClauseSolver):
 
     def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str:
         literals = [self._literal(number) for number in assumptions]
-        self._asked = {
-            literal.get_id(): number for literal, number in zip(literals, assumptions, strict=True)
-        }
+        self._asked = {literal.get_id(): number for literal, number in zip(literals, assumptions, strict=True)}
         answer, self.reason = check_z3(self.solver, literals, timeout_s)
         return answer
 
@@ -133,9 +131,7 @@ class PySatClauses(ClauseSolver):
 
     def __init__(self, name: str, seed: int = 0):
         if not has_pysat():
-            raise NetreproError(
-                f"the solver {name!r} needs python-sat", "pip install python-sat, or backend='z3'"
-            )
+            raise NetreproError(f"the solver {name!r} needs python-sat", "pip install python-sat, or backend='z3'")
         from pysat.solvers import Solver
 
         self.name = name

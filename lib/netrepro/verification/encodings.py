@@ -69,9 +69,7 @@ class Step:
     def present(self, packet: Any) -> Bit:
         return self._encoding.present(packet)
 
-    def only(
-        self, packet: Any, *, destinations: Container[int] | None = None, path: int | None = None
-    ) -> Any:
+    def only(self, packet: Any, *, destinations: Container[int] | None = None, path: int | None = None) -> Any:
         """The packet if its dst is one of `destinations` and its ecmp is `path`; absent otherwise."""
         return self._encoding.only(packet, destinations, path)
 
@@ -311,9 +309,7 @@ class Encoding(ABC):
                 )
             )
         assert isinstance(spec, Same)
-        steady = logic.all_of(
-            [*(valid for _, valid in values), *(logic.equal(a, b) for (a, _), (b, _) in pairs)]
-        )
+        steady = logic.all_of([*(valid for _, valid in values), *(logic.equal(a, b) for (a, _), (b, _) in pairs)])
         if spec.metric not in FIELDS:
             return steady
         silent_steps = steps[1:] if spec.original else steps
@@ -341,9 +337,7 @@ class Encoding(ABC):
         for time in range(query.time_range[0] - 1, query.time_range[1]):
             measure = query.measure
             if isinstance(measure, Difference):
-                (a, a_valid), (b, b_valid) = (
-                    self.metric(measure.metric, queue, time) for queue in measure.queues
-                )
+                (a, a_valid), (b, b_valid) = (self.metric(measure.metric, queue, time) for queue in measure.queues)
                 shift = self.logic.number(abs(query.threshold))
                 if query.threshold >= 0:
                     b = self.logic.add(shift, b)
@@ -504,9 +498,7 @@ class CircuitEncoding(Encoding):
     def present(self, packet: Mapping[Any, int]) -> int:
         return self.circuit.any_of(list(packet.values()))
 
-    def only(
-        self, packet: Mapping[Any, int], destinations: Container[int] | None, path: int | None
-    ) -> dict[Any, int]:
+    def only(self, packet: Mapping[Any, int], destinations: Container[int] | None, path: int | None) -> dict[Any, int]:
         return {
             label: bit
             for label, bit in packet.items()
@@ -558,9 +550,7 @@ class CircuitEncoding(Encoding):
                 if here != 0:
                     placed[place].append((here, packet))
             before = self.logic.add(before, (bit,))
-        return [
-            (before[place], self.pick(found)) for place, found in enumerate(placed) if place < len(before)
-        ]
+        return [(before[place], self.pick(found)) for place, found in enumerate(placed) if place < len(before)]
 
     def offered_bits(self, name: str, time: int) -> list[int]:
         return [bit for bit, _ in self._offers[name, time]]
@@ -580,9 +570,7 @@ class CircuitEncoding(Encoding):
         if taken == now.length[:most]:  # all that may leave does leave
             return _Contents(now.length[most:], now.elements[most:])
         circuit = self.circuit
-        exactly = [
-            circuit.both(taken[k - 1] if k else 1, taken[k] ^ 1 if k < most else 1) for k in range(most + 1)
-        ]
+        exactly = [circuit.both(taken[k - 1] if k else 1, taken[k] ^ 1 if k < most else 1) for k in range(most + 1)]
 
         def shifted(position: int, bit_at: Any) -> int:
             bits = [
@@ -624,8 +612,7 @@ class CircuitEncoding(Encoding):
             return _Contents(length, [{labels[0]: bit} for bit in length])
         held = old.length
         exactly = [
-            circuit.both(held[k - 1] if k else 1, held[k] ^ 1 if k < len(held) else 1)
-            for k in range(len(held) + 1)
+            circuit.both(held[k - 1] if k else 1, held[k] ^ 1 if k < len(held) else 1) for k in range(len(held) + 1)
         ]
         elements = []
         for position in range(len(length)):
@@ -728,9 +715,7 @@ class CircuitEncoding(Encoding):
         for name in self.point.queues:
             for time in range(self.point.horizon):
                 numbers += [self.offered_bits(name, time), self._taken[name, time], self._lengths[name][time]]
-        values = iter(
-            self.circuit.evaluate(list(true_literals), [bit for number in numbers for bit in number])
-        )
+        values = iter(self.circuit.evaluate(list(true_literals), [bit for number in numbers for bit in number]))
         counts = iter([sum(next(values) for _ in number) for number in numbers])
         result: tuple[dict[str, list[int]], ...] = ({}, {}, {})
         for name in self.point.queues:
@@ -824,9 +809,7 @@ class IntegerEncoding(Encoding):
         for position, packet in enumerate(self._elements[name, time]):
             for d in range(queue.max_dequeue + 1):
                 if position + d < queue.capacity:
-                    self.demands.append(
-                        z3.Implies(z3.And(kept[position], taken == d), packet == before[position + d])
-                    )
+                    self.demands.append(z3.Implies(z3.And(kept[position], taken == d), packet == before[position + d]))
             for held in range(position + 1):  # the first free place is `held`
                 first_free = z3.And(z3.Not(kept[held]), kept[held - 1] if held else self.logic.true)
                 source = arrived[position - held] if position - held < len(arrived) else self._null

@@ -109,9 +109,7 @@ def _label_changes(encoding: CircuitEncoding, queue: str) -> list[int]:
     return changes
 
 
-def examples(
-    analysis: Analysis, base: Trace, count: int, *, is_good: bool, seed: int, tries: int = 4
-) -> list[Trace]:
+def examples(analysis: Analysis, base: Trace, count: int, *, is_good: bool, seed: int, tries: int = 4) -> list[Trace]:
     """Up to `count` inputs near `base` that satisfy the query (`is_good`) or do not.
 
     Each differs from `base` in at least one random step of a random input, and is held equal to it in as many
@@ -119,9 +117,7 @@ def examples(
     """
     encoding, dice = _circuit(analysis), random.Random(seed)
     point, circuit = analysis.point, encoding.circuit
-    cells = [
-        (queue, time) for queue in point.inputs if any(base.arrived[queue]) for time in range(point.horizon)
-    ]
+    cells = [(queue, time) for queue in point.inputs if any(base.arrived[queue]) for time in range(point.horizon)]
     silent = [
         encoding.offered_bits(queue, time)[0] ^ 1
         for queue in point.inputs

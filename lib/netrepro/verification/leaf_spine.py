@@ -90,9 +90,7 @@ class Crossbar(QueuingModule):
             """The port that both share on `side` has `rival` and prefers it."""
             pointers = last[side, pair[side]]
             prefers = logic.any_of(
-                pointers[k]
-                for k in range(self.ports)
-                if self._is_preferred(k, rival[1 - side], pair[1 - side])
+                pointers[k] for k in range(self.ports) if self._is_preferred(k, rival[1 - side], pair[1 - side])
             )
             return logic.opposite(logic.all_of([match[rival], prefers]))
 
@@ -105,9 +103,7 @@ class Crossbar(QueuingModule):
                 for side in (0, 1)
                 if rival[side] == pair[side]
             ]
-            demands.append(
-                logic.iff(match[pair], logic.all_of([step.nonempty(self.queues[pair]), *free_to_go]))
-            )
+            demands.append(logic.iff(match[pair], logic.all_of([step.nonempty(self.queues[pair]), *free_to_go])))
         for side in (0, 1):
             for port in range(self.ports):
                 mine = {pair[1 - side]: match[pair] for pair in pairs if pair[side] == port}
@@ -272,9 +268,7 @@ def _switch(
     modules: list[QueuingModule] = []
     for i, port in enumerate(ports_in):
         mine = [pair for pair in queues if pair[0] == i]
-        modules.append(
-            Forwarder(f"{name}.port{i}", port, [queues[p] for p in mine], [routes[p[1]] for p in mine])
-        )
+        modules.append(Forwarder(f"{name}.port{i}", port, [queues[p] for p in mine], [routes[p[1]] for p in mine]))
     modules.append(Crossbar(f"{name}.crossbar", queues, ports_out))
     return modules
 

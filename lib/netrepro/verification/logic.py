@@ -164,13 +164,9 @@ class CircuitLogic(Logic):
     def minus(self, a: Number, b: Number) -> tuple[int, ...]:
         a, b = self.unary(a), self.unary(b)
         # a - b > k  <=>  for some j: b == j and a > k + j
-        exactly = [
-            self.circuit.both(b[j - 1] if j else 1, b[j] ^ 1 if j < len(b) else 1) for j in range(len(b) + 1)
-        ]
+        exactly = [self.circuit.both(b[j - 1] if j else 1, b[j] ^ 1 if j < len(b) else 1) for j in range(len(b) + 1)]
         return self._trim(
-            self.any_of(
-                self.circuit.both(exactly[j], a[k + j]) for j in range(min(len(b), len(a) - k - 1) + 1)
-            )
+            self.any_of(self.circuit.both(exactly[j], a[k + j]) for j in range(min(len(b), len(a) - k - 1) + 1))
             for k in range(len(a))
         )
 

@@ -37,9 +37,7 @@ class Queue:
     def __post_init__(self) -> None:
         for limit in ("capacity", "max_enqueue", "max_dequeue"):
             if getattr(self, limit) < 1:
-                raise NetreproError(
-                    f"queue {self.name!r} has {limit} {getattr(self, limit)}", "give at least 1 packet"
-                )
+                raise NetreproError(f"queue {self.name!r} has {limit} {getattr(self, limit)}", "give at least 1 packet")
 
 
 def ImmediateQueue(name: str, capacity: int = 10, max_enqueue: int = 1, max_dequeue: int = 1) -> Queue:
@@ -112,9 +110,7 @@ class ContentionPoint:
         if not modules:
             raise NetreproError(f"{name!r} has no queuing module", "give at least one")
         if destinations < 1 or paths < 1:
-            raise NetreproError(
-                f"{name!r} has {destinations} destinations and {paths} paths", "at least 1 each"
-            )
+            raise NetreproError(f"{name!r} has {destinations} destinations and {paths} paths", "at least 1 each")
         self.name, self.horizon, self.modules = name, horizon, list(modules)
         self.destinations, self.paths = destinations, paths
         self.own_address = dict(own_address or {})
@@ -133,9 +129,7 @@ class ContentionPoint:
                 *((queue, self.writer, "written") for queue in module.outputs),
             ]:
                 if self.queues.setdefault(queue.name, queue) != queue:
-                    raise NetreproError(
-                        f"two queues are called {queue.name!r}", "give each a name of its own"
-                    )
+                    raise NetreproError(f"two queues are called {queue.name!r}", "give each a name of its own")
                 if queue.name in ends:
                     raise NetreproError(
                         f"queue {queue.name!r} is {end} by {ends[queue.name].name!r} and by {module.name!r}",
@@ -155,9 +149,7 @@ class ContentionPoint:
         done: set[str] = set()
         while waiting:
             for module in waiting:
-                fillers = [
-                    self.writer[q.name].name for q in module.inputs if q.immediate and q.name in self.writer
-                ]
+                fillers = [self.writer[q.name].name for q in module.inputs if q.immediate and q.name in self.writer]
                 if all(filler in done for filler in fillers):
                     break
             else:
@@ -250,13 +242,8 @@ class ContentionPoint:
             values = [d for d in range(self.destinations) if d != self.own_address.get(name)]
             arrivals[name] = []
             for _ in range(self.horizon):
-                count = (generator.random() < load) * int(
-                    generator.integers(1, self.queues[name].max_enqueue + 1)
-                )
+                count = (generator.random() < load) * int(generator.integers(1, self.queues[name].max_enqueue + 1))
                 arrivals[name].append(
-                    [
-                        (int(generator.choice(values)), int(generator.integers(self.paths)))
-                        for _ in range(count)
-                    ]
+                    [(int(generator.choice(values)), int(generator.integers(self.paths))) for _ in range(count)]
                 )
         return arrivals

@@ -40,10 +40,7 @@ class Scheduler(QueuingModule):
 def serve_first(step: Step, waiting: Sequence[Bit]) -> list[Bit]:
     """For bits in order of preference: bit i and none before it."""
     logic = step.logic
-    return [
-        logic.all_of([bit, *(logic.opposite(earlier) for earlier in waiting[:i])])
-        for i, bit in enumerate(waiting)
-    ]
+    return [logic.all_of([bit, *(logic.opposite(earlier) for earlier in waiting[:i])]) for i, bit in enumerate(waiting)]
 
 
 class FirstInFirstOut(Scheduler):
@@ -190,9 +187,7 @@ class FlowQueueScheduler(Scheduler):
         new = [step.recall(("new", q), logic.false) for q in flows]
         old = [step.recall(("old", q), logic.false) for q in flows]
         visited = [step.recall(("visited", q), logic.false) for q in flows]
-        before = {
-            (p, q): step.recall(("before", p, q), logic.false) for p, q in itertools.permutations(flows, 2)
-        }
+        before = {(p, q): step.recall(("before", p, q), logic.false) for p, q in itertools.permutations(flows, 2)}
         waiting = [step.nonempty(queue) for queue in self.inputs]
 
         # The queue visited in the step before joins the old list now that its arrivals are known. In the
@@ -230,9 +225,7 @@ class FlowQueueScheduler(Scheduler):
         for q in flows:
             first_new = [logic.opposite(logic.all_of([new[p], before[p, q]])) for p in flows if p != q]
             # Empty queues on the old list (fixed form only) are passed over, and removed.
-            first_old = [
-                logic.opposite(logic.all_of([old[p], waiting[p], before[p, q]])) for p in flows if p != q
-            ]
+            first_old = [logic.opposite(logic.all_of([old[p], waiting[p], before[p, q]])) for p in flows if p != q]
             from_new = logic.all_of([new[q], *first_new])
             from_old = logic.all_of([no_new, old[q], waiting[q], *first_old])
             served.append(logic.any_of([from_new, from_old]))
@@ -243,11 +236,7 @@ class FlowQueueScheduler(Scheduler):
                     no_new,
                     old[q],
                     logic.opposite(waiting[q]),
-                    *(
-                        logic.opposite(logic.all_of([old[p], waiting[p], before[p, q]]))
-                        for p in flows
-                        if p != q
-                    ),
+                    *(logic.opposite(logic.all_of([old[p], waiting[p], before[p, q]])) for p in flows if p != q),
                 ]
             )
             stays = logic.opposite(logic.any_of([served[q], found_empty]))
@@ -302,10 +291,7 @@ class FlowQueueScheduler(Scheduler):
         order = [starting[k] for k in run.generator.permutation(len(starting))]
         known = {pair: run.choice(labels[pair]) for pair in itertools.combinations(starting, 2)}
         if None not in known.values():
-            wins = {
-                q: sum(first == (q == pair[0]) for pair, first in known.items() if q in pair)
-                for q in starting
-            }
+            wins = {q: sum(first == (q == pair[0]) for pair, first in known.items() if q in pair) for q in starting}
             order = sorted(starting, key=lambda q: -wins[q])
         for pair, label in labels.items():
             both = pair[0] in order and pair[1] in order

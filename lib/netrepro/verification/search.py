@@ -271,9 +271,7 @@ class Search:
         right = Line(0, dice.randint(0, 3))
         if metric is Metric.CENQ and dice.random() < 0.5:
             right = Line(dice.randint(1, min(10, point.queues[queues[0]].max_enqueue)))
-        return TimedSpec(
-            Comp(Term(metric, queues), dice.choice(["<", "<=", "=", ">=", ">"]), right), first, last
-        )
+        return TimedSpec(Comp(Term(metric, queues), dice.choice(["<", "<=", "=", ">=", ">"]), right), first, last)
 
 
 def cost(workload: Workload) -> int:
@@ -286,11 +284,7 @@ def _is_pointed(timed: TimedSpec) -> bool:
     spec = timed.spec
     if timed.first == timed.last:
         return True
-    if (
-        not isinstance(spec, Comp)
-        or not isinstance(spec.right, Line)
-        or spec.left.metric not in NEVER_FALLING
-    ):
+    if not isinstance(spec, Comp) or not isinstance(spec.right, Line) or spec.left.metric not in NEVER_FALLING:
         return False
     return spec.right.slope == 0 and not (spec.sign == "<=" and spec.right.offset == 0)
 
@@ -376,11 +370,7 @@ def _merged(workload: Workload) -> Iterator[Workload]:
         a, b = specs[i].spec, specs[j].spec
         if not (isinstance(a, Comp) and isinstance(b, Comp) and a.sign == b.sign):
             continue
-        if (
-            a.left.metric != b.left.metric
-            or a.left.metric not in NEVER_FALLING
-            or a.left.queues == b.left.queues
-        ):
+        if a.left.metric != b.left.metric or a.left.metric not in NEVER_FALLING or a.left.queues == b.left.queues:
             continue
         if a.right != b.right or set(a.left.queues) & set(b.left.queues):
             continue

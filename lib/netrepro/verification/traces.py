@@ -93,10 +93,7 @@ class Trace:
 
     def grid(self, metric: Metric | str = Metric.QSIZE) -> pd.DataFrame:
         """Time by queue: one row per step 1..horizon, one column per queue; empty where not valid."""
-        columns = {
-            queue: [self.metric(metric, queue, t) for t in range(1, self.horizon + 1)]
-            for queue in self.arrived
-        }
+        columns = {queue: [self.metric(metric, queue, t) for t in range(1, self.horizon + 1)] for queue in self.arrived}
         return pd.DataFrame(columns, index=pd.RangeIndex(1, self.horizon + 1, name="time_step"))
 
 
@@ -136,10 +133,7 @@ class Run:
 
     def offer(self, name: str, packets: list[Packet]) -> None:
         """Offer packets to a queue; what does not fit is dropped when the queue takes them in."""
-        assert (
-            name not in self._merged
-            and len(self._offers[name]) + len(packets) <= self.queues[name].max_enqueue
-        )
+        assert name not in self._merged and len(self._offers[name]) + len(packets) <= self.queues[name].max_enqueue
         self._offers[name] += packets
 
     def waiting(self, name: str) -> list[Packet]:

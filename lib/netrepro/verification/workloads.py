@@ -437,9 +437,7 @@ class Query:
 
     def holds(self, trace: MeasuredTrace) -> bool:
         """Whether the query is true of `trace`."""
-        values = [
-            self.measure.value(trace, time) for time in range(self.time_range[0], self.time_range[1] + 1)
-        ]
+        values = [self.measure.value(trace, time) for time in range(self.time_range[0], self.time_range[1] + 1)]
         answers = [value is not None and OPERATORS[self.op](value, self.threshold) for value in values]
         return all(answers) if self.quantifier == "forall" else any(answers)
 
@@ -492,9 +490,7 @@ class _Words:
     def problem(self, expected: str) -> NetreproError:
         before = " ".join(self.words[max(0, self.place - 6) : self.place])
         found = repr(self.next) if self.next else "the end"
-        return NetreproError(
-            f"after {before!r}: expected {expected}, found {found}", f"in: {self.text.strip()}"
-        )
+        return NetreproError(f"after {before!r}: expected {expected}, found {found}", f"in: {self.text.strip()}")
 
 
 def _range(words: _Words) -> tuple[int, int]:
@@ -590,9 +586,7 @@ def parse_query(text: str) -> Query:
     if words.accept("-"):
         other = _term(words)
         if len(left.queues) != 1 or len(other.queues) != 1 or left.metric != other.metric:
-            raise NetreproError(
-                "a difference is taken between one metric of two queues", f"in: {text.strip()}"
-            )
+            raise NetreproError("a difference is taken between one metric of two queues", f"in: {text.strip()}")
         left = Difference(left.metric, left.queues[0], other.queues[0])
     sign = as_operator(words.take())
     query = Query(quantifier, time_range, left, left.metric, sign, words.number())
@@ -608,6 +602,4 @@ def refuse_unknown(what: str, queues: Iterable[str], known: Mapping[str, object]
     """Raise NetreproError for the first of `queues` that the model does not have."""
     for queue in queues:
         if queue not in known:
-            raise NetreproError(
-                f"{what} names the queue {queue!r}, which is not there", nearest(queue, known)
-            )
+            raise NetreproError(f"{what} names the queue {queue!r}, which is not there", nearest(queue, known))

@@ -201,7 +201,10 @@ def test_a_bucket_holds_a_packet_or_what_a_late_timer_must_catch_up():
 
 def test_iperf3_fills_the_bottleneck():
     needs("iperf3")
-    with emulation(dumbbell(1, FAST, Link(20, 2))) as net, net["h2"].popen(["iperf3", "-s", "-1", "--forceflush"]) as server:
+    with (
+        emulation(dumbbell(1, FAST, Link(20, 2))) as net,
+        net["h2"].popen(["iperf3", "-s", "-1", "--forceflush"]) as server,
+    ):
         assert "listening" in "".join(server.stdout.readline() for _ in range(2))
         report = json.loads(net["h1"].run(["iperf3", "-c", "h2", "-t", "2", "-J"], timeout=30).stdout)
         assert report["end"]["sum_received"]["bits_per_second"] < 20e6

@@ -59,9 +59,7 @@ POINTS = small_points()
 
 def random_spec(dice: random.Random, point: ContentionPoint) -> Spec:
     queues = point.inputs
-    metric = dice.choice(
-        list(Metric) if point.destinations > 1 else [m for m in Metric if m not in ("dst", "ecmp")]
-    )
+    metric = dice.choice(list(Metric) if point.destinations > 1 else [m for m in Metric if m not in ("dst", "ecmp")])
     kind = dice.choice(["comp", "comp", "comp", "same", "steps", "uniq"])
     if kind == "same":
         return Same(metric, dice.choice(queues), original=dice.random() < 0.3)

@@ -21,9 +21,7 @@ from netrepro.verification.workloads import Query, Workload, parse_query, parse_
 
 
 def priority() -> Analysis:
-    return Analysis(
-        scheduler_point("strict_priority", 4, 7), parse_query("exists t in [1,7]: cblocked(q2,t) > 5")
-    )
+    return Analysis(scheduler_point("strict_priority", 4, 7), parse_query("exists t in [1,7]: cblocked(q2,t) > 5"))
 
 
 def codel(**options) -> Analysis:
@@ -91,9 +89,7 @@ def pigeons(count: int) -> tuple[list[int], str]:
     clauses = [[place(p, h) for h in range(count)] for p in range(count + 1)]
     for h in range(count):
         clauses += [[-place(a, h), -place(b, h)] for a, b in itertools.combinations(range(count + 1), 2)]
-    text = f"p cnf {count * (count + 1)} {len(clauses)}\n" + "".join(
-        f"{' '.join(map(str, c))} 0\n" for c in clauses
-    )
+    text = f"p cnf {count * (count + 1)} {len(clauses)}\n" + "".join(f"{' '.join(map(str, c))} 0\n" for c in clauses)
     return [n for clause in clauses for n in (*clause, 0)], text
 
 
@@ -277,9 +273,7 @@ class LongestQueueFirst(QueuingModule):
 @pytest.mark.parametrize("encoding", ["circuit", "integers"])
 def test_a_module_of_one_method_can_be_analysed(encoding):
     queues = [Queue("a", max_enqueue=2), Queue("b", max_enqueue=2)]
-    point = ContentionPoint(
-        "longest first", 5, [LongestQueueFirst("m", queues, [Queue("out", max_enqueue=1)])]
-    )
+    point = ContentionPoint("longest first", 5, [LongestQueueFirst("m", queues, [Queue("out", max_enqueue=1)])])
     both = parse_workload(
         "[1,1]: cenq(a,t) = 2 and [1,1]: cenq(b,t) = 1 and [5,5]: cenq(a,t) = 2 and [5,5]: cenq(b,t) = 1"
     )
@@ -296,8 +290,7 @@ def test_a_module_of_one_method_can_be_analysed(encoding):
 def test_other_solvers_give_the_same_answers(backend):
     point = leaf_spine(2, 3, 2, 6)
     analyses = [
-        Analysis(point, throughput_query(point, 5), base_workload(point, 5), backend=name)
-        for name in ("z3", backend)
+        Analysis(point, throughput_query(point, 5), base_workload(point, 5), backend=name) for name in ("z3", backend)
     ]
     for text in ("*", "[1,6]: ecmp(host1,t) <= 0", "[1,6]: sum cenq({host2,host3,host4},t) <= 0"):
         workload = parse_workload(text)

@@ -35,9 +35,7 @@ def build(operations) -> tuple[BooleanCircuit, list[int], list]:
         literals = [gates[c // 2] ^ (c & 1) for c in chosen]
         below = [(functions[c // 2], c & 1) for c in chosen]
         gates.append(getattr(circuit, name)(*(literals if name == "choose" else literals[:2])))
-        functions.append(
-            lambda v, below=below, name=name: python[name](*(f(v) != bool(sign) for f, sign in below))
-        )
+        functions.append(lambda v, below=below, name=name: python[name](*(f(v) != bool(sign) for f, sign in below)))
     return circuit, inputs, list(zip(gates, functions, strict=True))
 
 
