@@ -607,6 +607,18 @@ def draw_spread(spread: pd.DataFrame, reported_difference: float = 0.15) -> Figu
 # --- for the verdicts and for play ---
 
 
+def answer(answers: pd.DataFrame, cases: pd.DataFrame, fits: pd.DataFrame) -> str:
+    """The paper's question answered in one sentence, from `without_base_workload`, `synthesise_all`, `fit_growth`."""
+    found = answers.set_index("question")["with_base"]["fewer than half is received"]
+    words = {"sat": "can receive", "unsat": "cannot receive"}.get(found, "could not be shown to receive")
+    proven = int((cases["status"] == "proven").sum())
+    growth = fits.set_index("task").loc["base example", "factor_per_host"]
+    return (
+        f"Host 6 {words} less than half of its line although no two hosts share a destination; "
+        f"{proven} of {len(cases)} scheduler faults have a proven workload; time grows {growth:.2f} times a host."
+    )
+
+
 def measured_claims(
     times: pd.DataFrame,
     fits: pd.DataFrame,
