@@ -101,6 +101,7 @@ class Claim(_Strict):
     class_report : the same shape, as a class project measured it, or None.
     neutral : for effects, the value that means no effect (1 for a ratio, 0 for a difference).
     control : what is broken on purpose, and what must happen then; None where there is no control.
+    timed : its values are seconds of this machine, so that another verdict on another day is no regression.
     """
 
     id: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*$")
@@ -114,6 +115,7 @@ class Claim(_Strict):
     comparable_on: tuple[Tier, ...] = Field(min_length=1)
     control: str | None = Field(None, min_length=1)
     neutral: float = 1.0
+    timed: bool = False
     note: str = ""
 
     @field_validator("comparable_on")

@@ -128,12 +128,12 @@ def regressions(old: Results, new: Results) -> list[str]:
     """What held in `old` and no longer holds in `new` at the same profile and tier, a sentence each.
 
     Both are judged by today's claims.yaml, so a changed acceptance is no regression; a control that no longer
-    flips is one. Runs that `new` does not have are passed over. Raises NetreproError for two papers' results.
+    flips is one. Runs that `new` does not have and timed claims are passed over. Raises NetreproError for two papers' results.
     """
     if old.paper != new.paper:
         raise NetreproError(f"results of {old.paper!r} and {new.paper!r} cannot be compared")
     lost = []
-    for claim in load_claims(old.paper).claims:
+    for claim in (claim for claim in load_claims(old.paper).claims if not claim.timed):
         for key in old.runs.keys() & new.runs.keys():
             before, now = (judge(claim, run.measurement(claim.id), run.tier) for run in (old.runs[key], new.runs[key]))
             if before.holds and not now.holds:

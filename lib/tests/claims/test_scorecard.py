@@ -239,6 +239,14 @@ def test_only_the_same_profile_and_tier_are_compared(workbench):
     assert regressions(old, results(a_run(gain(BAD)))) == []
 
 
+def test_another_verdict_on_a_timed_claim_is_no_regression(workbench):
+    old, new = (Results(paper="constructed", runs={"quick/simulated": a_run(gain(value))}) for value in (GOOD, 2.0))
+    assert len(regressions(old, new)) == 1
+    claims = workbench / "data/constructed/claims.yaml"
+    claims.write_text(claims.read_text().replace("  - id: mean-gain\n", "  - id: mean-gain\n    timed: true\n"))
+    assert regressions(old, new) == []
+
+
 def test_a_changed_acceptance_is_no_regression(workbench):
     old = results(a_run(gain(GOOD)))
     write_claims(workbench, CLAIMS.replace("published: 0.5", "published: 1.9"))
