@@ -53,7 +53,7 @@ EXPECTED_SKIPS = (
     "needs user namespaces",
     "needs root",
     "needs an interpreter",
-    "no captures beside the checkout",
+    "needs the real captures in ../shared/pcaps",
     "python-sat is not installed",
     "PyTorch is not installed",
 )

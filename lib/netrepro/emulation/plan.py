@@ -318,6 +318,11 @@ def _check_link(what: str, link: Link) -> None:
             f"{what}: a delay of {link.delay_ms:g} ms",
             f"give 0, {MIN_DELAY_MS:g} to {MAX_DELAY_MS:g} ms, or use tier 'simulated'",
         )
+    if link.jitter_ms:
+        raise NetreproError(
+            f"{what}: a jitter of {link.jitter_ms:g} ms, which the relay does not make yet",
+            "give no jitter, or use tier 'simulated'",
+        )
     if not isinstance(link.queue, DropTail):
         valid = "give DropTail, or use tier 'simulated'"
         raise NetreproError(f"{what}: kernels here have no {type(link.queue).__name__} queue", valid)

@@ -127,6 +127,7 @@ def experiment(setting: Setting, servers: int, blocks: int, seed: int, *, record
         # The papers' connections are open before the block: a lost SYN must not cost more than a lost segment.
         initial_rto_ms=setting.min_rto_ms,
         delayed_ack_ms=setting.delayed_ack_ms,
+        tail_loss_probe=False,  # Linux got it after the paper
     )
     return Experiment(
         star(servers + 1, Link(setting.rate_mbps, setting.link_delay_ms, queue)),

@@ -456,6 +456,7 @@ def test_two_networks_live_side_by_side_with_the_same_addresses(net):
         (lambda: star(2, Link(40_000, 0)), {}, "40000 Mb/s"),
         (lambda: star(2, Link(10, 20_000)), {}, "a delay of 20000 ms"),
         (lambda: star(2, Link(10, 0, Red(100, 5, 15))), {}, "no Red queue"),
+        (lambda: star(2, Link(10, 0, jitter_ms=0.1)), {}, "a jitter of 0.1 ms"),
         (lambda: star(200, FAST), {"address_pool": "192.168.0.0/25"}, "201 hosts and switches, but 126 addresses"),
         (lambda: star(2, FAST), {"address_pool": "10.0.0.1/8"}, "address pool '10.0.0.1/8'"),
         (lambda: star(2, FAST), {"congestion_control": {"h3": "reno"}}, "no host 'h3'"),

@@ -70,5 +70,5 @@ def test_a_mistyped_setting_is_refused(echo_paper, changed, words):
 def test_the_verdict_table_puts_paper_and_ours_side_by_side_and_says_what_does_not_count(report):
     table = report.judge([Measured(claim="load-is-half", values=[0.5, 0.5], control=[0.5, 0.5])]).data
     row = table.loc["load-is-half"]
-    assert (row["paper"], row["ours"]) == (0.5, "0.5")
+    assert (row["paper"], row["ours"]) == ("0.5", "0.5")
     assert "does not count" in row["verdict"]
