@@ -1,6 +1,6 @@
 """`make bench`: every benchmark's table, speeds as ratios against a named peer measured in the same run.
 
-Each bench_<name>.py has `run(quick) -> {title: DataFrame}`; a table holds ours, the peers and the ratios.
+Each bench_<name>.py has `run(quick)` -> DataFrame or {title: DataFrame}; a table holds ours, the peers and the ratios.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def main() -> int:
     folder = FOLDER.parents[1] / "runs" / "benchmarks"
     folder.mkdir(parents=True, exist_ok=True)
     for name in arguments.names or NAMES:
-        tables = importlib.import_module(f"benchmarks.bench_{name}").run(quick=not arguments.thorough)
+        found = importlib.import_module(f"benchmarks.bench_{name}").run(quick=not arguments.thorough)
+        tables = found if isinstance(found, dict) else {"speeds": found}
         for title, table in tables.items():
             print(f"\n{name}: {title}\n{table.to_string(float_format='{:,.3g}'.format)}", flush=True)
             table.to_csv(folder / f"{name}-{title.replace(' ', '_')}.csv")
