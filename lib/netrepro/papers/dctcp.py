@@ -22,7 +22,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, L
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
-from netrepro.simulation import simulate
+from netrepro.simulation import gap_shares, simulate
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 PORT = ("s1", "h3")
@@ -143,17 +143,7 @@ def check_fidelity(found: Measurements) -> pd.DataFrame:
     At least 99 % must lie within 10 % of the ideal (121.1 us at 100 Mb/s) and 90 % within 1 %, as on the paper's
     emulated link (section 5.1). Columns: check, value, bound, holds.
     """
-    rate_mbps = found.experiment.topology.link(*PORT).rate_mbps
-    ideal_s = FULL_PACKET_BYTES * 8 / (rate_mbps * 1e6)
-    packets = found.packets
-    # A packet that waited longer than the gap before it found the port busy from end to end.
-    gap_s = packets["time_s"].diff()
-    busy = (packets["wait_ms"] * 1e-3 >= gap_s) & (packets["size_bytes"] == FULL_PACKET_BYTES)
-    deviation = (gap_s[busy] - ideal_s).abs() / ideal_s
-    rows = [
-        ("gaps within 10 %", float((deviation <= 0.1).mean()), 0.99),
-        ("gaps within 1 %", float((deviation <= 0.01).mean()), 0.9),
-    ]
+    rows = gap_shares(found, PORT)
     ours = pd.DataFrame([(*row, row[1] >= row[2]) for row in rows], columns=["check", "value", "bound", "holds"])
     return pd.concat([found.fidelity, ours], ignore_index=True)
 

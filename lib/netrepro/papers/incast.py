@@ -21,7 +21,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link, Queue
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.simulation import simulate
+from netrepro.simulation import gap_shares, simulate
 from netrepro.style import new_figure, scheme
 
 CLIENT = "h1"
@@ -177,14 +177,8 @@ def check_fidelity(found: Measurements, times_s: np.ndarray, setting: Setting) -
     """The tier's own checks; full packets that leave the busy port must be as far apart as its rate demands (99 %
     within 10 %, 90 % within 1 %: Handigol et al., CoNEXT 2012, section 5.1); and no block may reach into the next.
     """
-    ideal_s = FULL_PACKET_BYTES * 8 / (setting.rate_mbps * 1e6)
-    packets = found.packets
-    gap_s = packets["time_s"].diff()
-    busy = (packets["wait_ms"] * 1e-3 >= gap_s) & (packets["size_bytes"] == FULL_PACKET_BYTES)
-    deviation = (gap_s[busy] - ideal_s).abs() / ideal_s
-    shares = [("gaps within 10 %", 0.1, 0.99), ("gaps within 1 %", 0.01, 0.9)]
     # One server alone never makes the port wait: then there is nothing to compare.
-    rows = [(name, float((deviation <= within).mean()) if busy.any() else 1.0, bound) for name, within, bound in shares]
+    rows = [(name, 1.0 if np.isnan(share) else share, bound) for name, share, bound in gap_shares(found, PORT)]
     rows.append(("blocks complete before the next", float((times_s < setting.longest_block_s).mean()), 1.0))
     ours = pd.DataFrame([(*row, row[1] >= row[2]) for row in rows], columns=["check", "value", "bound", "holds"])
     return pd.concat([found.fidelity, ours], ignore_index=True)

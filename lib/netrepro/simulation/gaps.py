@@ -1,0 +1,23 @@
+"""How evenly a port sends: the fidelity check of Handigol et al. (CoNEXT 2012, section 5.1), for any tier's packets."""
+
+from __future__ import annotations
+
+from netrepro.networks.experiment import Measurements, Port
+from netrepro.networks.links import FULL_PACKET_BYTES
+
+# The most a gap may be off its ideal (share), and the least share of gaps that must be within it.
+GAP_BOUNDS = {"gaps within 10 %": (0.1, 0.99), "gaps within 1 %": (0.01, 0.9)}
+
+
+def gap_shares(found: Measurements, port: Port) -> list[tuple[str, float, float]]:
+    """(check, share of gaps within it, bound) of full packets that left the recorded `port` while it was busy.
+
+    A share is NaN where the port was never busy from one full packet to the next.
+    """
+    ideal_s = FULL_PACKET_BYTES * 8 / (found.experiment.topology.link(*port).rate_mbps * 1e6)
+    packets = found.packets
+    # A packet that waited longer than the gap before it found the port busy from end to end.
+    gap_s = packets["time_s"].diff()
+    busy = (packets["wait_ms"] * 1e-3 >= gap_s) & (packets["size_bytes"] == FULL_PACKET_BYTES)
+    deviation = (gap_s[busy] - ideal_s).abs() / ideal_s
+    return [(name, float((deviation <= within).mean()), bound) for name, (within, bound) in GAP_BOUNDS.items()]
