@@ -13,14 +13,14 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.networks import description
 from netrepro.networks.description import check_count, described, set_number
 from netrepro.networks.topology import Topology
-from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp, Traffic
+from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Requests, Tcp, Traffic
 
 Port = tuple[str, str]
 
 # What `Experiment.flow_table` and the tables of `Measurements` hold at least; a tier may add columns.
 FLOW_TABLE_COLUMNS = [
     "flow",  # 0, 1, ... in the order of the traffic; PoissonFlows stand where they are named
-    "transport",  # "tcp" or "datagrams"
+    "transport",  # "tcp", "datagrams", or "requests" (the answers of one server)
     "source",
     "destination",
     "start_s",
@@ -31,6 +31,10 @@ FLOW_TABLE_COLUMNS = [
     "rate_mbps",  # of datagrams, else NaN
     "packet_bytes",  # of datagrams, else 0
     "spacing",  # of datagrams, else ""
+    "entry",  # place in the traffic
+    "replication",  # "repflow" or "repsyn" of flows that are replicated, else ""
+    "replica_same_path",
+    "subflows",  # 1 of plain TCP
 ]
 FLOW_COLUMNS = [
     *FLOW_TABLE_COLUMNS[:9],
@@ -53,6 +57,16 @@ LINK_COLUMNS = [
 ]
 WINDOW_COLUMNS = ["flow", "time_s", "window_bytes", "slow_start_threshold_bytes", "round_trip_ms"]
 PACKET_COLUMNS = ["source", "destination", "flow", "time_s", "size_bytes", "wait_ms"]
+REQUEST_COLUMNS = [
+    "flow",  # of the answer
+    "label",
+    "client",
+    "server",
+    "request",  # 0, 1, ...
+    "asked_s",  # the client hands the request to its connection
+    "answered_s",  # the client holds the whole answer; NaN if never
+    "completion_ms",
+]
 FIDELITY_COLUMNS = ["check", "value", "bound", "holds"]
 
 
@@ -106,12 +120,14 @@ class Experiment:
 
     def _check_entry(self, entry: Any) -> None:
         if not isinstance(entry, Traffic):
-            raise NetreproError(f"traffic {entry!r}", "give Flow, Datagrams or PoissonFlows")
-        ends = (
-            (*entry.sources, *entry.destinations)
-            if isinstance(entry, PoissonFlows)
-            else (entry.source, entry.destination)
-        )
+            raise NetreproError(f"traffic {entry!r}", "give Flow, Datagrams, PoissonFlows or Requests")
+        match entry:
+            case PoissonFlows():
+                ends = (*entry.sources, *entry.destinations)
+            case Requests():
+                ends = (entry.client, *entry.servers)
+            case _:
+                ends = (entry.source, entry.destination)
         for host in ends:
             self.topology.check_host(host)
         if entry.start_s >= self.duration_s:
@@ -141,6 +157,10 @@ class Experiment:
             rate_mbps=np.nan,
             packet_bytes=0,
             spacing="",
+            entry=place,
+            replication="",
+            replica_same_path=False,
+            subflows=1,
         )
         if isinstance(entry, Datagrams):
             row |= dict(source=entry.source, destination=entry.destination, transport="datagrams")
@@ -148,7 +168,14 @@ class Experiment:
             row |= dict(packet_bytes=entry.packet_bytes, spacing=entry.spacing)
             return pd.DataFrame([row])
         row |= dict(congestion_control=entry.congestion_control or self.tcp.congestion_control)
+        if isinstance(entry, Requests):
+            row |= dict(transport="requests", source=list(entry.servers), destination=entry.client)
+            row |= dict(size_bytes=float(entry.count * entry.response_bytes))
+            return pd.DataFrame(row)
+        row |= dict(replica_same_path=entry.replica_same_path, subflows=entry.subflows)
         if isinstance(entry, Flow):
+            if entry.size_bytes is not None and entry.size_bytes <= entry.replicate_below_bytes:
+                row |= dict(replication=entry.replication)
             row |= dict(source=entry.source, destination=entry.destination)
             row |= dict(size_bytes=np.nan if entry.size_bytes is None else float(entry.size_bytes))
             row |= dict(duration_s=np.nan if entry.duration_s is None else entry.duration_s)
@@ -162,6 +189,7 @@ class Experiment:
             start_s=entry.start_s + np.cumsum(starts.exponential(1 / entry.flows_per_s, entry.count)),
             size_bytes=np.maximum(1, np.ceil(entry.sizes.in_bytes().sample(sizes, entry.count))),
         )
+        row |= dict(replication=np.where(row["size_bytes"] <= entry.replicate_below_bytes, entry.replication, ""))
         hosts = self.topology.hosts
         sources, destinations = (np.array(names or hosts) for names in (entry.sources, entry.destinations))
         source, destination = np.nonzero(sources[:, None] != destinations[None, :])
@@ -188,7 +216,8 @@ class Experiment:
 @dataclass(frozen=True)
 class Measurements:
     """What a tier saw: tidy tables, one row a flow (`flows`), a sample of a port's queue (`queues`), a link
-    (`links`), a sample of a flow's window (`windows`), a recorded packet (`packets`); columns as listed above.
+    (`links`), a sample of a flow's window (`windows`), a recorded packet (`packets`), an answer to one of Requests
+    (`requests`); columns as listed above.
 
     `tier` is privileged, rootless or simulated. `fidelity` says what had to hold for the run to be believed, and
     whether it did (FIDELITY_COLUMNS).
@@ -202,6 +231,7 @@ class Measurements:
     windows: pd.DataFrame
     packets: pd.DataFrame
     fidelity: pd.DataFrame
+    requests: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=REQUEST_COLUMNS))
 
     @property
     def trusted(self) -> bool:
