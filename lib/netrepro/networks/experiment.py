@@ -139,14 +139,23 @@ class Experiment:
     @cached_property
     def flow_table(self) -> pd.DataFrame:
         """Every flow, one row each: FLOW_TABLE_COLUMNS; the same in all tiers."""
-        parts = [self._rows(place, entry) for place, entry in enumerate(self.traffic)]
+        parts: list[pd.DataFrame] = []
+        alone: list[dict[str, Any]] = []  # thousands of single flows make one table, not thousands
+        for place, entry in enumerate(self.traffic):
+            rows = self._rows(place, entry)
+            if isinstance(rows, dict):
+                alone.append(rows)
+                continue
+            parts += [pd.DataFrame(alone), rows] if alone else [rows]
+            alone = []
+        parts += [pd.DataFrame(alone)] if alone else []
         if not parts:
             return pd.DataFrame(columns=FLOW_TABLE_COLUMNS)
         table = pd.concat(parts, ignore_index=True)
         table.insert(0, "flow", np.arange(len(table)))
         return table[FLOW_TABLE_COLUMNS]
 
-    def _rows(self, place: int, entry: Traffic) -> pd.DataFrame:
+    def _rows(self, place: int, entry: Traffic) -> pd.DataFrame | dict[str, Any]:
         row: dict[str, Any] = dict(
             transport="tcp",
             start_s=entry.start_s,
@@ -166,7 +175,7 @@ class Experiment:
             row |= dict(source=entry.source, destination=entry.destination, transport="datagrams")
             row |= dict(duration_s=entry.duration_s, rate_mbps=entry.rate_mbps)
             row |= dict(packet_bytes=entry.packet_bytes, spacing=entry.spacing)
-            return pd.DataFrame([row])
+            return row
         row |= dict(congestion_control=entry.congestion_control or self.tcp.congestion_control)
         if isinstance(entry, Requests):
             row |= dict(transport="requests", source=list(entry.servers), destination=entry.client)
@@ -179,7 +188,7 @@ class Experiment:
             row |= dict(source=entry.source, destination=entry.destination)
             row |= dict(size_bytes=np.nan if entry.size_bytes is None else float(entry.size_bytes))
             row |= dict(duration_s=np.nan if entry.duration_s is None else entry.duration_s)
-            return pd.DataFrame([row])
+            return row
         # A stream for each purpose: a change of sizes leaves starts and pairs as they were.
         starts, sizes, pairs = (
             np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, place, purpose])))
