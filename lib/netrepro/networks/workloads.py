@@ -61,8 +61,9 @@ class Tcp:
 class Flow:
     """One TCP connection that sends `size_bytes`, or for `duration_s`, from `start_s` on.
 
-    `congestion_control` None is the experiment's. `label` names the flow's group in the results. Raises
-    NetreproError unless exactly one of size and duration is given.
+    `congestion_control` None is the experiment's. `label` names the flow's group in the results. `path` is the
+    nodes that its packets take, from source to destination, and backwards for what comes back (source routing);
+    without one the experiment's routing decides. Raises NetreproError unless exactly one of size and duration is given.
     """
 
     source: str
@@ -72,8 +73,10 @@ class Flow:
     start_s: float = 0.0
     congestion_control: str | None = None
     label: str = ""
+    path: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "path", tuple(self.path))
         if (self.size_bytes is None) == (self.duration_s is None):
             raise NetreproError(
                 f"a flow from {self.source} to {self.destination} with no end or two",
