@@ -14,14 +14,14 @@ from netrepro.networks import description
 from netrepro.networks.description import check_count, described, set_number
 from netrepro.networks.routing import LinkChange, Routing, check_path
 from netrepro.networks.topology import Topology
-from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp, Traffic
+from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Requests, Tcp, Traffic
 
 Port = tuple[str, str]
 
 # What `Experiment.flow_table` and the tables of `Measurements` hold at least; a tier may add columns.
 FLOW_TABLE_COLUMNS = [
     "flow",  # 0, 1, ... in the order of the traffic; PoissonFlows stand where they are named
-    "transport",  # "tcp" or "datagrams"
+    "transport",  # "tcp", "datagrams", or "requests" (the answers of one server)
     "source",
     "destination",
     "start_s",
@@ -33,6 +33,10 @@ FLOW_TABLE_COLUMNS = [
     "packet_bytes",  # of datagrams, else 0
     "spacing",  # of datagrams, else ""
     "path",  # names of the nodes of a source route, () without one
+    "entry",  # place in the traffic
+    "replication",  # "repflow" or "repsyn" of flows that are replicated, else ""
+    "replica_same_path",
+    "subflows",  # 1 of plain TCP
 ]
 FLOW_COLUMNS = [
     *FLOW_TABLE_COLUMNS[:9],
@@ -55,6 +59,16 @@ LINK_COLUMNS = [
 ]
 WINDOW_COLUMNS = ["flow", "time_s", "window_bytes", "slow_start_threshold_bytes", "round_trip_ms"]
 PACKET_COLUMNS = ["source", "destination", "flow", "time_s", "size_bytes", "wait_ms"]
+REQUEST_COLUMNS = [
+    "flow",  # of the answer
+    "label",
+    "client",
+    "server",
+    "request",  # 0, 1, ...
+    "asked_s",  # the client hands the request to its connection
+    "answered_s",  # the client holds the whole answer; NaN if never
+    "completion_ms",
+]
 FIDELITY_COLUMNS = ["check", "value", "bound", "holds"]
 
 
@@ -133,12 +147,14 @@ class Experiment:
 
     def _check_entry(self, entry: Any) -> None:
         if not isinstance(entry, Traffic):
-            raise NetreproError(f"traffic {entry!r}", "give Flow, Datagrams or PoissonFlows")
-        ends = (
-            (*entry.sources, *entry.destinations)
-            if isinstance(entry, PoissonFlows)
-            else (entry.source, entry.destination)
-        )
+            raise NetreproError(f"traffic {entry!r}", "give Flow, Datagrams, PoissonFlows or Requests")
+        match entry:
+            case PoissonFlows():
+                ends = (*entry.sources, *entry.destinations)
+            case Requests():
+                ends = (entry.client, *entry.servers)
+            case _:
+                ends = (entry.source, entry.destination)
         for host in ends:
             self.topology.check_host(host)
         if isinstance(entry, Flow) and entry.path:
@@ -155,8 +171,8 @@ class Experiment:
         parts: list[pd.DataFrame] = []
         rows: list[dict[str, Any]] = []  # of single flows that follow each other, for one table
         for place, entry in enumerate(self.traffic):
-            if not isinstance(entry, PoissonFlows):
-                rows.append(self._row(entry))
+            if isinstance(entry, (Flow, Datagrams)):
+                rows.append(self._row(place, entry))
                 continue
             if rows:
                 parts.append(pd.DataFrame(rows))
@@ -170,7 +186,8 @@ class Experiment:
         table.insert(0, "flow", np.arange(len(table)))
         return table[FLOW_TABLE_COLUMNS]
 
-    def _row(self, entry: Flow | Datagrams | PoissonFlows) -> dict[str, Any]:
+    def _common(self, place: int, entry: Traffic) -> dict[str, Any]:
+        """A row of the table as far as all kinds of traffic agree."""
         row: dict[str, Any] = dict(
             transport="tcp",
             start_s=entry.start_s,
@@ -182,20 +199,34 @@ class Experiment:
             packet_bytes=0,
             spacing="",
             path=(),
+            entry=place,
+            replication="",
+            replica_same_path=False,
+            subflows=1,
         )
-        if not isinstance(entry, PoissonFlows):
-            row |= dict(source=entry.source, destination=entry.destination)
+        if not isinstance(entry, Datagrams):
+            row |= dict(congestion_control=entry.congestion_control or self.tcp.congestion_control)
+        if isinstance(entry, (Flow, PoissonFlows)):
+            row |= dict(replica_same_path=entry.replica_same_path, subflows=entry.subflows)
+        return row
+
+    def _row(self, place: int, entry: Flow | Datagrams) -> dict[str, Any]:
+        row = self._common(place, entry) | dict(source=entry.source, destination=entry.destination)
         if isinstance(entry, Datagrams):
             row |= dict(transport="datagrams", duration_s=entry.duration_s, rate_mbps=entry.rate_mbps)
             return row | dict(packet_bytes=entry.packet_bytes, spacing=entry.spacing)
-        row |= dict(congestion_control=entry.congestion_control or self.tcp.congestion_control)
-        if isinstance(entry, Flow):
-            row |= dict(size_bytes=np.nan if entry.size_bytes is None else float(entry.size_bytes), path=entry.path)
-            row |= dict(duration_s=np.nan if entry.duration_s is None else entry.duration_s)
-        return row
+        if entry.size_bytes is not None and entry.size_bytes <= entry.replicate_below_bytes:
+            row |= dict(replication=entry.replication)
+        row |= dict(size_bytes=np.nan if entry.size_bytes is None else float(entry.size_bytes), path=entry.path)
+        return row | dict(duration_s=np.nan if entry.duration_s is None else entry.duration_s)
 
-    def _rows(self, place: int, entry: PoissonFlows) -> pd.DataFrame:
-        row = self._row(entry) | dict(path=[()] * entry.count)
+    def _rows(self, place: int, entry: PoissonFlows | Requests) -> pd.DataFrame:
+        row = self._common(place, entry)
+        if isinstance(entry, Requests):
+            row |= dict(transport="requests", source=list(entry.servers), destination=entry.client)
+            row |= dict(size_bytes=float(entry.count * entry.response_bytes), path=[()] * len(entry.servers))
+            return pd.DataFrame(row)
+        row |= dict(path=[()] * entry.count)
         # A stream for each purpose: a change of sizes leaves starts and pairs as they were.
         starts, sizes, pairs = (
             np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, place, purpose])))
@@ -205,6 +236,7 @@ class Experiment:
             start_s=entry.start_s + np.cumsum(starts.exponential(1 / entry.flows_per_s, entry.count)),
             size_bytes=np.maximum(1, np.ceil(entry.sizes.in_bytes().sample(sizes, entry.count))),
         )
+        row |= dict(replication=np.where(row["size_bytes"] <= entry.replicate_below_bytes, entry.replication, ""))
         hosts = self.topology.hosts
         sources, destinations = (np.array(names or hosts) for names in (entry.sources, entry.destinations))
         source, destination = np.nonzero(sources[:, None] != destinations[None, :])
@@ -231,7 +263,8 @@ class Experiment:
 @dataclass(frozen=True)
 class Measurements:
     """What a tier saw: tidy tables, one row a flow (`flows`), a sample of a port's queue (`queues`), a link
-    (`links`), a sample of a flow's window (`windows`), a recorded packet (`packets`); columns as listed above.
+    (`links`), a sample of a flow's window (`windows`), a recorded packet (`packets`), an answer to one of Requests
+    (`requests`); columns as listed above.
 
     `tier` is privileged, rootless or simulated. `fidelity` says what had to hold for the run to be believed, and
     whether it did (FIDELITY_COLUMNS).
@@ -245,6 +278,7 @@ class Measurements:
     windows: pd.DataFrame
     packets: pd.DataFrame
     fidelity: pd.DataFrame
+    requests: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=REQUEST_COLUMNS))
 
     @property
     def trusted(self) -> bool:

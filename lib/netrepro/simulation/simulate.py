@@ -84,6 +84,7 @@ def _check_supported(experiment: Experiment) -> None:
 
 
 def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
+    _refuse_what_is_not_there(experiment)
     topology, tcp = experiment.topology, experiment.tcp
     number = {name: i for i, name in enumerate((*topology.hosts, *topology.switches))}
     simulator = _core.Simulator(
@@ -127,6 +128,21 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
     for port in measure.packets:
         simulator.record_departures(ports[port])
     return simulator
+
+
+def _refuse_what_is_not_there(experiment: Experiment) -> None:
+    table, tcp = experiment.flow_table, experiment.tcp
+    lacking = {
+        "replicated flows": (table["replication"] != "").any(),
+        "subflows": (table["subflows"] > 1).any(),
+        "requests": (table["transport"] == "requests").any(),
+        "pacing": tcp.pacing,
+        "a CUBIC without HyStart": not tcp.hystart,
+        "a window that survives idle times": not tcp.slow_start_after_idle,
+    }
+    for name, asked in lacking.items():
+        if asked:
+            raise NetreproError(f"the simulator has no {name} yet", "leave it out")
 
 
 def _add_link(simulator: _core.Simulator, source: int, destination: int, link: Link) -> None:

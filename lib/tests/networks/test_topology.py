@@ -27,6 +27,7 @@ from netrepro.networks import (
     Pie,
     PoissonFlows,
     Red,
+    Requests,
     Routing,
     SharedBuffer,
     Tcp,
@@ -163,6 +164,14 @@ def test_a_jellyfish_is_connected_even_where_most_regular_graphs_are_in_pieces()
         (lambda: Tcp(receive_window_bytes=100), "1448 or more"),
         (lambda: Datagrams("h1", "h2", 1, 1, spacing="poison"), "did you mean 'poisson'"),
         (lambda: PoissonFlows(WEB_SEARCH, 10, 0), "1 or more"),
+        (lambda: PoissonFlows(WEB_SEARCH, 10, 1, replication="repflo"), "did you mean 'repflow'"),
+        (lambda: Flow("h1", "h2", 10, replication="repsyn", subflows=2), "one of the two"),
+        (lambda: Flow("h1", "h2", 10, subflows=0), "1 or more"),
+        (lambda: Requests("h1", ("h1",), 1, 1, 1), "two different hosts"),
+        (lambda: Requests("h1", (), 1, 1, 1), "one at least"),
+        (lambda: Requests("h1", ("h2", "h2"), 1, 1, 1), "different hosts"),
+        (lambda: Experiment(star(2, LINK), (Requests("h1", ("h3",), 1, 1, 1),), 1), "did you mean 'h"),
+        (lambda: Tcp(pacing_ratio=0), "above 0"),
         (lambda: PoissonFlows(WEB_SEARCH, 10, 1, ("h1",), ("h1",)), "two hosts"),
         (lambda: Experiment(star(2, LINK), (Flow("h1", "h3", 10),), 1), "did you mean 'h"),
         (lambda: Experiment(star(2, LINK), (Flow("h1", "h2", 10, start_s=2),), 1), "start it earlier"),
@@ -175,6 +184,7 @@ def test_a_jellyfish_is_connected_even_where_most_regular_graphs_are_in_pieces()
         (lambda: Experiment(star(2, LINK), (), 1, changes=("h1 s1",)), "give LinkChange"),
         (lambda: LinkChange(1, "h1", "s1"), "rate_mbps=... or up"),
         (lambda: Routing(paths=0), "1 or more"),
+        (lambda: Flow("h1", "h2", 10, subflows=2, path=("h1", "s1", "h2")), "of one only"),
         (lambda: routed("h1", "s1"), "end it with h2"),
         (lambda: routed("h1", "s1", "h1", "s1", "h2"), "each node once"),
         (lambda: routed("h1", "s2", "h2"), "no cable"),
@@ -214,15 +224,19 @@ flows = st.builds(
     congestion_control=st.sampled_from([None, "reno", "dctcp"]),
     label=st.text(),
     path=st.sampled_from([(), ("h1", "s1", "h2")]),
+    replication=st.just(""),
 )
+replication = st.sampled_from(["repflow", "repsyn"])
+replicated = st.builds(Flow, st.just("h1"), st.just("h2"), st.just(9), replication=replication)
 changes = st.builds(
     LinkChange, st.floats(0, 0.9), st.just("h1"), st.just("s1"), st.floats(1, 10), st.sampled_from([None, True, False])
 )
+requests = st.builds(Requests, st.just("h1"), st.just(("h2",)), st.just(100), st.integers(1, 10**6), st.integers(1, 9))
 poisson = st.builds(PoissonFlows, st.just(WEB_SEARCH), st.floats(1, 100), st.integers(1, 9))
 experiments = st.builds(
     Experiment,
     st.builds(star, st.integers(2, 5), links),
-    st.lists(flows | poisson, max_size=4).map(tuple),
+    st.lists(flows | replicated | poisson | requests, max_size=4).map(tuple),
     st.floats(1, 100),
     st.integers(0, 2**40),
     st.builds(Measure, queues=st.just((("s1", "h1"),)), windows_interval_ms=st.none() | st.floats(1, 10)),
@@ -280,6 +294,21 @@ def test_flows_of_one_entry_do_not_depend_on_other_entries_of_other_kinds():
     assert followed.iloc[:50].equals(alone)
     faster = Experiment(star(4, LINK), (replace(entry, flows_per_s=200),), 100).flow_table
     assert (faster["size_bytes"] == alone["size_bytes"]).all() and (faster["source"] == alone["source"]).all()
+
+
+def test_only_small_flows_are_replicated():
+    entry = PoissonFlows(WEB_SEARCH, 100, 200, replication="repflow", replicate_below_bytes=50_000)
+    table = Experiment(star(4, LINK), (entry, Flow("h1", "h2", duration_s=1, replication="repflow")), 100).flow_table
+    assert ((table["replication"] == "repflow") == (table["size_bytes"] <= 50_000)).all()
+    assert set(table["replication"]) == {"", "repflow"}
+
+
+def test_the_answers_to_requests_are_a_flow_from_every_server():
+    entry = Requests("h1", ("h2", "h3"), 100, 5000, 7)
+    table = Experiment(star(4, LINK), (Flow("h1", "h2", 10), entry), 100).flow_table
+    answers = table[table["transport"] == "requests"]
+    assert answers["source"].tolist() == ["h2", "h3"] and set(answers["destination"]) == {"h1"}
+    assert set(answers["size_bytes"]) == {35_000} and set(answers["entry"]) == {1}
 
 
 def test_the_offered_load_of_poisson_flows_is_what_was_asked_for():
