@@ -55,7 +55,8 @@ def simulate(
         all clocks are identical, as on no real network, and two flows may lock each other out of a queue.
 
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
-    `connection_attempts` (SYNs sent) of TCP. Raises NetreproError for what the simulator cannot do: another
+    `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
+    window among those of its flow. Retransmissions, timeouts and attempts of a flow are those of all its connections. Raises NetreproError for what the simulator cannot do: another
     congestion control than reno, cubic, dctcp.
 
     Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
@@ -121,6 +122,8 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
         has_size = not np.isnan(row.size_bytes)
         size_bytes, duration_s = (int(row.size_bytes), 0.0) if has_size else (0, row.duration_s)
         simulator.add_tcp(*ends, row.start_s, size_bytes, duration_s, row.congestion_control)
+        if row.replication:
+            simulator.replicate(row.flow, row.replication, row.replica_same_path)
     measure = experiment.measure
     simulator.sample_queues([ports[port] for port in measure.queues], measure.queue_interval_ms / 1e3)
     if measure.windows_interval_ms is not None:
@@ -133,7 +136,6 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
 def _refuse_what_is_not_there(experiment: Experiment) -> None:
     table, tcp = experiment.flow_table, experiment.tcp
     lacking = {
-        "replicated flows": (table["replication"] != "").any(),
         "subflows": (table["subflows"] > 1).any(),
         "requests": (table["transport"] == "requests").any(),
         "pacing": tcp.pacing,
@@ -186,7 +188,7 @@ def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measure
     windows = pd.DataFrame(simulator.window_samples())
     segment = experiment.tcp.segment_bytes
     threshold = windows["threshold_segments"].where(windows["threshold_segments"] < 1e17, np.inf)
-    windows = windows.astype({"flow": int}).assign(
+    windows = windows.astype({"flow": int, "connection": int}).assign(
         window_bytes=windows["window_segments"] * segment,
         slow_start_threshold_bytes=threshold * segment,
         round_trip_ms=windows["round_trip_s"].where(windows["round_trip_s"] > 0) * 1e3,
@@ -197,7 +199,7 @@ def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measure
         flows=_flows(experiment, simulator),
         queues=queues[QUEUE_COLUMNS],
         links=links[LINK_COLUMNS],
-        windows=windows[WINDOW_COLUMNS],
+        windows=windows[[*WINDOW_COLUMNS, "connection"]],
         packets=_packets(experiment, simulator),
         fidelity=_fidelity(simulator),
     )
