@@ -20,7 +20,18 @@ from netrepro.networks.experiment import (
     Experiment,
     Measurements,
 )
-from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Link, Red
+from netrepro.networks.links import (
+    FULL_PACKET_BYTES,
+    CoDel,
+    DropTail,
+    EcnThreshold,
+    Link,
+    PhantomQueue,
+    Pie,
+    Red,
+    SharedBuffer,
+)
+from netrepro.networks.workloads import Flow
 
 SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "lia", "olia")
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
@@ -54,6 +65,7 @@ def simulate(
     """
     if not 0 <= clock_skew_ppm < 1e6:
         raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
+    _check_supported(experiment)
     simulator = _build(experiment, clock_skew_ppm)
     while not simulator.run(EVENTS_AT_A_TIME):
         if progress is not None:
@@ -61,6 +73,17 @@ def simulate(
     if progress is not None:
         progress(1.0)
     return _measurements(experiment, simulator)
+
+
+def _check_supported(experiment: Experiment) -> None:
+    lacking = [f"the routing {experiment.routing.scheme}"] if experiment.routing.scheme != "ecmp" else []
+    lacking += ["changes of links"] if experiment.changes else []
+    lacking += ["paths of flows"] if any(isinstance(entry, Flow) and entry.path for entry in experiment.traffic) else []
+    for link in experiment.topology.ports.values():
+        lacking += ["reordering"] if link.reordering else []
+        lacking += [type(link.queue).__name__] if isinstance(link.queue, (Pie, PhantomQueue, SharedBuffer)) else []
+    if lacking:
+        raise NetreproError(f"the simulator has no {lacking[0]} yet", "leave it away")
 
 
 def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
@@ -134,8 +157,9 @@ def _refuse_what_is_not_there(experiment: Experiment) -> None:
 
 def _add_link(simulator: _core.Simulator, source: int, destination: int, link: Link) -> None:
     queue = link.queue
-    bytes_limit = queue.bytes if isinstance(queue, DropTail) else None
-    limit_packets = queue.packets or (bytes_limit or 0) // FULL_PACKET_BYTES
+    bytes_limit = queue.bytes if isinstance(queue, (DropTail, SharedBuffer)) else None
+    packets_limit = None if isinstance(queue, SharedBuffer) else queue.packets
+    limit_packets = packets_limit or (bytes_limit or 0) // FULL_PACKET_BYTES
     settings = _core.LinkSettings(
         source=source,
         destination=destination,
