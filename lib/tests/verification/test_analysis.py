@@ -285,7 +285,6 @@ def test_a_module_of_one_method_can_be_analysed(encoding):
     assert analysis.satisfy_query().grid("cdeq")["out"].iloc[-1] == 3
 
 
-@pytest.mark.skipif(not has_pysat(), reason="python-sat is not installed")
 @pytest.mark.parametrize("backend", ["cadical", "glucose"])
 def test_other_solvers_give_the_same_answers(backend):
     point = leaf_spine(2, 3, 2, 6)
