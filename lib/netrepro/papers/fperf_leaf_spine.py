@@ -21,9 +21,19 @@ from netrepro.style import new_figure
 from netrepro.verification.analysis import Analysis, Answer
 from netrepro.verification.encodings import CircuitEncoding
 from netrepro.verification.examples import base_example
-from netrepro.verification.leaf_spine import base_workload, host, leaf_spine, received, throughput_query
+from netrepro.verification.leaf_spine import (
+    base_workload,
+    host,
+    leaf_spine,
+    path_queues,
+    received,
+    throughput_query,
+)
+from netrepro.verification.loom import loom, loom_inputs, steady_tenants, unfair_query
+from netrepro.verification.points import ContentionPoint, Queue
 from netrepro.verification.schedulers import scheduler_point
 from netrepro.verification.search import Search
+from netrepro.verification.shapers import TokenBucket
 from netrepro.verification.traces import Trace
 from netrepro.verification.workloads import Query, Workload, parse_query, parse_workload
 
@@ -224,9 +234,11 @@ def examine_report_formula(size: Size = (2, 3, 6), horizon: int = 10) -> pd.Data
 
 @dataclass(frozen=True)
 class Case:
-    """A case study: what goes wrong, and the same with the cause taken away, where it must not."""
+    """A case study: what goes wrong (`kind`: starvation, unfairness, latency or a burst), and the same with the
+    cause taken away, where it must not."""
 
     name: str
+    kind: str
     problem: str
     build: Callable[[], Analysis]
     build_control: Callable[[], Analysis]
@@ -239,6 +251,35 @@ def _case(kind: str, flows: int, horizon: int, query: str, base: str = "*", **op
     return Analysis(point, parse_query(query), parse_workload(base))
 
 
+def _loom(cores: int) -> Analysis:
+    point = loom(cores)
+    return Analysis(point, unfair_query(point), steady_tenants(point))
+
+
+def _latency(and_so: str = "") -> Analysis:
+    point = leaf_spine(2, 3, 2, 10, max_enqueue=5)
+    query = Query("forall", (10, 10), path_queues(point, 0, (5, 0), hosts_per_leaf=2), "qsize", ">=", 10)
+    base = "[1,10]: cenq(host1,t) <= t and [1,10]: dst(host1,t) = 5 and [1,10]: ecmp(host1,t) = 0"
+    return Analysis(point, query, parse_workload(base + and_so))
+
+
+def _token_bucket(max_tokens: int) -> Analysis:
+    queue, output = Queue("q0", 10, 10, 6), Queue("out", 10, 6, 6)
+    point = ContentionPoint("token bucket", 6, [TokenBucket("bucket", queue, output, rate=3, max_tokens=max_tokens)])
+    base = parse_workload("[3,3]: cenq(q0,t) >= 3 and [4,4]: cenq(q0,t) >= 6")
+    return Analysis(point, Query("exists", (1, 6), "q0", "deq", ">", 3), base)
+
+
+_TENANTS = [loom_inputs(4, flow) for flow in ("tenant1", "tenant2_spark")]
+# The ranges of all but the first line are not told where the workload is: the whole horizon is taken.
+_LOOM_PUBLISHED = " and ".join(
+    [
+        f"[1,9]: sum cenq({{{','.join(_TENANTS[0][core] for core in (0, 1, 3))}}},t) <= 0",
+        f"[1,10]: sum cenq({{{','.join(_TENANTS[1][core] for core in (0, 1))}}},t) >= t",
+        f"[1,10]: cenq({_TENANTS[1][3]},t) >= t",
+        f"[1,10]: cenq({_TENANTS[1][2]},t) >= 1",
+    ]
+)
 _RR_BASE = " and ".join(
     [
         *(f"[5,5]: cenq(q{i},t) >= 4 and [10,10]: cenq(q{i},t) >= 8" for i in range(5)),
@@ -255,6 +296,7 @@ CASES = {
     for case in [
         Case(
             "strict priority",
+            "starvation",
             "q2 is starved: blocked for more than 5 steps in a row",
             lambda: _case("strict_priority", 4, 7, "exists t in [1,7]: cblocked(q2,t) > 5"),
             lambda: _case("round_robin", 4, 7, "exists t in [1,7]: cblocked(q2,t) > 5"),
@@ -263,6 +305,7 @@ CASES = {
         ),
         Case(
             "round robin",
+            "unfairness",
             "q2 is served 3 packets more than q1, although q1 sends more",
             lambda: _case("round_robin", 5, 10, _RR_QUERY, _RR_BASE),
             lambda: _case("round_robin", 5, 10, _RR_QUERY, _RR_BASE + " and " + _BACKLOGGED),
@@ -271,29 +314,62 @@ CASES = {
         ),
         Case(
             "FQ-CoDel",
+            "starvation",
             "a thin flow is served 5 packets of 14, more than its share, and delays four busy ones",
             lambda: _case("flow_queue", 5, 14, _FQ_QUERY, _FQ_BASE),
             lambda: _case("flow_queue", 5, 14, _FQ_QUERY, _FQ_BASE, is_fixed=True),
             "RFC 8290's rule: a new queue that runs empty joins the old ones",
             "[1,4]: cenq(q4,t) <= 0 and [6,13]: aipg(q4,t) >= 2 and [13,14]: cenq(q4,t) >= 5",
         ),
+        Case(
+            "Loom",
+            "unfairness",
+            "tenant 2 is more than 3 packets ahead of tenant 1, although both always have some to send",
+            lambda: _loom(cores=4),
+            lambda: _loom(cores=1),
+            "one core, on which both tenants are served in turn",
+            _LOOM_PUBLISHED,
+        ),
+        Case(
+            "leaf-spine",
+            "latency",
+            "10 packets or more wait on host 1's way to host 6, although it sends no more than one a step",
+            _latency,
+            lambda: _latency(" and [1,10]: sum cenq({host2,host3,host4,host5,host6},t) <= 0"),
+            "all other hosts silent",
+        ),
+        Case(
+            "token bucket",
+            "burst",
+            "more than a step's 3 tokens are spent in one step, although packets come early",
+            lambda: _token_bucket(max_tokens=6),
+            lambda: _token_bucket(max_tokens=3),
+            "a bucket that holds one step's tokens",
+            "[1,2]: cenq(q0,t) <= 2 and [4,6]: aipg(q0,t) >= 1 and [6,6]: cenq(q0,t) >= 9",
+        ),
     ]
 }
 
 
-def synthesise(name: str, *, seed: int = 0, method: str = "generalise", starts: int = 1) -> dict[str, Any]:
+def synthesise(
+    name: str, *, seed: int = 0, method: str = "generalise", starts: int = 1, backend: str = "cadical"
+) -> dict[str, Any]:
     """One case study: its workload, and its negative control.
 
-    Keys: case, problem, status ("proven"), workload, size_nodes, base_packets, questions, published_form,
-    published_form_status (the original's workload checked here), control, control_status (must be "unsat").
+    Keys: case, kind, problem, status ("proven"), workload, size_nodes, base_packets, questions, published_form,
+    published_form_status (the original's workload checked here; "" where none is known), control,
+    control_status (must be "unsat").
     Raises NetreproError for an unknown case.
     """
     if name not in CASES:
         raise NetreproError(f"no case is called {name!r}", nearest(name, CASES))
     case = CASES[name]
-    result = Search(case.build(), seed=seed, method=method, starts=starts).run()
+    analysis = case.build().copy(backend=backend)
+    result = Search(analysis, seed=seed, method=method, starts=starts).run()
+    published = analysis.verify(parse_workload(case.published_form)).status if case.published_form else ""
     return {
         "case": name,
+        "kind": case.kind,
         "problem": case.problem,
         "status": result.status,
         "workload": str(result.workload) if result.workload else "",
@@ -301,9 +377,9 @@ def synthesise(name: str, *, seed: int = 0, method: str = "generalise", starts: 
         "base_packets": result.base.packets,
         "questions": result.questions,
         "published_form": case.published_form,
-        "published_form_status": case.build().verify(parse_workload(case.published_form)).status,
+        "published_form_status": published,
         "control": case.control,
-        "control_status": case.build_control().satisfy_query().status,
+        "control_status": case.build_control().copy(backend=backend).satisfy_query().status,
     }
 
 
@@ -648,6 +724,8 @@ def measured_claims(
             ("starvation-strict-priority", "strict priority"),
             ("unfair-round-robin", "round robin"),
             ("thin-flow-fq-codel", "FQ-CoDel"),
+            ("unfair-loom", "Loom"),
+            ("latency-leaf-spine", "leaf-spine"),
         ]
     ]
     verdict = answers.set_index("question")
