@@ -670,7 +670,7 @@ class CircuitEncoding(Encoding):
         for name in self.point.inputs:
             arrivals[name] = []
             for time in range(self.point.horizon):
-                packets = []
+                packets: list[Packet] = []
                 for bit, payload in self._offers[name, time]:
                     if bit in true_literals and not _is_binary(payload):
                         packets += payload

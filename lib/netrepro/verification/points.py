@@ -142,9 +142,9 @@ class ContentionPoint:
         refuse_unknown("sends_to", sends_to or {}, dict.fromkeys(self.inputs))
         everyone = range(destinations)
         self.sends_to = {queue: sorted({*(sends_to or {}).get(queue, everyone)}) for queue in self.inputs}
-        for queue, allowed in self.sends_to.items():
+        for source, allowed in self.sends_to.items():
             if not allowed or not {*allowed} <= {*everyone}:
-                raise NetreproError(f"input {queue!r} sends to {allowed}", f"give some of 0..{destinations - 1}")
+                raise NetreproError(f"input {source!r} sends to {allowed}", f"give some of 0..{destinations - 1}")
         self.order = list(self._order())
 
     def _order(self) -> Iterator[QueuingModule]:

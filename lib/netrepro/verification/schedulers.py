@@ -292,7 +292,7 @@ class FlowQueueScheduler(Scheduler):
         known = {pair: run.choice(labels[pair]) for pair in itertools.combinations(starting, 2)}
         shuffled = [starting[k] for k in run.generator.permutation(len(starting))]
         order = next(
-            order
+            list(order)
             for order in itertools.permutations(shuffled)
             if all(first in (None, order.index(p) < order.index(q)) for (p, q), first in known.items())
         )
