@@ -68,11 +68,6 @@ void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::u
   flows_.push_back({from, to, start, duration, bytes, control, true, false, 0});
 }
 
-void Simulator::replicate(std::uint32_t flow, Replication replication, bool same_path) {
-  groups_[flow] = {replication, {flow}, false};
-  companions_.push_back({flow, same_path});
-}
-
 void Simulator::add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate,
                               std::uint32_t bytes, bool poisson) {
   const Time gap = from_seconds(8 * bytes / rate);
@@ -98,7 +93,8 @@ void Simulator::begin() {
   results_.resize(flows_.size());
   connections_.resize(flows_.size() + companions_.size());
   for (std::size_t i = 0; i < companions_.size(); ++i)
-    groups_[companions_[i].flow].members.push_back(static_cast<std::uint32_t>(flows_.size() + i));
+    groups_.at(companions_[i].flow).members.push_back(static_cast<std::uint32_t>(flows_.size() + i));
+  for (Exchange& exchange : exchanges_) exchange.requests = groups_.at(exchange.answers).members.at(1);
   const auto by_time = [](const auto& a, const auto& b) { return a.at < b.at; };
   std::stable_sort(changes_.begin(), changes_.end(), by_time);
   std::stable_sort(link_uses_.begin(), link_uses_.end(), by_time);
@@ -147,6 +143,14 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
       break;
     case flow_stop:
       if (Connection* connection = connections_[timer.owner].get()) {
+        if (is_subflow(*connection)) {
+          if (!connection->sender.connected()) break;
+          Multipath& multipath = *connection->group->multipath;
+          multipath.finish();
+          if (multipath.all_arrived()) results_[timer.owner].completion = now_;
+          if (multipath.all_acknowledged()) close_all(*connection->group);
+          break;
+        }
         connection->sender.finish();
         if (connection->sender.connected() && connection->receiver.in_order() == connection->sender.bytes())
           results_[timer.owner].completion = now_;
@@ -177,11 +181,8 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
     case windows_due:
       for (std::uint32_t number = 0; number < connections_.size(); ++number)
         if (const Connection* connection = connections_[number].get()) {
-          std::uint32_t place = 0;
-          if (const Group* group = connection->group)
-            while (group->members[place] != number) ++place;
           const CongestionWindow& window = connection->sender.window();
-          window_samples_.push_back({now_, flow_of(number), place, window.segments, window.threshold,
+          window_samples_.push_back({now_, flow_of(number), connection->place, window.segments, window.threshold,
                                      connection->sender.round_trip().smoothed()});
         }
       set_timer(now_ + window_interval_, windows_due, 0);
@@ -194,6 +195,9 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
       routes_.use(link_uses_[next_use_++].in_use);
       reroute();
       if (next_use_ < link_uses_.size()) set_timer(link_uses_[next_use_].at, routes_change, 0);
+      break;
+    case request_due:
+      ask(timer.owner);
       break;
   }
 }
@@ -209,20 +213,25 @@ void Simulator::start_flow(std::uint32_t flow) {
   }
   if (description.bytes == TcpSender::unlimited) set_timer(now_ + description.duration, flow_stop, flow);
   const auto found = groups_.find(flow);
-  if (found == groups_.end()) return open(flow, nullptr);
-  for (std::uint32_t member : found->second.members) open(member, &found->second);
+  if (found == groups_.end()) return open(flow, nullptr, 0);
+  open_group(found->second);
 }
 
-void Simulator::open(std::uint32_t number, Group* group) {
+void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   const std::uint32_t flow = flow_of(number);
   const FlowDescription& description = flows_[flow];
-  const bool as_first = number != flow && companions_[number - flows_.size()].same_path;
-  const std::uint64_t key = stream(path_choice, as_first ? flow : number).next();
-  const auto [forward, backward] = paths_of(flow, key);
-  TcpSender sender(settings_.tcp, make_control(description.control, settings_.dctcp_first_alpha), description.bytes);
-  const TcpReceiver receiver(settings_.tcp, sender.precise_ecn());
+  const Companion companion = number == flow ? Companion{flow, false, false} : companions_[number - flows_.size()];
+  const std::uint64_t key = stream(path_choice, companion.same_path ? flow : number).next();
+  const auto [forward, backward] = paths_of(number, key);
+  const bool piecewise = group && (group->kind == Group::Kind::multipath || group->kind == Group::Kind::requests);
+  auto control = make_control(description.control, {settings_.dctcp_first_alpha, settings_.hystart,
+                                                    group ? group->coupling : nullptr, place});
+  TcpSender sender = piecewise ? TcpSender(settings_.tcp, std::move(control))
+                               : TcpSender(settings_.tcp, std::move(control), description.bytes);
+  const TcpReceiver receiver(settings_.tcp, sender.precise_ecn(), piecewise);
   connections_[number].reset(new Connection{std::move(sender), receiver, key, forward, backward});
   connections_[number]->group = group;
+  connections_[number]->place = place;
   send_syn(number, *connections_[number]);
 }
 
@@ -254,7 +263,9 @@ void Simulator::on_sender_due(std::uint32_t flow, Time set_for) {
   connection->sender_timer = never;
   if (connection->sender.deadline() <= now_) {
     if (!connection->sender.connected()) return send_syn(flow, *connection);
+    const std::uint64_t timeouts = connection->sender.timeouts();
     connection->sender.on_deadline(now_);
+    if (is_subflow(*connection) && connection->sender.timeouts() > timeouts) on_subflow_timeout(*connection);
     pump(flow, *connection);
   }
   set_sender_timer(flow, *connection);
@@ -366,10 +377,12 @@ void Simulator::deliver(std::uint32_t place) {
       return close(flow);
     }
     connection->sender.on_connected(now_);
-    if (connection->group && connection->group->replication == Replication::repsyn) close_others(flow, *connection);
+    if (connection->group) on_group_connected(flow, *connection);
   } else if (packet.has(Packet::acknowledgement)) {
+    const std::uint64_t stream_in_order = packet.stream_in_order;
     connection->sender.on_acknowledgement(packet, now_);
     packets_.give_back(place);
+    if (is_subflow(*connection)) return on_subflow_acknowledgement(flow, *connection, stream_in_order);
   } else {
     return take_data(place, *connection);
   }
@@ -385,10 +398,11 @@ void Simulator::take_data(std::uint32_t place, Connection& connection) {
   if (receiver.must_acknowledge_before(packet))
     acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
   const bool at_once = receiver.take(packet, now_);
-  if (receiver.in_order() == connection.sender.bytes()) {
-    FlowResult& result = results_[flow_of(packet.flow)];
+  if (connection.group) {
+    on_group_data(packet, connection);
+  } else if (receiver.in_order() == connection.sender.bytes()) {
+    FlowResult& result = results_[packet.flow];
     if (result.completion == never) result.completion = now_;
-    if (connection.group) reset_other_receivers(packet.flow, connection);
   }
   if (at_once) {
     acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
@@ -401,6 +415,8 @@ void Simulator::take_data(std::uint32_t place, Connection& connection) {
 void Simulator::acknowledge(std::uint32_t place, Connection& connection) {
   Packet& packet = packets_[place];
   connection.receiver.acknowledge(packet, settings_.tcp.selective);
+  if (is_subflow(connection))
+    packet.stream_in_order = static_cast<std::uint32_t>(connection.group->multipath->in_order());
   packet.wire_bytes = header_bytes + (packet.blocks > 0 ? 4 + 8u * packet.blocks : 0);
   send(place);
 }
@@ -414,6 +430,7 @@ void Simulator::send_syn(std::uint32_t flow, Connection& connection) {
 // Hosts. As TCP small queues do, a sender waits while its own port has packets enough, and never overflows it.
 
 bool Simulator::send_segment(std::uint32_t flow, Connection& connection) {
+  if (is_subflow(connection)) supply(connection);
   const auto segment = connection.sender.next_segment(now_);
   if (!segment) return false;
   std::uint16_t flags = connection.sender.ecn_capable() ? Packet::ecn_capable : 0;
@@ -432,7 +449,7 @@ void Simulator::pump(std::uint32_t flow, Connection& connection) {
   if (port.flows.empty())
     while (links_[link]->waiting(now_).packets < port.room)
       if (!send_segment(flow, connection)) return;
-  if (!connection.sender.wants_to_send()) return;
+  if (!connection.sender.wants_to_send() && !supply_waits(connection)) return;
   connection.waits_for_port = true;
   port.flows.push(flow);
   set_port_timer(link);
@@ -448,6 +465,7 @@ void Simulator::serve_port(std::uint32_t link) {
     connection->waits_for_port = send_segment(flow, *connection);
     if (connection->waits_for_port) port.flows.push(flow);
     set_sender_timer(flow, *connection);
+    if (!connection->waits_for_port && is_subflow(*connection)) pump_all(*connection->group);
   }
   set_port_timer(link);
 }
@@ -463,57 +481,32 @@ void Simulator::set_port_timer(std::uint32_t link) {
 void Simulator::close_if_done(std::uint32_t number) {
   Connection& connection = *connections_[number];
   if (!connection.sender.done()) return;
-  if (connection.group) close_others(number, connection);
+  if (connection.group && connection.group->kind == Group::Kind::repflow) close_others(number, connection);
   close(number);
 }
 
 void Simulator::close(std::uint32_t number) {
-  record(results_[flow_of(number)], *connections_[number]);
+  record(results_[flow_of(number)], number, *connections_[number]);
   connections_[number].reset();
-}
-
-// Replicated flows.
-
-// The receiving host has all bytes: it takes no more of the other copy, and says so.
-void Simulator::reset_other_receivers(std::uint32_t number, Connection& connection) {
-  if (std::exchange(connection.group->decided, true)) return;
-  for (std::uint32_t other : connection.group->members) {
-    Connection* loser = connections_[other].get();
-    if (other == number || !loser) continue;
-    loser->receiver_gone = true;
-    loser->receiver_timer = never;
-    send(new_packet(other, loser->backward, header_bytes, Packet::reset));
-  }
-}
-
-// The sending host needs the other connections no more. One that is not established yet is reset when it would be.
-void Simulator::close_others(std::uint32_t number, Connection& connection) {
-  for (std::uint32_t other : connection.group->members) {
-    Connection* loser = connections_[other].get();
-    if (other == number || !loser) continue;
-    if (!loser->sender.connected()) {
-      loser->sender_gone = true;
-      loser->sender_timer = never;
-      continue;
-    }
-    if (!loser->receiver_gone) send(new_packet(other, loser->forward, header_bytes, Packet::reset));
-    close(other);
-  }
 }
 
 // The network.
 
-Simulator::PathPair Simulator::paths_of(std::uint32_t flow, std::uint64_t key) {
+Simulator::PathPair Simulator::paths_of(std::uint32_t number, std::uint64_t key) {
+  const std::uint32_t flow = flow_of(number);
   const auto given = given_paths_.find(flow);
   if (given != given_paths_.end()) return given->second;
   const FlowDescription& ends = flows_[flow];
-  return {path_place(ends.from, ends.to, key), path_place(ends.to, ends.from, ShortestPaths::mixed(key))};
+  const std::uint32_t there = path_place(ends.from, ends.to, key);
+  const std::uint32_t back = path_place(ends.to, ends.from, ShortestPaths::mixed(key));
+  const bool reversed = number != flow && companions_[number - flows_.size()].reversed;
+  return reversed ? PathPair{back, there} : PathPair{there, back};
 }
 
 void Simulator::reroute() {
   for (std::uint32_t number = 0; number < connections_.size(); ++number)
     if (Connection* connection = connections_[number].get()) {
-      const auto [forward, backward] = paths_of(flow_of(number), connection->key);
+      const auto [forward, backward] = paths_of(number, connection->key);
       connection->forward = forward;
       connection->backward = backward;
     }
@@ -533,8 +526,20 @@ void Simulator::apply(const LinkChange& change) {
 
 // Results.
 
-void Simulator::record(FlowResult& result, const Connection& connection) const {
-  result.delivered_bytes = std::max(result.delivered_bytes, connection.receiver.in_order());
+void Simulator::record(FlowResult& result, std::uint32_t number, const Connection& connection) const {
+  std::uint64_t delivered = connection.receiver.in_order();
+  if (const Group* group = connection.group) {
+    if (is_subflow(connection)) {
+      delivered = group->multipath->delivered_bytes();
+      if (connection.place == 0) result.retransmissions += group->multipath->repeated();
+    } else if (group->kind == Group::Kind::requests) {
+      // Sequence numbers are whole segments; the last one of an answer may be shorter.
+      const std::uint64_t bytes = conversations_[exchanges_[group->exchange].conversation].settings.response_bytes;
+      const std::uint64_t answers = messages_in(delivered, bytes), rest = delivered - messages_end(answers, bytes);
+      delivered = number == group->members[0] ? answers * bytes + std::min(rest, bytes) : 0;
+    }
+  }
+  result.delivered_bytes = std::max(result.delivered_bytes, delivered);
   result.retransmissions += connection.sender.retransmissions();
   result.timeouts += connection.sender.timeouts();
   result.connection_attempts += connection.sender.connection_attempts();
@@ -544,7 +549,7 @@ std::vector<Simulator::FlowResult> Simulator::flow_results() const {
   std::vector<FlowResult> results = results_;
   results.resize(flows_.size());
   for (std::uint32_t number = 0; number < connections_.size(); ++number)
-    if (connections_[number]) record(results[flow_of(number)], *connections_[number]);
+    if (connections_[number]) record(results[flow_of(number)], number, *connections_[number]);
   return results;
 }
 

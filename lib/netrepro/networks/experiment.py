@@ -32,11 +32,11 @@ FLOW_TABLE_COLUMNS = [
     "rate_mbps",  # of datagrams, else NaN
     "packet_bytes",  # of datagrams, else 0
     "spacing",  # of datagrams, else ""
-    "path",  # names of the nodes of a source route, () without one
     "entry",  # place in the traffic
     "replication",  # "repflow" or "repsyn" of flows that are replicated, else ""
     "replica_same_path",
     "subflows",  # 1 of plain TCP
+    "path",  # names of the nodes of a source route, () without one
 ]
 FLOW_COLUMNS = [
     *FLOW_TABLE_COLUMNS[:9],
@@ -171,13 +171,15 @@ class Experiment:
         parts: list[pd.DataFrame] = []
         rows: list[dict[str, Any]] = []  # of single flows that follow each other, for one table
         for place, entry in enumerate(self.traffic):
-            if isinstance(entry, (Flow, Datagrams)):
+            if isinstance(entry, PoissonFlows):
+                if rows:
+                    parts.append(pd.DataFrame(rows))
+                    rows = []
+                parts.append(self._rows(place, entry))
+            elif isinstance(entry, Requests):
+                rows += [self._row(place, entry) | {"source": server} for server in entry.servers]
+            else:
                 rows.append(self._row(place, entry))
-                continue
-            if rows:
-                parts.append(pd.DataFrame(rows))
-                rows = []
-            parts.append(self._rows(place, entry))
         if rows:
             parts.append(pd.DataFrame(rows))
         if not parts:
@@ -186,8 +188,7 @@ class Experiment:
         table.insert(0, "flow", np.arange(len(table)))
         return table[FLOW_TABLE_COLUMNS]
 
-    def _common(self, place: int, entry: Traffic) -> dict[str, Any]:
-        """A row of the table as far as all kinds of traffic agree."""
+    def _row(self, place: int, entry: Traffic) -> dict[str, Any]:
         row: dict[str, Any] = dict(
             transport="tcp",
             start_s=entry.start_s,
@@ -198,35 +199,31 @@ class Experiment:
             rate_mbps=np.nan,
             packet_bytes=0,
             spacing="",
-            path=(),
             entry=place,
             replication="",
             replica_same_path=False,
             subflows=1,
+            path=(),
         )
-        if not isinstance(entry, Datagrams):
-            row |= dict(congestion_control=entry.congestion_control or self.tcp.congestion_control)
-        if isinstance(entry, (Flow, PoissonFlows)):
-            row |= dict(replica_same_path=entry.replica_same_path, subflows=entry.subflows)
-        return row
-
-    def _row(self, place: int, entry: Flow | Datagrams) -> dict[str, Any]:
-        row = self._common(place, entry) | dict(source=entry.source, destination=entry.destination)
+        if isinstance(entry, (Flow, Datagrams)):
+            row |= dict(source=entry.source, destination=entry.destination)
         if isinstance(entry, Datagrams):
             row |= dict(transport="datagrams", duration_s=entry.duration_s, rate_mbps=entry.rate_mbps)
             return row | dict(packet_bytes=entry.packet_bytes, spacing=entry.spacing)
-        if entry.size_bytes is not None and entry.size_bytes <= entry.replicate_below_bytes:
-            row |= dict(replication=entry.replication)
-        row |= dict(size_bytes=np.nan if entry.size_bytes is None else float(entry.size_bytes), path=entry.path)
-        return row | dict(duration_s=np.nan if entry.duration_s is None else entry.duration_s)
-
-    def _rows(self, place: int, entry: PoissonFlows | Requests) -> pd.DataFrame:
-        row = self._common(place, entry)
+        row |= dict(congestion_control=entry.congestion_control or self.tcp.congestion_control)
         if isinstance(entry, Requests):
-            row |= dict(transport="requests", source=list(entry.servers), destination=entry.client)
-            row |= dict(size_bytes=float(entry.count * entry.response_bytes), path=[()] * len(entry.servers))
-            return pd.DataFrame(row)
-        row |= dict(path=[()] * entry.count)
+            row |= dict(transport="requests", destination=entry.client)
+            return row | dict(size_bytes=float(entry.count * entry.response_bytes))
+        row |= dict(replica_same_path=entry.replica_same_path, subflows=entry.subflows)
+        if isinstance(entry, Flow):
+            if entry.size_bytes is not None and entry.size_bytes <= entry.replicate_below_bytes:
+                row |= dict(replication=entry.replication)
+            row |= dict(size_bytes=np.nan if entry.size_bytes is None else float(entry.size_bytes), path=entry.path)
+            row |= dict(duration_s=np.nan if entry.duration_s is None else entry.duration_s)
+        return row
+
+    def _rows(self, place: int, entry: PoissonFlows) -> pd.DataFrame:
+        row = self._row(place, entry) | dict(path=[()] * entry.count)
         # A stream for each purpose: a change of sizes leaves starts and pairs as they were.
         starts, sizes, pairs = (
             np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, place, purpose])))

@@ -89,9 +89,7 @@ class Tcp:
 class Flow:
     """One TCP connection that sends `size_bytes`, or for `duration_s`, from `start_s` on.
 
-    `congestion_control` None is the experiment's. `label` names the flow's group in the results. `path` is the
-    nodes that its packets take, from source to destination, and backwards for what comes back (source routing);
-    without one the experiment's routing decides.
+    `congestion_control` None is the experiment's. `label` names the flow's group in the results.
 
     `replication` (Xu and Li, INFOCOM 2014; Liu et al., "RepNet"), for a size of `replicate_below_bytes` at most:
     with "repflow" two connections carry all bytes, and the flow is complete with the first of them; with "repsyn"
@@ -101,8 +99,11 @@ class Flow:
     `subflows`: connections over which one stream of bytes is spread (MPTCP, RFC 8684), each with a hash of its own,
     with one receive window.
 
-    Raises NetreproError unless exactly one of size and duration is given, for a replicated flow with subflows, and for
-    one of both with a path.
+    `path`: the nodes that its packets take, from source to destination, and backwards for what comes back (source
+    routing); without one the experiment's routing decides.
+
+    Raises NetreproError unless exactly one of size and duration is given, and for a flow that has two of
+    replication, subflows and path.
     """
 
     source: str
@@ -112,11 +113,11 @@ class Flow:
     start_s: float = 0.0
     congestion_control: str | None = None
     label: str = ""
-    path: tuple[str, ...] = ()
     replication: str = ""
     replicate_below_bytes: int = 100_000
     replica_same_path: bool = False
     subflows: int = 1
+    path: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", tuple(self.path))
@@ -133,7 +134,7 @@ class Flow:
         check_congestion_control(self.congestion_control)
         _check_connections(self)
         if self.path and (self.replication or self.subflows > 1):
-            raise NetreproError("a flow of several connections with one path", "give path=... to flows of one only")
+            raise NetreproError("one path for a flow of several connections", "give it no path, or one connection")
         _check_apart(self.source, self.destination)
 
 

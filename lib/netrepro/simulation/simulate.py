@@ -16,6 +16,7 @@ from netrepro.networks.experiment import (
     LINK_COLUMNS,
     PACKET_COLUMNS,
     QUEUE_COLUMNS,
+    REQUEST_COLUMNS,
     WINDOW_COLUMNS,
     Experiment,
     Measurements,
@@ -33,7 +34,7 @@ from netrepro.networks.links import (
 )
 from netrepro.networks.routing import k_shortest_paths, links_in_use
 
-SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp")
+SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "lia", "olia")
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
 # Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
@@ -57,10 +58,11 @@ def simulate(
 
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
     `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
-    window among those of its flow. Retransmissions, timeouts and attempts of a flow are those of all its connections. Raises NetreproError for what the simulator cannot do: another
-    congestion control than reno, cubic, dctcp.
+    window among those of its flow. Retransmissions, timeouts and attempts of a flow are those of all its connections.
+    Raises NetreproError for what the simulator cannot do: a congestion control that it lacks.
 
     Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
+    Requests and answers travel on connections of their own, each with its acknowledgements.
     """
     if not 0 <= clock_skew_ppm < 1e6:
         raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
@@ -92,6 +94,10 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
         tail_loss_probe=tcp.tail_loss_probe,
         ecn=tcp.ecn,
         dctcp_first_alpha=tcp.dctcp_alpha,
+        slow_start_after_idle=tcp.slow_start_after_idle,
+        hystart=tcp.hystart,
+        opportunistic_retransmission=tcp.opportunistic_retransmission,
+        penalisation=tcp.penalisation,
     )
     for (source, destination), link in topology.ports.items():
         _add_link(simulator, number[source], number[destination], link)
@@ -113,6 +119,12 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
         simulator.add_tcp(*ends, row.start_s, size_bytes, duration_s, row.congestion_control)
         if row.replication:
             simulator.replicate(row.flow, row.replication, row.replica_same_path)
+        elif row.subflows > 1:
+            simulator.split(row.flow, row.subflows)
+    for place, answers in experiment.flow_table.query("transport == 'requests'").groupby("entry"):
+        asked = experiment.traffic[place]
+        sizes = asked.request_bytes, asked.response_bytes, asked.count
+        simulator.request(answers["flow"].iloc[0], len(answers), *sizes, asked.barrier, asked.think_ms / 1e3)
     _route(simulator, experiment, number, ports)
     measure = experiment.measure
     simulator.sample_queues([ports[port] for port in measure.queues], measure.queue_interval_ms / 1e3)
@@ -124,13 +136,9 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
 
 
 def _refuse_what_is_not_there(experiment: Experiment) -> None:
-    table, tcp = experiment.flow_table, experiment.tcp
+    tcp = experiment.tcp
     lacking = {
-        "subflows": (table["subflows"] > 1).any(),
-        "requests": (table["transport"] == "requests").any(),
         "pacing": tcp.pacing,
-        "a CUBIC without HyStart": not tcp.hystart,
-        "a window that survives idle times": not tcp.slow_start_after_idle,
     }
     for name, asked in lacking.items():
         if asked:
@@ -226,6 +234,7 @@ def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measure
         windows=windows[[*WINDOW_COLUMNS, "connection"]],
         packets=_packets(experiment, simulator),
         fidelity=_fidelity(simulator),
+        requests=_requests(experiment, simulator),
     )
 
 
@@ -240,6 +249,14 @@ def _flows(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
     lasted_s = until_s - flows["start_s"]
     flows["goodput_mbps"] = (flows["delivered_bytes"] * 8 / 1e6 / lasted_s).where(lasted_s > 0, 0.0)
     return flows[[*FLOW_COLUMNS, "connection_attempts"]]
+
+
+def _requests(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
+    requests = pd.DataFrame(simulator.requests()).astype({"flow": int, "request": int})
+    answers = experiment.flow_table[["flow", "label", "source", "destination"]]
+    requests = requests.merge(answers.rename(columns={"source": "server", "destination": "client"}), on="flow")
+    requests["completion_ms"] = (requests["answered_s"] - requests["asked_s"]) * 1e3
+    return requests[REQUEST_COLUMNS]
 
 
 def _packets(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:

@@ -184,7 +184,6 @@ def test_a_jellyfish_is_connected_even_where_most_regular_graphs_are_in_pieces()
         (lambda: Experiment(star(2, LINK), (), 1, changes=("h1 s1",)), "give LinkChange"),
         (lambda: LinkChange(1, "h1", "s1"), "rate_mbps=... or up"),
         (lambda: Routing(paths=0), "1 or more"),
-        (lambda: Flow("h1", "h2", 10, subflows=2, path=("h1", "s1", "h2")), "of one only"),
         (lambda: routed("h1", "s1"), "end it with h2"),
         (lambda: routed("h1", "s1", "h1", "s1", "h2"), "each node once"),
         (lambda: routed("h1", "s2", "h2"), "no cable"),
@@ -223,11 +222,9 @@ flows = st.builds(
     start_s=st.floats(0, 0.9),
     congestion_control=st.sampled_from([None, "reno", "dctcp"]),
     label=st.text(),
-    path=st.sampled_from([(), ("h1", "s1", "h2")]),
-    replication=st.just(""),
+    replication=st.sampled_from(["", "repflow", "repsyn"]),
 )
-replication = st.sampled_from(["repflow", "repsyn"])
-replicated = st.builds(Flow, st.just("h1"), st.just("h2"), st.just(9), replication=replication)
+routed_flows = st.builds(Flow, st.just("h1"), st.just("h2"), st.just(1000), path=st.just(("h1", "s1", "h2")))
 changes = st.builds(
     LinkChange, st.floats(0, 0.9), st.just("h1"), st.just("s1"), st.floats(1, 10), st.sampled_from([None, True, False])
 )
@@ -236,7 +233,7 @@ poisson = st.builds(PoissonFlows, st.just(WEB_SEARCH), st.floats(1, 100), st.int
 experiments = st.builds(
     Experiment,
     st.builds(star, st.integers(2, 5), links),
-    st.lists(flows | replicated | poisson | requests, max_size=4).map(tuple),
+    st.lists(flows | routed_flows | poisson | requests, max_size=4).map(tuple),
     st.floats(1, 100),
     st.integers(0, 2**40),
     st.builds(Measure, queues=st.just((("s1", "h1"),)), windows_interval_ms=st.none() | st.floats(1, 10)),

@@ -33,6 +33,7 @@ from netrepro.networks import (
     Pie,
     PoissonFlows,
     Red,
+    Requests,
     Routing,
     SharedBuffer,
     Tcp,
@@ -74,7 +75,7 @@ links = st.builds(Link, st.floats(1, 1000), st.floats(0, 20), queues, shares, ji
 routings = st.builds(Routing, st.sampled_from(ROUTINGS), st.integers(1, 4), rerouting_ms=st.sampled_from([0.0, 50.0]))
 tcps = st.builds(
     Tcp,
-    st.sampled_from(["reno", "cubic", "dctcp"]),
+    st.sampled_from(["reno", "cubic", "dctcp", "lia", "olia"]),
     st.integers(1, 20),
     receive_window_bytes=st.integers(1448, 300_000),
     min_rto_ms=st.sampled_from([1.0, 200.0]),
@@ -97,18 +98,25 @@ def experiments(draw, links=links, routings=routings, changing=True) -> Experime
     traffic: list = []
     for source, destination in draw(st.lists(ends, min_size=1, max_size=6)):
         start_s = draw(st.floats(0, 0.5))
-        kind = draw(st.integers(0, 2))
+        kind = draw(st.integers(0, 3))
         if kind == 0:
-            replication = draw(st.sampled_from(["", "", "repflow", "repsyn"]))
-            size_bytes = draw(st.integers(1, 400_000))
-            traffic.append(Flow(source, destination, size_bytes, start_s=start_s, replication=replication))
-        elif kind == 1:
-            paths = list(
-                nx.all_simple_paths(net.fabric, *(next(iter(net.graph[end])) for end in (source, destination)))
+            connections = draw(
+                st.sampled_from([{}, {"replication": "repflow"}, {"replication": "repsyn"}, {"subflows": 3}])
             )
+            size_bytes = draw(st.integers(1, 400_000))
+            traffic.append(Flow(source, destination, size_bytes, start_s=start_s, **connections))
+        elif kind == 1:
+            duration_s, subflows = draw(st.floats(0.01, 2)), draw(st.integers(1, 2))
+            switches = (next(iter(net.graph[end])) for end in (source, destination))
+            paths = list(nx.all_simple_paths(net.fabric, *switches))
             between = draw(st.sampled_from(paths)) if paths else list(net.graph[source])
-            path = draw(st.sampled_from([(), (source, *between, destination)]))
-            traffic.append(Flow(source, destination, duration_s=draw(st.floats(0.01, 2)), start_s=start_s, path=path))
+            path = draw(st.sampled_from([(), (source, *between, destination)])) if subflows == 1 else ()
+            lasts = dict(duration_s=duration_s, start_s=start_s)
+            traffic.append(Flow(source, destination, **lasts, subflows=subflows, path=path))
+        elif kind == 2:
+            sizes = draw(st.integers(1, 5000)), draw(st.integers(1, 50_000))
+            barrier, think_ms = draw(st.booleans()), draw(st.sampled_from([0.0, 300.0]))
+            traffic.append(Requests(source, (destination,), *sizes, 5, barrier, think_ms, start_s))
         else:
             spacing = draw(st.sampled_from(["constant", "poisson"]))
             rate = draw(st.floats(0.5, 20))
