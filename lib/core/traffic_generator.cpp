@@ -270,6 +270,10 @@ void TrafficGenerator::start_tcp(std::size_t flow) {
   set_option(ends.sender, IPPROTO_TCP, TCP_NOTSENT_LOWAT, unsent_bytes, "unsent bytes");
   if (settings_.segment_bytes)
     set_option(ends.sender, IPPROTO_TCP, TCP_MAXSEG, settings_.segment_bytes, "segment size");
+  if (settings_.paces) {
+    const std::uint64_t most = std::uint64_t{1} << 40;  // bytes a second: paced, and never held back by this
+    if (setsockopt(ends.sender, SOL_SOCKET, SO_MAX_PACING_RATE, &most, sizeof most)) fail("pacing");
+  }
   const sockaddr_in peer =
       endpoint(wanted.destination_address, port_of_control_.at(wanted.congestion_control));
   ends.state = State::connecting;

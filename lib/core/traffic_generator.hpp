@@ -33,6 +33,7 @@ class TrafficGenerator {
     std::uint64_t seed;
     int receive_window_bytes;
     int segment_bytes;                // payload of a full segment; 0 for what the kernel takes
+    bool paces;                       // every connection, in the kernel, whatever its congestion control
     std::int64_t window_interval_ns;  // how often windows are sampled; 0 for never
     int sample_descriptor;            // file that samples are appended to
   };

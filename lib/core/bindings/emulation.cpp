@@ -48,7 +48,7 @@ using FlowTuple = std::tuple<int, int, std::uint32_t, std::uint32_t, std::int64_
 
 // Runs the traffic to the experiment's end. `shared_descriptor` is a file of traffic_generator_bytes(), all zero.
 void run_traffic_generator(const std::vector<FlowTuple>& flows, std::int64_t duration_ns, std::uint64_t seed,
-                           int receive_window_bytes, int segment_bytes, std::int64_t window_interval_ns,
+                           int receive_window_bytes, int segment_bytes, bool paces, std::int64_t window_interval_ns,
                            int shared_descriptor, int sample_descriptor, const py::object& ready) {
   auto* shared = map_shared<TrafficGenerator::Shared>(shared_descriptor, traffic_generator_bytes(flows.size()));
   std::vector<TrafficGenerator::Flow> described;
@@ -56,7 +56,7 @@ void run_traffic_generator(const std::vector<FlowTuple>& flows, std::int64_t dur
     described.push_back(std::apply([](const auto&... field) { return TrafficGenerator::Flow{field...}; }, each));
   TrafficGenerator generator(
       std::move(described),
-      {duration_ns, seed, receive_window_bytes, segment_bytes, window_interval_ns, sample_descriptor}, shared);
+      {duration_ns, seed, receive_window_bytes, segment_bytes, paces, window_interval_ns, sample_descriptor}, shared);
   ready();
   py::gil_scoped_release released;
   generator.run();
@@ -71,6 +71,6 @@ void bind_emulation(py::module_& module) {
   module.def("traffic_generator_bytes", &traffic_generator_bytes, py::arg("flows"));
   module.def("run_traffic_generator", &run_traffic_generator, py::arg("flows"), py::arg("duration_ns"),
              py::arg("seed"), py::arg("receive_window_bytes"), py::arg("segment_bytes"),
-             py::arg("window_interval_ns"), py::arg("shared_descriptor"), py::arg("sample_descriptor"),
+             py::arg("paces"), py::arg("window_interval_ns"), py::arg("shared_descriptor"), py::arg("sample_descriptor"),
              py::arg("ready"));
 }

@@ -10,6 +10,7 @@ import pandas as pd
 
 from netrepro.emulation import fidelity
 from netrepro.emulation.network import Emulation
+from netrepro.emulation.plan import check_experiment
 from netrepro.emulation.recording import Recording
 from netrepro.emulation.traffic import GeneratedTraffic
 from netrepro.errors import NetreproError
@@ -51,7 +52,7 @@ def emulate(
 
     `fidelity` checks every measured port (queue or packets) whose queue was waiting often enough to judge, and that
     no packet escaped the relay or the recording. Raises NetreproError before anything is built for what a kernel
-    cannot honour (make_plan, check_tcp) and when the tier cannot be had; while it is built for what this kernel lacks.
+    cannot honour (make_plan, check_tcp, check_experiment) and when the tier cannot be had; while it is built for what this kernel lacks.
     """
     _check(experiment)
     net = Emulation(experiment.topology, tier, "", experiment.seed, tcp=experiment.tcp)
@@ -86,6 +87,7 @@ def _now_ns() -> int:
 
 
 def _check(experiment: Experiment) -> None:
+    check_experiment(experiment)
     measure = experiment.measure
     if measure.queue_interval_ms < LEAST_QUEUE_INTERVAL_MS:
         raise NetreproError(

@@ -9,7 +9,7 @@ from netrepro.networks.workloads import Tcp
 INITIAL_RTO_MS, DELAYED_ACK_MS, LEAST_RTO_MS = 1000.0, 40.0, 10.0
 FULL_SEGMENT_BYTES, LEAST_SEGMENT_BYTES = 1448, 76  # of an Ethernet frame, and of the kernel's TCP_MAXSEG
 TIMESTAMP_BYTES = 12
-DCTCP_ALPHA = 1.0
+DCTCP_ALPHA, UNPACED_SEGMENTS = 1.0, 10
 # The kernel charges a packet's bookkeeping to the socket's buffer, and lets a window be half of it by default.
 BUFFER_PER_WINDOW = 4
 # Attributes of routes, linux/rtnetlink.h.
@@ -48,6 +48,14 @@ def check_tcp(tcp: Tcp) -> None:
         )
     if tcp.dctcp_alpha != DCTCP_ALPHA:
         refuse(f"dctcp_alpha = {tcp.dctcp_alpha:g}", "the kernel's DCTCP starts with 1", "give 1")
+    if not tcp.hystart:
+        refuse("hystart = False", "the kernel's CUBIC has one switch for the whole machine", "leave it on")
+    if tcp.pacing and tcp.unpaced_segments != UNPACED_SEGMENTS:
+        refuse(
+            f"unpaced_segments = {tcp.unpaced_segments}",
+            f"the kernel does not pace the first {UNPACED_SEGMENTS}",
+            f"give {UNPACED_SEGMENTS}",
+        )
 
 
 def host_sysctls(tcp: Tcp) -> dict[str, str]:
@@ -57,6 +65,9 @@ def host_sysctls(tcp: Tcp) -> dict[str, str]:
         "net/ipv4/tcp_sack": str(int(tcp.sack)),
         "net/ipv4/tcp_ecn": str(int(tcp.ecn)),
         "net/ipv4/tcp_early_retrans": "3" if tcp.tail_loss_probe else "0",
+        "net/ipv4/tcp_slow_start_after_idle": str(int(tcp.slow_start_after_idle)),
+        "net/ipv4/tcp_pacing_ss_ratio": str(round(100 * tcp.pacing_slow_start_ratio)),
+        "net/ipv4/tcp_pacing_ca_ratio": str(round(100 * tcp.pacing_ratio)),
         # The window is the receiver's to give from the start, not what the kernel grows it to.
         "net/ipv4/tcp_moderate_rcvbuf": "0",
         "net/ipv4/tcp_rmem": f"4096 {buffer_bytes} {buffer_bytes}",

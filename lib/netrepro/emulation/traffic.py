@@ -48,6 +48,7 @@ class GeneratedTraffic:
                 "seed": experiment.seed,
                 "receive_window_bytes": experiment.tcp.receive_window_bytes,
                 "segment_bytes": 0 if segment_bytes == FULL_SEGMENT_BYTES else segment_bytes + TIMESTAMP_BYTES,
+                "paces": experiment.tcp.pacing,
                 "window_interval_ns": 0 if interval_ms is None else round(interval_ms * 1e6),
                 "sample_descriptor": 4,
             },
