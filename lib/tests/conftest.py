@@ -56,6 +56,7 @@ EXPECTED_SKIPS = (
     "needs the real captures in ../shared/pcaps",
     "python-sat is not installed",
     "PyTorch is not installed",
+    "libtorrent has no wheel for this Python",
 )
 _unexpected: list[str] = []
 
