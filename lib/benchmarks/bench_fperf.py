@@ -12,7 +12,6 @@ import time
 import pandas as pd
 
 from netrepro.papers.fperf_leaf_spine import Size, size_name, throughput_analysis
-from netrepro.verification.backends import has_pysat
 from netrepro.verification.examples import base_example
 from netrepro.verification.workloads import parse_workload
 
@@ -27,7 +26,7 @@ WORKLOADS = [
 def measure(size: Size, horizon: int, seeds: range, peer_questions: bool) -> pd.DataFrame:
     """Columns: task, solver, median CPU seconds, answers (to see that they agree)."""
     rows = []
-    solvers = [("circuit", "z3"), *([("circuit", "cadical")] if has_pysat() else []), ("integers", "z3")]
+    solvers = [("circuit", "z3"), ("circuit", "cadical"), ("integers", "z3")]
     for encoding, backend in solvers:
         seconds: dict[str, list[float]] = {}
         answers: dict[str, str] = {}
