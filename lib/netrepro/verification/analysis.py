@@ -299,9 +299,11 @@ class _CircuitAsker:
         for bit in demands:
             clauses += [circuit.dimacs_variable(bit), 0]
         if self._order is not None:
-            clauses = _shuffled(clauses, self._order)
+            parts = circuit.split(clauses)
+            self._order.shuffle(parts)
+            clauses = [number for part in parts for number in (*part, 0)]
         if clauses:
-            self.solver.load(clauses, circuit.dimacs_text(clauses))
+            self.solver.load(clauses)
 
     def check(
         self, workload: Workload, query: bool | None, conditions: Sequence[int], timeout_s: float | None
@@ -343,17 +345,6 @@ class _CircuitAsker:
         offered, taken, length = encoding.tables(sorted(true))
         arrived = {name: arrivals.get(name, [[(0, 0)] * count for count in counts]) for name, counts in offered.items()}
         return Trace(encoding.point.horizon, arrived, taken, length, choices)
-
-
-def _shuffled(clauses: list[int], order: random.Random) -> list[int]:
-    """The same zero-terminated clauses in another order."""
-    parts, start = [], 0
-    for place, literal in enumerate(clauses):
-        if literal == 0:
-            parts.append(clauses[start : place + 1])
-            start = place + 1
-    order.shuffle(parts)
-    return [literal for part in parts for literal in part]
 
 
 class _IntegerAsker:

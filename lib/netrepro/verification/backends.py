@@ -13,6 +13,7 @@ from typing import Any
 import z3
 from pysat.solvers import Solver
 
+from netrepro._core import BooleanCircuit
 from netrepro.errors import NetreproError, nearest
 
 BACKENDS = ("z3", "cadical", "glucose")
@@ -37,8 +38,8 @@ class ClauseSolver(ABC):
     free_variables: Callable[[], list[int]] = staticmethod(list)
 
     @abstractmethod
-    def load(self, clauses: Sequence[int], text: str) -> None:
-        """Add clauses, given both as zero-terminated numbers and as DIMACS text."""
+    def load(self, clauses: Sequence[int]) -> None:
+        """Add clauses: numbers, with a zero at the end of each clause."""
 
     @abstractmethod
     def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str: ...
@@ -85,10 +86,10 @@ class Z3Clauses(ClauseSolver):
             self._literals[number] = variable if number > 0 else z3.Not(variable)
         return self._literals[number]
 
-    def load(self, clauses: Sequence[int], text: str) -> None:
+    def load(self, clauses: Sequence[int]) -> None:
         # Reading a text costs time for every variable there is, adding a clause only for that clause.
         if len(clauses) > self.FEW_LITERALS:
-            self.solver.from_string(text)
+            self.solver.from_string(BooleanCircuit.dimacs_text(clauses))
             return
         reference, clause = self.context.ref(), []
         for number in clauses:
@@ -131,14 +132,10 @@ class PySatClauses(ClauseSolver):
         self.solver = Solver(name={"cadical": "cadical195", "glucose": "glucose4"}[name])
         self._model: set[int] = set()
 
-    def load(self, clauses: Sequence[int], text: str) -> None:
-        clause: list[int] = []
-        for literal in clauses:
-            if literal:
-                clause.append(literal)
-            else:
-                self.solver.add_clause(clause)
-                clause = []
+    def load(self, clauses: Sequence[int]) -> None:
+        add = self.solver.solver.add_clause  # the solver's own: python-sat's wrapper costs as much again
+        for clause in BooleanCircuit.split(clauses):
+            add(clause)
 
     def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str:
         self.reason = ""

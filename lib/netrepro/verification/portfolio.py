@@ -116,9 +116,9 @@ class PortfolioClauses(ClauseSolver):
         self._values: dict[int, bool] = {}
         self._core: set[int] = set()
 
-    def load(self, clauses: Sequence[int], text: str) -> None:
+    def load(self, clauses: Sequence[int]) -> None:
         for solver in self.solvers:
-            solver.load(clauses, text)
+            solver.load(clauses)
 
     def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str:
         asked = self.free_variables()

@@ -27,7 +27,7 @@ def endless() -> str:
 
 def stubborn(portfolio: int) -> PortfolioClauses:
     solver = PortfolioClauses(portfolio, "cadical", 0)
-    solver.load(*pigeons(12))
+    solver.load(pigeons(12))
     return solver
 
 
