@@ -8,9 +8,10 @@ import multiprocessing
 import signal
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from netrepro.verification.backends import BACKENDS, ClauseSolver, clause_solver
 
@@ -19,7 +20,7 @@ LOOK_EVERY_S = 0.1  # for Ctrl-C, which another thread may have caught, and for 
 DIE_WITH_PARENT = 1  # Linux: PR_SET_PDEATHSIG
 
 
-class Race:
+class Race(Generic[Result]):
     """Tasks in forked processes; the losers are ended as soon as one has answered.
 
     Parameters
@@ -44,7 +45,7 @@ class Race:
         try:
             for task in self.tasks:
                 receiver, sender = context.Pipe(duplex=False)
-                runner = context.Process(target=_run, args=(task, sender))
+                runner: BaseProcess = context.Process(target=_run, args=(task, sender))
                 self._runners[receiver] = runner
                 runner.start()
                 sender.close()
@@ -112,7 +113,7 @@ class PortfolioClauses(ClauseSolver):
 
     def __init__(self, count: int, backend: str, seed: int):
         self.solvers = [clause_solver(name, number) for name, number in members(count, backend, seed)]
-        self._race: Race | None = None
+        self._race: Race[tuple[str, list[bool], set[int]]] | None = None
         self._values: dict[int, bool] = {}
         self._core: set[int] = set()
 
@@ -131,10 +132,12 @@ class PortfolioClauses(ClauseSolver):
                 solver.core() if status == "unsat" else set(),
             )
 
-        self._race = Race([lambda s=s: ask(s) for s in self.solvers], lambda found: found[0] != "unknown")
-        found = self._race.run(timeout_s)
+        race = self._race = Race([partial(ask, s) for s in self.solvers], lambda found: found[0] != "unknown")
+        found = race.run(timeout_s)
         self.reason = "" if found else "timeout or cancelled"
-        status, values, self._core = found or ("unknown", [], set())
+        if found is None:
+            return "unknown"
+        status, values, self._core = found
         self._values = dict(zip(asked, values, strict=True)) if values else {}
         return status
 
