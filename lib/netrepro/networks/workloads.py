@@ -99,7 +99,11 @@ class Flow:
     `subflows`: connections over which one stream of bytes is spread (MPTCP, RFC 8684), each with a hash of its own,
     with one receive window.
 
-    Raises NetreproError unless exactly one of size and duration is given, and for a replicated flow with subflows.
+    `path`: the nodes that its packets take, from source to destination, and backwards for what comes back (source
+    routing); without one the experiment's routing decides.
+
+    Raises NetreproError unless exactly one of size and duration is given, and for a flow that has two of
+    replication, subflows and path.
     """
 
     source: str
@@ -113,8 +117,10 @@ class Flow:
     replicate_below_bytes: int = 100_000
     replica_same_path: bool = False
     subflows: int = 1
+    path: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "path", tuple(self.path))
         if (self.size_bytes is None) == (self.duration_s is None):
             raise NetreproError(
                 f"a flow from {self.source} to {self.destination} with no end or two",
@@ -127,6 +133,8 @@ class Flow:
         set_number(self, "start_s", least=0)
         check_congestion_control(self.congestion_control)
         _check_connections(self)
+        if self.path and (self.replication or self.subflows > 1):
+            raise NetreproError("one path for a flow of several connections", "give it no path, or one connection")
         _check_apart(self.source, self.destination)
 
 
