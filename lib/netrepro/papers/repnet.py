@@ -118,7 +118,7 @@ class Scale:
 def scale(profile: str) -> Scale:
     """The scale of a profile. Raises NetreproError for another than quick and paper."""
     scales = {
-        "quick": Scale(1500, 800, 250, (0.1, 0.2, 0.4, 0.5), (0.1, 0.2, 0.5, 0.8), 40.0, 1200, 300),
+        "quick": Scale(1200, 600, 200, (0.1, 0.2, 0.4, 0.5), (0.1, 0.4, 0.8), 30.0, 1000, 150),
         "paper": Scale(
             40_000, 20_000, 3000, (0.1, 0.2, 0.3, 0.4, 0.5), tuple(i / 10 for i in range(1, 9)), 200.0, 10_000, 20_000
         ),
@@ -219,7 +219,8 @@ class Runs:
     """All repetitions of all cases.
 
     totals : the fields of Case, repetition, flows, mice, unfinished; of mice mean_ms, median_ms, p99_ms, p999_ms,
-    normalised_mean (FCT over that of an idle network), p99 by size group (p99_group0_ms, ...); elephant_mbps (median),
+    normalised_mean (FCT over that of an idle network, of flows
+    whose SYN was not lost), p99 by size group (p99_group0_ms, ...); elephant_mbps (median),
     timeouts, dropped_packets. curves : the fields of Case, repetition, kind ("mice": ms, "elephants": Mb/s),
     probability, value. fidelity : the fields of Case, repetition, check, value, bound, holds.
     """
@@ -293,6 +294,7 @@ def _summary(found: Measurements, ideal_ms: tuple[np.ndarray, np.ndarray]) -> tu
     mice, elephants = _mice(found), found.flows[found.flows["size_bytes"] > ELEPHANT_BYTES]
     # A flow that never ends took at least until the end.
     took_ms = mice["completion_ms"].fillna((found.experiment.duration_s - mice["start_s"]) * 1e3).to_numpy()
+    syn_ms = found.experiment.tcp.initial_rto_ms
     group = np.searchsorted(SIZE_GROUPS_BYTES, mice["size_bytes"], side="left") - 1
     row = {
         "flows": len(found.flows),
@@ -300,7 +302,7 @@ def _summary(found: Measurements, ideal_ms: tuple[np.ndarray, np.ndarray]) -> tu
         "unfinished": int(mice["completion_ms"].isna().sum()),
         "mean_ms": float(took_ms.mean()),
         **{f"{name}_ms": float(np.quantile(took_ms, share)) for name, share in PERCENTILES.items()},
-        "normalised_mean": float(np.mean(took_ms / np.interp(mice["size_bytes"], *ideal_ms))),
+        "normalised_mean": float(np.mean((took_ms / np.interp(mice["size_bytes"], *ideal_ms))[took_ms < syn_ms])),
         **{
             f"p99_group{i}_ms": float(np.quantile(took_ms[group == i], 0.99)) if (group == i).any() else math.nan
             for i in range(len(SIZE_GROUPS_BYTES) - 1)
@@ -445,19 +447,7 @@ def _ports_of_path(path: int, host: int) -> list[tuple[str, str]]:
     return there + back
 
 
-def correlations(round_trips: pd.DataFrame) -> pd.DataFrame:
-    """Correlation coefficients of the round-trip times of pairs of paths: pair, shares_links, correlation."""
-    series = round_trips.pivot(index="time_s", columns="path", values="round_trip_ms")
-    groups = {False: ("1", "2", "3"), True: ("1", "1 again", "1 once more")}
-    rows = [
-        (f"{a} and {b}", shared, float(series[a].corr(series[b])))
-        for shared, names in groups.items()
-        for a, b in combinations(names, 2)
-    ]
-    return pd.DataFrame(rows, columns=["pair", "shares_links", "correlation"])
-
-
-def measure_correlations(
+def measure_paths(
     seconds: float,
     repetitions: int,
     seed: int,
@@ -466,14 +456,28 @@ def measure_correlations(
     n_jobs: int = 2,
     progress: Progress = iter,
 ) -> pd.DataFrame:
-    """`correlations` of several runs, with a column repetition."""
+    """`path_round_trips` of several runs, with a column repetition."""
 
     def run_one(repetition: int) -> pd.DataFrame:
         trips = path_round_trips(seconds, _seed(seed, repetition), setting=setting)
-        return correlations(trips).assign(repetition=repetition)
+        return trips.assign(repetition=repetition)
 
     work = [(repetition,) for repetition in range(repetitions)]
     return pd.concat(_in_parallel(run_one, work, n_jobs, progress), ignore_index=True)
+
+
+def correlations(round_trips: pd.DataFrame) -> pd.DataFrame:
+    """Correlation of the round-trip times of pairs of paths: repetition, pair, shares_links, correlation."""
+    groups = {False: ("1", "2", "3"), True: ("1", "1 again", "1 once more")}
+    rows = []
+    for repetition, trips in round_trips.groupby("repetition"):
+        series = trips.pivot(index="time_s", columns="path", values="round_trip_ms")
+        rows += [
+            (repetition, f"{a} and {b}", shared, float(series[a].corr(series[b])))
+            for shared, names in groups.items()
+            for a, b in combinations(names, 2)
+        ]
+    return pd.DataFrame(rows, columns=["repetition", "pair", "shares_links", "correlation"])
 
 
 # Software (Fig. 16).
@@ -549,10 +553,12 @@ def _column(
     return chosen[column].to_numpy(dtype=float)
 
 
-def measured_claims(runs: Runs, probed: pd.DataFrame, paths: pd.DataFrame, overhead: pd.DataFrame) -> list[Measured]:
+def measured_claims(
+    runs: Runs, probed: pd.DataFrame, round_trips: pd.DataFrame, overhead: pd.DataFrame
+) -> list[Measured]:
     """One measurement a claim of data/repnet/claims.yaml."""
     trust = {"trusted": runs.trusted, "why": "" if runs.trusted else "a fidelity check failed, see section 6"}
-    shares = slow_shares(probed).T
+    shares, paths = slow_shares(probed).T, correlations(round_trips)
     values: dict[str, Any] = {
         "congested-one-path": (shares["congested", "tcp", 1], shares["idle", "tcp", 1]),
         "congested-both-paths": (shares["congested", "repflow", 1], shares["same path", "repflow", 1]),
@@ -677,6 +683,7 @@ def fat_tree_samples() -> pd.DataFrame:
 def predicted(runs: Runs, setting: Setting = PRINTED) -> pd.DataFrame:
     """Mean FCT of mice over that of an idle network (1:1), ours and by (3) and (4) of the queueing model.
 
+    The model knows no losses; ours are those of flows whose SYN was not lost.
     Returns load, scheme, measured, formula.
     """
     model = ReplicationModel(setting.sizes.in_packets(), None, setting.initial_window_segments)
@@ -747,7 +754,8 @@ def draw_network(setting: Setting = PRINTED) -> Figure:
 
 
 def draw_round_trips(round_trips: pd.DataFrame) -> Figure:
-    """Round-trip times of three paths (Fig. 1)."""
+    """Round-trip times of three paths in the first repetition (Fig. 1)."""
+    round_trips = round_trips[round_trips["repetition"] == round_trips["repetition"].min()]
     figure, axes = new_figure("Round trips on three disjoint paths (Fig. 1)", "time (s)", "round trip (ms)", columns=3)
     limit = round_trips[round_trips["path"].isin(["1", "2", "3"])]["round_trip_ms"].max() * 1.05
     for axis, name, colour in zip(axes, ("1", "2", "3"), PATHS_COLOURS, strict=True):
@@ -758,8 +766,9 @@ def draw_round_trips(round_trips: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_correlations(paths: pd.DataFrame) -> Figure:
+def draw_correlations(round_trips: pd.DataFrame) -> Figure:
     """Correlation of pairs of paths, every repetition a point (Fig. 2, as coefficients)."""
+    paths = correlations(round_trips)
     figure, axis = new_figure("Correlation of round-trip times (Fig. 2)", "", "correlation coefficient")
     for shared, name in ((False, "tcp"), (True, "control")):
         rows = paths[paths["shares_links"] == shared]
