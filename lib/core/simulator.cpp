@@ -199,8 +199,10 @@ void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   std::uint32_t backward = path_place(description.to, description.from, ShortestPaths::mixed(key));
   if (companion.reversed) std::swap(forward, backward);
   const bool piecewise = group && (group->kind == Group::Kind::multipath || group->kind == Group::Kind::requests);
-  auto control = make_control(description.control, {settings_.dctcp_first_alpha, settings_.hystart,
-                                                    group ? group->coupling : nullptr, place});
+  auto control = make_control(
+      description.control,
+      {settings_.dctcp_first_alpha, settings_.hystart, group ? group->coupling : nullptr, place,
+       settings_.tcp.segment_bytes, settings_.tcp.initial_window, stream(control_choices, number).next()});
   TcpSender sender = piecewise ? TcpSender(settings_.tcp, std::move(control))
                                : TcpSender(settings_.tcp, std::move(control), description.bytes);
   const TcpReceiver receiver(settings_.tcp, sender.precise_ecn(), piecewise);

@@ -123,7 +123,7 @@ class Simulator {
  private:
   enum TimerKind : std::uint32_t { flow_start, flow_stop, sender_due, receiver_due, host_port_free, datagram_due,
                                    queues_due, windows_due, request_due };
-  enum Purpose : std::uint64_t { losses, jitters, skews, red_decisions, datagram_gaps, path_choice };
+  enum Purpose : std::uint64_t { losses, jitters, skews, red_decisions, datagram_gaps, path_choice, control_choices };
 
   struct FlowDescription {
     std::uint32_t from, to;

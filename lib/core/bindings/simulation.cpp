@@ -86,7 +86,8 @@ void bind_simulation(py::module_& module) {
                        double minimum_timeout_s, double initial_timeout_s, double acknowledgement_delay_s,
                        bool selective, bool tail_loss_probe, bool ecn, double dctcp_first_alpha,
                        bool slow_start_after_idle, bool hystart, bool opportunistic_retransmission,
-                       bool penalisation) {
+                       bool penalisation, bool pacing, double pacing_slow_start_ratio, double pacing_ratio,
+                       std::uint64_t unpaced_segments) {
              const TcpSettings tcp{segment_bytes,
                                    initial_window_segments,
                                    receive_window_bytes,
@@ -96,6 +97,10 @@ void bind_simulation(py::module_& module) {
                                    selective,
                                    tail_loss_probe,
                                    ecn,
+                                   pacing,
+                                   pacing_slow_start_ratio,
+                                   pacing_ratio,
+                                   unpaced_segments,
                                    slow_start_after_idle};
              return new Simulator({seed, from_seconds(duration_s), clock_skew, dctcp_first_alpha, hystart,
                                    opportunistic_retransmission, penalisation, tcp},
@@ -106,7 +111,8 @@ void bind_simulation(py::module_& module) {
            py::arg("minimum_timeout_s"), py::arg("initial_timeout_s"), py::arg("acknowledgement_delay_s"),
            py::arg("selective"), py::arg("tail_loss_probe"), py::arg("ecn"), py::arg("dctcp_first_alpha"),
            py::arg("slow_start_after_idle"), py::arg("hystart"), py::arg("opportunistic_retransmission"),
-           py::arg("penalisation"))
+           py::arg("penalisation"), py::arg("pacing"), py::arg("pacing_slow_start_ratio"), py::arg("pacing_ratio"),
+           py::arg("unpaced_segments"))
       .def(
           "add_drop_tail",
           [](Simulator& simulator, const LinkSettings& link, std::uint64_t packets, std::uint64_t bytes) {

@@ -33,7 +33,7 @@ from netrepro.networks.links import (
 )
 from netrepro.networks.workloads import Flow
 
-SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "lia", "olia")
+SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia")
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
 # Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
@@ -87,7 +87,6 @@ def _check_supported(experiment: Experiment) -> None:
 
 
 def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
-    _refuse_what_is_not_there(experiment)
     topology, tcp = experiment.topology, experiment.tcp
     number = {name: i for i, name in enumerate((*topology.hosts, *topology.switches))}
     simulator = _core.Simulator(
@@ -109,6 +108,10 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
         hystart=tcp.hystart,
         opportunistic_retransmission=tcp.opportunistic_retransmission,
         penalisation=tcp.penalisation,
+        pacing=tcp.pacing,
+        pacing_slow_start_ratio=tcp.pacing_slow_start_ratio,
+        pacing_ratio=tcp.pacing_ratio,
+        unpaced_segments=tcp.unpaced_segments,
     )
     for (source, destination), link in topology.ports.items():
         _add_link(simulator, number[source], number[destination], link)
@@ -143,16 +146,6 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
     for port in measure.packets:
         simulator.record_departures(ports[port])
     return simulator
-
-
-def _refuse_what_is_not_there(experiment: Experiment) -> None:
-    tcp = experiment.tcp
-    lacking = {
-        "pacing": tcp.pacing,
-    }
-    for name, asked in lacking.items():
-        if asked:
-            raise NetreproError(f"the simulator has no {name} yet", "leave it out")
 
 
 def _add_link(simulator: _core.Simulator, source: int, destination: int, link: Link) -> None:
