@@ -199,10 +199,7 @@ void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   std::uint32_t backward = path_place(description.to, description.from, ShortestPaths::mixed(key));
   if (companion.reversed) std::swap(forward, backward);
   const bool piecewise = group && (group->kind == Group::Kind::multipath || group->kind == Group::Kind::requests);
-  auto control = make_control(
-      description.control,
-      {settings_.dctcp_first_alpha, settings_.hystart, group ? group->coupling : nullptr, place,
-       settings_.tcp.segment_bytes, settings_.tcp.initial_window, stream(control_choices, number).next()});
+  auto control = control_for(number, group, place);
   TcpSender sender = piecewise ? TcpSender(settings_.tcp, std::move(control))
                                : TcpSender(settings_.tcp, std::move(control), description.bytes);
   const TcpReceiver receiver(settings_.tcp, sender.precise_ecn(), piecewise);
@@ -210,6 +207,16 @@ void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   connections_[number]->group = group;
   connections_[number]->place = place;
   send_syn(number, *connections_[number]);
+}
+
+std::unique_ptr<CongestionControl> Simulator::control_for(std::uint32_t number, const Group* group,
+                                                         std::uint32_t place) const {
+  const auto own = own_controls_.find(flow_of(number));
+  if (own != own_controls_.end()) return own->second();
+  return make_control(flows_[flow_of(number)].control,
+                      {settings_.dctcp_first_alpha, settings_.hystart, group ? group->coupling : nullptr, place,
+                       settings_.tcp.segment_bytes, settings_.tcp.initial_window,
+                       stream(control_choices, number).next()});
 }
 
 void Simulator::send_datagram(std::uint32_t flow) {

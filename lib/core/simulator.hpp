@@ -4,10 +4,12 @@
 // comes from the seed, in a stream for each purpose and link or flow, so that recording more changes nothing.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "congestion_controls.hpp"
@@ -80,6 +82,10 @@ class Simulator {
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
   void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
                ControlKind control);
+  // A flow that has been added gets a congestion control of its own, one for each connection.
+  void give_control(std::uint32_t flow, std::function<std::unique_ptr<CongestionControl>()> make) {
+    own_controls_[flow] = std::move(make);
+  }
   // A flow that has been added gets more connections. A second one with the same bytes, of which the first to bring
   // them all counts (repflow), or which is given up when the other is established first (repsyn):
   enum class Replication : std::uint8_t { repflow, repsyn };
@@ -190,6 +196,7 @@ class Simulator {
   void on_timer(const TimerHeap::Timer& timer);
   void start_flow(std::uint32_t flow);
   void open(std::uint32_t number, Group* group, std::uint32_t place);
+  std::unique_ptr<CongestionControl> control_for(std::uint32_t number, const Group* group, std::uint32_t place) const;
   void send_datagram(std::uint32_t flow);
   void set_datagram_timer(std::uint32_t flow, DatagramSource& source);
   void set_sender_timer(std::uint32_t flow, Connection& connection);
@@ -248,6 +255,7 @@ class Simulator {
   std::vector<FlowDescription> flows_;
   std::vector<std::uint32_t> starts_;  // flows by start
   std::size_t next_start_ = 0;
+  std::unordered_map<std::uint32_t, std::function<std::unique_ptr<CongestionControl>()>> own_controls_;  // by flow
   std::vector<Companion> companions_;
   std::unordered_map<std::uint32_t, Group> groups_;  // by flow
   std::vector<std::unique_ptr<Connection>> connections_;  // by number, while they last

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "module.hpp"
+#include "python_control.hpp"
 #include "simulator.hpp"
 
 namespace py = pybind11;
@@ -70,6 +71,23 @@ void bind_simulation(py::module_& module) {
            py::arg("limit_packets"), py::arg("min_threshold"), py::arg("max_threshold"), py::arg("max_probability"),
            py::arg("weight"), py::arg("ecn"), py::arg("packet_time"), py::arg("seed"))
       .def_property_readonly("average", &Red::average);
+
+  py::class_<CongestionWindow>(module, "CongestionWindow", "In segments, which need not be whole.")
+      .def_readwrite("segments", &CongestionWindow::segments)
+      .def_readwrite("threshold", &CongestionWindow::threshold, "Where slow start ends.")
+      .def_property_readonly("in_slow_start", &CongestionWindow::in_slow_start)
+      .def("slow_start", &CongestionWindow::slow_start, py::arg("acknowledged"),
+           "Grows by as many segments, up to the threshold; returns how many are left over.");
+  py::class_<Delivery>(module, "Delivery", "What an acknowledgement tells.")
+      .def_property_readonly("now_s", [](const Delivery& delivery) { return to_seconds(delivery.now); })
+      .def_readonly("segments", &Delivery::segments, "Newly acknowledged, selectively or not.")
+      .def_readonly("marked", &Delivery::marked, "With the echo of an ECN mark.")
+      .def_readonly("window_limited", &Delivery::window_limited, "The window, and nothing else, held the sender back.")
+      .def_property_readonly(
+          "round_trip_s", [](const Delivery& delivery) { return to_seconds(delivery.round_trip); },
+          "The newest sample, 0 without one.")
+      .def_readonly("first", &Delivery::first, "Number of the oldest segment not acknowledged.")
+      .def_readonly("next", &Delivery::next, "Number of the next segment to be sent.");
 
   using LinkSettings = Simulator::LinkSettings;
   py::class_<LinkSettings>(module, "LinkSettings", "Rate in bit/s; room: packets of its own that a host lets wait.")
@@ -139,6 +157,16 @@ void bind_simulation(py::module_& module) {
                               from_seconds(duration_s), control_named(control));
           },
           "A flow of size_bytes, or of duration_s when size_bytes is 0.")
+      .def(
+          "give_control",
+          [](Simulator& simulator, std::uint32_t flow, py::object make) {
+            // Held by the simulator, which is destroyed under the lock.
+            simulator.give_control(flow, [make = std::move(make)]() -> std::unique_ptr<CongestionControl> {
+              const py::gil_scoped_acquire lock;
+              return std::make_unique<PythonControl>(make());
+            });
+          },
+          "The flow's congestion control is what make() returns.")
       .def(
           "replicate",
           [](Simulator& simulator, std::uint32_t flow, const std::string& replication, bool same_path) {

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 
 from netrepro import _core
-from netrepro.errors import NetreproError
+from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import (
     FIDELITY_COLUMNS,
     FLOW_COLUMNS,
@@ -31,7 +32,8 @@ from netrepro.networks.links import (
     Red,
     SharedBuffer,
 )
-from netrepro.networks.workloads import Flow
+from netrepro.networks.workloads import OWN_CONTROL_PREFIX, Flow
+from netrepro.simulation.own_control import OwnCongestionControl
 
 SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia")
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
@@ -45,6 +47,7 @@ def simulate(
     progress: Callable[[float], None] | None = None,
     *,
     clock_skew_ppm: float = 100.0,
+    congestion_controls: Mapping[str, type[OwnCongestionControl]] | None = None,
 ) -> Measurements:
     """Run the experiment in virtual time and return what it measured; tier "simulated".
 
@@ -54,6 +57,8 @@ def simulate(
     progress : called with the share of simulated time that has passed, 0 to 1, many times a second.
     clock_skew_ppm : every link's rate is off by a factor drawn evenly from 1 +- this many parts per million. With 0
         all clocks are identical, as on no real network, and two flows may lock each other out of a queue.
+    congestion_controls : classes of your own by name; names start with "my_". Slow, for teaching: every
+        acknowledgement runs Python.
 
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
     `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
@@ -66,7 +71,7 @@ def simulate(
     if not 0 <= clock_skew_ppm < 1e6:
         raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
     _check_supported(experiment)
-    simulator = _build(experiment, clock_skew_ppm)
+    simulator = _build(experiment, clock_skew_ppm, congestion_controls or {})
     while not simulator.run(EVENTS_AT_A_TIME):
         if progress is not None:
             progress(simulator.now_s / experiment.duration_s)
@@ -86,7 +91,12 @@ def _check_supported(experiment: Experiment) -> None:
         raise NetreproError(f"the simulator has no {lacking[0]} yet", "leave it away")
 
 
-def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
+def _build(
+    experiment: Experiment,
+    clock_skew_ppm: float,
+    own_controls: Mapping[str, type[OwnCongestionControl]] = MappingProxyType({}),
+) -> _core.Simulator:
+    _check_controls(experiment, own_controls)
     topology, tcp = experiment.topology, experiment.tcp
     number = {name: i for i, name in enumerate((*topology.hosts, *topology.switches))}
     simulator = _core.Simulator(
@@ -123,14 +133,12 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
                 *ends, row.start_s, row.duration_s, row.rate_mbps * 1e6, row.packet_bytes, row.spacing == "poisson"
             )
             continue
-        if row.congestion_control not in SIMULATED_CONGESTION_CONTROLS:
-            raise NetreproError(
-                f"the simulator has no {row.congestion_control}",
-                f"use {', '.join(SIMULATED_CONGESTION_CONTROLS)}, or another tier",
-            )
         has_size = not np.isnan(row.size_bytes)
         size_bytes, duration_s = (int(row.size_bytes), 0.0) if has_size else (0, row.duration_s)
-        simulator.add_tcp(*ends, row.start_s, size_bytes, duration_s, row.congestion_control)
+        own = own_controls.get(row.congestion_control)
+        simulator.add_tcp(*ends, row.start_s, size_bytes, duration_s, "reno" if own else row.congestion_control)
+        if own:
+            simulator.give_control(row.flow, own)
         if row.replication:
             simulator.replicate(row.flow, row.replication, row.replica_same_path)
         elif row.subflows > 1:
@@ -146,6 +154,24 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
     for port in measure.packets:
         simulator.record_departures(ports[port])
     return simulator
+
+
+def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnCongestionControl]]) -> None:
+    for name, control in own_controls.items():
+        if not name.startswith(OWN_CONTROL_PREFIX):
+            raise NetreproError(
+                f"a congestion control of your own called {name!r}", f"call it {OWN_CONTROL_PREFIX}{name}"
+            )
+        if not (isinstance(control, type) and issubclass(control, OwnCongestionControl)):
+            raise NetreproError(f"{name!r} is no class of congestion controls", "derive it from OwnCongestionControl")
+    for name in experiment.flow_table["congestion_control"].unique():
+        if not name or name in SIMULATED_CONGESTION_CONTROLS or name in own_controls:
+            continue
+        if name.startswith(OWN_CONTROL_PREFIX):
+            remedy = f"give its class to simulate(congestion_controls=...); {nearest(name, own_controls)}"
+        else:
+            remedy = f"use {', '.join(SIMULATED_CONGESTION_CONTROLS)}, or another tier"
+        raise NetreproError(f"the simulator has no {name}", remedy)
 
 
 def _add_link(simulator: _core.Simulator, source: int, destination: int, link: Link) -> None:
