@@ -58,9 +58,9 @@ std::uint32_t Simulator::add_shared_buffer(const LinkSettings& link, std::uint64
   return number;
 }
 
-void Simulator::give_path(std::uint32_t flow, const std::vector<std::uint32_t>& forward,
+void Simulator::give_path(std::uint32_t flow, std::uint32_t place, const std::vector<std::uint32_t>& forward,
                           const std::vector<std::uint32_t>& backward) {
-  given_paths_[flow] = {path_table_.place_of_given(forward), path_table_.place_of_given(backward)};
+  given_paths_[connection_key(flow, place)] = {path_table_.place_of_given(forward), path_table_.place_of_given(backward)};
 }
 
 void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
@@ -220,7 +220,7 @@ void Simulator::start_flow(std::uint32_t flow) {
 void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   const std::uint32_t flow = flow_of(number);
   const FlowDescription& description = flows_[flow];
-  const Companion companion = number == flow ? Companion{flow, false, false} : companions_[number - flows_.size()];
+  const Companion companion = number == flow ? Companion{flow, 0, false, false} : companions_[number - flows_.size()];
   const std::uint64_t key = stream(path_choice, companion.same_path ? flow : number).next();
   const auto [forward, backward] = paths_of(number, key);
   const bool piecewise = group && (group->kind == Group::Kind::multipath || group->kind == Group::Kind::requests);
@@ -503,7 +503,8 @@ void Simulator::close(std::uint32_t number) {
 
 Simulator::PathPair Simulator::paths_of(std::uint32_t number, std::uint64_t key) {
   const std::uint32_t flow = flow_of(number);
-  const auto given = given_paths_.find(flow);
+  const std::uint32_t place = number == flow ? 0 : companions_[number - flows_.size()].place;
+  const auto given = given_paths_.find(connection_key(flow, place));
   if (given != given_paths_.end()) return given->second;
   const FlowDescription& ends = flows_[flow];
   const std::uint32_t there = path_place(ends.from, ends.to, key);

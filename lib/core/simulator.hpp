@@ -100,7 +100,8 @@ class Simulator {
   void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths) {
     routes_.set_paths(from, to, std::move(paths));
   }
-  void give_path(std::uint32_t flow, const std::vector<std::uint32_t>& forward,
+  // Of the flow's connections the first, second, ...
+  void give_path(std::uint32_t flow, std::uint32_t place, const std::vector<std::uint32_t>& forward,
                  const std::vector<std::uint32_t>& backward);
   void change_link(const LinkChange& change) { changes_.push_back(change); }
 
@@ -186,6 +187,7 @@ class Simulator {
   };
   struct Companion {
     std::uint32_t flow;
+    std::uint32_t place;       // among the flow's connections
     bool same_path, reversed;  // reversed: from the flow's destination to its source
   };
   struct Connection {
@@ -237,6 +239,9 @@ class Simulator {
   double skew(std::uint32_t link) const {
     return 1 + settings_.clock_skew * (2 * stream(skews, link).uniform() - 1);
   }
+  static std::uint64_t connection_key(std::uint32_t flow, std::uint32_t place) {
+    return static_cast<std::uint64_t>(flow) << 32 | place;
+  }
   PathPair paths_of(std::uint32_t connection, std::uint64_t key);
   void apply(const LinkChange& change);
   void reroute();
@@ -273,7 +278,7 @@ class Simulator {
 
   // What connections of a group do beyond a lone one (simulator_groups.cpp).
   bool is_subflow(const Connection& connection) const { return connection.group && connection.group->multipath; }
-  void add_companion(std::uint32_t flow, bool same_path, bool reversed);
+  void add_companion(std::uint32_t flow, std::uint32_t place, bool same_path, bool reversed);
   void open_group(Group& group);
   void on_group_connected(std::uint32_t number, Connection& connection);
   void on_group_data(const Packet& packet, Connection& connection);
@@ -303,7 +308,7 @@ class Simulator {
   std::vector<std::unique_ptr<SimulatedLink>> links_;
   std::vector<HostPort> ports_;  // one a link, used on those that leave a flow's source
   PathTable path_table_;
-  std::unordered_map<std::uint32_t, PathPair> given_paths_;  // by flow
+  std::unordered_map<std::uint64_t, PathPair> given_paths_;  // by flow and place among its connections
   std::unordered_map<std::uint32_t, std::shared_ptr<SwitchMemory>> memories_;  // by node
   bool sprays_ = false;
   RandomStream spraying_;

@@ -34,7 +34,7 @@ from netrepro.networks.links import (
     SharedBuffer,
 )
 from netrepro.networks.routing import k_shortest_paths, links_in_use
-from netrepro.networks.workloads import OWN_CONTROL_PREFIX
+from netrepro.networks.workloads import OWN_CONTROL_PREFIX, Flow
 from netrepro.simulation.own_control import OwnCongestionControl
 
 SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia")
@@ -174,7 +174,11 @@ def _route(
         return [ports[port] for port in pairwise(path)]
 
     for row in table[table["path"].map(len) > 0].itertuples():
-        simulator.give_path(row.flow, links(row.path), links(row.path[::-1]))
+        simulator.give_path(row.flow, 0, links(row.path), links(row.path[::-1]))
+    for row in table[table["subflows"] > 1].itertuples():
+        split = experiment.traffic[row.entry]
+        for place, path in enumerate(split.subflow_paths if isinstance(split, Flow) else ()):
+            simulator.give_path(row.flow, place, links(path), links(path[::-1]))
     if routing.scheme == "packet_spraying":
         simulator.spray()
     if routing.scheme == "k_shortest_paths":
