@@ -124,7 +124,7 @@ class Scale:
 def scale(profile: str) -> Scale:
     """The scale of a profile. Raises NetreproError for another than quick and paper."""
     scales = {
-        "quick": Scale(800, 800, 400, 120, (0.1, 0.2, 0.4, 0.5), (0.1, 0.4, 0.8), 20.0, 1600, 100),
+        "quick": Scale(600, 500, 300, 100, (0.1, 0.2, 0.4, 0.5), (0.1, 0.4, 0.8), 15.0, 1200, 80),
         "paper": Scale(
             40_000, 12_000, 10_000, 3000, (0.1, 0.2, 0.3, 0.4, 0.5), (0.1, 0.2, 0.4, 0.6, 0.8), 200.0, 10_000, 4000
         ),
