@@ -694,7 +694,7 @@ def answer(runs: Runs, probed: pd.DataFrame) -> str:
         f"Where one of three paths is congested, {shares['congested', 'tcp', 1]:.0%} of single connections meet it, "
         f"and {shares['congested', 'repflow', 1]:.0%} of pairs; at load .5 RepFlow takes {gain['repflow']:.0f} % and "
         f"RepSYN {gain['repsyn']:.0f} % off the 99th percentile of short flows, RepFlow {worst:.0f} % off the 99.9th; "
-        f"under incast RepFlow takes {incast:.0f} % off the 99th."
+        f"under incast RepFlow changes the 99th by {-incast:+.0f} %."
     )
 
 
