@@ -100,6 +100,8 @@ void Simulator::begin() {
   std::stable_sort(link_uses_.begin(), link_uses_.end(), by_time);
   if (!link_uses_.empty()) set_timer(link_uses_[0].at, routes_change, 0);
   if (!changes_.empty()) set_timer(changes_[0].at, link_changes, 0);
+  if (rcp_)
+    for (const auto& link : links_) offers_.emplace_back(*rcp_, link->bytes_per_second());
   starts_.resize(flows_.size());
   for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) starts_[flow] = flow;
   std::stable_sort(starts_.begin(), starts_.end(),
@@ -187,6 +189,13 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
         }
       set_timer(now_ + window_interval_, windows_due, 0);
       break;
+    case pace_due:
+      if (Connection* connection = connections_[timer.owner].get(); connection && connection->pace_timer == timer.time) {
+        connection->pace_timer = never;
+        pump(timer.owner, *connection);
+        set_sender_timer(timer.owner, *connection);
+      }
+      break;
     case link_changes:
       apply(changes_[next_change_++]);
       if (next_change_ < changes_.size()) set_timer(changes_[next_change_].at, link_changes, 0);
@@ -226,12 +235,16 @@ void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   const bool piecewise = group && (group->kind == Group::Kind::multipath || group->kind == Group::Kind::requests);
   auto control = make_control(description.control, {settings_.dctcp_first_alpha, settings_.hystart,
                                                     group ? group->coupling : nullptr, place});
-  TcpSender sender = piecewise ? TcpSender(settings_.tcp, std::move(control))
-                               : TcpSender(settings_.tcp, std::move(control), description.bytes);
+  TcpSettings tcp = settings_.tcp;
+  const bool has_rate = description.control == ControlKind::rcp;
+  if (has_rate) tcp.initial_window = RcpControl::no_window;
+  TcpSender sender = piecewise ? TcpSender(tcp, std::move(control))
+                               : TcpSender(tcp, std::move(control), description.bytes);
   const TcpReceiver receiver(settings_.tcp, sender.precise_ecn(), piecewise);
   connections_[number].reset(new Connection{std::move(sender), receiver, key, forward, backward});
   connections_[number]->group = group;
   connections_[number]->place = place;
+  connections_[number]->has_rate = has_rate;
   send_syn(number, *connections_[number]);
 }
 
@@ -307,6 +320,7 @@ void Simulator::send(std::uint32_t place) {
   Packet& packet = packets_[place];
   const std::uint32_t number = path_table_[packet.hop];
   SimulatedLink& link = *links_[number];
+  if (!offers_.empty()) offer_rate(number, packet);
   const Time before = link.next_arrival();
   const Verdict verdict =
       link.offer(place, packet.wire_bytes, packet.flow, packet.has(Packet::ecn_capable), now_);
@@ -368,9 +382,14 @@ void Simulator::deliver(std::uint32_t place) {
   }
   if (packet.has(Packet::synchronise)) {
     if (to_receiver) {
+      if (connection->has_rate) connection->heard_rate = RcpHeader::offered(packet);
       packets_.give_back(place);
-      return send(new_packet(flow, connection->backward, syn_bytes, Packet::synchronise | Packet::acknowledgement));
+      const std::uint32_t answer =
+          new_packet(flow, connection->backward, syn_bytes, Packet::synchronise | Packet::acknowledgement);
+      if (connection->has_rate) RcpHeader::answer(packets_[answer], connection->heard_rate);
+      return send(answer);
     }
+    if (connection->has_rate) connection->rate = RcpHeader::answered(packet);
     packets_.give_back(place);
     if (connection->sender_gone) {
       send(new_packet(flow, connection->forward, header_bytes, Packet::reset));
@@ -380,6 +399,7 @@ void Simulator::deliver(std::uint32_t place) {
     if (connection->group) on_group_connected(flow, *connection);
   } else if (packet.has(Packet::acknowledgement)) {
     const std::uint64_t stream_in_order = packet.stream_in_order;
+    if (connection->has_rate) connection->rate = RcpHeader::answered(packet);
     connection->sender.on_acknowledgement(packet, now_);
     packets_.give_back(place);
     if (is_subflow(*connection)) return on_subflow_acknowledgement(flow, *connection, stream_in_order);
@@ -395,6 +415,7 @@ void Simulator::take_data(std::uint32_t place, Connection& connection) {
   const Packet packet = packets_[place];
   packets_.give_back(place);
   TcpReceiver& receiver = connection.receiver;
+  if (connection.has_rate) connection.heard_rate = RcpHeader::offered(packet);
   if (receiver.must_acknowledge_before(packet))
     acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
   const bool at_once = receiver.take(packet, now_);
@@ -417,19 +438,23 @@ void Simulator::acknowledge(std::uint32_t place, Connection& connection) {
   connection.receiver.acknowledge(packet, settings_.tcp.selective);
   if (is_subflow(connection))
     packet.stream_in_order = static_cast<std::uint32_t>(connection.group->multipath->in_order());
+  if (connection.has_rate) RcpHeader::answer(packet, connection.heard_rate);
   packet.wire_bytes = header_bytes + (packet.blocks > 0 ? 4 + 8u * packet.blocks : 0);
   send(place);
 }
 
 void Simulator::send_syn(std::uint32_t flow, Connection& connection) {
   connection.sender.connect(now_);
-  send(new_packet(flow, connection.forward, syn_bytes, Packet::synchronise));
+  const std::uint32_t syn = new_packet(flow, connection.forward, syn_bytes, Packet::synchronise);
+  if (connection.has_rate) RcpHeader::ask(packets_[syn], 0);
+  send(syn);
   set_sender_timer(flow, connection);
 }
 
 // Hosts. As TCP small queues do, a sender waits while its own port has packets enough, and never overflows it.
 
 bool Simulator::send_segment(std::uint32_t flow, Connection& connection) {
+  if (connection.has_rate && !may_send_yet(flow, connection)) return false;
   if (is_subflow(connection)) supply(connection);
   const auto segment = connection.sender.next_segment(now_);
   if (!segment) return false;
@@ -438,6 +463,11 @@ bool Simulator::send_segment(std::uint32_t flow, Connection& connection) {
   const std::uint32_t place = new_packet(flow, connection.forward, segment->length + header_bytes, flags);
   packets_[place].sequence = segment->sequence;
   packets_[place].length = segment->length;
+  if (connection.has_rate) {
+    RcpHeader::ask(packets_[place], connection.sender.round_trip().smoothed());
+    connection.last_sent = now_;
+    connection.last_bytes = packets_[place].wire_bytes;
+  }
   send(place);
   return true;
 }
@@ -515,13 +545,40 @@ void Simulator::reroute() {
 
 void Simulator::apply(const LinkChange& change) {
   SimulatedLink& link = *links_[change.link];
-  if (change.rate > 0) link.set_rate(change.rate * skew(change.link), now_);
+  if (change.rate > 0) {
+    link.set_rate(change.rate * skew(change.link), now_);
+    if (!offers_.empty()) offers_[change.link].set_capacity(link.bytes_per_second());
+  }
   if (change.state == LinkChange::State::up) link.come_up();
   if (change.state == LinkChange::State::down && link.up())
     link.go_down(now_, [&](std::uint32_t packet) { drop(packet); }, [&](std::uint32_t packet) { lose(packet); });
   tree_->set(change.link, link.next_arrival());
   ports_[change.link].timer = never;
   serve_port(change.link);
+}
+
+// RCP.
+
+void Simulator::offer_rate(std::uint32_t number, Packet& packet) {
+  const bool asks = !(packet.flags & (Packet::acknowledgement | Packet::reset)) && connections_[packet.flow] &&
+                    connections_[packet.flow]->has_rate;
+  const Time round_trip = asks ? RcpHeader::round_trip(packet) : 0;
+  const double rate = offers_[number].arrival(packet.wire_bytes, round_trip, links_[number]->drained_at(now_), now_);
+  if (asks) RcpHeader::offer(packet, rate);
+}
+
+// Packets leave one after the other at the rate that was told last, and one a round trip at least, to be told another.
+bool Simulator::may_send_yet(std::uint32_t flow, Connection& connection) {
+  const double kilobits = 0.008 * connection.last_bytes;
+  Time gap = from_seconds(kilobits / std::max(connection.rate, 1u));
+  if (const Time round_trip = connection.sender.round_trip().smoothed()) gap = std::min(gap, round_trip);
+  const Time due = connection.last_sent + gap;
+  if (due <= now_) return true;
+  if (due < connection.pace_timer && connection.sender.wants_to_send()) {
+    connection.pace_timer = due;
+    set_timer(due, pace_due, flow);
+  }
+  return false;
 }
 
 // Results.

@@ -16,6 +16,7 @@
 #include "packet_slab.hpp"
 #include "path_table.hpp"
 #include "random_stream.hpp"
+#include "rcp.hpp"
 #include "ring.hpp"
 #include "routes.hpp"
 #include "simulated_link.hpp"
@@ -100,6 +101,7 @@ class Simulator {
   }
   void give_path(std::uint32_t flow, const std::vector<std::uint32_t>& forward,
                  const std::vector<std::uint32_t>& backward);
+  void offer_rates(const RcpLink::Settings& rcp) { rcp_ = rcp; }  // all links, for flows with RCP
   void change_link(const LinkChange& change) { changes_.push_back(change); }
 
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
@@ -147,7 +149,7 @@ class Simulator {
 
  private:
   enum TimerKind : std::uint32_t { flow_start, flow_stop, sender_due, receiver_due, host_port_free, datagram_due,
-                                   queues_due, windows_due, link_changes, routes_change, request_due };
+                                   queues_due, windows_due, link_changes, routes_change, request_due, pace_due };
   enum Purpose : std::uint64_t { losses, jitters, skews, red_decisions, datagram_gaps, path_choice, reorderings,
                                   pie_decisions, spraying };
 
@@ -191,6 +193,10 @@ class Simulator {
     bool waits_for_port = false, sender_gone = false, receiver_gone = false, opened = false;
     Group* group = nullptr;
     std::uint32_t place = 0;  // in the group
+    // With RCP: the rate that the receiver heard of, and that the sender was told (kb/s); when it may send again.
+    bool has_rate = false;
+    std::uint32_t heard_rate = RcpHeader::unlimited, rate = 0, last_bytes = 0;
+    Time last_sent = 0, pace_timer = never;
   };
   struct PathPair {
     std::uint32_t forward, backward;
@@ -233,6 +239,8 @@ class Simulator {
   }
   PathPair paths_of(std::uint32_t connection, std::uint64_t key);
   void apply(const LinkChange& change);
+  void offer_rate(std::uint32_t link, Packet& packet);
+  bool may_send_yet(std::uint32_t flow, Connection& connection);
   void reroute();
   void drop(std::uint32_t packet) { ++account_.dropped, packets_.give_back(packet); }
   void lose(std::uint32_t packet) { ++account_.lost, packets_.give_back(packet); }
@@ -300,6 +308,8 @@ class Simulator {
   std::unordered_map<std::uint32_t, std::shared_ptr<SwitchMemory>> memories_;  // by node
   bool sprays_ = false;
   RandomStream spraying_;
+  std::optional<RcpLink::Settings> rcp_;
+  std::vector<RcpLink> offers_;      // with RCP, one a link
   std::vector<LinkChange> changes_;  // by time
   std::vector<LinkUse> link_uses_;   // by time
   std::size_t next_change_ = 0, next_use_ = 0;
