@@ -95,10 +95,24 @@ struct RcpHeader {
   static std::uint32_t answered(const Packet& packet) { return packet.stream_in_order; }
 };
 
-// The sender's part is to keep to the rate that it is told; it has no window.
+// The sender's part is to keep to the rate that it is told, and to send a packet a round trip at least, so as to be told
+// another. It has no window.
 class RcpControl : public CongestionControl {
  public:
   static constexpr double no_window = 1e9;
+
+  explicit RcpControl(std::uint32_t segment_bytes) : segment_bytes_(segment_bytes) {}
+
+  void be_told(std::uint32_t kilobits_per_second, Time round_trip) {
+    const double on_the_wire = kilobits_per_second * 125.0;
+    const double least = round_trip > 0 ? segment_bytes_ / to_seconds(round_trip) : 0;
+    rate_ = std::max(on_the_wire * segment_bytes_ / (segment_bytes_ + header_bytes), least);
+  }
+  double pacing_rate() const override { return rate_; }
   void grow(CongestionWindow& window, const Delivery&) override { window.segments = no_window; }
   double threshold_after_loss(const CongestionWindow&) override { return no_window; }
+
+ private:
+  static constexpr double header_bytes = 66;
+  double segment_bytes_, rate_ = 0;
 };

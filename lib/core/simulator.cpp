@@ -58,9 +58,9 @@ std::uint32_t Simulator::add_shared_buffer(const LinkSettings& link, std::uint64
   return number;
 }
 
-void Simulator::give_path(std::uint32_t flow, const std::vector<std::uint32_t>& forward,
+void Simulator::give_path(std::uint32_t flow, std::uint32_t place, const std::vector<std::uint32_t>& forward,
                           const std::vector<std::uint32_t>& backward) {
-  given_paths_[flow] = {path_table_.place_of_given(forward), path_table_.place_of_given(backward)};
+  given_paths_[connection_key(flow, place)] = {path_table_.place_of_given(forward), path_table_.place_of_given(backward)};
 }
 
 void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
@@ -189,13 +189,6 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
         }
       set_timer(now_ + window_interval_, windows_due, 0);
       break;
-    case pace_due:
-      if (Connection* connection = connections_[timer.owner].get(); connection && connection->pace_timer == timer.time) {
-        connection->pace_timer = never;
-        pump(timer.owner, *connection);
-        set_sender_timer(timer.owner, *connection);
-      }
-      break;
     case link_changes:
       apply(changes_[next_change_++]);
       if (next_change_ < changes_.size()) set_timer(changes_[next_change_].at, link_changes, 0);
@@ -229,23 +222,32 @@ void Simulator::start_flow(std::uint32_t flow) {
 void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   const std::uint32_t flow = flow_of(number);
   const FlowDescription& description = flows_[flow];
-  const Companion companion = number == flow ? Companion{flow, false, false} : companions_[number - flows_.size()];
+  const Companion companion = number == flow ? Companion{flow, 0, false, false} : companions_[number - flows_.size()];
   const std::uint64_t key = stream(path_choice, companion.same_path ? flow : number).next();
   const auto [forward, backward] = paths_of(number, key);
   const bool piecewise = group && (group->kind == Group::Kind::multipath || group->kind == Group::Kind::requests);
-  auto control = make_control(description.control, {settings_.dctcp_first_alpha, settings_.hystart,
-                                                    group ? group->coupling : nullptr, place});
+  auto control = control_for(number, group, place);
   TcpSettings tcp = settings_.tcp;
-  const bool has_rate = description.control == ControlKind::rcp;
-  if (has_rate) tcp.initial_window = RcpControl::no_window;
+  auto* rcp = dynamic_cast<RcpControl*>(control.get());
+  if (rcp) tcp.initial_window = RcpControl::no_window, tcp.unpaced_segments = 0;
   TcpSender sender = piecewise ? TcpSender(tcp, std::move(control))
                                : TcpSender(tcp, std::move(control), description.bytes);
   const TcpReceiver receiver(settings_.tcp, sender.precise_ecn(), piecewise);
   connections_[number].reset(new Connection{std::move(sender), receiver, key, forward, backward});
   connections_[number]->group = group;
   connections_[number]->place = place;
-  connections_[number]->has_rate = has_rate;
+  connections_[number]->rcp = rcp;
   send_syn(number, *connections_[number]);
+}
+
+std::unique_ptr<CongestionControl> Simulator::control_for(std::uint32_t number, const Group* group,
+                                                         std::uint32_t place) const {
+  const auto own = own_controls_.find(flow_of(number));
+  if (own != own_controls_.end()) return own->second();
+  return make_control(flows_[flow_of(number)].control,
+                      {settings_.dctcp_first_alpha, settings_.hystart, group ? group->coupling : nullptr, place,
+                       settings_.tcp.segment_bytes, settings_.tcp.initial_window,
+                       stream(control_choices, number).next()});
 }
 
 void Simulator::send_datagram(std::uint32_t flow) {
@@ -382,14 +384,14 @@ void Simulator::deliver(std::uint32_t place) {
   }
   if (packet.has(Packet::synchronise)) {
     if (to_receiver) {
-      if (connection->has_rate) connection->heard_rate = RcpHeader::offered(packet);
+      if (connection->rcp) connection->heard_rate = RcpHeader::offered(packet);
       packets_.give_back(place);
       const std::uint32_t answer =
           new_packet(flow, connection->backward, syn_bytes, Packet::synchronise | Packet::acknowledgement);
-      if (connection->has_rate) RcpHeader::answer(packets_[answer], connection->heard_rate);
+      if (connection->rcp) RcpHeader::answer(packets_[answer], connection->heard_rate);
       return send(answer);
     }
-    if (connection->has_rate) connection->rate = RcpHeader::answered(packet);
+    if (connection->rcp) connection->rcp->be_told(RcpHeader::answered(packet), 0);
     packets_.give_back(place);
     if (connection->sender_gone) {
       send(new_packet(flow, connection->forward, header_bytes, Packet::reset));
@@ -399,7 +401,8 @@ void Simulator::deliver(std::uint32_t place) {
     if (connection->group) on_group_connected(flow, *connection);
   } else if (packet.has(Packet::acknowledgement)) {
     const std::uint64_t stream_in_order = packet.stream_in_order;
-    if (connection->has_rate) connection->rate = RcpHeader::answered(packet);
+    if (RcpControl* rcp = connection->rcp)
+      rcp->be_told(RcpHeader::answered(packet), connection->sender.round_trip().smoothed());
     connection->sender.on_acknowledgement(packet, now_);
     packets_.give_back(place);
     if (is_subflow(*connection)) return on_subflow_acknowledgement(flow, *connection, stream_in_order);
@@ -415,7 +418,7 @@ void Simulator::take_data(std::uint32_t place, Connection& connection) {
   const Packet packet = packets_[place];
   packets_.give_back(place);
   TcpReceiver& receiver = connection.receiver;
-  if (connection.has_rate) connection.heard_rate = RcpHeader::offered(packet);
+  if (connection.rcp) connection.heard_rate = RcpHeader::offered(packet);
   if (receiver.must_acknowledge_before(packet))
     acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
   const bool at_once = receiver.take(packet, now_);
@@ -438,7 +441,7 @@ void Simulator::acknowledge(std::uint32_t place, Connection& connection) {
   connection.receiver.acknowledge(packet, settings_.tcp.selective);
   if (is_subflow(connection))
     packet.stream_in_order = static_cast<std::uint32_t>(connection.group->multipath->in_order());
-  if (connection.has_rate) RcpHeader::answer(packet, connection.heard_rate);
+  if (connection.rcp) RcpHeader::answer(packet, connection.heard_rate);
   packet.wire_bytes = header_bytes + (packet.blocks > 0 ? 4 + 8u * packet.blocks : 0);
   send(place);
 }
@@ -446,7 +449,7 @@ void Simulator::acknowledge(std::uint32_t place, Connection& connection) {
 void Simulator::send_syn(std::uint32_t flow, Connection& connection) {
   connection.sender.connect(now_);
   const std::uint32_t syn = new_packet(flow, connection.forward, syn_bytes, Packet::synchronise);
-  if (connection.has_rate) RcpHeader::ask(packets_[syn], 0);
+  if (connection.rcp) RcpHeader::ask(packets_[syn], 0);
   send(syn);
   set_sender_timer(flow, connection);
 }
@@ -454,7 +457,6 @@ void Simulator::send_syn(std::uint32_t flow, Connection& connection) {
 // Hosts. As TCP small queues do, a sender waits while its own port has packets enough, and never overflows it.
 
 bool Simulator::send_segment(std::uint32_t flow, Connection& connection) {
-  if (connection.has_rate && !may_send_yet(flow, connection)) return false;
   if (is_subflow(connection)) supply(connection);
   const auto segment = connection.sender.next_segment(now_);
   if (!segment) return false;
@@ -463,11 +465,7 @@ bool Simulator::send_segment(std::uint32_t flow, Connection& connection) {
   const std::uint32_t place = new_packet(flow, connection.forward, segment->length + header_bytes, flags);
   packets_[place].sequence = segment->sequence;
   packets_[place].length = segment->length;
-  if (connection.has_rate) {
-    RcpHeader::ask(packets_[place], connection.sender.round_trip().smoothed());
-    connection.last_sent = now_;
-    connection.last_bytes = packets_[place].wire_bytes;
-  }
+  if (connection.rcp) RcpHeader::ask(packets_[place], connection.sender.round_trip().smoothed());
   send(place);
   return true;
 }
@@ -524,7 +522,8 @@ void Simulator::close(std::uint32_t number) {
 
 Simulator::PathPair Simulator::paths_of(std::uint32_t number, std::uint64_t key) {
   const std::uint32_t flow = flow_of(number);
-  const auto given = given_paths_.find(flow);
+  const std::uint32_t place = number == flow ? 0 : companions_[number - flows_.size()].place;
+  const auto given = given_paths_.find(connection_key(flow, place));
   if (given != given_paths_.end()) return given->second;
   const FlowDescription& ends = flows_[flow];
   const std::uint32_t there = path_place(ends.from, ends.to, key);
@@ -561,24 +560,10 @@ void Simulator::apply(const LinkChange& change) {
 
 void Simulator::offer_rate(std::uint32_t number, Packet& packet) {
   const bool asks = !(packet.flags & (Packet::acknowledgement | Packet::reset)) && connections_[packet.flow] &&
-                    connections_[packet.flow]->has_rate;
+                    connections_[packet.flow]->rcp;
   const Time round_trip = asks ? RcpHeader::round_trip(packet) : 0;
   const double rate = offers_[number].arrival(packet.wire_bytes, round_trip, links_[number]->drained_at(now_), now_);
   if (asks) RcpHeader::offer(packet, rate);
-}
-
-// Packets leave one after the other at the rate that was told last, and one a round trip at least, to be told another.
-bool Simulator::may_send_yet(std::uint32_t flow, Connection& connection) {
-  const double kilobits = 0.008 * connection.last_bytes;
-  Time gap = from_seconds(kilobits / std::max(connection.rate, 1u));
-  if (const Time round_trip = connection.sender.round_trip().smoothed()) gap = std::min(gap, round_trip);
-  const Time due = connection.last_sent + gap;
-  if (due <= now_) return true;
-  if (due < connection.pace_timer && connection.sender.wants_to_send()) {
-    connection.pace_timer = due;
-    set_timer(due, pace_due, flow);
-  }
-  return false;
 }
 
 // Results.
