@@ -37,6 +37,11 @@ SCHEMES = {
     "cubic": Scheme("CUBIC", "#56B4E9", "v"),
     "reno": Scheme("Reno", "#E69F00", "P"),
     "bbr": Scheme("BBR", "#000000", "X"),
+    "non-blocking": Scheme("non-blocking", "#999933", "s"),
+    "ECMP": Scheme("ECMP", "#56B4E9", "^"),
+    "spanning tree": Scheme("spanning tree", "#882255", "v"),
+    "first fit": Scheme("global first fit", "#009E73", "o"),
+    "annealing": Scheme("simulated annealing", "#E69F00", "D"),
     "control": Scheme("control", "#7f3c8d", "x"),
     "simulated": Scheme("simulated", "#117733", "."),
 }
