@@ -11,7 +11,8 @@ struct Packet {
     congestion_experienced = 8,
     congestion_echo = 16,            // ECE
     congestion_window_reduced = 32,  // CWR
-    duplicate_seen = 64              // DSACK: what arrived was there already
+    duplicate_seen = 64,             // DSACK: what arrived was there already
+    reset = 128                      // RST
   };
   struct Block {
     std::uint32_t start, end;  // bytes from the cumulative acknowledgement on

@@ -41,6 +41,11 @@ void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::u
   flows_.push_back({from, to, start, duration, bytes, control, true, false, 0});
 }
 
+void Simulator::replicate(std::uint32_t flow, Replication replication, bool same_path) {
+  groups_[flow] = {replication, {flow}, false};
+  companions_.push_back({flow, same_path});
+}
+
 void Simulator::add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate,
                               std::uint32_t bytes, bool poisson) {
   const Time gap = from_seconds(8 * bytes / rate);
@@ -79,7 +84,9 @@ void Simulator::begin() {
   timers_source_ = static_cast<std::uint32_t>(links_.size());
   tree_ = std::make_unique<WinnerTree>(links_.size() * (transmitters ? 2 : 1) + 1);
   results_.resize(flows_.size());
-  connections_.resize(flows_.size());
+  connections_.resize(flows_.size() + companions_.size());
+  for (std::size_t i = 0; i < companions_.size(); ++i)
+    groups_[companions_[i].flow].members.push_back(static_cast<std::uint32_t>(flows_.size() + i));
   starts_.resize(flows_.size());
   for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) starts_[flow] = flow;
   std::stable_sort(starts_.begin(), starts_.end(),
@@ -150,11 +157,14 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
       set_timer(now_ + queue_interval_, queues_due, 0);
       break;
     case windows_due:
-      for (std::uint32_t flow = 0; flow < connections_.size(); ++flow)
-        if (const Connection* connection = connections_[flow].get()) {
+      for (std::uint32_t number = 0; number < connections_.size(); ++number)
+        if (const Connection* connection = connections_[number].get()) {
+          std::uint32_t place = 0;
+          if (const Group* group = connection->group)
+            while (group->members[place] != number) ++place;
           const CongestionWindow& window = connection->sender.window();
-          window_samples_.push_back(
-              {now_, flow, window.segments, window.threshold, connection->sender.round_trip().smoothed()});
+          window_samples_.push_back({now_, flow_of(number), place, window.segments, window.threshold,
+                                     connection->sender.round_trip().smoothed()});
         }
       set_timer(now_ + window_interval_, windows_due, 0);
       break;
@@ -163,20 +173,31 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
 
 void Simulator::start_flow(std::uint32_t flow) {
   const FlowDescription& description = flows_[flow];
-  const std::uint64_t key = stream(path_choice, flow).next();
-  const std::uint32_t forward = path_place(description.from, description.to, key);
   if (!description.is_tcp) {
+    const std::uint32_t forward = path_place(description.from, description.to, stream(path_choice, flow).next());
     DatagramSource& source =
         datagram_sources_.emplace(flow, DatagramSource{forward, stream(datagram_gaps, flow)}).first->second;
     // A Poisson process has its first packet after a gap; a regular one at once.
     return description.poisson ? set_datagram_timer(flow, source) : send_datagram(flow);
   }
+  if (description.bytes == TcpSender::unlimited) set_timer(now_ + description.duration, flow_stop, flow);
+  const auto found = groups_.find(flow);
+  if (found == groups_.end()) return open(flow, nullptr);
+  for (std::uint32_t member : found->second.members) open(member, &found->second);
+}
+
+void Simulator::open(std::uint32_t number, Group* group) {
+  const std::uint32_t flow = flow_of(number);
+  const FlowDescription& description = flows_[flow];
+  const bool as_first = number != flow && companions_[number - flows_.size()].same_path;
+  const std::uint64_t key = stream(path_choice, as_first ? flow : number).next();
+  const std::uint32_t forward = path_place(description.from, description.to, key);
   const std::uint32_t backward = path_place(description.to, description.from, ShortestPaths::mixed(key));
   TcpSender sender(settings_.tcp, make_control(description.control, settings_.dctcp_first_alpha), description.bytes);
   const TcpReceiver receiver(settings_.tcp, sender.precise_ecn());
-  connections_[flow].reset(new Connection{std::move(sender), receiver, forward, backward});
-  if (description.bytes == TcpSender::unlimited) set_timer(now_ + description.duration, flow_stop, flow);
-  send_syn(flow, *connections_[flow]);
+  connections_[number].reset(new Connection{std::move(sender), receiver, forward, backward});
+  connections_[number]->group = group;
+  send_syn(number, *connections_[number]);
 }
 
 void Simulator::send_datagram(std::uint32_t flow) {
@@ -296,19 +317,33 @@ void Simulator::deliver(std::uint32_t place) {
   const Packet& packet = packets_[place];
   const std::uint32_t flow = packet.flow;
   ++account_.delivered;
-  if (!flows_[flow].is_tcp) {
+  if (flow < flows_.size() && !flows_[flow].is_tcp) {
     results_[flow].delivered_bytes += packet.wire_bytes;
     return packets_.give_back(place);
   }
   Connection* connection = connections_[flow].get();
   if (!connection) return packets_.give_back(place);  // a straggler of a closed connection
+  if (packet.has(Packet::reset)) {
+    packets_.give_back(place);
+    return close(flow);
+  }
+  const bool to_receiver = !packet.has(Packet::acknowledgement);
+  if (to_receiver && connection->receiver_gone) {
+    packets_.give_back(place);
+    return send(new_packet(flow, connection->backward, header_bytes, Packet::reset));
+  }
   if (packet.has(Packet::synchronise)) {
-    if (!packet.has(Packet::acknowledgement)) {
+    if (to_receiver) {
       packets_.give_back(place);
       return send(new_packet(flow, connection->backward, syn_bytes, Packet::synchronise | Packet::acknowledgement));
     }
-    connection->sender.on_connected(now_);
     packets_.give_back(place);
+    if (connection->sender_gone) {
+      send(new_packet(flow, connection->forward, header_bytes, Packet::reset));
+      return close(flow);
+    }
+    connection->sender.on_connected(now_);
+    if (connection->group && connection->group->replication == Replication::repsyn) close_others(flow, *connection);
   } else if (packet.has(Packet::acknowledgement)) {
     connection->sender.on_acknowledgement(packet, now_);
     packets_.give_back(place);
@@ -327,8 +362,11 @@ void Simulator::take_data(std::uint32_t place, Connection& connection) {
   if (receiver.must_acknowledge_before(packet))
     acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
   const bool at_once = receiver.take(packet, now_);
-  FlowResult& result = results_[packet.flow];
-  if (receiver.in_order() == connection.sender.bytes() && result.completion == never) result.completion = now_;
+  if (receiver.in_order() == connection.sender.bytes()) {
+    FlowResult& result = results_[flow_of(packet.flow)];
+    if (result.completion == never) result.completion = now_;
+    if (connection.group) reset_other_receivers(packet.flow, connection);
+  }
   if (at_once) {
     acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
   } else if (receiver.deadline() < connection.receiver_timer) {
@@ -399,28 +437,62 @@ void Simulator::set_port_timer(std::uint32_t link) {
   set_timer(std::max(now_, links_[link]->last_start()), host_port_free, link);
 }
 
-void Simulator::close_if_done(std::uint32_t flow) {
-  Connection& connection = *connections_[flow];
+void Simulator::close_if_done(std::uint32_t number) {
+  Connection& connection = *connections_[number];
   if (!connection.sender.done()) return;
-  record(flow, connection);
-  connections_[flow].reset();
+  if (connection.group) close_others(number, connection);
+  close(number);
+}
+
+void Simulator::close(std::uint32_t number) {
+  record(results_[flow_of(number)], *connections_[number]);
+  connections_[number].reset();
+}
+
+// Replicated flows.
+
+// The receiving host has all bytes: it takes no more of the other copy, and says so.
+void Simulator::reset_other_receivers(std::uint32_t number, Connection& connection) {
+  if (std::exchange(connection.group->decided, true)) return;
+  for (std::uint32_t other : connection.group->members) {
+    Connection* loser = connections_[other].get();
+    if (other == number || !loser) continue;
+    loser->receiver_gone = true;
+    loser->receiver_timer = never;
+    send(new_packet(other, loser->backward, header_bytes, Packet::reset));
+  }
+}
+
+// The sending host needs the other connections no more. One that is not established yet is reset when it would be.
+void Simulator::close_others(std::uint32_t number, Connection& connection) {
+  for (std::uint32_t other : connection.group->members) {
+    Connection* loser = connections_[other].get();
+    if (other == number || !loser) continue;
+    if (!loser->sender.connected()) {
+      loser->sender_gone = true;
+      loser->sender_timer = never;
+      continue;
+    }
+    if (!loser->receiver_gone) send(new_packet(other, loser->forward, header_bytes, Packet::reset));
+    close(other);
+  }
 }
 
 // Results.
 
-void Simulator::record(std::uint32_t flow, const Connection& connection) {
-  FlowResult& result = results_[flow];
-  result.delivered_bytes = connection.receiver.in_order();
-  result.retransmissions = connection.sender.retransmissions();
-  result.timeouts = connection.sender.timeouts();
-  result.connection_attempts = connection.sender.connection_attempts();
+void Simulator::record(FlowResult& result, const Connection& connection) const {
+  result.delivered_bytes = std::max(result.delivered_bytes, connection.receiver.in_order());
+  result.retransmissions += connection.sender.retransmissions();
+  result.timeouts += connection.sender.timeouts();
+  result.connection_attempts += connection.sender.connection_attempts();
 }
 
-const std::vector<Simulator::FlowResult>& Simulator::flow_results() {
-  results_.resize(flows_.size());
-  for (std::uint32_t flow = 0; flow < connections_.size(); ++flow)
-    if (connections_[flow]) record(flow, *connections_[flow]);
-  return results_;
+std::vector<Simulator::FlowResult> Simulator::flow_results() const {
+  std::vector<FlowResult> results = results_;
+  results.resize(flows_.size());
+  for (std::uint32_t number = 0; number < connections_.size(); ++number)
+    if (connections_[number]) record(results[flow_of(number)], *connections_[number]);
+  return results;
 }
 
 Simulator::Account Simulator::account() const {

@@ -50,8 +50,8 @@ class Simulator {
   };
   struct WindowSample {
     Time time;
-    std::uint32_t flow;
-    double window, threshold;  // segments
+    std::uint32_t flow, connection;  // of the flow's connections the first, second, ...
+    double window, threshold;        // segments
     Time round_trip;
   };
   // Every packet there ever was is in one of the other places.
@@ -71,6 +71,10 @@ class Simulator {
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
   void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
                ControlKind control);
+  // A second connection for a flow that has been added: with the same bytes, of which the first to bring them all
+  // counts (repflow), or given up when the other one is established first (repsyn).
+  enum class Replication : std::uint8_t { repflow, repsyn };
+  void replicate(std::uint32_t flow, Replication replication, bool same_path);
   void add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate, std::uint32_t bytes,
                      bool poisson);
   void sample_queues(std::vector<std::uint32_t> links, Time interval);
@@ -80,10 +84,14 @@ class Simulator {
   // Goes on for so many events at most; true when the end is reached.
   bool run(std::uint64_t events);
 
+  // Connections are numbered as flows are; those beyond the last flow are the second and later ones of a flow.
+  std::uint32_t flow_of(std::uint32_t connection) const {
+    return connection < flows_.size() ? connection : companions_[connection - flows_.size()].flow;
+  }
   Time now() const { return now_; }
   std::uint64_t events() const { return events_; }
   std::uint64_t packet_hops() const { return hops_; }
-  const std::vector<FlowResult>& flow_results();
+  std::vector<FlowResult> flow_results() const;
   const std::vector<QueueSample>& queue_samples() const { return queue_samples_; }
   const std::vector<WindowSample>& window_samples() const { return window_samples_; }
   const std::vector<std::unique_ptr<SimulatedLink>>& links() const { return links_; }
@@ -104,12 +112,23 @@ class Simulator {
     bool poisson;
     Time gap;  // mean between datagrams
   };
+  // Connections that serve one flow together.
+  struct Group {
+    Replication replication;
+    std::vector<std::uint32_t> members;
+    bool decided = false;
+  };
+  struct Companion {
+    std::uint32_t flow;
+    bool same_path;
+  };
   struct Connection {
     TcpSender sender;
     TcpReceiver receiver;
     std::uint32_t forward, backward;  // places in the path table
     Time sender_timer = never, receiver_timer = never;  // earliest timer that is set
-    bool waits_for_port = false;
+    bool waits_for_port = false, sender_gone = false, receiver_gone = false;
+    Group* group = nullptr;
   };
   struct DatagramSource {
     std::uint32_t path;
@@ -135,6 +154,7 @@ class Simulator {
   void set_timer(Time time, TimerKind kind, std::uint32_t owner) { timers_.set(time, kind, owner); }
   void on_timer(const TimerHeap::Timer& timer);
   void start_flow(std::uint32_t flow);
+  void open(std::uint32_t number, Group* group);
   void send_datagram(std::uint32_t flow);
   void set_datagram_timer(std::uint32_t flow, DatagramSource& source);
   void set_sender_timer(std::uint32_t flow, Connection& connection);
@@ -153,8 +173,11 @@ class Simulator {
   void pump(std::uint32_t flow, Connection& connection);
   void serve_port(std::uint32_t link);
   void set_port_timer(std::uint32_t link);
-  void close_if_done(std::uint32_t flow);
-  void record(std::uint32_t flow, const Connection& connection);
+  void close_if_done(std::uint32_t number);
+  void close(std::uint32_t number);
+  void reset_other_receivers(std::uint32_t number, Connection& connection);
+  void close_others(std::uint32_t number, Connection& connection);
+  void record(FlowResult& result, const Connection& connection) const;
 
   Settings settings_;
   ShortestPaths paths_;
@@ -165,7 +188,9 @@ class Simulator {
   std::vector<FlowDescription> flows_;
   std::vector<std::uint32_t> starts_;  // flows by start
   std::size_t next_start_ = 0;
-  std::vector<std::unique_ptr<Connection>> connections_;  // by flow, while they last
+  std::vector<Companion> companions_;
+  std::unordered_map<std::uint32_t, Group> groups_;  // by flow
+  std::vector<std::unique_ptr<Connection>> connections_;  // by number, while they last
   std::unordered_map<std::uint32_t, DatagramSource> datagram_sources_;
   std::vector<FlowResult> results_;
 

@@ -126,6 +126,13 @@ void bind_simulation(py::module_& module) {
                               from_seconds(duration_s), control_named(control));
           },
           "A flow of size_bytes, or of duration_s when size_bytes is 0.")
+      .def(
+          "replicate",
+          [](Simulator& simulator, std::uint32_t flow, const std::string& replication, bool same_path) {
+            const bool syn = replication == "repsyn";
+            simulator.replicate(flow, syn ? Simulator::Replication::repsyn : Simulator::Replication::repflow, same_path);
+          },
+          "Gives a flow of TCP a second connection.")
       .def("add_datagrams",
            [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double start_s, double duration_s,
               double rate, std::uint32_t packet_bytes, bool poisson) {
@@ -156,8 +163,8 @@ void bind_simulation(py::module_& module) {
                                return entries;
                              })
       .def("flows",
-           [](Simulator& simulator) {
-             const auto& results = simulator.flow_results();
+           [](const Simulator& simulator) {
+             const auto results = simulator.flow_results();
              using Result = Simulator::FlowResult;
              py::dict columns;
              columns["completion_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.completion); });
@@ -199,6 +206,7 @@ void bind_simulation(py::module_& module) {
              const auto& samples = simulator.window_samples();
              py::dict columns;
              columns["flow"] = column(samples, [](const Sample& s) { return s.flow; });
+             columns["connection"] = column(samples, [](const Sample& s) { return s.connection; });
              columns["time_s"] = column(samples, [](const Sample& s) { return to_seconds(s.time); });
              columns["window_segments"] = column(samples, [](const Sample& s) { return s.window; });
              columns["threshold_segments"] = column(samples, [](const Sample& s) { return s.threshold; });
@@ -213,7 +221,7 @@ void bind_simulation(py::module_& module) {
             for (const Departure& departure : simulator.links().at(link)->departures())
               if (departure.time <= simulator.now()) departures.push_back(departure);
             py::dict columns;
-            columns["flow"] = column(departures, [](const Departure& d) { return d.flow; });
+            columns["flow"] = column(departures, [&](const Departure& d) { return simulator.flow_of(d.flow); });
             columns["time_s"] = column(departures, [](const Departure& d) { return to_seconds(d.time); });
             columns["size_bytes"] = column(departures, [](const Departure& d) { return d.bytes; });
             columns["wait_s"] = column(departures, [](const Departure& d) { return to_seconds(d.waited); });

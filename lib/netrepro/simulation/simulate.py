@@ -19,7 +19,18 @@ from netrepro.networks.experiment import (
     Experiment,
     Measurements,
 )
-from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Link, Red
+from netrepro.networks.links import (
+    FULL_PACKET_BYTES,
+    CoDel,
+    DropTail,
+    EcnThreshold,
+    Link,
+    PhantomQueue,
+    Pie,
+    Red,
+    SharedBuffer,
+)
+from netrepro.networks.workloads import Flow
 
 SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp")
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
@@ -44,13 +55,15 @@ def simulate(
         all clocks are identical, as on no real network, and two flows may lock each other out of a queue.
 
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
-    `connection_attempts` (SYNs sent) of TCP. Raises NetreproError for what the simulator cannot do: another
+    `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
+    window among those of its flow. Retransmissions, timeouts and attempts of a flow are those of all its connections. Raises NetreproError for what the simulator cannot do: another
     congestion control than reno, cubic, dctcp.
 
     Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
     """
     if not 0 <= clock_skew_ppm < 1e6:
         raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
+    _check_supported(experiment)
     simulator = _build(experiment, clock_skew_ppm)
     while not simulator.run(EVENTS_AT_A_TIME):
         if progress is not None:
@@ -60,7 +73,19 @@ def simulate(
     return _measurements(experiment, simulator)
 
 
+def _check_supported(experiment: Experiment) -> None:
+    lacking = [f"the routing {experiment.routing.scheme}"] if experiment.routing.scheme != "ecmp" else []
+    lacking += ["changes of links"] if experiment.changes else []
+    lacking += ["paths of flows"] if any(isinstance(entry, Flow) and entry.path for entry in experiment.traffic) else []
+    for link in experiment.topology.ports.values():
+        lacking += ["reordering"] if link.reordering else []
+        lacking += [type(link.queue).__name__] if isinstance(link.queue, (Pie, PhantomQueue, SharedBuffer)) else []
+    if lacking:
+        raise NetreproError(f"the simulator has no {lacking[0]} yet", "leave it away")
+
+
 def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
+    _refuse_what_is_not_there(experiment)
     topology, tcp = experiment.topology, experiment.tcp
     number = {name: i for i, name in enumerate((*topology.hosts, *topology.switches))}
     simulator = _core.Simulator(
@@ -97,6 +122,8 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
         has_size = not np.isnan(row.size_bytes)
         size_bytes, duration_s = (int(row.size_bytes), 0.0) if has_size else (0, row.duration_s)
         simulator.add_tcp(*ends, row.start_s, size_bytes, duration_s, row.congestion_control)
+        if row.replication:
+            simulator.replicate(row.flow, row.replication, row.replica_same_path)
     measure = experiment.measure
     simulator.sample_queues([ports[port] for port in measure.queues], measure.queue_interval_ms / 1e3)
     if measure.windows_interval_ms is not None:
@@ -106,10 +133,25 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
     return simulator
 
 
+def _refuse_what_is_not_there(experiment: Experiment) -> None:
+    table, tcp = experiment.flow_table, experiment.tcp
+    lacking = {
+        "subflows": (table["subflows"] > 1).any(),
+        "requests": (table["transport"] == "requests").any(),
+        "pacing": tcp.pacing,
+        "a CUBIC without HyStart": not tcp.hystart,
+        "a window that survives idle times": not tcp.slow_start_after_idle,
+    }
+    for name, asked in lacking.items():
+        if asked:
+            raise NetreproError(f"the simulator has no {name} yet", "leave it out")
+
+
 def _add_link(simulator: _core.Simulator, source: int, destination: int, link: Link) -> None:
     queue = link.queue
-    bytes_limit = queue.bytes if isinstance(queue, DropTail) else None
-    limit_packets = queue.packets or (bytes_limit or 0) // FULL_PACKET_BYTES
+    bytes_limit = queue.bytes if isinstance(queue, (DropTail, SharedBuffer)) else None
+    packets_limit = None if isinstance(queue, SharedBuffer) else queue.packets
+    limit_packets = packets_limit or (bytes_limit or 0) // FULL_PACKET_BYTES
     settings = _core.LinkSettings(
         source=source,
         destination=destination,
@@ -146,7 +188,7 @@ def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measure
     windows = pd.DataFrame(simulator.window_samples())
     segment = experiment.tcp.segment_bytes
     threshold = windows["threshold_segments"].where(windows["threshold_segments"] < 1e17, np.inf)
-    windows = windows.astype({"flow": int}).assign(
+    windows = windows.astype({"flow": int, "connection": int}).assign(
         window_bytes=windows["window_segments"] * segment,
         slow_start_threshold_bytes=threshold * segment,
         round_trip_ms=windows["round_trip_s"].where(windows["round_trip_s"] > 0) * 1e3,
@@ -157,7 +199,7 @@ def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measure
         flows=_flows(experiment, simulator),
         queues=queues[QUEUE_COLUMNS],
         links=links[LINK_COLUMNS],
-        windows=windows[WINDOW_COLUMNS],
+        windows=windows[[*WINDOW_COLUMNS, "connection"]],
         packets=_packets(experiment, simulator),
         fidelity=_fidelity(simulator),
     )

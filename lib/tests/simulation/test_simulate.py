@@ -89,7 +89,9 @@ def experiments(draw, links=links) -> Experiment:
         start_s = draw(st.floats(0, 0.5))
         kind = draw(st.integers(0, 2))
         if kind == 0:
-            traffic.append(Flow(source, destination, draw(st.integers(1, 400_000)), start_s=start_s))
+            replication = draw(st.sampled_from(["", "", "repflow", "repsyn"]))
+            size_bytes = draw(st.integers(1, 400_000))
+            traffic.append(Flow(source, destination, size_bytes, start_s=start_s, replication=replication))
         elif kind == 1:
             traffic.append(Flow(source, destination, duration_s=draw(st.floats(0.01, 2)), start_s=start_s))
         else:
