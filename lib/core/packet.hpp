@@ -26,6 +26,7 @@ struct Packet {
   std::uint16_t flags;
   std::uint16_t blocks;
   std::array<Block, 3> selective;  // SACK, the most recent first
+  std::uint32_t stream_in_order;   // of an acknowledgement on a subflow: segments of the stream held in order
 
   bool has(Flag flag) const { return flags & flag; }
 };
