@@ -24,7 +24,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, star
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers.running import run_experiment
+from netrepro.papers._running import run_experiment
 from netrepro.paths import data_dir
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
@@ -368,7 +368,8 @@ def measured_claims(runs: Runs) -> list[Measured]:
     names = list(patterns())
 
     def curve(how: str) -> list[list[tuple[float, float]]]:
-        return [[(i + 1.0, float(table[how][name])) for i, name in enumerate(names)] for table in tables]
+        kept = [table[how] / table["non-blocking"] for table in tables]
+        return [[(i + 1.0, float(shares[name])) for i, name in enumerate(names)] for shares in kept]
 
     def ratio(above: str, below: str) -> list[float]:
         return [float((table[above] / table[below]).mean()) for table in tables]
