@@ -58,9 +58,9 @@ std::uint32_t Simulator::add_shared_buffer(const LinkSettings& link, std::uint64
   return number;
 }
 
-void Simulator::give_path(std::uint32_t flow, const std::vector<std::uint32_t>& forward,
+void Simulator::give_path(std::uint32_t flow, std::uint32_t place, const std::vector<std::uint32_t>& forward,
                           const std::vector<std::uint32_t>& backward) {
-  given_paths_[flow] = {path_table_.place_of_given(forward), path_table_.place_of_given(backward)};
+  given_paths_[connection_key(flow, place)] = {path_table_.place_of_given(forward), path_table_.place_of_given(backward)};
 }
 
 void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
@@ -220,12 +220,11 @@ void Simulator::start_flow(std::uint32_t flow) {
 void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   const std::uint32_t flow = flow_of(number);
   const FlowDescription& description = flows_[flow];
-  const Companion companion = number == flow ? Companion{flow, false, false} : companions_[number - flows_.size()];
+  const Companion companion = number == flow ? Companion{flow, 0, false, false} : companions_[number - flows_.size()];
   const std::uint64_t key = stream(path_choice, companion.same_path ? flow : number).next();
   const auto [forward, backward] = paths_of(number, key);
   const bool piecewise = group && (group->kind == Group::Kind::multipath || group->kind == Group::Kind::requests);
-  auto control = make_control(description.control, {settings_.dctcp_first_alpha, settings_.hystart,
-                                                    group ? group->coupling : nullptr, place});
+  auto control = control_for(number, group, place);
   TcpSender sender = piecewise ? TcpSender(settings_.tcp, std::move(control))
                                : TcpSender(settings_.tcp, std::move(control), description.bytes);
   const TcpReceiver receiver(settings_.tcp, sender.precise_ecn(), piecewise);
@@ -233,6 +232,16 @@ void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   connections_[number]->group = group;
   connections_[number]->place = place;
   send_syn(number, *connections_[number]);
+}
+
+std::unique_ptr<CongestionControl> Simulator::control_for(std::uint32_t number, const Group* group,
+                                                         std::uint32_t place) const {
+  const auto own = own_controls_.find(flow_of(number));
+  if (own != own_controls_.end()) return own->second();
+  return make_control(flows_[flow_of(number)].control,
+                      {settings_.dctcp_first_alpha, settings_.hystart, group ? group->coupling : nullptr, place,
+                       settings_.tcp.segment_bytes, settings_.tcp.initial_window,
+                       stream(control_choices, number).next()});
 }
 
 void Simulator::send_datagram(std::uint32_t flow) {
@@ -494,7 +503,8 @@ void Simulator::close(std::uint32_t number) {
 
 Simulator::PathPair Simulator::paths_of(std::uint32_t number, std::uint64_t key) {
   const std::uint32_t flow = flow_of(number);
-  const auto given = given_paths_.find(flow);
+  const std::uint32_t place = number == flow ? 0 : companions_[number - flows_.size()].place;
+  const auto given = given_paths_.find(connection_key(flow, place));
   if (given != given_paths_.end()) return given->second;
   const FlowDescription& ends = flows_[flow];
   const std::uint32_t there = path_place(ends.from, ends.to, key);

@@ -52,7 +52,8 @@ def emulate(
 
     `fidelity` checks every measured port (queue or packets) whose queue was waiting often enough to judge, and that
     no packet escaped the relay or the recording. Raises NetreproError before anything is built for what a kernel
-    cannot honour (make_plan, check_tcp, check_experiment) and when the tier cannot be had; while it is built for what this kernel lacks.
+    cannot honour (make_plan, check_tcp, check_experiment) and when the tier cannot be had;
+    while it is built for what this kernel lacks.
     """
     _check(experiment)
     net = Emulation(experiment.topology, tier, "", experiment.seed, tcp=experiment.tcp)

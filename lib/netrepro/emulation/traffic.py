@@ -12,7 +12,7 @@ import pandas as pd
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
 from netrepro.emulation.plan import FIRST_DESCRIPTOR, HUB
 from netrepro.emulation.recording import end_key
-from netrepro.emulation.tcp import FULL_SEGMENT_BYTES, TIMESTAMP_BYTES
+from netrepro.emulation.tcp import FULL_SEGMENT_BYTES, TIMESTAMP_BYTES, window_clamp_bytes
 from netrepro.networks.experiment import Experiment
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class GeneratedTraffic:
                 "flows": self._described(net),
                 "duration_ns": round(experiment.duration_s * 1e9),
                 "seed": experiment.seed,
-                "receive_window_bytes": experiment.tcp.receive_window_bytes,
+                "receive_window_bytes": window_clamp_bytes(experiment.tcp),
                 "segment_bytes": 0 if segment_bytes == FULL_SEGMENT_BYTES else segment_bytes + TIMESTAMP_BYTES,
                 "paces": experiment.tcp.pacing,
                 "window_interval_ns": 0 if interval_ms is None else round(interval_ms * 1e6),

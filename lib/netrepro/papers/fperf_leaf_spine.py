@@ -136,7 +136,7 @@ def slowest_possible(size: Size = (2, 3, 6), horizon: int = 10, *, seed: int = 0
     rows = []
     for packets in range(horizon):
         query = Query("forall", (horizon, horizon), reference.query.queues[0], "cenq", "<=", packets)
-        answer = Analysis(reference.point, query, reference.base, seed=seed).satisfy_query()
+        answer = Analysis(reference.point, query, reference.base, seed=seed, backend="cadical").satisfy_query()
         rows.append((packets, answer.status))
         if answer.status == "sat":
             break
@@ -183,9 +183,9 @@ def examine_report_formula(size: Size = (2, 3, 6), horizon: int = 10) -> pd.Data
     Columns: reading, formula, says_nothing (true of all functions), network_answer, received_packets (by
     the victim in the answer), sender_is_steady (the answer has the base workload), why.
     """
-    analysis = throughput_analysis(size, horizon)
+    analysis = throughput_analysis(size, horizon, backend="cadical")
     victim = size[2] - 1
-    free = Analysis(analysis.point, analysis.query)
+    free = Analysis(analysis.point, analysis.query, backend="cadical")
     free_base = free.encoded.workload_bit(analysis.base)
     query = free.encoded.query_bit(analysis.query)
     logic = free.encoded.logic
@@ -405,7 +405,8 @@ def without_base_workload(size: Size = (2, 3, 6), horizon: int = 10) -> pd.DataF
 
     def both(name: str, question: Query, workload: Workload | None = None) -> tuple[str, str, str]:
         with_base, without = (
-            Analysis(point, question, base).ask(workload, query=True).status for base in (analysis.base, None)
+            Analysis(point, question, base, backend="cadical").ask(workload, query=True).status
+            for base in (analysis.base, None)
         )
         return name, with_base, without
 
