@@ -8,7 +8,7 @@ tree, they share links that others leave empty; a scheduler that knows all flows
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import networkx as nx
@@ -409,7 +409,7 @@ def answer(runs: Runs) -> str:
     names = {"spanning tree": "one tree", "ECMP": "hashing", "first fit": "first fit", "annealing": "annealing"}
     kept = ", ".join(f"{name} {relative[how]:.0%}" for how, name in names.items() if how in relative)
     return (
-        f"Of what a non-blocking switch carries the fat-tree keeps: {kept}. The testbed's \"ECMP\" follows one tree "
+        f'Of what a non-blocking switch carries the fat-tree keeps: {kept}. The testbed\'s "ECMP" follows one tree '
         f"(correlation {table['spanning tree'].corr(published):.3f}) rather than hashing "
         f"({table['ECMP'].corr(published):.3f})."
     )
@@ -501,27 +501,37 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def vary_flows(
-    seed: int, *, flows: Sequence[int] = (1, 2, 4, 8), setting: Setting = PRINTED, progress: Progress = iter
+    seed: int,
+    *,
+    flows: Sequence[int] = (1, 2, 4, 8),
+    draws: int = 3,
+    setting: Setting = PRINTED,
+    progress: Progress = iter,
 ) -> pd.DataFrame:
-    """Throughput over the number of flows that each host sends to hosts drawn at random.
+    """Throughput over the number of flows that each host sends to hosts drawn at random, simulated.
 
-    Returns flows_per_host, scheme, share. Every scheme sees the same flows.
+    Returns flows_per_host, draw, scheme, share. Every scheme sees the same flows. Rates count from 4 s on.
     """
-    rows = []
-    for count, how in progress([(count, how) for count in flows for how in SCHEMES]):
-        random = np.random.default_rng([seed, count])
-        drawn = [
-            (host, int((host + 1 + random.integers(HOSTS - 1)) % HOSTS)) for host in range(HOSTS) for _ in range(count)
-        ]
-        found = run_experiment(experiment(drawn, how, setting, 5.0, seed), "simulated")
-        rows.append((count, how, float(goodput_shares(found, setting).mean())))
-    return pd.DataFrame(rows, columns=["flows_per_host", "scheme", "share"])
+    setting = replace(setting, counted_from_s=4.0)
+    work = [(count, draw, how) for count in flows for draw in range(draws) for how in SCHEMES]
+    tasks = (
+        delayed(_run)(_drawn_flows(count, seed, draw), how, setting, 4.0, _seed(seed, draw), "simulated")
+        for count, draw, how in work
+    )
+    shares = Parallel(n_jobs=-1, prefer="threads", return_as="generator")(tasks)
+    rows = [(*label, float(found.mean())) for label, (found, _) in zip(progress(work), shares, strict=True)]
+    return pd.DataFrame(rows, columns=["flows_per_host", "draw", "scheme", "share"])
+
+
+def _drawn_flows(count: int, seed: int, draw: int) -> list[Demand]:
+    random = np.random.default_rng([seed, draw, count])
+    return [(host, int((host + 1 + random.integers(HOSTS - 1)) % HOSTS)) for host in range(HOSTS) for _ in range(count)]
 
 
 def draw_flows(table: pd.DataFrame) -> Figure:
     """Throughput over flows a host, and the schedulers' gain over hashing."""
     figure, _ = new_figure("The more flows, the less a scheduler gains", "flows a host", "", columns=2, log_x=True)
-    wide = table.pivot(index="flows_per_host", columns="scheme", values="share")[list(SCHEMES)]
+    wide = table.pivot_table(index="flows_per_host", columns="scheme", values="share")[list(SCHEMES)]
     for how in wide:
         look = {"color": scheme(str(how)).colour, "marker": scheme(str(how)).marker, "label": how}
         figure.axes[0].plot(wide.index, wide[how], **look)
