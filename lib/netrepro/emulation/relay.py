@@ -62,6 +62,11 @@ class Relay:
                 )
         self.real_time = priority == "real-time"
 
+    @property
+    def process(self) -> int:
+        """Its process id, as programs inside the network see it."""
+        return self._guest.pid
+
     def _numbers(self) -> np.ndarray:
         return np.frombuffer(self._shared, dtype=np.uint64).astype(np.int64)
 

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
 from netrepro.emulation.dummynet import Dummynet, time_packets
-from netrepro.emulation.kernel_costs import time_kernel
+from netrepro.emulation.kernel_costs import time_kernel, time_relay
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import data_dir
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
@@ -114,12 +114,14 @@ def measure(
     tier: str = "simulated",
     tested: dict[str, Case] | None = None,
     rules: int = 100,
+    delay_ms: float = 20.0,
     kernel_batches: int = 100,
     progress: Progress = iter,
 ) -> Runs:
     """Time every case once a repetition, in an order drawn from `seed`; Linux too where `tier` has namespaces.
 
-    `rules`: of the case B100 in `tested`. The case of 10000 rules gets a hundredth of the packets.
+    `rules` and `delay_ms` are those of `tested`; Linux's delay is our relay's, its rules are always 100. The case of
+    10000 rules gets a hundredth of the packets.
     """
     tested = tested or cases(rules=rules)
     random = np.random.default_rng(seed)
@@ -133,12 +135,13 @@ def measure(
         batches.append(timing.batches.assign(case=name, repetition=repetition))
         out_of_order += timing.out_of_order
     kernel = [pd.DataFrame(columns=["case", "repetition", "batch", "wall_ns", "processor_ns"])]
-    if tier != "simulated":
-        times = [
-            time_kernel(tier, kernel_batches, repetition=each).assign(repetition=each) for each in range(repetitions)
-        ]
-        kernel = times
-    return Runs(pd.concat(batches, ignore_index=True), pd.concat(kernel, ignore_index=True), out_of_order, rules)
+    for repetition in progress(range(repetitions)) if tier != "simulated" else ():
+        kernel.append(time_kernel(tier, kernel_batches, repetition=repetition).assign(repetition=repetition))
+        if delay_ms > 0:
+            kernel.append(time_relay(tier, delay_ms, batches=4).assign(repetition=repetition))
+    return Runs(
+        pd.concat(batches, ignore_index=True), pd.concat(kernel[1:] or kernel, ignore_index=True), out_of_order, rules
+    )
 
 
 def published() -> pd.DataFrame:
@@ -304,7 +307,7 @@ def draw_costs(runs: Runs) -> Figure:
     bars = [("published", PUBLISHED_GREY, "published_ns"), ("class report", "#bdbdbd", "class_report_ns")]
     bars += [("ours, all work", COLOURS["arrivals_ns"], "ours_ns")]
     if table.linux_ns.notna().any():
-        bars.append(("Linux, sender's processor time", scheme("repsyn").colour, "linux_ns"))
+        bars.append(("Linux, processor time", scheme("repsyn").colour, "linux_ns"))
     width = 0.8 / len(bars)
     for number, (label, colour, column) in enumerate(bars):
         at = place + (number - (len(bars) - 1) / 2) * width

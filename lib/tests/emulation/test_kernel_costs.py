@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from emulation_traffic import emulation, rootless
 
-from netrepro.emulation.kernel_costs import CASES, time_kernel
+from netrepro.emulation.kernel_costs import CASES, time_kernel, time_relay
 from netrepro.errors import NetreproError
 from netrepro.networks import star
 from netrepro.networks.links import Link
@@ -63,6 +63,18 @@ def test_every_case_is_timed_in_every_batch():
     table = time_kernel("rootless", batches=4, batch_packets=20, repetition=2)
     assert table.groupby("case").batch.count().to_dict() == dict.fromkeys(CASES, 4)
     assert (table.processor_ns > 0).all()
+
+
+@rootless
+def test_a_delayed_link_passes_every_packet_on_and_is_charged_in_every_batch():
+    table = time_relay("rootless", delay_ms=2.0, batches=3, batch_packets=100)
+    assert list(table.batch) == [0, 1, 2] and set(table.case) == {"Cd"}
+    assert (table.processor_ns > 0).all()
+
+
+def test_a_link_without_delay_has_no_relay_to_charge():
+    with pytest.raises(NetreproError, match="delay_ms = 0"):
+        time_relay("rootless", delay_ms=0, batches=1)
 
 
 def test_the_simulated_tier_has_no_kernel_to_measure():
