@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import product
 
 import numpy as np
@@ -16,7 +17,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
-from netrepro.emulation.dummynet import Dummynet, time_packets
+from netrepro.emulation.dummynet import Dummynet, synthetic_headers, time_packets
 from netrepro.emulation.kernel_costs import time_kernel, time_relay
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import data_dir
@@ -411,9 +412,7 @@ def draw_delay(table: pd.DataFrame) -> Figure:
 def explore() -> object:
     """A box for rules and pipes: what becomes of 2000 packets, and when they leave."""
     import ipywidgets as widgets
-    from IPython.display import display
-
-    from netrepro.emulation.dummynet import synthetic_headers
+    from IPython.display import HTML, display
 
     text = "pipe 1 config bw 1Mbit/s delay 20ms plr 0.02 queue 30\nadd 100 pipe 1 udp from 10.0.0.0/8 to any 5000-6000"
     rules = widgets.Textarea(text, layout={"width": "40em", "height": "6em"}, description="rules")
@@ -423,7 +422,7 @@ def explore() -> object:
         try:
             found = Dummynet(rules).run(synthetic_headers(2000, spacing * 1e3)).packets
         except NetreproError as error:
-            print(error)
+            display(HTML(f"<pre>{escape(str(error))}</pre>"))
             return
         figure, axis = new_figure(str(dict(found.verdict.value_counts())), "arrival (s)", "time in the pipe (ms)")
         axis.plot(found.time_s, (found.departure_s - found.time_s) * 1e3, ".", markersize=3)
