@@ -5,16 +5,19 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "congestion_controls.hpp"
+#include "multipath.hpp"
 #include "packet.hpp"
 #include "packet_slab.hpp"
+#include "path_table.hpp"
 #include "random_stream.hpp"
 #include "ring.hpp"
-#include "shortest_paths.hpp"
+#include "routes.hpp"
 #include "simulated_link.hpp"
 #include "simulated_time.hpp"
 #include "tcp_receiver.hpp"
@@ -30,6 +33,8 @@ class Simulator {
     Time end;
     double clock_skew;  // links run off their rate by a factor drawn from 1 +- this
     double dctcp_first_alpha;
+    bool hystart;
+    bool opportunistic_retransmission, penalisation;  // of subflows
     TcpSettings tcp;
   };
   struct LinkSettings {
@@ -38,10 +43,23 @@ class Simulator {
     Time delay, jitter;
     double loss;
     std::uint64_t room;  // packets of its own that a host lets wait here
+    double reordering;   // share of packets that the wire holds back
+    Time held_back;      // for so long
+  };
+  struct LinkChange {
+    Time at;
+    std::uint32_t link;
+    double rate;  // 0: as before
+    enum class State : std::uint8_t { as_before, up, down } state;
   };
   struct FlowResult {
     Time completion = never;  // absolute
     std::uint64_t delivered_bytes = 0, retransmissions = 0, timeouts = 0, connection_attempts = 0;
+  };
+  struct RequestResult {
+    std::uint32_t flow;
+    std::uint64_t number;
+    Time asked, answered = never;
   };
   struct QueueSample {
     Time time;
@@ -50,8 +68,8 @@ class Simulator {
   };
   struct WindowSample {
     Time time;
-    std::uint32_t flow;
-    double window, threshold;  // segments
+    std::uint32_t flow, connection;  // of the flow's connections the first, second, ...
+    double window, threshold;        // segments
     Time round_trip;
   };
   // Every packet there ever was is in one of the other places.
@@ -67,10 +85,42 @@ class Simulator {
   std::uint32_t add_ecn_threshold(const LinkSettings& link, std::uint64_t packets, std::uint64_t threshold);
   std::uint32_t add_red(const LinkSettings& link, Red::Settings red);
   std::uint32_t add_codel(const LinkSettings& link, std::uint64_t packets, Time target, Time interval, bool ecn);
+  std::uint32_t add_pie(const LinkSettings& link, Pie::Settings pie);
+  std::uint32_t add_phantom_queue(const LinkSettings& link, std::uint64_t packets, double drain_share,
+                                  double threshold_bytes);
+  // All ports of such a queue that leave one node share one memory.
+  std::uint32_t add_shared_buffer(const LinkSettings& link, std::uint64_t bytes, double alpha,
+                                  std::uint64_t mark_packets);
+
+  // Routing. Without further word every flow has a shortest path over all links, chosen by a hash.
+  void spray() { sprays_ = true; }  // a path for every packet
+  void use_links(Time from, std::vector<bool> in_use) { link_uses_.push_back({from, std::move(in_use)}); }
+  void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths) {
+    routes_.set_paths(from, to, std::move(paths));
+  }
+  void give_path(std::uint32_t flow, const std::vector<std::uint32_t>& forward,
+                 const std::vector<std::uint32_t>& backward);
+  void change_link(const LinkChange& change) { changes_.push_back(change); }
 
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
   void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
                ControlKind control);
+  // A flow that has been added gets more connections. A second one with the same bytes, of which the first to bring
+  // them all counts (repflow), or which is given up when the other is established first (repsyn):
+  enum class Replication : std::uint8_t { repflow, repsyn };
+  void replicate(std::uint32_t flow, Replication replication, bool same_path);
+  // or several, over which its bytes are spread.
+  void split(std::uint32_t flow, std::uint32_t subflows);
+  // `servers` flows from `first_answer` on, all to one client, are the answers to requests over connections that are
+  // opened beforehand, each `response_bytes` for `request_bytes`. With a barrier, all are asked at once, and again
+  // `think` after the last answer; without, each by itself.
+  struct RequestSettings {
+    std::uint32_t first_answer, servers;
+    std::uint64_t request_bytes, response_bytes, count;
+    bool barrier;
+    Time think;
+  };
+  void request(const RequestSettings& settings);
   void add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate, std::uint32_t bytes,
                      bool poisson);
   void sample_queues(std::vector<std::uint32_t> links, Time interval);
@@ -80,10 +130,15 @@ class Simulator {
   // Goes on for so many events at most; true when the end is reached.
   bool run(std::uint64_t events);
 
+  // Connections are numbered as flows are; those beyond the last flow are the second and later ones of a flow.
+  std::uint32_t flow_of(std::uint32_t connection) const {
+    return connection < flows_.size() ? connection : companions_[connection - flows_.size()].flow;
+  }
   Time now() const { return now_; }
   std::uint64_t events() const { return events_; }
   std::uint64_t packet_hops() const { return hops_; }
-  const std::vector<FlowResult>& flow_results();
+  std::vector<FlowResult> flow_results() const;
+  const std::vector<RequestResult>& request_results() const { return request_results_; }
   const std::vector<QueueSample>& queue_samples() const { return queue_samples_; }
   const std::vector<WindowSample>& window_samples() const { return window_samples_; }
   const std::vector<std::unique_ptr<SimulatedLink>>& links() const { return links_; }
@@ -92,8 +147,9 @@ class Simulator {
 
  private:
   enum TimerKind : std::uint32_t { flow_start, flow_stop, sender_due, receiver_due, host_port_free, datagram_due,
-                                   queues_due, windows_due };
-  enum Purpose : std::uint64_t { losses, jitters, skews, red_decisions, datagram_gaps, path_choice };
+                                   queues_due, windows_due, link_changes, routes_change, request_due };
+  enum Purpose : std::uint64_t { losses, jitters, skews, red_decisions, datagram_gaps, path_choice, reorderings,
+                                  pie_decisions, spraying };
 
   struct FlowDescription {
     std::uint32_t from, to;
@@ -104,12 +160,53 @@ class Simulator {
     bool poisson;
     Time gap;  // mean between datagrams
   };
+  // Connections that serve one flow together.
+  struct Group {
+    enum class Kind : std::uint8_t { repflow, repsyn, multipath, requests } kind;
+    std::vector<std::uint32_t> members;
+    bool decided = false;                  // repflow: the receiver has all bytes
+    std::unique_ptr<Multipath> multipath;
+    std::shared_ptr<Coupling> coupling;    // of subflows
+    std::uint32_t exchange = 0;            // requests: place of the exchange
+  };
+  struct Conversation {  // of one client and its servers
+    RequestSettings settings;
+    std::uint32_t first_exchange, unopened, unanswered = 0;
+  };
+  struct Exchange {  // of a client and one server
+    std::uint32_t conversation, answers, requests;  // the latter two by number of their connections
+    std::uint64_t asked = 0, served = 0, answered = 0;
+    std::size_t result = 0;  // of the request under way
+  };
+  struct Companion {
+    std::uint32_t flow;
+    bool same_path, reversed;  // reversed: from the flow's destination to its source
+  };
   struct Connection {
     TcpSender sender;
     TcpReceiver receiver;
+    std::uint64_t key;                // of its paths
     std::uint32_t forward, backward;  // places in the path table
     Time sender_timer = never, receiver_timer = never;  // earliest timer that is set
-    bool waits_for_port = false;
+    bool waits_for_port = false, sender_gone = false, receiver_gone = false, opened = false;
+    Group* group = nullptr;
+    std::uint32_t place = 0;  // in the group
+  };
+  struct PathPair {
+    std::uint32_t forward, backward;
+  };
+  struct LinkUse {
+    Time at;
+    std::vector<bool> in_use;
+  };
+  class SwitchMemory : public BufferPool {
+   public:
+    std::vector<SimulatedLink*> ports;
+    std::uint64_t used_bytes(Time now) override {
+      std::uint64_t used = 0;
+      for (SimulatedLink* port : ports) used += port->waiting(now).bytes;
+      return used;
+    }
   };
   struct DatagramSource {
     std::uint32_t path;
@@ -118,10 +215,9 @@ class Simulator {
   struct HostPort {  // flows that would send if fewer packets waited: they take turns
     std::uint64_t room;
     Ring<std::uint32_t> flows;
-    bool timer_set = false;
+    Time timer = never;  // the one that is set
   };
 
-  static constexpr std::uint32_t end_of_path = ~0u;
   static constexpr std::uint32_t header_bytes = 66;  // Ethernet 14, IPv4 20, TCP 32 with timestamps
   static constexpr std::uint32_t syn_bytes = 74;
 
@@ -129,12 +225,23 @@ class Simulator {
     return {settings_.seed, (static_cast<std::uint64_t>(purpose) << 40) + number};
   }
   std::uint32_t add_link(const LinkSettings& link, SimulatedLink::Rule rule);
-  std::uint32_t path_place(std::uint32_t from, std::uint32_t to, std::uint64_t key);
+  std::uint32_t path_place(std::uint32_t from, std::uint32_t to, std::uint64_t key) {
+    return path_table_.place(from, to, routes_.path(from, to, key));
+  }
+  double skew(std::uint32_t link) const {
+    return 1 + settings_.clock_skew * (2 * stream(skews, link).uniform() - 1);
+  }
+  PathPair paths_of(std::uint32_t connection, std::uint64_t key);
+  void apply(const LinkChange& change);
+  void reroute();
+  void drop(std::uint32_t packet) { ++account_.dropped, packets_.give_back(packet); }
+  void lose(std::uint32_t packet) { ++account_.lost, packets_.give_back(packet); }
 
   void begin();
   void set_timer(Time time, TimerKind kind, std::uint32_t owner) { timers_.set(time, kind, owner); }
   void on_timer(const TimerHeap::Timer& timer);
   void start_flow(std::uint32_t flow);
+  void open(std::uint32_t number, Group* group, std::uint32_t place);
   void send_datagram(std::uint32_t flow);
   void set_datagram_timer(std::uint32_t flow, DatagramSource& source);
   void set_sender_timer(std::uint32_t flow, Connection& connection);
@@ -153,20 +260,59 @@ class Simulator {
   void pump(std::uint32_t flow, Connection& connection);
   void serve_port(std::uint32_t link);
   void set_port_timer(std::uint32_t link);
-  void close_if_done(std::uint32_t flow);
-  void record(std::uint32_t flow, const Connection& connection);
+  void close_if_done(std::uint32_t number);
+  void close(std::uint32_t number);
+  void record(FlowResult& result, std::uint32_t number, const Connection& connection) const;
+
+  // What connections of a group do beyond a lone one (simulator_groups.cpp).
+  bool is_subflow(const Connection& connection) const { return connection.group && connection.group->multipath; }
+  void add_companion(std::uint32_t flow, bool same_path, bool reversed);
+  void open_group(Group& group);
+  void on_group_connected(std::uint32_t number, Connection& connection);
+  void on_group_data(const Packet& packet, Connection& connection);
+  void reset_other_receivers(std::uint32_t number, Connection& connection);
+  void close_others(std::uint32_t number, Connection& connection);
+  void supply(Connection& connection);
+  std::optional<std::uint64_t> rescue(Connection& connection);
+  bool supply_waits(const Connection& connection) const;
+  void on_subflow_acknowledgement(std::uint32_t number, Connection& connection, std::uint64_t stream_in_order);
+  void on_subflow_timeout(Connection& connection);
+  void pump_all(Group& group);
+  void close_all(Group& group);
+  void send_message(std::uint32_t number, std::uint64_t bytes);
+  void ask(std::uint32_t exchange);
+  void on_answer(std::uint32_t exchange);
+  // Messages of a connection follow each other in whole segments.
+  std::uint64_t messages_end(std::uint64_t messages, std::uint64_t message_bytes) const {
+    const std::uint64_t segment = settings_.tcp.segment_bytes;
+    return messages * ((message_bytes + segment - 1) / segment) * segment;
+  }
+  std::uint64_t messages_in(std::uint64_t in_order, std::uint64_t message_bytes) const {
+    return in_order / messages_end(1, message_bytes);
+  }
 
   Settings settings_;
-  ShortestPaths paths_;
+  Routes routes_;
   std::vector<std::unique_ptr<SimulatedLink>> links_;
   std::vector<HostPort> ports_;  // one a link, used on those that leave a flow's source
-  std::vector<std::uint32_t> path_table_;
-  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> path_places_;  // by hash of the path
+  PathTable path_table_;
+  std::unordered_map<std::uint32_t, PathPair> given_paths_;  // by flow
+  std::unordered_map<std::uint32_t, std::shared_ptr<SwitchMemory>> memories_;  // by node
+  bool sprays_ = false;
+  RandomStream spraying_;
+  std::vector<LinkChange> changes_;  // by time
+  std::vector<LinkUse> link_uses_;   // by time
+  std::size_t next_change_ = 0, next_use_ = 0;
   std::vector<FlowDescription> flows_;
   std::vector<std::uint32_t> starts_;  // flows by start
   std::size_t next_start_ = 0;
-  std::vector<std::unique_ptr<Connection>> connections_;  // by flow, while they last
+  std::vector<Companion> companions_;
+  std::unordered_map<std::uint32_t, Group> groups_;  // by flow
+  std::vector<std::unique_ptr<Connection>> connections_;  // by number, while they last
   std::unordered_map<std::uint32_t, DatagramSource> datagram_sources_;
+  std::vector<Conversation> conversations_;
+  std::vector<Exchange> exchanges_;
+  std::vector<RequestResult> request_results_;
   std::vector<FlowResult> results_;
 
   PacketSlab packets_;

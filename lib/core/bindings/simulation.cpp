@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,20 +72,36 @@ void bind_simulation(py::module_& module) {
            py::arg("weight"), py::arg("ecn"), py::arg("packet_time"), py::arg("seed"))
       .def_property_readonly("average", &Red::average);
 
+  bind_rule<Pie>(module, "PieRule")
+      .def(py::init([](std::uint64_t limit_packets, Time target, Time update, Time burst, Time second, bool ecn,
+                       std::uint64_t seed) {
+             return Pie({limit_packets, target, update, burst, second, ecn}, seed, 0);
+           }),
+           py::arg("limit_packets"), py::arg("target"), py::arg("update"), py::arg("burst"), py::arg("second"),
+           py::arg("ecn"), py::arg("seed"))
+      .def_property_readonly("probability", &Pie::probability);
+  bind_rule<PhantomQueue>(module, "PhantomQueueRule")
+      .def(py::init<std::uint64_t, double, double, double>(), py::arg("limit_packets"), py::arg("drain_share"),
+           py::arg("threshold_bytes"), py::arg("time_per_byte"))
+      .def_property_readonly("level", &PhantomQueue::level);
+
   using LinkSettings = Simulator::LinkSettings;
   py::class_<LinkSettings>(module, "LinkSettings", "Rate in bit/s; room: packets of its own that a host lets wait.")
       .def(py::init([](std::uint32_t source, std::uint32_t destination, double rate, double delay_s, double jitter_s,
-                       double loss, std::uint64_t room) {
-             return LinkSettings{source, destination, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room};
+                       double loss, std::uint64_t room, double reordering, double held_back_s) {
+             return LinkSettings{source, destination, rate,       from_seconds(delay_s),    from_seconds(jitter_s),
+                                 loss,   room,        reordering, from_seconds(held_back_s)};
            }),
            py::kw_only(), py::arg("source"), py::arg("destination"), py::arg("rate"), py::arg("delay_s"),
-           py::arg("jitter_s"), py::arg("loss"), py::arg("room"));
+           py::arg("jitter_s"), py::arg("loss"), py::arg("room"), py::arg("reordering"), py::arg("held_back_s"));
 
   py::class_<Simulator>(module, "Simulator", "A network in virtual time. Nodes are numbers; times are seconds.")
       .def(py::init([](std::size_t nodes, std::uint64_t seed, double duration_s, double clock_skew,
                        std::uint32_t segment_bytes, double initial_window_segments, std::uint64_t receive_window_bytes,
                        double minimum_timeout_s, double initial_timeout_s, double acknowledgement_delay_s,
-                       bool selective, bool tail_loss_probe, bool ecn, double dctcp_first_alpha) {
+                       bool selective, bool tail_loss_probe, bool ecn, double dctcp_first_alpha,
+                       bool slow_start_after_idle, bool hystart, bool opportunistic_retransmission,
+                       bool penalisation) {
              const TcpSettings tcp{segment_bytes,
                                    initial_window_segments,
                                    receive_window_bytes,
@@ -93,13 +110,18 @@ void bind_simulation(py::module_& module) {
                                    from_seconds(acknowledgement_delay_s),
                                    selective,
                                    tail_loss_probe,
-                                   ecn};
-             return new Simulator({seed, from_seconds(duration_s), clock_skew, dctcp_first_alpha, tcp}, nodes);
+                                   ecn,
+                                   slow_start_after_idle};
+             return new Simulator({seed, from_seconds(duration_s), clock_skew, dctcp_first_alpha, hystart,
+                                   opportunistic_retransmission, penalisation, tcp},
+                                  nodes);
            }),
            py::kw_only(), py::arg("nodes"), py::arg("seed"), py::arg("duration_s"), py::arg("clock_skew"),
            py::arg("segment_bytes"), py::arg("initial_window_segments"), py::arg("receive_window_bytes"),
            py::arg("minimum_timeout_s"), py::arg("initial_timeout_s"), py::arg("acknowledgement_delay_s"),
-           py::arg("selective"), py::arg("tail_loss_probe"), py::arg("ecn"), py::arg("dctcp_first_alpha"))
+           py::arg("selective"), py::arg("tail_loss_probe"), py::arg("ecn"), py::arg("dctcp_first_alpha"),
+           py::arg("slow_start_after_idle"), py::arg("hystart"), py::arg("opportunistic_retransmission"),
+           py::arg("penalisation"))
       .def(
           "add_drop_tail",
           [](Simulator& simulator, const LinkSettings& link, std::uint64_t packets, std::uint64_t bytes) {
@@ -118,6 +140,37 @@ void bind_simulation(py::module_& module) {
               double interval_s, bool ecn) {
              return simulator.add_codel(link, packets, from_seconds(target_s), from_seconds(interval_s), ecn);
            })
+      .def("add_pie",
+           [](Simulator& simulator, const LinkSettings& link, std::uint64_t packets, double target_s, double update_s,
+              double burst_s, bool ecn) {
+             const Time target = from_seconds(target_s), update = from_seconds(update_s), burst = from_seconds(burst_s);
+             return simulator.add_pie(link, {packets, target, update, burst, 0, ecn});
+           })
+      .def("add_phantom_queue", &Simulator::add_phantom_queue)
+      .def(
+          "add_shared_buffer",
+          [](Simulator& simulator, const LinkSettings& link, std::uint64_t bytes, double alpha,
+             std::uint64_t mark_packets) {
+            return simulator.add_shared_buffer(link, bytes, alpha, mark_packets ? mark_packets : unlimited);
+          },
+          "Without marks when mark_packets is 0.")
+      .def("spray", &Simulator::spray, "A path for every packet.")
+      .def(
+          "use_links",
+          [](Simulator& simulator, double from_s, std::vector<bool> in_use) {
+            simulator.use_links(from_seconds(from_s), std::move(in_use));
+          },
+          "From then on routes lead over these links, one flag each.")
+      .def("set_paths", &Simulator::set_paths, "One of these paths, each of which is links, for every flow of a pair.")
+      .def("give_path", &Simulator::give_path, "The links that a flow takes, there and back.")
+      .def(
+          "change_link",
+          [](Simulator& simulator, double at_s, std::uint32_t link, double rate, const std::optional<bool>& up) {
+            using State = Simulator::LinkChange::State;
+            const State state = !up ? State::as_before : *up ? State::up : State::down;
+            simulator.change_link({from_seconds(at_s), link, rate, state});
+          },
+          "A rate of 0 leaves the rate as it was.")
       .def(
           "add_tcp",
           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double start_s, std::uint64_t size_bytes,
@@ -126,6 +179,22 @@ void bind_simulation(py::module_& module) {
                               from_seconds(duration_s), control_named(control));
           },
           "A flow of size_bytes, or of duration_s when size_bytes is 0.")
+      .def(
+          "replicate",
+          [](Simulator& simulator, std::uint32_t flow, const std::string& replication, bool same_path) {
+            const bool syn = replication == "repsyn";
+            simulator.replicate(flow, syn ? Simulator::Replication::repsyn : Simulator::Replication::repflow, same_path);
+          },
+          "Gives a flow of TCP a second connection.")
+      .def("split", &Simulator::split, "Spreads a flow of TCP over subflows.")
+      .def(
+          "request",
+          [](Simulator& simulator, std::uint32_t first_answer, std::uint32_t servers, std::uint64_t request_bytes,
+             std::uint64_t response_bytes, std::uint64_t count, bool barrier, double think_s) {
+            simulator.request(
+                {first_answer, servers, request_bytes, response_bytes, count, barrier, from_seconds(think_s)});
+          },
+          "Makes so many flows of TCP, from first_answer on, the answers to requests.")
       .def("add_datagrams",
            [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double start_s, double duration_s,
               double rate, std::uint32_t packet_bytes, bool poisson) {
@@ -156,8 +225,8 @@ void bind_simulation(py::module_& module) {
                                return entries;
                              })
       .def("flows",
-           [](Simulator& simulator) {
-             const auto& results = simulator.flow_results();
+           [](const Simulator& simulator) {
+             const auto results = simulator.flow_results();
              using Result = Simulator::FlowResult;
              py::dict columns;
              columns["completion_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.completion); });
@@ -182,6 +251,17 @@ void bind_simulation(py::module_& module) {
              columns["busy_s"] = column(counts, [](const Counts& c) { return to_seconds(c.busy); });
              return columns;
            })
+      .def("requests",
+           [](const Simulator& simulator) {
+             const auto& results = simulator.request_results();
+             using Result = Simulator::RequestResult;
+             py::dict columns;
+             columns["flow"] = column(results, [](const Result& r) { return r.flow; });
+             columns["request"] = column(results, [](const Result& r) { return r.number; });
+             columns["asked_s"] = column(results, [](const Result& r) { return to_seconds(r.asked); });
+             columns["answered_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.answered); });
+             return columns;
+           })
       .def("queue_samples",
            [](const Simulator& simulator) {
              using Sample = Simulator::QueueSample;
@@ -199,6 +279,7 @@ void bind_simulation(py::module_& module) {
              const auto& samples = simulator.window_samples();
              py::dict columns;
              columns["flow"] = column(samples, [](const Sample& s) { return s.flow; });
+             columns["connection"] = column(samples, [](const Sample& s) { return s.connection; });
              columns["time_s"] = column(samples, [](const Sample& s) { return to_seconds(s.time); });
              columns["window_segments"] = column(samples, [](const Sample& s) { return s.window; });
              columns["threshold_segments"] = column(samples, [](const Sample& s) { return s.threshold; });
@@ -213,7 +294,7 @@ void bind_simulation(py::module_& module) {
             for (const Departure& departure : simulator.links().at(link)->departures())
               if (departure.time <= simulator.now()) departures.push_back(departure);
             py::dict columns;
-            columns["flow"] = column(departures, [](const Departure& d) { return d.flow; });
+            columns["flow"] = column(departures, [&](const Departure& d) { return simulator.flow_of(d.flow); });
             columns["time_s"] = column(departures, [](const Departure& d) { return to_seconds(d.time); });
             columns["size_bytes"] = column(departures, [](const Departure& d) { return d.bytes; });
             columns["wait_s"] = column(departures, [](const Departure& d) { return to_seconds(d.waited); });

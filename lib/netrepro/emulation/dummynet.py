@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Queue, Red
+from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Red
 from netrepro.traffic.captures import CaptureFile
 
 Action = Literal["allow", "deny", "count", "pipe"]
@@ -40,6 +40,7 @@ PROTOCOLS = {"ip": None, "all": None, "icmp": 1, "tcp": 6, "udp": 17, "sctp": 13
 WITH_PORTS = (6, 17, 132)
 ANYWHERE, ANY_PORT = ipaddress.IPv4Network("0.0.0.0/0"), (0, 65_535)
 LAST_RULE = 65_534  # ipfw keeps 65535 for its default
+PipeQueue = DropTail | EcnThreshold | Red | CoDel
 DEFAULT_QUEUE = DropTail(packets=50)  # ipfw's
 HEADER_COLUMNS = (
     "time_s",
@@ -72,7 +73,11 @@ class Pipe:
     delay_ms: float = 0.0
     loss: float = 0.0
     reorder: float = 0.0
-    queue: Queue = DEFAULT_QUEUE
+    queue: PipeQueue = DEFAULT_QUEUE
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.queue, PipeQueue):
+            raise NetreproError(f"a pipe with {self.queue!r}", "give DropTail, EcnThreshold, Red or CoDel")
 
 
 @dataclass(frozen=True)
@@ -263,7 +268,7 @@ def _parse_pipe(words: _Words) -> Pipe:
     )
 
 
-def _queue(limit: DropTail, given: Mapping[str, Any]) -> Queue:
+def _queue(limit: DropTail, given: Mapping[str, Any]) -> PipeQueue:
     packets, ecn = limit.packets or 0, "ecn" in given
     if "red" in given:
         weight, low, high, most = given["red"]

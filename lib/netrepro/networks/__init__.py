@@ -1,7 +1,26 @@
 """Floor 1: topologies, links, traffic and experiments as plain descriptions."""
 
 from netrepro.networks.experiment import Experiment, Measure, Measurements
-from netrepro.networks.links import CoDel, DropTail, EcnThreshold, Link, Queue, Red
+from netrepro.networks.links import (
+    CoDel,
+    DropTail,
+    EcnThreshold,
+    Link,
+    PhantomQueue,
+    Pie,
+    Queue,
+    Red,
+    SharedBuffer,
+)
+from netrepro.networks.routing import (
+    ROUTINGS,
+    LinkChange,
+    Routing,
+    k_shortest_paths,
+    links_in_use,
+    shortest_paths,
+    spanning_tree,
+)
 from netrepro.networks.topology import (
     Cable,
     Topology,
@@ -9,6 +28,7 @@ from netrepro.networks.topology import (
     fat_tree,
     from_graph,
     host_cable,
+    jellyfish,
     leaf_spine,
     star,
 )
@@ -17,6 +37,7 @@ from netrepro.networks.workloads import (
     Datagrams,
     Flow,
     PoissonFlows,
+    Requests,
     Tcp,
     Traffic,
     flows_per_s_at_load,
@@ -24,6 +45,7 @@ from netrepro.networks.workloads import (
 
 __all__ = [
     "CONGESTION_CONTROLS",
+    "ROUTINGS",
     "Cable",
     "CoDel",
     "Datagrams",
@@ -32,11 +54,17 @@ __all__ = [
     "Experiment",
     "Flow",
     "Link",
+    "LinkChange",
     "Measure",
     "Measurements",
+    "PhantomQueue",
+    "Pie",
     "PoissonFlows",
     "Queue",
     "Red",
+    "Requests",
+    "Routing",
+    "SharedBuffer",
     "Tcp",
     "Topology",
     "Traffic",
@@ -45,6 +73,11 @@ __all__ = [
     "flows_per_s_at_load",
     "from_graph",
     "host_cable",
+    "jellyfish",
+    "k_shortest_paths",
     "leaf_spine",
+    "links_in_use",
+    "shortest_paths",
+    "spanning_tree",
     "star",
 ]

@@ -424,7 +424,8 @@ def explore() -> object:
         except NetreproError as error:
             display(HTML(f"<pre>{escape(str(error))}</pre>"))
             return
-        figure, axis = new_figure(str(dict(found.verdict.value_counts())), "arrival (s)", "time in the pipe (ms)")
+        ends = ", ".join(f"{packets} {verdict}" for verdict, packets in found.verdict.value_counts().items() if packets)
+        figure, axis = new_figure(ends, "arrival (s)", "time in the pipe (ms)")
         axis.plot(found.time_s, (found.departure_s - found.time_s) * 1e3, ".", markersize=3)
         display(figure)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -15,13 +16,25 @@ from netrepro.networks.experiment import (
     LINK_COLUMNS,
     PACKET_COLUMNS,
     QUEUE_COLUMNS,
+    REQUEST_COLUMNS,
     WINDOW_COLUMNS,
     Experiment,
     Measurements,
 )
-from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Link, Red
+from netrepro.networks.links import (
+    FULL_PACKET_BYTES,
+    CoDel,
+    DropTail,
+    EcnThreshold,
+    Link,
+    PhantomQueue,
+    Pie,
+    Red,
+    SharedBuffer,
+)
+from netrepro.networks.routing import k_shortest_paths, links_in_use
 
-SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp")
+SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "lia", "olia")
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
 # Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
@@ -44,10 +57,12 @@ def simulate(
         all clocks are identical, as on no real network, and two flows may lock each other out of a queue.
 
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
-    `connection_attempts` (SYNs sent) of TCP. Raises NetreproError for what the simulator cannot do: another
-    congestion control than reno, cubic, dctcp.
+    `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
+    window among those of its flow. Retransmissions, timeouts and attempts of a flow are those of all its connections.
+    Raises NetreproError for what the simulator cannot do: a congestion control that it lacks.
 
     Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
+    Requests and answers travel on connections of their own, each with its acknowledgements.
     """
     if not 0 <= clock_skew_ppm < 1e6:
         raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
@@ -61,6 +76,7 @@ def simulate(
 
 
 def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
+    _refuse_what_is_not_there(experiment)
     topology, tcp = experiment.topology, experiment.tcp
     number = {name: i for i, name in enumerate((*topology.hosts, *topology.switches))}
     simulator = _core.Simulator(
@@ -78,6 +94,10 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
         tail_loss_probe=tcp.tail_loss_probe,
         ecn=tcp.ecn,
         dctcp_first_alpha=tcp.dctcp_alpha,
+        slow_start_after_idle=tcp.slow_start_after_idle,
+        hystart=tcp.hystart,
+        opportunistic_retransmission=tcp.opportunistic_retransmission,
+        penalisation=tcp.penalisation,
     )
     for (source, destination), link in topology.ports.items():
         _add_link(simulator, number[source], number[destination], link)
@@ -97,6 +117,15 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
         has_size = not np.isnan(row.size_bytes)
         size_bytes, duration_s = (int(row.size_bytes), 0.0) if has_size else (0, row.duration_s)
         simulator.add_tcp(*ends, row.start_s, size_bytes, duration_s, row.congestion_control)
+        if row.replication:
+            simulator.replicate(row.flow, row.replication, row.replica_same_path)
+        elif row.subflows > 1:
+            simulator.split(row.flow, row.subflows)
+    for place, answers in experiment.flow_table.query("transport == 'requests'").groupby("entry"):
+        asked = experiment.traffic[place]
+        sizes = asked.request_bytes, asked.response_bytes, asked.count
+        simulator.request(answers["flow"].iloc[0], len(answers), *sizes, asked.barrier, asked.think_ms / 1e3)
+    _route(simulator, experiment, number, ports)
     measure = experiment.measure
     simulator.sample_queues([ports[port] for port in measure.queues], measure.queue_interval_ms / 1e3)
     if measure.windows_interval_ms is not None:
@@ -106,10 +135,46 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
     return simulator
 
 
+def _refuse_what_is_not_there(experiment: Experiment) -> None:
+    tcp = experiment.tcp
+    lacking = {
+        "pacing": tcp.pacing,
+    }
+    for name, asked in lacking.items():
+        if asked:
+            raise NetreproError(f"the simulator has no {name} yet", "leave it out")
+
+
+def _route(
+    simulator: _core.Simulator, experiment: Experiment, number: dict[str, int], ports: dict[tuple[str, str], int]
+) -> None:
+    topology, routing, table = experiment.topology, experiment.routing, experiment.flow_table
+
+    def links(path: tuple[str, ...]) -> list[int]:
+        return [ports[port] for port in pairwise(path)]
+
+    for row in table[table["path"].map(len) > 0].itertuples():
+        simulator.give_path(row.flow, links(row.path), links(row.path[::-1]))
+    if routing.scheme == "packet_spraying":
+        simulator.spray()
+    if routing.scheme == "k_shortest_paths":
+        for ends in {*zip(table["source"], table["destination"], strict=True)}:
+            for source, destination in (ends, ends[::-1]):
+                paths = k_shortest_paths(topology, source, destination, routing.paths)
+                simulator.set_paths(number[source], number[destination], [links(path) for path in paths])
+    for from_s, in_use in links_in_use(topology, routing, experiment.changes):
+        if from_s > 0 or len(in_use) < len(ports):
+            simulator.use_links(from_s, [port in in_use for port in ports])
+    for change in experiment.changes:
+        for port in change.links:
+            simulator.change_link(change.at_s, ports[port], (change.rate_mbps or 0) * 1e6, change.up)
+
+
 def _add_link(simulator: _core.Simulator, source: int, destination: int, link: Link) -> None:
     queue = link.queue
-    bytes_limit = queue.bytes if isinstance(queue, DropTail) else None
-    limit_packets = queue.packets or (bytes_limit or 0) // FULL_PACKET_BYTES
+    packets = queue.bytes // FULL_PACKET_BYTES if isinstance(queue, SharedBuffer) else queue.packets
+    if isinstance(queue, DropTail) and queue.bytes is not None:
+        packets = queue.bytes // FULL_PACKET_BYTES
     settings = _core.LinkSettings(
         source=source,
         destination=destination,
@@ -117,11 +182,13 @@ def _add_link(simulator: _core.Simulator, source: int, destination: int, link: L
         delay_s=link.delay_ms / 1e3,
         jitter_s=link.jitter_ms / 1e3,
         loss=link.loss,
-        room=min(OWN_PACKETS_AT_PORT, limit_packets),
+        room=min(OWN_PACKETS_AT_PORT, packets or 1),
+        reordering=link.reordering,
+        held_back_s=link.reordering_ms / 1e3,
     )
     match queue:
         case DropTail():
-            simulator.add_drop_tail(settings, queue.packets or 0, bytes_limit or 0)
+            simulator.add_drop_tail(settings, queue.packets or 0, queue.bytes or 0)
         case EcnThreshold():
             simulator.add_ecn_threshold(settings, queue.packets, queue.threshold_packets)
         case Red():
@@ -129,6 +196,13 @@ def _add_link(simulator: _core.Simulator, source: int, destination: int, link: L
             simulator.add_red(settings, queue.packets, *thresholds, queue.max_probability, queue.weight, queue.ecn)
         case CoDel():
             simulator.add_codel(settings, queue.packets, queue.target_ms / 1e3, queue.interval_ms / 1e3, queue.ecn)
+        case Pie():
+            times_s = queue.target_ms / 1e3, queue.update_ms / 1e3, queue.burst_ms / 1e3
+            simulator.add_pie(settings, queue.packets, *times_s, queue.ecn)
+        case PhantomQueue():
+            simulator.add_phantom_queue(settings, queue.packets, queue.drain_share, queue.threshold_bytes)
+        case SharedBuffer():
+            simulator.add_shared_buffer(settings, queue.bytes, queue.alpha, queue.mark_packets or 0)
 
 
 def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurements:
@@ -146,7 +220,7 @@ def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measure
     windows = pd.DataFrame(simulator.window_samples())
     segment = experiment.tcp.segment_bytes
     threshold = windows["threshold_segments"].where(windows["threshold_segments"] < 1e17, np.inf)
-    windows = windows.astype({"flow": int}).assign(
+    windows = windows.astype({"flow": int, "connection": int}).assign(
         window_bytes=windows["window_segments"] * segment,
         slow_start_threshold_bytes=threshold * segment,
         round_trip_ms=windows["round_trip_s"].where(windows["round_trip_s"] > 0) * 1e3,
@@ -157,9 +231,10 @@ def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measure
         flows=_flows(experiment, simulator),
         queues=queues[QUEUE_COLUMNS],
         links=links[LINK_COLUMNS],
-        windows=windows[WINDOW_COLUMNS],
+        windows=windows[[*WINDOW_COLUMNS, "connection"]],
         packets=_packets(experiment, simulator),
         fidelity=_fidelity(simulator),
+        requests=_requests(experiment, simulator),
     )
 
 
@@ -174,6 +249,14 @@ def _flows(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
     lasted_s = until_s - flows["start_s"]
     flows["goodput_mbps"] = (flows["delivered_bytes"] * 8 / 1e6 / lasted_s).where(lasted_s > 0, 0.0)
     return flows[[*FLOW_COLUMNS, "connection_attempts"]]
+
+
+def _requests(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
+    requests = pd.DataFrame(simulator.requests()).astype({"flow": int, "request": int})
+    answers = experiment.flow_table[["flow", "label", "source", "destination"]]
+    requests = requests.merge(answers.rename(columns={"source": "server", "destination": "client"}), on="flow")
+    requests["completion_ms"] = (requests["answered_s"] - requests["asked_s"]) * 1e3
+    return requests[REQUEST_COLUMNS]
 
 
 def _packets(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:

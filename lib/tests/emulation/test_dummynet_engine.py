@@ -354,6 +354,11 @@ def test_less_than_a_batch_cannot_be_timed():
         time_packets(Dummynet(""), 10)
 
 
+def test_a_pipe_takes_no_queue_that_it_cannot_serve():
+    with pytest.raises(NetreproError, match="DropTail, EcnThreshold, Red or CoDel"):
+        Pipe(1, queue="codel")
+
+
 def test_a_rule_built_by_hand_is_as_good_as_a_parsed_one():
     assert parse_rules("add 5 deny udp from any to any 53").rules[0] == Rule(
         5, "deny", protocol=17, destination_ports=(53, 53)
