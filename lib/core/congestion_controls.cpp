@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "bbr.hpp"
 #include "cubic.hpp"
 #include "dctcp.hpp"
 #include "reno.hpp"
@@ -12,6 +13,7 @@ ControlKind control_named(const std::string& name) {
   if (name == "dctcp") return ControlKind::dctcp;
   if (name == "lia") return ControlKind::lia;
   if (name == "olia") return ControlKind::olia;
+  if (name == "bbr") return ControlKind::bbr;
   throw std::invalid_argument("no congestion control " + name);
 }
 
@@ -21,6 +23,8 @@ std::unique_ptr<CongestionControl> make_control(ControlKind kind, const ControlC
       return std::make_unique<Cubic>(context.hystart);
     case ControlKind::dctcp:
       return std::make_unique<Dctcp>(context.dctcp_first_alpha);
+    case ControlKind::bbr:
+      return std::make_unique<Bbr>(context.segment_bytes, context.initial_window, context.random);
     case ControlKind::lia:
       if (context.coupling) return std::make_unique<Lia>(context.coupling, context.place);
       break;

@@ -55,6 +55,7 @@ EXPECTED_SKIPS = (
     "needs an interpreter",
     "needs the real captures in ../shared/pcaps",
     "PyTorch is not installed",
+    "libtorrent has no wheel for this Python",
 )
 _unexpected: list[str] = []
 

@@ -2,10 +2,12 @@
 #include <pybind11/stl.h>
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "module.hpp"
+#include "python_control.hpp"
 #include "simulator.hpp"
 
 namespace py = pybind11;
@@ -71,14 +73,44 @@ void bind_simulation(py::module_& module) {
            py::arg("weight"), py::arg("ecn"), py::arg("packet_time"), py::arg("seed"))
       .def_property_readonly("average", &Red::average);
 
+  bind_rule<Pie>(module, "PieRule")
+      .def(py::init([](std::uint64_t limit_packets, Time target, Time update, Time burst, Time second, bool ecn,
+                       std::uint64_t seed) {
+             return Pie({limit_packets, target, update, burst, second, ecn}, seed, 0);
+           }),
+           py::arg("limit_packets"), py::arg("target"), py::arg("update"), py::arg("burst"), py::arg("second"),
+           py::arg("ecn"), py::arg("seed"))
+      .def_property_readonly("probability", &Pie::probability);
+  bind_rule<PhantomQueue>(module, "PhantomQueueRule")
+      .def(py::init<std::uint64_t, double, double, double>(), py::arg("limit_packets"), py::arg("drain_share"),
+           py::arg("threshold_bytes"), py::arg("time_per_byte"))
+      .def_property_readonly("level", &PhantomQueue::level);
+  py::class_<CongestionWindow>(module, "CongestionWindow", "In segments, which need not be whole.")
+      .def_readwrite("segments", &CongestionWindow::segments)
+      .def_readwrite("threshold", &CongestionWindow::threshold, "Where slow start ends.")
+      .def_property_readonly("in_slow_start", &CongestionWindow::in_slow_start)
+      .def("slow_start", &CongestionWindow::slow_start, py::arg("acknowledged"),
+           "Grows by as many segments, up to the threshold; returns how many are left over.");
+  py::class_<Delivery>(module, "Delivery", "What an acknowledgement tells.")
+      .def_property_readonly("now_s", [](const Delivery& delivery) { return to_seconds(delivery.now); })
+      .def_readonly("segments", &Delivery::segments, "Newly acknowledged, selectively or not.")
+      .def_readonly("marked", &Delivery::marked, "With the echo of an ECN mark.")
+      .def_readonly("window_limited", &Delivery::window_limited, "The window, and nothing else, held the sender back.")
+      .def_property_readonly(
+          "round_trip_s", [](const Delivery& delivery) { return to_seconds(delivery.round_trip); },
+          "The newest sample, 0 without one.")
+      .def_readonly("first", &Delivery::first, "Number of the oldest segment not acknowledged.")
+      .def_readonly("next", &Delivery::next, "Number of the next segment to be sent.");
+
   using LinkSettings = Simulator::LinkSettings;
   py::class_<LinkSettings>(module, "LinkSettings", "Rate in bit/s; room: packets of its own that a host lets wait.")
       .def(py::init([](std::uint32_t source, std::uint32_t destination, double rate, double delay_s, double jitter_s,
-                       double loss, std::uint64_t room) {
-             return LinkSettings{source, destination, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room};
+                       double loss, std::uint64_t room, double reordering, double held_back_s) {
+             return LinkSettings{source, destination, rate,       from_seconds(delay_s),    from_seconds(jitter_s),
+                                 loss,   room,        reordering, from_seconds(held_back_s)};
            }),
            py::kw_only(), py::arg("source"), py::arg("destination"), py::arg("rate"), py::arg("delay_s"),
-           py::arg("jitter_s"), py::arg("loss"), py::arg("room"));
+           py::arg("jitter_s"), py::arg("loss"), py::arg("room"), py::arg("reordering"), py::arg("held_back_s"));
 
   py::class_<Simulator>(module, "Simulator", "A network in virtual time. Nodes are numbers; times are seconds.")
       .def(py::init([](std::size_t nodes, std::uint64_t seed, double duration_s, double clock_skew,
@@ -86,7 +118,8 @@ void bind_simulation(py::module_& module) {
                        double minimum_timeout_s, double initial_timeout_s, double acknowledgement_delay_s,
                        bool selective, bool tail_loss_probe, bool ecn, double dctcp_first_alpha,
                        bool slow_start_after_idle, bool hystart, bool opportunistic_retransmission,
-                       bool penalisation) {
+                       bool penalisation, bool pacing, double pacing_slow_start_ratio, double pacing_ratio,
+                       std::uint64_t unpaced_segments) {
              const TcpSettings tcp{segment_bytes,
                                    initial_window_segments,
                                    receive_window_bytes,
@@ -96,6 +129,10 @@ void bind_simulation(py::module_& module) {
                                    selective,
                                    tail_loss_probe,
                                    ecn,
+                                   pacing,
+                                   pacing_slow_start_ratio,
+                                   pacing_ratio,
+                                   unpaced_segments,
                                    slow_start_after_idle};
              return new Simulator({seed, from_seconds(duration_s), clock_skew, dctcp_first_alpha, hystart,
                                    opportunistic_retransmission, penalisation, tcp},
@@ -106,7 +143,8 @@ void bind_simulation(py::module_& module) {
            py::arg("minimum_timeout_s"), py::arg("initial_timeout_s"), py::arg("acknowledgement_delay_s"),
            py::arg("selective"), py::arg("tail_loss_probe"), py::arg("ecn"), py::arg("dctcp_first_alpha"),
            py::arg("slow_start_after_idle"), py::arg("hystart"), py::arg("opportunistic_retransmission"),
-           py::arg("penalisation"))
+           py::arg("penalisation"), py::arg("pacing"), py::arg("pacing_slow_start_ratio"), py::arg("pacing_ratio"),
+           py::arg("unpaced_segments"))
       .def(
           "add_drop_tail",
           [](Simulator& simulator, const LinkSettings& link, std::uint64_t packets, std::uint64_t bytes) {
@@ -125,6 +163,37 @@ void bind_simulation(py::module_& module) {
               double interval_s, bool ecn) {
              return simulator.add_codel(link, packets, from_seconds(target_s), from_seconds(interval_s), ecn);
            })
+      .def("add_pie",
+           [](Simulator& simulator, const LinkSettings& link, std::uint64_t packets, double target_s, double update_s,
+              double burst_s, bool ecn) {
+             const Time target = from_seconds(target_s), update = from_seconds(update_s), burst = from_seconds(burst_s);
+             return simulator.add_pie(link, {packets, target, update, burst, 0, ecn});
+           })
+      .def("add_phantom_queue", &Simulator::add_phantom_queue)
+      .def(
+          "add_shared_buffer",
+          [](Simulator& simulator, const LinkSettings& link, std::uint64_t bytes, double alpha,
+             std::uint64_t mark_packets) {
+            return simulator.add_shared_buffer(link, bytes, alpha, mark_packets ? mark_packets : unlimited);
+          },
+          "Without marks when mark_packets is 0.")
+      .def("spray", &Simulator::spray, "A path for every packet.")
+      .def(
+          "use_links",
+          [](Simulator& simulator, double from_s, std::vector<bool> in_use) {
+            simulator.use_links(from_seconds(from_s), std::move(in_use));
+          },
+          "From then on routes lead over these links, one flag each.")
+      .def("set_paths", &Simulator::set_paths, "One of these paths, each of which is links, for every flow of a pair.")
+      .def("give_path", &Simulator::give_path, "The links that a flow takes, there and back.")
+      .def(
+          "change_link",
+          [](Simulator& simulator, double at_s, std::uint32_t link, double rate, const std::optional<bool>& up) {
+            using State = Simulator::LinkChange::State;
+            const State state = !up ? State::as_before : *up ? State::up : State::down;
+            simulator.change_link({from_seconds(at_s), link, rate, state});
+          },
+          "A rate of 0 leaves the rate as it was.")
       .def(
           "add_tcp",
           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double start_s, std::uint64_t size_bytes,
@@ -133,6 +202,16 @@ void bind_simulation(py::module_& module) {
                               from_seconds(duration_s), control_named(control));
           },
           "A flow of size_bytes, or of duration_s when size_bytes is 0.")
+      .def(
+          "give_control",
+          [](Simulator& simulator, std::uint32_t flow, py::object make) {
+            // Held by the simulator, which is destroyed under the lock.
+            simulator.give_control(flow, [make = std::move(make)]() -> std::unique_ptr<CongestionControl> {
+              const py::gil_scoped_acquire lock;
+              return std::make_unique<PythonControl>(make());
+            });
+          },
+          "The flow's congestion control is what make() returns.")
       .def(
           "replicate",
           [](Simulator& simulator, std::uint32_t flow, const std::string& replication, bool same_path) {

@@ -157,8 +157,9 @@ class Experiment:
                 ends = (entry.source, entry.destination)
         for host in ends:
             self.topology.check_host(host)
-        if isinstance(entry, Flow) and entry.path:
-            check_path(self.topology, entry.path, entry.source, entry.destination)
+        if isinstance(entry, Flow):
+            for path in (*((entry.path,) if entry.path else ()), *entry.subflow_paths):
+                check_path(self.topology, path, entry.source, entry.destination)
         if entry.start_s >= self.duration_s:
             raise NetreproError(
                 f"traffic that starts at {entry.start_s:g} s in an experiment of {self.duration_s:g} s",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 
 from netrepro import _core
-from netrepro.errors import NetreproError
+from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import (
     FIDELITY_COLUMNS,
     FLOW_COLUMNS,
@@ -31,9 +33,11 @@ from netrepro.networks.links import (
     Red,
     SharedBuffer,
 )
-from netrepro.networks.workloads import Flow
+from netrepro.networks.routing import k_shortest_paths, links_in_use
+from netrepro.networks.workloads import OWN_CONTROL_PREFIX, Flow
+from netrepro.simulation.own_control import OwnCongestionControl
 
-SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "lia", "olia")
+SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia")
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
 # Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
@@ -45,6 +49,7 @@ def simulate(
     progress: Callable[[float], None] | None = None,
     *,
     clock_skew_ppm: float = 100.0,
+    congestion_controls: Mapping[str, type[OwnCongestionControl]] | None = None,
 ) -> Measurements:
     """Run the experiment in virtual time and return what it measured; tier "simulated".
 
@@ -54,6 +59,8 @@ def simulate(
     progress : called with the share of simulated time that has passed, 0 to 1, many times a second.
     clock_skew_ppm : every link's rate is off by a factor drawn evenly from 1 +- this many parts per million. With 0
         all clocks are identical, as on no real network, and two flows may lock each other out of a queue.
+    congestion_controls : classes of your own by name; names start with "my_". Slow, for teaching: every
+        acknowledgement runs Python.
 
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
     `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
@@ -65,8 +72,7 @@ def simulate(
     """
     if not 0 <= clock_skew_ppm < 1e6:
         raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
-    _check_supported(experiment)
-    simulator = _build(experiment, clock_skew_ppm)
+    simulator = _build(experiment, clock_skew_ppm, congestion_controls or {})
     while not simulator.run(EVENTS_AT_A_TIME):
         if progress is not None:
             progress(simulator.now_s / experiment.duration_s)
@@ -75,19 +81,12 @@ def simulate(
     return _measurements(experiment, simulator)
 
 
-def _check_supported(experiment: Experiment) -> None:
-    lacking = [f"the routing {experiment.routing.scheme}"] if experiment.routing.scheme != "ecmp" else []
-    lacking += ["changes of links"] if experiment.changes else []
-    lacking += ["paths of flows"] if any(isinstance(entry, Flow) and entry.path for entry in experiment.traffic) else []
-    for link in experiment.topology.ports.values():
-        lacking += ["reordering"] if link.reordering else []
-        lacking += [type(link.queue).__name__] if isinstance(link.queue, (Pie, PhantomQueue, SharedBuffer)) else []
-    if lacking:
-        raise NetreproError(f"the simulator has no {lacking[0]} yet", "leave it away")
-
-
-def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
-    _refuse_what_is_not_there(experiment)
+def _build(
+    experiment: Experiment,
+    clock_skew_ppm: float,
+    own_controls: Mapping[str, type[OwnCongestionControl]] = MappingProxyType({}),
+) -> _core.Simulator:
+    _check_controls(experiment, own_controls)
     topology, tcp = experiment.topology, experiment.tcp
     number = {name: i for i, name in enumerate((*topology.hosts, *topology.switches))}
     simulator = _core.Simulator(
@@ -109,6 +108,10 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
         hystart=tcp.hystart,
         opportunistic_retransmission=tcp.opportunistic_retransmission,
         penalisation=tcp.penalisation,
+        pacing=tcp.pacing,
+        pacing_slow_start_ratio=tcp.pacing_slow_start_ratio,
+        pacing_ratio=tcp.pacing_ratio,
+        unpaced_segments=tcp.unpaced_segments,
     )
     for (source, destination), link in topology.ports.items():
         _add_link(simulator, number[source], number[destination], link)
@@ -120,14 +123,12 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
                 *ends, row.start_s, row.duration_s, row.rate_mbps * 1e6, row.packet_bytes, row.spacing == "poisson"
             )
             continue
-        if row.congestion_control not in SIMULATED_CONGESTION_CONTROLS:
-            raise NetreproError(
-                f"the simulator has no {row.congestion_control}",
-                f"use {', '.join(SIMULATED_CONGESTION_CONTROLS)}, or another tier",
-            )
         has_size = not np.isnan(row.size_bytes)
         size_bytes, duration_s = (int(row.size_bytes), 0.0) if has_size else (0, row.duration_s)
-        simulator.add_tcp(*ends, row.start_s, size_bytes, duration_s, row.congestion_control)
+        own = own_controls.get(row.congestion_control)
+        simulator.add_tcp(*ends, row.start_s, size_bytes, duration_s, "reno" if own else row.congestion_control)
+        if own:
+            simulator.give_control(row.flow, own)
         if row.replication:
             simulator.replicate(row.flow, row.replication, row.replica_same_path)
         elif row.subflows > 1:
@@ -136,6 +137,7 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
         asked = experiment.traffic[place]
         sizes = asked.request_bytes, asked.response_bytes, asked.count
         simulator.request(answers["flow"].iloc[0], len(answers), *sizes, asked.barrier, asked.think_ms / 1e3)
+    _route(simulator, experiment, number, ports)
     measure = experiment.measure
     simulator.sample_queues([ports[port] for port in measure.queues], measure.queue_interval_ms / 1e3)
     if measure.windows_interval_ms is not None:
@@ -145,21 +147,58 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
     return simulator
 
 
-def _refuse_what_is_not_there(experiment: Experiment) -> None:
-    tcp = experiment.tcp
-    lacking = {
-        "pacing": tcp.pacing,
-    }
-    for name, asked in lacking.items():
-        if asked:
-            raise NetreproError(f"the simulator has no {name} yet", "leave it out")
+def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnCongestionControl]]) -> None:
+    for name, control in own_controls.items():
+        if not name.startswith(OWN_CONTROL_PREFIX):
+            raise NetreproError(
+                f"a congestion control of your own called {name!r}", f"call it {OWN_CONTROL_PREFIX}{name}"
+            )
+        if not (isinstance(control, type) and issubclass(control, OwnCongestionControl)):
+            raise NetreproError(f"{name!r} is no class of congestion controls", "derive it from OwnCongestionControl")
+    for name in experiment.flow_table["congestion_control"].unique():
+        if not name or name in SIMULATED_CONGESTION_CONTROLS or name in own_controls:
+            continue
+        if name.startswith(OWN_CONTROL_PREFIX):
+            remedy = f"give its class to simulate(congestion_controls=...); {nearest(name, own_controls)}"
+        else:
+            remedy = f"use {', '.join(SIMULATED_CONGESTION_CONTROLS)}, or another tier"
+        raise NetreproError(f"the simulator has no {name}", remedy)
+
+
+def _route(
+    simulator: _core.Simulator, experiment: Experiment, number: dict[str, int], ports: dict[tuple[str, str], int]
+) -> None:
+    topology, routing, table = experiment.topology, experiment.routing, experiment.flow_table
+
+    def links(path: tuple[str, ...]) -> list[int]:
+        return [ports[port] for port in pairwise(path)]
+
+    for row in table[table["path"].map(len) > 0].itertuples():
+        simulator.give_path(row.flow, 0, links(row.path), links(row.path[::-1]))
+    for row in table[table["subflows"] > 1].itertuples():
+        split = experiment.traffic[row.entry]
+        for place, path in enumerate(split.subflow_paths if isinstance(split, Flow) else ()):
+            simulator.give_path(row.flow, place, links(path), links(path[::-1]))
+    if routing.scheme == "packet_spraying":
+        simulator.spray()
+    if routing.scheme == "k_shortest_paths":
+        for ends in {*zip(table["source"], table["destination"], strict=True)}:
+            for source, destination in (ends, ends[::-1]):
+                paths = k_shortest_paths(topology, source, destination, routing.paths)
+                simulator.set_paths(number[source], number[destination], [links(path) for path in paths])
+    for from_s, in_use in links_in_use(topology, routing, experiment.changes):
+        if from_s > 0 or len(in_use) < len(ports):
+            simulator.use_links(from_s, [port in in_use for port in ports])
+    for change in experiment.changes:
+        for port in change.links:
+            simulator.change_link(change.at_s, ports[port], (change.rate_mbps or 0) * 1e6, change.up)
 
 
 def _add_link(simulator: _core.Simulator, source: int, destination: int, link: Link) -> None:
     queue = link.queue
-    bytes_limit = queue.bytes if isinstance(queue, (DropTail, SharedBuffer)) else None
-    packets_limit = None if isinstance(queue, SharedBuffer) else queue.packets
-    limit_packets = packets_limit or (bytes_limit or 0) // FULL_PACKET_BYTES
+    packets = queue.bytes // FULL_PACKET_BYTES if isinstance(queue, SharedBuffer) else queue.packets
+    if isinstance(queue, DropTail) and queue.bytes is not None:
+        packets = queue.bytes // FULL_PACKET_BYTES
     settings = _core.LinkSettings(
         source=source,
         destination=destination,
@@ -167,11 +206,13 @@ def _add_link(simulator: _core.Simulator, source: int, destination: int, link: L
         delay_s=link.delay_ms / 1e3,
         jitter_s=link.jitter_ms / 1e3,
         loss=link.loss,
-        room=min(OWN_PACKETS_AT_PORT, limit_packets),
+        room=min(OWN_PACKETS_AT_PORT, packets or 1),
+        reordering=link.reordering,
+        held_back_s=link.reordering_ms / 1e3,
     )
     match queue:
         case DropTail():
-            simulator.add_drop_tail(settings, queue.packets or 0, bytes_limit or 0)
+            simulator.add_drop_tail(settings, queue.packets or 0, queue.bytes or 0)
         case EcnThreshold():
             simulator.add_ecn_threshold(settings, queue.packets, queue.threshold_packets)
         case Red():
@@ -179,6 +220,13 @@ def _add_link(simulator: _core.Simulator, source: int, destination: int, link: L
             simulator.add_red(settings, queue.packets, *thresholds, queue.max_probability, queue.weight, queue.ecn)
         case CoDel():
             simulator.add_codel(settings, queue.packets, queue.target_ms / 1e3, queue.interval_ms / 1e3, queue.ecn)
+        case Pie():
+            times_s = queue.target_ms / 1e3, queue.update_ms / 1e3, queue.burst_ms / 1e3
+            simulator.add_pie(settings, queue.packets, *times_s, queue.ecn)
+        case PhantomQueue():
+            simulator.add_phantom_queue(settings, queue.packets, queue.drain_share, queue.threshold_bytes)
+        case SharedBuffer():
+            simulator.add_shared_buffer(settings, queue.bytes, queue.alpha, queue.mark_packets or 0)
 
 
 def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurements:

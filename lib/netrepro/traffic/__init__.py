@@ -30,6 +30,7 @@ from netrepro.traffic.meter import FLOW_FEATURES, MeterResult, feature_sets, met
 from netrepro.traffic.metrics import class_scores, confusion, flow_totals, score_table
 from netrepro.traffic.mixtures import ComponentwiseGaussianMixture, MixturePerClassClassifier
 from netrepro.traffic.splits import day_split, grouped_splits, random_split
+from netrepro.traffic.standin import load_standin
 from netrepro.traffic.unibs import (
     CLASSES,
     NAMED_CLASSES,
@@ -76,6 +77,7 @@ __all__ = [
     "grouped_splits",
     "join_labels",
     "load_labelled_flows",
+    "load_standin",
     "load_unibs",
     "make_classifier",
     "make_normaliser",

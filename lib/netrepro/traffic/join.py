@@ -353,12 +353,14 @@ def load_labelled_flows(
     local_time_ahead_of_utc_h: float = 0.0,
     first_packets: int | None = None,
     progress: Callable[[int, int], None] | None = None,
+    amend: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
     **metering: Any,
 ) -> LabelledFlows:
     """Meter captures, read their log, join the labels and audit the join.
 
     protocols : transport protocols to keep (6 TCP, 17 UDP); the paper uses TCP. trace : see `audit_join`.
     clock_offset_s : see `join_labels`. first_packets, progress and the rest go to `meter`.
+    amend : changes the metered flows before they are joined, where more is known of them than the captures tell.
     Raises NetreproError where a file is missing or unreadable, or no flow is left. A failed audit is not raised.
     """
     ground_truth = read_ground_truth(log)
@@ -366,6 +368,7 @@ def load_labelled_flows(
     flows = metered.flows[metered.flows["protocol"].isin(protocols)].reset_index(drop=True)
     if flows.empty:
         raise NetreproError(f"no flow of protocol {protocols} in the captures", "look at metering.report")
+    flows = amend(flows) if amend else flows
     join = join_labels(flows, ground_truth.records, clock_offset_s=clock_offset_s)
     audit = audit_join(join, trace=trace, first_packets=first_packets, unreadable_share=ground_truth.unreadable_share)
     labelled = join.labelled.reset_index(drop=True)

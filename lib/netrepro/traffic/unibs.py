@@ -7,6 +7,7 @@ Three days of a campus network, the payload cut off, and the ground truth of GT 
 from __future__ import annotations
 
 import ipaddress
+import lzma
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike
@@ -107,12 +108,13 @@ def read_ground_truth(path: str | PathLike[str]) -> GroundTruth:
 
     The fields are time (seconds since 1970), source and destination address, source and destination port, transport
     protocol, application, protocol; each port straight after its address is understood too. What cannot be read is
-    kept apart. Raises NetreproError where the file is missing or no line can be read.
+    kept apart. A log may be compressed (.xz). Raises NetreproError where the file is missing or no line can be read.
     """
     try:
-        lines = Path(path).read_text(errors="replace").splitlines()
-    except OSError as error:
-        raise NetreproError(f"{path} cannot be read: {error.strerror}", ASK) from None
+        with (lzma.open if Path(path).suffix == ".xz" else open)(path, "rt", errors="replace") as log:
+            lines = log.read().splitlines()
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise NetreproError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}", ASK) from None
     rules = labels()
     records, unreadable = [], []
     for number, line in enumerate(lines[1:], start=2):

@@ -152,6 +152,24 @@ def doctor() -> None:
 
 
 @app.command()
+def capture(
+    into: Annotated[Path, typer.Option(help="folder for the captures, the flows and the log")],
+    seconds: Annotated[float, typer.Option(help="how long each day is")] = 240.0,
+    scale: Annotated[float, typer.Option(help="times about 5,000 flows a day")] = 1.0,
+    days: Annotated[int, typer.Option(help="runs, each on a day of its own")] = 2,
+    seed: Annotated[int, typer.Option(help="of who does what when")] = 1,
+    tier: Annotated[str, typer.Option(help="auto, privileged or rootless")] = "auto",
+) -> None:
+    """Make a labelled capture of real applications, as data/gmm_traffic/standin."""
+    from tqdm import tqdm
+
+    from netrepro.emulation.labelled_traffic import make_capture
+
+    made = make_capture(into, seconds=seconds, scale=scale, days=days, seed=seed, tier=tier, progress=tqdm)
+    console.print(made.to_string())
+
+
+@app.command()
 def scorecard(
     check: Annotated[bool, typer.Option("--check", help="fail if a committed verdict no longer holds")] = False,
     into: Annotated[Path | None, typer.Option(help="write scorecard.csv, .md, .html and .png to this folder")] = None,

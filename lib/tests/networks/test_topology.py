@@ -167,6 +167,11 @@ def test_a_jellyfish_is_connected_even_where_most_regular_graphs_are_in_pieces()
         (lambda: PoissonFlows(WEB_SEARCH, 10, 1, replication="repflo"), "did you mean 'repflow'"),
         (lambda: Flow("h1", "h2", 10, replication="repsyn", subflows=2), "one of the two"),
         (lambda: Flow("h1", "h2", 10, subflows=0), "1 or more"),
+        (lambda: Flow("h1", "h2", 10, subflows=2, subflow_paths=[("h1", "s1", "h2")]), "a path for each"),
+        (
+            lambda: Experiment(star(3, LINK), (Flow("h1", "h2", 10, subflows=1, subflow_paths=[("h1", "h2")]),), 1),
+            "no cable",
+        ),
         (lambda: Requests("h1", ("h1",), 1, 1, 1), "two different hosts"),
         (lambda: Requests("h1", (), 1, 1, 1), "one at least"),
         (lambda: Requests("h1", ("h2", "h2"), 1, 1, 1), "different hosts"),

@@ -1,0 +1,91 @@
+"""What the programs inside the nodes share. They are started by path and import none of netrepro: they start fast."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import contextlib
+import ctypes
+import fcntl
+import json
+import logging
+import random
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+
+def begin() -> dict[str, Any]:
+    """The work, one line of JSON on standard input; takes the program's name and the host's kernel settings from it."""
+    logging.disable(logging.CRITICAL)
+    work = json.loads(sys.stdin.readline())
+    ctypes.CDLL(None).prctl(15, work["name"].encode())  # PR_SET_NAME: what the watcher reads as the application
+    for name, value in work.get("sysctls", {}).items():
+        Path("/proc/sys", name).write_text(str(value))
+    if "whole_packets" in work:
+        _segment_early(work["whole_packets"])
+    return work
+
+
+def _segment_early(interface: str) -> None:
+    """Let the host itself cut its data into packets, as `ethtool -K interface tso off`: none larger is captured."""
+    value = array.array("B", struct.pack("=II", 0x1F, 0))  # ETHTOOL_STSO
+    request = struct.pack("=16sQ16x", interface.encode(), value.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        fcntl.ioctl(control, 0x8946, request)  # SIOCETHTOOL
+
+
+def say(answer: Any) -> None:
+    """A line of JSON to the generator."""
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+def told_to_stop() -> threading.Event:
+    """Set once the generator closes standard input."""
+    stopped = threading.Event()
+
+    def read() -> None:
+        sys.stdin.read()
+        stopped.set()
+
+    threading.Thread(target=read, daemon=True).start()
+    return stopped
+
+
+async def until_told_to_stop() -> None:
+    stopped = told_to_stop()
+    while not stopped.is_set():
+        await asyncio.sleep(0.2)
+
+
+async def keep_to_schedule(begin_s: float, times_s: list[float], act: Callable[[int], Awaitable[None]]) -> int:
+    """Begin act(i) at each time after `begin_s` (of the monotonic clock); how many of them failed."""
+    failed = 0
+
+    async def once(i: int) -> None:
+        nonlocal failed
+        await asyncio.sleep(max(0.0, begin_s + times_s[i] - time.monotonic()))
+        try:
+            await asyncio.wait_for(act(i), 60)
+        except Exception:  # a server that is slow or a connection that breaks off is part of the traffic
+            failed += 1
+
+    await asyncio.gather(*(once(i) for i in range(len(times_s))))
+    return failed
+
+
+def lognormal_bytes(rng: random.Random, median: float, sigma: float, least: int, most: int) -> int:
+    """A size in bytes, log-normal, cut off at both ends."""
+    return int(min(most, max(least, rng.lognormvariate(0, sigma) * median)))
+
+
+async def close(writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(Exception):
+        writer.close()
+        await writer.wait_closed()

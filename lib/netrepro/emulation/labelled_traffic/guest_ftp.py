@@ -1,0 +1,31 @@
+"""Lists and fetches files over FTP (passive mode) with Python's own client."""
+
+from __future__ import annotations
+
+import asyncio
+import ftplib
+import random
+
+from guest_common import begin, keep_to_schedule, say
+
+
+def session(server: str, rng: random.Random) -> None:
+    with ftplib.FTP(server, timeout=40) as client:
+        client.login()
+        client.cwd("/")
+        names = client.nlst()
+        for name in rng.sample(names, rng.choice((0, 1, 1, 2))):
+            client.retrbinary(f"RETR {name}", len)
+
+
+async def main() -> None:
+    work = begin()
+    rng = random.Random(work["seed"])
+
+    async def act(_: int) -> None:
+        await asyncio.to_thread(session, rng.choice(work["servers"]), random.Random(rng.random()))
+
+    say({"failed": await keep_to_schedule(work["begin_s"], work["times_s"], act)})
+
+
+asyncio.run(main())

@@ -1,0 +1,88 @@
+"""The stand-in for UNIBS-2009: traffic of real applications in an emulated network, labelled by our own watchers.
+
+data/gmm_traffic/README.md says how it was made, what it can show and what it cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from netrepro.errors import NetreproError
+from netrepro.paths import data_dir
+from netrepro.traffic.join import LabelledFlows, load_labelled_flows
+
+KEPT_PACKETS = 12
+FLOWS, LOG, RUNS = "flows.csv.xz", "groundtruth.log.xz", "runs.csv"
+DAY_ONE_S = 1_767_603_600  # 2026-01-05 09:00 UTC, a Monday; when the days "are" means nothing
+_FLOW = ["source_address", "source_port", "destination_address", "destination_port", "protocol", "start_us"]
+
+
+def capture_name(day: int) -> str:
+    """The file of a simulated day, from 0."""
+    return f"day{day + 1}.pcap.xz"
+
+
+def load_standin(
+    folder: str | PathLike[str] | None = None,
+    *,
+    first_packets: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    **metering: Any,
+) -> LabelledFlows:
+    """The stand-in, or another capture of the same making, as `load_unibs` gives UNIBS-2009.
+
+    folder : data/gmm_traffic/standin if None. The captures hold the first 12 packets of each flow, so features of up to
+    12 `first_packets` are metered from them; None takes the features that the whole flows had (with the meter's own
+    settings, so that no other may be given). `flow_*`, end and end_us always tell of the whole flow.
+    Audited as UNIBS-2009 is: shares and bytes must come near the published ones.
+
+    Raises NetreproError where files are missing or more packets are asked for than there are.
+    """
+    place = Path(folder) if folder is not None else data_dir("gmm_traffic") / "standin"
+    captures = sorted(place.glob(capture_name(0).replace("1", "*")))
+    missing = [name for name in (FLOWS, LOG) if not (place / name).is_file()]
+    if missing or not captures:
+        raise NetreproError(
+            f"no stand-in in {place}: no {', '.join(missing) or capture_name(0)}",
+            "data/gmm_traffic/README.md says how to make one",
+        )
+    if first_packets is not None and first_packets > KEPT_PACKETS:
+        raise NetreproError(
+            f"the stand-in has {KEPT_PACKETS} packets of a flow, not {first_packets}",
+            f"give first_packets=1 to {KEPT_PACKETS}, or None for features of whole flows",
+        )
+    if first_packets is None and metering:
+        raise NetreproError(
+            f"features of the stand-in's whole flows are metered already, without {', '.join(metering)}",
+            f"give first_packets=1 to {KEPT_PACKETS} with it",
+        )
+    whole = pd.read_csv(place / FLOWS)
+    if first_packets is not None:
+        whole = whole[[*_FLOW, "end_us", "end", *(name for name in whole if name.startswith("flow_"))]]
+    return load_labelled_flows(
+        captures,
+        place / LOG,
+        trace="unibs-2009",
+        first_packets=first_packets,
+        progress=progress,
+        amend=lambda flows: _amend(flows, whole, place),
+        **metering,
+    )
+
+
+def _amend(flows: pd.DataFrame, whole: pd.DataFrame, place: Path) -> pd.DataFrame:
+    """The flows with the columns of `whole` in place of what was metered from their beginnings."""
+    names = [name for name in whole if name in flows and name not in _FLOW]
+    found = flows[_FLOW].merge(whole, on=_FLOW, how="left", validate="one_to_one")
+    strange = int(found["end_us"].isna().sum())
+    if strange:
+        raise NetreproError(
+            f"{strange} flows of the captures in {place} are not in {FLOWS}",
+            "the files belong to different captures: make them again, together",
+        )
+    return flows.assign(**{name: found[name].astype(flows[name].dtype).to_numpy() for name in names})
