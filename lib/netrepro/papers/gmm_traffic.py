@@ -12,7 +12,6 @@ import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,6 @@ from threadpoolctl import threadpool_limits
 
 from netrepro.claims import Measured, load_claims
 from netrepro.errors import NetreproError, nearest
-from netrepro.paths import data_dir
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 from netrepro.traffic import (
     BASELINES,
@@ -44,7 +42,6 @@ from netrepro.traffic import (
     MixturePerClassClassifier,
     NeuralClassifier,
     audit_join,
-    best_threshold,
     class_scores,
     confusion,
     day_split,
@@ -210,7 +207,7 @@ def derived_seed(*parts: int) -> int:
 
 @dataclass(frozen=True)
 class Rows:
-    """Flows to train and to test on: features (normalised by what the training rows teach), labels, whole-flow totals."""
+    """Flows to train and to test on: features (normalised as the training rows teach), labels, whole-flow totals."""
 
     features: pd.DataFrame
     labels: NDArray[Any]
@@ -845,7 +842,8 @@ def answer(runs: Runs) -> str:
         f"{runs.values().mean():.1%} of the flows rightly"
     )
     f1 = runs.values(scope="named", measure="macro_f1").mean()
-    others = f"(macro-F1 {f1:.2f}, packets {runs.values(unit='packet').mean():.1%}, bytes {runs.values(unit='byte').mean():.1%})"
+    packets, sizes = (runs.values(unit=unit).mean() for unit in ("packet", "byte"))
+    others = f"(macro-F1 {f1:.2f}, packets {packets:.1%}, bytes {sizes:.1%})"
     return f"{found} {others}; the paper names 97.7 % on UNIBS-2009."
 
 
@@ -923,8 +921,8 @@ def draw_idea() -> Figure:
     axis.text(1.0, -1.35, "up: from the opener\ndown: from the other end", ha="center", fontsize=8)
     axis.annotate("", (3.0, 0), (2.35, 0), arrowprops={"arrowstyle": "->"})
     box = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": "#0072B2"}
-    axis.text(3.6, 0, "59 numbers:\nlengths, gaps,\ncounts, flags\n\na search keeps\nthe best 10", ha="center", va="center",
-              bbox=box, fontsize=9)  # fmt: skip
+    words = "59 numbers:\nlengths, gaps,\ncounts, flags\n\na search keeps\nthe best 10"
+    axis.text(3.6, 0, words, ha="center", va="center", bbox=box, fontsize=9)
     axis.annotate("", (4.9, 0), (4.3, 0), arrowprops={"arrowstyle": "->"})
     x = np.linspace(5.0, 7.2, 200)
     for place, name in enumerate(NAMED_CLASSES):
