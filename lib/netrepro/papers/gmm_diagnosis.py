@@ -156,8 +156,8 @@ def named_confusion(rows: Rows, predicted: NDArray[Any]) -> Floats:
 def published_counts() -> Floats:
     """What precision, recall and support of the report's transformer say of its confusion.
 
-    Shape (3, 3): labels WEB, P2P, and MAILS with SKYPE; named P2P, WEB, something else. It named nothing MAILS or SKYPE,
-    so that every cell follows.
+    Shape (3, 3): labels WEB, P2P, and MAILS with SKYPE; named P2P, WEB, something else. It named nothing MAILS or
+    SKYPE, so that every cell follows.
     """
     table = reported("transformer") / 100
     support = 100 * table["support"].drop("all")
@@ -495,12 +495,12 @@ def try_variant(variant: Variant, setting: Setting, scale: Scale, seed: int) -> 
 class Diagnosis:
     """Everything measured.
 
-    table : a row a variant and repetition, columns TABLE; accuracies and F1 (four classes) in 0..1, `wrong` the share of
-    wrong labels, header_bytes the mean of total_fhlen of WEB flows, audit "passed" or the checks that failed.
+    table : a row a variant and repetition, columns TABLE; accuracies and F1 (four classes) in 0..1, `wrong` the share
+    of wrong labels, header_bytes the mean of total_fhlen of WEB flows, audit "passed" or the checks that failed.
     method : accuracy in 0..1 of the paper's own method (selected features, MAP) with right labels and joined by time.
     noise : repetition, share, measure, value. curves : (repetitions, shares, 4, 4). fit : to the published confusion.
-    recovered : repetition, injected, fitted, control (fitted to confused counts). remedies : as `normalisation_grid`, by
-    labels. models : the report's tables beside ours under the fitted noise. verification : labels, first_packets, error.
+    recovered : repetition, injected, fitted, control (fitted to confused counts). remedies : as `normalisation_grid`,
+    by labels. models : scores of models under the fitted noise. verification : labels, first_packets, error.
     """
 
     scale: Scale
@@ -683,7 +683,7 @@ def try_real_captures(
     columns = ["split", "flows", "classes", "forest_accuracy", "forest_f1", "mixtures_accuracy", "mixtures_f1"]
     if not folder:
         return pd.DataFrame(columns=columns)
-    files = sorted(path for path in check_folder(folder).iterdir() if path.suffix in (".pcap", ".pcapng", ".cap"))
+    files = sorted(path for path in Path(check_folder(folder)).iterdir() if path.suffix in (".pcap", ".pcapng", ".cap"))
     parts = []
     for file in progress(files):
         flows = meter(file, first_packets=BEST_PACKETS).flows
@@ -723,12 +723,11 @@ def try_real_captures(
     return pd.DataFrame(rows, columns=columns)
 
 
-def check_folder(folder: str) -> Path:
-    """Raises NetreproError where it is no folder."""
-    place = Path(folder)
-    if not place.is_dir():
+def check_folder(folder: str) -> str:
+    """The folder, once it is known to be empty or one. Raises NetreproError else."""
+    if folder and not Path(folder).is_dir():
         raise NetreproError(f"{folder} is no folder", "give a folder of captures, or leave pcaps empty")
-    return place
+    return folder
 
 
 # Claims.
@@ -795,7 +794,7 @@ def audited(found: Diagnosis) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _order_of_remedies(table: pd.DataFrame, labels: str) -> list[list[str]]:
-    """Accuracy of the report's three mixtures, best first; where a lead is less than LEAD, in the reverse of its order."""
+    """The report's three mixtures by accuracy, best first; where a lead is less than LEAD, in reverse of its order."""
     asked = {"raw, MLE": ("raw", "mle"), "normalised, MLE": ("z", "mle"), "normalised, MAP": ("z", "map")}
     kept = table[(table["model"] == "GMM") & (table["labels"] == labels) & (table["regularisation"] == 1e-2)]
     orders = []
@@ -812,11 +811,12 @@ def _order_of_remedies(table: pd.DataFrame, labels: str) -> list[list[str]]:
 def answer(found: Diagnosis) -> str:
     """The question answered in one sentence, with this run's numbers."""
     faults = found.table[found.table["fault"] == "features"].groupby("variant")["forest_accuracy"].mean()
+    by_time, right = found.of("join by time").mean(), found.of("right labels").mean()
     return (
         f"Most likely its labels: the report's confusion is that of labels of which {found.fit.share:.0%} "
-        f"({found.fit.low:.0%} to {found.fit.high:.0%}) were drawn anew; a join by time alone leaves "
-        f"{found.of('join by time').mean():.0%} accuracy of {found.of('right labels').mean():.0%}, the worst mistake in "
-        f"metering ({faults.idxmin()}) {faults.min():.0%}. The trace itself would have to confirm it."
+        f"({found.fit.low:.0%} to {found.fit.high:.0%}) were drawn anew; a join by time alone leaves {by_time:.0%} "
+        f"accuracy of {right:.0%}, the worst mistake in metering ({faults.idxmin()}) {faults.min():.0%}. "
+        f"The trace itself would have to confirm it."
     )
 
 
@@ -865,8 +865,8 @@ def draw_idea() -> Figure:
             look = {"arrowstyle": "->", "color": "#D55E00", "linestyle": "--"}
             axis.annotate("", (near, 0.08), (start, 0.92), arrowprops=look)
     axis.set_yticks([0, 1], ["log of\nlabels", "flows"])
-    axis.set(ylim=(-0.5, 1.5), xlim=(0.2, 5.2), xticks=[])
-    axis.text(0.3, 1.3, "grey: same addresses and ports; orange, dashed: nearest in time, where that is another flow's")
+    axis.set(ylim=(-0.5, 1.7), xlim=(0.2, 5.2), xticks=[])
+    axis.text(0.3, 1.3, "grey: same addresses and ports\ndashed: nearest in time, another flow's")
     for name in ("WEB", "P2P", "MAILS"):
         axis.plot([], [], "s", color=scheme(name).colour, label=name)
     axis.legend(loc="lower right", ncols=3)
@@ -896,7 +896,7 @@ def draw_variants(found: Diagnosis, title: str, *experiments: str) -> Figure:
     names = [f"{experiment}  {variant}" for experiment, variant in table.index]
     axis.set_yticks(places, names)
     for place, (_, row) in zip(places, table.iterrows(), strict=True):
-        words = f"{row['wrong']:.0f} % wrong" if row["wrong"] else ""
+        words = "nothing matches" if np.isnan(row["wrong"]) else f"{row['wrong']:.0f} % wrong" if row["wrong"] else ""
         if row["audit"]:
             words += ("; " if words else "") + ("audit passed" if row["audit"] == "passed" else "audit failed")
         axis.text(101, place, words, va="center", fontsize=8)
@@ -941,7 +941,7 @@ def draw_fit(found: Diagnosis) -> Figure:
     )
     axes[0].set(xlabel="share of labels drawn anew (%)", ylabel="log likelihood below the best (nats)")
     axes[0].set_yscale("symlog", linthresh=10)
-    axes[0].legend(loc="lower left")
+    axes[0].legend(loc="upper left")
     names = [f"{label}\nas {named}" for label in ("WEB", "P2P", "others") for named in ("P2P", "WEB", "other")]
     places = np.arange(9)
     axes[1].bar(places - 0.2, 100 * found.fit.published.ravel(), 0.38, color=PUBLISHED_GREY, label="class report")
