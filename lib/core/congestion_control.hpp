@@ -41,4 +41,5 @@ class CongestionControl {
   virtual double threshold_after_loss(const CongestionWindow& window) = 0;
   virtual double threshold_after_mark(const CongestionWindow& window) { return threshold_after_loss(window); }
   virtual void on_timeout() {}
+  virtual void on_restart(Time /*idle*/) {}  // something to send again after a silent timeout
 };

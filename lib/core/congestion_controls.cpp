@@ -10,15 +10,23 @@ ControlKind control_named(const std::string& name) {
   if (name == "reno") return ControlKind::reno;
   if (name == "cubic") return ControlKind::cubic;
   if (name == "dctcp") return ControlKind::dctcp;
+  if (name == "lia") return ControlKind::lia;
+  if (name == "olia") return ControlKind::olia;
   throw std::invalid_argument("no congestion control " + name);
 }
 
-std::unique_ptr<CongestionControl> make_control(ControlKind kind, double dctcp_first_alpha) {
+std::unique_ptr<CongestionControl> make_control(ControlKind kind, const ControlContext& context) {
   switch (kind) {
     case ControlKind::cubic:
-      return std::make_unique<Cubic>();
+      return std::make_unique<Cubic>(context.hystart);
     case ControlKind::dctcp:
-      return std::make_unique<Dctcp>(dctcp_first_alpha);
+      return std::make_unique<Dctcp>(context.dctcp_first_alpha);
+    case ControlKind::lia:
+      if (context.coupling) return std::make_unique<Lia>(context.coupling, context.place);
+      break;
+    case ControlKind::olia:
+      if (context.coupling) return std::make_unique<Olia>(context.coupling, context.place);
+      break;
     case ControlKind::reno:
       break;
   }

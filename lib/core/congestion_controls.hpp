@@ -4,8 +4,17 @@
 #include <string>
 
 #include "congestion_control.hpp"
+#include "coupled.hpp"
 
-enum class ControlKind : std::uint8_t { reno, cubic, dctcp };
+enum class ControlKind : std::uint8_t { reno, cubic, dctcp, lia, olia };
+
+// What a congestion control may need to know of where it works.
+struct ControlContext {
+  double dctcp_first_alpha;
+  bool hystart;
+  std::shared_ptr<Coupling> coupling;  // of the flow's subflows; none for a flow alone
+  std::uint32_t place;                 // among them
+};
 
 ControlKind control_named(const std::string& name);  // throws std::invalid_argument
-std::unique_ptr<CongestionControl> make_control(ControlKind kind, double dctcp_first_alpha);
+std::unique_ptr<CongestionControl> make_control(ControlKind kind, const ControlContext& context);

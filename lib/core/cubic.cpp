@@ -20,7 +20,7 @@ double cube_root(double x) {
 void Cubic::on_delivery(CongestionWindow& window, const Delivery& delivery) {
   if (delivery.round_trip == 0) return;
   smallest_round_trip_ = std::min(smallest_round_trip_, delivery.round_trip);
-  if (window.in_slow_start() && window.segments >= hystart_from_segments)
+  if (hystart_ && window.in_slow_start() && window.segments >= hystart_from_segments)
     look_for_the_end_of_slow_start(window, delivery);
 }
 

@@ -4,16 +4,21 @@
 
 class Cubic : public CongestionControl {
  public:
+  explicit Cubic(bool hystart) : hystart_(hystart) {}
   void on_delivery(CongestionWindow& window, const Delivery& delivery) override;
   void grow(CongestionWindow& window, const Delivery& delivery) override;
   double threshold_after_loss(const CongestionWindow& window) override;
-  void on_timeout() override { *this = Cubic(); }
+  void on_timeout() override { *this = Cubic(hystart_); }
+  void on_restart(Time idle) override {
+    if (epoch_start_ != never) epoch_start_ += idle;  // silence is no time to grow in
+  }
 
  private:
   double acknowledgements_per_segment(double window, double acknowledged, Time now);
   void look_for_the_end_of_slow_start(CongestionWindow& window, const Delivery& delivery);
 
   static constexpr double beta = 717.0 / 1024, scale = 0.4;
+  bool hystart_;
   Time smallest_round_trip_ = never;
   // The cubic: where it levels out, and how long after the start of the epoch.
   Time epoch_start_ = never;

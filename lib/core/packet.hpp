@@ -11,7 +11,8 @@ struct Packet {
     congestion_experienced = 8,
     congestion_echo = 16,            // ECE
     congestion_window_reduced = 32,  // CWR
-    duplicate_seen = 64              // DSACK: what arrived was there already
+    duplicate_seen = 64,             // DSACK: what arrived was there already
+    reset = 128                      // RST
   };
   struct Block {
     std::uint32_t start, end;  // bytes from the cumulative acknowledgement on
@@ -25,6 +26,7 @@ struct Packet {
   std::uint16_t flags;
   std::uint16_t blocks;
   std::array<Block, 3> selective;  // SACK, the most recent first
+  std::uint32_t stream_in_order;   // of an acknowledgement on a subflow: segments of the stream held in order
 
   bool has(Flag flag) const { return flags & flag; }
 };

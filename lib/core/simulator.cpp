@@ -79,7 +79,10 @@ void Simulator::begin() {
   timers_source_ = static_cast<std::uint32_t>(links_.size());
   tree_ = std::make_unique<WinnerTree>(links_.size() * (transmitters ? 2 : 1) + 1);
   results_.resize(flows_.size());
-  connections_.resize(flows_.size());
+  connections_.resize(flows_.size() + companions_.size());
+  for (std::size_t i = 0; i < companions_.size(); ++i)
+    groups_.at(companions_[i].flow).members.push_back(static_cast<std::uint32_t>(flows_.size() + i));
+  for (Exchange& exchange : exchanges_) exchange.requests = groups_.at(exchange.answers).members.at(1);
   starts_.resize(flows_.size());
   for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) starts_[flow] = flow;
   std::stable_sort(starts_.begin(), starts_.end(),
@@ -123,6 +126,14 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
       break;
     case flow_stop:
       if (Connection* connection = connections_[timer.owner].get()) {
+        if (is_subflow(*connection)) {
+          if (!connection->sender.connected()) break;
+          Multipath& multipath = *connection->group->multipath;
+          multipath.finish();
+          if (multipath.all_arrived()) results_[timer.owner].completion = now_;
+          if (multipath.all_acknowledged()) close_all(*connection->group);
+          break;
+        }
         connection->sender.finish();
         if (connection->sender.connected() && connection->receiver.in_order() == connection->sender.bytes())
           results_[timer.owner].completion = now_;
@@ -150,33 +161,53 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
       set_timer(now_ + queue_interval_, queues_due, 0);
       break;
     case windows_due:
-      for (std::uint32_t flow = 0; flow < connections_.size(); ++flow)
-        if (const Connection* connection = connections_[flow].get()) {
+      for (std::uint32_t number = 0; number < connections_.size(); ++number)
+        if (const Connection* connection = connections_[number].get()) {
           const CongestionWindow& window = connection->sender.window();
-          window_samples_.push_back(
-              {now_, flow, window.segments, window.threshold, connection->sender.round_trip().smoothed()});
+          window_samples_.push_back({now_, flow_of(number), connection->place, window.segments, window.threshold,
+                                     connection->sender.round_trip().smoothed()});
         }
       set_timer(now_ + window_interval_, windows_due, 0);
+      break;
+    case request_due:
+      ask(timer.owner);
       break;
   }
 }
 
 void Simulator::start_flow(std::uint32_t flow) {
   const FlowDescription& description = flows_[flow];
-  const std::uint64_t key = stream(path_choice, flow).next();
-  const std::uint32_t forward = path_place(description.from, description.to, key);
   if (!description.is_tcp) {
+    const std::uint32_t forward = path_place(description.from, description.to, stream(path_choice, flow).next());
     DatagramSource& source =
         datagram_sources_.emplace(flow, DatagramSource{forward, stream(datagram_gaps, flow)}).first->second;
     // A Poisson process has its first packet after a gap; a regular one at once.
     return description.poisson ? set_datagram_timer(flow, source) : send_datagram(flow);
   }
-  const std::uint32_t backward = path_place(description.to, description.from, ShortestPaths::mixed(key));
-  TcpSender sender(settings_.tcp, make_control(description.control, settings_.dctcp_first_alpha), description.bytes);
-  const TcpReceiver receiver(settings_.tcp, sender.precise_ecn());
-  connections_[flow].reset(new Connection{std::move(sender), receiver, forward, backward});
   if (description.bytes == TcpSender::unlimited) set_timer(now_ + description.duration, flow_stop, flow);
-  send_syn(flow, *connections_[flow]);
+  const auto found = groups_.find(flow);
+  if (found == groups_.end()) return open(flow, nullptr, 0);
+  open_group(found->second);
+}
+
+void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
+  const std::uint32_t flow = flow_of(number);
+  const FlowDescription& description = flows_[flow];
+  const Companion companion = number == flow ? Companion{flow, false, false} : companions_[number - flows_.size()];
+  const std::uint64_t key = stream(path_choice, companion.same_path ? flow : number).next();
+  std::uint32_t forward = path_place(description.from, description.to, key);
+  std::uint32_t backward = path_place(description.to, description.from, ShortestPaths::mixed(key));
+  if (companion.reversed) std::swap(forward, backward);
+  const bool piecewise = group && (group->kind == Group::Kind::multipath || group->kind == Group::Kind::requests);
+  auto control = make_control(description.control, {settings_.dctcp_first_alpha, settings_.hystart,
+                                                    group ? group->coupling : nullptr, place});
+  TcpSender sender = piecewise ? TcpSender(settings_.tcp, std::move(control))
+                               : TcpSender(settings_.tcp, std::move(control), description.bytes);
+  const TcpReceiver receiver(settings_.tcp, sender.precise_ecn(), piecewise);
+  connections_[number].reset(new Connection{std::move(sender), receiver, forward, backward});
+  connections_[number]->group = group;
+  connections_[number]->place = place;
+  send_syn(number, *connections_[number]);
 }
 
 void Simulator::send_datagram(std::uint32_t flow) {
@@ -207,7 +238,9 @@ void Simulator::on_sender_due(std::uint32_t flow, Time set_for) {
   connection->sender_timer = never;
   if (connection->sender.deadline() <= now_) {
     if (!connection->sender.connected()) return send_syn(flow, *connection);
+    const std::uint64_t timeouts = connection->sender.timeouts();
     connection->sender.on_deadline(now_);
+    if (is_subflow(*connection) && connection->sender.timeouts() > timeouts) on_subflow_timeout(*connection);
     pump(flow, *connection);
   }
   set_sender_timer(flow, *connection);
@@ -296,22 +329,38 @@ void Simulator::deliver(std::uint32_t place) {
   const Packet& packet = packets_[place];
   const std::uint32_t flow = packet.flow;
   ++account_.delivered;
-  if (!flows_[flow].is_tcp) {
+  if (flow < flows_.size() && !flows_[flow].is_tcp) {
     results_[flow].delivered_bytes += packet.wire_bytes;
     return packets_.give_back(place);
   }
   Connection* connection = connections_[flow].get();
   if (!connection) return packets_.give_back(place);  // a straggler of a closed connection
+  if (packet.has(Packet::reset)) {
+    packets_.give_back(place);
+    return close(flow);
+  }
+  const bool to_receiver = !packet.has(Packet::acknowledgement);
+  if (to_receiver && connection->receiver_gone) {
+    packets_.give_back(place);
+    return send(new_packet(flow, connection->backward, header_bytes, Packet::reset));
+  }
   if (packet.has(Packet::synchronise)) {
-    if (!packet.has(Packet::acknowledgement)) {
+    if (to_receiver) {
       packets_.give_back(place);
       return send(new_packet(flow, connection->backward, syn_bytes, Packet::synchronise | Packet::acknowledgement));
     }
-    connection->sender.on_connected(now_);
     packets_.give_back(place);
+    if (connection->sender_gone) {
+      send(new_packet(flow, connection->forward, header_bytes, Packet::reset));
+      return close(flow);
+    }
+    connection->sender.on_connected(now_);
+    if (connection->group) on_group_connected(flow, *connection);
   } else if (packet.has(Packet::acknowledgement)) {
+    const std::uint64_t stream_in_order = packet.stream_in_order;
     connection->sender.on_acknowledgement(packet, now_);
     packets_.give_back(place);
+    if (is_subflow(*connection)) return on_subflow_acknowledgement(flow, *connection, stream_in_order);
   } else {
     return take_data(place, *connection);
   }
@@ -327,8 +376,12 @@ void Simulator::take_data(std::uint32_t place, Connection& connection) {
   if (receiver.must_acknowledge_before(packet))
     acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
   const bool at_once = receiver.take(packet, now_);
-  FlowResult& result = results_[packet.flow];
-  if (receiver.in_order() == connection.sender.bytes() && result.completion == never) result.completion = now_;
+  if (connection.group) {
+    on_group_data(packet, connection);
+  } else if (receiver.in_order() == connection.sender.bytes()) {
+    FlowResult& result = results_[packet.flow];
+    if (result.completion == never) result.completion = now_;
+  }
   if (at_once) {
     acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
   } else if (receiver.deadline() < connection.receiver_timer) {
@@ -340,6 +393,8 @@ void Simulator::take_data(std::uint32_t place, Connection& connection) {
 void Simulator::acknowledge(std::uint32_t place, Connection& connection) {
   Packet& packet = packets_[place];
   connection.receiver.acknowledge(packet, settings_.tcp.selective);
+  if (is_subflow(connection))
+    packet.stream_in_order = static_cast<std::uint32_t>(connection.group->multipath->in_order());
   packet.wire_bytes = header_bytes + (packet.blocks > 0 ? 4 + 8u * packet.blocks : 0);
   send(place);
 }
@@ -353,6 +408,7 @@ void Simulator::send_syn(std::uint32_t flow, Connection& connection) {
 // Hosts. As TCP small queues do, a sender waits while its own port has packets enough, and never overflows it.
 
 bool Simulator::send_segment(std::uint32_t flow, Connection& connection) {
+  if (is_subflow(connection)) supply(connection);
   const auto segment = connection.sender.next_segment(now_);
   if (!segment) return false;
   std::uint16_t flags = connection.sender.ecn_capable() ? Packet::ecn_capable : 0;
@@ -371,7 +427,7 @@ void Simulator::pump(std::uint32_t flow, Connection& connection) {
   if (port.flows.empty())
     while (links_[link]->waiting(now_).packets < port.room)
       if (!send_segment(flow, connection)) return;
-  if (!connection.sender.wants_to_send()) return;
+  if (!connection.sender.wants_to_send() && !supply_waits(connection)) return;
   connection.waits_for_port = true;
   port.flows.push(flow);
   set_port_timer(link);
@@ -387,6 +443,7 @@ void Simulator::serve_port(std::uint32_t link) {
     connection->waits_for_port = send_segment(flow, *connection);
     if (connection->waits_for_port) port.flows.push(flow);
     set_sender_timer(flow, *connection);
+    if (!connection->waits_for_port && is_subflow(*connection)) pump_all(*connection->group);
   }
   set_port_timer(link);
 }
@@ -399,28 +456,45 @@ void Simulator::set_port_timer(std::uint32_t link) {
   set_timer(std::max(now_, links_[link]->last_start()), host_port_free, link);
 }
 
-void Simulator::close_if_done(std::uint32_t flow) {
-  Connection& connection = *connections_[flow];
+void Simulator::close_if_done(std::uint32_t number) {
+  Connection& connection = *connections_[number];
   if (!connection.sender.done()) return;
-  record(flow, connection);
-  connections_[flow].reset();
+  if (connection.group && connection.group->kind == Group::Kind::repflow) close_others(number, connection);
+  close(number);
+}
+
+void Simulator::close(std::uint32_t number) {
+  record(results_[flow_of(number)], number, *connections_[number]);
+  connections_[number].reset();
 }
 
 // Results.
 
-void Simulator::record(std::uint32_t flow, const Connection& connection) {
-  FlowResult& result = results_[flow];
-  result.delivered_bytes = connection.receiver.in_order();
-  result.retransmissions = connection.sender.retransmissions();
-  result.timeouts = connection.sender.timeouts();
-  result.connection_attempts = connection.sender.connection_attempts();
+void Simulator::record(FlowResult& result, std::uint32_t number, const Connection& connection) const {
+  std::uint64_t delivered = connection.receiver.in_order();
+  if (const Group* group = connection.group) {
+    if (is_subflow(connection)) {
+      delivered = group->multipath->delivered_bytes();
+      if (connection.place == 0) result.retransmissions += group->multipath->repeated();
+    } else if (group->kind == Group::Kind::requests) {
+      // Sequence numbers are whole segments; the last one of an answer may be shorter.
+      const std::uint64_t bytes = conversations_[exchanges_[group->exchange].conversation].settings.response_bytes;
+      const std::uint64_t answers = messages_in(delivered, bytes), rest = delivered - messages_end(answers, bytes);
+      delivered = number == group->members[0] ? answers * bytes + std::min(rest, bytes) : 0;
+    }
+  }
+  result.delivered_bytes = std::max(result.delivered_bytes, delivered);
+  result.retransmissions += connection.sender.retransmissions();
+  result.timeouts += connection.sender.timeouts();
+  result.connection_attempts += connection.sender.connection_attempts();
 }
 
-const std::vector<Simulator::FlowResult>& Simulator::flow_results() {
-  results_.resize(flows_.size());
-  for (std::uint32_t flow = 0; flow < connections_.size(); ++flow)
-    if (connections_[flow]) record(flow, *connections_[flow]);
-  return results_;
+std::vector<Simulator::FlowResult> Simulator::flow_results() const {
+  std::vector<FlowResult> results = results_;
+  results.resize(flows_.size());
+  for (std::uint32_t number = 0; number < connections_.size(); ++number)
+    if (connections_[number]) record(results[flow_of(number)], number, *connections_[number]);
+  return results;
 }
 
 Simulator::Account Simulator::account() const {

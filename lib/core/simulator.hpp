@@ -5,11 +5,13 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "congestion_controls.hpp"
+#include "multipath.hpp"
 #include "packet.hpp"
 #include "packet_slab.hpp"
 #include "random_stream.hpp"
@@ -30,6 +32,8 @@ class Simulator {
     Time end;
     double clock_skew;  // links run off their rate by a factor drawn from 1 +- this
     double dctcp_first_alpha;
+    bool hystart;
+    bool opportunistic_retransmission, penalisation;  // of subflows
     TcpSettings tcp;
   };
   struct LinkSettings {
@@ -43,6 +47,11 @@ class Simulator {
     Time completion = never;  // absolute
     std::uint64_t delivered_bytes = 0, retransmissions = 0, timeouts = 0, connection_attempts = 0;
   };
+  struct RequestResult {
+    std::uint32_t flow;
+    std::uint64_t number;
+    Time asked, answered = never;
+  };
   struct QueueSample {
     Time time;
     std::uint32_t link;
@@ -50,8 +59,8 @@ class Simulator {
   };
   struct WindowSample {
     Time time;
-    std::uint32_t flow;
-    double window, threshold;  // segments
+    std::uint32_t flow, connection;  // of the flow's connections the first, second, ...
+    double window, threshold;        // segments
     Time round_trip;
   };
   // Every packet there ever was is in one of the other places.
@@ -71,6 +80,22 @@ class Simulator {
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
   void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
                ControlKind control);
+  // A flow that has been added gets more connections. A second one with the same bytes, of which the first to bring
+  // them all counts (repflow), or which is given up when the other is established first (repsyn):
+  enum class Replication : std::uint8_t { repflow, repsyn };
+  void replicate(std::uint32_t flow, Replication replication, bool same_path);
+  // or several, over which its bytes are spread.
+  void split(std::uint32_t flow, std::uint32_t subflows);
+  // `servers` flows from `first_answer` on, all to one client, are the answers to requests over connections that are
+  // opened beforehand, each `response_bytes` for `request_bytes`. With a barrier, all are asked at once, and again
+  // `think` after the last answer; without, each by itself.
+  struct RequestSettings {
+    std::uint32_t first_answer, servers;
+    std::uint64_t request_bytes, response_bytes, count;
+    bool barrier;
+    Time think;
+  };
+  void request(const RequestSettings& settings);
   void add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate, std::uint32_t bytes,
                      bool poisson);
   void sample_queues(std::vector<std::uint32_t> links, Time interval);
@@ -80,10 +105,15 @@ class Simulator {
   // Goes on for so many events at most; true when the end is reached.
   bool run(std::uint64_t events);
 
+  // Connections are numbered as flows are; those beyond the last flow are the second and later ones of a flow.
+  std::uint32_t flow_of(std::uint32_t connection) const {
+    return connection < flows_.size() ? connection : companions_[connection - flows_.size()].flow;
+  }
   Time now() const { return now_; }
   std::uint64_t events() const { return events_; }
   std::uint64_t packet_hops() const { return hops_; }
-  const std::vector<FlowResult>& flow_results();
+  std::vector<FlowResult> flow_results() const;
+  const std::vector<RequestResult>& request_results() const { return request_results_; }
   const std::vector<QueueSample>& queue_samples() const { return queue_samples_; }
   const std::vector<WindowSample>& window_samples() const { return window_samples_; }
   const std::vector<std::unique_ptr<SimulatedLink>>& links() const { return links_; }
@@ -92,7 +122,7 @@ class Simulator {
 
  private:
   enum TimerKind : std::uint32_t { flow_start, flow_stop, sender_due, receiver_due, host_port_free, datagram_due,
-                                   queues_due, windows_due };
+                                   queues_due, windows_due, request_due };
   enum Purpose : std::uint64_t { losses, jitters, skews, red_decisions, datagram_gaps, path_choice };
 
   struct FlowDescription {
@@ -104,12 +134,36 @@ class Simulator {
     bool poisson;
     Time gap;  // mean between datagrams
   };
+  // Connections that serve one flow together.
+  struct Group {
+    enum class Kind : std::uint8_t { repflow, repsyn, multipath, requests } kind;
+    std::vector<std::uint32_t> members;
+    bool decided = false;                  // repflow: the receiver has all bytes
+    std::unique_ptr<Multipath> multipath;
+    std::shared_ptr<Coupling> coupling;    // of subflows
+    std::uint32_t exchange = 0;            // requests: place of the exchange
+  };
+  struct Conversation {  // of one client and its servers
+    RequestSettings settings;
+    std::uint32_t first_exchange, unopened, unanswered = 0;
+  };
+  struct Exchange {  // of a client and one server
+    std::uint32_t conversation, answers, requests;  // the latter two by number of their connections
+    std::uint64_t asked = 0, served = 0, answered = 0;
+    std::size_t result = 0;  // of the request under way
+  };
+  struct Companion {
+    std::uint32_t flow;
+    bool same_path, reversed;  // reversed: from the flow's destination to its source
+  };
   struct Connection {
     TcpSender sender;
     TcpReceiver receiver;
     std::uint32_t forward, backward;  // places in the path table
     Time sender_timer = never, receiver_timer = never;  // earliest timer that is set
-    bool waits_for_port = false;
+    bool waits_for_port = false, sender_gone = false, receiver_gone = false, opened = false;
+    Group* group = nullptr;
+    std::uint32_t place = 0;  // in the group
   };
   struct DatagramSource {
     std::uint32_t path;
@@ -135,6 +189,7 @@ class Simulator {
   void set_timer(Time time, TimerKind kind, std::uint32_t owner) { timers_.set(time, kind, owner); }
   void on_timer(const TimerHeap::Timer& timer);
   void start_flow(std::uint32_t flow);
+  void open(std::uint32_t number, Group* group, std::uint32_t place);
   void send_datagram(std::uint32_t flow);
   void set_datagram_timer(std::uint32_t flow, DatagramSource& source);
   void set_sender_timer(std::uint32_t flow, Connection& connection);
@@ -153,8 +208,36 @@ class Simulator {
   void pump(std::uint32_t flow, Connection& connection);
   void serve_port(std::uint32_t link);
   void set_port_timer(std::uint32_t link);
-  void close_if_done(std::uint32_t flow);
-  void record(std::uint32_t flow, const Connection& connection);
+  void close_if_done(std::uint32_t number);
+  void close(std::uint32_t number);
+  void record(FlowResult& result, std::uint32_t number, const Connection& connection) const;
+
+  // What connections of a group do beyond a lone one (simulator_groups.cpp).
+  bool is_subflow(const Connection& connection) const { return connection.group && connection.group->multipath; }
+  void add_companion(std::uint32_t flow, bool same_path, bool reversed);
+  void open_group(Group& group);
+  void on_group_connected(std::uint32_t number, Connection& connection);
+  void on_group_data(const Packet& packet, Connection& connection);
+  void reset_other_receivers(std::uint32_t number, Connection& connection);
+  void close_others(std::uint32_t number, Connection& connection);
+  void supply(Connection& connection);
+  std::optional<std::uint64_t> rescue(Connection& connection);
+  bool supply_waits(const Connection& connection) const;
+  void on_subflow_acknowledgement(std::uint32_t number, Connection& connection, std::uint64_t stream_in_order);
+  void on_subflow_timeout(Connection& connection);
+  void pump_all(Group& group);
+  void close_all(Group& group);
+  void send_message(std::uint32_t number, std::uint64_t bytes);
+  void ask(std::uint32_t exchange);
+  void on_answer(std::uint32_t exchange);
+  // Messages of a connection follow each other in whole segments.
+  std::uint64_t messages_end(std::uint64_t messages, std::uint64_t message_bytes) const {
+    const std::uint64_t segment = settings_.tcp.segment_bytes;
+    return messages * ((message_bytes + segment - 1) / segment) * segment;
+  }
+  std::uint64_t messages_in(std::uint64_t in_order, std::uint64_t message_bytes) const {
+    return in_order / messages_end(1, message_bytes);
+  }
 
   Settings settings_;
   ShortestPaths paths_;
@@ -165,8 +248,13 @@ class Simulator {
   std::vector<FlowDescription> flows_;
   std::vector<std::uint32_t> starts_;  // flows by start
   std::size_t next_start_ = 0;
-  std::vector<std::unique_ptr<Connection>> connections_;  // by flow, while they last
+  std::vector<Companion> companions_;
+  std::unordered_map<std::uint32_t, Group> groups_;  // by flow
+  std::vector<std::unique_ptr<Connection>> connections_;  // by number, while they last
   std::unordered_map<std::uint32_t, DatagramSource> datagram_sources_;
+  std::vector<Conversation> conversations_;
+  std::vector<Exchange> exchanges_;
+  std::vector<RequestResult> request_results_;
   std::vector<FlowResult> results_;
 
   PacketSlab packets_;

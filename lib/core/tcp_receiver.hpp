@@ -10,8 +10,12 @@
 
 class TcpReceiver {
  public:
-  explicit TcpReceiver(const TcpSettings& settings, bool precise_ecn)
-      : segment_bytes_(settings.segment_bytes), delay_(settings.acknowledgement_delay), precise_ecn_(precise_ecn) {}
+  // whole_segments: a shorter segment takes the sequence numbers of a full one.
+  TcpReceiver(const TcpSettings& settings, bool precise_ecn, bool whole_segments)
+      : segment_bytes_(settings.segment_bytes),
+        delay_(settings.acknowledgement_delay),
+        whole_segments_(whole_segments),
+        precise_ecn_(precise_ecn) {}
 
   // DCTCP (RFC 8257, 3.2): before marks begin or end, what was held back is acknowledged as it was.
   bool must_acknowledge_before(const Packet& packet) const {
@@ -28,7 +32,7 @@ class TcpReceiver {
       if (packet.has(Packet::congestion_window_reduced)) echo_ = false;
       echo_ |= packet.has(Packet::congestion_experienced);
     }
-    const std::uint64_t start = packet.sequence, end = start + packet.length;
+    const std::uint64_t start = packet.sequence, end = start + (whole_segments_ ? segment_bytes_ : packet.length);
     duplicate_seen_ = end <= next_;
     if (start > next_) {
       keep(start, end);
@@ -114,7 +118,7 @@ class TcpReceiver {
 
   std::uint32_t segment_bytes_;
   Time delay_, deadline_ = never;
-  bool precise_ecn_, echo_ = false, duplicate_seen_ = false;
+  bool whole_segments_, precise_ecn_, echo_ = false, duplicate_seen_ = false;
   int quick_ = quick_at_start;
   std::uint64_t next_ = 0, held_back_ = 0;
   std::vector<Range> beyond_;

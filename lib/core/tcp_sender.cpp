@@ -9,18 +9,46 @@ constexpr std::uint64_t duplicates_that_tell_a_loss = 3;
 constexpr Time probe_margin = 2 * picoseconds_per_second / 1000;  // Linux's TCP_TIMEOUT_MIN
 }
 
-TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control, std::uint64_t bytes)
+TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control)
     : settings_(settings),
       control_(std::move(control)),
-      bytes_(bytes),
-      segments_((bytes + settings.segment_bytes - 1) / settings.segment_bytes),
+      stays_open_(true),
       window_{settings.initial_window, 1e18},
       round_trip_(settings.minimum_timeout, settings.initial_timeout),
       ecn_(settings.ecn || control_->wants_precise_ecn()) {}
 
-std::uint32_t TcpSender::length_of(std::uint64_t segment) const {
-  const std::uint64_t start = segment * settings_.segment_bytes;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(settings_.segment_bytes, bytes_ - start));
+TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control, std::uint64_t bytes)
+    : TcpSender(settings, std::move(control)) {
+  stays_open_ = false;
+  bytes_ = bytes;
+  segments_ = (bytes + settings.segment_bytes - 1) / settings.segment_bytes;
+  last_length_ = static_cast<std::uint32_t>(bytes - (segments_ - 1) * settings.segment_bytes);
+}
+
+void TcpSender::append(std::uint64_t bytes, Time now) {
+  if (settings_.slow_start_after_idle && outstanding() == 0 && next_ > 0) restart_after(now - last_sent_);
+  const std::uint64_t count = (bytes + settings_.segment_bytes - 1) / settings_.segment_bytes;
+  segments_ += count;
+  bytes_ = segments_ * settings_.segment_bytes;
+  last_length_ = static_cast<std::uint32_t>(bytes - (count - 1) * settings_.segment_bytes);
+}
+
+// Linux's tcp_cwnd_restart: half the window for each timeout of silence, down to the initial window.
+void TcpSender::restart_after(Time idle) {
+  const Time timeout = round_trip_.timeout();
+  if (idle <= timeout) return;
+  const double floor = std::min(settings_.initial_window, window_.segments);
+  window_.threshold = std::max(window_.threshold, window_.segments * 3 / 4);
+  for (Time left = idle - timeout; left > 0 && window_.segments > floor; left -= timeout) window_.segments /= 2;
+  window_.segments = std::max(window_.segments, floor);
+  control_->on_restart(idle);
+}
+
+// RFC 8684's companion rule for a subflow that holds the others up (Raiciu et al., NSDI 2012, section 4.2).
+void TcpSender::penalise() {
+  if (state_ != State::open) return;
+  if (!window_.in_slow_start()) window_.threshold = std::max(window_.threshold / 2, 2.0);
+  window_.segments = std::max(window_.segments / 2, 1.0);
 }
 
 void TcpSender::connect(Time now) {
@@ -39,6 +67,7 @@ void TcpSender::on_connected(Time now) {
 }
 
 void TcpSender::finish() {
+  stays_open_ = false;
   segments_ = next_;
   bytes_ = std::min(bytes_, next_ * settings_.segment_bytes);
 }
@@ -47,7 +76,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   if (!connected_) return std::nullopt;
   const bool probe = std::exchange(probe_due_, false);
   if (!probe && in_flight() >= allowed()) {
-    window_blocked_ = window_blocked_ || has_lost() || next_ < segments_;
+    window_blocked_ = window_blocked_ || has_lost() || next_ < segments_ || more_expected_;
     return std::nullopt;
   }
   const bool room = (outstanding() + 1) * settings_.segment_bytes <= settings_.receive_window_bytes;
@@ -65,16 +94,18 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     if (segment == first_) restart_timeout(now);
   } else if (next_ < segments_ && room) {
     segment = next_++;
-    board_.push({now, 0});
+    board_.push({now, next_ == segments_ ? last_length_ : settings_.segment_bytes, 0});
     if (timeout_at_ == never) restart_timeout(now);
   } else if (probe && outstanding() > 0) {
     segment = next_ - 1;
-    board_[segment] = {now, static_cast<std::uint8_t>(board_[segment].marks | ever_resent)};
+    board_[segment].at = now;
+    board_[segment].marks |= ever_resent;
     ++retransmissions_;
     probe_resent_ = true;
   } else {
     return std::nullopt;
   }
+  last_sent_ = now;
   sent_in_reduction_ += 1;
   first_resend_ = false;
   if (probe) {
@@ -85,7 +116,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     schedule_probe(now);
   }
   const bool reduced = std::exchange(reduction_pending_, false);
-  return Segment{segment * settings_.segment_bytes, length_of(segment), reduced};
+  return Segment{segment * settings_.segment_bytes, board_[segment].length, reduced};
 }
 
 // Timers.

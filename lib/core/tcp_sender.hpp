@@ -2,7 +2,8 @@
 // loss probes (RFC 8985) or by NewReno, proportional rate reduction (RFC 6937), timeouts with back-off.
 //
 // It has no clock and sends nothing: the host asks for the next segment while there is room, and gives it the time
-// and the acknowledgements. Bytes are cut into segments once, so that segment n is always the same bytes.
+// and the acknowledgements. Bytes are cut into segments once, so that segment n is always the same bytes. What is
+// appended later begins a new segment; the last one before it then counts as a full one in sequence numbers.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -28,6 +29,10 @@ class TcpSender {
 
   // Sends `bytes`, or without end until finish().
   TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control, std::uint64_t bytes);
+  // Sends what is appended, until finish(): sequence numbers are then whole segments.
+  TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control);
+  // When all that was given before has been sent at least once.
+  void append(std::uint64_t bytes, Time now);
 
   // Connecting: a SYN is due whenever this is called; it is called again when deadline() has passed.
   void connect(Time now);
@@ -45,7 +50,14 @@ class TcpSender {
   }
   void finish();  // nothing more than what has been sent already
 
-  bool done() const { return connected_ && first_ == segments_; }
+  bool done() const { return connected_ && !stays_open_ && first_ == segments_; }
+  // For those who hand data out bit by bit: whether a new segment could leave at once, and whether one would be there.
+  bool could_send_new() const { return connected_ && !has_lost() && next_ == segments_ && in_flight() < allowed(); }
+  void expect_more(bool more) { more_expected_ = more; }
+  std::uint64_t first_unacknowledged() const { return first_; }
+  std::uint64_t next_new() const { return next_; }
+  bool open_state() const { return state_ == State::open; }
+  void penalise();
   std::uint64_t bytes() const { return bytes_; }
   bool ecn_capable() const { return ecn_; }
   bool precise_ecn() const { return control_->wants_precise_ecn(); }
@@ -60,6 +72,7 @@ class TcpSender {
   enum Mark : std::uint8_t { delivered = 1, lost = 2, resent = 4, ever_resent = 8 };
   struct Sent {
     Time at;
+    std::uint32_t length;
     std::uint8_t marks;
   };
   struct Resent {
@@ -72,7 +85,7 @@ class TcpSender {
   // Whole segments; sums of fractions may miss one by rounding.
   double allowed() const { return std::max(1.0, std::floor(window_.segments + 1e-9)); }
   bool has_lost() const { return lost_ > resent_; }
-  std::uint32_t length_of(std::uint64_t segment) const;
+  void restart_after(Time idle);
   void take_delivered(const Sent& sent, Time now);
   void take_cumulative(std::uint64_t to, Time now);
   void take_selective(const Packet& packet, Time now);
@@ -91,7 +104,10 @@ class TcpSender {
 
   TcpSettings settings_;
   std::unique_ptr<CongestionControl> control_;
-  std::uint64_t bytes_, segments_;
+  std::uint64_t bytes_ = 0, segments_ = 0;  // bytes_: the end of the sequence numbers
+  std::uint32_t last_length_ = 0;           // of segment segments_ - 1
+  bool stays_open_ = false, more_expected_ = false;
+  Time last_sent_ = 0;
   std::uint64_t first_ = 0, next_ = 0;  // oldest segment not acknowledged, next new one
   CongestionWindow window_;
   RoundTripEstimator round_trip_;

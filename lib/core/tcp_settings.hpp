@@ -13,4 +13,5 @@ struct TcpSettings {
   bool selective;              // SACK
   bool tail_loss_probe;        // with SACK only
   bool ecn;                    // ask for ECN even where the congestion control does not need it
+  bool slow_start_after_idle;  // RFC 2861 as in Linux: after a silent timeout the window starts again
 };

@@ -54,7 +54,6 @@ EXPECTED_SKIPS = (
     "needs root",
     "needs an interpreter",
     "needs the real captures in ../shared/pcaps",
-    "python-sat is not installed",
     "PyTorch is not installed",
     "libtorrent has no wheel for this Python",
 )

@@ -84,7 +84,9 @@ void bind_simulation(py::module_& module) {
       .def(py::init([](std::size_t nodes, std::uint64_t seed, double duration_s, double clock_skew,
                        std::uint32_t segment_bytes, double initial_window_segments, std::uint64_t receive_window_bytes,
                        double minimum_timeout_s, double initial_timeout_s, double acknowledgement_delay_s,
-                       bool selective, bool tail_loss_probe, bool ecn, double dctcp_first_alpha) {
+                       bool selective, bool tail_loss_probe, bool ecn, double dctcp_first_alpha,
+                       bool slow_start_after_idle, bool hystart, bool opportunistic_retransmission,
+                       bool penalisation) {
              const TcpSettings tcp{segment_bytes,
                                    initial_window_segments,
                                    receive_window_bytes,
@@ -93,13 +95,18 @@ void bind_simulation(py::module_& module) {
                                    from_seconds(acknowledgement_delay_s),
                                    selective,
                                    tail_loss_probe,
-                                   ecn};
-             return new Simulator({seed, from_seconds(duration_s), clock_skew, dctcp_first_alpha, tcp}, nodes);
+                                   ecn,
+                                   slow_start_after_idle};
+             return new Simulator({seed, from_seconds(duration_s), clock_skew, dctcp_first_alpha, hystart,
+                                   opportunistic_retransmission, penalisation, tcp},
+                                  nodes);
            }),
            py::kw_only(), py::arg("nodes"), py::arg("seed"), py::arg("duration_s"), py::arg("clock_skew"),
            py::arg("segment_bytes"), py::arg("initial_window_segments"), py::arg("receive_window_bytes"),
            py::arg("minimum_timeout_s"), py::arg("initial_timeout_s"), py::arg("acknowledgement_delay_s"),
-           py::arg("selective"), py::arg("tail_loss_probe"), py::arg("ecn"), py::arg("dctcp_first_alpha"))
+           py::arg("selective"), py::arg("tail_loss_probe"), py::arg("ecn"), py::arg("dctcp_first_alpha"),
+           py::arg("slow_start_after_idle"), py::arg("hystart"), py::arg("opportunistic_retransmission"),
+           py::arg("penalisation"))
       .def(
           "add_drop_tail",
           [](Simulator& simulator, const LinkSettings& link, std::uint64_t packets, std::uint64_t bytes) {
@@ -126,6 +133,22 @@ void bind_simulation(py::module_& module) {
                               from_seconds(duration_s), control_named(control));
           },
           "A flow of size_bytes, or of duration_s when size_bytes is 0.")
+      .def(
+          "replicate",
+          [](Simulator& simulator, std::uint32_t flow, const std::string& replication, bool same_path) {
+            const bool syn = replication == "repsyn";
+            simulator.replicate(flow, syn ? Simulator::Replication::repsyn : Simulator::Replication::repflow, same_path);
+          },
+          "Gives a flow of TCP a second connection.")
+      .def("split", &Simulator::split, "Spreads a flow of TCP over subflows.")
+      .def(
+          "request",
+          [](Simulator& simulator, std::uint32_t first_answer, std::uint32_t servers, std::uint64_t request_bytes,
+             std::uint64_t response_bytes, std::uint64_t count, bool barrier, double think_s) {
+            simulator.request(
+                {first_answer, servers, request_bytes, response_bytes, count, barrier, from_seconds(think_s)});
+          },
+          "Makes so many flows of TCP, from first_answer on, the answers to requests.")
       .def("add_datagrams",
            [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double start_s, double duration_s,
               double rate, std::uint32_t packet_bytes, bool poisson) {
@@ -156,8 +179,8 @@ void bind_simulation(py::module_& module) {
                                return entries;
                              })
       .def("flows",
-           [](Simulator& simulator) {
-             const auto& results = simulator.flow_results();
+           [](const Simulator& simulator) {
+             const auto results = simulator.flow_results();
              using Result = Simulator::FlowResult;
              py::dict columns;
              columns["completion_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.completion); });
@@ -182,6 +205,17 @@ void bind_simulation(py::module_& module) {
              columns["busy_s"] = column(counts, [](const Counts& c) { return to_seconds(c.busy); });
              return columns;
            })
+      .def("requests",
+           [](const Simulator& simulator) {
+             const auto& results = simulator.request_results();
+             using Result = Simulator::RequestResult;
+             py::dict columns;
+             columns["flow"] = column(results, [](const Result& r) { return r.flow; });
+             columns["request"] = column(results, [](const Result& r) { return r.number; });
+             columns["asked_s"] = column(results, [](const Result& r) { return to_seconds(r.asked); });
+             columns["answered_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.answered); });
+             return columns;
+           })
       .def("queue_samples",
            [](const Simulator& simulator) {
              using Sample = Simulator::QueueSample;
@@ -199,6 +233,7 @@ void bind_simulation(py::module_& module) {
              const auto& samples = simulator.window_samples();
              py::dict columns;
              columns["flow"] = column(samples, [](const Sample& s) { return s.flow; });
+             columns["connection"] = column(samples, [](const Sample& s) { return s.connection; });
              columns["time_s"] = column(samples, [](const Sample& s) { return to_seconds(s.time); });
              columns["window_segments"] = column(samples, [](const Sample& s) { return s.window; });
              columns["threshold_segments"] = column(samples, [](const Sample& s) { return s.threshold; });
@@ -213,7 +248,7 @@ void bind_simulation(py::module_& module) {
             for (const Departure& departure : simulator.links().at(link)->departures())
               if (departure.time <= simulator.now()) departures.push_back(departure);
             py::dict columns;
-            columns["flow"] = column(departures, [](const Departure& d) { return d.flow; });
+            columns["flow"] = column(departures, [&](const Departure& d) { return simulator.flow_of(d.flow); });
             columns["time_s"] = column(departures, [](const Departure& d) { return to_seconds(d.time); });
             columns["size_bytes"] = column(departures, [](const Departure& d) { return d.bytes; });
             columns["wait_s"] = column(departures, [](const Departure& d) { return to_seconds(d.waited); });

@@ -12,8 +12,10 @@ import numpy as np
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Interface, NextHop, Request
 from netrepro.errors import NetreproError, nearest
+from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import Topology
+from netrepro.networks.workloads import Flow
 
 # A shaped packet costs a core about 6 us (UDP send, tbf, veth, receive), which is what it lasts at 2 Gb/s.
 MAX_RATE_MBPS = 2000.0
@@ -306,6 +308,19 @@ def make_plan(
     return plan
 
 
+def check_routing(experiment: Experiment) -> None:
+    """Raises NetreproError for what the kernels' own routing does not do: another scheme than ECMP, source routes,
+    changes while the experiment runs."""
+    remedy = "use tier 'simulated'"
+    if experiment.routing.scheme != "ecmp":
+        raise NetreproError(f"emulated routers route by ecmp only, not by {experiment.routing.scheme}", remedy)
+    if experiment.changes:
+        raise NetreproError("a change of a link while an emulated network runs", f"leave changes away, or {remedy}")
+    for entry in experiment.traffic:
+        if isinstance(entry, Flow) and entry.path:
+            raise NetreproError(f"a path of its own for the flow from {entry.source} to {entry.destination}", remedy)
+
+
 def _check_link(what: str, link: Link) -> None:
     if link.rate_mbps > MAX_RATE_MBPS:
         raise NetreproError(
@@ -322,6 +337,11 @@ def _check_link(what: str, link: Link) -> None:
         raise NetreproError(
             f"{what}: a jitter of {link.jitter_ms:g} ms, which the relay does not make yet",
             "give no jitter, or use tier 'simulated'",
+        )
+    if link.reordering:
+        raise NetreproError(
+            f"{what}: a reordering of {link.reordering:g}, which the relay does not make yet",
+            "give no reordering, or use tier 'simulated'",
         )
     if not isinstance(link.queue, DropTail):
         valid = "give DropTail, or use tier 'simulated'"

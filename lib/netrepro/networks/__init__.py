@@ -1,7 +1,25 @@
 """Floor 1: topologies, links, traffic and experiments as plain descriptions."""
 
 from netrepro.networks.experiment import Experiment, Measure, Measurements
-from netrepro.networks.links import CoDel, DropTail, EcnThreshold, Link, Queue, Red
+from netrepro.networks.links import (
+    CoDel,
+    DropTail,
+    EcnThreshold,
+    Link,
+    PhantomQueue,
+    Pie,
+    Queue,
+    Red,
+    SharedBuffer,
+)
+from netrepro.networks.routing import (
+    ROUTINGS,
+    LinkChange,
+    Routing,
+    k_shortest_paths,
+    shortest_paths,
+    spanning_tree,
+)
 from netrepro.networks.topology import (
     Cable,
     Topology,
@@ -9,6 +27,7 @@ from netrepro.networks.topology import (
     fat_tree,
     from_graph,
     host_cable,
+    jellyfish,
     leaf_spine,
     star,
 )
@@ -17,6 +36,7 @@ from netrepro.networks.workloads import (
     Datagrams,
     Flow,
     PoissonFlows,
+    Requests,
     Tcp,
     Traffic,
     flows_per_s_at_load,
@@ -24,6 +44,7 @@ from netrepro.networks.workloads import (
 
 __all__ = [
     "CONGESTION_CONTROLS",
+    "ROUTINGS",
     "Cable",
     "CoDel",
     "Datagrams",
@@ -32,11 +53,17 @@ __all__ = [
     "Experiment",
     "Flow",
     "Link",
+    "LinkChange",
     "Measure",
     "Measurements",
+    "PhantomQueue",
+    "Pie",
     "PoissonFlows",
     "Queue",
     "Red",
+    "Requests",
+    "Routing",
+    "SharedBuffer",
     "Tcp",
     "Topology",
     "Traffic",
@@ -45,6 +72,10 @@ __all__ = [
     "flows_per_s_at_load",
     "from_graph",
     "host_cable",
+    "jellyfish",
+    "k_shortest_paths",
     "leaf_spine",
+    "shortest_paths",
+    "spanning_tree",
     "star",
 ]

@@ -12,15 +12,16 @@ import pandas as pd
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks import description
 from netrepro.networks.description import check_count, described, set_number
+from netrepro.networks.routing import LinkChange, Routing, check_path
 from netrepro.networks.topology import Topology
-from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp, Traffic
+from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Requests, Tcp, Traffic
 
 Port = tuple[str, str]
 
 # What `Experiment.flow_table` and the tables of `Measurements` hold at least; a tier may add columns.
 FLOW_TABLE_COLUMNS = [
     "flow",  # 0, 1, ... in the order of the traffic; PoissonFlows stand where they are named
-    "transport",  # "tcp" or "datagrams"
+    "transport",  # "tcp", "datagrams", or "requests" (the answers of one server)
     "source",
     "destination",
     "start_s",
@@ -31,6 +32,11 @@ FLOW_TABLE_COLUMNS = [
     "rate_mbps",  # of datagrams, else NaN
     "packet_bytes",  # of datagrams, else 0
     "spacing",  # of datagrams, else ""
+    "entry",  # place in the traffic
+    "replication",  # "repflow" or "repsyn" of flows that are replicated, else ""
+    "replica_same_path",
+    "subflows",  # 1 of plain TCP
+    "path",  # names of the nodes of a source route, () without one
 ]
 FLOW_COLUMNS = [
     *FLOW_TABLE_COLUMNS[:9],
@@ -53,6 +59,16 @@ LINK_COLUMNS = [
 ]
 WINDOW_COLUMNS = ["flow", "time_s", "window_bytes", "slow_start_threshold_bytes", "round_trip_ms"]
 PACKET_COLUMNS = ["source", "destination", "flow", "time_s", "size_bytes", "wait_ms"]
+REQUEST_COLUMNS = [
+    "flow",  # of the answer
+    "label",
+    "client",
+    "server",
+    "request",  # 0, 1, ...
+    "asked_s",  # the client hands the request to its connection
+    "answered_s",  # the client holds the whole answer; NaN if never
+    "completion_ms",
+]
 FIDELITY_COLUMNS = ["check", "value", "bound", "holds"]
 
 
@@ -83,8 +99,10 @@ class Measure:
 class Experiment:
     """`traffic` over `topology` for `duration_s`; equal experiments are equal, hash equal, and give equal JSON.
 
-    Paths are shortest ones, chosen among equals for each flow by a hash (ECMP). Everything random comes from `seed`.
-    Raises NetreproError for traffic between unknown hosts, traffic that starts after the end, unknown ports.
+    `routing` is a Routing or the name of its scheme; by default each flow takes a shortest path, chosen among equals
+    by a hash (ECMP). `changes` happen to the network meanwhile. Everything random comes from `seed`. Raises
+    NetreproError for traffic between unknown hosts, traffic or changes that come after the end, unknown ports, a path
+    without cables.
     """
 
     topology: Topology
@@ -93,6 +111,8 @@ class Experiment:
     seed: int = 1
     measure: Measure = field(default_factory=Measure)
     tcp: Tcp = field(default_factory=Tcp)
+    routing: Routing = field(default_factory=Routing)
+    changes: tuple[LinkChange, ...] = ()
 
     def __post_init__(self) -> None:
         traffic = self.traffic if isinstance(self.traffic, (list, tuple)) else (self.traffic,)
@@ -103,17 +123,42 @@ class Experiment:
             self._check_entry(entry)
         for port in (*self.measure.queues, *self.measure.packets):
             self.topology.link(*port)
+        self._check_routing()
+
+    def _check_routing(self) -> None:
+        if not isinstance(self.routing, Routing):
+            object.__setattr__(self, "routing", Routing(self.routing))
+        if self.routing.root and self.routing.root not in self.topology.switches:
+            raise NetreproError(
+                f"{self.topology.name}: no switch {self.routing.root!r} to be a root",
+                nearest(self.routing.root, self.topology.switches),
+            )
+        changes = (self.changes,) if isinstance(self.changes, LinkChange) else tuple(self.changes)
+        object.__setattr__(self, "changes", changes)
+        for change in self.changes:
+            if not isinstance(change, LinkChange):
+                raise NetreproError(f"a change {change!r}", "give LinkChange")
+            self.topology.link(change.source, change.destination)
+            if change.at_s >= self.duration_s:
+                raise NetreproError(
+                    f"a change at {change.at_s:g} s in an experiment of {self.duration_s:g} s",
+                    "let it happen earlier or the experiment last longer",
+                )
 
     def _check_entry(self, entry: Any) -> None:
         if not isinstance(entry, Traffic):
-            raise NetreproError(f"traffic {entry!r}", "give Flow, Datagrams or PoissonFlows")
-        ends = (
-            (*entry.sources, *entry.destinations)
-            if isinstance(entry, PoissonFlows)
-            else (entry.source, entry.destination)
-        )
+            raise NetreproError(f"traffic {entry!r}", "give Flow, Datagrams, PoissonFlows or Requests")
+        match entry:
+            case PoissonFlows():
+                ends = (*entry.sources, *entry.destinations)
+            case Requests():
+                ends = (entry.client, *entry.servers)
+            case _:
+                ends = (entry.source, entry.destination)
         for host in ends:
             self.topology.check_host(host)
+        if isinstance(entry, Flow) and entry.path:
+            check_path(self.topology, entry.path, entry.source, entry.destination)
         if entry.start_s >= self.duration_s:
             raise NetreproError(
                 f"traffic that starts at {entry.start_s:g} s in an experiment of {self.duration_s:g} s",
@@ -123,14 +168,27 @@ class Experiment:
     @cached_property
     def flow_table(self) -> pd.DataFrame:
         """Every flow, one row each: FLOW_TABLE_COLUMNS; the same in all tiers."""
-        parts = [self._rows(place, entry) for place, entry in enumerate(self.traffic)]
+        parts: list[pd.DataFrame] = []
+        rows: list[dict[str, Any]] = []  # of single flows that follow each other, for one table
+        for place, entry in enumerate(self.traffic):
+            if isinstance(entry, PoissonFlows):
+                if rows:
+                    parts.append(pd.DataFrame(rows))
+                    rows = []
+                parts.append(self._rows(place, entry))
+            elif isinstance(entry, Requests):
+                rows += [self._row(place, entry) | {"source": server} for server in entry.servers]
+            else:
+                rows.append(self._row(place, entry))
+        if rows:
+            parts.append(pd.DataFrame(rows))
         if not parts:
             return pd.DataFrame(columns=FLOW_TABLE_COLUMNS)
         table = pd.concat(parts, ignore_index=True)
         table.insert(0, "flow", np.arange(len(table)))
         return table[FLOW_TABLE_COLUMNS]
 
-    def _rows(self, place: int, entry: Traffic) -> pd.DataFrame:
+    def _row(self, place: int, entry: Traffic) -> dict[str, Any]:
         row: dict[str, Any] = dict(
             transport="tcp",
             start_s=entry.start_s,
@@ -141,18 +199,31 @@ class Experiment:
             rate_mbps=np.nan,
             packet_bytes=0,
             spacing="",
+            entry=place,
+            replication="",
+            replica_same_path=False,
+            subflows=1,
+            path=(),
         )
-        if isinstance(entry, Datagrams):
-            row |= dict(source=entry.source, destination=entry.destination, transport="datagrams")
-            row |= dict(duration_s=entry.duration_s, rate_mbps=entry.rate_mbps)
-            row |= dict(packet_bytes=entry.packet_bytes, spacing=entry.spacing)
-            return pd.DataFrame([row])
-        row |= dict(congestion_control=entry.congestion_control or self.tcp.congestion_control)
-        if isinstance(entry, Flow):
+        if isinstance(entry, (Flow, Datagrams)):
             row |= dict(source=entry.source, destination=entry.destination)
-            row |= dict(size_bytes=np.nan if entry.size_bytes is None else float(entry.size_bytes))
+        if isinstance(entry, Datagrams):
+            row |= dict(transport="datagrams", duration_s=entry.duration_s, rate_mbps=entry.rate_mbps)
+            return row | dict(packet_bytes=entry.packet_bytes, spacing=entry.spacing)
+        row |= dict(congestion_control=entry.congestion_control or self.tcp.congestion_control)
+        if isinstance(entry, Requests):
+            row |= dict(transport="requests", destination=entry.client)
+            return row | dict(size_bytes=float(entry.count * entry.response_bytes))
+        row |= dict(replica_same_path=entry.replica_same_path, subflows=entry.subflows)
+        if isinstance(entry, Flow):
+            if entry.size_bytes is not None and entry.size_bytes <= entry.replicate_below_bytes:
+                row |= dict(replication=entry.replication)
+            row |= dict(size_bytes=np.nan if entry.size_bytes is None else float(entry.size_bytes), path=entry.path)
             row |= dict(duration_s=np.nan if entry.duration_s is None else entry.duration_s)
-            return pd.DataFrame([row])
+        return row
+
+    def _rows(self, place: int, entry: PoissonFlows) -> pd.DataFrame:
+        row = self._row(place, entry) | dict(path=[()] * entry.count)
         # A stream for each purpose: a change of sizes leaves starts and pairs as they were.
         starts, sizes, pairs = (
             np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, place, purpose])))
@@ -162,6 +233,7 @@ class Experiment:
             start_s=entry.start_s + np.cumsum(starts.exponential(1 / entry.flows_per_s, entry.count)),
             size_bytes=np.maximum(1, np.ceil(entry.sizes.in_bytes().sample(sizes, entry.count))),
         )
+        row |= dict(replication=np.where(row["size_bytes"] <= entry.replicate_below_bytes, entry.replication, ""))
         hosts = self.topology.hosts
         sources, destinations = (np.array(names or hosts) for names in (entry.sources, entry.destinations))
         source, destination = np.nonzero(sources[:, None] != destinations[None, :])
@@ -188,7 +260,8 @@ class Experiment:
 @dataclass(frozen=True)
 class Measurements:
     """What a tier saw: tidy tables, one row a flow (`flows`), a sample of a port's queue (`queues`), a link
-    (`links`), a sample of a flow's window (`windows`), a recorded packet (`packets`); columns as listed above.
+    (`links`), a sample of a flow's window (`windows`), a recorded packet (`packets`), an answer to one of Requests
+    (`requests`); columns as listed above.
 
     `tier` is privileged, rootless or simulated. `fidelity` says what had to hold for the run to be believed, and
     whether it did (FIDELITY_COLUMNS).
@@ -202,6 +275,7 @@ class Measurements:
     windows: pd.DataFrame
     packets: pd.DataFrame
     fidelity: pd.DataFrame
+    requests: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=REQUEST_COLUMNS))
 
     @property
     def trusted(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import get_args
 
 from netrepro.errors import NetreproError
 from netrepro.networks.description import check_count, described, set_number
@@ -98,7 +99,72 @@ class CoDel:
         set_number(self, "interval_ms", above=0)
 
 
-Queue = DropTail | EcnThreshold | Red | CoDel
+@described
+@dataclass(frozen=True)
+class Pie:
+    """Proportional integral controller enhanced (RFC 8033) in a buffer of `packets`.
+
+    Every `update_ms` the probability of a drop is corrected by how far the queue's delay is from `target_ms` and by
+    how it has changed; gains, steps and the derandomisation are the RFC's. For `burst_ms` after a calm nothing is
+    dropped. With `ecn=True` a packet that can bear it is marked instead while the probability is at most 10 %
+    (section 5.1).
+    """
+
+    packets: int = 1000
+    target_ms: float = 15.0
+    update_ms: float = 15.0
+    burst_ms: float = 150.0
+    ecn: bool = False
+
+    def __post_init__(self) -> None:
+        check_count(self, "packets")
+        set_number(self, "target_ms", above=0)
+        set_number(self, "update_ms", above=0)
+        set_number(self, "burst_ms", least=0)
+
+
+@described
+@dataclass(frozen=True)
+class PhantomQueue:
+    """Drop-tail of `packets` beside which a queue is counted that nobody waits in (HULL, NSDI 2012, section 4.1).
+
+    The phantom takes in what the link sends and drains at `drain_share` of the link's rate; an ECN-capable packet
+    that leaves it with more than `threshold_bytes` is marked. So congestion is told before there is a queue.
+    """
+
+    packets: int
+    drain_share: float = 0.95
+    threshold_bytes: int = 3000
+
+    def __post_init__(self) -> None:
+        check_count(self, "packets")
+        check_count(self, "threshold_bytes", least=0)
+        set_number(self, "drain_share", above=0, most=1)
+
+
+@described
+@dataclass(frozen=True)
+class SharedBuffer:
+    """Drop-tail in a memory of `bytes` that all ports of a switch with such a queue have in common.
+
+    A port takes a packet that fits, as long as no more waits at the port than `alpha` times what is free (dynamic
+    thresholds; Choudhury and Hahne, ToN 1998). What is being sent does not count. With `mark_packets` an ECN-capable
+    arrival that finds so many packets or more waiting at its port is marked. All of a switch's ports name the same
+    number of bytes; `alpha` and `mark_packets` are each port's own.
+    """
+
+    bytes: int
+    alpha: float = 1.0
+    mark_packets: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count(self, "bytes", least=FULL_PACKET_BYTES)
+        set_number(self, "alpha", above=0)
+        if self.mark_packets is not None:
+            check_count(self, "mark_packets")
+
+
+Queue = DropTail | EcnThreshold | Red | CoDel | Pie | PhantomQueue | SharedBuffer
 
 
 @described
@@ -107,8 +173,10 @@ class Link:
     """One direction of a cable: the port's queue, its rate, then a delay that does not depend on the load.
 
     `loss` is the probability that a packet is lost on the wire, independently of all others. `jitter_ms` is the
-    standard deviation of the delay, bell-shaped and cut off at no delay; packets keep their order. Raises
-    NetreproError for a rate that is not positive, a negative delay or jitter, a loss outside [0, 1).
+    standard deviation of the delay, bell-shaped and cut off at no delay; packets keep their order, but for the share
+    `reordering`, each of which is held back `reordering_ms` longer, independently of all others, while those behind it
+    may overtake. Raises NetreproError for a rate that is not positive, a negative delay or jitter, a loss outside
+    [0, 1), a reordering outside [0, 1] or with no time to hold packets back.
     """
 
     rate_mbps: float
@@ -116,13 +184,20 @@ class Link:
     queue: Queue = field(default_factory=lambda: DropTail(packets=100))
     loss: float = 0.0
     jitter_ms: float = 0.0
+    reordering: float = 0.0
+    reordering_ms: float = 0.0
 
     def __post_init__(self) -> None:
         set_number(self, "rate_mbps", above=0)
         set_number(self, "delay_ms", least=0)
         set_number(self, "loss", least=0)
         set_number(self, "jitter_ms", least=0)
+        set_number(self, "reordering", least=0, most=1)
+        set_number(self, "reordering_ms", least=0)
+        if self.reordering > 0 and self.reordering_ms == 0:
+            raise NetreproError(f"Link: reordering = {self.reordering}, and no time", "give reordering_ms=...")
         if self.loss >= 1:
             raise NetreproError(f"Link: loss = {self.loss}", "give a probability below 1")
         if not isinstance(self.queue, Queue):
-            raise NetreproError(f"Link: queue = {self.queue!r}", "give DropTail, EcnThreshold, Red or CoDel")
+            kinds = ", ".join(kind.__name__ for kind in get_args(Queue))
+            raise NetreproError(f"Link: queue = {self.queue!r}", f"give one of {kinds}")

@@ -6,12 +6,13 @@ import re
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from random import Random
 
 import networkx as nx
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.description import described
-from netrepro.networks.links import DropTail, Link
+from netrepro.networks.links import DropTail, Link, SharedBuffer
 
 # Linux's default transmit queue: what a host's own packets wait in.
 HOST_QUEUE = DropTail(packets=1000)
@@ -61,6 +62,14 @@ class Topology:
                     "give one cable between two different nodes",
                 )
             seen.add(frozenset((first, second)))
+        pools: dict[str, set[int]] = {}
+        for (node, _), link in self.ports.items():
+            if isinstance(link.queue, SharedBuffer):
+                pools.setdefault(node, set()).add(link.queue.bytes)
+        for node, sizes in pools.items():
+            if len(sizes) > 1:
+                both = " and ".join(map(str, sorted(sizes)))
+                raise NetreproError(f"{self.name}: {node} with shared buffers of {both} bytes", "give it one")
         if len(self.hosts) < 2:
             raise NetreproError(f"{self.name}: {len(self.hosts)} hosts", "give two hosts or more")
         pieces = list(nx.connected_components(self.graph))
@@ -75,6 +84,21 @@ class Topology:
     def graph(self) -> nx.Graph:
         """The nodes and cables, for drawing and for NetworkX's algorithms; do not change it."""
         return nx.Graph((cable.first, cable.second, {"cable": cable}) for cable in self.cables)
+
+    @cached_property
+    def fabric(self) -> nx.Graph:
+        """The switches and the cables between them, both by number; do not change it."""
+        graph = nx.Graph()
+        graph.add_nodes_from(self.switches)
+        for node in self.switches:
+            peers = (peer for peer in self.graph[node] if peer[0] == "s")
+            graph.add_edges_from((node, peer) for peer in sorted(peers, key=lambda peer: int(peer[1:])))
+        return graph
+
+    @cached_property
+    def found_paths(self) -> dict[tuple[str, str, int], tuple[tuple[str, ...], ...]]:
+        """(from, to, how many) -> what `routing.k_shortest_paths` has found before."""
+        return {}
 
     @cached_property
     def hosts(self) -> tuple[str, ...]:
@@ -179,6 +203,33 @@ def fat_tree(k: int, link: Link, host_link: Link | None = None) -> Topology:
                 above = edges + aggregations + up * half + core
                 cables.append(Cable(f"s{edges + pod * half + up + 1}", f"s{above + 1}", link))
     return Topology(tuple(cables), f"fat-tree k={k}")
+
+
+def jellyfish(
+    switches: int, ports: int, hosts_per_switch: int, link: Link, seed: int, host_link: Link | None = None
+) -> Topology:
+    """The random regular graph of Singla et al. (NSDI 2012): RRG(switches, ports, ports - hosts_per_switch).
+
+    Every switch of `ports` ports has `hosts_per_switch` hosts and cables to as many other switches as it has ports
+    left, to which ones is even among all connected regular graphs. Raises NetreproError where no such graph is
+    possible.
+    """
+    degree = ports - hosts_per_switch
+    what = f"a Jellyfish of {switches} switches of {ports} ports, {hosts_per_switch} of them for hosts"
+    if hosts_per_switch < 1:
+        raise NetreproError(what, "give every switch a host or more")
+    if not (2 <= degree < switches) or switches * degree % 2:
+        raise NetreproError(
+            what, f"leave 2 to {switches - 1} ports between switches, an even number of switches times ports"
+        )
+    random = Random(seed)
+    graph = nx.random_regular_graph(degree, switches, random)
+    while not nx.is_connected(graph):
+        graph = nx.random_regular_graph(degree, switches, random)
+    ordered = nx.Graph(name=f"Jellyfish of {switches} switches")
+    ordered.add_nodes_from(range(switches))
+    ordered.add_edges_from(sorted(tuple(sorted(edge)) for edge in graph.edges))
+    return from_graph(ordered, link, hosts_per_switch, host_link)
 
 
 def from_graph(graph: nx.Graph, link: Link, hosts_per_switch: int = 1, host_link: Link | None = None) -> Topology:

@@ -8,14 +8,22 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.networks.description import check_count, described, set_number
 from netrepro.networks.flow_sizes import FlowSizeDistribution
 
-CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "bic")
+# "lia" (RFC 6356) and "olia" (Khalili et al., CoNEXT 2012) couple the subflows of a flow; alone they are Reno.
+CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia", "bic")
+OWN_CONTROL_PREFIX = (
+    "my_"  # of congestion controls that a person brings along; whoever runs them checks that they are there
+)
+REPLICATIONS = ("", "repflow", "repsyn")
 
 described(FlowSizeDistribution)
 
 
 def check_congestion_control(name: str | None) -> None:
-    """Raises NetreproError, with the nearest name, for a congestion control that no tier has."""
-    if name is not None and name not in CONGESTION_CONTROLS:
+    """Raises NetreproError, with the nearest name, for a congestion control that no tier has.
+
+    Names that start with "my_" are let through: they are the reader's own.
+    """
+    if name is not None and name not in CONGESTION_CONTROLS and not str(name).startswith(OWN_CONTROL_PREFIX):
         raise NetreproError(
             f"no congestion control {name!r}",
             f"{nearest(str(name), CONGESTION_CONTROLS)}; there are {', '.join(CONGESTION_CONTROLS)}",
@@ -31,6 +39,15 @@ class Tcp:
     latter at least `min_rto_ms`; the first SYN waits `initial_rto_ms`; both double each time. With `delayed_ack_ms`
     every second segment is acknowledged, or the only one after that long; with 0 each one at once.
     `dctcp_alpha` is DCTCP's first estimate of the share of marked bytes (1 in Linux, 0 in the paper's model).
+    `slow_start_after_idle`: a connection that was silent for a retransmission timeout starts again from the initial
+    window. `hystart`: CUBIC may leave slow start by delay and acknowledgement trains.
+
+    With `pacing`, segments leave evenly at window over smoothed round trip, times `pacing_slow_start_ratio` in slow
+    start and `pacing_ratio` after it (Linux's tcp_pacing_ss_ratio and tcp_pacing_ca_ratio); the first
+    `unpaced_segments` of a connection leave at once. BBR always paces, at a rate of its own.
+
+    Of flows with subflows: `opportunistic_retransmission` sends what blocks the shared receive window again on a
+    faster subflow, `penalisation` halves the window of the slower one (Raiciu et al., NSDI 2012, section 4.2).
     """
 
     congestion_control: str = "cubic"
@@ -44,6 +61,14 @@ class Tcp:
     tail_loss_probe: bool = True  # RFC 8985, needs SACK; Linux's net.ipv4.tcp_early_retrans = 3, and 0 without
     ecn: bool = False  # ask for ECN with every congestion control; DCTCP asks anyway
     dctcp_alpha: float = 1.0
+    slow_start_after_idle: bool = True
+    hystart: bool = True
+    pacing: bool = False
+    pacing_slow_start_ratio: float = 2.0
+    pacing_ratio: float = 1.2
+    unpaced_segments: int = 10
+    opportunistic_retransmission: bool = False
+    penalisation: bool = False
 
     def __post_init__(self) -> None:
         check_congestion_control(self.congestion_control)
@@ -54,6 +79,9 @@ class Tcp:
         set_number(self, "initial_rto_ms", above=0)
         set_number(self, "delayed_ack_ms", least=0)
         set_number(self, "dctcp_alpha", least=0, most=1)
+        set_number(self, "pacing_slow_start_ratio", above=0)
+        set_number(self, "pacing_ratio", above=0)
+        check_count(self, "unpaced_segments", least=0)
 
 
 @described
@@ -61,8 +89,21 @@ class Tcp:
 class Flow:
     """One TCP connection that sends `size_bytes`, or for `duration_s`, from `start_s` on.
 
-    `congestion_control` None is the experiment's. `label` names the flow's group in the results. Raises
-    NetreproError unless exactly one of size and duration is given.
+    `congestion_control` None is the experiment's. `label` names the flow's group in the results.
+
+    `replication` (Xu and Li, INFOCOM 2014; Liu et al., "RepNet"), for a size of `replicate_below_bytes` at most:
+    with "repflow" two connections carry all bytes, and the flow is complete with the first of them; with "repsyn"
+    both are opened, and the first to be established carries the bytes. Connections differ in their hash, so that
+    they may take different paths; `replica_same_path` gives both the same one, as a control.
+
+    `subflows`: connections over which one stream of bytes is spread (MPTCP, RFC 8684), each with a hash of its own,
+    with one receive window.
+
+    `path`: the nodes that its packets take, from source to destination, and backwards for what comes back (source
+    routing); without one the experiment's routing decides.
+
+    Raises NetreproError unless exactly one of size and duration is given, and for a flow that has two of
+    replication, subflows and path.
     """
 
     source: str
@@ -72,8 +113,14 @@ class Flow:
     start_s: float = 0.0
     congestion_control: str | None = None
     label: str = ""
+    replication: str = ""
+    replicate_below_bytes: int = 100_000
+    replica_same_path: bool = False
+    subflows: int = 1
+    path: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "path", tuple(self.path))
         if (self.size_bytes is None) == (self.duration_s is None):
             raise NetreproError(
                 f"a flow from {self.source} to {self.destination} with no end or two",
@@ -85,7 +132,46 @@ class Flow:
             set_number(self, "duration_s", above=0)
         set_number(self, "start_s", least=0)
         check_congestion_control(self.congestion_control)
+        _check_connections(self)
+        if self.path and (self.replication or self.subflows > 1):
+            raise NetreproError("one path for a flow of several connections", "give it no path, or one connection")
         _check_apart(self.source, self.destination)
+
+
+@described
+@dataclass(frozen=True)
+class Requests:
+    """A client that asks `servers` for data over connections opened beforehand, `count` times.
+
+    Every server gets `request_bytes` and answers with `response_bytes` at once. With `barrier` the next round begins
+    when all servers have answered, `think_ms` later (a striped read); without, each server is asked again by itself.
+    The connections are opened at `start_s`; the first requests leave when all are open. In the results a server's
+    answers are one flow from the server to the client; `requests` has a row for each answer. Raises NetreproError
+    for no servers, a server named twice, or a client that is its own server.
+    """
+
+    client: str
+    servers: tuple[str, ...]
+    request_bytes: int
+    response_bytes: int
+    count: int
+    barrier: bool = True
+    think_ms: float = 0.0
+    start_s: float = 0.0
+    congestion_control: str | None = None
+    label: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "servers", tuple(self.servers))
+        if not self.servers or len(set(self.servers)) < len(self.servers):
+            raise NetreproError(f"Requests: servers = {self.servers!r}", "give different hosts, one at least")
+        for name in ("request_bytes", "response_bytes", "count"):
+            check_count(self, name)
+        set_number(self, "think_ms", least=0)
+        set_number(self, "start_s", least=0)
+        check_congestion_control(self.congestion_control)
+        for server in self.servers:
+            _check_apart(self.client, server)
 
 
 @described
@@ -124,7 +210,8 @@ class PoissonFlows:
 
     Sizes are drawn from `sizes`; every flow's source and destination are drawn evenly from `sources` and
     `destinations` (all hosts when empty), never the same host. Which flows these are depends on the experiment's
-    seed and on the place of this entry in its traffic, so that tiers see the same flows.
+    seed and on the place of this entry in its traffic, so that tiers see the same flows. Replication and subflows
+    are those of Flow; larger flows than `replicate_below_bytes` are not replicated.
     """
 
     sizes: FlowSizeDistribution
@@ -135,6 +222,10 @@ class PoissonFlows:
     start_s: float = 0.0
     congestion_control: str | None = None
     label: str = ""
+    replication: str = ""
+    replicate_below_bytes: int = 100_000
+    replica_same_path: bool = False
+    subflows: int = 1
 
     def __post_init__(self) -> None:
         set_number(self, "flows_per_s", above=0)
@@ -145,9 +236,10 @@ class PoissonFlows:
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if len({*self.sources, *self.destinations}) == 1:
             raise NetreproError("PoissonFlows between one host and itself", "give two hosts or more")
+        _check_connections(self)
 
 
-Traffic = Flow | Datagrams | PoissonFlows
+Traffic = Flow | Datagrams | PoissonFlows | Requests
 
 
 def flows_per_s_at_load(sizes: FlowSizeDistribution, load: float, capacity_mbps: float) -> float:
@@ -158,3 +250,12 @@ def flows_per_s_at_load(sizes: FlowSizeDistribution, load: float, capacity_mbps:
 def _check_apart(source: str, destination: str) -> None:
     if source == destination:
         raise NetreproError(f"traffic from {source} to itself", "give two different hosts")
+
+
+def _check_connections(flows: Flow | PoissonFlows) -> None:
+    if flows.replication not in REPLICATIONS:
+        raise NetreproError(f"replication = {flows.replication!r}", nearest(str(flows.replication), REPLICATIONS[1:]))
+    check_count(flows, "replicate_below_bytes")
+    check_count(flows, "subflows")
+    if flows.replication and flows.subflows > 1:
+        raise NetreproError(f"{flows.replication} of flows with {flows.subflows} subflows", "give one of the two")

@@ -6,7 +6,7 @@ Paper: Tahmasbi Arashloo, Beckett and Agarwal, "Formal Methods for Network Perfo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,14 +16,26 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy import stats
 
+from netrepro import networks
 from netrepro.errors import NetreproError, nearest
-from netrepro.style import new_figure
+from netrepro.simulation import simulate
+from netrepro.style import PUBLISHED_GREY, new_figure
 from netrepro.verification.analysis import Analysis, Answer
 from netrepro.verification.encodings import CircuitEncoding
 from netrepro.verification.examples import base_example
-from netrepro.verification.leaf_spine import base_workload, host, leaf_spine, received, throughput_query
+from netrepro.verification.leaf_spine import (
+    base_workload,
+    host,
+    leaf_spine,
+    path_queues,
+    received,
+    throughput_query,
+)
+from netrepro.verification.loom import loom, loom_inputs, steady_tenants, unfair_query
+from netrepro.verification.points import ContentionPoint, Queue
 from netrepro.verification.schedulers import scheduler_point
 from netrepro.verification.search import Search
+from netrepro.verification.shapers import TokenBucket
 from netrepro.verification.traces import Trace
 from netrepro.verification.workloads import Query, Workload, parse_query, parse_workload
 
@@ -224,9 +236,11 @@ def examine_report_formula(size: Size = (2, 3, 6), horizon: int = 10) -> pd.Data
 
 @dataclass(frozen=True)
 class Case:
-    """A case study: what goes wrong, and the same with the cause taken away, where it must not."""
+    """A case study: what goes wrong (`kind`: starvation, unfairness, latency or a burst), and the same with the
+    cause taken away, where it must not."""
 
     name: str
+    kind: str
     problem: str
     build: Callable[[], Analysis]
     build_control: Callable[[], Analysis]
@@ -239,6 +253,35 @@ def _case(kind: str, flows: int, horizon: int, query: str, base: str = "*", **op
     return Analysis(point, parse_query(query), parse_workload(base))
 
 
+def _loom(cores: int) -> Analysis:
+    point = loom(cores)
+    return Analysis(point, unfair_query(point), steady_tenants(point))
+
+
+def _latency(and_so: str = "") -> Analysis:
+    point = leaf_spine(2, 3, 2, 10, max_enqueue=5)
+    query = Query("forall", (10, 10), path_queues(point, 0, (5, 0), hosts_per_leaf=2), "qsize", ">=", 10)
+    base = "[1,10]: cenq(host1,t) <= t and [1,10]: dst(host1,t) = 5 and [1,10]: ecmp(host1,t) = 0"
+    return Analysis(point, query, parse_workload(base + and_so))
+
+
+def _token_bucket(max_tokens: int) -> Analysis:
+    queue, output = Queue("q0", 10, 10, 6), Queue("out", 10, 6, 6)
+    point = ContentionPoint("token bucket", 6, [TokenBucket("bucket", queue, output, rate=3, max_tokens=max_tokens)])
+    base = parse_workload("[3,3]: cenq(q0,t) >= 3 and [4,4]: cenq(q0,t) >= 6")
+    return Analysis(point, Query("exists", (1, 6), "q0", "deq", ">", 3), base)
+
+
+_TENANTS = [loom_inputs(4, flow) for flow in ("tenant1", "tenant2_spark")]
+# The ranges of all but the first line are not told where the workload is: the whole horizon is taken.
+_LOOM_PUBLISHED = " and ".join(
+    [
+        f"[1,9]: sum cenq({{{','.join(_TENANTS[0][core] for core in (0, 1, 3))}}},t) <= 0",
+        f"[1,10]: sum cenq({{{','.join(_TENANTS[1][core] for core in (0, 1))}}},t) >= t",
+        f"[1,10]: cenq({_TENANTS[1][3]},t) >= t",
+        f"[1,10]: cenq({_TENANTS[1][2]},t) >= 1",
+    ]
+)
 _RR_BASE = " and ".join(
     [
         *(f"[5,5]: cenq(q{i},t) >= 4 and [10,10]: cenq(q{i},t) >= 8" for i in range(5)),
@@ -255,6 +298,7 @@ CASES = {
     for case in [
         Case(
             "strict priority",
+            "starvation",
             "q2 is starved: blocked for more than 5 steps in a row",
             lambda: _case("strict_priority", 4, 7, "exists t in [1,7]: cblocked(q2,t) > 5"),
             lambda: _case("round_robin", 4, 7, "exists t in [1,7]: cblocked(q2,t) > 5"),
@@ -263,6 +307,7 @@ CASES = {
         ),
         Case(
             "round robin",
+            "unfairness",
             "q2 is served 3 packets more than q1, although q1 sends more",
             lambda: _case("round_robin", 5, 10, _RR_QUERY, _RR_BASE),
             lambda: _case("round_robin", 5, 10, _RR_QUERY, _RR_BASE + " and " + _BACKLOGGED),
@@ -271,29 +316,62 @@ CASES = {
         ),
         Case(
             "FQ-CoDel",
+            "starvation",
             "a thin flow is served 5 packets of 14, more than its share, and delays four busy ones",
             lambda: _case("flow_queue", 5, 14, _FQ_QUERY, _FQ_BASE),
             lambda: _case("flow_queue", 5, 14, _FQ_QUERY, _FQ_BASE, is_fixed=True),
             "RFC 8290's rule: a new queue that runs empty joins the old ones",
             "[1,4]: cenq(q4,t) <= 0 and [6,13]: aipg(q4,t) >= 2 and [13,14]: cenq(q4,t) >= 5",
         ),
+        Case(
+            "Loom",
+            "unfairness",
+            "tenant 2 is more than 3 packets ahead of tenant 1, although both always have some to send",
+            lambda: _loom(cores=4),
+            lambda: _loom(cores=1),
+            "one core, on which both tenants are served in turn",
+            _LOOM_PUBLISHED,
+        ),
+        Case(
+            "leaf-spine",
+            "latency",
+            "10 packets or more wait on host 1's way to host 6, although it sends no more than one a step",
+            _latency,
+            lambda: _latency(" and [1,10]: sum cenq({host2,host3,host4,host5,host6},t) <= 0"),
+            "all other hosts silent",
+        ),
+        Case(
+            "token bucket",
+            "burst",
+            "more than a step's 3 tokens are spent in one step, although packets come early",
+            lambda: _token_bucket(max_tokens=6),
+            lambda: _token_bucket(max_tokens=3),
+            "a bucket that holds one step's tokens",
+            "[1,2]: cenq(q0,t) <= 2 and [4,6]: aipg(q0,t) >= 1 and [6,6]: cenq(q0,t) >= 9",
+        ),
     ]
 }
 
 
-def synthesise(name: str, *, seed: int = 0, method: str = "generalise", starts: int = 1) -> dict[str, Any]:
+def synthesise(
+    name: str, *, seed: int = 0, method: str = "generalise", starts: int = 1, backend: str = "cadical"
+) -> dict[str, Any]:
     """One case study: its workload, and its negative control.
 
-    Keys: case, problem, status ("proven"), workload, size_nodes, base_packets, questions, published_form,
-    published_form_status (the original's workload checked here), control, control_status (must be "unsat").
+    Keys: case, kind, problem, status ("proven"), workload, size_nodes, base_packets, questions, published_form,
+    published_form_status (the original's workload checked here; "" where none is known), control,
+    control_status (must be "unsat").
     Raises NetreproError for an unknown case.
     """
     if name not in CASES:
         raise NetreproError(f"no case is called {name!r}", nearest(name, CASES))
     case = CASES[name]
-    result = Search(case.build(), seed=seed, method=method, starts=starts).run()
+    analysis = case.build().copy(backend=backend)
+    result = Search(analysis, seed=seed, method=method, starts=starts).run()
+    published = analysis.verify(parse_workload(case.published_form)).status if case.published_form else ""
     return {
         "case": name,
+        "kind": case.kind,
         "problem": case.problem,
         "status": result.status,
         "workload": str(result.workload) if result.workload else "",
@@ -301,9 +379,9 @@ def synthesise(name: str, *, seed: int = 0, method: str = "generalise", starts: 
         "base_packets": result.base.packets,
         "questions": result.questions,
         "published_form": case.published_form,
-        "published_form_status": case.build().verify(parse_workload(case.published_form)).status,
+        "published_form_status": published,
         "control": case.control,
-        "control_status": case.build_control().satisfy_query().status,
+        "control_status": case.build_control().copy(backend=backend).satisfy_query().status,
     }
 
 
@@ -336,6 +414,183 @@ def without_base_workload(size: Size = (2, 3, 6), horizon: int = 10) -> pd.DataF
         both("fewer than half is received though the other hosts are silent", query, alone),
     ]
     return pd.DataFrame(rows, columns=["question", "with_base", "without_base"])
+
+
+# --- the same input, packet by packet ---
+
+PACKET_RATE_MBPS = 1000.0
+PACKET_BYTES = 1514
+STEP_S = PACKET_BYTES * 8 / (PACKET_RATE_MBPS * 1e6)  # a step of the model is one packet's time on a wire
+RUN_COLUMNS = ["run", "spines", "prediction", "time_step", "model_packets", "received_packets"]
+
+
+@dataclass(frozen=True)
+class Burst:
+    """`count` packets of one host in each of the steps first..last (from 1), all with one label."""
+
+    source: str
+    packet: tuple[int, int]
+    count: int
+    first: int
+    last: int
+
+
+def bursts(trace: Trace, inputs: Iterable[str]) -> list[Burst]:
+    """A trace's arrivals as few bursts. Raises NetreproError where one step's packets have several labels."""
+    found: list[Burst] = []
+    for source in inputs:
+        open_burst: Burst | None = None
+        for step, packets in enumerate(trace.arrived[source], 1):
+            if len(set(packets)) > 1:
+                raise NetreproError(f"{source} sends packets of several labels in step {step}", "ask for steady labels")
+            now = (packets[0], len(packets)) if packets else None
+            if open_burst and now == (open_burst.packet, open_burst.count):
+                found[-1] = open_burst = replace(open_burst, last=step)
+            elif now:
+                open_burst = Burst(source, now[0], now[1], step, step)
+                found.append(open_burst)
+            else:
+                open_burst = None
+    return found
+
+
+def run_in_packets(size: Size, horizon: int, sent: Sequence[Burst], victim: int, *, seed: int) -> tuple[Any, list[int]]:
+    """The bursts on the packet simulator, whose switches choose the spine by a hash of the flow.
+
+    Returns the packets that the victim has received by each step (an array), and the spine of each burst (-1
+    inside a leaf).
+    """
+    spines, leaves, hosts = size
+    link = networks.Link(PACKET_RATE_MBPS, 0.0)
+    topology = networks.leaf_spine(leaves, spines, hosts // leaves, link, link)
+    uplinks = [(f"s{leaf + 1}", f"s{leaves + spine + 1}") for leaf in range(leaves) for spine in range(spines)]
+    last_port = (f"s{victim * leaves // hosts + 1}", f"h{victim + 1}")
+    traffic = [
+        networks.Datagrams(
+            source=burst.source.replace("host", "h"),
+            destination=f"h{burst.packet[0] + 1}",
+            rate_mbps=burst.count * PACKET_RATE_MBPS,
+            # Half a gap short, so that rounding adds no packet.
+            duration_s=STEP_S * (burst.last - burst.first + 1 - 0.5 / burst.count),
+            packet_bytes=PACKET_BYTES,
+            start_s=STEP_S * (burst.first - 1),
+        )
+        for burst in sent
+    ]
+    most = sum(burst.count * (burst.last - burst.first + 1) for burst in sent)
+    experiment = networks.Experiment(
+        topology,
+        tuple(traffic),
+        duration_s=STEP_S * (horizon + most + 6),
+        seed=seed,
+        measure=networks.Measure(packets=(*uplinks, last_port)),
+    )
+    packets = simulate(experiment).packets
+    up = packets[packets["destination"] != last_port[1]]
+    spine_of = {int(flow): int(name[1:]) - leaves - 1 for flow, name in zip(up["flow"], up["destination"], strict=True)}
+    arrived = packets.loc[packets["destination"] == last_port[1], "time_s"].to_numpy()
+    # Clocks differ by parts in ten thousand: a quarter of a step is ample.
+    ends = STEP_S * (np.arange(1, horizon + 1) + 0.25)
+    return np.searchsorted(np.sort(arrived), ends), [spine_of.get(flow, -1) for flow in range(len(sent))]
+
+
+def synthesised_input(size: Size = (2, 3, 6), horizon: int = 10, *, seed: int = 0) -> tuple[Workload, Trace]:
+    """A proven workload of the throughput query, and the plainest input that has it.
+
+    Raises NetreproError where no workload is found.
+    """
+    analysis = throughput_analysis(size, horizon, backend="cadical")
+    result = Search(analysis, seed=seed, starts=0).run()
+    if result.workload is None:
+        raise NetreproError(f"no workload was found for {size_name(size)}", "give another seed")
+    both = Workload(analysis.base.specs + result.workload.specs)
+    workload = Analysis(analysis.point, analysis.query, both, backend="cadical")
+    return result.workload, base_example(workload, steady_labels=True).trace
+
+
+def packet_runs(
+    trace: Trace,
+    size: Size = (2, 3, 6),
+    horizon: int = 10,
+    *,
+    runs: int = 32,
+    seed: int = 0,
+    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+) -> pd.DataFrame:
+    """An input of the throughput query on `runs` packet networks that differ in their hash alone.
+
+    The hash chooses the spines; with these, `prediction` is what the solver says of all inputs with the same
+    senders, destinations and spines: "must lose" (the query holds for all), "cannot lose" (for none) or "may
+    lose". A row per run and step: RUN_COLUMNS; model_packets is one replay in the model, with the same spines.
+    """
+    victim = size[2] - 1
+    analysis = throughput_analysis(size, horizon, backend="cadical")
+    point, sent = analysis.point, bursts(trace, analysis.point.inputs)
+    predictions: dict[tuple[int, ...], str] = {}
+    tables = []
+    for run in progress(range(runs)):
+        arrived, chosen = run_in_packets(size, horizon, sent, victim, seed=seed + run)
+        arrivals: dict[str, list[list[tuple[int, int]]]] = {}
+        for burst, spine in zip(sent, chosen, strict=True):
+            steps = arrivals.setdefault(burst.source, [[] for _ in range(horizon)])
+            for step in range(burst.first, burst.last + 1):
+                steps[step - 1] = [(burst.packet[0], max(spine, 0))] * burst.count
+        if tuple(chosen) not in predictions:
+            predictions[tuple(chosen)] = _prediction(analysis, sent, chosen)
+        model = point.simulate(arrivals, seed=seed + run)
+        tables.append(
+            pd.DataFrame(
+                {
+                    "run": run,
+                    "spines": ", ".join(f"{b.source}: {s + 1}" for b, s in zip(sent, chosen, strict=True) if s >= 0),
+                    "prediction": predictions[tuple(chosen)],
+                    "time_step": range(1, horizon + 1),
+                    "model_packets": [model.metric("cenq", received(victim), t) for t in range(1, horizon + 1)],
+                    "received_packets": arrived,
+                }
+            )
+        )
+    return pd.concat(tables, ignore_index=True)[RUN_COLUMNS]
+
+
+def _prediction(analysis: Analysis, sent: Sequence[Burst], spines: Sequence[int]) -> str:
+    """What the solver says of every input with these senders, destinations and spines."""
+    silent = [queue for queue in analysis.point.inputs if queue not in {burst.source for burst in sent}]
+    lines = [f"[1,{analysis.point.horizon}]: cenq({queue},t) <= 0" for queue in silent]
+    for burst, spine in zip(sent, spines, strict=True):
+        steps = f"[{burst.first},{burst.last}]"
+        lines.append(f"{steps}: dst({burst.source},t) = {burst.packet[0]}")
+        if spine >= 0:
+            lines.append(f"{steps}: ecmp({burst.source},t) = {spine}")
+    workload = parse_workload(" and ".join(lines))
+    if analysis.check_workload_with_query(workload).status == "unsat":
+        return "cannot lose"
+    return "must lose" if analysis.check_workload_without_query(workload).status == "unsat" else "may lose"
+
+
+def packet_summary(runs: pd.DataFrame) -> pd.DataFrame:
+    """Per prediction: networks, packets received by the horizon in the packet world and in the model."""
+    last = runs[runs["time_step"] == runs["time_step"].max()]
+    grouped = last.groupby("prediction")
+    return grouped.agg(
+        networks=("run", "count"),
+        least_received=("received_packets", "min"),
+        most_received=("received_packets", "max"),
+        least_in_model=("model_packets", "min"),
+        most_in_model=("model_packets", "max"),
+    ).reset_index()
+
+
+def share_that_lost(runs: pd.DataFrame, prediction: str) -> float:
+    """Of the packet networks of a prediction, those in which the query held: the victim received too little.
+
+    Raises NetreproError where no network has this prediction.
+    """
+    horizon = runs["time_step"].max()
+    last = runs[(runs["time_step"] == horizon) & (runs["prediction"] == prediction)]
+    if last.empty:
+        raise NetreproError(f"no network of which the solver said {prediction!r}", "run more of them")
+    return float((last["received_packets"] <= horizon // 2 - 1).mean())
 
 
 # --- times ---
@@ -585,6 +840,30 @@ def _draw_queue(axis: Axes, trace: Trace, queue: str, row: int) -> None:
             axis.annotate(f"+{len(trace.arrived[queue][t])}", (t + 1, row + 0.3), fontsize=7, ha="center")
 
 
+PREDICTION_COLOURS = {"must lose": "#D55E00", "may lose": "#CC79A7", "cannot lose": "#0072B2"}
+
+
+def draw_packet_runs(runs: pd.DataFrame) -> Figure:
+    """Packets received step by step: the packet world's networks as lines, the model's replays as circles."""
+    figure, axis = new_figure("The synthesised input in the packet world", "step", "packets received")
+    steps = np.arange(1, runs["time_step"].max() + 1)
+    axis.plot(steps, np.maximum(0, steps - 3), color=PUBLISHED_GREY, linestyle="--", label="line rate")
+    axis.axhline(len(steps) // 2 - 1, color="#444444", linestyle=":", label="query: no more than this at the end")
+    for prediction, group in runs.groupby("prediction", sort=False):
+        colour = PREDICTION_COLOURS[str(prediction)]
+        by_step = group.groupby("time_step")[["received_packets", "model_packets"]]
+        least, most = by_step.min(), by_step.max()
+        label = f"solver: {prediction} ({group['run'].nunique()} networks)"
+        axis.fill_between(steps, least["received_packets"], most["received_packets"], color=colour, alpha=0.25)
+        axis.plot(steps, by_step.mean()["received_packets"], color=colour, label=label)
+        for side in (least, most):
+            axis.plot(steps, side["model_packets"], linestyle="none", marker="o", fillstyle="none", color=colour)
+    axis.plot([], [], linestyle="none", marker="o", fillstyle="none", color="#444444", label="model, least and most")
+    axis.set_xticks(steps)
+    axis.legend(fontsize=8, loc="upper left")
+    return figure
+
+
 def draw_spread(spread: pd.DataFrame, reported_difference: float = 0.15) -> Figure:
     """Each run's time over the median of its mutation; the class report's 15 % as a band."""
     figure, axis = new_figure("The same question, asked differently", "what was changed", "time / median")
@@ -626,10 +905,12 @@ def measured_claims(
     spread: pd.DataFrame,
     answers: pd.DataFrame,
     flat_times: pd.DataFrame,
+    packets: pd.DataFrame,
 ) -> list[Measured]:
     """What was measured, per claim of data/fperf_leaf_spine/claims.yaml.
 
-    `answers` is `without_base_workload()`, `flat_times` is `measure_flat_times(...)`; the others as named.
+    `answers` is `without_base_workload()`, `flat_times` is `measure_flat_times(...)`,
+    `packets` is `packet_runs(...)`; the others as named.
     """
     from netrepro.claims import Measured
 
@@ -648,6 +929,8 @@ def measured_claims(
             ("starvation-strict-priority", "strict priority"),
             ("unfair-round-robin", "round robin"),
             ("thin-flow-fq-codel", "FQ-CoDel"),
+            ("unfair-loom", "Loom"),
+            ("latency-leaf-spine", "leaf-spine"),
         ]
     ]
     verdict = answers.set_index("question")
@@ -676,6 +959,14 @@ def measured_claims(
             claim="exponential-growth",
             values=exponential_shares(times),
             control=exponential_shares(flat_times, by="size"),
+        )
+    )
+    found.append(
+        Measured(
+            claim="packets-lose-too",
+            values=[share_that_lost(packets, "must lose")],
+            exact=True,
+            control=[share_that_lost(packets, "cannot lose")],
         )
     )
     changed = spread[spread["mutation"] != "none"]["cpu_s"]

@@ -15,13 +15,25 @@ from netrepro.networks.experiment import (
     LINK_COLUMNS,
     PACKET_COLUMNS,
     QUEUE_COLUMNS,
+    REQUEST_COLUMNS,
     WINDOW_COLUMNS,
     Experiment,
     Measurements,
 )
-from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Link, Red
+from netrepro.networks.links import (
+    FULL_PACKET_BYTES,
+    CoDel,
+    DropTail,
+    EcnThreshold,
+    Link,
+    PhantomQueue,
+    Pie,
+    Red,
+    SharedBuffer,
+)
+from netrepro.networks.workloads import Flow
 
-SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp")
+SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "lia", "olia")
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
 # Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
@@ -44,13 +56,16 @@ def simulate(
         all clocks are identical, as on no real network, and two flows may lock each other out of a queue.
 
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
-    `connection_attempts` (SYNs sent) of TCP. Raises NetreproError for what the simulator cannot do: another
-    congestion control than reno, cubic, dctcp.
+    `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
+    window among those of its flow. Retransmissions, timeouts and attempts of a flow are those of all its connections.
+    Raises NetreproError for what the simulator cannot do: a congestion control that it lacks.
 
     Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
+    Requests and answers travel on connections of their own, each with its acknowledgements.
     """
     if not 0 <= clock_skew_ppm < 1e6:
         raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
+    _check_supported(experiment)
     simulator = _build(experiment, clock_skew_ppm)
     while not simulator.run(EVENTS_AT_A_TIME):
         if progress is not None:
@@ -60,7 +75,19 @@ def simulate(
     return _measurements(experiment, simulator)
 
 
+def _check_supported(experiment: Experiment) -> None:
+    lacking = [f"the routing {experiment.routing.scheme}"] if experiment.routing.scheme != "ecmp" else []
+    lacking += ["changes of links"] if experiment.changes else []
+    lacking += ["paths of flows"] if any(isinstance(entry, Flow) and entry.path for entry in experiment.traffic) else []
+    for link in experiment.topology.ports.values():
+        lacking += ["reordering"] if link.reordering else []
+        lacking += [type(link.queue).__name__] if isinstance(link.queue, (Pie, PhantomQueue, SharedBuffer)) else []
+    if lacking:
+        raise NetreproError(f"the simulator has no {lacking[0]} yet", "leave it away")
+
+
 def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
+    _refuse_what_is_not_there(experiment)
     topology, tcp = experiment.topology, experiment.tcp
     number = {name: i for i, name in enumerate((*topology.hosts, *topology.switches))}
     simulator = _core.Simulator(
@@ -78,6 +105,10 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
         tail_loss_probe=tcp.tail_loss_probe,
         ecn=tcp.ecn,
         dctcp_first_alpha=tcp.dctcp_alpha,
+        slow_start_after_idle=tcp.slow_start_after_idle,
+        hystart=tcp.hystart,
+        opportunistic_retransmission=tcp.opportunistic_retransmission,
+        penalisation=tcp.penalisation,
     )
     for (source, destination), link in topology.ports.items():
         _add_link(simulator, number[source], number[destination], link)
@@ -97,6 +128,14 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
         has_size = not np.isnan(row.size_bytes)
         size_bytes, duration_s = (int(row.size_bytes), 0.0) if has_size else (0, row.duration_s)
         simulator.add_tcp(*ends, row.start_s, size_bytes, duration_s, row.congestion_control)
+        if row.replication:
+            simulator.replicate(row.flow, row.replication, row.replica_same_path)
+        elif row.subflows > 1:
+            simulator.split(row.flow, row.subflows)
+    for place, answers in experiment.flow_table.query("transport == 'requests'").groupby("entry"):
+        asked = experiment.traffic[place]
+        sizes = asked.request_bytes, asked.response_bytes, asked.count
+        simulator.request(answers["flow"].iloc[0], len(answers), *sizes, asked.barrier, asked.think_ms / 1e3)
     measure = experiment.measure
     simulator.sample_queues([ports[port] for port in measure.queues], measure.queue_interval_ms / 1e3)
     if measure.windows_interval_ms is not None:
@@ -106,10 +145,21 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
     return simulator
 
 
+def _refuse_what_is_not_there(experiment: Experiment) -> None:
+    tcp = experiment.tcp
+    lacking = {
+        "pacing": tcp.pacing,
+    }
+    for name, asked in lacking.items():
+        if asked:
+            raise NetreproError(f"the simulator has no {name} yet", "leave it out")
+
+
 def _add_link(simulator: _core.Simulator, source: int, destination: int, link: Link) -> None:
     queue = link.queue
-    bytes_limit = queue.bytes if isinstance(queue, DropTail) else None
-    limit_packets = queue.packets or (bytes_limit or 0) // FULL_PACKET_BYTES
+    bytes_limit = queue.bytes if isinstance(queue, (DropTail, SharedBuffer)) else None
+    packets_limit = None if isinstance(queue, SharedBuffer) else queue.packets
+    limit_packets = packets_limit or (bytes_limit or 0) // FULL_PACKET_BYTES
     settings = _core.LinkSettings(
         source=source,
         destination=destination,
@@ -146,7 +196,7 @@ def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measure
     windows = pd.DataFrame(simulator.window_samples())
     segment = experiment.tcp.segment_bytes
     threshold = windows["threshold_segments"].where(windows["threshold_segments"] < 1e17, np.inf)
-    windows = windows.astype({"flow": int}).assign(
+    windows = windows.astype({"flow": int, "connection": int}).assign(
         window_bytes=windows["window_segments"] * segment,
         slow_start_threshold_bytes=threshold * segment,
         round_trip_ms=windows["round_trip_s"].where(windows["round_trip_s"] > 0) * 1e3,
@@ -157,9 +207,10 @@ def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measure
         flows=_flows(experiment, simulator),
         queues=queues[QUEUE_COLUMNS],
         links=links[LINK_COLUMNS],
-        windows=windows[WINDOW_COLUMNS],
+        windows=windows[[*WINDOW_COLUMNS, "connection"]],
         packets=_packets(experiment, simulator),
         fidelity=_fidelity(simulator),
+        requests=_requests(experiment, simulator),
     )
 
 
@@ -174,6 +225,14 @@ def _flows(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
     lasted_s = until_s - flows["start_s"]
     flows["goodput_mbps"] = (flows["delivered_bytes"] * 8 / 1e6 / lasted_s).where(lasted_s > 0, 0.0)
     return flows[[*FLOW_COLUMNS, "connection_attempts"]]
+
+
+def _requests(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
+    requests = pd.DataFrame(simulator.requests()).astype({"flow": int, "request": int})
+    answers = experiment.flow_table[["flow", "label", "source", "destination"]]
+    requests = requests.merge(answers.rename(columns={"source": "server", "destination": "client"}), on="flow")
+    requests["completion_ms"] = (requests["answered_s"] - requests["asked_s"]) * 1e3
+    return requests[REQUEST_COLUMNS]
 
 
 def _packets(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from netrepro.paths import data_dir
 from netrepro.traffic.join import LabelledFlows, load_labelled_flows
 
 KEPT_PACKETS = 12
-FLOWS, LOG = "flows.csv.xz", "groundtruth.log.xz"
+FLOWS, LOG, RUNS = "flows.csv.xz", "groundtruth.log.xz", "runs.csv"
 DAY_ONE_S = 1_767_603_600  # 2026-01-05 09:00 UTC, a Monday; when the days "are" means nothing
 _FLOW = ["source_address", "source_port", "destination_address", "destination_port", "protocol", "start_us"]
 

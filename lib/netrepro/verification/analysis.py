@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
 import z3
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.verification.backends import check_z3, clause_solver
+from netrepro.verification.backends import BACKENDS, check_z3, clause_solver
 from netrepro.verification.encodings import CircuitEncoding, IntegerEncoding
 from netrepro.verification.points import ContentionPoint
 from netrepro.verification.traces import Trace
@@ -92,34 +93,39 @@ class Analysis:
         point.check(base, query)
         if encoding not in ENCODINGS:
             raise NetreproError(f"no encoding is called {encoding!r}", nearest(encoding, ENCODINGS))
+        if backend not in BACKENDS:
+            raise NetreproError(f"no solver is called {backend!r}", nearest(backend, BACKENDS))
         if timeout_s is not None and timeout_s <= 0:
             raise NetreproError(f"a time limit of {timeout_s} s", "give a positive number, or None")
         self.point, self.query, self.base = point, query, base
         self.seed, self.timeout_s = seed, timeout_s
         self.questions = 0
-        self._options = {
+        self._options: dict[str, Any] = {
             "encoding": encoding,
             "backend": backend,
             "seed": seed,
             "timeout_s": timeout_s,
             "shuffle": shuffle,
         }
-        order = None if shuffle is None else random.Random(shuffle)
-        self._asker: _CircuitAsker | _IntegerAsker
-        if encoding == "circuit":
-            self._asker = _CircuitAsker(point, query, base, backend, seed, order)
-        else:
-            self._asker = _IntegerAsker(point, query, base, seed, order)
         self._base_is_known = False
+
+    @cached_property
+    def _asker(self) -> _CircuitAsker | _IntegerAsker:
+        """The formula and its solver; made by the first question."""
+        options = self._options
+        order = None if options["shuffle"] is None else random.Random(options["shuffle"])
+        if options["encoding"] == "integers":
+            return _IntegerAsker(self.point, self.query, self.base, self.seed, order)
+        return _CircuitAsker(self.point, self.query, self.base, options["backend"], self.seed, order)
 
     @property
     def encoded(self) -> CircuitEncoding | IntegerEncoding:
         """The formulas; for counting and for adding conditions of one's own."""
         return self._asker.encoding
 
-    def copy(self) -> Analysis:
-        """The same analysis with nothing loaded."""
-        return Analysis(self.point, self.query, self.base, **self._options)  # type: ignore[arg-type]
+    def copy(self, **changes: Any) -> Analysis:
+        """The same analysis with nothing loaded, and with `changes` of its options (encoding, backend, seed, ...)."""
+        return Analysis(self.point, self.query, self.base, **{**self._options, **changes})
 
     def cancel(self) -> None:
         """Make a question that is being asked in another thread end as "unknown"."""

@@ -367,6 +367,11 @@ class _Contents:
         self.length, self.elements = length, elements
 
 
+def _is_binary(packet: Mapping[Any, int]) -> bool:
+    """Whether a packet is written as the bits of its fields, and not as one bit for each (dst, ecmp)."""
+    return any(isinstance(key[0], Metric) for key in packet)
+
+
 class CircuitEncoding(Encoding):
     """The fast encoding; see the module's first lines."""
 
@@ -386,7 +391,6 @@ class CircuitEncoding(Encoding):
         self._group_of: dict[int, tuple[Any, ...]] = {}  # free literal -> who made it, when
         self._demands: dict[tuple[Any, ...], list[int]] = defaultdict(list)
         self.always: list[int] = []  # constraints that no cone may leave out
-        self._has_labels = point.destinations * point.paths > 1
         self._unroll()
 
     def _free(self, label: str, group: tuple[Any, ...]) -> int:
@@ -430,8 +434,8 @@ class CircuitEncoding(Encoding):
             is_there = self._free(f"{name}[{index}]@{time}", group)
             self._demands[group].append(circuit.either(before, is_there ^ 1))
             before = is_there
-            if not self._has_labels:
-                offers.append((is_there, {(0, 0): is_there}))
+            if not self.point.has_labels(name):
+                offers.append((is_there, {(self.point.sends_to[name][0], 0): is_there}))
                 continue
             payload = {}
             for field, width in self._binary_fields():
@@ -450,10 +454,10 @@ class CircuitEncoding(Encoding):
             bits = tuple(payload[field, place] for place in range(width))
             if size < 1 << width:
                 wanted.append(self.logic._binary_at_least(bits, size) ^ 1)
-            own = self.point.own_address.get(name)
-            if field is Metric.DST and own is not None:
-                is_own = self.circuit.all_of([bit ^ 1 ^ (own >> p & 1) for p, bit in enumerate(bits)])
-                wanted.append(self.circuit.both(is_there, is_own) ^ 1)
+            allowed = self.point.sends_to[name] if field is Metric.DST else range(size)
+            for other in {*range(size)} - {*allowed}:
+                is_other = self.circuit.all_of([bit ^ 1 ^ (other >> p & 1) for p, bit in enumerate(bits)])
+                wanted.append(self.circuit.both(is_there, is_other) ^ 1)
         return wanted
 
     def _now(self, name: str, time: int) -> _Contents:
@@ -471,7 +475,7 @@ class CircuitEncoding(Encoding):
         if position >= len(elements):
             return {}
         element = elements[position]
-        if not any(isinstance(key[0], Metric) for key in element):
+        if not _is_binary(element):
             return element
         key = (name, time, position)
         if key not in self._heads:
@@ -491,7 +495,7 @@ class CircuitEncoding(Encoding):
         return {
             (dst, path): self.circuit.all_of([is_there, is_dst, is_path])
             for dst, is_dst in enumerate(one_hot[0])
-            if dst != self.point.own_address.get(name)
+            if dst in self.point.sends_to[name]
             for path, is_path in enumerate(one_hot[1])
         }
 
@@ -535,11 +539,10 @@ class CircuitEncoding(Encoding):
         offers = [(self.present(packet), dict(packet)) for packet in packets if packet]
         offers = [(bit, packet) for bit, packet in offers if bit != 0]
         if len(offers) > 1:
-            offers = self._close_gaps(offers)
-        assert len(offers) <= self.point.queues[name].max_enqueue, f"{name} is offered {len(offers)} packets"
+            offers = self._close_gaps(offers, self.point.queues[name].max_enqueue)
         self._offers[name, time] = offers
 
-    def _close_gaps(self, offers: list[tuple[int, dict[Any, int]]]) -> list[tuple[int, dict[Any, int]]]:
+    def _close_gaps(self, offers: list[tuple[int, dict[Any, int]]], most: int) -> list[tuple[int, dict[Any, int]]]:
         placed: list[list[tuple[int, dict[Any, int]]]] = [[] for _ in offers]
         before: tuple[int, ...] = ()
         for bit, packet in offers:
@@ -549,7 +552,7 @@ class CircuitEncoding(Encoding):
                 )
                 if here != 0:
                     placed[place].append((here, packet))
-            before = self.logic.add(before, (bit,))
+            before = self.logic.add(before, (bit,), most)
         return [(before[place], self.pick(found)) for place, found in enumerate(placed) if place < len(before)]
 
     def offered_bits(self, name: str, time: int) -> list[int]:
@@ -641,13 +644,13 @@ class CircuitEncoding(Encoding):
             for x, y in zip(value, values[0], strict=True)
         ]
         valid = self.circuit.all_of([offers[0][0], *agree])
-        if name in self.point.inputs:
+        if _is_binary(offers[0][1]):
             return Binary(values[0], size - 1), valid
         return values[0], valid
 
     def _field_bits(self, packet: Mapping[Any, int], metric: Metric, size: int) -> tuple[int, ...]:
         width = (size - 1).bit_length()
-        if any(isinstance(key[0], Metric) for key in packet):
+        if _is_binary(packet):
             return tuple(packet[metric, place] for place in range(width))
         place = FIELDS.index(metric)
         return tuple(
@@ -667,9 +670,11 @@ class CircuitEncoding(Encoding):
         for name in self.point.inputs:
             arrivals[name] = []
             for time in range(self.point.horizon):
-                packets = []
+                packets: list[Packet] = []
                 for bit, payload in self._offers[name, time]:
-                    if bit in true_literals:
+                    if bit in true_literals and not _is_binary(payload):
+                        packets += payload
+                    elif bit in true_literals:
                         values = [
                             sum(1 << p for p in range(width) if payload.get((field, p), 0) in true_literals)
                             for field, width in self._binary_fields()
@@ -678,15 +683,15 @@ class CircuitEncoding(Encoding):
                 arrivals[name].append(packets)
         return arrivals
 
-    def first_offer(self, name: str, time: int) -> tuple[int, Mapping[Any, int]]:
-        """Whether an input is offered a packet, and the label bits of the first one."""
-        return self._offers[name, time][0]
+    def offers(self, name: str, time: int) -> Sequence[tuple[int, Mapping[Any, int]]]:
+        """For each packet that may be offered: whether it is, and the bits of its labels."""
+        return self._offers[name, time]
 
     def arrival_inputs(self, name: str, time: int) -> list[int]:
         """The free literals of what an input is offered in a step."""
         found = []
         for bit, payload in self._offers[name, time]:
-            found += [bit, *(payload.values() if self._has_labels else ())]
+            found += [bit, *(payload.values() if _is_binary(payload) else ())]
         return found
 
     def arrival_literals(self, name: str, time: int, trace: Trace) -> list[int]:
@@ -694,7 +699,7 @@ class CircuitEncoding(Encoding):
         true = []
         for (bit, payload), packet in zip(self._offers[name, time], trace.arrived[name][time], strict=False):
             true.append(bit)
-            for (field, place), literal in payload.items() if self._has_labels else ():
+            for (field, place), literal in payload.items() if _is_binary(payload) else ():
                 if packet[FIELDS.index(field)] >> place & 1:
                     true.append(literal)
         return true
@@ -820,8 +825,8 @@ class IntegerEncoding(Encoding):
             dst, path = self._kind.dst(packet), self._kind.ecmp(packet)
             inside = z3.And(dst >= 0, dst < self.point.destinations, path >= 0, path < self.point.paths)
             self.demands.append(z3.Implies(self._valid(packet), inside))
-            if name in self.point.own_address:
-                self.demands.append(z3.Implies(self._valid(packet), dst != self.point.own_address[name]))
+            for other in {*range(self.point.destinations)} - {*self.point.sends_to[name]}:
+                self.demands.append(z3.Implies(self._valid(packet), dst != other))
 
     def _require(self, module: QueuingModule, time: int, constraints: list[Any]) -> None:
         self.demands += constraints

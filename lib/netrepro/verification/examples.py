@@ -42,17 +42,20 @@ def _circuit(analysis: Analysis) -> CircuitEncoding:
     return encoding
 
 
-def base_example(analysis: Analysis) -> BaseExample:
+def base_example(analysis: Analysis, *, steady_labels: bool = False) -> BaseExample:
     """The lexicographically best example, by descent on one count after the other.
 
-    Works on a copy of the analysis, so that the counts do not burden later questions.
+    Works on a copy of the analysis, so that the counts do not burden later questions. With `steady_labels` all
+    packets of an input have one dst and one ecmp (which a workload can say; it cannot say that the packets of one
+    step differ).
 
     Raises NetreproError if no input satisfies the query, or none was found in time.
     """
     original, analysis = analysis, analysis.copy()
     encoding = _circuit(analysis)
     circuit, point = encoding.circuit, analysis.point
-    start = analysis.satisfy_query()
+    steady = [bit for q in point.inputs for bit in _steady(encoding, q)] if steady_labels else []
+    start = analysis.ask(query=True, conditions=steady) if steady_labels else analysis.satisfy_query()
     if start.trace is None:
         raise NetreproError(
             f"no example: the query {analysis.query} is {start.status} on {point.name!r}",
@@ -74,7 +77,7 @@ def base_example(analysis: Analysis) -> BaseExample:
         ([*silent, *silent, *changes], unsmoothness),
         (packets, lambda limit: _sum(circuit, list(offered.values()), limit)),
     ]
-    conditions: list[int] = []
+    conditions = list(steady)
     trace, values, is_optimal = start.trace, [], True
     for bits, count in levels:
         trace, value, no_more, is_least = analysis.minimise(bits, count, conditions, trace)
@@ -99,7 +102,7 @@ def _label_changes(encoding: CircuitEncoding, queue: str) -> list[int]:
     has_sent, changes = 0, []
     labels: dict[Any, int] = {}
     for time in range(encoding.point.horizon):
-        is_there, payload = encoding.first_offer(queue, time)
+        is_there, payload = encoding.offers(queue, time)[0]
         if len(payload) < 2 and not labels:  # nothing to differ in
             continue
         differs = circuit.any_of([circuit.differ(bit, labels.get(key, 0)) for key, bit in payload.items()])
@@ -107,6 +110,18 @@ def _label_changes(encoding: CircuitEncoding, queue: str) -> list[int]:
         labels = {key: circuit.choose(is_there, bit, labels.get(key, 0)) for key, bit in payload.items()}
         has_sent = circuit.either(has_sent, is_there)
     return changes
+
+
+def _steady(encoding: CircuitEncoding, queue: str) -> list[int]:
+    """All packets of an input have the labels of its first one."""
+    circuit, agree = encoding.circuit, []
+    if not encoding.point.has_labels(queue):
+        return []
+    for time in range(encoding.point.horizon):
+        (_, first), *others = encoding.offers(queue, time)
+        for is_there, payload in others:
+            agree += [circuit.either(is_there ^ 1, circuit.differ(bit, first[key]) ^ 1) for key, bit in payload.items()]
+    return [*agree, *(bit ^ 1 for bit in _label_changes(encoding, queue))]
 
 
 def examples(analysis: Analysis, base: Trace, count: int, *, is_good: bool, seed: int, tries: int = 4) -> list[Trace]:

@@ -10,14 +10,15 @@ from netrepro.verification.encodings import Step
 from netrepro.verification.logic import Bit
 from netrepro.verification.points import ContentionPoint, ImmediateQueue, Link, Queue, QueuingModule
 from netrepro.verification.traces import Packet, Run
-from netrepro.verification.workloads import Query, Workload, parse_workload
+from netrepro.verification.workloads import Query, Workload, parse_workload, refuse_unknown
 
 
 class Forwarder(QueuingModule):
-    """Moves the head of a port's queue into the virtual output queue that its route names.
+    """Moves the head of every port's queue into the output queue that its route names.
 
     Parameters
     ----------
+    ports : where packets come in; their heads are moved in this order.
     routes : for each output queue, the destinations that use it and the path label it is for (None: any).
     """
 
@@ -26,29 +27,27 @@ class Forwarder(QueuingModule):
     def __init__(
         self,
         name: str,
-        port: Queue,
+        ports: Sequence[Queue],
         outputs: Sequence[Queue],
         routes: Sequence[tuple[frozenset[int], int | None]],
     ):
-        super().__init__(name, [port], outputs)
+        super().__init__(name, ports, outputs)
         self.routes = list(routes)
 
     def constraints(self, step: Step) -> Iterable[Any]:
-        port = self.inputs[0]
-        head = step.packet(port)
-        step.take(port, step.nonempty(port))
+        heads = [step.packet(port) for port in self.inputs]
+        for port in self.inputs:
+            step.take(port, step.nonempty(port))
         for queue, (destinations, path) in zip(self.outputs, self.routes, strict=True):
-            step.offer(queue, [step.only(head, destinations=destinations, path=path)])
+            step.offer(queue, [step.only(head, destinations=destinations, path=path) for head in heads])
         return []
 
     def serve(self, run: Run) -> None:
-        port = self.inputs[0].name
-        if not run.waiting(port):
-            return
-        packet = run.take(port)[0]
-        for queue, (destinations, path) in zip(self.outputs, self.routes, strict=True):
-            if packet[0] in destinations and path in (None, packet[1]):
-                run.offer(queue.name, [packet])
+        for port in self.inputs:
+            for packet in run.take(port.name, min(1, len(run.waiting(port.name)))):
+                for queue, (destinations, path) in zip(self.outputs, self.routes, strict=True):
+                    if packet[0] in destinations and path in (None, packet[1]):
+                        run.offer(queue.name, [packet])
 
 
 class Crossbar(QueuingModule):
@@ -247,7 +246,7 @@ def leaf_spine(
         modules,
         destinations=len(everyone),
         paths=spines,
-        own_address={host(h): h for h in everyone},
+        sends_to={host(h): everyone - {h} for h in everyone},
     )
 
 
@@ -268,7 +267,7 @@ def _switch(
     modules: list[QueuingModule] = []
     for i, port in enumerate(ports_in):
         mine = [pair for pair in queues if pair[0] == i]
-        modules.append(Forwarder(f"{name}.port{i}", port, [queues[p] for p in mine], [routes[p[1]] for p in mine]))
+        modules.append(Forwarder(f"{name}.port{i}", [port], [queues[p] for p in mine], [routes[p[1]] for p in mine]))
     modules.append(Crossbar(f"{name}.crossbar", queues, ports_out))
     return modules
 
@@ -291,9 +290,19 @@ def base_workload(point: ContentionPoint, victim: int, *, sender: int = 0) -> Wo
     return parse_workload("\nand ".join(lines))
 
 
-def packet_route(packet: Packet, source: int, hosts_per_leaf: int) -> list[str]:
-    """The switches that a packet (dst, ecmp) from host `source` passes."""
-    first, last = source // hosts_per_leaf, packet[0] // hosts_per_leaf
+def path_queues(point: ContentionPoint, source: int, packet: Packet, *, hosts_per_leaf: int) -> list[str]:
+    """The virtual output queues that a packet (dst, ecmp) from host `source` passes, between leaves.
+
+    Raises NetreproError for a packet that stays in its leaf.
+    """
+    (first, port_in), (last, port_out) = divmod(source, hosts_per_leaf), divmod(packet[0], hosts_per_leaf)
     if first == last:
-        return [f"leaf{first + 1}"]
-    return [f"leaf{first + 1}", f"spine{packet[1] + 1}", f"leaf{last + 1}"]
+        raise NetreproError(f"{host(source)} and {host(packet[0])} are on one leaf", "choose hosts of two leaves")
+    uplink = hosts_per_leaf + packet[1]
+    found = [
+        f"leaf{first + 1}.{port_in}_to_{uplink}",
+        f"spine{packet[1] + 1}.{first}_to_{last}",
+        f"leaf{last + 1}.{uplink}_to_{port_out}",
+    ]
+    refuse_unknown("the path", found, point.queues)
+    return found

@@ -88,11 +88,11 @@ class ContentionPoint:
     horizon : steps, printed 1..horizon.
     modules : in any order.
     destinations, paths : how many values the packet fields dst and ecmp have; 1 where they play no part.
-    own_address : input queue -> the dst that it never sends to (a host does not send to itself).
+    sends_to : input queue -> the dst that its packets may have; any where nothing is said.
 
     Raises NetreproError, with the offending name, for an empty horizon, a queue with two writers or two
     readers, a queue wired to the same module twice, two queues or modules of one name, a module without
-    queues, and a cycle of immediate queues.
+    queues, a cycle of immediate queues, and an input that may send to nobody.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ContentionPoint:
         *,
         destinations: int = 1,
         paths: int = 1,
-        own_address: Mapping[str, int] | None = None,
+        sends_to: Mapping[str, Iterable[int]] | None = None,
     ):
         if horizon < 1:
             raise NetreproError(f"{name!r} has horizon {horizon}", "give at least 1 step")
@@ -113,7 +113,6 @@ class ContentionPoint:
             raise NetreproError(f"{name!r} has {destinations} destinations and {paths} paths", "at least 1 each")
         self.name, self.horizon, self.modules = name, horizon, list(modules)
         self.destinations, self.paths = destinations, paths
-        self.own_address = dict(own_address or {})
         self.queues: dict[str, Queue] = {}
         self.writer: dict[str, QueuingModule] = {}
         self.reader: dict[str, QueuingModule] = {}
@@ -140,7 +139,12 @@ class ContentionPoint:
         self.outputs = [name for name in self.queues if name not in self.reader]
         if not self.inputs:
             raise NetreproError(f"{name!r} has no input queue", "leave a queue without a writer")
-        refuse_unknown("own_address", self.own_address, dict.fromkeys(self.inputs))
+        refuse_unknown("sends_to", sends_to or {}, dict.fromkeys(self.inputs))
+        everyone = range(destinations)
+        self.sends_to = {queue: sorted({*(sends_to or {}).get(queue, everyone)}) for queue in self.inputs}
+        for source, allowed in self.sends_to.items():
+            if not allowed or not {*allowed} <= {*everyone}:
+                raise NetreproError(f"input {source!r} sends to {allowed}", f"give some of 0..{destinations - 1}")
         self.order = list(self._order())
 
     def _order(self) -> Iterator[QueuingModule]:
@@ -160,6 +164,10 @@ class ContentionPoint:
             waiting.remove(module)
             done.add(module.name)
             yield module
+
+    def has_labels(self, name: str) -> bool:
+        """Whether packets of an input may differ in dst or ecmp."""
+        return len(self.sends_to[name]) * self.paths > 1
 
     @property
     def can_run(self) -> bool:
@@ -239,11 +247,13 @@ class ContentionPoint:
         generator = np.random.default_rng(seed)
         arrivals: dict[str, list[list[Packet]]] = {}
         for name in self.inputs:
-            values = [d for d in range(self.destinations) if d != self.own_address.get(name)]
             arrivals[name] = []
             for _ in range(self.horizon):
                 count = (generator.random() < load) * int(generator.integers(1, self.queues[name].max_enqueue + 1))
                 arrivals[name].append(
-                    [(int(generator.choice(values)), int(generator.integers(self.paths))) for _ in range(count)]
+                    [
+                        (int(generator.choice(self.sends_to[name])), int(generator.integers(self.paths)))
+                        for _ in range(count)
+                    ]
                 )
         return arrivals

@@ -288,11 +288,14 @@ class FlowQueueScheduler(Scheduler):
             (p, q): f"{self.name}.{p}_before_{q}@{run.time}"
             for p, q in itertools.combinations(range(len(self.inputs)), 2)
         }
-        order = [starting[k] for k in run.generator.permutation(len(starting))]
+        # What is known may be part of the order only, where nothing that was asked depends on the rest.
         known = {pair: run.choice(labels[pair]) for pair in itertools.combinations(starting, 2)}
-        if None not in known.values():
-            wins = {q: sum(first == (q == pair[0]) for pair, first in known.items() if q in pair) for q in starting}
-            order = sorted(starting, key=lambda q: -wins[q])
+        shuffled = [starting[k] for k in run.generator.permutation(len(starting))]
+        order = next(
+            list(order)
+            for order in itertools.permutations(shuffled)
+            if all(first in (None, order.index(p) < order.index(q)) for (p, q), first in known.items())
+        )
         for pair, label in labels.items():
             both = pair[0] in order and pair[1] in order
             run.chose(label, both and order.index(pair[0]) < order.index(pair[1]))

@@ -154,11 +154,23 @@ class Search:
         found = [self._generalise_one(base)]
         found += [self._generalise_one(t) for t in self._examples(base, self._starts, is_good=True)]
         few = [w for w in found if w is not None and len(w.specs) <= self.maximum_specs]
-        for trace in [] if few else self._examples(base, 8, is_good=True):
+        for trace in [] if few else self._more_examples(base):
             workload = self._generalise_one(trace)
             if workload is not None and len(workload.specs) <= self.maximum_specs:
                 return workload
         return min(few, key=lambda workload: (cost(workload), str(workload)), default=None)
+
+    def _more_examples(self, base: Trace) -> Iterator[Trace]:
+        """The plainest example with steady labels, then examples near it and near the base example."""
+        near = [base]
+        if any(self.analysis.point.has_labels(queue) for queue in self.analysis.point.inputs):
+            try:
+                near.insert(0, base_example(self.analysis, steady_labels=True).trace)
+                yield near[0]
+            except NetreproError:  # there is none: labels must change
+                pass
+        for trace in near:
+            yield from self._examples(trace, 8, is_good=True)
 
     def _generalise_one(self, trace: Trace) -> Workload | None:
         # Concise facts first; what pins single steps only where those are not enough.
@@ -259,7 +271,7 @@ class Search:
         first = dice.randint(1, point.horizon)
         last = dice.choice([point.horizon, dice.randint(first, point.horizon)])
         metrics = [Metric.CENQ, Metric.AIPG]
-        if point.destinations > 1:
+        if any(point.has_labels(queue) for queue in point.inputs):
             metrics += list(FIELDS)
         metric = dice.choice(metrics)
         if metric in FIELDS and dice.random() < 0.2:
@@ -320,7 +332,7 @@ def facts(trace: Trace, point: ContentionPoint) -> Iterator[TimedSpec]:
             if count:
                 yield TimedSpec(Comp(term, ">=", Line(0, count)), time, horizon)
             yield TimedSpec(Comp(term, "<=", Line(0, count)), 1, time)
-        if point.destinations * point.paths > 1:
+        if point.has_labels(queue):
             yield from _labels(trace, queue, horizon)
         gap = Term(Metric.AIPG, (queue,))
         gaps = [gap.value(trace, time) or 0 for time in times]

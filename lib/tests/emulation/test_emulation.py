@@ -22,13 +22,16 @@ from emulation_traffic import emulation, needs, rootless, send, serve, transfer
 
 import netrepro
 from netrepro.emulation import Emulation
-from netrepro.emulation.plan import make_plan
+from netrepro.emulation.plan import check_routing, make_plan
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks import (
     Cable,
     DropTail,
+    Experiment,
+    Flow,
     Link,
+    LinkChange,
     Red,
     Topology,
     dumbbell,
@@ -457,6 +460,7 @@ def test_two_networks_live_side_by_side_with_the_same_addresses(net):
         (lambda: star(2, Link(10, 20_000)), {}, "a delay of 20000 ms"),
         (lambda: star(2, Link(10, 0, Red(100, 5, 15))), {}, "no Red queue"),
         (lambda: star(2, Link(10, 0, jitter_ms=0.1)), {}, "a jitter of 0.1 ms"),
+        (lambda: star(2, Link(10, 0, reordering=0.1, reordering_ms=1)), {}, "a reordering of 0.1"),
         (lambda: star(200, FAST), {"address_pool": "192.168.0.0/25"}, "201 hosts and switches, but 126 addresses"),
         (lambda: star(2, FAST), {"address_pool": "10.0.0.1/8"}, "address pool '10.0.0.1/8'"),
         (lambda: star(2, FAST), {"congestion_control": {"h3": "reno"}}, "no host 'h3'"),
@@ -473,6 +477,19 @@ def test_what_kernels_cannot_honour_is_refused_before_anything_is_built(topology
     monkeypatch.setattr("netrepro.emulation.network.LauncherConnection", None)
     with pytest.raises(NetreproError, match=says):
         Emulation(topology(), **{"tier": "rootless", **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"routing": "packet_spraying"}, "not by packet_spraying"),
+        ({"changes": (LinkChange(0.5, "h1", "s1", up=False),)}, "a change of a link"),
+        ({"traffic": (Flow("h1", "h2", 10, path=("h1", "s1", "h2")),)}, "a path of its own"),
+    ],
+)
+def test_routes_that_kernels_do_not_take_are_refused(options, says):
+    with pytest.raises(NetreproError, match=says):
+        check_routing(Experiment(star(2, FAST), **{"traffic": (), "duration_s": 1, **options}))
 
 
 def test_an_unknown_congestion_control_is_refused_with_what_there_is():

@@ -10,12 +10,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from emulation_traffic import rootless
+from scapy.layers.inet import IP, TCP
+from scapy.layers.l2 import Ether
+from typer.testing import CliRunner
 
 from netrepro.emulation.labelled_traffic import Day, Mix, generate, make_capture, record_day, shorten_day, write_standin
 from netrepro.errors import NetreproError
 from netrepro.traffic import CLASSES, FLOW_FEATURES, LabelledFlows, join_labels, load_standin, meter, read_ground_truth
 from netrepro.traffic.standin import KEPT_PACKETS, LOG
+from netrepro.workbench.cli import app
 
+ETHERNET = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
 ENDS = ["source_address", "source_port", "destination_address", "destination_port"]
 MAIL_PORTS, WEB_PORTS = {25, 110, 143, 465, 587, 993, 995}, {80, 443, 8080}
 no_peers = pytest.mark.skipif(
@@ -138,3 +143,47 @@ def test_a_missing_library_is_named_before_anything_is_built(monkeypatch: pytest
 def test_a_run_that_cannot_be_is_refused(tmp_path: Path, wrong: dict) -> None:
     with pytest.raises(NetreproError, match="give"):
         make_capture(tmp_path / "into", **wrong)
+
+
+def test_of_two_flows_between_the_same_ends_the_first_is_shipped_whole(tmp_path: Path) -> None:
+    """The second reaches back over a port soon after the first was closed, before any time-out."""
+    first, second = (connection_packets(start_s, first="10.0.0.1") for start_s in (1000.0, 1030.0))
+    other = connection_packets(1010.0, first="10.0.0.2")
+    capture = write_pcap(tmp_path / "all.pcap", sorted([*first, *second, *other]))
+    records = pd.DataFrame([(1000.0, "10.0.0.1", 40_000, "10.0.0.9", 80, "browser")], columns=generate.RECORD_COLUMNS)
+    assert len(meter(capture).flows) == 3
+    short = shorten_day(Day(capture, records, 0, 0, {}), 0)
+    assert short.run["flows"] == 2 and short.run["left_out"] == 1
+    (tmp_path / "short.pcap").write_bytes(short.capture)
+    again = meter(tmp_path / "short.pcap").flows
+    assert again["source_address"].tolist() == ["10.0.0.1", "10.0.0.2"]
+    assert (again["flow_fpackets"] + again["flow_bpackets"] == KEPT_PACKETS).all()
+    assert (short.flows["flow_fpackets"] + short.flows["flow_bpackets"] == len(other)).all()
+
+
+def connection_packets(start_s: float, first: str, data_packets: int = 10) -> list[tuple[float, bytes]]:
+    """A connection from port 40000 of `first` to a server, 10 ms between packets."""
+    script = [(True, "S"), (False, "SA"), (True, "A"), *[(True, "PA"), (False, "PA")] * (data_packets // 2)]
+    script += [(True, "FA"), (False, "FA"), (True, "A")]
+    packets = []
+    for i, (forward, flags) in enumerate(script):
+        source, destination = (first, "10.0.0.9") if forward else ("10.0.0.9", first)
+        ports = {"sport": 40_000, "dport": 80} if forward else {"sport": 80, "dport": 40_000}
+        length = 140 if "P" in flags else 40
+        headers = ETHERNET / IP(src=source, dst=destination, len=length) / TCP(**ports, flags=flags)
+        packets.append((start_s + 0.01 * i, bytes(headers)))
+    return packets
+
+
+def write_pcap(path: Path, packets: list[tuple[float, bytes]]) -> Path:
+    data = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 134, 1)
+    for time_s, packet in packets:
+        whole, fraction = divmod(round(time_s * 1e6), 1_000_000)
+        data += struct.pack("<IIII", whole, fraction, len(packet), len(packet)) + packet
+    path.write_bytes(data)
+    return path
+
+
+def test_the_command_refuses_what_the_function_refuses(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["capture", "--into", str(tmp_path / "into"), "--seconds", "1"])
+    assert isinstance(result.exception, NetreproError)

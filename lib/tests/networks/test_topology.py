@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
 from netrepro.networks import (
+    ROUTINGS,
     Cable,
     CoDel,
     Datagrams,
@@ -20,22 +21,34 @@ from netrepro.networks import (
     Experiment,
     Flow,
     Link,
+    LinkChange,
     Measure,
+    PhantomQueue,
+    Pie,
     PoissonFlows,
     Red,
+    Requests,
+    Routing,
+    SharedBuffer,
     Tcp,
     Topology,
     dumbbell,
     fat_tree,
     flows_per_s_at_load,
     from_graph,
+    jellyfish,
     leaf_spine,
     star,
 )
 from netrepro.networks.flow_sizes import load_flow_sizes
 
 LINK = Link(rate_mbps=100, delay_ms=0.1)
+POOLED, POOLED_MORE = (replace(LINK, queue=SharedBuffer(size)) for size in (10_000, 20_000))
 WEB_SEARCH = load_flow_sizes("web_search")
+
+
+def routed(*path: str) -> Experiment:
+    return Experiment(star(2, LINK), (Flow("h1", "h2", 10, path=path),), 1)
 
 
 @pytest.mark.parametrize("k", [2, 4, 8])
@@ -85,6 +98,20 @@ def test_an_edge_of_a_graph_may_have_its_own_link():
     assert net.link("s2", "s3") == slow and net.link("s1", "s2") == LINK
 
 
+def test_a_jellyfish_is_a_connected_regular_graph_that_its_seed_names():
+    # Singla et al., section 3: RRG(N, k, r).
+    net = jellyfish(20, 6, 2, LINK, seed=3)
+    assert len(net.hosts) == 40 and {net.graph.degree(switch) for switch in net.switches} == {6}
+    assert net.fabric.number_of_edges() == 20 * 4 / 2 and nx.is_connected(net.fabric)
+    assert jellyfish(20, 6, 2, LINK, seed=3) == net != jellyfish(20, 6, 2, LINK, seed=4)
+
+
+def test_a_jellyfish_is_connected_even_where_most_regular_graphs_are_in_pieces():
+    # A graph of degree 2 is a union of rings; only one ring connects all.
+    for seed in range(5):
+        assert nx.is_connected(jellyfish(9, 3, 1, LINK, seed).fabric)
+
+
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -103,6 +130,17 @@ def test_an_edge_of_a_graph_may_have_its_own_link():
         (lambda: Red(100, 20, 10), "above 20"),
         (lambda: Red(100, 20, 200), "to 100"),
         (lambda: CoDel(target_ms=0), "above 0"),
+        (lambda: Pie(target_ms=0), "above 0"),
+        (lambda: PhantomQueue(100, drain_share=1.5), "to 1"),
+        (lambda: SharedBuffer(100), "1514 or more"),
+        (lambda: SharedBuffer(10_000, alpha=0), "above 0"),
+        (lambda: Link(1, 1, reordering=0.1), "reordering_ms"),
+        (lambda: Link(1, 1, reordering=1.1, reordering_ms=1), "to 1"),
+        (lambda: Topology((Cable("h1", "s1", LINK, POOLED), Cable("h2", "s1", LINK, POOLED_MORE))), "give it one"),
+        (lambda: jellyfish(10, 4, 1, LINK, 1).link("s1", "h9"), "no cable"),
+        (lambda: jellyfish(9, 4, 1, LINK, 1), "even number"),
+        (lambda: jellyfish(4, 6, 1, LINK, 1), "2 to 3 ports"),
+        (lambda: jellyfish(10, 4, 0, LINK, 1), "host or more"),
         (lambda: Topology((Cable("h1", "s1", LINK), Cable("h2", "s2", LINK))), "connect all nodes"),
         (lambda: Topology((Cable("h1", "h1", LINK),)), "two different nodes"),
         (lambda: Topology((Cable("h1", "h2", LINK), Cable("h2", "h1", LINK))), "one cable"),
@@ -126,11 +164,29 @@ def test_an_edge_of_a_graph_may_have_its_own_link():
         (lambda: Tcp(receive_window_bytes=100), "1448 or more"),
         (lambda: Datagrams("h1", "h2", 1, 1, spacing="poison"), "did you mean 'poisson'"),
         (lambda: PoissonFlows(WEB_SEARCH, 10, 0), "1 or more"),
+        (lambda: PoissonFlows(WEB_SEARCH, 10, 1, replication="repflo"), "did you mean 'repflow'"),
+        (lambda: Flow("h1", "h2", 10, replication="repsyn", subflows=2), "one of the two"),
+        (lambda: Flow("h1", "h2", 10, subflows=0), "1 or more"),
+        (lambda: Requests("h1", ("h1",), 1, 1, 1), "two different hosts"),
+        (lambda: Requests("h1", (), 1, 1, 1), "one at least"),
+        (lambda: Requests("h1", ("h2", "h2"), 1, 1, 1), "different hosts"),
+        (lambda: Experiment(star(2, LINK), (Requests("h1", ("h3",), 1, 1, 1),), 1), "did you mean 'h"),
+        (lambda: Tcp(pacing_ratio=0), "above 0"),
         (lambda: PoissonFlows(WEB_SEARCH, 10, 1, ("h1",), ("h1",)), "two hosts"),
         (lambda: Experiment(star(2, LINK), (Flow("h1", "h3", 10),), 1), "did you mean 'h"),
         (lambda: Experiment(star(2, LINK), (Flow("h1", "h2", 10, start_s=2),), 1), "start it earlier"),
         (lambda: Experiment(star(2, LINK), ("h1 h2",), 1), "give Flow"),
         (lambda: Experiment(star(2, LINK), (), 0), "above 0"),
+        (lambda: Experiment(star(2, LINK), (), 1, routing="ecpm"), "did you mean 'ecmp'"),
+        (lambda: Experiment(star(2, LINK), (), 1, routing=Routing(root="s11")), "did you mean 's1'"),
+        (lambda: Experiment(star(2, LINK), (), 1, changes=LinkChange(2, "h1", "s1", up=False)), "happen earlier"),
+        (lambda: Experiment(star(2, LINK), (), 1, changes=LinkChange(0, "h1", "h2", up=False)), "no cable"),
+        (lambda: Experiment(star(2, LINK), (), 1, changes=("h1 s1",)), "give LinkChange"),
+        (lambda: LinkChange(1, "h1", "s1"), "rate_mbps=... or up"),
+        (lambda: Routing(paths=0), "1 or more"),
+        (lambda: routed("h1", "s1"), "end it with h2"),
+        (lambda: routed("h1", "s1", "h1", "s1", "h2"), "each node once"),
+        (lambda: routed("h1", "s2", "h2"), "no cable"),
         (lambda: Experiment(star(2, LINK), (), 1, measure=Measure(queues=(("h1", "h2"),))), "no cable"),
         (lambda: Experiment.from_json("{"), "to_json"),
         (lambda: Experiment.from_json('{"kind": "DropTail", "packets": 3}'), "not of an experiment"),
@@ -150,8 +206,14 @@ queues = st.one_of(
     st.builds(EcnThreshold, st.integers(20, 500), st.integers(1, 20)),
     st.builds(Red, st.integers(50, 500), st.floats(1, 10), st.floats(11, 50), ecn=st.booleans()),
     st.builds(CoDel, st.integers(1, 500), st.floats(0.1, 50), ecn=st.booleans()),
+    st.builds(Pie, st.integers(1, 500), st.floats(0.1, 50), ecn=st.booleans()),
+    st.builds(PhantomQueue, st.integers(1, 500), st.floats(0.5, 1), st.integers(0, 9000)),
+    st.builds(SharedBuffer, st.just(10**6), st.floats(0.1, 8), st.none() | st.integers(1, 60)),
 )
-links = st.builds(Link, st.floats(0.1, 1e5), st.floats(0, 500), queues, st.floats(0, 0.5))
+reordering = st.floats(0, 1)
+links = st.builds(
+    Link, st.floats(0.1, 1e5), st.floats(0, 500), queues, st.floats(0, 0.5), st.floats(0, 5), reordering, st.just(1)
+)
 flows = st.builds(
     Flow,
     st.just("h1"),
@@ -160,16 +222,24 @@ flows = st.builds(
     start_s=st.floats(0, 0.9),
     congestion_control=st.sampled_from([None, "reno", "dctcp"]),
     label=st.text(),
+    replication=st.sampled_from(["", "repflow", "repsyn"]),
 )
+routed_flows = st.builds(Flow, st.just("h1"), st.just("h2"), st.just(1000), path=st.just(("h1", "s1", "h2")))
+changes = st.builds(
+    LinkChange, st.floats(0, 0.9), st.just("h1"), st.just("s1"), st.floats(1, 10), st.sampled_from([None, True, False])
+)
+requests = st.builds(Requests, st.just("h1"), st.just(("h2",)), st.just(100), st.integers(1, 10**6), st.integers(1, 9))
 poisson = st.builds(PoissonFlows, st.just(WEB_SEARCH), st.floats(1, 100), st.integers(1, 9))
 experiments = st.builds(
     Experiment,
     st.builds(star, st.integers(2, 5), links),
-    st.lists(flows | poisson, max_size=4).map(tuple),
+    st.lists(flows | routed_flows | poisson | requests, max_size=4).map(tuple),
     st.floats(1, 100),
     st.integers(0, 2**40),
     st.builds(Measure, queues=st.just((("s1", "h1"),)), windows_interval_ms=st.none() | st.floats(1, 10)),
     st.builds(Tcp, sack=st.booleans(), min_rto_ms=st.floats(0.1, 300)),
+    st.builds(Routing, st.sampled_from(ROUTINGS), st.integers(1, 16), st.sampled_from(["", "s1"])),
+    st.lists(changes, max_size=3).map(tuple),
 )
 
 
@@ -191,8 +261,11 @@ def test_experiments_that_differ_in_anything_are_unequal():
         replace(base, topology=star(3, Link(100, 0.2))),
         replace(base, traffic=(Flow("h1", "h2", 11),)),
         replace(base, tcp=Tcp(sack=False)),
+        replace(base, routing="packet_spraying"),
+        replace(base, changes=(LinkChange(0.5, "h1", "s1", up=False),)),
+        replace(base, traffic=(Flow("h1", "h2", 10, path=("h1", "s1", "h2")),)),
     ]
-    assert len({base, *others}) == 6
+    assert len({base, *others}) == 9
 
 
 def test_poisson_flows_have_the_rate_the_sizes_and_the_ends_they_were_given():
@@ -218,6 +291,21 @@ def test_flows_of_one_entry_do_not_depend_on_other_entries_of_other_kinds():
     assert followed.iloc[:50].equals(alone)
     faster = Experiment(star(4, LINK), (replace(entry, flows_per_s=200),), 100).flow_table
     assert (faster["size_bytes"] == alone["size_bytes"]).all() and (faster["source"] == alone["source"]).all()
+
+
+def test_only_small_flows_are_replicated():
+    entry = PoissonFlows(WEB_SEARCH, 100, 200, replication="repflow", replicate_below_bytes=50_000)
+    table = Experiment(star(4, LINK), (entry, Flow("h1", "h2", duration_s=1, replication="repflow")), 100).flow_table
+    assert ((table["replication"] == "repflow") == (table["size_bytes"] <= 50_000)).all()
+    assert set(table["replication"]) == {"", "repflow"}
+
+
+def test_the_answers_to_requests_are_a_flow_from_every_server():
+    entry = Requests("h1", ("h2", "h3"), 100, 5000, 7)
+    table = Experiment(star(4, LINK), (Flow("h1", "h2", 10), entry), 100).flow_table
+    answers = table[table["transport"] == "requests"]
+    assert answers["source"].tolist() == ["h2", "h3"] and set(answers["destination"]) == {"h1"}
+    assert set(answers["size_bytes"]) == {35_000} and set(answers["entry"]) == {1}
 
 
 def test_the_offered_load_of_poisson_flows_is_what_was_asked_for():

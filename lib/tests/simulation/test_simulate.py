@@ -29,6 +29,7 @@ from netrepro.networks import (
     Measure,
     PoissonFlows,
     Red,
+    Requests,
     Tcp,
     Topology,
     dumbbell,
@@ -64,7 +65,7 @@ links = st.builds(
 )
 tcps = st.builds(
     Tcp,
-    st.sampled_from(["reno", "cubic", "dctcp"]),
+    st.sampled_from(["reno", "cubic", "dctcp", "lia", "olia"]),
     st.integers(1, 20),
     receive_window_bytes=st.integers(1448, 300_000),
     min_rto_ms=st.sampled_from([1.0, 200.0]),
@@ -87,11 +88,20 @@ def experiments(draw, links=links) -> Experiment:
     traffic: list = []
     for source, destination in draw(st.lists(ends, min_size=1, max_size=6)):
         start_s = draw(st.floats(0, 0.5))
-        kind = draw(st.integers(0, 2))
+        kind = draw(st.integers(0, 3))
         if kind == 0:
-            traffic.append(Flow(source, destination, draw(st.integers(1, 400_000)), start_s=start_s))
+            connections = draw(
+                st.sampled_from([{}, {"replication": "repflow"}, {"replication": "repsyn"}, {"subflows": 3}])
+            )
+            size_bytes = draw(st.integers(1, 400_000))
+            traffic.append(Flow(source, destination, size_bytes, start_s=start_s, **connections))
         elif kind == 1:
-            traffic.append(Flow(source, destination, duration_s=draw(st.floats(0.01, 2)), start_s=start_s))
+            duration_s, subflows = draw(st.floats(0.01, 2)), draw(st.integers(1, 2))
+            traffic.append(Flow(source, destination, duration_s=duration_s, start_s=start_s, subflows=subflows))
+        elif kind == 2:
+            sizes = draw(st.integers(1, 5000)), draw(st.integers(1, 50_000))
+            barrier, think_ms = draw(st.booleans()), draw(st.sampled_from([0.0, 300.0]))
+            traffic.append(Requests(source, (destination,), *sizes, 5, barrier, think_ms, start_s))
         else:
             spacing = draw(st.sampled_from(["constant", "poisson"]))
             rate = draw(st.floats(0.5, 20))

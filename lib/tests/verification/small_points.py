@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from netrepro.verification.leaf_spine import leaf_spine
+from netrepro.verification.loom import TenantQueues, loom
 from netrepro.verification.points import ContentionPoint, Queue
 from netrepro.verification.schedulers import scheduler_point
 from netrepro.verification.shapers import Lossy, TokenBucket, delay_line
@@ -49,6 +50,22 @@ def small_points(horizon: int = 5) -> dict[str, ContentionPoint]:
             ],
             destinations=3,
             paths=2,
+        ),
+        "loom": loom(2, horizon, queue_capacity=3, max_enqueue=2),
+        "three places for two flows": ContentionPoint(
+            "three places for two flows",
+            horizon,
+            [
+                TenantQueues(
+                    "in turn",
+                    [Queue("a", 4, 3, 3), Queue("b", 4, 3, 3)],
+                    [Queue("both", 4, 3, 2)],
+                    [(0, 1)],
+                )
+            ],
+            destinations=3,
+            paths=2,
+            sends_to={"a": [0, 2], "b": [1]},
         ),
         "leaf-spine": leaf_spine(2, 2, 2, horizon, queue_capacity=2, max_enqueue=2),
     }

@@ -10,9 +10,10 @@ import pytest
 
 from netrepro import NetreproError
 from netrepro.verification.analysis import Analysis
-from netrepro.verification.backends import Z3Clauses, has_pysat
+from netrepro.verification.backends import Z3Clauses
 from netrepro.verification.examples import base_example, examples
 from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
+from netrepro.verification.loom import TenantQueues, loom, steady_tenants, unfair_query
 from netrepro.verification.points import ContentionPoint, Queue, QueuingModule
 from netrepro.verification.schedulers import FirstInFirstOut, StrictPriority, scheduler_point
 from netrepro.verification.search import Search
@@ -285,7 +286,6 @@ def test_a_module_of_one_method_can_be_analysed(encoding):
     assert analysis.satisfy_query().grid("cdeq")["out"].iloc[-1] == 3
 
 
-@pytest.mark.skipif(not has_pysat(), reason="python-sat is not installed")
 @pytest.mark.parametrize("backend", ["cadical", "glucose"])
 def test_other_solvers_give_the_same_answers(backend):
     point = leaf_spine(2, 3, 2, 6)
@@ -295,3 +295,36 @@ def test_other_solvers_give_the_same_answers(backend):
     for text in ("*", "[1,6]: ecmp(host1,t) <= 0", "[1,6]: sum cenq({host2,host3,host4},t) <= 0"):
         workload = parse_workload(text)
         assert analyses[0].verify(workload).status == analyses[1].verify(workload).status
+
+
+# --- Loom's network card ---
+
+
+def send(packets: int, steps: int, destination: int) -> list[list[tuple[int, int]]]:
+    return [[(destination, 0)] * packets] * steps
+
+
+def test_one_core_serves_its_tenants_in_turn_and_memcached_leaves_first():
+    point = loom(1, 8)
+    spark1, spark2, _ = point.inputs
+    together = point.simulate({spark1: send(1, 8, 0), spark2: send(1, 8, 1)})
+    assert (together.metric("cenq", "to_tenant1", 8), together.metric("cenq", "to_tenant2", 8)) == (4, 4)
+    # Two cores send one packet each a step and the wire takes one: what is urgent goes first.
+    point = loom(2, 8)
+    mixed = point.simulate({point.inputs[1]: send(1, 8, 1), point.inputs[5]: send(1, 8, 2)})
+    assert mixed.metric("qsize", "memcached", 8) == 1
+    assert mixed.metric("cenq", "wire", 8) == 8 and mixed.metric("qsize", "spark", 8) == 8
+
+
+def test_a_tenants_two_flows_share_its_queue_and_leave_no_place_empty():
+    a, b, both = Queue("a", 9, 9, 4), Queue("b", 9, 9, 4), Queue("both", 9, 4, 4)
+    point = ContentionPoint("tenant", 3, [TenantQueues("m", [a, b], [both], [(0, 1)])], destinations=2)
+    for of_a, of_b, expected in [(9, 9, [0, 1, 0, 1]), (9, 1, [0, 1, 0, 0]), (0, 3, [1, 1, 1]), (1, 9, [0, 1, 1, 1])]:
+        trace = point.simulate({"a": [[(0, 0)] * of_a], "b": [[(1, 0)] * of_b]})
+        assert [destination for destination, _ in trace.arrived["both"][1]] == expected
+
+
+def test_cores_that_are_fair_each_are_unfair_together():
+    four, one = loom(4), loom(1)
+    assert Analysis(four, unfair_query(four), steady_tenants(four), backend="cadical").satisfy_query().status == "sat"
+    assert Analysis(one, unfair_query(one), steady_tenants(one), backend="cadical").satisfy_query().status == "unsat"

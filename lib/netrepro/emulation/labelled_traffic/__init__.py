@@ -3,7 +3,8 @@
 The programs that run inside are the files guest_*.py. They need the libraries of the extra `capture`.
 """
 
-from netrepro.emulation.labelled_traffic.generate import Day, Mix, make_capture, record_day
+from netrepro.emulation.labelled_traffic.generate import Day, Mix, record_day
+from netrepro.emulation.labelled_traffic.make import make_capture
 from netrepro.emulation.labelled_traffic.shorten import shorten_day, write_standin
 
 __all__ = ["Day", "Mix", "make_capture", "record_day", "shorten_day", "write_standin"]

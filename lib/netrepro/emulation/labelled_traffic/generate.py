@@ -164,18 +164,21 @@ class _Programs:
 
 
 def record_day(
-    folder: Path, *, seconds: float, mix: Mix, seed: int, tier: str = "auto", progress: Progress = iter
+    folder: Path, *, seconds: float, mix: Mix, seed: int, day: int = 0, tier: str = "auto", progress: Progress = iter
 ) -> Day:
     """Build the network, let everybody work for `seconds`, and capture.
 
-    folder : an existing one for the capture. seed : of who does what when; packets still differ from run to run.
+    folder : an existing one for the capture. seed : of the campus: hosts, links, who uses what. day : with the seed, of
+    what is done when; packets still differ from run to run.
     progress : wraps the seconds while they pass.
     Raises NetreproError where libraries, namespaces or kernel settings are missing, or a program does not start.
     """
     check_libraries()
-    rng = np.random.default_rng([seed, 2])
-    with tempfile.TemporaryDirectory(prefix="netrepro-") as scratch, Emulation(campus(seed), tier, seed=seed) as net:
-        return _Run(net, Path(scratch), folder, seconds, mix, seed, rng).record(progress)
+    with (
+        tempfile.TemporaryDirectory(prefix="netrepro-") as scratch,
+        Emulation(campus(seed), tier, seed=seed * 1000 + day) as net,
+    ):
+        return _Run(net, Path(scratch), folder, seconds, mix, seed, day).record(progress)
 
 
 class _Run:
@@ -187,14 +190,16 @@ class _Run:
         seconds: float,
         mix: Mix,
         seed: int,
-        rng: np.random.Generator,
+        day: int,
     ):
-        self.net, self.scratch, self.seconds, self.mix, self.seed, self.rng = net, scratch, seconds, mix, seed, rng
+        self.net, self.scratch, self.seconds, self.mix, self.seed = net, scratch, seconds, mix, seed
+        # Every day has the same campus, so what is the campus's is drawn apart from what is the day's.
+        self.campus, self.rng = np.random.default_rng([seed, 2]), np.random.default_rng([seed, day, 4])
         self.capture = folder / "all.pcap"
         self.stations = net.topology.hosts[:WORKSTATIONS]
         self.remotes = net.topology.hosts[WORKSTATIONS:]
         self.address = {host: net[host].address for host in net.topology.hosts}
-        self.sysctls = {host: _stack(rng) for host in net.topology.hosts}
+        self.sysctls = {host: _stack(self.campus) for host in net.topology.hosts}
         self.begin_s = 0.0
 
     def record(self, progress: Progress) -> Day:
@@ -243,6 +248,10 @@ class _Run:
         known = table["application"].isin(PROTOCOLS)
         return Day(self.capture, table[known], counted["packets"], counted["missed"], failed)
 
+    def _port(self, *usual: int) -> int:
+        """One of the usual ports or one of three that nobody else has."""
+        return int(self.campus.choice((*usual, *self.campus.integers(1024, 32_000, 3))))
+
     def _times(self, count: int, until: float = 1.0) -> list[float]:
         return np.sort(self.rng.uniform(0, self.seconds * until, count)).tolist()
 
@@ -259,14 +268,17 @@ class _Run:
         for i in range(6):
             (content / f"file{i}.bin").write_bytes(bytes(int(min(400_000, self.rng.lognormal(np.log(20_000), 1.3)))))
         certificate = self.scratch / f"{host}.pem"
-        certificate.write_bytes(_certificate(self.rng))
+        certificate.write_bytes(_certificate(self.campus))
         programs.start(
-            "guest_server.py", host, "server", seed=self._seed(), sysctls=self.sysctls[host],
+            "guest_server.py", host, "server", **self._seeds(), sysctls=self.sysctls[host],
             certificate=str(certificate), content=str(content),
         )  # fmt: skip
 
-    def _seed(self) -> int:
-        return int(self.rng.integers(2**31))
+    def _seeds(self) -> dict[str, Any]:
+        return {"style": int(self.campus.integers(2**31)), "seed": int(self.rng.integers(2**31))}
+
+    def _some(self, hosts: Iterable[str], count: int) -> list[str]:
+        return [str(host) for host in self.campus.permutation(list(hosts))[:count]]
 
     def _start_clients(self, clients: _Programs) -> None:
         mix, remotes = self.mix, self._addresses(self.remotes)
@@ -278,21 +290,21 @@ class _Run:
             ("guest_ssh.py", "ssh", max(1, round(mix.others / 2)), 4),
         )
         for file, name, sessions, hosts in kinds:
-            chosen = self.rng.permutation(self.stations)[: min(hosts, sessions)]
+            chosen = self._some(self.stations, min(hosts, sessions))
             for host, count in zip(chosen, self._shares(sessions, len(chosen)), strict=True):
-                servers = self.rng.permutation(remotes)[: len(remotes) if name == "browser" else 5].tolist()
+                servers = self._some(remotes, len(remotes) if name == "browser" else 5)
                 clients.start(
-                    file, str(host), name, says_ready=False, seed=self._seed(), day=self.seed, begin_s=self.begin_s,
+                    file, str(host), name, says_ready=False, **self._seeds(), campus=self.seed, begin_s=self.begin_s,
                     servers=servers, times_s=self._times(count),
                 )  # fmt: skip
 
     def _start_media(self, programs: _Programs) -> None:
-        stations = [str(host) for host in self.rng.permutation(self.stations)[:7]]
-        remotes = [str(host) for host in self.rng.permutation(self.remotes)[:8]]
+        stations, remotes = self._some(self.stations, 7), self._some(self.remotes, 8)
         port = {
-            host: int(self.rng.choice((33033, 12350, 40001, *self.rng.integers(1024, 65535, 3)))) for host in remotes
+            host: int(self.campus.choice((33033, 12350, 40001, *self.campus.integers(1024, 65535, 3))))
+            for host in remotes
         }
-        port |= {host: int(self.rng.integers(1024, 30_000)) for host in stations}
+        port |= {host: int(self.campus.integers(1024, 30_000)) for host in stations}
         incoming = round(self.mix.skype * 0.2)
         for own, others, total in (
             (stations, remotes, self.mix.skype - incoming),
@@ -300,7 +312,7 @@ class _Run:
         ):
             for host, count in zip(own, self._shares(total, len(own)), strict=True):
                 programs.start(
-                    "guest_media.py", host, "skypelike", seed=self._seed(), sysctls={}, begin_s=self.begin_s,
+                    "guest_media.py", host, "skypelike", **self._seeds(), sysctls={}, begin_s=self.begin_s,
                     port=port[host], others=[(self.address[other], port[other]) for other in others],
                     times_s=self._times(count, 0.9),
                 )  # fmt: skip
@@ -316,9 +328,7 @@ class _Run:
             name = content / f"content{i}.bin"
             size = int(min(12e6, max(3e5, self.rng.lognormal(np.log(1.7e6), 0.6))))
             name.write_bytes(self.rng.bytes(size))
-            files = libtorrent.file_storage()
-            libtorrent.add_files(files, str(name))
-            made = libtorrent.create_torrent(files, 1 << int(self.rng.integers(16, 19)))
+            made = libtorrent.create_torrent(libtorrent.list_files(str(name)), 1 << int(self.rng.integers(16, 19)))
             made.set_priv(True)
             libtorrent.set_piece_hashes(made, str(content))
             torrents.append(self.scratch / f"{i}.torrent")
@@ -326,9 +336,10 @@ class _Run:
         return torrents
 
     def _start_peers(self, programs: _Programs, torrents: list[Path]) -> None:
-        stations = [str(host) for host in self.rng.permutation(self.stations)[:8]]
-        remotes = [str(host) for host in self.remotes]
-        port = {host: int(self.rng.choice((6881, *self.rng.integers(6882, 65535, 4)))) for host in stations + remotes}
+        stations, remotes = self._some(self.stations, 8), list(self.remotes)
+        port = {
+            host: int(self.campus.choice((6881, *self.campus.integers(6882, 65535, 4)))) for host in stations + remotes
+        }
         swarms: dict[str, list[dict]] = {host: [] for host in stations + remotes}
         for torrent in torrents:
             begun_s = self.rng.uniform(0, 0.7 * self.seconds)
@@ -348,15 +359,16 @@ class _Run:
                     }
                 )
         for host, entered in swarms.items():
+            own_seeds = self._seeds()
             if entered:
                 programs.start(
-                    "guest_peer.py", host, "bittorrent", seed=self._seed(), begin_s=self.begin_s, port=port[host],
+                    "guest_peer.py", host, "bittorrent", **own_seeds, begin_s=self.begin_s, port=port[host],
                     swarms=entered, content=str(self.scratch / "shared"), folder=str(self.scratch),
                 )  # fmt: skip
 
     def _is_told(self, joins: dict[str, float], host: str, other: str) -> bool:
         """A newcomer learns who is there, as from a tracker; who was there hears of him now and then."""
-        return bool(self.rng.random() < (0.95 if joins[other] < joins[host] else 0.2))
+        return bool(self.rng.random() < (0.95 if joins[other] < joins[host] else 0.07))
 
 
 def _stack(rng: np.random.Generator) -> dict[str, int]:
@@ -406,36 +418,3 @@ def _certificate(rng: np.random.Generator) -> bytes:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     return b"".join((private, *chain))
-
-
-def make_capture(
-    folder: Path,
-    *,
-    seconds: float = 240.0,
-    scale: float = 1.0,
-    days: int = 2,
-    seed: int = 1,
-    tier: str = "auto",
-    progress: Progress = iter,
-) -> pd.DataFrame:
-    """Make a labelled capture like the stand-in: `days` runs of `seconds`, written as `write_standin` says.
-
-    scale : of the numbers of flows of `Mix`; each day leans to another class. Returns one row a day and class:
-    flows, bytes. Raises NetreproError as `record_day` does, before anything is written to `folder`.
-    """
-    from netrepro.emulation.labelled_traffic.shorten import shorten_day, write_standin
-
-    if not seconds >= 5 or days < 1 or not scale > 0:
-        raise NetreproError(f"{days} days of {seconds} s at scale {scale}", "give a day or more of 5 s or more")
-    shortened = []
-    for day in range(days):
-        lean = np.random.default_rng([seed, day, 3]).uniform(0.85, 1.15, 5)
-        whole = Mix().scaled(scale)
-        counts = (whole.web, whole.p2p, whole.mails, whole.skype, whole.others)
-        mix = Mix(*(max(5, round(count * by)) for count, by in zip(counts, lean, strict=True)))
-        with tempfile.TemporaryDirectory(prefix="netrepro-") as scratch:
-            recorded = record_day(
-                Path(scratch), seconds=seconds, mix=mix, seed=seed * 1000 + day, tier=tier, progress=progress
-            )
-            shortened.append(shorten_day(recorded, day))
-    return write_standin(folder, shortened)

@@ -17,7 +17,7 @@ class Browser:
     """One user. `style` says how it differs from others: connections a server, length of its headers."""
 
     def __init__(self, work: dict[str, Any]):
-        self.work, self.rng = work, random.Random(work["seed"])
+        self.work, self.rng = work, random.Random(work["style"])
         self.tls = ssl.create_default_context()
         self.tls.check_hostname, self.tls.verify_mode = False, ssl.CERT_NONE
         if self.rng.random() < 0.4:
@@ -28,13 +28,14 @@ class Browser:
             "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
             "Accept-Language": "it-it,it;q=0.8,en-us;q=0.5,en;q=0.3",
         }
+        self.rng = random.Random(work["seed"])
 
     def _text(self, length: int) -> str:
         return "".join(self.rng.choices(LETTERS, k=length))
 
     def _base(self, server: str) -> str:
         """A server is always asked the same way."""
-        kind = random.Random(server + str(self.work["day"])).random()
+        kind = random.Random(f"{server} {self.work['campus']}").random()
         return f"https://{server}" if kind < 0.3 else f"http://{server}" if kind < 0.93 else f"http://{server}:8080"
 
     async def _fetch(self, session: aiohttp.ClientSession, server: str, size_bytes: int, cookie: str) -> None:

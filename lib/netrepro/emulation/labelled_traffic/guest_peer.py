@@ -14,7 +14,7 @@ from guest_common import begin, say, told_to_stop
 
 def main() -> None:
     work = begin()
-    rng = random.Random(work["seed"])
+    rng = random.Random(work["style"])
     encryption = libtorrent.enc_policy
     settings: Any = {
         "listen_interfaces": f"0.0.0.0:{work['port']}",

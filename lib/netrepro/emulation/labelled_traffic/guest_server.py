@@ -147,10 +147,10 @@ async def command(process: asyncssh.SSHServerProcess) -> None:
 
 async def main() -> None:
     work = begin()
-    rng = random.Random(work["seed"])
+    style = random.Random(work["style"])
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(work["certificate"])
-    if rng.random() < 0.4:
+    if style.random() < 0.4:
         tls.maximum_version = ssl.TLSVersion.TLSv1_2
     application = web.Application(client_max_size=1 << 24)
     application.router.add_route("*", "/{path:.*}", page)
@@ -158,12 +158,12 @@ async def main() -> None:
     await runner.setup()
     for port, encrypted in ((80, False), (8080, False), (443, True)):
         await web.TCPSite(runner, "0.0.0.0", port, ssl_context=tls if encrypted else None, backlog=512).start()
-    boxes = Mailboxes(rng)
+    boxes = Mailboxes(random.Random(work["seed"]))
     for port, act in ((110, boxes.pop3), (143, boxes.imap)):
         await asyncio.start_server(act, "0.0.0.0", port)
     for port, act in ((995, boxes.pop3), (993, boxes.imap)):
         await asyncio.start_server(act, "0.0.0.0", port, ssl=tls)
-    mail = partial(SMTP, Swallow(), hostname="mail.example.org", enable_SMTPUTF8=rng.random() < 0.5)
+    mail = partial(SMTP, Swallow(), hostname="mail.example.org", enable_SMTPUTF8=style.random() < 0.5)
     loop = asyncio.get_running_loop()
     for port in (25, 587):
         await loop.create_server(partial(mail, tls_context=tls), "0.0.0.0", port)

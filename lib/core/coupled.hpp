@@ -1,0 +1,123 @@
+// Congestion controls of subflows that share the fate of one flow: together they take no more of a bottleneck than one
+// TCP would, and move away from congested paths. Growth is coupled; slow start and halving are those of Reno.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "reno.hpp"
+
+// What the subflows of one flow know of each other.
+struct Coupling {
+  struct Subflow {
+    double window = 0, round_trip_s = 0;  // 0 before the first sample
+    double since_loss = 0, between_losses = 0;  // segments acknowledged
+  };
+  std::vector<Subflow> subflows;
+};
+
+class Coupled : public Reno {
+ public:
+  Coupled(std::shared_ptr<Coupling> coupling, std::uint32_t place) : coupling_(std::move(coupling)), place_(place) {
+    if (coupling_->subflows.size() <= place) coupling_->subflows.resize(place + 1);
+  }
+
+  void on_delivery(CongestionWindow& window, const Delivery& delivery) override {
+    Coupling::Subflow& own = coupling_->subflows[place_];
+    own.window = window.segments;
+    own.since_loss += delivery.segments;
+    if (delivery.round_trip > 0) {
+      const double sample_s = to_seconds(delivery.round_trip);
+      own.round_trip_s += own.round_trip_s == 0 ? sample_s : (sample_s - own.round_trip_s) / 8;
+    }
+  }
+  void grow(CongestionWindow& window, const Delivery& delivery) override {
+    if (!delivery.window_limited) return;
+    double left = delivery.segments;
+    if (window.in_slow_start()) left = window.slow_start(left);
+    if (left > 0) window.segments = std::max(1.0, window.segments + left * increase());
+    coupling_->subflows[place_].window = window.segments;
+  }
+  double threshold_after_loss(const CongestionWindow& window) override {
+    Coupling::Subflow& own = coupling_->subflows[place_];
+    own.between_losses = own.since_loss;
+    own.since_loss = 0;
+    const double threshold = Reno::threshold_after_loss(window);
+    own.window = threshold;
+    return threshold;
+  }
+
+ protected:
+  // Segments a segment acknowledged.
+  virtual double increase() const = 0;
+
+  // Sum of window over round trip, in segments a second; subflows without a sample do not count yet.
+  double total_rate() const {
+    double sum = 0;
+    for (const Coupling::Subflow& subflow : coupling_->subflows)
+      if (subflow.round_trip_s > 0) sum += subflow.window / subflow.round_trip_s;
+    return sum;
+  }
+
+  std::shared_ptr<Coupling> coupling_;
+  std::uint32_t place_;
+};
+
+// RFC 6356, sections 3 and 4.
+class Lia : public Coupled {
+ public:
+  using Coupled::Coupled;
+
+ protected:
+  double increase() const override {
+    double best = 0, total = 0;
+    for (const Coupling::Subflow& subflow : coupling_->subflows)
+      if (subflow.round_trip_s > 0) {
+        best = std::max(best, subflow.window / (subflow.round_trip_s * subflow.round_trip_s));
+        total += subflow.window;
+      }
+    const double own = 1 / coupling_->subflows[place_].window, rate = total_rate();
+    // alpha/total, alpha = total best/rate^2
+    return total == 0 ? own : std::min(best / (rate * rate), own);
+  }
+};
+
+// Khalili et al. (CoNEXT 2012): the Pareto-optimal variant; windows move to the best paths that have small ones.
+class Olia : public Coupled {
+ public:
+  using Coupled::Coupled;
+
+ protected:
+  double increase() const override {
+    const std::vector<Coupling::Subflow>& all = coupling_->subflows;
+    const Coupling::Subflow& own = all[place_];
+    if (own.round_trip_s == 0) return 1 / own.window;
+    double largest = 0, best = 0;
+    for (const Coupling::Subflow& subflow : all) {
+      largest = std::max(largest, subflow.window);
+      best = std::max(best, quality(subflow));
+    }
+    std::size_t count = 0, largest_count = 0, neglected = 0;  // neglected: best, and not the largest window
+    for (const Coupling::Subflow& subflow : all) {
+      count += subflow.round_trip_s > 0;
+      largest_count += subflow.window == largest;
+      neglected += quality(subflow) == best && subflow.window < largest;
+    }
+    double shift = 0;
+    if (neglected > 0) {
+      const auto share = [&](std::size_t among) { return 1 / (static_cast<double>(count) * static_cast<double>(among)); };
+      if (own.window == largest)
+        shift = -share(largest_count);
+      else if (quality(own) == best)
+        shift = share(neglected);
+    }
+    const double rate = total_rate();
+    return own.window / (own.round_trip_s * own.round_trip_s) / (rate * rate) + shift / own.window;
+  }
+
+ private:
+  static double quality(const Coupling::Subflow& subflow) {
+    if (subflow.round_trip_s == 0) return 0;
+    const double interval = std::max(subflow.since_loss, subflow.between_losses);
+    return interval * interval / subflow.round_trip_s;
+  }
+};

@@ -1,0 +1,245 @@
+// The part of Simulator for flows of more than one connection: replicated ones, subflows, requests and answers.
+#include <algorithm>
+#include <utility>
+
+#include "simulator.hpp"
+
+// Setting up.
+
+void Simulator::add_companion(std::uint32_t flow, bool same_path, bool reversed) {
+  companions_.push_back({flow, same_path, reversed});
+}
+
+void Simulator::replicate(std::uint32_t flow, Replication replication, bool same_path) {
+  Group& group = groups_[flow];
+  group.kind = replication == Replication::repsyn ? Group::Kind::repsyn : Group::Kind::repflow;
+  group.members = {flow};
+  add_companion(flow, same_path, false);
+}
+
+void Simulator::split(std::uint32_t flow, std::uint32_t subflows) {
+  Group& group = groups_[flow];
+  group.kind = Group::Kind::multipath;
+  group.members = {flow};
+  group.coupling = std::make_shared<Coupling>();
+  group.multipath = std::make_unique<Multipath>(flows_[flow].bytes, settings_.tcp.segment_bytes,
+                                                settings_.tcp.receive_window_bytes, subflows);
+  for (std::uint32_t i = 1; i < subflows; ++i) add_companion(flow, false, false);
+}
+
+void Simulator::request(const RequestSettings& settings) {
+  const auto first = static_cast<std::uint32_t>(exchanges_.size());
+  const auto conversation = static_cast<std::uint32_t>(conversations_.size());
+  conversations_.push_back({settings, first, 2 * settings.servers});
+  for (std::uint32_t i = 0; i < settings.servers; ++i) {
+    const std::uint32_t answers = settings.first_answer + i;
+    Group& group = groups_[answers];
+    group.kind = Group::Kind::requests;
+    group.members = {answers};
+    group.exchange = first + i;
+    add_companion(answers, true, true);
+    exchanges_.push_back({conversation, answers, 0});
+  }
+}
+
+void Simulator::open_group(Group& group) {
+  // The other subflows join when the first is established.
+  const std::size_t count = group.kind == Group::Kind::multipath ? 1 : group.members.size();
+  for (std::uint32_t place = 0; place < count; ++place) open(group.members[place], &group, place);
+}
+
+void Simulator::on_group_connected(std::uint32_t number, Connection& connection) {
+  Group& group = *connection.group;
+  switch (group.kind) {
+    case Group::Kind::repflow:
+      break;
+    case Group::Kind::repsyn:
+      close_others(number, connection);
+      break;
+    case Group::Kind::multipath:
+      for (std::uint32_t place = 1; place < group.members.size() && connection.place == 0; ++place)
+        if (!connections_[group.members[place]]) open(group.members[place], &group, place);
+      break;
+    case Group::Kind::requests: {
+      if (connection.opened) break;
+      connection.opened = true;
+      const Exchange& exchange = exchanges_[group.exchange];
+      Conversation& conversation = conversations_[exchange.conversation];
+      if (--conversation.unopened > 0) break;
+      for (std::uint32_t i = 0; i < conversation.settings.servers; ++i)
+        if (i == 0 || !conversation.settings.barrier) ask(conversation.first_exchange + i);
+      break;
+    }
+  }
+}
+
+void Simulator::on_group_data(const Packet& packet, Connection& connection) {
+  Group& group = *connection.group;
+  FlowResult& result = results_[flow_of(packet.flow)];
+  switch (group.kind) {
+    case Group::Kind::repflow:
+    case Group::Kind::repsyn:
+      if (connection.receiver.in_order() < connection.sender.bytes()) return;
+      if (result.completion == never) result.completion = now_;
+      reset_other_receivers(packet.flow, connection);
+      break;
+    case Group::Kind::multipath:
+      group.multipath->receive(connection.place, packet.sequence / settings_.tcp.segment_bytes);
+      if (group.multipath->all_arrived() && result.completion == never) result.completion = now_;
+      break;
+    case Group::Kind::requests: {
+      Exchange& exchange = exchanges_[group.exchange];
+      const RequestSettings& settings = conversations_[exchange.conversation].settings;
+      const std::uint64_t in_order = connection.receiver.in_order();
+      if (packet.flow == exchange.requests) {
+        for (; exchange.served < messages_in(in_order, settings.request_bytes); ++exchange.served)
+          send_message(exchange.answers, settings.response_bytes);
+      } else if (exchange.answered < messages_in(in_order, settings.response_bytes)) {
+        ++exchange.answered;
+        on_answer(group.exchange);
+      }
+      break;
+    }
+  }
+}
+
+// Replicated flows.
+
+// The receiving host has all bytes: it takes no more of the other copy, and says so.
+void Simulator::reset_other_receivers(std::uint32_t number, Connection& connection) {
+  if (std::exchange(connection.group->decided, true)) return;
+  for (std::uint32_t other : connection.group->members) {
+    Connection* loser = connections_[other].get();
+    if (other == number || !loser) continue;
+    loser->receiver_gone = true;
+    loser->receiver_timer = never;
+    send(new_packet(other, loser->backward, header_bytes, Packet::reset));
+  }
+}
+
+// The sending host needs the other connections no more. One that is not established yet is reset when it would be.
+void Simulator::close_others(std::uint32_t number, Connection& connection) {
+  for (std::uint32_t other : connection.group->members) {
+    Connection* loser = connections_[other].get();
+    if (other == number || !loser) continue;
+    if (!loser->sender.connected()) {
+      loser->sender_gone = true;
+      loser->sender_timer = never;
+      continue;
+    }
+    if (!loser->receiver_gone) send(new_packet(other, loser->forward, header_bytes, Packet::reset));
+    close(other);
+  }
+}
+
+// Subflows.
+
+// A segment of the stream for a subflow that could send one now.
+void Simulator::supply(Connection& connection) {
+  Multipath& multipath = *connection.group->multipath;
+  auto segment = multipath.next_for(connection.place);
+  connection.sender.expect_more(segment.has_value());
+  if (!connection.sender.could_send_new()) return;
+  if (!segment && multipath.blocked()) segment = rescue(connection);
+  if (segment) connection.sender.append(multipath.carry(connection.place, *segment), now_);
+}
+
+// The receiver's window is full because of a slower subflow (Raiciu et al., NSDI 2012, section 4.2; the conditions are
+// those of their kernel): halve its window, and send what it blocks the others with once more.
+std::optional<std::uint64_t> Simulator::rescue(Connection& connection) {
+  Multipath& multipath = *connection.group->multipath;
+  if (multipath.has_carried(connection.place, multipath.first())) return std::nullopt;
+  Connection& slow = *connections_[connection.group->members[multipath.blocker()]];
+  const Time own = connection.sender.round_trip().smoothed(), other = slow.sender.round_trip().smoothed();
+  Time& until = multipath.penalised_until(connection.place);
+  if (settings_.penalisation && now_ >= until && own < other && slow.sender.open_state()) {
+    slow.sender.penalise();
+    until = now_ + own;
+  }
+  const bool worth_it = slow.sender.window().segments <= 4 || 4 * own < other;
+  return settings_.opportunistic_retransmission && worth_it ? std::optional(multipath.first()) : std::nullopt;
+}
+
+bool Simulator::supply_waits(const Connection& connection) const {
+  return is_subflow(connection) && connection.sender.could_send_new() &&
+         connection.group->multipath->next_for(connection.place).has_value();
+}
+
+void Simulator::on_subflow_acknowledgement(std::uint32_t number, Connection& connection,
+                                           std::uint64_t stream_in_order) {
+  Group& group = *connection.group;
+  group.multipath->forget(connection.place, connection.sender.first_unacknowledged());
+  group.multipath->acknowledge(stream_in_order);
+  if (group.multipath->all_acknowledged()) return close_all(group);
+  pump_all(group);
+  set_sender_timer(number, connection);
+}
+
+void Simulator::on_subflow_timeout(Connection& connection) {
+  Group& group = *connection.group;
+  group.multipath->repeat_elsewhere(connection.place, connection.sender.first_unacknowledged());
+  pump_all(group);
+}
+
+// Whoever has the shortest round trip sends first. Those behind the same port wait while it does.
+void Simulator::pump_all(Group& group) {
+  std::vector<std::pair<Time, std::uint32_t>> order;
+  for (std::uint32_t number : group.members)
+    if (const Connection* connection = connections_[number].get())
+      if (connection->sender.connected()) order.emplace_back(connection->sender.round_trip().smoothed(), number);
+  std::sort(order.begin(), order.end());
+  std::vector<std::uint32_t> taken_ports;
+  for (const auto& [round_trip, number] : order) {
+    Connection& connection = *connections_[number];
+    const std::uint32_t port = path_table_[connection.forward];
+    if (connection.sender.wants_to_send() ||
+        std::find(taken_ports.begin(), taken_ports.end(), port) == taken_ports.end())
+      pump(number, connection);
+    if (connection.waits_for_port) taken_ports.push_back(port);
+    set_sender_timer(number, connection);
+  }
+}
+
+void Simulator::close_all(Group& group) {
+  for (std::uint32_t number : group.members)
+    if (connections_[number]) close(number);
+}
+
+// Requests and answers.
+
+void Simulator::send_message(std::uint32_t number, std::uint64_t bytes) {
+  Connection& connection = *connections_[number];
+  connection.sender.append(bytes, now_);
+  pump(number, connection);
+  set_sender_timer(number, connection);
+}
+
+// The next round for all servers behind a barrier, or the next request to one server.
+void Simulator::ask(std::uint32_t first) {
+  Conversation& conversation = conversations_[exchanges_[first].conversation];
+  const std::uint32_t count = conversation.settings.barrier ? conversation.settings.servers : 1;
+  conversation.unanswered = count;
+  for (std::uint32_t place = first; place < first + count; ++place) {
+    Exchange& exchange = exchanges_[place];
+    exchange.result = request_results_.size();
+    request_results_.push_back({exchange.answers, exchange.asked++, now_});
+    send_message(exchange.requests, conversation.settings.request_bytes);
+  }
+}
+
+void Simulator::on_answer(std::uint32_t place) {
+  Exchange& exchange = exchanges_[place];
+  Conversation& conversation = conversations_[exchange.conversation];
+  const RequestSettings& settings = conversation.settings;
+  request_results_[exchange.result].answered = now_;
+  if (exchange.answered == settings.count) {
+    results_[exchange.answers].completion = now_;
+    connections_[exchange.answers]->sender.finish();  // closes when the acknowledgement of this answer is there
+    connections_[exchange.requests]->sender.finish();
+    close_if_done(exchange.requests);
+  } else if (!settings.barrier) {
+    set_timer(now_ + settings.think, request_due, place);
+  }
+  if (settings.barrier && --conversation.unanswered == 0 && exchange.asked < settings.count)
+    set_timer(now_ + settings.think, request_due, conversation.first_exchange);
+}

@@ -1,0 +1,196 @@
+"""How packets find their way: the rule of an experiment, explicit paths, and what changes while it runs.
+
+A path is the tuple of the names of its nodes, from a host to a host; hosts are no way through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice, pairwise
+
+import networkx as nx
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.description import check_count, described, set_number
+from netrepro.networks.topology import Topology
+
+Path = tuple[str, ...]
+
+ROUTINGS = ("ecmp", "packet_spraying", "spanning_tree", "k_shortest_paths")
+
+
+@described
+@dataclass(frozen=True)
+class Routing:
+    """Which path a packet takes.
+
+    scheme : "ecmp", a shortest path for each flow, chosen by a hash at every node; "packet_spraying", the same anew for
+        each packet (Dixit et al., INFOCOM 2013); "spanning_tree", the only path in one tree (IEEE 802.1D);
+        "k_shortest_paths", for each flow one of the `paths` shortest ones without loops, chosen by a hash (Jellyfish,
+        NSDI 2012, section 5).
+    paths : k of "k_shortest_paths"; the other schemes do not look at it.
+    root : the switch at the tree's root; "" is the first one, as the lowest bridge identifier would be.
+    rerouting_ms : how long after a link went down or came up the routes are those of the network as it is then.
+
+    Paths are counted in cables. Acknowledgements are routed like any packet, by a hash of their own. Raises
+    NetreproError for a scheme that there is not, fewer than one path, a negative time.
+    """
+
+    scheme: str = "ecmp"
+    paths: int = 8
+    root: str = ""
+    rerouting_ms: float = 100.0
+
+    def __post_init__(self) -> None:
+        if self.scheme not in ROUTINGS:
+            raise NetreproError(
+                f"no routing {self.scheme!r}", f"{nearest(str(self.scheme), ROUTINGS)}; there are {', '.join(ROUTINGS)}"
+            )
+        check_count(self, "paths")
+        set_number(self, "rerouting_ms", least=0)
+
+
+@described
+@dataclass(frozen=True)
+class LinkChange:
+    """What happens to a cable at `at_s`: another rate, or `up=False` (it breaks) or `up=True` (it is mended).
+
+    It happens to both directions, unless `both_directions=False`: then only to the link that leaves `source`.
+    A link at a new rate finishes the packet being sent at the old one. A link that goes down drops what waits for it
+    and what comes until it is up again, and loses what is on its wire. Routes follow after `Routing.rerouting_ms`;
+    where no way is left, packets go on to where the way was and are dropped there. Raises NetreproError when nothing
+    changes.
+    """
+
+    at_s: float
+    source: str
+    destination: str
+    rate_mbps: float | None = None
+    up: bool | None = None
+    both_directions: bool = True
+
+    def __post_init__(self) -> None:
+        set_number(self, "at_s", least=0)
+        if self.rate_mbps is None and self.up is None:
+            raise NetreproError(
+                f"a change of {self.source} {self.destination} that changes nothing", "give rate_mbps=... or up=..."
+            )
+        if self.rate_mbps is not None:
+            set_number(self, "rate_mbps", above=0)
+
+    @property
+    def links(self) -> tuple[tuple[str, str], ...]:
+        """The (from, to) of the directions that change."""
+        forward, backward = (self.source, self.destination), (self.destination, self.source)
+        return (forward, backward) if self.both_directions else (forward,)
+
+
+def check_path(topology: Topology, path: Path, source: str, destination: str) -> None:
+    """Raises NetreproError unless `path` leads from `source` to `destination` by cables, through no node twice."""
+    what = f"the path {' '.join(map(str, path))} of a flow from {source} to {destination}"
+    if len(path) < 2 or path[0] != source or path[-1] != destination:
+        raise NetreproError(what, f"begin it with {source} and end it with {destination}")
+    if len(set(path)) < len(path):
+        raise NetreproError(f"{what} visits a node twice", "name each node once")
+    for first, second in pairwise(path):
+        topology.link(first, second)
+
+
+def spanning_tree(topology: Topology, root: str = "", without: frozenset[frozenset[str]] = frozenset()) -> nx.Graph:
+    """The tree that IEEE 802.1D agrees on when all cables cost the same.
+
+    root : the switch at its root, "" for the first one. without : cables (pairs of nodes) that are down.
+
+    Every node keeps the cable to its neighbour nearest to the root, of equals the one of lowest number, switches
+    before hosts. Where cables are down, parts that the root does not reach have trees of their own. Raises
+    NetreproError for an unknown root.
+    """
+    if root and root not in topology.switches:
+        raise NetreproError(f"{topology.name}: no switch {root!r}", nearest(root, topology.switches))
+    graph = _without(topology, without)
+    tree = nx.Graph()
+    tree.add_nodes_from(graph)
+    order = [*([root] if root else []), *topology.switches, *topology.hosts]
+    for start in order:
+        if tree.degree(start) == 0:
+            tree.add_edges_from(nx.bfs_edges(graph, start, sort_neighbors=_in_order))
+    return tree
+
+
+def shortest_paths(topology: Topology, source: str, destination: str) -> tuple[Path, ...]:
+    """All shortest paths from host to host, among which ECMP chooses. Raises NetreproError for unknown hosts."""
+    graph = _between(topology, source, destination)
+    try:
+        return tuple(sorted(map(tuple, nx.all_shortest_paths(graph, source, destination)), key=_rank))
+    except nx.NetworkXNoPath:
+        raise _no_way(topology, source, destination) from None
+
+
+def k_shortest_paths(topology: Topology, source: str, destination: str, k: int) -> tuple[Path, ...]:
+    """The k shortest paths without loops (Yen 1971) from host to host, shortest first; fewer where there are fewer.
+
+    Which of equally long ones come first, or are left out, follows from the order of the switches' numbers. A call is
+    remembered by the topology. Raises NetreproError for unknown hosts or hosts that no switch joins.
+    """
+    topology.check_host(source)
+    topology.check_host(destination)
+    ends = [tuple(topology.graph[host]) for host in (source, destination)]
+    if all(len(neighbours) == 1 and neighbours[0][0] == "s" for neighbours in ends):
+        # Hosts of the same two switches have the same paths between them: one search serves them all.
+        (first,), (last,) = ends
+        return tuple((source, *path, destination) for path in _yen(topology, first, last, k))
+    return _yen(topology, source, destination, k)
+
+
+def _yen(topology: Topology, source: str, destination: str, k: int) -> tuple[Path, ...]:
+    if source == destination:
+        return ((source,),)
+    found = topology.found_paths
+    if (source, destination, k) not in found:
+        graph = topology.fabric if source[0] == "s" else _between(topology, source, destination)
+        try:
+            paths = islice(nx.shortest_simple_paths(graph, source, destination), k)
+            found[source, destination, k] = tuple(map(tuple, paths))
+        except nx.NetworkXNoPath:
+            raise _no_way(topology, source, destination) from None
+    return found[source, destination, k]
+
+
+def _between(topology: Topology, source: str, destination: str) -> nx.Graph:
+    """The fabric with two hosts, which are no way for others."""
+    topology.check_host(source)
+    topology.check_host(destination)
+    graph = topology.fabric.copy()
+    graph.add_nodes_from((source, destination))
+    for host in (source, destination):
+        others = _in_order(topology.graph[host])
+        graph.add_edges_from((host, peer) for peer in others if peer[0] == "s" or peer in (source, destination))
+    return graph
+
+
+def _without(topology: Topology, cables: frozenset[frozenset[str]]) -> nx.Graph:
+    graph = nx.Graph()
+    graph.add_nodes_from((*topology.switches, *topology.hosts))
+    graph.add_edges_from(edge for edge in topology.graph.edges if frozenset(edge) not in cables)
+    return graph
+
+
+def _in_order(nodes: Iterable[str]) -> list[str]:
+    return sorted(nodes, key=_number)
+
+
+def _number(node: str) -> tuple[bool, int]:
+    return node[0] == "h", int(node[1:])
+
+
+def _rank(path: Path) -> list[tuple[bool, int]]:
+    return [_number(node) for node in path]
+
+
+def _no_way(topology: Topology, source: str, destination: str) -> NetreproError:
+    return NetreproError(
+        f"{topology.name}: {destination} can be reached from {source} only through another host, and hosts do not "
+        "forward",
+        "join them by a switch",
+    )

@@ -1,0 +1,137 @@
+"""Loom's case study: a network card with a transmit queue per core, shared by two tenants.
+
+Each core keeps both tenants' packets apart and serves them in turn; the card takes one packet from every
+core in each step, sorts it by application into one of two queues, and sends what is urgent first. So tenants
+are treated equally on each core, and not on the wire.
+
+Source: the authors' program (its Loom contention point); the card is the multiqueue one that Stephens, Akella and
+Swift compare with (Loom, NSDI 2019).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from netrepro.errors import NetreproError
+from netrepro.verification.encodings import Step
+from netrepro.verification.leaf_spine import Forwarder
+from netrepro.verification.logic import Number
+from netrepro.verification.points import ContentionPoint, ImmediateQueue, Queue, QueuingModule
+from netrepro.verification.schedulers import RoundRobin, StrictPriority
+from netrepro.verification.traces import Packet, Run
+from netrepro.verification.workloads import Query, Workload, parse_workload
+
+FLOWS = ("tenant1_spark", "tenant2_spark", "tenant2_memcached")  # the dst of their packets: 0, 1, 2
+MEMCACHED = frozenset([2])
+
+
+class TenantQueues(QueuingModule):
+    """Moves a core's packets into one queue a tenant; a tenant with two flows has them in turn.
+
+    Parameters
+    ----------
+    inputs : the flows. tenants : a queue for each. flows_of : for each tenant the places of its one or two flows.
+    """
+
+    always_solvable: ClassVar[bool] = True
+
+    def __init__(
+        self, name: str, inputs: Sequence[Queue], tenants: Sequence[Queue], flows_of: Sequence[tuple[int, ...]]
+    ):
+        super().__init__(name, inputs, tenants)
+        self.flows_of = list(flows_of)
+
+    def constraints(self, step: Step) -> Iterable[Any]:
+        logic = step.logic
+        for tenant, flows in zip(self.outputs, self.flows_of, strict=True):
+            queues, most = [self.inputs[i] for i in flows], tenant.max_enqueue
+            lengths = [step.length(queue) for queue in queues]
+            # Of `most` places each of two flows has half, the first one more of an odd number, and what the
+            # other leaves free.
+            shares: list[Number] = [logic.number(most)]
+            if len(queues) == 2:
+                halves = [most - most // 2, most // 2]
+                shares = [
+                    logic.add(logic.number(half), logic.minus(logic.number(most - half), other))
+                    for half, other in zip(halves, reversed(lengths), strict=True)
+                ]
+            counts = [logic.minimum(length, share) for length, share in zip(lengths, shares, strict=True)]
+            for queue, count in zip(queues, counts, strict=True):
+                step.take(queue, count)
+            step.offer(
+                tenant,
+                [
+                    step.when(logic.at_least(count, place + 1), step.packet(queue, place))
+                    for place in range(most)
+                    for queue, count in zip(queues, counts, strict=True)
+                ],
+            )
+        return []
+
+    def serve(self, run: Run) -> None:
+        for tenant, flows in zip(self.outputs, self.flows_of, strict=True):
+            moved: list[Packet] = []
+            queues = [self.inputs[i].name for i in flows]
+            turn = 0
+            while len(moved) < tenant.max_enqueue and any(run.waiting(queue) for queue in queues):
+                queue = queues[turn % len(queues)]
+                moved += run.take(queue, min(1, len(run.waiting(queue))))
+                turn += 1
+            run.offer(tenant.name, moved)
+
+
+def loom_inputs(cores: int, flow: str) -> list[str]:
+    """The input queues of a flow of FLOWS, or of all whose name starts so ("tenant2"), core by core."""
+    return [f"core{core + 1}_{name}" for core in range(cores) for name in FLOWS if name.startswith(flow)]
+
+
+def loom(cores: int = 4, horizon: int = 10, *, queue_capacity: int = 10, max_enqueue: int = 4) -> ContentionPoint:
+    """A card with `cores` transmit queues. Inputs core1_tenant1_spark, ...; outputs to_tenant1, to_tenant2.
+
+    A packet may pass the whole card in the step in which it came. Raises NetreproError for no core.
+    """
+    if cores < 1:
+        raise NetreproError(f"a network card for {cores} cores", "give at least 1")
+    classes = {name: place for place, name in enumerate(FLOWS)}
+    modules: list[QueuingModule] = []
+    sends_to: dict[str, list[int]] = {}
+    of_cores = [ImmediateQueue(f"core{core + 1}", queue_capacity) for core in range(cores)]
+    for core, queue in enumerate(of_cores):
+        flows = []
+        for name in FLOWS:
+            flows.append(ImmediateQueue(f"core{core + 1}_{name}", queue_capacity, max_enqueue, max_enqueue))
+            sends_to[flows[-1].name] = [classes[name]]
+        tenants = [ImmediateQueue(f"core{core + 1}.tenant{i}", queue_capacity, max_enqueue) for i in (1, 2)]
+        modules.append(TenantQueues(f"core{core + 1}.flows", flows, tenants, [(0,), (1, 2)]))
+        modules.append(RoundRobin(f"core{core + 1}.round_robin", tenants, queue))
+    applications = [ImmediateQueue(name, queue_capacity, cores) for name in ("memcached", "spark")]
+    everything = frozenset(classes.values())
+    by_application = [(MEMCACHED, None), (everything - MEMCACHED, None)]
+    by_tenant = [(frozenset([0]), None), (everything - {0}, None)]
+    wire = ImmediateQueue("wire", queue_capacity)
+    outputs = [ImmediateQueue(f"to_tenant{i}", queue_capacity) for i in (1, 2)]
+    modules += [
+        Forwarder("card", of_cores, applications, by_application),
+        StrictPriority("priority", applications, wire),
+        Forwarder("receivers", [wire], outputs, by_tenant),
+    ]
+    return ContentionPoint(f"loom-{cores}", horizon, modules, destinations=len(FLOWS), sends_to=sends_to)
+
+
+def unfair_query(point: ContentionPoint) -> Query:
+    """In each of the last four steps tenant 2 is more than 3 packets ahead."""
+    last = point.horizon
+    return Query("forall", (max(1, last - 3), last), ("to_tenant2", "to_tenant1"), "cenq", ">", 3)
+
+
+def steady_tenants(point: ContentionPoint) -> Workload:
+    """Both tenants have sent t packets by step t, on any of their cores; no memcached.
+
+    The original asks for the packets by the last step only, so that tenant 1 may simply come late.
+    """
+    cores, last = sum(module.name.endswith(".round_robin") for module in point.modules), point.horizon
+    tenants = [",".join(loom_inputs(cores, flow)) for flow in ("tenant1", "tenant2")]
+    urgent = ",".join(loom_inputs(cores, "tenant2_memcached"))
+    lines = [f"[1,{last}]: sum cenq({{{queues}}},t) >= t" for queues in tenants]
+    return parse_workload(" and ".join([*lines, f"[1,{last}]: sum cenq({{{urgent}}},t) <= 0"]))

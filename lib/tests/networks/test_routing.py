@@ -1,0 +1,105 @@
+"""Paths: shortest ones, k shortest ones, spanning trees, and what is refused."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netrepro.errors import NetreproError
+from netrepro.networks import (
+    Cable,
+    Link,
+    Topology,
+    fat_tree,
+    from_graph,
+    jellyfish,
+    k_shortest_paths,
+    leaf_spine,
+    shortest_paths,
+    spanning_tree,
+)
+
+LINK = Link(100, 0.1)
+graphs = st.builds(
+    lambda n, p, seed: nx.gnp_random_graph(n, p, seed=seed), st.integers(2, 7), st.just(0.6), st.integers(0, 500)
+)
+
+
+def test_shortest_paths_are_as_many_as_a_fat_tree_has():
+    # Al-Fares et al., section 2.2: (k/2)^2 between pods, k/2 within one, one below an edge switch.
+    tree = fat_tree(4, LINK)
+    assert [len(shortest_paths(tree, "h1", host)) for host in ("h16", "h3", "h2")] == [4, 2, 1]
+    assert all(path[0] == "h1" and path[-1] == "h16" for path in shortest_paths(tree, "h1", "h16"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs.filter(nx.is_connected), st.integers(1, 12))
+def test_k_shortest_paths_are_the_shortest_of_all_paths_without_loops(graph, k):
+    net = from_graph(graph, LINK, hosts_per_switch=2)
+    found = k_shortest_paths(net, "h1", net.hosts[-1], k)
+    every = sorted(len(path) + 2 for path in nx.all_simple_paths(net.fabric, "s1", net.switches[-1]))
+    assert [len(path) for path in found] == every[:k] and len(set(found)) == len(found)
+    for path in found:
+        assert path[0] == "h1" and path[-1] == net.hosts[-1] and len(set(path)) == len(path)
+        assert all(pair in net.ports for pair in pairwise(path)) and all(node[0] == "s" for node in path[1:-1])
+
+
+def test_k_shortest_paths_depend_on_nothing_but_the_network():
+    net, again = jellyfish(30, 6, 2, LINK, 5), jellyfish(30, 6, 2, LINK, 5)
+    shuffled = Topology(tuple(sorted(net.cables, key=lambda cable: cable.second)), net.name)
+    pairs = [("h1", "h60"), ("h7", "h8"), ("h60", "h1")]
+    assert [k_shortest_paths(again, *pair, 8) for pair in reversed(pairs)][::-1] == [
+        k_shortest_paths(shuffled, *pair, 8) for pair in pairs
+    ]
+
+
+def test_hosts_of_one_switch_have_one_path():
+    assert k_shortest_paths(leaf_spine(2, 3, 2, LINK, LINK), "h1", "h2", 8) == (("h1", "s1", "h2"),)
+
+
+@settings(max_examples=60, deadline=None)
+@given(graphs.filter(nx.is_connected))
+def test_a_spanning_tree_reaches_all_and_its_ways_to_the_root_are_shortest(graph):
+    net = from_graph(graph, LINK)
+    for root in (net.switches[0], net.switches[-1]):
+        tree = spanning_tree(net, root)
+        assert (
+            nx.is_tree(tree) and set(tree) == set(net.graph) and all(net.graph.has_edge(*edge) for edge in tree.edges)
+        )
+        distance = nx.single_source_shortest_path_length(net.graph, root)
+        assert nx.single_source_shortest_path_length(tree, root) == distance
+
+
+def test_a_spanning_tree_of_a_fat_tree_uses_one_core_switch():
+    tree = spanning_tree(fat_tree(4, LINK), "s17")
+    assert {node for edge in tree.edges for node in edge} >= {"s17"} and tree.degree("s17") == 4
+    assert all(tree.degree(core) == 1 for core in ("s18", "s19", "s20"))
+
+
+def test_a_spanning_tree_goes_round_what_is_down():
+    net = leaf_spine(2, 2, 1, LINK, LINK)
+    assert spanning_tree(net).has_edge("s1", "s3")
+    mended = spanning_tree(net, without=frozenset({frozenset(("s1", "s3"))}))
+    assert nx.is_tree(mended) and not mended.has_edge("s1", "s3")
+    halves = spanning_tree(net, without=frozenset({frozenset(("s1", "s3")), frozenset(("s1", "s4"))}))
+    assert nx.is_forest(halves) and nx.number_connected_components(halves) == 2
+
+
+@pytest.mark.parametrize(
+    ("find", "says"),
+    [
+        (lambda net: shortest_paths(net, "h1", "h33"), "did you mean 'h3'"),
+        (lambda net: k_shortest_paths(net, "h1", "h33", 2), "did you mean 'h3'"),
+        (lambda net: spanning_tree(net, "s11"), "did you mean 's1'"),
+        (lambda net: shortest_paths(net, "h1", "h3"), "join them by a switch"),
+        (lambda net: k_shortest_paths(net, "h1", "h3", 2), "join them by a switch"),
+    ],
+)
+def test_paths_that_there_are_not_are_refused_with_their_remedy(find, says):
+    chain = Topology((Cable("h1", "h2", LINK), Cable("h2", "h3", LINK), Cable("h2", "s1", LINK)))
+    with pytest.raises(NetreproError, match=says):
+        find(chain)

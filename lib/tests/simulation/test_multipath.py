@@ -1,0 +1,157 @@
+"""Flows over several subflows: what they fill, what they leave to others, and what a small receive window does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from netrepro.networks import (
+    Cable,
+    DropTail,
+    Experiment,
+    Flow,
+    Link,
+    Measure,
+    Measurements,
+    Red,
+    Tcp,
+    Topology,
+    dumbbell,
+)
+from netrepro.simulation import simulate
+
+SEGMENT = 1448
+FAST = Link(1000, 0.1, DropTail(packets=1000))
+
+
+def over(*middle: Link) -> Topology:
+    """h1 to h2 by as many paths of equally many hops."""
+    cables = [Cable("h1", "s1", FAST), Cable("s2", "h2", FAST)]
+    for i, link in enumerate(middle):
+        cables += [Cable("s1", f"s{i + 3}", link), Cable(f"s{i + 3}", "s2", FAST)]
+    return Topology(tuple(cables))
+
+
+def using_all(net: Topology, flow: Flow, duration_s: float, tcp: Tcp) -> Measurements:
+    """The run of the first seed whose hashes send subflows over every path."""
+    paths = len(net.switches) - 2
+    for seed in range(1, 50):
+        measured = simulate(Experiment(net, (flow,), duration_s, seed, tcp=tcp))
+        if (measured.links.query("source == 's1' and destination != 'h1'")["sent_packets"] > 0).sum() == paths:
+            return measured
+    raise AssertionError("no seed uses all paths")
+
+
+@pytest.mark.parametrize("control", ["lia", "olia", "reno", "cubic"])
+def test_two_subflows_fill_two_paths(control):
+    # RFC 6356, goal 1: no less than the best path alone; with nobody else there, the sum of both.
+    net = over(Link(40, 5, DropTail(packets=60)), Link(20, 5, DropTail(packets=60)))
+    measured = using_all(net, Flow("h1", "h2", duration_s=30, subflows=2), 30, Tcp(control, delayed_ack_ms=0))
+    assert measured.flows["goodput_mbps"][0] > 0.9 * 60 * SEGMENT / 1514
+    assert measured.trusted
+
+
+def share_of_the_split_flow(control: str, seed: int) -> float:
+    net = dumbbell(2, FAST, Link(40, 10, Red(200, 20, 80, 0.05)))
+    flows = (
+        Flow("h1", "h3", duration_s=60, subflows=4, congestion_control=control),
+        Flow("h2", "h4", duration_s=60, congestion_control="reno"),
+    )
+    goodput = simulate(Experiment(net, flows, 60, seed, tcp=Tcp(delayed_ack_ms=0))).flows["goodput_mbps"]
+    return goodput[0] / goodput.sum()
+
+
+@pytest.mark.parametrize("control", ["lia", "olia"])
+def test_coupled_subflows_take_no_more_of_a_bottleneck_than_one_tcp(control):
+    # RFC 6356, goal 2; four subflows of uncoupled Reno take four fifths.
+    shares = [share_of_the_split_flow(control, seed) for seed in (1, 2)]
+    assert 0.3 < sum(shares) / 2 < 0.6
+    assert share_of_the_split_flow("reno", 1) > 0.7
+
+
+@pytest.mark.parametrize("control", ["lia", "olia"])
+def test_coupled_subflows_leave_the_congested_path_to_others(control):
+    # RFC 6356, goal 3: a path where five others send carries less than a path alone, beyond its smaller share.
+    net = Topology(
+        (
+            *(Cable(f"h{i}", "s1", FAST) for i in range(1, 7)),
+            Cable("s1", "s3", Link(20, 5, Red(200, 10, 50, 0.05))),
+            Cable("s3", "s2", FAST),
+            Cable("s1", "s4", Link(20, 5, Red(200, 10, 50, 0.05))),
+            Cable("s4", "s2", FAST),
+            *(Cable("s2", f"h{i}", FAST) for i in range(7, 13)),
+        )
+    )
+    others = tuple(Flow(f"h{i}", f"h{i + 6}", duration_s=40, congestion_control="reno") for i in range(2, 7))
+    split = Flow("h1", "h7", duration_s=40, subflows=2, congestion_control=control)
+    for seed in range(1, 200):
+        # All others on one path, and the subflows on both.
+        measure = Measure(packets=(("s1", "s3"), ("s1", "s4")))
+        probe = simulate(Experiment(net, (split, *others), 1, seed, measure=measure, tcp=Tcp(delayed_ack_ms=0)))
+        data = probe.packets.query("size_bytes > 1000").groupby(["source", "destination"])["flow"].unique()
+        flows_on = [set(flows) for flows in data]
+        if len(flows_on) == 2 and all(0 in flows for flows in flows_on) and {0} in flows_on:
+            break
+    else:
+        pytest.skip("no seed gives these paths")
+    measured = simulate(Experiment(net, (split, *others), 40, seed, measure=measure, tcp=Tcp(delayed_ack_ms=0)))
+    own = measured.packets.query("flow == 0 and size_bytes > 1000").groupby("destination").size()
+    assert own.min() < 0.15 * own.max()
+
+
+def test_a_stream_is_delivered_once_whatever_its_subflows_lose():
+    net = over(Link(20, 5, DropTail(packets=10), loss=0.02), Link(20, 30, DropTail(packets=10), loss=0.02))
+    for size in (1, SEGMENT, 100_001, 1_000_000):
+        flow = Flow("h1", "h2", size, subflows=3, congestion_control="lia")
+        measured = simulate(Experiment(net, (flow,), 60))
+        assert measured.flows["delivered_bytes"][0] == size and measured.flows["completion_ms"].notna().all()
+
+
+def test_what_a_dead_path_holds_is_sent_again_over_the_living_one():
+    net = over(Link(20, 5, DropTail(packets=100)), Link(20, 5, DropTail(packets=100), loss=0.5))
+    flow = Flow("h1", "h2", 2_000_000, subflows=4, congestion_control="lia")
+    measured = using_all(net, flow, 100, Tcp(delayed_ack_ms=0))
+    # At 20 Mb/s alone 0.8 s; a subflow that backs off alone would hold the stream up for seconds.
+    assert measured.flows["completion_ms"][0] < 3000
+
+
+WIFI, MOBILE = Link(8, 10, DropTail(packets=54)), Link(2, 75, DropTail(packets=334))
+
+
+def wireless(receive_window: int, **tcp) -> float:
+    net = over(WIFI, MOBILE)
+    settings = Tcp("lia", receive_window_bytes=receive_window, **tcp)
+    return float(using_all(net, Flow("h1", "h2", duration_s=40, subflows=2), 40, settings).flows["goodput_mbps"][0])
+
+
+def test_a_small_receive_window_is_blocked_by_the_slower_path_unless_it_is_rescued():
+    # Raiciu et al. (NSDI 2012), sections 4.2 and 6.1: with little memory plain MPTCP is below TCP over WiFi alone;
+    # opportunistic retransmission and penalisation bring it back; with plenty both paths are full.
+    tcp = Tcp("reno", receive_window_bytes=200_000)
+    alone = simulate(Experiment(over(WIFI), (Flow("h1", "h2", duration_s=40),), 40, tcp=tcp)).flows["goodput_mbps"][0]
+    plain = wireless(200_000)
+    rescued = wireless(200_000, opportunistic_retransmission=True, penalisation=True)
+    assert plain < 0.8 * alone and rescued > 0.95 * alone
+    assert wireless(2_000_000) > 1.1 * alone
+
+
+def test_a_single_subflow_of_a_coupled_control_is_reno():
+    net = over(Link(20, 5, DropTail(packets=20)))
+    flows = [
+        simulate(Experiment(net, (Flow("h1", "h2", duration_s=5, congestion_control=name),), 5)).flows
+        for name in ("reno", "lia", "olia")
+    ]
+    same = [table.drop(columns="congestion_control").to_csv() for table in flows]
+    assert same[0] == same[1] == same[2]
+
+
+def test_windows_are_sampled_for_every_subflow():
+    net = over(FAST, FAST)
+    experiment = Experiment(
+        net, (Flow("h1", "h2", duration_s=1, subflows=3),), 1, measure=Measure(windows_interval_ms=50)
+    )
+    windows = simulate(experiment).windows
+    assert set(windows["flow"]) == {0} and set(windows["connection"]) == {0, 1, 2}
+    again = simulate(replace(experiment, seed=1)).windows
+    assert windows.to_csv() == again.to_csv()

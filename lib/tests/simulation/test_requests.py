@@ -1,0 +1,89 @@
+"""Requests and answers over connections opened beforehand."""
+
+from __future__ import annotations
+
+import pytest
+
+from netrepro.networks import DropTail, Experiment, Link, Requests, Tcp, star
+from netrepro.networks.experiment import REQUEST_COLUMNS
+from netrepro.simulation import simulate
+
+SEGMENT, FULL, ACK = 1448, 1514, 66
+LINK = Link(1000, 1, DropTail(packets=10_000))
+AT_ONCE = Tcp("reno", delayed_ack_ms=0)
+ROUND_TRIP_MS = 4.0
+
+
+def run(entry: Requests, tcp: Tcp = AT_ONCE, duration_s: float = 60):
+    return simulate(Experiment(star(5, LINK), (entry,), duration_s, tcp=tcp), clock_skew_ppm=0)
+
+
+def serialisation_ms(*packets_bytes: int) -> float:
+    return sum(packets_bytes) * 8 / 1e6
+
+
+def test_an_answer_within_the_initial_window_takes_one_round_trip():
+    requests = run(Requests("h1", ("h2",), 100, 5 * SEGMENT, 3)).requests
+    # Both ways two links; the answer's segments follow each other on the second.
+    expected = ROUND_TRIP_MS + serialisation_ms(166, 166, FULL, *[FULL] * 5)
+    assert requests["completion_ms"][0] == pytest.approx(expected, abs=1e-9)
+    # Later requests leave behind the acknowledgement of the answer before.
+    assert requests["completion_ms"][1:].to_numpy() == pytest.approx(expected + serialisation_ms(ACK), abs=1e-9)
+    assert requests["request"].tolist() == [0, 1, 2] and list(requests) == REQUEST_COLUMNS
+
+
+def test_a_warm_connection_answers_faster_than_a_cold_one():
+    # 20 segments: rounds of 10 and 20 at first, then the window has grown.
+    requests = run(Requests("h1", ("h2",), 100, 20 * SEGMENT, 5)).requests["completion_ms"]
+    assert requests[0] == pytest.approx(2 * ROUND_TRIP_MS, rel=0.1)
+    assert requests[1:].to_numpy() == pytest.approx(ROUND_TRIP_MS, rel=0.15)
+
+
+def test_a_silent_connection_starts_again_from_the_initial_window():
+    # RFC 2861 as in Linux: the window halves for each timeout of silence, here 204 ms, down to 10 segments.
+    asked = Requests("h1", ("h2",), 100, 40 * SEGMENT, 6, think_ms=3000)
+    cold = run(asked).requests["completion_ms"]
+    warm = run(asked, Tcp("reno", delayed_ack_ms=0, slow_start_after_idle=False)).requests["completion_ms"]
+    assert cold[1:].to_numpy() == pytest.approx(cold[0], rel=0.02)
+    # Warm, the window has grown beyond an answer after two of them.
+    assert warm[2:].max() < cold.min() - 1.5 * ROUND_TRIP_MS
+
+
+@pytest.mark.parametrize("think_ms", [0.0, 7.5])
+def test_behind_a_barrier_the_next_round_waits_for_the_last_answer(think_ms):
+    requests = run(Requests("h1", ("h2", "h3", "h4"), 100, 50_000, 10, think_ms=think_ms)).requests
+    rounds = requests.groupby("request")
+    assert (rounds["asked_s"].nunique() == 1).all() and (rounds.size() == 3).all()
+    last = rounds["answered_s"].max().to_numpy()
+    assert rounds["asked_s"].first().to_numpy()[1:] == pytest.approx(last[:-1] + think_ms / 1e3, abs=1e-11)
+
+
+def test_without_a_barrier_every_server_is_asked_by_itself():
+    requests = run(Requests("h1", ("h2", "h3"), 100, 50_000, 10, barrier=False)).requests
+    for _, own in requests.groupby("server"):
+        assert own["asked_s"].to_numpy()[1:] == pytest.approx(own["answered_s"].to_numpy()[:-1], abs=1e-11)
+    assert requests.groupby("request")["asked_s"].nunique().max() == 2
+
+
+def test_answers_that_end_within_a_segment_are_counted_to_the_byte():
+    measured = run(Requests("h1", ("h2", "h3"), 1, 12_345, 7, label="reads"))
+    assert measured.flows["delivered_bytes"].tolist() == [7 * 12_345] * 2
+    assert measured.flows["completion_ms"].to_numpy() == pytest.approx(
+        measured.requests.groupby("flow")["answered_s"].max().to_numpy() * 1e3
+    )
+    assert set(measured.requests["label"]) == {"reads"} and measured.trusted
+
+
+def test_requests_survive_loss_and_end():
+    bad = star(4, Link(50, 1, DropTail(packets=20), loss=0.02))
+    entry = Requests("h1", ("h2", "h3", "h4"), 3000, 40_000, 20)
+    measured = simulate(Experiment(bad, (entry,), 300, tcp=Tcp(min_rto_ms=10)))
+    assert measured.requests["answered_s"].notna().all() and len(measured.requests) == 60
+    assert measured.flows["retransmitted_packets"].min() > 0
+    assert (measured.flows["delivered_bytes"] == 20 * 40_000).all()
+
+
+def test_what_is_not_answered_by_the_end_is_missing():
+    measured = run(Requests("h1", ("h2",), 100, 10**9, 2), duration_s=1)
+    assert measured.requests["answered_s"].isna().tolist() == [True]
+    assert 0 < measured.flows["delivered_bytes"][0] < 10**9
