@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -396,14 +397,9 @@ def variants(trace: Trace, scale: Scale, *, progress: Progress = iter) -> list[V
     made = [Variant("E1", "right labels", right, audit=found.audit)]
     made += [Variant("E2", f"{share:.0%} of labels drawn anew", noisy(share), "labels") for share in (0.3, 0.65)]
     joins = [(by, 0.0) for by in JOINS] + [("endpoints", 7200.0), ("workstation", 5.0), ("time", 5.0)]
-    work: list[Callable[[], Variant]] = [lambda by=by, ahead=ahead: _joined(trace, by, ahead) for by, ahead in joins]
-    work += [lambda change=change: _changed(change) for change in CHANGES]
-    work += [
-        lambda seconds=seconds: Variant(
-            "E8", f"time-out {seconds} s", same(changed_flows(None, timeout_s=seconds)), "features"
-        )
-        for seconds in (1, 60)
-    ]
+    work: list[Callable[[], Variant]] = [partial(_joined, trace, by, ahead) for by, ahead in joins]
+    work += [partial(_changed, change) for change in CHANGES]
+    work += [partial(_timed_out, seconds) for seconds in (1, 60)]
     made += [make() for make in progress(work)]
     made.append(Variant("E2", "labels dealt out anew", noisy(1.0), "labels", audit=shuffled(found, 0)))
     for packets in scale.first_packets:
@@ -424,7 +420,7 @@ def variants(trace: Trace, scale: Scale, *, progress: Progress = iter) -> list[V
                 "E10",
                 f"{share:.1%} train",
                 right,
-                split=lambda flows, seed, share=share: random_split(flows["class"], training_share=share, seed=seed),
+                split=partial(_split_share, share),
             )
         )
     made.append(Variant("E12", "first day trains", right, split=lambda flows, _: day_split(flows["day"], [0])))
@@ -437,6 +433,15 @@ def variants(trace: Trace, scale: Scale, *, progress: Progress = iter) -> list[V
         )
     )
     return sorted(made, key=lambda each: int(each.experiment[1:]))
+
+
+def _split_share(share: float, flows: pd.DataFrame, seed: int) -> Split:
+    return random_split(flows["class"], training_share=share, seed=seed)
+
+
+def _timed_out(seconds: float) -> Variant:
+    flows = changed_flows(None, timeout_s=seconds)
+    return Variant("E8", f"time-out {seconds:g} s", lambda seed: flows, "features")
 
 
 def _joined(trace: Trace, by: str, ahead_s: float) -> Variant:
@@ -642,19 +647,23 @@ def _models(found: Diagnosis, setting: Setting, seeds: Sequence[int]) -> pd.Data
     profile = scale_of("paper" if found.scale.flows is None else "quick")
     for repetition, seed in enumerate(seeds):
         flows = _flows_as_reported(found.trace, found.scale, seed)
-        models = {
+        models: dict[str, tuple[Any, float]] = {
             "forest": (forest(found.scale.trees, seed), found.fit.share),
             "forest, balanced": (forest(found.scale.trees, seed, balanced=True), found.fit.share),
             "forest, balanced, right labels": (forest(found.scale.trees, seed, balanced=True), 0.0),
         }
-        if repetition == 0:
-            for name in neural_models():
-                plain = make_model(name, setting, profile, seed).set_params(oversampling=False)
-                models[name] = (plain, found.fit.share)
-                models[f"{name}, balanced"] = (make_model(name, setting, profile, seed), found.fit.share)
         for name, (model, share) in models.items():
             used, predicted = noise_confusion(flows, share, setting, model, seed)
             rows.append({"model": name, "repetition": repetition} | _scores(used, predicted))
+        if repetition == 0 and neural_models():
+            noisy, _ = noise_confusion(flows, found.fit.share, setting, forest(1, seed), seed)
+            noisy = noisy.only(select_features(noisy, setting)["feature"])
+            noisy = noisy.trained_on(np.random.default_rng(seed).permutation(noisy.split[0])[: profile.neural_rows])
+            for name in neural_models():
+                for words, balanced in ((name, False), (f"{name}, balanced", True)):
+                    model = make_model(name, setting, profile, seed).set_params(oversampling=balanced)
+                    scores = _scores(noisy, predict(train(model, noisy), noisy))
+                    rows.append({"model": words, "repetition": repetition} | scores)
     return pd.DataFrame(rows)
 
 

@@ -8,6 +8,7 @@ where it is present; else a stand-in made by real applications, on which no publ
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -105,9 +106,12 @@ class Setting:
 
     def mixtures(self, seed: int, **changed: Any) -> MixturePerClassClassifier:
         """The paper's classifier."""
-        settings = {
-            "prior": self.prior, "reg_covar": self.regularisation, "max_components": self.max_components, "n_init": 2,
-        }  # fmt: skip
+        settings: dict[str, Any] = {
+            "prior": self.prior,
+            "reg_covar": self.regularisation,
+            "max_components": self.max_components,
+            "n_init": 2,
+        }
         return MixturePerClassClassifier(**(settings | changed), random_state=seed)
 
 
@@ -130,7 +134,7 @@ class Scale:
 
 
 SCALES = {
-    "quick": Scale(3000, (3, 4, 5, 7, 9, 10), (15, 6), (64, 16), 1000, False, False),
+    "quick": Scale(3000, (3, 4, 5, 7, 9, 10), (30, 12), (64, 32), 1500, False, False),
     "paper": Scale(None, (3, 4, 5, 6, 7, 8, 9, 10), (60, 40), (256, 64), None, True, True),
 }
 
@@ -193,8 +197,21 @@ def open_trace(which: str = "auto") -> Trace:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Small problems: threads that wait for each other cost more than they bring, on a busy machine a hundredfold."""
+    torch = importlib.import_module("torch") if neural_models() else None
+    before = torch.get_num_threads() if torch else 0
     with threadpool_limits(1):
-        yield
+        try:
+            if torch:
+                torch.set_num_threads(1)
+            yield
+        finally:
+            if torch:
+                torch.set_num_threads(before)
+
+
+def neural_models() -> tuple[str, ...]:
+    """The neural models that this installation has: all or, without PyTorch, none."""
+    return NEURAL if importlib.util.find_spec("torch") else ()
 
 
 def derived_seed(*parts: int) -> int:
@@ -306,11 +323,6 @@ def score(rows: Rows, predicted: NDArray[Any], **label: Any) -> pd.DataFrame:
     """`score_table` of the testing rows, with the label's columns."""
     testing = rows.split[1]
     return score_table(rows.labels[testing], predicted, rows.totals.iloc[testing]).assign(**label)
-
-
-def neural_models() -> tuple[str, ...]:
-    """The neural models that this installation has: all or, without PyTorch, none."""
-    return NEURAL if importlib.util.find_spec("torch") else ()
 
 
 # The measurement.
@@ -447,7 +459,7 @@ def _cases(runs: Runs, packets: int, seed: int, _: bool) -> dict[str, pd.DataFra
     cases = {
         "few flows": chosen.trained_on(training[random_split(labels, training_share=few, seed=seed)[0]]),
         "two flows a class": chosen.trained_on(training[random_split(labels, training_share=1e-9, seed=seed)[0]]),
-        "random features": rows.only(random.choice(rows.features.columns, len(columns), replace=False)),
+        "random features": rows.only(list(random.choice(rows.features.columns, len(columns), replace=False))),
         "selected for shuffled labels": rows.only(select_features(dealt, setting)["feature"]),
         "all features": rows,
     }
@@ -778,14 +790,13 @@ def measured_claims(runs: Runs) -> list[Measured]:
 
 def _published(runs: Runs) -> dict[str, tuple[Any, Any]]:
     """The paper's numbers: ours, and with shuffled labels."""
-    asked: dict[str, dict[str, str]] = {}
+    asked: dict[str, dict[str, Any]] = {}
     for unit in ("flow", "packet", "byte"):
         asked[f"{unit}-accuracy"] = {"unit": unit}
         asked[f"{unit}-macro-f1"] = {"unit": unit, "scope": "named", "measure": "macro_f1"}
     asked |= {f"flow-f1-{name.lower()}": {"scope": name, "measure": "f1"} for name in NAMED_CLASSES}
     found: dict[str, tuple[Any, Any]] = {
-        claim: (runs.values(**each), runs.values("shuffled labels", **each))  # type: ignore[arg-type]
-        for claim, each in asked.items()
+        claim: (runs.values(**each), runs.values("shuffled labels", **each)) for claim, each in asked.items()
     }
     few = runs.values("few flows")
     found["accuracy-from-few-flows"] = few, runs.values("two flows a class")
