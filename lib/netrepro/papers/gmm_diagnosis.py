@@ -429,7 +429,7 @@ def variants(trace: Trace, scale: Scale, *, progress: Progress = iter) -> list[V
             "E12",
             "hosts apart",
             right,
-            split=lambda flows, seed: grouped_splits(flows["class"], workstations(flows), folds=3, seed=seed)[0],
+            split=lambda flows, seed: grouped_splits(flows["class"], workstations(flows, found), folds=3, seed=seed)[0],
         )
     )
     return sorted(made, key=lambda each: int(each.experiment[1:]))
