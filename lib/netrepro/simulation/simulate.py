@@ -37,7 +37,7 @@ from netrepro.networks.routing import k_shortest_paths, links_in_use
 from netrepro.networks.workloads import OWN_CONTROL_PREFIX, Flow
 from netrepro.simulation.own_control import OwnCongestionControl
 
-SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia")
+SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia", "rcp")
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
 # Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
@@ -186,6 +186,9 @@ def _route(
             for source, destination in (ends, ends[::-1]):
                 paths = k_shortest_paths(topology, source, destination, routing.paths)
                 simulator.set_paths(number[source], number[destination], [links(path) for path in paths])
+    if (table["congestion_control"] == "rcp").any():
+        rcp = experiment.rcp
+        simulator.offer_rates(rcp.alpha, rcp.beta, rcp.update_ms / 1e3, rcp.first_share)
     for from_s, in_use in links_in_use(topology, routing, experiment.changes):
         if from_s > 0 or len(in_use) < len(ports):
             simulator.use_links(from_s, [port in in_use for port in ports])
