@@ -36,6 +36,13 @@ def missing_for_bpf() -> str:
     return ""
 
 
+def has_congestion_control(scheme: str, tier: str) -> bool:
+    """Whether hosts of an emulated network can have it: the kernel does, or root can load it."""
+    if scheme in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split():
+        return True
+    return tier == "privileged" and scheme in bpf_schemes() and not missing_for_bpf()
+
+
 class BpfControls:
     """Congestion controls of one network: loaded by name, removed by `close`."""
 

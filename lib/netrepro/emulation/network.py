@@ -77,8 +77,9 @@ class Emulation:
         self._connection = LauncherConnection(self.tier)
         try:
             controls = self.congestion_controls(set(self.plan.congestion_control.values()) - {""})
-            own = {host: controls.get(name, "") for host, name in self.plan.congestion_control.items()}
-            self.plan = dataclasses.replace(self.plan, congestion_control=own)
+            if any(name != asked for asked, name in controls.items()):
+                own = {host: controls.get(name, "") for host, name in self.plan.congestion_control.items()}
+                self.plan = dataclasses.replace(self.plan, congestion_control=own)
             if self.plan.delays:
                 self._relay = self._start_relay()
             self._build()

@@ -19,6 +19,7 @@ from netrepro.networks import DropTail, EcnThreshold, Link, dumbbell, fat_tree, 
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.flow_sizes import load_flow_sizes
 from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp
+from netrepro.papers._running import run_experiment
 from netrepro.simulation import simulate
 
 pytestmark = [pytest.mark.timeout(60), rootless]
@@ -281,6 +282,15 @@ def test_dctcp_without_root_is_refused_with_the_reason():
         pytest.skip("needs root of a kernel without DCTCP")
     with pytest.raises(NetreproError, match="only root may load it"):
         run(Experiment(narrow(), (Flow("h1", "h2", size_bytes=1),), 1.0, tcp=Tcp("dctcp")))
+
+
+def test_a_papers_experiment_runs_on_the_tier_that_is_named():
+    asked = Experiment(narrow(), (Flow("h1", "h2", size_bytes=1000),), 0.3)
+    for tier in ("rootless", "simulated"):
+        found = run_experiment(asked, tier)
+        assert found.tier == tier and found.flows["delivered_bytes"].iloc[0] == 1000
+    with pytest.raises(NetreproError, match="no tier 'rotless'"):
+        run_experiment(asked, "rotless")
 
 
 def test_a_generator_that_fails_says_why(monkeypatch):
