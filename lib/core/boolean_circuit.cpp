@@ -1,6 +1,7 @@
 #include "boolean_circuit.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <stdexcept>
 
 namespace {
@@ -173,12 +174,14 @@ void BooleanCircuit::gather(Literal literal, Literals& conjuncts, const std::vec
   gather(node.b, conjuncts, readers, depth + 1);
 }
 
+// Each gate's clauses come in two halves (Plaisted and Greenbaum, 1986): "the variable implies the gate" where the
+// variable is asserted below some root, "the gate implies the variable" where its opposite is.
 std::vector<std::int32_t> BooleanCircuit::new_clauses(const Literals& roots) {
-  std::vector<std::int32_t> clauses;
+  given_.resize(nodes_.size(), 0);
   std::vector<std::uint32_t> readers(nodes_.size(), 0);
   std::vector<std::size_t> open;
   const auto visit = [&](Literal literal) {
-    if (readers[node_of(literal)]++ == 0 && variables_[node_of(literal)] == 0) open.push_back(node_of(literal));
+    if (readers[node_of(literal)]++ == 0 && given_[node_of(literal)] != 3) open.push_back(node_of(literal));
   };
   for (const Literal root : roots) {
     visit(root);
@@ -192,72 +195,89 @@ std::vector<std::int32_t> BooleanCircuit::new_clauses(const Literals& roots) {
     if (node.kind == Kind::choose) visit(node.c);
   }
 
-  const auto clause = [&](std::initializer_list<std::int32_t> literals) {
-    clauses.insert(clauses.end(), literals);
-    clauses.push_back(0);
+  struct Half {
+    std::size_t node;
+    bool is_opposite;
+    Literals below;
   };
-  // Gates in the order of their making, so that the solver meets causes before effects.
-  std::vector<std::size_t> wanted;
-  const auto want = [&](Literal literal) {
-    if (variables_[node_of(literal)] != 0) return;
-    variables_[node_of(literal)] = -1;
-    wanted.push_back(node_of(literal));
+  std::vector<Half> halves;
+  std::vector<std::size_t> fresh;
+  // The half that makes `literal` imply what it stands for, or with `is_opposite` the other way round.
+  const auto want = [&](Literal literal, bool is_opposite) {
+    const std::size_t index = node_of(literal);
+    const bool side = is_opposite != ((literal & 1) != 0);
+    if (given_[index] & (side ? 2 : 1)) return;
+    given_[index] = static_cast<std::uint8_t>(given_[index] | (side ? 2 : 1));
+    if (variables_[index] == 0) {
+      variables_[index] = -1;
+      fresh.push_back(index);
+    }
+    halves.push_back({index, side, {}});
   };
-  for (const Literal root : roots) want(root);
-  std::vector<std::pair<std::size_t, Literals>> gates;
-  for (std::size_t next = 0; next < wanted.size(); ++next) {
-    const std::size_t index = wanted[next];
+  for (const Literal root : roots) want(root, false);
+  for (std::size_t next = 0; next < halves.size(); ++next) {
+    const auto [index, side] = std::pair{halves[next].node, halves[next].is_opposite};
     const Node& node = nodes_[index];
     Literals below;
     if (node.kind == Kind::both) {
       gather(static_cast<Literal>(2 * index), below, readers, 0);
       std::sort(below.begin(), below.end());
       below.erase(std::unique(below.begin(), below.end()), below.end());
+      for (const Literal literal : below) want(literal, side);
     } else if (node.kind == Kind::differ) {
       below = {node.a, node.b};
+      for (const Literal literal : below)
+        for (const bool way : {false, true}) want(literal, way);
     } else if (node.kind == Kind::choose) {
       below = {node.a, node.b, node.c};
+      for (const bool way : {false, true}) want(node.a, way);
+      want(node.b, side);
+      want(node.c, side);
     }
-    for (const Literal literal : below) want(literal);
-    gates.emplace_back(index, std::move(below));
+    halves[next].below = std::move(below);
   }
-  std::sort(gates.begin(), gates.end());
-  for (const auto& [index, below] : gates) variables_[index] = ++variable_count_;
-  for (const auto& [index, below] : gates) {
-    const std::int32_t gate = variables_[index];
-    switch (nodes_[index].kind) {
+
+  // Gates in the order of their making, so that the solver meets causes before effects.
+  std::sort(fresh.begin(), fresh.end());
+  for (const std::size_t index : fresh) variables_[index] = ++variable_count_;
+  std::sort(halves.begin(), halves.end(), [](const Half& a, const Half& b) {
+    return std::pair{a.node, a.is_opposite} < std::pair{b.node, b.is_opposite};
+  });
+  std::vector<std::int32_t> clauses;
+  const auto clause = [&](std::initializer_list<std::int32_t> literals) {
+    clauses.insert(clauses.end(), literals);
+    clauses.push_back(0);
+  };
+  for (const Half& half : halves) {
+    const std::int32_t gate = variables_[half.node];
+    const auto variable = [&](std::size_t place) { return dimacs_variable(half.below[place]); };
+    switch (nodes_[half.node].kind) {
       case Kind::constant:
-        clause({-gate});
+        if (!half.is_opposite) clause({-gate});
         break;
       case Kind::input:
         break;
-      case Kind::both: {
-        std::vector<std::int32_t> last{gate};
-        for (const Literal literal : below) {
-          clause({-gate, dimacs_variable(literal)});
-          last.push_back(-dimacs_variable(literal));
+      case Kind::both:
+        if (half.is_opposite) {
+          clauses.push_back(gate);
+          for (const Literal literal : half.below) clauses.push_back(-dimacs_variable(literal));
+          clauses.push_back(0);
+        } else {
+          for (const Literal literal : half.below) clause({-gate, dimacs_variable(literal)});
         }
-        clauses.insert(clauses.end(), last.begin(), last.end());
-        clauses.push_back(0);
         break;
-      }
       case Kind::differ: {
-        const std::int32_t a = dimacs_variable(below[0]), b = dimacs_variable(below[1]);
-        clause({-gate, a, b});
-        clause({-gate, -a, -b});
-        clause({gate, -a, b});
-        clause({gate, a, -b});
+        const std::int32_t a = variable(0), b = variable(1), out = half.is_opposite ? gate : -gate;
+        clause({out, a, half.is_opposite ? -b : b});
+        clause({out, -a, half.is_opposite ? b : -b});
         break;
       }
       case Kind::choose: {
-        const std::int32_t c = dimacs_variable(below[0]), a = dimacs_variable(below[1]),
-                           b = dimacs_variable(below[2]);
-        clause({-gate, -c, a});
-        clause({gate, -c, -a});
-        clause({-gate, c, b});
-        clause({gate, c, -b});
-        clause({-gate, a, b});  // redundant, but they let the solver propagate when c is open
-        clause({gate, -a, -b});
+        const std::int32_t c = variable(0), way = half.is_opposite ? -1 : 1;
+        const std::int32_t a = way * variable(1), b = way * variable(2), out = -way * gate;
+        clause({out, -c, a});
+        clause({out, c, b});
+        clause({out, a, b});  // redundant, but it lets the solver propagate when c is open
         break;
       }
     }
@@ -271,9 +291,21 @@ std::int32_t BooleanCircuit::dimacs_variable(Literal literal) const {
   return (literal & 1) ? -variable : variable;
 }
 
-std::string BooleanCircuit::dimacs_text(const std::vector<std::int32_t>& clauses) const {
+std::vector<std::vector<std::int32_t>> BooleanCircuit::split(const std::vector<std::int32_t>& clauses) {
+  std::vector<std::vector<std::int32_t>> found;
+  for (auto start = clauses.begin(); start != clauses.end();) {
+    const auto end = std::find(start, clauses.end(), 0);
+    found.emplace_back(start, end);
+    start = end == clauses.end() ? end : end + 1;
+  }
+  return found;
+}
+
+std::string BooleanCircuit::dimacs_text(const std::vector<std::int32_t>& clauses) {
   const auto clause_count = std::count(clauses.begin(), clauses.end(), 0);
-  std::string text = "p cnf " + std::to_string(variable_count_) + " " + std::to_string(clause_count) + "\n";
+  std::int32_t most = 0;
+  for (const std::int32_t literal : clauses) most = std::max(most, std::abs(literal));
+  std::string text = "p cnf " + std::to_string(most) + " " + std::to_string(clause_count) + "\n";
   text.reserve(text.size() + clauses.size() * 7);
   for (const std::int32_t literal : clauses) {
     text += std::to_string(literal);

@@ -35,14 +35,16 @@ class BooleanCircuit {
   // The inputs that a set of literals depends on.
   Literals support(const Literals& roots) const;
 
-  // Clauses, in DIMACS form (each ends with a zero), that define the gates below `roots` and were not given out
-  // before. dimacs_variable() numbers a literal whose gates have been given out.
+  // Clauses, in DIMACS form (each ends with a zero), by which asserting any of `roots` has its meaning, as far as
+  // they were not given out before. An opposite is a root of its own. dimacs_variable() numbers a literal whose
+  // gates have been given out.
   std::vector<std::int32_t> new_clauses(const Literals& roots);
   std::int32_t dimacs_variable(Literal literal) const;
   bool has_variable(Literal literal) const { return variables_.at(static_cast<std::size_t>(literal >> 1)) > 0; }
   std::int32_t variable_count() const { return variable_count_; }
-  // The same clauses as DIMACS text.
-  std::string dimacs_text(const std::vector<std::int32_t>& clauses) const;
+  // The same clauses as DIMACS text, and as lists without zeros.
+  static std::string dimacs_text(const std::vector<std::int32_t>& clauses);
+  static std::vector<std::vector<std::int32_t>> split(const std::vector<std::int32_t>& clauses);
 
   // The values of `wanted` when exactly the inputs in `true_inputs` hold.
   std::vector<bool> evaluate(const Literals& true_inputs, const Literals& wanted) const;
@@ -67,5 +69,6 @@ class BooleanCircuit {
   std::vector<Node> nodes_;
   std::unordered_map<Node, Literal, NodeHash> known_;
   std::vector<std::int32_t> variables_;  // by node; 0: no clause given out yet
+  std::vector<std::uint8_t> given_;      // by node: the halves of its clauses given out (1, 2, or both: 3)
   std::int32_t variable_count_ = 0;
 };

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -133,9 +132,7 @@ void LinkRelay::release_due(std::int64_t now) {
   for (std::size_t i = 0; i < lines_.size(); ++i) {
     Line& line = lines_[i];
     while (!line.held.empty() && line.held.front().release_ns <= now) {
-      const auto late = static_cast<std::uint64_t>(std::max<std::int64_t>(now - line.held.front().release_ns, 8));
-      const int octave = std::bit_width(late) - 1;
-      ++shared_->lateness[static_cast<std::size_t>(octave) * 8 + ((late >> (octave - 3)) & 7)];
+      shared_->lateness.add(now - line.held.front().release_ns);
       send(line.held.front(), line.direction.to_interface, shared_->counters[i]);
       line.held.pop_front();
     }

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lateness_histogram.hpp"
 #include "random_stream.hpp"
 
 class LinkRelay {
@@ -27,12 +28,10 @@ class LinkRelay {
   struct Counters {
     std::uint64_t received = 0, lost = 0, forwarded = 0, dropped_by_queue = 0, failed = 0;
   };
-  // Lateness is counted in 8 steps an octave: bucket 8 e + m holds [2^e (1 + m/8), 2^e (1 + (m+1)/8)) ns.
-  static constexpr std::size_t lateness_buckets = 512;
   struct Shared {
     std::uint64_t missed;   // arrivals that found the ring full
     std::uint64_t sockets;  // opened for sending
-    std::uint64_t lateness[lateness_buckets];
+    LatenessHistogram lateness;  // of releases
     Counters counters[];  // one a direction
   };
 

@@ -37,6 +37,10 @@ class Red {
   }
   Verdict departure(const Backlog&, Time, const PacketFacts&, Time) { return Verdict::accept; }
 
+  void stretch(double factor) {
+    settings_.packet_time = static_cast<Time>(static_cast<double>(settings_.packet_time) * factor + 0.5);
+  }
+
   double average() const { return average_; }
 
  private:

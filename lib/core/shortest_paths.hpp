@@ -9,17 +9,18 @@ class ShortestPaths {
  public:
   explicit ShortestPaths(std::size_t nodes) : leaving_(nodes), entering_(nodes) {}
 
-  void add_link(std::uint32_t from, std::uint32_t to) {
-    leaving_[from].push_back({static_cast<std::uint32_t>(links_), to});
+  void add_link(std::uint32_t number, std::uint32_t from, std::uint32_t to) {
+    leaving_[from].push_back({number, to});
     entering_[to].push_back(from);
-    ++links_;
   }
 
+  bool leads(std::uint32_t from, std::uint32_t to) { return distances_to(to)[from] != unreachable; }
+
   // The links from one node to another. Equal keys give equal paths; each node hashes the key with a number of its own.
-  std::vector<std::uint32_t> path(std::uint32_t from, std::uint32_t to, std::uint64_t key) {
+  void find(std::uint32_t from, std::uint32_t to, std::uint64_t key, std::vector<std::uint32_t>& path) {
     const std::vector<std::uint32_t>& distance = distances_to(to);
     if (distance[from] == unreachable) throw std::invalid_argument("no path");
-    std::vector<std::uint32_t> path;
+    path.clear();
     for (std::uint32_t node = from; node != to;) {
       std::size_t equals = 0;
       for (const Leaving& link : leaving_[node]) equals += distance[link.to] + 1 == distance[node];
@@ -31,7 +32,6 @@ class ShortestPaths {
           break;
         }
     }
-    return path;
   }
 
   static std::uint64_t mixed(std::uint64_t x) {  // the finisher of splitmix64
@@ -65,5 +65,4 @@ class ShortestPaths {
   std::vector<std::vector<Leaving>> leaving_;
   std::vector<std::vector<std::uint32_t>> entering_;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> distances_;
-  std::size_t links_ = 0;
 };

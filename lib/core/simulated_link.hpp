@@ -12,15 +12,25 @@
 #include "codel.hpp"
 #include "drop_tail.hpp"
 #include "ecn_threshold.hpp"
+#include "phantom_queue.hpp"
+#include "pie.hpp"
 #include "queue_rule.hpp"
 #include "random_stream.hpp"
 #include "red.hpp"
 #include "ring.hpp"
+#include "shared_buffer.hpp"
 #include "simulated_time.hpp"
 
 class SimulatedLink {
  public:
-  using Rule = std::variant<DropTail, EcnThreshold, Red, CoDel>;
+  using Rule = std::variant<DropTail, EcnThreshold, Red, CoDel, Pie, PhantomQueue, SharedBuffer>;
+  struct Wire {
+    double rate;         // bits per second
+    Time delay, jitter;  // jitter: the standard deviation of the delay
+    double loss;         // the probability that a packet is lost
+    double reordering;   // the probability that one is held back
+    Time held_back;      // for so long
+  };
   struct Counts {
     std::uint64_t offered_packets = 0, sent_packets = 0, sent_bytes = 0, dropped_packets = 0, marked_packets = 0,
                   lost_packets = 0;
@@ -31,19 +41,22 @@ class SimulatedLink {
     Time time, waited;
   };
 
-  // Rate in bits per second, jitter the standard deviation of the delay, loss a probability a packet.
-  SimulatedLink(double rate, Time delay, Time jitter, double loss, Rule rule, RandomStream losses, RandomStream jitters)
-      : picoseconds_per_byte_(8 * static_cast<double>(picoseconds_per_second) / rate),
-        delay_(delay),
-        jitter_(jitter),
+  SimulatedLink(const Wire& wire, Rule rule, RandomStream losses, RandomStream jitters, RandomStream reorderings)
+      : picoseconds_per_byte_(picoseconds_per_byte(wire.rate)),
+        delay_(wire.delay),
+        jitter_(wire.jitter),
+        held_back_(wire.held_back),
         rule_(std::move(rule)),
         waits_for_transmitter_(std::holds_alternative<CoDel>(rule_)),
-        loss_(loss),
+        loss_(wire.loss),
+        reordering_(wire.reordering),
         losses_(losses),
-        jitters_(jitters) {}
+        jitters_(jitters),
+        reorderings_(reorderings) {}
 
   Verdict offer(std::uint32_t packet, std::uint32_t bytes, std::uint32_t flow, bool ecn_capable, Time now) {
     ++counts_.offered_packets;
+    if (!up_) return ++counts_.dropped_packets, Verdict::drop;
     const PacketFacts facts{bytes, ecn_capable};
     const Backlog backlog = waiting(now);
     const Verdict verdict = std::visit([&](auto& rule) { return rule.arrival(backlog, facts, now); }, rule_);
@@ -92,18 +105,84 @@ class SimulatedLink {
     return false;
   }
 
-  Time next_arrival() const { return wire_.empty() ? never : wire_.front().arrival; }
-  // Takes the packet that arrives at the far end next; false when the wire loses it.
-  std::pair<std::uint32_t, bool> take_arrival() {
-    const std::uint32_t packet = wire_.front().packet;
+  Time next_arrival() const {
+    const Time first = wire_.empty() ? never : wire_.front().arrival;
+    return held_.empty() ? first : std::min(first, held_.front().arrival);
+  }
+  enum class Fate : std::uint8_t { arrives, lost, held_back };
+  // Takes the packet that arrives at the far end next, unless the wire loses it or holds it back.
+  std::pair<std::uint32_t, Fate> take_arrival() {
+    if (!held_.empty() && held_.front().arrival == next_arrival()) {
+      const std::uint32_t packet = held_.front().packet;
+      held_.pop();
+      return {packet, Fate::arrives};
+    }
+    const Held taken{wire_.front().arrival + held_back_, wire_.front().packet};
     wire_.pop();
     if (next_to_start_ < wire_.head()) {  // nobody has looked at the queue since it started
       waiting_bytes_ -= waits_for_transmitter_ ? 0 : wire_[next_to_start_].bytes;
       next_to_start_ = wire_.head();
     }
-    const bool kept = loss_ == 0 || losses_.uniform() >= loss_;
-    counts_.lost_packets += !kept;
-    return {packet, kept};
+    if (loss_ > 0 && losses_.uniform() < loss_) return ++counts_.lost_packets, std::pair{taken.packet, Fate::lost};
+    if (reordering_ > 0 && reorderings_.uniform() < reordering_)
+      return held_.push(taken), std::pair{taken.packet, Fate::held_back};
+    return {taken.packet, Fate::arrives};
+  }
+
+  // Another rate: for the packets that wait, not for the one being sent.
+  void set_rate(double rate, Time now) {
+    const double before = std::exchange(picoseconds_per_byte_, picoseconds_per_byte(rate));
+    std::visit(
+        [&](auto& rule) {
+          if constexpr (requires { rule.stretch(1.0); }) rule.stretch(picoseconds_per_byte_ / before);
+        },
+        rule_);
+    if (waits_for_transmitter_ || waiting(now).packets == 0) return;
+    std::size_t record = departures_.size() - (wire_.tail() - next_to_start_);
+    Time free_at = wire_[next_to_start_].start;
+    for (std::uint64_t number = next_to_start_; number != wire_.tail(); ++number, ++record) {
+      Flight& flight = wire_[number];
+      const Time departed = departure_of(number), duration = transmission_time(flight.bytes);
+      const Time later = free_at - flight.start;
+      counts_.busy += duration - (departed - flight.start);
+      const Time travels = flight.arrival - departed;
+      flight.start = free_at;
+      free_at += duration;
+      flight.arrival = last_arrival_ = std::max(free_at + travels, number == wire_.head() ? 0 : wire_[number - 1].arrival);
+      if (records_) departures_[record].time = free_at, departures_[record].waited += later;
+    }
+    free_at_ = free_at;
+  }
+
+  bool up() const { return up_; }
+  void come_up() { up_ = true; }
+  // Drops what waits and what is being sent, loses what is on the wire; drop(packet) and lose(packet) hear of each.
+  template <class Drop, class Lose>
+  void go_down(Time now, Drop&& drop, Lose&& lose) {
+    up_ = false;
+    std::size_t unsent = 0;
+    for (; !wire_.empty(); wire_.pop()) {
+      const Flight& flight = wire_.front();
+      const Time departure = departure_of(wire_.head());
+      if (departure <= now) {
+        ++counts_.lost_packets;
+        lose(flight.packet);
+        continue;
+      }
+      ++unsent;
+      ++counts_.dropped_packets;
+      --counts_.sent_packets;
+      counts_.sent_bytes -= flight.bytes;
+      counts_.busy -= departure - std::max(flight.start, now);
+      drop(flight.packet);
+    }
+    if (records_) departures_.resize(departures_.size() - unsent);
+    for (; !held_.empty(); held_.pop()) ++counts_.lost_packets, lose(held_.front().packet);
+    for (; !queue_.empty(); queue_.pop()) ++counts_.dropped_packets, drop(queue_.front().packet);
+    next_to_start_ = wire_.head();
+    waiting_bytes_ = queue_bytes_ = 0;
+    free_at_ = std::min(free_at_, now);
+    last_arrival_ = std::min(last_arrival_, now);
   }
 
   bool waits_for_transmitter() const { return waits_for_transmitter_; }
@@ -117,7 +196,7 @@ class SimulatedLink {
     Counts counts = counts_;
     for (std::uint64_t number = wire_.tail(); number-- != wire_.head();) {
       const Flight& flight = wire_[number];
-      const Time departure = flight.start + transmission_time(flight.bytes);
+      const Time departure = departure_of(number);
       if (departure <= end) break;
       --counts.sent_packets;
       counts.sent_bytes -= flight.bytes;
@@ -130,6 +209,10 @@ class SimulatedLink {
   struct Flight {
     Time start, arrival;
     std::uint32_t packet, bytes;
+  };
+  struct Held {
+    Time arrival;
+    std::uint32_t packet;
   };
   struct Queued {
     std::uint32_t packet, bytes, flow;
@@ -147,6 +230,12 @@ class SimulatedLink {
     if (records_) departures_.push_back({flow, bytes, free_at_, start - arrived});
   }
 
+  // When the last bit leaves, of a packet that has not left long ago: of those, the next one starts at once.
+  Time departure_of(std::uint64_t number) const {
+    return number + 1 == wire_.tail() ? free_at_ : wire_[number + 1].start;
+  }
+
+  static double picoseconds_per_byte(double rate) { return 8 * static_cast<double>(picoseconds_per_second) / rate; }
   Time transmission_time(std::uint32_t bytes) const { return static_cast<Time>(bytes * picoseconds_per_byte_ + 0.5); }
 
   // A delay from a bell (the sum of four evens), never negative, and nobody overtakes.
@@ -158,15 +247,16 @@ class SimulatedLink {
   }
 
   double picoseconds_per_byte_;
-  Time delay_, jitter_, last_arrival_ = 0;
+  Time delay_, jitter_, held_back_, last_arrival_ = 0;
   Time free_at_ = 0;
   Rule rule_;
-  bool waits_for_transmitter_, records_ = false;
-  double loss_;
-  RandomStream losses_, jitters_;
+  bool waits_for_transmitter_, up_ = true, records_ = false;
+  double loss_, reordering_;
+  RandomStream losses_, jitters_, reorderings_;
   Ring<Flight> wire_;                // being sent or under way; with early rules also those that wait
   std::uint64_t next_to_start_ = 0;  // the first of wire_ that has not started
   std::uint64_t waiting_bytes_ = 0;
+  Ring<Held> held_;  // held back on the wire
   Ring<Queued> queue_;  // with CoDel: those that wait
   std::uint64_t queue_bytes_ = 0;
   Counts counts_;

@@ -4,17 +4,19 @@
 #include <stdexcept>
 #include <utility>
 
-Simulator::Simulator(const Settings& settings, std::size_t nodes) : settings_(settings), paths_(nodes) {}
+Simulator::Simulator(const Settings& settings, std::size_t nodes) 
+    : settings_(settings), routes_(nodes), spraying_(stream(spraying, 0)) {}
 
 // Setting up.
 
 std::uint32_t Simulator::add_link(const LinkSettings& link, SimulatedLink::Rule rule) {
   const auto number = static_cast<std::uint32_t>(links_.size());
-  const double skew = 1 + settings_.clock_skew * (2 * stream(skews, number).uniform() - 1);
-  paths_.add_link(link.from, link.to);
-  links_.push_back(std::make_unique<SimulatedLink>(link.rate * skew, link.delay, link.jitter, link.loss,
-                                                   std::move(rule), stream(losses, number), stream(jitters, number)));
-  ports_.push_back({link.room, {}, false});
+  routes_.add_link(link.from, link.to);
+  const SimulatedLink::Wire wire{link.rate * skew(number), link.delay,      link.jitter,
+                                 link.loss,                link.reordering, link.held_back};
+  links_.push_back(std::make_unique<SimulatedLink>(wire, std::move(rule), stream(losses, number),
+                                                   stream(jitters, number), stream(reorderings, number)));
+  ports_.push_back({link.room, {}});
   return number;
 }
 
@@ -34,6 +36,31 @@ std::uint32_t Simulator::add_red(const LinkSettings& link, Red::Settings red) {
 std::uint32_t Simulator::add_codel(const LinkSettings& link, std::uint64_t packets, Time target, Time interval,
                                    bool ecn) {
   return add_link(link, CoDel(packets, target, interval, ecn));
+}
+
+std::uint32_t Simulator::add_pie(const LinkSettings& link, Pie::Settings pie) {
+  pie.second = picoseconds_per_second;
+  return add_link(link, Pie(pie, settings_.seed, (static_cast<std::uint64_t>(pie_decisions) << 40) + links_.size()));
+}
+
+std::uint32_t Simulator::add_phantom_queue(const LinkSettings& link, std::uint64_t packets, double drain_share,
+                                           double threshold_bytes) {
+  const double time_per_byte = 8 * static_cast<double>(picoseconds_per_second) / link.rate;
+  return add_link(link, PhantomQueue(packets, drain_share, threshold_bytes, time_per_byte));
+}
+
+std::uint32_t Simulator::add_shared_buffer(const LinkSettings& link, std::uint64_t bytes, double alpha,
+                                           std::uint64_t mark_packets) {
+  std::shared_ptr<SwitchMemory>& memory = memories_[link.from];
+  if (!memory) memory = std::make_shared<SwitchMemory>();
+  const std::uint32_t number = add_link(link, SharedBuffer(memory, bytes, alpha, mark_packets));
+  memory->ports.push_back(links_[number].get());
+  return number;
+}
+
+void Simulator::give_path(std::uint32_t flow, const std::vector<std::uint32_t>& forward,
+                          const std::vector<std::uint32_t>& backward) {
+  given_paths_[flow] = {path_table_.place_of_given(forward), path_table_.place_of_given(backward)};
 }
 
 void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
@@ -56,21 +83,6 @@ void Simulator::sample_windows(Time interval) { window_interval_ = interval; }
 
 void Simulator::record_departures(std::uint32_t link) { links_[link]->record_departures(); }
 
-std::uint32_t Simulator::path_place(std::uint32_t from, std::uint32_t to, std::uint64_t key) {
-  const std::vector<std::uint32_t> path = paths_.path(from, to, key);
-  std::uint64_t hash = 0;
-  for (std::uint32_t link : path) hash = ShortestPaths::mixed(hash ^ link);
-  std::vector<std::uint32_t>& places = path_places_[hash];
-  for (std::uint32_t place : places)
-    if (std::equal(path.begin(), path.end(), path_table_.begin() + place) &&
-        path_table_[place + path.size()] == end_of_path)
-      return place;
-  places.push_back(static_cast<std::uint32_t>(path_table_.size()));
-  path_table_.insert(path_table_.end(), path.begin(), path.end());
-  path_table_.push_back(end_of_path);
-  return places.back();
-}
-
 // Running.
 
 void Simulator::begin() {
@@ -83,6 +95,11 @@ void Simulator::begin() {
   for (std::size_t i = 0; i < companions_.size(); ++i)
     groups_.at(companions_[i].flow).members.push_back(static_cast<std::uint32_t>(flows_.size() + i));
   for (Exchange& exchange : exchanges_) exchange.requests = groups_.at(exchange.answers).members.at(1);
+  const auto by_time = [](const auto& a, const auto& b) { return a.at < b.at; };
+  std::stable_sort(changes_.begin(), changes_.end(), by_time);
+  std::stable_sort(link_uses_.begin(), link_uses_.end(), by_time);
+  if (!link_uses_.empty()) set_timer(link_uses_[0].at, routes_change, 0);
+  if (!changes_.empty()) set_timer(changes_[0].at, link_changes, 0);
   starts_.resize(flows_.size());
   for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) starts_[flow] = flow;
   std::stable_sort(starts_.begin(), starts_.end(),
@@ -147,7 +164,8 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
       on_receiver_due(timer.owner, timer.time);
       break;
     case host_port_free:
-      ports_[timer.owner].timer_set = false;
+      if (ports_[timer.owner].timer != timer.time) break;
+      ports_[timer.owner].timer = never;
       serve_port(timer.owner);
       break;
     case datagram_due:
@@ -169,6 +187,15 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
         }
       set_timer(now_ + window_interval_, windows_due, 0);
       break;
+    case link_changes:
+      apply(changes_[next_change_++]);
+      if (next_change_ < changes_.size()) set_timer(changes_[next_change_].at, link_changes, 0);
+      break;
+    case routes_change:
+      routes_.use(link_uses_[next_use_++].in_use);
+      reroute();
+      if (next_use_ < link_uses_.size()) set_timer(link_uses_[next_use_].at, routes_change, 0);
+      break;
     case request_due:
       ask(timer.owner);
       break;
@@ -178,7 +205,7 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
 void Simulator::start_flow(std::uint32_t flow) {
   const FlowDescription& description = flows_[flow];
   if (!description.is_tcp) {
-    const std::uint32_t forward = path_place(description.from, description.to, stream(path_choice, flow).next());
+    const std::uint32_t forward = paths_of(flow, stream(path_choice, flow).next()).forward;
     DatagramSource& source =
         datagram_sources_.emplace(flow, DatagramSource{forward, stream(datagram_gaps, flow)}).first->second;
     // A Poisson process has its first packet after a gap; a regular one at once.
@@ -195,16 +222,14 @@ void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   const FlowDescription& description = flows_[flow];
   const Companion companion = number == flow ? Companion{flow, false, false} : companions_[number - flows_.size()];
   const std::uint64_t key = stream(path_choice, companion.same_path ? flow : number).next();
-  std::uint32_t forward = path_place(description.from, description.to, key);
-  std::uint32_t backward = path_place(description.to, description.from, ShortestPaths::mixed(key));
-  if (companion.reversed) std::swap(forward, backward);
+  const auto [forward, backward] = paths_of(number, key);
   const bool piecewise = group && (group->kind == Group::Kind::multipath || group->kind == Group::Kind::requests);
   auto control = make_control(description.control, {settings_.dctcp_first_alpha, settings_.hystart,
                                                     group ? group->coupling : nullptr, place});
   TcpSender sender = piecewise ? TcpSender(settings_.tcp, std::move(control))
                                : TcpSender(settings_.tcp, std::move(control), description.bytes);
   const TcpReceiver receiver(settings_.tcp, sender.precise_ecn(), piecewise);
-  connections_[number].reset(new Connection{std::move(sender), receiver, forward, backward});
+  connections_[number].reset(new Connection{std::move(sender), receiver, key, forward, backward});
   connections_[number]->group = group;
   connections_[number]->place = place;
   send_syn(number, *connections_[number]);
@@ -268,6 +293,8 @@ std::uint32_t Simulator::new_packet(std::uint32_t flow, std::uint32_t path, std:
   Packet& packet = packets_[place];
   packet.flow = flow;
   packet.hop = path;
+  if (sprays_ && path_table_.from(path) != PathTable::end)
+    packet.hop = path_place(path_table_.from(path), path_table_.to(path), spraying_.next());
   packet.wire_bytes = wire_bytes;
   packet.flags = flags;
   packet.length = 0;
@@ -280,45 +307,40 @@ void Simulator::send(std::uint32_t place) {
   Packet& packet = packets_[place];
   const std::uint32_t number = path_table_[packet.hop];
   SimulatedLink& link = *links_[number];
-  const bool idle = link.next_arrival() == never;
+  const Time before = link.next_arrival();
   const Verdict verdict =
       link.offer(place, packet.wire_bytes, packet.flow, packet.has(Packet::ecn_capable), now_);
   if (verdict == Verdict::drop) {
-    ++account_.dropped;
-    packets_.give_back(place);
+    drop(place);
     return;
   }
   if (verdict == Verdict::mark) packet.flags |= Packet::congestion_experienced;
   if (link.waits_for_transmitter())
     start_transmission(number);
-  else if (idle)
+  else if (link.next_arrival() != before)
     tree_->set(number, link.next_arrival());
 }
 
 void Simulator::start_transmission(std::uint32_t number) {
   SimulatedLink& link = *links_[number];
-  const bool idle = link.next_arrival() == never;
+  const Time before = link.next_arrival();
   const bool started = link.start_transmission(
-      now_,
-      [&](std::uint32_t packet) {
-        ++account_.dropped;
-        packets_.give_back(packet);
-      },
+      now_, [&](std::uint32_t packet) { drop(packet); },
       [&](std::uint32_t packet) { packets_[packet].flags |= Packet::congestion_experienced; });
   if (!started) return;
   tree_->set(timers_source_ + 1 + number, link.free_at());
-  if (idle) tree_->set(number, link.next_arrival());
+  if (link.next_arrival() != before) tree_->set(number, link.next_arrival());
 }
 
 void Simulator::on_arrival(std::uint32_t number) {
   SimulatedLink& link = *links_[number];
-  const auto [place, kept] = link.take_arrival();
+  const auto [place, fate] = link.take_arrival();
   tree_->set(number, link.next_arrival());
+  if (fate == SimulatedLink::Fate::held_back) return;
   ++hops_;
-  if (!kept) {
-    ++account_.lost;
-    packets_.give_back(place);
-  } else if (path_table_[++packets_[place].hop] == end_of_path) {
+  if (fate == SimulatedLink::Fate::lost) {
+    lose(place);
+  } else if (path_table_[++packets_[place].hop] == PathTable::end) {
     deliver(place);
   } else {
     send(place);
@@ -451,9 +473,9 @@ void Simulator::serve_port(std::uint32_t link) {
 void Simulator::set_port_timer(std::uint32_t link) {
   HostPort& port = ports_[link];
   // A transmitter that takes packets itself calls serve_port each time.
-  if (port.flows.empty() || port.timer_set || links_[link]->waits_for_transmitter()) return;
-  port.timer_set = true;
-  set_timer(std::max(now_, links_[link]->last_start()), host_port_free, link);
+  if (port.flows.empty() || port.timer != never || links_[link]->waits_for_transmitter()) return;
+  port.timer = std::max(now_, links_[link]->last_start());
+  set_timer(port.timer, host_port_free, link);
 }
 
 void Simulator::close_if_done(std::uint32_t number) {
@@ -466,6 +488,40 @@ void Simulator::close_if_done(std::uint32_t number) {
 void Simulator::close(std::uint32_t number) {
   record(results_[flow_of(number)], number, *connections_[number]);
   connections_[number].reset();
+}
+
+// The network.
+
+Simulator::PathPair Simulator::paths_of(std::uint32_t number, std::uint64_t key) {
+  const std::uint32_t flow = flow_of(number);
+  const auto given = given_paths_.find(flow);
+  if (given != given_paths_.end()) return given->second;
+  const FlowDescription& ends = flows_[flow];
+  const std::uint32_t there = path_place(ends.from, ends.to, key);
+  const std::uint32_t back = path_place(ends.to, ends.from, ShortestPaths::mixed(key));
+  const bool reversed = number != flow && companions_[number - flows_.size()].reversed;
+  return reversed ? PathPair{back, there} : PathPair{there, back};
+}
+
+void Simulator::reroute() {
+  for (std::uint32_t number = 0; number < connections_.size(); ++number)
+    if (Connection* connection = connections_[number].get()) {
+      const auto [forward, backward] = paths_of(number, connection->key);
+      connection->forward = forward;
+      connection->backward = backward;
+    }
+  for (auto& [flow, source] : datagram_sources_) source.path = paths_of(flow, stream(path_choice, flow).next()).forward;
+}
+
+void Simulator::apply(const LinkChange& change) {
+  SimulatedLink& link = *links_[change.link];
+  if (change.rate > 0) link.set_rate(change.rate * skew(change.link), now_);
+  if (change.state == LinkChange::State::up) link.come_up();
+  if (change.state == LinkChange::State::down && link.up())
+    link.go_down(now_, [&](std::uint32_t packet) { drop(packet); }, [&](std::uint32_t packet) { lose(packet); });
+  tree_->set(change.link, link.next_arrival());
+  ports_[change.link].timer = never;
+  serve_port(change.link);
 }
 
 // Results.

@@ -14,9 +14,10 @@
 #include "multipath.hpp"
 #include "packet.hpp"
 #include "packet_slab.hpp"
+#include "path_table.hpp"
 #include "random_stream.hpp"
 #include "ring.hpp"
-#include "shortest_paths.hpp"
+#include "routes.hpp"
 #include "simulated_link.hpp"
 #include "simulated_time.hpp"
 #include "tcp_receiver.hpp"
@@ -42,6 +43,14 @@ class Simulator {
     Time delay, jitter;
     double loss;
     std::uint64_t room;  // packets of its own that a host lets wait here
+    double reordering;   // share of packets that the wire holds back
+    Time held_back;      // for so long
+  };
+  struct LinkChange {
+    Time at;
+    std::uint32_t link;
+    double rate;  // 0: as before
+    enum class State : std::uint8_t { as_before, up, down } state;
   };
   struct FlowResult {
     Time completion = never;  // absolute
@@ -76,6 +85,22 @@ class Simulator {
   std::uint32_t add_ecn_threshold(const LinkSettings& link, std::uint64_t packets, std::uint64_t threshold);
   std::uint32_t add_red(const LinkSettings& link, Red::Settings red);
   std::uint32_t add_codel(const LinkSettings& link, std::uint64_t packets, Time target, Time interval, bool ecn);
+  std::uint32_t add_pie(const LinkSettings& link, Pie::Settings pie);
+  std::uint32_t add_phantom_queue(const LinkSettings& link, std::uint64_t packets, double drain_share,
+                                  double threshold_bytes);
+  // All ports of such a queue that leave one node share one memory.
+  std::uint32_t add_shared_buffer(const LinkSettings& link, std::uint64_t bytes, double alpha,
+                                  std::uint64_t mark_packets);
+
+  // Routing. Without further word every flow has a shortest path over all links, chosen by a hash.
+  void spray() { sprays_ = true; }  // a path for every packet
+  void use_links(Time from, std::vector<bool> in_use) { link_uses_.push_back({from, std::move(in_use)}); }
+  void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths) {
+    routes_.set_paths(from, to, std::move(paths));
+  }
+  void give_path(std::uint32_t flow, const std::vector<std::uint32_t>& forward,
+                 const std::vector<std::uint32_t>& backward);
+  void change_link(const LinkChange& change) { changes_.push_back(change); }
 
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
   void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
@@ -122,8 +147,9 @@ class Simulator {
 
  private:
   enum TimerKind : std::uint32_t { flow_start, flow_stop, sender_due, receiver_due, host_port_free, datagram_due,
-                                   queues_due, windows_due, request_due };
-  enum Purpose : std::uint64_t { losses, jitters, skews, red_decisions, datagram_gaps, path_choice };
+                                   queues_due, windows_due, link_changes, routes_change, request_due };
+  enum Purpose : std::uint64_t { losses, jitters, skews, red_decisions, datagram_gaps, path_choice, reorderings,
+                                  pie_decisions, spraying };
 
   struct FlowDescription {
     std::uint32_t from, to;
@@ -159,11 +185,28 @@ class Simulator {
   struct Connection {
     TcpSender sender;
     TcpReceiver receiver;
+    std::uint64_t key;                // of its paths
     std::uint32_t forward, backward;  // places in the path table
     Time sender_timer = never, receiver_timer = never;  // earliest timer that is set
     bool waits_for_port = false, sender_gone = false, receiver_gone = false, opened = false;
     Group* group = nullptr;
     std::uint32_t place = 0;  // in the group
+  };
+  struct PathPair {
+    std::uint32_t forward, backward;
+  };
+  struct LinkUse {
+    Time at;
+    std::vector<bool> in_use;
+  };
+  class SwitchMemory : public BufferPool {
+   public:
+    std::vector<SimulatedLink*> ports;
+    std::uint64_t used_bytes(Time now) override {
+      std::uint64_t used = 0;
+      for (SimulatedLink* port : ports) used += port->waiting(now).bytes;
+      return used;
+    }
   };
   struct DatagramSource {
     std::uint32_t path;
@@ -172,10 +215,9 @@ class Simulator {
   struct HostPort {  // flows that would send if fewer packets waited: they take turns
     std::uint64_t room;
     Ring<std::uint32_t> flows;
-    bool timer_set = false;
+    Time timer = never;  // the one that is set
   };
 
-  static constexpr std::uint32_t end_of_path = ~0u;
   static constexpr std::uint32_t header_bytes = 66;  // Ethernet 14, IPv4 20, TCP 32 with timestamps
   static constexpr std::uint32_t syn_bytes = 74;
 
@@ -183,7 +225,17 @@ class Simulator {
     return {settings_.seed, (static_cast<std::uint64_t>(purpose) << 40) + number};
   }
   std::uint32_t add_link(const LinkSettings& link, SimulatedLink::Rule rule);
-  std::uint32_t path_place(std::uint32_t from, std::uint32_t to, std::uint64_t key);
+  std::uint32_t path_place(std::uint32_t from, std::uint32_t to, std::uint64_t key) {
+    return path_table_.place(from, to, routes_.path(from, to, key));
+  }
+  double skew(std::uint32_t link) const {
+    return 1 + settings_.clock_skew * (2 * stream(skews, link).uniform() - 1);
+  }
+  PathPair paths_of(std::uint32_t connection, std::uint64_t key);
+  void apply(const LinkChange& change);
+  void reroute();
+  void drop(std::uint32_t packet) { ++account_.dropped, packets_.give_back(packet); }
+  void lose(std::uint32_t packet) { ++account_.lost, packets_.give_back(packet); }
 
   void begin();
   void set_timer(Time time, TimerKind kind, std::uint32_t owner) { timers_.set(time, kind, owner); }
@@ -240,11 +292,17 @@ class Simulator {
   }
 
   Settings settings_;
-  ShortestPaths paths_;
+  Routes routes_;
   std::vector<std::unique_ptr<SimulatedLink>> links_;
   std::vector<HostPort> ports_;  // one a link, used on those that leave a flow's source
-  std::vector<std::uint32_t> path_table_;
-  std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> path_places_;  // by hash of the path
+  PathTable path_table_;
+  std::unordered_map<std::uint32_t, PathPair> given_paths_;  // by flow
+  std::unordered_map<std::uint32_t, std::shared_ptr<SwitchMemory>> memories_;  // by node
+  bool sprays_ = false;
+  RandomStream spraying_;
+  std::vector<LinkChange> changes_;  // by time
+  std::vector<LinkUse> link_uses_;   // by time
+  std::size_t next_change_ = 0, next_use_ = 0;
   std::vector<FlowDescription> flows_;
   std::vector<std::uint32_t> starts_;  // flows by start
   std::size_t next_start_ = 0;

@@ -2,16 +2,26 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <string>
 #include <system_error>
 #include <tuple>
 #include <vector>
 
 #include "link_relay.hpp"
 #include "module.hpp"
+#include "traffic_generator.hpp"
 
 namespace py = pybind11;
 
 namespace {
+
+// A file that another process reads while we write.
+template <class Shared>
+Shared* map_shared(int descriptor, std::size_t bytes) {
+  void* shared = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+  if (shared == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "counters");
+  return static_cast<Shared*>(shared);
+}
 
 std::size_t link_relay_bytes(std::size_t directions) {
   return sizeof(LinkRelay::Shared) + directions * sizeof(LinkRelay::Counters);
@@ -20,15 +30,36 @@ std::size_t link_relay_bytes(std::size_t directions) {
 // Relays until the process ends. `shared_descriptor` is a file of link_relay_bytes(), all zero.
 void run_link_relay(const std::vector<std::tuple<int, int, std::int64_t, double>>& directions, std::uint64_t seed,
                     int shared_descriptor, int most_sockets, const py::object& ready) {
-  void* shared = mmap(nullptr, link_relay_bytes(directions.size()), PROT_READ | PROT_WRITE, MAP_SHARED,
-                      shared_descriptor, 0);
-  if (shared == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "counters");
+  auto* shared = map_shared<LinkRelay::Shared>(shared_descriptor, link_relay_bytes(directions.size()));
   std::vector<LinkRelay::Direction> described;
   for (const auto& [from, to, delay_ns, loss] : directions) described.push_back({from, to, delay_ns, loss});
-  LinkRelay relay(described, seed, static_cast<LinkRelay::Shared*>(shared), most_sockets);
+  LinkRelay relay(described, seed, shared, most_sockets);
   ready();
   py::gil_scoped_release released;
   relay.run();
+}
+
+std::size_t traffic_generator_bytes(std::size_t flows) {
+  return sizeof(TrafficGenerator::Shared) + flows * sizeof(TrafficGenerator::Result);
+}
+
+using FlowTuple = std::tuple<int, int, std::uint32_t, std::uint32_t, std::int64_t, std::int64_t, std::uint64_t,
+                             std::string, double, std::uint32_t, bool>;
+
+// Runs the traffic to the experiment's end. `shared_descriptor` is a file of traffic_generator_bytes(), all zero.
+void run_traffic_generator(const std::vector<FlowTuple>& flows, std::int64_t duration_ns, std::uint64_t seed,
+                           int receive_window_bytes, int segment_bytes, bool paces, std::int64_t window_interval_ns,
+                           int shared_descriptor, int sample_descriptor, const py::object& ready) {
+  auto* shared = map_shared<TrafficGenerator::Shared>(shared_descriptor, traffic_generator_bytes(flows.size()));
+  std::vector<TrafficGenerator::Flow> described;
+  for (const auto& each : flows)
+    described.push_back(std::apply([](const auto&... field) { return TrafficGenerator::Flow{field...}; }, each));
+  TrafficGenerator generator(
+      std::move(described),
+      {duration_ns, seed, receive_window_bytes, segment_bytes, paces, window_interval_ns, sample_descriptor}, shared);
+  ready();
+  py::gil_scoped_release released;
+  generator.run();
 }
 
 }  // namespace
@@ -37,4 +68,9 @@ void bind_emulation(py::module_& module) {
   module.def("link_relay_bytes", &link_relay_bytes, py::arg("directions"));
   module.def("run_link_relay", &run_link_relay, py::arg("directions"), py::arg("seed"), py::arg("shared_descriptor"),
              py::arg("most_sockets"), py::arg("ready"));
+  module.def("traffic_generator_bytes", &traffic_generator_bytes, py::arg("flows"));
+  module.def("run_traffic_generator", &run_traffic_generator, py::arg("flows"), py::arg("duration_ns"),
+             py::arg("seed"), py::arg("receive_window_bytes"), py::arg("segment_bytes"),
+             py::arg("paces"), py::arg("window_interval_ns"), py::arg("shared_descriptor"), py::arg("sample_descriptor"),
+             py::arg("ready"));
 }

@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -71,14 +72,28 @@ void bind_simulation(py::module_& module) {
            py::arg("weight"), py::arg("ecn"), py::arg("packet_time"), py::arg("seed"))
       .def_property_readonly("average", &Red::average);
 
+  bind_rule<Pie>(module, "PieRule")
+      .def(py::init([](std::uint64_t limit_packets, Time target, Time update, Time burst, Time second, bool ecn,
+                       std::uint64_t seed) {
+             return Pie({limit_packets, target, update, burst, second, ecn}, seed, 0);
+           }),
+           py::arg("limit_packets"), py::arg("target"), py::arg("update"), py::arg("burst"), py::arg("second"),
+           py::arg("ecn"), py::arg("seed"))
+      .def_property_readonly("probability", &Pie::probability);
+  bind_rule<PhantomQueue>(module, "PhantomQueueRule")
+      .def(py::init<std::uint64_t, double, double, double>(), py::arg("limit_packets"), py::arg("drain_share"),
+           py::arg("threshold_bytes"), py::arg("time_per_byte"))
+      .def_property_readonly("level", &PhantomQueue::level);
+
   using LinkSettings = Simulator::LinkSettings;
   py::class_<LinkSettings>(module, "LinkSettings", "Rate in bit/s; room: packets of its own that a host lets wait.")
       .def(py::init([](std::uint32_t source, std::uint32_t destination, double rate, double delay_s, double jitter_s,
-                       double loss, std::uint64_t room) {
-             return LinkSettings{source, destination, rate, from_seconds(delay_s), from_seconds(jitter_s), loss, room};
+                       double loss, std::uint64_t room, double reordering, double held_back_s) {
+             return LinkSettings{source, destination, rate,       from_seconds(delay_s),    from_seconds(jitter_s),
+                                 loss,   room,        reordering, from_seconds(held_back_s)};
            }),
            py::kw_only(), py::arg("source"), py::arg("destination"), py::arg("rate"), py::arg("delay_s"),
-           py::arg("jitter_s"), py::arg("loss"), py::arg("room"));
+           py::arg("jitter_s"), py::arg("loss"), py::arg("room"), py::arg("reordering"), py::arg("held_back_s"));
 
   py::class_<Simulator>(module, "Simulator", "A network in virtual time. Nodes are numbers; times are seconds.")
       .def(py::init([](std::size_t nodes, std::uint64_t seed, double duration_s, double clock_skew,
@@ -125,6 +140,37 @@ void bind_simulation(py::module_& module) {
               double interval_s, bool ecn) {
              return simulator.add_codel(link, packets, from_seconds(target_s), from_seconds(interval_s), ecn);
            })
+      .def("add_pie",
+           [](Simulator& simulator, const LinkSettings& link, std::uint64_t packets, double target_s, double update_s,
+              double burst_s, bool ecn) {
+             const Time target = from_seconds(target_s), update = from_seconds(update_s), burst = from_seconds(burst_s);
+             return simulator.add_pie(link, {packets, target, update, burst, 0, ecn});
+           })
+      .def("add_phantom_queue", &Simulator::add_phantom_queue)
+      .def(
+          "add_shared_buffer",
+          [](Simulator& simulator, const LinkSettings& link, std::uint64_t bytes, double alpha,
+             std::uint64_t mark_packets) {
+            return simulator.add_shared_buffer(link, bytes, alpha, mark_packets ? mark_packets : unlimited);
+          },
+          "Without marks when mark_packets is 0.")
+      .def("spray", &Simulator::spray, "A path for every packet.")
+      .def(
+          "use_links",
+          [](Simulator& simulator, double from_s, std::vector<bool> in_use) {
+            simulator.use_links(from_seconds(from_s), std::move(in_use));
+          },
+          "From then on routes lead over these links, one flag each.")
+      .def("set_paths", &Simulator::set_paths, "One of these paths, each of which is links, for every flow of a pair.")
+      .def("give_path", &Simulator::give_path, "The links that a flow takes, there and back.")
+      .def(
+          "change_link",
+          [](Simulator& simulator, double at_s, std::uint32_t link, double rate, const std::optional<bool>& up) {
+            using State = Simulator::LinkChange::State;
+            const State state = !up ? State::as_before : *up ? State::up : State::down;
+            simulator.change_link({from_seconds(at_s), link, rate, state});
+          },
+          "A rate of 0 leaves the rate as it was.")
       .def(
           "add_tcp",
           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double start_s, std::uint64_t size_bytes,

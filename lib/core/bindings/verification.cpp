@@ -24,7 +24,8 @@ void bind_verification(py::module_& module) {
       .def("new_clauses", &BooleanCircuit::new_clauses)
       .def("has_variable", &BooleanCircuit::has_variable)
       .def("dimacs_variable", &BooleanCircuit::dimacs_variable)
-      .def("dimacs_text", &BooleanCircuit::dimacs_text)
+      .def_static("dimacs_text", &BooleanCircuit::dimacs_text)
+      .def_static("split", &BooleanCircuit::split, "Zero-terminated clauses as lists.")
       .def("evaluate", &BooleanCircuit::evaluate, py::arg("true_inputs"), py::arg("wanted"))
       .def_property_readonly("variable_count", &BooleanCircuit::variable_count)
       .def_property_readonly("gate_count", &BooleanCircuit::gate_count);

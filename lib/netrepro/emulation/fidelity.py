@@ -54,41 +54,58 @@ def inter_dequeue_deviation(
     return Deviation(deviation, float(ideal_s[busy].sum() / gap_s[busy].sum()))
 
 
-def certificate(
-    found: Deviation,
+def port_checks(found: Deviation, port: str = "") -> pd.DataFrame:
+    """One row a check of a port's gaps: check, value, bound, holds; rows without a bound always hold.
+
+    port : its name, put before each check. A port that was never busy for LEAST_BUSY_GAPS is not trusted.
+    """
+    deviation, before = found.deviation, f"{port}: " if port else ""
+    within = {share: float(np.mean(deviation <= share)) if len(deviation) else float("nan") for share in (0.01, 0.1)}
+    rows = [
+        _at_least("gaps of a busy link", len(deviation), LEAST_BUSY_GAPS),
+        _at_least("share of the rate achieved while busy", found.rate_share, LEAST_RATE_SHARE),
+        _told("share of gaps within 1 %", within[0.01]),
+        _at_least("share of gaps within 10 %", within[0.1], LEAST_SHARE_WITHIN_10_PERCENT),
+    ]
+    for percent in (50, 90, 99):
+        value = float(np.percentile(deviation, percent)) if len(deviation) else float("nan")
+        rows.append(_told(f"deviation of gaps, p{percent}", value))
+    return pd.DataFrame([(before + check, *rest) for check, *rest in rows], columns=FIDELITY_COLUMNS)
+
+
+def machine_checks(
     missed_packets: int = 0,
     stalled_share: float = float("nan"),
     stolen_share: float = float("nan"),
     lateness: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """One row a check: check, value, bound, holds; rows without a bound are for the reader and always hold.
+    """One row a check of everything but a port; columns as of port_checks.
 
     missed_packets : packets that relay or tap had no room for. stalled_share : of the time, in which some process
     waited for a CPU. stolen_share : CPUs taken by the machine underneath. lateness : of the relay (up_to_us, packets).
     """
-    deviation = found.deviation
-    rows: list[tuple[str, float, float, bool]] = []
-
-    def at_least(check: str, value: float, bound: float) -> None:
-        rows.append((check, value, bound, bool(value >= bound)))
-
-    def told(check: str, value: float) -> None:
-        rows.append((check, float(value), float("nan"), True))
-
-    at_least("gaps of a busy link", len(deviation), LEAST_BUSY_GAPS)
-    at_least("share of the rate achieved while busy", found.rate_share, LEAST_RATE_SHARE)
-    within = {share: float(np.mean(deviation <= share)) if len(deviation) else float("nan") for share in (0.01, 0.1)}
-    told("share of gaps within 1 %", within[0.01])
-    at_least("share of gaps within 10 %", within[0.1], LEAST_SHARE_WITHIN_10_PERCENT)
-    for percent in (50, 90, 99):
-        value = float(np.percentile(deviation, percent)) if len(deviation) else float("nan")
-        told(f"deviation of gaps, p{percent}", value)
-    rows.append(("packets missed", missed_packets, 0.0, missed_packets == 0))
-    if lateness is not None and len(lateness):
-        reached = lateness["packets"].cumsum() / lateness["packets"].sum()
-        for percent in (50, 99):
-            place = int(np.searchsorted(reached, percent / 100))
-            told(f"lateness of delayed packets in us, p{percent}", lateness["up_to_us"].iloc[place])
-    told("share of time in which processes waited for a CPU", stalled_share)
-    told("CPUs taken by the machine underneath", stolen_share)
+    rows = [("packets missed", float(missed_packets), 0.0, missed_packets == 0)]
+    rows += lateness_rows("delayed packets", lateness)
+    rows.append(_told("share of time in which processes waited for a CPU", stalled_share))
+    rows.append(_told("CPUs taken by the machine underneath", stolen_share))
     return pd.DataFrame(rows, columns=FIDELITY_COLUMNS)
+
+
+def lateness_rows(of: str, lateness: pd.DataFrame | None) -> list[tuple[str, float, float, bool]]:
+    """Median and 99th percentile of a lateness histogram (up_to_us, packets), for the reader."""
+    if lateness is None or not len(lateness):
+        return []
+    reached = lateness["packets"].cumsum() / lateness["packets"].sum()
+    places = {percent: int(np.searchsorted(reached, percent / 100)) for percent in (50, 99)}
+    return [
+        _told(f"lateness of {of} in us, p{percent}", lateness["up_to_us"].iloc[place])
+        for percent, place in places.items()
+    ]
+
+
+def _at_least(check: str, value: float, bound: float) -> tuple[str, float, float, bool]:
+    return check, float(value), bound, bool(value >= bound)
+
+
+def _told(check: str, value: float) -> tuple[str, float, float, bool]:
+    return check, float(value), float("nan"), True

@@ -120,6 +120,7 @@ class Guest:
         *,
         text: bool = True,
         nice: int = 0,
+        namespaces: Sequence[int] = (),
         terminal: bool = False,
         environment: dict[str, str] | None = None,
         folder: str | None = None,
@@ -141,6 +142,7 @@ class Guest:
                 environment=dict(os.environ) if environment is None else environment,
                 folder=folder or os.getcwd(),  # noqa: PTH109
                 nice=nice,
+                namespaces=list(namespaces),
                 terminal=terminal,
             )
         except BaseException:
@@ -162,6 +164,10 @@ class Guest:
     def poll(self) -> int | None:
         """The exit status, negative for a signal, or None while it runs."""
         return self._wait(0)
+
+    def poll_for(self, seconds: float) -> int | None:
+        """As poll, once it has ended or `seconds` have passed."""
+        return self._wait(seconds)
 
     def wait(self, timeout: float | None = None) -> int:
         """The exit status; raises subprocess.TimeoutExpired after `timeout` seconds."""

@@ -30,6 +30,7 @@ CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000,
 FREE_DESCRIPTORS, HUB_DESCRIPTOR = 50, 100  # below the namespaces, above what is opened at the start
 SOL_NETLINK, EXTENDED_ANSWERS, SHORT_ANSWERS = 270, 11, 10
 DUMP, GET_QDISC = 0x301, 38
+DUMP_QUEUES = struct.pack("=IHHIIBxxxiIII", 36, GET_QDISC, DUMP, 1, 0, 0, 0, 0, 0, 0)
 
 
 def checked(result: int) -> int:
@@ -148,7 +149,10 @@ class Launcher:
         return {}
 
     def spawn(self, request: dict, descriptors: list[int]) -> dict:
-        """Start a program in a namespace; descriptors are its own from 0 on, and one for its exit status."""
+        """Start a program in a namespace; descriptors are its own from 0 on, and one for its exit status.
+
+        It finds the namespaces of the places `namespaces` at the descriptors that they have here.
+        """
         *standard, status = descriptors
         reader, writer = os.pipe()
         child = os.fork()
@@ -161,6 +165,8 @@ class Launcher:
                 for number, descriptor in enumerate(standard):
                     os.dup2(descriptor, number)
                     os.close(descriptor)
+                for place in request["namespaces"]:
+                    os.set_inheritable(HUB_DESCRIPTOR + place, True)
                 if request["terminal"]:
                     fcntl.ioctl(0, 0x540E, 0)  # TIOCSCTTY
                 os.nice(request["nice"])
@@ -214,6 +220,17 @@ class Launcher:
         os.close(output)
         self.status_of[child] = status
         return {"guest": child}
+
+    def queue_totals(self, request: dict, _: list[int]) -> dict:
+        """(bytes waiting, packets waiting, bytes sent, packets sent, dropped) of each of `ports`, in their order."""
+        found: dict[tuple[int, int], tuple[int, ...]] = {}
+        for place in {place for place, _ in request["ports"]}:
+            enter(HUB_DESCRIPTOR + place)
+            with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
+                netlink.send(DUMP_QUEUES)
+                found |= {(place, index): values for index, values in root_statistics(netlink)}
+        enter(HUB_DESCRIPTOR)
+        return {"totals": [found[tuple(port)] for port in request["ports"]]}
 
     def reap(self) -> None:
         while True:
@@ -335,13 +352,12 @@ def sample_queues(ports: list[tuple[int, int]], interval_s: float, output: int) 
         enter(HUB_DESCRIPTOR + place)
         sockets[place] = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
     number_of = {port: number for number, port in enumerate(ports)}
-    dump = struct.pack("=IHHIIBxxxiIII", 36, GET_QDISC, DUMP, 1, 0, 0, 0, 0, 0, 0)
     due = time.monotonic()
     ended = None
     while True:
         records = bytearray()
         for place, netlink in sockets.items():
-            netlink.send(dump)
+            netlink.send(DUMP_QUEUES)
             now = time.clock_gettime_ns(time.CLOCK_REALTIME)
             for index, values in root_statistics(netlink):
                 number = number_of.get((place, index))

@@ -7,7 +7,7 @@ large network repeats thousands of times is here. Numbers are those of linux/rtn
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 NEW_LINK, NEW_ADDRESS, NEW_ROUTE, NEW_QDISC = 16, 20, 24, 36
@@ -125,8 +125,12 @@ def new_route(
     hops: Sequence[NextHop],
     source: bytes | None = None,
     congestion_control: str | None = None,
+    metrics: Mapping[int, int] | None = None,
 ) -> Request:
-    """The route to one address, or to all with destination b"", over one or several equal next hops."""
+    """The route to one address, or to all with destination b"", over one or several equal next hops.
+
+    metrics : further attributes of its connections, by their numbers (RTAX_...).
+    """
     length = 8 * len(destination)
     single = len(hops) == 1
     scope = 253 if single and hops[0].gateway is None else 0  # link, universe
@@ -142,8 +146,11 @@ def new_route(
         parts.append(_attribute(9, b"".join(_multipath_hop(hop) for hop in hops)))
     if source:
         parts.append(_attribute(7, source))
+    inner = [_number(kind, value) for kind, value in (metrics or {}).items()]
     if congestion_control:
-        parts.append(_attribute(8, _attribute(16, congestion_control.encode() + b"\0")))
+        inner.append(_attribute(16, congestion_control.encode() + b"\0"))
+    if inner:
+        parts.append(_attribute(8, b"".join(inner)))
     return _request(NEW_ROUTE, b"".join(parts), "a route")
 
 

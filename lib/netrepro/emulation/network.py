@@ -29,6 +29,7 @@ from netrepro.emulation.relay import Relay
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.topology import Topology
+from netrepro.networks.workloads import Tcp
 
 _GUEST = Path(__file__).with_name("guest.py")
 TIERS_OF_KERNELS = ("privileged", "rootless")
@@ -40,9 +41,10 @@ class Emulation:
     topology : hosts, switches (routers that forward over all shortest paths, chosen flow by flow) and links.
     tier : "auto", "privileged" or "rootless".
     congestion_control : of all hosts, or host -> name (others: cubic). Always set, because the machine's own
-        default may be anything.
+        default may be anything; "" leaves it to the programs' sockets.
     seed : of the routers' path choice and of losses.
     address_pool : hosts take its addresses from the first on (h1 10.0.0.1), switches from the last downwards.
+    tcp : how hosts speak TCP, but for the congestion control; None leaves the kernel's own settings.
 
     All of it lives in namespaces that one process owns; leaving the `with` block, Ctrl-C, or any end of the
     calling process ends that process, every guest, and so the network. The machine's own network is not touched.
@@ -58,8 +60,9 @@ class Emulation:
         congestion_control: str | Mapping[str, str] = "cubic",
         seed: int = 1,
         address_pool: str = "10.0.0.0/8",
+        tcp: Tcp | None = None,
     ):
-        self.plan: Plan = make_plan(topology, congestion_control, seed, address_pool)
+        self.plan: Plan = make_plan(topology, congestion_control, seed, address_pool, tcp)
         self.topology = topology
         self.tier, self.why_tier = resolve_tier(tier, TIERS_OF_KERNELS, probe_tiers())
         self._connection: LauncherConnection | None = None
@@ -70,7 +73,7 @@ class Emulation:
             raise NetreproError("this network is built already", "leave its with block first, or make another")
         self._connection = LauncherConnection(self.tier)
         try:
-            self._check_congestion_controls()
+            self.check_congestion_controls(set(self.plan.congestion_control.values()) - {""})
             if self.plan.delays:
                 self._relay = self._start_relay()
             self._build()
@@ -124,9 +127,9 @@ class Emulation:
         """
         return Recording(self, tuple(queues), tuple(packets), interval_ms, most_packets)
 
-    def _check_congestion_controls(self) -> None:
-        names = sorted(set(self.plan.congestion_control.values()))
-        missing = self.launcher.ask("congestion_controls", names=names)[0]["missing"]
+    def check_congestion_controls(self, names: Iterable[str]) -> None:
+        """Raises NetreproError for one that this kernel lacks or denies."""
+        missing = self.launcher.ask("congestion_controls", names=sorted(names))[0]["missing"]
         for name, number in missing.items():
             known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
             raise NetreproError(

@@ -11,11 +11,12 @@ import numpy as np
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Interface, NextHop, Request
+from netrepro.emulation.tcp import check_tcp, host_sysctls, route_metrics
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import Topology
-from netrepro.networks.workloads import Flow
+from netrepro.networks.workloads import Flow, PoissonFlows, Requests, Tcp
 
 # A shaped packet costs a core about 6 us (UDP send, tbf, veth, receive), which is what it lasts at 2 Gb/s.
 MAX_RATE_MBPS = 2000.0
@@ -77,12 +78,13 @@ class _Cabling:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is built for `topology`; `congestion_control` has a name for every host."""
+    """What is built for `topology`; `congestion_control` has a name for every host, "" where sockets choose."""
 
     topology: Topology
     congestion_control: Mapping[str, str]
     addresses: Mapping[str, ipaddress.IPv4Address]
     seed: int
+    tcp: Tcp | None = None  # None: as the kernel does by itself
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
@@ -192,6 +194,8 @@ class Plan:
         for node, seed in zip(self.nodes[1:], seeds[1:], strict=True):
             if node[0] == "s":
                 found[node]["net/ipv4/ip_forward"] = "1"
+            elif self.tcp:
+                found[node] |= host_sysctls(self.tcp)
             if self._has_equal_paths:
                 found[node] |= SPREADING_SYSCTLS | {HASH_SEED: str(seed)}
         return found
@@ -207,6 +211,7 @@ class Plan:
         index_towards = self._cabling.index_towards
         packed = {node: address.packed for node, address in self.addresses.items()}
         found: dict[str, list[Request]] = {node: [] for node in self.nodes if node != HUB}
+        metrics = route_metrics(self.tcp) if self.tcp else None
 
         def hop(node: str, neighbour: str, destination: str) -> NextHop:
             return NextHop(index_towards[node, neighbour], None if neighbour == destination else packed[neighbour])
@@ -216,7 +221,7 @@ class Plan:
                 (neighbour,) = graph[host]
                 source, control = packed[host], self.congestion_control[host]
                 hops = [hop(host, neighbour, "")]
-                found[host].append(messages.new_route(b"", hops, source, control))
+                found[host].append(messages.new_route(b"", hops, source, control, metrics))
         for neighbours, hosts in self._hosts_by_neighbours(graph).items():
             distance = _distances(graph, neighbours)
             _check_reachable(self.topology, hosts[0], distance)
@@ -229,8 +234,8 @@ class Plan:
                     if host == node:
                         continue
                     direct = [hop(node, host, host)] if node in neighbours else hops
-                    own = packed[node] if node[0] == "h" else None
-                    found[node].append(messages.new_route(packed[host], direct, own, self.congestion_control.get(node)))
+                    own = (packed[node], self.congestion_control[node], metrics) if node[0] == "h" else ()
+                    found[node].append(messages.new_route(packed[host], direct, *own))
         return found
 
     def _hosts_by_neighbours(self, graph: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[str]]:
@@ -283,19 +288,23 @@ def make_plan(
     congestion_control: str | Mapping[str, str] = "cubic",
     seed: int = 1,
     address_pool: str = "10.0.0.0/8",
+    tcp: Tcp | None = None,
 ) -> Plan:
     """The plan of a network of kernels.
 
     Hosts have the pool's addresses from the first on (h1 10.0.0.1), switches from the last on downwards.
     congestion_control : of all hosts, or host -> name; hosts not named have cubic.
     seed : of the routers' hashes, which choose among equal paths.
+    tcp : how hosts speak TCP, but for the congestion control.
 
     Raises NetreproError for what kernels cannot honour: a rate above MAX_RATE_MBPS, a delay outside MIN_DELAY_MS
-    to MAX_DELAY_MS, a queue other than DropTail, too few addresses, hosts joined through hosts only, or a
-    congestion control for a host that is not there.
+    to MAX_DELAY_MS, a queue other than DropTail, too few addresses, hosts joined through hosts only, a
+    congestion control for a host that is not there, or what check_tcp refuses.
     """
     for (source, destination), link in topology.ports.items():
         _check_link(f"the link from {source} to {destination}", link)
+    if tcp:
+        check_tcp(tcp)
     controls = dict.fromkeys(topology.hosts, "cubic")
     if isinstance(congestion_control, str):
         controls = dict.fromkeys(topology.hosts, congestion_control)
@@ -303,14 +312,14 @@ def make_plan(
         for host, name in congestion_control.items():
             topology.check_host(host)
             controls[host] = name
-    plan = Plan(topology, controls, _addresses(topology, address_pool), seed)
+    plan = Plan(topology, controls, _addresses(topology, address_pool), seed, tcp)
     _ = plan.requests  # finds hosts that no route can reach
     return plan
 
 
-def check_routing(experiment: Experiment) -> None:
-    """Raises NetreproError for what the kernels' own routing does not do: another scheme than ECMP, source routes,
-    changes while the experiment runs."""
+def check_experiment(experiment: Experiment) -> None:
+    """Raises NetreproError for what an emulated network does not do: routing other than ECMP, source routes, changes
+    while it runs, flows of several connections, requests."""
     remedy = "use tier 'simulated'"
     if experiment.routing.scheme != "ecmp":
         raise NetreproError(f"emulated routers route by ecmp only, not by {experiment.routing.scheme}", remedy)
@@ -319,6 +328,12 @@ def check_routing(experiment: Experiment) -> None:
     for entry in experiment.traffic:
         if isinstance(entry, Flow) and entry.path:
             raise NetreproError(f"a path of its own for the flow from {entry.source} to {entry.destination}", remedy)
+        if isinstance(entry, (Flow, PoissonFlows)) and entry.replication:
+            raise NetreproError(f"{entry.replication} on an emulated network", remedy)
+        if isinstance(entry, (Flow, PoissonFlows)) and entry.subflows > 1:
+            raise NetreproError(f"a flow of {entry.subflows} subflows on an emulated network", remedy)
+        if isinstance(entry, Requests):
+            raise NetreproError("requests on an emulated network", remedy)
 
 
 def _check_link(what: str, link: Link) -> None:

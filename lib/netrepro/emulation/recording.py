@@ -8,9 +8,9 @@ import signal
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -29,12 +29,30 @@ _SAMPLE = np.dtype(
 _FRAME_BYTES, _BLOCK_BYTES = 128, 1 << 16
 _FRAME = np.dtype(
     {
-        "names": ["status", "size_bytes", "seconds", "nanoseconds"],
-        "formats": ["<u4"] * 4,
-        "offsets": [0, 4, 16, 20],
+        "names": ["status", "size_bytes", "frame_at", "seconds", "nanoseconds"],
+        "formats": ["<u4", "<u4", "<u2", "<u4", "<u4"],
+        "offsets": [0, 4, 12, 16, 20],
         "itemsize": _FRAME_BYTES,
     }
 )
+# Of an IPv4 packet behind its Ethernet header, without IP options, as hosts here send them.
+_ENDS = np.dtype(
+    {
+        "names": ["source_address", "destination_address", "source_port", "destination_port"],
+        "formats": [">u4", ">u4", ">u2", ">u2"],
+        "offsets": [26, 30, 34, 36],
+        "itemsize": 38,
+    }
+)
+_TOTALS = ("queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")
+
+
+Whole = TypeVar("Whole", int, np.ndarray)
+
+
+def end_key(address: Whole, port: Whole) -> Whole:
+    """An IPv4 address and a port as one number; of arrays, one each."""
+    return address << 16 | port
 
 
 class _Tap:
@@ -52,16 +70,30 @@ class _Tap:
         tap.bind((interface, 0x0800))
 
     def close(self) -> tuple[pd.DataFrame, int]:
-        """(time_ns, size_bytes) of the packets, and how many came after the ring was full."""
+        """(time_ns, size_bytes, sender, receiver: end_keys) of the packets, and how many found the ring full."""
         missed = struct.unpack("=II", self._socket.getsockopt(263, 6, 8))[1]  # PACKET_STATISTICS
         self._socket.close()
         frames = np.frombuffer(self._ring, _FRAME, self._frames)
         filled = frames[: int(np.argmin(frames["status"] & 1))] if (frames["status"] & 1).min() == 0 else frames
         time_ns = filled["seconds"].astype(np.int64) * 10**9 + filled["nanoseconds"]
         table = pd.DataFrame({"time_ns": time_ns, "size_bytes": filled["size_bytes"].astype(np.int64)})
+        table = table.join(_packet_ends(filled))
         del frames, filled
         self._ring.close()
         return table, missed
+
+
+def _packet_ends(frames: np.ndarray) -> pd.DataFrame:
+    if len(frames) == 0:
+        return pd.DataFrame({"sender": [], "receiver": []}, dtype=np.int64)
+    start = int(frames["frame_at"][0])  # the same for all of one socket
+    bytes_of = frames.view(np.uint8).reshape(len(frames), _FRAME_BYTES)
+    ends = np.ascontiguousarray(bytes_of[:, start : start + _ENDS.itemsize]).view(_ENDS)[:, 0]
+    keys = {
+        name: end_key(ends[f"{side}_address"].astype(np.int64), ends[f"{side}_port"].astype(np.int64))
+        for name, side in (("sender", "source"), ("receiver", "destination"))
+    }
+    return pd.DataFrame(keys)
 
 
 class Recording:
@@ -109,6 +141,7 @@ class Recording:
         self._sampler, self._sampler_ended = answer["guest"], reader
         while os.fstat(self._file).st_size == 0:  # totals count from the first sample on
             time.sleep(0.0002)
+        self._totals_at_start = self._queue_totals()
         self._stall_us, self._steal_ticks = _cpu_stall_us(), _steal_ticks()
         self._began_ns, self._began = time.clock_gettime_ns(time.CLOCK_REALTIME), time.monotonic()
         return self
@@ -118,6 +151,7 @@ class Recording:
         self._duration_s = time.monotonic() - self._began
         self._stall_us = _cpu_stall_us() - self._stall_us
         self._steal_ticks = _steal_ticks() - self._steal_ticks
+        self._totals_at_end, self._ended_ns = self._queue_totals(), time.clock_gettime_ns(time.CLOCK_REALTIME)
         net.launcher.ask("signal", guest=self._sampler, number=signal.SIGTERM)
         os.read(self._sampler_ended, 4)
         os.close(self._sampler_ended)
@@ -127,6 +161,15 @@ class Recording:
         self._samples = pd.DataFrame({name: samples[name] for name in _SAMPLE.names or ()})
         for ends, tap in self._taps.items():
             self._packets[ends] = tap.close()
+
+    def _queue_totals(self) -> pd.DataFrame:
+        ports = [(self._net.place(port.shaper[0]), port.shaper[1]) for port in self._net.plan.ports.values()]
+        answer, _ = self._net.launcher.ask("queue_totals", ports=ports)
+        return pd.DataFrame(answer["totals"], columns=list(_TOTALS), index=list(self._net.plan.ports))
+
+    def begin_at(self, time_ns: int) -> None:
+        """Count times from this instant (CLOCK_REALTIME) instead of the block's beginning."""
+        self._began_ns = time_ns
 
     @property
     def _table(self) -> pd.DataFrame:
@@ -159,50 +202,64 @@ class Recording:
         return pd.concat(parts, ignore_index=True)
 
     def links(self) -> pd.DataFrame:
-        """Totals between the first and the last sample, one row a sampled port, columns as of Measurements.links.
+        """Totals from beginning to end, one row a port of the network, columns as of Measurements.links.
 
         Kernel queues here mark nothing. Losses on the wire are those since the network was built.
         """
-        lost = {}
+        _ = self._table
+        plan = self._net.plan
+        totals = self._totals_at_end - self._totals_at_start
+        lost = dict.fromkeys(plan.ports, 0)
         if self._net.relay:
             counters = self._net.relay.counters()
-            lost = dict(
+            lost |= dict(
                 zip(zip(counters.source, counters.destination, strict=True), counters.lost_packets, strict=True)
             )
-        rows = []
-        for port, (_, samples) in zip(self._queues, self._table.groupby("port"), strict=True):
-            first, last = samples.iloc[0], samples.iloc[-1]
-            sent_bytes = last.sent_bytes - first.sent_bytes
-            could_send_bytes = port.link.rate_mbps * 1e6 / 8 * (last.time_s - first.time_s)
-            rows.append(
-                (
-                    port.source, port.destination, last.sent - first.sent, sent_bytes, last.dropped - first.dropped,
-                    0, lost.get((port.source, port.destination), 0), sent_bytes / could_send_bytes,
-                )
-            )  # fmt: skip
-        return pd.DataFrame(rows, columns=LINK_COLUMNS)
+        rates_mbps = np.array([port.link.rate_mbps for port in plan.ports.values()])
+        seconds = (self._ended_ns - self._began_ns) / 1e9
+        sources, destinations = zip(*plan.ports, strict=True)
+        return pd.DataFrame(
+            {
+                "source": sources,
+                "destination": destinations,
+                "sent_packets": totals["sent"].to_numpy(),
+                "sent_bytes": totals["sent_bytes"].to_numpy(),
+                "dropped_packets": totals["dropped"].to_numpy(),
+                "marked_packets": 0,
+                "lost_packets": [lost[port] for port in plan.ports],
+                "utilisation": totals["sent_bytes"].to_numpy() * 8e-6 / rates_mbps / seconds,
+            },
+            columns=LINK_COLUMNS,
+        )
 
-    def packets(self) -> pd.DataFrame:
-        """Packets as they left: source, destination, time_s, size_bytes."""
+    def packets(self, flows: Mapping[int, int] | None = None) -> pd.DataFrame:
+        """Packets as they left: source, destination, time_s, size_bytes.
+
+        flows : end_key of a sender -> flow; adds the column `flow`, which a packet has whichever way it goes, or -1.
+        """
         _ = self._table
-        parts = [
-            pd.DataFrame(
-                {
-                    "source": source,
-                    "destination": destination,
-                    "time_s": (table["time_ns"] - self._began_ns) / 1e9,
-                    "size_bytes": table["size_bytes"],
-                }
+        parts = []
+        for (source, destination), (table, _) in self._packets.items():
+            part = table[["size_bytes"]].assign(
+                source=source, destination=destination, time_s=(table["time_ns"] - self._began_ns) / 1e9
             )
-            for (source, destination), (table, _) in self._packets.items()
-        ]
-        return pd.concat(parts, ignore_index=True)
+            if flows is not None:
+                towards, back = (table[end].map(flows) for end in ("sender", "receiver"))
+                part["flow"] = towards.fillna(back).fillna(-1).astype(int)
+            parts.append(part)
+        columns = ["source", "destination", *(["flow"] if flows is not None else []), "time_s", "size_bytes"]
+        return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
     def certificate(self, source: str, destination: str) -> pd.DataFrame:
         """Whether the port behaved like the link it stands for (columns: check, value, bound, holds).
 
         Raises NetreproError for a port whose packets were not recorded.
         """
+        found, missed = self.deviation(source, destination)
+        return pd.concat([fidelity.port_checks(found), self.machine_checks(missed)], ignore_index=True)
+
+    def deviation(self, source: str, destination: str) -> tuple[fidelity.Deviation, int]:
+        """How even the port's gaps were, and how many of its packets were not recorded. Raises as certificate."""
         table = self._table
         if (source, destination) not in self._packets:
             raise NetreproError(
@@ -210,18 +267,23 @@ class Recording:
             )
         packets, missed = self._packets[source, destination]
         samples = table[(table.source == source) & (table.destination == destination)]
-        rate_mbps = self._net.topology.link(source, destination).rate_mbps
-        deviation = fidelity.inter_dequeue_deviation(
+        found = fidelity.inter_dequeue_deviation(
             packets["time_ns"].to_numpy() / 1e9 - self._began_ns / 1e9,
             packets["size_bytes"].to_numpy(),
-            rate_mbps,
+            self._net.topology.link(source, destination).rate_mbps,
             samples["time_s"].to_numpy(),
             samples["queue_packets"].to_numpy(),
         )
+        return found, missed
+
+    def machine_checks(self, missed_packets: int | None = None) -> pd.DataFrame:
+        """What the machine did meanwhile; `missed_packets` of the taps, None for all of them."""
+        _ = self._table
+        if missed_packets is None:
+            missed_packets = sum(missed for _, missed in self._packets.values())
         relay = self._net.relay
-        return fidelity.certificate(
-            deviation,
-            missed_packets=missed + (relay.missed_packets if relay else 0),
+        return fidelity.machine_checks(
+            missed_packets=missed_packets + (relay.missed_packets if relay else 0),
             stalled_share=self._stall_us / 1e6 / self._duration_s,
             stolen_share=self._steal_ticks / os.sysconf("SC_CLK_TCK") / self._duration_s,
             lateness=relay.lateness() if relay else None,

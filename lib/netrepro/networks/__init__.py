@@ -17,6 +17,7 @@ from netrepro.networks.routing import (
     LinkChange,
     Routing,
     k_shortest_paths,
+    links_in_use,
     shortest_paths,
     spanning_tree,
 )
@@ -75,6 +76,7 @@ __all__ = [
     "jellyfish",
     "k_shortest_paths",
     "leaf_spine",
+    "links_in_use",
     "shortest_paths",
     "spanning_tree",
     "star",

@@ -5,7 +5,7 @@ A path is the tuple of the names of its nodes, from a host to a host; hosts are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 
@@ -116,6 +116,29 @@ def spanning_tree(topology: Topology, root: str = "", without: frozenset[frozens
         if tree.degree(start) == 0:
             tree.add_edges_from(nx.bfs_edges(graph, start, sort_neighbors=_in_order))
     return tree
+
+
+def links_in_use(
+    topology: Topology, routing: Routing, changes: Sequence[LinkChange]
+) -> tuple[tuple[float, frozenset[tuple[str, str]]], ...]:
+    """(from when, links that routes lead over) from 0 s on, and after each change that the routing answers.
+
+    A spanning tree uses the cables of the tree, the other schemes all links that are up.
+    """
+    switched = sorted((change for change in changes if change.up is not None), key=lambda change: change.at_s)
+    moments = sorted({change.at_s + routing.rerouting_ms / 1e3 for change in switched})
+    found = []
+    for moment in (0.0, *moments):
+        down: set[tuple[str, str]] = set()
+        for change in switched:
+            if change.at_s <= moment and moment > 0:
+                down = down - set(change.links) if change.up else down | set(change.links)
+        used = topology.ports.keys() - down
+        if routing.scheme == "spanning_tree":
+            tree = spanning_tree(topology, routing.root, frozenset(map(frozenset, down)))
+            used = {port for port in used if tree.has_edge(*port)}
+        found.append((moment, frozenset(used)))
+    return tuple(found)
 
 
 def shortest_paths(topology: Topology, source: str, destination: str) -> tuple[Path, ...]:

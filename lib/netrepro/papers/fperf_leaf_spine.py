@@ -68,7 +68,7 @@ class Scale:
 
 SCALES = {
     "quick": Scale(
-        sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8)),
+        sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8), (2, 5, 10)),
         horizon=10,
         reference_sizes=((2, 2, 4),),
         reference_horizon=6,
@@ -253,7 +253,8 @@ def _case(kind: str, flows: int, horizon: int, query: str, base: str = "*", **op
     return Analysis(point, parse_query(query), parse_workload(base))
 
 
-def _loom(cores: int) -> Analysis:
+def loom_analysis(cores: int = 4) -> Analysis:
+    """Are two steady tenants treated unequally by a network card with a queue for each of `cores`?"""
     point = loom(cores)
     return Analysis(point, unfair_query(point), steady_tenants(point))
 
@@ -327,8 +328,8 @@ CASES = {
             "Loom",
             "unfairness",
             "tenant 2 is more than 3 packets ahead of tenant 1, although both always have some to send",
-            lambda: _loom(cores=4),
-            lambda: _loom(cores=1),
+            lambda: loom_analysis(cores=4),
+            lambda: loom_analysis(cores=1),
             "one core, on which both tenants are served in turn",
             _LOOM_PUBLISHED,
         ),
@@ -847,7 +848,7 @@ def draw_packet_runs(runs: pd.DataFrame) -> Figure:
     """Packets received step by step: the packet world's networks as lines, the model's replays as circles."""
     figure, axis = new_figure("The synthesised input in the packet world", "step", "packets received")
     steps = np.arange(1, runs["time_step"].max() + 1)
-    axis.plot(steps, np.maximum(0, steps - 3), color=PUBLISHED_GREY, linestyle="--", label="line rate")
+    axis.plot(steps, np.maximum(0, steps - 3), color=PUBLISHED_GREY, linewidth=7, alpha=0.4, label="line rate")
     axis.axhline(len(steps) // 2 - 1, color="#444444", linestyle=":", label="query: no more than this at the end")
     for prediction, group in runs.groupby("prediction", sort=False):
         colour = PREDICTION_COLOURS[str(prediction)]
@@ -894,7 +895,7 @@ def answer(answers: pd.DataFrame, cases: pd.DataFrame, fits: pd.DataFrame) -> st
     growth = fits.set_index("task").loc["base example", "factor_per_host"]
     return (
         f"Host 6 {words} less than half of its line although no two hosts share a destination; "
-        f"{proven} of {len(cases)} scheduler faults have a proven workload; time grows {growth:.2f} times a host."
+        f"{proven} of {len(cases)} case studies have a proven workload; time grows {growth:.2f} times a host."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,7 @@ from netrepro.networks.links import (
     Red,
     SharedBuffer,
 )
-from netrepro.networks.workloads import Flow
+from netrepro.networks.routing import k_shortest_paths, links_in_use
 
 SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "lia", "olia")
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
@@ -65,7 +66,6 @@ def simulate(
     """
     if not 0 <= clock_skew_ppm < 1e6:
         raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
-    _check_supported(experiment)
     simulator = _build(experiment, clock_skew_ppm)
     while not simulator.run(EVENTS_AT_A_TIME):
         if progress is not None:
@@ -73,17 +73,6 @@ def simulate(
     if progress is not None:
         progress(1.0)
     return _measurements(experiment, simulator)
-
-
-def _check_supported(experiment: Experiment) -> None:
-    lacking = [f"the routing {experiment.routing.scheme}"] if experiment.routing.scheme != "ecmp" else []
-    lacking += ["changes of links"] if experiment.changes else []
-    lacking += ["paths of flows"] if any(isinstance(entry, Flow) and entry.path for entry in experiment.traffic) else []
-    for link in experiment.topology.ports.values():
-        lacking += ["reordering"] if link.reordering else []
-        lacking += [type(link.queue).__name__] if isinstance(link.queue, (Pie, PhantomQueue, SharedBuffer)) else []
-    if lacking:
-        raise NetreproError(f"the simulator has no {lacking[0]} yet", "leave it away")
 
 
 def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
@@ -136,6 +125,7 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
         asked = experiment.traffic[place]
         sizes = asked.request_bytes, asked.response_bytes, asked.count
         simulator.request(answers["flow"].iloc[0], len(answers), *sizes, asked.barrier, asked.think_ms / 1e3)
+    _route(simulator, experiment, number, ports)
     measure = experiment.measure
     simulator.sample_queues([ports[port] for port in measure.queues], measure.queue_interval_ms / 1e3)
     if measure.windows_interval_ms is not None:
@@ -155,11 +145,36 @@ def _refuse_what_is_not_there(experiment: Experiment) -> None:
             raise NetreproError(f"the simulator has no {name} yet", "leave it out")
 
 
+def _route(
+    simulator: _core.Simulator, experiment: Experiment, number: dict[str, int], ports: dict[tuple[str, str], int]
+) -> None:
+    topology, routing, table = experiment.topology, experiment.routing, experiment.flow_table
+
+    def links(path: tuple[str, ...]) -> list[int]:
+        return [ports[port] for port in pairwise(path)]
+
+    for row in table[table["path"].map(len) > 0].itertuples():
+        simulator.give_path(row.flow, links(row.path), links(row.path[::-1]))
+    if routing.scheme == "packet_spraying":
+        simulator.spray()
+    if routing.scheme == "k_shortest_paths":
+        for ends in {*zip(table["source"], table["destination"], strict=True)}:
+            for source, destination in (ends, ends[::-1]):
+                paths = k_shortest_paths(topology, source, destination, routing.paths)
+                simulator.set_paths(number[source], number[destination], [links(path) for path in paths])
+    for from_s, in_use in links_in_use(topology, routing, experiment.changes):
+        if from_s > 0 or len(in_use) < len(ports):
+            simulator.use_links(from_s, [port in in_use for port in ports])
+    for change in experiment.changes:
+        for port in change.links:
+            simulator.change_link(change.at_s, ports[port], (change.rate_mbps or 0) * 1e6, change.up)
+
+
 def _add_link(simulator: _core.Simulator, source: int, destination: int, link: Link) -> None:
     queue = link.queue
-    bytes_limit = queue.bytes if isinstance(queue, (DropTail, SharedBuffer)) else None
-    packets_limit = None if isinstance(queue, SharedBuffer) else queue.packets
-    limit_packets = packets_limit or (bytes_limit or 0) // FULL_PACKET_BYTES
+    packets = queue.bytes // FULL_PACKET_BYTES if isinstance(queue, SharedBuffer) else queue.packets
+    if isinstance(queue, DropTail) and queue.bytes is not None:
+        packets = queue.bytes // FULL_PACKET_BYTES
     settings = _core.LinkSettings(
         source=source,
         destination=destination,
@@ -167,11 +182,13 @@ def _add_link(simulator: _core.Simulator, source: int, destination: int, link: L
         delay_s=link.delay_ms / 1e3,
         jitter_s=link.jitter_ms / 1e3,
         loss=link.loss,
-        room=min(OWN_PACKETS_AT_PORT, limit_packets),
+        room=min(OWN_PACKETS_AT_PORT, packets or 1),
+        reordering=link.reordering,
+        held_back_s=link.reordering_ms / 1e3,
     )
     match queue:
         case DropTail():
-            simulator.add_drop_tail(settings, queue.packets or 0, bytes_limit or 0)
+            simulator.add_drop_tail(settings, queue.packets or 0, queue.bytes or 0)
         case EcnThreshold():
             simulator.add_ecn_threshold(settings, queue.packets, queue.threshold_packets)
         case Red():
@@ -179,6 +196,13 @@ def _add_link(simulator: _core.Simulator, source: int, destination: int, link: L
             simulator.add_red(settings, queue.packets, *thresholds, queue.max_probability, queue.weight, queue.ecn)
         case CoDel():
             simulator.add_codel(settings, queue.packets, queue.target_ms / 1e3, queue.interval_ms / 1e3, queue.ecn)
+        case Pie():
+            times_s = queue.target_ms / 1e3, queue.update_ms / 1e3, queue.burst_ms / 1e3
+            simulator.add_pie(settings, queue.packets, *times_s, queue.ecn)
+        case PhantomQueue():
+            simulator.add_phantom_queue(settings, queue.packets, queue.drain_share, queue.threshold_bytes)
+        case SharedBuffer():
+            simulator.add_shared_buffer(settings, queue.bytes, queue.alpha, queue.mark_packets or 0)
 
 
 def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurements:

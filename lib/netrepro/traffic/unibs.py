@@ -113,8 +113,8 @@ def read_ground_truth(path: str | PathLike[str]) -> GroundTruth:
     try:
         with (lzma.open if Path(path).suffix == ".xz" else open)(path, "rt", errors="replace") as log:
             lines = log.read().splitlines()
-    except OSError as error:
-        raise NetreproError(f"{path} cannot be read: {error.strerror}", ASK) from None
+    except (OSError, EOFError, lzma.LZMAError) as error:
+        raise NetreproError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}", ASK) from None
     rules = labels()
     records, unreadable = [], []
     for number, line in enumerate(lines[1:], start=2):

@@ -12,9 +12,10 @@ import pandas as pd
 import z3
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.verification.backends import BACKENDS, check_z3, clause_solver
+from netrepro.verification.backends import BACKENDS, ClauseSolver, check_z3, clause_solver
 from netrepro.verification.encodings import CircuitEncoding, IntegerEncoding
 from netrepro.verification.points import ContentionPoint
+from netrepro.verification.portfolio import PortfolioClauses
 from netrepro.verification.traces import Trace
 from netrepro.verification.workloads import Metric, Query, Workload
 
@@ -69,8 +70,10 @@ class Analysis:
     ----------
     point, query, base : what is analysed; `base` restricts the inputs (nothing by default).
     encoding : "circuit" (fast) or "integers" (the original's, for reference).
-    backend : "z3", or "cadical" or "glucose" where python-sat is installed; for the circuit only.
+    backend : "z3", "cadical" or "glucose"; for the circuit only.
     seed : of the solver. timeout_s : of each question; None for no limit.
+    portfolio : solvers that are asked side by side, in processes of their own: `backend` first, then the others,
+        then other seeds. The first answer wins. 0 for none; 1 gives CaDiCaL, too, a time limit.
     shuffle : seed of a random order of the formula's parts, which says the same (and, since the solver
         numbers its variables as it meets them, renames them); None for the order of making.
 
@@ -87,6 +90,7 @@ class Analysis:
         backend: str = "z3",
         seed: int = 0,
         timeout_s: float | None = None,
+        portfolio: int = 0,
         shuffle: int | None = None,
     ):
         base = base or Workload()
@@ -95,6 +99,8 @@ class Analysis:
             raise NetreproError(f"no encoding is called {encoding!r}", nearest(encoding, ENCODINGS))
         if backend not in BACKENDS:
             raise NetreproError(f"no solver is called {backend!r}", nearest(backend, BACKENDS))
+        if portfolio < 0 or (portfolio and encoding != "circuit"):
+            raise NetreproError(f"a portfolio of {portfolio} for {encoding!r}", "0 or more, for the circuit")
         if timeout_s is not None and timeout_s <= 0:
             raise NetreproError(f"a time limit of {timeout_s} s", "give a positive number, or None")
         self.point, self.query, self.base = point, query, base
@@ -105,6 +111,7 @@ class Analysis:
             "backend": backend,
             "seed": seed,
             "timeout_s": timeout_s,
+            "portfolio": portfolio,
             "shuffle": shuffle,
         }
         self._base_is_known = False
@@ -116,12 +123,20 @@ class Analysis:
         order = None if options["shuffle"] is None else random.Random(options["shuffle"])
         if options["encoding"] == "integers":
             return _IntegerAsker(self.point, self.query, self.base, self.seed, order)
-        return _CircuitAsker(self.point, self.query, self.base, options["backend"], self.seed, order)
+        if options["portfolio"]:
+            solver: ClauseSolver = PortfolioClauses(options["portfolio"], options["backend"], self.seed)
+        else:
+            solver = clause_solver(options["backend"], self.seed)
+        return _CircuitAsker(self.point, self.query, self.base, solver, self.seed, order)
 
     @property
     def encoded(self) -> CircuitEncoding | IntegerEncoding:
         """The formulas; for counting and for adding conditions of one's own."""
         return self._asker.encoding
+
+    @property
+    def backend(self) -> str:
+        return str(self._options["backend"])
 
     def copy(self, **changes: Any) -> Analysis:
         """The same analysis with nothing loaded, and with `changes` of its options (encoding, backend, seed, ...)."""
@@ -255,12 +270,13 @@ class _CircuitAsker:
         point: ContentionPoint,
         query: Query,
         base: Workload,
-        backend: str,
+        solver: ClauseSolver,
         seed: int,
         order: random.Random | None,
     ):
         self.encoding = CircuitEncoding(point)
-        self.solver = clause_solver(backend, seed)
+        self.solver = solver
+        self.solver.free_variables = self._free_variables
         self.query = self.encoding.query_bit(query)
         self.base = [self.encoding.spec_bit(timed) for timed in base.specs]
         self._demanded: set[int] = set()
@@ -283,9 +299,11 @@ class _CircuitAsker:
         for bit in demands:
             clauses += [circuit.dimacs_variable(bit), 0]
         if self._order is not None:
-            clauses = _shuffled(clauses, self._order)
+            parts = circuit.split(clauses)
+            self._order.shuffle(parts)
+            clauses = [number for part in parts for number in (*part, 0)]
         if clauses:
-            self.solver.load(clauses, circuit.dimacs_text(clauses))
+            self.solver.load(clauses)
 
     def check(
         self, workload: Workload, query: bool | None, conditions: Sequence[int], timeout_s: float | None
@@ -309,11 +327,16 @@ class _CircuitAsker:
         pairs = zip(workload.specs, bits, strict=True)
         return Workload(tuple(timed for timed, bit in pairs if bit != 1 and variable(bit) in core))
 
+    def _known(self) -> list[int]:
+        """The free literals that the solver has been told of."""
+        return [bit for bit in self.encoding.logic.labels if self.encoding.is_loaded(bit)]
+
+    def _free_variables(self) -> list[int]:
+        return [self.encoding.circuit.dimacs_variable(bit) for bit in self._known()]
+
     def trace(self) -> Trace:
-        encoding = self.encoding
-        known = [bit for bit in encoding.logic.labels if encoding.is_loaded(bit)]
-        variables = [encoding.circuit.dimacs_variable(bit) for bit in known]
-        values = self.solver.values(variables)
+        encoding, known = self.encoding, self._known()
+        values = self.solver.values(self._free_variables())
         true = {bit for bit, value in zip(known, values, strict=True) if value}
         arrivals = encoding.read_arrivals(true)
         choices = {encoding.logic.labels[bit]: bit in true for bit in known}
@@ -322,17 +345,6 @@ class _CircuitAsker:
         offered, taken, length = encoding.tables(sorted(true))
         arrived = {name: arrivals.get(name, [[(0, 0)] * count for count in counts]) for name, counts in offered.items()}
         return Trace(encoding.point.horizon, arrived, taken, length, choices)
-
-
-def _shuffled(clauses: list[int], order: random.Random) -> list[int]:
-    """The same zero-terminated clauses in another order."""
-    parts, start = [], 0
-    for place, literal in enumerate(clauses):
-        if literal == 0:
-            parts.append(clauses[start : place + 1])
-            start = place + 1
-    order.shuffle(parts)
-    return [literal for part in parts for literal in part]
 
 
 class _IntegerAsker:

@@ -5,23 +5,19 @@ An answer is "sat", "unsat" or "unknown"; unknown (a time-out, a cancel) is neve
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import z3
+from pysat.solvers import Solver
 
+from netrepro._core import BooleanCircuit
 from netrepro.errors import NetreproError, nearest
 
 BACKENDS = ("z3", "cadical", "glucose")
 LONGEST_MS = 4_294_967_295  # z3's "no limit"
-
-
-def has_pysat() -> bool:
-    """Whether python-sat is installed."""
-    return importlib.util.find_spec("pysat") is not None
 
 
 def check_z3(solver: z3.Solver, assumptions: Sequence[Any], timeout_s: float | None) -> tuple[str, str]:
@@ -38,10 +34,12 @@ class ClauseSolver(ABC):
     """A SAT solver that is given clauses and asked under assumptions."""
 
     reason = ""
+    # The variables whose values may be asked for after a check.
+    free_variables: Callable[[], list[int]] = staticmethod(list)
 
     @abstractmethod
-    def load(self, clauses: Sequence[int], text: str) -> None:
-        """Add clauses, given both as zero-terminated numbers and as DIMACS text."""
+    def load(self, clauses: Sequence[int]) -> None:
+        """Add clauses: numbers, with a zero at the end of each clause."""
 
     @abstractmethod
     def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str: ...
@@ -88,10 +86,10 @@ class Z3Clauses(ClauseSolver):
             self._literals[number] = variable if number > 0 else z3.Not(variable)
         return self._literals[number]
 
-    def load(self, clauses: Sequence[int], text: str) -> None:
+    def load(self, clauses: Sequence[int]) -> None:
         # Reading a text costs time for every variable there is, adding a clause only for that clause.
         if len(clauses) > self.FEW_LITERALS:
-            self.solver.from_string(text)
+            self.solver.from_string(BooleanCircuit.dimacs_text(clauses))
             return
         reference, clause = self.context.ref(), []
         for number in clauses:
@@ -127,32 +125,26 @@ class Z3Clauses(ClauseSolver):
 
 
 class PySatClauses(ClauseSolver):
-    """CaDiCaL or Glucose, where python-sat is installed. CaDiCaL there knows no time limit; Glucose does."""
+    """CaDiCaL or Glucose, by python-sat. CaDiCaL knows no time limit there; Glucose does."""
 
     def __init__(self, name: str, seed: int = 0):
-        if not has_pysat():
-            raise NetreproError(f"the solver {name!r} needs python-sat", "pip install python-sat, or backend='z3'")
-        from pysat.solvers import Solver
-
         self.name = name
         self.solver = Solver(name={"cadical": "cadical195", "glucose": "glucose4"}[name])
         self._model: set[int] = set()
 
-    def load(self, clauses: Sequence[int], text: str) -> None:
-        clause: list[int] = []
-        for literal in clauses:
-            if literal:
-                clause.append(literal)
-            else:
-                self.solver.add_clause(clause)
-                clause = []
+    def load(self, clauses: Sequence[int]) -> None:
+        add = self.solver.solver.add_clause  # the solver's own: python-sat's wrapper costs as much again
+        for clause in BooleanCircuit.split(clauses):
+            add(clause)
 
     def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str:
         self.reason = ""
         if timeout_s is None:
             answer = self.solver.solve(assumptions=list(assumptions))
         elif self.name == "cadical":
-            raise NetreproError("CaDiCaL through python-sat takes no time limit", "use 'glucose' or 'z3'")
+            raise NetreproError(
+                "CaDiCaL through python-sat takes no time limit", "use 'glucose' or 'z3', or portfolio=1"
+            )
         else:
             alarm = threading.Timer(timeout_s, self.solver.interrupt)
             alarm.start()

@@ -21,6 +21,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.examples import BaseExample, base_example, examples
 from netrepro.verification.points import ContentionPoint
+from netrepro.verification.portfolio import Race, members
 from netrepro.verification.traces import Trace
 from netrepro.verification.workloads import (
     FIELDS,
@@ -69,6 +70,9 @@ class Search:
     maximum_specs : specifications that a workload may have.
     good_examples, bad_examples : how many the stochastic search starts with.
     rounds : of the stochastic search.
+    portfolio : searches side by side, in processes of their own, with the analysis' back end and `seed` first, then
+        with other back ends and seeds. The first proven workload wins, so that which one it is may change from run to
+        run; that it is proven does not. 0 or 1: one search, here.
     starts : examples besides the base example that are generalised; the most concise result is taken. More
         are tried where none generalises.
     base : the base example, where it is known already.
@@ -88,6 +92,7 @@ class Search:
         rounds: int = 300,
         starts: int = 4,
         base: BaseExample | None = None,
+        portfolio: int = 0,
     ):
         if method not in METHODS:
             raise NetreproError(f"no search method is called {method!r}", nearest(method, METHODS))
@@ -102,8 +107,39 @@ class Search:
         self._rows: list[tuple[int, float, str, str]] = []
         self._has_timed_out = False
 
+        self._portfolio = portfolio
+
     def run(self) -> SearchResult:
         """Search; the workload returned has been verified."""
+        return self._race() if self._portfolio > 1 else self._run()
+
+    def _race(self) -> SearchResult:
+        choices = members(self._portfolio, self.analysis.backend, self.seed)
+        searches = [self._other(name, seed) for name, seed in choices]
+        result = Race([search._run for search in searches], lambda found: found.status == "proven").run()
+        if result is None:
+            raise NetreproError("every search was ended from outside", "run it again")
+        self.analysis.questions += result.questions
+        return result
+
+    def _other(self, backend: str, seed: int) -> Search:
+        """The same search by another solver, from another seed."""
+        # A time limit that this solver has not by itself is given it by a portfolio of one.
+        analysis = self.analysis.copy(backend=backend, seed=seed, portfolio=0 if self.analysis.timeout_s is None else 1)
+        good, bad = self._example_counts
+        return Search(
+            analysis,
+            method=self.method,
+            seed=seed,
+            maximum_specs=self.maximum_specs,
+            good_examples=good,
+            bad_examples=bad,
+            rounds=self.rounds,
+            starts=self._starts,
+            base=self._base,
+        )
+
+    def _run(self) -> SearchResult:
         base = self._base or base_example(self.analysis)
         if self.method == "generalise":
             workload = self._generalise(base.trace)

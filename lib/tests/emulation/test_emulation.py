@@ -22,7 +22,7 @@ from emulation_traffic import emulation, needs, rootless, send, serve, transfer
 
 import netrepro
 from netrepro.emulation import Emulation
-from netrepro.emulation.plan import check_routing, make_plan
+from netrepro.emulation.plan import check_experiment, make_plan
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks import (
@@ -33,6 +33,7 @@ from netrepro.networks import (
     Link,
     LinkChange,
     Red,
+    Requests,
     Topology,
     dumbbell,
     fat_tree,
@@ -485,11 +486,14 @@ def test_what_kernels_cannot_honour_is_refused_before_anything_is_built(topology
         ({"routing": "packet_spraying"}, "not by packet_spraying"),
         ({"changes": (LinkChange(0.5, "h1", "s1", up=False),)}, "a change of a link"),
         ({"traffic": (Flow("h1", "h2", 10, path=("h1", "s1", "h2")),)}, "a path of its own"),
+        ({"traffic": (Flow("h1", "h2", 10, replication="repsyn"),)}, "repsyn"),
+        ({"traffic": (Flow("h1", "h2", 10, subflows=2),)}, "2 subflows"),
+        ({"traffic": (Requests("h1", ("h2",), 10, 10, 1),)}, "requests"),
     ],
 )
-def test_routes_that_kernels_do_not_take_are_refused(options, says):
+def test_what_an_emulated_experiment_cannot_have_is_refused(options, says):
     with pytest.raises(NetreproError, match=says):
-        check_routing(Experiment(star(2, FAST), **{"traffic": (), "duration_s": 1, **options}))
+        check_experiment(Experiment(star(2, FAST), **{"traffic": (), "duration_s": 1, **options}))
 
 
 def test_an_unknown_congestion_control_is_refused_with_what_there_is():

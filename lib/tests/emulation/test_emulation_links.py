@@ -15,8 +15,8 @@ from emulation_traffic import emulation, rootless, send, serve, transfer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from netrepro.emulation import fidelity, messages
-from netrepro.emulation.fidelity import certificate, inter_dequeue_deviation
+from netrepro.emulation import messages
+from netrepro.emulation.fidelity import inter_dequeue_deviation, machine_checks, port_checks
 from netrepro.emulation.messages import Interface, NextHop
 from netrepro.errors import NetreproError
 from netrepro.networks import DropTail, Link, dumbbell, star
@@ -201,7 +201,7 @@ def test_a_burst_fills_the_buffer_and_what_is_beyond_is_dropped(limit, delay_ms)
             for _ in range(200):
                 sender.send(bytes(1472))
             arrived = len(received(receiver))
-    queues, links = seen.queues(), seen.links().iloc[0]
+    queues, links = seen.queues(), seen.links().set_index(["source", "destination"]).loc["s1", "s2"]
     assert queues["queue_packets"].max() == 40
     assert queues["queue_bytes"].max() == 40 * 1514
     assert links.sent_packets == arrived and links.sent_bytes == arrived * 1514
@@ -214,7 +214,7 @@ def test_what_a_recording_says_of_a_link_agrees_with_the_packets_it_stamped():
             transfer(net, "h1", "h2", 500_000)
         with pytest.raises(NetreproError, match="were not recorded"):
             seen.certificate("s2", "s1")
-    packets, links = seen.packets(), seen.links().iloc[0]
+    packets, links = seen.packets(), seen.links().set_index(["source", "destination"]).loc["s1", "s2"]
     assert packets["size_bytes"].sum() == links.sent_bytes and len(packets) == links.sent_packets
     assert packets["time_s"].is_monotonic_increasing and packets["size_bytes"].max() == 1514
     throughput = seen.throughput(window_ms=100)
@@ -262,7 +262,7 @@ def test_a_link_is_trusted_exactly_when_enough_gaps_are_within_10_percent(rate_m
     time_s = np.concatenate([[0.0], np.cumsum(gap_s)])
     found = inter_dequeue_deviation(time_s, size_bytes, rate_mbps, np.array([0.0, time_s[-1]]), np.array([5, 5]))
     assert len(found.deviation) == 1000
-    checks = certificate(found).set_index("check")
+    checks = port_checks(found).set_index("check")
     assert checks.loc["share of gaps within 10 %", "value"] == pytest.approx(1 - wrong.mean(), abs=0.002)
     assert checks.loc["share of gaps within 10 %", "holds"] == (
         checks.loc["share of gaps within 10 %", "value"] >= 0.95
@@ -283,14 +283,13 @@ def test_gaps_without_a_queue_do_not_count():
 
 def test_too_little_to_judge_is_not_trusted():
     found = inter_dequeue_deviation(np.array([0.0]), np.array([1514]), 10, np.array([]), np.array([]))
-    checks = certificate(found)
+    checks = port_checks(found)
     assert not checks["holds"].all() and list(checks.columns) == ["check", "value", "bound", "holds"]
 
 
 def test_a_relay_that_is_late_is_told():
     lateness = pd.DataFrame({"up_to_us": [10.0, 100.0, 5000.0], "packets": [90, 8, 2]})
-    found = fidelity.Deviation(np.zeros(200), 1.0)
-    checks = certificate(found, lateness=lateness).set_index("check")["value"]
+    checks = machine_checks(lateness=lateness).set_index("check")["value"]
     assert checks["lateness of delayed packets in us, p50"] == 10
     assert checks["lateness of delayed packets in us, p99"] == 5000
 

@@ -134,3 +134,78 @@ class RedQueue:
                 return False
         self.count = 0
         return True
+
+
+class PieQueue:
+    """RFC 8033, with a queue of (size, name) that a link of `rate` bytes a millisecond sends, and a real timer.
+
+    Times are whole microseconds, as are the clock's steps: step() once for each. Marks and derandomisation included.
+    """
+
+    def __init__(self, limit, target, update, burst, rate, seed):
+        self.limit, self.target, self.update, self.max_burst, self.rate = limit, target, update, burst, rate
+        self.random = Xoshiro(seed)
+        self.drop_prob = self.accu_prob = 0.0
+        self.qdelay_old, self.burst_allowance = 0, burst
+        self.busy_until, self.next_update = 0, None
+        self.starts: deque[tuple[int, int]] = deque()  # (start of sending, bytes) of packets that wait
+
+    def waiting(self, now):
+        while self.starts and self.starts[0][0] <= now:
+            self.starts.popleft()
+        return len(self.starts), sum(size for _, size in self.starts)
+
+    def delay(self, now):
+        return max(self.busy_until - now, 0)
+
+    def calculate_drop_prob(self, now):
+        qdelay = self.delay(now)
+        p = 0.125 * (qdelay - self.target) / 1e6 + 1.25 * (qdelay - self.qdelay_old) / 1e6
+        for bound, divisor in ((1e-6, 2048), (1e-5, 512), (1e-4, 128), (1e-3, 32), (1e-2, 8), (1e-1, 2)):
+            if self.drop_prob < bound:
+                p /= divisor
+                break
+        if self.drop_prob >= 0.1 and p > 0.02:
+            p = 0.02
+        self.drop_prob += p
+        if qdelay < self.target // 2 and self.qdelay_old < self.target // 2:
+            self.drop_prob *= 0.98
+        self.drop_prob = min(max(self.drop_prob, 0.0), 1.0)
+        self.burst_allowance = max(0, self.burst_allowance - self.update)
+        self.qdelay_old = qdelay
+
+    def tick(self, now):
+        if self.next_update is not None and now == self.next_update:
+            self.calculate_drop_prob(now)
+            self.next_update += self.update
+
+    def enque(self, size, now):
+        """True when the packet is dropped."""
+        if self.next_update is None:
+            self.next_update = now + self.update
+        packets, waiting_bytes = self.waiting(now)
+        if packets >= self.limit:
+            self.accu_prob = 0.0
+            return True
+        dropped = self.burst_allowance == 0 and self.drop_early(waiting_bytes)
+        calm = self.delay(now) < self.target // 2 and self.qdelay_old < self.target // 2
+        if self.drop_prob == 0 and calm:
+            self.burst_allowance = self.max_burst
+        if not dropped:
+            start = max(self.busy_until, now)
+            self.busy_until = start + size * 1000 // self.rate
+            self.starts.append((start, size))
+        return dropped
+
+    def drop_early(self, waiting_bytes):
+        if self.drop_prob == 0:
+            self.accu_prob = 0.0
+        if (self.qdelay_old < self.target // 2 and self.drop_prob < 0.2) or waiting_bytes <= 2 * 1514:
+            return False
+        self.accu_prob += self.drop_prob
+        if self.accu_prob < 0.85:
+            return False
+        if self.accu_prob < 8.5 and self.random.uniform() >= self.drop_prob:
+            return False
+        self.accu_prob = 0.0
+        return True

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 import queue_twin as twin
-from hypothesis import given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from netrepro import _core as core
@@ -107,3 +107,87 @@ def test_red_marks_who_can_take_it_and_drops_the_others():
     assert rule.arrival(20, 30_280, 1 << 60, 1514, True, 0) == MARK
     assert rule.arrival(20, 30_280, 1 << 60, 1514, False, 1) == DROP
     assert rule.arrival(1000, 30_280, 1 << 60, 1514, True, 2) == DROP
+
+
+pie_steps = st.tuples(st.integers(1, 400), st.integers(0, 3), packet_sizes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(pie_steps, min_size=100, max_size=400), st.integers(0, 99), st.sampled_from([100, 200, 800]))
+def test_pie_decides_as_the_rfc_with_a_timer_that_runs_by_itself(steps, seed, rate):
+    # Times in microseconds; updates come often, and a burst lasts two of them.
+    target, update, burst = 2000, 300, 600
+    limit = 60
+    rule = core.PieRule(limit, target, update, burst, 10**6, False, seed)
+    oracle = twin.PieQueue(limit, target, update, burst, rate, seed)
+    now = dropped = 0
+    for gap, arrivals, size in steps:
+        for moment in range(now + 1, now + gap + 1):
+            oracle.tick(moment)
+        now += gap
+        for _ in range(arrivals):
+            waiting, busy_until = oracle.waiting(now), oracle.busy_until
+            theirs = oracle.enque(size, now)
+            assert (rule.arrival(*waiting, busy_until, size, False, now) == DROP) is theirs
+            assert rule.probability == pytest.approx(oracle.drop_prob, rel=1e-9, abs=1e-15)
+            dropped += theirs
+    event(f"dropped {min(dropped, 3)}")
+
+
+def overloaded(rule: core.PieRule, ecn: bool, packets: int, delay: int, start: int = 0) -> list[core.Verdict]:
+    """What becomes of a packet a millisecond that finds a queue of `delay` (us)."""
+    times = range(start, start + packets * 1000, 1000)
+    return [rule.arrival(50, 75_000, now + delay, 1514, ecn, now) for now in times]
+
+
+def test_pie_lets_a_burst_through_and_then_drops_more_and_more():
+    rule = core.PieRule(1000, 15_000, 15_000, 150_000, 10**6, False, 1)
+    verdicts = overloaded(rule, False, 3000, 40_000)
+    assert verdicts[:150] == [ACCEPT] * 150
+    before = rule.probability
+    verdicts += overloaded(rule, False, 1000, 40_000, start=3_000_000)
+    shares = [verdicts[i : i + 1000].count(DROP) / 1000 for i in range(0, 4000, 1000)]
+    assert shares == sorted(shares) and shares[0] < 0.1 < shares[-1] < rule.probability
+    # With a steady delay every 15 ms add alpha (40 - 15) ms: 66 or 67 times in a second.
+    assert rule.probability - before == pytest.approx(66.5 * 0.125 * 0.025, abs=0.125 * 0.025)
+
+
+def test_pie_forgets_its_probability_while_the_link_is_idle():
+    rule = core.PieRule(1000, 15_000, 15_000, 150_000, 10**6, False, 1)
+    overloaded(rule, False, 8000, 40_000)
+    assert rule.probability > 0.5
+    rule.arrival(0, 0, 8_000_000, 1514, False, 600_000_000)
+    assert rule.probability == 0
+
+
+def test_pie_marks_who_can_take_it_while_it_drops_one_in_ten_at_most():
+    marked = core.PieRule(1000, 15_000, 15_000, 150_000, 10**6, True, 1)
+    verdicts = overloaded(marked, True, 8000, 40_000)
+    first_drop = verdicts.index(DROP)
+    assert MARK in verdicts[:first_drop] and MARK not in verdicts[first_drop:]
+    deaf = core.PieRule(1000, 15_000, 15_000, 150_000, 10**6, True, 1)
+    assert MARK not in overloaded(deaf, False, 8000, 40_000)
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), packet_sizes), max_size=200), st.sampled_from([0.8, 0.95, 1.0]))
+def test_a_phantom_queue_is_a_queue_behind_a_slower_link(steps, share):
+    # The oracle counts byte by byte what a link of one byte a unit of time hands to one of `share`.
+    rule = core.PhantomQueueRule(limit_packets=10_000, drain_share=share, threshold_bytes=3000, time_per_byte=1.0)
+    now, free_at, phantom_empty_at = 0, 0, 0.0
+    for gap, size in steps:
+        now += gap
+        verdict = rule.arrival(0, 0, free_at, size, True, now)
+        free_at = max(free_at, now) + size
+        # A virtual link that takes in whole packets as their last bits leave the real one.
+        phantom_empty_at = max(phantom_empty_at, free_at) + size / share
+        level = (phantom_empty_at - free_at) * share
+        assert rule.level == pytest.approx(level, abs=1e-6)
+        if abs(level - 3000) > 1e-6:
+            assert verdict == (MARK if level > 3000 else ACCEPT)
+
+
+def test_a_phantom_queue_marks_only_what_can_bear_it_and_drops_what_does_not_fit():
+    rule = core.PhantomQueueRule(limit_packets=10, drain_share=0.5, threshold_bytes=100, time_per_byte=1.0)
+    assert rule.arrival(0, 0, 0, 1514, False, 0) == ACCEPT
+    assert rule.arrival(0, 0, 1514, 1514, True, 0) == MARK
+    assert rule.arrival(10, 15_140, 3028, 1514, True, 0) == DROP

@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import shutil
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -12,8 +13,17 @@ import pytest
 
 from netrepro.errors import NetreproError
 from netrepro.paths import data_dir
-from netrepro.traffic import CLASSES, FLOW_FEATURES, LabelledFlows, audit_join, join_labels, load_standin
+from netrepro.traffic import (
+    CLASSES,
+    FLOW_FEATURES,
+    LabelledFlows,
+    audit_join,
+    join_labels,
+    load_standin,
+    read_ground_truth,
+)
 from netrepro.traffic.standin import FLOWS, KEPT_PACKETS, LOG, RUNS
+from netrepro.traffic.unibs import labels
 
 SIDES = ("source_address", "destination_address")
 FOLDER = data_dir("gmm_traffic") / "standin"
@@ -110,6 +120,21 @@ def test_a_missing_file_is_named(tmp_path: Path, lost: str) -> None:
         path.unlink()
     with pytest.raises(NetreproError, match=r"no .*(csv|log|pcap)"):
         load_standin(folder)
+
+
+@pytest.mark.parametrize("cut", [lambda log: log[: len(log) // 2], lambda log: b"no archive"])
+def test_a_damaged_log_is_named(tmp_path: Path, cut: Callable[[bytes], bytes]) -> None:
+    path = tmp_path / LOG
+    path.write_bytes(cut((FOLDER / LOG).read_bytes()))
+    with pytest.raises(NetreproError, match=f"{LOG} cannot be read"):
+        read_ground_truth(path)
+
+
+def test_labels_and_server_ports_agree_on_every_flow(standin: LabelledFlows) -> None:
+    flows = standin.flows
+    for name, ports in labels()["server_ports"].items():
+        assert ((flows["class"] == name) == flows["destination_port"].isin(ports)).all()
+    assert ((flows["class"] == "OTHERS") >= flows["destination_port"].isin([21, 22])).all()
 
 
 def test_flows_of_another_capture_are_noticed(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
-"""Runs the core's relay: relay_process.py CORE; what to do as JSON on standard input, counters in descriptor 3.
+"""Runs one function of the compiled core: core_process.py CORE; what to run as JSON on standard input.
 
-A process of its own, so that neither a notebook's interpreter nor its other threads delay packets.
+{"function": its name, "arguments": its keywords, "real_time": whether to ask for a priority above programs}. The
+function shares counters through descriptor 3. A process of its own, so that neither a notebook's interpreter nor its
+other threads delay packets.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ def main(core: str) -> None:
     loader.exec_module(module)
     work = json.load(sys.stdin)
     gc.disable()
-    try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(20))
-        priority = "real-time"
-    except OSError:
-        priority = "ordinary"
+    priority = "ordinary"
+    if work["real_time"]:
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(20))
+            priority = "real-time"
+        except OSError:
+            pass
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
 
@@ -34,8 +38,7 @@ def main(core: str) -> None:
         os.write(1, priority.encode())
         os.close(1)
 
-    directions = [tuple(each) for each in work["directions"]]
-    module.run_link_relay(directions, work["seed"], 3, min(work["most_sockets"], files - 64), ready)
+    getattr(module, work["function"])(**work["arguments"], shared_descriptor=3, ready=ready)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,442 @@
+#include "traffic_generator.hpp"
+
+#include <arpa/inet.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <ctime>
+#include <stdexcept>
+#include <system_error>
+
+namespace {
+
+constexpr std::int64_t second_ns = 1'000'000'000;
+constexpr int unsent_bytes = 1 << 17;  // TCP holds no more than this beyond what its window lets out
+constexpr std::size_t write_bytes = 1 << 16, datagrams_at_a_time = 64;
+constexpr std::size_t samples_at_a_time = 4096;
+constexpr int tcp_syn_sent = 2;  // as TCP_INFO numbers states
+
+[[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
+
+std::int64_t clock_ns(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return now.tv_sec * second_ns + now.tv_nsec;
+}
+
+sockaddr_in endpoint(std::uint32_t address, int port) {
+  sockaddr_in found{};
+  found.sin_family = AF_INET;
+  found.sin_addr.s_addr = htonl(address);
+  found.sin_port = htons(static_cast<std::uint16_t>(port));
+  return found;
+}
+
+void set_option(int socket, int level, int option, int value, const char* what) {
+  if (setsockopt(socket, level, option, &value, sizeof value)) fail(what);
+}
+
+// Of a connection, from the kernel. Fields that this kernel does not have read as `none`.
+struct Connection {
+  tcp_info info{};
+  std::int64_t timeouts = TrafficGenerator::none;
+};
+
+Connection ask(int socket) {
+  constexpr std::size_t total_timeouts_at = 240;  // tcpi_total_rto of Linux 6.7, absent from older headers
+  std::array<char, 512> bytes{};
+  socklen_t length = bytes.size();
+  Connection found;
+  if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, bytes.data(), &length)) return found;
+  std::memcpy(&found.info, bytes.data(), std::min<std::size_t>(sizeof found.info, length));
+  if (length >= total_timeouts_at + sizeof(std::uint16_t)) {
+    std::uint16_t timeouts = 0;
+    std::memcpy(&timeouts, bytes.data() + total_timeouts_at, sizeof timeouts);
+    found.timeouts = timeouts;
+  }
+  return found;
+}
+
+}  // namespace
+
+TrafficGenerator::TrafficGenerator(std::vector<Flow> flows, const Settings& settings, Shared* shared)
+    : flows_(std::move(flows)),
+      settings_(settings),
+      shared_(shared),
+      ends_(flows_.size()),
+      zeros_(std::max<std::size_t>(write_bytes, 65536)) {
+  for (std::size_t flow = 0; flow < flows_.size(); ++flow) {
+    shared_->results[flow] = {none, 0, 0, none, 0, 0};
+    random_.emplace_back(settings_.seed, flow);
+    if (is_tcp(flow)) port_of_control_.emplace(flows_[flow].congestion_control, 0);
+  }
+  int port = first_server_port;
+  for (auto& [name, its_port] : port_of_control_) its_port = ++port;  // datagrams have the first
+  try {
+    epoll_ = epoll_create1(EPOLL_CLOEXEC);
+    if (epoll_ < 0) fail("epoll");
+    timer_ = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (timer_ < 0) fail("timer");
+    watch(timer_, EPOLLIN, timer, 0);
+    open_receivers();
+  } catch (...) {
+    close_all();
+    throw;
+  }
+}
+
+TrafficGenerator::~TrafficGenerator() { close_all(); }
+
+void TrafficGenerator::close_all() {
+  for (std::size_t flow = 0; flow < ends_.size(); ++flow) close_ends(flow);
+  for (const Listener& each : listeners_) close(each.socket);
+  for (int each : sinks_) close(each);
+  if (timer_ >= 0) close(timer_);
+  if (epoll_ >= 0) close(epoll_);
+}
+
+std::int64_t TrafficGenerator::now() const { return clock_ns(CLOCK_MONOTONIC) - began_monotonic_ns_; }
+
+void TrafficGenerator::enter(int network_namespace) {
+  if (entered_ == network_namespace) return;
+  if (setns(network_namespace, CLONE_NEWNET)) fail("entering a network namespace");
+  entered_ = network_namespace;
+}
+
+int TrafficGenerator::new_socket(int network_namespace, int type, std::uint32_t address, int port) {
+  enter(network_namespace);
+  const int made = socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (made < 0) fail("opening a socket");
+  const int yes = 1;
+  setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  const sockaddr_in own = endpoint(address, port);
+  if (bind(made, reinterpret_cast<const sockaddr*>(&own), sizeof own)) {
+    const int error = errno;
+    close(made);
+    errno = error;
+    fail("binding port " + std::to_string(port));
+  }
+  return made;
+}
+
+void TrafficGenerator::set_congestion_control(int socket, const std::string& name) const {
+  std::array<char, 16> kept{};
+  socklen_t length = kept.size();
+  if (setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())))
+    fail("congestion control " + name);
+  if (getsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, kept.data(), &length) ||
+      std::string(kept.data(), strnlen(kept.data(), kept.size())) != name)
+    throw std::runtime_error("the kernel does not keep congestion control " + name);
+}
+
+void TrafficGenerator::watch(int descriptor, std::uint32_t events, Source source, std::size_t number) {
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = std::uint64_t{source} << 32 | static_cast<std::uint32_t>(number);
+  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, descriptor, &event)) fail("epoll");
+}
+
+void TrafficGenerator::open_receivers() {
+  std::map<std::pair<std::uint32_t, int>, int> open;
+  for (std::size_t flow = 0; flow < flows_.size(); ++flow) {
+    const Flow& wanted = flows_[flow];
+    const int port = is_tcp(flow) ? port_of_control_.at(wanted.congestion_control) : first_server_port;
+    if (!open.emplace(std::pair(wanted.destination_address, port), 0).second) continue;
+    const int made = new_socket(wanted.destination_namespace, is_tcp(flow) ? SOCK_STREAM : SOCK_DGRAM,
+                                wanted.destination_address, port);
+    if (is_tcp(flow)) {
+      listeners_.push_back({made, wanted.destination_address, wanted.congestion_control});
+      set_congestion_control(made, wanted.congestion_control);
+      set_option(made, IPPROTO_TCP, TCP_WINDOW_CLAMP, settings_.receive_window_bytes, "the receive window");
+      if (settings_.segment_bytes) set_option(made, IPPROTO_TCP, TCP_MAXSEG, settings_.segment_bytes, "segment size");
+      if (listen(made, 4096)) fail("listening");
+      watch(made, EPOLLIN, listener, listeners_.size() - 1);
+    } else {
+      sinks_.push_back(made);
+      const int room = 1 << 24;  // as much of it as the machine allows
+      setsockopt(made, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+      setsockopt(made, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
+      watch(made, EPOLLIN, datagram_sink, sinks_.size() - 1);
+    }
+  }
+}
+
+void TrafficGenerator::run() {
+  prctl(PR_SET_TIMERSLACK, 1UL);
+  for (std::size_t flow = 0; flow < flows_.size(); ++flow)
+    timers_.set(flows_[flow].start_ns, start_flow, static_cast<std::uint32_t>(flow));
+  timers_.set(settings_.duration_ns, end, 0);
+  if (settings_.window_interval_ns) timers_.set(settings_.window_interval_ns, sample_windows, 0);
+  began_monotonic_ns_ = clock_ns(CLOCK_MONOTONIC);
+  __atomic_store_n(&shared_->began_ns, clock_ns(CLOCK_REALTIME), __ATOMIC_RELEASE);
+  std::array<epoll_event, 256> events{};
+  while (!ended_) {
+    while (!ended_ && timers_.time() <= now()) handle(timers_.take());
+    if (ended_) break;
+    arm_timer();
+    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), -1);
+    if (count < 0 && errno != EINTR) fail("epoll");
+    for (int i = 0; i < count; ++i) {
+      const auto source = static_cast<Source>(events[i].data.u64 >> 32);
+      const std::size_t number = static_cast<std::uint32_t>(events[i].data.u64);
+      switch (source) {
+        case timer: {
+          std::uint64_t expired = 0;
+          armed_ns_ = none;
+          if (read(timer_, &expired, sizeof expired) < 0 && errno != EAGAIN) fail("timer");
+          break;
+        }
+        case listener: accept_from(number); break;
+        case sender:
+          if (ends_[number].state == State::connecting) connected(number);
+          if (ends_[number].state == State::sending) fill(number);
+          break;
+        case receiver: read_from(number); break;
+        case datagram_sink: read_datagrams(number); break;
+      }
+    }
+  }
+  for (std::size_t flow = 0; flow < flows_.size(); ++flow) note_counters(flow);
+  flush_samples();
+}
+
+void TrafficGenerator::arm_timer() {
+  const std::int64_t due = timers_.time();
+  if (due == armed_ns_) return;
+  armed_ns_ = due;
+  const std::int64_t at = began_monotonic_ns_ + due;
+  const itimerspec when{{0, 0}, {at / second_ns, at % second_ns}};
+  if (timerfd_settime(timer_, TFD_TIMER_ABSTIME, &when, nullptr)) fail("timer");
+}
+
+void TrafficGenerator::handle(const TimerHeap::Timer& due) {
+  const std::size_t flow = due.owner;
+  switch (due.kind) {
+    case start_flow:
+      shared_->lateness.add(now() - due.time);
+      start(flow);
+      break;
+    case stop_flow:
+      if (ends_[flow].state == State::over) break;
+      ends_[flow].to_write = ends_[flow].written;
+      if (ends_[flow].state == State::sending) ends_[flow].state = State::sent;
+      complete_if_all_arrived(flow);
+      break;
+    case send_datagram: send_due_datagrams(flow); break;
+    case sample_windows:
+      sample();
+      timers_.set(due.time + settings_.window_interval_ns, sample_windows, 0);
+      break;
+    default: ended_ = true;
+  }
+}
+
+void TrafficGenerator::start(std::size_t flow) {
+  const Flow& wanted = flows_[flow];
+  flow_from_[key(wanted.source_address, source_port(flow))] = flow;
+  try {
+    if (is_tcp(flow)) return start_tcp(flow);
+    Ends& ends = ends_[flow];
+    ends.sender = new_socket(wanted.source_namespace, SOCK_DGRAM, wanted.source_address, source_port(flow));
+    const sockaddr_in peer = endpoint(wanted.destination_address, first_server_port);
+    if (connect(ends.sender, reinterpret_cast<const sockaddr*>(&peer), sizeof peer)) fail("connecting");
+    ends.state = State::sending;
+    ends.next_ns = wanted.start_ns;
+    ends.stop_ns = wanted.start_ns + wanted.duration_ns;
+    send_due_datagrams(flow);
+  } catch (const std::system_error& error) {
+    fail_flow(flow, error.code().value());
+  }
+}
+
+void TrafficGenerator::start_tcp(std::size_t flow) {
+  const Flow& wanted = flows_[flow];
+  Ends& ends = ends_[flow];
+  ends.to_write = wanted.duration_ns ? ~std::uint64_t{0} : wanted.size_bytes;
+  ends.sender = new_socket(wanted.source_namespace, SOCK_STREAM, wanted.source_address, source_port(flow));
+  set_congestion_control(ends.sender, wanted.congestion_control);
+  set_option(ends.sender, IPPROTO_TCP, TCP_NODELAY, 1, "no delay");
+  set_option(ends.sender, IPPROTO_TCP, TCP_NOTSENT_LOWAT, unsent_bytes, "unsent bytes");
+  if (settings_.segment_bytes)
+    set_option(ends.sender, IPPROTO_TCP, TCP_MAXSEG, settings_.segment_bytes, "segment size");
+  if (settings_.paces) {
+    const std::uint64_t most = std::uint64_t{1} << 40;  // bytes a second: paced, and never held back by this
+    if (setsockopt(ends.sender, SOL_SOCKET, SO_MAX_PACING_RATE, &most, sizeof most)) fail("pacing");
+  }
+  const sockaddr_in peer =
+      endpoint(wanted.destination_address, port_of_control_.at(wanted.congestion_control));
+  ends.state = State::connecting;
+  if (connect(ends.sender, reinterpret_cast<const sockaddr*>(&peer), sizeof peer) && errno != EINPROGRESS)
+    fail("connecting");
+  watch(ends.sender, EPOLLOUT | EPOLLET, sender, flow);
+  live_.push_back(flow);
+  if (wanted.duration_ns)
+    timers_.set(wanted.start_ns + wanted.duration_ns, stop_flow, static_cast<std::uint32_t>(flow));
+}
+
+void TrafficGenerator::connected(std::size_t flow) {
+  int error = 0;
+  socklen_t length = sizeof error;
+  getsockopt(ends_[flow].sender, SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error) return fail_flow(flow, error);
+  const Connection found = ask(ends_[flow].sender);
+  if (found.info.tcpi_state == tcp_syn_sent) return;
+  Result& result = shared_->results[flow];
+  result.connection_attempts = 1 + found.info.tcpi_total_retrans;
+  result.timeouts = found.timeouts < 0 ? none : 0;
+  ends_[flow].state = State::sending;
+}
+
+void TrafficGenerator::fill(std::size_t flow) {
+  Ends& ends = ends_[flow];
+  while (ends.written < ends.to_write) {
+    const std::size_t wanted = std::min<std::uint64_t>(write_bytes, ends.to_write - ends.written);
+    const ssize_t sent = send(ends.sender, zeros_.data(), wanted, MSG_NOSIGNAL);
+    if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (sent < 0) return fail_flow(flow, errno);
+    ends.written += static_cast<std::uint64_t>(sent);
+  }
+  ends.state = State::sent;
+}
+
+void TrafficGenerator::accept_from(std::size_t number) {
+  for (;;) {
+    sockaddr_in peer{};
+    socklen_t length = sizeof peer;
+    const int made = accept4(listeners_[number].socket, reinterpret_cast<sockaddr*>(&peer), &length,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (made < 0) {
+      if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
+      fail("accepting");
+    }
+    const auto found = flow_from_.find(key(ntohl(peer.sin_addr.s_addr), ntohs(peer.sin_port)));
+    if (found == flow_from_.end() || ends_[found->second].state == State::over) {
+      close(made);
+      continue;
+    }
+    ends_[found->second].receiver = made;
+    watch(made, EPOLLIN | EPOLLRDHUP, receiver, found->second);
+  }
+}
+
+// Bytes are dropped by the kernel (MSG_TRUNC), not copied: nobody looks at them.
+void TrafficGenerator::read_from(std::size_t flow) {
+  if (ends_[flow].receiver < 0) return;  // closed earlier in this round
+  Result& result = shared_->results[flow];
+  for (;;) {
+    const ssize_t got = recv(ends_[flow].receiver, nullptr, 1 << 22, MSG_TRUNC | MSG_DONTWAIT);
+    if (got > 0) {
+      result.delivered_bytes += got;
+      if (got < 1 << 22) break;
+    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+      return fail_flow(flow, got == 0 ? EPIPE : errno);
+    } else {
+      break;
+    }
+  }
+  complete_if_all_arrived(flow);
+}
+
+void TrafficGenerator::complete_if_all_arrived(std::size_t flow) {
+  Ends& ends = ends_[flow];
+  Result& result = shared_->results[flow];
+  if (ends.state != State::sent || static_cast<std::uint64_t>(result.delivered_bytes) != ends.written) return;
+  result.completion_ns = now();
+  note_counters(flow);
+  close_ends(flow);
+}
+
+void TrafficGenerator::note_counters(std::size_t flow) {
+  const Ends& ends = ends_[flow];
+  if (!is_tcp(flow) || ends.sender < 0) return;
+  Result& result = shared_->results[flow];
+  const Connection found = ask(ends.sender);
+  const std::int64_t attempts = result.connection_attempts;
+  if (attempts == 0) {  // not connected yet: all it has sent again are SYNs
+    result.connection_attempts = 1 + found.info.tcpi_total_retrans;
+    return;
+  }
+  result.retransmissions = found.info.tcpi_total_retrans - (attempts - 1);
+  result.timeouts = found.timeouts < 0 ? none : std::max<std::int64_t>(found.timeouts - (attempts - 1), 0);
+}
+
+void TrafficGenerator::fail_flow(std::size_t flow, int error) {
+  shared_->results[flow].error = error;
+  note_counters(flow);
+  close_ends(flow);
+}
+
+void TrafficGenerator::close_ends(std::size_t flow) {
+  Ends& ends = ends_[flow];
+  if (ends.sender >= 0) close(ends.sender);
+  if (ends.receiver >= 0) close(ends.receiver);
+  ends.sender = ends.receiver = -1;
+  ends.state = State::over;
+}
+
+// All that are due are sent, so that lateness shifts packets and never lowers the rate.
+void TrafficGenerator::send_due_datagrams(std::size_t flow) {
+  const Flow& wanted = flows_[flow];
+  Ends& ends = ends_[flow];
+  const double mean_gap_ns = wanted.packet_bytes * 8 / wanted.rate * 1e9;
+  for (std::size_t count = 0; count < datagrams_at_a_time; ++count) {
+    const std::int64_t late = now() - ends.next_ns;
+    if (late < 0 || ends.next_ns >= ends.stop_ns) break;
+    shared_->lateness.add(late);
+    if (send(ends.sender, zeros_.data(), wanted.packet_bytes - datagram_header_bytes, MSG_NOSIGNAL) < 0)
+      ++shared_->failed_sends;
+    const double gap = wanted.poisson ? mean_gap_ns * random_[flow].exponential() : mean_gap_ns;
+    ends.next_ns += static_cast<std::int64_t>(std::llround(gap));
+  }
+  if (ends.next_ns < ends.stop_ns) timers_.set(ends.next_ns, send_datagram, static_cast<std::uint32_t>(flow));
+}
+
+void TrafficGenerator::read_datagrams(std::size_t sink) {
+  static std::array<sockaddr_in, datagrams_at_a_time> from;
+  static std::array<mmsghdr, datagrams_at_a_time> messages;
+  for (std::size_t i = 0; i < datagrams_at_a_time; ++i) {
+    messages[i] = {};
+    messages[i].msg_hdr.msg_name = &from[i];
+    messages[i].msg_hdr.msg_namelen = sizeof from[i];
+  }
+  const int count = recvmmsg(sinks_[sink], messages.data(), datagrams_at_a_time, MSG_DONTWAIT | MSG_TRUNC, nullptr);
+  for (int i = 0; i < count; ++i) {
+    const auto found = flow_from_.find(key(ntohl(from[i].sin_addr.s_addr), ntohs(from[i].sin_port)));
+    if (found == flow_from_.end()) continue;
+    shared_->results[found->second].delivered_bytes += messages[i].msg_len + datagram_header_bytes;
+  }
+}
+
+void TrafficGenerator::sample() {
+  const std::int64_t at = now();
+  std::erase_if(live_, [&](std::size_t flow) { return ends_[flow].state == State::over; });
+  for (const std::size_t flow : live_) {
+    if (ends_[flow].state == State::connecting) continue;
+    const tcp_info info = ask(ends_[flow].sender).info;
+    samples_.push_back({static_cast<std::int64_t>(flow), at, info.tcpi_snd_cwnd, info.tcpi_snd_ssthresh,
+                        info.tcpi_rtt, info.tcpi_snd_mss});
+  }
+  if (samples_.size() >= samples_at_a_time) flush_samples();
+}
+
+void TrafficGenerator::flush_samples() {
+  const char* from = reinterpret_cast<const char*>(samples_.data());
+  std::size_t left = samples_.size() * sizeof(Sample);
+  while (left > 0) {
+    const ssize_t wrote = write(settings_.sample_descriptor, from, left);
+    if (wrote < 0 && errno != EINTR) fail("writing samples");
+    if (wrote > 0) from += wrote, left -= static_cast<std::size_t>(wrote);
+  }
+  samples_.clear();
+}

@@ -1,0 +1,150 @@
+"""Runs an Experiment on a network of real kernels, in real time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from netrepro.emulation import fidelity
+from netrepro.emulation.network import Emulation
+from netrepro.emulation.plan import check_experiment
+from netrepro.emulation.recording import Recording
+from netrepro.emulation.traffic import GeneratedTraffic
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import (
+    FIDELITY_COLUMNS,
+    FLOW_COLUMNS,
+    PACKET_COLUMNS,
+    QUEUE_COLUMNS,
+    WINDOW_COLUMNS,
+    Experiment,
+    Measurements,
+    Port,
+)
+from netrepro.networks.links import FULL_PACKET_BYTES
+
+# Whether a port was busy is judged by samples at least this often, however seldom they are asked for.
+MOST_QUEUE_INTERVAL_MS, LEAST_QUEUE_INTERVAL_MS = 10.0, 0.1
+# Room for a port's packets beyond as many full ones as it can send; acknowledgements are smaller and more.
+PACKET_ROOM, MOST_RECORDED_PACKETS = 2.0, 4_000_000
+MOST_OPEN_FLOWS = 50_000  # of one experiment, each with a source port of its own
+
+
+def emulate(
+    experiment: Experiment,
+    tier: str = "auto",
+    progress: Callable[[float], None] | None = None,
+) -> Measurements:
+    """Run the experiment on this machine's kernel and return what it measured.
+
+    Parameters
+    ----------
+    experiment : what to run; it takes `duration_s` of real time. Connections have the source ports 10000 + flow.
+    tier : "auto", "privileged" or "rootless".
+    progress : called with the share of the time that has passed, 0 to 1, ten times a second.
+
+    Ctrl-C, or an exception from `progress`, ends it at once and leaves nothing behind. Beside FLOW_COLUMNS, `flows`
+    has `connection_attempts` (SYNs sent) and `errno` of a connection that broke, else 0. `timeouts` is NaN on kernels
+    that do not count them, `wait_ms` of packets is NaN: a kernel's queue does not tell.
+
+    `fidelity` checks every measured port (queue or packets) whose queue was waiting often enough to judge, and that
+    no packet escaped the relay or the recording. Raises NetreproError before anything is built for what a kernel
+    cannot honour (make_plan, check_tcp, check_experiment) and when the tier cannot be had; while it is built for what this kernel lacks.
+    """
+    _check(experiment)
+    net = Emulation(experiment.topology, tier, "", experiment.seed, tcp=experiment.tcp)
+    measure = experiment.measure
+    ports = tuple(dict.fromkeys((*measure.queues, *measure.packets)))
+    interval_ms = min(measure.queue_interval_ms, MOST_QUEUE_INTERVAL_MS)
+    with net:
+        net.check_congestion_controls(set(experiment.flow_table["congestion_control"]) - {""})
+        with net.record(queues=ports, packets=ports, interval_ms=interval_ms, most_packets=_room(experiment)) as seen:
+            traffic = GeneratedTraffic(net, experiment)
+            try:
+                traffic.wait(progress, _now_ns)
+                seen.begin_at(traffic.began_ns)
+                results, windows, lateness = traffic.results(), traffic.windows(), traffic.lateness()
+                flow_of_end = traffic.flow_of_end(net)
+            finally:
+                traffic.close()
+        return Measurements(
+            experiment=experiment,
+            tier=net.tier,
+            flows=_flows(experiment, results),
+            queues=_queues(experiment, seen, interval_ms),
+            links=seen.links(),
+            windows=windows[WINDOW_COLUMNS],
+            packets=_packets(experiment, seen, flow_of_end),
+            fidelity=_fidelity(ports, seen, lateness),
+        )
+
+
+def _now_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_REALTIME)
+
+
+def _check(experiment: Experiment) -> None:
+    check_experiment(experiment)
+    measure = experiment.measure
+    if measure.queue_interval_ms < LEAST_QUEUE_INTERVAL_MS:
+        raise NetreproError(
+            f"queues sampled every {measure.queue_interval_ms:g} ms",
+            f"give {LEAST_QUEUE_INTERVAL_MS:g} ms or more, or use tier 'simulated'",
+        )
+    if len(experiment.flow_table) > MOST_OPEN_FLOWS:
+        raise NetreproError(
+            f"{len(experiment.flow_table)} flows, and there are {MOST_OPEN_FLOWS} source ports to tell them apart",
+            "give fewer flows, or use tier 'simulated'",
+        )
+
+
+def _room(experiment: Experiment) -> int:
+    """Packets that any measured port can send, with room to spare."""
+    measure = experiment.measure
+    rates_mbps = [experiment.topology.link(*port).rate_mbps for port in (*measure.queues, *measure.packets)]
+    full_packets = max(rates_mbps, default=0.0) * 1e6 / 8 / FULL_PACKET_BYTES * experiment.duration_s
+    return min(int(PACKET_ROOM * full_packets) + 20_000, MOST_RECORDED_PACKETS)
+
+
+def _flows(experiment: Experiment, results: pd.DataFrame) -> pd.DataFrame:
+    flows = pd.concat([experiment.flow_table[FLOW_COLUMNS[:9]], results], axis=1)
+    flows["completion_ms"] = (flows["completion_s"] - flows["start_s"]) * 1e3
+    until_s = flows["completion_s"].fillna(
+        np.minimum(flows["start_s"] + flows["duration_s"].fillna(np.inf), experiment.duration_s)
+    )
+    lasted_s = until_s - flows["start_s"]
+    flows["goodput_mbps"] = (flows["delivered_bytes"] * 8 / 1e6 / lasted_s).where(lasted_s > 0, 0.0)
+    return flows[[*FLOW_COLUMNS, "connection_attempts", "errno"]]
+
+
+def _queues(experiment: Experiment, seen: Recording, interval_ms: float) -> pd.DataFrame:
+    """The samples that were asked for: of these ports, at this interval, during the experiment."""
+    measure = experiment.measure
+    queues = seen.queues()
+    every = max(round(measure.queue_interval_ms / interval_ms), 1)
+    place = queues.groupby(["source", "destination"], sort=False).cumcount()
+    asked = pd.MultiIndex.from_frame(queues[["source", "destination"]]).isin(measure.queues)
+    during = (queues["time_s"] >= 0) & (queues["time_s"] <= experiment.duration_s)
+    return queues[asked & during & (place % every == 0)].reset_index(drop=True)[QUEUE_COLUMNS]
+
+
+def _packets(experiment: Experiment, seen: Recording, flow_of_end: dict[int, int]) -> pd.DataFrame:
+    packets = seen.packets(flow_of_end).assign(wait_ms=np.nan)
+    asked = pd.MultiIndex.from_frame(packets[["source", "destination"]]).isin(experiment.measure.packets)
+    during = (packets["time_s"] >= 0) & (packets["time_s"] <= experiment.duration_s)
+    return packets[asked & during].reset_index(drop=True)[PACKET_COLUMNS]
+
+
+def _fidelity(ports: tuple[Port, ...], seen: Recording, lateness: pd.DataFrame) -> pd.DataFrame:
+    parts = []
+    for port in ports:
+        found, _ = seen.deviation(*port)
+        if len(found.deviation) >= fidelity.LEAST_BUSY_GAPS:
+            parts.append(fidelity.port_checks(found, " to ".join(port)))
+    judged = ("measured ports that were busy enough to judge", float(len(parts)), float("nan"), True)
+    parts.append(pd.DataFrame([judged, *fidelity.lateness_rows("starts and datagrams", lateness)],
+                              columns=FIDELITY_COLUMNS))  # fmt: skip
+    return pd.concat([*parts, seen.machine_checks()], ignore_index=True)

@@ -1,0 +1,87 @@
+"""How hosts are made to speak TCP as an experiment's `Tcp` says: kernel settings and attributes of routes."""
+
+from __future__ import annotations
+
+from netrepro.errors import NetreproError
+from netrepro.networks.workloads import Tcp
+
+# What the kernel's own constants fix, and the least that its timers resolve (they tick every 1 to 10 ms).
+INITIAL_RTO_MS, DELAYED_ACK_MS, LEAST_RTO_MS = 1000.0, 40.0, 10.0
+FULL_SEGMENT_BYTES, LEAST_SEGMENT_BYTES = 1448, 76  # of an Ethernet frame, and of the kernel's TCP_MAXSEG
+TIMESTAMP_BYTES = 12
+DCTCP_ALPHA, UNPACED_SEGMENTS = 1.0, 10
+# The kernel charges a packet's bookkeeping to the socket's buffer, and lets a window be half of it by default.
+BUFFER_PER_WINDOW = 4
+# Attributes of routes, linux/rtnetlink.h.
+LOCK, INITIAL_WINDOW, MINIMUM_TIMEOUT, QUICK_ACKNOWLEDGEMENTS = 1, 11, 13, 15
+
+
+def check_tcp(tcp: Tcp) -> None:
+    """Raises NetreproError for what no kernel lets a host set."""
+
+    def refuse(what: str, why: str, instead: str) -> None:
+        raise NetreproError(f"Tcp: {what}; {why}", f"{instead}, or use tier 'simulated'")
+
+    if tcp.initial_rto_ms != INITIAL_RTO_MS:
+        refuse(
+            f"initial_rto_ms = {tcp.initial_rto_ms:g}",
+            "the kernel's first timeout is a constant",
+            f"give {INITIAL_RTO_MS:g}",
+        )
+    if tcp.delayed_ack_ms not in (0, DELAYED_ACK_MS):
+        refuse(
+            f"delayed_ack_ms = {tcp.delayed_ack_ms:g}",
+            f"the kernel's delay is at least {DELAYED_ACK_MS:g} ms, or none",
+            f"give {DELAYED_ACK_MS:g} or 0",
+        )
+    if tcp.min_rto_ms < LEAST_RTO_MS:
+        refuse(
+            f"min_rto_ms = {tcp.min_rto_ms:g}",
+            "the kernel's timers tick every 1 to 10 ms",
+            f"give {LEAST_RTO_MS:g} or more",
+        )
+    if not LEAST_SEGMENT_BYTES <= tcp.segment_bytes <= FULL_SEGMENT_BYTES:
+        refuse(
+            f"segment_bytes = {tcp.segment_bytes}",
+            "frames of emulated links are Ethernet's",
+            f"give {LEAST_SEGMENT_BYTES} to {FULL_SEGMENT_BYTES}",
+        )
+    if tcp.dctcp_alpha != DCTCP_ALPHA:
+        refuse(f"dctcp_alpha = {tcp.dctcp_alpha:g}", "the kernel's DCTCP starts with 1", "give 1")
+    if not tcp.hystart:
+        refuse("hystart = False", "the kernel's CUBIC has one switch for the whole machine", "leave it on")
+    if tcp.pacing and tcp.unpaced_segments != UNPACED_SEGMENTS:
+        refuse(
+            f"unpaced_segments = {tcp.unpaced_segments}",
+            f"the kernel does not pace the first {UNPACED_SEGMENTS}",
+            f"give {UNPACED_SEGMENTS}",
+        )
+
+
+def host_sysctls(tcp: Tcp) -> dict[str, str]:
+    """Kernel settings of every host's namespace."""
+    buffer_bytes = BUFFER_PER_WINDOW * tcp.receive_window_bytes
+    return {
+        "net/ipv4/tcp_sack": str(int(tcp.sack)),
+        "net/ipv4/tcp_ecn": str(int(tcp.ecn)),
+        "net/ipv4/tcp_early_retrans": "3" if tcp.tail_loss_probe else "0",
+        "net/ipv4/tcp_slow_start_after_idle": str(int(tcp.slow_start_after_idle)),
+        "net/ipv4/tcp_pacing_ss_ratio": str(round(100 * tcp.pacing_slow_start_ratio)),
+        "net/ipv4/tcp_pacing_ca_ratio": str(round(100 * tcp.pacing_ratio)),
+        # The window is the receiver's to give from the start, not what the kernel grows it to.
+        "net/ipv4/tcp_moderate_rcvbuf": "0",
+        "net/ipv4/tcp_rmem": f"4096 {buffer_bytes} {buffer_bytes}",
+        "net/ipv4/tcp_wmem": f"4096 16384 {max(buffer_bytes, 1 << 22)}",
+    }
+
+
+def route_metrics(tcp: Tcp) -> dict[int, int]:
+    """Attributes of every host's routes."""
+    found = {
+        LOCK: 1 << MINIMUM_TIMEOUT,
+        INITIAL_WINDOW: tcp.initial_window_segments,
+        MINIMUM_TIMEOUT: round(tcp.min_rto_ms),
+    }
+    if tcp.delayed_ack_ms == 0:
+        found[QUICK_ACKNOWLEDGEMENTS] = 1
+    return found

@@ -1,0 +1,150 @@
+"""An experiment's traffic through an emulated network, sent and received by one process of the core."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
+from netrepro.emulation.plan import FIRST_DESCRIPTOR, HUB
+from netrepro.emulation.recording import end_key
+from netrepro.emulation.tcp import FULL_SEGMENT_BYTES, TIMESTAMP_BYTES
+from netrepro.networks.experiment import Experiment
+
+if TYPE_CHECKING:
+    from netrepro.emulation.network import Emulation
+
+# As in core/traffic_generator.hpp.
+FIRST_SOURCE_PORT, SOURCE_PORTS = 10_000, 50_000
+_RESULTS = ["completion_ns", "delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts", "errno"]
+_SAMPLES = ["flow", "time_ns", "window_segments", "threshold_segments", "round_trip_us", "segment_bytes"]
+_NO_THRESHOLD = 2**31 - 1  # of the kernel's TCP_INFO
+_BEGIN_PATIENCE_S = 0.1
+
+
+class GeneratedTraffic:
+    """The experiment's flows under way; opening it starts them."""
+
+    def __init__(self, net: Emulation, experiment: Experiment):
+        from netrepro import _core
+
+        self._flows = experiment.flow_table
+        self._duration_s = experiment.duration_s
+        self._samples = os.memfd_create("window samples")
+        interval_ms = experiment.measure.windows_interval_ms
+        segment_bytes = experiment.tcp.segment_bytes
+        nodes = sorted({*self._flows["source"], *self._flows["destination"]})
+        self._process = CoreGuest(
+            net.launcher,
+            net.place(HUB),
+            "run_traffic_generator",
+            {
+                "flows": self._described(net),
+                "duration_ns": round(experiment.duration_s * 1e9),
+                "seed": experiment.seed,
+                "receive_window_bytes": experiment.tcp.receive_window_bytes,
+                "segment_bytes": 0 if segment_bytes == FULL_SEGMENT_BYTES else segment_bytes + TIMESTAMP_BYTES,
+                "paces": experiment.tcp.pacing,
+                "window_interval_ns": 0 if interval_ms is None else round(interval_ms * 1e6),
+                "sample_descriptor": 4,
+            },
+            shared_bytes=_core.traffic_generator_bytes(len(self._flows)),
+            what="the traffic cannot be sent",
+            remedy="see what this machine has with `netrepro doctor`, or use tier 'simulated'",
+            nice=net.nice,
+            descriptors=[self._samples],
+            namespaces=[net.place(node) for node in nodes],
+        )
+
+    def _described(self, net: Emulation) -> list[tuple]:
+        flows = self._flows
+        plan = net.plan
+
+        def nanoseconds(seconds: pd.Series) -> list[int]:
+            return np.rint(seconds.fillna(0.0).to_numpy(float) * 1e9).astype(np.int64).tolist()
+
+        ends = [flows[end].map({node: FIRST_DESCRIPTOR + net.place(node) for node in set(flows[end])}).tolist()
+                for end in ("source", "destination")]  # fmt: skip
+        addresses = [flows[end].map({node: int(plan.addresses[node]) for node in set(flows[end])}).tolist()
+                     for end in ("source", "destination")]  # fmt: skip
+        return list(
+            zip(
+                *ends,
+                *addresses,
+                nanoseconds(flows["start_s"]),
+                nanoseconds(flows["duration_s"]),
+                flows["size_bytes"].fillna(0.0).astype(np.int64).tolist(),
+                flows["congestion_control"].tolist(),
+                (flows["rate_mbps"].fillna(0.0) * 1e6).astype(float).tolist(),
+                flows["packet_bytes"].astype(int).tolist(),
+                (flows["spacing"] == "poisson").tolist(),
+                strict=True,
+            )
+        )
+
+    @property
+    def began_ns(self) -> int:
+        """When the experiment's time began (CLOCK_REALTIME); 0 before."""
+        return int(self._process.numbers[0])
+
+    def wait(self, progress: Callable[[float], None] | None, now_ns: Callable[[], int]) -> None:
+        """Until the experiment has ended; `progress` hears the share of its time that has passed.
+
+        Raises NetreproError when the process fails, or what `progress` raises.
+        """
+        while self._process.guest.poll_for(_BEGIN_PATIENCE_S) is None:
+            if progress is not None and self.began_ns:
+                progress(min((now_ns() - self.began_ns) / 1e9 / self._duration_s, 1.0))
+        if self._process.guest.returncode:
+            raise self._process.failure()
+        if progress is not None:
+            progress(1.0)
+
+    def results(self) -> pd.DataFrame:
+        """One row a flow: completion_s (since the beginning; NaN if never), counts of TCP, and errno (0: none).
+
+        `timeouts` is NaN where this kernel does not count them (before Linux 6.7).
+        """
+        numbers = self._process.numbers[2 + LATENESS_BUCKETS :].reshape(-1, len(_RESULTS))
+        found = pd.DataFrame(numbers, columns=_RESULTS)
+        is_tcp = self._flows["transport"].to_numpy() == "tcp"
+        completion_s = found.pop("completion_ns").to_numpy() / 1e9
+        found["completion_s"] = np.where(completion_s >= 0, completion_s, np.nan)
+        if (found["timeouts"] < 0).any():
+            found["timeouts"] = found["timeouts"].astype(float).where((found["timeouts"] >= 0) & is_tcp)
+        found.loc[~is_tcp, "timeouts"] = 0
+        return found
+
+    def windows(self) -> pd.DataFrame:
+        """Samples of TCP's state: flow, time_s, window_bytes, slow_start_threshold_bytes, round_trip_ms."""
+        size = os.fstat(self._samples).st_size
+        numbers = np.frombuffer(os.pread(self._samples, size, 0), np.int64).reshape(-1, len(_SAMPLES))
+        samples = pd.DataFrame(numbers, columns=_SAMPLES)
+        threshold = samples["threshold_segments"].astype(float)
+        return pd.DataFrame(
+            {
+                "flow": samples["flow"],
+                "time_s": samples["time_ns"] / 1e9,
+                "window_bytes": (samples["window_segments"] * samples["segment_bytes"]).astype(float),
+                "slow_start_threshold_bytes": threshold.where(threshold < _NO_THRESHOLD, np.inf)
+                * samples["segment_bytes"],
+                "round_trip_ms": (samples["round_trip_us"] / 1e3).where(samples["round_trip_us"] > 0),
+            }
+        )
+
+    def lateness(self) -> pd.DataFrame:
+        """How late flows and datagrams were sent: up_to_us (upper edge), packets."""
+        return lateness_table(self._process.numbers[2 : 2 + LATENESS_BUCKETS])
+
+    def flow_of_end(self, net: Emulation) -> dict[int, int]:
+        """end_key of a flow's sender -> flow; of flows that share a port, the last."""
+        address = self._flows["source"].map({node: int(net.plan.addresses[node]) for node in net.topology.hosts})
+        ports = FIRST_SOURCE_PORT + self._flows["flow"] % SOURCE_PORTS
+        return {end_key(*each): flow for flow, each in enumerate(zip(address, ports, strict=True))}
+
+    def close(self) -> None:
+        os.close(self._samples)

@@ -1,0 +1,120 @@
+"""Solvers side by side: the first answer wins, the others end at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+
+import pytest
+from test_analysis import pigeons
+
+from netrepro import NetreproError
+from netrepro.verification.analysis import Analysis
+from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
+from netrepro.verification.portfolio import PortfolioClauses, Race, members
+from netrepro.verification.schedulers import scheduler_point
+from netrepro.verification.search import Search
+from netrepro.verification.workloads import parse_query, parse_workload
+
+
+def endless() -> str:
+    time.sleep(600)
+    return "too late"
+
+
+def stubborn(portfolio: int) -> PortfolioClauses:
+    solver = PortfolioClauses(portfolio, "cadical", 0)
+    solver.load(pigeons(12))
+    return solver
+
+
+def test_the_first_answer_wins_and_the_losers_are_ended():
+    assert Race([endless, lambda: "here", endless]).run() == "here"
+    assert multiprocessing.active_children() == []
+
+
+def test_what_is_no_answer_waits_for_a_better_one():
+    def late() -> int:
+        time.sleep(0.3)
+        return 7
+
+    assert Race([lambda: 2, late], lambda number: number > 5).run() == 7
+    assert Race([lambda: 2], lambda number: number > 5).run() == 2
+
+
+def test_an_error_counts_only_where_nobody_has_a_result():
+    def fails() -> int:
+        raise NetreproError("no way", "go back")
+
+    assert Race([fails, lambda: 3]).run() == 3
+    with pytest.raises(NetreproError, match="no way"):
+        Race([fails, fails]).run()
+
+
+def test_a_runner_that_is_killed_is_no_answer():
+    def dies() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert Race([dies]).run() is None
+
+
+def test_a_time_limit_holds_for_every_back_end():
+    assert stubborn(2).check([], 0.5) == "unknown"
+    assert multiprocessing.active_children() == []
+
+
+def test_a_race_is_cancelled_from_another_thread():
+    solver = stubborn(2)
+    alarm = threading.Timer(0.5, solver.cancel)
+    alarm.start()
+    assert solver.check([], 120) == "unknown"
+    alarm.cancel()
+    assert multiprocessing.active_children() == []
+
+
+def test_ctrl_c_ends_all_members():
+    solver = stubborn(2)
+    alarm = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
+    alarm.start()
+    with pytest.raises(KeyboardInterrupt):
+        solver.check([], 120)
+    alarm.cancel()
+    assert multiprocessing.active_children() == []
+
+
+def test_members_are_different():
+    assert members(4, "z3", 5) == [("z3", 5), ("cadical", 5), ("glucose", 5), ("z3", 6)]
+    assert len(set(members(9, "cadical", 0))) == 9
+
+
+def test_a_portfolio_gives_the_answers_of_one_solver():
+    point = leaf_spine(2, 2, 2, 6)
+    query, base = throughput_query(point, 3), base_workload(point, 3)
+    alone, together = (Analysis(point, query, base, backend="cadical", portfolio=count) for count in (0, 3))
+    for text in ("*", "[1,6]: ecmp(host1,t) <= 0", "[1,6]: sum cenq({host2,host3,host4},t) <= 0"):
+        workload = parse_workload(text)
+        assert together.verify(workload).status == alone.verify(workload).status
+    # The trace has been replayed; the core that excuses a workload is enough again.
+    silent = parse_workload("[1,6]: cenq(host2,t) <= 0 and [1,6]: ecmp(host1,t) <= 0 and [1,1]: cenq(host3,t) <= 4")
+    opposite = Analysis(point, parse_query("forall t in [6,6]: cenq(to_host4,t) >= 1"), base, portfolio=2)
+    answer, needed = opposite.excuses(silent)
+    assert answer.status == "unsat"
+    assert opposite.check_workload_without_query(needed).status == "unsat"
+
+
+def test_searches_side_by_side_prove_what_they_find():
+    query = parse_query("exists t in [1,5]: cblocked(q1,t) >= 3")
+    analysis = Analysis(scheduler_point("strict_priority", 2, 5), query)
+    result = Search(analysis, portfolio=2).run()
+    assert result.status == "proven"
+    assert analysis.verify(result.workload).status == "proven"
+    assert multiprocessing.active_children() == []
+
+
+def test_a_portfolio_of_the_reference_encoding_is_refused():
+    with pytest.raises(NetreproError, match="portfolio of 2 for 'integers'"):
+        query = parse_query("exists t in [1,3]: qsize(q0,t) > 1")
+        Analysis(scheduler_point("fifo", 1, 3), query, encoding="integers", portfolio=2)
