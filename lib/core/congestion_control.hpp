@@ -1,10 +1,12 @@
-// What a congestion control is: three answers. Windows are in segments, and need not be whole.
+// What a congestion control is: three answers. Windows are in segments, and need not be whole. One that owns its window
+// answers with a model of its own instead, after every acknowledgement.
 //
 // To add one: derive from it in a file of its own, and name it in congestion_controls.cpp.
 #pragma once
 #include <algorithm>
 #include <cstdint>
 
+#include "rate_sample.hpp"
 #include "simulated_time.hpp"
 
 struct CongestionWindow {
@@ -41,5 +43,12 @@ class CongestionControl {
   virtual double threshold_after_loss(const CongestionWindow& window) = 0;
   virtual double threshold_after_mark(const CongestionWindow& window) { return threshold_after_loss(window); }
   virtual void on_timeout() {}
+  virtual void on_connected(const CongestionWindow&, Time /*round_trip, 0 if unknown*/, Time /*now*/) {}
+  // Bytes a second; 0 leaves pacing to the settings.
+  virtual double pacing_rate() const { return 0; }
+  // Of those that own the window: it is theirs to set, in on_rate_sample, also in recovery.
+  virtual bool owns_window() const { return false; }
+  virtual void on_rate_sample(CongestionWindow&, const RateSample&) {}
+  virtual bool wants_application_limited_mark() const { return false; }  // what is sent now is no measure
   virtual void on_restart(Time /*idle*/) {}  // something to send again after a silent timeout
 };

@@ -2,8 +2,10 @@
 
 #include <stdexcept>
 
+#include "bbr.hpp"
 #include "cubic.hpp"
 #include "dctcp.hpp"
+#include "rcp.hpp"
 #include "reno.hpp"
 
 ControlKind control_named(const std::string& name) {
@@ -12,6 +14,8 @@ ControlKind control_named(const std::string& name) {
   if (name == "dctcp") return ControlKind::dctcp;
   if (name == "lia") return ControlKind::lia;
   if (name == "olia") return ControlKind::olia;
+  if (name == "rcp") return ControlKind::rcp;
+  if (name == "bbr") return ControlKind::bbr;
   throw std::invalid_argument("no congestion control " + name);
 }
 
@@ -21,12 +25,16 @@ std::unique_ptr<CongestionControl> make_control(ControlKind kind, const ControlC
       return std::make_unique<Cubic>(context.hystart);
     case ControlKind::dctcp:
       return std::make_unique<Dctcp>(context.dctcp_first_alpha);
+    case ControlKind::bbr:
+      return std::make_unique<Bbr>(context.segment_bytes, context.initial_window, context.random);
     case ControlKind::lia:
       if (context.coupling) return std::make_unique<Lia>(context.coupling, context.place);
       break;
     case ControlKind::olia:
       if (context.coupling) return std::make_unique<Olia>(context.coupling, context.place);
       break;
+    case ControlKind::rcp:
+      return std::make_unique<RcpControl>(context.segment_bytes);
     case ControlKind::reno:
       break;
   }

@@ -6,7 +6,7 @@
 #include "congestion_control.hpp"
 #include "coupled.hpp"
 
-enum class ControlKind : std::uint8_t { reno, cubic, dctcp, lia, olia };
+enum class ControlKind : std::uint8_t { reno, cubic, dctcp, lia, olia, bbr, rcp };
 
 // What a congestion control may need to know of where it works.
 struct ControlContext {
@@ -14,6 +14,9 @@ struct ControlContext {
   bool hystart;
   std::shared_ptr<Coupling> coupling;  // of the flow's subflows; none for a flow alone
   std::uint32_t place;                 // among them
+  std::uint32_t segment_bytes;
+  double initial_window;
+  std::uint64_t random;
 };
 
 ControlKind control_named(const std::string& name);  // throws std::invalid_argument

@@ -13,31 +13,33 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <limits>
 #include <system_error>
 
 namespace {
 
 constexpr std::size_t frame_bytes = 2048, frames = 8192, frames_per_block = 32;
-constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t flush_interval_ns = 20'000'000, longest_wait_ns = 50'000'000;
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
 }  // namespace
 
-LinkRelay::LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shared* shared, int most_sockets)
-    : shared_(shared), most_sockets_(static_cast<std::size_t>(std::max(most_sockets, 1))) {
+LinkRelay::LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shared* shared, int most_sockets,
+                     int sample_descriptor)
+    : shared_(shared), sample_descriptor_(sample_descriptor), most_sockets_(static_cast<std::size_t>(std::max(most_sockets, 1))) {
   std::int64_t shortest = never;
+  bool some_may_not_wait = false;
   for (std::size_t i = 0; i < directions.size(); ++i) {
-    lines_.push_back({directions[i], RandomStream(seed, i), {}});
     line_from_[directions[i].from_interface] = i;
-    if (directions[i].delay_ns > 0) shortest = std::min(shortest, directions[i].delay_ns);
+    const std::int64_t delay = directions[i].delay_ns, jitter = directions[i].jitter_ns;
+    if (delay > 0) shortest = std::min(shortest, delay);
+    some_may_not_wait |= delay == 0 || 2 * jitter > delay;
+    lines_.push_back({std::move(directions[i]), RandomStream(seed, i), {}});
   }
   // A period of 1 ms at most, so that the ring holds what can arrive within it.
   scan_period_ns_ = std::min<std::int64_t>(shortest / 2, 1'000'000);
   quantum_ns_ = std::min<std::int64_t>(shortest / 20, 100'000);
-  for (const Line& line : lines_)
-    if (line.direction.delay_ns == 0) scan_period_ns_ = quantum_ns_ = 0;  // nothing may wait: wake for packets
+  if (some_may_not_wait) scan_period_ns_ = quantum_ns_ = 0;  // wake for packets
   try {
     open_ring();
     open_sender();
@@ -113,7 +115,7 @@ void LinkRelay::drain_ring() {
         const std::int64_t arrival = std::int64_t{header->tp_sec} * 1'000'000'000 + header->tp_nsec;
         auto bytes = std::make_unique_for_overwrite<unsigned char[]>(header->tp_snaplen);
         std::memcpy(bytes.get(), frame + header->tp_mac, header->tp_snaplen);
-        line.held.push_back({arrival + line.direction.delay_ns, header->tp_snaplen, std::move(bytes)});
+        hold(line, {release_time(line, arrival), header->tp_snaplen, std::move(bytes)});
       }
     }
     __atomic_store_n(&header->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
@@ -121,26 +123,98 @@ void LinkRelay::drain_ring() {
   }
 }
 
+// Jitter from a bell (the sum of four evens), never below no delay; nobody overtakes but by reordering.
+std::int64_t LinkRelay::release_time(Line& line, std::int64_t arrival) {
+  const Direction& direction = line.direction;
+  std::int64_t delay = direction.delay_ns;
+  if (direction.jitter_ns > 0) {
+    double sum = -2;
+    for (int i = 0; i < 4; ++i) sum += line.random.uniform();
+    delay += static_cast<std::int64_t>(sum * 1.7320508075688772 * static_cast<double>(direction.jitter_ns));
+  }
+  line.last_release = std::max(line.last_release, arrival + std::max<std::int64_t>(delay, 0));
+  if (direction.reordering > 0 && line.random.uniform() < direction.reordering)
+    return line.last_release + direction.reordering_ns;
+  return line.last_release;
+}
+
+void LinkRelay::hold(Line& line, RelayedPacket packet) {
+  auto place = line.held.end();
+  while (place != line.held.begin() && std::prev(place)->release_ns > packet.release_ns) --place;
+  line.held.insert(place, std::move(packet));
+}
+
 std::int64_t LinkRelay::earliest_release() const {
   std::int64_t earliest = never;
-  for (const Line& line : lines_)
+  for (const Line& line : lines_) {
     if (!line.held.empty()) earliest = std::min(earliest, line.held.front().release_ns);
+    if (line.direction.queue) earliest = std::min(earliest, line.direction.queue->next_work());
+  }
   return earliest;
 }
 
 void LinkRelay::release_due(std::int64_t now) {
   for (std::size_t i = 0; i < lines_.size(); ++i) {
     Line& line = lines_[i];
+    std::optional<RelayQueue>& queue = line.direction.queue;
     while (!line.held.empty() && line.held.front().release_ns <= now) {
-      shared_->lateness.add(now - line.held.front().release_ns);
-      send(line.held.front(), line.direction.to_interface, shared_->counters[i]);
+      RelayedPacket packet = std::move(line.held.front());
       line.held.pop_front();
+      shared_->lateness.add(now - packet.release_ns);
+      if (queue) {
+        const std::int64_t arrived = packet.release_ns;
+        work_queue(i, arrived);
+        queue->offer(std::move(packet), arrived);
+      } else {
+        send(packet, line.direction.to_interface, shared_->counters[i]);
+      }
     }
+    if (queue) {
+      work_queue(i, now);
+      if (queue->wants_correction(now)) {
+        const std::int64_t bytes = backlog_.bytes(line.direction.to_interface);
+        if (bytes >= 0) queue->correct(bytes, now_ns());
+      }
+    }
+  }
+  if (!samples_.empty() && now >= last_flush_ + flush_interval_ns) flush_samples();
+}
+
+// Lets the queue's time pass until `time`.
+void LinkRelay::work_queue(std::size_t number, std::int64_t time) {
+  Line& line = lines_[number];
+  Counters& counters = shared_->counters[number];
+  sample_until(number, time);
+  line.direction.queue->advance(
+      time, [&](const RelayedPacket& packet) { send(packet, line.direction.to_interface, counters); });
+  counters.dropped_by_rule = line.direction.queue->counts().dropped;
+  counters.marked = line.direction.queue->counts().marked;
+}
+
+void LinkRelay::sample_until(std::size_t number, std::int64_t time) {
+  const std::int64_t every = __atomic_load_n(&shared_->sample_every, __ATOMIC_RELAXED);
+  std::int64_t& next = lines_[number].next_sample;
+  if (every == 0) {
+    next = 0;
+    return;
+  }
+  if (next == 0) next = (time / every + 1) * every;
+  for (; next <= time; next += every) {
+    const Backlog waiting = lines_[number].direction.queue->waiting(next);
+    samples_.push_back({next, static_cast<std::int64_t>(number), static_cast<std::int64_t>(waiting.packets),
+                        static_cast<std::int64_t>(waiting.bytes)});
   }
 }
 
+void LinkRelay::flush_samples() {
+  last_flush_ = now_ns();
+  const std::size_t size = samples_.size() * sizeof(Sample);
+  if (write(sample_descriptor_, samples_.data(), size) != static_cast<ssize_t>(size)) fail("writing samples");
+  samples_.clear();
+}
+
 // One call a packet: sendmmsg does not tell that the queue dropped a packet in the middle, and would send it again.
-void LinkRelay::send(const Packet& packet, int interface, Counters& counters) {
+void LinkRelay::send(const RelayedPacket& packet, int interface, Counters& counters) {
   sockaddr_ll to{};
   to.sll_family = AF_PACKET;
   to.sll_ifindex = interface;
@@ -184,11 +258,11 @@ void LinkRelay::run() {
     const std::int64_t release = earliest_release();
     const std::int64_t now = now_ns();
     if (release == never || scan_period_ns_ == 0) {
-      // Nothing is held, or nothing may wait: sleep until a packet comes, or is due.
-      const std::int64_t left = release == never ? 0 : std::max<std::int64_t>(release - now, 0);
-      const timespec wait{left / 1'000'000'000, left % 1'000'000'000};
+      // Nothing is held, or nothing may wait: sleep until a packet comes, or is due, or a sample is.
+      const std::int64_t left = release == never ? longest_wait_ns : std::max<std::int64_t>(release - now, 0);
+      const timespec wait{0, std::min(left, longest_wait_ns)};
       pollfd arrivals{ring_socket_, POLLIN, 0};
-      if (ppoll(&arrivals, 1, release == never ? nullptr : &wait, nullptr) < 0 && errno != EINTR) fail("poll");
+      if (ppoll(&arrivals, 1, &wait, nullptr) < 0 && errno != EINTR) fail("poll");
     } else {
       const std::int64_t wake = std::min(now + scan_period_ns_, std::max(release, now + quantum_ns_));
       const timespec until{wake / 1'000'000'000, wake % 1'000'000'000};

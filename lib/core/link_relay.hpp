@@ -1,4 +1,5 @@
-// Delays and loses packets between interfaces of one network namespace, in user space, for many links in one thread.
+// Delays, shakes, reorders, loses and queues packets between interfaces of one network namespace, in user space, for
+// many links in one thread.
 //
 // Packets arrive in a ring shared with the kernel (TPACKET_V2) that stamps each, so their arrival is known exactly
 // however late it is read: the thread wakes for its own ticks, not for packets. A packet leaves through the queue
@@ -8,36 +9,48 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "lateness_histogram.hpp"
+#include "qdisc_backlog.hpp"
 #include "random_stream.hpp"
+#include "relay_queue.hpp"
+#include "relayed_packet.hpp"
 
 class LinkRelay {
  public:
   struct Direction {
     int from_interface;
     int to_interface;
-    std::int64_t delay_ns;
-    double loss;  // probability, independent of other packets
+    std::int64_t delay_ns, jitter_ns;  // jitter: the delay's standard deviation
+    double loss;                       // probability, independent of other packets
+    double reordering;                 // probability of being held back, and overtaken
+    std::int64_t reordering_ns;        // for so long
+    std::optional<RelayQueue> queue;   // none: the queue is the kernel's, behind the relay
   };
 
   // What happened so far, readable while it runs (plain counters, one writer).
   struct Counters {
-    std::uint64_t received = 0, lost = 0, forwarded = 0, dropped_by_queue = 0, failed = 0;
+    std::uint64_t received = 0, lost = 0, forwarded = 0, dropped_by_queue = 0, failed = 0, dropped_by_rule = 0,
+                  marked = 0;
   };
   struct Shared {
-    std::uint64_t missed;   // arrivals that found the ring full
-    std::uint64_t sockets;  // opened for sending
+    std::uint64_t missed;       // arrivals that found the ring full
+    std::uint64_t sockets;      // opened for sending
+    std::int64_t sample_every;  // ns, written by whoever wants samples of the queues; 0 for none
     LatenessHistogram lateness;  // of releases
-    Counters counters[];  // one a direction
+    Counters counters[];         // one a direction
+  };
+  struct Sample {  // of a direction that has a queue
+    std::int64_t time_ns, direction, packets, bytes;
   };
 
   // `shared` has room for `Shared` and one `Counters` a direction, zeroed, and outlives the relay.
-  // Throws std::system_error when the kernel refuses the ring.
-  LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shared* shared, int most_sockets);
+  // Samples are appended to the file `sample_descriptor`. Throws std::system_error when the kernel refuses the ring.
+  LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shared* shared, int most_sockets,
+            int sample_descriptor);
   ~LinkRelay();
   LinkRelay(const LinkRelay&) = delete;
   LinkRelay& operator=(const LinkRelay&) = delete;
@@ -45,15 +58,12 @@ class LinkRelay {
   void run();  // until the process ends; throws std::system_error
 
  private:
-  struct Packet {
-    std::int64_t release_ns;
-    std::uint32_t size;
-    std::unique_ptr<unsigned char[]> bytes;
-  };
   struct Line {
     Direction direction;
     RandomStream random;
-    std::deque<Packet> held;  // in order of release, as the delay is constant
+    std::deque<RelayedPacket> held;  // in order of release
+    std::int64_t last_release = 0;
+    std::int64_t next_sample = 0;
   };
 
   static std::int64_t now_ns();
@@ -62,13 +72,22 @@ class LinkRelay {
   void close_all();
   void drain_ring();
   void count_missed();
+  std::int64_t release_time(Line& line, std::int64_t arrival);
+  void hold(Line& line, RelayedPacket packet);
   void release_due(std::int64_t now);
-  void send(const Packet& packet, int interface, Counters& counters);
+  void work_queue(std::size_t number, std::int64_t now);
+  void sample_until(std::size_t number, std::int64_t time);
+  void flush_samples();
+  void send(const RelayedPacket& packet, int interface, Counters& counters);
   std::int64_t earliest_release() const;
 
   std::deque<Line> lines_;
   std::unordered_map<int, std::size_t> line_from_;
   Shared* shared_;
+  QdiscBacklog backlog_;
+  int sample_descriptor_;
+  std::vector<Sample> samples_;
+  std::int64_t last_flush_ = 0;
   std::size_t most_sockets_;
   int ring_socket_ = -1;
   unsigned char* ring_ = nullptr;

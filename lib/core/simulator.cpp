@@ -58,9 +58,9 @@ std::uint32_t Simulator::add_shared_buffer(const LinkSettings& link, std::uint64
   return number;
 }
 
-void Simulator::give_path(std::uint32_t flow, const std::vector<std::uint32_t>& forward,
+void Simulator::give_path(std::uint32_t flow, std::uint32_t place, const std::vector<std::uint32_t>& forward,
                           const std::vector<std::uint32_t>& backward) {
-  given_paths_[flow] = {path_table_.place_of_given(forward), path_table_.place_of_given(backward)};
+  given_paths_[connection_key(flow, place)] = {path_table_.place_of_given(forward), path_table_.place_of_given(backward)};
 }
 
 void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
@@ -100,6 +100,8 @@ void Simulator::begin() {
   std::stable_sort(link_uses_.begin(), link_uses_.end(), by_time);
   if (!link_uses_.empty()) set_timer(link_uses_[0].at, routes_change, 0);
   if (!changes_.empty()) set_timer(changes_[0].at, link_changes, 0);
+  if (rcp_)
+    for (const auto& link : links_) offers_.emplace_back(*rcp_, link->bytes_per_second());
   starts_.resize(flows_.size());
   for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) starts_[flow] = flow;
   std::stable_sort(starts_.begin(), starts_.end(),
@@ -220,19 +222,32 @@ void Simulator::start_flow(std::uint32_t flow) {
 void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   const std::uint32_t flow = flow_of(number);
   const FlowDescription& description = flows_[flow];
-  const Companion companion = number == flow ? Companion{flow, false, false} : companions_[number - flows_.size()];
+  const Companion companion = number == flow ? Companion{flow, 0, false, false} : companions_[number - flows_.size()];
   const std::uint64_t key = stream(path_choice, companion.same_path ? flow : number).next();
   const auto [forward, backward] = paths_of(number, key);
   const bool piecewise = group && (group->kind == Group::Kind::multipath || group->kind == Group::Kind::requests);
-  auto control = make_control(description.control, {settings_.dctcp_first_alpha, settings_.hystart,
-                                                    group ? group->coupling : nullptr, place});
-  TcpSender sender = piecewise ? TcpSender(settings_.tcp, std::move(control))
-                               : TcpSender(settings_.tcp, std::move(control), description.bytes);
+  auto control = control_for(number, group, place);
+  TcpSettings tcp = settings_.tcp;
+  auto* rcp = dynamic_cast<RcpControl*>(control.get());
+  if (rcp) tcp.initial_window = RcpControl::no_window, tcp.unpaced_segments = 0;
+  TcpSender sender = piecewise ? TcpSender(tcp, std::move(control))
+                               : TcpSender(tcp, std::move(control), description.bytes);
   const TcpReceiver receiver(settings_.tcp, sender.precise_ecn(), piecewise);
   connections_[number].reset(new Connection{std::move(sender), receiver, key, forward, backward});
   connections_[number]->group = group;
   connections_[number]->place = place;
+  connections_[number]->rcp = rcp;
   send_syn(number, *connections_[number]);
+}
+
+std::unique_ptr<CongestionControl> Simulator::control_for(std::uint32_t number, const Group* group,
+                                                         std::uint32_t place) const {
+  const auto own = own_controls_.find(flow_of(number));
+  if (own != own_controls_.end()) return own->second();
+  return make_control(flows_[flow_of(number)].control,
+                      {settings_.dctcp_first_alpha, settings_.hystart, group ? group->coupling : nullptr, place,
+                       settings_.tcp.segment_bytes, settings_.tcp.initial_window,
+                       stream(control_choices, number).next()});
 }
 
 void Simulator::send_datagram(std::uint32_t flow) {
@@ -307,6 +322,7 @@ void Simulator::send(std::uint32_t place) {
   Packet& packet = packets_[place];
   const std::uint32_t number = path_table_[packet.hop];
   SimulatedLink& link = *links_[number];
+  if (!offers_.empty()) offer_rate(number, packet);
   const Time before = link.next_arrival();
   const Verdict verdict =
       link.offer(place, packet.wire_bytes, packet.flow, packet.has(Packet::ecn_capable), now_);
@@ -368,9 +384,14 @@ void Simulator::deliver(std::uint32_t place) {
   }
   if (packet.has(Packet::synchronise)) {
     if (to_receiver) {
+      if (connection->rcp) connection->heard_rate = RcpHeader::offered(packet);
       packets_.give_back(place);
-      return send(new_packet(flow, connection->backward, syn_bytes, Packet::synchronise | Packet::acknowledgement));
+      const std::uint32_t answer =
+          new_packet(flow, connection->backward, syn_bytes, Packet::synchronise | Packet::acknowledgement);
+      if (connection->rcp) RcpHeader::answer(packets_[answer], connection->heard_rate);
+      return send(answer);
     }
+    if (connection->rcp) connection->rcp->be_told(RcpHeader::answered(packet), 0);
     packets_.give_back(place);
     if (connection->sender_gone) {
       send(new_packet(flow, connection->forward, header_bytes, Packet::reset));
@@ -380,6 +401,8 @@ void Simulator::deliver(std::uint32_t place) {
     if (connection->group) on_group_connected(flow, *connection);
   } else if (packet.has(Packet::acknowledgement)) {
     const std::uint64_t stream_in_order = packet.stream_in_order;
+    if (RcpControl* rcp = connection->rcp)
+      rcp->be_told(RcpHeader::answered(packet), connection->sender.round_trip().smoothed());
     connection->sender.on_acknowledgement(packet, now_);
     packets_.give_back(place);
     if (is_subflow(*connection)) return on_subflow_acknowledgement(flow, *connection, stream_in_order);
@@ -395,6 +418,7 @@ void Simulator::take_data(std::uint32_t place, Connection& connection) {
   const Packet packet = packets_[place];
   packets_.give_back(place);
   TcpReceiver& receiver = connection.receiver;
+  if (connection.rcp) connection.heard_rate = RcpHeader::offered(packet);
   if (receiver.must_acknowledge_before(packet))
     acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
   const bool at_once = receiver.take(packet, now_);
@@ -417,13 +441,16 @@ void Simulator::acknowledge(std::uint32_t place, Connection& connection) {
   connection.receiver.acknowledge(packet, settings_.tcp.selective);
   if (is_subflow(connection))
     packet.stream_in_order = static_cast<std::uint32_t>(connection.group->multipath->in_order());
+  if (connection.rcp) RcpHeader::answer(packet, connection.heard_rate);
   packet.wire_bytes = header_bytes + (packet.blocks > 0 ? 4 + 8u * packet.blocks : 0);
   send(place);
 }
 
 void Simulator::send_syn(std::uint32_t flow, Connection& connection) {
   connection.sender.connect(now_);
-  send(new_packet(flow, connection.forward, syn_bytes, Packet::synchronise));
+  const std::uint32_t syn = new_packet(flow, connection.forward, syn_bytes, Packet::synchronise);
+  if (connection.rcp) RcpHeader::ask(packets_[syn], 0);
+  send(syn);
   set_sender_timer(flow, connection);
 }
 
@@ -438,6 +465,7 @@ bool Simulator::send_segment(std::uint32_t flow, Connection& connection) {
   const std::uint32_t place = new_packet(flow, connection.forward, segment->length + header_bytes, flags);
   packets_[place].sequence = segment->sequence;
   packets_[place].length = segment->length;
+  if (connection.rcp) RcpHeader::ask(packets_[place], connection.sender.round_trip().smoothed());
   send(place);
   return true;
 }
@@ -494,7 +522,8 @@ void Simulator::close(std::uint32_t number) {
 
 Simulator::PathPair Simulator::paths_of(std::uint32_t number, std::uint64_t key) {
   const std::uint32_t flow = flow_of(number);
-  const auto given = given_paths_.find(flow);
+  const std::uint32_t place = number == flow ? 0 : companions_[number - flows_.size()].place;
+  const auto given = given_paths_.find(connection_key(flow, place));
   if (given != given_paths_.end()) return given->second;
   const FlowDescription& ends = flows_[flow];
   const std::uint32_t there = path_place(ends.from, ends.to, key);
@@ -515,13 +544,26 @@ void Simulator::reroute() {
 
 void Simulator::apply(const LinkChange& change) {
   SimulatedLink& link = *links_[change.link];
-  if (change.rate > 0) link.set_rate(change.rate * skew(change.link), now_);
+  if (change.rate > 0) {
+    link.set_rate(change.rate * skew(change.link), now_);
+    if (!offers_.empty()) offers_[change.link].set_capacity(link.bytes_per_second());
+  }
   if (change.state == LinkChange::State::up) link.come_up();
   if (change.state == LinkChange::State::down && link.up())
     link.go_down(now_, [&](std::uint32_t packet) { drop(packet); }, [&](std::uint32_t packet) { lose(packet); });
   tree_->set(change.link, link.next_arrival());
   ports_[change.link].timer = never;
   serve_port(change.link);
+}
+
+// RCP.
+
+void Simulator::offer_rate(std::uint32_t number, Packet& packet) {
+  const bool asks = !(packet.flags & (Packet::acknowledgement | Packet::reset)) && connections_[packet.flow] &&
+                    connections_[packet.flow]->rcp;
+  const Time round_trip = asks ? RcpHeader::round_trip(packet) : 0;
+  const double rate = offers_[number].arrival(packet.wire_bytes, round_trip, links_[number]->drained_at(now_), now_);
+  if (asks) RcpHeader::offer(packet, rate);
 }
 
 // Results.

@@ -4,10 +4,12 @@
 // comes from the seed, in a stream for each purpose and link or flow, so that recording more changes nothing.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "congestion_controls.hpp"
@@ -16,6 +18,7 @@
 #include "packet_slab.hpp"
 #include "path_table.hpp"
 #include "random_stream.hpp"
+#include "rcp.hpp"
 #include "ring.hpp"
 #include "routes.hpp"
 #include "simulated_link.hpp"
@@ -98,13 +101,19 @@ class Simulator {
   void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths) {
     routes_.set_paths(from, to, std::move(paths));
   }
-  void give_path(std::uint32_t flow, const std::vector<std::uint32_t>& forward,
+  // Of the flow's connections the first, second, ...
+  void give_path(std::uint32_t flow, std::uint32_t place, const std::vector<std::uint32_t>& forward,
                  const std::vector<std::uint32_t>& backward);
+  void offer_rates(const RcpLink::Settings& rcp) { rcp_ = rcp; }  // all links, for flows with RCP
   void change_link(const LinkChange& change) { changes_.push_back(change); }
 
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
   void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
                ControlKind control);
+  // A flow that has been added gets a congestion control of its own, one for each connection.
+  void give_control(std::uint32_t flow, std::function<std::unique_ptr<CongestionControl>()> make) {
+    own_controls_[flow] = std::move(make);
+  }
   // A flow that has been added gets more connections. A second one with the same bytes, of which the first to bring
   // them all counts (repflow), or which is given up when the other is established first (repsyn):
   enum class Replication : std::uint8_t { repflow, repsyn };
@@ -149,7 +158,7 @@ class Simulator {
   enum TimerKind : std::uint32_t { flow_start, flow_stop, sender_due, receiver_due, host_port_free, datagram_due,
                                    queues_due, windows_due, link_changes, routes_change, request_due };
   enum Purpose : std::uint64_t { losses, jitters, skews, red_decisions, datagram_gaps, path_choice, reorderings,
-                                  pie_decisions, spraying };
+                                  pie_decisions, spraying, control_choices };
 
   struct FlowDescription {
     std::uint32_t from, to;
@@ -180,6 +189,7 @@ class Simulator {
   };
   struct Companion {
     std::uint32_t flow;
+    std::uint32_t place;       // among the flow's connections
     bool same_path, reversed;  // reversed: from the flow's destination to its source
   };
   struct Connection {
@@ -191,6 +201,8 @@ class Simulator {
     bool waits_for_port = false, sender_gone = false, receiver_gone = false, opened = false;
     Group* group = nullptr;
     std::uint32_t place = 0;  // in the group
+    RcpControl* rcp = nullptr;  // the sender's, if it has that
+    std::uint32_t heard_rate = RcpHeader::unlimited;  // by its receiver
   };
   struct PathPair {
     std::uint32_t forward, backward;
@@ -231,8 +243,12 @@ class Simulator {
   double skew(std::uint32_t link) const {
     return 1 + settings_.clock_skew * (2 * stream(skews, link).uniform() - 1);
   }
+  static std::uint64_t connection_key(std::uint32_t flow, std::uint32_t place) {
+    return static_cast<std::uint64_t>(flow) << 32 | place;
+  }
   PathPair paths_of(std::uint32_t connection, std::uint64_t key);
   void apply(const LinkChange& change);
+  void offer_rate(std::uint32_t link, Packet& packet);
   void reroute();
   void drop(std::uint32_t packet) { ++account_.dropped, packets_.give_back(packet); }
   void lose(std::uint32_t packet) { ++account_.lost, packets_.give_back(packet); }
@@ -242,6 +258,7 @@ class Simulator {
   void on_timer(const TimerHeap::Timer& timer);
   void start_flow(std::uint32_t flow);
   void open(std::uint32_t number, Group* group, std::uint32_t place);
+  std::unique_ptr<CongestionControl> control_for(std::uint32_t number, const Group* group, std::uint32_t place) const;
   void send_datagram(std::uint32_t flow);
   void set_datagram_timer(std::uint32_t flow, DatagramSource& source);
   void set_sender_timer(std::uint32_t flow, Connection& connection);
@@ -266,7 +283,7 @@ class Simulator {
 
   // What connections of a group do beyond a lone one (simulator_groups.cpp).
   bool is_subflow(const Connection& connection) const { return connection.group && connection.group->multipath; }
-  void add_companion(std::uint32_t flow, bool same_path, bool reversed);
+  void add_companion(std::uint32_t flow, std::uint32_t place, bool same_path, bool reversed);
   void open_group(Group& group);
   void on_group_connected(std::uint32_t number, Connection& connection);
   void on_group_data(const Packet& packet, Connection& connection);
@@ -296,16 +313,19 @@ class Simulator {
   std::vector<std::unique_ptr<SimulatedLink>> links_;
   std::vector<HostPort> ports_;  // one a link, used on those that leave a flow's source
   PathTable path_table_;
-  std::unordered_map<std::uint32_t, PathPair> given_paths_;  // by flow
+  std::unordered_map<std::uint64_t, PathPair> given_paths_;  // by flow and place among its connections
   std::unordered_map<std::uint32_t, std::shared_ptr<SwitchMemory>> memories_;  // by node
   bool sprays_ = false;
   RandomStream spraying_;
+  std::optional<RcpLink::Settings> rcp_;
+  std::vector<RcpLink> offers_;      // with RCP, one a link
   std::vector<LinkChange> changes_;  // by time
   std::vector<LinkUse> link_uses_;   // by time
   std::size_t next_change_ = 0, next_use_ = 0;
   std::vector<FlowDescription> flows_;
   std::vector<std::uint32_t> starts_;  // flows by start
   std::size_t next_start_ = 0;
+  std::unordered_map<std::uint32_t, std::function<std::unique_ptr<CongestionControl>()>> own_controls_;  // by flow
   std::vector<Companion> companions_;
   std::unordered_map<std::uint32_t, Group> groups_;  // by flow
   std::vector<std::unique_ptr<Connection>> connections_;  // by number, while they last

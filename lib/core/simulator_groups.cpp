@@ -6,15 +6,15 @@
 
 // Setting up.
 
-void Simulator::add_companion(std::uint32_t flow, bool same_path, bool reversed) {
-  companions_.push_back({flow, same_path, reversed});
+void Simulator::add_companion(std::uint32_t flow, std::uint32_t place, bool same_path, bool reversed) {
+  companions_.push_back({flow, place, same_path, reversed});
 }
 
 void Simulator::replicate(std::uint32_t flow, Replication replication, bool same_path) {
   Group& group = groups_[flow];
   group.kind = replication == Replication::repsyn ? Group::Kind::repsyn : Group::Kind::repflow;
   group.members = {flow};
-  add_companion(flow, same_path, false);
+  add_companion(flow, 1, same_path, false);
 }
 
 void Simulator::split(std::uint32_t flow, std::uint32_t subflows) {
@@ -24,7 +24,7 @@ void Simulator::split(std::uint32_t flow, std::uint32_t subflows) {
   group.coupling = std::make_shared<Coupling>();
   group.multipath = std::make_unique<Multipath>(flows_[flow].bytes, settings_.tcp.segment_bytes,
                                                 settings_.tcp.receive_window_bytes, subflows);
-  for (std::uint32_t i = 1; i < subflows; ++i) add_companion(flow, false, false);
+  for (std::uint32_t i = 1; i < subflows; ++i) add_companion(flow, i, false, false);
 }
 
 void Simulator::request(const RequestSettings& settings) {
@@ -37,7 +37,7 @@ void Simulator::request(const RequestSettings& settings) {
     group.kind = Group::Kind::requests;
     group.members = {answers};
     group.exchange = first + i;
-    add_companion(answers, true, true);
+    add_companion(answers, 1, true, true);
     exchanges_.push_back({conversation, answers, 0});
   }
 }

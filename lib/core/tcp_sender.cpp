@@ -15,7 +15,9 @@ TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionCont
       stays_open_(true),
       window_{settings.initial_window, 1e18},
       round_trip_(settings.minimum_timeout, settings.initial_timeout),
-      ecn_(settings.ecn || control_->wants_precise_ecn()) {}
+      ecn_(settings.ecn || control_->wants_precise_ecn()) {
+  if (control_->owns_window()) rates_.emplace();
+}
 
 TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control, std::uint64_t bytes)
     : TcpSender(settings, std::move(control)) {
@@ -26,7 +28,11 @@ TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionCont
 }
 
 void TcpSender::append(std::uint64_t bytes, Time now) {
-  if (settings_.slow_start_after_idle && outstanding() == 0 && next_ > 0) restart_after(now - last_sent_);
+  if (rates_ && !more_expected_ && in_flight() < allowed()) {
+    rates_->application_limited_until = std::max(1.0, rates_->delivered + in_flight());
+    if (outstanding() == 0 && next_ > 0) control_->on_restart(now - last_sent_);
+  }
+  if (settings_.slow_start_after_idle && !rates_ && outstanding() == 0 && next_ > 0) restart_after(now - last_sent_);
   const std::uint64_t count = (bytes + settings_.segment_bytes - 1) / settings_.segment_bytes;
   segments_ += count;
   bytes_ = segments_ * settings_.segment_bytes;
@@ -64,6 +70,7 @@ void TcpSender::on_connected(Time now) {
   round_trip_.forget_back_off();
   if (attempts_ == 1) round_trip_.sample(now - syn_sent_);  // else nobody knows which SYN was answered
   if (attempts_ > 2) window_.segments = 1;                  // as Linux after two lost SYNs
+  control_->on_connected(window_, round_trip_.smoothed(), now);
 }
 
 void TcpSender::finish() {
@@ -79,6 +86,8 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     window_blocked_ = window_blocked_ || has_lost() || next_ < segments_ || more_expected_;
     return std::nullopt;
   }
+  waits_for_pace_ = send_at_ > now && !probe && (has_lost() || next_ < segments_);
+  if (waits_for_pace_) return std::nullopt;
   const bool room = (outstanding() + 1) * settings_.segment_bytes <= settings_.receive_window_bytes;
   std::uint64_t segment;
   if (has_lost()) {
@@ -105,6 +114,8 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   } else {
     return std::nullopt;
   }
+  if (rates_) note_for_rate(segment, now);
+  pace(board_[segment].length, now);
   last_sent_ = now;
   sent_in_reduction_ += 1;
   first_resend_ = false;
@@ -117,6 +128,76 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   }
   const bool reduced = std::exchange(reduction_pending_, false);
   return Segment{segment * settings_.segment_bytes, board_[segment].length, reduced};
+}
+
+// Pacing.
+
+// Bytes a second; 0 for none. As Linux: the first ratio while the window is below half of the threshold.
+double TcpSender::pacing_rate() const {
+  const double own = control_->pacing_rate();
+  if (own > 0 || !settings_.pacing || round_trip_.smoothed() == 0) return own;
+  const double ratio =
+      window_.segments < window_.threshold / 2 ? settings_.pacing_slow_start_ratio : settings_.pacing_ratio;
+  const double window = std::max(window_.segments, static_cast<double>(outstanding()));
+  return ratio * window * settings_.segment_bytes / to_seconds(round_trip_.smoothed());
+}
+
+void TcpSender::pace(std::uint32_t length, Time now) {
+  const double rate = pacing_rate();
+  if (rate == 0 || ++sent_ <= settings_.unpaced_segments) return;
+  const Time interval = from_seconds(length / rate);
+  // Who comes late may catch up by half of the interval.
+  const Time late = std::max<Time>(0, now - send_at_);
+  send_at_ = now + interval - std::min(interval / 2, late);
+}
+
+// Delivery rate.
+
+void TcpSender::note_for_rate(std::uint64_t segment, Time now) {
+  Rates& rates = *rates_;
+  if (segment == first_ && next_ == first_ + 1) rates.first_sent = rates.delivered_at = now;  // nothing else is out
+  const RateMark mark{rates.first_sent, rates.delivered_at, rates.delivered, rates.application_limited_until > 0};
+  if (segment == rates.marks.tail())
+    rates.marks.push(mark);
+  else
+    rates.marks[segment] = mark;
+}
+
+void TcpSender::take_rate(std::uint64_t segment, const Sent& sent) {
+  Rates& rates = *rates_;
+  rates.delivered += 1;
+  const RateMark& mark = rates.marks[segment];
+  if (rates.sampled && mark.delivered < rates.newest.delivered) return;
+  rates.sampled = true;
+  rates.newest = mark;
+  rates.send_interval = sent.at - mark.first_sent;
+  rates.first_sent = sent.at;
+}
+
+RateSample TcpSender::rate_sample(Time now, double in_flight_before, std::uint64_t lost_before) {
+  Rates& rates = *rates_;
+  if (rates.application_limited_until > 0 && rates.delivered > rates.application_limited_until)
+    rates.application_limited_until = 0;
+  RateSample sample{now};
+  if (newly_delivered_ > 0) rates.delivered_at = now;
+  if (std::exchange(rates.sampled, false)) {
+    sample.prior_delivered = rates.newest.delivered;
+    sample.application_limited = rates.newest.application_limited;
+    sample.interval = std::max(rates.send_interval, now - rates.newest.delivered_at);
+    // A sample within less than a round trip compresses acknowledgements: it tells nothing.
+    if (sample.interval >= round_trip_.smallest()) sample.delivered = rates.delivered - rates.newest.delivered;
+  }
+  sample.total_delivered = rates.delivered;
+  sample.newly_delivered = newly_delivered_;
+  sample.newly_lost = static_cast<double>(ever_lost_ - lost_before);
+  sample.in_flight = in_flight();
+  sample.in_flight_before = in_flight_before;
+  sample.round_trip = newest_sample_;
+  sample.acknowledgement_delayed = newly_delivered_ == 1 && outstanding() == 0;
+  sample.state = state_ == State::recovery ? RateSample::State::recovery
+                 : state_ == State::loss   ? RateSample::State::loss
+                                           : RateSample::State::open;
+  return sample;
 }
 
 // Timers.
@@ -139,6 +220,8 @@ void TcpSender::schedule_probe(Time now) {
 }
 
 void TcpSender::on_deadline(Time now) {
+  if (send_at_ <= now) waits_for_pace_ = false;
+  if (deadline_ > now) return;
   switch (purpose_) {
     case Purpose::timeout:
       return on_timeout(now);
@@ -155,7 +238,7 @@ void TcpSender::on_deadline(Time now) {
       find_losses(now);
       if (lost_ > 0 && (state_ == State::open || state_ == State::reducing)) {
         enter_recovery();
-        reduce_proportionally(false);
+        if (!rates_) reduce_proportionally(false);
       }
       return;
   }
@@ -170,7 +253,8 @@ void TcpSender::take_probe_answer(const Packet& packet) {
   } else if (first_ > probe_end_) {
     // The probe itself repaired the loss: that the network dropped something still counts.
     probe_out_ = false;
-    if (state_ == State::open) window_.segments = window_.threshold = control_->threshold_after_loss(window_);
+    if (state_ == State::open && !rates_)
+      window_.segments = window_.threshold = control_->threshold_after_loss(window_);
   }
 }
 
@@ -180,9 +264,10 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   const std::uint64_t to =
       packet.sequence >= bytes_ ? segments_ : packet.sequence / settings_.segment_bytes;
   if (to < first_ || to > next_) return;
-  const std::uint64_t outstanding_before = outstanding(), first_before = first_;
+  const std::uint64_t outstanding_before = outstanding(), first_before = first_, lost_before = ever_lost_;
+  const double in_flight_before = in_flight();
   newly_delivered_ = 0;
-  sampled_ = 0;
+  sampled_ = newest_sample_ = 0;
   take_cumulative(to, now);
   const bool progress = first_ > first_before;
   if (settings_.selective)
@@ -220,7 +305,11 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
     begin_reduction(State::reducing, control_->threshold_after_mark(window_));
     reduction_pending_ = !control_->wants_precise_ecn();
   }
-  if (state_ == State::reducing || state_ == State::recovery)
+  if (rates_) {
+    control_->on_rate_sample(window_, rate_sample(now, in_flight_before, lost_before));
+    if (control_->wants_application_limited_mark())
+      rates_->application_limited_until = std::max(1.0, rates_->delivered + in_flight());
+  } else if (state_ == State::reducing || state_ == State::recovery)
     reduce_proportionally(progress);
   else if (progress)
     control_->grow(window_, delivery);
@@ -238,8 +327,9 @@ void TcpSender::enter_recovery() {
   }
 }
 
-void TcpSender::take_delivered(const Sent& sent, Time now) {
+void TcpSender::take_delivered(std::uint64_t segment, const Sent& sent, Time now) {
   newly_delivered_ += 1;
+  if (rates_) take_rate(segment, sent);
   if (sent.marks & lost) --lost_;
   if (sent.marks & resent) --resent_;
   const bool again = sent.marks & ever_resent;
@@ -248,7 +338,9 @@ void TcpSender::take_delivered(const Sent& sent, Time now) {
     newest_delivered_ = sent.at;
     newest_round_trip_ = now - sent.at;
   }
-  if (!again) sampled_ = std::max(sampled_, now - sent.at);
+  if (again) return;
+  sampled_ = std::max(sampled_, now - sent.at);
+  newest_sample_ = newest_sample_ == 0 ? now - sent.at : std::min(newest_sample_, now - sent.at);
 }
 
 void TcpSender::take_cumulative(std::uint64_t to, Time now) {
@@ -260,11 +352,12 @@ void TcpSender::take_cumulative(std::uint64_t to, Time now) {
     if (sent.marks & delivered)
       --delivered_;
     else
-      take_delivered(sent, now);
+      take_delivered(first_, sent, now);
     ambiguous |= (sent.marks & ever_resent) != 0;
     board_.pop();
+    if (rates_) rates_->marks.pop();
   }
-  if (ambiguous) sampled_ = 0;  // Karn: which copy is it that this answers?
+  if (ambiguous) sampled_ = newest_sample_ = 0;  // Karn: which copy is it that this answers?
   if (!settings_.selective && count > 0) {
     // Duplicates stood for segments that this acknowledges: they were counted when they came.
     const std::uint64_t known = std::min(delivered_, count - 1);
@@ -287,7 +380,7 @@ void TcpSender::take_selective(const Packet& packet, Time now) {
     for (std::uint64_t segment = std::max(from, first_); segment < std::min(to, next_); ++segment) {
       Sent& sent = board_[segment];
       if (sent.marks & delivered) continue;
-      take_delivered(sent, now);
+      take_delivered(segment, sent, now);
       sent.marks = static_cast<std::uint8_t>((sent.marks & ever_resent) | delivered);
       ++delivered_;
       highest_delivered_ = std::max(highest_delivered_, segment + 1);
@@ -325,6 +418,7 @@ void TcpSender::mark_lost(std::uint64_t segment) {
   if (!settings_.selective && (sent.marks & lost)) return;
   sent.marks |= lost;
   ++lost_;
+  ++ever_lost_;
   if (!settings_.selective && delivered_ + lost_ > outstanding()) --delivered_;
   resend_from_ = std::min(resend_from_, segment);
 }
@@ -391,7 +485,7 @@ void TcpSender::reduce_proportionally(bool progress) {
 
 void TcpSender::leave_finished_state() {
   if (state_ == State::open || first_ < high_) return;
-  if (state_ != State::loss) window_.segments = window_.threshold;
+  if (state_ != State::loss && !rates_) window_.segments = window_.threshold;
   if (!settings_.selective) delivered_ = 0, duplicates_ = 0;
   state_ = State::open;
 }

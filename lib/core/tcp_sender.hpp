@@ -41,7 +41,7 @@ class TcpSender {
 
   void on_acknowledgement(const Packet& packet, Time now);
   void on_deadline(Time now);
-  Time deadline() const { return deadline_; }
+  Time deadline() const { return waits_for_pace_ ? std::min(deadline_, send_at_) : deadline_; }
 
   // The segment to send now, if windows allow one; it counts as sent.
   std::optional<Segment> next_segment(Time now);
@@ -86,7 +86,13 @@ class TcpSender {
   double allowed() const { return std::max(1.0, std::floor(window_.segments + 1e-9)); }
   bool has_lost() const { return lost_ > resent_; }
   void restart_after(Time idle);
-  void take_delivered(const Sent& sent, Time now);
+  double pacing_rate() const;
+  void pace(std::uint32_t length, Time now);
+  void note_for_rate(std::uint64_t segment, Time now);
+  void take_rate(std::uint64_t segment, const Sent& sent);
+  RateSample rate_sample(Time now, double in_flight_before, std::uint64_t lost_before);
+  bool owns_window() const { return rates_.has_value(); }
+  void take_delivered(std::uint64_t segment, const Sent& sent, Time now);
   void take_cumulative(std::uint64_t to, Time now);
   void take_selective(const Packet& packet, Time now);
   void take_duplicate();
@@ -108,6 +114,19 @@ class TcpSender {
   std::uint32_t last_length_ = 0;           // of segment segments_ - 1
   bool stays_open_ = false, more_expected_ = false;
   Time last_sent_ = 0;
+  Time send_at_ = 0;  // pacing: no sooner
+  bool waits_for_pace_ = false;
+  std::uint64_t sent_ = 0, ever_lost_ = 0;
+  struct Rates {  // kept for those who own their window
+    Ring<RateMark> marks;  // segments first_ to next_
+    Time first_sent = 0, delivered_at = 0;
+    double delivered = 0, application_limited_until = 0;
+    // of the acknowledgement being taken in
+    bool sampled = false;
+    RateMark newest{};
+    Time send_interval = 0;
+  };
+  std::optional<Rates> rates_;
   std::uint64_t first_ = 0, next_ = 0;  // oldest segment not acknowledged, next new one
   CongestionWindow window_;
   RoundTripEstimator round_trip_;
@@ -140,6 +159,6 @@ class TcpSender {
   std::uint64_t timeouts_without_progress_ = 0;
   // of the acknowledgement being taken in
   double newly_delivered_ = 0;
-  Time sampled_ = 0;
+  Time sampled_ = 0, newest_sample_ = 0;
   std::uint64_t retransmissions_ = 0, timeouts_ = 0, attempts_ = 0;
 };

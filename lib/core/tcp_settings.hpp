@@ -13,5 +13,8 @@ struct TcpSettings {
   bool selective;              // SACK
   bool tail_loss_probe;        // with SACK only
   bool ecn;                    // ask for ECN even where the congestion control does not need it
+  bool pacing;
+  double pacing_slow_start_ratio, pacing_ratio;  // to the window over the smoothed round trip
+  std::uint64_t unpaced_segments;                // at the start of a connection
   bool slow_start_after_idle;  // RFC 2861 as in Linux: after a silent timeout the window starts again
 };

@@ -24,6 +24,7 @@ namespace {
 constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr int unsent_bytes = 1 << 17;  // TCP holds no more than this beyond what its window lets out
 constexpr std::size_t write_bytes = 1 << 16, datagrams_at_a_time = 64;
+constexpr std::int64_t taught_bytes = 1 << 16;
 constexpr std::size_t samples_at_a_time = 4096;
 constexpr int tcp_syn_sent = 2;  // as TCP_INFO numbers states
 
@@ -158,7 +159,8 @@ void TrafficGenerator::open_receivers() {
     if (is_tcp(flow)) {
       listeners_.push_back({made, wanted.destination_address, wanted.congestion_control});
       set_congestion_control(made, wanted.congestion_control);
-      set_option(made, IPPROTO_TCP, TCP_WINDOW_CLAMP, settings_.receive_window_bytes, "the receive window");
+      if (settings_.receive_window_bytes)
+        set_option(made, IPPROTO_TCP, TCP_WINDOW_CLAMP, settings_.receive_window_bytes, "the receive window");
       if (settings_.segment_bytes) set_option(made, IPPROTO_TCP, TCP_MAXSEG, settings_.segment_bytes, "segment size");
       if (listen(made, 4096)) fail("listening");
       watch(made, EPOLLIN, listener, listeners_.size() - 1);
@@ -337,6 +339,9 @@ void TrafficGenerator::read_from(std::size_t flow) {
   for (;;) {
     const ssize_t got = recv(ends_[flow].receiver, nullptr, 1 << 22, MSG_TRUNC | MSG_DONTWAIT);
     if (got > 0) {
+      // The first full segment teaches the kernel what a packet weighs, and it sets the window's bound anew.
+      if (settings_.receive_window_bytes && result.delivered_bytes < taught_bytes)
+        set_option(ends_[flow].receiver, IPPROTO_TCP, TCP_WINDOW_CLAMP, settings_.receive_window_bytes, "the window");
       result.delivered_bytes += got;
       if (got < 1 << 22) break;
     } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {

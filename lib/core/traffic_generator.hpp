@@ -31,7 +31,7 @@ class TrafficGenerator {
   struct Settings {
     std::int64_t duration_ns;
     std::uint64_t seed;
-    int receive_window_bytes;
+    int receive_window_bytes;         // 0 for what the kernel grows it to
     int segment_bytes;                // payload of a full segment; 0 for what the kernel takes
     bool paces;                       // every connection, in the kernel, whatever its congestion control
     std::int64_t window_interval_ns;  // how often windows are sampled; 0 for never

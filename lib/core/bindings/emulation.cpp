@@ -2,6 +2,8 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 #include <tuple>
@@ -27,13 +29,36 @@ std::size_t link_relay_bytes(std::size_t directions) {
   return sizeof(LinkRelay::Shared) + directions * sizeof(LinkRelay::Counters);
 }
 
+// A queue rule by its name, with its parameters in the order of the rule's settings, times in nanoseconds.
+std::optional<RelayQueue> relay_queue(const std::string& rule, const std::vector<double>& values, double rate,
+                                      std::uint64_t seed, std::uint64_t stream) {
+  const auto whole = [&](std::size_t place) { return static_cast<std::uint64_t>(values.at(place)); };
+  const auto time = [&](std::size_t place) { return static_cast<Time>(values.at(place)); };
+  if (rule == "ecn_threshold") return RelayQueue(EcnThreshold(whole(0), whole(1)), rate);
+  if (rule == "codel") return RelayQueue(CoDel(whole(0), time(1), time(2), whole(3)), rate);
+  if (rule == "red") {
+    const auto packet_time = static_cast<Time>(1514 * 8e9 / rate);
+    const Red::Settings settings{whole(0),     values.at(1), values.at(2), values.at(3),
+                                 values.at(4), whole(5) > 0, packet_time};
+    return RelayQueue(Red(settings, seed, stream), rate);
+  }
+  if (!rule.empty()) throw std::invalid_argument("no queue rule " + rule);
+  return std::nullopt;
+}
+
+// from, to, delay, jitter, loss, reordering, reordering time, rule, its parameters, rate
+using DirectionTuple = std::tuple<int, int, std::int64_t, std::int64_t, double, double, std::int64_t, std::string,
+                                  std::vector<double>, double>;
+
 // Relays until the process ends. `shared_descriptor` is a file of link_relay_bytes(), all zero.
-void run_link_relay(const std::vector<std::tuple<int, int, std::int64_t, double>>& directions, std::uint64_t seed,
-                    int shared_descriptor, int most_sockets, const py::object& ready) {
+void run_link_relay(const std::vector<DirectionTuple>& directions, std::uint64_t seed, int shared_descriptor,
+                    int sample_descriptor, int most_sockets, const py::object& ready) {
   auto* shared = map_shared<LinkRelay::Shared>(shared_descriptor, link_relay_bytes(directions.size()));
   std::vector<LinkRelay::Direction> described;
-  for (const auto& [from, to, delay_ns, loss] : directions) described.push_back({from, to, delay_ns, loss});
-  LinkRelay relay(described, seed, shared, most_sockets);
+  for (const auto& [from, to, delay, jitter, loss, reordering, reordering_ns, rule, values, rate] : directions)
+    described.push_back({from, to, delay, jitter, loss, reordering, reordering_ns,
+                         relay_queue(rule, values, rate, seed, directions.size() + described.size())});
+  LinkRelay relay(std::move(described), seed, shared, most_sockets, sample_descriptor);
   ready();
   py::gil_scoped_release released;
   relay.run();
@@ -67,7 +92,7 @@ void run_traffic_generator(const std::vector<FlowTuple>& flows, std::int64_t dur
 void bind_emulation(py::module_& module) {
   module.def("link_relay_bytes", &link_relay_bytes, py::arg("directions"));
   module.def("run_link_relay", &run_link_relay, py::arg("directions"), py::arg("seed"), py::arg("shared_descriptor"),
-             py::arg("most_sockets"), py::arg("ready"));
+             py::arg("sample_descriptor"), py::arg("most_sockets"), py::arg("ready"));
   module.def("traffic_generator_bytes", &traffic_generator_bytes, py::arg("flows"));
   module.def("run_traffic_generator", &run_traffic_generator, py::arg("flows"), py::arg("duration_ns"),
              py::arg("seed"), py::arg("receive_window_bytes"), py::arg("segment_bytes"),

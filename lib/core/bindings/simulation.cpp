@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "module.hpp"
+#include "python_control.hpp"
 #include "simulator.hpp"
 
 namespace py = pybind11;
@@ -84,6 +85,22 @@ void bind_simulation(py::module_& module) {
       .def(py::init<std::uint64_t, double, double, double>(), py::arg("limit_packets"), py::arg("drain_share"),
            py::arg("threshold_bytes"), py::arg("time_per_byte"))
       .def_property_readonly("level", &PhantomQueue::level);
+  py::class_<CongestionWindow>(module, "CongestionWindow", "In segments, which need not be whole.")
+      .def_readwrite("segments", &CongestionWindow::segments)
+      .def_readwrite("threshold", &CongestionWindow::threshold, "Where slow start ends.")
+      .def_property_readonly("in_slow_start", &CongestionWindow::in_slow_start)
+      .def("slow_start", &CongestionWindow::slow_start, py::arg("acknowledged"),
+           "Grows by as many segments, up to the threshold; returns how many are left over.");
+  py::class_<Delivery>(module, "Delivery", "What an acknowledgement tells.")
+      .def_property_readonly("now_s", [](const Delivery& delivery) { return to_seconds(delivery.now); })
+      .def_readonly("segments", &Delivery::segments, "Newly acknowledged, selectively or not.")
+      .def_readonly("marked", &Delivery::marked, "With the echo of an ECN mark.")
+      .def_readonly("window_limited", &Delivery::window_limited, "The window, and nothing else, held the sender back.")
+      .def_property_readonly(
+          "round_trip_s", [](const Delivery& delivery) { return to_seconds(delivery.round_trip); },
+          "The newest sample, 0 without one.")
+      .def_readonly("first", &Delivery::first, "Number of the oldest segment not acknowledged.")
+      .def_readonly("next", &Delivery::next, "Number of the next segment to be sent.");
 
   using LinkSettings = Simulator::LinkSettings;
   py::class_<LinkSettings>(module, "LinkSettings", "Rate in bit/s; room: packets of its own that a host lets wait.")
@@ -101,7 +118,8 @@ void bind_simulation(py::module_& module) {
                        double minimum_timeout_s, double initial_timeout_s, double acknowledgement_delay_s,
                        bool selective, bool tail_loss_probe, bool ecn, double dctcp_first_alpha,
                        bool slow_start_after_idle, bool hystart, bool opportunistic_retransmission,
-                       bool penalisation) {
+                       bool penalisation, bool pacing, double pacing_slow_start_ratio, double pacing_ratio,
+                       std::uint64_t unpaced_segments) {
              const TcpSettings tcp{segment_bytes,
                                    initial_window_segments,
                                    receive_window_bytes,
@@ -111,6 +129,10 @@ void bind_simulation(py::module_& module) {
                                    selective,
                                    tail_loss_probe,
                                    ecn,
+                                   pacing,
+                                   pacing_slow_start_ratio,
+                                   pacing_ratio,
+                                   unpaced_segments,
                                    slow_start_after_idle};
              return new Simulator({seed, from_seconds(duration_s), clock_skew, dctcp_first_alpha, hystart,
                                    opportunistic_retransmission, penalisation, tcp},
@@ -121,7 +143,8 @@ void bind_simulation(py::module_& module) {
            py::arg("minimum_timeout_s"), py::arg("initial_timeout_s"), py::arg("acknowledgement_delay_s"),
            py::arg("selective"), py::arg("tail_loss_probe"), py::arg("ecn"), py::arg("dctcp_first_alpha"),
            py::arg("slow_start_after_idle"), py::arg("hystart"), py::arg("opportunistic_retransmission"),
-           py::arg("penalisation"))
+           py::arg("penalisation"), py::arg("pacing"), py::arg("pacing_slow_start_ratio"), py::arg("pacing_ratio"),
+           py::arg("unpaced_segments"))
       .def(
           "add_drop_tail",
           [](Simulator& simulator, const LinkSettings& link, std::uint64_t packets, std::uint64_t bytes) {
@@ -164,6 +187,12 @@ void bind_simulation(py::module_& module) {
       .def("set_paths", &Simulator::set_paths, "One of these paths, each of which is links, for every flow of a pair.")
       .def("give_path", &Simulator::give_path, "The links that a flow takes, there and back.")
       .def(
+          "offer_rates",
+          [](Simulator& simulator, double alpha, double beta, double update_s, double first_share) {
+            simulator.offer_rates({alpha, beta, from_seconds(update_s), first_share});
+          },
+          "All links tell flows with RCP their rates.")
+      .def(
           "change_link",
           [](Simulator& simulator, double at_s, std::uint32_t link, double rate, const std::optional<bool>& up) {
             using State = Simulator::LinkChange::State;
@@ -179,6 +208,16 @@ void bind_simulation(py::module_& module) {
                               from_seconds(duration_s), control_named(control));
           },
           "A flow of size_bytes, or of duration_s when size_bytes is 0.")
+      .def(
+          "give_control",
+          [](Simulator& simulator, std::uint32_t flow, py::object make) {
+            // Held by the simulator, which is destroyed under the lock.
+            simulator.give_control(flow, [make = std::move(make)]() -> std::unique_ptr<CongestionControl> {
+              const py::gil_scoped_acquire lock;
+              return std::make_unique<PythonControl>(make());
+            });
+          },
+          "The flow's congestion control is what make() returns.")
       .def(
           "replicate",
           [](Simulator& simulator, std::uint32_t flow, const std::string& replication, bool same_path) {

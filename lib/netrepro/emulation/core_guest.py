@@ -70,6 +70,10 @@ class CoreGuest:
         """A copy of the shared counters, whole numbers of 64 bits."""
         return np.frombuffer(self._shared, dtype=np.int64).copy()
 
+    def write(self, place: int, value: int) -> None:
+        """Set one of the shared counters."""
+        np.frombuffer(self._shared, dtype=np.int64)[place] = value
+
     def failure(self) -> NetreproError:
         """What the process said at its end, as an error."""
         self._complaints.seek(0)

@@ -52,7 +52,8 @@ def emulate(
 
     `fidelity` checks every measured port (queue or packets) whose queue was waiting often enough to judge, and that
     no packet escaped the relay or the recording. Raises NetreproError before anything is built for what a kernel
-    cannot honour (make_plan, check_tcp, check_experiment) and when the tier cannot be had; while it is built for what this kernel lacks.
+    cannot honour (make_plan, check_tcp, check_experiment) and when the tier cannot be had;
+    while it is built for what this kernel lacks.
     """
     _check(experiment)
     net = Emulation(experiment.topology, tier, "", experiment.seed, tcp=experiment.tcp)
@@ -60,9 +61,9 @@ def emulate(
     ports = tuple(dict.fromkeys((*measure.queues, *measure.packets)))
     interval_ms = min(measure.queue_interval_ms, MOST_QUEUE_INTERVAL_MS)
     with net:
-        net.check_congestion_controls(set(experiment.flow_table["congestion_control"]) - {""})
+        controls = net.congestion_controls(set(experiment.flow_table["congestion_control"]) - {""})
         with net.record(queues=ports, packets=ports, interval_ms=interval_ms, most_packets=_room(experiment)) as seen:
-            traffic = GeneratedTraffic(net, experiment)
+            traffic = GeneratedTraffic(net, experiment, controls)
             try:
                 traffic.wait(progress, _now_ns)
                 seen.begin_at(traffic.began_ns)

@@ -14,7 +14,7 @@ from netrepro.emulation.messages import Interface, NextHop, Request
 from netrepro.emulation.tcp import check_tcp, host_sysctls, route_metrics
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment
-from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
+from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Link, Red
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Flow, PoissonFlows, Requests, Tcp
 
@@ -25,6 +25,8 @@ MIN_DELAY_MS, MAX_DELAY_MS = 0.05, 10_000.0
 # A bucket of one packet cannot catch up after a timer that fires late, as timers do by tens of us: on a busy
 # machine 100 Mb/s came out as 86 to 93. With 128 us more than a packet the rate holds, and bursts stay as short.
 PACKET_BURST_BYTES, BURST_S = 1600, 128e-6
+RELAY_QUEUES = (EcnThreshold, Red, CoDel)
+FED_PACKETS = 20  # the shaper's room behind the relay's queue, beyond 50 ms of its rate
 HUB = "hub"  # the namespace of the launcher itself, where the relay lives
 FIRST_DESCRIPTOR = 100  # of the launcher's descriptors of namespaces, which are numbered without gaps
 
@@ -57,13 +59,12 @@ class Port:
 
 @dataclass(frozen=True)
 class Delay:
-    """One direction (from, to) that the relay holds: from an interface of the hub to another."""
+    """One direction (from, to) that the relay works on: from an interface of the hub to another."""
 
     direction: tuple[str, str]
     from_index: int
     to_index: int
-    delay_ms: float
-    loss: float
+    link: Link
 
 
 @dataclass
@@ -119,7 +120,7 @@ class Plan:
             first, second = end(a, b), end(b, a)
             directions = {(a, b): cable.forward, (b, a): cable.backward or cable.forward}
             shapers = {(a, b): (a, first.index), (b, a): (b, second.index)}
-            if not any(link.delay_ms or link.loss for link in directions.values()):
+            if not any(needs_relay(link) for link in directions.values()):
                 made.requests.append(messages.new_pair(first, second, address))
                 made.still_down.append((b, second.index))
             else:
@@ -131,12 +132,11 @@ class Plan:
                 made.relayed_interfaces.setdefault(b, []).append(second.name)
                 for (source, destination), enters, leaves in (((a, b), near, far), ((b, a), far, near)):
                     link = directions[source, destination]
-                    made.delays.append(
-                        Delay((source, destination), enters.index, leaves.index, link.delay_ms, link.loss)
-                    )
+                    made.delays.append(Delay((source, destination), enters.index, leaves.index, link))
                     # A router's queue lies behind the relay, where it evens out the relay's own lateness; a
-                    # host's stays on the host, so that TCP still feels it fill and sends no more.
-                    if source[0] == "s":
+                    # host's stays on the host, so that TCP still feels it fill and sends no more. What the kernel
+                    # has no queue for is the relay's, with the kernel's shaper behind.
+                    if source[0] == "s" or relay_keeps_queue(link):
                         shapers[source, destination] = (HUB, leaves.index)
             for (source, destination), arrives in (((a, b), second), ((b, a), first)):
                 made.ports[source, destination] = Port(
@@ -272,11 +272,24 @@ def _check_reachable(topology: Topology, host: str, distance: Mapping[str, int])
             )
 
 
+def relay_keeps_queue(link: Link) -> bool:
+    """Whether the link's queue is one of those that kernels may lack, and that the relay has."""
+    return isinstance(link.queue, RELAY_QUEUES)
+
+
+def needs_relay(link: Link) -> bool:
+    """Whether the link does anything that its kernel's shaper does not."""
+    return bool(link.delay_ms or link.loss or link.jitter_ms or link.reordering or relay_keeps_queue(link))
+
+
 def shaper(index: int, link: Link) -> list[Request]:
     """Rate and buffer of a link, at the interface that sends into it."""
-    assert isinstance(link.queue, DropTail)
     bytes_per_s = round(link.rate_mbps * 1e6 / 8)
     burst_bytes = PACKET_BURST_BYTES + round(bytes_per_s * BURST_S)
+    if not isinstance(link.queue, DropTail):  # the relay decides what waits, and feeds this a little ahead
+        return [
+            messages.new_shaper(index, bytes_per_s, burst_bytes, FED_PACKETS * FULL_PACKET_BYTES + bytes_per_s // 20)
+        ]
     requests = [messages.new_shaper(index, bytes_per_s, burst_bytes, link.queue.bytes or FULL_PACKET_BYTES)]
     if link.queue.packets is not None:
         requests.append(messages.new_packet_limit(index, link.queue.packets))
@@ -298,7 +311,7 @@ def make_plan(
     tcp : how hosts speak TCP, but for the congestion control.
 
     Raises NetreproError for what kernels cannot honour: a rate above MAX_RATE_MBPS, a delay outside MIN_DELAY_MS
-    to MAX_DELAY_MS, a queue other than DropTail, too few addresses, hosts joined through hosts only, a
+    to MAX_DELAY_MS, a queue other than DropTail and RELAY_QUEUES, too few addresses, hosts joined through hosts only, a
     congestion control for a host that is not there, or what check_tcp refuses.
     """
     for (source, destination), link in topology.ports.items():
@@ -348,19 +361,12 @@ def _check_link(what: str, link: Link) -> None:
             f"{what}: a delay of {link.delay_ms:g} ms",
             f"give 0, {MIN_DELAY_MS:g} to {MAX_DELAY_MS:g} ms, or use tier 'simulated'",
         )
-    if link.jitter_ms:
+    if not isinstance(link.queue, (DropTail, *RELAY_QUEUES)):
+        valid = ", ".join(kind.__name__ for kind in (DropTail, *RELAY_QUEUES))
         raise NetreproError(
-            f"{what}: a jitter of {link.jitter_ms:g} ms, which the relay does not make yet",
-            "give no jitter, or use tier 'simulated'",
+            f"{what}: emulated links have no {type(link.queue).__name__} queue",
+            f"give one of {valid}, or use tier 'simulated'",
         )
-    if link.reordering:
-        raise NetreproError(
-            f"{what}: a reordering of {link.reordering:g}, which the relay does not make yet",
-            "give no reordering, or use tier 'simulated'",
-        )
-    if not isinstance(link.queue, DropTail):
-        valid = "give DropTail, or use tier 'simulated'"
-        raise NetreproError(f"{what}: kernels here have no {type(link.queue).__name__} queue", valid)
 
 
 def _addresses(topology: Topology, pool: str) -> dict[str, ipaddress.IPv4Address]:

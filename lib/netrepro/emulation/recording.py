@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity
-from netrepro.emulation.plan import Port
+from netrepro.emulation.plan import Port, relay_keeps_queue
+from netrepro.emulation.relay import COUNTERS, FLUSH_S
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import LINK_COLUMNS, QUEUE_COLUMNS
 
@@ -139,8 +140,12 @@ class Recording:
         finally:
             os.close(status)
         self._sampler, self._sampler_ended = answer["guest"], reader
-        while os.fstat(self._file).st_size == 0:  # totals count from the first sample on
+        while self._queues and os.fstat(self._file).st_size == 0:  # totals count from the first sample on
             time.sleep(0.0002)
+        self._relay_counters: pd.DataFrame | None = None
+        if net.relay:
+            self._relay_counters = net.relay.counters().set_index(["source", "destination"])
+            self._relay_samples_from = net.relay.sample_queues(self._interval_s)
         self._totals_at_start = self._queue_totals()
         self._stall_us, self._steal_ticks = _cpu_stall_us(), _steal_ticks()
         self._began_ns, self._began = time.clock_gettime_ns(time.CLOCK_REALTIME), time.monotonic()
@@ -152,6 +157,10 @@ class Recording:
         self._stall_us = _cpu_stall_us() - self._stall_us
         self._steal_ticks = _steal_ticks() - self._steal_ticks
         self._totals_at_end, self._ended_ns = self._queue_totals(), time.clock_gettime_ns(time.CLOCK_REALTIME)
+        if net.relay:
+            net.relay.sample_queues(0)
+            counters = net.relay.counters().set_index(["source", "destination"])
+            self._relay_counters = counters - self._relay_counters
         net.launcher.ask("signal", guest=self._sampler, number=signal.SIGTERM)
         os.read(self._sampler_ended, 4)
         os.close(self._sampler_ended)
@@ -159,6 +168,9 @@ class Recording:
         samples = np.frombuffer(os.pread(self._file, size, 0), _SAMPLE)
         os.close(self._file)
         self._samples = pd.DataFrame({name: samples[name] for name in _SAMPLE.names or ()})
+        if net.relay and any(relay_keeps_queue(port.link) for port in self._queues):
+            time.sleep(FLUSH_S)
+            self._relay_samples = net.relay.queue_samples(self._relay_samples_from)
         for ends, tap in self._taps.items():
             self._packets[ends] = tap.close()
 
@@ -184,8 +196,20 @@ class Recording:
         )
 
     def queues(self) -> pd.DataFrame:
-        """Samples of the queues: source, destination, time_s, queue_packets, queue_bytes."""
-        return self._table[QUEUE_COLUMNS]
+        """Samples of the queues: source, destination, time_s, queue_packets, queue_bytes.
+
+        Where the relay keeps the queue they are its own, and tell what waits there and in the shaper behind it.
+        """
+        table = self._table
+        of_relay = {(port.source, port.destination) for port in self._queues if relay_keeps_queue(port.link)}
+        if not of_relay:
+            return table[QUEUE_COLUMNS]
+        ours = self._relay_samples.assign(time_s=(self._relay_samples["time_ns"] - self._began_ns) / 1e9)
+        parts = [
+            table[~pd.MultiIndex.from_frame(table[["source", "destination"]]).isin(of_relay)],
+            ours[pd.MultiIndex.from_frame(ours[["source", "destination"]]).isin(of_relay)],
+        ]
+        return pd.concat([part[QUEUE_COLUMNS] for part in parts], ignore_index=True)
 
     def throughput(self, window_ms: float = 10.0) -> pd.DataFrame:
         """What each sampled link carried: source, destination, time_s (end of the window), throughput_mbps."""
@@ -202,19 +226,14 @@ class Recording:
         return pd.concat(parts, ignore_index=True)
 
     def links(self) -> pd.DataFrame:
-        """Totals from beginning to end, one row a port of the network, columns as of Measurements.links.
-
-        Kernel queues here mark nothing. Losses on the wire are those since the network was built.
-        """
+        """Totals from beginning to end, one row a port of the network, columns as of Measurements.links."""
         _ = self._table
         plan = self._net.plan
         totals = self._totals_at_end - self._totals_at_start
-        lost = dict.fromkeys(plan.ports, 0)
-        if self._net.relay:
-            counters = self._net.relay.counters()
-            lost |= dict(
-                zip(zip(counters.source, counters.destination, strict=True), counters.lost_packets, strict=True)
-            )
+        relayed = pd.DataFrame(0, index=pd.MultiIndex.from_tuples(plan.ports), columns=list(COUNTERS))
+        if self._relay_counters is not None:
+            relayed.update(self._relay_counters)
+        relayed = relayed.astype(int).reset_index(drop=True)
         rates_mbps = np.array([port.link.rate_mbps for port in plan.ports.values()])
         seconds = (self._ended_ns - self._began_ns) / 1e9
         sources, destinations = zip(*plan.ports, strict=True)
@@ -224,9 +243,9 @@ class Recording:
                 "destination": destinations,
                 "sent_packets": totals["sent"].to_numpy(),
                 "sent_bytes": totals["sent_bytes"].to_numpy(),
-                "dropped_packets": totals["dropped"].to_numpy(),
-                "marked_packets": 0,
-                "lost_packets": [lost[port] for port in plan.ports],
+                "dropped_packets": totals["dropped"].to_numpy() + relayed["dropped_by_rule"],
+                "marked_packets": relayed["marked_packets"],
+                "lost_packets": relayed["lost_packets"],
                 "utilisation": totals["sent_bytes"].to_numpy() * 8e-6 / rates_mbps / seconds,
             },
             columns=LINK_COLUMNS,
@@ -260,7 +279,7 @@ class Recording:
 
     def deviation(self, source: str, destination: str) -> tuple[fidelity.Deviation, int]:
         """How even the port's gaps were, and how many of its packets were not recorded. Raises as certificate."""
-        table = self._table
+        table = self.queues()
         if (source, destination) not in self._packets:
             raise NetreproError(
                 f"packets from {source} to {destination} were not recorded", "name the port in packets="

@@ -1,8 +1,10 @@
-"""The user-space relay that delays and loses packets, and what it says of its own punctuality."""
+"""The user-space relay that delays, shakes, reorders, loses and queues packets, and what it says of itself."""
 
 from __future__ import annotations
 
+import os
 import resource
+import tempfile
 
 import numpy as np
 import pandas as pd
@@ -10,11 +12,22 @@ import pandas as pd
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
 from netrepro.emulation.guests import LauncherConnection
 from netrepro.emulation.plan import HUB, Plan
-from netrepro.networks.links import DropTail
+from netrepro.networks.links import CoDel, DropTail, EcnThreshold, Link, Red
 
 # A socket holds about 200 kB of waiting packets, each charged with its bookkeeping.
 CHARGE_PER_PACKET_BYTES, LEAST_SOCKET_BYTES, SMALLEST_PACKET_BYTES = 2304, 200_000, 60
-COUNTERS = ("received_packets", "lost_packets", "forwarded_packets", "dropped_packets", "failed_packets")
+COUNTERS = (
+    "received_packets",
+    "lost_packets",
+    "forwarded_packets",
+    "dropped_packets",
+    "failed_packets",
+    "dropped_by_rule",
+    "marked_packets",
+)
+_HEADER, _SAMPLE_EVERY = 3, 2  # counters before the histogram, and the place of the one that asks for samples
+_SAMPLE = np.dtype([(name, np.int64) for name in ("time_ns", "direction", "queue_packets", "queue_bytes")])
+FLUSH_S = 0.08  # within which the relay has written its last samples
 
 
 class Relay:
@@ -24,28 +37,41 @@ class Relay:
         from netrepro import _core  # networks without delays need no compiled core
 
         self.plan = plan
-        directions = [(each.from_index, each.to_index, round(each.delay_ms * 1e6), each.loss) for each in plan.delays]
+        directions = [(each.from_index, each.to_index, *_described(each.link)) for each in plan.delays]
+        self._samples = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the network
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         self._process = CoreGuest(
             launcher,
             place,
             "run_link_relay",
-            {"directions": directions, "seed": plan.seed, "most_sockets": min(_sockets(plan), files - 64)},
+            {
+                "directions": directions,
+                "seed": plan.seed,
+                "most_sockets": min(_sockets(plan), files - 64),
+                "sample_descriptor": 4,
+            },
             shared_bytes=_core.link_relay_bytes(len(plan.delays)),
             what="links with a delay cannot be emulated here",
             remedy="use links without delay and loss, or tier 'simulated'",
             real_time=True,
+            descriptors=[self._samples.fileno()],
         )
         self.real_time = self._process.real_time
 
     def counters(self) -> pd.DataFrame:
         """One row a relayed direction: source, destination, and COUNTERS so far.
 
-        dropped_packets found the queue behind the relay full; failed_packets should be 0.
+        dropped_packets found the queue behind the relay full, dropped_by_rule and marked_packets are the doing of
+        the relay's own queues; failed_packets should be 0.
         """
-        table = self._numbers()[2 + LATENESS_BUCKETS :].reshape(-1, len(COUNTERS))
+        table = self._numbers()[_HEADER + LATENESS_BUCKETS :].reshape(-1, len(COUNTERS))
         ends = [each.direction for each in self.plan.delays]
         return pd.DataFrame(ends, columns=["source", "destination"]).join(pd.DataFrame(table, columns=list(COUNTERS)))
+
+    @property
+    def process(self) -> int:
+        """Its process id, as programs inside the network see it."""
+        return self._process.guest.pid
 
     def _numbers(self) -> np.ndarray:
         return self._process.numbers
@@ -62,7 +88,37 @@ class Relay:
 
     def lateness(self) -> pd.DataFrame:
         """Histogram of how late packets left: up_to_us (upper edge), packets."""
-        return lateness_table(self._numbers()[2 : 2 + LATENESS_BUCKETS])
+        return lateness_table(self._numbers()[_HEADER : _HEADER + LATENESS_BUCKETS])
+
+    def sample_queues(self, interval_s: float) -> int:
+        """Sample the relay's own queues from now on, 0 for no more; returns how many bytes of samples there are."""
+        self._process.write(_SAMPLE_EVERY, round(interval_s * 1e9))
+        return os.fstat(self._samples.fileno()).st_size
+
+    def queue_samples(self, from_byte: int) -> pd.DataFrame:
+        """Samples of the relay's own queues: source, destination, time_ns, queue_packets, queue_bytes."""
+        descriptor = self._samples.fileno()
+        size = os.fstat(descriptor).st_size // _SAMPLE.itemsize * _SAMPLE.itemsize
+        samples = np.frombuffer(os.pread(descriptor, max(size - from_byte, 0), from_byte), _SAMPLE)
+        table = pd.DataFrame({name: samples[name] for name in _SAMPLE.names or ()})
+        ends = pd.DataFrame([each.direction for each in self.plan.delays], columns=["source", "destination"])
+        return ends.loc[table.pop("direction")].reset_index(drop=True).join(table)
+
+
+def _described(link: Link) -> tuple:
+    """What the relay does to a direction, as run_link_relay takes it."""
+    delay_ns, jitter_ns, reordering_ns = (round(ms * 1e6) for ms in (link.delay_ms, link.jitter_ms, link.reordering_ms))
+    rule: tuple[str, list[float]] = "", []
+    queue = link.queue
+    match queue:
+        case EcnThreshold():
+            rule = "ecn_threshold", [queue.packets, queue.threshold_packets]
+        case Red():
+            thresholds = [queue.min_threshold_packets, queue.max_threshold_packets]
+            rule = "red", [queue.packets, *thresholds, queue.max_probability, queue.weight, float(queue.ecn)]
+        case CoDel():
+            rule = "codel", [queue.packets, queue.target_ms * 1e6, queue.interval_ms * 1e6, float(queue.ecn)]
+    return delay_ns, jitter_ns, link.loss, link.reordering, reordering_ns, *rule, link.rate_mbps * 1e6
 
 
 def _sockets(plan: Plan) -> int:

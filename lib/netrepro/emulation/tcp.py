@@ -10,8 +10,9 @@ INITIAL_RTO_MS, DELAYED_ACK_MS, LEAST_RTO_MS = 1000.0, 40.0, 10.0
 FULL_SEGMENT_BYTES, LEAST_SEGMENT_BYTES = 1448, 76  # of an Ethernet frame, and of the kernel's TCP_MAXSEG
 TIMESTAMP_BYTES = 12
 DCTCP_ALPHA, UNPACED_SEGMENTS = 1.0, 10
-# The kernel charges a packet's bookkeeping to the socket's buffer, and lets a window be half of it by default.
-BUFFER_PER_WINDOW = 4
+# The kernel charges a packet's bookkeeping to the socket's buffer, and lets a window it grows be half of it.
+BUFFER_PER_WINDOW, BUFFER_PER_GROWN_WINDOW, FIRST_BUFFER_BYTES = 4, 2, 131_072
+LARGE_WINDOW_BYTES = 2**20
 # Attributes of routes, linux/rtnetlink.h.
 LOCK, INITIAL_WINDOW, MINIMUM_TIMEOUT, QUICK_ACKNOWLEDGEMENTS = 1, 11, 13, 15
 
@@ -58,9 +59,20 @@ def check_tcp(tcp: Tcp) -> None:
         )
 
 
+def window_clamp_bytes(tcp: Tcp) -> int:
+    """What a receiver holds its window to, or 0 to let the kernel grow it up to its buffer.
+
+    A window that may grow by itself is acknowledged segment by segment meanwhile; the kernel's own steps keep that
+    short, so that only small windows, which are soon reached, are given at once and exactly.
+    """
+    return tcp.receive_window_bytes if tcp.receive_window_bytes < LARGE_WINDOW_BYTES else 0
+
+
 def host_sysctls(tcp: Tcp) -> dict[str, str]:
     """Kernel settings of every host's namespace."""
-    buffer_bytes = BUFFER_PER_WINDOW * tcp.receive_window_bytes
+    exact = window_clamp_bytes(tcp) > 0
+    buffer_bytes = (BUFFER_PER_WINDOW if exact else BUFFER_PER_GROWN_WINDOW) * tcp.receive_window_bytes
+    first_bytes = buffer_bytes if exact else FIRST_BUFFER_BYTES
     return {
         "net/ipv4/tcp_sack": str(int(tcp.sack)),
         "net/ipv4/tcp_ecn": str(int(tcp.ecn)),
@@ -68,9 +80,8 @@ def host_sysctls(tcp: Tcp) -> dict[str, str]:
         "net/ipv4/tcp_slow_start_after_idle": str(int(tcp.slow_start_after_idle)),
         "net/ipv4/tcp_pacing_ss_ratio": str(round(100 * tcp.pacing_slow_start_ratio)),
         "net/ipv4/tcp_pacing_ca_ratio": str(round(100 * tcp.pacing_ratio)),
-        # The window is the receiver's to give from the start, not what the kernel grows it to.
-        "net/ipv4/tcp_moderate_rcvbuf": "0",
-        "net/ipv4/tcp_rmem": f"4096 {buffer_bytes} {buffer_bytes}",
+        "net/ipv4/tcp_moderate_rcvbuf": str(int(not exact)),
+        "net/ipv4/tcp_rmem": f"4096 {first_bytes} {buffer_bytes}",
         "net/ipv4/tcp_wmem": f"4096 16384 {max(buffer_bytes, 1 << 22)}",
     }
 

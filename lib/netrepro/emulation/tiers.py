@@ -9,7 +9,7 @@ import functools
 import json
 import subprocess
 import sys
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,11 +112,11 @@ def _remedy(tier: str, status: TierStatus) -> str:
     )
 
 
-def resolve_tier(requested: str, supported: Collection[str], probe: TierProbe) -> tuple[str, str]:
+def resolve_tier(requested: str, supported: Sequence[str], probe: TierProbe) -> tuple[str, str]:
     """The tier to use and why.
 
-    requested : "auto" (the best that the machine allows among the supported) or a tier.
-    supported : the tiers that the notebook can run on.
+    requested : "auto" (the first of the supported that the machine allows) or a tier.
+    supported : the tiers that the notebook can run on, the preferred one first.
 
     Raises NetreproError when a word is no tier, or when machine or notebook cannot honour the request.
     """
@@ -124,7 +124,7 @@ def resolve_tier(requested: str, supported: Collection[str], probe: TierProbe) -
         for word in words:
             if word not in valid:
                 raise NetreproError(f"there is no tier {word!r}", nearest(word, valid))
-    offered = [tier for tier in TIERS if tier in supported]
+    offered = list(dict.fromkeys(supported))
     usable = [tier for tier in offered if probe[tier].available]
     if requested == "auto":
         if not usable:
@@ -134,7 +134,7 @@ def resolve_tier(requested: str, supported: Collection[str], probe: TierProbe) -
                 f"this experiment needs a tier that this machine lacks ({why or 'it names no tier'})",
                 _remedy(wanted, probe[wanted]) if offered else "name its tiers in the notebook's metadata",
             )
-        missed = [tier for tier in offered if TIERS.index(tier) < TIERS.index(usable[0])]
+        missed = offered[: offered.index(usable[0])]
         reasons = [probe[usable[0]].why, *(f"not {tier}: {probe[tier].why}" for tier in missed)]
         return usable[0], "; ".join(reasons)
     if requested not in offered:

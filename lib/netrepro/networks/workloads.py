@@ -9,7 +9,7 @@ from netrepro.networks.description import check_count, described, set_number
 from netrepro.networks.flow_sizes import FlowSizeDistribution
 
 # "lia" (RFC 6356) and "olia" (Khalili et al., CoNEXT 2012) couple the subflows of a flow; alone they are Reno.
-CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia", "bic")
+CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia", "rcp", "bic")
 OWN_CONTROL_PREFIX = (
     "my_"  # of congestion controls that a person brings along; whoever runs them checks that they are there
 )
@@ -96,8 +96,8 @@ class Flow:
     both are opened, and the first to be established carries the bytes. Connections differ in their hash, so that
     they may take different paths; `replica_same_path` gives both the same one, as a control.
 
-    `subflows`: connections over which one stream of bytes is spread (MPTCP, RFC 8684), each with a hash of its own,
-    with one receive window.
+    `subflows`: connections over which one stream of bytes is spread (MPTCP, RFC 8684), each with a hash of its own
+    or with its own of `subflow_paths`, with one receive window.
 
     `path`: the nodes that its packets take, from source to destination, and backwards for what comes back (source
     routing); without one the experiment's routing decides.
@@ -118,9 +118,11 @@ class Flow:
     replica_same_path: bool = False
     subflows: int = 1
     path: tuple[str, ...] = ()
+    subflow_paths: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", tuple(self.path))
+        object.__setattr__(self, "subflow_paths", tuple(tuple(path) for path in self.subflow_paths))
         if (self.size_bytes is None) == (self.duration_s is None):
             raise NetreproError(
                 f"a flow from {self.source} to {self.destination} with no end or two",
@@ -135,6 +137,10 @@ class Flow:
         _check_connections(self)
         if self.path and (self.replication or self.subflows > 1):
             raise NetreproError("one path for a flow of several connections", "give it no path, or one connection")
+        if self.subflow_paths and len(self.subflow_paths) != self.subflows:
+            raise NetreproError(
+                f"{len(self.subflow_paths)} paths for {self.subflows} subflows", "give a path for each subflow"
+            )
         _check_apart(self.source, self.destination)
 
 

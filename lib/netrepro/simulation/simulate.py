@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
 
 from netrepro import _core
-from netrepro.errors import NetreproError
+from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import (
     FIDELITY_COLUMNS,
     FLOW_COLUMNS,
@@ -33,8 +34,10 @@ from netrepro.networks.links import (
     SharedBuffer,
 )
 from netrepro.networks.routing import k_shortest_paths, links_in_use
+from netrepro.networks.workloads import OWN_CONTROL_PREFIX, Flow
+from netrepro.simulation.own_control import OwnCongestionControl
 
-SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "lia", "olia")
+SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia", "rcp")
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
 # Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
@@ -46,6 +49,7 @@ def simulate(
     progress: Callable[[float], None] | None = None,
     *,
     clock_skew_ppm: float = 100.0,
+    congestion_controls: Mapping[str, type[OwnCongestionControl]] | None = None,
 ) -> Measurements:
     """Run the experiment in virtual time and return what it measured; tier "simulated".
 
@@ -55,6 +59,8 @@ def simulate(
     progress : called with the share of simulated time that has passed, 0 to 1, many times a second.
     clock_skew_ppm : every link's rate is off by a factor drawn evenly from 1 +- this many parts per million. With 0
         all clocks are identical, as on no real network, and two flows may lock each other out of a queue.
+    congestion_controls : classes of your own by name; names start with "my_". Slow, for teaching: every
+        acknowledgement runs Python.
 
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
     `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
@@ -66,7 +72,7 @@ def simulate(
     """
     if not 0 <= clock_skew_ppm < 1e6:
         raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
-    simulator = _build(experiment, clock_skew_ppm)
+    simulator = _build(experiment, clock_skew_ppm, congestion_controls or {})
     while not simulator.run(EVENTS_AT_A_TIME):
         if progress is not None:
             progress(simulator.now_s / experiment.duration_s)
@@ -75,8 +81,12 @@ def simulate(
     return _measurements(experiment, simulator)
 
 
-def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
-    _refuse_what_is_not_there(experiment)
+def _build(
+    experiment: Experiment,
+    clock_skew_ppm: float,
+    own_controls: Mapping[str, type[OwnCongestionControl]] = MappingProxyType({}),
+) -> _core.Simulator:
+    _check_controls(experiment, own_controls)
     topology, tcp = experiment.topology, experiment.tcp
     number = {name: i for i, name in enumerate((*topology.hosts, *topology.switches))}
     simulator = _core.Simulator(
@@ -98,6 +108,10 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
         hystart=tcp.hystart,
         opportunistic_retransmission=tcp.opportunistic_retransmission,
         penalisation=tcp.penalisation,
+        pacing=tcp.pacing,
+        pacing_slow_start_ratio=tcp.pacing_slow_start_ratio,
+        pacing_ratio=tcp.pacing_ratio,
+        unpaced_segments=tcp.unpaced_segments,
     )
     for (source, destination), link in topology.ports.items():
         _add_link(simulator, number[source], number[destination], link)
@@ -109,14 +123,12 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
                 *ends, row.start_s, row.duration_s, row.rate_mbps * 1e6, row.packet_bytes, row.spacing == "poisson"
             )
             continue
-        if row.congestion_control not in SIMULATED_CONGESTION_CONTROLS:
-            raise NetreproError(
-                f"the simulator has no {row.congestion_control}",
-                f"use {', '.join(SIMULATED_CONGESTION_CONTROLS)}, or another tier",
-            )
         has_size = not np.isnan(row.size_bytes)
         size_bytes, duration_s = (int(row.size_bytes), 0.0) if has_size else (0, row.duration_s)
-        simulator.add_tcp(*ends, row.start_s, size_bytes, duration_s, row.congestion_control)
+        own = own_controls.get(row.congestion_control)
+        simulator.add_tcp(*ends, row.start_s, size_bytes, duration_s, "reno" if own else row.congestion_control)
+        if own:
+            simulator.give_control(row.flow, own)
         if row.replication:
             simulator.replicate(row.flow, row.replication, row.replica_same_path)
         elif row.subflows > 1:
@@ -135,14 +147,22 @@ def _build(experiment: Experiment, clock_skew_ppm: float) -> _core.Simulator:
     return simulator
 
 
-def _refuse_what_is_not_there(experiment: Experiment) -> None:
-    tcp = experiment.tcp
-    lacking = {
-        "pacing": tcp.pacing,
-    }
-    for name, asked in lacking.items():
-        if asked:
-            raise NetreproError(f"the simulator has no {name} yet", "leave it out")
+def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnCongestionControl]]) -> None:
+    for name, control in own_controls.items():
+        if not name.startswith(OWN_CONTROL_PREFIX):
+            raise NetreproError(
+                f"a congestion control of your own called {name!r}", f"call it {OWN_CONTROL_PREFIX}{name}"
+            )
+        if not (isinstance(control, type) and issubclass(control, OwnCongestionControl)):
+            raise NetreproError(f"{name!r} is no class of congestion controls", "derive it from OwnCongestionControl")
+    for name in experiment.flow_table["congestion_control"].unique():
+        if not name or name in SIMULATED_CONGESTION_CONTROLS or name in own_controls:
+            continue
+        if name.startswith(OWN_CONTROL_PREFIX):
+            remedy = f"give its class to simulate(congestion_controls=...); {nearest(name, own_controls)}"
+        else:
+            remedy = f"use {', '.join(SIMULATED_CONGESTION_CONTROLS)}, or another tier"
+        raise NetreproError(f"the simulator has no {name}", remedy)
 
 
 def _route(
@@ -154,7 +174,11 @@ def _route(
         return [ports[port] for port in pairwise(path)]
 
     for row in table[table["path"].map(len) > 0].itertuples():
-        simulator.give_path(row.flow, links(row.path), links(row.path[::-1]))
+        simulator.give_path(row.flow, 0, links(row.path), links(row.path[::-1]))
+    for row in table[table["subflows"] > 1].itertuples():
+        split = experiment.traffic[row.entry]
+        for place, path in enumerate(split.subflow_paths if isinstance(split, Flow) else ()):
+            simulator.give_path(row.flow, place, links(path), links(path[::-1]))
     if routing.scheme == "packet_spraying":
         simulator.spray()
     if routing.scheme == "k_shortest_paths":
@@ -162,6 +186,9 @@ def _route(
             for source, destination in (ends, ends[::-1]):
                 paths = k_shortest_paths(topology, source, destination, routing.paths)
                 simulator.set_paths(number[source], number[destination], [links(path) for path in paths])
+    if (table["congestion_control"] == "rcp").any():
+        rcp = experiment.rcp
+        simulator.offer_rates(rcp.alpha, rcp.beta, rcp.update_ms / 1e3, rcp.first_share)
     for from_s, in_use in links_in_use(topology, routing, experiment.changes):
         if from_s > 0 or len(in_use) < len(ports):
             simulator.use_links(from_s, [port in in_use for port in ports])

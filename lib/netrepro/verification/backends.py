@@ -71,6 +71,9 @@ class Z3Clauses(ClauseSolver):
         self.context = z3.Context()
         self.solver = z3.SolverFor("QF_FD", self.context)
         self.solver.set("random_seed", seed)
+        # The circuit is folded before it comes here: looking for more of the same costs more than it saves.
+        for search in ("probing", "asymm_branch", "elim_vars", "subsumption", "scc"):
+            self.solver.set(search, False)
         self._sort = z3.BoolSort(self.context)
         self._functions: dict[int, z3.FuncDeclRef] = {}
         self._literals: dict[int, z3.BoolRef] = {}

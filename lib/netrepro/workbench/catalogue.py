@@ -26,7 +26,7 @@ class Declaration(BaseModel):
     slug: str
     kind: str = Field(default="paper", pattern="^(paper|guide)$")
     lane: str = Field(default="compute", pattern="^(compute|quiet)$")
-    tiers: list[str] = ["simulated"]
+    tiers: list[str] = ["simulated"]  # the one that "auto" tries first comes first
     budget_s: dict[str, float] = {"quick": 60, "paper": 600}
     memory_mb: dict[str, int] = {"quick": 500, "paper": 1000}
     last: bool = False  # runs after all others (the scorecard)

@@ -224,6 +224,7 @@ def _plan_one(
     settings: _Settings,
 ) -> _Planned:
     declared, (tier, why_tier) = notebook.declaration, resolved_tier
+    lane = declared.lane if tier == "simulated" else "quiet"  # real kernels want the machine to themselves
     standard = {"profile": settings.profile, "tier": tier}
     values = {name: value for name, value in standard.items() if name in notebook.parameters} | given
     root, budget_s = workbench_root(), declared.budget_s[settings.profile]
@@ -233,7 +234,7 @@ def _plan_one(
         "profile": settings.profile,
         "tier": tier,
         "why_tier": why_tier,
-        "lane": declared.lane,
+        "lane": lane,
         "budget_s": budget_s,
         "parameters": {name: values.get(name, item.default) for name, item in notebook.parameters.items()},
     }
@@ -250,11 +251,11 @@ def _plan_one(
         total_limit_s=settings.patience * budget_s + 180,
         memory_mb=declared.memory_mb[settings.profile],
         command=_command(notebook.slug, settings.profile, settings.tier, given),
-        threads=1 if declared.lane == "quiet" else max(1, len(os.sched_getaffinity(0)) // settings.workers),
+        threads=1 if lane == "quiet" else max(1, len(os.sched_getaffinity(0)) // settings.workers),
         manifest=shown,
         fingerprint=notebook_fingerprint(notebook.path, notebook.slug, values, root),
     )
-    return _Planned(job, final, declared.lane, declared.last)
+    return _Planned(job, final, lane, declared.last)
 
 
 def _make_writable(folder: Path) -> None:

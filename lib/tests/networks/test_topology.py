@@ -26,6 +26,7 @@ from netrepro.networks import (
     PhantomQueue,
     Pie,
     PoissonFlows,
+    Rcp,
     Red,
     Requests,
     Routing,
@@ -167,6 +168,11 @@ def test_a_jellyfish_is_connected_even_where_most_regular_graphs_are_in_pieces()
         (lambda: PoissonFlows(WEB_SEARCH, 10, 1, replication="repflo"), "did you mean 'repflow'"),
         (lambda: Flow("h1", "h2", 10, replication="repsyn", subflows=2), "one of the two"),
         (lambda: Flow("h1", "h2", 10, subflows=0), "1 or more"),
+        (lambda: Flow("h1", "h2", 10, subflows=2, subflow_paths=[("h1", "s1", "h2")]), "a path for each"),
+        (
+            lambda: Experiment(star(3, LINK), (Flow("h1", "h2", 10, subflows=1, subflow_paths=[("h1", "h2")]),), 1),
+            "no cable",
+        ),
         (lambda: Requests("h1", ("h1",), 1, 1, 1), "two different hosts"),
         (lambda: Requests("h1", (), 1, 1, 1), "one at least"),
         (lambda: Requests("h1", ("h2", "h2"), 1, 1, 1), "different hosts"),
@@ -184,6 +190,8 @@ def test_a_jellyfish_is_connected_even_where_most_regular_graphs_are_in_pieces()
         (lambda: Experiment(star(2, LINK), (), 1, changes=("h1 s1",)), "give LinkChange"),
         (lambda: LinkChange(1, "h1", "s1"), "rate_mbps=... or up"),
         (lambda: Routing(paths=0), "1 or more"),
+        (lambda: Rcp(alpha=-1), "from 0"),
+        (lambda: Rcp(first_share=0), "above 0"),
         (lambda: routed("h1", "s1"), "end it with h2"),
         (lambda: routed("h1", "s1", "h1", "s1", "h2"), "each node once"),
         (lambda: routed("h1", "s2", "h2"), "no cable"),
@@ -240,6 +248,7 @@ experiments = st.builds(
     st.builds(Tcp, sack=st.booleans(), min_rto_ms=st.floats(0.1, 300)),
     st.builds(Routing, st.sampled_from(ROUTINGS), st.integers(1, 16), st.sampled_from(["", "s1"])),
     st.lists(changes, max_size=3).map(tuple),
+    st.builds(Rcp, st.floats(0, 1), st.floats(0, 1)),
 )
 
 
@@ -262,10 +271,11 @@ def test_experiments_that_differ_in_anything_are_unequal():
         replace(base, traffic=(Flow("h1", "h2", 11),)),
         replace(base, tcp=Tcp(sack=False)),
         replace(base, routing="packet_spraying"),
+        replace(base, rcp=Rcp(beta=0.5)),
         replace(base, changes=(LinkChange(0.5, "h1", "s1", up=False),)),
         replace(base, traffic=(Flow("h1", "h2", 10, path=("h1", "s1", "h2")),)),
     ]
-    assert len({base, *others}) == 9
+    assert len({base, *others}) == 10
 
 
 def test_poisson_flows_have_the_rate_the_sizes_and_the_ends_they_were_given():

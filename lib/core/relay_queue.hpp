@@ -1,0 +1,134 @@
+// A router's queue kept in user space in front of a kernel shaper, under any of the simulator's queue rules.
+//
+// The link's rate being known, so is when each packet will start to be sent; packets are handed to the shaper (the
+// kernel's tbf, at the same rate) a little before, so that it and not this process times them. The shaper's clock is
+// the one that counts: what waits in it, asked now and then, corrects ours.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <variant>
+
+#include "codel.hpp"
+#include "drop_tail.hpp"
+#include "ecn_bits.hpp"
+#include "ecn_threshold.hpp"
+#include "queue_rule.hpp"
+#include "red.hpp"
+#include "relayed_packet.hpp"
+
+class RelayQueue {
+ public:
+  using Rule = std::variant<DropTail, EcnThreshold, Red, CoDel>;  // times in nanoseconds
+  static constexpr Time lead_ns = 2'000'000, correction_interval_ns = 10'000'000;
+
+  struct Counts {
+    std::uint64_t dropped = 0, marked = 0;
+  };
+
+  RelayQueue(Rule rule, double rate) : rule_(std::move(rule)), nanoseconds_per_byte_(8e9 / rate) {}
+  RelayQueue(RelayQueue&&) = default;
+  RelayQueue(const RelayQueue&) = delete;
+
+  // A packet that arrives at `now`, no earlier than those before.
+  void offer(RelayedPacket packet, Time now) {
+    const PacketFacts facts{packet.size, ecn_bits::capable(packet.bytes.get(), packet.size)};
+    const Backlog backlog = waiting(now);
+    const Verdict verdict = std::visit([&](auto& rule) { return rule.arrival(backlog, facts, now); }, rule_);
+    if (verdict == Verdict::drop) {
+      ++counts_.dropped;
+      return;
+    }
+    if (verdict == Verdict::mark) mark(packet);
+    packet.release_ns = now;  // from here on: when it began to wait
+    queued_bytes_ += packet.size;
+    queued_.push_back(std::move(packet));
+  }
+
+  // Hands to feed(packet) what will start to be sent within the lead.
+  template <class Feed>
+  void advance(Time now, Feed&& feed) {
+    while (!queued_.empty() && next_start() <= now + lead_ns) {
+      RelayedPacket packet = std::move(queued_.front());
+      queued_.pop_front();
+      queued_bytes_ -= packet.size;
+      const Time start = std::max(free_at_, packet.release_ns);
+      const Verdict verdict = at_departure(packet, start);
+      if (verdict == Verdict::drop) {
+        ++counts_.dropped;
+        continue;
+      }
+      if (verdict == Verdict::mark) mark(packet);
+      free_at_ = start + transmission_ns(packet.size);
+      fed_.push_back({start, packet.size});
+      fed_bytes_ += packet.size;
+      feed(packet);
+    }
+  }
+
+  // What waits for the transmitter; the packet being sent does not.
+  Backlog waiting(Time now) {
+    while (!fed_.empty() && fed_.front().start <= now) {
+      fed_bytes_ -= fed_.front().bytes;
+      fed_.pop_front();
+    }
+    return {queued_.size() + fed_.size(), queued_bytes_ + fed_bytes_, free_at_};
+  }
+
+  // When advance has something to do: half the lead before, so that packets go in batches.
+  Time next_work() const { return queued_.empty() ? never : next_start() - lead_ns / 2; }
+
+  bool wants_correction(Time now) const { return !fed_.empty() && now >= last_correction_ + correction_interval_ns; }
+
+  // Sets the clock right by what the shaper holds now.
+  void correct(std::int64_t shaper_bytes, Time now) {
+    last_correction_ = now;
+    waiting(now);
+    const double off_bytes = static_cast<double>(shaper_bytes) - static_cast<double>(fed_bytes_);
+    if (std::abs(off_bytes) <= one_packet_bytes) return;  // that far both may differ in counting the one being sent
+    const auto shift = static_cast<Time>(off_bytes * nanoseconds_per_byte_);
+    for (Fed& each : fed_) each.start += shift;
+    free_at_ += shift;
+  }
+
+  const Counts& counts() const { return counts_; }
+
+ private:
+  static constexpr double one_packet_bytes = 1514;
+  struct Fed {
+    Time start;
+    std::uint32_t bytes;
+  };
+
+  Time next_start() const { return std::max(free_at_, queued_.front().release_ns); }
+  Time transmission_ns(std::uint32_t bytes) const { return static_cast<Time>(bytes * nanoseconds_per_byte_ + 0.5); }
+
+  Verdict at_departure(const RelayedPacket& packet, Time start) {
+    const PacketFacts facts{packet.size, ecn_bits::capable(packet.bytes.get(), packet.size)};
+    const Backlog left{queued_.size(), queued_bytes_, free_at_};
+    return std::visit(
+        [&](auto& rule) {
+          if constexpr (std::decay_t<decltype(rule)>::decides_at_departure)
+            return rule.departure(left, start - packet.release_ns, facts, start);
+          else
+            return Verdict::accept;
+        },
+        rule_);
+  }
+
+  void mark(RelayedPacket& packet) {
+    ++counts_.marked;
+    ecn_bits::mark(packet.bytes.get());
+  }
+
+  Rule rule_;
+  double nanoseconds_per_byte_;
+  std::deque<RelayedPacket> queued_;
+  std::uint64_t queued_bytes_ = 0;
+  std::deque<Fed> fed_;  // given to the shaper, not started by our clock
+  std::uint64_t fed_bytes_ = 0;
+  Time free_at_ = 0, last_correction_ = 0;
+  Counts counts_;
+};

@@ -1,0 +1,963 @@
+"""RepNet: Liu et al., "RepNet: Cutting Latency with Flow Replication in Data Center Networks" (IEEE TSC 2018),
+sections 2, 4 and 5.
+
+RepFlow sends a short flow over two connections, RepSYN opens two and uses the one that opens first; their ports differ,
+and where paths are chosen by a hash (ECMP), so may their paths. Section 3, the queueing model, is repflow_model's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from joblib import Parallel, delayed
+from matplotlib.figure import Figure
+
+from netrepro.claims import Measured
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.flow_sizes import FlowSizeDistribution, load_flow_sizes
+from netrepro.networks.links import DropTail, Link
+from netrepro.networks.topology import Topology, fat_tree, leaf_spine
+from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
+from netrepro.paths import data_dir
+from netrepro.queueing.replication import ReplicationModel
+from netrepro.simulation import simulate
+from netrepro.style import PUBLISHED_GREY, new_figure, scheme
+from netrepro.transport import open_connection, start_server
+
+SCHEMES = ("tcp", "repflow", "repsyn")
+MOUSE_BYTES = 100_000  # section 2.2
+ELEPHANT_BYTES = 1_000_000
+SPINES = 3
+FAT_TREE_PODS = 6
+INCAST_SENDERS = 11
+SETTLING_S = 8.0  # after the last arrival: two SYNs may be lost, at 3 s each
+PERCENTILES = {"median": 0.5, "p99": 0.99, "p999": 0.999}
+CURVE = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
+# Rounds of slow start from three segments on: 3, 9, 21, 45 and more than 45 segments of 1460 bytes.
+SIZE_GROUPS_BYTES = (0, 3 * 1460, 9 * 1460, 21 * 1460, 45 * 1460, MOUSE_BYTES)
+SLOW_MS = 2.24  # later than without congestion: the 9 ms of Fig. 3(c), less TCP's median of 6.76 ms
+PATHS_COLOURS = ("#0072B2", "#E69F00", "#009E73")
+Progress = Callable[[Iterable], Iterable]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The testbed of section 5.1, and the fat-tree of section 5.4.
+
+    `link_delay_ms` makes up the round trip of 178 us over four links. `buffer_packets` (a port's share of the switch's
+    4 MB) and `delayed_ack_ms` are our choices: see the notebook.
+    """
+
+    rate_mbps: float = 1000.0
+    link_delay_ms: float = 0.0215
+    buffer_packets: int = 425
+    initial_window_segments: int = 3
+    min_rto_ms: float = 10.0
+    initial_rto_ms: float = 3000.0
+    delayed_ack_ms: float = 5.0
+    workload: str = "web_search_authors"
+    fat_tree_rate_mbps: float = 50.0
+    fat_tree_buffer_packets: int = 100
+
+    @property
+    def tcp(self) -> Tcp:
+        """Linux 2.6.38 as the testbed had it."""
+        return Tcp(
+            "cubic",
+            initial_window_segments=self.initial_window_segments,
+            min_rto_ms=self.min_rto_ms,
+            initial_rto_ms=self.initial_rto_ms,
+            delayed_ack_ms=self.delayed_ack_ms,
+            tail_loss_probe=False,  # came later
+        )
+
+    @property
+    def sizes(self) -> FlowSizeDistribution:
+        """Of all flows, in bytes."""
+        return load_flow_sizes(self.workload).in_bytes()
+
+    def leaf_spine(self, oversubscription: int = 1) -> Topology:
+        """Two racks of three hosts (1:1) or six (2:1) behind three spines."""
+        link = Link(self.rate_mbps, self.link_delay_ms, DropTail(packets=self.buffer_packets))
+        return leaf_spine(2, SPINES, SPINES * oversubscription, link, link)
+
+    def fat_tree(self) -> Topology:
+        """Six pods, 54 hosts, nine paths between pods."""
+        queue = DropTail(packets=self.fat_tree_buffer_packets)
+        return fat_tree(FAT_TREE_PODS, Link(self.fat_tree_rate_mbps, self.link_delay_ms, queue))
+
+
+PRINTED = Setting()
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much a profile runs: flows of a repetition, loads, seconds of the probes, flows over the loopback."""
+
+    flows: int
+    fat_tree_flows: int
+    incast_mice: int
+    loads: tuple[float, ...]
+    fat_tree_loads: tuple[float, ...]
+    path_s: float
+    probes: int
+    loopback_flows: int
+
+
+def scale(profile: str) -> Scale:
+    """The scale of a profile. Raises NetreproError for another than quick and paper."""
+    scales = {
+        "quick": Scale(1200, 600, 200, (0.1, 0.2, 0.4, 0.5), (0.1, 0.4, 0.8), 30.0, 1000, 150),
+        "paper": Scale(
+            40_000, 20_000, 3000, (0.1, 0.2, 0.3, 0.4, 0.5), tuple(i / 10 for i in range(1, 9)), 200.0, 10_000, 20_000
+        ),
+    }
+    if profile not in scales:
+        raise NetreproError(f"no profile {profile!r}", nearest(profile, scales))
+    return scales[profile]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One network under one load with one scheme.
+
+    `network` is "1:1", "2:1" (leaf-spine), "incast" (2:1, every mouse comes from eleven hosts at once) or "fat-tree".
+    """
+
+    network: str
+    scheme: str
+    load: float
+    same_path: bool = False  # the control: both connections are hashed to one path
+    replicate_all: bool = False  # the control of Fig. 15
+
+
+def cases(scale: Scale) -> list[Case]:
+    """What the figures and the controls of the claims need."""
+    loads = {"1:1": scale.loads, "2:1": scale.loads, "incast": (0.2,), "fat-tree": scale.fat_tree_loads}
+    plain = [Case(network, name, load) for network in loads for load in loads[network] for name in SCHEMES]
+    broken = [
+        Case(network, name, load, same_path=True)
+        for network, load in (("1:1", 0.5), ("incast", 0.2), ("fat-tree", 0.8))
+        for name in SCHEMES[1:]
+    ]
+    return [*plain, *broken, *(Case("1:1", "repflow", load, replicate_all=True) for load in (0.2, 0.5))]
+
+
+def experiment(case: Case, setting: Setting, flows: int, seed: int) -> Experiment:
+    """What any tier runs for a case; equal but for the scheme's own connections where cases differ in scheme only.
+
+    `flows` counts all flows; with "incast" the bursts of mice. Raises NetreproError for an unknown network or scheme.
+    """
+    if case.scheme not in SCHEMES:
+        raise NetreproError(f"no scheme {case.scheme!r}", nearest(case.scheme, SCHEMES))
+    networks = ("1:1", "2:1", "incast", "fat-tree")
+    if case.network not in networks:
+        raise NetreproError(f"no network {case.network!r}", nearest(case.network, networks))
+    sizes = setting.sizes
+    how: dict[str, Any] = {
+        "replication": "" if case.scheme == "tcp" else case.scheme,
+        "replicate_below_bytes": 10**9 if case.replicate_all else MOUSE_BYTES,
+        "replica_same_path": case.same_path,
+    }
+    if case.network == "incast":
+        return _incast(case, setting, flows, seed, how)
+    traffic: tuple[Traffic, ...]
+    if case.network == "fat-tree":
+        topology = setting.fat_tree()
+        capacity_mbps = len(topology.hosts) * setting.fat_tree_rate_mbps
+        per_s = flows_per_s_at_load(sizes, case.load, capacity_mbps)
+        traffic = (PoissonFlows(sizes, per_s, flows, **how),)
+        lasts_s = flows / per_s
+    else:
+        topology = setting.leaf_spine(int(case.network[0]))
+        per_s = flows_per_s_at_load(sizes, case.load, SPINES * setting.rate_mbps)
+        traffic = tuple(
+            PoissonFlows(sizes, per_s, flows // 2, sources, destinations, **how)
+            for sources, destinations in _directions(topology)
+        )
+        lasts_s = flows / 2 / per_s
+    # Arrivals are random: the last may come a little later than on average.
+    return Experiment(topology, traffic, lasts_s * 1.2 + SETTLING_S, seed, tcp=setting.tcp)
+
+
+def _directions(topology: Topology) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    half = len(topology.hosts) // 2
+    left, right = topology.hosts[:half], topology.hosts[half:]
+    return (left, right), (right, left)
+
+
+def _incast(case: Case, setting: Setting, mice: int, seed: int, how: dict[str, Any]) -> Experiment:
+    """Section 5.2.4: with every mouse, ten more of the same size go to the same host, from the other hosts."""
+    plain = replace(case, network="2:1", scheme="tcp", same_path=False)
+    base = experiment(plain, setting, max(2, round(mice / setting.sizes.share_of_flows_below(MOUSE_BYTES))), seed)
+    topology, traffic = base.topology, []
+    for row in base.flow_table.itertuples():
+        size_bytes, start_s = int(row.size_bytes), float(row.start_s)
+        together = [row.source]
+        if size_bytes <= MOUSE_BYTES:
+            together = [host for host in topology.hosts if host != row.destination][:INCAST_SENDERS]
+        traffic += [Flow(host, row.destination, size_bytes=size_bytes, start_s=start_s, **how) for host in together]
+    return replace(base, traffic=tuple(traffic))
+
+
+# Measuring.
+
+
+@dataclass(frozen=True)
+class Runs:
+    """All repetitions of all cases.
+
+    totals : the fields of Case, repetition, flows, mice, unfinished; of mice mean_ms, median_ms, p99_ms, p999_ms,
+    normalised_mean (FCT over that of an idle network, of flows
+    whose SYN was not lost), p99 by size group (p99_group0_ms, ...); elephant_mbps (median),
+    timeouts, dropped_packets. curves : the fields of Case, repetition, kind ("mice": ms, "elephants": Mb/s),
+    probability, value. fidelity : the fields of Case, repetition, check, value, bound, holds.
+    """
+
+    totals: pd.DataFrame
+    curves: pd.DataFrame
+    fidelity: pd.DataFrame
+
+    @property
+    def trusted(self) -> bool:
+        """Whether every check of every run holds."""
+        return bool(self.fidelity["holds"].all())
+
+
+def measure(
+    scale: Scale,
+    repetitions: int,
+    seed: int,
+    *,
+    setting: Setting = PRINTED,
+    only: Sequence[Case] | None = None,
+    n_jobs: int = 2,
+    progress: Progress = iter,
+) -> Runs:
+    """Run every case of `cases` (or `only`), on `n_jobs` threads; the result does not depend on how many.
+
+    All schemes of a repetition get the same flows. `progress` wraps the list of (case, repetition).
+    """
+    work = [(case, repetition) for repetition in range(repetitions) for case in only or cases(scale)]
+    ideal = {kind: _ideal_ms(setting, kind) for kind in {_kind(case) for case, _ in work}}
+
+    def run_one(case: Case, repetition: int) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
+        flows = {"incast": scale.incast_mice, "fat-tree": scale.fat_tree_flows}.get(case.network, scale.flows)
+        found = simulate(experiment(case, setting, flows, _seed(seed, repetition)))
+        label = asdict(case) | {"repetition": repetition}
+        row, curves = _summary(found, ideal[_kind(case)])
+        return label | row, curves.assign(**label), check_fidelity(found).assign(**label)
+
+    rows = _in_parallel(run_one, work, n_jobs, progress)
+    totals, curves, fidelity = zip(*rows, strict=True)
+    return Runs(pd.DataFrame(totals), pd.concat(curves, ignore_index=True), pd.concat(fidelity, ignore_index=True))
+
+
+def _in_parallel(function: Callable, work: Sequence[tuple], n_jobs: int, progress: Progress) -> list:
+    """Threads suffice: the simulator lets others run."""
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads", pre_dispatch=n_jobs)
+    return parallel(delayed(function)(*arguments) for arguments in progress(work))
+
+
+def _seed(seed: int, repetition: int) -> int:
+    return int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
+
+
+def _kind(case: Case) -> str:
+    return "fat-tree" if case.network == "fat-tree" else "leaf-spine"
+
+
+def check_fidelity(found: Measurements) -> pd.DataFrame:
+    """The tier's own checks, and: nearly all mice are complete at the end, so that percentiles are whole."""
+    mice = _mice(found)
+    share = float(mice["completion_ms"].notna().mean())
+    rows = [("mice that are complete", share, 0.9995, share >= 0.9995)]
+    return pd.concat([found.fidelity, pd.DataFrame(rows, columns=list(found.fidelity))], ignore_index=True)
+
+
+def _mice(found: Measurements) -> pd.DataFrame:
+    return found.flows[found.flows["size_bytes"] <= MOUSE_BYTES]
+
+
+def _summary(found: Measurements, ideal_ms: tuple[np.ndarray, np.ndarray]) -> tuple[dict[str, Any], pd.DataFrame]:
+    mice, elephants = _mice(found), found.flows[found.flows["size_bytes"] > ELEPHANT_BYTES]
+    # A flow that never ends took at least until the end.
+    took_ms = mice["completion_ms"].fillna((found.experiment.duration_s - mice["start_s"]) * 1e3).to_numpy()
+    syn_ms = found.experiment.tcp.initial_rto_ms
+    group = np.searchsorted(SIZE_GROUPS_BYTES, mice["size_bytes"], side="left") - 1
+    row = {
+        "flows": len(found.flows),
+        "mice": len(mice),
+        "unfinished": int(mice["completion_ms"].isna().sum()),
+        "mean_ms": float(took_ms.mean()),
+        **{f"{name}_ms": float(np.quantile(took_ms, share)) for name, share in PERCENTILES.items()},
+        "normalised_mean": float(np.mean((took_ms / np.interp(mice["size_bytes"], *ideal_ms))[took_ms < syn_ms])),
+        **{
+            f"p99_group{i}_ms": float(np.quantile(took_ms[group == i], 0.99)) if (group == i).any() else math.nan
+            for i in range(len(SIZE_GROUPS_BYTES) - 1)
+        },
+        "elephant_mbps": float(elephants["goodput_mbps"].median()),
+        "timeouts": int(mice["timeouts"].sum()),
+        "dropped_packets": int(found.links["dropped_packets"].sum()),
+    }
+    curves = [
+        pd.DataFrame({"kind": kind, "probability": CURVE, "value": np.quantile(values, CURVE)})
+        for kind, values in (("mice", took_ms), ("elephants", elephants["goodput_mbps"].to_numpy()))
+        if len(values)
+    ]
+    return row, pd.concat(curves, ignore_index=True)
+
+
+@lru_cache
+def _ideal_ms(setting: Setting, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """(sizes in bytes, FCT in ms) of single flows between the farthest hosts of an idle network."""
+    topology = setting.fat_tree() if kind == "fat-tree" else setting.leaf_spine()
+    sizes = np.unique(np.geomspace(1, MOUSE_BYTES, 60).astype(int))
+    alone = tuple(
+        Flow(topology.hosts[0], topology.hosts[-1], size_bytes=int(size), start_s=i * 0.5)
+        for i, size in enumerate(sizes)
+    )
+    found = simulate(Experiment(topology, alone, len(sizes) * 0.5 + 1, tcp=setting.tcp))
+    return sizes.astype(float), found.flows["completion_ms"].to_numpy()
+
+
+# Path diversity (Figs 1 to 3).
+
+
+def probe_congestion(
+    probes: int,
+    repetitions: int,
+    seed: int,
+    *,
+    setting: Setting = PRINTED,
+    n_jobs: int = 2,
+    progress: Progress = iter,
+) -> pd.DataFrame:
+    """Fig. 3: two long flows on one of three paths, small probes and flows of 100 KB between two other hosts.
+
+    Returns a row a probe: case ("congested", "idle", "same path"), scheme, size_bytes (1 for the handshake),
+    repetition, completion_ms, is_slow (SLOW_MS later than in an idle network).
+    """
+    work = [
+        (case, name, size_bytes, repetition)
+        for repetition in range(repetitions)
+        for case, names in (("congested", SCHEMES), ("idle", ("tcp",)), ("same path", SCHEMES[1:]))
+        for name in names
+        for size_bytes in (1, MOUSE_BYTES)
+    ]
+    seeds = {repetition: _seed_of_collision(setting, _seed(seed, repetition)) for repetition in range(repetitions)}
+
+    def run_one(case: str, name: str, size_bytes: int, repetition: int) -> pd.DataFrame:
+        found = simulate(
+            _probing(setting, case, name, size_bytes, probes // (1 if size_bytes == 1 else 2), seeds[repetition])
+        )
+        probe = found.flows[found.flows["label"] == "probe"]
+        slow = probe["completion_ms"] > SLOW_MS + np.interp(size_bytes, *_ideal_ms(setting, "leaf-spine"))
+        label = {"case": case, "scheme": name, "size_bytes": size_bytes, "repetition": repetition}
+        return pd.DataFrame({"completion_ms": probe["completion_ms"], "is_slow": slow}).assign(**label)
+
+    return pd.concat(_in_parallel(run_one, work, n_jobs, progress), ignore_index=True)
+
+
+def _probing(setting: Setting, case: str, name: str, size_bytes: int, probes: int, seed: int) -> Experiment:
+    """h1 and h2 congest a path to h7 and h8 (of the six and six hosts), h3 probes h9."""
+    spacing_s = 0.5e-3 if size_bytes < 1000 else 10e-3  # one after the other, as the authors'
+    how: dict[str, Any] = {"replication": "" if name == "tcp" else name, "replica_same_path": case == "same path"}
+    probe = [
+        Flow("h3", "h9", size_bytes=size_bytes, start_s=0.3 + i * spacing_s, label="probe", **how)
+        for i in range(probes)
+    ]
+    lasts_s = 0.3 + probes * spacing_s + 0.1
+    long = [Flow(f"h{i + 1}", f"h{i + 7}", duration_s=lasts_s, label="long") for i in (0, 1) if case != "idle"]
+    return Experiment(setting.leaf_spine(2), (*long, *probe), lasts_s + SETTLING_S, seed, tcp=setting.tcp)
+
+
+def _seed_of_collision(setting: Setting, seed: int) -> int:
+    """A seed with which both long flows take one spine, as the authors made sure."""
+    for candidate in range(seed, seed + 100):
+        long = [Flow(f"h{i + 1}", f"h{i + 7}", duration_s=0.02) for i in (0, 1)]
+        found = simulate(Experiment(setting.leaf_spine(2), tuple(long), 0.02, candidate, tcp=setting.tcp))
+        up = found.links[(found.links["source"] == "s1") & found.links["destination"].str.startswith("s")]
+        if (up["sent_packets"] > 0).sum() == 1:
+            return candidate
+    raise NetreproError("no seed among 100 puts two flows on one of three paths", "take another seed")
+
+
+def slow_shares(probed: pd.DataFrame) -> pd.DataFrame:
+    """Share of slow probes: a row a case, scheme and size, a column a repetition."""
+    return probed.pivot_table(index=["case", "scheme", "size_bytes"], columns="repetition", values="is_slow")
+
+
+def path_round_trips(
+    seconds: float, seed: int, *, setting: Setting = PRINTED, load: float = 0.3, interval_ms: float = 100.0
+) -> pd.DataFrame:
+    """Figs 1 and 2: round-trip times of three paths between two racks of the fat-tree at load .3.
+
+    Instead of sending pings, adds up at an instant what waits at the ports there and back. Returns a row a sample:
+    path ("1", "2", "3" without a common link; "1 again", "1 once more", other hosts over the switches of path 1),
+    time_s, round_trip_ms.
+    """
+    sizes = setting.sizes
+    per_s = flows_per_s_at_load(sizes, load, len(setting.fat_tree().hosts) * setting.fat_tree_rate_mbps)
+    paths = {str(i + 1): _ports_of_path(i, i) for i in range(3)}
+    paths |= {"1 again": _ports_of_path(0, 1), "1 once more": _ports_of_path(0, 2)}
+    ports = tuple(sorted({port for path in paths.values() for port in path}))
+    found = simulate(
+        Experiment(
+            setting.fat_tree(),
+            (PoissonFlows(sizes, per_s, max(1, round(per_s * seconds))),),
+            seconds * 1.2,
+            seed,
+            Measure(queues=ports, queue_interval_ms=interval_ms),
+            setting.tcp,
+        )
+    )
+    table = found.queues[(found.queues["time_s"] > 0.1 * seconds) & (found.queues["time_s"] < seconds)]
+    waits_ms = table.pivot_table(index="time_s", columns=["source", "destination"], values="queue_bytes")
+    waits_ms *= 8e-3 / setting.fat_tree_rate_mbps
+    base_ms = 12 * setting.link_delay_ms
+    parts = [
+        pd.DataFrame({"path": name, "time_s": waits_ms.index, "round_trip_ms": base_ms + waits_ms[path].sum(axis=1)})
+        for name, path in paths.items()
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _ports_of_path(path: int, host: int) -> list[tuple[str, str]]:
+    """Ports of switches from host h1.. in pod 1 over one of three disjoint paths to h10.. in pod 2, and back."""
+    half = FAT_TREE_PODS // 2
+    edges = aggregations = FAT_TREE_PODS * half
+    first, last = f"h{host + 1}", f"h{half * half + host + 1}"
+    near, far = f"s{edges + path + 1}", f"s{edges + half + path + 1}"
+    core = f"s{edges + aggregations + path * half + 1}"
+    nodes = [first, "s1", near, core, far, f"s{half + 1}", last]
+    there = [(nodes[i], nodes[i + 1]) for i in range(1, 6)]
+    back = [(nodes[i], nodes[i - 1]) for i in range(5, 0, -1)]
+    return there + back
+
+
+def measure_paths(
+    seconds: float,
+    repetitions: int,
+    seed: int,
+    *,
+    setting: Setting = PRINTED,
+    n_jobs: int = 2,
+    progress: Progress = iter,
+) -> pd.DataFrame:
+    """`path_round_trips` of several runs, with a column repetition."""
+
+    def run_one(repetition: int) -> pd.DataFrame:
+        trips = path_round_trips(seconds, _seed(seed, repetition), setting=setting)
+        return trips.assign(repetition=repetition)
+
+    work = [(repetition,) for repetition in range(repetitions)]
+    return pd.concat(_in_parallel(run_one, work, n_jobs, progress), ignore_index=True)
+
+
+def correlations(round_trips: pd.DataFrame) -> pd.DataFrame:
+    """Correlation of the round-trip times of pairs of paths: repetition, pair, shares_links, correlation."""
+    groups = {False: ("1", "2", "3"), True: ("1", "1 again", "1 once more")}
+    rows = []
+    for repetition, trips in round_trips.groupby("repetition"):
+        series = trips.pivot(index="time_s", columns="path", values="round_trip_ms")
+        rows += [
+            (repetition, f"{a} and {b}", shared, float(series[a].corr(series[b])))
+            for shared, names in groups.items()
+            for a, b in combinations(names, 2)
+        ]
+    return pd.DataFrame(rows, columns=["repetition", "pair", "shares_links", "correlation"])
+
+
+# Software (Fig. 16).
+
+
+def measure_overhead(
+    flows: int, repetitions: int, *, size_bytes: int = 1000, progress: Progress = iter
+) -> pd.DataFrame:
+    """Fig. 16: real flows of 1 KB over the loopback, one after the other, with plain asyncio and with our RepNet.
+
+    From opening until the server holds the last byte; client and server share one process and one event loop, in a
+    thread of its own. Returns repetition, scheme ("tcp", "repflow", "repsyn", and "tcp again" for the control),
+    mean_ms, deviation_ms (of single flows).
+    """
+    names = (*SCHEMES, "tcp again")
+    rows = []
+    for repetition in progress(range(repetitions)):
+        for name in names[repetition % len(names) :] + names[: repetition % len(names)]:
+            with ThreadPoolExecutor(1) as thread:
+                took_ms = thread.submit(asyncio.run, _loopback(name.split()[0], flows, size_bytes)).result()
+            rows.append((repetition, name, float(np.mean(took_ms)), float(np.std(took_ms))))
+    return pd.DataFrame(rows, columns=["repetition", "scheme", "mean_ms", "deviation_ms"])
+
+
+async def _loopback(name: str, flows: int, size_bytes: int) -> list[float]:
+    arrived: asyncio.Queue[float] = asyncio.Queue()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(size_bytes)
+        arrived.put_nowait(time.perf_counter())
+        await reader.read()
+        writer.close()
+
+    host, took_ms = "127.0.0.1", []
+    server: Any = await (asyncio.start_server if name == "tcp" else start_server)(serve, host, 0)
+    port = server.sockets[0].getsockname()[1]
+    for _ in range(flows):
+        began = time.perf_counter()
+        if name == "tcp":
+            reader, writer = await asyncio.open_connection(host, port)
+        else:
+            reader, writer = await open_connection(host, port, mode=name)
+        writer.write(bytes(size_bytes))
+        took_ms.append((await arrived.get() - began) * 1e3)
+        writer.close()
+        await reader.read()
+    server.close()
+    return took_ms
+
+
+# Claims.
+
+
+def reductions(runs: Runs, column: str, network: str, load: float, name: str, same_path: bool = False) -> np.ndarray:
+    """By how much less a scheme has than TCP with the same flows (%), a value a repetition."""
+    ours, plain = _column(runs, column, network, load, name, same_path), _column(runs, column, network, load, "tcp")
+    return (1 - ours / plain) * 100
+
+
+def _column(
+    runs: Runs, column: str, network: str, load: float, name: str, same_path: bool = False, replicate_all: bool = False
+) -> np.ndarray:
+    table = runs.totals
+    chosen = table[
+        (table["network"] == network)
+        & np.isclose(table["load"], load)
+        & (table["scheme"] == name)
+        & (table["same_path"] == same_path)
+        & (table["replicate_all"] == replicate_all)
+    ].sort_values("repetition")
+    if chosen.empty:
+        raise NetreproError(f"no runs of {name} in {network} at load {load:g}", "measure them with repnet.measure")
+    return chosen[column].to_numpy(dtype=float)
+
+
+def measured_claims(
+    runs: Runs, probed: pd.DataFrame, round_trips: pd.DataFrame, overhead: pd.DataFrame
+) -> list[Measured]:
+    """One measurement a claim of data/repnet/claims.yaml."""
+    trust = {"trusted": runs.trusted, "why": "" if runs.trusted else "a fidelity check failed, see section 6"}
+    shares, paths = slow_shares(probed).T, correlations(round_trips)
+    values: dict[str, Any] = {
+        "congested-one-path": (shares["congested", "tcp", 1], shares["idle", "tcp", 1]),
+        "congested-both-paths": (shares["congested", "repflow", 1], shares["same path", "repflow", 1]),
+        "slow-flows-tcp": (shares["congested", "tcp", MOUSE_BYTES], shares["idle", "tcp", MOUSE_BYTES]),
+        **{
+            f"slow-flows-{name}": (shares["congested", name, MOUSE_BYTES], shares["same path", name, MOUSE_BYTES])
+            for name in SCHEMES[1:]
+        },
+        "paths-uncorrelated": tuple(
+            paths[paths["shares_links"] == shared].groupby("repetition")["correlation"].mean()
+            for shared in (False, True)
+        ),
+        **{
+            f"{name}-{which}": tuple(
+                reductions(runs, f"{which}_ms", "1:1", 0.5, name, same_path) for same_path in (False, True)
+            )
+            for name in SCHEMES[1:]
+            for which in PERCENTILES
+        },
+        "little-at-low-load": (_greatest_reduction(runs, (0.1, 0.2)), _greatest_reduction(runs, (0.5,))),
+        "more-when-oversubscribed": (_order_of_oversubscription(runs), None),
+        "equal-by-size": (_spread_by_size(runs), None),
+        "incast-repflow-p99": (
+            _column(runs, "p99_ms", "incast", 0.2, "repflow") - _column(runs, "p99_ms", "incast", 0.2, "tcp"),
+            None,
+        ),
+        **{
+            f"incast-{name}-{which}": tuple(
+                reductions(runs, f"{which}_ms", "incast", 0.2, name, same_path) for same_path in (False, True)
+            )
+            for name, which in (("repflow", "p999"), ("repsyn", "p99"), ("repsyn", "p999"))
+        },
+        "elephants-unaffected": tuple(_elephants(runs, replicate_all) for replicate_all in (False, True)),
+        **{
+            f"overhead-{name}": (_times_slower(overhead, name), _times_slower(overhead, "tcp again"))
+            for name in SCHEMES[1:]
+        },
+        "fat-tree-mean-at-0.8": tuple(
+            reductions(runs, "mean_ms", "fat-tree", 0.8, "repflow", same_path) for same_path in (False, True)
+        ),
+        "fat-tree-p99-at-0.8": tuple(
+            reductions(runs, "p99_ms", "fat-tree", 0.8, "repflow", same_path) for same_path in (False, True)
+        ),
+        "fat-tree-worse-at-0.1": (reductions(runs, "mean_ms", "fat-tree", 0.1, "repflow"), None),
+    }
+    return [
+        Measured(claim=claim, values=list(ours), control=list(broken) if broken is not None else [], **trust)
+        for claim, (ours, broken) in values.items()
+    ]
+
+
+def _greatest_reduction(runs: Runs, loads: Sequence[float]) -> np.ndarray:
+    every = [
+        reductions(runs, f"{which}_ms", "1:1", load, name)
+        for load in loads
+        for name in SCHEMES[1:]
+        for which in ("median", "p99")
+    ]
+    return np.max(every, axis=0)
+
+
+def _order_of_oversubscription(runs: Runs) -> list[list[str]]:
+    gains = {
+        network: np.mean([reductions(runs, "p99_ms", network, 0.5, name) for name in SCHEMES[1:]], axis=0)
+        for network in ("1:1", "2:1")
+    }
+    return [["2:1", "1:1"] if more else ["1:1", "2:1"] for more in gains["2:1"] > gains["1:1"]]
+
+
+def _spread_by_size(runs: Runs) -> np.ndarray:
+    groups = [reductions(runs, f"p99_group{i}_ms", "1:1", 0.4, "repflow") for i in range(len(SIZE_GROUPS_BYTES) - 1)]
+    return np.nanmax(groups, axis=0) - np.nanmin(groups, axis=0)
+
+
+def _elephants(runs: Runs, replicate_all: bool) -> np.ndarray:
+    ratios = [
+        _column(runs, "elephant_mbps", "1:1", load, "repflow", False, replicate_all)
+        / _column(runs, "elephant_mbps", "1:1", load, "tcp")
+        for load in (0.2, 0.5)
+    ]
+    return np.min(ratios, axis=0)
+
+
+def _times_slower(overhead: pd.DataFrame, name: str) -> np.ndarray:
+    means = overhead.pivot(index="repetition", columns="scheme", values="mean_ms")
+    return (means[name] / means["tcp"]).to_numpy()
+
+
+def summary(runs: Runs, network: str = "1:1") -> pd.DataFrame:
+    """Means over repetitions: a row a load, scheme and control; of mice mean, median, p99, p99.9 (ms), and more."""
+    rows = runs.totals[runs.totals["network"] == network]
+    keys = ["load", "scheme", "same_path", "replicate_all"]
+    columns = ["mean_ms", "median_ms", "p99_ms", "p999_ms", "elephant_mbps", "timeouts", "mice"]
+    return rows.groupby(keys, sort=False)[columns].mean().reset_index()
+
+
+def overhead_table(overhead: pd.DataFrame) -> pd.DataFrame:
+    """Fig. 16: a row a scheme: mean and deviation (ms), and what it takes more than plain streams (ms)."""
+    table = overhead.groupby("scheme", sort=False)[["mean_ms", "deviation_ms"]].mean().loc[[*SCHEMES, "tcp again"]]
+    return table.assign(extra_ms=table["mean_ms"] - table.loc["tcp", "mean_ms"])
+
+
+def answer(runs: Runs, probed: pd.DataFrame) -> str:
+    """The paper's question answered in one sentence, with this run's numbers."""
+    shares = slow_shares(probed).mean(axis=1)
+    gain = {name: float(np.mean(reductions(runs, "p99_ms", "1:1", 0.5, name))) for name in SCHEMES[1:]}
+    worst = float(np.mean(reductions(runs, "p999_ms", "1:1", 0.5, "repflow")))
+    incast = float(np.mean(reductions(runs, "p99_ms", "incast", 0.2, "repflow")))
+    return (
+        f"Where one of three paths is congested, {shares['congested', 'tcp', 1]:.0%} of single connections meet it, "
+        f"and {shares['congested', 'repflow', 1]:.0%} of pairs; at load .5 RepFlow takes {gain['repflow']:.0f} % and "
+        f"RepSYN {gain['repsyn']:.0f} % off the 99th percentile of short flows, RepFlow {worst:.0f} % off the 99.9th; "
+        f"under incast RepFlow takes {incast:.0f} % off the 99th."
+    )
+
+
+def fat_tree_samples() -> pd.DataFrame:
+    """Fig. 18 as the authors' samples have it: load, scheme, flows, mean_ms, median_ms, p99_ms, p999_ms."""
+    return pd.read_csv(data_dir("repnet") / "fat_tree_samples.csv", comment="#")
+
+
+def predicted(runs: Runs, setting: Setting = PRINTED) -> pd.DataFrame:
+    """Mean FCT of mice over that of an idle network (1:1), ours and by (3) and (4) of the queueing model.
+
+    The model knows no losses; ours are those of flows whose SYN was not lost.
+    Returns load, scheme, measured, formula.
+    """
+    model = ReplicationModel(setting.sizes.in_packets(), None, setting.initial_window_segments)
+    rows = runs.totals[(runs.totals["network"] == "1:1") & ~runs.totals["same_path"] & ~runs.totals["replicate_all"]]
+    table = rows.groupby(["load", "scheme"], sort=False)["normalised_mean"].mean().rename("measured").reset_index()
+    copies = {"tcp": 1, "repflow": 2}
+    table["formula"] = [
+        float(model.short_mean(load, copies[name])) if name in copies else math.nan
+        for load, name in zip(table["load"], table["scheme"], strict=True)
+    ]
+    return table
+
+
+# Knobs.
+
+
+def vary(
+    scale: Scale,
+    seed: int,
+    *,
+    buffers_packets: Sequence[int] = (50, 100, 425, 1700),
+    initial_rtos_ms: Sequence[float] = (200.0, 3000.0),
+    setting: Setting = PRINTED,
+    n_jobs: int = 2,
+    progress: Progress = iter,
+) -> pd.DataFrame:
+    """TCP and RepFlow at load .5 (1:1) over the buffer of a port, for two timeouts of the first SYN.
+
+    Returns buffer_packets, initial_rto_ms, scheme, p99_ms, p999_ms of mice.
+    """
+    work = [(buffer, rto, name) for buffer in buffers_packets for rto in initial_rtos_ms for name in ("tcp", "repflow")]
+
+    def run_one(buffer: int, rto: float, name: str) -> tuple:
+        changed = replace(setting, buffer_packets=buffer, initial_rto_ms=rto)
+        found = simulate(experiment(Case("1:1", name, 0.5), changed, scale.flows, seed))
+        row, _ = _summary(found, _ideal_ms(setting, "leaf-spine"))
+        return buffer, rto, name, row["p99_ms"], row["p999_ms"]
+
+    rows = _in_parallel(run_one, work, n_jobs, progress)
+    return pd.DataFrame(rows, columns=["buffer_packets", "initial_rto_ms", "scheme", "p99_ms", "p999_ms"])
+
+
+# Figures.
+
+
+def draw_network(setting: Setting = PRINTED) -> Figure:
+    """The testbed (Fig. 10) and the two connections of one flow."""
+    figure, axis = new_figure("One flow, two connections, three paths (Fig. 10)", "", "")
+    axis.axis("off")
+    nodes = {"sender": (0.0, 0.0), "leaf 1": (1.2, 0.0), "leaf 2": (3.8, 0.0), "receiver": (5.0, 0.0)}
+    nodes |= {f"spine {i + 1}": (2.5, 1.2 - 1.2 * i) for i in range(SPINES)}
+    cables = [("sender", "leaf 1"), ("leaf 2", "receiver")]
+    cables += [(leaf, f"spine {i + 1}") for leaf in ("leaf 1", "leaf 2") for i in range(SPINES)]
+    for first, second in cables:
+        axis.plot(*zip(nodes[first], nodes[second], strict=True), color="#bbbbbb", linewidth=1, zorder=1)
+    routes = (("tcp", "port p", "spine 1", 0.05), ("repflow", "port p + 1", "spine 3", -0.05))
+    for name, label, spine, shift in routes:
+        points = [nodes[node] for node in ("sender", "leaf 1", spine, "leaf 2", "receiver")]
+        along = np.array(points)
+        axis.plot(along[:, 0], along[:, 1] + shift, color=scheme(name).colour, linewidth=2.5, label=label, zorder=2)
+    for name, (x, y) in nodes.items():
+        box = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": "#444444"}
+        axis.text(x, y, name, ha="center", va="center", bbox=box, zorder=3)
+    axis.text(0.6, 1.3, f"every link {setting.rate_mbps:g} Mb/s", ha="center")
+    axis.set(xlim=(-0.6, 5.6), ylim=(-1.6, 1.6))
+    axis.legend(loc="lower right")
+    return figure
+
+
+def draw_round_trips(round_trips: pd.DataFrame) -> Figure:
+    """Round-trip times of three paths in the first repetition (Fig. 1)."""
+    round_trips = round_trips[round_trips["repetition"] == round_trips["repetition"].min()]
+    figure, axes = new_figure("Round trips on three disjoint paths (Fig. 1)", "time (s)", "round trip (ms)", columns=3)
+    limit = round_trips[round_trips["path"].isin(["1", "2", "3"])]["round_trip_ms"].max() * 1.05
+    for axis, name, colour in zip(axes, ("1", "2", "3"), PATHS_COLOURS, strict=True):
+        rows = round_trips[round_trips["path"] == name]
+        axis.plot(rows["time_s"], rows["round_trip_ms"], color=colour, linewidth=0.8)
+        axis.set_ylim(0, limit)
+        axis.set_title(f"path {name}", fontsize=10)
+    return figure
+
+
+def draw_correlations(round_trips: pd.DataFrame) -> Figure:
+    """Correlation of pairs of paths, every repetition a point (Fig. 2, as coefficients)."""
+    paths = correlations(round_trips)
+    figure, axis = new_figure("Correlation of round-trip times (Fig. 2)", "", "correlation coefficient")
+    for shared, name in ((False, "tcp"), (True, "control")):
+        rows = paths[paths["shares_links"] == shared]
+        label = "control: the same switches" if shared else "no common link"
+        axis.plot(rows["pair"], rows["correlation"], scheme(name).marker, color=scheme(name).colour, label=label)
+    axis.axhline(0, color="#444444", linewidth=1)
+    axis.tick_params(axis="x", labelrotation=20)
+    axis.set_ylim(-0.5, 1)
+    axis.legend(loc="upper left")
+    return figure
+
+
+def draw_probes(probed: pd.DataFrame) -> Figure:
+    """Distributions of the probes' completion times, one of three paths congested (Fig. 3 b and c)."""
+    figure, axes = new_figure("One of three paths is congested (Fig. 3)", "", "share of probes", columns=2)
+    titles = {1: "one byte (mostly the handshake, Fig. 3 b)", MOUSE_BYTES: "100 KB (Fig. 3 c)"}
+    levels = {1: (0.326, 0.122), MOUSE_BYTES: (0.319, 0.126, 0.115)}
+    for axis, (size_bytes, title) in zip(axes, titles.items(), strict=True):
+        for name in SCHEMES:
+            rows = probed[(probed["case"] == "congested") & (probed["scheme"] == name)]
+            took_ms = np.sort(rows[rows["size_bytes"] == size_bytes]["completion_ms"].dropna())
+            share = np.arange(1, len(took_ms) + 1) / len(took_ms)
+            axis.step(took_ms, share, where="post", color=scheme(name).colour, label=scheme(name).label)
+        for i, level in enumerate(levels[size_bytes]):
+            label = "1 - slow share in the authors' samples" if i == 0 else None
+            axis.axhline(1 - level, color=PUBLISHED_GREY, linestyle=":", linewidth=1.2, label=label)
+        axis.set(xscale="log", xlabel="completion time (ms)", title=title, ylim=(0, 1.02))
+        axis.legend(loc="lower right", fontsize=8)
+    return figure
+
+
+def draw_loads(runs: Runs, network: str, title: str, columns: Sequence[str] = ("median", "p99", "p999")) -> Figure:
+    """Completion times of mice over load, a panel a statistic, a line a scheme (Figs 11, 12 and 18)."""
+    names = {"mean": "mean", "median": "median", "p99": "99th percentile", "p999": "99.9th percentile"}
+    figure, axes = new_figure(title, "load", "", columns=len(columns), log_y=True)
+    rows = runs.totals[(runs.totals["network"] == network) & ~runs.totals["same_path"] & ~runs.totals["replicate_all"]]
+    for axis, column in zip(axes, columns, strict=True):
+        for name in SCHEMES:
+            mine, look = rows[rows["scheme"] == name], scheme(name)
+            axis.plot(mine["load"], mine[f"{column}_ms"], look.marker, color=look.colour, alpha=0.25, markersize=4)
+            means = mine.groupby("load")[f"{column}_ms"].mean()
+            axis.plot(means.index, means, look.marker + "-", color=look.colour, label=look.label)
+        axis.set(title=names[column], ylabel="completion time (ms)")
+        axis.set_xticks(sorted(set(rows["load"])))
+    axes[0].legend()
+    return figure
+
+
+def draw_prediction(table: pd.DataFrame) -> Figure:
+    """Mean completion time over that of an idle network: measured, and by the M/G/1 model."""
+    figure, axis = new_figure(
+        "The queueing model beside the packets (1:1)", "load", "mean FCT of mice / idle network", log_y=True
+    )
+    for name, rows in table.groupby("scheme", sort=False):
+        look = scheme(str(name))
+        axis.plot(rows["load"], rows["measured"], look.marker + "-", color=look.colour, label=look.label)
+        if rows["formula"].notna().any():
+            label = f"{look.label}, M/G/1"
+            axis.plot(rows["load"], rows["formula"], "--", color=look.colour, linewidth=1.2, label=label)
+    axis.set_xticks(sorted(set(table["load"])))
+    axis.legend()
+    return figure
+
+
+def draw_by_size(runs: Runs, load: float = 0.4) -> Figure:
+    """99th percentile by size (Fig. 13)."""
+    figure, axis = new_figure(f"By size, load {load:g} (Fig. 13)", "size of the flow (KB)", "99th percentile (ms)")
+    rows = runs.totals[(runs.totals["network"] == "1:1") & np.isclose(runs.totals["load"], load)]
+    edges = [f"{low / 1e3:.0f} to {high / 1e3:.0f}" for low, high in pairwise(SIZE_GROUPS_BYTES)]
+    columns = [f"p99_group{i}_ms" for i in range(len(edges))]
+    for i, name in enumerate(SCHEMES):
+        means = rows[(rows["scheme"] == name) & ~rows["same_path"] & ~rows["replicate_all"]][columns].mean()
+        place = np.arange(len(edges)) + (i - 1) * 0.27
+        axis.bar(place, means, 0.25, color=scheme(name).colour, label=scheme(name).label)
+    axis.set_xticks(range(len(edges)), edges)
+    axis.legend()
+    return figure
+
+
+def draw_incast(runs: Runs) -> Figure:
+    """Distribution of mice under incast, and its tail (Fig. 14)."""
+    figure, axis = new_figure(
+        "Eleven hosts answer at once, load .2 (Fig. 14)", "completion time (ms)", "share of slower flows", log_y=True
+    )
+    for name in SCHEMES:
+        rows = _curves(runs, "incast", 0.2, name, "mice")
+        axis.plot(rows, 1 - rows.index, scheme(name).marker + "-", color=scheme(name).colour, label=scheme(name).label)
+    axis.set_xscale("log")
+    axis.legend()
+    return figure
+
+
+def draw_elephants(runs: Runs) -> Figure:
+    """Throughput of flows above 1 MB at low and high load (Fig. 15)."""
+    figure, axes = new_figure(
+        "Elephants hardly notice (Fig. 15)", "throughput of flows above 1 MB (Mb/s)", "share of flows", columns=2
+    )
+    for axis, load in zip(axes, (0.2, 0.5), strict=True):
+        for name in SCHEMES:
+            rows = _curves(runs, "1:1", load, name, "elephants")
+            axis.plot(rows, rows.index, color=scheme(name).colour, label=scheme(name).label)
+        rows = _curves(runs, "1:1", load, "repflow", "elephants", replicate_all=True)
+        axis.plot(rows, rows.index, "--", color=scheme("control").colour, label="control: elephants sent twice too")
+        axis.set_title(f"load {load:g}", fontsize=10)
+    axes[0].legend(fontsize=8)
+    return figure
+
+
+def _curves(
+    runs: Runs, network: str, load: float, name: str, kind: str, same_path: bool = False, replicate_all: bool = False
+) -> pd.Series:
+    rows = runs.curves
+    chosen = rows[
+        (rows["network"] == network)
+        & np.isclose(rows["load"], load)
+        & (rows["scheme"] == name)
+        & (rows["kind"] == kind)
+        & (rows["same_path"] == same_path)
+        & (rows["replicate_all"] == replicate_all)
+    ]
+    return chosen.groupby("probability")["value"].mean()
+
+
+def draw_overhead(overhead: pd.DataFrame) -> Figure:
+    """Software overhead of asyncio streams and of RepNet's (Fig. 16)."""
+    figure, axis = new_figure("1-KB flows over the loopback (Fig. 16)", "", "completion time (ms)")
+    table = overhead_table(overhead).loc[list(SCHEMES)]
+    labels, colours = [scheme(name).label for name in table.index], [scheme(str(name)).colour for name in table.index]
+    bars = axis.bar(labels, table["mean_ms"], color=colours)
+    axis.bar_label(bars, [f"{value:.2f} ms" for value in table["mean_ms"]], padding=3)
+    axis.set_ylim(0, 1.2 * table["mean_ms"].max())
+    return figure
+
+
+def draw_fat_tree(runs: Runs) -> Figure:
+    """Reductions against TCP over load in the fat-tree, beside the authors' samples (Fig. 18)."""
+    figure, axes = new_figure("Fat-tree of 54 hosts (Fig. 18)", "load", "reduction against TCP (%)", columns=2)
+    published = fat_tree_samples().set_index(["load", "scheme"])
+    for axis, column, title in zip(axes, ("mean_ms", "p99_ms"), ("mean", "99th percentile"), strict=True):
+        for name in SCHEMES[1:]:
+            look = scheme(name)
+            theirs = published[column].unstack()
+            gain = (1 - theirs[name] / theirs["tcp"]) * 100
+            label = f"{look.label}, the authors' samples"
+            axis.plot(gain.index, gain, look.marker + ":", color=PUBLISHED_GREY, markersize=4, label=label)
+            loads = sorted(set(runs.totals[runs.totals["network"] == "fat-tree"]["load"]))
+            ours = [reductions(runs, column, "fat-tree", load, name).mean() for load in loads]
+            axis.plot(loads, ours, look.marker + "-", color=look.colour, label=look.label)
+        axis.axhline(0, color="#444444", linewidth=1)
+        axis.set_title(title, fontsize=10)
+    axes[0].legend(fontsize=8, loc="lower right")
+    return figure
+
+
+def draw_control(runs: Runs) -> Figure:
+    """What is gained when both connections are hashed to one path."""
+    figure, axes = new_figure("Broken on purpose: both on one path", "", "reduction against TCP (%)", columns=2)
+    places = (("1:1", 0.5, "leaf-spine 1:1, load .5"), ("fat-tree", 0.8, "fat-tree, load .8"))
+    for axis, (network, load, title) in zip(axes, places, strict=True):
+        for i, (same_path, label) in enumerate(((False, "paths by hash"), (True, "the same path"))):
+            heights = [
+                reductions(runs, f"{which}_ms", network, load, name, same_path).mean()
+                for name in SCHEMES[1:]
+                for which in ("median", "p99")
+            ]
+            colour = scheme("control").colour if same_path else scheme("repflow").colour
+            axis.bar(np.arange(4) + (i - 0.5) * 0.38, heights, 0.36, color=colour, label=label)
+        ticks = [f"{scheme(name).label}\n{which}" for name in SCHEMES[1:] for which in ("median", "p99")]
+        axis.set_xticks(range(4), ticks)
+        axis.axhline(0, color="#444444", linewidth=1)
+        axis.set_title(title, fontsize=10)
+    axes[0].legend()
+    return figure
+
+
+def draw_knobs(table: pd.DataFrame) -> Figure:
+    """99th and 99.9th percentile over the buffer; dashed: a short timeout of the first SYN."""
+    figure, axes = new_figure(
+        "Buffers and the first timeout (1:1, load .5)", "buffer of a port (packets)", "", columns=2, log_y=True
+    )
+    panels = ("p99_ms", "99th percentile (ms)"), ("p999_ms", "99.9th percentile (ms)")
+    for axis, (column, label) in zip(axes, panels, strict=True):
+        for (name, rto), rows in table.groupby(["scheme", "initial_rto_ms"], sort=False):
+            look, line = scheme(str(name)), "-" if rto == table["initial_rto_ms"].max() else "--"
+            text = f"{look.label}, first SYN waits {rto:g} ms"
+            axis.plot(rows["buffer_packets"], rows[column], look.marker + line, color=look.colour, label=text)
+        axis.set(ylabel=label, xscale="log")
+        ticks = sorted(set(table["buffer_packets"]))
+        axis.set_xticks(ticks, [str(tick) for tick in ticks])
+        axis.minorticks_off()
+    axes[0].legend(fontsize=8)
+    return figure

@@ -1,0 +1,37 @@
+"""A congestion control of one's own, in Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from netrepro._core import CongestionWindow, Delivery
+
+
+class OwnCongestionControl:
+    """What a sender asks a congestion control; derive from it and give the class to `simulate`.
+
+    Every connection has an object of its own, made without arguments. `window` has `segments` (need not be whole),
+    `threshold` (where slow start ends), `in_slow_start`, and `slow_start(acknowledged)`, which grows it up to the
+    threshold and returns what is left over. `delivery` has `now_s`, `segments` (newly acknowledged), `marked`,
+    `window_limited` (the window, and nothing else, held the sender back), `round_trip_s` (0 without a sample),
+    `first` and `next` (numbers of the oldest segment not acknowledged and of the next to be sent).
+    """
+
+    def grow(self, window: CongestionWindow, delivery: Delivery) -> None:
+        """An acknowledgement while nothing is wrong: `window.segments` may grow."""
+        raise NotImplementedError
+
+    def threshold_after_loss(self, window: CongestionWindow) -> float:
+        """Segments that the window shrinks to after a loss."""
+        raise NotImplementedError
+
+    def threshold_after_mark(self, window: CongestionWindow) -> float:
+        """Segments that the window shrinks to after an ECN mark; as after a loss unless overridden."""
+        return self.threshold_after_loss(window)
+
+    def on_delivery(self, window: CongestionWindow, delivery: Delivery) -> None:
+        """Every acknowledgement, also during recovery: for measuring."""
+
+    def on_timeout(self) -> None:
+        """The retransmission timer has run out."""

@@ -1,0 +1,336 @@
+"""RepNet's state machine: one byte stream over two TCP connections, without any I/O.
+
+Liu et al., "RepNet" (IEEE TSC 2018), section 4, Tables 2 and 3, Fig. 9. What happens on the connections is told to the
+machine, and what must be done comes back as a list of actions; netrepro.transport.repnet does it on real sockets.
+
+Both ends might give up a different connection at the same moment, and the stream would be lost. Therefore only the
+client resets a connection that both ends have; the server follows, and keeps a copy of what it has written for a
+connection which the client may still choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from netrepro.errors import NetreproError, nearest
+
+ROLES = ("client", "server")
+MODES = ("repflow", "repsyn")
+THRESHOLD_BYTES = 100_000  # section 2.2: longer flows are not replicated
+
+
+class State(Enum):
+    """The states of Table 2."""
+
+    ONE_CONN = "one connection is open, the other is expected"
+    DUP_CONN = "both connections are open"
+    CHOSEN = "one of the two connections is in use"
+    ENDED = "both connections have ended"
+
+
+class _Standing(Enum):
+    PENDING = "not there yet"
+    ACTIVE = "sends everything that is written"
+    QUIET = "open at the server, which sends nothing on it unless the client resets the other one"
+    GONE = "ended, failed, given up, or no longer expected"
+
+
+@dataclass(frozen=True)
+class Send:
+    """Send `data` on a connection."""
+
+    connection: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class SendEof:
+    """End what is sent on a connection; it can still receive."""
+
+    connection: int
+
+
+@dataclass(frozen=True)
+class Close:
+    """Close a connection once all its data is sent."""
+
+    connection: int
+
+
+@dataclass(frozen=True)
+class Reset:
+    """Give a connection up with a reset (an orderly end would end the stream at the peer), or stop opening it."""
+
+    connection: int
+
+
+@dataclass(frozen=True)
+class Deliver:
+    """Data for the application, in order and once."""
+
+    data: bytes
+
+
+@dataclass(frozen=True)
+class DeliverEof:
+    """The peer has written all it will."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The stream has ended for the application; `error` is None after an orderly end."""
+
+    error: Exception | None
+
+
+Action = Send | SendEof | Close | Reset | Deliver | DeliverEof | Lost
+
+
+class ReplicatedStream:
+    """One end of a replicated stream. Connections are 0 (port p) and 1 (port p + 1).
+
+    Parameters
+    ----------
+    role : "client" or "server".
+    mode : of the client: "repflow" writes on both connections, "repsyn" on the one that is open first. A server
+        needs none: it answers on all connections that the client leaves it.
+    threshold_bytes : what may be written, or at the client received, before one connection is chosen.
+
+    Attributes
+    ----------
+    state : see State. A client begins in DUP_CONN, a server in ONE_CONN (section 4.3).
+    written_bytes, delivered_bytes : of the stream, each byte once.
+    eof_written : whether no more will be written.
+
+    Raises NetreproError for an unknown role or mode, or a negative threshold.
+    """
+
+    def __init__(self, role: str, mode: str = "repflow", threshold_bytes: int = THRESHOLD_BYTES):
+        for name, given, valid in (("role", role, ROLES), ("mode", mode, MODES)):
+            if given not in valid:
+                raise NetreproError(f"RepNet: {name} = {given!r}", nearest(str(given), valid))
+        if threshold_bytes < 0:
+            raise NetreproError(f"RepNet: threshold_bytes = {threshold_bytes}", "give 0 or more")
+        self.role, self.mode, self.threshold_bytes = role, mode, threshold_bytes
+        self.state = State.DUP_CONN if role == "client" else State.ONE_CONN
+        self.written_bytes = self.delivered_bytes = 0
+        self._standing = [_Standing.PENDING, _Standing.PENDING]
+        self._received_bytes = [0, 0]
+        self._opened: list[int] = []  # in the order in which they opened
+        self._archive = bytearray()  # all that was written, as long as a connection may need it
+        self._error: Exception | None = None
+        self.eof_written = False
+        self._eof_delivered = self._closing = False
+
+    @property
+    def active(self) -> list[int]:
+        """The connections that carry what is written."""
+        return self._with(_Standing.ACTIVE)
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the application has closed the stream, or it has ended."""
+        return self._closing or self.state is State.ENDED
+
+    @property
+    def expects_another(self) -> bool:
+        """Whether a connection may still come."""
+        return _Standing.PENDING in self._standing
+
+    def has_opened(self, connection: int) -> bool:
+        """Whether that connection has been open."""
+        return connection in self._opened
+
+    def will_choose(self, size_bytes: int) -> bool:
+        """Whether a write of that size makes the client choose a connection."""
+        return (
+            self.role == "client"
+            and self.state is State.DUP_CONN
+            and self.written_bytes + size_bytes > self.threshold_bytes
+        )
+
+    # What happens on the connections.
+
+    def connected(self, connection: int) -> list[Action]:
+        """A connection is open; at the server: has been accepted and belongs to this stream.
+
+        At the server the second one takes ONE_CONN to DUP_CONN (transition 1) and gets what was written before.
+        """
+        if self._standing[connection] is not _Standing.PENDING:
+            return [Reset(connection)]
+        other_is_active = self._standing[1 - connection] is _Standing.ACTIVE
+        if self.role == "client" and (self.is_closing or (self.mode == "repsyn" and other_is_active)):
+            self._standing[connection] = _Standing.GONE
+            return [Reset(connection)]
+        self._opened.append(connection)
+        if self.role == "server" and self.state is State.CHOSEN and other_is_active and not self._closing:
+            self._standing[connection] = _Standing.QUIET
+            return []
+        self._standing[connection] = _Standing.ACTIVE
+        actions: list[Action] = self._replay(connection)
+        if self.role == "client":
+            if self.mode == "repsyn" or self._standing[1 - connection] is _Standing.GONE:
+                self.state = State.CHOSEN
+            actions += self._choose_when_long()
+        elif len(self._opened) == 2 and self.state is not State.ENDED:
+            self.state = State.DUP_CONN if other_is_active else State.CHOSEN
+        self._forget_what_nobody_needs()
+        return actions
+
+    def received(self, connection: int, data: bytes) -> list[Action]:
+        """Data came on a connection; the application gets what the other one has not brought already."""
+        if self._standing[connection] is _Standing.GONE:
+            return []
+        self._received_bytes[connection] += len(data)
+        new = self._received_bytes[connection] - self.delivered_bytes
+        if new <= 0 or self.is_closing or self._eof_delivered:
+            return []
+        self.delivered_bytes += new
+        return [Deliver(data[-new:]), *self._choose_when_long()]
+
+    def received_eof(self, connection: int) -> list[Action]:
+        """The peer has ended a connection in order, so that all it wrote has come."""
+        is_short = self._received_bytes[connection] < self.delivered_bytes  # of a peer that died
+        if self.is_closing or self._eof_delivered or is_short or self._standing[connection] is _Standing.GONE:
+            return []
+        self._eof_delivered = True
+        return [DeliverEof()]
+
+    def lost(self, connection: int, error: Exception | None) -> list[Action]:
+        """A connection has failed, was reset, could not be opened, or has been closed as asked (error None).
+
+        The stream goes on with the other one where there is one (transition 2).
+        """
+        before, other = self._standing[connection], self._standing[1 - connection]
+        if before is _Standing.GONE:
+            return []
+        self._standing[connection] = _Standing.GONE
+        if self._closing and error is None:
+            return self._end(None)
+        self._error = error if self._error is None or connection == 0 else self._error
+        if self.state is State.ENDED:
+            self._forget_what_nobody_needs()
+            return []
+        if before is _Standing.ACTIVE and self.mode == "repsyn" and self.role == "client":
+            other_gone = self._give_up(1 - connection)
+            return [*other_gone, *self._end(error)]
+        actions: list[Action] = []
+        if other is _Standing.GONE:
+            return self._end(self._error)
+        if other is _Standing.QUIET:
+            actions = self._activate(1 - connection)
+        if other is not _Standing.PENDING:
+            self.state = State.CHOSEN
+        self._forget_what_nobody_needs()
+        return actions
+
+    def waiting_over(self) -> list[Action]:
+        """The time on the server's waiting list is over: the client is a plain one (transition 3)."""
+        if not self.expects_another:
+            return []
+        self._standing[self._with(_Standing.PENDING)[0]] = _Standing.GONE
+        self._forget_what_nobody_needs()
+        if self.state is State.ENDED:
+            return []
+        if not self.active:
+            return self._end(self._error)
+        self.state = State.CHOSEN
+        return []
+
+    # What the application does.
+
+    def write(self, data: bytes, unsent_bytes: Sequence[int] = (0, 0)) -> list[Action]:
+        """Send data; `unsent_bytes` is what each connection still has to send, which tells the faster one.
+
+        Beyond the threshold the client resets the slower connection, and a server that has only one does without the
+        other (transition 4).
+        """
+        if self.is_closing or self.eof_written or not data:
+            return []
+        self.written_bytes += len(data)
+        if self._archive_is_needed():
+            self._archive += data
+        actions: list[Action] = [Send(connection, data) for connection in self.active]
+        return actions + self._choose_when_long(unsent_bytes)
+
+    def write_eof(self) -> list[Action]:
+        """No more will be written; receiving goes on."""
+        if self.is_closing or self.eof_written:
+            return []
+        self.eof_written = True
+        return [SendEof(connection) for connection in self.active]
+
+    def close(self) -> list[Action]:
+        """Send what is written, then end. A server that still expects a connection serves that one too."""
+        if self.is_closing:
+            return []
+        self._closing = True
+        actions: list[Action] = [Close(connection) for connection in self.active]
+        for connection in self._with(_Standing.QUIET):
+            actions += self._activate(connection)
+        if self.role == "client":
+            for connection in self._with(_Standing.PENDING):
+                actions += self._give_up(connection)
+        if not self.active and not self.expects_another:
+            actions += self._end(None)
+        return actions
+
+    def abort(self) -> list[Action]:
+        """Reset everything at once."""
+        return [*self._give_up(0), *self._give_up(1), *self._end(None)]
+
+    # The parts.
+
+    def _with(self, standing: _Standing) -> list[int]:
+        return [connection for connection in (0, 1) if self._standing[connection] is standing]
+
+    def _archive_is_needed(self) -> bool:
+        if self.role == "client" and self.mode == "repsyn":
+            return not self.active  # what a patient application writes before any connection is open
+        return _Standing.PENDING in self._standing or _Standing.QUIET in self._standing
+
+    def _forget_what_nobody_needs(self) -> None:
+        if not self._archive_is_needed():
+            self._archive.clear()
+
+    def _replay(self, connection: int) -> list[Action]:
+        """What was written before the connection was there."""
+        actions: list[Action] = [Send(connection, bytes(self._archive))] if self._archive else []
+        if self._closing:
+            return [*actions, Close(connection)]
+        return [*actions, SendEof(connection)] if self.eof_written else actions
+
+    def _activate(self, connection: int) -> list[Action]:
+        self._standing[connection] = _Standing.ACTIVE
+        actions = self._replay(connection)
+        self._forget_what_nobody_needs()
+        return actions
+
+    def _choose_when_long(self, unsent_bytes: Sequence[int] = (0, 0)) -> list[Action]:
+        if self.role == "server":
+            if self.state is State.ONE_CONN and self.written_bytes > self.threshold_bytes:
+                self.state = State.CHOSEN
+            return []
+        carried = max(self.written_bytes, self.delivered_bytes)
+        if self.state is not State.DUP_CONN or carried <= self.threshold_bytes or not self.active:
+            return []
+        # The server may serve one connection only by now: the one that has brought most is the one to keep.
+        chosen = max(self.active, key=lambda c: (self._received_bytes[c], -unsent_bytes[c], -self._opened.index(c)))
+        self.state = State.CHOSEN
+        actions = self._give_up(1 - chosen)
+        self._forget_what_nobody_needs()
+        return actions
+
+    def _give_up(self, connection: int) -> list[Action]:
+        if self._standing[connection] is _Standing.GONE:
+            return []
+        self._standing[connection] = _Standing.GONE
+        return [Reset(connection)]
+
+    def _end(self, error: Exception | None) -> list[Action]:
+        if self.state is State.ENDED:
+            return []
+        self.state = State.ENDED
+        return [Lost(error)]

@@ -1,0 +1,238 @@
+"""RepNet's experiments: path diversity, what the schemes gain and where not, and the claims with their controls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from netrepro.claims import judge, load_claims
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import Experiment
+from netrepro.papers import repnet as paper
+from netrepro.simulation import simulate
+
+SMALL = replace(
+    paper.scale("quick"),
+    flows=400,
+    fat_tree_flows=150,
+    incast_mice=60,
+    loads=(0.1, 0.2, 0.4, 0.5),
+    fat_tree_loads=(0.1, 0.8),
+    probes=300,
+    path_s=6.0,
+    loopback_flows=10,
+)
+
+
+@pytest.fixture(scope="module")
+def runs() -> paper.Runs:
+    return paper.measure(SMALL, 2, 1)
+
+
+@pytest.fixture(scope="module")
+def probed() -> pd.DataFrame:
+    return paper.probe_congestion(600, 2, 1)
+
+
+@pytest.fixture(scope="module")
+def trips() -> pd.DataFrame:
+    return paper.measure_paths(SMALL.path_s, 2, 1)
+
+
+def overhead(**means: float) -> pd.DataFrame:
+    values = {"tcp": 1.0, "repflow": 1.07, "repsyn": 1.04, "tcp again": 1.0} | means
+    rows = [(r, name, mean * (1 + 1e-3 * r), 0.1) for r in range(3) for name, mean in values.items()]
+    return pd.DataFrame(rows, columns=["repetition", "scheme", "mean_ms", "deviation_ms"])
+
+
+def test_one_connection_is_congested_a_third_of_the_time_and_both_a_ninth(probed):
+    """Section 2.1. 5 standard deviations of 1200 probes."""
+    shares = paper.slow_shares(probed).mean(axis=1)
+    assert shares["congested", "tcp", 1] == pytest.approx(1 / 3, abs=0.07)
+    assert shares["congested", "repflow", 1] == pytest.approx(1 / 9, abs=0.05)
+    assert shares["congested", "repsyn", 1] == pytest.approx(1 / 9, abs=0.05)
+
+
+def test_without_a_congested_path_nothing_is_slow_and_with_one_path_two_connections_are_as_slow_as_one(probed):
+    shares = paper.slow_shares(probed)
+    assert (shares.loc["idle"] == 0).all(axis=None)
+    for name in ("repflow", "repsyn"):
+        same, alone = shares.loc["same path", name], shares.loc["congested", "tcp"]
+        assert np.allclose(same, alone, atol=0.02)
+
+
+def test_the_round_trip_of_the_syn_tells_how_the_data_will_fare(probed):
+    """Fig. 3: RepSYN avoids the congested path for the data of 100 KB as RepFlow does."""
+    shares = paper.slow_shares(probed).mean(axis=1)
+    assert shares["congested", "repsyn", paper.MOUSE_BYTES] < 0.5 * shares["congested", "tcp", paper.MOUSE_BYTES]
+
+
+def test_the_three_paths_share_no_port_and_the_controls_share_all_between_switches():
+    paths = [paper._ports_of_path(i, i) for i in range(3)]
+    assert len({port for path in paths for port in path}) == 30
+    shared = set(paths[0]) & set(paper._ports_of_path(0, 1))
+    assert len(shared) == 8
+    topology = paper.PRINTED.fat_tree()
+    assert all(port in topology.ports for path in paths for port in path)
+
+
+def test_round_trips_begin_at_the_propagation_there_and_back(trips):
+    assert trips.round_trip_ms.min() == pytest.approx(12 * paper.PRINTED.link_delay_ms, abs=0.25)
+
+
+def test_paths_over_the_same_switches_are_correlated(trips):
+    table = paper.correlations(trips).groupby("shares_links").correlation.mean()
+    assert table[True] > 0.3 and abs(table[False]) < 0.5 * table[True]
+
+
+def test_all_schemes_of_a_repetition_get_the_same_flows():
+    tables = [
+        paper.experiment(paper.Case("1:1", name, 0.3), paper.PRINTED, 200, 7).flow_table for name in paper.SCHEMES
+    ]
+    columns = ["source", "destination", "start_s", "size_bytes"]
+    assert tables[0][columns].equals(tables[1][columns]) and tables[0][columns].equals(tables[2][columns])
+
+
+def test_only_mice_are_replicated_unless_the_control_asks_for_all():
+    case = paper.Case("1:1", "repflow", 0.3)
+    table = paper.experiment(case, paper.PRINTED, 200, 7).flow_table
+    assert ((table.replication == "repflow") == (table.size_bytes <= paper.MOUSE_BYTES)).all()
+    everything = paper.experiment(replace(case, replicate_all=True), paper.PRINTED, 200, 7).flow_table
+    assert (everything.replication == "repflow").all()
+
+
+def test_an_idle_round_trip_is_the_testbeds_178_us():
+    """Section 5.1: a ping of 98 bytes over four links and back."""
+    setting = paper.PRINTED
+    round_trip_ms = 8 * (setting.link_delay_ms + 98 * 8 / (setting.rate_mbps * 1e3))
+    assert round_trip_ms == pytest.approx(0.178, abs=0.001)
+
+
+@pytest.mark.parametrize("network", ["1:1", "2:1"])
+def test_the_load_of_the_uplinks_is_the_one_asked_for(network):
+    case = paper.Case(network, "tcp", 0.4)
+    experiment = paper.experiment(case, paper.PRINTED, 3000, 3)
+    flows = experiment.flow_table
+    offered = flows.size_bytes.sum() * 8e-6 / flows.start_s.max() / (2 * 3 * paper.PRINTED.rate_mbps)
+    assert offered == pytest.approx(0.4, rel=0.15)
+
+
+def test_every_mouse_of_the_incast_comes_from_eleven_hosts_at_once():
+    flows = paper.experiment(paper.Case("incast", "repsyn", 0.2), paper.PRINTED, 40, 5).flow_table
+    mice = flows[flows.size_bytes <= paper.MOUSE_BYTES].groupby(["start_s", "destination"])
+    assert (mice.size() == 11).all() and (mice.source.nunique() == 11).all() and (mice.size_bytes.nunique() == 1).all()
+    elephants = flows[flows.size_bytes > paper.MOUSE_BYTES]
+    assert not elephants.duplicated(["start_s"]).any()
+
+
+def test_size_groups_are_the_rounds_of_slow_start():
+    """Fig. 13, with three segments first: 1, 2, 3, 4 and 5 rounds."""
+    for size, rounds in ((4380, 1), (4381, 2), (13140, 2), (13141, 3), (30661, 4), (65701, 5), (100_000, 5)):
+        assert np.searchsorted(paper.SIZE_GROUPS_BYTES, size, side="left") == rounds
+        assert np.ceil(np.log2(np.ceil(size / 1460) / 3 + 1)) == rounds
+
+
+def test_replication_helps_the_median_under_load_and_not_on_one_path(runs):
+    for name in ("repflow", "repsyn"):
+        gained = paper.reductions(runs, "median_ms", "1:1", 0.5, name).mean()
+        assert gained > 10
+        assert paper.reductions(runs, "median_ms", "1:1", 0.5, name, same_path=True).mean() < 0.5 * gained
+
+
+def test_repflow_aggravates_incast_and_repsyn_does_not(runs):
+    """Section 5.2.4."""
+    median = {name: paper.reductions(runs, "median_ms", "incast", 0.2, name).mean() for name in ("repflow", "repsyn")}
+    assert median["repflow"] < -10 and median["repsyn"] > -5
+
+
+def test_elephants_do_not_notice_the_copies_of_mice_but_would_notice_their_own(runs):
+    assert np.all(paper._elephants(runs, replicate_all=False) > 0.8)
+    assert np.all(paper._elephants(runs, replicate_all=True) < 0.6)
+
+
+def test_every_claim_is_measured_with_its_control(runs, probed, trips):
+    claims = load_claims("repnet")
+    measured = paper.measured_claims(runs, probed, trips, overhead())
+    assert {each.claim for each in measured} == {claim.id for claim in claims.claims}
+    for each in measured:
+        assert bool(each.control) == (claims.claim(each.claim).control is not None), each.claim
+    verdicts = {each.claim: judge(claims.claim(each.claim), each, "simulated").verdict for each in measured}
+    assert verdicts["overhead-repflow"] == verdicts["overhead-repsyn"] == "agrees"
+
+
+def test_a_costly_library_is_noticed(runs, probed, trips):
+    claims = load_claims("repnet")
+    measured = {m.claim: m for m in paper.measured_claims(runs, probed, trips, overhead(repflow=2.0))}
+    verdict = judge(claims.claim("overhead-repflow"), measured["overhead-repflow"], "simulated").verdict
+    assert verdict == "agrees in direction"
+
+
+def test_runs_that_fail_a_check_are_untrusted(runs, probed, trips):
+    broken = replace(runs, fidelity=runs.fidelity.assign(holds=False))
+    claims = load_claims("repnet")
+    for measured in paper.measured_claims(broken, probed, trips, overhead()):
+        assert judge(claims.claim(measured.claim), measured, "simulated").verdict == "untrusted"
+
+
+def test_mice_that_never_finish_fail_the_check_and_count_as_slow():
+    found = simulate(paper.experiment(paper.Case("1:1", "tcp", 0.3), paper.PRINTED, 200, 2))
+    assert paper.check_fidelity(found).holds.all()
+    mouse = found.flows.index[found.flows.size_bytes <= paper.MOUSE_BYTES][0]
+    flows = found.flows.copy()
+    flows.loc[mouse, "completion_ms"] = np.nan
+    endless = replace(found, flows=flows)
+    assert not paper.check_fidelity(endless).holds.all()
+    row, _ = paper._summary(endless, paper._ideal_ms(paper.PRINTED, "leaf-spine"))
+    assert row["unfinished"] == 1 and row["p999_ms"] > 5000
+
+
+def test_the_model_is_drawn_for_the_schemes_that_it_knows(runs):
+    table = paper.predicted(runs).set_index(["scheme", "load"])["formula"]
+    assert table["repflow"][0.5] < table["tcp"][0.5] and table["repsyn"].isna().all()
+
+
+def test_the_same_seed_gives_the_same_runs_on_any_number_of_threads():
+    case = [paper.Case("1:1", "repflow", 0.2)]
+    first, again = (paper.measure(SMALL, 2, 4, only=case, n_jobs=n) for n in (1, 2))
+    assert first.totals.equals(again.totals) and first.curves.equals(again.curves)
+
+
+def test_real_flows_cross_the_loopback_with_every_scheme():
+    table = paper.measure_overhead(5, 2)
+    assert set(table.scheme) == {"tcp", "repflow", "repsyn", "tcp again"} and (table.mean_ms > 0).all()
+
+
+def test_an_experiment_survives_json():
+    experiment = paper.experiment(paper.Case("fat-tree", "repsyn", 0.3, same_path=True), paper.PRINTED, 10, 1)
+    assert Experiment.from_json(experiment.to_json()) == experiment
+
+
+def test_figures_are_drawn_from_any_scale(runs, probed, trips):
+    figures = [
+        paper.draw_network(),
+        paper.draw_round_trips(trips),
+        paper.draw_correlations(trips),
+        paper.draw_probes(probed),
+        paper.draw_loads(runs, "2:1", "2:1"),
+        paper.draw_prediction(paper.predicted(runs)),
+        paper.draw_by_size(runs),
+        paper.draw_incast(runs),
+        paper.draw_elephants(runs),
+        paper.draw_overhead(overhead()),
+        paper.draw_fat_tree(runs),
+        paper.draw_control(runs),
+        paper.draw_knobs(paper.vary(SMALL, 1, buffers_packets=(50, 425))),
+    ]
+    assert all(figure.axes for figure in figures)
+
+
+def test_what_cannot_be_measured_is_refused():
+    with pytest.raises(NetreproError, match="did you mean 'paper'"):
+        paper.scale("papr")
+    with pytest.raises(NetreproError, match="did you mean 'repsyn'"):
+        paper.experiment(paper.Case("1:1", "repsin", 0.2), paper.PRINTED, 10, 1)
+    with pytest.raises(NetreproError, match="no network"):
+        paper.experiment(paper.Case("3:1", "tcp", 0.2), paper.PRINTED, 10, 1)
