@@ -186,7 +186,7 @@ def collapse(confusions: Floats) -> Floats:
         axis=-2,
     )
     p2p, web = rows[..., places["P2P"]], rows[..., places["WEB"]]
-    return np.stack([p2p, web, 1 - p2p - web], axis=-1)
+    return np.stack([p2p, web, np.maximum(1 - p2p - web, 0)], axis=-1)
 
 
 @dataclass(frozen=True)

@@ -287,10 +287,12 @@ def select_features(rows: Rows, setting: Setting) -> pd.DataFrame:
 def own_features(model: str, rows: Rows, setting: Setting, seed: int) -> list[str]:
     """scikit-learn's forward search for a model, on at most 1,500 training rows."""
     training = np.random.default_rng(seed).permutation(rows.split[0])[:1500]
+    table = rows.features.iloc[training]
+    table = table.loc[:, table.std() > 0]  # naive Bayes divides by the variance
     selector = SequentialFeatureSelector(
         CLASSIFIERS[model](seed), n_features_to_select=setting.selected_features, scoring="f1_macro", cv=setting.folds
-    ).fit(rows.features.to_numpy()[training], rows.labels[training])
-    return list(rows.features.columns[selector.get_support()])
+    ).fit(table.to_numpy(), rows.labels[training])
+    return list(table.columns[selector.get_support()])
 
 
 def make_model(name: str, setting: Setting, scale: Scale, seed: int) -> Any:
