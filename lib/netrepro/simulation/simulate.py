@@ -155,7 +155,10 @@ def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnC
             )
         if not (isinstance(control, type) and issubclass(control, OwnCongestionControl)):
             raise NetreproError(f"{name!r} is no class of congestion controls", "derive it from OwnCongestionControl")
-    for name in experiment.flow_table["congestion_control"].unique():
+    table = experiment.flow_table
+    if ((table["congestion_control"] == "rcp") & (table["subflows"] > 1)).any():
+        raise NetreproError("subflows with rcp, which couples nothing", "give such flows lia or olia, or one subflow")
+    for name in table["congestion_control"].unique():
         if not name or name in SIMULATED_CONGESTION_CONTROLS or name in own_controls:
             continue
         if name.startswith(OWN_CONTROL_PREFIX):

@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from netrepro.errors import NetreproError
 from netrepro.networks import (
     Datagrams,
     DropTail,
@@ -142,3 +143,8 @@ def test_flows_complete_nearly_as_with_processor_sharing_where_tcp_takes_much_lo
         sharing_ms = 1.5 * round_trip_ms + flows["size_bytes"] / PAYLOAD * 8e-3 / rate_mbps / (1 - load)
         ratio[control] = (flows["completion_ms"] / sharing_ms).mean()
     assert ratio["rcp"] == pytest.approx(1, abs=0.25) and ratio["reno"] > 1.5 * ratio["rcp"]
+
+
+def test_subflows_with_rcp_are_refused():
+    with pytest.raises(NetreproError, match="lia or olia"):
+        simulate(Experiment(shared(1), (Flow("h1", "h2", 1000, subflows=2),), 1, tcp=RCP))

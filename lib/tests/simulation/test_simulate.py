@@ -133,7 +133,10 @@ def experiments(draw, links=links, routings=routings, changing=True) -> Experime
     )
     found = tuple(draw(st.lists(changes, max_size=4))) if changing else ()
     seed = draw(st.integers(0, 99))
-    return Experiment(net, tuple(traffic), 1.5, seed, measure, draw(tcps), draw(routings), found)
+    tcp = draw(tcps)
+    if any(getattr(entry, "subflows", 1) > 1 for entry in traffic):
+        tcp = replace(tcp, congestion_control=tcp.congestion_control.replace("rcp", "lia"))
+    return Experiment(net, tuple(traffic), 1.5, seed, measure, tcp, draw(routings), found)
 
 
 @settings(max_examples=120, deadline=None)
