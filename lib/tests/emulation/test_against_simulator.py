@@ -28,9 +28,12 @@ def single_flows(control: str, buffer_packets: int) -> Experiment:
 def test_a_flow_takes_as_long_in_the_simulator_as_in_the_kernel(control, buffer_packets):
     # 15 % and 10 ms are for a busy machine; a timeout more or less would be 200 ms.
     experiment = single_flows(control, buffer_packets)
-    measured = emulate(experiment, tier="rootless")
-    late_us = measured.fidelity.set_index("check")["value"]["lateness of delayed packets in us, p99"]
-    if late_us > MOST_LATE_US:
+    for _ in range(3):
+        measured = emulate(experiment, tier="rootless")
+        late_us = measured.fidelity.set_index("check")["value"]["lateness of delayed packets in us, p99"]
+        if late_us <= MOST_LATE_US:
+            break
+    else:
         pytest.skip(f"the machine is too busy: packets were late by {late_us / 1e3:.1f} ms")
     simulated, kernel = simulate(experiment).flows, measured.flows
     assert (kernel["delivered_bytes"] == simulated["delivered_bytes"]).all()
