@@ -477,7 +477,7 @@ void Simulator::pump(std::uint32_t flow, Connection& connection) {
   if (port.flows.empty())
     while (links_[link]->waiting(now_).packets < port.room)
       if (!send_segment(flow, connection)) return;
-  if (!connection.sender.wants_to_send() && !supply_waits(connection)) return;
+  if (!connection.sender.wants_to_send(now_) && !supply_waits(connection)) return;
   connection.waits_for_port = true;
   port.flows.push(flow);
   set_port_timer(link);

@@ -291,7 +291,7 @@ class Simulator {
   void close_others(std::uint32_t number, Connection& connection);
   void supply(Connection& connection);
   std::optional<std::uint64_t> rescue(Connection& connection);
-  bool supply_waits(const Connection& connection) const;
+  bool supply_waits(Connection& connection);
   void on_subflow_acknowledgement(std::uint32_t number, Connection& connection, std::uint64_t stream_in_order);
   void on_subflow_timeout(Connection& connection);
   void pump_all(Group& group);

@@ -139,7 +139,7 @@ void Simulator::supply(Connection& connection) {
   Multipath& multipath = *connection.group->multipath;
   auto segment = multipath.next_for(connection.place);
   connection.sender.expect_more(segment.has_value());
-  if (!connection.sender.could_send_new()) return;
+  if (!connection.sender.could_send_new(now_)) return;
   if (!segment && multipath.blocked()) segment = rescue(connection);
   if (segment) connection.sender.append(multipath.carry(connection.place, *segment), now_);
 }
@@ -160,8 +160,8 @@ std::optional<std::uint64_t> Simulator::rescue(Connection& connection) {
   return settings_.opportunistic_retransmission && worth_it ? std::optional(multipath.first()) : std::nullopt;
 }
 
-bool Simulator::supply_waits(const Connection& connection) const {
-  return is_subflow(connection) && connection.sender.could_send_new() &&
+bool Simulator::supply_waits(Connection& connection) {
+  return is_subflow(connection) && connection.sender.could_send_new(now_) &&
          connection.group->multipath->next_for(connection.place).has_value();
 }
 
@@ -192,7 +192,7 @@ void Simulator::pump_all(Group& group) {
   for (const auto& [round_trip, number] : order) {
     Connection& connection = *connections_[number];
     const std::uint32_t port = path_table_[connection.forward];
-    if (connection.sender.wants_to_send() ||
+    if (connection.sender.wants_to_send(now_) ||
         std::find(taken_ports.begin(), taken_ports.end(), port) == taken_ports.end())
       pump(number, connection);
     if (connection.waits_for_port) taken_ports.push_back(port);

@@ -88,7 +88,6 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   }
   waits_for_pace_ = send_at_ > now && !probe && (has_lost() || next_ < segments_);
   if (waits_for_pace_) return std::nullopt;
-  const bool room = (outstanding() + 1) * settings_.segment_bytes <= settings_.receive_window_bytes;
   std::uint64_t segment;
   if (has_lost()) {
     segment = std::max(resend_from_, first_);
@@ -101,7 +100,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     ++retransmissions_;
     resent_order_.push({segment, now});
     if (segment == first_) restart_timeout(now);
-  } else if (next_ < segments_ && room) {
+  } else if (next_ < segments_ && has_room()) {
     segment = next_++;
     board_.push({now, next_ == segments_ ? last_length_ : settings_.segment_bytes, 0});
     if (timeout_at_ == never) restart_timeout(now);

@@ -45,14 +45,18 @@ class TcpSender {
 
   // The segment to send now, if windows allow one; it counts as sent.
   std::optional<Segment> next_segment(Time now);
-  bool wants_to_send() const {
-    return probe_due_ || (connected_ && (has_lost() || next_ < segments_) && in_flight() < allowed());
+  // Whether there would be one; who only waits for its pace asks to be called at deadline().
+  bool wants_to_send(Time now) {
+    const bool has_some = has_lost() || (next_ < segments_ && has_room());
+    return probe_due_ || (connected_ && has_some && in_flight() < allowed() && pace_allows(now));
   }
   void finish();  // nothing more than what has been sent already
 
   bool done() const { return connected_ && !stays_open_ && first_ == segments_; }
   // For those who hand data out bit by bit: whether a new segment could leave at once, and whether one would be there.
-  bool could_send_new() const { return connected_ && !has_lost() && next_ == segments_ && in_flight() < allowed(); }
+  bool could_send_new(Time now) {
+    return connected_ && !has_lost() && next_ == segments_ && has_room() && in_flight() < allowed() && pace_allows(now);
+  }
   void expect_more(bool more) { more_expected_ = more; }
   std::uint64_t first_unacknowledged() const { return first_; }
   std::uint64_t next_new() const { return next_; }
@@ -85,6 +89,11 @@ class TcpSender {
   // Whole segments; sums of fractions may miss one by rounding.
   double allowed() const { return std::max(1.0, std::floor(window_.segments + 1e-9)); }
   bool has_lost() const { return lost_ > resent_; }
+  bool has_room() const { return (outstanding() + 1) * settings_.segment_bytes <= settings_.receive_window_bytes; }
+  bool pace_allows(Time now) {
+    waits_for_pace_ |= send_at_ > now;
+    return send_at_ <= now;
+  }
   void restart_after(Time idle);
   double pacing_rate() const;
   void pace(std::uint32_t length, Time now);

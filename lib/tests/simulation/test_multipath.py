@@ -150,3 +150,13 @@ def test_windows_are_sampled_for_every_subflow():
     assert set(windows["flow"]) == {0} and set(windows["connection"]) == {0, 1, 2}
     again = simulate(replace(experiment, seed=1)).windows
     assert windows.to_csv() == again.to_csv()
+
+
+@pytest.mark.parametrize("control", ["lia", "bbr"])
+def test_paced_subflows_behind_one_slow_port_take_turns_and_end(control):
+    # Each waits for its pace or for the port; neither may wake the other for nothing, which would never end.
+    slow = Link(5, 8, DropTail(packets=50))
+    net = Topology((Cable("h1", "s1", slow), Cable("s1", "h2", Link(20, 15, DropTail(packets=20), loss=0.01))))
+    flow = Flow("h1", "h2", 300_000, subflows=3)
+    measured = simulate(Experiment(net, (flow,), 60, tcp=Tcp(control, pacing=True)))
+    assert measured.flows["completion_ms"].notna().all() and measured.trusted
