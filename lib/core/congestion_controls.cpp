@@ -5,6 +5,7 @@
 #include "bbr.hpp"
 #include "cubic.hpp"
 #include "dctcp.hpp"
+#include "rcp.hpp"
 #include "reno.hpp"
 
 ControlKind control_named(const std::string& name) {
@@ -13,6 +14,7 @@ ControlKind control_named(const std::string& name) {
   if (name == "dctcp") return ControlKind::dctcp;
   if (name == "lia") return ControlKind::lia;
   if (name == "olia") return ControlKind::olia;
+  if (name == "rcp") return ControlKind::rcp;
   if (name == "bbr") return ControlKind::bbr;
   throw std::invalid_argument("no congestion control " + name);
 }
@@ -31,6 +33,8 @@ std::unique_ptr<CongestionControl> make_control(ControlKind kind, const ControlC
     case ControlKind::olia:
       if (context.coupling) return std::make_unique<Olia>(context.coupling, context.place);
       break;
+    case ControlKind::rcp:
+      return std::make_unique<RcpControl>(context.segment_bytes);
     case ControlKind::reno:
       break;
   }

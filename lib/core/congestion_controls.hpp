@@ -6,7 +6,7 @@
 #include "congestion_control.hpp"
 #include "coupled.hpp"
 
-enum class ControlKind : std::uint8_t { reno, cubic, dctcp, lia, olia, bbr };
+enum class ControlKind : std::uint8_t { reno, cubic, dctcp, lia, olia, bbr, rcp };
 
 // What a congestion control may need to know of where it works.
 struct ControlContext {

@@ -187,6 +187,12 @@ class SimulatedLink {
 
   bool waits_for_transmitter() const { return waits_for_transmitter_; }
   Time free_at() const { return free_at_; }
+  // When what the link has now will have been sent.
+  Time drained_at(Time now) const {
+    const Time queued = static_cast<Time>(static_cast<double>(queue_bytes_) * picoseconds_per_byte_);
+    return waits_for_transmitter_ ? std::max(free_at_, now) + queued : free_at_;
+  }
+  double bytes_per_second() const { return static_cast<double>(picoseconds_per_second) / picoseconds_per_byte_; }
   Time last_start() const { return wire_.empty() ? 0 : wire_[wire_.tail() - 1].start; }
   void record_departures() { records_ = true; }
   const std::vector<Departure>& departures() const { return departures_; }

@@ -100,6 +100,8 @@ void Simulator::begin() {
   std::stable_sort(link_uses_.begin(), link_uses_.end(), by_time);
   if (!link_uses_.empty()) set_timer(link_uses_[0].at, routes_change, 0);
   if (!changes_.empty()) set_timer(changes_[0].at, link_changes, 0);
+  if (rcp_)
+    for (const auto& link : links_) offers_.emplace_back(*rcp_, link->bytes_per_second());
   starts_.resize(flows_.size());
   for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) starts_[flow] = flow;
   std::stable_sort(starts_.begin(), starts_.end(),
@@ -225,12 +227,16 @@ void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   const auto [forward, backward] = paths_of(number, key);
   const bool piecewise = group && (group->kind == Group::Kind::multipath || group->kind == Group::Kind::requests);
   auto control = control_for(number, group, place);
-  TcpSender sender = piecewise ? TcpSender(settings_.tcp, std::move(control))
-                               : TcpSender(settings_.tcp, std::move(control), description.bytes);
+  TcpSettings tcp = settings_.tcp;
+  auto* rcp = dynamic_cast<RcpControl*>(control.get());
+  if (rcp) tcp.initial_window = RcpControl::no_window, tcp.unpaced_segments = 0;
+  TcpSender sender = piecewise ? TcpSender(tcp, std::move(control))
+                               : TcpSender(tcp, std::move(control), description.bytes);
   const TcpReceiver receiver(settings_.tcp, sender.precise_ecn(), piecewise);
   connections_[number].reset(new Connection{std::move(sender), receiver, key, forward, backward});
   connections_[number]->group = group;
   connections_[number]->place = place;
+  connections_[number]->rcp = rcp;
   send_syn(number, *connections_[number]);
 }
 
@@ -316,6 +322,7 @@ void Simulator::send(std::uint32_t place) {
   Packet& packet = packets_[place];
   const std::uint32_t number = path_table_[packet.hop];
   SimulatedLink& link = *links_[number];
+  if (!offers_.empty()) offer_rate(number, packet);
   const Time before = link.next_arrival();
   const Verdict verdict =
       link.offer(place, packet.wire_bytes, packet.flow, packet.has(Packet::ecn_capable), now_);
@@ -377,9 +384,14 @@ void Simulator::deliver(std::uint32_t place) {
   }
   if (packet.has(Packet::synchronise)) {
     if (to_receiver) {
+      if (connection->rcp) connection->heard_rate = RcpHeader::offered(packet);
       packets_.give_back(place);
-      return send(new_packet(flow, connection->backward, syn_bytes, Packet::synchronise | Packet::acknowledgement));
+      const std::uint32_t answer =
+          new_packet(flow, connection->backward, syn_bytes, Packet::synchronise | Packet::acknowledgement);
+      if (connection->rcp) RcpHeader::answer(packets_[answer], connection->heard_rate);
+      return send(answer);
     }
+    if (connection->rcp) connection->rcp->be_told(RcpHeader::answered(packet), 0);
     packets_.give_back(place);
     if (connection->sender_gone) {
       send(new_packet(flow, connection->forward, header_bytes, Packet::reset));
@@ -389,6 +401,8 @@ void Simulator::deliver(std::uint32_t place) {
     if (connection->group) on_group_connected(flow, *connection);
   } else if (packet.has(Packet::acknowledgement)) {
     const std::uint64_t stream_in_order = packet.stream_in_order;
+    if (RcpControl* rcp = connection->rcp)
+      rcp->be_told(RcpHeader::answered(packet), connection->sender.round_trip().smoothed());
     connection->sender.on_acknowledgement(packet, now_);
     packets_.give_back(place);
     if (is_subflow(*connection)) return on_subflow_acknowledgement(flow, *connection, stream_in_order);
@@ -404,6 +418,7 @@ void Simulator::take_data(std::uint32_t place, Connection& connection) {
   const Packet packet = packets_[place];
   packets_.give_back(place);
   TcpReceiver& receiver = connection.receiver;
+  if (connection.rcp) connection.heard_rate = RcpHeader::offered(packet);
   if (receiver.must_acknowledge_before(packet))
     acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
   const bool at_once = receiver.take(packet, now_);
@@ -426,13 +441,16 @@ void Simulator::acknowledge(std::uint32_t place, Connection& connection) {
   connection.receiver.acknowledge(packet, settings_.tcp.selective);
   if (is_subflow(connection))
     packet.stream_in_order = static_cast<std::uint32_t>(connection.group->multipath->in_order());
+  if (connection.rcp) RcpHeader::answer(packet, connection.heard_rate);
   packet.wire_bytes = header_bytes + (packet.blocks > 0 ? 4 + 8u * packet.blocks : 0);
   send(place);
 }
 
 void Simulator::send_syn(std::uint32_t flow, Connection& connection) {
   connection.sender.connect(now_);
-  send(new_packet(flow, connection.forward, syn_bytes, Packet::synchronise));
+  const std::uint32_t syn = new_packet(flow, connection.forward, syn_bytes, Packet::synchronise);
+  if (connection.rcp) RcpHeader::ask(packets_[syn], 0);
+  send(syn);
   set_sender_timer(flow, connection);
 }
 
@@ -447,6 +465,7 @@ bool Simulator::send_segment(std::uint32_t flow, Connection& connection) {
   const std::uint32_t place = new_packet(flow, connection.forward, segment->length + header_bytes, flags);
   packets_[place].sequence = segment->sequence;
   packets_[place].length = segment->length;
+  if (connection.rcp) RcpHeader::ask(packets_[place], connection.sender.round_trip().smoothed());
   send(place);
   return true;
 }
@@ -525,13 +544,26 @@ void Simulator::reroute() {
 
 void Simulator::apply(const LinkChange& change) {
   SimulatedLink& link = *links_[change.link];
-  if (change.rate > 0) link.set_rate(change.rate * skew(change.link), now_);
+  if (change.rate > 0) {
+    link.set_rate(change.rate * skew(change.link), now_);
+    if (!offers_.empty()) offers_[change.link].set_capacity(link.bytes_per_second());
+  }
   if (change.state == LinkChange::State::up) link.come_up();
   if (change.state == LinkChange::State::down && link.up())
     link.go_down(now_, [&](std::uint32_t packet) { drop(packet); }, [&](std::uint32_t packet) { lose(packet); });
   tree_->set(change.link, link.next_arrival());
   ports_[change.link].timer = never;
   serve_port(change.link);
+}
+
+// RCP.
+
+void Simulator::offer_rate(std::uint32_t number, Packet& packet) {
+  const bool asks = !(packet.flags & (Packet::acknowledgement | Packet::reset)) && connections_[packet.flow] &&
+                    connections_[packet.flow]->rcp;
+  const Time round_trip = asks ? RcpHeader::round_trip(packet) : 0;
+  const double rate = offers_[number].arrival(packet.wire_bytes, round_trip, links_[number]->drained_at(now_), now_);
+  if (asks) RcpHeader::offer(packet, rate);
 }
 
 // Results.

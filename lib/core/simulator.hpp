@@ -18,6 +18,7 @@
 #include "packet_slab.hpp"
 #include "path_table.hpp"
 #include "random_stream.hpp"
+#include "rcp.hpp"
 #include "ring.hpp"
 #include "routes.hpp"
 #include "simulated_link.hpp"
@@ -103,6 +104,7 @@ class Simulator {
   // Of the flow's connections the first, second, ...
   void give_path(std::uint32_t flow, std::uint32_t place, const std::vector<std::uint32_t>& forward,
                  const std::vector<std::uint32_t>& backward);
+  void offer_rates(const RcpLink::Settings& rcp) { rcp_ = rcp; }  // all links, for flows with RCP
   void change_link(const LinkChange& change) { changes_.push_back(change); }
 
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
@@ -199,6 +201,8 @@ class Simulator {
     bool waits_for_port = false, sender_gone = false, receiver_gone = false, opened = false;
     Group* group = nullptr;
     std::uint32_t place = 0;  // in the group
+    RcpControl* rcp = nullptr;  // the sender's, if it has that
+    std::uint32_t heard_rate = RcpHeader::unlimited;  // by its receiver
   };
   struct PathPair {
     std::uint32_t forward, backward;
@@ -244,6 +248,7 @@ class Simulator {
   }
   PathPair paths_of(std::uint32_t connection, std::uint64_t key);
   void apply(const LinkChange& change);
+  void offer_rate(std::uint32_t link, Packet& packet);
   void reroute();
   void drop(std::uint32_t packet) { ++account_.dropped, packets_.give_back(packet); }
   void lose(std::uint32_t packet) { ++account_.lost, packets_.give_back(packet); }
@@ -312,6 +317,8 @@ class Simulator {
   std::unordered_map<std::uint32_t, std::shared_ptr<SwitchMemory>> memories_;  // by node
   bool sprays_ = false;
   RandomStream spraying_;
+  std::optional<RcpLink::Settings> rcp_;
+  std::vector<RcpLink> offers_;      // with RCP, one a link
   std::vector<LinkChange> changes_;  // by time
   std::vector<LinkUse> link_uses_;   // by time
   std::size_t next_change_ = 0, next_use_ = 0;

@@ -423,16 +423,18 @@ void TcpSender::mark_lost(std::uint64_t segment) {
   resend_from_ = std::min(resend_from_, segment);
 }
 
-// RACK: lost is what was sent before a segment that has been delivered, once it has had a round trip and some time for
-// reordering; no such time once three segments tell of a loss.
+// RACK: lost is what was sent before a segment that has been delivered, whatever their numbers, once it has had a round
+// trip and some time for reordering; no such time once three segments tell of a loss.
 void TcpSender::find_losses(Time now) {
-  if (delivered_ > 0) {
+  if (judged_ < next_ && (delivered_ > 0 || board_[judged_].at < newest_delivered_)) {
     const bool certain =
         state_ == State::recovery || state_ == State::loss || delivered_ >= duplicates_that_tell_a_loss;
     const Time margin = certain ? 0 : std::min(round_trip_.smallest() / 4, round_trip_.smoothed() / 8);
-    for (; judged_ < highest_delivered_; ++judged_) {
+    for (; judged_ < next_; ++judged_) {
       const Sent& sent = board_[judged_];
       if (sent.marks & (delivered | lost)) continue;
+      // Beyond the highest delivered one, only a retransmission that was delivered tells.
+      if (judged_ >= highest_delivered_ && sent.at >= newest_delivered_) break;
       const Time due = sent.at + newest_round_trip_ + margin;
       if (margin > 0 && due > now) {
         deadline_ = std::min(due, timeout_at_);

@@ -9,4 +9,5 @@ PYBIND11_MODULE(_core, module) {
   bind_mixtures(module);
   bind_simulation(module);
   bind_verification(module);
+  bind_dummynet(module);  // after the queue rules of bind_simulation
 }

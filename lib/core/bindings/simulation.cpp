@@ -187,6 +187,12 @@ void bind_simulation(py::module_& module) {
       .def("set_paths", &Simulator::set_paths, "One of these paths, each of which is links, for every flow of a pair.")
       .def("give_path", &Simulator::give_path, "The links that a flow takes, there and back.")
       .def(
+          "offer_rates",
+          [](Simulator& simulator, double alpha, double beta, double update_s, double first_share) {
+            simulator.offer_rates({alpha, beta, from_seconds(update_s), first_share});
+          },
+          "All links tell flows with RCP their rates.")
+      .def(
           "change_link",
           [](Simulator& simulator, double at_s, std::uint32_t link, double rate, const std::optional<bool>& up) {
             using State = Simulator::LinkChange::State;

@@ -102,6 +102,7 @@ class Claim(_Strict):
     neutral : for effects, the value that means no effect (1 for a ratio, 0 for a difference).
     control : what is broken on purpose, and what must happen then; None where there is no control.
     timed : its values are seconds of this machine, so that another verdict on another day is no regression.
+    needs : what must be present to measure it (a data set that cannot be shipped), or None.
     """
 
     id: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*$")
@@ -116,6 +117,7 @@ class Claim(_Strict):
     control: str | None = Field(None, min_length=1)
     neutral: float = 1.0
     timed: bool = False
+    needs: str | None = Field(None, min_length=1)
     note: str = ""
 
     @field_validator("comparable_on")

@@ -181,7 +181,7 @@ def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
         reason = f"not comparable on tier {tier}, only on {', '.join(claim.comparable_on)}"
         return blank.model_copy(update={"reason": reason})
     if measured is None:
-        return blank
+        return blank.model_copy(update={"reason": f"needs {claim.needs}"}) if claim.needs else blank
     if measured.claim != claim.id:
         raise NetreproError(f"claim {claim.id!r} was given the measurement of {measured.claim!r}")
     if not measured.trusted:

@@ -64,11 +64,11 @@ def emulate(
     ports = tuple(dict.fromkeys((*measure.queues, *measure.packets)))
     interval_ms = min(measure.queue_interval_ms, MOST_QUEUE_INTERVAL_MS)
     with net:
-        net.check_congestion_controls(set(experiment.flow_table["congestion_control"]) - {""})
+        controls = net.congestion_controls(set(experiment.flow_table["congestion_control"]) - {""})
         if prepare is not None:
             prepare(net)
         with net.record(queues=ports, packets=ports, interval_ms=interval_ms, most_packets=_room(experiment)) as seen:
-            traffic = GeneratedTraffic(net, experiment)
+            traffic = GeneratedTraffic(net, experiment, controls)
             try:
                 traffic.wait(progress, _now_ns)
                 seen.begin_at(traffic.began_ns)

@@ -175,6 +175,11 @@ def new_packet_limit(index: int, packets: int) -> Request:
     return _new_qdisc(index, 0x20000, 0x10000, "pfifo", struct.pack("=I", packets), purpose)
 
 
+def new_queue(index: int, handle: int, parent: int, kind: str) -> Request:
+    """A queue discipline without options."""
+    return _new_qdisc(index, handle, parent, kind, b"", f"a queue of kind {kind}")
+
+
 def _new_qdisc(index: int, handle: int, parent: int, kind: str, options: bytes, purpose: str) -> Request:
     body = struct.pack("=BxxxiIII", 0, index, handle, parent, 0)
     return _request(NEW_QDISC, body + _attribute(1, kind.encode() + b"\0") + _attribute(2, options), purpose)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import fcntl
 import os
@@ -22,6 +23,7 @@ from typing import Any
 import cloudpickle
 
 from netrepro.emulation import messages
+from netrepro.emulation.bpf_controls import BpfControls, bpf_schemes
 from netrepro.emulation.guests import Call, Guest, LauncherConnection, errno_text
 from netrepro.emulation.plan import HASH_SEED, HUB, Plan, check_name, make_plan
 from netrepro.emulation.recording import Recording
@@ -67,13 +69,17 @@ class Emulation:
         self.tier, self.why_tier = resolve_tier(tier, TIERS_OF_KERNELS, probe_tiers())
         self._connection: LauncherConnection | None = None
         self._relay: Relay | None = None
+        self._bpf = BpfControls()
 
     def __enter__(self) -> Emulation:
         if self._connection:
             raise NetreproError("this network is built already", "leave its with block first, or make another")
         self._connection = LauncherConnection(self.tier)
         try:
-            self.check_congestion_controls(set(self.plan.congestion_control.values()) - {""})
+            controls = self.congestion_controls(set(self.plan.congestion_control.values()) - {""})
+            if any(name != asked for asked, name in controls.items()):
+                own = {host: controls.get(name, "") for host, name in self.plan.congestion_control.items()}
+                self.plan = dataclasses.replace(self.plan, congestion_control=own)
             if self.plan.delays:
                 self._relay = self._start_relay()
             self._build()
@@ -90,6 +96,7 @@ class Emulation:
         if self._connection:
             self._connection.close()
             self._connection = self._relay = None
+            self._bpf.close()
 
     @property
     def launcher(self) -> LauncherConnection:
@@ -127,15 +134,29 @@ class Emulation:
         """
         return Recording(self, tuple(queues), tuple(packets), interval_ms, most_packets)
 
-    def check_congestion_controls(self, names: Iterable[str]) -> None:
-        """Raises NetreproError for one that this kernel lacks or denies."""
-        missing = self.launcher.ask("congestion_controls", names=sorted(names))[0]["missing"]
+    def congestion_controls(self, names: Iterable[str]) -> dict[str, str]:
+        """Congestion control -> the name under which sockets get it here.
+
+        On the privileged tier one that the kernel lacks is loaded into it where we have it, until the network is
+        closed. Raises NetreproError for one that this kernel lacks or denies.
+        """
+        found = {name: name for name in names}
+        missing = self.launcher.ask("congestion_controls", names=sorted(found))[0]["missing"]
         for name, number in missing.items():
+            if name in bpf_schemes() and self.tier == "privileged":
+                found[name] = self._bpf.load(name)
+                continue
+            if name in bpf_schemes():
+                raise NetreproError(
+                    f"this kernel has no congestion control {name!r}, and only root may load it",
+                    "use tier 'privileged' or 'simulated'",
+                )
             known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
             raise NetreproError(
                 f"this kernel has no congestion control {name!r} ({errno_text(number)})",
                 f"{nearest(name, known)}; there are {', '.join(known)}",
             )
+        return found
 
     def _start_relay(self) -> Relay:
         """Before there are interfaces, so that it misses no packet."""

@@ -68,6 +68,11 @@ class Relay:
         ends = [each.direction for each in self.plan.delays]
         return pd.DataFrame(ends, columns=["source", "destination"]).join(pd.DataFrame(table, columns=list(COUNTERS)))
 
+    @property
+    def process(self) -> int:
+        """Its process id, as programs inside the network see it."""
+        return self._process.guest.pid
+
     def _numbers(self) -> np.ndarray:
         return self._process.numbers
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,12 +27,16 @@ _BEGIN_PATIENCE_S = 0.1
 
 
 class GeneratedTraffic:
-    """The experiment's flows under way; opening it starts them."""
+    """The experiment's flows under way; opening it starts them.
 
-    def __init__(self, net: Emulation, experiment: Experiment):
+    controls : congestion control -> the name under which sockets get it.
+    """
+
+    def __init__(self, net: Emulation, experiment: Experiment, controls: Mapping[str, str]):
         from netrepro import _core
 
         self._flows = experiment.flow_table
+        self._controls = {"": "", **controls}
         self._duration_s = experiment.duration_s
         self._samples = os.memfd_create("window samples")
         interval_ms = experiment.measure.windows_interval_ms
@@ -78,7 +82,7 @@ class GeneratedTraffic:
                 nanoseconds(flows["start_s"]),
                 nanoseconds(flows["duration_s"]),
                 flows["size_bytes"].fillna(0.0).astype(np.int64).tolist(),
-                flows["congestion_control"].tolist(),
+                flows["congestion_control"].map(self._controls).tolist(),
                 (flows["rate_mbps"].fillna(0.0) * 1e6).astype(float).tolist(),
                 flows["packet_bytes"].astype(int).tolist(),
                 (flows["spacing"] == "poisson").tolist(),

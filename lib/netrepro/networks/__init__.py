@@ -12,6 +12,7 @@ from netrepro.networks.links import (
     Red,
     SharedBuffer,
 )
+from netrepro.networks.rcp import Rcp
 from netrepro.networks.routing import (
     ROUTINGS,
     LinkChange,
@@ -61,6 +62,7 @@ __all__ = [
     "Pie",
     "PoissonFlows",
     "Queue",
+    "Rcp",
     "Red",
     "Requests",
     "Routing",

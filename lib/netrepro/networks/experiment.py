@@ -12,6 +12,7 @@ import pandas as pd
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks import description
 from netrepro.networks.description import check_count, described, set_number
+from netrepro.networks.rcp import Rcp
 from netrepro.networks.routing import LinkChange, Routing, check_path
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Requests, Tcp, Traffic
@@ -100,9 +101,9 @@ class Experiment:
     """`traffic` over `topology` for `duration_s`; equal experiments are equal, hash equal, and give equal JSON.
 
     `routing` is a Routing or the name of its scheme; by default each flow takes a shortest path, chosen among equals
-    by a hash (ECMP). `changes` happen to the network meanwhile. Everything random comes from `seed`. Raises
-    NetreproError for traffic between unknown hosts, traffic or changes that come after the end, unknown ports, a path
-    without cables.
+    by a hash (ECMP). `changes` happen to the network meanwhile. `rcp` says how links rate flows with RCP, where there
+    are any. Everything random comes from `seed`. Raises NetreproError for traffic between unknown hosts, traffic or
+    changes that come after the end, unknown ports, a path without cables.
     """
 
     topology: Topology
@@ -113,6 +114,7 @@ class Experiment:
     tcp: Tcp = field(default_factory=Tcp)
     routing: Routing = field(default_factory=Routing)
     changes: tuple[LinkChange, ...] = ()
+    rcp: Rcp = field(default_factory=Rcp)
 
     def __post_init__(self) -> None:
         traffic = self.traffic if isinstance(self.traffic, (list, tuple)) else (self.traffic,)

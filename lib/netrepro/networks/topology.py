@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from random import Random
@@ -206,45 +206,88 @@ def fat_tree(k: int, link: Link, host_link: Link | None = None) -> Topology:
 
 
 def jellyfish(
-    switches: int, ports: int, hosts_per_switch: int, link: Link, seed: int, host_link: Link | None = None
+    switches: int,
+    ports: int,
+    hosts_per_switch: int | Sequence[int],
+    link: Link,
+    seed: int,
+    host_link: Link | None = None,
 ) -> Topology:
-    """The random regular graph of Singla et al. (NSDI 2012): RRG(switches, ports, ports - hosts_per_switch).
+    """A random graph of switches of `ports` ports each, built as Singla et al. do (NSDI 2012, section 3).
 
-    Every switch of `ports` ports has `hosts_per_switch` hosts and cables to as many other switches as it has ports
-    left, to which ones is even among all connected regular graphs. Raises NetreproError where no such graph is
-    possible.
+    hosts_per_switch : a number for all, or one for each switch; what ports they leave are joined at random.
+
+    Switches with free ports are joined in random pairs; ports that find no partner break a random cable open. An odd
+    one is left over. Raises NetreproError where no connected graph is possible.
     """
-    degree = ports - hosts_per_switch
-    what = f"a Jellyfish of {switches} switches of {ports} ports, {hosts_per_switch} of them for hosts"
-    if hosts_per_switch < 1:
-        raise NetreproError(what, "give every switch a host or more")
-    if not (2 <= degree < switches) or switches * degree % 2:
-        raise NetreproError(
-            what, f"leave 2 to {switches - 1} ports between switches, an even number of switches times ports"
-        )
+    hosts = [hosts_per_switch] * switches if isinstance(hosts_per_switch, int) else list(hosts_per_switch)
+    what = f"a Jellyfish of {switches} switches of {ports} ports with {hosts_per_switch} hosts"
+    if len(hosts) != switches:
+        raise NetreproError(what, "give one number of hosts, or one for each switch")
+    if min(hosts, default=0) < 0 or sum(hosts) < 2:
+        raise NetreproError(what, "give two hosts or more")
+    degrees = [ports - count for count in hosts]
+    if min(degrees) < 1 or max(degrees) >= switches or sum(degrees) < 2 * (switches - 1):
+        raise NetreproError(what, f"leave 1 to {switches - 1} ports of a switch for others, and enough to connect all")
     random = Random(seed)
-    graph = nx.random_regular_graph(degree, switches, random)
-    while not nx.is_connected(graph):
-        graph = nx.random_regular_graph(degree, switches, random)
-    ordered = nx.Graph(name=f"Jellyfish of {switches} switches")
-    ordered.add_nodes_from(range(switches))
+    for _ in range(1000):
+        graph = _join_at_random(degrees, random)
+        if nx.is_connected(graph) and sum(dict(graph.degree).values()) == sum(degrees) // 2 * 2:
+            graph.name = f"Jellyfish of {switches} switches"
+            return from_graph(graph, link, hosts, host_link)
+    raise NetreproError(what, "leave more ports between switches: a thousand random graphs were in pieces")
+
+
+def _join_at_random(degrees: Sequence[int], random: Random) -> nx.Graph:
+    graph = nx.empty_graph(len(degrees))
+    free = [node for node, degree in enumerate(degrees) for _ in range(degree)]  # a node for each free port
+    random.shuffle(free)
+    failures = 0
+    while len(free) > 1 and failures < 100:
+        (i, j) = random.sample(range(len(free)), 2)
+        first, second = free[i], free[j]
+        if first != second and not graph.has_edge(first, second):
+            graph.add_edge(first, second)
+        elif failures < 50 or not _break_open(graph, first, second, random):
+            failures += 1
+            continue
+        failures = 0
+        for place in sorted((i, j), reverse=True):
+            free[place] = free[-1]
+            free.pop()
+    ordered = nx.empty_graph(len(degrees))
     ordered.add_edges_from(sorted(tuple(sorted(edge)) for edge in graph.edges))
-    return from_graph(ordered, link, hosts_per_switch, host_link)
+    return ordered
 
 
-def from_graph(graph: nx.Graph, link: Link, hosts_per_switch: int = 1, host_link: Link | None = None) -> Topology:
+def _break_open(graph: nx.Graph, first: int, second: int, random: Random) -> bool:
+    """A cable between two others goes, and its ends are joined to the first and the second."""
+    edges = [edge if random.random() < 0.5 else edge[::-1] for edge in graph.edges]
+    near_first, near_second = {first, *graph[first]}, {second, *graph[second]}
+    possible = [edge for edge in edges if edge[0] not in near_first and edge[1] not in near_second]
+    if not possible:
+        return False
+    one, other = random.choice(possible)
+    graph.remove_edge(one, other)
+    graph.add_edges_from([(first, one), (second, other)])
+    return True
+
+
+def from_graph(
+    graph: nx.Graph, link: Link, hosts_per_switch: int | Sequence[int] = 1, host_link: Link | None = None
+) -> Topology:
     """A topology whose switches are the nodes of a NetworkX graph, in the graph's order, each with its hosts.
 
-    An edge with an attribute `link` has that link, the others have `link`. Raises NetreproError for a directed graph
-    or one in pieces.
+    `hosts_per_switch` is a number for all or one for each. An edge with an attribute `link` has that link, the others
+    have `link`. Raises NetreproError for a directed graph or one in pieces, or too few or too many numbers of hosts.
     """
     if graph.is_directed() or graph.is_multigraph():
         raise NetreproError("a topology from a directed graph or multigraph", "give a plain undirected graph")
     switch: dict[Hashable, str] = {node: f"s{i + 1}" for i, node in enumerate(graph)}
-    hosts = [
-        host_cable(f"h{i * hosts_per_switch + j + 1}", name, host_link or link)
-        for i, name in enumerate(switch.values())
-        for j in range(hosts_per_switch)
-    ]
+    counts = [hosts_per_switch] * len(switch) if isinstance(hosts_per_switch, int) else hosts_per_switch
+    if len(counts) != len(switch):
+        raise NetreproError(f"hosts for {len(counts)} of {len(switch)} switches", "give one number, or one for each")
+    homes = [name for name, count in zip(switch.values(), counts, strict=True) for _ in range(count)]
+    hosts = [host_cable(f"h{i + 1}", name, host_link or link) for i, name in enumerate(homes)]
     fabric = [Cable(switch[a], switch[b], held.get("link", link)) for a, b, held in graph.edges(data=True)]
     return Topology((*hosts, *fabric), graph.name or "network")

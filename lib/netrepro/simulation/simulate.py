@@ -37,7 +37,7 @@ from netrepro.networks.routing import k_shortest_paths, links_in_use
 from netrepro.networks.workloads import OWN_CONTROL_PREFIX, Flow
 from netrepro.simulation.own_control import OwnCongestionControl
 
-SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia")
+SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia", "rcp")
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
 # Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
@@ -155,7 +155,10 @@ def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnC
             )
         if not (isinstance(control, type) and issubclass(control, OwnCongestionControl)):
             raise NetreproError(f"{name!r} is no class of congestion controls", "derive it from OwnCongestionControl")
-    for name in experiment.flow_table["congestion_control"].unique():
+    table = experiment.flow_table
+    if ((table["congestion_control"] == "rcp") & (table["subflows"] > 1)).any():
+        raise NetreproError("subflows with rcp, which couples nothing", "give such flows lia or olia, or one subflow")
+    for name in table["congestion_control"].unique():
         if not name or name in SIMULATED_CONGESTION_CONTROLS or name in own_controls:
             continue
         if name.startswith(OWN_CONTROL_PREFIX):
@@ -186,6 +189,9 @@ def _route(
             for source, destination in (ends, ends[::-1]):
                 paths = k_shortest_paths(topology, source, destination, routing.paths)
                 simulator.set_paths(number[source], number[destination], [links(path) for path in paths])
+    if (table["congestion_control"] == "rcp").any():
+        rcp = experiment.rcp
+        simulator.offer_rates(rcp.alpha, rcp.beta, rcp.update_ms / 1e3, rcp.first_share)
     for from_s, in_use in links_in_use(topology, routing, experiment.changes):
         if from_s > 0 or len(in_use) < len(ports):
             simulator.use_links(from_s, [port in in_use for port in ports])

@@ -14,6 +14,7 @@ from netrepro.traffic.classifiers import (
     signed_log,
 )
 from netrepro.traffic.feature_selection import MixtureFeatureSelector
+from netrepro.traffic.inspection import classify_inspected, inspect_capture
 from netrepro.traffic.join import (
     JOINS,
     Check,
@@ -65,6 +66,7 @@ __all__ = [
     "audit_join",
     "best_threshold",
     "class_scores",
+    "classify_inspected",
     "classify_label",
     "confusion",
     "day_split",
@@ -75,6 +77,7 @@ __all__ = [
     "fit_predict",
     "flow_totals",
     "grouped_splits",
+    "inspect_capture",
     "join_labels",
     "load_labelled_flows",
     "load_standin",

@@ -73,7 +73,11 @@ async def open_connection(
     _refuse_tls(ssl)
     _check_port(port, least=1)
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM, proto=proto, flags=flags)
+    wanted: dict[str, Any] = {"family": family, "type": socket.SOCK_STREAM, "proto": proto}
+    try:  # a thread to look up what is an address already would cost more than the connection
+        found = socket.getaddrinfo(host, port, flags=flags | socket.AI_NUMERICHOST, **wanted)
+    except socket.gaierror:
+        found = await loop.getaddrinfo(host, port, flags=flags, **wanted)
     reader = asyncio.StreamReader(limit=limit, loop=loop)
     failure: OSError = OSError(f"no address for {host!r}")
     for place, (kind, _, protocol_number, _, address) in enumerate(found):

@@ -253,6 +253,8 @@ def test_nothing_is_judged_without_a_measurement_or_on_a_tier_that_cannot():
     claim = a_claim("absolute", 100, {"relative": 0.1}, comparable_on=["privileged"])
     nothing = judge(claim, None, "privileged")
     assert (nothing.verdict, nothing.reason) == ("not measured", "no measurement")
+    waiting = judge(claim.model_copy(update={"needs": "a trace"}), None, "privileged")
+    assert (waiting.verdict, waiting.reason) == ("not measured", "needs a trace")
     elsewhere = judge(claim, Measured(claim="it", values=[100, 100]), "simulated")
     assert elsewhere.verdict == "not measured" and "only on privileged" in elsewhere.reason
     with pytest.raises(NetreproError, match="did you mean 'simulated'"):

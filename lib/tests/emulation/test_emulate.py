@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from emulation_traffic import emulation, needs, rootless
 
 from netrepro.emulation import emulate
+from netrepro.emulation.bpf_controls import missing_for_bpf, remove_orphans
 from netrepro.emulation.guests import LauncherConnection
+from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
-from netrepro.networks import DropTail, Link, dumbbell, fat_tree, star
+from netrepro.networks import DropTail, EcnThreshold, Link, dumbbell, fat_tree, star
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.flow_sizes import load_flow_sizes
 from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp
+from netrepro.papers._running import run_experiment
 from netrepro.simulation import simulate
 
 pytestmark = [pytest.mark.timeout(60), rootless]
@@ -43,7 +47,7 @@ def both():
         Flow("h1", "h3", duration_s=1.0, label="long"),
         Flow("h2", "h4", size_bytes=50_000, start_s=0.3, congestion_control="reno"),
         Datagrams("h2", "h3", 1.0, 1.0, packet_bytes=500),
-        PoissonFlows(load_flow_sizes("web_search").conditional(high=10_000), 40, 5, ("h1",), ("h4",)),
+        PoissonFlows(load_flow_sizes("web_search").conditional(high=6), 40, 5, ("h1",), ("h4",)),
     )
     asked = Experiment(
         narrow(pairs=2, packets=200),
@@ -236,7 +240,57 @@ def test_progress_is_told_and_its_exception_ends_the_run_and_all_processes():
     with pytest.raises(KeyboardInterrupt):
         run(Experiment(narrow(), (Flow("h1", "h2", duration_s=50.0),), 50.0), progress=interrupt)
     listed = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, text=True).stdout
-    assert "core_process.py" not in listed
+    assert not [line for line in listed.splitlines() if sys.executable in line and "core_process.py" in line]
+
+
+needs_bpf = pytest.mark.skipif(
+    not probe_tiers().privileged.available or bool(missing_for_bpf()), reason="needs root, clang and bpftool"
+)
+
+
+@needs_bpf
+def test_a_congestion_control_that_the_kernel_lacks_is_loaded_and_removed_with_the_network():
+    queue = EcnThreshold(200, 20)
+    asked = Experiment(
+        star(3, Link(40, 1, queue)),
+        tuple(Flow(host, "h3", duration_s=3.0) for host in ("h1", "h2")),
+        3.0,
+        measure=Measure(queues=(("s1", "h3"),), windows_interval_ms=100),
+        tcp=Tcp("dctcp"),
+    )
+    found = emulate(asked, "privileged")
+    settled = found.queues[found.queues["time_s"] > 1]["queue_packets"]
+    link = found.links.set_index(["source", "destination"]).loc["s1", "h3"]
+    assert link.marked_packets > 50 and link.dropped_packets == 0
+    assert 3 < settled.mean() < 40  # about the threshold, far below the buffer
+    assert (found.flows["congestion_control"] == "dctcp").all()
+    assert "dctcp" not in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text()
+
+
+@needs_bpf
+def test_what_a_killed_owner_has_loaded_is_removed_by_the_next():
+    orphan = "import os; from netrepro.emulation.bpf_controls import BpfControls as B; B().load('dctcp'); os._exit(9)"
+    subprocess.run([sys.executable, "-c", orphan])
+    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+    assert "nrdctcp" in available.read_text()
+    remove_orphans()
+    assert "nrdctcp" not in available.read_text()
+
+
+def test_dctcp_without_root_is_refused_with_the_reason():
+    if "dctcp" in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text():
+        pytest.skip("needs root of a kernel without DCTCP")
+    with pytest.raises(NetreproError, match="only root may load it"):
+        run(Experiment(narrow(), (Flow("h1", "h2", size_bytes=1),), 1.0, tcp=Tcp("dctcp")))
+
+
+def test_a_papers_experiment_runs_on_the_tier_that_is_named():
+    asked = Experiment(narrow(), (Flow("h1", "h2", size_bytes=1000),), 0.3)
+    for tier in ("rootless", "simulated"):
+        found = run_experiment(asked, tier)
+        assert found.tier == tier and found.flows["delivered_bytes"].iloc[0] == 1000
+    with pytest.raises(NetreproError, match="no tier 'rotless'"):
+        run_experiment(asked, "rotless")
 
 
 def test_a_generator_that_fails_says_why(monkeypatch):

@@ -13,12 +13,15 @@ from netrepro.errors import NetreproError
 from netrepro.networks import (
     Cable,
     Link,
+    LinkChange,
+    Routing,
     Topology,
     fat_tree,
     from_graph,
     jellyfish,
     k_shortest_paths,
     leaf_spine,
+    links_in_use,
     shortest_paths,
     spanning_tree,
 )
@@ -87,6 +90,30 @@ def test_a_spanning_tree_goes_round_what_is_down():
     assert nx.is_tree(mended) and not mended.has_edge("s1", "s3")
     halves = spanning_tree(net, without=frozenset({frozenset(("s1", "s3")), frozenset(("s1", "s4"))}))
     assert nx.is_forest(halves) and nx.number_connected_components(halves) == 2
+
+
+def test_routes_follow_changes_after_the_rerouting_time_and_a_new_rate_changes_no_route():
+    net = leaf_spine(2, 2, 1, LINK, LINK)
+    changes = (
+        LinkChange(1, "s1", "s3", up=False),
+        LinkChange(2, "s1", "s3", rate_mbps=1),
+        LinkChange(3, "s3", "s1", up=True, both_directions=False),
+    )
+    everything = frozenset(net.ports)
+    for scheme in ("ecmp", "packet_spraying", "k_shortest_paths"):
+        epochs = links_in_use(net, Routing(scheme, rerouting_ms=500), changes)
+        assert [from_s for from_s, _ in epochs] == [0, 1.5, 3.5]
+        assert [everything - used for _, used in epochs] == [set(), {("s1", "s3"), ("s3", "s1")}, {("s1", "s3")}]
+    trees = [used for _, used in links_in_use(net, Routing("spanning_tree"), changes)]
+    # A cable is in the tree, or not, in both directions.
+    assert [len(used) for used in trees] == [2 * 5] * 3 and ("s1", "s3") in trees[0] and ("s3", "s1") not in trees[2]
+
+
+def test_a_change_that_comes_before_the_routes_have_followed_the_last_one_is_in_them():
+    net = leaf_spine(2, 2, 1, LINK, LINK)
+    flapping = (LinkChange(1, "s1", "s3", up=False), LinkChange(1.2, "s1", "s3", up=True))
+    epochs = links_in_use(net, Routing(rerouting_ms=500), flapping)
+    assert [used == frozenset(net.ports) for _, used in epochs] == [True, True, True]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from netrepro.networks import (
     PhantomQueue,
     Pie,
     PoissonFlows,
+    Rcp,
     Red,
     Requests,
     Routing,
@@ -109,7 +110,29 @@ def test_a_jellyfish_is_a_connected_regular_graph_that_its_seed_names():
 def test_a_jellyfish_is_connected_even_where_most_regular_graphs_are_in_pieces():
     # A graph of degree 2 is a union of rings; only one ring connects all.
     for seed in range(5):
-        assert nx.is_connected(jellyfish(9, 3, 1, LINK, seed).fabric)
+        net = jellyfish(9, 3, 1, LINK, seed)
+        assert nx.is_connected(net.fabric) and {net.graph.degree(switch) for switch in net.switches} == {3}
+
+
+@pytest.mark.parametrize(("switches", "ports", "hosts"), [(20, 4, 20), (45, 6, 68), (80, 8, 162)])
+def test_a_jellyfish_uses_all_ports_but_one_whatever_the_number_of_hosts(switches, ports, hosts):
+    # The equipment of fat-trees with k = 4, 6, 8 and about a quarter more hosts.
+    counts = [hosts // switches + (i < hosts % switches) for i in range(switches)]
+    net = jellyfish(switches, ports, counts, LINK, seed=1)
+    assert len(net.hosts) == hosts and nx.is_connected(net.fabric)
+    degrees = [net.graph.degree(switch) for switch in net.switches]
+    assert sum(degrees) >= switches * ports - 1 and max(degrees) == ports
+    assert [sum(peer[0] == "h" for peer in net.graph[switch]) for switch in net.switches] == counts
+
+
+def test_a_jellyfish_joins_every_pair_of_switches_as_often_as_any_other():
+    joined = np.zeros((8, 8))
+    for seed in range(600):
+        for first, second in jellyfish(8, 4, 1, LINK, seed).fabric.edges:
+            joined[int(first[1:]) - 1, int(second[1:]) - 1] += 1
+    counts = joined[np.triu_indices(8, 1)] + joined.T[np.triu_indices(8, 1)]
+    # 600 graphs of 12 cables over 28 pairs; a binomial's standard deviation is 12.
+    assert counts.mean() == pytest.approx(600 * 12 / 28) and np.abs(counts - counts.mean()).max() < 4 * 12
 
 
 @pytest.mark.parametrize(
@@ -138,9 +161,10 @@ def test_a_jellyfish_is_connected_even_where_most_regular_graphs_are_in_pieces()
         (lambda: Link(1, 1, reordering=1.1, reordering_ms=1), "to 1"),
         (lambda: Topology((Cable("h1", "s1", LINK, POOLED), Cable("h2", "s1", LINK, POOLED_MORE))), "give it one"),
         (lambda: jellyfish(10, 4, 1, LINK, 1).link("s1", "h9"), "no cable"),
-        (lambda: jellyfish(9, 4, 1, LINK, 1), "even number"),
-        (lambda: jellyfish(4, 6, 1, LINK, 1), "2 to 3 ports"),
-        (lambda: jellyfish(10, 4, 0, LINK, 1), "host or more"),
+        (lambda: jellyfish(4, 6, 1, LINK, 1), "1 to 3 ports"),
+        (lambda: jellyfish(10, 2, 1, LINK, 1), "enough to connect"),
+        (lambda: jellyfish(10, 4, 0, LINK, 1), "two hosts"),
+        (lambda: jellyfish(10, 4, (1, 2), LINK, 1), "one for each switch"),
         (lambda: Topology((Cable("h1", "s1", LINK), Cable("h2", "s2", LINK))), "connect all nodes"),
         (lambda: Topology((Cable("h1", "h1", LINK),)), "two different nodes"),
         (lambda: Topology((Cable("h1", "h2", LINK), Cable("h2", "h1", LINK))), "one cable"),
@@ -151,6 +175,7 @@ def test_a_jellyfish_is_connected_even_where_most_regular_graphs_are_in_pieces()
         (lambda: star(1, LINK), "two hosts"),
         (lambda: dumbbell(0, LINK, LINK), "one pair"),
         (lambda: leaf_spine(0, 1, 1, LINK, LINK), "two hosts"),
+        (lambda: from_graph(nx.path_graph(3), LINK, [1, 2]), "one for each"),
         (lambda: from_graph(nx.DiGraph([(1, 2)]), LINK), "undirected"),
         (lambda: star(3, LINK).check_host("h33"), "did you mean 'h3'"),
         (lambda: star(2, LINK).link("h1", "h2"), "no cable"),
@@ -189,6 +214,8 @@ def test_a_jellyfish_is_connected_even_where_most_regular_graphs_are_in_pieces()
         (lambda: Experiment(star(2, LINK), (), 1, changes=("h1 s1",)), "give LinkChange"),
         (lambda: LinkChange(1, "h1", "s1"), "rate_mbps=... or up"),
         (lambda: Routing(paths=0), "1 or more"),
+        (lambda: Rcp(alpha=-1), "from 0"),
+        (lambda: Rcp(first_share=0), "above 0"),
         (lambda: routed("h1", "s1"), "end it with h2"),
         (lambda: routed("h1", "s1", "h1", "s1", "h2"), "each node once"),
         (lambda: routed("h1", "s2", "h2"), "no cable"),
@@ -245,6 +272,7 @@ experiments = st.builds(
     st.builds(Tcp, sack=st.booleans(), min_rto_ms=st.floats(0.1, 300)),
     st.builds(Routing, st.sampled_from(ROUTINGS), st.integers(1, 16), st.sampled_from(["", "s1"])),
     st.lists(changes, max_size=3).map(tuple),
+    st.builds(Rcp, st.floats(0, 1), st.floats(0, 1)),
 )
 
 
@@ -267,10 +295,11 @@ def test_experiments_that_differ_in_anything_are_unequal():
         replace(base, traffic=(Flow("h1", "h2", 11),)),
         replace(base, tcp=Tcp(sack=False)),
         replace(base, routing="packet_spraying"),
+        replace(base, rcp=Rcp(beta=0.5)),
         replace(base, changes=(LinkChange(0.5, "h1", "s1", up=False),)),
         replace(base, traffic=(Flow("h1", "h2", 10, path=("h1", "s1", "h2")),)),
     ]
-    assert len({base, *others}) == 9
+    assert len({base, *others}) == 10
 
 
 def test_poisson_flows_have_the_rate_the_sizes_and_the_ends_they_were_given():

@@ -78,6 +78,24 @@ def test_a_port_off_the_rate_fails_the_fidelity_check():
     assert not checks["gaps within 1 %"] and checks["gaps within 10 %"]
 
 
+def test_where_dctcp_cannot_be_had_only_tcps_claims_are_measured_and_none_counts(runs):
+    tcp_only = replace(
+        runs,
+        queues=runs.queues[runs.queues.case.isin(["tcp", "red"])],
+        totals=runs.totals[runs.totals.case.isin(["tcp", "red"])],
+        tier="rootless",
+    )
+    claims = load_claims("dctcp")
+    measured = paper.measured_claims(tcp_only)
+    assert {each.claim for each in measured} == {"tcp-mean-queue", "tcp-queue-distribution"}
+    for each in measured:
+        judgement = judge(claims.claim(each.claim), each, "rootless")
+        assert judgement.verdict == "agrees" and not judgement.counts
+    assert "no DCTCP" in paper.answer(tcp_only)
+    for figure in (paper.draw_queues(tcp_only), paper.draw_distributions(tcp_only), paper.draw_control(tcp_only)):
+        assert figure.axes
+
+
 def test_runs_that_fail_a_check_are_untrusted(runs):
     broken = replace(runs, fidelity=runs.fidelity.assign(holds=False))
     claims = load_claims("dctcp")

@@ -1,0 +1,35 @@
+"""The rate control protocol: what routers need to know to tell flows their rates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netrepro.networks.description import described, set_number
+
+
+@described
+@dataclass(frozen=True)
+class Rcp:
+    """How every link computes the rate R that it offers to all flows with `congestion_control="rcp"` alike.
+
+    Every `update_ms`, or every round trip where that is shorter, R grows by the share T/d (alpha (C - y) - beta q/d)/C:
+    C the link's rate, y the traffic that came, q the queue, d the mean round trip that packets report, T the time since
+    the last update (Dukkipati and McKeown, "Why Flow-Completion Time is the Right Metric for Congestion Control",
+    CCR 2006). The defaults of `alpha` and `beta` are those of public simulations of 2.4 Gb/s and 100 ms; at first R is
+    `first_share` of C, and never less than a packet a round trip. A sender learns the least rate on its path with the
+    SYN-ACK and every acknowledgement, and spaces its packets by it. With alpha = beta = 0 the first rate stands.
+
+    Made for links of many packets a round trip: a queue of one packet lowers what is offered by beta/alpha packets a
+    round trip.
+    """
+
+    alpha: float = 0.1
+    beta: float = 1.0
+    update_ms: float = 10.0
+    first_share: float = 0.05
+
+    def __post_init__(self) -> None:
+        set_number(self, "alpha", least=0)
+        set_number(self, "beta", least=0)
+        set_number(self, "update_ms", above=0)
+        set_number(self, "first_share", above=0, most=1)

@@ -1,0 +1,147 @@
+"""What the relay does to packets beside delaying them: jitter, reordering, and queues under the simulator's rules."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+import numpy as np
+import pytest
+from emulation_traffic import emulation, rootless
+
+from netrepro.emulation import emulate
+from netrepro.networks import CoDel, DropTail, EcnThreshold, Link, Red, dumbbell
+from netrepro.networks.experiment import Experiment, Measure
+from netrepro.networks.workloads import Flow, Tcp
+
+pytestmark = [pytest.mark.timeout(60), rootless]
+FAST = Link(100, 0)
+PORT = ("s1", "s2")
+ECN_CAPABLE, MARKED = 2, 3  # the last bits of the type of service
+
+
+def through(link: Link, count: int, *, type_of_service: int = 0, size_bytes: int = 100, gap_s: float = 0.0):
+    """Numbered datagrams sent over the link: (numbers, type of service) as they arrive, the relay's counters, the
+    arrival times."""
+    numbers, services, times = [], [], []
+    with emulation(dumbbell(1, Link(1000, 0), link)) as net:
+        sender = net["h1"].socket(socket.AF_INET, socket.SOCK_DGRAM)
+        receiver = net["h2"].socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with sender, receiver:
+            sender.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, type_of_service)
+            receiver.setsockopt(socket.IPPROTO_IP, 13, 1)  # IP_RECVTOS
+            receiver.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS
+            receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+            receiver.settimeout(0.5)
+            receiver.bind(("", 7000))
+            sender.connect((net["h2"].address, 7000))
+            started = 0
+            while True:
+                for number in range(started, min(started + 100, count)):
+                    sender.send(number.to_bytes(4, "big") + bytes(size_bytes - 4))
+                started = min(started + 100, count)
+                receiver.settimeout(0.02 if started < count else 0.5)
+                try:
+                    while True:
+                        data, extra, _, _ = receiver.recvmsg(2048, 256)
+                        numbers.append(int.from_bytes(data[:4], "big"))
+                        for level, kind, value in extra:
+                            if level == socket.IPPROTO_IP:
+                                services.append(value[0])
+                            elif kind == 35:
+                                seconds, nanoseconds = struct.unpack("qq", value[:16])
+                                times.append(seconds + nanoseconds * 1e-9)
+                except TimeoutError:
+                    if started == count:
+                        break
+        counters = net.relay.counters().set_index(["source", "destination"]).loc[PORT]
+    return np.array(numbers), np.array(services), counters, np.array(times)
+
+
+def test_reordered_packets_are_the_share_asked_for_and_none_is_lost():
+    link = Link(1000, 1, DropTail(packets=2000), reordering=0.1, reordering_ms=3)
+    numbers, _, _, _ = through(link, 1000)
+    assert sorted(numbers) == list(range(1000))
+    overtaken = (np.maximum.accumulate(numbers) > numbers).mean()
+    # Of those held back, the last of each hundred is not overtaken by anything.
+    assert 0.04 < overtaken < 0.16
+    in_order, _, _, _ = through(Link(1000, 1, DropTail(packets=2000)), 300)
+    assert list(in_order) == list(range(300))
+
+
+def round_trips_ms(link: Link, count: int) -> np.ndarray:
+    """Of connections that send a byte over the link, one after the other: none waits for another's packets."""
+    flows = tuple(Flow("h1", "h2", size_bytes=1, start_s=0.15 * i) for i in range(count))
+    found = emulate(Experiment(dumbbell(1, FAST, link), flows, 0.15 * count + 0.5), "rootless")
+    return found.flows["completion_ms"].to_numpy()
+
+
+def test_jitter_shakes_the_delay_and_keeps_the_order():
+    numbers, _, _, _ = through(Link(1000, 5, DropTail(packets=2000), jitter_ms=1), 300)
+    assert list(numbers) == list(range(300))
+    still, shaken = (round_trips_ms(Link(100, 20, jitter_ms=jitter_ms), 25) for jitter_ms in (0.0, 4.0))
+    # Three passages until the byte is there: 60 ms, and a deviation of 4 ms times the root of 3. What load adds is at
+    # the upper end, so quartiles are compared.
+    assert still.min() >= 60 > shaken.min()
+    spread = np.percentile(shaken, 75) - np.percentile(shaken, 25)
+    assert 0.4 < spread / (1.349 * 4 * 3**0.5) < 2.5
+
+
+def test_an_ecn_capable_packet_is_marked_where_the_queue_is_long_and_others_are_not():
+    link = Link(5, 1, EcnThreshold(150, 20))
+    numbers, services, counters, _ = through(link, 100, type_of_service=ECN_CAPABLE, size_bytes=1000)
+    assert list(numbers) == list(range(100))
+    first_marked = int(np.argmax(services & 3 == MARKED))
+    assert 15 <= first_marked <= 30  # the shaper takes a few ahead, and sending takes time
+    assert set(services & 3) == {ECN_CAPABLE, MARKED}
+    assert counters["marked_packets"] == (services & 3 == MARKED).sum() > 50
+    _, services, counters, _ = through(link, 100, size_bytes=1000)
+    assert counters["marked_packets"] == 0 and set(services) == {0}
+
+
+def test_marked_packets_have_a_checksum_that_holds():
+    """IPv4 drops packets whose header does not add up: every one of these has been marked and arrives."""
+    link = Link(5, 1, EcnThreshold(150, 1))
+    for type_of_service in (1, 2, 0xB9, 0xFE):
+        numbers, services, counters, _ = through(link, 20, type_of_service=type_of_service, size_bytes=1000)
+        assert len(numbers) == 20 and counters["marked_packets"] >= 15
+        assert set(services[-5:]) == {type_of_service | 3}
+
+
+def test_the_relays_queue_drops_what_does_not_fit():
+    numbers, _, counters, _ = through(Link(1, 1, EcnThreshold(30, 30)), 100, size_bytes=1400)
+    assert counters["dropped_by_rule"] == 100 - len(numbers)
+    assert 30 <= len(numbers) <= 40 and list(numbers) == list(range(len(numbers)))
+    assert counters["dropped_packets"] == counters["failed_packets"] == 0
+
+
+def queue_under(queue, tcp: Tcp):
+    asked = Experiment(
+        dumbbell(2, FAST, Link(20, 5, queue)),
+        tuple(Flow(f"h{i}", f"h{i + 2}", duration_s=3.0) for i in (1, 2)),
+        3.0,
+        measure=Measure(queues=(PORT,)),
+        tcp=tcp,
+    )
+    found = emulate(asked, "rootless")
+    link = found.links.set_index(["source", "destination"]).loc[PORT]
+    settled = found.queues[found.queues["time_s"] > 1]["queue_packets"]
+    return settled, link, found
+
+
+@pytest.mark.parametrize("rule", [EcnThreshold(300, 20), Red(300, 10, 40, 0.1, 0.01, ecn=True), CoDel(300, ecn=True)])
+def test_marks_keep_the_queue_short_where_drop_tail_fills_the_buffer(rule):
+    kept, link, found = queue_under(rule, Tcp("reno", ecn=True))
+    assert link.marked_packets > 0 and found.flows["retransmitted_packets"].sum() <= link.dropped_packets
+    assert 0 < kept.mean() < 80 and len(kept) > 100
+    assert found.fidelity["check"].str.startswith("s1 to s2").any()
+    filled, link, _ = queue_under(DropTail(packets=300), Tcp("reno", ecn=True))
+    assert link.marked_packets == 0
+    assert filled.mean() > 2 * kept.mean()
+
+
+def test_without_ecn_red_and_codel_drop():
+    for rule in (Red(300, 10, 40, 0.1, 0.01), CoDel(300)):
+        _, link, found = queue_under(rule, Tcp("reno"))
+        assert link.dropped_packets > 0 and link.marked_packets == 0
+        assert found.flows["retransmitted_packets"].sum() >= link.dropped_packets * 0.5

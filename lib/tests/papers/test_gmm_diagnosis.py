@@ -1,0 +1,166 @@
+"""Why the class reproduction failed: the fit against closed forms, changed captures against arithmetic, the claims."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from netrepro.claims import judge, load_claims
+from netrepro.errors import NetreproError
+from netrepro.papers import gmm_diagnosis as paper
+from netrepro.papers import gmm_traffic
+from netrepro.traffic import NAMED_CLASSES
+
+SCALE = paper.Scale(500, 900, 8, (0, 0.3, 0.6, 0.95), (3, 9, None), (0.05, 0.7))
+SETTING = gmm_traffic.Setting(selected_features=4)
+SHARED_CAPTURES = Path(__file__).parents[4] / "shared" / "pcaps"
+
+
+@pytest.fixture(scope="module")
+def found() -> paper.Diagnosis:
+    trace = gmm_traffic.open_trace("standin")
+    return paper.measure(trace, SETTING, SCALE, repetitions=2, seed=3)
+
+
+def test_every_claim_is_measured_and_no_control_agrees(found):
+    claims = load_claims("gmm_diagnosis")
+    measured = {each.claim: each for each in paper.measured_claims(found)}
+    assert set(measured) == {claim.id for claim in claims.claims}
+    for claim in claims.claims:
+        if claim.control:
+            assert judge(claim, measured[claim.id].broken(), "simulated").verdict != "agrees"
+
+
+def test_the_reports_tables_give_every_cell_of_its_confusion():
+    counts = paper.published_counts()
+    assert list(counts.sum(axis=1)) == [8989, 4187, 1006 + 205]
+    assert (counts[0, 1] + counts[1, 0]) / counts.sum() == pytest.approx(0.6906, abs=1e-4)
+    assert counts[1, 0] / counts[:, 0].sum() == pytest.approx(0.6012, abs=1e-4)
+    assert counts[0, 1] / counts[:, 1].sum() == pytest.approx(0.7207, abs=1e-4)
+
+
+def test_labels_drawn_anew_are_wrong_as_often_as_chance_says():
+    labels = np.repeat(list(NAMED_CLASSES), [600, 2800, 150, 6450])
+    assert (paper.redraw(labels, 0.0, 1) == labels).all()
+    shares = pd.Series(labels).value_counts(normalize=True)
+    for share in (0.3, 0.65, 1.0):
+        wrong = (paper.redraw(labels, share, 1) != labels).mean()
+        assert wrong == pytest.approx(share * (1 - (shares**2).sum()), abs=0.015)
+
+
+def closed_form(share: float) -> np.ndarray:
+    """The confusion of a classifier that names the true class with noise-free certainty, against re-drawn labels."""
+    support = paper.reported("transformer")["support"].drop("all").reindex(NAMED_CLASSES).to_numpy(float)
+    prior = support / support.sum()
+    joint = prior[:, None] * ((1 - share) * np.eye(4) + share * prior[None, :])  # true class, label
+    return (joint / joint.sum(axis=0)).T
+
+
+@pytest.mark.parametrize("share", [0.1, 0.45, 0.8])
+def test_the_fit_finds_the_share_of_a_classifier_known_in_closed_form(share):
+    shares = np.linspace(0, 0.95, 20)
+    curves = np.stack([closed_form(each) for each in shares])[None]
+    random = np.random.default_rng(2)
+    totals = (8989, 4187, 1211)
+    counts = np.stack(
+        [random.multinomial(n, row) for n, row in zip(totals, paper.collapse(closed_form(share)), strict=True)]
+    )
+    fit = paper.fit_noise(shares, curves, counts.astype(float), 1)
+    assert fit.share == pytest.approx(share, abs=0.02)
+    assert fit.low <= fit.share <= fit.high and fit.high - fit.low < 0.05
+    assert fit.distance < 0.02
+
+
+def test_collapsed_rows_are_shares():
+    rows = paper.collapse(closed_form(0.4))
+    assert rows.sum(axis=-1) == pytest.approx(1) and (rows >= 0).all()
+
+
+def test_the_shares_of_the_report_are_met(found):
+    support = paper.reported("transformer")["support"].drop("all")
+    flows = paper.match_shares(found.trace.at().flows, support, 2000, 1)
+    shares = flows["class"].value_counts(normalize=True)
+    assert (shares - support / support.sum()).abs().max() < 0.002
+
+
+def test_e3_wrong_joins_fail_the_audit_and_the_right_one_passes(found):
+    rejected, kept = paper.audited(found)
+    assert len(rejected) >= 4 and rejected["rejected"].all()
+    assert not kept.set_index("variant").loc[["right labels", "join by endpoints"], "rejected"].any()
+
+
+def test_e3_a_join_by_time_costs_more_than_any_mistake_in_metering(found):
+    faults = found.table[found.table["fault"] == "features"].groupby("variant")["forest_accuracy"].mean()
+    assert found.of("join by time").mean() < faults.min() - 0.1
+
+
+# Changed captures (E7 to E9) against arithmetic.
+
+
+@pytest.fixture(scope="module")
+def unchanged() -> pd.DataFrame:
+    return paper.changed_flows(None)
+
+
+def test_e7_transport_lengths_are_shorter_by_the_ip_header_of_every_packet(unchanged):
+    changed = paper.changed_flows("transport lengths")
+    columns = ["source_address", "source_port", "start_us"]
+    both = unchanged.merge(changed, on=columns, suffixes=("", "_changed"))
+    assert len(both) > 0.95 * len(unchanged)
+    shorter = both["total_fvolume"] - both["total_fvolume_changed"]
+    assert (shorter == 20 * both["total_fpackets"]).mean() > 0.99
+
+
+def test_e7_captured_lengths_are_those_of_the_headers():
+    changed = paper.changed_flows("captured lengths", only_valid=False)
+    assert (changed["total_fvolume"] == changed["total_fhlen"]).mean() > 0.99
+
+
+def test_e8_without_handshakes_no_flow_opens_with_a_syn():
+    changed = paper.changed_flows("handshakes missed", only_valid=False)
+    assert not changed["starts_with_syn"].any() and len(changed) > 5000
+
+
+def test_e9_whole_seconds_leave_no_fraction(unchanged):
+    changed = paper.changed_flows("whole seconds")
+    assert (changed["duration"] % 1_000_000 == 0).all()
+    assert not (unchanged["duration"] % 1_000_000 == 0).all()
+
+
+def test_a_pcapng_file_is_not_taken_for_a_pcap_file(tmp_path: Path):
+    path = tmp_path / "a.pcapng"
+    block = b"\x0a\x0d\x0d\x0a\x1c\x00\x00\x00\x4d\x3c\x2b\x1a\x01\x00\x00\x00" + b"\xff" * 8 + b"\x1c\x00\x00\x00"
+    path.write_bytes(block)
+    with pytest.raises(NetreproError, match="no pcap capture of Ethernet"):
+        paper.Packets.read(path)
+
+
+# E13 and the rest.
+
+
+def test_e13_is_left_out_where_no_folder_is_given():
+    table = paper.try_real_captures("", SETTING, 1)
+    assert table.empty and "left out" in paper.real_text(table) and paper.draw_real(table) == {}
+
+
+def test_e13_needs_a_folder_with_captures(tmp_path: Path):
+    with pytest.raises(NetreproError, match="is no folder"):
+        paper.check_folder(str(tmp_path / "nowhere"))
+    with pytest.raises(NetreproError, match="too few labelled flows"):
+        paper.try_real_captures(str(tmp_path), SETTING, 1)
+
+
+@pytest.mark.skipif(not SHARED_CAPTURES.is_dir(), reason="needs the real captures in ../shared/pcaps")
+def test_e13_files_apart_are_harder_than_flows_of_one_file_on_both_sides():
+    table = paper.try_real_captures(str(SHARED_CAPTURES), SETTING, 1, trees=30).set_index("split")
+    assert table.loc["by file", "forest_accuracy"] < table.loc["at random", "forest_accuracy"]
+
+
+def test_unknown_profiles_and_tables_are_refused():
+    with pytest.raises(NetreproError, match="did you mean 'paper'"):
+        paper.diagnosis_scale("papr")
+    with pytest.raises(NetreproError, match="did you mean 'transformer'"):
+        paper.reported("transformr")

@@ -1,0 +1,218 @@
+"""Mixtures on first packets (Alizadeh et al. 2020), on few flows of the stand-in; and captures of one's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scapy.layers.inet import IP, TCP
+from scapy.layers.l2 import Ether
+from scapy.packet import Raw
+from scapy.utils import wrpcap
+
+from netrepro.claims import judge, load_claims
+from netrepro.errors import NetreproError
+from netrepro.papers import gmm_traffic as paper
+from netrepro.traffic import CLASSES, NAMED_CLASSES
+
+SCALE = paper.Scale(700, (3, 9), (3, 1), (8, 8), 120, False, False)
+SETTING = paper.Setting(selected_features=5)
+
+
+@pytest.fixture(scope="module")
+def trace() -> paper.Trace:
+    return paper.open_trace("standin")
+
+
+@pytest.fixture(scope="module")
+def runs(trace) -> paper.Runs:
+    return paper.measure(trace, SETTING, SCALE, repetitions=2, seed=5)
+
+
+def test_claims_on_the_papers_numbers_wait_for_its_trace_and_no_control_agrees(runs):
+    measured = {each.claim: each for each in paper.measured_claims(runs)}
+    for claim in load_claims("gmm_traffic").claims:
+        judgement = judge(claim, measured.get(claim.id), "simulated")
+        if claim.needs:
+            assert judgement.verdict == "not measured" and "needs UNIBS-2009" in judgement.reason
+        else:
+            assert judgement.verdict in ("agrees", "agrees in direction", "disagrees")
+            assert judge(claim, measured[claim.id].broken(), "simulated").verdict != "agrees"
+
+
+def test_with_the_papers_trace_every_claim_is_measured_and_has_a_control(runs):
+    as_if = replace(runs, trace=paper.Trace("as if", lambda **_: None, published=True))
+    measured = paper.measured_claims(as_if)
+    assert {each.claim for each in measured} == {claim.id for claim in load_claims("gmm_traffic").claims}
+    assert all(each.has_control() for each in measured)
+
+
+def test_labels_dealt_out_anew_fail_the_audit_and_the_mixtures(runs):
+    assert runs.audit.passed and not runs.audit_shuffled.passed
+    assert {"MAILS ports", "WEB ports"} <= set(runs.audit_shuffled.failed)
+    scored = {"scope": "named", "measure": "macro_f1"}
+    assert runs.values("shuffled labels", **scored).max() < 0.4 < runs.values(**scored).min()
+
+
+def test_what_fails_its_audit_is_untrusted(runs):
+    broken = paper.measured_claims(replace(runs, audit=runs.audit_shuffled))
+    assert not any(each.trusted for each in broken if each.claim != "macro-f1-is-over-four-classes")
+
+
+def test_table_3_the_published_macro_f1_is_the_mean_over_four_classes():
+    mean, weighted = paper.published_macro_f1()
+    assert mean == pytest.approx(93.31, abs=0.005)
+    assert weighted == pytest.approx((1006 * 92.21 + 4187 * 97.74 + 205 * 84.78 + 8989 * 98.51) / 14387)
+
+
+def test_fig_3_three_packets_end_with_the_handshake_and_carry_no_payload(trace):
+    """Volume is headers only: the forward length of three packets equals their headers."""
+    three, four = trace.at(3).flows, trace.at(4).flows
+    assert (three["total_fvolume"] == three["total_fhlen"]).mean() > 0.97
+    assert (four["total_fvolume"] == four["total_fhlen"]).mean() < 0.97
+
+
+def test_the_normaliser_learns_from_training_rows_only(trace):
+    flows = paper.take(trace.at(), 500, 1)
+    split = np.arange(300), np.arange(300, len(flows))
+    rows = paper.make_rows(flows, SETTING, 1, split=split)
+    changed = flows.copy()
+    changed.loc[300:, "total_bvolume"] *= 1000
+    other = paper.make_rows(changed, SETTING, 1, split=split)
+    pd.testing.assert_frame_equal(rows.features.iloc[:300], other.features.iloc[:300])
+    assert not rows.features.iloc[300:].equals(other.features.iloc[300:])
+
+
+def test_fewer_flows_keep_the_shares_of_the_classes(trace):
+    flows = trace.at().flows
+    kept = paper.take(trace.at(), 1000, 1)
+    shares = [table["class"].value_counts(normalize=True) for table in (flows, kept)]
+    assert len(kept) == pytest.approx(1000, abs=15)
+    assert (shares[0] - shares[1]).abs().max() < 0.01
+
+
+def test_hosts_apart_means_that_no_workstation_is_on_both_sides(trace):
+    flows = paper.take(trace.at(), 1000, 1)
+    stations = paper.workstations(flows, trace.at())
+    assert 5 <= len(set(stations)) <= 12
+    ends = flows[["source_address", "destination_address"]].to_numpy()
+    assert ((ends == np.asarray(stations)[:, None]).any(axis=1)).all()
+
+
+def test_the_same_seed_gives_the_same_scores_and_another_seed_others(trace):
+    def scores(seed: int) -> pd.DataFrame:
+        found = paper.Runs(trace, SETTING, SCALE, trace.at().audit, trace.at().audit)
+        return paper._cases(found, 9, seed, False)["scores"]
+
+    first = scores(1)
+    pd.testing.assert_frame_equal(first, scores(1))
+    assert not first.equals(scores(2))
+
+
+def test_tables_hold_every_model_and_class(runs):
+    table = paper.table3(runs)
+    assert set(paper.MODELS) <= set(table.index)
+    assert table.loc["paper's mixtures", "flow accuracy"] == pytest.approx(97.74)
+    assert list(paper.by_class(runs).index) == list(CLASSES)
+    total = runs.confusions["flows"].sum()
+    right = runs.confusions[runs.confusions["true"] == runs.confusions["predicted"]]["flows"].sum()
+    assert right / total == pytest.approx(runs.values().mean(), abs=0.01)
+
+
+def test_half_total_error_is_the_mean_of_the_named_classes(runs):
+    table = runs.verification[
+        (runs.verification["first_packets"] == 6) & (runs.verification["case"] == "right labels")
+    ].set_index(["repetition", "class"])["half_total_error"]
+    expected = [np.mean([table[repetition, name] for name in NAMED_CLASSES]) for repetition in (0, 1)]
+    assert paper.half_total_error(runs) == pytest.approx(expected)
+    assert paper.half_total_error(runs, case="shuffled labels").min() > 0.35
+
+
+def test_the_analyses_find_what_is_in_the_features(runs):
+    found = paper.analyse(runs, 5, points=120)
+    assert set(found.maps["map"]) == {"t-SNE", "PCA"} and len(found.maps) == 240
+    assert found.correlation.abs().to_numpy().max() <= 1 + 1e-9
+    assert {"GMM", "RF"} <= set(found.importance["model"])
+    best = found.anova[found.anova["normalisation"] == "log"].nlargest(1, "f")["feature"].iloc[0]
+    assert found.correlation.loc[best].abs().max() > 0.3
+
+
+# Captures of one's own.
+
+
+def conversation(client_port: int, start_s: float) -> list:
+    """A web page without encryption, from handshake to close."""
+    ends = {"src": "192.0.2.1", "dst": "198.51.100.7"}, {"src": "198.51.100.7", "dst": "192.0.2.1"}
+    ports = {"sport": client_port, "dport": 80}, {"sport": 80, "dport": client_port}
+    request = b"GET / HTTP/1.1\r\nHost: example.org\r\nUser-Agent: test\r\n\r\n"
+    reply = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 600\r\n\r\n" + b"x" * 600
+    script = [(0, "S", b""), (1, "SA", b""), (0, "A", b""), (0, "PA", request), (1, "PA", reply), (0, "A", b""),
+              (0, "FA", b""), (1, "FA", b""), (0, "A", b"")]  # fmt: skip
+    packets, numbers = [], [1000, 5000]
+    for i, (side, flags, payload) in enumerate(script):
+        header = TCP(**ports[side], flags=flags, seq=numbers[side], ack=numbers[1 - side] if "A" in flags else 0)
+        packet = Ether() / IP(**ends[side]) / header
+        packet = packet / Raw(payload) if payload else packet
+        packet.time = start_s + 0.01 * i
+        numbers[side] += len(payload) + ("S" in flags or "F" in flags)
+        packets.append(packet)
+    return packets
+
+
+def test_a_capture_of_ones_own_is_named_by_inspection_and_by_mixtures(runs, tmp_path: Path):
+    path = tmp_path / "mine.pcap"
+    wrpcap(str(path), [packet for i in range(4) for packet in conversation(40_000 + i, 1e9 + i)])
+    own = paper.classify_capture(str(path), runs, 1)
+    assert len(own.flows) == 4
+    assert set(own.flows["inspected"]) == {"WEB"}
+    assert set(own.flows["predicted"]) <= set(CLASSES)
+    assert own.confusion.to_numpy().sum() == 4
+    assert "mine.pcap: 4 TCP flows" in own.text and "too few" in own.text
+    assert set(paper.draw_own(own)) == {"own_capture"}
+    assert paper.own_tables(own).to_numpy().sum() == 4
+
+
+def test_without_a_capture_it_says_how_to_give_one(runs):
+    own = paper.classify_capture("", runs, 1)
+    assert "-p capture=" in own.text and paper.draw_own(own) == {} and paper.own_tables(own).empty
+
+
+def test_a_file_that_is_no_capture_is_refused_before_anything_is_measured(tmp_path: Path):
+    path = tmp_path / "notes.txt"
+    path.write_text("not packets")
+    with pytest.raises(NetreproError, match="is not a capture"):
+        paper.check_capture(str(path))
+    with pytest.raises(NetreproError, match="does not exist"):
+        paper.check_capture(str(tmp_path / "nowhere.pcap"))
+    assert paper.check_capture("") == ""
+
+
+def test_a_capture_without_a_whole_connection_says_so(runs, tmp_path: Path):
+    path = tmp_path / "late.pcap"
+    wrpcap(str(path), conversation(40_000, 1e9)[3:6])
+    with pytest.raises(NetreproError, match="no TCP flow with a handshake"):
+        paper.classify_capture(str(path), runs, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "hint"),
+    [
+        ({"feature_set": "netmate95"}, "did you mean 'netmate59'"),
+        ({"normalisation": "lag"}, "did you mean 'log'"),
+        ({"prior": "mape"}, "did you mean 'map'"),
+        ({"training_share": 1.0}, "between 0 and 1"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_with_the_nearest(change, hint):
+    with pytest.raises(NetreproError, match=hint):
+        paper.Setting(**change)
+
+
+def test_unknown_profiles_and_traces_are_refused():
+    with pytest.raises(NetreproError, match="did you mean 'quick'"):
+        paper.scale_of("quik")
+    with pytest.raises(NetreproError, match="did you mean 'standin'"):
+        paper.open_trace("standing")

@@ -1,0 +1,160 @@
+"""Hedera's patterns on a fat-tree (Mininet-HiFi section 5.2): schedulers against brute force, claims and controls."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from netrepro.claims import judge, load_claims
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import Experiment
+from netrepro.networks.topology import fat_tree
+from netrepro.papers import hedera as paper
+
+TREE = fat_tree(4, paper.PRINTED.link)
+DEMANDS = st.lists(
+    st.tuples(st.integers(0, 15), st.integers(0, 15)).filter(lambda flow: flow[0] != flow[1]), min_size=1, max_size=40
+)
+
+
+@pytest.fixture(scope="module")
+def runs() -> paper.Runs:
+    return paper.measure(paper.Profile(2.0, 1), 2, 5, setting=paper.Setting(counted_from_s=4.0))
+
+
+def test_every_claim_is_measured_and_none_of_the_controls_agrees(runs):
+    claims = load_claims("hedera")
+    measured = {each.claim: each for each in paper.measured_claims(runs)}
+    assert set(measured) == {claim.id for claim in claims.claims}
+    for claim in claims.claims:
+        judgement = judge(claim, measured[claim.id], "simulated")
+        assert judgement.counts
+        if claim.control:
+            assert judge(claim, measured[claim.id].broken(), "simulated").verdict != "agrees"
+
+
+def test_the_patterns_are_the_papers():
+    found = paper.patterns()
+    assert len(found) == 20 and list(found)[6:10] == ["stride1", "stride2", "stride4", "stride8"]
+    for stride in (1, 2, 4, 8):
+        assert set(found[f"stride{stride}"]) == {(i, (i + stride) % 16) for i in range(16)}
+    for name in paper.BIJECTIVE:
+        sources, destinations = zip(*found[name], strict=True)
+        assert sorted(sources) == sorted(destinations) == list(range(16))
+    assert [len(found[name]) for name in ("randx2", "randx3", "randx4", "hotspot")] == [32, 48, 64, 16]
+
+
+@given(DEMANDS)
+@settings(max_examples=200, deadline=None)
+def test_estimated_demands_are_max_min_fair_shares_of_host_links(flows):
+    """Water filling by a second method: raise all flows together, freeze those at a full link, go on."""
+    demands = paper.estimate_demands(flows)
+    links = [("from", source) for source, _ in flows], [("to", destination) for _, destination in flows]
+    rates, frozen = np.zeros(len(flows)), np.zeros(len(flows), dtype=bool)
+    while not frozen.all():
+        room = {}
+        for side in links:
+            for link in set(side):
+                here = np.array([each == link for each in side])
+                if (here & ~frozen).any():
+                    room[link] = (1 - rates[here].sum()) / (here & ~frozen).sum()
+        step = min(room.values())
+        rates[~frozen] += step
+        for side in links:
+            for link in set(side):
+                here = np.array([each == link for each in side])
+                if rates[here].sum() >= 1 - 1e-12:
+                    frozen |= here
+    assert demands == pytest.approx(rates, abs=1e-9)
+
+
+def load_of(paths, demands):
+    loads = {}
+    for path, demand in zip(paths, demands, strict=True):
+        for link in pairwise(path):
+            loads[link] = loads.get(link, 0.0) + demand
+    return loads
+
+
+@given(DEMANDS)
+@settings(max_examples=50, deadline=None)
+def test_first_fit_overloads_no_link_and_takes_the_first_path_that_has_room(flows):
+    paths = paper.first_fit(TREE, flows)
+    demands = paper.estimate_demands(flows)
+    placed = [(path, demand) for path, demand in zip(paths, demands, strict=True) if path]
+    assert max(load_of(*zip(*placed, strict=True)).values()) <= 1 + 1e-6
+    for (source, destination), path in zip(flows, paths, strict=True):
+        if path:
+            assert path[0] == f"h{source + 1}" and path[-1] == f"h{destination + 1}"
+            assert nx.is_path(TREE.graph, path)
+            assert len(path) == nx.shortest_path_length(TREE.graph, path[0], path[-1]) + 1
+
+
+@pytest.mark.parametrize("name", ["stride2", "stride4", "stride8", "randbij1"])
+def test_annealing_places_bijective_patterns_without_overload_where_that_is_possible(name):
+    """A fat-tree is rearrangeable: bijective patterns fit. The search by destination's core reaches it for these."""
+    flows = paper.pattern_named(name)
+    loads = load_of(paper.annealing(TREE, flows, seed=3), paper.estimate_demands(flows))
+    assert max(loads.values()) <= 1 + 1e-9
+
+
+def test_annealing_is_the_same_for_the_same_seed():
+    flows = paper.pattern_named("randx3")
+    assert paper.annealing(TREE, flows, 4) == paper.annealing(TREE, flows, 4) != paper.annealing(TREE, flows, 5)
+
+
+def test_the_tree_has_every_host_and_no_circle_and_its_core_carries_four_links():
+    tree = paper.only_tree(TREE)
+    assert nx.is_tree(tree.graph.subgraph(tree.switches))
+    assert tree.hosts == TREE.hosts
+    assert tree.graph.degree(paper.CORES[0]) == 4
+
+
+def test_stride_8_over_one_tree_is_limited_by_four_links_to_the_core(runs):
+    """Every flow crosses one core switch with one link a pod: 4 of 16 links' payload at most (max-flow bound)."""
+    shares = runs.by_pattern()["spanning tree"]
+    assert 0.8 * 0.25 <= shares["stride8"] / paper.PAYLOAD_SHARE <= 0.25 * 1.001
+
+
+@pytest.mark.parametrize("name", ["stride1", "stride8", "rand0", "hotspot", "stag0(0.2,0.3)"])
+def test_no_scheme_exceeds_what_host_links_allow_by_linear_programming(runs, name):
+    """The most that any allocation can carry when only host links limit it."""
+    flows = paper.pattern_named(name)
+    limits = np.array(
+        [[flow[side] == host for flow in flows] for side in (0, 1) for host in range(paper.HOSTS)], dtype=float
+    )
+    best = -linprog(-np.ones(len(flows)), A_ub=limits, b_ub=np.ones(len(limits))).fun / paper.HOSTS
+    assert (runs.by_pattern().loc[name] <= best * paper.PAYLOAD_SHARE * 1.002).all()
+
+
+def test_schedulers_lose_less_than_hashing_and_hashing_less_than_one_tree(runs):
+    means = runs.by_pattern().mean()
+    assert means["annealing"] > means["ECMP"] > means["spanning tree"]
+    assert means["first fit"] > means["ECMP"]
+
+
+def test_without_paths_for_each_flow_the_schedulers_claims_are_left_unmeasured(runs):
+    kept = runs.shares[~runs.shares.scheme.isin(paper.SCHEDULED)]
+    measured = {each.claim for each in paper.measured_claims(paper.Runs(kept, runs.fidelity, "rootless"))}
+    assert "tree-like-hardware-ecmp" in measured and not measured & {"hedera-1", "hedera-2", "gain-falls-with-flows"}
+    assert set(paper.schemes_on("rootless")) == set(paper.SCHEMES) - set(paper.SCHEDULED)
+
+
+def test_an_experiment_survives_json():
+    trial = paper.experiment(paper.pattern_named("randx2"), "annealing", paper.PRINTED, 5.0, 1)
+    assert Experiment.from_json(trial.to_json()) == trial
+
+
+def test_unknown_names_are_refused_with_the_nearest():
+    with pytest.raises(NetreproError, match="did you mean 'stride8'"):
+        paper.pattern_named("strid8")
+    with pytest.raises(NetreproError, match="did you mean 'first fit'"):
+        paper.experiment(((0, 1),), "firstfit", paper.PRINTED, 1.0, 1)
+    with pytest.raises(NetreproError, match="did you mean 'paper'"):
+        paper.profile_named("papr")
