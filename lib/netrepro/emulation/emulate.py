@@ -37,6 +37,7 @@ def emulate(
     experiment: Experiment,
     tier: str = "auto",
     progress: Callable[[float], None] | None = None,
+    prepare: Callable[[Emulation], None] | None = None,
 ) -> Measurements:
     """Run the experiment on this machine's kernel and return what it measured.
 
@@ -45,6 +46,8 @@ def emulate(
     experiment : what to run; it takes `duration_s` of real time. Connections have the source ports 10000 + flow.
     tier : "auto", "privileged" or "rootless".
     progress : called with the share of the time that has passed, 0 to 1, ten times a second.
+    prepare : called with the network once it is built, before its traffic begins: to start programs in its hosts, which
+        end with it, or to change what the experiment cannot describe.
 
     Ctrl-C, or an exception from `progress`, ends it at once and leaves nothing behind. Beside FLOW_COLUMNS, `flows`
     has `connection_attempts` (SYNs sent) and `errno` of a connection that broke, else 0. `timeouts` is NaN on kernels
@@ -62,6 +65,8 @@ def emulate(
     interval_ms = min(measure.queue_interval_ms, MOST_QUEUE_INTERVAL_MS)
     with net:
         controls = net.congestion_controls(set(experiment.flow_table["congestion_control"]) - {""})
+        if prepare is not None:
+            prepare(net)
         with net.record(queues=ports, packets=ports, interval_ms=interval_ms, most_packets=_room(experiment)) as seen:
             traffic = GeneratedTraffic(net, experiment, controls)
             try:

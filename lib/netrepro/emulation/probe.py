@@ -1,8 +1,9 @@
 """The process that tries what this machine allows; `netrepro.emulation.tiers` starts it and reads its reply.
 
-It is run as a script, never imported: a process that has threads may not open a user namespace, so neither
-the caller's process nor the rest of the package (NumPy starts threads) can do this. Whatever it makes lives
-in namespaces that end with it. Usage: probe.py tiers | probe.py features <tier>; JSON on standard output.
+It is run as a script: a process that has threads may not open a user namespace, so neither the caller's process
+nor the rest of the package (NumPy starts threads) can do this; only what control groups need is imported, too.
+Whatever it makes lives in namespaces that end with it.
+Usage: probe.py tiers | probe.py features <tier>; JSON on standard output.
 """
 
 from __future__ import annotations
@@ -200,27 +201,38 @@ def real_time() -> None:
     os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 
 
+def control_group_parent(version: int) -> Path:
+    """This process's own control group, or NotHere."""
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    if version == 1:
+        found = [mount[1] for mount in mounts if mount[2] == "cgroup" and "cpu" in mount[3].split(",")]
+        own = [path for _, controllers, path in groups if "cpu" in controllers.split(",")]
+    else:
+        found = [mount[1] for mount in mounts if mount[2] == "cgroup2"]
+        own = [path for number, _, path in groups if number == "0"]
+    if not found or not own:
+        raise NotHere(f"no cgroup v{version} hierarchy with a cpu controller is mounted")
+    return Path(found[0]) / own[0].lstrip("/")
+
+
+def limit_processors(folder: Path, version: int, cores: float) -> None:
+    """Let the processes of a control group have so many cores together; NotHere without the cpu controller."""
+    limit, period_us = folder / ("cpu.cfs_quota_us" if version == 1 else "cpu.max"), 100_000
+    if not limit.exists():
+        raise NotHere("control groups can be made, but without the cpu controller")
+    quota_us = round(cores * period_us)
+    limit.write_text(f"{quota_us}" if version == 1 else f"{quota_us} {period_us}")
+
+
 def control_group(version: int) -> Callable[[], str]:
     """Make a child of this process's own control group that could limit its CPU, and remove it."""
 
     def make() -> str:
-        mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
-        groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
-        if version == 1:
-            found = [mount[1] for mount in mounts if mount[2] == "cgroup" and "cpu" in mount[3].split(",")]
-            own = [path for _, controllers, path in groups if "cpu" in controllers.split(",")]
-        else:
-            found = [mount[1] for mount in mounts if mount[2] == "cgroup2"]
-            own = [path for number, _, path in groups if number == "0"]
-        if not found or not own:
-            raise NotHere(f"no cgroup v{version} hierarchy with a cpu controller is mounted")
-        folder = Path(found[0]) / own[0].lstrip("/") / f"netrepro-probe-{os.getpid()}"
+        folder = control_group_parent(version) / f"netrepro-probe-{os.getpid()}"
         folder.mkdir()
         try:
-            limit = folder / ("cpu.cfs_quota_us" if version == 1 else "cpu.max")
-            if not limit.exists():
-                raise NotHere("control groups can be made, but without the cpu controller")
-            limit.write_text("50000" if version == 1 else "50000 100000")
+            limit_processors(folder, version, 0.5)
         finally:
             folder.rmdir()
         return f"a CPU limit was set in {folder.parent}"

@@ -147,15 +147,15 @@ class Recording:
             self._relay_counters = net.relay.counters().set_index(["source", "destination"])
             self._relay_samples_from = net.relay.sample_queues(self._interval_s)
         self._totals_at_start = self._queue_totals()
-        self._stall_us, self._steal_ticks = _cpu_stall_us(), _steal_ticks()
+        self._stall_us, self._steal_ticks = cpu_stall_us(), steal_ticks()
         self._began_ns, self._began = time.clock_gettime_ns(time.CLOCK_REALTIME), time.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:
         net = self._net
         self._duration_s = time.monotonic() - self._began
-        self._stall_us = _cpu_stall_us() - self._stall_us
-        self._steal_ticks = _steal_ticks() - self._steal_ticks
+        self._stall_us = cpu_stall_us() - self._stall_us
+        self._steal_ticks = steal_ticks() - self._steal_ticks
         self._totals_at_end, self._ended_ns = self._queue_totals(), time.clock_gettime_ns(time.CLOCK_REALTIME)
         if net.relay:
             net.relay.sample_queues(0)
@@ -309,7 +309,7 @@ class Recording:
         )
 
 
-def _cpu_stall_us() -> float:
+def cpu_stall_us() -> float:
     """For how long some process of the machine had to wait for a CPU (pressure stall information); NaN without."""
     try:
         first = Path("/proc/pressure/cpu").read_text().splitlines()[0]
@@ -318,6 +318,6 @@ def _cpu_stall_us() -> float:
     return float(first.rpartition("total=")[2])
 
 
-def _steal_ticks() -> int:
+def steal_ticks() -> int:
     """Clock ticks that the machine under this one took from all CPUs."""
     return int(Path("/proc/stat").read_text().split(maxsplit=9)[8])

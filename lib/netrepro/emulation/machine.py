@@ -1,0 +1,90 @@
+"""What else the machine does, and how its guests are kept from taking what the emulator itself needs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pandas as pd
+
+from netrepro.emulation.probe import NotHere, control_group_parent, limit_processors
+from netrepro.emulation.recording import cpu_stall_us, steal_ticks
+from netrepro.networks.experiment import FIDELITY_COLUMNS
+
+# Fixed before any run: what may be in use before an emulation begins. Reading /proc/stat is right to a tick or so.
+MOST_BUSY_SHARE, MOST_STALLED_SHARE, MOST_STOLEN_SHARE = 0.1, 0.1, 0.02
+GUEST_NICE = 10
+
+
+def watch_machine(seconds: float = 0.5) -> pd.DataFrame:
+    """Wait, and see what others do meanwhile: check, value, bound, holds (FIDELITY_COLUMNS).
+
+    An emulation beside other work shows the other work. Values are shares: of the processors in use, of the time in
+    which some process waited for one (pressure stall information; NaN where the kernel has none, which holds), and of
+    the processors taken by the machine underneath.
+    """
+    began, idle, stalled_us, stolen = time.monotonic(), _idle_ticks(), cpu_stall_us(), steal_ticks()
+    time.sleep(seconds)
+    lasted = time.monotonic() - began
+    ticks = lasted * os.sysconf("SC_CLK_TCK") * (os.cpu_count() or 1)
+    found = (
+        ("share of the processors in use before", max(1 - (_idle_ticks() - idle) / ticks, 0.0), MOST_BUSY_SHARE),
+        ("share of time in which processes waited before", (cpu_stall_us() - stalled_us) * 1e-6 / lasted,
+         MOST_STALLED_SHARE),
+        ("share of the processors stolen before", (steal_ticks() - stolen) / ticks, MOST_STOLEN_SHARE),
+    )  # fmt: skip
+    rows = [(check, value, bound, not value > bound) for check, value, bound in found]
+    return pd.DataFrame(rows, columns=FIDELITY_COLUMNS)
+
+
+def _idle_ticks() -> int:
+    """Clock ticks in which all processors had nothing to do or waited for a disk."""
+    idle, waiting = Path("/proc/stat").read_text().split(maxsplit=6)[4:6]
+    return int(idle) + int(waiting)
+
+
+@contextmanager
+def guest_prefix(cores: float) -> Iterator[tuple[list[str], str]]:
+    """Words to put before a guest's command so that it cannot starve the network, and what they do.
+
+    Guests share a control group of `cores` cores where this process may make one; else they run with nice +10. The
+    group is gone after the block; its processes must be by then.
+    """
+    folder = _control_group(cores)
+    if folder is None:
+        yield ["nice", "-n", str(GUEST_NICE)], f"nice +{GUEST_NICE}"
+        return
+    try:
+        join = f'echo 0 > "{folder}/cgroup.procs" && exec "$@"'
+        yield ["sh", "-c", join, "sh"], f"a control group of {cores:g} cores"
+    finally:
+        _remove(folder)
+
+
+def _control_group(cores: float) -> Path | None:
+    """A new control group of so many cores, or None where there can be none."""
+    for version in (1, 2):
+        try:
+            folder = control_group_parent(version) / f"netrepro-guests-{os.getpid()}"
+            folder.mkdir()
+        except (OSError, NotHere):
+            continue
+        try:
+            limit_processors(folder, version, cores)
+            return folder
+        except (OSError, NotHere):
+            folder.rmdir()
+    return None
+
+
+def _remove(folder: Path) -> None:
+    """Remove a control group; processes that have just been killed leave it a moment later."""
+    for _ in range(100):
+        with suppress(OSError):
+            folder.rmdir()
+            return
+        time.sleep(0.01)
+    folder.rmdir()

@@ -1,0 +1,89 @@
+"""What else the machine does, guests that are held back, and the peers that build the same network."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from emulation_traffic import emulation, needs, rootless
+
+from netrepro.emulation import build_times, emulate, machine
+from netrepro.emulation.probe import NotHere
+from netrepro.networks import Link, fat_tree, star
+from netrepro.networks.experiment import FIDELITY_COLUMNS, Experiment
+from netrepro.networks.workloads import Flow
+
+
+def test_a_machine_in_use_does_not_pass_and_one_at_rest_does(monkeypatch):
+    busy, ticks = [0], machine.os.sysconf("SC_CLK_TCK") * (machine.os.cpu_count() or 1)
+    began = time.monotonic()
+    monkeypatch.setattr(machine, "_idle_ticks", lambda: (time.monotonic() - began) * ticks * (1 - busy[0]))
+    monkeypatch.setattr(machine, "cpu_stall_us", lambda: float("nan"))
+    monkeypatch.setattr(machine, "steal_ticks", lambda: 0)
+    found = machine.watch_machine(0.05)
+    assert list(found.columns) == FIDELITY_COLUMNS and found["holds"].all()
+    busy[0] = 0.5
+    checks = machine.watch_machine(0.05)
+    assert checks["holds"].tolist() == [False, True, True]
+
+
+def test_a_guests_command_runs_as_it_is_given_behind_the_prefix_and_no_group_is_left():
+    with machine.guest_prefix(1.0) as (prefix, how):
+        told = subprocess.run([*prefix, "echo", "two words", "$HOME"], capture_output=True, text=True, check=True)
+        assert told.stdout == "two words $HOME\n" and how
+    assert not list(Path("/sys/fs/cgroup").glob(f"**/netrepro-guests-{machine.os.getpid()}"))
+
+
+def test_guests_share_a_control_group_with_a_limit_where_there_can_be_one():
+    with machine.guest_prefix(0.5) as (prefix, how):
+        if "nice" in how:
+            return  # this machine has none, and says so
+        told = subprocess.run([*prefix, "cat", "/proc/self/cgroup"], capture_output=True, text=True, check=True)
+        assert f"netrepro-guests-{machine.os.getpid()}" in told.stdout
+
+
+def test_without_control_groups_guests_stand_back(monkeypatch):
+    def none(version: int) -> Path:
+        raise NotHere("none")
+
+    monkeypatch.setattr(machine, "control_group_parent", none)
+    with machine.guest_prefix(1.0) as (prefix, how):
+        told = subprocess.run([*prefix, "nice"], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "10" and how == "nice +10"
+
+
+@rootless
+def test_what_is_prepared_finds_the_network_built_and_its_traffic_not_begun():
+    seen = []
+    asked = Experiment(star(2, Link(100, 0)), (Flow("h1", "h2", size_bytes=10_000),), 0.3)
+    found = emulate(asked, "rootless", prepare=lambda net: seen.append(net["h1"].run(["echo", net.tier]).stdout))
+    assert seen == ["rootless\n"] and found.flows["delivered_bytes"].tolist() == [10_000]
+
+
+@rootless
+def test_the_peers_build_the_network_that_is_described():
+    needs("ip")
+    topology = fat_tree(2, build_times.LINK)
+    wanted = build_times.described(topology)
+    with emulation(topology) as net:
+        links = net["s1"].run(["ip", "-o", "link"]).stdout
+    assert links.count("@") == len(wanted["interfaces"]["s1"])
+    assert build_times.build_with_pyroute2(topology) > 0
+    assert build_times.build_with_iproute2(topology, batched=True) > 0
+
+
+def test_a_peer_that_is_not_installed_is_named_and_has_no_time(monkeypatch):
+    monkeypatch.setattr(build_times, "build_ours", lambda topology: 0.5)
+    monkeypatch.setattr(build_times.shutil, "which", lambda name: None)
+    table = build_times.compare_builds(2, 1, peers=()).set_index("built_by")
+    assert table.loc["netrepro", "times_ours"] == 1
+    assert "not installed" in table.loc["Mininet", "remark"] and table["seconds"].isna().tolist() == [False, True]
+
+
+@rootless
+def test_a_peer_that_fails_says_how(monkeypatch):
+    monkeypatch.setattr(build_times, "_WITH_PYROUTE2", "raise OSError('no such kernel')")
+    with pytest.raises(build_times.NetreproError, match="no such kernel"):
+        build_times.build_with_pyroute2(fat_tree(2, build_times.LINK))

@@ -1,0 +1,195 @@
+"""The emulator's fidelity (Mininet-HiFi Figs 1, 7, 9c): what is counted, what is believed, and what must be caught."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from netrepro.claims import judge, load_claims
+from netrepro.emulation.tiers import probe_tiers
+from netrepro.errors import NetreproError
+from netrepro.papers import emulator_fidelity as paper
+from netrepro.simulation import simulate
+
+rootless = pytest.mark.skipif(not probe_tiers().rootless.available, reason="needs user namespaces")
+CLAIMS = load_claims("emulator_fidelity")
+
+
+@pytest.fixture(scope="module")
+def simulated() -> paper.Runs:
+    return paper.measure(paper.cases(paper.scale("quick")), 0.3, 2, 1, "simulated")
+
+
+@pytest.fixture(scope="module")
+def found():
+    return simulate(paper.experiment(paper.LINKS["100 Mb/s"], 0.3, 1))
+
+
+def rescaled(found, factor: float):
+    """The same packets, every gap longer by `factor`; the queue never was empty."""
+    times = {"time_s": found.packets["time_s"] * factor}
+    return replace(
+        found,
+        packets=found.packets.assign(**times),
+        queues=pd.DataFrame({"time_s": [0.0, 10.0], "queue_packets": [5, 5]}),
+    )
+
+
+def runs(**changed) -> paper.Runs:
+    """Two repetitions in which everything is as published, but for what is changed: case -> columns."""
+    chosen = paper.cases(paper.scale("quick"))
+    rows = []
+    for name, case in chosen.items():
+        lost = case.busy_hosts and not case.isolated
+        row = {"case": name, "rate_mbps": case.rate_mbps, "throughput_mbps": case.rate_mbps * (0.6 if lost else 1)}
+        within = {"10": 0.1, "1": 0.0} if case.large_frames else {"10": 0.995, "1": 0.93}
+        row |= {"within_10": 0.6 if name == "1000 Mb/s" else within["10"], "within_1": within["1"]}
+        rows += [row | {"within_10_if_faster": 0.0, "repetition": number} for number in range(2)]
+    checks = pd.DataFrame({"case": ["10 Mb/s"], "check": ["packets missed"], "value": [0.0], "bound": [0.0],
+                           "holds": [True]})  # fmt: skip
+    machine = pd.DataFrame({"repetition": [0], "check": ["in use"], "value": [0.02], "bound": [0.1], "holds": [True]})
+    built = {"gaps": pd.DataFrame(), "totals": pd.DataFrame(rows), "fidelity": checks, "machine": machine}
+    return paper.Runs("rootless", **(built | changed))
+
+
+def verdicts(measured: paper.Runs) -> dict[str, str]:
+    return {
+        each.claim: judge(CLAIMS.claim(each.claim), each, "rootless").verdict
+        for each in paper.measured_claims(measured)
+    }
+
+
+def test_every_claim_is_measured_and_can_fail():
+    measured = {each.claim: each for each in paper.measured_claims(runs())}
+    assert set(measured) == {claim.id for claim in CLAIMS.claims}
+    for claim in CLAIMS.claims:
+        judged = judge(claim, measured[claim.id], "rootless")
+        assert judged.verdict == "agrees" and judged.counts
+        assert judge(claim, measured[claim.id].broken(), "rootless").verdict == "disagrees"
+
+
+def test_a_machine_with_other_work_decides_nothing():
+    busy = runs().machine.assign(value=0.4, holds=False)
+    assert set(verdicts(runs(machine=busy)).values()) == {"untrusted"}
+
+
+def test_packets_that_escaped_the_recording_decide_nothing():
+    missed = runs().fidelity.assign(value=3.0, holds=False)
+    assert set(verdicts(runs(fidelity=missed)).values()) == {"untrusted"}
+
+
+def test_a_better_gigabit_link_than_the_papers_disagrees_with_it():
+    better = runs().totals
+    better.loc[better["case"] == "1000 Mb/s", "within_10"] = 0.97
+    assert verdicts(runs(totals=better))["gigabit-loses-fidelity"] == "disagrees"
+
+
+def test_a_machine_without_ip_and_tc_has_no_control_and_its_claims_do_not_count():
+    totals = runs().totals
+    measured = paper.measured_claims(runs(totals=totals[totals["case"] != paper.OFFLOADED]))
+    judged = judge(CLAIMS.claim("hundred-within-one-percent"), measured[1], "rootless")
+    assert not judged.counts and "control was not run" in judged.reason
+
+
+def test_in_virtual_time_links_are_exact_and_no_claim_is_measured(simulated):
+    totals = simulated.totals.set_index("case")
+    assert not any(case.only_emulated for case in (paper.cases(paper.scale("quick"))[name] for name in totals.index))
+    single = totals[totals.index != paper.MANY_FLOWS]
+    assert (single["within_1"] == 1).all() and single["trusted"].all()
+    assert single["throughput_mbps"].to_numpy() == pytest.approx(single["rate_mbps"].to_numpy(), rel=0.01)
+    assert paper.measured_claims(simulated) == [] and simulated.why_untrusted == ""
+    assert "not measured" in paper.answer(simulated)
+
+
+def test_section_5_1_800_flows_keep_the_bottleneck_busy(simulated):
+    rows = simulated.totals[simulated.totals["case"] == paper.MANY_FLOWS]
+    assert (rows["throughput_mbps"] > 0.98 * 62.5).all() and (rows["within_10"] > 0.99).all()
+
+
+def test_a_link_that_is_slow_by_a_share_is_off_by_that_share(found):
+    row, deviation = paper.look(paper.LINKS["100 Mb/s"], rescaled(found, 1.05))
+    assert deviation == pytest.approx(0.05, abs=2e-4)
+    assert row["within_1"] == 0 and row["within_10"] == 1 and row["within_10_if_faster"] == 0
+    assert paper.look(paper.LINKS["100 Mb/s"], rescaled(found, 1 / 1.15))[0]["within_10_if_faster"] == 1
+
+
+def test_large_frames_that_keep_the_rate_are_as_far_off_as_they_are_large(found):
+    """Each frame of 8 packets comes 8 ideal gaps after the one before: (8 - 1) / 1."""
+    even = rescaled(found, 1.0)
+    packets = even.packets[even.packets["size_bytes"] == 1514].iloc[::8].assign(size_bytes=8 * 1514)
+    _, deviation = paper.look(paper.LINKS["100 Mb/s"], replace(even, packets=packets))
+    assert deviation == pytest.approx(7, abs=0.01)
+
+
+def test_a_link_that_never_was_busy_is_neither_true_nor_certified(found):
+    empty = replace(found, queues=found.queues.assign(queue_packets=0))
+    row, deviation = paper.look(paper.LINKS["100 Mb/s"], empty)
+    assert len(deviation) == 0 and row["within_10"] == 0 and not row["trusted"]
+
+
+def test_figure_1_compares_the_most_busy_hosts_with_none():
+    ratios = paper.relative_throughput(runs())
+    assert ratios[True] == pytest.approx([1, 1]) and ratios[False] == pytest.approx([0.6, 0.6])
+
+
+def test_busy_hosts_are_hosts_of_their_own():
+    _, case = paper.load_case(5, isolated=True)
+    asked = paper.experiment(case, 1.0, 1)
+    talking = {end for flow in asked.traffic for end in (flow.source, flow.destination)}
+    assert len(set(asked.topology.hosts) - talking) >= 5
+
+
+def test_every_figure_can_be_drawn_from_virtual_time(simulated):
+    for draw in (paper.draw_links, paper.draw_many_flows, paper.draw_isolation, paper.draw_load_gaps,
+                 paper.draw_control):  # fmt: skip
+        assert draw(simulated).axes[0].get_xlabel()
+
+
+def test_an_unknown_profile_is_refused():
+    with pytest.raises(NetreproError, match="did you mean 'paper'"):
+        paper.scale("papr")
+
+
+@rootless
+@pytest.mark.timeout(60)
+def test_offloading_left_on_is_caught_by_the_certificate_and_breaks_the_claims():
+    chosen = {"100 Mb/s": paper.LINKS["100 Mb/s"], paper.OFFLOADED: paper.SPECIAL[paper.OFFLOADED]}
+    measured = paper.measure(chosen, 0.3, 1, 1, "rootless")
+    largest = measured.fidelity[measured.fidelity["check"].str.contains("largest packet")].set_index("case")["holds"]
+    assert largest["100 Mb/s"] and not largest[paper.OFFLOADED]
+    totals = measured.totals.set_index("case")
+    assert not totals.loc[paper.OFFLOADED, "trusted"]
+    assert totals.loc[paper.OFFLOADED, "within_10"] < 0.5 < totals.loc["100 Mb/s", "within_10"]
+    assert len(measured.machine) == 3
+
+
+@rootless
+@pytest.mark.timeout(60)
+def test_busy_hosts_compute_while_the_link_is_measured_and_end_with_the_network():
+    seen = []
+
+    def busy_loops() -> int:
+        return sum(b"while :; do :; done" in path.read_bytes() for path in commands())
+
+    def commands():
+        from pathlib import Path
+
+        return [path for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+
+    before = busy_loops()
+    _, case = paper.load_case(2, isolated=False)
+    paper.run_experiment(
+        paper.experiment(case, 0.2, 1),
+        "rootless",
+        prepare=lambda net: (paper.prepare(case, [], net), seen.append(busy_loops())),
+    )
+    assert seen == [before + 2] and busy_loops() == before
+
+
+def test_the_gap_of_a_full_packet_is_the_papers():
+    """Section 5.1: 121.1 us at 100 Mb/s; 193.8 us at 62.5 Mb/s."""
+    packets = simulate(paper.experiment(paper.LINKS["100 Mb/s"], 0.1, 1)).packets
+    assert np.median(np.diff(packets["time_s"])) * 1e6 == pytest.approx(121.1, abs=0.1)
