@@ -1,0 +1,144 @@
+"""Jellyfish (Singla et al., NSDI 2012): random graphs, optimal routing against closed forms, and the claims."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netrepro.claims import judge, load_claims
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import Experiment
+from netrepro.networks.topology import from_graph
+from netrepro.papers import jellyfish as paper
+
+SMALL = paper.Setting(ports=4)
+LINK = SMALL.link
+
+
+@pytest.fixture(scope="module")
+def runs() -> paper.Runs:
+    return paper.measure(paper.Scale((4,), 4, 0.3), repetitions=2, seed=3, setting=SMALL)
+
+
+def test_every_claim_is_measured_and_none_of_the_controls_agrees(runs):
+    claims = load_claims("jellyfish")
+    measured = {each.claim: each for each in paper.measured_claims(runs)}
+    assert set(measured) == {claim.id for claim in claims.claims}
+    for claim in claims.claims:
+        assert judge(claim, measured[claim.id], "simulated").counts, claim.id
+        assert judge(claim, measured[claim.id].broken(), "simulated").verdict != "agrees", claim.id
+
+
+def test_servers_are_spread_to_within_one():
+    for servers in range(0, 60, 7):
+        held = paper.servers_of_switches(20, servers)
+        assert sum(held) == servers and max(held) - min(held) <= 1
+
+
+@pytest.mark.parametrize("kind", ["jellyfish", "ring"])
+def test_the_same_equipment_is_the_switches_and_ports_of_the_fat_tree(kind):
+    topology = paper.same_equipment(kind, SMALL, 18, 1)
+    tree = paper.same_equipment("fat-tree", SMALL, 0, 1)
+    assert len(topology.switches) == len(tree.switches) == SMALL.switches
+    assert len(tree.hosts) == SMALL.fat_tree_servers and len(topology.hosts) == 18
+    assert max(degree for node, degree in topology.graph.degree if node[0] == "s") <= SMALL.ports
+
+
+def test_every_server_sends_once_and_hears_once_in_a_permutation():
+    topology = paper.same_equipment("jellyfish", SMALL, 18, 1)
+    sources, destinations = zip(*paper.permutation(topology, 5), strict=True)
+    assert set(sources) == set(destinations) == set(topology.hosts)
+    assert len(set(sources)) == len(sources) and all(a != b for a, b in zip(sources, destinations, strict=True))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fat_tree_carries_every_permutation_at_full_rate(seed):
+    topology = paper.same_equipment("fat-tree", SMALL, 0, 1)
+    assert paper.optimal_share(topology, paper.permutation(topology, seed)) >= paper.FULL
+
+
+@pytest.mark.parametrize("pairs_across", [1, 2, 5])
+def test_optimal_routing_shares_a_single_cable_evenly(pairs_across):
+    topology = from_graph(nx.path_graph(2), LINK, hosts_per_switch=5)
+    pairs = tuple((f"h{i + 1}", f"h{i + 6}") for i in range(pairs_across))
+    assert paper.optimal_share(topology, pairs) == pytest.approx(1 / pairs_across)
+
+
+def test_optimal_routing_on_a_cycle_uses_both_ways_round():
+    topology = from_graph(nx.cycle_graph(6), LINK)
+    assert paper.optimal_share(topology, (("h1", "h4"),)) == pytest.approx(2)
+    shift = tuple((f"h{i + 1}", f"h{(i + 1) % 6 + 1}") for i in range(6))
+    # Share s one cable clockwise and 1 - s five cables the other way: both directions full at 1 + 1/5.
+    assert paper.optimal_share(topology, shift) == pytest.approx(1.2)
+
+
+def test_optimal_routing_agrees_with_networkxs_maximum_flow_for_one_pair():
+    topology = paper.same_equipment("jellyfish", SMALL, 18, 4)
+    graph = topology.fabric.to_directed()
+    nx.set_edge_attributes(graph, 1, "capacity")
+    home = [next(iter(topology.graph[host])) for host in ("h1", "h9")]
+    assert paper.optimal_share(topology, (("h1", "h9"),)) == pytest.approx(nx.maximum_flow_value(graph, *home))
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 10_000), servers=st.integers(8, 30))
+def test_no_routing_beats_the_bound_of_the_shortest_paths(seed, servers):
+    topology = paper.same_equipment("jellyfish", SMALL, servers, seed)
+    pairs = paper.permutation(topology, seed)
+    assert paper.optimal_share(topology, pairs) <= paper.distance_bound(topology, pairs) + 1e-6
+
+
+def test_a_random_graph_carries_more_servers_than_a_ring_of_the_same_switches():
+    assert paper.servers_at_full_rate("jellyfish", SMALL, 1) > 1.2 * paper.servers_at_full_rate("ring", SMALL, 1)
+
+
+def test_all_paths_over_a_link_are_counted_once_and_together_have_the_length_of_all_paths():
+    table = paper.link_paths(SMALL, 2)
+    topology = paper.same_equipment("jellyfish", SMALL, round(16 * SMALL.server_gain), 2)
+    pairs = paper.permutation(topology, 2)
+    single = {paper.k_shortest_paths(topology, *pair, 1)[0][1:-1] for pair in pairs}
+    assert table[table.routing == "1 path"]["paths"].sum() == sum(len(list(pairwise(path))) for path in single)
+    assert table.groupby("routing")["link"].nunique().nunique() == 1
+
+
+@pytest.mark.parametrize(("shares", "index"), [([1, 1, 1], 1.0), ([1, 0, 0, 0], 0.25), ([2, 1], 0.9)])
+def test_jains_index_is_that_of_its_definition(shares, index):
+    assert paper.jain(shares) == pytest.approx(index)
+
+
+def test_subflows_take_the_shortest_paths_in_turn():
+    case = paper.CASES["jellyfish, 8 paths, MPTCP"]
+    experiment = paper.experiment(case, SMALL, 0.2, 1)
+    for flow in experiment.traffic:
+        paths = paper.k_shortest_paths(experiment.topology, flow.source, flow.destination, 8)
+        assert set(flow.subflow_paths) == set(paths) and len(flow.subflow_paths) == 8
+    assert Experiment.from_json(experiment.to_json()) == experiment
+
+
+def test_eight_flows_share_the_rate_of_their_server(runs):
+    table = runs.servers[runs.servers.case == "fat-tree, ECMP, 8 flows"]
+    assert table.groupby("repetition")["server"].nunique().eq(SMALL.fat_tree_servers).all()
+    assert table["share"].between(0, 1.001).all()
+
+
+def test_a_run_that_fails_a_check_is_untrusted(runs):
+    broken = replace(runs, fidelity=runs.fidelity.assign(holds=False))
+    claims = load_claims("jellyfish")
+    for measured in paper.measured_claims(broken):
+        assert judge(claims.claim(measured.claim), measured, "simulated").verdict == "untrusted"
+
+
+def test_what_cannot_be_built_is_refused():
+    with pytest.raises(NetreproError, match="did you mean 'paper'"):
+        paper.scale("papr")
+    with pytest.raises(NetreproError, match="did you mean 'jellyfish'"):
+        paper.same_equipment("jelyfish", SMALL, 16, 1)
+    with pytest.raises(NetreproError, match="at most 40"):
+        paper.same_equipment("jellyfish", SMALL, 60, 1)
+    with pytest.raises(NetreproError, match="did you mean 'MPTCP'"):
+        paper.experiment(paper.Case("jellyfish", 8, "MPTC"), SMALL, 1.0, 1)
