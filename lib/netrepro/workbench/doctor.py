@@ -47,7 +47,7 @@ TOOLS = (
     Tool("tcpdump", "--version", "tcpdump", "captures of an emulated link, to look at by hand"),
     Tool("ethtool", "--version", "ethtool", "looking at an interface's offloads by hand"),
     Tool("iptables", "--version", "iptables", "connection tracking on the slow path of an overlay network"),
-    Tool("clang", "--version", "clang", "compiling eBPF programs (privileged tier)"),
+    Tool("clang", "--version", "clang", "compiling eBPF programs, with libbpf-dev (privileged tier)"),
     Tool("bpftool", "version", "bpftool", "loading eBPF congestion controls (privileged tier)"),
     Tool("bird", "--version", "bird2", "a second opinion on BGP routes"),
     Tool("chromium", "--version", "chromium", "tests that open a notebook in a browser"),

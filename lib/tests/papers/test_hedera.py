@@ -25,7 +25,7 @@ DEMANDS = st.lists(
 
 @pytest.fixture(scope="module")
 def runs() -> paper.Runs:
-    return paper.measure(paper.Profile(2.0, 1), 2, 5, setting=paper.Setting(counted_from_s=4.0))
+    return paper.measure(paper.Profile(2.0, 1), 3, 5, setting=paper.Setting(counted_from_s=4.0))
 
 
 def test_every_claim_is_measured_and_none_of_the_controls_agrees(runs):

@@ -121,7 +121,7 @@ def test_every_system_package_we_install_is_one_whose_use_the_doctor_tells():
     told = {tool.package for tool in doctor.TOOLS}
     for folder in ("binder", ".ci"):
         names = set((ROOT / folder / "apt.txt").read_text().split())
-        assert {name for name in names if not name.startswith("fonts-")} <= told
+        assert {name for name in names if not name.startswith("fonts-") and not name.endswith("-dev")} <= told
 
 
 # Packages
