@@ -30,8 +30,12 @@ OPTIONS = (
     "--disable-sync",
     "--window-size=1400,1800",
 )
-RUN_ALL = "window.jupyterapp.commands.execute('notebook:run-all-cells')"
-NOTEBOOK = "window.jupyterapp.shell.currentWidget"
+# The notebook that is open; which widget is current depends on the focus, which a window that nobody sees may lack.
+NOTEBOOK = "[...window.jupyterapp.shell.widgets('main')].find(widget => widget.sessionContext)"
+RUN_ALL = (
+    f"window.jupyterapp.shell.activateById({NOTEBOOK}.id);"
+    "window.jupyterapp.commands.execute('notebook:run-all-cells')"
+)
 STATE = f"""
 const panel = {NOTEBOOK};
 const cells = [...panel.content.model.cells].filter(cell => cell.type === 'code');
@@ -99,7 +103,7 @@ def test_a_student_runs_the_first_paper_and_sees_its_figures_and_plays_with_its_
     browser.get(f"{lab}/lab/tree/notebooks/21_repflow_model.ipynb?reset")
     WebDriverWait(browser, 120).until(
         lambda driver: driver.execute_script(
-            f"return !!(window.jupyterapp && {NOTEBOOK} && {NOTEBOOK}.sessionContext && {NOTEBOOK}.content.model"
+            f"return !!(window.jupyterapp && {NOTEBOOK} && {NOTEBOOK}.content.model"
             f" && {NOTEBOOK}.sessionContext.kernelDisplayStatus === 'idle')"
         )
     )
