@@ -33,8 +33,7 @@ OPTIONS = (
 # The notebook that is open; which widget is current depends on the focus, which a window that nobody sees may lack.
 NOTEBOOK = "[...window.jupyterapp.shell.widgets('main')].find(widget => widget.sessionContext)"
 RUN_ALL = (
-    f"window.jupyterapp.shell.activateById({NOTEBOOK}.id);"
-    "window.jupyterapp.commands.execute('notebook:run-all-cells')"
+    f"window.jupyterapp.shell.activateById({NOTEBOOK}.id);window.jupyterapp.commands.execute('notebook:run-all-cells')"
 )
 STATE = f"""
 const panel = {NOTEBOOK};

@@ -47,7 +47,8 @@ def runs(**changed) -> paper.Runs:
         row = {"case": name, "rate_mbps": case.rate_mbps, "throughput_mbps": case.rate_mbps * (0.6 if lost else 1)}
         within = {"10": 0.1, "1": 0.0} if case.large_frames else {"10": 0.995, "1": 0.93}
         row |= {"within_10": 0.6 if name == "1000 Mb/s" else within["10"], "within_1": within["1"]}
-        rows += [row | {"within_10_if_faster": 0.0, "gaps": 5000, "repetition": number} for number in range(2)]
+        row |= {"within_10_if_faster": 0.0, "gaps": 5000, "busy_share": 0.95}
+        rows += [row | {"repetition": number} for number in range(2)]
     checks = pd.DataFrame({"case": ["10 Mb/s"], "check": ["packets missed"], "value": [0.0], "bound": [0.0],
                            "holds": [True]})  # fmt: skip
     machine = pd.DataFrame({"repetition": [0], "check": ["in use"], "value": [0.02], "bound": [0.1], "holds": [True]})
@@ -81,9 +82,11 @@ def test_packets_that_escaped_the_recording_decide_nothing():
     assert set(verdicts(runs(fidelity=missed)).values()) == {"untrusted"}
 
 
-def test_a_link_that_its_senders_leave_idle_is_untrusted_alone():
+@pytest.mark.parametrize("idle", [{"gaps": 50}, {"busy_share": 0.4}])
+def test_a_link_that_its_senders_leave_idle_is_untrusted_alone(idle):
+    """Its gaps are the senders'."""
     totals = runs().totals
-    totals.loc[totals["case"] == "1000 Mb/s", "gaps"] = 50
+    totals.loc[totals["case"] == "1000 Mb/s", list(idle)] = list(idle.values())
     found = verdicts(runs(totals=totals))
     assert found.pop("gigabit-loses-fidelity") == "untrusted" and set(found.values()) == {"agrees"}
 
