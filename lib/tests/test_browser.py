@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -97,6 +98,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chro
     driver.quit()
 
 
+def _move_slider(driver: webdriver.Chrome) -> bool:
+    """Three steps to the right; a notebook that is still drawing may replace the handle under the hand."""
+    driver.find_element(By.CSS_SELECTOR, ".widget-slider .noUi-handle").send_keys("\ue014" * 3)  # arrow right
+    return True
+
+
 @pytest.mark.timeout(600)
 def test_a_student_runs_the_first_paper_and_sees_its_figures_and_plays_with_its_widget(lab, browser):
     browser.get(f"{lab}/lab/tree/notebooks/21_repflow_model.ipynb?reset")
@@ -123,7 +130,7 @@ def test_a_student_runs_the_first_paper_and_sees_its_figures_and_plays_with_its_
     assert index > 0
     browser.execute_script(f"{NOTEBOOK}.content.activeCellIndex = {index};")
     browser.execute_script(f"return {NOTEBOOK}.content.scrollToItem({index}, 'center')")
-    slider = WebDriverWait(browser, 60).until(
+    WebDriverWait(browser, 60).until(
         lambda driver: next(iter(driver.find_elements(By.CSS_SELECTOR, ".widget-slider .noUi-handle")), None)
     )
     drawn = WebDriverWait(browser, 60).until(
@@ -131,8 +138,9 @@ def test_a_student_runs_the_first_paper_and_sees_its_figures_and_plays_with_its_
     )
     assert drawn.size["width"] > 300
     before = {image.get_attribute("src") for image in browser.find_elements(By.CSS_SELECTOR, ".widget-output img")}
-    slider.send_keys("\ue014" * 3)  # arrow right
-    WebDriverWait(browser, 60).until(
+    patient = WebDriverWait(browser, 60, ignored_exceptions=(StaleElementReferenceException,))
+    patient.until(_move_slider)
+    patient.until(
         lambda driver: (
             {image.get_attribute("src") for image in driver.find_elements(By.CSS_SELECTOR, ".widget-output img")}
             - before
