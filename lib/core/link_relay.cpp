@@ -123,15 +123,12 @@ void LinkRelay::drain_ring() {
   }
 }
 
-// Jitter from a bell (the sum of four evens), never below no delay; nobody overtakes but by reordering.
+// Jitter from a bell, never below no delay; nobody overtakes but by reordering.
 std::int64_t LinkRelay::release_time(Line& line, std::int64_t arrival) {
   const Direction& direction = line.direction;
   std::int64_t delay = direction.delay_ns;
-  if (direction.jitter_ns > 0) {
-    double sum = -2;
-    for (int i = 0; i < 4; ++i) sum += line.random.uniform();
-    delay += static_cast<std::int64_t>(sum * 1.7320508075688772 * static_cast<double>(direction.jitter_ns));
-  }
+  if (direction.jitter_ns > 0)
+    delay += static_cast<std::int64_t>(line.random.bell() * static_cast<double>(direction.jitter_ns));
   line.last_release = std::max(line.last_release, arrival + std::max<std::int64_t>(delay, 0));
   if (direction.reordering > 0 && line.random.uniform() < direction.reordering)
     return line.last_release + direction.reordering_ns;

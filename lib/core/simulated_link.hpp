@@ -244,11 +244,9 @@ class SimulatedLink {
   static double picoseconds_per_byte(double rate) { return 8 * static_cast<double>(picoseconds_per_second) / rate; }
   Time transmission_time(std::uint32_t bytes) const { return static_cast<Time>(bytes * picoseconds_per_byte_ + 0.5); }
 
-  // A delay from a bell (the sum of four evens), never negative, and nobody overtakes.
+  // A delay from a bell, never negative, and nobody overtakes.
   Time jittered_arrival() {
-    const double sum = jitters_.uniform() + jitters_.uniform() + jitters_.uniform() + jitters_.uniform();
-    const double deviation = (sum - 2) * 1.7320508075688772 * static_cast<double>(jitter_);
-    const Time delay = delay_ + static_cast<Time>(deviation);
+    const Time delay = delay_ + static_cast<Time>(jitters_.bell() * static_cast<double>(jitter_));
     return last_arrival_ = std::max(last_arrival_, free_at_ + std::max<Time>(delay, 0));
   }
 

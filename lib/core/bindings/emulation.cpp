@@ -37,9 +37,8 @@ std::optional<RelayQueue> relay_queue(const std::string& rule, const std::vector
   if (rule == "ecn_threshold") return RelayQueue(EcnThreshold(whole(0), whole(1)), rate);
   if (rule == "codel") return RelayQueue(CoDel(whole(0), time(1), time(2), whole(3)), rate);
   if (rule == "red") {
-    const auto packet_time = static_cast<Time>(1514 * 8e9 / rate);
     const Red::Settings settings{whole(0),     values.at(1), values.at(2), values.at(3),
-                                 values.at(4), whole(5) > 0, packet_time};
+                                 values.at(4), whole(5) > 0, time(6)};
     return RelayQueue(Red(settings, seed, stream), rate);
   }
   if (!rule.empty()) throw std::invalid_argument("no queue rule " + rule);

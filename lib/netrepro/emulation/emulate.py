@@ -16,7 +16,6 @@ from netrepro.emulation.traffic import GeneratedTraffic
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import (
     FIDELITY_COLUMNS,
-    FLOW_COLUMNS,
     PACKET_COLUMNS,
     QUEUE_COLUMNS,
     WINDOW_COLUMNS,
@@ -79,7 +78,7 @@ def emulate(
         return Measurements(
             experiment=experiment,
             tier=net.tier,
-            flows=_flows(experiment, results),
+            flows=experiment.flow_results(results),
             queues=_queues(experiment, seen, interval_ms),
             links=seen.links(),
             windows=windows[WINDOW_COLUMNS],
@@ -113,17 +112,6 @@ def _room(experiment: Experiment) -> int:
     rates_mbps = [experiment.topology.link(*port).rate_mbps for port in (*measure.queues, *measure.packets)]
     full_packets = max(rates_mbps, default=0.0) * 1e6 / 8 / FULL_PACKET_BYTES * experiment.duration_s
     return min(int(PACKET_ROOM * full_packets) + 20_000, MOST_RECORDED_PACKETS)
-
-
-def _flows(experiment: Experiment, results: pd.DataFrame) -> pd.DataFrame:
-    flows = pd.concat([experiment.flow_table[FLOW_COLUMNS[:9]], results], axis=1)
-    flows["completion_ms"] = (flows["completion_s"] - flows["start_s"]) * 1e3
-    until_s = flows["completion_s"].fillna(
-        np.minimum(flows["start_s"] + flows["duration_s"].fillna(np.inf), experiment.duration_s)
-    )
-    lasted_s = until_s - flows["start_s"]
-    flows["goodput_mbps"] = (flows["delivered_bytes"] * 8 / 1e6 / lasted_s).where(lasted_s > 0, 0.0)
-    return flows[[*FLOW_COLUMNS, "connection_attempts", "errno"]]
 
 
 def _queues(experiment: Experiment, seen: Recording, interval_ms: float) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import pandas as pd
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
 from netrepro.emulation.guests import LauncherConnection
 from netrepro.emulation.plan import HUB, Plan
-from netrepro.networks.links import CoDel, DropTail, EcnThreshold, Link, Red
+from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Link, Red
 
 # A socket holds about 200 kB of waiting packets, each charged with its bookkeeping.
 CHARGE_PER_PACKET_BYTES, LEAST_SOCKET_BYTES, SMALLEST_PACKET_BYTES = 2304, 200_000, 60
@@ -115,7 +115,8 @@ def _described(link: Link) -> tuple:
             rule = "ecn_threshold", [queue.packets, queue.threshold_packets]
         case Red():
             thresholds = [queue.min_threshold_packets, queue.max_threshold_packets]
-            rule = "red", [queue.packets, *thresholds, queue.max_probability, queue.weight, float(queue.ecn)]
+            probabilities = [queue.max_probability, queue.weight, float(queue.ecn)]
+            rule = "red", [queue.packets, *thresholds, *probabilities, FULL_PACKET_BYTES * 8e3 / link.rate_mbps]
         case CoDel():
             rule = "codel", [queue.packets, queue.target_ms * 1e6, queue.interval_ms * 1e6, float(queue.ecn)]
     return delay_ns, jitter_ns, link.loss, link.reordering, reordering_ns, *rule, link.rate_mbps * 1e6

@@ -244,6 +244,21 @@ class Experiment:
         row |= dict(source=sources[source[chosen]], destination=destinations[destination[chosen]])
         return pd.DataFrame(row)
 
+    def flow_results(self, measured: pd.DataFrame) -> pd.DataFrame:
+        """FLOW_COLUMNS and what else a tier gives: the flows beside `measured`, a row each in their order.
+
+        measured : completion_s (since the experiment's begin, NaN if never), delivered_bytes, retransmitted_packets,
+            timeouts, and columns of the tier's own.
+        """
+        flows = pd.concat([self.flow_table[FLOW_COLUMNS[:9]], measured], axis=1)
+        flows["completion_ms"] = (flows["completion_s"] - flows["start_s"]) * 1e3
+        until_s = flows["completion_s"].fillna(
+            np.minimum(flows["start_s"] + flows["duration_s"].fillna(np.inf), self.duration_s)
+        )
+        lasted_s = until_s - flows["start_s"]
+        flows["goodput_mbps"] = (flows["delivered_bytes"] * 8 / 1e6 / lasted_s).where(lasted_s > 0, 0.0)
+        return flows[[*FLOW_COLUMNS, *measured.columns.difference([*FLOW_COLUMNS, "completion_s"], sort=False)]]
+
     def to_json(self) -> str:
         """One line that from_json reads back."""
         return description.to_json(self)

@@ -7,7 +7,7 @@ time; theory says RTT C / sqrt(n), because flows that halve their windows at dif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,11 +18,12 @@ from matplotlib.figure import Figure
 from scipy.optimize import isotonic_regression
 
 from netrepro.claims import Measured
-from netrepro.errors import NetreproError, nearest
+from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
+from netrepro.papers._runs import CheckedRuns, Progress, of_profile
 from netrepro.paths import data_dir
 from netrepro.simulation import simulate
 from netrepro.style import PUBLISHED_GREY, draw_published, new_figure, scheme
@@ -39,7 +40,6 @@ PERIODS = 3  # of a sawtooth, measured
 CLOSE = 0.002  # of the target: a probe that near is too close to call from one run
 RESOLUTION = 1.2  # the search ends when the buffers either side of the target differ by less than this factor
 COLOURS = ("#0072B2", "#E69F00", "#CC79A7", "#000000")  # of curves that are no schemes
-Progress = Callable[[Iterable], Iterable]
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,7 @@ class Scale:
 def scale(profile: str) -> Scale:
     """The scale of profile "quick" or "paper". Raises NetreproError for another."""
     scales = {"quick": Scale(FLOW_COUNTS, 10.0), "paper": Scale((*FLOW_COUNTS, 600, 800), 60.0)}
-    if profile not in scales:
-        raise NetreproError(f"no profile {profile!r}", nearest(profile, scales))
-    return scales[profile]
+    return of_profile(profile, scales)
 
 
 def theory_packets(flows: float | np.ndarray, setting: Setting = PRINTED) -> float | np.ndarray:
@@ -268,7 +266,7 @@ def _run(flows: int, buffer_packets: int, setting: Setting, least_s: float, seed
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(CheckedRuns):
     """Searches over numbers of flows and repetitions, as published and synchronised.
 
     buffers : case ("published" or "synchronised"), flows, repetition, buffer_packets, reached.
@@ -279,11 +277,6 @@ class Sweep:
     buffers: pd.DataFrame
     probes: pd.DataFrame
     fidelity: pd.DataFrame
-
-    @property
-    def trusted(self) -> bool:
-        """Whether every check of every run holds."""
-        return bool(self.fidelity["holds"].all())
 
 
 def measure(
@@ -350,7 +343,6 @@ def summary(sweep: Sweep, setting: Setting = PRINTED) -> pd.DataFrame:
 
 def measured_claims(sweep: Sweep, setting: Setting = PRINTED) -> list[Measured]:
     """One measurement a claim of data/buffer_sizing/claims.yaml."""
-    trust = {"trusted": sweep.trusted, "why": "" if sweep.trusted else "a fidelity check failed, see section 6"}
     ours, broken = _table(sweep, "published"), _table(sweep, "synchronised")
     pipe = setting.pipe_packets
     values = {
@@ -361,7 +353,7 @@ def measured_claims(sweep: Sweep, setting: Setting = PRINTED) -> list[Measured]:
     }
     values |= {f"hardware-{flows}-flows": (ours[flows], broken[flows]) for flows in HARDWARE_FLOWS}
     return [
-        Measured(claim=claim, values=list(right), control=list(wrong), **trust)
+        Measured(claim=claim, values=list(right), control=list(wrong), **sweep.trust)
         for claim, (right, wrong) in values.items()
     ]
 

@@ -7,7 +7,7 @@ senders react to the share of marked packets, keeps the queue at the marking thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,12 +17,12 @@ from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
 from netrepro.emulation.bpf_controls import has_congestion_control
-from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link, Queue, Red
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers._running import run_experiment
+from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.simulation import gap_shares
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
@@ -31,7 +31,6 @@ PORT = ("s1", "h3")
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000")  # of curves that are no schemes
 SETTLED_S = 5.0  # slow start and the second flow's arrival are over by then
-Progress = Callable[[Iterable], Iterable]
 
 
 @dataclass(frozen=True)
@@ -75,9 +74,7 @@ def duration_s(profile: str, tier: str = "simulated") -> float:
     """Seconds of one repetition; real kernels take as long as that. Raises NetreproError for another profile than
     quick and paper."""
     durations = {"quick": 30.0 if tier == "simulated" else 10.0, "paper": 120.0}
-    if profile not in durations:
-        raise NetreproError(f"no profile {profile!r}", nearest(profile, durations))
-    return durations[profile]
+    return of_profile(profile, durations)
 
 
 def cases_of(tier: str) -> list[str]:
@@ -108,7 +105,7 @@ def experiment(case: Case, setting: Setting, seconds: float, seed: int) -> Exper
 
 
 @dataclass(frozen=True)
-class Runs:
+class Runs(CheckedRuns):
     """All repetitions of all cases.
 
     queues : case, repetition, time_s, queue_packets. totals : case, repetition, goodput_mbps (sum of both flows).
@@ -119,11 +116,6 @@ class Runs:
     totals: pd.DataFrame
     fidelity: pd.DataFrame
     tier: str = "simulated"
-
-    @property
-    def trusted(self) -> bool:
-        """Whether every check of every run holds."""
-        return bool(self.fidelity["holds"].all())
 
 
 def measure(
@@ -139,7 +131,7 @@ def measure(
     work = [(name, repetition) for name in cases_of(tier) for repetition in range(repetitions)]
     queues, totals, fidelity = [], [], []
     for name, repetition in progress(work):
-        place = int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
+        place = seed_of(seed, repetition)
         found = run_experiment(experiment(CASES[name], setting, seconds, place), tier)
         label = {"case": name, "repetition": repetition}
         settled = found.queues[found.queues.time_s >= SETTLED_S]
@@ -191,7 +183,6 @@ def measured_claims(runs: Runs) -> list[Measured]:
     """One measurement a claim of data/dctcp/claims.yaml, of those whose cases the tier could run."""
     if set(CASES) - set(runs.totals["case"]):
         return _measured_tcp(runs)
-    trust = {"trusted": runs.trusted, "why": "" if runs.trusted else "a fidelity check failed, see section 6"}
     means, curves, deviations = _of_queues(runs, np.mean), _of_queues(runs, _curve), _of_queues(runs, np.std)
     goodput = {case: rows["goodput_mbps"].to_numpy() for case, rows in runs.totals.groupby("case")}
     long_path = goodput["dctcp, long path, K = 1"] / goodput["tcp, long path"]
@@ -206,15 +197,16 @@ def measured_claims(runs: Runs) -> list[Measured]:
             _order(deviations["dctcp, no marking"], deviations["red"]),
         ),
     }
-    return [Measured(claim=claim, values=ours, control=broken, **trust) for claim, (ours, broken) in values.items()]
+    return [
+        Measured(claim=claim, values=ours, control=broken, **runs.trust) for claim, (ours, broken) in values.items()
+    ]
 
 
 def _measured_tcp(runs: Runs) -> list[Measured]:
     """TCP's claims alone, without their controls, which need DCTCP: such a verdict does not count."""
-    trust = {"trusted": runs.trusted, "why": "" if runs.trusted else "a fidelity check failed, see section 6"}
     functions: dict[str, Callable] = {"tcp-mean-queue": np.mean, "tcp-queue-distribution": _curve}
     return [
-        Measured(claim=claim, values=_of_queues(runs, function)["tcp"], **trust)
+        Measured(claim=claim, values=_of_queues(runs, function)["tcp"], **runs.trust)
         for claim, function in functions.items()
     ]
 

@@ -7,7 +7,7 @@ virtual clock, so that 20 ms cost no time and the timer that lets packets out of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import product
@@ -19,7 +19,8 @@ from matplotlib.figure import Figure
 from netrepro.claims import Measured
 from netrepro.emulation.dummynet import Dummynet, synthetic_headers, time_packets
 from netrepro.emulation.kernel_costs import time_kernel, time_relay
-from netrepro.errors import NetreproError, nearest
+from netrepro.errors import NetreproError
+from netrepro.papers._runs import Progress, of_profile
 from netrepro.paths import data_dir
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
@@ -28,7 +29,6 @@ PORT = 5000  # of the generator's packets
 BANDWIDTH_MBPS = 600.0
 MOST_SPREAD = 0.2
 BATCH_PACKETS = 1000  # at a packet every microsecond a batch lasts one tick of Dummynet's timer, 1 ms
-Progress = Callable[[Iterable], Iterable]
 COLOURS = {"arrivals_ns": scheme("tcp").colour, "timer_ns": scheme("repflow").colour}
 
 
@@ -78,9 +78,7 @@ def cases(delay_ms: float = 20.0, rules: int = 100, bandwidth_mbps: float = BAND
 def packets_a_case(profile: str) -> int:
     """Packets of each case and repetition. Raises NetreproError for another profile than quick and paper."""
     packets = {"quick": 1_000_000, "paper": 10_000_000}
-    if profile not in packets:
-        raise NetreproError(f"no profile {profile!r}", nearest(profile, packets))
-    return packets[profile]
+    return of_profile(profile, packets)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ whether its results can be believed (section 3.3); and what one host computes mu
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -23,12 +22,12 @@ from netrepro.emulation.build_times import COLUMNS, OURS, compare_builds
 from netrepro.emulation.fidelity import LEAST_BUSY_GAPS, inter_dequeue_deviation
 from netrepro.emulation.machine import guest_prefix, watch_machine
 from netrepro.emulation.tiers import probe_tiers
-from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import FIDELITY_COLUMNS, Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
 from netrepro.papers._running import run_experiment
+from netrepro.papers._runs import Progress, of_profile, seed_of
 from netrepro.style import PUBLISHED_GREY, draw_published, new_figure
 
 PORT = ("s1", "s2")
@@ -37,7 +36,6 @@ BUSY_LOOP = ["sh", "-c", "while :; do :; done"]
 FRAMES_BYTES = 131_072  # of a bucket that lets any frame that TCP builds pass whole
 PERCENT = np.geomspace(0.01, 1e4, 240)  # deviations at which distributions are drawn
 COLOURS = {10: "#009E73", 62.5: "#CC79A7", 100: "#0072B2", 200: "#000000", 1000: "#D55E00"}
-Progress = Callable[[Iterable], Iterable]
 
 
 # A link whose queue is empty behind most packets shows its senders' spacing, not its own.
@@ -85,9 +83,7 @@ SPECIAL = {
 def scale(profile: str) -> Scale:
     """What a profile runs. Raises NetreproError for another than quick and paper."""
     scales = {"quick": Scale(0.8, (0, 16)), "paper": Scale(2.0, (0, 1, 2, 4, 8, 16, 32))}
-    if profile not in scales:
-        raise NetreproError(f"no profile {profile!r}", nearest(profile, scales))
-    return scales[profile]
+    return of_profile(profile, scales)
 
 
 def load_case(busy_hosts: int, isolated: bool, rate_mbps: float = 200.0) -> tuple[str, Case]:
@@ -183,7 +179,7 @@ def measure(
         if emulated and name == next(iter(wanted)):
             machine.append(watch_machine().assign(repetition=repetition))
         case, label = wanted[name], {"case": name, "repetition": repetition}
-        place = int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
+        place = seed_of(seed, repetition)
         with ExitStack() as stack:
             isolated = case.isolated and case.busy_hosts
             prefix, how = stack.enter_context(guest_prefix(GUEST_CORES)) if isolated else ([], "")

@@ -8,7 +8,7 @@ every flow the fair rate, comes near processor sharing.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,13 +17,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
-from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.flow_sizes import FlowSizeDistribution
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.rcp import Rcp
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import PoissonFlows, Tcp, flows_per_s_at_load
+from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.simulation import simulate
 from netrepro.style import new_figure, scheme
 
@@ -37,7 +37,6 @@ LOOKS = {
     "processor sharing": ("#444444", "."),
     "RCP without feedback": (scheme("control").colour, "x"),
 }
-Progress = Callable[[Iterable], Iterable]
 
 
 @dataclass(frozen=True)
@@ -79,9 +78,7 @@ class Scale:
 def scale(profile: str) -> Scale:
     """How much is simulated. Raises NetreproError for another profile than quick and paper."""
     scales = {"quick": Scale(20.0, 3.0), "paper": Scale(200.0, 40.0)}
-    if profile not in scales:
-        raise NetreproError(f"no profile {profile!r}", nearest(profile, scales))
-    return scales[profile]
+    return of_profile(profile, scales)
 
 
 # Closed forms. Sizes in packets, times in s; a flow is complete when the receiver has it, its handshake included.
@@ -225,17 +222,12 @@ def run(case: Case, setting: Setting, seconds: float, seed: int) -> tuple[pd.Dat
 
 
 @dataclass(frozen=True)
-class Runs:
+class Runs(CheckedRuns):
     """All repetitions: flows and queues of `run` by case and repetition, and the checks."""
 
     flows: pd.DataFrame
     queues: pd.DataFrame
     fidelity: pd.DataFrame
-
-    @property
-    def trusted(self) -> bool:
-        """Whether every check of every run holds."""
-        return bool(self.fidelity["holds"].all())
 
 
 def measure(
@@ -244,7 +236,7 @@ def measure(
     """Every case of CASES over the same flows; `progress` wraps the list of (case, repetition)."""
     parts: list[tuple[pd.DataFrame, ...]] = []
     for name, repetition in progress([(name, i) for name in CASES for i in range(repetitions)]):
-        place = int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
+        place = seed_of(seed, repetition)
         tables = run(CASES[name], setting, seconds, place)
         parts.append(tuple(table.assign(case=name, repetition=repetition) for table in tables))
     return Runs(*(pd.concat(tables, ignore_index=True) for tables in zip(*parts, strict=True)))
@@ -287,7 +279,6 @@ def summary(runs: Runs) -> pd.DataFrame:
 
 def measured_claims(runs: Runs) -> list[Measured]:
     """One measurement a claim of data/flow_completion_time/claims.yaml."""
-    trust = {"trusted": runs.trusted, "why": "" if runs.trusted else "a fidelity check failed, see section 6"}
     sizes = by_size(runs.flows)
     worst = sizes[sizes.flows >= 10].groupby(["case", "repetition"])["slowdown"].max()
     ratio = runs.flows["completion_s"] / runs.flows["ideal_s"]
@@ -301,7 +292,7 @@ def measured_claims(runs: Runs) -> list[Measured]:
         "small-flows": (_order(small, "RCP"), _order(small, broken)),
         "all-flows": (_order(total, "RCP"), _order(total, broken)),
     }
-    return [Measured(claim=claim, values=ours, control=other, **trust) for claim, (ours, other) in values.items()]
+    return [Measured(claim=claim, values=ours, control=other, **runs.trust) for claim, (ours, other) in values.items()]
 
 
 def _order(means: pd.Series, rcp: str) -> list[list[str]]:

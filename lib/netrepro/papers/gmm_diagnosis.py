@@ -8,7 +8,7 @@ What reproduces the report's tables is a candidate; what does not is cleared.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from netrepro.claims import Measured
 from netrepro.errors import NetreproError, nearest
+from netrepro.papers._runs import Progress, of_profile
 from netrepro.papers.gmm_traffic import (
     BEST_PACKETS,
     LEAD,
@@ -67,7 +68,6 @@ from netrepro.traffic import (
 from netrepro.traffic.captures import CaptureFile
 
 SLUG = "gmm_diagnosis"
-Progress = Callable[[Iterable], Iterable]
 Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 INJECTED = (0.3, 0.5, 0.65)
@@ -100,9 +100,7 @@ SCALES = {
 
 def diagnosis_scale(profile: str) -> Scale:
     """Raises NetreproError for another profile than quick and paper."""
-    if profile not in SCALES:
-        raise NetreproError(f"no profile {profile!r}", nearest(profile, SCALES))
-    return SCALES[profile]
+    return of_profile(profile, SCALES)
 
 
 def class_report() -> pd.DataFrame:

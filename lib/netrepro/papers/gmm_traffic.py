@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,6 +29,7 @@ from threadpoolctl import threadpool_limits
 
 from netrepro.claims import Measured, load_claims
 from netrepro.errors import NetreproError, nearest
+from netrepro.papers._runs import Progress, of_profile
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 from netrepro.traffic import (
     BASELINES,
@@ -69,7 +70,6 @@ MODELS = ("GMM", *BASELINES)
 # 0.5 % of the paper's 79,000 flows; what a mixture can learn depends on the count, not on the share.
 FEW_FLOWS = 395
 TRACES = {"auto": "UNIBS-2009 where present", "unibs": "UNIBS-2009", "standin": "the stand-in"}
-Progress = Callable[[Iterable], Iterable]
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -141,9 +141,7 @@ SCALES = {
 
 def scale_of(profile: str) -> Scale:
     """Raises NetreproError for another profile than quick and paper."""
-    if profile not in SCALES:
-        raise NetreproError(f"no profile {profile!r}", nearest(profile, SCALES))
-    return SCALES[profile]
+    return of_profile(profile, SCALES)
 
 
 class Trace:

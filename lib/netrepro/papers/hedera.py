@@ -7,7 +7,7 @@ tree, they share links that others leave empty; a scheduler that knows all flows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -25,6 +25,7 @@ from netrepro.networks.routing import shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, star
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers._running import run_experiment
+from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
@@ -44,7 +45,6 @@ COLUMNS_OF_HARDWARE = {
     "first fit": "hedera_1_mbps",
     "annealing": "hedera_2_mbps",
 }
-Progress = Callable[[Iterable], Iterable]
 Demand = tuple[int, int]  # source and destination host, 0 to 15
 
 
@@ -80,9 +80,7 @@ PROFILES = {"quick": Profile(5.0, 1), "paper": Profile(10.0, 3)}
 
 def profile_named(name: str) -> Profile:
     """The sizes of a profile. Raises NetreproError for another name than quick and paper."""
-    if name not in PROFILES:
-        raise NetreproError(f"no profile {name!r}", nearest(name, PROFILES))
-    return PROFILES[name]
+    return of_profile(name, PROFILES)
 
 
 def patterns() -> dict[str, tuple[Demand, ...]]:
@@ -280,7 +278,7 @@ def goodput_shares(found: Measurements, setting: Setting) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Runs:
+class Runs(CheckedRuns):
     """All repetitions of all patterns under all schemes.
 
     shares : pattern, scheme, repetition, share (of all 16 links, payload), least_host, most_host (of one link).
@@ -290,11 +288,6 @@ class Runs:
     shares: pd.DataFrame
     fidelity: pd.DataFrame
     tier: str
-
-    @property
-    def trusted(self) -> bool:
-        """Whether every check of every run holds."""
-        return bool(self.fidelity["holds"].all())
 
     def by_pattern(self) -> pd.DataFrame:
         """Mean share over repetitions: a row a pattern, a column a scheme."""
@@ -322,7 +315,7 @@ def measure(
     repetitions = max(repetitions, profile.repetitions)
     work = [(name, how, each) for name in chosen for how in schemes for each in range(repetitions)]
     tasks = (
-        delayed(_run)(chosen[name], how, setting, profile.counted_s, _seed(seed, each), tier)
+        delayed(_run)(chosen[name], how, setting, profile.counted_s, seed_of(seed, each), tier)
         for name, how, each in work
     )
     workers = Parallel(n_jobs=-1 if tier == "simulated" else 1, prefer="threads", return_as="generator")
@@ -333,10 +326,6 @@ def measure(
         shares.append(label | row)
         fidelity.append(checks.assign(**label))
     return Runs(pd.DataFrame(shares), pd.concat(fidelity, ignore_index=True), tier)
-
-
-def _seed(seed: int, repetition: int) -> int:
-    return int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
 
 
 def _run(
@@ -361,7 +350,6 @@ def check_fidelity(found: Measurements, setting: Setting) -> pd.DataFrame:
 
 def measured_claims(runs: Runs) -> list[Measured]:
     """One measurement a claim of data/hedera/claims.yaml; values are repetitions."""
-    trust = {"trusted": runs.trusted, "why": "" if runs.trusted else "a fidelity check failed, see section 6"}
     tables = [
         rows.pivot(index="pattern", columns="scheme", values="share") for _, rows in runs.shares.groupby("repetition")
     ]
@@ -398,7 +386,9 @@ def measured_claims(runs: Runs) -> list[Measured]:
             "hedera-2": (ratio("annealing", "non-blocking"), tree),
             "gain-falls-with-flows": (fading("annealing"), fading("spanning tree")),
         }
-    return [Measured(claim=claim, values=ours, control=broken, **trust) for claim, (ours, broken) in values.items()]
+    return [
+        Measured(claim=claim, values=ours, control=broken, **runs.trust) for claim, (ours, broken) in values.items()
+    ]
 
 
 def answer(runs: Runs) -> str:
@@ -515,7 +505,7 @@ def vary_flows(
     setting = replace(setting, counted_from_s=4.0)
     work = [(count, draw, how) for count in flows for draw in range(draws) for how in SCHEMES]
     tasks = (
-        delayed(_run)(_drawn_flows(count, seed, draw), how, setting, 4.0, _seed(seed, draw), "simulated")
+        delayed(_run)(_drawn_flows(count, seed, draw), how, setting, 4.0, seed_of(seed, draw), "simulated")
         for count, draw, how in work
     )
     shares = Parallel(n_jobs=-1, prefer="threads", return_as="generator")(tasks)

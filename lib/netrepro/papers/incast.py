@@ -7,7 +7,7 @@ at one port; where its buffer is small, somebody loses the end of a fragment and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,11 +16,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
-from netrepro.errors import NetreproError, nearest
+from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link, Queue
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Flow, Tcp
+from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.simulation import gap_shares, simulate
 from netrepro.style import new_figure, scheme
 
@@ -30,7 +31,6 @@ SERVERS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 KNOB_SERVERS = (2, 4, 8, 16, 32, 64)
 MANY = (32, 48, 64)  # servers among which the claims look for the collapse
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000", "#56B4E9")  # of curves that are no schemes
-Progress = Callable[[Iterable], Iterable]
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,7 @@ class Scale:
 def scale(profile: str) -> Scale:
     """Blocks of one repetition. Raises NetreproError for another profile than quick and paper."""
     scales = {"quick": Scale(3, 3), "paper": Scale(20, 10)}
-    if profile not in scales:
-        raise NetreproError(f"no profile {profile!r}", nearest(profile, scales))
-    return scales[profile]
+    return of_profile(profile, scales)
 
 
 def experiment(setting: Setting, servers: int, blocks: int, seed: int, *, record_packets: bool = True) -> Experiment:
@@ -185,7 +183,7 @@ def check_fidelity(found: Measurements, times_s: np.ndarray, setting: Setting) -
 
 
 @dataclass(frozen=True)
-class Runs:
+class Runs(CheckedRuns):
     """All repetitions of all cases.
 
     goodput : case, servers, repetition and the columns of `fetch`. fidelity : case, servers, repetition, check,
@@ -194,11 +192,6 @@ class Runs:
 
     goodput: pd.DataFrame
     fidelity: pd.DataFrame
-
-    @property
-    def trusted(self) -> bool:
-        """Whether every check of every run holds."""
-        return bool(self.fidelity["holds"].all())
 
 
 def measure(
@@ -226,15 +219,11 @@ def measure(
     ]
     goodput, fidelity = [], []
     for name, count, repetition in progress(work):
-        row, checks = fetch(cases(setting)[name], count, blocks, _seed(seed, repetition))
+        row, checks = fetch(cases(setting)[name], count, blocks, seed_of(seed, repetition))
         label = {"case": name, "servers": count, "repetition": repetition}
         goodput.append(label | row)
         fidelity.append(checks.assign(**label))
     return Runs(pd.DataFrame(goodput), pd.concat(fidelity, ignore_index=True))
-
-
-def _seed(seed: int, repetition: int) -> int:
-    return int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
 
 
 def summary(runs: Runs, column: str = "goodput_mbps") -> pd.DataFrame:
@@ -247,7 +236,6 @@ def summary(runs: Runs, column: str = "goodput_mbps") -> pd.DataFrame:
 
 def measured_claims(runs: Runs) -> list[Measured]:
     """One measurement a claim of data/incast/claims.yaml."""
-    trust = {"trusted": runs.trusted, "why": "" if runs.trusted else "a fidelity check failed, see section 6"}
     few = tuple(count for count in sorted(set(runs.goodput.servers)) if count >= 4)
     delay = runs.goodput[runs.goodput.servers.isin(MANY)].groupby(["case", "repetition"])["median_delay_ms"].median()
     values: dict[str, tuple[Any, Any]] = {
@@ -256,7 +244,9 @@ def measured_claims(runs: Runs) -> list[Measured]:
         "cure": (_least(runs, "200 us", few), _least(runs, "200 ms", few)),
         "smaller-is-better": (_orders(runs, ""), _orders(runs, ", deep buffer")),
     }
-    return [Measured(claim=claim, values=ours, control=broken, **trust) for claim, (ours, broken) in values.items()]
+    return [
+        Measured(claim=claim, values=ours, control=broken, **runs.trust) for claim, (ours, broken) in values.items()
+    ]
 
 
 def _goodput(runs: Runs, case: str) -> pd.DataFrame:

@@ -8,7 +8,7 @@ when routing is optimal (a linear programme), what ECMP and 8 shortest paths mak
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, cycle, islice, pairwise
 from random import Random
@@ -28,13 +28,13 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_paths
 from netrepro.networks.topology import Topology, fat_tree, from_graph, jellyfish
 from netrepro.networks.workloads import Flow, Tcp
+from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.simulation import simulate
 from netrepro.style import new_figure, scheme
 
 LARGEST_PROGRAMME = 100  # switches: above, the linear programme takes hours
 FULL = 1 - 1e-6  # the share of the rate from which on a solver's answer is the full rate
 COLOURS = {"fat-tree": "#0072B2", "jellyfish": "#D55E00", "ring": scheme("control").colour}
-Progress = Callable[[Iterable], Iterable]
 Pairs = tuple[tuple[str, str], ...]
 
 
@@ -85,9 +85,7 @@ class Scale:
 def scale(profile: str) -> Scale:
     """How much is computed. Raises NetreproError for another profile than quick and paper."""
     scales = {"quick": Scale((4, 6), 6, 1.0), "paper": Scale((4, 6, 8), 14, 1.0, 3)}
-    if profile not in scales:
-        raise NetreproError(f"no profile {profile!r}", nearest(profile, scales))
-    return scales[profile]
+    return of_profile(profile, scales)
 
 
 # Networks.
@@ -273,7 +271,7 @@ def experiment(case: Case, setting: Setting, seconds: float, seed: int) -> Exper
 
 
 @dataclass(frozen=True)
-class Runs:
+class Runs(CheckedRuns):
     """All repetitions.
 
     capacity : ports, network, repetition, servers, gain (over the fat-tree's servers). servers : case, repetition,
@@ -289,11 +287,6 @@ class Runs:
     diversity: pd.DataFrame
     fidelity: pd.DataFrame
 
-    @property
-    def trusted(self) -> bool:
-        """Whether every check of every run holds."""
-        return bool(self.fidelity["holds"].all())
-
 
 def measure(
     scale: Scale, repetitions: int, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter
@@ -307,7 +300,7 @@ def measure(
     ]  # fmt: skip
     capacity, servers, optimal, lengths, diversity, fidelity = [], [], [], [], [], []
     for what, item, repetition in progress(work):
-        place = int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
+        place = seed_of(seed, repetition)
         if what == "capacity":
             ports, kind = item
             equipment = Setting(ports=ports)
@@ -418,7 +411,6 @@ def _each(runs: Runs, function: Callable) -> pd.Series:
 
 def measured_claims(runs: Runs) -> list[Measured]:
     """One measurement a claim of data/jellyfish/claims.yaml."""
-    trust = {"trusted": runs.trusted, "why": "" if runs.trusted else "a fidelity check failed, see section 6"}
     largest = runs.capacity[runs.capacity.ports == runs.capacity.ports.max()]
     gain = {kind: list(rows["gain"]) for kind, rows in largest.groupby("network")}
     mean, index = _each(runs, np.mean), _each(runs, jain)
@@ -445,7 +437,9 @@ def measured_claims(runs: Runs) -> list[Measured]:
         ),
         "fairness": (index[ours] / index[baseline], index[ring] / index[baseline]),
     }
-    return [Measured(claim=claim, values=ours, control=broken, **trust) for claim, (ours, broken) in values.items()]
+    return [
+        Measured(claim=claim, values=ours, control=broken, **runs.trust) for claim, (ours, broken) in values.items()
+    ]
 
 
 def _order(first: pd.Series, second: pd.Series, *names: str) -> list[list[str]]:

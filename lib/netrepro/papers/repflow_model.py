@@ -7,7 +7,7 @@ of a path.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from netrepro.claims import Measured
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.flow_sizes import KNOWN_FLOW_SIZES, FlowSizeDistribution, load_flow_sizes
+from netrepro.papers._runs import Progress, of_profile
 from netrepro.queueing.mg1 import md1_wait_quantile, mean_wait, tail_wait_exponential, tail_wait_when_busy
 from netrepro.queueing.replicated_flows import (
     ReplicatedPaths,
@@ -40,7 +41,6 @@ QUANTITIES = {
 }
 FCT_AXIS = "completion time / time without contention"
 LOAD_AXIS = "load without replicas (share of capacity)"
-Progress = Callable[[Iterable], Iterable]
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,7 @@ class Scale:
 def scale(profile: str) -> Scale:
     """The scale of profile "quick" or "paper". Raises NetreproError for another."""
     scales = {"quick": Scale(40_000, 10_000), "paper": Scale(500_000, 100_000)}
-    if profile not in scales:
-        raise NetreproError(f"no profile {profile!r}", nearest(profile, scales))
-    return scales[profile]
+    return of_profile(profile, scales)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -29,6 +29,7 @@ from netrepro.networks.flow_sizes import FlowSizeDistribution, load_flow_sizes
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import Topology, fat_tree, leaf_spine
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
+from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.queueing.replication import ReplicationModel
 from netrepro.simulation import simulate
@@ -49,7 +50,6 @@ SIZE_GROUPS_BYTES = (0, 3 * 1460, 9 * 1460, 21 * 1460, 45 * 1460, MOUSE_BYTES)
 SLOW_MS = 2.24  # later than without congestion: the 9 ms of Fig. 3(c), less TCP's median of 6.76 ms
 KNOB_FLOWS = 5000
 PATHS_COLOURS = ("#0072B2", "#E69F00", "#009E73")
-Progress = Callable[[Iterable], Iterable]
 
 
 @dataclass(frozen=True)
@@ -129,9 +129,7 @@ def scale(profile: str) -> Scale:
             40_000, 12_000, 10_000, 3000, (0.1, 0.2, 0.3, 0.4, 0.5), (0.1, 0.2, 0.4, 0.6, 0.8), 200.0, 10_000, 4000
         ),
     }
-    if profile not in scales:
-        raise NetreproError(f"no profile {profile!r}", nearest(profile, scales))
-    return scales[profile]
+    return of_profile(profile, scales)
 
 
 @dataclass(frozen=True)
@@ -221,7 +219,7 @@ def _incast(case: Case, setting: Setting, mice: int, seed: int, how: dict[str, A
 
 
 @dataclass(frozen=True)
-class Runs:
+class Runs(CheckedRuns):
     """All repetitions of all cases.
 
     totals : the fields of Case, repetition, flows, mice, unfinished; of mice mean_ms, median_ms, p99_ms, p999_ms,
@@ -234,11 +232,6 @@ class Runs:
     totals: pd.DataFrame
     curves: pd.DataFrame
     fidelity: pd.DataFrame
-
-    @property
-    def trusted(self) -> bool:
-        """Whether every check of every run holds."""
-        return bool(self.fidelity["holds"].all())
 
 
 def measure(
@@ -261,7 +254,7 @@ def measure(
     ideal = {kind: _ideal_ms(setting, kind) for kind in {_kind(case) for case, _ in work}}
 
     def run_one(case: Case, repetition: int) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
-        found = simulate(experiment(case, setting, flows[case.network], _seed(seed, repetition)))
+        found = simulate(experiment(case, setting, flows[case.network], seed_of(seed, repetition)))
         label = asdict(case) | {"repetition": repetition}
         row, curves = _summary(found, ideal[_kind(case)])
         return label | row, curves.assign(**label), check_fidelity(found).assign(**label)
@@ -275,10 +268,6 @@ def _in_parallel(function: Callable, work: Sequence[tuple], n_jobs: int, progres
     """Threads suffice: the simulator lets others run."""
     parallel = Parallel(n_jobs=n_jobs, prefer="threads", pre_dispatch=n_jobs)
     return parallel(delayed(function)(*arguments) for arguments in progress(work))
-
-
-def _seed(seed: int, repetition: int) -> int:
-    return int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
 
 
 def _kind(case: Case) -> str:
@@ -363,7 +352,7 @@ def probe_congestion(
         for name in names
         for size_bytes in (1, MOUSE_BYTES)
     ]
-    seeds = {repetition: _seed_of_collision(setting, _seed(seed, repetition)) for repetition in range(repetitions)}
+    seeds = {repetition: _seed_of_collision(setting, seed_of(seed, repetition)) for repetition in range(repetitions)}
 
     def run_one(case: str, name: str, size_bytes: int, repetition: int) -> pd.DataFrame:
         found = simulate(
@@ -466,7 +455,7 @@ def measure_paths(
     """`path_round_trips` of several runs, with a column repetition."""
 
     def run_one(repetition: int) -> pd.DataFrame:
-        trips = path_round_trips(seconds, _seed(seed, repetition), setting=setting)
+        trips = path_round_trips(seconds, seed_of(seed, repetition), setting=setting)
         return trips.assign(repetition=repetition)
 
     work = [(repetition,) for repetition in range(repetitions)]
@@ -564,8 +553,6 @@ def measured_claims(
     runs: Runs, probed: pd.DataFrame, round_trips: pd.DataFrame, overhead: pd.DataFrame
 ) -> list[Measured]:
     """One measurement a claim of data/repnet/claims.yaml."""
-    trust: dict[str, Any] = {"trusted": runs.trusted}
-    trust["why"] = "" if runs.trusted else "a fidelity check failed, see section 6"
     paths = correlations(round_trips)
     pairs = {
         "congested-one-path": (("congested", "tcp", 1), ("idle", "tcp", 1)),
@@ -574,7 +561,7 @@ def measured_claims(
         "slow-flows-repflow": (("congested", "repflow", MOUSE_BYTES), ("same path", "repflow", MOUSE_BYTES)),
         "slow-flows-repsyn": (("congested", "repsyn", MOUSE_BYTES), ("same path", "repsyn", MOUSE_BYTES)),
     }
-    counted = [_counted(probed, claim, *places, **trust) for claim, places in pairs.items()]
+    counted = [_counted(probed, claim, *places, **runs.trust) for claim, places in pairs.items()]
     values: dict[str, Any] = {
         "paths-uncorrelated": tuple(
             paths[paths["shares_links"] == shared].groupby("repetition")["correlation"].mean()
@@ -614,7 +601,7 @@ def measured_claims(
         "fat-tree-worse-at-0.1": (reductions(runs, "mean_ms", "fat-tree", 0.1, "repflow"), None),
     }
     return counted + [
-        Measured(claim=claim, values=list(ours), control=list(broken) if broken is not None else [], **trust)
+        Measured(claim=claim, values=list(ours), control=list(broken) if broken is not None else [], **runs.trust)
         for claim, (ours, broken) in values.items()
     ]
 

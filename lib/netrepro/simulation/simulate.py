@@ -13,7 +13,6 @@ from netrepro import _core
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import (
     FIDELITY_COLUMNS,
-    FLOW_COLUMNS,
     LINK_COLUMNS,
     PACKET_COLUMNS,
     QUEUE_COLUMNS,
@@ -269,16 +268,8 @@ def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measure
 
 
 def _flows(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
-    flows = pd.concat([experiment.flow_table[FLOW_COLUMNS[:9]], pd.DataFrame(simulator.flows())], axis=1)
     counts = ["delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts"]
-    flows = flows.astype(dict.fromkeys(counts, int))
-    flows["completion_ms"] = (flows["completion_s"] - flows["start_s"]) * 1e3
-    until_s = flows["completion_s"].fillna(
-        np.minimum(flows["start_s"] + flows["duration_s"].fillna(np.inf), experiment.duration_s)
-    )
-    lasted_s = until_s - flows["start_s"]
-    flows["goodput_mbps"] = (flows["delivered_bytes"] * 8 / 1e6 / lasted_s).where(lasted_s > 0, 0.0)
-    return flows[[*FLOW_COLUMNS, "connection_attempts"]]
+    return experiment.flow_results(pd.DataFrame(simulator.flows()).astype(dict.fromkeys(counts, int)))
 
 
 def _requests(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:

@@ -122,13 +122,13 @@ class Scratch:
     """A library and an index under one folder, the set-up pointed at them, and a count of what it starts."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch):
-        self.patch, self.library, self.index = patch, folder / "lib", folder / "index"
-        (self.library / "core").mkdir(parents=True)
-        (self.library / "core" / "queue.cpp").write_text("int answer = 1;\n")
-        (self.library / "CMakeLists.txt").write_text("")
-        (self.library / "backend.py").write_text(BACKEND)
-        (self.library / "pyproject.toml").write_text(PYPROJECT)
-        (self.library / "requirements.txt").write_text("tiny==1.0\nuv==1.0 ; python_version < '4'\n")
+        self.patch, self.sources, self.index = patch, folder / "lib", folder / "index"
+        (self.sources / "core").mkdir(parents=True)
+        (self.sources / "core" / "queue.cpp").write_text("int answer = 1;\n")
+        (self.sources / "CMakeLists.txt").write_text("")
+        (self.sources / "backend.py").write_text(BACKEND)
+        (self.sources / "pyproject.toml").write_text(PYPROJECT)
+        (self.sources / "requirements.txt").write_text("tiny==1.0\nuv==1.0 ; python_version < '4'\n")
         make_wheel(self.index, "tiny", "1.0")
         make_wheel(self.index, "tiny", "2.0")
         # A uv that cannot reach the index, as behind a mirror that only pip is set up for.
@@ -136,7 +136,7 @@ class Scratch:
 
         self.module = load_bootstrap()
         venv = folder / ".venv"
-        names = {"LIBRARY": self.library, "VENV": venv, "PYTHON": venv / "bin" / "python"}
+        names = {"LIBRARY": self.sources, "VENV": venv, "PYTHON": venv / "bin" / "python"}
         for name, value in {**names, "READY": venv / "netrepro-ready"}.items():
             patch.setattr(self.module, name, value)
         settings = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "CXX": sys.executable}

@@ -1,0 +1,42 @@
+"""What the papers' modules have in common: profiles, seeds of repetitions, and whether runs are believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from netrepro.errors import NetreproError, nearest
+
+Progress = Callable[[Iterable], Iterable]  # wraps what is worked through, to show how far it is
+Value = TypeVar("Value")
+
+
+def of_profile(profile: str, values: Mapping[str, Value]) -> Value:
+    """What a profile stands for. Raises NetreproError, with the nearest name, for another than those of `values`."""
+    if profile not in values:
+        raise NetreproError(f"no profile {profile!r}", nearest(profile, values))
+    return values[profile]
+
+
+def seed_of(seed: int, repetition: int) -> int:
+    """The seed of one repetition's experiment."""
+    return int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
+
+
+class CheckedRuns:
+    """Runs that say by a table of checks, `fidelity` (check, value, bound, holds at least), whether to believe them."""
+
+    fidelity: pd.DataFrame
+
+    @property
+    def trusted(self) -> bool:
+        """Whether every check of every run holds."""
+        return bool(self.fidelity["holds"].all())
+
+    @property
+    def trust(self) -> dict[str, Any]:
+        """`trusted` and `why`, as a measured claim takes them."""
+        return {"trusted": self.trusted, "why": "" if self.trusted else "a fidelity check failed, see section 6"}
