@@ -201,24 +201,24 @@ def test_a_second_call_starts_nothing(scratch):
 
 
 def test_a_changed_source_builds_only_the_library(scratch):
-    (scratch.library / "core" / "queue.cpp").write_text("int answer = 2;\n")
+    (scratch.sources / "core" / "queue.cpp").write_text("int answer = 2;\n")
     assert scratch.set_up() == 0
     (command,) = scratch.started
     assert "--editable" in command
 
 
 def test_a_failed_build_is_told_with_its_error_and_tried_again(scratch, capsys):
-    (scratch.library / "core" / "queue.cpp").write_text("error\n")
+    (scratch.sources / "core" / "queue.cpp").write_text("error\n")
     assert scratch.set_up() == 1
     assert "expected ';'" in capsys.readouterr().err
     assert scratch.set_up() == 1, "a failed step must leave no stamp"
-    (scratch.library / "core" / "queue.cpp").write_text("int answer = 3;\n")
+    (scratch.sources / "core" / "queue.cpp").write_text("int answer = 3;\n")
     assert scratch.set_up() == 0
     assert len(scratch.started) == 1
 
 
 def test_a_changed_lock_installs_only_the_packages(scratch):
-    lock = scratch.library / "requirements.txt"
+    lock = scratch.sources / "requirements.txt"
     lock.write_text(lock.read_text().replace("tiny==1.0", "tiny==2.0"))
     assert scratch.set_up() == 0
     assert scratch.version("tiny") == "2.0"
