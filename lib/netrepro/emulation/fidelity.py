@@ -39,21 +39,20 @@ def inter_dequeue_deviation(
     sample_time_s: np.ndarray,
     sample_queue_packets: np.ndarray,
 ) -> Deviation:
-    """Deviations of the gaps between packets that a queue was seen to wait behind.
+    """Deviations of the gaps between packets of which both were waiting, so that the link was never without one.
 
-    time_s, size_bytes : shape (packets,), in order of departure. The samples say how many packets waited when; a
-    gap counts when the samples around it, at both sides, all found the queue waiting.
+    time_s, size_bytes : shape (packets,), in order of departure. The samples say how many packets waited when: so many
+    leave next, and were there all the while. What comes later may have come to an empty link, and does not count.
     """
     if len(time_s) < 2 or len(sample_time_s) == 0:
         return Deviation(np.empty(0), float("nan"))
     largest_bytes = int(size_bytes.max())
     gap_s, ideal_s = np.diff(time_s), size_bytes[1:] * 8 / (rate_mbps * 1e6)
-    before = np.searchsorted(sample_time_s, time_s[:-1], side="right") - 1
-    after = np.searchsorted(sample_time_s, time_s[1:], side="left")
-    between = (before >= 0) & (after < len(sample_time_s))
-    empty_so_far = np.concatenate([[0], np.cumsum(sample_queue_packets == 0)])
-    first, last = np.maximum(before, 0), np.minimum(after, len(sample_time_s) - 1)
-    busy = between & (empty_so_far[last + 1] == empty_so_far[first])
+    gone = np.searchsorted(time_s, sample_time_s, side="left")
+    known = np.maximum.accumulate(gone + sample_queue_packets.astype(np.int64))  # packets before this one waited
+    first = np.arange(len(gap_s))  # of a gap's two packets
+    seen = np.searchsorted(gone, first, side="right")  # samples taken before it left
+    busy = (seen > 0) & (first + 1 < known[np.maximum(seen - 1, 0)])
     if not busy.any():
         return Deviation(np.empty(0), float("nan"), largest_bytes)
     deviation = np.abs(gap_s[busy] - ideal_s[busy]) / ideal_s[busy]

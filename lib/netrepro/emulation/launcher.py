@@ -357,8 +357,8 @@ def sample_queues(ports: list[tuple[int, int]], interval_s: float, output: int) 
     while True:
         records = bytearray()
         for place, netlink in sockets.items():
+            now = time.clock_gettime_ns(time.CLOCK_REALTIME)  # before: what leaves meanwhile is not said to wait
             netlink.send(DUMP_QUEUES)
-            now = time.clock_gettime_ns(time.CLOCK_REALTIME)
             for index, values in root_statistics(netlink):
                 number = number_of.get((place, index))
                 if number is not None:

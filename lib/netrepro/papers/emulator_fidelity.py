@@ -112,9 +112,9 @@ def experiment(case: Case, window_s: float, seed: int) -> Experiment:
     # They begin one after the other; 800 at once would be one burst.
     starts_s = np.arange(case.flows) / case.flows * 0.5
     flows = tuple(Flow("h1", f"h{pairs + 1}", duration_s=until_s - start, start_s=float(start)) for start in starts_s)
-    # Seldom enough not to be in the way, often enough that a queue hardly runs empty and fills again unseen.
-    eight_packets_ms = 8 * FULL_PACKET_BYTES * 8 / (case.rate_mbps * 1e3)
-    interval_ms = float(np.clip(eight_packets_ms, 0.1, 1.0))
+    # Reading a queue holds its lock, so seldom; yet most packets should have been seen to wait.
+    seen_packets_ms = 0.4 * case.buffer_packets * FULL_PACKET_BYTES * 8 / (case.rate_mbps * 1e3)
+    interval_ms = float(np.clip(seen_packets_ms, 0.4, 5.0))
     measure = Measure(queues=(PORT,), queue_interval_ms=interval_ms, packets=(PORT,))
     return Experiment(dumbbell(pairs, access, link), flows, until_s, seed, measure)
 

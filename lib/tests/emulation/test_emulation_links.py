@@ -260,7 +260,7 @@ def test_a_link_is_trusted_exactly_when_enough_gaps_are_within_10_percent(rate_m
     wrong = random.random(1000) < shaken
     gap_s = gap_s * np.where(wrong, random.choice([0.8, 1.2], 1000), random.uniform(0.95, 1.05, 1000))
     time_s = np.concatenate([[0.0], np.cumsum(gap_s)])
-    found = inter_dequeue_deviation(time_s, size_bytes, rate_mbps, np.array([0.0, time_s[-1]]), np.array([5, 5]))
+    found = inter_dequeue_deviation(time_s, size_bytes, rate_mbps, np.array([0.0]), np.array([1001]))
     assert len(found.deviation) == 1000
     checks = port_checks(found).set_index("check")
     assert checks.loc["share of gaps within 10 %", "value"] == pytest.approx(1 - wrong.mean(), abs=0.002)
@@ -270,15 +270,31 @@ def test_a_link_is_trusted_exactly_when_enough_gaps_are_within_10_percent(rate_m
     assert found.rate_share == pytest.approx(1000 * 1514 * 8 / (rate_mbps * 1e6) / time_s[-1])
 
 
-def test_gaps_without_a_queue_do_not_count():
-    time_s, size_bytes = ideal_packets(101, 10)
+def test_a_gap_counts_when_both_its_packets_were_seen_to_wait():
+    time_s, size_bytes = ideal_packets(100, 10)
     time_s[50:] += 1.0  # nothing to send for a second
-    samples = np.array([0.0, time_s[49], time_s[49] + 0.5, time_s[50], time_s[-1]])
-    found = inter_dequeue_deviation(time_s, size_bytes, 10, samples, np.array([3, 3, 0, 3, 3]))
-    assert len(found.deviation) == 99
+    samples = np.array([0.0, time_s[19] + 1e-4, time_s[49] + 0.5, time_s[59] + 1e-4])
+    found = inter_dequeue_deviation(time_s, size_bytes, 10, samples, np.array([5, 30, 0, 3]))
+    assert len(found.deviation) == 4 + 29 + 2  # packets 0 to 4, 20 to 49, 60 to 62
     assert found.deviation.max() < 1e-6
-    unseen = inter_dequeue_deviation(time_s, size_bytes, 10, samples, np.array([3, 3, 3, 3, 3]))
-    assert unseen.deviation.max() > 100  # the same gap counts when the queue was waiting
+    wrong = inter_dequeue_deviation(time_s, size_bytes, 10, samples, np.array([5, 31, 0, 3]))
+    assert wrong.deviation.max() > 100  # the pause counts once a packet is said to have waited all along
+
+
+@given(st.lists(st.floats(0.001, 3.0), min_size=2, max_size=60), st.integers(0, 2**31))
+def test_only_gaps_of_a_link_that_is_never_idle_count(spacings, seed):
+    """Of a queue that is simulated packet by packet, sampled whenever: every gap that counts is the link's own."""
+    arrival = np.cumsum(spacings)  # in units of a transmission
+    departure = np.empty_like(arrival)  # when transmission begins
+    free = 0.0
+    for number, time in enumerate(arrival):
+        departure[number] = max(time, free)
+        free = departure[number] + 1
+    samples = np.sort(np.random.default_rng(seed).uniform(0, departure[-1], 20))
+    waiting = np.array([np.sum((arrival <= time) & (departure >= time)) for time in samples])
+    size_bytes = np.full(len(departure), 125)  # 1 ms at 1 Mb/s
+    found = inter_dequeue_deviation(departure * 1e-3, size_bytes, 1.0, samples * 1e-3, waiting)
+    assert np.all(found.deviation < 1e-6)
 
 
 def test_too_little_to_judge_is_not_trusted():
