@@ -8,8 +8,6 @@ Poisson packets of one link only, as in its documentation. Read the ratios: the 
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import tempfile
 import time
 from pathlib import Path
@@ -18,9 +16,8 @@ import numpy as np
 import pandas as pd
 
 from netrepro.networks import Cable, Datagrams, DropTail, Experiment, Flow, Link, Tcp, Topology, dumbbell, fat_tree
+from netrepro.simulation.ns3 import build_ns3, simulate_ns3
 from netrepro.simulation.simulate import EVENTS_AT_A_TIME, _build, simulate
-
-NS3_LIBRARIES = ("core", "network", "internet", "applications", "point-to-point", "traffic-control")
 
 
 def dumbbell_experiment(duration_s: float, sack: bool = True) -> Experiment:
@@ -55,22 +52,11 @@ def hops_per_s(experiment: Experiment) -> tuple[float, float]:
     return best, float(simulator.flows()["delivered_bytes"].sum()) * 8 / experiment.duration_s / 1e6
 
 
-def build_ns3(folder: Path) -> Path | None:
-    """The peer, compiled; None where ns-3 or a compiler is missing."""
-    compiler, program = shutil.which("c++"), folder / "ns3_scenarios"
-    if compiler is None:
-        return None
-    source = Path(__file__).with_name("ns3_scenarios.cpp")
-    libraries = [f"-lns3-{name}" for name in NS3_LIBRARIES]
-    built = subprocess.run([compiler, "-std=c++17", "-O2", "-o", program, source, *libraries], capture_output=True)
-    return program if built.returncode == 0 else None
-
-
-def ns3_hops_per_s(program: Path, scenario: str, duration_s: float) -> tuple[float, float]:
-    """(packet-hops a CPU second, goodput in Mb/s) of ns-3 with SACK."""
-    run = subprocess.run([program, scenario, str(duration_s), "1"], capture_output=True, text=True, check=True)
-    hops, seconds, received = map(float, run.stdout.split())
-    return hops / seconds, received * 8 / duration_s / 1e6
+def ns3_hops_per_s(program: Path, experiment: Experiment) -> tuple[float, float]:
+    """(packet-hops a CPU second, goodput in Mb/s) of ns-3, with SACK."""
+    found = simulate_ns3(experiment, program)
+    delivered_bytes = float(found.flows["delivered_bytes"].sum())
+    return found.packet_hops / found.cpu_s, delivered_bytes * 8 / experiment.duration_s / 1e6
 
 
 def one_link_experiment(packets: int) -> Experiment:
@@ -123,9 +109,9 @@ def run(quick: bool = True) -> pd.DataFrame:
     with tempfile.TemporaryDirectory() as folder:
         ns3 = build_ns3(Path(folder))
         if ns3 is not None:
-            peer, peer_mbps = ns3_hops_per_s(ns3, "dumbbell", 5.0 * scale)
+            peer, peer_mbps = ns3_hops_per_s(ns3, dumbbell_experiment(5.0 * scale))
             rows.append(("dumbbell, hops/s", d, "ns-3", peer, d_mbps, peer_mbps))
-            peer, peer_mbps = ns3_hops_per_s(ns3, "fat-tree", 0.03 * scale)
+            peer, peer_mbps = ns3_hops_per_s(ns3, fat_tree_experiment(4, 0.03 * scale))
             rows.append(("fat-tree k = 4, hops/s", f, "ns-3", peer, f_mbps, peer_mbps))
     table = pd.DataFrame(rows, columns=["benchmark", "ours_per_s", "peer", "peer_per_s", "ours_mbps", "peer_mbps"])
     return table.assign(ratio=table.ours_per_s / table.peer_per_s)

@@ -58,6 +58,8 @@ SCHEMES = {
     "OTHERS": Scheme("others", "#000000", "x"),
     "control": Scheme("control", "#7f3c8d", "x"),
     "simulated": Scheme("simulated", "#117733", "."),
+    "emulated": Scheme("emulated", "#0072B2", "o"),
+    "ns-3": Scheme("ns-3", "#D55E00", "D"),
 }
 
 

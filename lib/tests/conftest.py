@@ -56,6 +56,7 @@ EXPECTED_SKIPS = (
     "needs the real captures in ../shared/pcaps",
     "PyTorch is not installed",
     "libtorrent has no wheel for this Python",
+    "ns-3 is not installed",
     "the machine is too busy",  # three times in a row, for a comparison with virtual time
 )
 _unexpected: list[str] = []

@@ -184,6 +184,32 @@ def test_a_lost_tail_is_probed_after_two_round_trips_and_a_lost_head_is_judged_a
         assert len(seen) > 3 and seen.to_numpy() == pytest.approx(expected, abs=1e-6)
 
 
+def test_the_first_two_duplicates_let_new_segments_out_so_that_a_third_comes():
+    # Limited transmit, RFC 3042. A window of three has lost its first segment: two duplicates are too few for fast
+    # retransmission, and without the two new segments that they let out there would be a timeout.
+    rate = 1000.0
+    clean = Link(rate, 10, PLENTY)
+    net = wire(replace(clean, loss=0.05), clean)
+    tcp = replace(WITHOUT_PROBES, sack=False, initial_window_segments=3)
+    flows = tuple(Flow("h1", "h2", 20 * SEGMENT, start_s=i * 1.0137) for i in range(600))
+    experiment = Experiment(net, flows, 700, tcp=tcp, measure=Measure(packets=(("h1", "h2"),)))
+    found = simulate(experiment, clock_skew_ppm=0)
+    one_loss = found.flows[(found.flows["retransmitted_packets"] == 1) & (found.flows["timeouts"] == 0)]
+    one_loss = one_loss[one_loss["connection_attempts"] == 1]
+    data, ack = milliseconds(FULL, rate), milliseconds(ACK, rate)
+    opened = 20 + 2 * milliseconds(SYN, rate)
+    second = opened + 20 + 3 * data + ack
+    expected = [opened + data * i for i in (1, 2, 3)] + [second, second + data, second + 20 + data + ack]
+    sent = found.packets[found.packets["size_bytes"] > SYN].groupby("flow")["time_s"]
+    seen = 0
+    for flow in one_loss.itertuples():
+        times_ms = (sent.get_group(flow.flow).to_numpy() - flow.start_s) * 1e3
+        if (times_ms < opened + 39).sum() == 5:  # three, then two: the first of all is lost
+            assert times_ms[:6] == pytest.approx(expected, abs=1e-6)
+            seen += 1
+    assert seen > 3
+
+
 def test_delayed_acknowledgements_halve_the_acknowledgements():
     net = wire(Link(100, 5, PLENTY))
     sent = {}
