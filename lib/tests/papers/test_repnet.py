@@ -17,11 +17,9 @@ from netrepro.simulation import simulate
 SMALL = replace(
     paper.scale("quick"),
     flows=400,
+    fewer_flows=400,
     oversubscribed_flows=200,
-    fat_tree_flows=150,
-    incast_mice=60,
     loads=(0.1, 0.2, 0.4, 0.5),
-    fat_tree_loads=(0.1, 0.8),
     probes=300,
     path_s=6.0,
     loopback_flows=10,
@@ -154,9 +152,38 @@ def test_elephants_do_not_notice_the_copies_of_mice_but_would_notice_their_own(r
     assert np.all(paper._elephants(runs, replicate_all=True) < 0.6)
 
 
+def test_in_a_multipath_flow_the_bytes_are_spread_and_with_one_subflow_it_is_plain():
+    case = paper.Case("2:1", "mptcp", 0.3)
+    spread, plain = (
+        paper.experiment(replace(case, same_path=one), paper.PRINTED, 100, 7).flow_table for one in (False, True)
+    )
+    assert (spread["subflows"] == paper.SUBFLOWS).all() and (plain["subflows"] == 1).all()
+    assert spread[["source", "destination", "size_bytes", "start_s"]].equals(
+        plain[["source", "destination", "size_bytes", "start_s"]]
+    )
+
+
+def test_percentiles_of_few_mice_are_no_claims(runs, probed, trips):
+    claims = {each.claim for each in paper.measured_claims(runs, probed, trips, overhead())}
+    assert "repflow-median" in claims and "congested-both-paths" in claims
+    assert not claims & {"repflow-p99", "repflow-p999", "incast-repsyn-p99", "mptcp-p999", "equal-by-size"}
+
+
+def test_the_paper_profile_is_large_enough_for_every_claim(runs, probed, trips):
+    """By the mice that its numbers of flows stand for; the measured values are those of the small runs."""
+    large, share = paper.scale("paper"), paper.PRINTED.sizes.share_of_flows_below(paper.MOUSE_BYTES)
+    rows = runs.totals.apply(lambda row: large.flows_of(paper.Case(row["network"], row["scheme"], row["load"])), axis=1)
+    group = np.diff(paper.PRINTED.sizes.cdf(np.array(paper.SIZE_GROUPS_BYTES))).min()
+    mice = np.where(runs.totals["network"] == "incast", rows * paper.INCAST_SENDERS, rows * share)
+    assumed = replace(runs, totals=runs.totals.assign(mice=mice, smallest_group=rows * group))
+    measured = {each.claim for each in paper.measured_claims(assumed, probed, trips, overhead())}
+    assert measured == {claim.id for claim in load_claims("repnet").claims}
+
+
 def test_every_claim_is_measured_with_its_control(runs, probed, trips):
     claims = load_claims("repnet")
-    measured = paper.measured_claims(runs, probed, trips, overhead())
+    many = replace(runs, totals=runs.totals.assign(mice=10**6, smallest_group=10**6))
+    measured = paper.measured_claims(many, probed, trips, overhead())
     assert {each.claim for each in measured} == {claim.id for claim in claims.claims}
     for each in measured:
         has_control = bool(each.control) or each.control_trials is not None
@@ -218,6 +245,7 @@ def test_figures_are_drawn_from_any_scale(runs, probed, trips):
         paper.draw_round_trips(trips),
         paper.draw_correlations(trips),
         paper.draw_probes(probed),
+        paper.draw_multipath(runs),
         paper.draw_loads(runs, "2:1", "2:1"),
         paper.draw_prediction(paper.predicted(runs)),
         paper.draw_by_size(runs),
