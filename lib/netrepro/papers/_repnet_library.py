@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,10 +42,16 @@ def emulate_with_library(
         for row in table[~is_small].itertuples()
         if row.start_s < experiment.duration_s
     )
-    hosts = _Hosts(table[is_small], experiment.duration_s, hash_ports)
+    programs = Programs(_repnet_host.__name__, partial(_orders, table[is_small], experiment.duration_s))
+
+    def prepare(net: Emulation) -> None:
+        if not hash_ports:
+            hash_addresses_only(net)
+        programs.start(net)
+
     control = experiment.tcp.congestion_control
-    found = emulate(replace(experiment, traffic=large), tier, prepare=hosts.start, programs_control=control)
-    took_s, late_ms = hosts.outcome()
+    found = emulate(replace(experiment, traffic=large), tier, prepare=prepare, programs_control=control)
+    took_s, late_ms = _completions(table[is_small], programs)
     measured = pd.DataFrame(index=table.index)
     measured["completion_s"] = table["start_s"] + table["flow"].map(took_s)
     measured["delivered_bytes"] = table["size_bytes"].where(measured["completion_s"].notna(), 0.0)
@@ -62,59 +71,32 @@ def emulate_with_library(
     )
 
 
-class _Hosts:
-    """The programs of all hosts, from their start in the network until their outcome."""
+class Programs:
+    """A program in every host of an emulated network, from their common begin until what each has to say.
 
-    def __init__(self, flows: pd.DataFrame, duration_s: float, hash_ports: bool):
-        self._flows, self._duration_s, self._hash_ports = flows, duration_s, hash_ports
+    module : what to run; it reads its orders, a line of JSON, says "ready", reads when to begin, and says its outcome.
+    orders : of a host, given the network and the host's name.
+    """
+
+    def __init__(self, module: str, orders: Callable[[Emulation, str], dict[str, Any]]):
+        self._module, self._orders = module, orders
         self._guests: dict[str, Guest] = {}
-        self._begin_s = 0.0
+        self.begin_s = 0.0
 
     def start(self, net: Emulation) -> None:
         """Start every host's program, and let them begin together."""
-        if not self._hash_ports:
-            for switch in net.topology.switches:
-                path = "/proc/sys/net/ipv4/fib_multipath_hash_fields"
-                net[switch].run(["sh", "-c", f"echo {ADDRESSES_ONLY} > {path}"])
-        command = [sys.executable, "-P", "-m", _repnet_host.__name__]
         for host in net.topology.hosts:
-            self._guests[host] = net[host].popen(command)
+            self._guests[host] = net[host].popen([sys.executable, "-P", "-m", self._module])
             self._tell(host, json.dumps(self._orders(net, host)))
         for host in net.topology.hosts:
             self._hear(host)
-        self._begin_s = time.monotonic() + BEGIN_S
+        self.begin_s = time.monotonic() + BEGIN_S
         for host in net.topology.hosts:
-            self._tell(host, repr(self._begin_s))
+            self._tell(host, repr(self.begin_s))
 
-    def _orders(self, net: Emulation, host: str) -> dict:
-        mine = self._flows[self._flows["source"] == host]
-        return {
-            "address": net[host].address,
-            "seconds": self._duration_s - LAST_S,
-            "flows": [
-                (
-                    int(row.flow),
-                    net[row.destination].address,
-                    max(int(row.size_bytes), _repnet_host.HEADER.size),
-                    row.start_s,
-                    row.replication,
-                )
-                for row in mine.itertuples()
-                if row.start_s < self._duration_s - LAST_S
-            ],
-        }
-
-    def outcome(self) -> tuple[dict[int, float], np.ndarray]:
-        """(flow -> from asking for its connection until its last byte arrived, s; lateness of the starts, ms)."""
-        began: dict[int, float] = {}
-        arrived: dict[int, float] = {}
-        for host in self._guests:
-            seen = json.loads(self._hear(host))
-            began |= {int(flow): at_s for flow, at_s in seen["began"].items()}
-            arrived |= {int(flow): at_s for flow, at_s in seen["arrived"].items()}
-        due = self._flows.set_index("flow")["start_s"] + self._begin_s
-        late_ms = np.array([(at_s - due[flow]) * 1e3 for flow, at_s in began.items()])
-        return {flow: arrived[flow] - began[flow] for flow in arrived}, late_ms
+    def outcomes(self) -> dict[str, Any]:
+        """What the program of each host has said at its end."""
+        return {host: json.loads(self._hear(host)) for host in self._guests}
 
     def _tell(self, host: str, line: str) -> None:
         stream = self._guests[host].stdin
@@ -130,3 +112,36 @@ class _Hosts:
             said = guest.stderr.read().strip().splitlines()[-1:]
             raise NetreproError(f"the program of {host} has ended: {''.join(said)}", "run the notebook again")
         return line
+
+
+def hash_addresses_only(net: Emulation) -> None:
+    """Let all routers choose paths by addresses alone, so that all connections of two hosts share theirs."""
+    for switch in net.topology.switches:
+        path = "/proc/sys/net/ipv4/fib_multipath_hash_fields"
+        net[switch].run(["sh", "-c", f"echo {ADDRESSES_ONLY} > {path}"])
+
+
+def _orders(flows: pd.DataFrame, duration_s: float, net: Emulation, host: str) -> dict[str, Any]:
+    least = _repnet_host.HEADER.size
+    until_s = duration_s - LAST_S
+    mine = flows[(flows["source"] == host) & (flows["start_s"] < until_s)]
+    return {
+        "address": net[host].address,
+        "seconds": until_s,
+        "flows": [
+            (int(row.flow), net[row.destination].address, max(int(row.size_bytes), least), row.start_s, row.replication)
+            for row in mine.itertuples()
+        ],
+    }
+
+
+def _completions(flows: pd.DataFrame, programs: Programs) -> tuple[dict[int, float], np.ndarray]:
+    """(flow -> from asking for its connection until its last byte arrived, s; lateness of the starts, ms)."""
+    began: dict[int, float] = {}
+    arrived: dict[int, float] = {}
+    for seen in programs.outcomes().values():
+        began |= {int(flow): at_s for flow, at_s in seen["began"].items()}
+        arrived |= {int(flow): at_s for flow, at_s in seen["arrived"].items()}
+    due_s = flows.set_index("flow")["start_s"] + programs.begin_s
+    late_ms = np.array([(at_s - due_s[flow]) * 1e3 for flow, at_s in began.items()])
+    return {flow: arrived[flow] - began[flow] for flow in arrived}, late_ms

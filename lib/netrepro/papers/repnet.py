@@ -29,6 +29,7 @@ from netrepro.networks.flow_sizes import FlowSizeDistribution, load_flow_sizes
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import Topology, fat_tree, leaf_spine
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
+from netrepro.papers._repnet_library import emulate_with_library
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.queueing.replication import ReplicationModel
@@ -103,15 +104,24 @@ class Setting:
 
 
 PRINTED = Setting()
+# For real kernels: a fiftieth of the rate, so that all takes fifty times as long, but the propagation (none) and what
+# kernels fix, TCP's timers.
+SCALED = replace(
+    PRINTED, rate_mbps=20.0, link_delay_ms=0.0, min_rto_ms=200.0, initial_rto_ms=1000.0, delayed_ack_ms=40.0
+)
+SCALED_LOAD = 0.5
+SCALED_MICE_PER_S = 30.0  # many more than the load has, or a run had too few; they add 5 % of load
 
 
 @dataclass(frozen=True)
 class Scale:
     """How much a profile runs in a repetition.
 
-    flows, fewer_flows : with 1:1, at the loads from CLAIMED_LOAD on and at each other one. oversubscribed_flows, fat_tree_flows : at
-    each load with 2:1 and in the fat-tree. incast_mice : bursts. path_s : seconds of Figs 1 and 2. probes : handshakes
-    of Fig. 3; a quarter as many flows of 100 KB. loopback_flows : of Fig. 16, a scheme. sorting_rounds : jobs a master.
+    flows, fewer_flows : with 1:1, at the loads from CLAIMED_LOAD on and at each other one. oversubscribed_flows,
+    fat_tree_flows : at each load with 2:1 and in the fat-tree. incast_mice : bursts. path_s : seconds of Figs 1 and 2.
+    probes : handshakes of Fig. 3; a quarter as many flows of 100 KB. loopback_flows : of Fig. 16, a scheme. scaled_s :
+    seconds of the network that real kernels run too. sorting_s : of bucket sort there; sorting_rounds : jobs a master
+    in the simulator.
     """
 
     flows: int
@@ -125,6 +135,7 @@ class Scale:
     path_s: float
     probes: int
     loopback_flows: int
+    scaled_s: float
     sorting_rounds: int
 
     def flows_of(self, case: Case) -> int:
@@ -138,7 +149,7 @@ class Scale:
 def scale(profile: str) -> Scale:
     """The scale of a profile. Raises NetreproError for another than quick and paper."""
     scales = {
-        "quick": Scale(400, 300, 300, 150, 60, (0.2, 0.5), (0.2, 0.5), (0.1, 0.8), 15.0, 1200, 80, 4),
+        "quick": Scale(400, 300, 300, 150, 60, (0.2, 0.5), (0.2, 0.5), (0.1, 0.8), 15.0, 1200, 80, 10.0, 4),
         # With five repetitions 200,000 flows a scheme with 1:1, as the authors had.
         "paper": Scale(
             flows=16_000,
@@ -152,6 +163,7 @@ def scale(profile: str) -> Scale:
             path_s=200.0,
             probes=2000,
             loopback_flows=1000,
+            scaled_s=40.0,
             sorting_rounds=40,
         ),
     }
@@ -162,8 +174,9 @@ def scale(profile: str) -> Scale:
 class Case:
     """One network under one load with one scheme.
 
-    `network` is "1:1", "2:1" (leaf-spine), "incast" (2:1, every mouse comes from eleven hosts at once) or "fat-tree";
-    `scheme` one of SCHEMES, or "mptcp" for all flows over SUBFLOWS subflows.
+    `network` is "1:1", "2:1" (leaf-spine), "incast" (2:1, every mouse comes from eleven hosts at once), "fat-tree", or
+    "scaled" (1:1 as real kernels can run it, see SCALED); `scheme` one of SCHEMES, or "mptcp" for all flows over
+    SUBFLOWS subflows.
     """
 
     network: str
@@ -251,6 +264,22 @@ def _incast(case: Case, setting: Setting, mice: int, seed: int, how: dict[str, A
     return replace(base, traffic=tuple(traffic))
 
 
+def scaled_experiment(case: Case, seconds: float, seed: int, setting: Setting = SCALED) -> Experiment:
+    """The leaf-spine (1:1) with elephants at the case's load, mice beside them, for as long as `seconds`."""
+    topology, sizes = setting.leaf_spine(), setting.sizes
+    per_s = flows_per_s_at_load(sizes, case.load, SPINES * setting.rate_mbps)
+    elephants, mice = sizes.conditional(low=MOUSE_BYTES), sizes.conditional(high=MOUSE_BYTES)
+    elephants_per_s = per_s * (1 - sizes.share_of_flows_below(MOUSE_BYTES))
+    traffic = []
+    for ends in _directions(topology):
+        traffic.append(PoissonFlows(elephants, elephants_per_s, max(1, round(elephants_per_s * seconds)), *ends))
+        count = max(1, round(SCALED_MICE_PER_S / 2 * seconds))
+        traffic.append(PoissonFlows(mice, SCALED_MICE_PER_S / 2, count, *ends, **_how(case)))
+    uplinks = tuple(port for port in topology.ports if port[0] == "s1" and port[1][0] == "s")
+    measure = Measure(queues=uplinks)
+    return Experiment(topology, tuple(traffic), seconds * 1.2 + 4, seed, measure, setting.tcp)
+
+
 # Measuring.
 
 
@@ -295,8 +324,55 @@ def measure(
         return label | row, curves.assign(**label), check_fidelity(found).assign(**label)
 
     rows = _in_parallel(run_one, work, n_jobs, progress)
+    return _gathered(rows)
+
+
+SCALED_CASES = (
+    *(Case("scaled", name, SCALED_LOAD) for name in SCHEMES),
+    *(Case("scaled", name, SCALED_LOAD, same_path=True) for name in SCHEMES[1:]),
+)
+
+
+def measure_scaled(
+    seconds: float, repetitions: int, seed: int, *, tier: str = "simulated", n_jobs: int = 2, progress: Progress = iter
+) -> dict[str, Runs]:
+    """The same flows over the scaled testbed, by tier: in the simulator and, where `tier` is real kernels, there.
+
+    On real kernels RepNet's asyncio library sends the mice, from a program in every host; the control is then routers
+    that choose paths by addresses alone. `progress` wraps the list of (tier, case, repetition). Raises NetreproError
+    for a tier that cannot be had.
+    """
+    tiers = tuple(dict.fromkeys(("simulated", tier)))
+    work = [(each, case, r) for each in tiers for r in range(repetitions) for case in SCALED_CASES]
+    ideal_ms = _ideal_ms(SCALED, "leaf-spine")
+
+    def run_one(where: str, case: Case, repetition: int) -> tuple[str, dict, pd.DataFrame, pd.DataFrame]:
+        planned = scaled_experiment(case, seconds, seed_of(seed, repetition))
+        if where == "simulated":
+            found = simulate(planned)
+        else:
+            found = emulate_with_library(planned, MOUSE_BYTES, where, hash_ports=not case.same_path)
+        label = asdict(case) | {"repetition": repetition}
+        row, curves = _summary(found, ideal_ms)
+        return where, label | row, curves.assign(**label), check_fidelity(found).assign(**label)
+
+    rows = _in_parallel(run_one, work, n_jobs if tier == "simulated" else 1, progress)
+    return {each: _gathered([row[1:] for row in rows if row[0] == each]) for each in tiers}
+
+
+def _gathered(rows: Sequence[tuple[dict, pd.DataFrame, pd.DataFrame]]) -> Runs:
     totals, curves, fidelity = zip(*rows, strict=True)
     return Runs(pd.DataFrame(totals), pd.concat(curves, ignore_index=True), pd.concat(fidelity, ignore_index=True))
+
+
+def tier_table(scaled: dict[str, Runs]) -> pd.DataFrame:
+    """The tiers side by side: a row a scheme and control; mice's median and 99th percentile (ms), means of the runs."""
+    columns = {"median_ms": "median (ms)", "p99_ms": "p99 (ms)", "normalised_mean": "mean / idle"}
+    parts = []
+    for tier, runs in scaled.items():
+        means = runs.totals.groupby(["scheme", "same_path"], sort=False)[list(columns)].mean().rename(columns=columns)
+        parts.append(means.assign(trusted=runs.trusted).add_suffix(f", {tier}"))
+    return pd.concat(parts, axis=1).reset_index()
 
 
 def _in_parallel(function: Callable, work: Sequence[tuple], n_jobs: int, progress: Progress) -> list:
@@ -602,7 +678,7 @@ def measured_claims(
     """One measurement a claim of data/repnet/claims.yaml, of those for whose percentiles the runs are long enough."""
     return [
         *_path_claims(probed, round_trips, runs.trust),
-        *_reduction_claims(runs),
+        *_reduction_claims(runs, REDUCTIONS),
         *_other_claims(runs),
         *_software_claims(overhead, runs.trust),
     ]
@@ -625,8 +701,14 @@ def _path_claims(probed: pd.DataFrame, round_trips: pd.DataFrame, trust: dict[st
     yield Measured(claim="paths-uncorrelated", values=apart, control=together, **trust)
 
 
-def _reduction_claims(runs: Runs) -> Iterator[Measured]:
-    for claim, (which, network, load, name) in REDUCTIONS.items():
+def measured_on_kernels(scaled: Runs, overhead: pd.DataFrame) -> list[Measured]:
+    """The claims that real kernels measure: the reductions of Fig. 11, on the scaled testbed, and the software."""
+    places = {f"{name}-{which}": (which, "scaled", SCALED_LOAD, name) for name in SCHEMES[1:] for which in PERCENTILES}
+    return [*_reduction_claims(scaled, places), *_software_claims(overhead, scaled.trust)]
+
+
+def _reduction_claims(runs: Runs, places: dict[str, tuple[str, str, float, str]]) -> Iterator[Measured]:
+    for claim, (which, network, load, name) in places.items():
         if _suffices(runs, which, network, load):
             ours, broken = (reductions(runs, f"{which}_ms", network, load, name, same) for same in (False, True))
             yield Measured(claim=claim, values=ours, control=broken, **runs.trust)
@@ -1038,6 +1120,22 @@ def draw_control(runs: Runs) -> Figure:
         axis.axhline(0, color="#444444", linewidth=1)
         axis.set_title(title, fontsize=10)
     axes[0].legend()
+    return figure
+
+
+def draw_tiers(scaled: dict[str, Runs]) -> Figure:
+    """Distribution of mice over the scaled testbed, a panel a tier."""
+    figure, axes = new_figure("Mice on the testbed at a fiftieth of its rate, load .5", "", "", columns=2)
+    for axis, (tier, runs) in zip(axes, scaled.items(), strict=False):
+        for name in SCHEMES:
+            rows = _curve(runs, Case("scaled", name, SCALED_LOAD), "mice")
+            axis.plot(rows, rows.index, color=scheme(name).colour, label=scheme(name).label)
+        axis.set(xscale="log", xlabel="completion time (ms)", ylabel="share of mice")
+        axis.set_title(tier if tier == "simulated" else f"{tier}: real kernels, the asyncio library", fontsize=10)
+    for axis in axes[len(scaled) :]:
+        axis.axis("off")
+        axis.text(0.5, 0.5, "real kernels: choose tier rootless or privileged", ha="center", transform=axis.transAxes)
+    axes[0].legend(loc="lower right", fontsize=8)
     return figure
 
 
