@@ -143,6 +143,7 @@ class Simulator {
   std::uint32_t flow_of(std::uint32_t connection) const {
     return connection < flows_.size() ? connection : companions_[connection - flows_.size()].flow;
   }
+  std::size_t flows() const { return flows_.size(); }
   Time now() const { return now_; }
   std::uint64_t events() const { return events_; }
   std::uint64_t packet_hops() const { return hops_; }

@@ -26,6 +26,42 @@ py::array_t<double> column(const Items& items, Field&& field) {
 double seconds_or_nan(Time time) {
   return time == never ? std::numeric_limits<double>::quiet_NaN() : to_seconds(time);
 }
+
+template <class Item>
+using Items = py::array_t<Item, py::array::c_style | py::array::forcecast>;
+
+void add_flows(Simulator& simulator, const Items<bool>& is_tcp, const Items<std::uint32_t>& source,
+               const Items<std::uint32_t>& destination, const Items<double>& start_s,
+               const Items<std::uint64_t>& size_bytes, const Items<double>& duration_s,
+               const Items<std::uint8_t>& control, const std::vector<std::string>& controls,
+               const Items<std::uint8_t>& replication, const Items<bool>& same_path,
+               const Items<std::uint32_t>& subflows, const Items<double>& rate,
+               const Items<std::uint32_t>& packet_bytes, const Items<bool>& poisson) {
+  const py::ssize_t flows = is_tcp.size();
+  for (const py::array& column : std::initializer_list<py::array>{source, destination, start_s, size_bytes, duration_s,
+                                                                  control, replication, same_path, subflows, rate,
+                                                                  packet_bytes, poisson})
+    if (column.ndim() != 1 || column.size() != flows) throw std::invalid_argument("flows: arrays of different lengths");
+  std::vector<ControlKind> kinds;
+  for (const std::string& name : controls) kinds.push_back(control_named(name));
+  for (py::ssize_t i = 0; i < flows; ++i) {
+    const std::uint32_t from = source.at(i), to = destination.at(i);
+    const Time start = from_seconds(start_s.at(i)), duration = from_seconds(duration_s.at(i));
+    if (!is_tcp.at(i)) {
+      simulator.add_datagrams(from, to, start, duration, rate.at(i), packet_bytes.at(i), poisson.at(i));
+      continue;
+    }
+    const std::uint64_t bytes = size_bytes.at(i);
+    simulator.add_tcp(from, to, start, bytes ? bytes : TcpSender::unlimited, duration, kinds.at(control.at(i)));
+    const auto flow = static_cast<std::uint32_t>(simulator.flows() - 1);
+    if (replication.at(i))
+      simulator.replicate(flow, replication.at(i) == 2 ? Simulator::Replication::repsyn : Simulator::Replication::repflow,
+                          same_path.at(i));
+    else if (subflows.at(i) > 1)
+      simulator.split(flow, subflows.at(i));
+  }
+}
+
 // A queue rule as the emulator and the tests use it: all times in one unit, whichever.
 template <class Rule>
 py::class_<Rule> bind_rule(py::module_& module, const char* name) {
@@ -200,14 +236,13 @@ void bind_simulation(py::module_& module) {
             simulator.change_link({from_seconds(at_s), link, rate, state});
           },
           "A rate of 0 leaves the rate as it was.")
-      .def(
-          "add_tcp",
-          [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double start_s, std::uint64_t size_bytes,
-             double duration_s, const std::string& control) {
-            simulator.add_tcp(from, to, from_seconds(start_s), size_bytes ? size_bytes : TcpSender::unlimited,
-                              from_seconds(duration_s), control_named(control));
-          },
-          "A flow of size_bytes, or of duration_s when size_bytes is 0.")
+      .def("add_flows", &add_flows, py::kw_only(), py::arg("is_tcp"), py::arg("source"), py::arg("destination"),
+           py::arg("start_s"), py::arg("size_bytes"), py::arg("duration_s"), py::arg("control"), py::arg("controls"),
+           py::arg("replication"), py::arg("same_path"), py::arg("subflows"), py::arg("rate"), py::arg("packet_bytes"),
+           py::arg("poisson"),
+           "Flows in order of their numbers, one element of every array each. Of TCP: size_bytes, or duration_s when "
+           "that is 0; control is a place in controls; replication 0 is none, 1 RepFlow, 2 RepSYN; more subflows than "
+           "one spread it. Of datagrams: rate in bit/s, packet_bytes.")
       .def(
           "give_control",
           [](Simulator& simulator, std::uint32_t flow, py::object make) {
@@ -219,14 +254,6 @@ void bind_simulation(py::module_& module) {
           },
           "The flow's congestion control is what make() returns.")
       .def(
-          "replicate",
-          [](Simulator& simulator, std::uint32_t flow, const std::string& replication, bool same_path) {
-            const bool syn = replication == "repsyn";
-            simulator.replicate(flow, syn ? Simulator::Replication::repsyn : Simulator::Replication::repflow, same_path);
-          },
-          "Gives a flow of TCP a second connection.")
-      .def("split", &Simulator::split, "Spreads a flow of TCP over subflows.")
-      .def(
           "request",
           [](Simulator& simulator, std::uint32_t first_answer, std::uint32_t servers, std::uint64_t request_bytes,
              std::uint64_t response_bytes, std::uint64_t count, bool barrier, double think_s) {
@@ -234,12 +261,6 @@ void bind_simulation(py::module_& module) {
                 {first_answer, servers, request_bytes, response_bytes, count, barrier, from_seconds(think_s)});
           },
           "Makes so many flows of TCP, from first_answer on, the answers to requests.")
-      .def("add_datagrams",
-           [](Simulator& simulator, std::uint32_t from, std::uint32_t to, double start_s, double duration_s,
-              double rate, std::uint32_t packet_bytes, bool poisson) {
-             simulator.add_datagrams(from, to, from_seconds(start_s), from_seconds(duration_s), rate, packet_bytes,
-                                     poisson);
-           })
       .def("sample_queues",
            [](Simulator& simulator, std::vector<std::uint32_t> links, double interval_s) {
              simulator.sample_queues(std::move(links), from_seconds(interval_s));

@@ -69,15 +69,17 @@ def set_number(
     Raises NetreproError when it is no finite number, or not > above, >= least, <= most.
     """
     value = getattr(description, name)
-    what = f"{type(description).__name__}: {name} = {value!r}"
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise NetreproError(what, "give a finite number")
-    if above is not None and not value > above:
-        raise NetreproError(what, f"give a number above {above:g}")
-    if (least is not None and value < least) or value > most:
+        remedy = "give a finite number"
+    elif above is not None and not value > above:
+        remedy = f"give a number above {above:g}"
+    elif (least is not None and value < least) or value > most:
         bounds = f"from {least:g}" if least is not None else ""
-        raise NetreproError(what, f"give a number {bounds}" + (f" to {most:g}" if most < math.inf else ""))
-    object.__setattr__(description, name, float(value))
+        remedy = f"give a number {bounds}" + (f" to {most:g}" if most < math.inf else "")
+    else:
+        object.__setattr__(description, name, float(value))
+        return
+    raise NetreproError(f"{type(description).__name__}: {name} = {value!r}", remedy)
 
 
 def check_count(description: Any, name: str, least: int = 1) -> None:

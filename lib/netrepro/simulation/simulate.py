@@ -33,7 +33,7 @@ from netrepro.networks.links import (
     SharedBuffer,
 )
 from netrepro.networks.routing import k_shortest_paths, links_in_use
-from netrepro.networks.workloads import OWN_CONTROL_PREFIX, Flow
+from netrepro.networks.workloads import OWN_CONTROL_PREFIX, REPLICATIONS, Flow
 from netrepro.simulation.own_control import OwnCongestionControl
 
 SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia", "rcp")
@@ -115,23 +115,7 @@ def _build(
     for (source, destination), link in topology.ports.items():
         _add_link(simulator, number[source], number[destination], link)
     ports = {port: i for i, port in enumerate(topology.ports)}
-    for row in experiment.flow_table.itertuples():
-        ends = number[row.source], number[row.destination]
-        if row.transport == "datagrams":
-            simulator.add_datagrams(
-                *ends, row.start_s, row.duration_s, row.rate_mbps * 1e6, row.packet_bytes, row.spacing == "poisson"
-            )
-            continue
-        has_size = not np.isnan(row.size_bytes)
-        size_bytes, duration_s = (int(row.size_bytes), 0.0) if has_size else (0, row.duration_s)
-        own = own_controls.get(row.congestion_control)
-        simulator.add_tcp(*ends, row.start_s, size_bytes, duration_s, "reno" if own else row.congestion_control)
-        if own:
-            simulator.give_control(row.flow, own)
-        if row.replication:
-            simulator.replicate(row.flow, row.replication, row.replica_same_path)
-        elif row.subflows > 1:
-            simulator.split(row.flow, row.subflows)
+    _add_flows(simulator, experiment, number, own_controls)
     for place, answers in experiment.flow_table.query("transport == 'requests'").groupby("entry"):
         asked = experiment.traffic[place]
         sizes = asked.request_bytes, asked.response_bytes, asked.count
@@ -144,6 +128,36 @@ def _build(
     for port in measure.packets:
         simulator.record_departures(ports[port])
     return simulator
+
+
+def _add_flows(
+    simulator: _core.Simulator,
+    experiment: Experiment,
+    number: dict[str, int],
+    own_controls: Mapping[str, type[OwnCongestionControl]],
+) -> None:
+    table = experiment.flow_table
+    places, names = pd.factorize(table["congestion_control"])
+    simulator.add_flows(
+        is_tcp=table["transport"] != "datagrams",
+        source=table["source"].map(number),
+        destination=table["destination"].map(number),
+        start_s=table["start_s"],
+        size_bytes=table["size_bytes"].fillna(0.0),
+        duration_s=table["duration_s"].fillna(0.0),
+        control=places,
+        # Datagrams name none; connections of a control of one's own get it below.
+        controls=["reno" if not name or name in own_controls else name for name in names],
+        replication=table["replication"].map(REPLICATIONS.index),
+        same_path=table["replica_same_path"],
+        subflows=table["subflows"],
+        rate=table["rate_mbps"].fillna(0.0) * 1e6,
+        packet_bytes=table["packet_bytes"],
+        poisson=table["spacing"] == "poisson",
+    )
+    for name, control in own_controls.items():
+        for flow in table["flow"][table["congestion_control"] == name]:
+            simulator.give_control(flow, control)
 
 
 def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnCongestionControl]]) -> None:
