@@ -30,6 +30,7 @@ from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import Topology, fat_tree, leaf_spine
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
 from netrepro.papers._repnet_library import emulate_with_library
+from netrepro.papers._repnet_sorting import Sort, emulate_sort, simulate_sort
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.queueing.replication import ReplicationModel
@@ -110,6 +111,9 @@ SCALED = replace(
     PRINTED, rate_mbps=20.0, link_delay_ms=0.0, min_rto_ms=200.0, initial_rto_ms=1000.0, delayed_ack_ms=40.0
 )
 SCALED_LOAD = 0.5
+# Bucket sort: a five-hundredth of the rate and a hundredth of the numbers, which two cores can sort in time.
+SORTED = replace(SCALED, rate_mbps=2.0, buffer_packets=50)
+SORTED_NUMBERS, SORTED_THRESHOLD_BYTES, SORTED_STARTS_S = 10_000, MOUSE_BYTES // 100, 0.5
 SCALED_MICE_PER_S = 30.0  # many more than the load has, or a run had too few; they add 5 % of load
 
 
@@ -136,6 +140,7 @@ class Scale:
     probes: int
     loopback_flows: int
     scaled_s: float
+    sorting_s: float
     sorting_rounds: int
 
     def flows_of(self, case: Case) -> int:
@@ -149,7 +154,7 @@ class Scale:
 def scale(profile: str) -> Scale:
     """The scale of a profile. Raises NetreproError for another than quick and paper."""
     scales = {
-        "quick": Scale(400, 300, 300, 150, 60, (0.2, 0.5), (0.2, 0.5), (0.1, 0.8), 15.0, 1200, 80, 10.0, 4),
+        "quick": Scale(400, 300, 300, 150, 60, (0.2, 0.5), (0.2, 0.5), (0.1, 0.8), 15.0, 1200, 80, 10.0, 10.0, 2),
         # With five repetitions 200,000 flows a scheme with 1:1, as the authors had.
         "paper": Scale(
             flows=16_000,
@@ -164,7 +169,8 @@ def scale(profile: str) -> Scale:
             probes=2000,
             loopback_flows=1000,
             scaled_s=40.0,
-            sorting_rounds=40,
+            sorting_s=40.0,
+            sorting_rounds=42,
         ),
     }
     return of_profile(profile, scales)
@@ -329,7 +335,8 @@ def measure(
 
 SCALED_CASES = (
     *(Case("scaled", name, SCALED_LOAD) for name in SCHEMES),
-    *(Case("scaled", name, SCALED_LOAD, same_path=True) for name in SCHEMES[1:]),
+    # On real kernels the control is another way to hash, which TCP has to be compared under as well.
+    *(Case("scaled", name, SCALED_LOAD, same_path=True) for name in SCHEMES),
 )
 
 
@@ -363,6 +370,11 @@ def measure_scaled(
 def _gathered(rows: Sequence[tuple[dict, pd.DataFrame, pd.DataFrame]]) -> Runs:
     totals, curves, fidelity = zip(*rows, strict=True)
     return Runs(pd.DataFrame(totals), pd.concat(curves, ignore_index=True), pd.concat(fidelity, ignore_index=True))
+
+
+def fidelity(runs: Runs, scaled: dict[str, Runs], sorting: SortRuns) -> pd.DataFrame:
+    """All checks: check, value, bound, holds, and whose."""
+    return pd.concat([runs.fidelity, *(each.fidelity for each in scaled.values()), sorting.fidelity], ignore_index=True)
 
 
 def tier_table(scaled: dict[str, Runs]) -> pd.DataFrame:
@@ -636,12 +648,94 @@ async def _loopback(name: str, flows: int, size_bytes: int) -> list[float]:
     return took_ms
 
 
+# Bucket sort (Fig. 17).
+
+
+@dataclass(frozen=True)
+class SortRuns(CheckedRuns):
+    """Jobs of bucket sort.
+
+    jobs : tier, scheme, same_path, repetition, start_s, took_ms. fidelity : tier, scheme, same_path, repetition, check,
+    value, bound, holds.
+    """
+
+    jobs: pd.DataFrame
+    fidelity: pd.DataFrame
+
+    def on(self, tier: str) -> SortRuns:
+        """Those of one tier."""
+        return SortRuns(self.jobs[self.jobs["tier"] == tier], self.fidelity[self.fidelity["tier"] == tier])
+
+
+# The simulator replicates a flow whole or not at all, RepNet's library a stream's first bytes: no RepFlow here.
+SIMULATED_SORTS = (("simulated", "tcp", False), ("simulated", "repsyn", False), ("simulated", "repsyn", True))
+
+
+def measure_sorting(
+    scale: Scale, repetitions: int, seed: int, *, tier: str = "simulated", n_jobs: int = 2, progress: Progress = iter
+) -> SortRuns:
+    """Bucket sort on the scaled testbed with all twelve hosts: its traffic in the simulator and, where `tier` is real
+    kernels, the application itself there.
+
+    `progress` wraps the list of (tier, scheme, same path, repetition). Raises NetreproError for a tier that cannot be
+    had.
+    """
+    kernels = [(tier, name, same) for same in (False, True) for name in SCHEMES if tier != "simulated"]
+    work = [(*case, r) for case in (*SIMULATED_SORTS, *kernels) for r in range(repetitions)]
+
+    def run_one(where: str, name: str, same_path: bool, repetition: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+        job = Sort(
+            SORTED.leaf_spine(2), SORTED.tcp, name, SORTED_NUMBERS, SORTED_THRESHOLD_BYTES, SORTED_STARTS_S, same_path
+        )
+        place = seed_of(seed, repetition)
+        if where == "simulated":
+            found = simulate_sort(job, scale.sorting_rounds, place)
+        else:
+            found = emulate_sort(job, scale.sorting_s, place, where)
+        label = {"tier": where, "scheme": name, "same_path": same_path, "repetition": repetition}
+        return found[0].assign(**label), found[1].assign(**label)
+
+    rows = _in_parallel(run_one, work, n_jobs if tier == "simulated" else 1, progress)
+    jobs, fidelity = (pd.concat(tables, ignore_index=True) for tables in zip(*rows, strict=True))
+    return SortRuns(jobs, fidelity)
+
+
+def sorting_table(sorting: SortRuns) -> pd.DataFrame:
+    """Fig. 17: a row a tier, scheme and control: jobs, and percentiles of a job's time (ms), of all runs together."""
+    took = sorting.jobs.groupby(["tier", "scheme", "same_path"], sort=False)["took_ms"]
+    names = {"p50 (ms)": 0.5, "p90 (ms)": 0.9, "p99 (ms)": 0.99, "p99.9 (ms)": 0.999}
+    return pd.DataFrame({"jobs": took.size()} | {name: took.quantile(q) for name, q in names.items()}).reset_index()
+
+
+def sorting_samples() -> pd.DataFrame:
+    """Fig. 17 as the authors' samples have it: scheme, jobs, p50_ms, p90_ms, p99_ms, p99.7_ms, p99.9_ms."""
+    return pd.read_csv(data_dir("repnet") / "bucket_sort_samples.csv", comment="#")
+
+
+def _sorting_claims(sorting: SortRuns) -> Iterator[Measured]:
+    """Of one tier."""
+    runs = sorting.jobs.groupby(["scheme", "same_path", "repetition"])["took_ms"]
+    for name in SCHEMES[1:]:
+        if (name, False) not in runs.size():
+            continue
+        median = {each: runs.median()[each, False] for each in ("tcp", name)}
+        yield Measured(claim=f"sort-{name}-median", values=median[name] / median["tcp"], **sorting.trust)
+        for which in ("p99", "p999"):
+            if runs.size().min() * (1 - PERCENTILES[which]) < ENOUGH_BEYOND:
+                continue
+            at = runs.quantile(PERCENTILES[which])
+            plain = at["tcp"].unstack("same_path")
+            ours, broken = ((1 - at[name, same] / plain.get(same, plain[False])) * 100 for same in (False, True))
+            yield Measured(claim=f"sort-{name}-{which}", values=ours, control=broken, **sorting.trust)
+
+
 # Claims.
 
 
 def reductions(runs: Runs, column: str, network: str, load: float, name: str, same_path: bool = False) -> np.ndarray:
     """By how much less a scheme has than TCP with the same flows (%), a value a repetition."""
-    ours, plain = _column(runs, column, network, load, name, same_path), _column(runs, column, network, load, "tcp")
+    ours = _column(runs, column, network, load, name, same_path)
+    plain = _column(runs, column, network, load, "tcp", same_path and network == "scaled")
     return (1 - ours / plain) * 100
 
 
@@ -672,15 +766,37 @@ REDUCTIONS = {
 }
 
 
+SCALED_REDUCTIONS = {
+    f"{name}-{which}": (which, "scaled", SCALED_LOAD, name) for name in SCHEMES[1:] for which in PERCENTILES
+}
+
+
 def measured_claims(
-    runs: Runs, probed: pd.DataFrame, round_trips: pd.DataFrame, overhead: pd.DataFrame
+    tier: str,
+    runs: Runs,
+    probed: pd.DataFrame,
+    round_trips: pd.DataFrame,
+    overhead: pd.DataFrame,
+    scaled: dict[str, Runs],
+    sorting: SortRuns,
 ) -> list[Measured]:
-    """One measurement a claim of data/repnet/claims.yaml, of those for whose percentiles the runs are long enough."""
+    """One measurement a claim of data/repnet/claims.yaml, of those for whose percentiles the runs are long enough.
+
+    On real kernels: the reductions of Fig. 11 on the scaled testbed, the software, and bucket sort.
+    """
+    if tier != "simulated":
+        kernels = scaled[tier]
+        return [
+            *_reduction_claims(kernels, SCALED_REDUCTIONS),
+            *_software_claims(overhead, kernels.trust),
+            *_sorting_claims(sorting.on(tier)),
+        ]
     return [
         *_path_claims(probed, round_trips, runs.trust),
         *_reduction_claims(runs, REDUCTIONS),
         *_other_claims(runs),
         *_software_claims(overhead, runs.trust),
+        *_sorting_claims(sorting.on(tier)),
     ]
 
 
@@ -699,12 +815,6 @@ def _path_claims(probed: pd.DataFrame, round_trips: pd.DataFrame, trust: dict[st
         paths[paths["shares_links"] == shared].groupby("repetition")["correlation"].mean() for shared in (False, True)
     )
     yield Measured(claim="paths-uncorrelated", values=apart, control=together, **trust)
-
-
-def measured_on_kernels(scaled: Runs, overhead: pd.DataFrame) -> list[Measured]:
-    """The claims that real kernels measure: the reductions of Fig. 11, on the scaled testbed, and the software."""
-    places = {f"{name}-{which}": (which, "scaled", SCALED_LOAD, name) for name in SCHEMES[1:] for which in PERCENTILES}
-    return [*_reduction_claims(scaled, places), *_software_claims(overhead, scaled.trust)]
 
 
 def _reduction_claims(runs: Runs, places: dict[str, tuple[str, str, float, str]]) -> Iterator[Measured]:
@@ -1136,6 +1246,31 @@ def draw_tiers(scaled: dict[str, Runs]) -> Figure:
         axis.axis("off")
         axis.text(0.5, 0.5, "real kernels: choose tier rootless or privileged", ha="center", transform=axis.transAxes)
     axes[0].legend(loc="lower right", fontsize=8)
+    return figure
+
+
+def draw_sorting(sorting: SortRuns) -> Figure:
+    """Times of bucket-sort jobs over TCP's median, a panel a tier, beside the authors' percentiles (Fig. 17)."""
+    tiers = list(dict.fromkeys(sorting.jobs["tier"]))
+    figure, axes = new_figure(
+        "Bucket sort (Fig. 17)", "time of a job / TCP's median", "share of slower jobs", columns=2, log_y=True
+    )
+    published = sorting_samples().set_index("scheme")
+    shares = {"p50_ms": 0.5, "p90_ms": 0.1, "p99_ms": 0.01, "p99.7_ms": 0.003, "p99.9_ms": 0.001}
+    for axis, tier in zip(axes, tiers, strict=False):
+        jobs = sorting.jobs[(sorting.jobs["tier"] == tier) & ~sorting.jobs["same_path"]]
+        median = jobs[jobs["scheme"] == "tcp"]["took_ms"].median()
+        for name in dict.fromkeys(jobs["scheme"]):
+            look, took = scheme(name), np.sort(jobs[jobs["scheme"] == name]["took_ms"]) / median
+            axis.step(took, 1 - np.arange(len(took)) / len(took), color=look.colour, label=look.label, where="pre")
+            theirs = published.loc[name, list(shares)] / published.loc["tcp", "p50_ms"]
+            label = "the authors' samples" if name == "tcp" else None
+            axis.plot(theirs, list(shares.values()), look.marker + ":", color=PUBLISHED_GREY, label=label)
+        axis.set(xscale="log")
+        axis.set_title(tier if tier == "simulated" else f"{tier}: the application on real kernels", fontsize=10)
+        axis.legend(fontsize=8)
+    for axis in axes[len(tiers) :]:
+        axis.axis("off")
     return figure
 
 
