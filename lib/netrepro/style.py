@@ -33,6 +33,7 @@ SCHEMES = {
     "tcp": Scheme("TCP", "#0072B2", "o"),
     "repflow": Scheme("RepFlow", "#D55E00", "s"),
     "repsyn": Scheme("RepSYN", "#009E73", "^"),
+    "mptcp": Scheme("MPTCP", "#E69F00", "D"),
     "dctcp": Scheme("DCTCP", "#CC79A7", "D"),
     "cubic": Scheme("CUBIC", "#56B4E9", "v"),
     "reno": Scheme("Reno", "#E69F00", "P"),

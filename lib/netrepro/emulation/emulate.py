@@ -37,6 +37,8 @@ def emulate(
     tier: str = "auto",
     progress: Callable[[float], None] | None = None,
     prepare: Callable[[Emulation], None] | None = None,
+    *,
+    programs_control: str = "",
 ) -> Measurements:
     """Run the experiment on this machine's kernel and return what it measured.
 
@@ -47,6 +49,7 @@ def emulate(
     progress : called with the share of the time that has passed, 0 to 1, ten times a second.
     prepare : called with the network once it is built, before its traffic begins: to start programs in its hosts, which
         end with it, or to change what the experiment cannot describe.
+    programs_control : congestion control of what such programs send, and of all flows; "" leaves both to themselves.
 
     Ctrl-C, or an exception from `progress`, ends it at once and leaves nothing behind. Beside FLOW_COLUMNS, `flows`
     has `connection_attempts` (SYNs sent) and `errno` of a connection that broke, else 0. `timeouts` is NaN on kernels
@@ -58,7 +61,7 @@ def emulate(
     while it is built for what this kernel lacks.
     """
     _check(experiment)
-    net = Emulation(experiment.topology, tier, "", experiment.seed, tcp=experiment.tcp)
+    net = Emulation(experiment.topology, tier, programs_control, experiment.seed, tcp=experiment.tcp)
     measure = experiment.measure
     ports = tuple(dict.fromkeys((*measure.queues, *measure.packets)))
     interval_ms = min(measure.queue_interval_ms, MOST_QUEUE_INTERVAL_MS)

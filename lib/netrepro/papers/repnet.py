@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -29,6 +29,8 @@ from netrepro.networks.flow_sizes import FlowSizeDistribution, load_flow_sizes
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import Topology, fat_tree, leaf_spine
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
+from netrepro.papers._repnet_library import emulate_with_library
+from netrepro.papers._repnet_sorting import Sort, emulate_sort, simulate_sort
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.queueing.replication import ReplicationModel
@@ -37,6 +39,7 @@ from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 from netrepro.transport import open_connection, start_server
 
 SCHEMES = ("tcp", "repflow", "repsyn")
+SUBFLOWS = 8  # of MPTCP (Fig. 4); the paper does not say how many, CONGA, which it cites, has eight
 MOUSE_BYTES = 100_000  # section 2.2
 ELEPHANT_BYTES = 1_000_000
 SPINES = 3
@@ -44,6 +47,8 @@ FAT_TREE_PODS = 6
 INCAST_SENDERS = 11
 SETTLING_S = 8.0  # after the last arrival: two SYNs may be lost, at 3 s each
 PERCENTILES = {"median": 0.5, "p99": 0.99, "p999": 0.999}
+CLAIMED_LOAD = 0.4  # with 1:1, of the claims that need most flows
+ENOUGH_BEYOND = 5  # mice (bursts of incast) above a percentile of a run, for a claim to rest on it
 CURVE = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 # Rounds of slow start from three segments on: 3, 9, 21, 45 and more than 45 segments of 1460 bytes.
 SIZE_GROUPS_BYTES = (0, 3 * 1460, 9 * 1460, 21 * 1460, 45 * 1460, MOUSE_BYTES)
@@ -100,33 +105,72 @@ class Setting:
 
 
 PRINTED = Setting()
+# For real kernels: a fiftieth of the rate, so that all takes fifty times as long, but the propagation (none) and what
+# kernels fix, TCP's timers.
+SCALED = replace(
+    PRINTED, rate_mbps=20.0, link_delay_ms=0.0, min_rto_ms=200.0, initial_rto_ms=1000.0, delayed_ack_ms=40.0
+)
+SCALED_LOAD = 0.5
+# Bucket sort: a five-hundredth of the rate and a hundredth of the numbers, which two cores can sort in time.
+SORTED = replace(SCALED, rate_mbps=2.0, buffer_packets=50)
+SORTED_NUMBERS, SORTED_THRESHOLD_BYTES, SORTED_STARTS_S = 10_000, MOUSE_BYTES // 100, 0.5
+SCALED_MICE_PER_S = 30.0  # many more than the load has, or a run had too few; they add 5 % of load
 
 
 @dataclass(frozen=True)
 class Scale:
     """How much a profile runs in a repetition.
 
-    flows, oversubscribed_flows, fat_tree_flows : of a case, with 1:1, 2:1 and in the fat-tree; incast_mice : bursts.
-    path_s : seconds of Figs 1 and 2. probes : handshakes of Fig. 3; a quarter as many flows of 100 KB.
+    flows, fewer_flows : with 1:1, at the loads from CLAIMED_LOAD on and at each other one. oversubscribed_flows,
+    fat_tree_flows : at each load with 2:1 and in the fat-tree. incast_mice : bursts. path_s : seconds of Figs 1 and 2.
+    probes : handshakes of Fig. 3; a quarter as many flows of 100 KB. loopback_flows : of Fig. 16, a scheme. scaled_s :
+    seconds of the network that real kernels run too. sorting_s : of bucket sort there; sorting_rounds : jobs a master
+    in the simulator.
     """
 
     flows: int
+    fewer_flows: int
     oversubscribed_flows: int
     fat_tree_flows: int
     incast_mice: int
     loads: tuple[float, ...]
+    oversubscribed_loads: tuple[float, ...]
     fat_tree_loads: tuple[float, ...]
     path_s: float
     probes: int
     loopback_flows: int
+    scaled_s: float
+    sorting_s: float
+    sorting_rounds: int
+
+    def flows_of(self, case: Case) -> int:
+        """How many flows a run of the case has; with incast, bursts."""
+        if case.network == "1:1":
+            return self.flows if case.load >= CLAIMED_LOAD else self.fewer_flows
+        flows = {"2:1": self.oversubscribed_flows, "incast": self.incast_mice, "fat-tree": self.fat_tree_flows}
+        return flows[case.network]
 
 
 def scale(profile: str) -> Scale:
     """The scale of a profile. Raises NetreproError for another than quick and paper."""
     scales = {
-        "quick": Scale(600, 500, 300, 100, (0.1, 0.2, 0.4, 0.5), (0.1, 0.4, 0.8), 15.0, 1200, 80),
+        "quick": Scale(400, 300, 300, 150, 60, (0.2, 0.5), (0.2, 0.5), (0.1, 0.8), 15.0, 1200, 80, 10.0, 10.0, 2),
+        # With five repetitions 200,000 flows a scheme with 1:1, as the authors had.
         "paper": Scale(
-            40_000, 12_000, 10_000, 3000, (0.1, 0.2, 0.3, 0.4, 0.5), (0.1, 0.2, 0.4, 0.6, 0.8), 200.0, 10_000, 4000
+            flows=16_000,
+            fewer_flows=2700,
+            oversubscribed_flows=9000,
+            fat_tree_flows=1500,
+            incast_mice=6000,
+            loads=(0.1, 0.2, 0.3, 0.4, 0.5),
+            oversubscribed_loads=(0.1, 0.3, 0.5),
+            fat_tree_loads=(0.1, 0.2, 0.4, 0.6, 0.8),
+            path_s=200.0,
+            probes=2000,
+            loopback_flows=1000,
+            scaled_s=40.0,
+            sorting_s=40.0,
+            sorting_rounds=42,
         ),
     }
     return of_profile(profile, scales)
@@ -136,25 +180,29 @@ def scale(profile: str) -> Scale:
 class Case:
     """One network under one load with one scheme.
 
-    `network` is "1:1", "2:1" (leaf-spine), "incast" (2:1, every mouse comes from eleven hosts at once) or "fat-tree".
+    `network` is "1:1", "2:1" (leaf-spine), "incast" (2:1, every mouse comes from eleven hosts at once), "fat-tree", or
+    "scaled" (1:1 as real kernels can run it, see SCALED); `scheme` one of SCHEMES, or "mptcp" for all flows over
+    SUBFLOWS subflows.
     """
 
     network: str
     scheme: str
     load: float
-    same_path: bool = False  # the control: both connections are hashed to one path
+    same_path: bool = False  # the control: both connections are hashed to one path; of MPTCP: one subflow
     replicate_all: bool = False  # the control of Fig. 15
 
 
 def cases(scale: Scale) -> list[Case]:
     """What the figures and the controls of the claims need."""
-    loads = {"1:1": scale.loads, "2:1": scale.loads, "incast": (0.2,), "fat-tree": scale.fat_tree_loads}
+    loads = {"1:1": scale.loads, "2:1": scale.oversubscribed_loads, "incast": (0.2,), "fat-tree": scale.fat_tree_loads}
     plain = [Case(network, name, load) for network in loads for load in loads[network] for name in SCHEMES]
+    plain += [Case("2:1", "mptcp", load) for load in scale.oversubscribed_loads]
     broken = [
         Case(network, name, load, same_path=True)
         for network, load in (("1:1", 0.5), ("incast", 0.2), ("fat-tree", 0.8))
         for name in SCHEMES[1:]
     ]
+    broken += [Case("2:1", "mptcp", load, same_path=True) for load in scale.oversubscribed_loads]
     return [*plain, *broken, *(Case("1:1", "repflow", load, replicate_all=True) for load in (0.2, 0.5))]
 
 
@@ -163,17 +211,13 @@ def experiment(case: Case, setting: Setting, flows: int, seed: int) -> Experimen
 
     `flows` counts all flows; with "incast" the bursts of mice. Raises NetreproError for an unknown network or scheme.
     """
-    if case.scheme not in SCHEMES:
-        raise NetreproError(f"no scheme {case.scheme!r}", nearest(case.scheme, SCHEMES))
+    if case.scheme not in (*SCHEMES, "mptcp"):
+        raise NetreproError(f"no scheme {case.scheme!r}", nearest(case.scheme, (*SCHEMES, "mptcp")))
     networks = ("1:1", "2:1", "incast", "fat-tree")
     if case.network not in networks:
         raise NetreproError(f"no network {case.network!r}", nearest(case.network, networks))
     sizes = setting.sizes
-    how: dict[str, Any] = {
-        "replication": "" if case.scheme == "tcp" else case.scheme,
-        "replicate_below_bytes": 10**9 if case.replicate_all else MOUSE_BYTES,
-        "replica_same_path": case.same_path,
-    }
+    how = _how(case)
     if case.network == "incast":
         return _incast(case, setting, flows, seed, how)
     traffic: tuple[Traffic, ...]
@@ -193,6 +237,17 @@ def experiment(case: Case, setting: Setting, flows: int, seed: int) -> Experimen
         lasts_s = flows / 2 / per_s
     # Arrivals are random: the last may come a little later than on average.
     return Experiment(topology, traffic, lasts_s * 1.2 + SETTLING_S, seed, tcp=setting.tcp)
+
+
+def _how(case: Case) -> dict[str, Any]:
+    """The case's own fields of Flow and PoissonFlows."""
+    if case.scheme == "mptcp":
+        return {"subflows": 1 if case.same_path else SUBFLOWS, "congestion_control": "lia"}
+    return {
+        "replication": "" if case.scheme == "tcp" else case.scheme,
+        "replicate_below_bytes": 10**9 if case.replicate_all else MOUSE_BYTES,
+        "replica_same_path": case.same_path,
+    }
 
 
 def _directions(topology: Topology) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
@@ -215,6 +270,22 @@ def _incast(case: Case, setting: Setting, mice: int, seed: int, how: dict[str, A
     return replace(base, traffic=tuple(traffic))
 
 
+def scaled_experiment(case: Case, seconds: float, seed: int, setting: Setting = SCALED) -> Experiment:
+    """The leaf-spine (1:1) with elephants at the case's load, mice beside them, for as long as `seconds`."""
+    topology, sizes = setting.leaf_spine(), setting.sizes
+    per_s = flows_per_s_at_load(sizes, case.load, SPINES * setting.rate_mbps)
+    elephants, mice = sizes.conditional(low=MOUSE_BYTES), sizes.conditional(high=MOUSE_BYTES)
+    elephants_per_s = per_s * (1 - sizes.share_of_flows_below(MOUSE_BYTES))
+    traffic = []
+    for ends in _directions(topology):
+        traffic.append(PoissonFlows(elephants, elephants_per_s, max(1, round(elephants_per_s * seconds)), *ends))
+        count = max(1, round(SCALED_MICE_PER_S / 2 * seconds))
+        traffic.append(PoissonFlows(mice, SCALED_MICE_PER_S / 2, count, *ends, **_how(case)))
+    uplinks = tuple(port for port in topology.ports if port[0] == "s1" and port[1][0] == "s")
+    measure = Measure(queues=uplinks)
+    return Experiment(topology, tuple(traffic), seconds * 1.2 + 4, seed, measure, setting.tcp)
+
+
 # Measuring.
 
 
@@ -222,7 +293,8 @@ def _incast(case: Case, setting: Setting, mice: int, seed: int, how: dict[str, A
 class Runs(CheckedRuns):
     """All repetitions of all cases.
 
-    totals : the fields of Case, repetition, flows, mice, unfinished; of mice mean_ms, median_ms, p99_ms, p999_ms,
+    totals : the fields of Case, repetition, flows, mice, smallest_group (mice of the rarest size group), unfinished;
+    of mice mean_ms, median_ms, p99_ms, p999_ms,
     normalised_mean (FCT over that of an idle network, of flows
     whose SYN was not lost), p99 by size group (p99_group0_ms, ...); elephant_mbps (median),
     timeouts, dropped_packets. curves : the fields of Case, repetition, kind ("mice": ms, "elephants": Mb/s),
@@ -249,19 +321,70 @@ def measure(
     All schemes of a repetition get the same flows. `progress` wraps the list of (case, repetition).
     """
     work = [(case, repetition) for repetition in range(repetitions) for case in only or cases(scale)]
-    flows = {"1:1": scale.flows, "2:1": scale.oversubscribed_flows}
-    flows |= {"incast": scale.incast_mice, "fat-tree": scale.fat_tree_flows}
     ideal = {kind: _ideal_ms(setting, kind) for kind in {_kind(case) for case, _ in work}}
 
     def run_one(case: Case, repetition: int) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
-        found = simulate(experiment(case, setting, flows[case.network], seed_of(seed, repetition)))
+        found = simulate(experiment(case, setting, scale.flows_of(case), seed_of(seed, repetition)))
         label = asdict(case) | {"repetition": repetition}
         row, curves = _summary(found, ideal[_kind(case)])
         return label | row, curves.assign(**label), check_fidelity(found).assign(**label)
 
     rows = _in_parallel(run_one, work, n_jobs, progress)
+    return _gathered(rows)
+
+
+SCALED_CASES = (
+    *(Case("scaled", name, SCALED_LOAD) for name in SCHEMES),
+    # On real kernels the control is another way to hash, which TCP has to be compared under as well.
+    *(Case("scaled", name, SCALED_LOAD, same_path=True) for name in SCHEMES),
+)
+
+
+def measure_scaled(
+    seconds: float, repetitions: int, seed: int, *, tier: str = "simulated", n_jobs: int = 2, progress: Progress = iter
+) -> dict[str, Runs]:
+    """The same flows over the scaled testbed, by tier: in the simulator and, where `tier` is real kernels, there.
+
+    On real kernels RepNet's asyncio library sends the mice, from a program in every host; the control is then routers
+    that choose paths by addresses alone. `progress` wraps the list of (tier, case, repetition). Raises NetreproError
+    for a tier that cannot be had.
+    """
+    tiers = tuple(dict.fromkeys(("simulated", tier)))
+    work = [(each, case, r) for each in tiers for r in range(repetitions) for case in SCALED_CASES]
+    ideal_ms = _ideal_ms(SCALED, "leaf-spine")
+
+    def run_one(where: str, case: Case, repetition: int) -> tuple[str, dict, pd.DataFrame, pd.DataFrame]:
+        planned = scaled_experiment(case, seconds, seed_of(seed, repetition))
+        if where == "simulated":
+            found = simulate(planned)
+        else:
+            found = emulate_with_library(planned, MOUSE_BYTES, where, hash_ports=not case.same_path)
+        label = asdict(case) | {"repetition": repetition}
+        row, curves = _summary(found, ideal_ms)
+        return where, label | row, curves.assign(**label), check_fidelity(found).assign(**label)
+
+    rows = _in_parallel(run_one, work, n_jobs if tier == "simulated" else 1, progress)
+    return {each: _gathered([row[1:] for row in rows if row[0] == each]) for each in tiers}
+
+
+def _gathered(rows: Sequence[tuple[dict, pd.DataFrame, pd.DataFrame]]) -> Runs:
     totals, curves, fidelity = zip(*rows, strict=True)
     return Runs(pd.DataFrame(totals), pd.concat(curves, ignore_index=True), pd.concat(fidelity, ignore_index=True))
+
+
+def fidelity(runs: Runs, scaled: dict[str, Runs], sorting: SortRuns) -> pd.DataFrame:
+    """All checks: check, value, bound, holds, and whose."""
+    return pd.concat([runs.fidelity, *(each.fidelity for each in scaled.values()), sorting.fidelity], ignore_index=True)
+
+
+def tier_table(scaled: dict[str, Runs]) -> pd.DataFrame:
+    """The tiers side by side: a row a scheme and control; mice's median and 99th percentile (ms), means of the runs."""
+    columns = {"median_ms": "median (ms)", "p99_ms": "p99 (ms)", "normalised_mean": "mean / idle"}
+    parts = []
+    for tier, runs in scaled.items():
+        means = runs.totals.groupby(["scheme", "same_path"], sort=False)[list(columns)].mean().rename(columns=columns)
+        parts.append(means.assign(trusted=runs.trusted).add_suffix(f", {tier}"))
+    return pd.concat(parts, axis=1).reset_index()
 
 
 def _in_parallel(function: Callable, work: Sequence[tuple], n_jobs: int, progress: Progress) -> list:
@@ -295,6 +418,7 @@ def _summary(found: Measurements, ideal_ms: tuple[np.ndarray, np.ndarray]) -> tu
     row = {
         "flows": len(found.flows),
         "mice": len(mice),
+        "smallest_group": int(np.bincount(group, minlength=len(SIZE_GROUPS_BYTES) - 1).min()),
         "unfinished": int(mice["completion_ms"].isna().sum()),
         "mean_ms": float(took_ms.mean()),
         **{f"{name}_ms": float(np.quantile(took_ms, share)) for name, share in PERCENTILES.items()},
@@ -524,36 +648,159 @@ async def _loopback(name: str, flows: int, size_bytes: int) -> list[float]:
     return took_ms
 
 
+# Bucket sort (Fig. 17).
+
+
+@dataclass(frozen=True)
+class SortRuns(CheckedRuns):
+    """Jobs of bucket sort.
+
+    jobs : tier, scheme, same_path, repetition, start_s, took_ms. fidelity : tier, scheme, same_path, repetition, check,
+    value, bound, holds.
+    """
+
+    jobs: pd.DataFrame
+    fidelity: pd.DataFrame
+
+    def on(self, tier: str) -> SortRuns:
+        """Those of one tier."""
+        return SortRuns(self.jobs[self.jobs["tier"] == tier], self.fidelity[self.fidelity["tier"] == tier])
+
+
+# The simulator replicates a flow whole or not at all, RepNet's library a stream's first bytes: no RepFlow here.
+SIMULATED_SORTS = (("simulated", "tcp", False), ("simulated", "repsyn", False), ("simulated", "repsyn", True))
+
+
+def measure_sorting(
+    scale: Scale, repetitions: int, seed: int, *, tier: str = "simulated", n_jobs: int = 2, progress: Progress = iter
+) -> SortRuns:
+    """Bucket sort on the scaled testbed with all twelve hosts: its traffic in the simulator and, where `tier` is real
+    kernels, the application itself there.
+
+    `progress` wraps the list of (tier, scheme, same path, repetition). Raises NetreproError for a tier that cannot be
+    had.
+    """
+    kernels = [(tier, name, same) for same in (False, True) for name in SCHEMES if tier != "simulated"]
+    work = [(*case, r) for case in (*SIMULATED_SORTS, *kernels) for r in range(repetitions)]
+
+    def run_one(where: str, name: str, same_path: bool, repetition: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+        job = Sort(
+            SORTED.leaf_spine(2), SORTED.tcp, name, SORTED_NUMBERS, SORTED_THRESHOLD_BYTES, SORTED_STARTS_S, same_path
+        )
+        place = seed_of(seed, repetition)
+        if where == "simulated":
+            found = simulate_sort(job, scale.sorting_rounds, place)
+        else:
+            found = emulate_sort(job, scale.sorting_s, place, where)
+        label = {"tier": where, "scheme": name, "same_path": same_path, "repetition": repetition}
+        return found[0].assign(**label), found[1].assign(**label)
+
+    rows = _in_parallel(run_one, work, n_jobs if tier == "simulated" else 1, progress)
+    jobs, fidelity = (pd.concat(tables, ignore_index=True) for tables in zip(*rows, strict=True))
+    return SortRuns(jobs, fidelity)
+
+
+def sorting_table(sorting: SortRuns) -> pd.DataFrame:
+    """Fig. 17: a row a tier, scheme and control: jobs, and percentiles of a job's time (ms), of all runs together."""
+    took = sorting.jobs.groupby(["tier", "scheme", "same_path"], sort=False)["took_ms"]
+    names = {"p50 (ms)": 0.5, "p90 (ms)": 0.9, "p99 (ms)": 0.99, "p99.9 (ms)": 0.999}
+    return pd.DataFrame({"jobs": took.size()} | {name: took.quantile(q) for name, q in names.items()}).reset_index()
+
+
+def sorting_samples() -> pd.DataFrame:
+    """Fig. 17 as the authors' samples have it: scheme, jobs, p50_ms, p90_ms, p99_ms, p99.7_ms, p99.9_ms."""
+    return pd.read_csv(data_dir("repnet") / "bucket_sort_samples.csv", comment="#")
+
+
+def _sorting_claims(sorting: SortRuns) -> Iterator[Measured]:
+    """Of one tier."""
+    runs = sorting.jobs.groupby(["scheme", "same_path", "repetition"])["took_ms"]
+    for name in SCHEMES[1:]:
+        if (name, False) not in runs.size():
+            continue
+        median = {each: runs.median()[each, False] for each in ("tcp", name)}
+        yield Measured(claim=f"sort-{name}-median", values=median[name] / median["tcp"], **sorting.trust)
+        for which in ("p99", "p999"):
+            if runs.size().min() * (1 - PERCENTILES[which]) < ENOUGH_BEYOND:
+                continue
+            at = runs.quantile(PERCENTILES[which])
+            plain = at["tcp"].unstack("same_path")
+            ours, broken = ((1 - at[name, same] / plain.get(same, plain[False])) * 100 for same in (False, True))
+            yield Measured(claim=f"sort-{name}-{which}", values=ours, control=broken, **sorting.trust)
+
+
 # Claims.
 
 
 def reductions(runs: Runs, column: str, network: str, load: float, name: str, same_path: bool = False) -> np.ndarray:
     """By how much less a scheme has than TCP with the same flows (%), a value a repetition."""
-    ours, plain = _column(runs, column, network, load, name, same_path), _column(runs, column, network, load, "tcp")
+    ours = _column(runs, column, network, load, name, same_path)
+    plain = _column(runs, column, network, load, "tcp", same_path and network == "scaled")
     return (1 - ours / plain) * 100
 
 
 def _column(
     runs: Runs, column: str, network: str, load: float, name: str, same_path: bool = False, replicate_all: bool = False
 ) -> np.ndarray:
-    table = runs.totals
-    chosen = table[
-        (table["network"] == network)
-        & np.isclose(table["load"], load)
-        & (table["scheme"] == name)
-        & (table["same_path"] == same_path)
-        & (table["replicate_all"] == replicate_all)
-    ].sort_values("repetition")
+    chosen = _of_case(runs.totals, Case(network, name, load, same_path, replicate_all)).sort_values("repetition")
     if chosen.empty:
         raise NetreproError(f"no runs of {name} in {network} at load {load:g}", "measure them with repnet.measure")
     return chosen[column].to_numpy(dtype=float)
 
 
+def _of_case(table: pd.DataFrame, case: Case) -> pd.DataFrame:
+    same = np.isclose(table["load"], case.load)
+    for field in ("network", "scheme", "same_path", "replicate_all"):
+        same &= table[field] == getattr(case, field)
+    return table[same]
+
+
+# Claim: statistic of mice, network, load, scheme. Reductions against TCP; the control has both connections on one path.
+REDUCTIONS = {
+    **{f"{name}-{which}": (which, "1:1", 0.5, name) for name in SCHEMES[1:] for which in PERCENTILES},
+    "incast-repflow-p999": ("p999", "incast", 0.2, "repflow"),
+    "incast-repsyn-p99": ("p99", "incast", 0.2, "repsyn"),
+    "incast-repsyn-p999": ("p999", "incast", 0.2, "repsyn"),
+    "fat-tree-mean-at-0.8": ("mean", "fat-tree", 0.8, "repflow"),
+    "fat-tree-p99-at-0.8": ("p99", "fat-tree", 0.8, "repflow"),
+}
+
+
+SCALED_REDUCTIONS = {
+    f"{name}-{which}": (which, "scaled", SCALED_LOAD, name) for name in SCHEMES[1:] for which in PERCENTILES
+}
+
+
 def measured_claims(
-    runs: Runs, probed: pd.DataFrame, round_trips: pd.DataFrame, overhead: pd.DataFrame
+    tier: str,
+    runs: Runs,
+    probed: pd.DataFrame,
+    round_trips: pd.DataFrame,
+    overhead: pd.DataFrame,
+    scaled: dict[str, Runs],
+    sorting: SortRuns,
 ) -> list[Measured]:
-    """One measurement a claim of data/repnet/claims.yaml."""
-    paths = correlations(round_trips)
+    """One measurement a claim of data/repnet/claims.yaml, of those for whose percentiles the runs are long enough.
+
+    On real kernels: the reductions of Fig. 11 on the scaled testbed, the software, and bucket sort.
+    """
+    if tier != "simulated":
+        kernels = scaled[tier]
+        return [
+            *_reduction_claims(kernels, SCALED_REDUCTIONS),
+            *_software_claims(overhead, kernels.trust),
+            *_sorting_claims(sorting.on(tier)),
+        ]
+    return [
+        *_path_claims(probed, round_trips, runs.trust),
+        *_reduction_claims(runs, REDUCTIONS),
+        *_other_claims(runs),
+        *_software_claims(overhead, runs.trust),
+        *_sorting_claims(sorting.on(tier)),
+    ]
+
+
+def _path_claims(probed: pd.DataFrame, round_trips: pd.DataFrame, trust: dict[str, Any]) -> Iterator[Measured]:
     pairs = {
         "congested-one-path": (("congested", "tcp", 1), ("idle", "tcp", 1)),
         "congested-both-paths": (("congested", "repflow", 1), ("same path", "repflow", 1)),
@@ -561,49 +808,66 @@ def measured_claims(
         "slow-flows-repflow": (("congested", "repflow", MOUSE_BYTES), ("same path", "repflow", MOUSE_BYTES)),
         "slow-flows-repsyn": (("congested", "repsyn", MOUSE_BYTES), ("same path", "repsyn", MOUSE_BYTES)),
     }
-    counted = [_counted(probed, claim, *places, **runs.trust) for claim, places in pairs.items()]
-    values: dict[str, Any] = {
-        "paths-uncorrelated": tuple(
-            paths[paths["shares_links"] == shared].groupby("repetition")["correlation"].mean()
-            for shared in (False, True)
-        ),
-        **{
-            f"{name}-{which}": tuple(
-                reductions(runs, f"{which}_ms", "1:1", 0.5, name, same_path) for same_path in (False, True)
-            )
-            for name in SCHEMES[1:]
-            for which in PERCENTILES
-        },
-        "little-at-low-load": (_greatest_reduction(runs, (0.1, 0.2)), _greatest_reduction(runs, (0.5,))),
-        "more-when-oversubscribed": (_order_of_oversubscription(runs), None),
-        "equal-by-size": (_spread_by_size(runs), None),
-        "incast-repflow-p99": (
-            _column(runs, "p99_ms", "incast", 0.2, "repflow") - _column(runs, "p99_ms", "incast", 0.2, "tcp"),
-            None,
-        ),
-        **{
-            f"incast-{name}-{which}": tuple(
-                reductions(runs, f"{which}_ms", "incast", 0.2, name, same_path) for same_path in (False, True)
-            )
-            for name, which in (("repflow", "p999"), ("repsyn", "p99"), ("repsyn", "p999"))
-        },
-        "elephants-unaffected": tuple(_elephants(runs, replicate_all) for replicate_all in (False, True)),
-        **{
-            f"overhead-{name}": (_times_slower(overhead, name), _times_slower(overhead, "tcp again"))
-            for name in SCHEMES[1:]
-        },
-        "fat-tree-mean-at-0.8": tuple(
-            reductions(runs, "mean_ms", "fat-tree", 0.8, "repflow", same_path) for same_path in (False, True)
-        ),
-        "fat-tree-p99-at-0.8": tuple(
-            reductions(runs, "p99_ms", "fat-tree", 0.8, "repflow", same_path) for same_path in (False, True)
-        ),
-        "fat-tree-worse-at-0.1": (reductions(runs, "mean_ms", "fat-tree", 0.1, "repflow"), None),
-    }
-    return counted + [
-        Measured(claim=claim, values=list(ours), control=list(broken) if broken is not None else [], **runs.trust)
-        for claim, (ours, broken) in values.items()
-    ]
+    for claim, places in pairs.items():
+        yield _counted(probed, claim, *places, **trust)
+    paths = correlations(round_trips)
+    apart, together = (
+        paths[paths["shares_links"] == shared].groupby("repetition")["correlation"].mean() for shared in (False, True)
+    )
+    yield Measured(claim="paths-uncorrelated", values=apart, control=together, **trust)
+
+
+def _reduction_claims(runs: Runs, places: dict[str, tuple[str, str, float, str]]) -> Iterator[Measured]:
+    for claim, (which, network, load, name) in places.items():
+        if _suffices(runs, which, network, load):
+            ours, broken = (reductions(runs, f"{which}_ms", network, load, name, same) for same in (False, True))
+            yield Measured(claim=claim, values=ours, control=broken, **runs.trust)
+
+
+def _suffices(runs: Runs, which: str, network: str, *loads: float) -> bool:
+    """Whether enough mice of every run lie beyond a percentile; a mean is as good as the 99th that it depends on."""
+    rows = runs.totals[(runs.totals["network"] == network) & runs.totals["load"].isin(loads)]
+    independent = rows["mice"] / (INCAST_SENDERS if network == "incast" else 1)  # those of a burst fare alike
+    beyond = 1 - (PERCENTILES | {"mean": PERCENTILES["p99"]})[which]
+    return set(loads) <= set(rows["load"]) and bool(independent.min() * beyond >= ENOUGH_BEYOND)
+
+
+def _other_claims(runs: Runs) -> Iterator[Measured]:
+    if _suffices(runs, "p99", "1:1", 0.1, 0.2, 0.5):
+        low, high = _greatest_reduction(runs, (0.1, 0.2)), _greatest_reduction(runs, (0.5,))
+        yield Measured(claim="little-at-low-load", values=low, control=high, **runs.trust)
+    if _suffices(runs, "p99", "1:1", 0.5) and _suffices(runs, "p99", "2:1", 0.5):
+        yield Measured(claim="more-when-oversubscribed", values=_order_of_oversubscription(runs), **runs.trust)
+    if _groups_suffice(runs, 0.4):
+        yield Measured(claim="equal-by-size", values=_spread_by_size(runs), **runs.trust)
+    if _suffices(runs, "p99", "incast", 0.2):
+        longer = _column(runs, "p99_ms", "incast", 0.2, "repflow") - _column(runs, "p99_ms", "incast", 0.2, "tcp")
+        yield Measured(claim="incast-repflow-p99", values=longer, **runs.trust)
+    ours, broken = (_elephants(runs, replicate_all) for replicate_all in (False, True))
+    yield Measured(claim="elephants-unaffected", values=ours, control=broken, **runs.trust)
+    if _suffices(runs, "mean", "fat-tree", 0.1):
+        worse = reductions(runs, "mean_ms", "fat-tree", 0.1, "repflow")
+        yield Measured(claim="fat-tree-worse-at-0.1", values=worse, **runs.trust)
+    loads = sorted(set(runs.totals[runs.totals["scheme"] == "mptcp"]["load"]))
+    if _suffices(runs, "p999", "2:1", *loads):
+        ours, broken = (_least_increase(runs, loads, one_subflow) for one_subflow in (False, True))
+        yield Measured(claim="mptcp-p999", values=ours, control=broken, **runs.trust)
+
+
+def _groups_suffice(runs: Runs, load: float) -> bool:
+    rows = runs.totals[(runs.totals["network"] == "1:1") & (runs.totals["load"] == load)]
+    return bool(len(rows)) and bool(rows["smallest_group"].min() * (1 - PERCENTILES["p99"]) >= ENOUGH_BEYOND)
+
+
+def _least_increase(runs: Runs, loads: Sequence[float], one_subflow: bool) -> np.ndarray:
+    """By how much longer MPTCP's 99.9th percentile is than TCP's (%), at the load where that is least."""
+    return np.min([-reductions(runs, "p999_ms", "2:1", load, "mptcp", one_subflow) for load in loads], axis=0)
+
+
+def _software_claims(overhead: pd.DataFrame, trust: dict[str, Any]) -> Iterator[Measured]:
+    control = _times_slower(overhead, "tcp again")
+    for name in SCHEMES[1:]:
+        yield Measured(claim=f"overhead-{name}", values=_times_slower(overhead, name), control=control, **trust)
 
 
 def _counted(probed: pd.DataFrame, claim: str, ours: tuple, broken: tuple, **trust: Any) -> Measured:
@@ -827,6 +1091,29 @@ def draw_loads(runs: Runs, network: str, title: str, columns: Sequence[str] = ("
     return figure
 
 
+def draw_multipath(runs: Runs) -> Figure:
+    """By how much longer mice take with MPTCP than with TCP, over load (Fig. 4)."""
+    figure, axes = new_figure("Mice with MPTCP, 2:1 (Fig. 4)", "load", "longer than with TCP (%)", columns=2)
+    loads = sorted(set(runs.totals[runs.totals["scheme"] == "mptcp"]["load"]))
+    for axis, column, title in zip(axes, ("mean_ms", "p999_ms"), ("mean", "99.9th percentile"), strict=True):
+        for name, one_subflow, label in (
+            ("mptcp", False, f"{SUBFLOWS} subflows"),
+            ("control", True, "control: one subflow"),
+        ):
+            found = [-reductions(runs, column, "2:1", load, "mptcp", one_subflow) for load in loads]
+            look = scheme(name)
+            for load, values in zip(loads, found, strict=True):
+                axis.plot([load] * len(values), values, look.marker, color=look.colour, alpha=0.25, markersize=4)
+            axis.plot(loads, np.mean(found, axis=1), look.marker + "-", color=look.colour, label=label)
+        axis.axhline(0, color="#444444", linewidth=1)
+        axis.set_yscale("symlog", linthresh=100)
+        axis.set_xticks(loads)
+        axis.set_title(title, fontsize=10)
+    axes[1].axhline(40, color=PUBLISHED_GREY, linestyle=":", label="the paper: more than this")
+    axes[1].legend(fontsize=8)
+    return figure
+
+
 def draw_prediction(table: pd.DataFrame) -> Figure:
     """Mean completion time over that of an idle network: measured, and by the M/G/1 model."""
     figure, axis = new_figure(
@@ -844,7 +1131,9 @@ def draw_prediction(table: pd.DataFrame) -> Figure:
 
 
 def draw_by_size(runs: Runs, load: float = 0.4) -> Figure:
-    """99th percentile by size (Fig. 13)."""
+    """99th percentile by size at the load that was run nearest to `load` (Fig. 13)."""
+    loads = runs.totals[runs.totals["network"] == "1:1"]["load"]
+    load = float(loads.iloc[(loads - load).abs().argmin()])
     figure, axis = new_figure(f"By size, load {load:g} (Fig. 13)", "size of the flow (KB)", "99th percentile (ms)")
     rows = runs.totals[(runs.totals["network"] == "1:1") & np.isclose(runs.totals["load"], load)]
     edges = [f"{low / 1e3:.0f} to {high / 1e3:.0f}" for low, high in pairwise(SIZE_GROUPS_BYTES)]
@@ -864,7 +1153,7 @@ def draw_incast(runs: Runs) -> Figure:
         "Eleven hosts answer at once, load .2 (Fig. 14)", "completion time (ms)", "share of slower flows", log_y=True
     )
     for name in SCHEMES:
-        rows = _curves(runs, "incast", 0.2, name, "mice")
+        rows = _curve(runs, Case("incast", name, 0.2), "mice")
         axis.plot(rows, 1 - rows.index, scheme(name).marker + "-", color=scheme(name).colour, label=scheme(name).label)
     axis.set_xscale("log")
     axis.legend()
@@ -878,27 +1167,17 @@ def draw_elephants(runs: Runs) -> Figure:
     )
     for axis, load in zip(axes, (0.2, 0.5), strict=True):
         for name in SCHEMES:
-            rows = _curves(runs, "1:1", load, name, "elephants")
+            rows = _curve(runs, Case("1:1", name, load), "elephants")
             axis.plot(rows, rows.index, color=scheme(name).colour, label=scheme(name).label)
-        rows = _curves(runs, "1:1", load, "repflow", "elephants", replicate_all=True)
+        rows = _curve(runs, Case("1:1", "repflow", load, replicate_all=True), "elephants")
         axis.plot(rows, rows.index, "--", color=scheme("control").colour, label="control: elephants sent twice too")
         axis.set_title(f"load {load:g}", fontsize=10)
     axes[0].legend(fontsize=8)
     return figure
 
 
-def _curves(
-    runs: Runs, network: str, load: float, name: str, kind: str, same_path: bool = False, replicate_all: bool = False
-) -> pd.Series:
-    rows = runs.curves
-    chosen = rows[
-        (rows["network"] == network)
-        & np.isclose(rows["load"], load)
-        & (rows["scheme"] == name)
-        & (rows["kind"] == kind)
-        & (rows["same_path"] == same_path)
-        & (rows["replicate_all"] == replicate_all)
-    ]
+def _curve(runs: Runs, case: Case, kind: str) -> pd.Series:
+    chosen = _of_case(runs.curves[runs.curves["kind"] == kind], case)
     return chosen.groupby("probability")["value"].mean()
 
 
@@ -951,6 +1230,47 @@ def draw_control(runs: Runs) -> Figure:
         axis.axhline(0, color="#444444", linewidth=1)
         axis.set_title(title, fontsize=10)
     axes[0].legend()
+    return figure
+
+
+def draw_tiers(scaled: dict[str, Runs]) -> Figure:
+    """Distribution of mice over the scaled testbed, a panel a tier."""
+    figure, axes = new_figure("Mice on the testbed at a fiftieth of its rate, load .5", "", "", columns=2)
+    for axis, (tier, runs) in zip(axes, scaled.items(), strict=False):
+        for name in SCHEMES:
+            rows = _curve(runs, Case("scaled", name, SCALED_LOAD), "mice")
+            axis.plot(rows, rows.index, color=scheme(name).colour, label=scheme(name).label)
+        axis.set(xscale="log", xlabel="completion time (ms)", ylabel="share of mice")
+        axis.set_title(tier if tier == "simulated" else f"{tier}: real kernels, the asyncio library", fontsize=10)
+    for axis in axes[len(scaled) :]:
+        axis.axis("off")
+        axis.text(0.5, 0.5, "real kernels: choose tier rootless or privileged", ha="center", transform=axis.transAxes)
+    axes[0].legend(loc="lower right", fontsize=8)
+    return figure
+
+
+def draw_sorting(sorting: SortRuns) -> Figure:
+    """Times of bucket-sort jobs over TCP's median, a panel a tier, beside the authors' percentiles (Fig. 17)."""
+    tiers = list(dict.fromkeys(sorting.jobs["tier"]))
+    figure, axes = new_figure(
+        "Bucket sort (Fig. 17)", "time of a job / TCP's median", "share of slower jobs", columns=2, log_y=True
+    )
+    published = sorting_samples().set_index("scheme")
+    shares = {"p50_ms": 0.5, "p90_ms": 0.1, "p99_ms": 0.01, "p99.7_ms": 0.003, "p99.9_ms": 0.001}
+    for axis, tier in zip(axes, tiers, strict=False):
+        jobs = sorting.jobs[(sorting.jobs["tier"] == tier) & ~sorting.jobs["same_path"]]
+        median = jobs[jobs["scheme"] == "tcp"]["took_ms"].median()
+        for name in dict.fromkeys(jobs["scheme"]):
+            look, took = scheme(name), np.sort(jobs[jobs["scheme"] == name]["took_ms"]) / median
+            axis.step(took, 1 - np.arange(len(took)) / len(took), color=look.colour, label=look.label, where="pre")
+            theirs = published.loc[name, list(shares)] / published.loc["tcp", "p50_ms"]
+            label = "the authors' samples" if name == "tcp" else None
+            axis.plot(theirs, list(shares.values()), look.marker + ":", color=PUBLISHED_GREY, label=label)
+        axis.set(xscale="log")
+        axis.set_title(tier if tier == "simulated" else f"{tier}: the application on real kernels", fontsize=10)
+        axis.legend(fontsize=8)
+    for axis in axes[len(tiers) :]:
+        axis.axis("off")
     return figure
 
 

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from netrepro.claims import judge, load_claims
+from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
+from netrepro.papers import _bucket_sort
 from netrepro.papers import repnet as paper
+from netrepro.papers._repnet_library import emulate_with_library
+from netrepro.papers._repnet_sorting import Sort, emulate_sort, simulate_sort
 from netrepro.simulation import simulate
+from netrepro.transport import open_connection, start_server
 
 SMALL = replace(
     paper.scale("quick"),
     flows=400,
+    fewer_flows=400,
     oversubscribed_flows=200,
-    fat_tree_flows=150,
-    incast_mice=60,
     loads=(0.1, 0.2, 0.4, 0.5),
-    fat_tree_loads=(0.1, 0.8),
     probes=300,
     path_s=6.0,
     loopback_flows=10,
@@ -47,6 +53,35 @@ def overhead(**means: float) -> pd.DataFrame:
     values = {"tcp": 1.0, "repflow": 1.07, "repsyn": 1.04, "tcp again": 1.0} | means
     rows = [(r, name, mean * (1 + 1e-3 * r), 0.1) for r in range(3) for name, mean in values.items()]
     return pd.DataFrame(rows, columns=["repetition", "scheme", "mean_ms", "deviation_ms"])
+
+
+def sorting(jobs_of_a_run: int = 24, tier: str = "simulated") -> paper.SortRuns:
+    """Jobs of 100 ms and a long tail, which RepSYN halves unless it is broken."""
+    random, rows = np.random.default_rng(1), []
+    for repetition in range(2):
+        for name, same_path in (
+            ("tcp", False),
+            ("repflow", False),
+            ("repflow", True),
+            ("repsyn", False),
+            ("repsyn", True),
+        ):
+            tail = np.where(random.random(jobs_of_a_run) < 0.05, 400.0, 0.0) * (
+                1 if same_path or name == "tcp" else 0.2
+            )
+            took_ms = 100 + random.normal(0, 1, jobs_of_a_run) + tail
+            rows.append(
+                pd.DataFrame({"took_ms": took_ms}).assign(
+                    tier=tier, scheme=name, same_path=same_path, repetition=repetition, start_s=0.0
+                )
+            )
+    jobs = pd.concat(rows, ignore_index=True)
+    checks = pd.DataFrame([(tier, "a check", 0.0, 0.0, True)], columns=["tier", "check", "value", "bound", "holds"])
+    return paper.SortRuns(jobs, checks)
+
+
+def measured_claims(runs, probed, trips, overhead, many_jobs: bool = False):
+    return paper.measured_claims("simulated", runs, probed, trips, overhead, {}, sorting(6000 if many_jobs else 24))
 
 
 def test_one_connection_is_congested_a_third_of_the_time_and_both_a_ninth(probed):
@@ -154,9 +189,38 @@ def test_elephants_do_not_notice_the_copies_of_mice_but_would_notice_their_own(r
     assert np.all(paper._elephants(runs, replicate_all=True) < 0.6)
 
 
+def test_in_a_multipath_flow_the_bytes_are_spread_and_with_one_subflow_it_is_plain():
+    case = paper.Case("2:1", "mptcp", 0.3)
+    spread, plain = (
+        paper.experiment(replace(case, same_path=one), paper.PRINTED, 100, 7).flow_table for one in (False, True)
+    )
+    assert (spread["subflows"] == paper.SUBFLOWS).all() and (plain["subflows"] == 1).all()
+    assert spread[["source", "destination", "size_bytes", "start_s"]].equals(
+        plain[["source", "destination", "size_bytes", "start_s"]]
+    )
+
+
+def test_percentiles_of_few_mice_are_no_claims(runs, probed, trips):
+    claims = {each.claim for each in measured_claims(runs, probed, trips, overhead())}
+    assert "repflow-median" in claims and "congested-both-paths" in claims
+    assert not claims & {"repflow-p99", "repflow-p999", "incast-repsyn-p99", "mptcp-p999", "equal-by-size"}
+
+
+def test_the_paper_profile_is_large_enough_for_every_claim(runs, probed, trips):
+    """By the mice that its numbers of flows stand for; the measured values are those of the small runs."""
+    large, share = paper.scale("paper"), paper.PRINTED.sizes.share_of_flows_below(paper.MOUSE_BYTES)
+    rows = runs.totals.apply(lambda row: large.flows_of(paper.Case(row["network"], row["scheme"], row["load"])), axis=1)
+    group = np.diff(paper.PRINTED.sizes.cdf(np.array(paper.SIZE_GROUPS_BYTES))).min()
+    mice = np.where(runs.totals["network"] == "incast", rows * paper.INCAST_SENDERS, rows * share)
+    assumed = replace(runs, totals=runs.totals.assign(mice=mice, smallest_group=rows * group))
+    measured = {each.claim for each in measured_claims(assumed, probed, trips, overhead(), many_jobs=True)}
+    assert measured == {claim.id for claim in load_claims("repnet").claims}
+
+
 def test_every_claim_is_measured_with_its_control(runs, probed, trips):
     claims = load_claims("repnet")
-    measured = paper.measured_claims(runs, probed, trips, overhead())
+    many = replace(runs, totals=runs.totals.assign(mice=10**6, smallest_group=10**6))
+    measured = measured_claims(many, probed, trips, overhead(), many_jobs=True)
     assert {each.claim for each in measured} == {claim.id for claim in claims.claims}
     for each in measured:
         has_control = bool(each.control) or each.control_trials is not None
@@ -167,7 +231,7 @@ def test_every_claim_is_measured_with_its_control(runs, probed, trips):
 
 def test_a_costly_library_is_noticed(runs, probed, trips):
     claims = load_claims("repnet")
-    measured = {m.claim: m for m in paper.measured_claims(runs, probed, trips, overhead(repflow=2.0))}
+    measured = {m.claim: m for m in measured_claims(runs, probed, trips, overhead(repflow=2.0))}
     verdict = judge(claims.claim("overhead-repflow"), measured["overhead-repflow"], "simulated").verdict
     assert verdict == "agrees in direction"
 
@@ -175,7 +239,7 @@ def test_a_costly_library_is_noticed(runs, probed, trips):
 def test_runs_that_fail_a_check_are_untrusted(runs, probed, trips):
     broken = replace(runs, fidelity=runs.fidelity.assign(holds=False))
     claims = load_claims("repnet")
-    for measured in paper.measured_claims(broken, probed, trips, overhead()):
+    for measured in measured_claims(broken, probed, trips, overhead()):
         assert judge(claims.claim(measured.claim), measured, "simulated").verdict == "untrusted"
 
 
@@ -212,12 +276,119 @@ def test_an_experiment_survives_json():
     assert Experiment.from_json(experiment.to_json()) == experiment
 
 
-def test_figures_are_drawn_from_any_scale(runs, probed, trips):
+@pytest.fixture(scope="module")
+def scaled() -> dict[str, paper.Runs]:
+    return paper.measure_scaled(4.0, 2, 1)
+
+
+def test_the_scaled_testbed_has_its_load_and_its_mice():
+    found = paper.scaled_experiment(paper.Case("scaled", "repsyn", 0.5), 200.0, 3).flow_table
+    elephants = found[found.size_bytes > paper.MOUSE_BYTES]
+    offered_mbps = elephants.size_bytes.sum() * 8e-6 / elephants.start_s.max() / 2
+    assert offered_mbps == pytest.approx(0.5 * 60, rel=0.15)
+    mice = found[found.size_bytes <= paper.MOUSE_BYTES]
+    assert len(mice) == 200 * paper.SCALED_MICE_PER_S
+    assert (mice.replication == "repsyn").all() and (elephants.replication == "").all()
+
+
+def test_on_one_simulated_path_the_scaled_testbed_treats_tcp_as_without_the_control(scaled):
+    totals = scaled["simulated"].totals.set_index(["scheme", "same_path", "repetition"])["median_ms"]
+    assert totals["tcp", True].equals(totals["tcp", False])
+
+
+def test_a_tier_table_has_a_row_a_scheme_and_control(scaled):
+    table = paper.tier_table(scaled)
+    assert len(table) == 6 and table["trusted, simulated"].all()
+
+
+def test_the_messages_of_bucket_sort_are_the_numbers_in_the_order_of_a_scan():
+    numbers = np.random.default_rng(1).integers(0, 65_536, 3000)
+    sent = list(_bucket_sort.messages(numbers, 11))
+    for slave in range(11):
+        mine = [int(line) for place, text in sent if place == slave for line in text.split()]
+        assert mine == [n for n in numbers.tolist() if n * 11 // 65_536 == slave]
+    full = [len(text.split()) for _, text in sent]
+    assert max(full) == 20 and sum(full) == 3000 and sum(size < 20 for size in full) <= 11
+    # A scan that has filled a message has read all of its numbers, and no later message was full before it.
+    places = {}
+    for place, number in enumerate(numbers.tolist()):
+        places.setdefault(number, []).append(place)
+    last = [max(places[int(line)][0] for line in text.split()) for _, text in sent if len(text.split()) == 20]
+    assert np.mean(np.diff(last) > 0) > 0.95
+
+
+@pytest.mark.parametrize("name", paper.SCHEMES)
+def test_bucket_sort_sorts_over_real_sockets(name):
+    async def test() -> bytes:
+        server: Any = await (asyncio.start_server if name == "tcp" else start_server)(
+            _bucket_sort.sort_bucket, "127.0.0.1", 0
+        )
+        port = server.sockets[0].getsockname()[1]
+        connect: Any = asyncio.open_connection if name == "tcp" else partial(open_connection, mode=name)
+        streams = [await connect("127.0.0.1", port) for _ in range(5)]
+        sorted_text = await _bucket_sort.sort(numbers, streams)
+        server.close()
+        return sorted_text
+
+    numbers = np.random.default_rng(2).integers(0, 65_536, 4000)
+    assert asyncio.run(test()) == _bucket_sort.as_text(np.sort(numbers))
+
+
+def test_simulated_answers_start_when_the_numbers_are_there():
+    """A single job over an idle network: the slowest slave's numbers, and its answer."""
+    job = Sort(paper.SORTED.leaf_spine(2), paper.SORTED.tcp, "tcp", 2000, 1000, 0.0)
+    jobs, checks = simulate_sort(job, 1, 5)
+    assert len(jobs) == 12 and checks.holds.all()
+    bytes_of_a_job = len(_bucket_sort.as_text(np.random.default_rng(1).integers(0, 65_536, 2000)))
+    both_ways_ms = 2 * bytes_of_a_job * 8 / (paper.SORTED.rate_mbps * 1e3)
+    assert (jobs.took_ms > both_ways_ms).all() and (jobs.took_ms < 6 * both_ways_ms).all()
+    again, _ = simulate_sort(job, 1, 5)
+    assert again.equals(jobs)
+
+
+def test_a_tail_that_both_connections_share_is_no_gain_for_bucket_sort():
+    claims = load_claims("repnet")
+    measured = {each.claim: each for each in paper._sorting_claims(sorting(6000))}
+    assert set(measured) == {claim.id for claim in claims.claims if claim.id.startswith("sort-")}
+    verdict = judge(claims.claim("sort-repsyn-p99"), measured["sort-repsyn-p99"], "simulated")
+    assert verdict.verdict == "agrees in direction" and verdict.counts
+    assert {each.claim for each in paper._sorting_claims(sorting())} == {"sort-repflow-median", "sort-repsyn-median"}
+
+
+def _tier_of_kernels() -> str:
+    tier = probe_tiers().best
+    if tier == "simulated":
+        pytest.skip("needs user namespaces")
+    return tier
+
+
+def test_the_library_carries_mice_through_real_kernels_and_a_path_less_changes_nothing_but_the_path():
+    tier = _tier_of_kernels()
+    planned = paper.scaled_experiment(paper.Case("scaled", "repflow", 0.2), 2.0, 1)
+    for hash_ports in (True, False):
+        found = emulate_with_library(planned, paper.MOUSE_BYTES, tier, hash_ports=hash_ports)
+        mice = found.flows[found.flows.size_bytes <= paper.MOUSE_BYTES]
+        assert len(found.flows) == len(planned.flow_table) and mice.completion_ms.notna().all()
+        wire_ms = mice.size_bytes * 8 / (paper.SCALED.rate_mbps * 1e3)
+        assert (mice.completion_ms > wire_ms).all()
+
+
+@pytest.mark.parametrize("name", ["tcp", "repflow"])
+def test_every_host_sorts_through_real_kernels(name):
+    tier = _tier_of_kernels()
+    job = Sort(paper.SORTED.leaf_spine(1), paper.SORTED.tcp, name, 500, 100, 0.1)
+    jobs, checks = emulate_sort(job, 2.0, 1, tier)
+    assert len(jobs) >= 6 and (jobs.took_ms > 0).all()
+    assert checks.set_index("check").loc["arrays that came out sorted", "holds"]
+
+
+def test_figures_are_drawn_from_any_scale(runs, probed, trips, scaled):
     figures = [
         paper.draw_network(),
         paper.draw_round_trips(trips),
         paper.draw_correlations(trips),
         paper.draw_probes(probed),
+        paper.draw_multipath(runs),
         paper.draw_loads(runs, "2:1", "2:1"),
         paper.draw_prediction(paper.predicted(runs)),
         paper.draw_by_size(runs),
@@ -226,6 +397,9 @@ def test_figures_are_drawn_from_any_scale(runs, probed, trips):
         paper.draw_overhead(overhead()),
         paper.draw_fat_tree(runs),
         paper.draw_control(runs),
+        paper.draw_tiers(scaled),
+        paper.draw_tiers(scaled | {"rootless": scaled["simulated"]}),
+        paper.draw_sorting(sorting()),
         paper.draw_knobs(paper.vary(SMALL, 1, buffers_packets=(50, 425))),
     ]
     assert all(figure.axes for figure in figures)

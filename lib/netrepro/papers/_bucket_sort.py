@@ -1,0 +1,118 @@
+"""Distributed bucket sort over asyncio's streams or RepNet's: Liu et al., "RepNet" (IEEE TSC 2018), section 5.3.
+
+A master scans numbers and sends them, 20 to a message, to the slaves whose ranges they are in; a slave counts what
+arrives and returns its range sorted; the master joins the ranges. As a program it is one host, which is master and
+slave at once: it is given its orders in a line of JSON on standard input, says "ready" once it listens, waits for the
+time to begin (s, CLOCK_MONOTONIC), sorts one array after the other, and at the end writes how long each took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from netrepro.transport import open_connection, start_server
+
+VALUES = 65_536  # numbers are below
+NUMBERS_A_MESSAGE = 20
+PORT = 7000  # and 7001
+Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+def messages(numbers: np.ndarray, slaves: int) -> Iterator[tuple[int, bytes]]:
+    """(slave, text) of every message, in the order in which a scan fills them; what is left comes last.
+
+    numbers : integers from 0 to VALUES - 1; slave i has those from i VALUES / slaves on.
+    """
+    bucket = numbers * slaves // VALUES
+    order = np.argsort(bucket, kind="stable")
+    ends = np.cumsum(np.bincount(bucket, minlength=slaves))
+    filled = []
+    for slave, (first, last) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+        for start in range(first, last, NUMBERS_A_MESSAGE):
+            part = order[start : min(start + NUMBERS_A_MESSAGE, last)]
+            is_full = len(part) == NUMBERS_A_MESSAGE
+            filled.append((part[-1] if is_full else len(numbers), slave, as_text(numbers[part])))
+    return ((slave, text) for _, slave, text in sorted(filled, key=lambda each: each[:2]))
+
+
+def as_text(numbers: np.ndarray) -> bytes:
+    """A line a number."""
+    return "".join([f"{number}\n" for number in numbers.tolist()]).encode()
+
+
+async def sort_bucket(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """The slave: counts the numbers of a connection while they arrive, and returns them sorted."""
+    counts, rest = np.zeros(VALUES, dtype=np.int64), b""
+    try:
+        while block := await reader.read(65_536):
+            whole, newline, rest = (rest + block).rpartition(b"\n")
+            if newline:
+                np.add.at(counts, np.array(whole.split(), dtype=np.int64), 1)
+        values = np.flatnonzero(counts)
+        writer.write(as_text(np.repeat(values, counts[values])))
+        writer.write_eof()
+    except OSError:
+        pass  # the master sees an answer without an end
+    writer.close()
+
+
+async def sort(numbers: np.ndarray, streams: Sequence[Stream]) -> bytes:
+    """The master: the numbers sorted, as text, by the slaves behind the streams, which it closes."""
+    for slave, text in messages(numbers, len(streams)):
+        streams[slave][1].write(text)
+    for _, writer in streams:
+        writer.write_eof()
+    ranges = await asyncio.gather(*(reader.read() for reader, _ in streams))
+    for _, writer in streams:
+        writer.close()
+    return b"".join(ranges)
+
+
+async def _listen(scheme: str, address: str, threshold_bytes: int) -> None:
+    if scheme == "tcp":
+        await asyncio.start_server(sort_bucket, address, PORT)
+    else:
+        await start_server(sort_bucket, address, PORT, threshold_bytes=threshold_bytes)
+
+
+async def _sort_until(orders: dict[str, Any], begin_s: float) -> list[tuple[float, float, bool]]:
+    """(start, seconds taken, whether it came out sorted) of jobs one after the other; times since `begin_s`."""
+    random = np.random.default_rng(orders["seed"])
+    connect: Any = asyncio.open_connection
+    if orders["scheme"] != "tcp":
+        connect = partial(open_connection, mode=orders["scheme"], threshold_bytes=orders["threshold_bytes"])
+    jobs = []
+    await asyncio.sleep(begin_s + random.uniform(0, orders["starts_within_s"]) - time.monotonic())
+    while (start_s := time.monotonic() - begin_s) < orders["seconds"]:
+        numbers = random.integers(0, VALUES, orders["numbers"])
+        streams = await asyncio.gather(*(connect(address, PORT) for address in orders["slaves"]))
+        text = await sort(numbers, streams)
+        took_s = time.monotonic() - begin_s - start_s
+        jobs.append((start_s, took_s, text == as_text(np.sort(numbers))))
+    return jobs
+
+
+async def _run(orders: dict[str, Any]) -> None:
+    await _listen(orders["scheme"], orders["address"], orders["threshold_bytes"])
+    _say("ready")
+    begin_s = float(await asyncio.to_thread(sys.stdin.readline))
+    jobs = await _sort_until(orders, begin_s)
+    _say(json.dumps(jobs))
+    await asyncio.sleep(orders["lingers_s"])  # others' jobs may still be under way
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    asyncio.run(_run(json.loads(sys.stdin.readline())))

@@ -1,0 +1,92 @@
+"""A host of an emulated network, as a program: sends flows over asyncio or RepNet, and times those that reach it.
+
+It is given its orders in a line of JSON on standard input, says "ready" once it listens, waits for a second line, the
+time to begin (s, CLOCK_MONOTONIC, which all processes of a machine share), and at the end writes what it saw as JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import struct
+import sys
+import time
+from typing import Any
+
+from netrepro.transport import open_connection, start_server
+
+PLAIN_PORT, REPLICATED_PORT = 7000, 7001  # and 7002
+HEADER = struct.Struct("!II")  # number of the flow, its bytes
+
+
+class Host:
+    """What one host sends and receives; times are CLOCK_MONOTONIC (s).
+
+    began : flow -> when its connection was asked for. arrived : flow -> when its last byte was here.
+    """
+
+    def __init__(self) -> None:
+        self.began: dict[int, float] = {}
+        self.arrived: dict[int, float] = {}
+        self.errors: list[str] = []
+
+    async def listen(self, address: str) -> None:
+        """Take flows on all ports."""
+        await asyncio.start_server(self._receive, address, PLAIN_PORT)
+        await start_server(self._receive, address, REPLICATED_PORT)
+
+    async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            flow, size_bytes = HEADER.unpack(await reader.readexactly(HEADER.size))
+            await reader.readexactly(size_bytes - HEADER.size)
+            self.arrived[flow] = time.monotonic()
+            await reader.read()
+        writer.close()
+
+    async def send(self, flow: int, address: str, size_bytes: int, at_s: float, scheme: str) -> None:
+        """One flow, at its time."""
+        await asyncio.sleep(at_s - time.monotonic())
+        self.began[flow] = time.monotonic()
+        try:
+            if scheme:
+                reader, writer = await open_connection(address, REPLICATED_PORT, mode=scheme)
+            else:
+                reader, writer = await asyncio.open_connection(address, PLAIN_PORT)
+            writer.write(HEADER.pack(flow, size_bytes) + bytes(size_bytes - HEADER.size))
+            writer.write_eof()
+            await reader.read()
+            writer.close()
+        except OSError as error:
+            self.errors.append(f"flow {flow}: {error}")
+
+
+async def _run(orders: dict[str, Any]) -> None:
+    host = Host()
+    await host.listen(orders["address"])
+    say("ready")
+    begin_s = float(await asyncio.to_thread(sys.stdin.readline))
+    sending = [
+        asyncio.create_task(host.send(flow, address, size_bytes, begin_s + start_s, scheme))
+        for flow, address, size_bytes, start_s, scheme in orders["flows"]
+    ]
+    await asyncio.sleep(begin_s + orders["seconds"] - time.monotonic())
+    for each in sending:
+        each.cancel()
+    say(json.dumps({"began": host.began, "arrived": host.arrived, "errors": host.errors}))
+
+
+def say(line: str) -> None:
+    """A line to whoever has started this program."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """The program."""
+    orders = json.loads(sys.stdin.readline())
+    asyncio.run(_run(orders))
+
+
+if __name__ == "__main__":
+    main()

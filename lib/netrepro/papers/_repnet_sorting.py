@@ -1,0 +1,141 @@
+"""RepNet's bucket sort (Fig. 17): the application itself on real kernels, and its traffic in the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from netrepro.emulation import Emulation, emulate
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import Experiment, Measure
+from netrepro.networks.topology import Topology
+from netrepro.networks.workloads import Flow, Tcp
+from netrepro.papers import _bucket_sort
+from netrepro.papers._repnet_library import Programs, hash_addresses_only
+from netrepro.simulation import simulate
+
+ROUND_S = 8.0  # between rounds of the simulated sort; jobs take far less
+LINGERS_S = 6.0  # others' jobs end within this time after a host's last
+MOST_ITERATIONS = 200
+
+
+@dataclass(frozen=True)
+class Sort:
+    """Bucket sort by all hosts of `topology` at once, each as master of the others, over one scheme.
+
+    starts_within_s : masters begin at random within this time. threshold_bytes : of a stream, that RepNet replicates.
+    same_path : the control, both connections of a stream on one path.
+    """
+
+    topology: Topology
+    tcp: Tcp
+    scheme: str
+    numbers: int
+    threshold_bytes: int
+    starts_within_s: float
+    same_path: bool = False
+
+    @property
+    def slaves(self) -> int:
+        """Of each master."""
+        return len(self.topology.hosts) - 1
+
+
+def emulate_sort(sort: Sort, seconds: float, seed: int, tier: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(jobs, fidelity) of the application on real kernels, masters sorting array after array for `seconds`.
+
+    jobs : a row each, start_s, took_ms. The fidelity has the tier's checks of the links between switches, and that
+    every array came out sorted. Raises NetreproError as emulate does, and when a host's program fails.
+    """
+    programs = Programs(_bucket_sort.__name__, partial(_orders, sort, seconds, seed))
+
+    def prepare(net: Emulation) -> None:
+        if sort.same_path:
+            hash_addresses_only(net)
+        programs.start(net)
+
+    uplinks = tuple(port for port in sort.topology.ports if port[0] == "s1" and port[1] not in sort.topology.hosts)
+    duration_s = seconds + LINGERS_S
+    idle = Experiment(sort.topology, (), duration_s, seed, Measure(queues=uplinks), sort.tcp)
+    found = emulate(idle, tier, prepare=prepare, programs_control=sort.tcp.congestion_control)
+    jobs = [job for each in programs.outcomes().values() for job in each]
+    table = pd.DataFrame(jobs, columns=["start_s", "took_s", "is_sorted"])
+    share = float(table["is_sorted"].mean())
+    rows = pd.DataFrame([("arrays that came out sorted", share, 1.0, share == 1.0)], columns=list(found.fidelity))
+    table["took_ms"] = table.pop("took_s") * 1e3
+    return table[["start_s", "took_ms"]], pd.concat([found.fidelity, rows], ignore_index=True)
+
+
+def _orders(sort: Sort, seconds: float, seed: int, net: Emulation, host: str) -> dict[str, Any]:
+    return {
+        "address": net[host].address,
+        "slaves": [net[other].address for other in net.topology.hosts if other != host],
+        "scheme": sort.scheme,
+        "numbers": sort.numbers,
+        "threshold_bytes": sort.threshold_bytes,
+        "starts_within_s": sort.starts_within_s,
+        "seconds": seconds,
+        "lingers_s": LINGERS_S,
+        "seed": [seed, net.topology.hosts.index(host)],
+    }
+
+
+def simulate_sort(sort: Sort, rounds: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(jobs, fidelity) of the application's traffic in virtual time: `rounds` times a job of every master.
+
+    A replicated flow takes a master's numbers to each slave, and a plain flow the sorted ones back, as soon as they are
+    there. When that is, a run has to tell: flows are added until no answer starts otherwise than in the run before.
+    What happens until the first answer that still moves is final, so that this ends.
+    """
+    jobs, ways = _traffic(sort, rounds, seed)
+    end_s = rounds * ROUND_S
+    asked = ways["start_s"].to_numpy()
+    answer_s = np.full(len(ways), end_s)  # out of the way until it is known
+    for _ in range(MOST_ITERATIONS):
+        found = simulate(Experiment(sort.topology, _flows(sort, ways, answer_s), 2 * end_s, seed, tcp=sort.tcp))
+        took_s = found.flows["completion_ms"].to_numpy() / 1e3
+        arrived_s = np.nan_to_num(asked + took_s[: len(ways)], nan=end_s)
+        if np.array_equal(arrived_s, answer_s):
+            back_s = pd.Series(answer_s + took_s[len(ways) :]).groupby(ways["job"]).max()
+            return jobs.assign(took_ms=(back_s - jobs["start_s"]) * 1e3), found.fidelity
+        answer_s = arrived_s
+    raise NetreproError(f"answers still move after {MOST_ITERATIONS} runs", "give fewer rounds")
+
+
+def _traffic(sort: Sort, rounds: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(jobs: start_s; a row a job and slave: job, master, slave, size_bytes, start_s)."""
+    random, hosts = np.random.default_rng([seed, rounds]), sort.topology.hosts
+    starts_s: list[float] = []
+    rows = []
+    for number in range(rounds):
+        for master in hosts:
+            start_s = number * ROUND_S + random.uniform(0, sort.starts_within_s)
+            numbers = random.integers(0, _bucket_sort.VALUES, sort.numbers)
+            slaves = [host for host in hosts if host != master]
+            for place, slave in enumerate(slaves):
+                mine = numbers[numbers * len(slaves) // _bucket_sort.VALUES == place]
+                rows.append((len(starts_s), master, slave, len(_bucket_sort.as_text(mine)), start_s))
+            starts_s.append(start_s)
+    return pd.DataFrame({"start_s": starts_s}), pd.DataFrame(
+        rows, columns=["job", "master", "slave", "size_bytes", "start_s"]
+    )
+
+
+def _flows(sort: Sort, ways: pd.DataFrame, answer_s: np.ndarray) -> tuple[Flow, ...]:
+    how: dict[str, Any] = {
+        "replication": "" if sort.scheme == "tcp" else sort.scheme,
+        "replica_same_path": sort.same_path,
+    }
+    there = [
+        Flow(row.master, row.slave, size_bytes=row.size_bytes, start_s=row.start_s, label="numbers", **how)
+        for row in ways.itertuples()
+    ]
+    back = [
+        Flow(row.slave, row.master, size_bytes=row.size_bytes, start_s=float(at_s), label="sorted")
+        for row, at_s in zip(ways.itertuples(), answer_s, strict=True)
+    ]
+    return (*there, *back)
