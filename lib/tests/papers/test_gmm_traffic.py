@@ -12,13 +12,15 @@ from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import wrpcap
+from sklearn.metrics import f1_score
+from sklearn.naive_bayes import GaussianNB
 
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.papers import gmm_traffic as paper
 from netrepro.traffic import CLASSES, NAMED_CLASSES
 
-SCALE = paper.Scale(700, (3, 9), (3, 1), (8, 8), 120, False, False)
+SCALE = paper.Scale(700, (3, 9), (3, 1), (8, 8), 120, False)
 SETTING = paper.Setting(selected_features=5)
 
 
@@ -100,6 +102,24 @@ def test_hosts_apart_means_that_no_workstation_is_on_both_sides(trace):
     assert 5 <= len(set(stations)) <= 12
     ends = flows[["source_address", "destination_address"]].to_numpy()
     assert ((ends == np.asarray(stations)[:, None]).any(axis=1)).all()
+
+
+def test_the_searchs_score_is_scikit_learns(trace):
+    random = np.random.default_rng(3)
+    table, labels = random.normal(size=(90, 3)), random.integers(0, 5, 90)
+    for seen in (5, 3):  # classes that the model knows; the rest it never names
+        kept = labels < seen
+        model = GaussianNB().fit(table[kept], labels[kept])
+        expected = f1_score(labels, model.predict(table), average="macro", zero_division=0)
+        assert paper._macro_f1(model, table, labels) == pytest.approx(expected)
+
+
+def test_baselines_of_the_paper_profile_search_features_of_their_own(trace):
+    flows = paper.take(trace.at(), 300, 2)
+    rows = paper.make_rows(flows, SETTING, 2)
+    few = replace(SETTING, selected_features=2)
+    chosen = paper.own_features("NB", rows.only(rows.features.columns[:12]), few, 2)
+    assert len(set(chosen)) == 2 and set(chosen) <= set(rows.features.columns[:12])
 
 
 def test_the_same_seed_gives_the_same_scores_and_another_seed_others(trace):
