@@ -92,8 +92,8 @@ class Scale:
 SCALES = {
     "quick": Scale(2000, 5000, 30, (0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.95), (3, 6, 9, None), (0.005, 0.02, 0.1, 0.7)),
     "paper": Scale(
-        None, None, 100, tuple(np.round(np.arange(0, 0.96, 0.05), 2)), (3, 4, 5, 6, 7, 8, 9, 10, 12, None),
-        (0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 0.7),
+        None, None, 60, (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 0.95),
+        (3, 4, 5, 6, 7, 9, 10, 12, None), (0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 0.7),
     ),
 }  # fmt: skip
 
@@ -451,7 +451,7 @@ def _joined(trace: Trace, by: str, ahead_s: float) -> Variant:
     flows = flows[flows["valid"] & flows["class"].notna() & flows["right"].notna()].reset_index(drop=True)
     audit = audit_join(
         join,
-        trace="unibs-2009",
+        trace=found.trace,
         first_packets=BEST_PACKETS,
         unreadable_share=found.ground_truth.unreadable_share,
     )

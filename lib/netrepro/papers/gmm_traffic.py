@@ -40,6 +40,7 @@ from netrepro.traffic import (
     NORMALISATIONS,
     JoinAudit,
     LabelledFlows,
+    MeterResult,
     MixtureFeatureSelector,
     MixturePerClassClassifier,
     NeuralClassifier,
@@ -120,22 +121,21 @@ class Scale:
     """What a profile affords.
 
     flows : used of the trace (None: all). first_packets : swept. epochs, widths, neural_rows : of MLP and
-    FT-Transformer, and the rows that train them. neural_repeats : whether they are trained in every repetition.
-    own_selection : whether NB, DT and KNN search features of their own.
+    FT-Transformer, and the rows that train them (in the first repetition).
+    own_selection : whether NB, DT and KNN search features of their own at nine packets.
     """
 
     flows: int | None
     first_packets: tuple[int, ...]
     epochs: tuple[int, int]
     widths: tuple[int, int]
-    neural_rows: int | None
-    neural_repeats: bool
+    neural_rows: int
     own_selection: bool
 
 
 SCALES = {
-    "quick": Scale(3000, (3, 4, 5, 7, 9, 10), (30, 12), (64, 32), 1500, False, False),
-    "paper": Scale(None, (3, 4, 5, 6, 7, 8, 9, 10), (60, 40), (256, 64), None, True, True),
+    "quick": Scale(3000, (3, 4, 5, 7, 9, 10), (30, 12), (64, 32), 1500, False),
+    "paper": Scale(None, (3, 4, 5, 6, 7, 8, 9, 10), (60, 30), (256, 64), 3000, True),
 }
 
 
@@ -288,9 +288,20 @@ def own_features(model: str, rows: Rows, setting: Setting, seed: int) -> list[st
     table = rows.features.iloc[training]
     table = table.loc[:, table.std() > 0]  # naive Bayes divides by the variance
     selector = SequentialFeatureSelector(
-        CLASSIFIERS[model](seed), n_features_to_select=setting.selected_features, scoring="f1_macro", cv=setting.folds
-    ).fit(table.to_numpy(), rows.labels[training])
+        CLASSIFIERS[model](seed), n_features_to_select=setting.selected_features, scoring=_macro_f1, cv=setting.folds
+    ).fit(table.to_numpy(), np.unique(rows.labels[training], return_inverse=True)[1])
     return list(table.columns[selector.get_support()])
+
+
+def _macro_f1(model: Any, table: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+    """scikit-learn's "f1_macro" of labels 0, 1, ..., without its checks: a search asks some thousand times."""
+    predicted = model.predict(table)
+    count = int(max(labels.max(), predicted.max())) + 1
+    hits, given, named = (
+        np.bincount(each, minlength=count) for each in (labels[labels == predicted], labels, predicted)
+    )
+    known = given + named > 0
+    return float((2 * hits[known] / (given + named)[known]).mean())
 
 
 def make_model(name: str, setting: Setting, scale: Scale, seed: int) -> Any:
@@ -377,7 +388,7 @@ def shuffled(found: LabelledFlows, seed: int) -> JoinAudit:
     order = np.random.default_rng(seed).permutation(np.flatnonzero(has_label))
     dealt = flows.copy()
     dealt.loc[has_label, "class"] = flows["class"].to_numpy(object)[order]
-    return audit_join(replace(found.join, flows=dealt), trace="unibs-2009", first_packets=BEST_PACKETS)
+    return audit_join(replace(found.join, flows=dealt), trace=found.trace, first_packets=BEST_PACKETS)
 
 
 def measure(
@@ -400,7 +411,7 @@ def measure(
     ]
     with one_thread():
         for step, packets, repetition in progress(work):
-            tables = step(runs, packets, derived_seed(seed, repetition), repetition == 0 or scale.neural_repeats)
+            tables = step(runs, packets, derived_seed(seed, repetition), repetition == 0)
             for name, table in tables.items():
                 parts[name].append(table.assign(repetition=repetition))
     for name, tables in parts.items():
@@ -423,9 +434,9 @@ def _sweep(runs: Runs, packets: int, seed: int, with_neural: bool) -> dict[str, 
     scores, confusions = [], []
     neural = neural_models() if packets == BEST_PACKETS and with_neural else ()
     for name in (*MODELS, *neural):
-        own = scale.own_selection and name in ("NB", "DT", "KNN")
+        own = scale.own_selection and packets == BEST_PACKETS and name in ("NB", "DT", "KNN")
         used = rows.only(own_features(name, rows, setting, seed)) if own else chosen
-        if name in NEURAL and scale.neural_rows:
+        if name in NEURAL:
             used = used.trained_on(np.random.default_rng(seed).permutation(rows.split[0])[: scale.neural_rows])
         model = train(make_model(name, setting, scale, seed), used)
         predicted = predict(model, used)
@@ -673,7 +684,7 @@ class OwnCapture:
             f"For the {len(silent)} that it does not know they say {guesses}." if len(silent) else "",
             f"Trained and tested within the capture, mixtures agree with nDPI in {self.cross_validated:.0%}."
             if np.isfinite(self.cross_validated)
-            else "There are too few flows of two classes to train within the capture.",
+            else "To train within the capture takes ten flows of each of two classes that nDPI names.",
         ]
         return " ".join(word for word in words if word)
 
@@ -690,49 +701,83 @@ def check_capture(path: str) -> str:
     return path
 
 
-def classify_capture(path: str, runs: Runs, seed: int) -> OwnCapture:
-    """Classify the flows of a capture by mixtures trained on the whole trace, beside packet inspection by nfstream.
+def classify_capture(
+    path: str,
+    trace: Trace | None = None,
+    setting: Setting | None = None,
+    *,
+    limit: int = 3000,
+    seed: int = 1,
+    progress: Progress = iter,
+) -> OwnCapture:
+    """Classify the flows of a capture by mixtures trained on a trace, beside packet inspection by nfstream.
 
+    trace : None for the one at hand. limit : of the trace's flows, and of the capture's in its cross-validation.
     An empty path gives an empty answer. Raises NetreproError where the file is no capture or has no TCP flow that
     opens and carries data.
     """
     if not path:
         return NO_CAPTURE
-    setting = runs.setting
+    trace, setting = trace or open_trace(), setting or Setting()
     metered = meter(path, first_packets=BEST_PACKETS)
-    flows = metered.flows[metered.flows["valid"] & (metered.flows["protocol"] == 6)].reset_index(drop=True)
+    flows = _whole_tcp_flows(Path(path).name, metered)
+    steps: tuple[Callable[[], Any], ...] = (
+        lambda: _inspected(path, flows),
+        lambda: _posterior(flows, take(trace.at(), limit, seed), setting, seed),
+    )
+    inspected, (names, posterior) = (step() for step in progress(steps))
+    with one_thread():
+        within = _cross_validate(inspected, setting, limit, seed)
+    named = flows.assign(
+        inspected=inspected["class"].astype(object).where(inspected["class"].notna(), None),
+        application=inspected["application"].to_numpy(object),
+        predicted=names[posterior.argmax(axis=1)],
+        certainty=posterior.max(axis=1),
+    )
+    return OwnCapture(path, named, metered.report, trace.name, within)
+
+
+def _whole_tcp_flows(name: str, metered: MeterResult) -> pd.DataFrame:
+    """The TCP flows that open and carry data. Raises NetreproError, with what else there is, where there is none."""
+    packets = int(metered.report.loc["packets", "count"])
+    if not packets:
+        raise NetreproError(f"{name} has no packet", "capture while a connection is opened")
+    is_tcp = metered.flows["protocol"] == 6
+    flows = metered.flows[metered.flows["valid"] & is_tcp].reset_index(drop=True)
     if flows.empty:
         raise NetreproError(
-            f"{Path(path).name} has no TCP flow with a handshake, then data", "capture while a connection is opened"
+            f"{name} has no TCP flow with a handshake, then data: {packets} packets, of {int(is_tcp.sum())} TCP flows "
+            f"without, {int((metered.flows['protocol'] == 17).sum())} UDP flows (QUIC is one) and others",
+            "capture while a connection is opened; browsers can be told to leave QUIC",
         )
+    return flows
+
+
+def _inspected(path: str, flows: pd.DataFrame) -> pd.DataFrame:
+    """The flows with class and application as nDPI has them, None where it knows nothing."""
     records = inspect_capture(path)
-    if len(records):
-        joined = join_labels(flows, records, clock_offset_s=0.0, scan_s=0.0, before_s=5.0, after_s=5.0).flows
-    else:
-        joined = flows.assign(**{"class": None, "application": None})
-    trace = take(runs.trace.at(), runs.scale.flows, seed)
+    if records.empty:
+        return flows.assign(**{"class": None, "application": None})
+    return join_labels(flows, records, clock_offset_s=0.0, scan_s=0.0, before_s=5.0, after_s=5.0).flows
+
+
+def _posterior(
+    flows: pd.DataFrame, trace: pd.DataFrame, setting: Setting, seed: int
+) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Classes, and the probability of each for each flow by mixtures trained on all of the trace's flows."""
     both = pd.concat([trace, flows], ignore_index=True).assign(**{"class": [*trace["class"], *["OTHERS"] * len(flows)]})
     split = np.arange(len(trace)), np.arange(len(trace), len(both))
     with one_thread():
         rows = make_rows(both, setting, seed, split=split)
         chosen = rows.only(select_features(rows, setting)["feature"])
-        table = chosen.features.to_numpy()
-        model = setting.mixtures(seed).fit(table[split[0]], chosen.labels[split[0]])
-        posterior = model.predict_proba(table[split[1]])
-        within = _cross_validate(joined, setting, seed)
-    said = pd.Series(joined["class"].to_numpy(object)).where(joined["class"].notna().to_numpy(), None)
-    named = flows.assign(
-        inspected=said,
-        application=joined["application"].to_numpy(object),
-        predicted=model.classes_[posterior.argmax(axis=1)],
-        certainty=posterior.max(axis=1),
-    )
-    return OwnCapture(path, named, metered.report, runs.trace.name, within)
+        model = train(setting.mixtures(seed), chosen)
+        return model.classes_, model.predict_proba(chosen.features.to_numpy()[split[1]])
 
 
-def _cross_validate(flows: pd.DataFrame, setting: Setting, seed: int) -> float:
-    """Accuracy of mixtures in three folds of the flows whose class has ten of them; missing where there is but one."""
+def _cross_validate(flows: pd.DataFrame, setting: Setting, limit: int, seed: int) -> float:
+    """Accuracy of mixtures in three folds of `limit` flows whose class has ten; missing where there is but one such."""
     known = flows[flows["class"].notna()]
+    known = known.sample(min(limit, len(known)), random_state=seed)
     counts = known["class"].value_counts()
     known = known[known["class"].isin(counts[counts >= 10].index)]
     if known["class"].nunique() < 2:
@@ -844,8 +889,8 @@ def _order(runs: Runs, cases: dict[str, tuple[str, int]]) -> list[list[str]]:
     return [[first, second] if a >= b + LEAD else [second, first] for a, b in zip(ours, theirs, strict=True)]
 
 
-def answer(runs: Runs) -> str:
-    """The paper's question answered in one sentence, with this run's numbers."""
+def answer(runs: Runs, own: OwnCapture = NO_CAPTURE) -> str:
+    """The paper's question answered in one sentence, with this run's numbers; then what was found in a capture."""
     found = (
         f"On {runs.trace.name}, mixtures over {runs.setting.selected_features} features of the first nine packets name "
         f"{runs.values().mean():.1%} of the flows rightly"
@@ -853,7 +898,8 @@ def answer(runs: Runs) -> str:
     f1 = runs.values(scope="named", measure="macro_f1").mean()
     packets, sizes = (runs.values(unit=unit).mean() for unit in ("packet", "byte"))
     others = f"(macro-F1 {f1:.2f}, packets {packets:.1%}, bytes {sizes:.1%})"
-    return f"{found} {others}; the paper names 97.7 % on UNIBS-2009."
+    words = f"{found} {others}; the paper names 97.7 % on UNIBS-2009."
+    return f"{words} {own.text}" if own.path else words
 
 
 def table3(runs: Runs) -> pd.DataFrame:
@@ -907,7 +953,7 @@ def cases_table(runs: Runs) -> pd.DataFrame:
 
 def audits(runs: Runs) -> pd.DataFrame:
     """Every check, with the labels as joined and with the same labels dealt out anew."""
-    table = runs.audit.table()[["meaning", "needed", "value", "passed"]]
+    table = runs.audit.table()[["meaning", "by_design", "needed", "value", "passed"]]
     broken = runs.audit_shuffled.table()[["value", "passed"]].add_suffix(" (shuffled)")
     return table.join(broken)
 

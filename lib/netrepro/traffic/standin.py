@@ -39,7 +39,7 @@ def load_standin(
     folder : data/gmm_traffic/standin if None. The captures hold the first 12 packets of each flow, so features of up to
     12 `first_packets` are metered from them; None takes the features that the whole flows had (with the meter's own
     settings, so that no other may be given). `flow_*`, end and end_us always tell of the whole flow.
-    Audited as UNIBS-2009 is: shares and bytes must come near the published ones.
+    Audited as UNIBS-2009 is; that shares and bytes come near the published ones is `by_design`.
 
     Raises NetreproError where files are missing or more packets are asked for than there are.
     """
@@ -67,7 +67,7 @@ def load_standin(
     return load_labelled_flows(
         captures,
         place / LOG,
-        trace="unibs-2009",
+        trace="standin",
         first_packets=first_packets,
         progress=progress,
         amend=lambda flows: _amend(flows, whole, place),

@@ -66,11 +66,14 @@ def labels() -> dict[str, Any]:
 
 
 def published_trace(name: str) -> dict[str, Any]:
-    """What labels.yaml says of a trace. Raises NetreproError for an unknown name."""
+    """What labels.yaml says of a trace, and of the one that it was `made_to_meet`.
+
+    Raises NetreproError for an unknown name.
+    """
     traces = labels()["traces"]
     if name not in traces:
         raise NetreproError(f"no trace {name!r}", nearest(name, traces))
-    return traces[name]
+    return traces.get(traces[name].get("made_to_meet"), {}) | traces[name]
 
 
 def classify_label(application: str, application_protocol: str, rules: dict[str, Any] | None = None) -> str:

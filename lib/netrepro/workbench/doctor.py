@@ -55,6 +55,13 @@ TOOLS = (
 )
 
 
+# Optional parts of the library, by the name of their extra, and what they are for.
+EXTRAS = {
+    "neural": "neural models (gmm_traffic, gmm_diagnosis)",
+    "capture": "making a labelled capture (netrepro capture; the data of gmm_traffic and gmm_diagnosis)",
+}
+
+
 @dataclass(frozen=True)
 class Machine:
     """The machine, or the share of it that the container grants."""
@@ -77,7 +84,7 @@ class Diagnosis:
     tiers : tier, available, why
     kernel_features : feature, works, why, needed_by
     tools : tool, found, version, package, needed_by
-    packages : package, required, installed, fine, note
+    packages : package, required, installed, fine, note, needed_by
     notebooks : slug, lane, tier, why, quick_s, paper_s, quick_mb, paper_mb
     warnings : warning, remedy
     """
@@ -164,29 +171,38 @@ def _version_of(program: str, argument: str) -> str:
 
 
 def find_packages() -> pd.DataFrame:
-    """What the library requires against what is installed, PyTorch and the C++ core included.
+    """What the library and its EXTRAS require against what is installed, the C++ core included.
 
     Columns as in Diagnosis.packages.
     """
-    rows: list[tuple[str, str, str | None, bool, str]] = []
+    rows: list[tuple[str, str, str | None, bool, str, str]] = []
     for line in importlib.metadata.requires("netrepro") or []:
         requirement = Requirement(line)
         name, required = requirement.name, f"{requirement.name}{requirement.specifier}"
-        if requirement.marker and not requirement.marker.evaluate({"extra": "neural"}):
+        needed_by = _who_needs(requirement)
+        if needed_by is None:
             continue
         try:
             installed = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            rows.append((name, required, None, False, "absent"))
+            rows.append((name, required, None, False, "absent", needed_by))
             continue
         if name == "torch":  # the pin is the lock's; conda's build of another release serves as well
-            rows.append((name, required, installed, True, _torch_build()))
+            rows.append((name, required, installed, True, _torch_build(), needed_by))
         else:
             fine = requirement.specifier.contains(installed, prereleases=True)
-            rows.append((name, required, installed, fine, ""))
+            rows.append((name, required, installed, fine, "", needed_by))
     built = importlib.util.find_spec("netrepro._core") is not None
-    rows.append(("netrepro._core", "", None, built, "C++ core" if built else "the C++ core is not built"))
-    return pd.DataFrame(rows, columns=["package", "required", "installed", "fine", "note"])
+    note = "C++ core" if built else "the C++ core is not built"
+    rows.append(("netrepro._core", "", None, built, note, "every notebook"))
+    return pd.DataFrame(rows, columns=["package", "required", "installed", "fine", "note", "needed_by"])
+
+
+def _who_needs(requirement: Requirement) -> str | None:
+    """What a required package is for, None where nobody here needs it: tools of development, other machines."""
+    if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+        return "the library"
+    return next((use for extra, use in EXTRAS.items() if requirement.marker.evaluate({"extra": extra})), None)
 
 
 def _torch_build() -> str:
@@ -242,13 +258,23 @@ def find_warnings(machine: Machine, notebooks: pd.DataFrame, packages: pd.DataFr
                 continue
             problem = f"{row.slug} ({profile}) needs {needed_mb:g} MB of memory"
             rows.append((f"{problem}, {machine.memory_available_mb} MB are free", remedy))
-    for row in packages[~packages.fine].itertuples():
+    return pd.DataFrame([*rows, *_package_warnings(packages)], columns=["warning", "remedy"])
+
+
+def _package_warnings(packages: pd.DataFrame) -> list[tuple[str, str]]:
+    """Absent and wrong packages; those of the capture's applications, which nobody else needs, in one line."""
+    rows = []
+    for_captures = (packages.needed_by == EXTRAS["capture"]) & (packages.note == "absent")
+    for row in packages[~packages.fine & ~for_captures].itertuples():
         if row.package == "torch" and row.note == "absent":
             rows.append(("no PyTorch: neural models will not be measured", "make run NEURAL=1"))
         else:
             found = row.note or f"{row.installed} is installed, {row.required} is needed"
             rows.append((f"{row.package}: {found}", "make setup"))
-    return pd.DataFrame(rows, columns=["warning", "remedy"])
+    if for_captures.any():
+        names = ", ".join(packages.package[for_captures])
+        rows.append((f"no {names}: no labelled capture can be made", "pip install 'netrepro[capture]'"))
+    return rows
 
 
 def examine(notebooks: Iterable[Declaration] | None = None) -> Diagnosis:

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from netrepro.emulation.labelled_traffic import Day, Mix, generate, make_capture, record_day, shorten_day, write_standin
 from netrepro.errors import NetreproError
 from netrepro.traffic import CLASSES, FLOW_FEATURES, LabelledFlows, join_labels, load_standin, meter, read_ground_truth
-from netrepro.traffic.standin import KEPT_PACKETS, LOG
+from netrepro.traffic.standin import FLOWS, KEPT_PACKETS, LOG, RUNS, capture_name
 from netrepro.workbench.cli import app
 
 ETHERNET = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
@@ -130,6 +130,46 @@ def test_a_join_by_the_order_of_the_log_labels_other_flows(folder: Path) -> None
     wrong = join_labels(right.drop(columns=["class"]), trace.ground_truth.records, by="order", clock_offset_s=0).flows
     both = right["class"].notna() & wrong["class"].notna()
     assert (right["class"] != wrong["class"])[both].mean() > 0.1
+
+
+@rootless
+@no_peers
+def test_a_small_capture_made_from_end_to_end_fails_its_audit_by_nothing_but_the_mix_it_is_too_small_for(
+    tmp_path: Path,
+) -> None:
+    """Five mails beside sixty pages are too many, whatever the labels; everything else of the audit must pass."""
+    folder, told = tmp_path / "made", []
+    made = make_capture(
+        folder,
+        seconds=6,
+        scale=0.02,
+        days=2,
+        seed=4,
+        tier="rootless",
+        progress=lambda seconds: told.append(1) or seconds,
+    )
+    trace = load_standin(folder, first_packets=9)
+    assert len(told) == 1
+    assert made.index.names == ["day", "class"] and set(made.index.get_level_values("day")) == {0}
+    assert made["flows"].sum() == len(trace.flows) and made["flows"].min() >= 1
+    runs = pd.read_csv(folder / RUNS)
+    assert (runs["missed_packets"] == 0).all() and runs["flows"].sum() == len(trace.join.flows)
+    checks = trace.audit.table()
+    assert checks.loc[~checks["by_design"], "passed"].all(), trace.audit.why
+    assert "class shares" in trace.audit.failed
+    assert {path.name for path in folder.iterdir()} == {FLOWS, LOG, RUNS, capture_name(0)}
+
+
+def test_the_campus_shakes_loses_and_delays_as_the_stand_ins_readme_says() -> None:
+    links = [cable.forward for cable in generate.campus(2026).cables if cable.forward.delay_ms]
+    assert len(links) == generate.REMOTES
+    delays_ms = sorted(link.delay_ms for link in links)
+    assert delays_ms[0] > 4 and delays_ms[-1] < 34
+    shaken = [link.jitter_ms / link.delay_ms for link in links]
+    assert round(min(shaken), 2) == 0.03 and round(max(shaken), 2) == 0.19
+    lossy = [link.loss for link in links if link.loss]
+    assert len(lossy) == 7 and (min(lossy), max(lossy)) == (0.001, 0.006)
+    assert [link.reordering for link in links if link.reordering] == [0.001, 0.001]
 
 
 def test_a_missing_library_is_named_before_anything_is_built(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from scapy.layers.inet import IP, TCP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 from scapy.utils import wrpcap
+from sklearn.metrics import f1_score
+from sklearn.naive_bayes import GaussianNB
 
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.papers import gmm_traffic as paper
 from netrepro.traffic import CLASSES, NAMED_CLASSES
 
-SCALE = paper.Scale(700, (3, 9), (3, 1), (8, 8), 120, False, False)
+SCALE = paper.Scale(700, (3, 9), (3, 1), (8, 8), 120, False)
 SETTING = paper.Setting(selected_features=5)
 
 
@@ -102,6 +105,24 @@ def test_hosts_apart_means_that_no_workstation_is_on_both_sides(trace):
     assert ((ends == np.asarray(stations)[:, None]).any(axis=1)).all()
 
 
+def test_the_searchs_score_is_scikit_learns(trace):
+    random = np.random.default_rng(3)
+    table, labels = random.normal(size=(90, 3)), random.integers(0, 5, 90)
+    for seen in (5, 3):  # classes that the model knows; the rest it never names
+        kept = labels < seen
+        model = GaussianNB().fit(table[kept], labels[kept])
+        expected = f1_score(labels, model.predict(table), average="macro", zero_division=0)
+        assert paper._macro_f1(model, table, labels) == pytest.approx(expected)
+
+
+def test_baselines_of_the_paper_profile_search_features_of_their_own(trace):
+    flows = paper.take(trace.at(), 300, 2)
+    rows = paper.make_rows(flows, SETTING, 2)
+    few = replace(SETTING, selected_features=2)
+    chosen = paper.own_features("NB", rows.only(rows.features.columns[:12]), few, 2)
+    assert len(set(chosen)) == 2 and set(chosen) <= set(rows.features.columns[:12])
+
+
 def test_the_same_seed_gives_the_same_scores_and_another_seed_others(trace):
     def scores(seed: int) -> pd.DataFrame:
         found = paper.Runs(trace, SETTING, SCALE, trace.at().audit, trace.at().audit)
@@ -162,21 +183,22 @@ def conversation(client_port: int, start_s: float) -> list:
     return packets
 
 
-def test_a_capture_of_ones_own_is_named_by_inspection_and_by_mixtures(runs, tmp_path: Path):
+def test_a_capture_of_ones_own_is_named_by_inspection_and_by_mixtures(runs, trace, tmp_path: Path):
     path = tmp_path / "mine.pcap"
     wrpcap(str(path), [packet for i in range(4) for packet in conversation(40_000 + i, 1e9 + i)])
-    own = paper.classify_capture(str(path), runs, 1)
+    own = paper.classify_capture(str(path), trace, SETTING, limit=400)
     assert len(own.flows) == 4
     assert set(own.flows["inspected"]) == {"WEB"}
     assert set(own.flows["predicted"]) <= set(CLASSES)
     assert own.confusion.to_numpy().sum() == 4
-    assert "mine.pcap: 4 TCP flows" in own.text and "too few" in own.text
+    assert "mine.pcap: 4 TCP flows" in own.text and "ten flows of each of two classes" in own.text
+    assert own.text in paper.answer(runs, own) and own.text not in paper.answer(runs)
     assert set(paper.draw_own(own)) == {"own_capture"}
     assert paper.own_tables(own).to_numpy().sum() == 4
 
 
-def test_without_a_capture_it_says_how_to_give_one(runs):
-    own = paper.classify_capture("", runs, 1)
+def test_without_a_capture_it_says_how_to_give_one():
+    own = paper.classify_capture("")
     assert "-p capture=" in own.text and paper.draw_own(own) == {} and paper.own_tables(own).empty
 
 
@@ -190,11 +212,34 @@ def test_a_file_that_is_no_capture_is_refused_before_anything_is_measured(tmp_pa
     assert paper.check_capture("") == ""
 
 
-def test_a_capture_without_a_whole_connection_says_so(runs, tmp_path: Path):
+def test_a_capture_without_a_whole_connection_says_what_there_is(trace, tmp_path: Path):
     path = tmp_path / "late.pcap"
     wrpcap(str(path), conversation(40_000, 1e9)[3:6])
-    with pytest.raises(NetreproError, match="no TCP flow with a handshake"):
-        paper.classify_capture(str(path), runs, 1)
+    with pytest.raises(NetreproError, match=r"no TCP flow with a handshake.*3 packets, of 1 TCP flows"):
+        paper.classify_capture(str(path), trace)
+    datagram = Ether() / IP(src="192.0.2.1", dst="198.51.100.7") / UDP(sport=50_000, dport=443) / Raw(b"quic")
+    wrpcap(str(path), [datagram])
+    with pytest.raises(NetreproError, match="1 UDP flows"):
+        paper.classify_capture(str(path), trace)
+
+
+def test_empty_files_and_captures_are_told_apart(trace, tmp_path: Path):
+    nothing, no_packet = tmp_path / "nothing.pcap", tmp_path / "no_packet.pcap"
+    nothing.touch()
+    with pytest.raises(NetreproError, match="is not a capture: it is empty"):
+        paper.check_capture(str(nothing))
+    no_packet.write_bytes(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+    assert paper.check_capture(str(no_packet))
+    with pytest.raises(NetreproError, match=r"no_packet\.pcap has no packet"):
+        paper.classify_capture(str(no_packet), trace)
+
+
+def test_a_capture_of_two_classes_is_cross_validated_within(trace):
+    flows = paper.take(trace.at(), 600, 3).drop(columns=["application"])
+    assert 0.8 < paper._cross_validate(flows, SETTING, 300, 1) <= 1
+    dealt = flows.assign(**{"class": np.random.default_rng(1).permutation(flows["class"])})
+    assert paper._cross_validate(dealt, SETTING, 300, 1) < 0.7
+    assert np.isnan(paper._cross_validate(flows[flows["class"] == "WEB"], SETTING, 300, 1))
 
 
 @pytest.mark.parametrize(

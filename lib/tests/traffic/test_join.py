@@ -165,6 +165,35 @@ def test_flows_without_an_opening_and_an_unreadable_log_fail_by_their_checks(
     assert audit_join(join_labels(flows, ground_truth.records), unreadable_share=0.02).failed == ["log lines"]
 
 
+def test_late_packets_of_ended_connections_do_not_count_as_begun_without_a_syn(
+    flows: pd.DataFrame, ground_truth: GroundTruth
+) -> None:
+    late = flows.assign(start_us=flows["start_us"] + 20_000_000, valid=False, starts_with_syn=False)
+    audit = audit_join(join_labels(pd.concat([flows, late], ignore_index=True), ground_truth.records))
+    assert audit.passed, audit.why
+    assert audit.table().loc["begin of flows", "value"] == 1
+
+
+def test_flows_that_are_all_met_in_their_middle_fail_by_their_begin(
+    flows: pd.DataFrame, ground_truth: GroundTruth
+) -> None:
+    headless = flows.assign(valid=False, starts_with_syn=False)
+    audit = audit_join(join_labels(headless, ground_truth.records))
+    assert "begin of flows" in audit.failed
+    assert audit.table().loc["begin of flows", "value"] == 0
+
+
+def test_what_a_trace_was_made_to_meet_is_marked_and_no_other_check_is(
+    flows: pd.DataFrame, ground_truth: GroundTruth
+) -> None:
+    join = join_labels(flows, ground_truth.records)
+    marked = audit_join(join, trace="standin", first_packets=9).table()
+    published = audit_join(join, trace="unibs-2009", first_packets=9).table()
+    assert set(marked.index[marked["by_design"]]) == {"class shares", "P2P bytes", "MAILS bytes"}
+    assert not published["by_design"].any()
+    pd.testing.assert_frame_equal(marked.drop(columns="by_design"), published.drop(columns="by_design"))
+
+
 def test_other_shares_of_the_classes_fail_only_where_the_trace_is_named(
     flows: pd.DataFrame, ground_truth: GroundTruth
 ) -> None:

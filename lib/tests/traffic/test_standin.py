@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from netrepro.emulation.labelled_traffic.generate import campus
 from netrepro.errors import NetreproError
 from netrepro.paths import data_dir
 from netrepro.traffic import (
@@ -27,6 +28,7 @@ from netrepro.traffic.unibs import labels
 
 SIDES = ("source_address", "destination_address")
 FOLDER = data_dir("gmm_traffic") / "standin"
+SEED = 2026  # of its campus, see data/gmm_traffic/README.md
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +46,15 @@ def test_it_has_8000_labelled_flows_of_five_classes_on_two_days(standin: Labelle
 
 def test_its_join_passes_the_audit_against_the_published_shares(standin: LabelledFlows) -> None:
     assert standin.audit.passed, standin.audit.why
-    assert {"class shares", "P2P bytes", "MAILS bytes", "first packets"} <= set(standin.audit.table().index)
+    table = standin.audit.table()
+    assert {"class shares", "P2P bytes", "MAILS bytes", "first packets"} <= set(table.index)
+    assert table.loc["class shares", "by_design"] and not table.loc["MAILS ports", "by_design"]
 
 
 def test_a_join_by_time_alone_does_not_pass_the_audit(standin: LabelledFlows) -> None:
     flows = standin.join.flows[[name for name in standin.join.flows if name not in ("class", "application")]]
     wrong = join_labels(flows, standin.ground_truth.records, by="time", clock_offset_s=0)
-    assert not audit_join(wrong, trace="unibs-2009").passed
+    assert not audit_join(wrong, trace=standin.trace).passed
 
 
 def test_peer_to_peer_carries_most_bytes(standin: LabelledFlows) -> None:
@@ -65,6 +69,24 @@ def test_both_days_were_recorded_without_a_missed_packet_on_one_campus(standin: 
     assert (runs["failed"] < 0.02 * runs["records"]).all()
     days = standin.flows.groupby(["day", "source_address"])["fpl1"].agg(set).unstack("day").dropna()
     assert (days[0] == days[1]).all() and len(days) > 15
+
+
+def test_round_trips_are_those_of_the_links_that_were_asked_for_shaken_as_much(standin: LabelledFlows) -> None:
+    """Two packets of a flow that a workstation opens are SYN and its answer, which crossed the remote host's link."""
+    flows = load_standin(first_packets=2).join.flows
+    stations = sorted(set(standin.ground_truth.records["source_address"]))
+    opened = flows[flows["source_address"].isin(stations) & (flows["total_bpackets"] == 1)]
+    links = [cable.forward for cable in campus(SEED).cables if cable.forward.delay_ms]
+    remotes = [address for address in opened["destination_address"].unique() if address not in stations]
+    remotes.sort(key=lambda address: int(address.rpartition(".")[2]))
+    assert len(remotes) == len(links)
+    for address, link in zip(remotes, links, strict=True):
+        round_trip_ms = opened.loc[opened["destination_address"] == address, "duration"] / 1000
+        low, middle, high = round_trip_ms.quantile([0.1, 0.25, 0.5])
+        # A quarter of the answers waited in a queue besides, so the lower half tells of the link: from the first
+        # decile to the median a normal distribution has 1.28 deviations, and a round trip is shaken twice.
+        assert middle == pytest.approx(2 * link.delay_ms, rel=0.1, abs=1)
+        assert high - low == pytest.approx(1.28 * 2**0.5 * link.jitter_ms, rel=0.4, abs=0.4)
 
 
 def test_hosts_run_several_classes_so_that_an_address_does_not_tell_the_class(standin: LabelledFlows) -> None:

@@ -20,9 +20,9 @@ from netrepro.workbench.catalogue import Declaration
 from netrepro.workbench.doctor import Diagnosis, Machine, Tool
 
 ROOT = Path(__file__).resolve().parents[3]
-NO_PACKAGES = pd.DataFrame({"package": [], "required": [], "installed": [], "fine": [], "note": []}).astype(
-    {"fine": bool}
-)
+NO_PACKAGES = pd.DataFrame(
+    {"package": [], "required": [], "installed": [], "fine": [], "note": [], "needed_by": []}
+).astype({"fine": bool})
 
 
 def machine(**changed) -> Machine:
@@ -154,6 +154,35 @@ def test_what_is_absent_or_of_a_wrong_version_is_told(tmp_path, monkeypatch):
     }
     told = doctor.find_warnings(machine(), doctor.assign_tiers([], probe("simulated")), table).warning
     assert list(told.str.split(":").str[0]) == ["numpy", "no-such-package"]
+
+
+def test_applications_of_the_capture_that_are_absent_are_told_in_one_line_with_what_they_are_for(tmp_path, monkeypatch):
+    information = tmp_path / "netrepro-9.dist-info"
+    information.mkdir()
+    asked = [
+        "no-such-peer; extra == 'capture'",
+        "numpy; extra == 'capture'",
+        "no-such-server; extra == 'capture'",
+        "no-such-tool; extra == 'develop'",
+        "no-such-wheel; python_version < '3' and extra == 'capture'",
+    ]
+    lines = ["Metadata-Version: 2.1", "Name: netrepro", "Version: 9", *(f"Requires-Dist: {each}" for each in asked)]
+    (information / "METADATA").write_text("\n".join(lines) + "\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    table = doctor.find_packages().set_index("package").drop("netrepro._core")
+    assert table.fine.to_dict() == {"no-such-peer": False, "numpy": True, "no-such-server": False}
+    assert table.needed_by.str.contains("gmm_traffic").all()
+    told = doctor.find_warnings(machine(), doctor.assign_tiers([], probe("simulated")), table.reset_index())
+    assert list(told.warning) == ["no no-such-peer, no-such-server: no labelled capture can be made"]
+    assert "netrepro[capture]" in told.remedy[0]
+
+
+def test_what_the_capture_needs_is_what_its_maker_asks_for():
+    from netrepro.emulation.labelled_traffic.generate import LIBRARIES
+
+    table = doctor.find_packages()
+    wanted = set(table.package[table.needed_by == doctor.EXTRAS["capture"]])
+    assert wanted <= set(LIBRARIES) and len(wanted) >= len(LIBRARIES) - 1  # a wheel may lack for this Python
 
 
 def test_the_build_of_torch_is_the_one_that_torch_tells():

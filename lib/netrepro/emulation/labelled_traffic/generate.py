@@ -101,13 +101,24 @@ def check_libraries() -> None:
 
 
 def campus(seed: int) -> Topology:
-    """h1..h10 are workstations behind s1; s2 is the internet, its hosts 3 to 45 ms away, some over lossy links."""
-    rng = np.random.default_rng([seed, 1])
+    """h1..h10 are workstations behind s1; s2 is the internet, its hosts 3 to 45 ms away over links that shake packets.
+
+    The standard deviation of the delay is 2 to 20 % of it; some links lose packets, some hold a few back.
+    """
+    rng, shaking = np.random.default_rng([seed, 1]), np.random.default_rng([seed, 5])
     cables = [host_cable(f"h{i + 1}", "s1", Link(100, 0)) for i in range(WORKSTATIONS)]
     for i in range(REMOTES):
         delay_ms = round(float(np.exp(rng.uniform(np.log(3), np.log(45)))), 2)
         loss = float(rng.choice((0.0, 0.001, 0.003, 0.006)))
-        link = Link(float(rng.choice((6, 10, 20, 40))), delay_ms, DropTail(packets=120), loss)
+        link = Link(
+            float(rng.choice((6, 10, 20, 40))),
+            delay_ms,
+            DropTail(packets=120),
+            loss,
+            jitter_ms=round(delay_ms * float(shaking.uniform(0.02, 0.2)), 2),
+            reordering=float(shaking.choice((0.0, 0.0, 0.001, 0.003))),
+            reordering_ms=5.0,
+        )
         cables.append(host_cable(f"h{WORKSTATIONS + i + 1}", "s2", link))
     return Topology((*cables, Cable("s1", "s2", Link(200, 0, DropTail(packets=2000)))), "campus and internet")
 
