@@ -63,23 +63,46 @@ void run_link_relay(const std::vector<DirectionTuple>& directions, std::uint64_t
   relay.run();
 }
 
-std::size_t traffic_generator_bytes(std::size_t flows) {
-  return sizeof(TrafficGenerator::Shared) + flows * sizeof(TrafficGenerator::Result);
+std::size_t traffic_generator_bytes(std::size_t flows, std::size_t answers) {
+  return sizeof(TrafficGenerator::Shared) + flows * sizeof(TrafficGenerator::Result) +
+         answers * sizeof(TrafficGenerator::Answer);
+}
+
+TrafficGenerator::Replication replication(const std::string& name) {
+  using enum TrafficGenerator::Replication;
+  if (name.empty()) return none;
+  if (name == "repflow") return repflow;
+  if (name == "repsyn") return repsyn;
+  throw std::invalid_argument("no replication " + name);
 }
 
 using FlowTuple = std::tuple<int, int, std::uint32_t, std::uint32_t, std::int64_t, std::int64_t, std::uint64_t,
-                             std::string, double, std::uint32_t, bool>;
+                             std::string, double, std::uint32_t, bool, std::string>;
+// first flow, servers, bytes of requests and answers, count, barrier, thinking time
+using ConversationTuple =
+    std::tuple<std::size_t, std::size_t, std::uint64_t, std::uint64_t, std::size_t, bool, std::int64_t>;
 
 // Runs the traffic to the experiment's end. `shared_descriptor` is a file of traffic_generator_bytes(), all zero.
-void run_traffic_generator(const std::vector<FlowTuple>& flows, std::int64_t duration_ns, std::uint64_t seed,
-                           int receive_window_bytes, int segment_bytes, bool paces, std::int64_t window_interval_ns,
-                           int shared_descriptor, int sample_descriptor, const py::object& ready) {
-  auto* shared = map_shared<TrafficGenerator::Shared>(shared_descriptor, traffic_generator_bytes(flows.size()));
+void run_traffic_generator(const std::vector<FlowTuple>& flows, const std::vector<ConversationTuple>& conversations,
+                           std::int64_t duration_ns, std::uint64_t seed, int receive_window_bytes, int segment_bytes,
+                           bool paces, std::int64_t window_interval_ns, int shared_descriptor, int sample_descriptor,
+                           const py::object& ready) {
   std::vector<TrafficGenerator::Flow> described;
-  for (const auto& each : flows)
-    described.push_back(std::apply([](const auto&... field) { return TrafficGenerator::Flow{field...}; }, each));
+  for (const auto& [opens, accepts, opener, accepter, start, duration, size, control, rate, packet, poisson, twice] :
+       flows)
+    described.push_back({opens, accepts, opener, accepter, start, duration, size, control, rate, packet, poisson,
+                         replication(twice)});
+  std::vector<TrafficGenerator::Conversation> talks;
+  std::size_t answers = 0;
+  for (const auto& each : conversations) {
+    talks.push_back(
+        std::apply([](const auto&... field) { return TrafficGenerator::Conversation{field...}; }, each));
+    answers += talks.back().servers * talks.back().count;
+  }
+  auto* shared =
+      map_shared<TrafficGenerator::Shared>(shared_descriptor, traffic_generator_bytes(flows.size(), answers));
   TrafficGenerator generator(
-      std::move(described),
+      std::move(described), talks,
       {duration_ns, seed, receive_window_bytes, segment_bytes, paces, window_interval_ns, sample_descriptor}, shared);
   ready();
   py::gil_scoped_release released;
@@ -92,9 +115,9 @@ void bind_emulation(py::module_& module) {
   module.def("link_relay_bytes", &link_relay_bytes, py::arg("directions"));
   module.def("run_link_relay", &run_link_relay, py::arg("directions"), py::arg("seed"), py::arg("shared_descriptor"),
              py::arg("sample_descriptor"), py::arg("most_sockets"), py::arg("ready"));
-  module.def("traffic_generator_bytes", &traffic_generator_bytes, py::arg("flows"));
-  module.def("run_traffic_generator", &run_traffic_generator, py::arg("flows"), py::arg("duration_ns"),
-             py::arg("seed"), py::arg("receive_window_bytes"), py::arg("segment_bytes"),
+  module.def("traffic_generator_bytes", &traffic_generator_bytes, py::arg("flows"), py::arg("answers"));
+  module.def("run_traffic_generator", &run_traffic_generator, py::arg("flows"), py::arg("conversations"),
+             py::arg("duration_ns"), py::arg("seed"), py::arg("receive_window_bytes"), py::arg("segment_bytes"),
              py::arg("paces"), py::arg("window_interval_ns"), py::arg("shared_descriptor"), py::arg("sample_descriptor"),
              py::arg("ready"));
 }

@@ -29,7 +29,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES
 MOST_QUEUE_INTERVAL_MS, LEAST_QUEUE_INTERVAL_MS = 10.0, 0.1
 # Room for a port's packets beyond as many full ones as it can send; acknowledgements are smaller and more.
 PACKET_ROOM, MOST_RECORDED_PACKETS = 2.0, 4_000_000
-MOST_OPEN_FLOWS = 50_000  # of one experiment, each with a source port of its own
+MOST_CONNECTIONS = 50_000  # of one experiment, each with a port of its own
 
 
 def emulate(
@@ -42,7 +42,8 @@ def emulate(
 
     Parameters
     ----------
-    experiment : what to run; it takes `duration_s` of real time. Connections have the source ports 10000 + flow.
+    experiment : what to run; it takes `duration_s` of real time. Connections have the source ports 10000 + flow, those
+        of replicas follow. Requests and answers of one server share a connection, which the client opens.
     tier : "auto", "privileged" or "rootless".
     progress : called with the share of the time that has passed, 0 to 1, ten times a second.
     prepare : called with the network once it is built, before its traffic begins: to start programs in its hosts, which
@@ -72,7 +73,7 @@ def emulate(
                 traffic.wait(progress, _now_ns)
                 seen.begin_at(traffic.began_ns)
                 results, windows, lateness = traffic.results(), traffic.windows(), traffic.lateness()
-                flow_of_end = traffic.flow_of_end(net)
+                answers, flow_of_end = traffic.answers(), traffic.flow_of_end(net)
             finally:
                 traffic.close()
         return Measurements(
@@ -81,9 +82,10 @@ def emulate(
             flows=experiment.flow_results(results),
             queues=_queues(experiment, seen, interval_ms),
             links=seen.links(),
-            windows=windows[WINDOW_COLUMNS],
+            windows=windows[[*WINDOW_COLUMNS, "connection"]],
             packets=_packets(experiment, seen, flow_of_end),
             fidelity=_fidelity(ports, seen, lateness),
+            requests=experiment.request_results(answers),
         )
 
 
@@ -99,9 +101,11 @@ def _check(experiment: Experiment) -> None:
             f"queues sampled every {measure.queue_interval_ms:g} ms",
             f"give {LEAST_QUEUE_INTERVAL_MS:g} ms or more, or use tier 'simulated'",
         )
-    if len(experiment.flow_table) > MOST_OPEN_FLOWS:
+    table = experiment.flow_table
+    connections = len(table) + int((table["replication"] != "").sum())
+    if connections > MOST_CONNECTIONS:
         raise NetreproError(
-            f"{len(experiment.flow_table)} flows, and there are {MOST_OPEN_FLOWS} source ports to tell them apart",
+            f"{connections} connections, and there are {MOST_CONNECTIONS} source ports to tell them apart",
             "give fewer flows, or use tier 'simulated'",
         )
 

@@ -16,7 +16,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Link, Red
 from netrepro.networks.topology import Topology
-from netrepro.networks.workloads import Flow, PoissonFlows, Requests, Tcp
+from netrepro.networks.workloads import Flow, PoissonFlows, Tcp
 
 # A shaped packet costs a core about 6 us (UDP send, tbf, veth, receive), which is what it lasts at 2 Gb/s.
 MAX_RATE_MBPS = 2000.0
@@ -332,7 +332,7 @@ def make_plan(
 
 def check_experiment(experiment: Experiment) -> None:
     """Raises NetreproError for what an emulated network does not do: routing other than ECMP, source routes, changes
-    while it runs, flows of several connections, requests."""
+    while it runs, subflows, replicas on the same path."""
     remedy = "use tier 'simulated'"
     if experiment.routing.scheme != "ecmp":
         raise NetreproError(f"emulated routers route by ecmp only, not by {experiment.routing.scheme}", remedy)
@@ -341,12 +341,12 @@ def check_experiment(experiment: Experiment) -> None:
     for entry in experiment.traffic:
         if isinstance(entry, Flow) and entry.path:
             raise NetreproError(f"a path of its own for the flow from {entry.source} to {entry.destination}", remedy)
-        if isinstance(entry, (Flow, PoissonFlows)) and entry.replication:
-            raise NetreproError(f"{entry.replication} on an emulated network", remedy)
+        if isinstance(entry, (Flow, PoissonFlows)) and entry.replication and entry.replica_same_path:
+            raise NetreproError(
+                "replicas on the same path, and kernels choose paths by ports, which replicas must not share", remedy
+            )
         if isinstance(entry, (Flow, PoissonFlows)) and entry.subflows > 1:
             raise NetreproError(f"a flow of {entry.subflows} subflows on an emulated network", remedy)
-        if isinstance(entry, Requests):
-            raise NetreproError("requests on an emulated network", remedy)
 
 
 def _check_link(what: str, link: Link) -> None:

@@ -14,6 +14,7 @@ from netrepro.emulation.plan import FIRST_DESCRIPTOR, HUB
 from netrepro.emulation.recording import end_key
 from netrepro.emulation.tcp import FULL_SEGMENT_BYTES, TIMESTAMP_BYTES, window_clamp_bytes
 from netrepro.networks.experiment import Experiment
+from netrepro.networks.workloads import Requests
 
 if TYPE_CHECKING:
     from netrepro.emulation.network import Emulation
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 # As in core/traffic_generator.hpp.
 FIRST_SOURCE_PORT, SOURCE_PORTS = 10_000, 50_000
 _RESULTS = ["completion_ns", "delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts", "errno"]
-_SAMPLES = ["flow", "time_ns", "window_segments", "threshold_segments", "round_trip_us", "segment_bytes"]
+_ANSWERS = ["flow", "request", "asked_ns", "answered_ns"]
+_SAMPLES = ["flow", "connection", "time_ns", "window_segments", "threshold_segments", "round_trip_us", "segment_bytes"]
 _NO_THRESHOLD = 2**31 - 1  # of the kernel's TCP_INFO
 _BEGIN_PATIENCE_S = 0.1
 
@@ -35,7 +37,10 @@ class GeneratedTraffic:
     def __init__(self, net: Emulation, experiment: Experiment, controls: Mapping[str, str]):
         from netrepro import _core
 
+        self._experiment = experiment
         self._flows = experiment.flow_table
+        # Requests and their answers share a connection, which the client opens.
+        self._ends = _ends(self._flows)
         self._controls = {"": "", **controls}
         self._duration_s = experiment.duration_s
         self._samples = os.memfd_create("window samples")
@@ -48,6 +53,7 @@ class GeneratedTraffic:
             "run_traffic_generator",
             {
                 "flows": self._described(net),
+                "conversations": self._conversations(),
                 "duration_ns": round(experiment.duration_s * 1e9),
                 "seed": experiment.seed,
                 "receive_window_bytes": window_clamp_bytes(experiment.tcp),
@@ -56,7 +62,7 @@ class GeneratedTraffic:
                 "window_interval_ns": 0 if interval_ms is None else round(interval_ms * 1e6),
                 "sample_descriptor": 4,
             },
-            shared_bytes=_core.traffic_generator_bytes(len(self._flows)),
+            shared_bytes=_core.traffic_generator_bytes(len(self._flows), self._answers),
             what="the traffic cannot be sent",
             remedy="see what this machine has with `netrepro doctor`, or use tier 'simulated'",
             nice=net.nice,
@@ -71,10 +77,9 @@ class GeneratedTraffic:
         def nanoseconds(seconds: pd.Series) -> list[int]:
             return np.rint(seconds.fillna(0.0).to_numpy(float) * 1e9).astype(np.int64).tolist()
 
-        ends = [flows[end].map({node: FIRST_DESCRIPTOR + net.place(node) for node in set(flows[end])}).tolist()
-                for end in ("source", "destination")]  # fmt: skip
-        addresses = [flows[end].map({node: int(plan.addresses[node]) for node in set(flows[end])}).tolist()
-                     for end in ("source", "destination")]  # fmt: skip
+        ends = [each.map({node: FIRST_DESCRIPTOR + net.place(node) for node in set(each)}).tolist()
+                for each in self._ends]  # fmt: skip
+        addresses = [each.map({node: int(plan.addresses[node]) for node in set(each)}).tolist() for each in self._ends]
         return list(
             zip(
                 *ends,
@@ -86,9 +91,25 @@ class GeneratedTraffic:
                 (flows["rate_mbps"].fillna(0.0) * 1e6).astype(float).tolist(),
                 flows["packet_bytes"].astype(int).tolist(),
                 (flows["spacing"] == "poisson").tolist(),
+                flows["replication"].tolist(),
                 strict=True,
             )
         )
+
+    def _conversations(self) -> list[tuple]:
+        found = []
+        for place, flows in self._flows.groupby("entry")["flow"]:
+            asked = self._experiment.traffic[place]
+            if isinstance(asked, Requests):
+                sizes = asked.request_bytes, asked.response_bytes, asked.count
+                first = int(flows.iloc[0])
+                found.append((first, len(flows), *sizes, asked.barrier, round(asked.think_ms * 1e6)))
+        return found
+
+    @property
+    def _answers(self) -> int:
+        """How many answers there will be if all come."""
+        return sum(len(each.servers) * each.count for each in self._experiment.traffic if isinstance(each, Requests))
 
     @property
     def began_ns(self) -> int:
@@ -113,9 +134,9 @@ class GeneratedTraffic:
 
         `timeouts` is NaN where this kernel does not count them (before Linux 6.7).
         """
-        numbers = self._process.numbers[2 + LATENESS_BUCKETS :].reshape(-1, len(_RESULTS))
+        numbers = self._process.numbers[self._results_from : self._answers_from].reshape(-1, len(_RESULTS))
         found = pd.DataFrame(numbers, columns=_RESULTS)
-        is_tcp = self._flows["transport"].to_numpy() == "tcp"
+        is_tcp = self._flows["transport"].to_numpy() != "datagrams"
         completion_s = found.pop("completion_ns").to_numpy() / 1e9
         found["completion_s"] = np.where(completion_s >= 0, completion_s, np.nan)
         if (found["timeouts"] < 0).any():
@@ -123,8 +144,25 @@ class GeneratedTraffic:
         found.loc[~is_tcp, "timeouts"] = 0
         return found
 
+    _results_from = 2 + LATENESS_BUCKETS
+
+    @property
+    def _answers_from(self) -> int:
+        return self._results_from + len(self._flows) * len(_RESULTS)
+
+    def answers(self) -> pd.DataFrame:
+        """One row an answer that was asked for: flow, request, asked_s, answered_s (NaN if never)."""
+        numbers = self._process.numbers[self._answers_from :].reshape(-1, len(_ANSWERS))
+        found = pd.DataFrame(numbers, columns=_ANSWERS)
+        found = found[found["asked_ns"] >= 0].sort_values("asked_ns", kind="stable", ignore_index=True)
+        for moment in ("asked", "answered"):
+            nanoseconds = found.pop(f"{moment}_ns")
+            found[f"{moment}_s"] = (nanoseconds / 1e9).where(nanoseconds >= 0)
+        return found
+
     def windows(self) -> pd.DataFrame:
-        """Samples of TCP's state: flow, time_s, window_bytes, slow_start_threshold_bytes, round_trip_ms."""
+        """Samples of TCP's state: flow, connection (of replicated flows 0 or 1, else 0), time_s, window_bytes,
+        slow_start_threshold_bytes, round_trip_ms."""
         size = os.fstat(self._samples).st_size
         numbers = np.frombuffer(os.pread(self._samples, size, 0), np.int64).reshape(-1, len(_SAMPLES))
         samples = pd.DataFrame(numbers, columns=_SAMPLES)
@@ -132,6 +170,7 @@ class GeneratedTraffic:
         return pd.DataFrame(
             {
                 "flow": samples["flow"],
+                "connection": samples["connection"],
                 "time_s": samples["time_ns"] / 1e9,
                 "window_bytes": (samples["window_segments"] * samples["segment_bytes"]).astype(float),
                 "slow_start_threshold_bytes": threshold.where(threshold < _NO_THRESHOLD, np.inf)
@@ -145,10 +184,20 @@ class GeneratedTraffic:
         return lateness_table(self._process.numbers[2 : 2 + LATENESS_BUCKETS])
 
     def flow_of_end(self, net: Emulation) -> dict[int, int]:
-        """end_key of a flow's sender -> flow; of flows that share a port, the last."""
-        address = self._flows["source"].map({node: int(net.plan.addresses[node]) for node in net.topology.hosts})
-        ports = FIRST_SOURCE_PORT + self._flows["flow"] % SOURCE_PORTS
-        return {end_key(*each): flow for flow, each in enumerate(zip(address, ports, strict=True))}
+        """end_key of who opened a flow's connection -> flow; of flows that share a port, the last."""
+        flows = self._flows["flow"].to_numpy()
+        replicated = flows[self._flows["replication"] != ""]
+        flow_of_connection = np.concatenate([flows, replicated])
+        openers = self._ends[0].map({node: int(net.plan.addresses[node]) for node in net.topology.hosts}).to_numpy()
+        ports = FIRST_SOURCE_PORT + np.arange(len(flow_of_connection)) % SOURCE_PORTS
+        keys = end_key(openers[flow_of_connection].astype(np.int64), ports)
+        return dict(zip(keys.tolist(), flow_of_connection.tolist(), strict=True))
 
     def close(self) -> None:
         os.close(self._samples)
+
+
+def _ends(flows: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """Who opens each flow's connection, and who accepts it: a client that asks for data opens, and then receives."""
+    asked = flows["transport"] == "requests"
+    return flows["source"].mask(asked, flows["destination"]), flows["destination"].mask(asked, flows["source"])
