@@ -72,8 +72,9 @@ TcpState ask_kernel(int socket) {
 
 }  // namespace
 
-TrafficGenerator::TrafficGenerator(std::vector<Flow> flows, const std::vector<Conversation>& conversations,
-                                   const Settings& settings, Shared* shared)
+TrafficGenerator::TrafficGenerator(std::vector<Flow> flows, const std::vector<Replica>& replicas,
+                                   const std::vector<Conversation>& conversations, const Settings& settings,
+                                   Shared* shared)
     : flows_(std::move(flows)),
       settings_(settings),
       shared_(shared),
@@ -81,10 +82,10 @@ TrafficGenerator::TrafficGenerator(std::vector<Flow> flows, const std::vector<Co
   for (std::size_t flow = 0; flow < flows_.size(); ++flow) {
     shared_->results[flow] = {none, 0, 0, none, 0, 0};
     random_.emplace_back(settings_.seed, flow);
-    connections_.push_back({flow, 0, {}, {}});
+    connections_.push_back({flow, 0, flows_[flow].opener_address, flows_[flow].accepter_address, {}, {}});
     if (is_tcp(flow)) port_of_control_.emplace(flows_[flow].congestion_control, 0);
   }
-  add_replicas();
+  add_replicas(replicas);
   add_conversations(conversations);
   int port = first_server_port;
   for (auto& [name, its_port] : port_of_control_) its_port = ++port;  // datagrams have the first
@@ -163,14 +164,15 @@ void TrafficGenerator::watch(int descriptor, std::uint32_t events, Source source
 
 void TrafficGenerator::open_receivers() {
   std::map<std::pair<std::uint32_t, int>, int> open;
-  for (std::size_t flow = 0; flow < flows_.size(); ++flow) {
+  for (const Connection& each : connections_) {
+    const std::size_t flow = each.flow;
     const Flow& wanted = flows_[flow];
     const int port = is_tcp(flow) ? port_of_control_.at(wanted.congestion_control) : first_server_port;
-    if (!open.emplace(std::pair(wanted.accepter_address, port), 0).second) continue;
+    if (!open.emplace(std::pair(each.accepter_address, port), 0).second) continue;
     const int made = new_socket(wanted.accepter_namespace, is_tcp(flow) ? SOCK_STREAM : SOCK_DGRAM,
-                                wanted.accepter_address, port);
+                                each.accepter_address, port);
     if (is_tcp(flow)) {
-      listeners_.push_back({made, wanted.accepter_address, wanted.congestion_control});
+      listeners_.push_back({made, each.accepter_address, wanted.congestion_control});
       set_congestion_control(made, wanted.congestion_control);
       if (settings_.receive_window_bytes)
         set_option(made, IPPROTO_TCP, TCP_WINDOW_CLAMP, settings_.receive_window_bytes, "the receive window");
@@ -277,11 +279,11 @@ void TrafficGenerator::start(std::size_t flow) {
 void TrafficGenerator::open(std::size_t number) {
   Connection& connection = connections_[number];
   const Flow& wanted = flows_[connection.flow];
-  connection_from_[key(wanted.opener_address, source_port(number))] = number;
+  connection_from_[key(connection.opener_address, source_port(number))] = number;
   if (is_tcp(connection.flow)) return open_tcp(number);
-  const int made = new_socket(wanted.opener_namespace, SOCK_DGRAM, wanted.opener_address, source_port(number));
+  const int made = new_socket(wanted.opener_namespace, SOCK_DGRAM, connection.opener_address, source_port(number));
   connection.opener.socket = made;
-  const sockaddr_in peer = endpoint(wanted.accepter_address, first_server_port);
+  const sockaddr_in peer = endpoint(connection.accepter_address, first_server_port);
   if (connect(made, reinterpret_cast<const sockaddr*>(&peer), sizeof peer)) fail("connecting");
   connection.state = State::sending;
   connection.next_ns = wanted.start_ns;
@@ -294,14 +296,14 @@ void TrafficGenerator::open_tcp(std::size_t number) {
   const Flow& wanted = flows_[connection.flow];
   const bool requests = answers_requests(connection.flow);
   if (!requests) connection.opener.to_write = wanted.duration_ns ? ~std::uint64_t{0} : wanted.size_bytes;
-  const int made = new_socket(wanted.opener_namespace, SOCK_STREAM, wanted.opener_address, source_port(number));
+  const int made = new_socket(wanted.opener_namespace, SOCK_STREAM, connection.opener_address, source_port(number));
   connection.opener.socket = made;
   set_congestion_control(made, wanted.congestion_control);
   send_as_asked(made);
   if (requests && settings_.receive_window_bytes)
     set_option(made, IPPROTO_TCP, TCP_WINDOW_CLAMP, settings_.receive_window_bytes, "the receive window");
   if (settings_.segment_bytes) set_option(made, IPPROTO_TCP, TCP_MAXSEG, settings_.segment_bytes, "segment size");
-  const sockaddr_in peer = endpoint(wanted.accepter_address, port_of_control_.at(wanted.congestion_control));
+  const sockaddr_in peer = endpoint(connection.accepter_address, port_of_control_.at(wanted.congestion_control));
   connection.state = State::connecting;
   if (connect(made, reinterpret_cast<const sockaddr*>(&peer), sizeof peer) && errno != EINPROGRESS) fail("connecting");
   watch(made, requests ? EPOLLIN | EPOLLOUT | EPOLLET : EPOLLOUT | EPOLLET, opener, number);

@@ -34,6 +34,10 @@ class TrafficGenerator {
     bool poisson;
     Replication replication;
   };
+  struct Replica {
+    std::size_t flow;
+    std::uint32_t opener_address, accepter_address;
+  };
   struct Conversation {  // a client's requests; its servers' answers are the flows from first_flow on
     std::size_t first_flow, servers;
     std::uint64_t request_bytes, response_bytes;
@@ -74,8 +78,8 @@ class TrafficGenerator {
 
   // `shared` has room for `Shared`, results and answers, zeroed, and outlives the generator.
   // Throws std::system_error when a socket is refused, std::runtime_error for a congestion control that is not kept.
-  TrafficGenerator(std::vector<Flow> flows, const std::vector<Conversation>& conversations, const Settings& settings,
-                   Shared* shared);
+  TrafficGenerator(std::vector<Flow> flows, const std::vector<Replica>& replicas,
+                   const std::vector<Conversation>& conversations, const Settings& settings, Shared* shared);
   ~TrafficGenerator();
   TrafficGenerator(const TrafficGenerator&) = delete;
   TrafficGenerator& operator=(const TrafficGenerator&) = delete;
@@ -93,6 +97,7 @@ class TrafficGenerator {
   };
   struct Connection {
     std::size_t flow, place;  // place: 0, and 1 of a replica
+    std::uint32_t opener_address, accepter_address;
     End opener, accepter;
     State state = State::waiting;
     std::int64_t attempts = 0, retransmissions = 0, timeouts = none;
@@ -155,7 +160,7 @@ class TrafficGenerator {
   void arm_timer();
 
   // In traffic_generator_groups.cpp.
-  void add_replicas();
+  void add_replicas(const std::vector<Replica>& replicas);
   void add_conversations(const std::vector<Conversation>& conversations);
   template <class Visit>
   void for_connections(std::size_t flow, Visit&& visit) {

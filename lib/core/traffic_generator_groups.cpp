@@ -7,11 +7,10 @@
 
 #include "traffic_generator.hpp"
 
-void TrafficGenerator::add_replicas() {
-  for (std::size_t flow = 0; flow < flows_.size(); ++flow) {
-    if (flows_[flow].replication == Replication::none) continue;
+void TrafficGenerator::add_replicas(const std::vector<Replica>& replicas) {
+  for (const auto& [flow, opener_address, accepter_address] : replicas) {
     replica_of_[flow] = connections_.size();
-    connections_.push_back({flow, 1, {}, {}});
+    connections_.push_back({flow, 1, opener_address, accepter_address, {}, {}});
   }
 }
 

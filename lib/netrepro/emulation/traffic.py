@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
+from netrepro.emulation.paths import connections
 from netrepro.emulation.plan import FIRST_DESCRIPTOR, HUB
 from netrepro.emulation.recording import end_key
 from netrepro.emulation.tcp import FULL_SEGMENT_BYTES, TIMESTAMP_BYTES, window_clamp_bytes
@@ -17,6 +18,7 @@ from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Requests
 
 if TYPE_CHECKING:
+    from netrepro.emulation.changes import Changes
     from netrepro.emulation.network import Emulation
 
 # As in core/traffic_generator.hpp.
@@ -25,7 +27,7 @@ _RESULTS = ["completion_ns", "delivered_bytes", "retransmitted_packets", "timeou
 _ANSWERS = ["flow", "request", "asked_ns", "answered_ns"]
 _SAMPLES = ["flow", "connection", "time_ns", "window_segments", "threshold_segments", "round_trip_us", "segment_bytes"]
 _NO_THRESHOLD = 2**31 - 1  # of the kernel's TCP_INFO
-_BEGIN_PATIENCE_S = 0.1
+_PATIENCE_S = 0.1
 
 
 class GeneratedTraffic:
@@ -39,8 +41,8 @@ class GeneratedTraffic:
 
         self._experiment = experiment
         self._flows = experiment.flow_table
-        # Requests and their answers share a connection, which the client opens.
-        self._ends = _ends(self._flows)
+        self._connections = connections(experiment)
+        self._addresses = [each.addresses(net.plan) for each in self._connections]
         self._controls = {"": "", **controls}
         self._duration_s = experiment.duration_s
         self._samples = os.memfd_create("window samples")
@@ -53,6 +55,7 @@ class GeneratedTraffic:
             "run_traffic_generator",
             {
                 "flows": self._described(net),
+                "replicas": self._replicas(),
                 "conversations": self._conversations(),
                 "duration_ns": round(experiment.duration_s * 1e9),
                 "seed": experiment.seed,
@@ -72,18 +75,19 @@ class GeneratedTraffic:
 
     def _described(self, net: Emulation) -> list[tuple]:
         flows = self._flows
-        plan = net.plan
 
         def nanoseconds(seconds: pd.Series) -> list[int]:
             return np.rint(seconds.fillna(0.0).to_numpy(float) * 1e9).astype(np.int64).tolist()
 
-        ends = [each.map({node: FIRST_DESCRIPTOR + net.place(node) for node in set(each)}).tolist()
-                for each in self._ends]  # fmt: skip
-        addresses = [each.map({node: int(plan.addresses[node]) for node in set(each)}).tolist() for each in self._ends]
+        first = self._connections[: len(flows)]
+        descriptor = {node: FIRST_DESCRIPTOR + net.place(node) for node in {*flows["source"], *flows["destination"]}}
+        openers, accepters = zip(*self._addresses, strict=True) if first else ((), ())
         return list(
             zip(
-                *ends,
-                *addresses,
+                [descriptor[each.opener] for each in first],
+                [descriptor[each.accepter] for each in first],
+                openers[: len(first)],
+                accepters[: len(first)],
                 nanoseconds(flows["start_s"]),
                 nanoseconds(flows["duration_s"]),
                 flows["size_bytes"].fillna(0.0).astype(np.int64).tolist(),
@@ -95,6 +99,13 @@ class GeneratedTraffic:
                 strict=True,
             )
         )
+
+    def _replicas(self) -> list[tuple[int, int, int]]:
+        return [
+            (each.flow, *addresses)
+            for each, addresses in zip(self._connections, self._addresses, strict=True)
+            if each.place > 0
+        ]
 
     def _conversations(self) -> list[tuple]:
         found = []
@@ -116,14 +127,19 @@ class GeneratedTraffic:
         """When the experiment's time began (CLOCK_REALTIME); 0 before."""
         return int(self._process.numbers[0])
 
-    def wait(self, progress: Callable[[float], None] | None, now_ns: Callable[[], int]) -> None:
+    def wait(self, progress: Callable[[float], None] | None, changes: Changes, now_ns: Callable[[], int]) -> None:
         """Until the experiment has ended; `progress` hears the share of its time that has passed.
 
-        Raises NetreproError when the process fails, or what `progress` raises.
+        Raises NetreproError when the process fails or a change is refused, or what `progress` raises.
         """
-        while self._process.guest.poll_for(_BEGIN_PATIENCE_S) is None:
+
+        def passed_s() -> float:
+            return (now_ns() - self.began_ns) / 1e9 if self.began_ns else -_PATIENCE_S
+
+        while self._process.guest.poll_for(min(_PATIENCE_S, max(changes.next_s - passed_s(), 0.0))) is None:
+            changes.make_due(passed_s())
             if progress is not None and self.began_ns:
-                progress(min((now_ns() - self.began_ns) / 1e9 / self._duration_s, 1.0))
+                progress(min(passed_s() / self._duration_s, 1.0))
         if self._process.guest.returncode:
             raise self._process.failure()
         if progress is not None:
@@ -183,21 +199,13 @@ class GeneratedTraffic:
         """How late flows and datagrams were sent: up_to_us (upper edge), packets."""
         return lateness_table(self._process.numbers[2 : 2 + LATENESS_BUCKETS])
 
-    def flow_of_end(self, net: Emulation) -> dict[int, int]:
+    def flow_of_end(self) -> dict[int, int]:
         """end_key of who opened a flow's connection -> flow; of flows that share a port, the last."""
-        flows = self._flows["flow"].to_numpy()
-        replicated = flows[self._flows["replication"] != ""]
-        flow_of_connection = np.concatenate([flows, replicated])
-        openers = self._ends[0].map({node: int(net.plan.addresses[node]) for node in net.topology.hosts}).to_numpy()
-        ports = FIRST_SOURCE_PORT + np.arange(len(flow_of_connection)) % SOURCE_PORTS
-        keys = end_key(openers[flow_of_connection].astype(np.int64), ports)
-        return dict(zip(keys.tolist(), flow_of_connection.tolist(), strict=True))
+        ports = FIRST_SOURCE_PORT + np.arange(len(self._connections)) % SOURCE_PORTS
+        return {
+            end_key(address, int(port)): each.flow
+            for each, (address, _), port in zip(self._connections, self._addresses, ports, strict=True)
+        }
 
     def close(self) -> None:
         os.close(self._samples)
-
-
-def _ends(flows: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    """Who opens each flow's connection, and who accepts it: a client that asks for data opens, and then receives."""
-    asked = flows["transport"] == "requests"
-    return flows["source"].mask(asked, flows["destination"]), flows["destination"].mask(asked, flows["source"])
