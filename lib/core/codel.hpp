@@ -46,7 +46,7 @@ class CoDel {
   enum class Step : std::uint8_t { none, entered, dropped };
 
   bool stays_above_target(const Backlog& left, Time waited, Time now) {
-    if (waited < target_ || left.bytes <= largest_packet) return above_ = false;
+    if (waited < target_ || left.bytes <= full_packet_bytes) return above_ = false;
     if (!above_) return above_ = true, first_above_ = now + interval_, false;
     return now >= first_above_;
   }
@@ -54,7 +54,6 @@ class CoDel {
     return from + static_cast<Time>(static_cast<double>(interval_) / std::sqrt(static_cast<double>(count_)));
   }
 
-  static constexpr std::uint64_t largest_packet = 1514;
   std::uint64_t limit_packets_;
   Time target_, interval_;
   bool ecn_;

@@ -35,6 +35,8 @@ LinkRelay::LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shar
     if (delay > 0) shortest = std::min(shortest, delay);
     some_may_not_wait |= delay == 0 || 2 * jitter > delay;
     lines_.push_back({std::move(directions[i]), RandomStream(seed, i), {}});
+    Direction& kept = lines_.back().direction;
+    if (kept.memory) kept.memory->ports.push_back(&*kept.queue);
   }
   // A period of 1 ms at most, so that the ring holds what can arrive within it.
   scan_period_ns_ = std::min<std::int64_t>(shortest / 2, 1'000'000);

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -29,6 +30,7 @@ class LinkRelay {
     double reordering;                 // probability of being held back, and overtaken
     std::int64_t reordering_ns;        // for so long
     std::optional<RelayQueue> queue;   // none: the queue is the kernel's, behind the relay
+    std::shared_ptr<RelayMemory> memory;  // of a queue that shares it
   };
 
   // What happened so far, readable while it runs (plain counters, one writer).

@@ -33,7 +33,7 @@ class Pie {
 
  private:
   static constexpr double alpha = 0.125, beta = 1.25;  // per second, section 4.2
-  static constexpr std::uint64_t few_bytes = 2 * 1514;
+  static constexpr std::uint64_t few_bytes = 2 * full_packet_bytes;
   static constexpr double mark_at_most = 0.1;  // section 5.1
 
   bool is_calm(Time delay) const { return delay < settings_.target / 2; }

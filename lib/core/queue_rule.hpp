@@ -11,6 +11,8 @@
 
 #include "simulated_time.hpp"
 
+constexpr std::uint64_t full_packet_bytes = 1514;  // of Ethernet, with its header
+
 enum class Verdict : std::uint8_t { accept, mark, drop };  // mark: accept, and set Congestion Experienced
 
 struct Backlog {

@@ -9,6 +9,7 @@
 
 #include "congestion_control.hpp"
 #include "packet.hpp"
+#include "queue_rule.hpp"
 #include "simulated_time.hpp"
 
 class RcpLink {
@@ -37,7 +38,7 @@ class RcpLink {
 
  private:
   static constexpr double gain = 0.02;          // of the mean round trip, a packet
-  static constexpr double least_bytes = 1514;   // that are offered a round trip
+  static constexpr double least_bytes = full_packet_bytes;  // that are offered a round trip
 
   void learn(double round_trip, Time now) {
     if (mean_round_trip_ > 0) {

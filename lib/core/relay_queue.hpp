@@ -10,18 +10,21 @@
 #include <deque>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "codel.hpp"
-#include "drop_tail.hpp"
 #include "ecn_bits.hpp"
 #include "ecn_threshold.hpp"
+#include "phantom_queue.hpp"
+#include "pie.hpp"
 #include "queue_rule.hpp"
 #include "red.hpp"
 #include "relayed_packet.hpp"
+#include "shared_buffer.hpp"
 
 class RelayQueue {
  public:
-  using Rule = std::variant<DropTail, EcnThreshold, Red, CoDel>;  // times in nanoseconds
+  using Rule = std::variant<EcnThreshold, Red, CoDel, Pie, PhantomQueue, SharedBuffer>;  // times in nanoseconds
   static constexpr Time lead_ns = 2'000'000, correction_interval_ns = 10'000'000;
 
   struct Counts {
@@ -35,7 +38,8 @@ class RelayQueue {
   // A packet that arrives at `now`, no earlier than those before.
   void offer(RelayedPacket packet, Time now) {
     const PacketFacts facts{packet.size, ecn_bits::capable(packet.bytes.get(), packet.size)};
-    const Backlog backlog = waiting(now);
+    Backlog backlog = waiting(now);
+    backlog.idle_since += static_cast<Time>(static_cast<double>(queued_bytes_) * nanoseconds_per_byte_);
     const Verdict verdict = std::visit([&](auto& rule) { return rule.arrival(backlog, facts, now); }, rule_);
     if (verdict == Verdict::drop) {
       ++counts_.dropped;
@@ -96,7 +100,7 @@ class RelayQueue {
   const Counts& counts() const { return counts_; }
 
  private:
-  static constexpr double one_packet_bytes = 1514;
+  static constexpr double one_packet_bytes = full_packet_bytes;
   struct Fed {
     Time start;
     std::uint32_t bytes;
@@ -131,4 +135,15 @@ class RelayQueue {
   std::uint64_t fed_bytes_ = 0;
   Time free_at_ = 0, last_correction_ = 0;
   Counts counts_;
+};
+
+// What the relay's queues of one switch share.
+class RelayMemory : public BufferPool {
+ public:
+  std::vector<RelayQueue*> ports;
+  std::uint64_t used_bytes(Time now) override {
+    std::uint64_t used = 0;
+    for (RelayQueue* port : ports) used += port->waiting(now).bytes;
+    return used;
+  }
 };

@@ -18,13 +18,14 @@
 #include <ctime>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 namespace {
 
 constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr int unsent_bytes = 1 << 17;  // TCP holds no more than this beyond what its window lets out
 constexpr std::size_t write_bytes = 1 << 16, datagrams_at_a_time = 64;
-constexpr std::int64_t taught_bytes = 1 << 16;
+constexpr std::uint64_t taught_bytes = 1 << 16;
 constexpr std::size_t samples_at_a_time = 4096;
 constexpr int tcp_syn_sent = 2;  // as TCP_INFO numbers states
 
@@ -49,16 +50,16 @@ void set_option(int socket, int level, int option, int value, const char* what) 
 }
 
 // Of a connection, from the kernel. Fields that this kernel does not have read as `none`.
-struct Connection {
+struct TcpState {
   tcp_info info{};
   std::int64_t timeouts = TrafficGenerator::none;
 };
 
-Connection ask(int socket) {
+TcpState ask_kernel(int socket) {
   constexpr std::size_t total_timeouts_at = 240;  // tcpi_total_rto of Linux 6.7, absent from older headers
   std::array<char, 512> bytes{};
   socklen_t length = bytes.size();
-  Connection found;
+  TcpState found;
   if (getsockopt(socket, IPPROTO_TCP, TCP_INFO, bytes.data(), &length)) return found;
   std::memcpy(&found.info, bytes.data(), std::min<std::size_t>(sizeof found.info, length));
   if (length >= total_timeouts_at + sizeof(std::uint16_t)) {
@@ -71,17 +72,21 @@ Connection ask(int socket) {
 
 }  // namespace
 
-TrafficGenerator::TrafficGenerator(std::vector<Flow> flows, const Settings& settings, Shared* shared)
+TrafficGenerator::TrafficGenerator(std::vector<Flow> flows, const std::vector<Replica>& replicas,
+                                   const std::vector<Conversation>& conversations, const Settings& settings,
+                                   Shared* shared)
     : flows_(std::move(flows)),
       settings_(settings),
       shared_(shared),
-      ends_(flows_.size()),
       zeros_(std::max<std::size_t>(write_bytes, 65536)) {
   for (std::size_t flow = 0; flow < flows_.size(); ++flow) {
     shared_->results[flow] = {none, 0, 0, none, 0, 0};
     random_.emplace_back(settings_.seed, flow);
+    connections_.push_back({flow, 0, flows_[flow].opener_address, flows_[flow].accepter_address, {}, {}});
     if (is_tcp(flow)) port_of_control_.emplace(flows_[flow].congestion_control, 0);
   }
+  add_replicas(replicas);
+  add_conversations(conversations);
   int port = first_server_port;
   for (auto& [name, its_port] : port_of_control_) its_port = ++port;  // datagrams have the first
   try {
@@ -100,7 +105,7 @@ TrafficGenerator::TrafficGenerator(std::vector<Flow> flows, const Settings& sett
 TrafficGenerator::~TrafficGenerator() { close_all(); }
 
 void TrafficGenerator::close_all() {
-  for (std::size_t flow = 0; flow < ends_.size(); ++flow) close_ends(flow);
+  for (std::size_t number = 0; number < connections_.size(); ++number) close_ends(number);
   for (const Listener& each : listeners_) close(each.socket);
   for (int each : sinks_) close(each);
   if (timer_ >= 0) close(timer_);
@@ -141,6 +146,15 @@ void TrafficGenerator::set_congestion_control(int socket, const std::string& nam
     throw std::runtime_error("the kernel does not keep congestion control " + name);
 }
 
+// What both ends that send payload have in common, beside the congestion control.
+void TrafficGenerator::send_as_asked(int socket) const {
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1, "no delay");
+  set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, unsent_bytes, "unsent bytes");
+  if (!settings_.paces) return;
+  const std::uint64_t most = std::uint64_t{1} << 40;  // bytes a second: paced, and never held back by this
+  if (setsockopt(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &most, sizeof most)) fail("pacing");
+}
+
 void TrafficGenerator::watch(int descriptor, std::uint32_t events, Source source, std::size_t number) {
   epoll_event event{};
   event.events = events;
@@ -150,14 +164,15 @@ void TrafficGenerator::watch(int descriptor, std::uint32_t events, Source source
 
 void TrafficGenerator::open_receivers() {
   std::map<std::pair<std::uint32_t, int>, int> open;
-  for (std::size_t flow = 0; flow < flows_.size(); ++flow) {
+  for (const Connection& each : connections_) {
+    const std::size_t flow = each.flow;
     const Flow& wanted = flows_[flow];
     const int port = is_tcp(flow) ? port_of_control_.at(wanted.congestion_control) : first_server_port;
-    if (!open.emplace(std::pair(wanted.destination_address, port), 0).second) continue;
-    const int made = new_socket(wanted.destination_namespace, is_tcp(flow) ? SOCK_STREAM : SOCK_DGRAM,
-                                wanted.destination_address, port);
+    if (!open.emplace(std::pair(each.accepter_address, port), 0).second) continue;
+    const int made = new_socket(wanted.accepter_namespace, is_tcp(flow) ? SOCK_STREAM : SOCK_DGRAM,
+                                each.accepter_address, port);
     if (is_tcp(flow)) {
-      listeners_.push_back({made, wanted.destination_address, wanted.congestion_control});
+      listeners_.push_back({made, each.accepter_address, wanted.congestion_control});
       set_congestion_control(made, wanted.congestion_control);
       if (settings_.receive_window_bytes)
         set_option(made, IPPROTO_TCP, TCP_WINDOW_CLAMP, settings_.receive_window_bytes, "the receive window");
@@ -189,28 +204,39 @@ void TrafficGenerator::run() {
     arm_timer();
     const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), -1);
     if (count < 0 && errno != EINTR) fail("epoll");
-    for (int i = 0; i < count; ++i) {
-      const auto source = static_cast<Source>(events[i].data.u64 >> 32);
-      const std::size_t number = static_cast<std::uint32_t>(events[i].data.u64);
-      switch (source) {
-        case timer: {
-          std::uint64_t expired = 0;
-          armed_ns_ = none;
-          if (read(timer_, &expired, sizeof expired) < 0 && errno != EAGAIN) fail("timer");
-          break;
-        }
-        case listener: accept_from(number); break;
-        case sender:
-          if (ends_[number].state == State::connecting) connected(number);
-          if (ends_[number].state == State::sending) fill(number);
-          break;
-        case receiver: read_from(number); break;
-        case datagram_sink: read_datagrams(number); break;
-      }
-    }
+    for (int i = 0; i < count; ++i)
+      handle_event(static_cast<Source>(events[i].data.u64 >> 32), static_cast<std::uint32_t>(events[i].data.u64));
   }
-  for (std::size_t flow = 0; flow < flows_.size(); ++flow) note_counters(flow);
+  for (std::size_t flow = 0; flow < flows_.size(); ++flow) note_result(flow);
   flush_samples();
+}
+
+void TrafficGenerator::handle_event(Source source, std::size_t number) {
+  switch (source) {
+    case timer: {
+      std::uint64_t expired = 0;
+      armed_ns_ = none;
+      if (read(timer_, &expired, sizeof expired) < 0 && errno != EAGAIN) fail("timer");
+      break;
+    }
+    case listener: accept_from(number); break;
+    case opener: {
+      Connection& connection = connections_[number];
+      if (connection.state == State::connecting && !connected(number)) break;
+      if (answers_requests(connection.flow))
+        take_answers(number);
+      else if (connection.state == State::sending)
+        fill_flow(number);
+      break;
+    }
+    case accepter:
+      if (answers_requests(connections_[number].flow))
+        serve_requests(number);
+      else
+        read_from(number);
+      break;
+    case datagram_sink: read_datagrams(number); break;
+  }
 }
 
 void TrafficGenerator::arm_timer() {
@@ -223,19 +249,15 @@ void TrafficGenerator::arm_timer() {
 }
 
 void TrafficGenerator::handle(const TimerHeap::Timer& due) {
-  const std::size_t flow = due.owner;
+  const std::size_t owner = due.owner;
   switch (due.kind) {
     case start_flow:
       shared_->lateness.add(now() - due.time);
-      start(flow);
+      start(owner);
       break;
-    case stop_flow:
-      if (ends_[flow].state == State::over) break;
-      ends_[flow].to_write = ends_[flow].written;
-      if (ends_[flow].state == State::sending) ends_[flow].state = State::sent;
-      complete_if_all_arrived(flow);
-      break;
-    case send_datagram: send_due_datagrams(flow); break;
+    case stop_flow: stop(owner); break;
+    case send_datagram: send_due_datagrams(owner); break;
+    case request_due: ask(owner); break;
     case sample_windows:
       sample();
       timers_.set(due.time + settings_.window_interval_ns, sample_windows, 0);
@@ -245,71 +267,92 @@ void TrafficGenerator::handle(const TimerHeap::Timer& due) {
 }
 
 void TrafficGenerator::start(std::size_t flow) {
-  const Flow& wanted = flows_[flow];
-  flow_from_[key(wanted.source_address, source_port(flow))] = flow;
-  try {
-    if (is_tcp(flow)) return start_tcp(flow);
-    Ends& ends = ends_[flow];
-    ends.sender = new_socket(wanted.source_namespace, SOCK_DGRAM, wanted.source_address, source_port(flow));
-    const sockaddr_in peer = endpoint(wanted.destination_address, first_server_port);
-    if (connect(ends.sender, reinterpret_cast<const sockaddr*>(&peer), sizeof peer)) fail("connecting");
-    ends.state = State::sending;
-    ends.next_ns = wanted.start_ns;
-    ends.stop_ns = wanted.start_ns + wanted.duration_ns;
-    send_due_datagrams(flow);
-  } catch (const std::system_error& error) {
-    fail_flow(flow, error.code().value());
-  }
+  for_connections(flow, [&](std::size_t number) {
+    try {
+      open(number);
+    } catch (const std::system_error& error) {
+      fail_connection(number, error.code().value());
+    }
+  });
 }
 
-void TrafficGenerator::start_tcp(std::size_t flow) {
-  const Flow& wanted = flows_[flow];
-  Ends& ends = ends_[flow];
-  ends.to_write = wanted.duration_ns ? ~std::uint64_t{0} : wanted.size_bytes;
-  ends.sender = new_socket(wanted.source_namespace, SOCK_STREAM, wanted.source_address, source_port(flow));
-  set_congestion_control(ends.sender, wanted.congestion_control);
-  set_option(ends.sender, IPPROTO_TCP, TCP_NODELAY, 1, "no delay");
-  set_option(ends.sender, IPPROTO_TCP, TCP_NOTSENT_LOWAT, unsent_bytes, "unsent bytes");
-  if (settings_.segment_bytes)
-    set_option(ends.sender, IPPROTO_TCP, TCP_MAXSEG, settings_.segment_bytes, "segment size");
-  if (settings_.paces) {
-    const std::uint64_t most = std::uint64_t{1} << 40;  // bytes a second: paced, and never held back by this
-    if (setsockopt(ends.sender, SOL_SOCKET, SO_MAX_PACING_RATE, &most, sizeof most)) fail("pacing");
-  }
-  const sockaddr_in peer =
-      endpoint(wanted.destination_address, port_of_control_.at(wanted.congestion_control));
-  ends.state = State::connecting;
-  if (connect(ends.sender, reinterpret_cast<const sockaddr*>(&peer), sizeof peer) && errno != EINPROGRESS)
-    fail("connecting");
-  watch(ends.sender, EPOLLOUT | EPOLLET, sender, flow);
-  live_.push_back(flow);
-  if (wanted.duration_ns)
-    timers_.set(wanted.start_ns + wanted.duration_ns, stop_flow, static_cast<std::uint32_t>(flow));
+void TrafficGenerator::open(std::size_t number) {
+  Connection& connection = connections_[number];
+  const Flow& wanted = flows_[connection.flow];
+  connection_from_[key(connection.opener_address, source_port(number))] = number;
+  if (is_tcp(connection.flow)) return open_tcp(number);
+  const int made = new_socket(wanted.opener_namespace, SOCK_DGRAM, connection.opener_address, source_port(number));
+  connection.opener.socket = made;
+  const sockaddr_in peer = endpoint(connection.accepter_address, first_server_port);
+  if (connect(made, reinterpret_cast<const sockaddr*>(&peer), sizeof peer)) fail("connecting");
+  connection.state = State::sending;
+  connection.next_ns = wanted.start_ns;
+  connection.stop_ns = wanted.start_ns + wanted.duration_ns;
+  send_due_datagrams(connection.flow);
 }
 
-void TrafficGenerator::connected(std::size_t flow) {
+void TrafficGenerator::open_tcp(std::size_t number) {
+  Connection& connection = connections_[number];
+  const Flow& wanted = flows_[connection.flow];
+  const bool requests = answers_requests(connection.flow);
+  if (!requests) connection.opener.to_write = wanted.duration_ns ? ~std::uint64_t{0} : wanted.size_bytes;
+  const int made = new_socket(wanted.opener_namespace, SOCK_STREAM, connection.opener_address, source_port(number));
+  connection.opener.socket = made;
+  set_congestion_control(made, wanted.congestion_control);
+  send_as_asked(made);
+  if (requests && settings_.receive_window_bytes)
+    set_option(made, IPPROTO_TCP, TCP_WINDOW_CLAMP, settings_.receive_window_bytes, "the receive window");
+  if (settings_.segment_bytes) set_option(made, IPPROTO_TCP, TCP_MAXSEG, settings_.segment_bytes, "segment size");
+  const sockaddr_in peer = endpoint(connection.accepter_address, port_of_control_.at(wanted.congestion_control));
+  connection.state = State::connecting;
+  if (connect(made, reinterpret_cast<const sockaddr*>(&peer), sizeof peer) && errno != EINPROGRESS) fail("connecting");
+  watch(made, requests ? EPOLLIN | EPOLLOUT | EPOLLET : EPOLLOUT | EPOLLET, opener, number);
+  live_.push_back(number);
+  if (wanted.duration_ns && connection.place == 0)
+    timers_.set(wanted.start_ns + wanted.duration_ns, stop_flow, static_cast<std::uint32_t>(connection.flow));
+}
+
+// Of a flow with a duration, which has one connection.
+void TrafficGenerator::stop(std::size_t flow) {
+  Connection& connection = connections_[flow];
+  if (connection.state == State::over) return;
+  connection.opener.to_write = connection.opener.written;
+  if (connection.state == State::sending) connection.state = State::sent;
+  complete_if_all_arrived(flow);
+}
+
+// Whether the connection is open now.
+bool TrafficGenerator::connected(std::size_t number) {
+  Connection& connection = connections_[number];
   int error = 0;
   socklen_t length = sizeof error;
-  getsockopt(ends_[flow].sender, SOL_SOCKET, SO_ERROR, &error, &length);
-  if (error) return fail_flow(flow, error);
-  const Connection found = ask(ends_[flow].sender);
-  if (found.info.tcpi_state == tcp_syn_sent) return;
-  Result& result = shared_->results[flow];
-  result.connection_attempts = 1 + found.info.tcpi_total_retrans;
-  result.timeouts = found.timeouts < 0 ? none : 0;
-  ends_[flow].state = State::sending;
+  getsockopt(connection.opener.socket, SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error) return fail_connection(number, error), false;
+  const TcpState found = ask_kernel(connection.opener.socket);
+  if (found.info.tcpi_state == tcp_syn_sent) return false;
+  connection.attempts = 1 + found.info.tcpi_total_retrans;
+  connection.opener.retransmitted_before = connection.opener.timeouts_before = found.info.tcpi_total_retrans;
+  connection.timeouts = found.timeouts < 0 ? none : 0;
+  connection.state = State::sending;
+  if (flows_[connection.flow].replication == Replication::repsyn) close_others(number);
+  if (answers_requests(connection.flow)) on_request_connected(number);
+  return true;
 }
 
-void TrafficGenerator::fill(std::size_t flow) {
-  Ends& ends = ends_[flow];
-  while (ends.written < ends.to_write) {
-    const std::size_t wanted = std::min<std::uint64_t>(write_bytes, ends.to_write - ends.written);
-    const ssize_t sent = send(ends.sender, zeros_.data(), wanted, MSG_NOSIGNAL);
-    if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (sent < 0) return fail_flow(flow, errno);
-    ends.written += static_cast<std::uint64_t>(sent);
+// Whether all that this end has to write is written.
+bool TrafficGenerator::fill(std::size_t number, End& from) {
+  while (from.written < from.to_write) {
+    const std::size_t wanted = std::min<std::uint64_t>(write_bytes, from.to_write - from.written);
+    const ssize_t sent = send(from.socket, zeros_.data(), wanted, MSG_NOSIGNAL);
+    if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (sent < 0) return fail_connection(number, errno), false;
+    from.written += static_cast<std::uint64_t>(sent);
   }
-  ends.state = State::sent;
+  return true;
+}
+
+void TrafficGenerator::fill_flow(std::size_t number) {
+  if (fill(number, connections_[number].opener)) connections_[number].state = State::sent;
 }
 
 void TrafficGenerator::accept_from(std::size_t number) {
@@ -322,89 +365,123 @@ void TrafficGenerator::accept_from(std::size_t number) {
       if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
       fail("accepting");
     }
-    const auto found = flow_from_.find(key(ntohl(peer.sin_addr.s_addr), ntohs(peer.sin_port)));
-    if (found == flow_from_.end() || ends_[found->second].state == State::over) {
+    const auto found = connection_from_.find(key(ntohl(peer.sin_addr.s_addr), ntohs(peer.sin_port)));
+    if (found == connection_from_.end() || connections_[found->second].state == State::over) {
       close(made);
       continue;
     }
-    ends_[found->second].receiver = made;
-    watch(made, EPOLLIN | EPOLLRDHUP, receiver, found->second);
-  }
-}
-
-// Bytes are dropped by the kernel (MSG_TRUNC), not copied: nobody looks at them.
-void TrafficGenerator::read_from(std::size_t flow) {
-  if (ends_[flow].receiver < 0) return;  // closed earlier in this round
-  Result& result = shared_->results[flow];
-  for (;;) {
-    const ssize_t got = recv(ends_[flow].receiver, nullptr, 1 << 22, MSG_TRUNC | MSG_DONTWAIT);
-    if (got > 0) {
-      // The first full segment teaches the kernel what a packet weighs, and it sets the window's bound anew.
-      if (settings_.receive_window_bytes && result.delivered_bytes < taught_bytes)
-        set_option(ends_[flow].receiver, IPPROTO_TCP, TCP_WINDOW_CLAMP, settings_.receive_window_bytes, "the window");
-      result.delivered_bytes += got;
-      if (got < 1 << 22) break;
-    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-      return fail_flow(flow, got == 0 ? EPIPE : errno);
+    Connection& connection = connections_[found->second];
+    connection.accepter.socket = made;
+    if (answers_requests(connection.flow)) {
+      const TcpState before = ask_kernel(made);
+      connection.accepter.retransmitted_before = before.info.tcpi_total_retrans;
+      connection.accepter.timeouts_before = static_cast<std::uint32_t>(std::max<std::int64_t>(before.timeouts, 0));
+      send_as_asked(made);
+      watch(made, EPOLLIN | EPOLLOUT | EPOLLET, accepter, found->second);
     } else {
-      break;
+      watch(made, EPOLLIN | EPOLLRDHUP, accepter, found->second);
     }
   }
-  complete_if_all_arrived(flow);
 }
 
-void TrafficGenerator::complete_if_all_arrived(std::size_t flow) {
-  Ends& ends = ends_[flow];
-  Result& result = shared_->results[flow];
-  if (ends.state != State::sent || static_cast<std::uint64_t>(result.delivered_bytes) != ends.written) return;
-  result.completion_ns = now();
-  note_counters(flow);
-  close_ends(flow);
+// Reads what is there; false when the connection has ended. Bytes are dropped by the kernel (MSG_TRUNC), not copied:
+// nobody looks at them.
+bool TrafficGenerator::drain(std::size_t number, End& to) {
+  for (;;) {
+    const ssize_t got = recv(to.socket, nullptr, 1 << 22, MSG_TRUNC | MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return true;
+    if (got <= 0) return fail_connection(number, got == 0 ? EPIPE : errno), false;
+    // The first full segment teaches the kernel what a packet weighs, and it sets the window's bound anew.
+    if (settings_.receive_window_bytes && to.received < taught_bytes)
+      set_option(to.socket, IPPROTO_TCP, TCP_WINDOW_CLAMP, settings_.receive_window_bytes, "the window");
+    to.received += static_cast<std::uint64_t>(got);
+    if (got < 1 << 22) return true;
+  }
 }
 
-void TrafficGenerator::note_counters(std::size_t flow) {
-  const Ends& ends = ends_[flow];
-  if (!is_tcp(flow) || ends.sender < 0) return;
-  Result& result = shared_->results[flow];
-  const Connection found = ask(ends.sender);
-  const std::int64_t attempts = result.connection_attempts;
-  if (attempts == 0) {  // not connected yet: all it has sent again are SYNs
-    result.connection_attempts = 1 + found.info.tcpi_total_retrans;
+void TrafficGenerator::read_from(std::size_t number) {
+  Connection& connection = connections_[number];
+  if (connection.accepter.socket < 0) return;  // closed earlier in this round
+  if (drain(number, connection.accepter)) complete_if_all_arrived(number);
+}
+
+void TrafficGenerator::complete_if_all_arrived(std::size_t number) {
+  const Connection& connection = connections_[number];
+  if (connection.state != State::sent || connection.accepter.received != connection.opener.written) return;
+  reset_others(number);
+  complete(connection.flow);
+}
+
+void TrafficGenerator::complete(std::size_t flow) {
+  shared_->results[flow].completion_ns = now();
+  note_result(flow);
+  for_connections(flow, [&](std::size_t number) { close_ends(number); });
+}
+
+void TrafficGenerator::note_counters(Connection& connection) {
+  if (!is_tcp(connection.flow) || connection.opener.socket < 0) return;
+  if (connection.attempts == 0) {  // not connected yet: all it has sent again are SYNs
+    connection.attempts = 1 + ask_kernel(connection.opener.socket).info.tcpi_total_retrans;
     return;
   }
-  result.retransmissions = found.info.tcpi_total_retrans - (attempts - 1);
-  result.timeouts = found.timeouts < 0 ? none : std::max<std::int64_t>(found.timeouts - (attempts - 1), 0);
+  connection.retransmissions = 0;
+  std::int64_t timeouts = 0;
+  for (const End* each : {&connection.opener, &connection.accepter}) {
+    if (each->socket < 0) continue;
+    const TcpState found = ask_kernel(each->socket);
+    connection.retransmissions += std::int64_t{found.info.tcpi_total_retrans} - each->retransmitted_before;
+    timeouts += std::max<std::int64_t>(found.timeouts - each->timeouts_before, 0);
+  }
+  if (connection.timeouts != none) connection.timeouts = timeouts;
 }
 
-void TrafficGenerator::fail_flow(std::size_t flow, int error) {
-  shared_->results[flow].error = error;
-  note_counters(flow);
-  close_ends(flow);
+// What the flow's connections have counted so far.
+void TrafficGenerator::note_result(std::size_t flow) {
+  Result& result = shared_->results[flow];
+  result.retransmissions = result.connection_attempts = 0;
+  result.timeouts = none;
+  for_connections(flow, [&](std::size_t number) {
+    Connection& each = connections_[number];
+    note_counters(each);
+    const std::uint64_t received = answers_requests(flow) ? each.opener.received : each.accepter.received;
+    result.delivered_bytes = std::max(result.delivered_bytes, static_cast<std::int64_t>(received));
+    result.retransmissions += each.retransmissions;
+    result.connection_attempts += each.attempts;
+    if (each.timeouts != none) result.timeouts = std::max<std::int64_t>(result.timeouts, 0) + each.timeouts;
+  });
 }
 
-void TrafficGenerator::close_ends(std::size_t flow) {
-  Ends& ends = ends_[flow];
-  if (ends.sender >= 0) close(ends.sender);
-  if (ends.receiver >= 0) close(ends.receiver);
-  ends.sender = ends.receiver = -1;
-  ends.state = State::over;
+// A replicated flow has failed when the last of its connections has.
+void TrafficGenerator::fail_connection(std::size_t number, int error) {
+  const std::size_t flow = connections_[number].flow;
+  note_result(flow);
+  close_ends(number);
+  if (!has_open_connection(flow)) shared_->results[flow].error = error;
+}
+
+void TrafficGenerator::close_ends(std::size_t number) {
+  Connection& connection = connections_[number];
+  for (End* each : {&connection.opener, &connection.accepter})
+    if (each->socket >= 0) close(std::exchange(each->socket, -1));
+  connection.state = State::over;
 }
 
 // All that are due are sent, so that lateness shifts packets and never lowers the rate.
 void TrafficGenerator::send_due_datagrams(std::size_t flow) {
   const Flow& wanted = flows_[flow];
-  Ends& ends = ends_[flow];
+  Connection& connection = connections_[flow];
   const double mean_gap_ns = wanted.packet_bytes * 8 / wanted.rate * 1e9;
   for (std::size_t count = 0; count < datagrams_at_a_time; ++count) {
-    const std::int64_t late = now() - ends.next_ns;
-    if (late < 0 || ends.next_ns >= ends.stop_ns) break;
+    const std::int64_t late = now() - connection.next_ns;
+    if (late < 0 || connection.next_ns >= connection.stop_ns) break;
     shared_->lateness.add(late);
-    if (send(ends.sender, zeros_.data(), wanted.packet_bytes - datagram_header_bytes, MSG_NOSIGNAL) < 0)
+    if (send(connection.opener.socket, zeros_.data(), wanted.packet_bytes - datagram_header_bytes, MSG_NOSIGNAL) < 0)
       ++shared_->failed_sends;
     const double gap = wanted.poisson ? mean_gap_ns * random_[flow].exponential() : mean_gap_ns;
-    ends.next_ns += static_cast<std::int64_t>(std::llround(gap));
+    connection.next_ns += static_cast<std::int64_t>(std::llround(gap));
   }
-  if (ends.next_ns < ends.stop_ns) timers_.set(ends.next_ns, send_datagram, static_cast<std::uint32_t>(flow));
+  if (connection.next_ns < connection.stop_ns) timers_.set(connection.next_ns, send_datagram, static_cast<std::uint32_t>(flow));
 }
 
 void TrafficGenerator::read_datagrams(std::size_t sink) {
@@ -417,20 +494,22 @@ void TrafficGenerator::read_datagrams(std::size_t sink) {
   }
   const int count = recvmmsg(sinks_[sink], messages.data(), datagrams_at_a_time, MSG_DONTWAIT | MSG_TRUNC, nullptr);
   for (int i = 0; i < count; ++i) {
-    const auto found = flow_from_.find(key(ntohl(from[i].sin_addr.s_addr), ntohs(from[i].sin_port)));
-    if (found == flow_from_.end()) continue;
-    shared_->results[found->second].delivered_bytes += messages[i].msg_len + datagram_header_bytes;
+    const auto found = connection_from_.find(key(ntohl(from[i].sin_addr.s_addr), ntohs(from[i].sin_port)));
+    if (found == connection_from_.end()) continue;
+    connections_[found->second].accepter.received += messages[i].msg_len + datagram_header_bytes;
   }
 }
 
 void TrafficGenerator::sample() {
   const std::int64_t at = now();
-  std::erase_if(live_, [&](std::size_t flow) { return ends_[flow].state == State::over; });
-  for (const std::size_t flow : live_) {
-    if (ends_[flow].state == State::connecting) continue;
-    const tcp_info info = ask(ends_[flow].sender).info;
-    samples_.push_back({static_cast<std::int64_t>(flow), at, info.tcpi_snd_cwnd, info.tcpi_snd_ssthresh,
-                        info.tcpi_rtt, info.tcpi_snd_mss});
+  std::erase_if(live_, [&](std::size_t number) { return connections_[number].state == State::over; });
+  for (const std::size_t number : live_) {
+    const Connection& each = connections_[number];
+    const int sends = answers_requests(each.flow) ? each.accepter.socket : each.opener.socket;
+    if (each.state == State::connecting || sends < 0) continue;
+    const tcp_info info = ask_kernel(sends).info;
+    samples_.push_back({static_cast<std::int64_t>(each.flow), static_cast<std::int64_t>(each.place), at,
+                        info.tcpi_snd_cwnd, info.tcpi_snd_ssthresh, info.tcpi_rtt, info.tcpi_snd_mss});
   }
   if (samples_.size() >= samples_at_a_time) flush_samples();
 }

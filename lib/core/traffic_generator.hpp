@@ -2,7 +2,11 @@
 //
 // Both ends of every flow are here, so that a flow's completion is known on one clock without a message: when the
 // receiver has read the last byte. Flows of one destination share a listening socket for each congestion control
-// (the accepting side has one too); a flow is known by its source port.
+// (the accepting side has one too); a connection is known by its source port. The first connections are those of the
+// flows, in their order; the replicas of replicated flows follow.
+//
+// A client's requests and a server's answers travel on one connection, which the client opens; the answers are the
+// flow. Replicated flows and requests are in traffic_generator_groups.cpp.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,15 +22,28 @@
 
 class TrafficGenerator {
  public:
+  enum class Replication : std::uint8_t { none, repflow, repsyn };
   struct Flow {
-    int source_namespace, destination_namespace;        // descriptors
-    std::uint32_t source_address, destination_address;  // IPv4, the host's byte order
-    std::int64_t start_ns, duration_ns;                 // duration 0: until size_bytes are sent
+    int opener_namespace, accepter_namespace;        // descriptors; a client opens, a server accepts
+    std::uint32_t opener_address, accepter_address;  // IPv4, the host's byte order
+    std::int64_t start_ns, duration_ns;              // duration 0: until size_bytes are sent
     std::uint64_t size_bytes;
     std::string congestion_control;  // empty: datagrams
     double rate;                     // of datagrams, bit/s on the wire
     std::uint32_t packet_bytes;      // of datagrams, on the wire
     bool poisson;
+    Replication replication;
+  };
+  struct Replica {
+    std::size_t flow;
+    std::uint32_t opener_address, accepter_address;
+  };
+  struct Conversation {  // a client's requests; its servers' answers are the flows from first_flow on
+    std::size_t first_flow, servers;
+    std::uint64_t request_bytes, response_bytes;
+    std::size_t count;  // of requests to each server
+    bool barrier;       // a round begins when all have answered the one before
+    std::int64_t think_ns;
   };
   struct Settings {
     std::int64_t duration_ns;
@@ -38,27 +55,31 @@ class TrafficGenerator {
     int sample_descriptor;            // file that samples are appended to
   };
   static constexpr std::int64_t none = -1;  // not yet, or not known
-  struct Result {
+  struct Result {                           // counts are those of all connections of the flow
     std::int64_t completion_ns, delivered_bytes, retransmissions, timeouts, connection_attempts;
-    std::int64_t error;  // errno that ended the connection, else 0
+    std::int64_t error;  // errno that ended the flow, else 0
+  };
+  struct Answer {
+    std::int64_t flow, request, asked_ns, answered_ns;  // asked_ns: none while it was not asked for
   };
   struct Sample {  // what TCP_INFO says; threshold 2^31 - 1 or more is none
-    std::int64_t flow, time_ns, window_segments, threshold_segments, round_trip_us, segment_bytes;
+    std::int64_t flow, connection, time_ns, window_segments, threshold_segments, round_trip_us, segment_bytes;
   };
   struct Shared {
     std::int64_t began_ns;  // CLOCK_REALTIME, as packet stamps; 0 before
     std::int64_t failed_sends;
     LatenessHistogram lateness;  // of starts and datagrams
-    Result results[];            // one a flow
+    Result results[];            // one a flow; then an Answer a server and request, conversation by conversation
   };
 
   static constexpr int first_server_port = 5001, first_source_port = 10'000, source_ports = 50'000;
   // Ethernet, IPv4 and UDP headers: what a datagram weighs beside its payload.
   static constexpr std::uint32_t datagram_header_bytes = 42;
 
-  // `shared` has room for `Shared` and a `Result` a flow, zeroed, and outlives the generator.
+  // `shared` has room for `Shared`, results and answers, zeroed, and outlives the generator.
   // Throws std::system_error when a socket is refused, std::runtime_error for a congestion control that is not kept.
-  TrafficGenerator(std::vector<Flow> flows, const Settings& settings, Shared* shared);
+  TrafficGenerator(std::vector<Flow> flows, const std::vector<Replica>& replicas,
+                   const std::vector<Conversation>& conversations, const Settings& settings, Shared* shared);
   ~TrafficGenerator();
   TrafficGenerator(const TrafficGenerator&) = delete;
   TrafficGenerator& operator=(const TrafficGenerator&) = delete;
@@ -66,24 +87,42 @@ class TrafficGenerator {
   void run();  // until the experiment's time has passed; throws std::system_error
 
  private:
-  enum Timer : std::uint32_t { start_flow, stop_flow, send_datagram, sample_windows, end };
-  enum Source : std::uint32_t { timer, listener, sender, receiver, datagram_sink };
+  enum Timer : std::uint32_t { start_flow, stop_flow, send_datagram, request_due, sample_windows, end };
+  enum Source : std::uint32_t { timer, listener, opener, accepter, datagram_sink };
   enum class State : std::uint8_t { waiting, connecting, sending, sent, over };
-  struct Ends {
-    int sender = -1, receiver = -1;
+  struct End {
+    int socket = -1;
+    std::uint64_t to_write = 0, written = 0, received = 0;
+    std::uint32_t retransmitted_before = 0, timeouts_before = 0;  // while it was opened
+  };
+  struct Connection {
+    std::size_t flow, place;  // place: 0, and 1 of a replica
+    std::uint32_t opener_address, accepter_address;
+    End opener, accepter;
     State state = State::waiting;
-    std::uint64_t to_write = 0, written = 0;  // of TCP
-    std::int64_t next_ns = 0, stop_ns = 0;    // of datagrams
+    std::int64_t attempts = 0, retransmissions = 0, timeouts = none;
+    std::int64_t next_ns = 0, stop_ns = 0;  // of datagrams
   };
   struct Listener {
     int socket;
     std::uint32_t address;
     std::string congestion_control;
   };
+  struct Exchange {  // with one server
+    std::size_t conversation, connection;
+    Answer* answers;
+    std::size_t asked = 0, answered = 0;
+  };
+  struct Talk {
+    Conversation wanted;
+    std::size_t first_exchange;
+    std::size_t unopened, unanswered = 0;
+  };
 
   bool is_tcp(std::size_t flow) const { return !flows_[flow].congestion_control.empty(); }
-  static int source_port(std::size_t flow) {
-    return first_source_port + static_cast<int>(flow % static_cast<std::size_t>(source_ports));
+  bool answers_requests(std::size_t flow) const { return exchange_of_.count(flow) > 0; }
+  static int source_port(std::size_t connection) {
+    return first_source_port + static_cast<int>(connection % static_cast<std::size_t>(source_ports));
   }
   static std::uint64_t key(std::uint32_t address, int port) { return std::uint64_t{address} << 16 | port; }
 
@@ -91,37 +130,64 @@ class TrafficGenerator {
   void enter(int network_namespace);
   int new_socket(int network_namespace, int type, std::uint32_t address, int port);
   void set_congestion_control(int socket, const std::string& name) const;
+  void send_as_asked(int socket) const;
   void watch(int descriptor, std::uint32_t events, Source source, std::size_t number);
   void open_receivers();
   void close_all();
 
   void handle(const TimerHeap::Timer& due);
+  void handle_event(Source source, std::size_t number);
   void start(std::size_t flow);
-  void start_tcp(std::size_t flow);
-  void connected(std::size_t flow);
-  void fill(std::size_t flow);
+  void open(std::size_t number);
+  void open_tcp(std::size_t number);
+  void stop(std::size_t flow);
+  bool connected(std::size_t number);
+  bool fill(std::size_t number, End& from);
+  void fill_flow(std::size_t number);
+  bool drain(std::size_t number, End& to);
   void accept_from(std::size_t listener);
-  void read_from(std::size_t flow);
+  void read_from(std::size_t number);
   void send_due_datagrams(std::size_t flow);
   void read_datagrams(std::size_t sink);
-  void complete_if_all_arrived(std::size_t flow);
-  void note_counters(std::size_t flow);
-  void fail_flow(std::size_t flow, int error);
-  void close_ends(std::size_t flow);
+  void complete_if_all_arrived(std::size_t number);
+  void complete(std::size_t flow);
+  void note_counters(Connection& connection);
+  void note_result(std::size_t flow);
+  void fail_connection(std::size_t number, int error);
+  void close_ends(std::size_t number);
   void sample();
   void flush_samples();
   void arm_timer();
 
+  // In traffic_generator_groups.cpp.
+  void add_replicas(const std::vector<Replica>& replicas);
+  void add_conversations(const std::vector<Conversation>& conversations);
+  template <class Visit>
+  void for_connections(std::size_t flow, Visit&& visit) {
+    visit(flow);
+    if (const auto replica = replica_of_.find(flow); replica != replica_of_.end()) visit(replica->second);
+  }
+  bool has_open_connection(std::size_t flow);
+  void reset_others(std::size_t number);
+  void close_others(std::size_t number);
+  void on_request_connected(std::size_t number);
+  void serve_requests(std::size_t number);
+  void take_answers(std::size_t number);
+  void ask(std::size_t first_exchange);
+
   std::vector<Flow> flows_;
   Settings settings_;
   Shared* shared_;
-  std::vector<Ends> ends_;
+  std::vector<Connection> connections_;
+  std::unordered_map<std::size_t, std::size_t> replica_of_, exchange_of_;  // flow -> connection, exchange
+  std::vector<Exchange> exchanges_;
+  std::vector<Talk> talks_;
   std::vector<RandomStream> random_;
   std::vector<Listener> listeners_;
   std::vector<int> sinks_;  // sockets that datagrams arrive at
   std::map<std::string, int> port_of_control_;
-  std::unordered_map<std::uint64_t, std::size_t> flow_from_;  // (source address, port)
-  std::vector<std::size_t> live_;                             // TCP flows that may be sampled
+  std::unordered_map<std::uint64_t, std::size_t> connection_from_;  // (source address, port)
+  std::vector<std::size_t> live_;                                   // TCP connections that may be sampled
   std::vector<Sample> samples_;
   std::vector<char> zeros_;
   TimerHeap timers_;

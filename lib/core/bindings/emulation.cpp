@@ -2,6 +2,9 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <limits>
+#include <map>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -31,7 +34,8 @@ std::size_t link_relay_bytes(std::size_t directions) {
 
 // A queue rule by its name, with its parameters in the order of the rule's settings, times in nanoseconds.
 std::optional<RelayQueue> relay_queue(const std::string& rule, const std::vector<double>& values, double rate,
-                                      std::uint64_t seed, std::uint64_t stream) {
+                                      std::uint64_t seed, std::uint64_t stream,
+                                      std::shared_ptr<RelayMemory> memory) {
   const auto whole = [&](std::size_t place) { return static_cast<std::uint64_t>(values.at(place)); };
   const auto time = [&](std::size_t place) { return static_cast<Time>(values.at(place)); };
   if (rule == "ecn_threshold") return RelayQueue(EcnThreshold(whole(0), whole(1)), rate);
@@ -41,45 +45,89 @@ std::optional<RelayQueue> relay_queue(const std::string& rule, const std::vector
                                  values.at(4), whole(5) > 0, time(6)};
     return RelayQueue(Red(settings, seed, stream), rate);
   }
+  if (rule == "pie") {
+    const Time second = 1'000'000'000;
+    return RelayQueue(Pie({whole(0), time(1), time(2), time(3), second, whole(4) > 0}, seed, stream), rate);
+  }
+  if (rule == "phantom_queue") return RelayQueue(PhantomQueue(whole(0), values.at(1), values.at(2), 8e9 / rate), rate);
+  if (rule == "shared_buffer") {
+    const std::uint64_t mark_packets = whole(2) > 0 ? whole(2) : std::numeric_limits<std::uint64_t>::max();
+    return RelayQueue(SharedBuffer(std::move(memory), whole(0), values.at(1), mark_packets), rate);
+  }
   if (!rule.empty()) throw std::invalid_argument("no queue rule " + rule);
   return std::nullopt;
 }
 
-// from, to, delay, jitter, loss, reordering, reordering time, rule, its parameters, rate
+// from, to, delay, jitter, loss, reordering, reordering time, rule, its parameters, rate, switch
 using DirectionTuple = std::tuple<int, int, std::int64_t, std::int64_t, double, double, std::int64_t, std::string,
-                                  std::vector<double>, double>;
+                                  std::vector<double>, double, std::string>;
 
 // Relays until the process ends. `shared_descriptor` is a file of link_relay_bytes(), all zero.
 void run_link_relay(const std::vector<DirectionTuple>& directions, std::uint64_t seed, int shared_descriptor,
                     int sample_descriptor, int most_sockets, const py::object& ready) {
   auto* shared = map_shared<LinkRelay::Shared>(shared_descriptor, link_relay_bytes(directions.size()));
   std::vector<LinkRelay::Direction> described;
-  for (const auto& [from, to, delay, jitter, loss, reordering, reordering_ns, rule, values, rate] : directions)
+  std::map<std::string, std::shared_ptr<RelayMemory>> memories;
+  for (const auto& [from, to, delay, jitter, loss, reordering, reordering_ns, rule, values, rate, owner] : directions) {
+    std::shared_ptr<RelayMemory> memory;
+    if (rule == "shared_buffer") {
+      std::shared_ptr<RelayMemory>& of_switch = memories[owner];
+      if (!of_switch) of_switch = std::make_shared<RelayMemory>();
+      memory = of_switch;
+    }
     described.push_back({from, to, delay, jitter, loss, reordering, reordering_ns,
-                         relay_queue(rule, values, rate, seed, directions.size() + described.size())});
+                         relay_queue(rule, values, rate, seed, directions.size() + described.size(), memory), memory});
+  }
   LinkRelay relay(std::move(described), seed, shared, most_sockets, sample_descriptor);
   ready();
   py::gil_scoped_release released;
   relay.run();
 }
 
-std::size_t traffic_generator_bytes(std::size_t flows) {
-  return sizeof(TrafficGenerator::Shared) + flows * sizeof(TrafficGenerator::Result);
+std::size_t traffic_generator_bytes(std::size_t flows, std::size_t answers) {
+  return sizeof(TrafficGenerator::Shared) + flows * sizeof(TrafficGenerator::Result) +
+         answers * sizeof(TrafficGenerator::Answer);
+}
+
+TrafficGenerator::Replication replication(const std::string& name) {
+  using enum TrafficGenerator::Replication;
+  if (name.empty()) return none;
+  if (name == "repflow") return repflow;
+  if (name == "repsyn") return repsyn;
+  throw std::invalid_argument("no replication " + name);
 }
 
 using FlowTuple = std::tuple<int, int, std::uint32_t, std::uint32_t, std::int64_t, std::int64_t, std::uint64_t,
-                             std::string, double, std::uint32_t, bool>;
+                             std::string, double, std::uint32_t, bool, std::string>;
+using ReplicaTuple = std::tuple<std::size_t, std::uint32_t, std::uint32_t>;  // flow, addresses
+// first flow, servers, bytes of requests and answers, count, barrier, thinking time
+using ConversationTuple =
+    std::tuple<std::size_t, std::size_t, std::uint64_t, std::uint64_t, std::size_t, bool, std::int64_t>;
 
 // Runs the traffic to the experiment's end. `shared_descriptor` is a file of traffic_generator_bytes(), all zero.
-void run_traffic_generator(const std::vector<FlowTuple>& flows, std::int64_t duration_ns, std::uint64_t seed,
-                           int receive_window_bytes, int segment_bytes, bool paces, std::int64_t window_interval_ns,
-                           int shared_descriptor, int sample_descriptor, const py::object& ready) {
-  auto* shared = map_shared<TrafficGenerator::Shared>(shared_descriptor, traffic_generator_bytes(flows.size()));
+void run_traffic_generator(const std::vector<FlowTuple>& flows, const std::vector<ReplicaTuple>& replicas,
+                           const std::vector<ConversationTuple>& conversations, std::int64_t duration_ns,
+                           std::uint64_t seed, int receive_window_bytes, int segment_bytes, bool paces,
+                           std::int64_t window_interval_ns, int shared_descriptor, int sample_descriptor,
+                           const py::object& ready) {
   std::vector<TrafficGenerator::Flow> described;
-  for (const auto& each : flows)
-    described.push_back(std::apply([](const auto&... field) { return TrafficGenerator::Flow{field...}; }, each));
+  for (const auto& [opens, accepts, opener, accepter, start, duration, size, control, rate, packet, poisson, twice] :
+       flows)
+    described.push_back({opens, accepts, opener, accepter, start, duration, size, control, rate, packet, poisson,
+                         replication(twice)});
+  std::vector<TrafficGenerator::Replica> copies;
+  for (const auto& [flow, opener, accepter] : replicas) copies.push_back({flow, opener, accepter});
+  std::vector<TrafficGenerator::Conversation> talks;
+  std::size_t answers = 0;
+  for (const auto& each : conversations) {
+    talks.push_back(
+        std::apply([](const auto&... field) { return TrafficGenerator::Conversation{field...}; }, each));
+    answers += talks.back().servers * talks.back().count;
+  }
+  auto* shared =
+      map_shared<TrafficGenerator::Shared>(shared_descriptor, traffic_generator_bytes(flows.size(), answers));
   TrafficGenerator generator(
-      std::move(described),
+      std::move(described), copies, talks,
       {duration_ns, seed, receive_window_bytes, segment_bytes, paces, window_interval_ns, sample_descriptor}, shared);
   ready();
   py::gil_scoped_release released;
@@ -92,9 +140,9 @@ void bind_emulation(py::module_& module) {
   module.def("link_relay_bytes", &link_relay_bytes, py::arg("directions"));
   module.def("run_link_relay", &run_link_relay, py::arg("directions"), py::arg("seed"), py::arg("shared_descriptor"),
              py::arg("sample_descriptor"), py::arg("most_sockets"), py::arg("ready"));
-  module.def("traffic_generator_bytes", &traffic_generator_bytes, py::arg("flows"));
-  module.def("run_traffic_generator", &run_traffic_generator, py::arg("flows"), py::arg("duration_ns"),
-             py::arg("seed"), py::arg("receive_window_bytes"), py::arg("segment_bytes"),
+  module.def("traffic_generator_bytes", &traffic_generator_bytes, py::arg("flows"), py::arg("answers"));
+  module.def("run_traffic_generator", &run_traffic_generator, py::arg("flows"), py::arg("replicas"), py::arg("conversations"),
+             py::arg("duration_ns"), py::arg("seed"), py::arg("receive_window_bytes"), py::arg("segment_bytes"),
              py::arg("paces"), py::arg("window_interval_ns"), py::arg("shared_descriptor"), py::arg("sample_descriptor"),
              py::arg("ready"));
 }

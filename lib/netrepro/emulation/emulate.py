@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity
+from netrepro.emulation.changes import MOST_LATE_MS, Changes
 from netrepro.emulation.network import Emulation
+from netrepro.emulation.paths import connections
 from netrepro.emulation.plan import check_experiment
-from netrepro.emulation.recording import Recording
+from netrepro.emulation.recording import Recording, check_captures
 from netrepro.emulation.traffic import GeneratedTraffic
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import (
@@ -29,7 +33,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES
 MOST_QUEUE_INTERVAL_MS, LEAST_QUEUE_INTERVAL_MS = 10.0, 0.1
 # Room for a port's packets beyond as many full ones as it can send; acknowledgements are smaller and more.
 PACKET_ROOM, MOST_RECORDED_PACKETS = 2.0, 4_000_000
-MOST_OPEN_FLOWS = 50_000  # of one experiment, each with a source port of its own
+MOST_CONNECTIONS = 50_000  # of one experiment, each with a port of its own
 
 
 def emulate(
@@ -39,17 +43,22 @@ def emulate(
     prepare: Callable[[Emulation], None] | None = None,
     *,
     programs_control: str = "",
+    captures: str | os.PathLike[str] | None = None,
+    cpu_limits: Mapping[str, float] | None = None,
 ) -> Measurements:
     """Run the experiment on this machine's kernel and return what it measured.
 
     Parameters
     ----------
-    experiment : what to run; it takes `duration_s` of real time. Connections have the source ports 10000 + flow.
+    experiment : what to run; it takes `duration_s` of real time. Connections have the source ports 10000 + flow, those
+        of replicas follow. Requests and answers of one server share a connection, which the client opens.
     tier : "auto", "privileged" or "rootless".
     progress : called with the share of the time that has passed, 0 to 1, ten times a second.
     prepare : called with the network once it is built, before its traffic begins: to start programs in its hosts, which
         end with it, or to change what the experiment cannot describe.
     programs_control : congestion control of what such programs send, and of all flows; "" leaves both to themselves.
+    captures : a folder for a pcap of each of `measure.packets`, as Emulation.record writes it.
+    cpu_limits : cores that programs of a host may have, as of Emulation; the traffic itself is not held back.
 
     Ctrl-C, or an exception from `progress`, ends it at once and leaves nothing behind. Beside FLOW_COLUMNS, `flows`
     has `connection_attempts` (SYNs sent) and `errno` of a connection that broke, else 0. `timeouts` is NaN on kernels
@@ -61,21 +70,40 @@ def emulate(
     while it is built for what this kernel lacks.
     """
     _check(experiment)
-    net = Emulation(experiment.topology, tier, programs_control, experiment.seed, tcp=experiment.tcp)
+    check_captures(None if captures is None else Path(captures))
+    paths = {path for each in connections(experiment) for path in (each.there, each.back) if path}
+    net = Emulation(
+        experiment.topology,
+        tier,
+        programs_control,
+        experiment.seed,
+        tcp=experiment.tcp,
+        routing=experiment.routing,
+        paths=sorted(paths),
+        cpu_limits=cpu_limits,
+    )
     measure = experiment.measure
     ports = tuple(dict.fromkeys((*measure.queues, *measure.packets)))
     interval_ms = min(measure.queue_interval_ms, MOST_QUEUE_INTERVAL_MS)
     with net:
         controls = net.congestion_controls(set(experiment.flow_table["congestion_control"]) - {""})
+        changes = Changes(net, experiment)
         if prepare is not None:
             prepare(net)
-        with net.record(queues=ports, packets=ports, interval_ms=interval_ms, most_packets=_room(experiment)) as seen:
+        recording = net.record(
+            queues=ports,
+            packets=ports,
+            interval_ms=interval_ms,
+            most_packets=_room(experiment),
+            captures=captures,
+        )
+        with recording as seen:
             traffic = GeneratedTraffic(net, experiment, controls)
             try:
-                traffic.wait(progress, _now_ns)
+                traffic.wait(progress, changes, _now_ns)
                 seen.begin_at(traffic.began_ns)
                 results, windows, lateness = traffic.results(), traffic.windows(), traffic.lateness()
-                flow_of_end = traffic.flow_of_end(net)
+                answers, flow_of_end = traffic.answers(), traffic.flow_of_end()
             finally:
                 traffic.close()
         return Measurements(
@@ -84,9 +112,10 @@ def emulate(
             flows=experiment.flow_results(results),
             queues=_queues(experiment, seen, interval_ms),
             links=seen.links(),
-            windows=windows[WINDOW_COLUMNS],
+            windows=windows[[*WINDOW_COLUMNS, "connection"]],
             packets=_packets(experiment, seen, flow_of_end),
-            fidelity=_fidelity(ports, seen, lateness),
+            fidelity=_fidelity(ports, seen, lateness, changes.latest_ms),
+            requests=experiment.request_results(answers),
         )
 
 
@@ -102,9 +131,11 @@ def _check(experiment: Experiment) -> None:
             f"queues sampled every {measure.queue_interval_ms:g} ms",
             f"give {LEAST_QUEUE_INTERVAL_MS:g} ms or more, or use tier 'simulated'",
         )
-    if len(experiment.flow_table) > MOST_OPEN_FLOWS:
+    table = experiment.flow_table
+    connections = len(table) + int((table["replication"] != "").sum())
+    if connections > MOST_CONNECTIONS:
         raise NetreproError(
-            f"{len(experiment.flow_table)} flows, and there are {MOST_OPEN_FLOWS} source ports to tell them apart",
+            f"{connections} connections, and there are {MOST_CONNECTIONS} source ports to tell them apart",
             "give fewer flows, or use tier 'simulated'",
         )
 
@@ -135,13 +166,18 @@ def _packets(experiment: Experiment, seen: Recording, flow_of_end: dict[int, int
     return packets[asked & during].reset_index(drop=True)[PACKET_COLUMNS]
 
 
-def _fidelity(ports: tuple[Port, ...], seen: Recording, lateness: pd.DataFrame) -> pd.DataFrame:
+def _fidelity(
+    ports: tuple[Port, ...], seen: Recording, lateness: pd.DataFrame, latest_change_ms: float
+) -> pd.DataFrame:
     parts = []
     for port in ports:
         found, _ = seen.deviation(*port)
         if len(found.deviation) >= fidelity.LEAST_BUSY_GAPS:
             parts.append(fidelity.port_checks(found, " to ".join(port)))
     judged = ("measured ports that were busy enough to judge", float(len(parts)), float("nan"), True)
+    if not np.isnan(latest_change_ms):
+        late = ("lateness of changes of links in ms", latest_change_ms, MOST_LATE_MS, latest_change_ms <= MOST_LATE_MS)
+        parts.append(pd.DataFrame([late], columns=FIDELITY_COLUMNS))
     parts.append(pd.DataFrame([judged, *fidelity.lateness_rows("starts and datagrams", lateness)],
                               columns=FIDELITY_COLUMNS))  # fmt: skip
     return pd.concat([*parts, seen.machine_checks()], ignore_index=True)

@@ -120,6 +120,7 @@ class Guest:
         *,
         text: bool = True,
         nice: int = 0,
+        control_group: str = "",
         namespaces: Sequence[int] = (),
         terminal: bool = False,
         environment: dict[str, str] | None = None,
@@ -142,6 +143,7 @@ class Guest:
                 environment=dict(os.environ) if environment is None else environment,
                 folder=folder or os.getcwd(),  # noqa: PTH109
                 nice=nice,
+                control_group=control_group,
                 namespaces=list(namespaces),
                 terminal=terminal,
             )

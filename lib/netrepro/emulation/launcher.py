@@ -133,11 +133,9 @@ class Launcher:
                     if "ipv6" in name and isinstance(error, FileNotFoundError):
                         continue  # a kernel without IPv6 needs no disabling
                     return {"refused": name, "errno": error.errno, "said": ""}
-        for place, batches in request["batches"]:
-            enter(HUB_DESCRIPTOR + place)
-            refusal = send_batches(batches)
-            if refusal:
-                return {"place": place, **refusal}
+        refusal = self.send(request, [])
+        if refusal:
+            return refusal
         for place, names in request["checksum_in_software"]:
             enter(HUB_DESCRIPTOR + place)
             for name in names:
@@ -145,6 +143,16 @@ class Launcher:
         for place in range(count):
             enter(HUB_DESCRIPTOR + place)
             await_links()
+        enter(HUB_DESCRIPTOR)
+        return {}
+
+    def send(self, request: dict, _: list[int]) -> dict:
+        """Send each place its messages; stops at the first refusal."""
+        for place, batches in request["batches"]:
+            enter(HUB_DESCRIPTOR + place)
+            refusal = send_batches(batches)
+            if refusal:
+                return {"place": place, **refusal}
         enter(HUB_DESCRIPTOR)
         return {}
 
@@ -170,6 +178,8 @@ class Launcher:
                 if request["terminal"]:
                     fcntl.ioctl(0, 0x540E, 0)  # TIOCSCTTY
                 os.nice(request["nice"])
+                if request["control_group"]:
+                    Path(request["control_group"], "cgroup.procs").write_text("0")
                 os.chdir(request["folder"])
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGPIPE, signal.SIG_DFL)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
 
+from netrepro.emulation.cpu_limits import HELD_BACK_NICE, remove_group
 from netrepro.emulation.probe import NotHere, control_group_parent, limit_processors
 from netrepro.emulation.recording import cpu_stall_us, steal_ticks
 from netrepro.networks.experiment import FIDELITY_COLUMNS
 
 # Fixed before any run: what may be in use before an emulation begins. Reading /proc/stat is right to a tick or so.
 MOST_BUSY_SHARE, MOST_STALLED_SHARE, MOST_STOLEN_SHARE = 0.1, 0.1, 0.02
-GUEST_NICE = 10
 
 
 def watch_machine(seconds: float = 0.5) -> pd.DataFrame:
@@ -55,13 +55,13 @@ def guest_prefix(cores: float) -> Iterator[tuple[list[str], str]]:
     """
     folder = _control_group(cores)
     if folder is None:
-        yield ["nice", "-n", str(GUEST_NICE)], f"nice +{GUEST_NICE}"
+        yield ["nice", "-n", str(HELD_BACK_NICE)], f"nice +{HELD_BACK_NICE}"
         return
     try:
         join = f'echo 0 > "{folder}/cgroup.procs" && exec "$@"'
         yield ["sh", "-c", join, "sh"], f"a control group of {cores:g} cores"
     finally:
-        _remove(folder)
+        remove_group(folder)
 
 
 def _control_group(cores: float) -> Path | None:
@@ -78,13 +78,3 @@ def _control_group(cores: float) -> Path | None:
         except (OSError, NotHere):
             folder.rmdir()
     return None
-
-
-def _remove(folder: Path) -> None:
-    """Remove a control group; processes that have just been killed leave it a moment later."""
-    for _ in range(100):
-        with suppress(OSError):
-            folder.rmdir()
-            return
-        time.sleep(0.01)
-    folder.rmdir()

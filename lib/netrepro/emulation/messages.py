@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 NEW_LINK, NEW_ADDRESS, NEW_ROUTE, NEW_QDISC = 16, 20, 24, 36
-REQUEST, ACKNOWLEDGE, EXCLUSIVE, CREATE = 0x1, 0x4, 0x200, 0x400
+REQUEST, ACKNOWLEDGE, REPLACE, EXCLUSIVE, CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 INTERFACE_UP, NO_ARP = 0x1, 0x80
 ON_LINK = 4  # the gateway is a neighbour, whatever the addresses say
 BATCH_BYTES = 16_384
@@ -37,6 +37,13 @@ def _number(kind: int, value: int) -> bytes:
 def _request(kind: int, body: bytes, purpose: str) -> Request:
     header = struct.pack("=IHHII", 16 + len(body), kind, REQUEST | CREATE | EXCLUSIVE, 0, 0)
     return Request(header + body, purpose)
+
+
+def replacing(request: Request) -> Request:
+    """The same for what may be there already, which it takes the place of."""
+    message = bytearray(request.message)
+    struct.pack_into("=H", message, 6, REQUEST | CREATE | REPLACE)
+    return Request(bytes(message), request.purpose)
 
 
 def batches(requests: Iterable[Request]) -> list[tuple[bytes, int]]:
@@ -173,6 +180,18 @@ def new_packet_limit(index: int, packets: int) -> Request:
     """A drop-tail buffer of `packets` inside the token bucket filter of the interface."""
     purpose = "a buffer counted in packets (the kernel's pfifo)"
     return _new_qdisc(index, 0x20000, 0x10000, "pfifo", struct.pack("=I", packets), purpose)
+
+
+def closed_buffer(index: int) -> Request:
+    """No buffer inside the token bucket filter: what waits there is dropped, and so is what comes."""
+    purpose = "a link that is down (the kernel's pfifo of no packets)"
+    return _new_qdisc(index, 0x30000, 0x10000, "pfifo", struct.pack("=I", 0), purpose)
+
+
+def new_byte_limit(index: int, limit_bytes: int) -> Request:
+    """A drop-tail buffer of bytes inside the token bucket filter of the interface."""
+    purpose = "a buffer counted in bytes (the kernel's bfifo)"
+    return _new_qdisc(index, 0x20000, 0x10000, "bfifo", struct.pack("=I", limit_bytes), purpose)
 
 
 def new_queue(index: int, handle: int, parent: int, kind: str) -> Request:

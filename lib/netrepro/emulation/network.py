@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import fcntl
 import os
+import pathlib
 import pty
 import select
 import shlex
@@ -17,23 +18,25 @@ import tempfile
 import termios
 import tty
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
 
 from netrepro.emulation import messages
 from netrepro.emulation.bpf_controls import BpfControls, bpf_schemes
+from netrepro.emulation.cpu_limits import CpuLimits, check_cpu_limits
 from netrepro.emulation.guests import Call, Guest, LauncherConnection, errno_text
+from netrepro.emulation.messages import Request
 from netrepro.emulation.plan import HASH_SEED, HUB, Plan, check_name, make_plan
 from netrepro.emulation.recording import Recording
 from netrepro.emulation.relay import Relay
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
+from netrepro.networks.routing import Path, Routing
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
 
-_GUEST = Path(__file__).with_name("guest.py")
+_GUEST = pathlib.Path(__file__).with_name("guest.py")
 TIERS_OF_KERNELS = ("privileged", "rootless")
 
 
@@ -47,6 +50,11 @@ class Emulation:
     seed : of the routers' path choice and of losses.
     address_pool : hosts take its addresses from the first on (h1 10.0.0.1), switches from the last downwards.
     tcp : how hosts speak TCP, but for the congestion control; None leaves the kernel's own settings.
+    routing : "ecmp", over all shortest paths, or "spanning_tree"; other addresses than those of `paths` have "ecmp"
+        with "k_shortest_paths".
+    paths : nodes from host to host; `net.path_address(path)` is an address of the last one that leads over the path.
+    cpu_limits : host -> cores that its programs and functions may have together, such as 0.2. Control groups keep
+        them where this process may make some, else nice +10 holds the programs back: `how_cpu_is_limited` says which.
 
     All of it lives in namespaces that one process owns; leaving the `with` block, Ctrl-C, or any end of the
     calling process ends that process, every guest, and so the network. The machine's own network is not touched.
@@ -63,8 +71,13 @@ class Emulation:
         seed: int = 1,
         address_pool: str = "10.0.0.0/8",
         tcp: Tcp | None = None,
+        routing: Routing | str = "ecmp",
+        paths: Iterable[Path] = (),
+        cpu_limits: Mapping[str, float] | None = None,
     ):
-        self.plan: Plan = make_plan(topology, congestion_control, seed, address_pool, tcp)
+        self.plan: Plan = make_plan(topology, congestion_control, seed, address_pool, tcp, routing, paths)
+        check_cpu_limits(topology, cpu_limits or {})
+        self._cpu = CpuLimits(cpu_limits or {})
         self.topology = topology
         self.tier, self.why_tier = resolve_tier(tier, TIERS_OF_KERNELS, probe_tiers())
         self._connection: LauncherConnection | None = None
@@ -74,8 +87,9 @@ class Emulation:
     def __enter__(self) -> Emulation:
         if self._connection:
             raise NetreproError("this network is built already", "leave its with block first, or make another")
-        self._connection = LauncherConnection(self.tier)
+        self._cpu.open()
         try:
+            self._connection = LauncherConnection(self.tier)
             controls = self.congestion_controls(set(self.plan.congestion_control.values()) - {""})
             if any(name != asked for asked, name in controls.items()):
                 own = {host: controls.get(name, "") for host, name in self.plan.congestion_control.items()}
@@ -97,6 +111,7 @@ class Emulation:
             self._connection.close()
             self._connection = self._relay = None
             self._bpf.close()
+        self._cpu.close()
 
     @property
     def launcher(self) -> LauncherConnection:
@@ -115,6 +130,18 @@ class Emulation:
         check_name(name, (*self.topology.hosts, *self.topology.switches), "host or switch")
         return Node(self, name)
 
+    def path_address(self, path: Path) -> str:
+        """The address of the path's last host that packets from its first one reach over the path."""
+        if tuple(path) not in self.plan.path_addresses:
+            raise NetreproError(f"no address for the path {' '.join(path)}", "name it in Emulation(paths=...)")
+        return str(self.plan.path_addresses[tuple(path)])
+
+    def send(self, requests: Mapping[str, Sequence[Request]]) -> None:
+        """Send messages to the kernel inside nodes. Raises NetreproError for what it refuses."""
+        wanted = {node: list(each) for node, each in requests.items()}
+        batches = [(self.place(node), messages.batches(each)) for node, each in wanted.items()]
+        self._raise_refusal(self.launcher.ask("send", batches=batches)[0], wanted)
+
     @property
     def relay(self) -> Relay | None:
         """The process that delays and loses packets, where some link asks for it."""
@@ -126,13 +153,19 @@ class Emulation:
         packets: Iterable[tuple[str, str]] = (),
         interval_ms: float = 1.0,
         most_packets: int = 200_000,
+        captures: str | os.PathLike[str] | None = None,
     ) -> Recording:
         """Record ports (from, to) until the `with` block of the result ends.
 
         queues : ports whose queue is sampled every `interval_ms`.
         packets : ports whose every packet is stamped as it leaves, up to `most_packets` each.
+        captures : a folder that gets a pcap with these packets for each such port, "s1-s2.pcap", when the block ends:
+            their headers and first bytes, with stamps of nanoseconds.
+
+        Raises NetreproError for ports and folders that are not there.
         """
-        return Recording(self, tuple(queues), tuple(packets), interval_ms, most_packets)
+        folder = None if captures is None else pathlib.Path(captures)
+        return Recording(self, tuple(queues), tuple(packets), interval_ms, most_packets, folder)
 
     def congestion_controls(self, names: Iterable[str]) -> dict[str, str]:
         """Congestion control -> the name under which sockets get it here.
@@ -151,7 +184,7 @@ class Emulation:
                     f"this kernel has no congestion control {name!r}, and only root may load it",
                     "use tier 'privileged' or 'simulated'",
                 )
-            known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+            known = pathlib.Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
             raise NetreproError(
                 f"this kernel has no congestion control {name!r} ({errno_text(number)})",
                 f"{nearest(name, known)}; there are {', '.join(known)}",
@@ -161,6 +194,15 @@ class Emulation:
     def _start_relay(self) -> Relay:
         """Before there are interfaces, so that it misses no packet."""
         return Relay(self.launcher, self.place(HUB), self.plan)
+
+    @property
+    def how_cpu_is_limited(self) -> str:
+        """What keeps `cpu_limits`, in words; "" without any."""
+        return self._cpu.kept_by
+
+    def limits_of(self, node: str) -> dict[str, Any]:
+        """What holds a program of the node back, as Guest takes it."""
+        return {"nice": max(self.nice, self._cpu.nice(node)), "control_group": self._cpu.folder(node)}
 
     @property
     def nice(self) -> int:
@@ -187,10 +229,12 @@ class Emulation:
             )
         if "refused" in answer:
             raise _refused_setting(answer["refused"], answer["errno"])
+        self._raise_refusal(answer, {**plan.requests, HUB: plan.cables})
+
+    def _raise_refusal(self, answer: Mapping[str, Any], requests: Mapping[str, Sequence[Request]]) -> None:
         if answer:
-            node = plan.nodes[answer["place"]]
-            wanted = plan.cables if node == HUB else plan.requests[node]
-            purpose = wanted[answer["number"] - 1].purpose
+            node = self.plan.nodes[answer["place"]]
+            purpose = requests[node][answer["number"] - 1].purpose
             said = f" ({answer['said']})" if answer["said"] else ""
             where = "" if node == HUB else f" at {node}"
             raise NetreproError(
@@ -249,7 +293,7 @@ class Node:
                     command,
                     theirs,
                     text=text,
-                    nice=self.net.nice,
+                    **self.net.limits_of(self.name),
                     environment=None if environment is None else dict(environment),
                     folder=folder,
                     stdin=streams[0],
@@ -300,10 +344,12 @@ class Node:
             call.write(cloudpickle.dumps(sys.path) + cloudpickle.dumps((function, arguments, keywords)))
             call.seek(0)
             outcome, complaints = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
-            with Path(os.devnull).open("wb") as nowhere:
+            with pathlib.Path(os.devnull).open("wb") as nowhere:
                 streams = [each.fileno() for each in (call, nowhere, complaints, outcome)]
                 command = [sys.executable, "-P", str(_GUEST)]
-                guest = Guest(self.net.launcher, self.net.place(self.name), command, streams, nice=self.net.nice)
+                guest = Guest(
+                    self.net.launcher, self.net.place(self.name), command, streams, **self.net.limits_of(self.name)
+                )
         return Call(guest, outcome, complaints)
 
     def python(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
@@ -333,7 +379,12 @@ class Node:
             size = fcntl.ioctl(0, termios.TIOCGWINSZ, bytes(8))
             fcntl.ioctl(own, termios.TIOCSWINSZ, size)
             guest = Guest(
-                self.net.launcher, self.net.place(self.name), command, (theirs, theirs, theirs), terminal=True
+                self.net.launcher,
+                self.net.place(self.name),
+                command,
+                (theirs, theirs, theirs),
+                terminal=True,
+                **self.net.limits_of(self.name),
             )
         finally:
             os.close(theirs)

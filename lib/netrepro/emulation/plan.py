@@ -6,6 +6,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -14,9 +15,20 @@ from netrepro.emulation.messages import Interface, NextHop, Request
 from netrepro.emulation.tcp import check_tcp, host_sysctls, route_metrics
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment
-from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Link, Red
+from netrepro.networks.links import (
+    FULL_PACKET_BYTES,
+    CoDel,
+    DropTail,
+    EcnThreshold,
+    Link,
+    PhantomQueue,
+    Pie,
+    Red,
+    SharedBuffer,
+)
+from netrepro.networks.routing import Path, Routing, check_path, links_in_use
 from netrepro.networks.topology import Topology
-from netrepro.networks.workloads import Flow, PoissonFlows, Requests, Tcp
+from netrepro.networks.workloads import Flow, PoissonFlows, Tcp
 
 # A shaped packet costs a core about 6 us (UDP send, tbf, veth, receive), which is what it lasts at 2 Gb/s.
 MAX_RATE_MBPS = 2000.0
@@ -25,7 +37,7 @@ MIN_DELAY_MS, MAX_DELAY_MS = 0.05, 10_000.0
 # A bucket of one packet cannot catch up after a timer that fires late, as timers do by tens of us: on a busy
 # machine 100 Mb/s came out as 86 to 93. With 128 us more than a packet the rate holds, and bursts stay as short.
 PACKET_BURST_BYTES, BURST_S = 1600, 128e-6
-RELAY_QUEUES = (EcnThreshold, Red, CoDel)
+RELAY_QUEUES = (EcnThreshold, Red, CoDel, Pie, PhantomQueue, SharedBuffer)
 FED_PACKETS = 20  # the shaper's room behind the relay's queue, beyond 50 ms of its rate
 HUB = "hub"  # the namespace of the launcher itself, where the relay lives
 FIRST_DESCRIPTOR = 100  # of the launcher's descriptors of namespaces, which are numbered without gaps
@@ -86,6 +98,8 @@ class Plan:
     addresses: Mapping[str, ipaddress.IPv4Address]
     seed: int
     tcp: Tcp | None = None  # None: as the kernel does by itself
+    in_use: frozenset[tuple[str, str]] | None = None  # links that routes lead over; None: all
+    paths: tuple[Path, ...] = ()  # each has an address of its own at its last node
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
@@ -182,9 +196,35 @@ class Plan:
         for port in self.ports.values():
             namespace, index = port.shaper
             found.setdefault(namespace, []).extend(shaper(index, port.link))
-        for node, routes in self._routes().items():
-            found[node] += routes
+        for node, routes in self.routes_over(self.in_use).items():
+            found[node] += routes.values()
+        for node, more in self._routes_of_paths().items():
+            found[node] += more
         return found
+
+    @cached_property
+    def path_addresses(self) -> dict[Path, ipaddress.IPv4Address]:
+        """Path -> the address that leads over it: those after the hosts' own."""
+        last = max(self.addresses[host] for host in self.topology.hosts)
+        return {path: last + 1 + place for place, path in enumerate(self.paths)}
+
+    def _routes_of_paths(self) -> dict[str, list[Request]]:
+        """node -> what makes each path's address lead over that path, and its last node answer to it."""
+        found: dict[str, list[Request]] = {}
+        towards = self._cabling.index_towards
+        for path, address in self.path_addresses.items():
+            found.setdefault(path[-1], []).append(messages.new_address(2, address.packed))
+            for node, peer in pairwise(path):
+                gateway = None if peer == path[-1] else self.addresses[peer].packed
+                own = self._own_attributes(node) if node[0] == "h" else ()
+                route = messages.new_route(address.packed, [NextHop(towards[node, peer], gateway)], *own)
+                found.setdefault(node, []).append(route)
+        return found
+
+    def _own_attributes(self, host: str) -> tuple[bytes, str, dict[int, int] | None]:
+        """Of a host's routes: its address, congestion control and how it speaks TCP."""
+        metrics = route_metrics(self.tcp) if self.tcp else None
+        return self.addresses[host].packed, self.congestion_control[host], metrics
 
     @property
     def sysctls(self) -> dict[str, dict[str, str]]:
@@ -205,49 +245,57 @@ class Plan:
         """Whether there may be more than one shortest path: a graph that is a tree has none."""
         return self.topology.graph.number_of_edges() >= self.topology.graph.number_of_nodes()
 
-    def _routes(self) -> dict[str, list[Request]]:
-        """node -> routes over all shortest paths; a host with one cable sends everything there."""
-        graph = {node: tuple(neighbours) for node, neighbours in self.topology.graph.adjacency()}
+    def routes_over(self, in_use: frozenset[tuple[str, str]] | None) -> dict[str, dict[bytes, Request]]:
+        """node -> destination -> route over all shortest paths of these links (from, to), None for all links.
+
+        A host with one cable sends everything there, whatever is in use. Raises NetreproError for hosts that no
+        switch joins at the beginning.
+        """
+        used = self.topology.ports.keys() if in_use is None else in_use
+        graph = self.topology.graph
+        onward = {node: tuple(peer for peer in peers if (node, peer) in used) for node, peers in graph.adjacency()}
+        inward = {node: tuple(peer for peer in peers if (peer, node) in used) for node, peers in graph.adjacency()}
         index_towards = self._cabling.index_towards
         packed = {node: address.packed for node, address in self.addresses.items()}
-        found: dict[str, list[Request]] = {node: [] for node in self.nodes if node != HUB}
-        metrics = route_metrics(self.tcp) if self.tcp else None
+        found: dict[str, dict[bytes, Request]] = {node: {} for node in self.nodes if node != HUB}
 
         def hop(node: str, neighbour: str, destination: str) -> NextHop:
             return NextHop(index_towards[node, neighbour], None if neighbour == destination else packed[neighbour])
 
-        for host in self.topology.hosts:
-            if len(graph[host]) == 1:
-                (neighbour,) = graph[host]
-                source, control = packed[host], self.congestion_control[host]
-                hops = [hop(host, neighbour, "")]
-                found[host].append(messages.new_route(b"", hops, source, control, metrics))
-        for neighbours, hosts in self._hosts_by_neighbours(graph).items():
-            distance = _distances(graph, neighbours)
-            _check_reachable(self.topology, hosts[0], distance)
+        only = {host: next(iter(graph[host])) for host in self.topology.hosts if len(graph[host]) == 1}
+        for host, neighbour in only.items():
+            found[host][b""] = messages.new_route(b"", [hop(host, neighbour, "")], *self._own_attributes(host))
+        for neighbours, hosts in self._hosts_by_neighbours(inward).items():
+            distance = _distances(inward, neighbours)
+            if in_use is self.in_use:
+                _check_reachable(self.topology, hosts[0], distance)
             for node, far in distance.items():
-                if node[0] == "h" and len(graph[node]) == 1:
+                if node in only:
                     continue
-                nearer = [peer for peer in graph[node] if distance.get(peer) == far - 1 and peer[0] == "s"]
+                nearer = [peer for peer in onward[node] if distance.get(peer) == far - 1 and peer[0] == "s"]
                 hops = [hop(node, peer, "") for peer in nearer]
                 for host in hosts:
                     if host == node:
                         continue
                     direct = [hop(node, host, host)] if node in neighbours else hops
-                    own = (packed[node], self.congestion_control[node], metrics) if node[0] == "h" else ()
-                    found[node].append(messages.new_route(packed[host], direct, *own))
+                    own = self._own_attributes(node) if node[0] == "h" else ()
+                    found[node][packed[host]] = messages.new_route(packed[host], direct, *own)
         return found
 
-    def _hosts_by_neighbours(self, graph: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[str]]:
+    def _hosts_by_neighbours(self, inward: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[str]]:
         """Hosts with the same neighbours are reached alike: one search serves them all."""
         found: dict[tuple[str, ...], list[str]] = {}
         for host in self.topology.hosts:
-            found.setdefault(graph[host], []).append(host)
+            if inward[host]:
+                found.setdefault(inward[host], []).append(host)
         return found
 
 
-def _distances(graph: Mapping[str, tuple[str, ...]], neighbours: Iterable[str]) -> dict[str, int]:
-    """Cables from each node to a host with these neighbours; hosts are no way through."""
+def _distances(inward: Mapping[str, tuple[str, ...]], neighbours: Iterable[str]) -> dict[str, int]:
+    """Cables from each node to a host with these neighbours; hosts are no way through.
+
+    inward : node -> the nodes that can send to it.
+    """
     distance = dict.fromkeys(neighbours, 1)
     frontier = list(distance)
     while frontier:
@@ -255,7 +303,7 @@ def _distances(graph: Mapping[str, tuple[str, ...]], neighbours: Iterable[str]) 
         for node in frontier:
             if node[0] == "h":
                 continue
-            for peer in graph[node]:
+            for peer in inward[node]:
                 if peer not in distance:
                     distance[peer] = distance[node] + 1
                     reached.append(peer)
@@ -302,6 +350,8 @@ def make_plan(
     seed: int = 1,
     address_pool: str = "10.0.0.0/8",
     tcp: Tcp | None = None,
+    routing: Routing | str = "ecmp",
+    paths: Iterable[Path] = (),
 ) -> Plan:
     """The plan of a network of kernels.
 
@@ -309,10 +359,12 @@ def make_plan(
     congestion_control : of all hosts, or host -> name; hosts not named have cubic.
     seed : of the routers' hashes, which choose among equal paths.
     tcp : how hosts speak TCP, but for the congestion control.
+    routing : of the addresses of hosts: "ecmp", also for "k_shortest_paths", or "spanning_tree".
+    paths : from host to host, each with an address of its own (Plan.path_addresses).
 
     Raises NetreproError for what kernels cannot honour: a rate above MAX_RATE_MBPS, a delay outside MIN_DELAY_MS
-    to MAX_DELAY_MS, a queue other than DropTail and RELAY_QUEUES, too few addresses, hosts joined through hosts only, a
-    congestion control for a host that is not there, or what check_tcp refuses.
+    to MAX_DELAY_MS, packet spraying, too few addresses, hosts joined through hosts only, a congestion control for a
+    host that is not there, or what check_tcp refuses.
     """
     for (source, destination), link in topology.ports.items():
         _check_link(f"the link from {source} to {destination}", link)
@@ -325,60 +377,70 @@ def make_plan(
         for host, name in congestion_control.items():
             topology.check_host(host)
             controls[host] = name
-    plan = Plan(topology, controls, _addresses(topology, address_pool), seed, tcp)
+    routing = routing if isinstance(routing, Routing) else Routing(routing)
+    if routing.scheme == "packet_spraying":
+        raise NetreproError(
+            "emulated routers choose a path for each flow, not by packet_spraying", "use tier 'simulated'"
+        )
+    in_use = links_in_use(topology, routing, ())[0][1] if routing.scheme == "spanning_tree" else None
+    chosen = tuple(dict.fromkeys(map(tuple, paths)))
+    for path in chosen:
+        check_path(topology, path, path[0], path[-1])
+    addresses = _addresses(topology, address_pool, len(chosen))
+    plan = Plan(topology, controls, addresses, seed, tcp, in_use, chosen)
     _ = plan.requests  # finds hosts that no route can reach
     return plan
 
 
 def check_experiment(experiment: Experiment) -> None:
-    """Raises NetreproError for what an emulated network does not do: routing other than ECMP, source routes, changes
-    while it runs, flows of several connections, requests."""
+    """Raises NetreproError for what an emulated network does not do: packet spraying, subflows, replicas on the same
+    path, another rate of a link whose queue is the relay's."""
     remedy = "use tier 'simulated'"
-    if experiment.routing.scheme != "ecmp":
-        raise NetreproError(f"emulated routers route by ecmp only, not by {experiment.routing.scheme}", remedy)
-    if experiment.changes:
-        raise NetreproError("a change of a link while an emulated network runs", f"leave changes away, or {remedy}")
+    if experiment.routing.scheme == "packet_spraying":
+        raise NetreproError("emulated routers choose a path for each flow, not by packet_spraying", remedy)
+    for change in experiment.changes:
+        for port in change.links if change.rate_mbps else ():
+            _check_rate(f"the link from {port[0]} to {port[1]} at {change.at_s:g} s", change.rate_mbps or 0.0)
+            if relay_keeps_queue(experiment.topology.link(*port)):
+                kind = type(experiment.topology.link(*port).queue).__name__
+                raise NetreproError(f"another rate of a link with {kind}, whose queue the relay keeps", remedy)
     for entry in experiment.traffic:
-        if isinstance(entry, Flow) and entry.path:
-            raise NetreproError(f"a path of its own for the flow from {entry.source} to {entry.destination}", remedy)
-        if isinstance(entry, (Flow, PoissonFlows)) and entry.replication:
-            raise NetreproError(f"{entry.replication} on an emulated network", remedy)
+        if isinstance(entry, (Flow, PoissonFlows)) and entry.replication and entry.replica_same_path:
+            raise NetreproError(
+                "replicas on the same path, and kernels choose paths by ports, which replicas must not share", remedy
+            )
         if isinstance(entry, (Flow, PoissonFlows)) and entry.subflows > 1:
             raise NetreproError(f"a flow of {entry.subflows} subflows on an emulated network", remedy)
-        if isinstance(entry, Requests):
-            raise NetreproError("requests on an emulated network", remedy)
+
+
+def _check_rate(what: str, rate_mbps: float) -> None:
+    if rate_mbps > MAX_RATE_MBPS:
+        raise NetreproError(
+            f"{what}: {rate_mbps:g} Mb/s; above {MAX_RATE_MBPS:g} Mb/s a packet is over before a kernel has handled it",
+            "scale rates down together, or use tier 'simulated'",
+        )
 
 
 def _check_link(what: str, link: Link) -> None:
-    if link.rate_mbps > MAX_RATE_MBPS:
-        raise NetreproError(
-            f"{what}: {link.rate_mbps:g} Mb/s; above {MAX_RATE_MBPS:g} Mb/s a packet is over before a kernel has "
-            "handled it",
-            "scale rates down together, or use tier 'simulated'",
-        )
+    _check_rate(what, link.rate_mbps)
     if link.delay_ms and not MIN_DELAY_MS <= link.delay_ms <= MAX_DELAY_MS:
         raise NetreproError(
             f"{what}: a delay of {link.delay_ms:g} ms",
             f"give 0, {MIN_DELAY_MS:g} to {MAX_DELAY_MS:g} ms, or use tier 'simulated'",
         )
-    if not isinstance(link.queue, (DropTail, *RELAY_QUEUES)):
-        valid = ", ".join(kind.__name__ for kind in (DropTail, *RELAY_QUEUES))
-        raise NetreproError(
-            f"{what}: emulated links have no {type(link.queue).__name__} queue",
-            f"give one of {valid}, or use tier 'simulated'",
-        )
 
 
-def _addresses(topology: Topology, pool: str) -> dict[str, ipaddress.IPv4Address]:
+def _addresses(topology: Topology, pool: str, paths: int) -> dict[str, ipaddress.IPv4Address]:
     try:
         network = ipaddress.IPv4Network(pool)
     except ValueError as error:
         raise NetreproError(f"address pool {pool!r}: {error}", "give a network such as 10.0.0.0/8") from None
     first, last = int(network.network_address) + 1, int(network.broadcast_address) - 1
     nodes = len(topology.hosts) + len(topology.switches)
-    if nodes > last - first + 1:
+    if nodes + paths > last - first + 1:
+        more = f" and {paths} paths" if paths else ""
         raise NetreproError(
-            f"{topology.name}: {nodes} hosts and switches, but {max(0, last - first + 1)} addresses in {pool}",
+            f"{topology.name}: {nodes} hosts and switches{more}, but {max(0, last - first + 1)} addresses in {pool}",
             "give a larger address pool, such as 10.0.0.0/8",
         )
     found = {host: ipaddress.IPv4Address(first + place) for place, host in enumerate(topology.hosts)}

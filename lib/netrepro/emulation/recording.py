@@ -27,15 +27,14 @@ if TYPE_CHECKING:
 _SAMPLE = np.dtype(
     [(name, np.int64) for name in ("time_ns", "port", "queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")]
 )
-_FRAME_BYTES, _BLOCK_BYTES = 128, 1 << 16
-_FRAME = np.dtype(
-    {
-        "names": ["status", "size_bytes", "frame_at", "seconds", "nanoseconds"],
-        "formats": ["<u4", "<u4", "<u2", "<u4", "<u4"],
-        "offsets": [0, 4, 12, 16, 20],
-        "itemsize": _FRAME_BYTES,
-    }
-)
+# Of a packet's frame in the ring: room for its headers, or for what a capture keeps of it.
+_FRAME_BYTES, _CAPTURED_FRAME_BYTES, _BLOCK_BYTES = 128, 256, 1 << 16
+_FRAME_FIELDS = {
+    "names": ["status", "size_bytes", "kept_bytes", "frame_at", "seconds", "nanoseconds"],
+    "formats": ["<u4", "<u4", "<u4", "<u2", "<u4", "<u4"],
+    "offsets": [0, 4, 8, 12, 16, 20],
+}
+_NANOSECOND_PCAP, _ETHERNET = 0xA1B23C4D, 1
 # Of an IPv4 packet behind its Ethernet header, without IP options, as hosts here send them.
 _ENDS = np.dtype(
     {
@@ -59,14 +58,16 @@ def end_key(address: Whole, port: Whole) -> Whole:
 class _Tap:
     """Stamps and sizes of what arrives at an interface, in a ring that the kernel fills: no work until it is read."""
 
-    def __init__(self, tap: socket.socket, interface: str, most_packets: int):
-        self._socket = tap
-        blocks = -(-most_packets * _FRAME_BYTES // _BLOCK_BYTES)
-        self._frames = blocks * _BLOCK_BYTES // _FRAME_BYTES
+    def __init__(self, tap: socket.socket, interface: str, most_packets: int, capture: Path | None = None):
+        self._socket, self._capture = tap, capture
+        self._frame_bytes = _CAPTURED_FRAME_BYTES if capture else _FRAME_BYTES
+        blocks = -(-most_packets * self._frame_bytes // _BLOCK_BYTES)
+        self._frames = blocks * _BLOCK_BYTES // self._frame_bytes
         tap.setsockopt(263, 10, 1)  # SOL_PACKET, PACKET_VERSION: TPACKET_V2
         tap.setsockopt(263, 23, 1)  # PACKET_IGNORE_OUTGOING
         tap.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS: stamped as the neighbour's queue lets it go
-        tap.setsockopt(263, 5, struct.pack("=4I", _BLOCK_BYTES, blocks, _FRAME_BYTES, self._frames))  # PACKET_RX_RING
+        ring = struct.pack("=4I", _BLOCK_BYTES, blocks, self._frame_bytes, self._frames)
+        tap.setsockopt(263, 5, ring)  # PACKET_RX_RING
         self._ring = mmap.mmap(tap.fileno(), blocks * _BLOCK_BYTES)
         tap.bind((interface, 0x0800))
 
@@ -74,11 +75,14 @@ class _Tap:
         """(time_ns, size_bytes, sender, receiver: end_keys) of the packets, and how many found the ring full."""
         missed = struct.unpack("=II", self._socket.getsockopt(263, 6, 8))[1]  # PACKET_STATISTICS
         self._socket.close()
-        frames = np.frombuffer(self._ring, _FRAME, self._frames)
+        fields = np.dtype({**_FRAME_FIELDS, "itemsize": self._frame_bytes})  # type: ignore[call-overload]
+        frames = np.frombuffer(self._ring, fields, self._frames)
         filled = frames[: int(np.argmin(frames["status"] & 1))] if (frames["status"] & 1).min() == 0 else frames
         time_ns = filled["seconds"].astype(np.int64) * 10**9 + filled["nanoseconds"]
         table = pd.DataFrame({"time_ns": time_ns, "size_bytes": filled["size_bytes"].astype(np.int64)})
         table = table.join(_packet_ends(filled))
+        if self._capture:
+            write_capture(self._capture, filled)
         del frames, filled
         self._ring.close()
         return table, missed
@@ -88,13 +92,32 @@ def _packet_ends(frames: np.ndarray) -> pd.DataFrame:
     if len(frames) == 0:
         return pd.DataFrame({"sender": [], "receiver": []}, dtype=np.int64)
     start = int(frames["frame_at"][0])  # the same for all of one socket
-    bytes_of = frames.view(np.uint8).reshape(len(frames), _FRAME_BYTES)
+    bytes_of = frames.view(np.uint8).reshape(len(frames), frames.itemsize)
     ends = np.ascontiguousarray(bytes_of[:, start : start + _ENDS.itemsize]).view(_ENDS)[:, 0]
     keys = {
         name: end_key(ends[f"{side}_address"].astype(np.int64), ends[f"{side}_port"].astype(np.int64))
         for name, side in (("sender", "source"), ("receiver", "destination"))
     }
     return pd.DataFrame(keys)
+
+
+def check_captures(folder: Path | None) -> None:
+    """Raises NetreproError for a folder that is not there."""
+    if folder is not None and not folder.is_dir():
+        raise NetreproError(f"no folder {folder} for captures", "make it first")
+
+
+def write_capture(path: Path, frames: np.ndarray) -> None:
+    """Frames of a ring as a pcap with stamps of nanoseconds; packets are cut to what the ring kept of them."""
+    raw = frames.view(np.uint8).reshape(len(frames), frames.itemsize)
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as file:
+        file.write(struct.pack("=IHHiIII", _NANOSECOND_PCAP, 2, 4, 0, 0, _CAPTURED_FRAME_BYTES, _ETHERNET))
+        for place, frame in enumerate(frames):
+            start, kept = int(frame["frame_at"]), int(frame["kept_bytes"])
+            file.write(struct.pack("=4I", frame["seconds"], frame["nanoseconds"], kept, frame["size_bytes"]))
+            file.write(raw[place, start : start + kept].tobytes())
+    part.replace(path)
 
 
 class Recording:
@@ -110,6 +133,7 @@ class Recording:
         packets: Sequence[tuple[str, str]],
         interval_ms: float,
         most_packets: int,
+        captures: Path | None = None,
     ):
         if not 0.1 <= interval_ms <= 60_000:
             raise NetreproError(f"a sampling interval of {interval_ms} ms", "give 0.1 ms to 60 000 ms")
@@ -119,6 +143,8 @@ class Recording:
         self._queues: list[Port] = [net.plan.ports[port] for port in dict.fromkeys((*queues, *packets))]
         self._tapped = [net.plan.ports[port] for port in dict.fromkeys(packets)]
         self._net, self._interval_s, self._most_packets = net, interval_ms / 1000, most_packets
+        self._captures = captures
+        check_captures(captures)
         self._samples: pd.DataFrame | None = None
         self._packets: dict[tuple[str, str], tuple[pd.DataFrame, int]] = {}
 
@@ -127,7 +153,12 @@ class Recording:
         self._taps = {}
         for port in self._tapped:
             tap = net[port.destination].socket(socket.AF_PACKET, socket.SOCK_RAW)
-            self._taps[port.source, port.destination] = _Tap(tap, port.arrival_interface, self._most_packets)
+            self._taps[port.source, port.destination] = _Tap(
+                tap,
+                port.arrival_interface,
+                self._most_packets,
+                self._captures and self._captures / f"{port.source}-{port.destination}.pcap",
+            )
         self._file = os.memfd_create("samples")
         reader, status = os.pipe()
         try:

@@ -12,7 +12,17 @@ import pandas as pd
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
 from netrepro.emulation.guests import LauncherConnection
 from netrepro.emulation.plan import HUB, Plan
-from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Link, Red
+from netrepro.networks.links import (
+    FULL_PACKET_BYTES,
+    CoDel,
+    DropTail,
+    EcnThreshold,
+    Link,
+    PhantomQueue,
+    Pie,
+    Red,
+    SharedBuffer,
+)
 
 # A socket holds about 200 kB of waiting packets, each charged with its bookkeeping.
 CHARGE_PER_PACKET_BYTES, LEAST_SOCKET_BYTES, SMALLEST_PACKET_BYTES = 2304, 200_000, 60
@@ -37,7 +47,9 @@ class Relay:
         from netrepro import _core  # networks without delays need no compiled core
 
         self.plan = plan
-        directions = [(each.from_index, each.to_index, *_described(each.link)) for each in plan.delays]
+        directions = [
+            (each.from_index, each.to_index, *_described(each.link), each.direction[0]) for each in plan.delays
+        ]
         self._samples = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the network
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         self._process = CoreGuest(
@@ -119,6 +131,13 @@ def _described(link: Link) -> tuple:
             rule = "red", [queue.packets, *thresholds, *probabilities, FULL_PACKET_BYTES * 8e3 / link.rate_mbps]
         case CoDel():
             rule = "codel", [queue.packets, queue.target_ms * 1e6, queue.interval_ms * 1e6, float(queue.ecn)]
+        case Pie():
+            times_ns = [queue.target_ms * 1e6, queue.update_ms * 1e6, queue.burst_ms * 1e6]
+            rule = "pie", [queue.packets, *times_ns, float(queue.ecn)]
+        case PhantomQueue():
+            rule = "phantom_queue", [queue.packets, queue.drain_share, queue.threshold_bytes]
+        case SharedBuffer():
+            rule = "shared_buffer", [queue.bytes, queue.alpha, queue.mark_packets or 0]
     return delay_ns, jitter_ns, link.loss, link.reordering, reordering_ns, *rule, link.rate_mbps * 1e6
 
 

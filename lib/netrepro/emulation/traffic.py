@@ -10,20 +10,24 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
+from netrepro.emulation.paths import connections
 from netrepro.emulation.plan import FIRST_DESCRIPTOR, HUB
 from netrepro.emulation.recording import end_key
 from netrepro.emulation.tcp import FULL_SEGMENT_BYTES, TIMESTAMP_BYTES, window_clamp_bytes
 from netrepro.networks.experiment import Experiment
+from netrepro.networks.workloads import Requests
 
 if TYPE_CHECKING:
+    from netrepro.emulation.changes import Changes
     from netrepro.emulation.network import Emulation
 
 # As in core/traffic_generator.hpp.
 FIRST_SOURCE_PORT, SOURCE_PORTS = 10_000, 50_000
 _RESULTS = ["completion_ns", "delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts", "errno"]
-_SAMPLES = ["flow", "time_ns", "window_segments", "threshold_segments", "round_trip_us", "segment_bytes"]
+_ANSWERS = ["flow", "request", "asked_ns", "answered_ns"]
+_SAMPLES = ["flow", "connection", "time_ns", "window_segments", "threshold_segments", "round_trip_us", "segment_bytes"]
 _NO_THRESHOLD = 2**31 - 1  # of the kernel's TCP_INFO
-_BEGIN_PATIENCE_S = 0.1
+_PATIENCE_S = 0.1
 
 
 class GeneratedTraffic:
@@ -35,7 +39,10 @@ class GeneratedTraffic:
     def __init__(self, net: Emulation, experiment: Experiment, controls: Mapping[str, str]):
         from netrepro import _core
 
+        self._experiment = experiment
         self._flows = experiment.flow_table
+        self._connections = connections(experiment)
+        self._addresses = [each.addresses(net.plan) for each in self._connections]
         self._controls = {"": "", **controls}
         self._duration_s = experiment.duration_s
         self._samples = os.memfd_create("window samples")
@@ -48,6 +55,8 @@ class GeneratedTraffic:
             "run_traffic_generator",
             {
                 "flows": self._described(net),
+                "replicas": self._replicas(),
+                "conversations": self._conversations(),
                 "duration_ns": round(experiment.duration_s * 1e9),
                 "seed": experiment.seed,
                 "receive_window_bytes": window_clamp_bytes(experiment.tcp),
@@ -56,7 +65,7 @@ class GeneratedTraffic:
                 "window_interval_ns": 0 if interval_ms is None else round(interval_ms * 1e6),
                 "sample_descriptor": 4,
             },
-            shared_bytes=_core.traffic_generator_bytes(len(self._flows)),
+            shared_bytes=_core.traffic_generator_bytes(len(self._flows), self._answers),
             what="the traffic cannot be sent",
             remedy="see what this machine has with `netrepro doctor`, or use tier 'simulated'",
             nice=net.nice,
@@ -66,19 +75,19 @@ class GeneratedTraffic:
 
     def _described(self, net: Emulation) -> list[tuple]:
         flows = self._flows
-        plan = net.plan
 
         def nanoseconds(seconds: pd.Series) -> list[int]:
             return np.rint(seconds.fillna(0.0).to_numpy(float) * 1e9).astype(np.int64).tolist()
 
-        ends = [flows[end].map({node: FIRST_DESCRIPTOR + net.place(node) for node in set(flows[end])}).tolist()
-                for end in ("source", "destination")]  # fmt: skip
-        addresses = [flows[end].map({node: int(plan.addresses[node]) for node in set(flows[end])}).tolist()
-                     for end in ("source", "destination")]  # fmt: skip
+        first = self._connections[: len(flows)]
+        descriptor = {node: FIRST_DESCRIPTOR + net.place(node) for node in {*flows["source"], *flows["destination"]}}
+        openers, accepters = zip(*self._addresses, strict=True) if first else ((), ())
         return list(
             zip(
-                *ends,
-                *addresses,
+                [descriptor[each.opener] for each in first],
+                [descriptor[each.accepter] for each in first],
+                openers[: len(first)],
+                accepters[: len(first)],
                 nanoseconds(flows["start_s"]),
                 nanoseconds(flows["duration_s"]),
                 flows["size_bytes"].fillna(0.0).astype(np.int64).tolist(),
@@ -86,23 +95,51 @@ class GeneratedTraffic:
                 (flows["rate_mbps"].fillna(0.0) * 1e6).astype(float).tolist(),
                 flows["packet_bytes"].astype(int).tolist(),
                 (flows["spacing"] == "poisson").tolist(),
+                flows["replication"].tolist(),
                 strict=True,
             )
         )
+
+    def _replicas(self) -> list[tuple[int, int, int]]:
+        return [
+            (each.flow, *addresses)
+            for each, addresses in zip(self._connections, self._addresses, strict=True)
+            if each.place > 0
+        ]
+
+    def _conversations(self) -> list[tuple]:
+        found = []
+        for place, flows in self._flows.groupby("entry")["flow"]:
+            asked = self._experiment.traffic[place]
+            if isinstance(asked, Requests):
+                sizes = asked.request_bytes, asked.response_bytes, asked.count
+                first = int(flows.iloc[0])
+                found.append((first, len(flows), *sizes, asked.barrier, round(asked.think_ms * 1e6)))
+        return found
+
+    @property
+    def _answers(self) -> int:
+        """How many answers there will be if all come."""
+        return sum(len(each.servers) * each.count for each in self._experiment.traffic if isinstance(each, Requests))
 
     @property
     def began_ns(self) -> int:
         """When the experiment's time began (CLOCK_REALTIME); 0 before."""
         return int(self._process.numbers[0])
 
-    def wait(self, progress: Callable[[float], None] | None, now_ns: Callable[[], int]) -> None:
+    def wait(self, progress: Callable[[float], None] | None, changes: Changes, now_ns: Callable[[], int]) -> None:
         """Until the experiment has ended; `progress` hears the share of its time that has passed.
 
-        Raises NetreproError when the process fails, or what `progress` raises.
+        Raises NetreproError when the process fails or a change is refused, or what `progress` raises.
         """
-        while self._process.guest.poll_for(_BEGIN_PATIENCE_S) is None:
+
+        def passed_s() -> float:
+            return (now_ns() - self.began_ns) / 1e9 if self.began_ns else -_PATIENCE_S
+
+        while self._process.guest.poll_for(min(_PATIENCE_S, max(changes.next_s - passed_s(), 0.0))) is None:
+            changes.make_due(passed_s())
             if progress is not None and self.began_ns:
-                progress(min((now_ns() - self.began_ns) / 1e9 / self._duration_s, 1.0))
+                progress(min(passed_s() / self._duration_s, 1.0))
         if self._process.guest.returncode:
             raise self._process.failure()
         if progress is not None:
@@ -113,9 +150,9 @@ class GeneratedTraffic:
 
         `timeouts` is NaN where this kernel does not count them (before Linux 6.7).
         """
-        numbers = self._process.numbers[2 + LATENESS_BUCKETS :].reshape(-1, len(_RESULTS))
+        numbers = self._process.numbers[self._results_from : self._answers_from].reshape(-1, len(_RESULTS))
         found = pd.DataFrame(numbers, columns=_RESULTS)
-        is_tcp = self._flows["transport"].to_numpy() == "tcp"
+        is_tcp = self._flows["transport"].to_numpy() != "datagrams"
         completion_s = found.pop("completion_ns").to_numpy() / 1e9
         found["completion_s"] = np.where(completion_s >= 0, completion_s, np.nan)
         if (found["timeouts"] < 0).any():
@@ -123,8 +160,25 @@ class GeneratedTraffic:
         found.loc[~is_tcp, "timeouts"] = 0
         return found
 
+    _results_from = 2 + LATENESS_BUCKETS
+
+    @property
+    def _answers_from(self) -> int:
+        return self._results_from + len(self._flows) * len(_RESULTS)
+
+    def answers(self) -> pd.DataFrame:
+        """One row an answer that was asked for: flow, request, asked_s, answered_s (NaN if never)."""
+        numbers = self._process.numbers[self._answers_from :].reshape(-1, len(_ANSWERS))
+        found = pd.DataFrame(numbers, columns=_ANSWERS)
+        found = found[found["asked_ns"] >= 0].sort_values("asked_ns", kind="stable", ignore_index=True)
+        for moment in ("asked", "answered"):
+            nanoseconds = found.pop(f"{moment}_ns")
+            found[f"{moment}_s"] = (nanoseconds / 1e9).where(nanoseconds >= 0)
+        return found
+
     def windows(self) -> pd.DataFrame:
-        """Samples of TCP's state: flow, time_s, window_bytes, slow_start_threshold_bytes, round_trip_ms."""
+        """Samples of TCP's state: flow, connection (of replicated flows 0 or 1, else 0), time_s, window_bytes,
+        slow_start_threshold_bytes, round_trip_ms."""
         size = os.fstat(self._samples).st_size
         numbers = np.frombuffer(os.pread(self._samples, size, 0), np.int64).reshape(-1, len(_SAMPLES))
         samples = pd.DataFrame(numbers, columns=_SAMPLES)
@@ -132,6 +186,7 @@ class GeneratedTraffic:
         return pd.DataFrame(
             {
                 "flow": samples["flow"],
+                "connection": samples["connection"],
                 "time_s": samples["time_ns"] / 1e9,
                 "window_bytes": (samples["window_segments"] * samples["segment_bytes"]).astype(float),
                 "slow_start_threshold_bytes": threshold.where(threshold < _NO_THRESHOLD, np.inf)
@@ -144,11 +199,13 @@ class GeneratedTraffic:
         """How late flows and datagrams were sent: up_to_us (upper edge), packets."""
         return lateness_table(self._process.numbers[2 : 2 + LATENESS_BUCKETS])
 
-    def flow_of_end(self, net: Emulation) -> dict[int, int]:
-        """end_key of a flow's sender -> flow; of flows that share a port, the last."""
-        address = self._flows["source"].map({node: int(net.plan.addresses[node]) for node in net.topology.hosts})
-        ports = FIRST_SOURCE_PORT + self._flows["flow"] % SOURCE_PORTS
-        return {end_key(*each): flow for flow, each in enumerate(zip(address, ports, strict=True))}
+    def flow_of_end(self) -> dict[int, int]:
+        """end_key of who opened a flow's connection -> flow; of flows that share a port, the last."""
+        ports = FIRST_SOURCE_PORT + np.arange(len(self._connections)) % SOURCE_PORTS
+        return {
+            end_key(address, int(port)): each.flow
+            for each, (address, _), port in zip(self._connections, self._addresses, ports, strict=True)
+        }
 
     def close(self) -> None:
         os.close(self._samples)

@@ -297,6 +297,13 @@ class Experiment:
         flows["goodput_mbps"] = (flows["delivered_bytes"] * 8 / 1e6 / lasted_s).where(lasted_s > 0, 0.0)
         return flows[[*FLOW_COLUMNS, *measured.columns.difference([*FLOW_COLUMNS, "completion_s"], sort=False)]]
 
+    def request_results(self, measured: pd.DataFrame) -> pd.DataFrame:
+        """REQUEST_COLUMNS of `measured`: flow, request, asked_s, answered_s (NaN if never), a row an answer."""
+        answers = self.flow_table[["flow", "label", "source", "destination"]]
+        requests = measured.merge(answers.rename(columns={"source": "server", "destination": "client"}), on="flow")
+        requests["completion_ms"] = (requests["answered_s"] - requests["asked_s"]) * 1e3
+        return requests[REQUEST_COLUMNS]
+
     def to_json(self) -> str:
         """One line that from_json reads back."""
         return description.to_json(self)

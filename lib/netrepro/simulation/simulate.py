@@ -16,7 +16,6 @@ from netrepro.networks.experiment import (
     LINK_COLUMNS,
     PACKET_COLUMNS,
     QUEUE_COLUMNS,
-    REQUEST_COLUMNS,
     WINDOW_COLUMNS,
     Experiment,
     Measurements,
@@ -277,21 +276,13 @@ def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measure
         windows=windows[[*WINDOW_COLUMNS, "connection"]],
         packets=_packets(experiment, simulator),
         fidelity=_fidelity(simulator),
-        requests=_requests(experiment, simulator),
+        requests=experiment.request_results(pd.DataFrame(simulator.requests()).astype({"flow": int, "request": int})),
     )
 
 
 def _flows(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
     counts = ["delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts"]
     return experiment.flow_results(pd.DataFrame(simulator.flows()).astype(dict.fromkeys(counts, int)))
-
-
-def _requests(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
-    requests = pd.DataFrame(simulator.requests()).astype({"flow": int, "request": int})
-    answers = experiment.flow_table[["flow", "label", "source", "destination"]]
-    requests = requests.merge(answers.rename(columns={"source": "server", "destination": "client"}), on="flow")
-    requests["completion_ms"] = (requests["answered_s"] - requests["asked_s"]) * 1e3
-    return requests[REQUEST_COLUMNS]
 
 
 def _packets(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:

@@ -294,7 +294,7 @@ def test_a_papers_experiment_runs_on_the_tier_that_is_named():
 
 
 def test_a_generator_that_fails_says_why(monkeypatch):
-    nowhere = (7, 7, 1, 1, 0, 0, 1, "reno", 0.0, 0, False)
+    nowhere = (7, 7, 1, 1, 0, 0, 1, "reno", 0.0, 0, False, "")
     monkeypatch.setattr(KERNEL.GeneratedTraffic, "_described", lambda self, net: [nowhere])
     with pytest.raises(NetreproError, match=r"the traffic cannot be sent: .*namespace"):
         run(Experiment(narrow(), (Flow("h1", "h2", size_bytes=1),), 1.0))

@@ -32,8 +32,6 @@ from netrepro.networks import (
     Flow,
     Link,
     LinkChange,
-    Requests,
-    SharedBuffer,
     Topology,
     dumbbell,
     fat_tree,
@@ -459,7 +457,15 @@ def test_two_networks_live_side_by_side_with_the_same_addresses(net):
     [
         (lambda: star(2, Link(40_000, 0)), {}, "40000 Mb/s"),
         (lambda: star(2, Link(10, 20_000)), {}, "a delay of 20000 ms"),
-        (lambda: star(2, Link(10, 0, SharedBuffer(100_000))), {}, "no SharedBuffer queue"),
+        (lambda: star(2, FAST), {"routing": "packet_spraying"}, "not by packet_spraying"),
+        (lambda: star(2, FAST), {"paths": (("h1", "h2"),)}, "h1 h2"),
+        (
+            lambda: star(120, FAST),
+            {"address_pool": "192.168.0.0/25", "paths": [("h1", "s1", f"h{i}") for i in range(2, 20)]},
+            "121 hosts and switches and 18 paths, but 126 addresses",
+        ),
+        (lambda: star(2, FAST), {"cpu_limits": {"h3": 0.1}}, "no host 'h3'"),
+        (lambda: star(2, FAST), {"cpu_limits": {"h1": 0.001}}, "a limit of 0.001 cores"),
         (lambda: star(200, FAST), {"address_pool": "192.168.0.0/25"}, "201 hosts and switches, but 126 addresses"),
         (lambda: star(2, FAST), {"address_pool": "10.0.0.1/8"}, "address pool '10.0.0.1/8'"),
         (lambda: star(2, FAST), {"congestion_control": {"h3": "reno"}}, "no host 'h3'"),
@@ -482,11 +488,12 @@ def test_what_kernels_cannot_honour_is_refused_before_anything_is_built(topology
     ("options", "says"),
     [
         ({"routing": "packet_spraying"}, "not by packet_spraying"),
-        ({"changes": (LinkChange(0.5, "h1", "s1", up=False),)}, "a change of a link"),
-        ({"traffic": (Flow("h1", "h2", 10, path=("h1", "s1", "h2")),)}, "a path of its own"),
-        ({"traffic": (Flow("h1", "h2", 10, replication="repsyn"),)}, "repsyn"),
+        ({"changes": (LinkChange(0.5, "h1", "s1", rate_mbps=50_000),)}, "50000 Mb/s"),
+        (
+            {"traffic": (Flow("h1", "h2", 10, replication="repsyn", replica_same_path=True),)},
+            "replicas on the same path",
+        ),
         ({"traffic": (Flow("h1", "h2", 10, subflows=2),)}, "2 subflows"),
-        ({"traffic": (Requests("h1", ("h2",), 10, 10, 1),)}, "requests"),
     ],
 )
 def test_what_an_emulated_experiment_cannot_have_is_refused(options, says):

@@ -10,9 +10,23 @@ import pytest
 from emulation_traffic import emulation, rootless
 
 from netrepro.emulation import emulate
-from netrepro.networks import CoDel, DropTail, EcnThreshold, Link, Red, dumbbell
+from netrepro.networks import (
+    Cable,
+    CoDel,
+    Datagrams,
+    DropTail,
+    EcnThreshold,
+    Link,
+    PhantomQueue,
+    Pie,
+    Red,
+    SharedBuffer,
+    Topology,
+    dumbbell,
+)
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.workloads import Flow, Tcp
+from netrepro.simulation import simulate
 
 pytestmark = [pytest.mark.timeout(60), rootless]
 FAST = Link(100, 0)
@@ -129,7 +143,17 @@ def queue_under(queue, tcp: Tcp):
     return settled, link, found
 
 
-@pytest.mark.parametrize("rule", [EcnThreshold(300, 20), Red(300, 10, 40, 0.1, 0.01, ecn=True), CoDel(300, ecn=True)])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        EcnThreshold(300, 20),
+        Red(300, 10, 40, 0.1, 0.01, ecn=True),
+        CoDel(300, ecn=True),
+        Pie(300, ecn=True),
+        PhantomQueue(300),
+        SharedBuffer(600_000, mark_packets=20),
+    ],
+)
 def test_marks_keep_the_queue_short_where_drop_tail_fills_the_buffer(rule):
     kept, link, found = queue_under(rule, Tcp("reno", ecn=True))
     assert link.marked_packets > 0 and found.flows["retransmitted_packets"].sum() <= link.dropped_packets
@@ -140,8 +164,42 @@ def test_marks_keep_the_queue_short_where_drop_tail_fills_the_buffer(rule):
     assert filled.mean() > 2 * kept.mean()
 
 
-def test_without_ecn_red_and_codel_drop():
-    for rule in (Red(300, 10, 40, 0.1, 0.01), CoDel(300)):
+def test_without_ecn_red_codel_and_pie_drop():
+    for rule in (Red(300, 10, 40, 0.1, 0.01), CoDel(300), Pie(300)):
         _, link, found = queue_under(rule, Tcp("reno"))
         assert link.dropped_packets > 0 and link.marked_packets == 0
         assert found.flows["retransmitted_packets"].sum() >= link.dropped_packets * 0.5
+
+
+def test_pie_holds_the_delay_that_it_is_given_as_in_the_simulator():
+    target_ms = 20.0
+    rule = Pie(1000, target_ms=target_ms)
+    kept, _, found = queue_under(rule, Tcp("cubic"))
+    simulated = simulate(found.experiment).queues
+    theirs = simulated[simulated["time_s"] > 1]["queue_packets"]
+    packet_ms = 1514 * 8e-3 / 20
+    assert kept.mean() * packet_ms == pytest.approx(target_ms, rel=0.5)
+    assert kept.mean() == pytest.approx(theirs.mean(), rel=0.4)
+
+
+def test_a_phantom_queue_keeps_the_real_one_empty_for_a_tenth_of_the_rate():
+    # HULL, NSDI 2012, section 4.1: drained at 90 % of the link, it marks before anything waits.
+    kept, link, _ = queue_under(PhantomQueue(300, drain_share=0.9, threshold_bytes=6000), Tcp("reno", ecn=True))
+    longer, plain, _ = queue_under(EcnThreshold(300, 20), Tcp("reno", ecn=True))
+    assert kept.mean() < 0.5 * longer.mean() and link.marked_packets > 0
+    assert 0.5 < link.utilisation < 0.92 and link.utilisation < plain.utilisation
+
+
+@pytest.mark.parametrize(("busy", "share"), [(1, 1 / 2), (2, 1 / 3)])
+def test_ports_of_one_switch_share_a_memory_by_dynamic_thresholds(busy, share):
+    # Choudhury and Hahne, ToN 1998: n busy ports hold alpha / (1 + n alpha) of the memory each.
+    memory_bytes = 150 * 1514
+    slow = Link(5, 0, SharedBuffer(memory_bytes, alpha=1.0))
+    net = Topology((
+        *(Cable(host, "s1", FAST) for host in ("h1", "h2")),
+        *(Cable("s1", host, slow, FAST) for host in ("h3", "h4")),
+    ))  # fmt: skip
+    traffic = tuple(Datagrams(f"h{i}", f"h{i + 2}", 12.0, 1.8) for i in range(1, busy + 1))
+    found = emulate(Experiment(net, traffic, 2.0, measure=Measure(queues=(("s1", "h3"),))), "rootless")
+    most_bytes = found.queues["queue_bytes"].max()
+    assert most_bytes == pytest.approx(share * memory_bytes, abs=4 * 1514)

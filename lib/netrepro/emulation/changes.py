@@ -1,0 +1,87 @@
+"""What happens to links while an emulated network runs, as messages to its kernel at their times."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from netrepro.emulation import messages
+from netrepro.emulation.messages import Request
+from netrepro.emulation.plan import Plan, shaper
+from netrepro.networks.experiment import Experiment
+from netrepro.networks.links import FULL_PACKET_BYTES, DropTail
+from netrepro.networks.routing import links_in_use
+
+if TYPE_CHECKING:
+    from netrepro.emulation.network import Emulation
+
+MOST_LATE_MS = 20.0  # fixed before any run: a change that is later makes the run untrusted
+
+
+class Changes:
+    """The experiment's changes of links, and of the routes that follow them, in order."""
+
+    def __init__(self, net: Emulation, experiment: Experiment):
+        self._net = net
+        plan = net.plan
+        moments = [(at_s, requests) for at_s, requests in _link_changes(plan, experiment)]
+        moments += _route_changes(plan, experiment)
+        self._left = sorted(moments, key=lambda moment: moment[0])
+        self.latest_ms = 0.0 if self._left else float("nan")
+
+    @property
+    def next_s(self) -> float:
+        """When the next is due, in seconds since the experiment began; infinity when none is left."""
+        return self._left[0][0] if self._left else float("inf")
+
+    def make_due(self, now_s: float) -> None:
+        """Make all that are due. Raises NetreproError for what the kernel refuses."""
+        while self.next_s <= now_s:
+            at_s, requests = self._left.pop(0)
+            self._net.send(requests)
+            self.latest_ms = max(self.latest_ms, (now_s - at_s) * 1e3)
+
+
+def _link_changes(plan: Plan, experiment: Experiment) -> list[tuple[float, dict[str, list[Request]]]]:
+    links = {port: described.link for port, described in plan.ports.items()}
+    down: set[tuple[str, str]] = set()
+    found = []
+    for change in sorted(experiment.changes, key=lambda change: change.at_s):
+        requests: dict[str, list[Request]] = {}
+        for port in change.links:
+            namespace, index = plan.ports[port].shaper
+            wanted = requests.setdefault(namespace, [])
+            if change.up is not None:
+                down = down - {port} if change.up else down | {port}
+            if change.rate_mbps is not None:
+                links[port] = dataclasses.replace(links[port], rate_mbps=change.rate_mbps)
+                wanted.append(messages.replacing(shaper(index, links[port])[0]))
+            wanted.append(messages.replacing(_buffer(index, links[port], port in down)))
+        found.append((change.at_s, requests))
+    return found
+
+
+def _buffer(index: int, link, closed: bool) -> Request:
+    """The buffer in the shaper of a link, which a new rate has set anew and a broken link does not have."""
+    if closed:
+        return messages.closed_buffer(index)
+    if isinstance(link.queue, DropTail) and link.queue.packets is not None:
+        return messages.new_packet_limit(index, link.queue.packets)
+    queue_bytes = link.queue.bytes if isinstance(link.queue, DropTail) else None
+    return messages.new_byte_limit(index, queue_bytes or round(link.rate_mbps * 1e6 / 8 / 20) + 20 * FULL_PACKET_BYTES)
+
+
+def _route_changes(plan: Plan, experiment: Experiment) -> list[tuple[float, dict[str, list[Request]]]]:
+    """Where no way is left, the old route stays: packets go on to where the way was, and are dropped there."""
+    moments = links_in_use(experiment.topology, experiment.routing, experiment.changes)
+    before = plan.routes_over(plan.in_use)
+    found = []
+    for at_s, in_use in moments[1:]:
+        requests: dict[str, list[Request]] = {}
+        for node, routes in plan.routes_over(in_use).items():
+            changed = {to: route for to, route in routes.items() if before[node].get(to) != route}
+            before[node] |= changed
+            if changed:
+                requests[node] = [messages.replacing(route) for route in changed.values()]
+        found.append((at_s, requests))
+    return found

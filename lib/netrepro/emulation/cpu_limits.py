@@ -1,0 +1,94 @@
+"""How much of the machine's processors the programs of each host may have."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from netrepro.emulation.probe import NotHere, control_group_parent, limit_processors, reason
+from netrepro.errors import NetreproError
+from netrepro.networks.topology import Topology
+
+_PREFIX = "netrepro-host-"  # then the owner's process id, a dash, and the host
+LEAST_CORES = 0.01  # of the kernel's period of 100 ms: its quota is 1 ms at least
+HELD_BACK_NICE = 10
+
+
+def check_cpu_limits(topology: Topology, limits: Mapping[str, float]) -> None:
+    """Raises NetreproError for hosts that are not there and shares that no kernel keeps."""
+    for host, cores in limits.items():
+        topology.check_host(host)
+        if not LEAST_CORES <= cores <= (os.cpu_count() or 1):
+            raise NetreproError(
+                f"a limit of {cores:g} cores for {host}", f"give {LEAST_CORES:g} to {os.cpu_count()} cores"
+            )
+
+
+class CpuLimits:
+    """A control group (v1 or v2) for each limited host; where there can be none, its programs run with nice +10.
+
+    `kept_by` says in words which of the two it is, "" without limits.
+    """
+
+    def __init__(self, limits: Mapping[str, float]):
+        self._limits = dict(limits)
+        self._folders: dict[str, Path] = {}
+        self.kept_by = ""
+
+    def open(self) -> None:
+        """Make the groups, after removing those whose owner has ended without doing so."""
+        if not self._limits:
+            return
+        refusals = []
+        for version in (1, 2):
+            try:
+                parent = control_group_parent(version)
+                remove_orphans(parent)
+                for host, cores in self._limits.items():
+                    folder = parent / f"{_PREFIX}{os.getpid()}-{id(self)}-{host}"
+                    folder.mkdir()
+                    self._folders[host] = folder
+                    limit_processors(folder, version, cores)
+                self.kept_by = f"control groups (v{version})"
+                return
+            except (OSError, NotHere) as error:
+                self.close()
+                refusals.append(f"v{version}: {reason(error)}")
+        self.kept_by = f"nice +{HELD_BACK_NICE} only, for control groups are not to be had ({'; '.join(refusals)})"
+
+    def folder(self, node: str) -> str:
+        """The control group that the node's programs join, "" for none."""
+        return str(self._folders.get(node, ""))
+
+    def nice(self, node: str) -> int:
+        """How far the node's programs stand back."""
+        return HELD_BACK_NICE if node in self._limits and node not in self._folders else 0
+
+    def close(self) -> None:
+        """Remove the groups; their processes must have ended. Does nothing the second time."""
+        for folder in self._folders.values():
+            remove_group(folder)
+        self._folders.clear()
+
+
+def remove_orphans(parent: Path) -> None:
+    """Remove the groups of networks whose owner has ended."""
+    for folder in parent.glob(f"{_PREFIX}*-*-*"):
+        owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def remove_group(folder: Path) -> None:
+    """Remove a control group; processes that have just been killed leave it a moment later."""
+    for _ in range(100):
+        with suppress(OSError):
+            folder.rmdir()
+            return
+        time.sleep(0.01)
+    with suppress(FileNotFoundError):
+        folder.rmdir()

@@ -1,0 +1,59 @@
+"""Which source route each connection of an experiment takes, and which addresses lead over it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from netrepro.emulation.plan import Plan
+from netrepro.networks.experiment import Experiment
+from netrepro.networks.routing import Path, k_shortest_paths
+
+
+@dataclass(frozen=True)
+class Connection:
+    """One of a flow's, `place` 0 or, of a replica, 1; with the paths there and back where it has its own."""
+
+    flow: int
+    place: int
+    opener: str
+    accepter: str
+    there: Path = ()
+    back: Path = ()
+
+    def addresses(self, plan: Plan) -> tuple[int, int]:
+        """(of who opens it, of who accepts it): those that lead over its paths, else the hosts' own."""
+        accepter = plan.path_addresses[self.there] if self.there else plan.addresses[self.accepter]
+        opener = plan.path_addresses[self.back] if self.back else plan.addresses[self.opener]
+        return int(opener), int(accepter)
+
+
+def connections(experiment: Experiment) -> list[Connection]:
+    """Those of the flows, in their order, then the replicas'.
+
+    A client that asks for data opens the connection that the answers come on. With "k_shortest_paths" each connection
+    draws its paths, there and back by themselves, from the experiment's seed and its own number.
+    """
+    return list(_connections(experiment))
+
+
+def _connections(experiment: Experiment) -> Iterator[Connection]:
+    routing, topology = experiment.routing, experiment.topology
+    flows = experiment.flow_table
+    for place, table in enumerate((flows, flows[flows["replication"] != ""])):
+        for row in table.itertuples():
+            opener, accepter = row.source, row.destination
+            if row.transport == "requests":
+                opener, accepter = accepter, opener
+            there: Path = row.path
+            back = there[::-1]
+            if not there and routing.scheme == "k_shortest_paths":
+                random = np.random.default_rng([experiment.seed, row.flow, place])
+                there, back = (
+                    paths[random.integers(len(paths))]
+                    for ends in ((opener, accepter), (accepter, opener))
+                    for paths in (k_shortest_paths(topology, *ends, routing.paths),)
+                )
+            yield Connection(row.flow, place, opener, accepter, there, back)

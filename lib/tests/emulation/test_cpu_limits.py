@@ -1,0 +1,93 @@
+"""Hosts that may have a part of the machine's processors only."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from emulation_traffic import emulation, rootless
+
+from netrepro.emulation import cpu_limits
+from netrepro.emulation.probe import NotHere, control_group_parent
+from netrepro.networks import Link, star
+
+pytestmark = [pytest.mark.timeout(60), rootless]
+NET = star(2, Link(10, 0))
+
+
+def busy_share(seconds: float) -> float:
+    """CPU time over time of a loop that would take all of a core."""
+    began, used = time.monotonic(), time.process_time()
+    while time.monotonic() < began + seconds:
+        pass
+    return (time.process_time() - used) / (time.monotonic() - began)
+
+
+def groups() -> list[Path]:
+    """The control groups of hosts that there are below our own."""
+    found: list[Path] = []
+    for version in (1, 2):
+        try:
+            found += control_group_parent(version).glob("netrepro-host-*")
+        except NotHere:
+            continue
+    return found
+
+
+def kept_by_groups(net) -> None:
+    if not net.how_cpu_is_limited.startswith("control groups"):
+        pytest.skip("needs root, or a control group of its own")
+
+
+def test_a_busy_loop_gets_the_share_of_its_host_and_no_more():
+    with emulation(NET, cpu_limits={"h1": 0.1, "h2": 0.05}) as net:
+        kept_by_groups(net)
+        limited = net["h1"].python(busy_share, 2.0)
+        # Two loops of one host share its limit.
+        pair = [net["h2"].start(busy_share, 2.0) for _ in range(2)]
+        together = sum(each.result() for each in pair)
+    # A quota is given every 100 ms: one more or less, and what a beginning process has used before.
+    assert 0.04 < limited < 0.15
+    assert 0.02 < together < 0.1
+
+
+def test_programs_of_other_hosts_are_not_held_back():
+    with emulation(NET, cpu_limits={"h1": 0.05}) as net:
+        kept_by_groups(net)
+        inside = net["h1"].run(["cat", "/proc/self/cgroup"]).stdout
+        outside = net["h2"].run(["cat", "/proc/self/cgroup"]).stdout
+    assert "netrepro-host-" in inside and "netrepro-host-" not in outside
+
+
+def test_without_control_groups_programs_stand_back_and_it_is_said(monkeypatch):
+    def none(version: int) -> Path:
+        raise NotHere("none here")
+
+    monkeypatch.setattr(cpu_limits, "control_group_parent", none)
+    with emulation(NET, cpu_limits={"h1": 0.2}) as net:
+        assert net["h1"].run(["nice"]).stdout.strip() == "10"
+        assert net["h2"].run(["nice"]).stdout.strip() == "0"
+        assert net.how_cpu_is_limited.startswith("nice +10 only") and "v2: none here" in net.how_cpu_is_limited
+
+
+def test_no_group_is_left_after_the_block_nor_after_a_killed_owner_once_another_network_opens():
+    with emulation(NET, cpu_limits={"h1": 0.2}) as net:
+        kept_by_groups(net)
+        net["h1"].popen(["sleep", "600"])
+        assert len(groups()) == 1
+    assert groups() == []
+    owner = (
+        "import os, signal; from netrepro.emulation import Emulation; from netrepro.networks import Link, star\n"
+        "net = Emulation(star(2, Link(10, 0)), 'rootless', cpu_limits={'h1': 0.2}).__enter__()\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", owner])
+    assert len(groups()) == 1
+    deadline = time.monotonic() + 20
+    while groups() and time.monotonic() < deadline:  # until the kernel has ended the launcher
+        with emulation(NET, cpu_limits={"h1": 0.2}):
+            pass
+    assert groups() == []
