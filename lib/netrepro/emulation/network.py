@@ -24,6 +24,7 @@ import cloudpickle
 
 from netrepro.emulation import messages
 from netrepro.emulation.bpf_controls import BpfControls, bpf_schemes
+from netrepro.emulation.fabric import Fabric, FabricPlan, FabricProcess, FabricRecording, make_fabric_plan
 from netrepro.emulation.guests import Call, Guest, LauncherConnection, errno_text
 from netrepro.emulation.plan import HASH_SEED, HUB, Plan, check_name, make_plan
 from netrepro.emulation.recording import Recording
@@ -47,6 +48,8 @@ class Emulation:
     seed : of the routers' path choice and of losses.
     address_pool : hosts take its addresses from the first on (h1 10.0.0.1), switches from the last downwards.
     tcp : how hosts speak TCP, but for the congestion control; None leaves the kernel's own settings.
+    fabric : how switches route that are not kernels but one process in virtual time, for many fast links; they run no
+        programs, and know no ICMP. None: every switch is a kernel.
 
     All of it lives in namespaces that one process owns; leaving the `with` block, Ctrl-C, or any end of the
     calling process ends that process, every guest, and so the network. The machine's own network is not touched.
@@ -63,12 +66,15 @@ class Emulation:
         seed: int = 1,
         address_pool: str = "10.0.0.0/8",
         tcp: Tcp | None = None,
+        fabric: Fabric | None = None,
     ):
-        self.plan: Plan = make_plan(topology, congestion_control, seed, address_pool, tcp)
+        asked = (topology, congestion_control, seed, address_pool, tcp)
+        self.plan: Plan = make_plan(*asked) if fabric is None else make_fabric_plan(*asked, fabric)
         self.topology = topology
         self.tier, self.why_tier = resolve_tier(tier, TIERS_OF_KERNELS, probe_tiers())
         self._connection: LauncherConnection | None = None
         self._relay: Relay | None = None
+        self._fabric: FabricProcess | None = None
         self._bpf = BpfControls()
 
     def __enter__(self) -> Emulation:
@@ -82,6 +88,8 @@ class Emulation:
                 self.plan = dataclasses.replace(self.plan, congestion_control=own)
             if self.plan.delays:
                 self._relay = self._start_relay()
+            if isinstance(self.plan, FabricPlan):
+                self._fabric = FabricProcess(self.launcher, self.place(HUB), self.plan)
             self._build()
         except BaseException:
             self.close()
@@ -95,7 +103,7 @@ class Emulation:
         """End the network and all that runs inside; does nothing the second time."""
         if self._connection:
             self._connection.close()
-            self._connection = self._relay = None
+            self._connection = self._relay = self._fabric = None
             self._bpf.close()
 
     @property
@@ -107,6 +115,8 @@ class Emulation:
 
     def place(self, node: str) -> int:
         """The number of the node's namespace. Raises NetreproError, with the nearest name, for no node."""
+        if node in self.topology.switches and node not in self.plan.nodes:
+            raise NetreproError(f"{node} is a switch of the fabric, and runs no programs", "use a host")
         check_name(node, self.plan.nodes, "host or switch")
         return self.plan.nodes.index(node)
 
@@ -126,12 +136,14 @@ class Emulation:
         packets: Iterable[tuple[str, str]] = (),
         interval_ms: float = 1.0,
         most_packets: int = 200_000,
-    ) -> Recording:
+    ) -> Recording | FabricRecording:
         """Record ports (from, to) until the `with` block of the result ends.
 
         queues : ports whose queue is sampled every `interval_ms`.
         packets : ports whose every packet is stamped as it leaves, up to `most_packets` each.
         """
+        if self._fabric:
+            return FabricRecording(self, self._fabric, tuple(queues), tuple(packets), interval_ms, most_packets)
         return Recording(self, tuple(queues), tuple(packets), interval_ms, most_packets)
 
     def congestion_controls(self, names: Iterable[str]) -> dict[str, str]:
@@ -164,8 +176,9 @@ class Emulation:
 
     @property
     def nice(self) -> int:
-        """How far guests stand back: behind a relay that has no real-time priority, it must come first."""
-        return 10 if self._relay and not self._relay.real_time else 0
+        """How far guests stand back: a relay or a fabric that has no real-time priority must come first."""
+        first = self._relay or self._fabric
+        return 10 if first and not first.real_time else 0
 
     def _build(self) -> None:
         plan = self.plan

@@ -68,7 +68,9 @@ class Delay:
 
 
 @dataclass
-class _Cabling:
+class Cabling:
+    """Messages that make all interfaces, and where each port and end then is."""
+
     requests: list[Request] = field(default_factory=list)
     ports: dict[tuple[str, str], Port] = field(default_factory=dict)
     delays: list[Delay] = field(default_factory=list)
@@ -101,8 +103,8 @@ class Plan:
         return {node: place for place, node in enumerate(self.nodes)}
 
     @cached_property
-    def _cabling(self) -> _Cabling:
-        made = _Cabling()
+    def _cabling(self) -> Cabling:
+        made = Cabling()
         used = dict.fromkeys(self.nodes, 0)
 
         def interface(node: str, name: str) -> Interface:
@@ -208,20 +210,13 @@ class Plan:
     def _routes(self) -> dict[str, list[Request]]:
         """node -> routes over all shortest paths; a host with one cable sends everything there."""
         graph = {node: tuple(neighbours) for node, neighbours in self.topology.graph.adjacency()}
-        index_towards = self._cabling.index_towards
         packed = {node: address.packed for node, address in self.addresses.items()}
         found: dict[str, list[Request]] = {node: [] for node in self.nodes if node != HUB}
         metrics = route_metrics(self.tcp) if self.tcp else None
-
-        def hop(node: str, neighbour: str, destination: str) -> NextHop:
-            return NextHop(index_towards[node, neighbour], None if neighbour == destination else packed[neighbour])
-
+        hop = self._hop
         for host in self.topology.hosts:
             if len(graph[host]) == 1:
-                (neighbour,) = graph[host]
-                source, control = packed[host], self.congestion_control[host]
-                hops = [hop(host, neighbour, "")]
-                found[host].append(messages.new_route(b"", hops, source, control, metrics))
+                found[host].append(self._only_route(host))
         for neighbours, hosts in self._hosts_by_neighbours(graph).items():
             distance = _distances(graph, neighbours)
             _check_reachable(self.topology, hosts[0], distance)
@@ -237,6 +232,17 @@ class Plan:
                     own = (packed[node], self.congestion_control[node], metrics) if node[0] == "h" else ()
                     found[node].append(messages.new_route(packed[host], direct, *own))
         return found
+
+    def _hop(self, node: str, neighbour: str, destination: str) -> NextHop:
+        gateway = None if neighbour == destination else self.addresses[neighbour].packed
+        return NextHop(self._cabling.index_towards[node, neighbour], gateway)
+
+    def _only_route(self, host: str) -> Request:
+        """Everything over the host's one cable."""
+        (neighbour,) = self.topology.graph[host]
+        source, control = self.addresses[host].packed, self.congestion_control[host]
+        metrics = route_metrics(self.tcp) if self.tcp else None
+        return messages.new_route(b"", [self._hop(host, neighbour, "")], source, control, metrics)
 
     def _hosts_by_neighbours(self, graph: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[str]]:
         """Hosts with the same neighbours are reached alike: one search serves them all."""
@@ -318,6 +324,16 @@ def make_plan(
         _check_link(f"the link from {source} to {destination}", link)
     if tcp:
         check_tcp(tcp)
+    plan = Plan(topology, host_controls(topology, congestion_control), addresses(topology, address_pool), seed, tcp)
+    _ = plan.requests  # finds hosts that no route can reach
+    return plan
+
+
+def host_controls(topology: Topology, congestion_control: str | Mapping[str, str]) -> dict[str, str]:
+    """host -> congestion control, where one name or some hosts' are given; others have cubic.
+
+    Raises NetreproError for a host that is not there.
+    """
     controls = dict.fromkeys(topology.hosts, "cubic")
     if isinstance(congestion_control, str):
         controls = dict.fromkeys(topology.hosts, congestion_control)
@@ -325,28 +341,32 @@ def make_plan(
         for host, name in congestion_control.items():
             topology.check_host(host)
             controls[host] = name
-    plan = Plan(topology, controls, _addresses(topology, address_pool), seed, tcp)
-    _ = plan.requests  # finds hosts that no route can reach
-    return plan
+    return controls
 
 
-def check_experiment(experiment: Experiment) -> None:
-    """Raises NetreproError for what an emulated network does not do: routing other than ECMP, source routes, changes
-    while it runs, flows of several connections, requests."""
+def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
+    """Raises NetreproError for what an emulated network does not do: changes while it runs, flows of several
+    connections, requests; on routers that are kernels also routing other than ECMP, and source routes."""
     remedy = "use tier 'simulated'"
-    if experiment.routing.scheme != "ecmp":
-        raise NetreproError(f"emulated routers route by ecmp only, not by {experiment.routing.scheme}", remedy)
+    if backend == "kernel":
+        _check_kernel_routes(experiment, f"use backend 'fabric', or {remedy.removeprefix('use ')}")
     if experiment.changes:
         raise NetreproError("a change of a link while an emulated network runs", f"leave changes away, or {remedy}")
     for entry in experiment.traffic:
-        if isinstance(entry, Flow) and entry.path:
-            raise NetreproError(f"a path of its own for the flow from {entry.source} to {entry.destination}", remedy)
         if isinstance(entry, (Flow, PoissonFlows)) and entry.replication:
             raise NetreproError(f"{entry.replication} on an emulated network", remedy)
         if isinstance(entry, (Flow, PoissonFlows)) and entry.subflows > 1:
             raise NetreproError(f"a flow of {entry.subflows} subflows on an emulated network", remedy)
         if isinstance(entry, Requests):
             raise NetreproError("requests on an emulated network", remedy)
+
+
+def _check_kernel_routes(experiment: Experiment, remedy: str) -> None:
+    if experiment.routing.scheme != "ecmp":
+        raise NetreproError(f"emulated routers route by ecmp only, not by {experiment.routing.scheme}", remedy)
+    for entry in experiment.traffic:
+        if isinstance(entry, Flow) and entry.path:
+            raise NetreproError(f"a path of its own for the flow from {entry.source} to {entry.destination}", remedy)
 
 
 def _check_link(what: str, link: Link) -> None:
@@ -369,7 +389,8 @@ def _check_link(what: str, link: Link) -> None:
         )
 
 
-def _addresses(topology: Topology, pool: str) -> dict[str, ipaddress.IPv4Address]:
+def addresses(topology: Topology, pool: str) -> dict[str, ipaddress.IPv4Address]:
+    """Of hosts, the pool's first ones, and of switches, its last ones. Raises NetreproError for too small a pool."""
     try:
         network = ipaddress.IPv4Network(pool)
     except ValueError as error:
