@@ -50,14 +50,14 @@ def port_of(found, port=PORT):
 def test_a_flow_through_one_switch_gets_its_rate_and_the_tables_are_those_of_the_simulator():
     asked = Experiment(
         star(2, Link(20, 0.5)),
-        (Flow("h1", "h2", duration_s=2.0), Datagrams("h2", "h1", 1.0, 1.0, packet_bytes=500)),
+        (Flow("h1", "h2", duration_s=2.0), Datagrams("h1", "h2", 1.0, 1.0, packet_bytes=500)),
         2.0,
         measure=Measure(
             queues=(("s1", "h2"), ("h1", "s1")), packets=(("s1", "h2"), ("h1", "s1")), windows_interval_ms=100
         ),
     )
     found, expected = run(asked), simulate(asked)
-    assert found.flows["goodput_mbps"].iloc[0] == pytest.approx(20 * 1448 / FULL_PACKET_BYTES, rel=0.1)
+    assert found.flows["goodput_mbps"].iloc[0] == pytest.approx(19.5 * 1448 / FULL_PACKET_BYTES, rel=0.1)
     assert found.flows["delivered_bytes"].iloc[1] == expected.flows["delivered_bytes"].iloc[1]
     for table in ("flows", "queues", "links", "windows", "packets", "fidelity"):
         ours, theirs = getattr(found, table), getattr(expected, table)
@@ -164,18 +164,18 @@ def core_packets(found) -> np.ndarray:
 
 def permutation(**options) -> Experiment:
     """64 flows over the core: four from every host to the host eight further."""
-    traffic = tuple(Flow(f"h{i + 1}", f"h{(i + 8) % 16 + 1}", duration_s=2.0) for i in range(16) for _ in range(4))
-    return Experiment(fat_tree(4, Link(20, 0.05, DropTail(packets=50))), traffic, 2.0, **options)
+    traffic = tuple(Flow(f"h{i + 1}", f"h{(i + 8) % 16 + 1}", duration_s=3.0) for i in range(16) for _ in range(4))
+    return Experiment(fat_tree(4, Link(5, 0.05, DropTail(packets=20))), traffic, 3.0, **options)
 
 
 def test_a_permutation_spreads_over_all_links_to_the_core_and_over_one_with_a_tree():
     hashed = run(permutation())
     carried = core_packets(hashed)
     assert (carried > 0.1 * carried.max()).all()
-    assert hashed.flows["goodput_mbps"].sum() > 0.6 * 16 * 20
+    assert hashed.flows["goodput_mbps"].sum() > 0.6 * 16 * 5
     tree = run(permutation(routing="spanning_tree"))
     assert np.count_nonzero(core_packets(tree) > 100) == 4  # one from each pod
-    assert tree.flows["goodput_mbps"].sum() < 0.35 * 16 * 20
+    assert tree.flows["goodput_mbps"].sum() < 0.35 * 16 * 5
 
 
 def test_spraying_balances_every_flow_over_all_paths():
