@@ -246,10 +246,10 @@ def gap_deviations(found: Measurements) -> np.ndarray:
         ideal_s, gap_s = _busy_gaps_s(found)
         return np.abs(gap_s - ideal_s) / ideal_s
     packets, queues = found.packets, found.queues
-    columns = (packets["time_s"], packets["size_bytes"]), (queues["time_s"], queues["queue_packets"])
-    departures, samples = (tuple(column.to_numpy() for column in pair) for pair in columns)
+    time_s, size_bytes = packets["time_s"].to_numpy(), packets["size_bytes"].to_numpy()
+    sampled_s, waiting = queues["time_s"].to_numpy(), queues["queue_packets"].to_numpy()
     rate_mbps = found.experiment.topology.link(*PORT).rate_mbps
-    return inter_dequeue_deviation(*departures, rate_mbps, *samples).deviation
+    return inter_dequeue_deviation(time_s, size_bytes, rate_mbps, sampled_s, waiting).deviation
 
 
 @dataclass(frozen=True)
@@ -402,8 +402,8 @@ def _search_all(
         deviations.append(pd.DataFrame({"percent": DEVIATIONS, "deviation": off}).assign(**label))
     if tier != "simulated":
         fidelity += [watched, watch_machine().assign(case="published", flows=0, repetition=0)]
-    tables = (pd.concat(parts, ignore_index=True) for parts in (fidelity, deviations))
-    return Sweep(pd.DataFrame(buffers), pd.DataFrame(probes), *tables, tier)
+    checks, gaps = (pd.concat(parts, ignore_index=True) for parts in (fidelity, deviations))
+    return Sweep(pd.DataFrame(buffers), pd.DataFrame(probes), checks, gaps, tier)
 
 
 def beside(

@@ -473,8 +473,11 @@ def other_tiers(
         if (tier, backend) != own:
             size = replace(profile_named(profile, runs.tier, runs.backend), repetitions=1, most_repetitions=1)
             used, schemes = replace(setting, rate_mbps=rate_mbps), ("non-blocking", "ECMP", "spanning tree")
-            where = dict(tier=tier, backend=backend, schemes=schemes, only=tuple(runs.by_pattern().index))
-            found.append(measure(size, 1, seed, setting=used, progress=progress, **where))
+            patterns_of_runs = tuple(runs.by_pattern().index)
+            found.append(
+                measure(size, 1, seed, tier=tier, schemes=schemes, only=patterns_of_runs, setting=used,
+                        progress=progress, backend=backend)
+            )  # fmt: skip
     return found
 
 
