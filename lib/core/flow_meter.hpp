@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "flow_key_hash.hpp"
 #include "flow_record.hpp"
 
 enum class FlowEnd : uint8_t { closed, timeout, end_of_capture };
@@ -39,10 +40,7 @@ class FlowMeter : public PacketSink {
   std::size_t flow_count() const { return columns_.number.size(); }
 
  private:
-  struct KeyHash {
-    std::size_t operator()(const FlowKey& key) const;
-  };
-  using Flows = std::unordered_map<FlowKey, FlowRecord, KeyHash>;
+  using Flows = std::unordered_map<FlowKey, FlowRecord, FlowKeyHash>;
   struct Expiry {
     int64_t due_us;
     FlowKey key;

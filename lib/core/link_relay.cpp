@@ -3,8 +3,6 @@
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
-#include <poll.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,7 +15,6 @@
 
 namespace {
 
-constexpr std::size_t frame_bytes = 2048, frames = 8192, frames_per_block = 32;
 constexpr std::int64_t flush_interval_ns = 20'000'000, longest_wait_ns = 50'000'000;
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
@@ -42,20 +39,10 @@ LinkRelay::LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shar
   scan_period_ns_ = std::min<std::int64_t>(shortest / 2, 1'000'000);
   quantum_ns_ = std::min<std::int64_t>(shortest / 20, 100'000);
   if (some_may_not_wait) scan_period_ns_ = quantum_ns_ = 0;  // wake for packets
-  try {
-    open_ring();
-    open_sender();
-  } catch (...) {
-    close_all();
-    throw;
-  }
+  open_sender();
 }
 
-LinkRelay::~LinkRelay() { close_all(); }
-
-void LinkRelay::close_all() {
-  if (ring_) munmap(ring_, frame_bytes * frames);
-  if (ring_socket_ >= 0) close(ring_socket_);
+LinkRelay::~LinkRelay() {
   for (int sender : senders_) close(sender);
 }
 
@@ -63,29 +50,6 @@ std::int64_t LinkRelay::now_ns() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);  // the clock of packet stamps
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
-}
-
-void LinkRelay::open_ring() {
-  // Protocol 0 first: nothing must arrive before the ring is there and outgoing packets are ignored.
-  ring_socket_ = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
-  if (ring_socket_ < 0) fail("packet socket");
-  const int version = TPACKET_V2, yes = 1;
-  if (setsockopt(ring_socket_, SOL_PACKET, PACKET_VERSION, &version, sizeof version)) fail("TPACKET_V2");
-  if (setsockopt(ring_socket_, SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes, sizeof yes)) fail("ignore outgoing");
-  if (setsockopt(ring_socket_, SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof yes)) fail("arrival stamps");
-  tpacket_req request{};
-  request.tp_frame_size = frame_bytes;
-  request.tp_frame_nr = frames;
-  request.tp_block_size = frame_bytes * frames_per_block;
-  request.tp_block_nr = frames / frames_per_block;
-  if (setsockopt(ring_socket_, SOL_PACKET, PACKET_RX_RING, &request, sizeof request)) fail("packet ring");
-  void* mapped = mmap(nullptr, frame_bytes * frames, PROT_READ | PROT_WRITE, MAP_SHARED, ring_socket_, 0);
-  if (mapped == MAP_FAILED) fail("packet ring");
-  ring_ = static_cast<unsigned char*>(mapped);
-  sockaddr_ll all{};
-  all.sll_family = AF_PACKET;
-  all.sll_protocol = htons(ETH_P_ALL);
-  if (bind(ring_socket_, reinterpret_cast<sockaddr*>(&all), sizeof all)) fail("bind");
 }
 
 void LinkRelay::open_sender() {
@@ -96,32 +60,21 @@ void LinkRelay::open_sender() {
   shared_->sockets = senders_.size();
 }
 
-// Moves arrivals from the ring to their lines.
-void LinkRelay::drain_ring() {
-  for (;;) {
-    unsigned char* frame = ring_ + next_frame_ * frame_bytes;
-    auto* header = reinterpret_cast<tpacket2_hdr*>(frame);
-    const std::uint32_t status = __atomic_load_n(&header->tp_status, __ATOMIC_ACQUIRE);
-    if (!(status & TP_STATUS_USER)) return;
-    const auto* from = reinterpret_cast<const sockaddr_ll*>(frame + TPACKET_ALIGN(sizeof(tpacket2_hdr)));
-    const auto place = line_from_.find(from->sll_ifindex);
-    if (place != line_from_.end()) {
-      Line& line = lines_[place->second];
-      Counters& counters = shared_->counters[place->second];
-      ++counters.received;
-      if (line.direction.loss > 0 && line.random.uniform() < line.direction.loss) {
-        ++counters.lost;
-      } else if (header->tp_snaplen < header->tp_len) {
-        ++counters.failed;  // larger than a frame: not a packet of these networks
-      } else {
-        const std::int64_t arrival = std::int64_t{header->tp_sec} * 1'000'000'000 + header->tp_nsec;
-        auto bytes = std::make_unique_for_overwrite<unsigned char[]>(header->tp_snaplen);
-        std::memcpy(bytes.get(), frame + header->tp_mac, header->tp_snaplen);
-        hold(line, {release_time(line, arrival), header->tp_snaplen, std::move(bytes)});
-      }
-    }
-    __atomic_store_n(&header->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
-    next_frame_ = (next_frame_ + 1) % frames;
+// From the ring to its line.
+void LinkRelay::take_in(const PacketRing::Arrival& arrival) {
+  const auto place = line_from_.find(arrival.interface);
+  if (place == line_from_.end()) return;
+  Line& line = lines_[place->second];
+  Counters& counters = shared_->counters[place->second];
+  ++counters.received;
+  if (line.direction.loss > 0 && line.random.uniform() < line.direction.loss) {
+    ++counters.lost;
+  } else if (!arrival.whole) {
+    ++counters.failed;  // larger than a frame: not a packet of these networks
+  } else {
+    auto bytes = std::make_unique_for_overwrite<unsigned char[]>(arrival.size);
+    std::memcpy(bytes.get(), arrival.bytes, arrival.size);
+    hold(line, {release_time(line, arrival.stamp_ns), arrival.size, std::move(bytes)});
   }
 }
 
@@ -241,27 +194,18 @@ void LinkRelay::send(const RelayedPacket& packet, int interface, Counters& count
   }
 }
 
-void LinkRelay::count_missed() {
-  tpacket_stats statistics{};  // since the last call
-  socklen_t length = sizeof statistics;
-  if (getsockopt(ring_socket_, SOL_PACKET, PACKET_STATISTICS, &statistics, &length) == 0)
-    shared_->missed += statistics.tp_drops;
-}
-
 void LinkRelay::run() {
   prctl(PR_SET_TIMERSLACK, 1UL);  // a thread's timers are otherwise up to 50 us late on purpose
   for (;;) {
-    drain_ring();
+    ring_.drain([&](const PacketRing::Arrival& arrival) { take_in(arrival); });
     release_due(now_ns());
-    count_missed();
+    shared_->missed += ring_.take_missed();
     const std::int64_t release = earliest_release();
     const std::int64_t now = now_ns();
     if (release == never || scan_period_ns_ == 0) {
       // Nothing is held, or nothing may wait: sleep until a packet comes, or is due, or a sample is.
       const std::int64_t left = release == never ? longest_wait_ns : std::max<std::int64_t>(release - now, 0);
-      const timespec wait{0, std::min(left, longest_wait_ns)};
-      pollfd arrivals{ring_socket_, POLLIN, 0};
-      if (ppoll(&arrivals, 1, &wait, nullptr) < 0 && errno != EINTR) fail("poll");
+      ring_.wait(std::min(left, longest_wait_ns));
     } else {
       const std::int64_t wake = std::min(now + scan_period_ns_, std::max(release, now + quantum_ns_));
       const timespec until{wake / 1'000'000'000, wake % 1'000'000'000};

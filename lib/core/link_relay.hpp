@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "lateness_histogram.hpp"
+#include "packet_ring.hpp"
 #include "qdisc_backlog.hpp"
 #include "random_stream.hpp"
 #include "relay_queue.hpp"
@@ -69,11 +70,8 @@ class LinkRelay {
   };
 
   static std::int64_t now_ns();
-  void open_ring();
   void open_sender();
-  void close_all();
-  void drain_ring();
-  void count_missed();
+  void take_in(const PacketRing::Arrival& arrival);
   std::int64_t release_time(Line& line, std::int64_t arrival);
   void hold(Line& line, RelayedPacket packet);
   void release_due(std::int64_t now);
@@ -91,9 +89,7 @@ class LinkRelay {
   std::vector<Sample> samples_;
   std::int64_t last_flush_ = 0;
   std::size_t most_sockets_;
-  int ring_socket_ = -1;
-  unsigned char* ring_ = nullptr;
-  std::size_t next_frame_ = 0;
+  PacketRing ring_;
   std::vector<int> senders_;
   std::size_t sender_ = 0;
   std::int64_t scan_period_ns_;  // how often arrivals are read while any packet is held

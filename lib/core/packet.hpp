@@ -12,7 +12,8 @@ struct Packet {
     congestion_echo = 16,            // ECE
     congestion_window_reduced = 32,  // CWR
     duplicate_seen = 64,             // DSACK: what arrived was there already
-    reset = 128                      // RST
+    reset = 128,                     // RST
+    guest = 256                      // somebody else's: its content is not here
   };
   struct Block {
     std::uint32_t start, end;  // bytes from the cumulative acknowledgement on

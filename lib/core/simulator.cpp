@@ -114,27 +114,36 @@ void Simulator::begin() {
 bool Simulator::run(std::uint64_t events) {
   if (!tree_) begin();
   for (; events > 0; --events) {
-    if (timers_.time() != timers_shown_) tree_->set(timers_source_, timers_shown_ = timers_.time());
-    const Time time = tree_->time();
-    if (time > settings_.end) {
+    show_timers();
+    if (tree_->time() > settings_.end) {
       now_ = settings_.end;
       return true;
     }
-    now_ = time;
-    ++events_;
-    const std::uint32_t source = tree_->source();
-    if (source < timers_source_) {
-      on_arrival(source);
-    } else if (source == timers_source_) {
-      on_timer(timers_.take());
-    } else {
-      const std::uint32_t link = source - timers_source_ - 1;
-      tree_->set(source, never);
-      start_transmission(link);
-      serve_port(link);
-    }
+    step();
   }
   return false;
+}
+
+void Simulator::advance(Time until) {
+  if (!tree_) begin();
+  for (show_timers(); tree_->time() <= until; show_timers()) step();
+  now_ = until;
+}
+
+void Simulator::step() {
+  now_ = tree_->time();
+  ++events_;
+  const std::uint32_t source = tree_->source();
+  if (source < timers_source_) {
+    on_arrival(source);
+  } else if (source == timers_source_) {
+    on_timer(timers_.take());
+  } else {
+    const std::uint32_t link = source - timers_source_ - 1;
+    tree_->set(source, never);
+    start_transmission(link);
+    serve_port(link);
+  }
 }
 
 void Simulator::on_timer(const TimerHeap::Timer& timer) {
@@ -318,6 +327,13 @@ std::uint32_t Simulator::new_packet(std::uint32_t flow, std::uint32_t path, std:
   return place;
 }
 
+std::uint32_t Simulator::admit(std::uint32_t path, std::uint32_t bytes, std::uint32_t flow, bool ecn_capable) {
+  const std::uint16_t capable = ecn_capable ? Packet::ecn_capable : 0;
+  const std::uint32_t place = new_packet(flow, path, bytes, static_cast<std::uint16_t>(Packet::guest | capable));
+  send(place);
+  return place;
+}
+
 void Simulator::send(std::uint32_t place) {
   Packet& packet = packets_[place];
   const std::uint32_t number = path_table_[packet.hop];
@@ -367,6 +383,10 @@ void Simulator::deliver(std::uint32_t place) {
   const Packet& packet = packets_[place];
   const std::uint32_t flow = packet.flow;
   ++account_.delivered;
+  if (packet.has(Packet::guest)) {
+    deliver_guest_(place, packet.has(Packet::congestion_experienced));
+    return packets_.give_back(place);
+  }
   if (flow < flows_.size() && !flows_[flow].is_tcp) {
     results_[flow].delivered_bytes += packet.wire_bytes;
     return packets_.give_back(place);

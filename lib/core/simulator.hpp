@@ -3,6 +3,7 @@
 // Set up: links, flows, what to record. Then run() in pieces until it says that the end is reached. Everything random
 // comes from the seed, in a stream for each purpose and link or flow, so that recording more changes nothing.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -139,6 +140,19 @@ class Simulator {
   // Goes on for so many events at most; true when the end is reached.
   bool run(std::uint64_t events);
 
+  // Guests are packets that somebody else sends and receives, and whose bytes he keeps, by the places that they have
+  // until they are delivered or dropped. They are admitted now, at the first link of a path; advance() lets time pass.
+  void deliver_guests_to(std::function<void(std::uint32_t place, bool marked)> deliver) {
+    deliver_guest_ = std::move(deliver);
+  }
+  std::uint32_t shortest_path(std::uint32_t from, std::uint32_t to, std::uint64_t key) {
+    return path_place(from, to, key);
+  }
+  std::uint32_t given_path(const std::vector<std::uint32_t>& links) { return path_table_.place_of_given(links); }
+  std::uint32_t admit(std::uint32_t path, std::uint32_t bytes, std::uint32_t flow, bool ecn_capable);
+  void advance(Time until);
+  Time next_event() const { return std::min(tree_->time(), timers_.time()); }
+
   // Connections are numbered as flows are; those beyond the last flow are the second and later ones of a flow.
   std::uint32_t flow_of(std::uint32_t connection) const {
     return connection < flows_.size() ? connection : companions_[connection - flows_.size()].flow;
@@ -255,6 +269,10 @@ class Simulator {
   void lose(std::uint32_t packet) { ++account_.lost, packets_.give_back(packet); }
 
   void begin();
+  void step();
+  void show_timers() {
+    if (timers_.time() != timers_shown_) tree_->set(timers_source_, timers_shown_ = timers_.time());
+  }
   void set_timer(Time time, TimerKind kind, std::uint32_t owner) { timers_.set(time, kind, owner); }
   void on_timer(const TimerHeap::Timer& timer);
   void start_flow(std::uint32_t flow);
@@ -335,6 +353,8 @@ class Simulator {
   std::vector<Exchange> exchanges_;
   std::vector<RequestResult> request_results_;
   std::vector<FlowResult> results_;
+
+  std::function<void(std::uint32_t, bool)> deliver_guest_;
 
   PacketSlab packets_;
   std::unique_ptr<WinnerTree> tree_;  // links, timers, transmitters

@@ -1,32 +1,22 @@
 #include <pybind11/stl.h>
-#include <sys/mman.h>
 
-#include <cerrno>
 #include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <tuple>
 #include <vector>
 
 #include "link_relay.hpp"
 #include "module.hpp"
+#include "shared_file.hpp"
 #include "traffic_generator.hpp"
 
 namespace py = pybind11;
 
 namespace {
-
-// A file that another process reads while we write.
-template <class Shared>
-Shared* map_shared(int descriptor, std::size_t bytes) {
-  void* shared = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-  if (shared == MAP_FAILED) throw std::system_error(errno, std::generic_category(), "counters");
-  return static_cast<Shared*>(shared);
-}
 
 std::size_t link_relay_bytes(std::size_t directions) {
   return sizeof(LinkRelay::Shared) + directions * sizeof(LinkRelay::Counters);

@@ -6,18 +6,20 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity
 from netrepro.emulation.changes import MOST_LATE_MS, Changes
+from netrepro.emulation.fabric import FabricRecording, fabric_of
 from netrepro.emulation.network import Emulation
 from netrepro.emulation.paths import connections
 from netrepro.emulation.plan import check_experiment
 from netrepro.emulation.recording import Recording, check_captures
 from netrepro.emulation.traffic import GeneratedTraffic
-from netrepro.errors import NetreproError
+from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import (
     FIDELITY_COLUMNS,
     PACKET_COLUMNS,
@@ -33,6 +35,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES
 MOST_QUEUE_INTERVAL_MS, LEAST_QUEUE_INTERVAL_MS = 10.0, 0.1
 # Room for a port's packets beyond as many full ones as it can send; acknowledgements are smaller and more.
 PACKET_ROOM, MOST_RECORDED_PACKETS = 2.0, 4_000_000
+BACKENDS = ("kernel", "fabric")
 MOST_CONNECTIONS = 50_000  # of one experiment, each with a port of its own
 
 
@@ -42,6 +45,7 @@ def emulate(
     progress: Callable[[float], None] | None = None,
     prepare: Callable[[Emulation], None] | None = None,
     *,
+    backend: str = "kernel",
     programs_control: str = "",
     captures: str | os.PathLike[str] | None = None,
     cpu_limits: Mapping[str, float] | None = None,
@@ -56,31 +60,31 @@ def emulate(
     progress : called with the share of the time that has passed, 0 to 1, ten times a second.
     prepare : called with the network once it is built, before its traffic begins: to start programs in its hosts, which
         end with it, or to change what the experiment cannot describe.
+    backend : what switches are. "kernel": namespaces that route. "fabric": one process in virtual time, with the
+        simulator's queues and routing, for many fast links; hosts then have one cable each.
     programs_control : congestion control of what such programs send, and of all flows; "" leaves both to themselves.
     captures : a folder for a pcap of each of `measure.packets`, as Emulation.record writes it.
     cpu_limits : cores that programs of a host may have, as of Emulation; the traffic itself is not held back.
 
     Ctrl-C, or an exception from `progress`, ends it at once and leaves nothing behind. Beside FLOW_COLUMNS, `flows`
     has `connection_attempts` (SYNs sent) and `errno` of a connection that broke, else 0. `timeouts` is NaN on kernels
-    that do not count them, `wait_ms` of packets is NaN: a kernel's queue does not tell.
+    that do not count them, `wait_ms` of packets is NaN where a kernel's queue does not tell.
 
     `fidelity` checks every measured port (queue or packets) whose queue was waiting often enough to judge, and that
     no packet escaped the relay or the recording. Raises NetreproError before anything is built for what a kernel
     cannot honour (make_plan, check_tcp, check_experiment) and when the tier cannot be had;
     while it is built for what this kernel lacks.
     """
-    _check(experiment)
+    _check(experiment, backend)
     check_captures(None if captures is None else Path(captures))
-    paths = {path for each in connections(experiment) for path in (each.there, each.back) if path}
     net = Emulation(
         experiment.topology,
         tier,
         programs_control,
         experiment.seed,
         tcp=experiment.tcp,
-        routing=experiment.routing,
-        paths=sorted(paths),
         cpu_limits=cpu_limits,
+        **_routed_by(experiment, backend),
     )
     measure = experiment.measure
     ports = tuple(dict.fromkeys((*measure.queues, *measure.packets)))
@@ -119,12 +123,22 @@ def emulate(
         )
 
 
+def _routed_by(experiment: Experiment, backend: str) -> dict[str, Any]:
+    """What Emulation is told of the experiment's routing: source routes have addresses, or ports in a fabric."""
+    if backend == "fabric":
+        return {"fabric": fabric_of(experiment)}
+    paths = {path for each in connections(experiment) for path in (each.there, each.back) if path}
+    return {"routing": experiment.routing, "paths": sorted(paths)}
+
+
 def _now_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_REALTIME)
 
 
-def _check(experiment: Experiment) -> None:
-    check_experiment(experiment)
+def _check(experiment: Experiment, backend: str) -> None:
+    if backend not in BACKENDS:
+        raise NetreproError(f"no backend {backend!r}", nearest(backend, BACKENDS))
+    check_experiment(experiment, backend)
     measure = experiment.measure
     if measure.queue_interval_ms < LEAST_QUEUE_INTERVAL_MS:
         raise NetreproError(
@@ -148,7 +162,7 @@ def _room(experiment: Experiment) -> int:
     return min(int(PACKET_ROOM * full_packets) + 20_000, MOST_RECORDED_PACKETS)
 
 
-def _queues(experiment: Experiment, seen: Recording, interval_ms: float) -> pd.DataFrame:
+def _queues(experiment: Experiment, seen: Recording | FabricRecording, interval_ms: float) -> pd.DataFrame:
     """The samples that were asked for: of these ports, at this interval, during the experiment."""
     measure = experiment.measure
     queues = seen.queues()
@@ -159,21 +173,19 @@ def _queues(experiment: Experiment, seen: Recording, interval_ms: float) -> pd.D
     return queues[asked & during & (place % every == 0)].reset_index(drop=True)[QUEUE_COLUMNS]
 
 
-def _packets(experiment: Experiment, seen: Recording, flow_of_end: dict[int, int]) -> pd.DataFrame:
-    packets = seen.packets(flow_of_end).assign(wait_ms=np.nan)
+def _packets(experiment: Experiment, seen: Recording | FabricRecording, flow_of_end: dict[int, int]) -> pd.DataFrame:
+    packets = seen.packets(flow_of_end)
+    if "wait_ms" not in packets:
+        packets = packets.assign(wait_ms=np.nan)
     asked = pd.MultiIndex.from_frame(packets[["source", "destination"]]).isin(experiment.measure.packets)
     during = (packets["time_s"] >= 0) & (packets["time_s"] <= experiment.duration_s)
     return packets[asked & during].reset_index(drop=True)[PACKET_COLUMNS]
 
 
 def _fidelity(
-    ports: tuple[Port, ...], seen: Recording, lateness: pd.DataFrame, latest_change_ms: float
+    ports: tuple[Port, ...], seen: Recording | FabricRecording, lateness: pd.DataFrame, latest_change_ms: float
 ) -> pd.DataFrame:
-    parts = []
-    for port in ports:
-        found, _ = seen.deviation(*port)
-        if len(found.deviation) >= fidelity.LEAST_BUSY_GAPS:
-            parts.append(fidelity.port_checks(found, " to ".join(port)))
+    parts = [checks for port in ports if (checks := seen.port_checks(*port)) is not None]
     judged = ("measured ports that were busy enough to judge", float(len(parts)), float("nan"), True)
     if not np.isnan(latest_change_ms):
         late = ("lateness of changes of links in ms", latest_change_ms, MOST_LATE_MS, latest_change_ms <= MOST_LATE_MS)

@@ -6,6 +6,7 @@ while the queue never was empty, tells how far the whole run can be believed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,12 +103,27 @@ def lateness_rows(of: str, lateness: pd.DataFrame | None) -> list[tuple[str, flo
     """Median and 99th percentile of a lateness histogram (up_to_us, packets), for the reader."""
     if lateness is None or not len(lateness):
         return []
+    return [_told(f"lateness of {of} in us, p{percent}", late_us(lateness, percent)) for percent in (50, 99)]
+
+
+def bounded_lateness_rows(
+    of: str, lateness: pd.DataFrame, most_us: Mapping[int, float]
+) -> list[tuple[str, float, float, bool]]:
+    """The median of a lateness histogram for the reader, and percentiles with the most that each may be.
+
+    Where nothing was sent nothing was late.
+    """
+    found = {percent: late_us(lateness, percent) if len(lateness) else 0.0 for percent in (50, *most_us)}
+    rows = [_told(f"lateness of {of} in us, p50", found[50])]
+    for percent, bound in most_us.items():
+        rows.append((f"lateness of {of} in us, p{percent}", found[percent], bound, found[percent] <= bound))
+    return rows
+
+
+def late_us(lateness: pd.DataFrame, percent: float) -> float:
+    """A percentile of a lateness histogram (up_to_us, packets)."""
     reached = lateness["packets"].cumsum() / lateness["packets"].sum()
-    places = {percent: int(np.searchsorted(reached, percent / 100)) for percent in (50, 99)}
-    return [
-        _told(f"lateness of {of} in us, p{percent}", lateness["up_to_us"].iloc[place])
-        for percent, place in places.items()
-    ]
+    return float(lateness["up_to_us"].iloc[int(np.searchsorted(reached, percent / 100))])
 
 
 def _at_least(check: str, value: float, bound: float) -> tuple[str, float, float, bool]:

@@ -25,6 +25,7 @@ import cloudpickle
 from netrepro.emulation import messages
 from netrepro.emulation.bpf_controls import BpfControls, bpf_schemes
 from netrepro.emulation.cpu_limits import CpuLimits, check_cpu_limits
+from netrepro.emulation.fabric import Fabric, FabricPlan, FabricProcess, FabricRecording, make_fabric_plan
 from netrepro.emulation.guests import Call, Guest, LauncherConnection, errno_text
 from netrepro.emulation.messages import Request
 from netrepro.emulation.plan import HASH_SEED, HUB, Plan, check_name, make_plan
@@ -55,6 +56,8 @@ class Emulation:
     paths : nodes from host to host; `net.path_address(path)` is an address of the last one that leads over the path.
     cpu_limits : host -> cores that its programs and functions may have together, such as 0.2. Control groups keep
         them where this process may make some, else nice +10 holds the programs back: `how_cpu_is_limited` says which.
+    fabric : how switches route that are not kernels but one process in virtual time, for many fast links; they run no
+        programs, and know no ICMP. None: every switch is a kernel, which routes by `routing` and `paths`.
 
     All of it lives in namespaces that one process owns; leaving the `with` block, Ctrl-C, or any end of the
     calling process ends that process, every guest, and so the network. The machine's own network is not touched.
@@ -74,14 +77,17 @@ class Emulation:
         routing: Routing | str = "ecmp",
         paths: Iterable[Path] = (),
         cpu_limits: Mapping[str, float] | None = None,
+        fabric: Fabric | None = None,
     ):
-        self.plan: Plan = make_plan(topology, congestion_control, seed, address_pool, tcp, routing, paths)
+        asked = (topology, congestion_control, seed, address_pool, tcp)
+        self.plan: Plan = make_plan(*asked, routing, paths) if fabric is None else make_fabric_plan(*asked, fabric)
         check_cpu_limits(topology, cpu_limits or {})
         self._cpu = CpuLimits(cpu_limits or {})
         self.topology = topology
         self.tier, self.why_tier = resolve_tier(tier, TIERS_OF_KERNELS, probe_tiers())
         self._connection: LauncherConnection | None = None
         self._relay: Relay | None = None
+        self._fabric: FabricProcess | None = None
         self._bpf = BpfControls()
 
     def __enter__(self) -> Emulation:
@@ -96,6 +102,8 @@ class Emulation:
                 self.plan = dataclasses.replace(self.plan, congestion_control=own)
             if self.plan.delays:
                 self._relay = self._start_relay()
+            if isinstance(self.plan, FabricPlan):
+                self._fabric = FabricProcess(self.launcher, self.place(HUB), self.plan)
             self._build()
         except BaseException:
             self.close()
@@ -109,7 +117,7 @@ class Emulation:
         """End the network and all that runs inside; does nothing the second time."""
         if self._connection:
             self._connection.close()
-            self._connection = self._relay = None
+            self._connection = self._relay = self._fabric = None
             self._bpf.close()
         self._cpu.close()
 
@@ -122,6 +130,8 @@ class Emulation:
 
     def place(self, node: str) -> int:
         """The number of the node's namespace. Raises NetreproError, with the nearest name, for no node."""
+        if node in self.topology.switches and node not in self.plan.nodes:
+            raise NetreproError(f"{node} is a switch of the fabric, and runs no programs", "use a host")
         check_name(node, self.plan.nodes, "host or switch")
         return self.plan.nodes.index(node)
 
@@ -154,7 +164,7 @@ class Emulation:
         interval_ms: float = 1.0,
         most_packets: int = 200_000,
         captures: str | os.PathLike[str] | None = None,
-    ) -> Recording:
+    ) -> Recording | FabricRecording:
         """Record ports (from, to) until the `with` block of the result ends.
 
         queues : ports whose queue is sampled every `interval_ms`.
@@ -165,7 +175,11 @@ class Emulation:
         Raises NetreproError for ports and folders that are not there.
         """
         folder = None if captures is None else pathlib.Path(captures)
-        return Recording(self, tuple(queues), tuple(packets), interval_ms, most_packets, folder)
+        if self._fabric is None:
+            return Recording(self, tuple(queues), tuple(packets), interval_ms, most_packets, folder)
+        if folder is not None:
+            raise NetreproError("captures of a network whose switches are a fabric", "use backend 'kernel'")
+        return FabricRecording(self, self._fabric, tuple(queues), tuple(packets), interval_ms, most_packets)
 
     def congestion_controls(self, names: Iterable[str]) -> dict[str, str]:
         """Congestion control -> the name under which sockets get it here.
@@ -206,8 +220,9 @@ class Emulation:
 
     @property
     def nice(self) -> int:
-        """How far guests stand back: behind a relay that has no real-time priority, it must come first."""
-        return 10 if self._relay and not self._relay.real_time else 0
+        """How far guests stand back: a relay or a fabric that has no real-time priority must come first."""
+        first = self._relay or self._fabric
+        return 10 if first and not first.real_time else 0
 
     def _build(self) -> None:
         plan = self.plan

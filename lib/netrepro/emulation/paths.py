@@ -25,9 +25,7 @@ class Connection:
 
     def addresses(self, plan: Plan) -> tuple[int, int]:
         """(of who opens it, of who accepts it): those that lead over its paths, else the hosts' own."""
-        accepter = plan.path_addresses[self.there] if self.there else plan.addresses[self.accepter]
-        opener = plan.path_addresses[self.back] if self.back else plan.addresses[self.opener]
-        return int(opener), int(accepter)
+        return int(plan.address_over(self.back, self.opener)), int(plan.address_over(self.there, self.accepter))
 
 
 def connections(experiment: Experiment) -> list[Connection]:

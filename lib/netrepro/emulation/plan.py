@@ -39,6 +39,7 @@ MIN_DELAY_MS, MAX_DELAY_MS = 0.05, 10_000.0
 PACKET_BURST_BYTES, BURST_S = 1600, 128e-6
 RELAY_QUEUES = (EcnThreshold, Red, CoDel, Pie, PhantomQueue, SharedBuffer)
 FED_PACKETS = 20  # the shaper's room behind the relay's queue, beyond 50 ms of its rate
+NO_SPRAYING = "emulated routers choose a path for each flow, not by packet_spraying"
 HUB = "hub"  # the namespace of the launcher itself, where the relay lives
 FIRST_DESCRIPTOR = 100  # of the launcher's descriptors of namespaces, which are numbered without gaps
 
@@ -80,7 +81,9 @@ class Delay:
 
 
 @dataclass
-class _Cabling:
+class Cabling:
+    """Messages that make all interfaces, and where each port and end then is."""
+
     requests: list[Request] = field(default_factory=list)
     ports: dict[tuple[str, str], Port] = field(default_factory=dict)
     delays: list[Delay] = field(default_factory=list)
@@ -115,8 +118,8 @@ class Plan:
         return {node: place for place, node in enumerate(self.nodes)}
 
     @cached_property
-    def _cabling(self) -> _Cabling:
-        made = _Cabling()
+    def _cabling(self) -> Cabling:
+        made = Cabling()
         used = dict.fromkeys(self.nodes, 0)
 
         def interface(node: str, name: str) -> Interface:
@@ -208,6 +211,10 @@ class Plan:
         last = max(self.addresses[host] for host in self.topology.hosts)
         return {path: last + 1 + place for place, path in enumerate(self.paths)}
 
+    def address_over(self, path: Path, host: str) -> ipaddress.IPv4Address:
+        """The host's address that leads over the path; its own for ()."""
+        return self.path_addresses[path] if path else self.addresses[host]
+
     def _routes_of_paths(self) -> dict[str, list[Request]]:
         """node -> what makes each path's address lead over that path, and its last node answer to it."""
         found: dict[str, list[Request]] = {}
@@ -255,16 +262,12 @@ class Plan:
         graph = self.topology.graph
         onward = {node: tuple(peer for peer in peers if (node, peer) in used) for node, peers in graph.adjacency()}
         inward = {node: tuple(peer for peer in peers if (peer, node) in used) for node, peers in graph.adjacency()}
-        index_towards = self._cabling.index_towards
         packed = {node: address.packed for node, address in self.addresses.items()}
         found: dict[str, dict[bytes, Request]] = {node: {} for node in self.nodes if node != HUB}
-
-        def hop(node: str, neighbour: str, destination: str) -> NextHop:
-            return NextHop(index_towards[node, neighbour], None if neighbour == destination else packed[neighbour])
-
-        only = {host: next(iter(graph[host])) for host in self.topology.hosts if len(graph[host]) == 1}
-        for host, neighbour in only.items():
-            found[host][b""] = messages.new_route(b"", [hop(host, neighbour, "")], *self._own_attributes(host))
+        hop = self._hop
+        only = {host for host in self.topology.hosts if len(graph[host]) == 1}
+        for host in only:
+            found[host][b""] = self._only_route(host)
         for neighbours, hosts in self._hosts_by_neighbours(inward).items():
             distance = _distances(inward, neighbours)
             if in_use is self.in_use:
@@ -281,6 +284,15 @@ class Plan:
                     own = self._own_attributes(node) if node[0] == "h" else ()
                     found[node][packed[host]] = messages.new_route(packed[host], direct, *own)
         return found
+
+    def _hop(self, node: str, neighbour: str, destination: str) -> NextHop:
+        gateway = None if neighbour == destination else self.addresses[neighbour].packed
+        return NextHop(self._cabling.index_towards[node, neighbour], gateway)
+
+    def _only_route(self, host: str) -> Request:
+        """Everything over the host's one cable."""
+        (neighbour,) = self.topology.graph[host]
+        return messages.new_route(b"", [self._hop(host, neighbour, "")], *self._own_attributes(host))
 
     def _hosts_by_neighbours(self, inward: Mapping[str, tuple[str, ...]]) -> dict[tuple[str, ...], list[str]]:
         """Hosts with the same neighbours are reached alike: one search serves them all."""
@@ -370,6 +382,24 @@ def make_plan(
         _check_link(f"the link from {source} to {destination}", link)
     if tcp:
         check_tcp(tcp)
+    routing = routing if isinstance(routing, Routing) else Routing(routing)
+    if routing.scheme == "packet_spraying":
+        raise NetreproError(NO_SPRAYING, "use tier 'simulated'")
+    in_use = links_in_use(topology, routing, ())[0][1] if routing.scheme == "spanning_tree" else None
+    chosen = tuple(dict.fromkeys(map(tuple, paths)))
+    for path in chosen:
+        check_path(topology, path, path[0], path[-1])
+    controls, places = host_controls(topology, congestion_control), addresses(topology, address_pool, len(chosen))
+    plan = Plan(topology, controls, places, seed, tcp, in_use, chosen)
+    _ = plan.requests  # finds hosts that no route can reach
+    return plan
+
+
+def host_controls(topology: Topology, congestion_control: str | Mapping[str, str]) -> dict[str, str]:
+    """host -> congestion control, where one name or some hosts' are given; others have cubic.
+
+    Raises NetreproError for a host that is not there.
+    """
     controls = dict.fromkeys(topology.hosts, "cubic")
     if isinstance(congestion_control, str):
         controls = dict.fromkeys(topology.hosts, congestion_control)
@@ -377,27 +407,18 @@ def make_plan(
         for host, name in congestion_control.items():
             topology.check_host(host)
             controls[host] = name
-    routing = routing if isinstance(routing, Routing) else Routing(routing)
-    if routing.scheme == "packet_spraying":
-        raise NetreproError(
-            "emulated routers choose a path for each flow, not by packet_spraying", "use tier 'simulated'"
-        )
-    in_use = links_in_use(topology, routing, ())[0][1] if routing.scheme == "spanning_tree" else None
-    chosen = tuple(dict.fromkeys(map(tuple, paths)))
-    for path in chosen:
-        check_path(topology, path, path[0], path[-1])
-    addresses = _addresses(topology, address_pool, len(chosen))
-    plan = Plan(topology, controls, addresses, seed, tcp, in_use, chosen)
-    _ = plan.requests  # finds hosts that no route can reach
-    return plan
+    return controls
 
 
-def check_experiment(experiment: Experiment) -> None:
-    """Raises NetreproError for what an emulated network does not do: packet spraying, subflows, replicas on the same
-    path, another rate of a link whose queue is the relay's."""
+def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
+    """Raises NetreproError for what an emulated network does not do: subflows, replicas on the same path; on switches
+    that are kernels packet spraying and another rate of a link whose queue is the relay's, on a fabric all changes."""
     remedy = "use tier 'simulated'"
-    if experiment.routing.scheme == "packet_spraying":
-        raise NetreproError("emulated routers choose a path for each flow, not by packet_spraying", remedy)
+    if backend == "fabric":
+        if experiment.changes:
+            raise NetreproError("a change of a link in a fabric", f"use backend 'kernel', or {remedy[4:]}")
+    elif experiment.routing.scheme == "packet_spraying":
+        raise NetreproError(NO_SPRAYING, f"use backend 'fabric', or {remedy[4:]}")
     for change in experiment.changes:
         for port in change.links if change.rate_mbps else ():
             _check_rate(f"the link from {port[0]} to {port[1]} at {change.at_s:g} s", change.rate_mbps or 0.0)
@@ -421,6 +442,14 @@ def _check_rate(what: str, rate_mbps: float) -> None:
         )
 
 
+def _check_kernel_routes(experiment: Experiment, remedy: str) -> None:
+    if experiment.routing.scheme != "ecmp":
+        raise NetreproError(f"emulated routers route by ecmp only, not by {experiment.routing.scheme}", remedy)
+    for entry in experiment.traffic:
+        if isinstance(entry, Flow) and entry.path:
+            raise NetreproError(f"a path of its own for the flow from {entry.source} to {entry.destination}", remedy)
+
+
 def _check_link(what: str, link: Link) -> None:
     _check_rate(what, link.rate_mbps)
     if link.delay_ms and not MIN_DELAY_MS <= link.delay_ms <= MAX_DELAY_MS:
@@ -430,7 +459,11 @@ def _check_link(what: str, link: Link) -> None:
         )
 
 
-def _addresses(topology: Topology, pool: str, paths: int) -> dict[str, ipaddress.IPv4Address]:
+def addresses(topology: Topology, pool: str, paths: int = 0) -> dict[str, ipaddress.IPv4Address]:
+    """Of hosts, the pool's first ones, and of switches, its last ones, with room for so many paths' between them.
+
+    Raises NetreproError for too small a pool.
+    """
     try:
         network = ipaddress.IPv4Network(pool)
     except ValueError as error:

@@ -326,6 +326,13 @@ class Recording:
         )
         return found, missed
 
+    def port_checks(self, source: str, destination: str) -> pd.DataFrame | None:
+        """The checks of the port's gaps, each with its name before; None where it was not busy enough to judge."""
+        found, _ = self.deviation(source, destination)
+        if len(found.deviation) < fidelity.LEAST_BUSY_GAPS:
+            return None
+        return fidelity.port_checks(found, f"{source} to {destination}")
+
     def machine_checks(self, missed_packets: int | None = None) -> pd.DataFrame:
         """What the machine did meanwhile; `missed_packets` of the taps, None for all of them."""
         _ = self._table

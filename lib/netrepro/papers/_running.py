@@ -17,12 +17,12 @@ def run_experiment(
     *,
     prepare: Callable[[Emulation], None] | None = None,
     clock_skew_ppm: float = 100.0,
+    backend: str = "kernel",
 ) -> Measurements:
     """What the tier measures in the experiment: `simulate` or `emulate`, both told the share that has passed.
 
-    tier : "simulated", "rootless", "privileged", or "auto" for the best that this machine allows. prepare : as of
-    emulate; the simulated tier has nothing to prepare. clock_skew_ppm : of the simulated tier; real clocks have their
-    own.
+    tier : "simulated", "rootless", "privileged", or "auto" for the best that this machine allows. prepare, backend : of
+    the emulated tiers, as emulate takes them. clock_skew_ppm : of the simulated tier; real clocks have their own.
 
     Raises NetreproError for a tier that is none or cannot be had, and for what the tier cannot honour.
     """
@@ -30,4 +30,4 @@ def run_experiment(
     chosen = tier if tier == "simulated" else resolve_tier(tier, TIERS, probe_tiers())[0]
     if chosen == "simulated":
         return simulate(experiment, progress, clock_skew_ppm=clock_skew_ppm)
-    return emulate(experiment, chosen, progress, prepare)
+    return emulate(experiment, chosen, progress, prepare, backend=backend)

@@ -233,14 +233,14 @@ def answer(runs: Runs) -> str:
     table = summary(runs)
     if "dctcp" not in table.index:
         return (
-            f"TCP keeps {table.loc['tcp'].mean_packets:.0f} packets in the queue (hardware: 329); without root this "
-            "kernel has no DCTCP to compare with."
+            f"TCP keeps {table.loc['tcp'].mean_packets:.0f} packets in the queue (hardware: "
+            f"{_hardware_mean('tcp'):.0f}); without root this kernel has no DCTCP to compare with."
         )
     tcp, dctcp = table.loc["tcp"], table.loc["dctcp"]
     return (
         f"At the same goodput ({dctcp.goodput_mbps:.1f} against {tcp.goodput_mbps:.1f} Mb/s) DCTCP keeps "
         f"{dctcp.mean_packets:.1f} packets in the queue where TCP keeps {tcp.mean_packets:.0f} "
-        f"(hardware: 19.0 and 329)."
+        f"(hardware: {_hardware_mean('dctcp'):.1f} and {_hardware_mean('tcp'):.0f})."
     )
 
 
@@ -302,6 +302,12 @@ def draw_queues(runs: Runs, seconds: float = 5.0) -> Figure:
         axis.set_ylim(bottom=0)
         axis.legend()
     return figure
+
+
+def _hardware_mean(name: str) -> float:
+    """The area beside the distribution: percentiles are what the data have."""
+    queue = hardware_queue()
+    return float(np.trapezoid(queue[f"{name}_packets"], queue["percentile"] / 100))
 
 
 def _hardware_median(name: str) -> float:

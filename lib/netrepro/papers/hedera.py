@@ -18,6 +18,7 @@ from joblib import Parallel, delayed
 from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
+from netrepro.emulation.machine import watch_machine
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
@@ -38,7 +39,7 @@ BIJECTIVE = (
     *(f"randbij{i}" for i in range(3)),
 )
 SCHEMES = ("non-blocking", "ECMP", "spanning tree", "first fit", "annealing")
-SCHEDULED = ("first fit", "annealing")  # need a path for each flow, which kernels' routers do not take
+SCHEDULED = ("first fit", "annealing")  # need a path for each flow, which routers that are kernels do not take
 COLUMNS_OF_HARDWARE = {
     "non-blocking": "non_blocking_mbps",
     "spanning tree": "ecmp_mbps",
@@ -69,18 +70,41 @@ PRINTED = Setting()
 
 @dataclass(frozen=True)
 class Profile:
-    """How long rates are averaged, and how many repetitions there are at least."""
+    """How long rates are averaged, and how many repetitions there are at least and at most.
+
+    only : patterns, () for all. counted_from_s, starts_within_s : instead of the setting's.
+    """
 
     counted_s: float
     repetitions: int
+    most_repetitions: int | None = None
+    only: tuple[str, ...] = ()
+    counted_from_s: float | None = None
+    starts_within_s: float | None = None
+
+    def applied_to(self, setting: Setting) -> Setting:
+        """The setting with the times of the profile where that has its own."""
+        own = {name: getattr(self, name) for name in ("counted_from_s", "starts_within_s")}
+        return replace(setting, **{name: value for name, value in own.items() if value is not None})
 
 
+FEW = ("stride1", "stride8", "rand0", "randbij0", "randx4")
 PROFILES = {"quick": Profile(5.0, 1), "paper": Profile(10.0, 3)}
+# Real kernels take real time. At ten times the rate TCP finds its share in a tenth of the time.
+QUICK_IN_REAL_TIME = {
+    "kernel": Profile(1.0, 1, 1, FEW, 1.2, 0.2),
+    "fabric": Profile(0.5, 1, 1, FEW, 0.6, 0.1),
+}
 
 
-def profile_named(name: str) -> Profile:
-    """The sizes of a profile. Raises NetreproError for another name than quick and paper."""
-    return of_profile(name, PROFILES)
+def profile_named(name: str, tier: str = "simulated", backend: str = "kernel") -> Profile:
+    """The sizes of a profile on a tier. Raises NetreproError for another name than quick and paper, and another
+    backend than emulate has."""
+    if backend not in QUICK_IN_REAL_TIME:
+        raise NetreproError(f"no backend {backend!r}", nearest(backend, QUICK_IN_REAL_TIME))
+    if tier == "simulated" or name != "quick":
+        return of_profile(name, PROFILES)
+    return QUICK_IN_REAL_TIME[backend]
 
 
 def patterns() -> dict[str, tuple[Demand, ...]]:
@@ -255,9 +279,10 @@ def only_tree(topology: Topology) -> Topology:
     return Topology(kept, f"spanning tree of {topology.name}")
 
 
-def schemes_on(tier: str) -> tuple[str, ...]:
+def schemes_on(tier: str, backend: str = "kernel") -> tuple[str, ...]:
     """The schemes that a tier can run."""
-    return SCHEMES if tier == "simulated" else tuple(how for how in SCHEMES if how not in SCHEDULED)
+    takes_paths = tier == "simulated" or backend == "fabric"
+    return SCHEMES if takes_paths else tuple(how for how in SCHEMES if how not in SCHEDULED)
 
 
 def ports_to_hosts(topology: Topology) -> list[tuple[str, str]]:
@@ -282,12 +307,19 @@ class Runs(CheckedRuns):
     """All repetitions of all patterns under all schemes.
 
     shares : pattern, scheme, repetition, share (of all 16 links, payload), least_host, most_host (of one link).
-    fidelity : pattern, scheme, repetition, check, value, bound, holds. tier : where they ran.
+    fidelity : pattern, scheme, repetition, check, value, bound, holds. tier : where they ran. rate_mbps : of the links.
     """
 
     shares: pd.DataFrame
     fidelity: pd.DataFrame
     tier: str
+    backend: str = "kernel"
+    rate_mbps: float = 10.0
+
+    @property
+    def where(self) -> str:
+        """The tier, and on real kernels what the switches were."""
+        return self.tier if self.tier == "simulated" else f"{self.tier}, {self.backend}"
 
     def by_pattern(self) -> pd.DataFrame:
         """Mean share over repetitions: a row a pattern, a column a scheme."""
@@ -305,33 +337,42 @@ def measure(
     only: Sequence[str] = (),
     setting: Setting = PRINTED,
     progress: Progress = iter,
+    backend: str = "kernel",
 ) -> Runs:
-    """Run every pattern (or those of `only`) under every scheme.
+    """Run every pattern (or those of `only`, or of the profile) under every scheme.
 
     Simulated runs use all cores, emulated ones follow each other. `progress` wraps the list of runs. Raises
     NetreproError for an unknown pattern or scheme.
     """
-    chosen = {name: pattern_named(name) for name in (only or patterns())}
-    repetitions = max(repetitions, profile.repetitions)
+    chosen = {name: pattern_named(name) for name in (only or profile.only or patterns())}
+    setting = profile.applied_to(setting)
+    repetitions = min(max(repetitions, profile.repetitions), profile.most_repetitions or repetitions)
     work = [(name, how, each) for name in chosen for how in schemes for each in range(repetitions)]
     tasks = (
-        delayed(_run)(chosen[name], how, setting, profile.counted_s, seed_of(seed, each), tier)
+        delayed(_run)(chosen[name], how, setting, profile.counted_s, seed_of(seed, each), tier, backend)
         for name, how, each in work
     )
     workers = Parallel(n_jobs=-1 if tier == "simulated" else 1, prefer="threads", return_as="generator")
+    # Other work would slow the hosts, which no port shows.
+    before = (
+        pd.DataFrame() if tier == "simulated" else watch_machine().assign(pattern="before", scheme="", repetition=0)
+    )
     shares, fidelity = [], []
     for (name, how, each), (found, checks) in zip(progress(work), workers(tasks), strict=True):
         label = {"pattern": name, "scheme": how, "repetition": each}
         row = {"share": found.mean(), "least_host": found.min(), "most_host": found.max()}
         shares.append(label | row)
         fidelity.append(checks.assign(**label))
-    return Runs(pd.DataFrame(shares), pd.concat(fidelity, ignore_index=True), tier)
+    if tier != "simulated":
+        fidelity += [before, watch_machine().assign(pattern="after", scheme="", repetition=0)]
+    checks = pd.concat(fidelity, ignore_index=True)
+    return Runs(pd.DataFrame(shares), checks, tier, backend, setting.rate_mbps)
 
 
 def _run(
-    flows: Sequence[Demand], how: str, setting: Setting, counted_s: float, seed: int, tier: str
+    flows: Sequence[Demand], how: str, setting: Setting, counted_s: float, seed: int, tier: str, backend: str = "kernel"
 ) -> tuple[np.ndarray, pd.DataFrame]:
-    found = run_experiment(experiment(flows, how, setting, counted_s, seed), tier)
+    found = run_experiment(experiment(flows, how, setting, counted_s, seed), tier, backend=backend)
     return goodput_shares(found, setting), check_fidelity(found, setting)
 
 
@@ -349,7 +390,7 @@ def check_fidelity(found: Measurements, setting: Setting) -> pd.DataFrame:
 
 
 def measured_claims(runs: Runs) -> list[Measured]:
-    """One measurement a claim of data/hedera/claims.yaml; values are repetitions."""
+    """One measurement a claim of data/hedera/claims.yaml whose patterns were run; values are repetitions."""
     tables = [
         rows.pivot(index="pattern", columns="scheme", values="share") for _, rows in runs.shares.groupby("repetition")
     ]
@@ -372,6 +413,15 @@ def measured_claims(runs: Runs) -> list[Measured]:
         gains = [table[how] / table["spanning tree"] for table in tables]
         return [float(gain["randx4"] / gain[["randbij0", "randbij1", "randbij2"]].mean()) for gain in gains]
 
+    if set(names) - set(tables[0].index):
+        return [
+            Measured(
+                claim="longer-strides-lose",
+                values=strides("spanning tree"),
+                control=strides("non-blocking"),
+                **runs.trust,
+            )
+        ]
     values: dict[str, tuple[list, list | None]] = {
         "tree-like-hardware-ecmp": (curve("spanning tree"), curve("non-blocking")),
         "hash-like-hardware-ecmp": (curve("ECMP"), None),
@@ -389,6 +439,46 @@ def measured_claims(runs: Runs) -> list[Measured]:
     return [
         Measured(claim=claim, values=ours, control=broken, **runs.trust) for claim, (ours, broken) in values.items()
     ]
+
+
+def tier_table(all_runs: Sequence[Runs]) -> pd.DataFrame:
+    """A row for every tier that ran: how its spanning tree and its hash agree with the testbed's "ECMP".
+
+    Correlations are of shares of the 16 links over the patterns of the row; the other columns are means over them.
+    """
+    published = hardware()["spanning tree"]
+    rows = []
+    for runs in all_runs:
+        table = runs.by_pattern()
+        kept = {
+            f"{how}: correlation": table[how].corr(published.reindex(table.index)) for how in ("spanning tree", "ECMP")
+        }
+        kept |= {f"{how}: share": table[how].mean() for how in ("non-blocking", "ECMP", "spanning tree")}
+        rows.append(
+            {"tier": runs.where, "rate_mbps": runs.rate_mbps, "patterns": len(table), **kept, "trusted": runs.trusted}
+        )
+    return pd.DataFrame(rows).set_index("tier")
+
+
+def other_tiers(
+    runs: Runs, profile: str, seed: int, setting: Setting = PRINTED, progress: Progress = iter
+) -> list[Runs]:
+    """The same patterns where `runs` was not: in the simulator, and, of real kernels in the paper profile, over the
+    other kind of switches. Kernels have links of 10 Mb/s, the fabric of 100 Mb/s."""
+    places = {("simulated", "kernel"): setting.rate_mbps}
+    if runs.tier != "simulated" and profile == "paper":
+        places |= {(runs.tier, "kernel"): 10.0, (runs.tier, "fabric"): 100.0}
+    found, own = [], ("simulated", "kernel") if runs.tier == "simulated" else (runs.tier, runs.backend)
+    for (tier, backend), rate_mbps in places.items():
+        if (tier, backend) != own:
+            size = replace(profile_named(profile, runs.tier, runs.backend), repetitions=1, most_repetitions=1)
+            used, schemes = replace(setting, rate_mbps=rate_mbps), ("non-blocking", "ECMP", "spanning tree")
+            patterns_of_runs = tuple(runs.by_pattern().index)
+            found.append(
+                measure(size, 1, seed, tier=tier, schemes=schemes, only=patterns_of_runs, setting=used,
+                        progress=progress, backend=backend)
+            )  # fmt: skip
+    return found
 
 
 def answer(runs: Runs) -> str:

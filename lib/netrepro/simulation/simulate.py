@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from types import MappingProxyType
 
 import numpy as np
@@ -11,6 +10,7 @@ import pandas as pd
 
 from netrepro import _core
 from netrepro.errors import NetreproError, nearest
+from netrepro.networks.compiled import link_calls, link_numbers, links_on, node_numbers, routing_calls
 from netrepro.networks.experiment import (
     FIDELITY_COLUMNS,
     LINK_COLUMNS,
@@ -20,26 +20,12 @@ from netrepro.networks.experiment import (
     Experiment,
     Measurements,
 )
-from netrepro.networks.links import (
-    FULL_PACKET_BYTES,
-    CoDel,
-    DropTail,
-    EcnThreshold,
-    Link,
-    PhantomQueue,
-    Pie,
-    Red,
-    SharedBuffer,
-)
-from netrepro.networks.routing import k_shortest_paths, links_in_use
 from netrepro.networks.workloads import OWN_CONTROL_PREFIX, REPLICATIONS, Flow
 from netrepro.simulation.own_control import OwnCongestionControl
 
 SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia", "rcp")
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
-# Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
-OWN_PACKETS_AT_PORT = 4
 
 
 def simulate(
@@ -86,7 +72,7 @@ def _build(
 ) -> _core.Simulator:
     _check_controls(experiment, own_controls)
     topology, tcp = experiment.topology, experiment.tcp
-    number = {name: i for i, name in enumerate((*topology.hosts, *topology.switches))}
+    number, ports = node_numbers(topology), link_numbers(topology)
     simulator = _core.Simulator(
         nodes=len(number),
         seed=experiment.seed,
@@ -111,15 +97,14 @@ def _build(
         pacing_ratio=tcp.pacing_ratio,
         unpaced_segments=tcp.unpaced_segments,
     )
-    for (source, destination), link in topology.ports.items():
-        _add_link(simulator, number[source], number[destination], link)
-    ports = {port: i for i, port in enumerate(topology.ports)}
+    for method, settings, values in link_calls(topology):
+        getattr(simulator, method)(_core.LinkSettings(**settings), *values)
     _add_flows(simulator, experiment, number, own_controls)
     for place, answers in experiment.flow_table.query("transport == 'requests'").groupby("entry"):
         asked = experiment.traffic[place]
         sizes = asked.request_bytes, asked.response_bytes, asked.count
         simulator.request(answers["flow"].iloc[0], len(answers), *sizes, asked.barrier, asked.think_ms / 1e3)
-    _route(simulator, experiment, number, ports)
+    _route(simulator, experiment)
     measure = experiment.measure
     simulator.sample_queues([ports[port] for port in measure.queues], measure.queue_interval_ms / 1e3)
     if measure.windows_interval_ms is not None:
@@ -180,71 +165,23 @@ def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnC
         raise NetreproError(f"the simulator has no {name}", remedy)
 
 
-def _route(
-    simulator: _core.Simulator, experiment: Experiment, number: dict[str, int], ports: dict[tuple[str, str], int]
-) -> None:
-    topology, routing, table = experiment.topology, experiment.routing, experiment.flow_table
-
-    def links(path: tuple[str, ...]) -> list[int]:
-        return [ports[port] for port in pairwise(path)]
-
+def _route(simulator: _core.Simulator, experiment: Experiment) -> None:
+    table, ports = experiment.flow_table, link_numbers(experiment.topology)
+    pairs = zip(table["source"], table["destination"], strict=True)
+    for method, arguments in routing_calls(experiment.topology, experiment.routing, pairs, experiment.changes):
+        getattr(simulator, method)(*arguments)
     for row in table[table["path"].map(len) > 0].itertuples():
-        simulator.give_path(row.flow, 0, links(row.path), links(row.path[::-1]))
+        simulator.give_path(row.flow, 0, links_on(row.path, ports), links_on(row.path[::-1], ports))
     for row in table[table["subflows"] > 1].itertuples():
         split = experiment.traffic[row.entry]
         for place, path in enumerate(split.subflow_paths if isinstance(split, Flow) else ()):
-            simulator.give_path(row.flow, place, links(path), links(path[::-1]))
-    if routing.scheme == "packet_spraying":
-        simulator.spray()
-    if routing.scheme == "k_shortest_paths":
-        for ends in {*zip(table["source"], table["destination"], strict=True)}:
-            for source, destination in (ends, ends[::-1]):
-                paths = k_shortest_paths(topology, source, destination, routing.paths)
-                simulator.set_paths(number[source], number[destination], [links(path) for path in paths])
+            simulator.give_path(row.flow, place, links_on(path, ports), links_on(path[::-1], ports))
     if (table["congestion_control"] == "rcp").any():
         rcp = experiment.rcp
         simulator.offer_rates(rcp.alpha, rcp.beta, rcp.update_ms / 1e3, rcp.first_share)
-    for from_s, in_use in links_in_use(topology, routing, experiment.changes):
-        if from_s > 0 or len(in_use) < len(ports):
-            simulator.use_links(from_s, [port in in_use for port in ports])
     for change in experiment.changes:
         for port in change.links:
             simulator.change_link(change.at_s, ports[port], (change.rate_mbps or 0) * 1e6, change.up)
-
-
-def _add_link(simulator: _core.Simulator, source: int, destination: int, link: Link) -> None:
-    queue = link.queue
-    packets = queue.bytes // FULL_PACKET_BYTES if isinstance(queue, SharedBuffer) else queue.packets
-    if isinstance(queue, DropTail) and queue.bytes is not None:
-        packets = queue.bytes // FULL_PACKET_BYTES
-    settings = _core.LinkSettings(
-        source=source,
-        destination=destination,
-        rate=link.rate_mbps * 1e6,
-        delay_s=link.delay_ms / 1e3,
-        jitter_s=link.jitter_ms / 1e3,
-        loss=link.loss,
-        room=min(OWN_PACKETS_AT_PORT, packets or 1),
-        reordering=link.reordering,
-        held_back_s=link.reordering_ms / 1e3,
-    )
-    match queue:
-        case DropTail():
-            simulator.add_drop_tail(settings, queue.packets or 0, queue.bytes or 0)
-        case EcnThreshold():
-            simulator.add_ecn_threshold(settings, queue.packets, queue.threshold_packets)
-        case Red():
-            thresholds = queue.min_threshold_packets, queue.max_threshold_packets
-            simulator.add_red(settings, queue.packets, *thresholds, queue.max_probability, queue.weight, queue.ecn)
-        case CoDel():
-            simulator.add_codel(settings, queue.packets, queue.target_ms / 1e3, queue.interval_ms / 1e3, queue.ecn)
-        case Pie():
-            times_s = queue.target_ms / 1e3, queue.update_ms / 1e3, queue.burst_ms / 1e3
-            simulator.add_pie(settings, queue.packets, *times_s, queue.ecn)
-        case PhantomQueue():
-            simulator.add_phantom_queue(settings, queue.packets, queue.drain_share, queue.threshold_bytes)
-        case SharedBuffer():
-            simulator.add_shared_buffer(settings, queue.bytes, queue.alpha, queue.mark_packets or 0)
 
 
 def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurements:

@@ -28,8 +28,14 @@ class Declaration(BaseModel):
     lane: str = Field(default="compute", pattern="^(compute|quiet)$")
     tiers: list[str] = ["simulated"]  # the one that "auto" tries first comes first
     budget_s: dict[str, float] = {"quick": 60, "paper": 600}
+    emulated_budget_s: dict[str, float] = {}  # on real kernels, where that differs: they take real time
     memory_mb: dict[str, int] = {"quick": 500, "paper": 1000}
     last: bool = False  # runs after all others (the scorecard)
+
+    def budget_on(self, tier: str, profile: str) -> float:
+        """Seconds that the notebook may take."""
+        own = {} if tier == "simulated" else self.emulated_budget_s
+        return own.get(profile, self.budget_s[profile])
 
 
 @dataclass(frozen=True)

@@ -227,7 +227,7 @@ def _plan_one(
     lane = declared.lane if tier == "simulated" else "quiet"  # real kernels want the machine to themselves
     standard = {"profile": settings.profile, "tier": tier}
     values = {name: value for name, value in standard.items() if name in notebook.parameters} | given
-    root, budget_s = workbench_root(), declared.budget_s[settings.profile]
+    root, budget_s = workbench_root(), declared.budget_on(tier, settings.profile)
     final = settings.folder / (notebook.name + _suffix(given | ({} if settings.tier == "auto" else {"tier": tier})))
     shown = {
         "slug": notebook.slug,

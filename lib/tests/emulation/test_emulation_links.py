@@ -287,11 +287,11 @@ def test_only_gaps_of_a_link_that_is_never_idle_count(spacings, seed):
     arrival = np.cumsum(spacings)  # in units of a transmission
     departure = np.empty_like(arrival)  # when transmission begins
     free = 0.0
-    for number, time in enumerate(arrival):
-        departure[number] = max(time, free)
+    for number, came in enumerate(arrival):
+        departure[number] = max(came, free)
         free = departure[number] + 1
     samples = np.sort(np.random.default_rng(seed).uniform(0, departure[-1], 20))
-    waiting = np.array([np.sum((arrival <= time) & (departure >= time)) for time in samples])
+    waiting = np.array([np.sum((arrival <= at) & (departure >= at)) for at in samples])
     size_bytes = np.full(len(departure), 125)  # 1 ms at 1 Mb/s
     found = inter_dequeue_deviation(departure * 1e-3, size_bytes, 1.0, samples * 1e-3, waiting)
     assert np.all(found.deviation < 1e-6)

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from netrepro.claims import judge, load_claims
+from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.papers import buffer_sizing as paper
 from netrepro.simulation import simulate
 
+rootless = pytest.mark.skipif(not probe_tiers().rootless.available, reason="needs user namespaces")
 FLOWS = (1, 2, 5, 10, 50, 100, 200)
 # A tenth of the pipe: one flow's sawtooth is twenty times shorter.
 SHORT = replace(paper.PRINTED, rate_mbps=12.5, round_trip_ms=43.5)
@@ -25,7 +27,7 @@ SHORT = replace(paper.PRINTED, rate_mbps=12.5, round_trip_ms=43.5)
 @pytest.fixture(scope="module")
 def sweep() -> paper.Sweep:
     """Three repetitions on the published path, and two of the control."""
-    return paper.measure(FLOWS, 3.0, repetitions=3, seed=7, control_flows=FLOWS[1:])
+    return paper.measure(paper.Scale(FLOWS, 3.0, FLOWS[1:]), repetitions=3, seed=7)
 
 
 def ran(flows: int, buffer_packets: int, setting: paper.Setting = SHORT, seed: int = 1):
@@ -123,13 +125,14 @@ def test_the_search_says_when_no_buffer_is_enough_and_when_one_packet_is():
 def test_a_probe_near_the_target_is_repeated_with_the_further_seeds(monkeypatch):
     used = []
 
-    def run(flows, buffer_packets, setting, least_s, seed):
+    def run(flows, buffer_packets, setting, least_s, seed, tier):
         used.append((buffer_packets, seed))
-        return {1: 0.9905, 2: 0.9885, 3: 0.9885}[seed] if buffer_packets == 10 else 0.9, pd.DataFrame({"check": []})
+        share = {1: 0.9905, 2: 0.9885, 3: 0.9885}[seed] if buffer_packets == 10 else 0.9
+        return share, pd.DataFrame({"check": []}), np.zeros(1)
 
     monkeypatch.setattr(paper, "_run", run)
     setting = replace(SHORT, rate_mbps=SHORT.rate_mbps * 10 / 1.5 / SHORT.pipe_packets)  # 10 packets are the most
-    outcome, _ = paper.search(4, setting, 2.0, (1, 2, 3))
+    outcome, _, _ = paper.search(4, setting, paper.Scale((4,), 2.0), (1, 2, 3))
     assert [seed for packets, seed in used if packets == 10] == [1, 2, 3]
     assert all(seed == 1 for packets, seed in used if packets != 10)
     assert dict(outcome.probes)[10] == pytest.approx((0.9905 + 2 * 0.9885) / 3) and not outcome.reached
@@ -158,10 +161,44 @@ def test_unequal_round_trips_keep_their_mean_and_span():
     assert np.mean(delays_ms) == pytest.approx(87) and (min(delays_ms), max(delays_ms)) == (43.5, 130.5)
 
 
+def test_fig_9c_gaps_of_the_busy_link_are_a_packet_time_but_for_its_clock_and_shaken_ones_are_not():
+    measured = ran(4, 40)
+    off = paper.gap_deviations(measured)
+    assert len(off) > 1000 and off.max() < 2e-4  # 100 parts per million
+    shaken = np.sort(measured.packets.time_s + np.random.default_rng(1).normal(0, 0.0005, len(measured.packets)))
+    assert paper.gap_deviations(replace(measured, packets=measured.packets.assign(time_s=shaken))).mean() > 0.1
+
+
+def test_a_scale_for_real_kernels_searches_around_theory_and_answers_what_it_searched():
+    scale = paper.scale("quick", "rootless")
+    least, most = scale.range_packets(100, paper.PRINTED)
+    assert least < paper.theory_packets(100) / 10 and most > 3 * paper.theory_packets(100)
+    assert scale.applied_to(paper.PRINTED).start_spread_s < paper.PRINTED.start_spread_s
+    found = paper.smallest_buffer(lambda packets: 0.99 + 0.05 * np.log(packets / 50), 0.99, most, least, 1.4)
+    assert found.buffer_packets == pytest.approx(50, rel=0.1) and min(dict(found.probes)) >= least
+
+
+def test_a_sweep_of_few_flows_measures_the_claims_that_it_can_and_stands_beside_the_simulator(sweep):
+    rows = sweep.buffers.query("case == 'published' and flows == 100")
+    few = replace(sweep, buffers=rows, tier="rootless")
+    assert [each.claim for each in paper.measured_claims(few)] == ["hardware-100-flows"]
+    assert f"{rows.buffer_packets.mean():.0f} packets for 100 flows" in paper.answer(few)
+    table = paper.tier_table([few, sweep])
+    assert table.loc[100, "rootless"] == table.loc[100, "simulated"] and np.isnan(table.loc[5, "rootless"])
+
+
+@rootless
+@pytest.mark.timeout(90)
+def test_a_real_kernel_fills_the_link_from_a_large_buffer_and_not_from_a_packet():
+    setting = replace(SHORT, start_spread_s=0.1)
+    shares = [paper._run(4, packets, setting, 2.0, 1, "rootless")[0] for packets in (2, 150)]
+    assert shares[0] < shares[1] and 0.9 < shares[1] <= 1.01
+
+
 def test_the_result_depends_on_the_seed_and_not_on_the_number_of_processes():
     def buffers(seed: int, n_jobs: int) -> pd.DataFrame:
-        options = dict(setting=SHORT, control_flows=(2,), n_jobs=n_jobs)
-        return paper.measure((1, 4), 2.0, 1, seed, **options).buffers
+        scale = paper.Scale((1, 4), 2.0, (2,))
+        return paper.measure(scale, 1, seed, setting=SHORT, n_jobs=n_jobs).buffers
 
     pd.testing.assert_frame_equal(buffers(1, 1), buffers(1, 2))
     assert not buffers(1, 1).equals(buffers(2, 1))

@@ -124,3 +124,9 @@ def test_an_experiment_survives_json():
 def test_an_unknown_profile_is_refused():
     with pytest.raises(NetreproError, match="did you mean 'paper'"):
         paper.duration_s("papr")
+
+
+def test_the_answer_names_the_hardwares_means_which_are_those_of_the_claims(runs):
+    claims = load_claims("dctcp")
+    dctcp, tcp = (claims.claim(f"{name}-mean-queue").published for name in ("dctcp", "tcp"))
+    assert f"(hardware: {dctcp:.1f} and {tcp:.0f})" in paper.answer(runs)

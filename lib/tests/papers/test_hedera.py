@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import networkx as nx
@@ -12,11 +13,13 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from netrepro.claims import judge, load_claims
+from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.topology import fat_tree
 from netrepro.papers import hedera as paper
 
+rootless = pytest.mark.skipif(not probe_tiers().rootless.available, reason="needs user namespaces")
 TREE = fat_tree(4, paper.PRINTED.link)
 DEMANDS = st.lists(
     st.tuples(st.integers(0, 15), st.integers(0, 15)).filter(lambda flow: flow[0] != flow[1]), min_size=1, max_size=40
@@ -158,3 +161,33 @@ def test_unknown_names_are_refused_with_the_nearest():
         paper.experiment(((0, 1),), "firstfit", paper.PRINTED, 1.0, 1)
     with pytest.raises(NetreproError, match="did you mean 'paper'"):
         paper.profile_named("papr")
+
+
+def test_few_patterns_measure_the_claim_about_strides_and_stand_beside_other_tiers(runs):
+    few = replace(runs, shares=runs.shares[runs.shares.pattern.isin(paper.FEW)], tier="rootless", backend="fabric")
+    assert [each.claim for each in paper.measured_claims(few)] == ["longer-strides-lose"]
+    table = paper.tier_table([runs, few])
+    assert list(table.index) == ["simulated", "rootless, fabric"] and list(table.patterns) == [20, len(paper.FEW)]
+    assert (table["spanning tree: correlation"] > 0.9).all()
+
+
+def test_real_kernels_run_shorter_and_only_the_fabric_takes_the_schedulers_paths():
+    quick = paper.profile_named("quick", "rootless", "fabric")
+    setting = quick.applied_to(paper.PRINTED)
+    assert quick.only and setting.counted_from_s + quick.counted_s < 2 < paper.PRINTED.counted_from_s
+    assert paper.profile_named("quick").applied_to(paper.PRINTED) == paper.PRINTED
+    assert set(paper.schemes_on("rootless")) == set(paper.SCHEMES) - set(paper.SCHEDULED)
+    assert paper.schemes_on("rootless", "fabric") == paper.schemes_on("simulated") == paper.SCHEMES
+    with pytest.raises(NetreproError, match="no backend 'fabrik'"):
+        paper.profile_named("quick", "rootless", "fabrik")
+
+
+@rootless
+@pytest.mark.timeout(120)
+def test_real_hosts_around_the_fabric_lose_most_of_stride_8_in_one_tree():
+    setting, size = paper.Setting(rate_mbps=20), paper.profile_named("quick", "rootless", "fabric")
+    schemes = ("non-blocking", "spanning tree", "first fit")
+    where = dict(tier="rootless", backend="fabric", schemes=schemes, only=("stride8",))
+    shares = paper.measure(size, 1, 1, setting=setting, **where).by_pattern().loc["stride8"]
+    assert shares["non-blocking"] > 0.7 and shares["first fit"] > 0.6
+    assert shares["spanning tree"] < 0.4 * shares["non-blocking"]

@@ -17,6 +17,7 @@ import nbformat
 import pytest
 
 from netrepro.errors import NetreproError
+from netrepro.workbench.catalogue import Declaration
 from netrepro.workbench.job import Status
 from netrepro.workbench.runner import Event, RunReport, run, run_variants
 
@@ -243,3 +244,9 @@ def test_a_full_disk_is_a_failed_run_that_says_so(add_notebook, workbench):
     result = subprocess.run([*command, str(workbench / "runs"), sys.executable], capture_output=True, text=True)
     assert result.returncode == 1, result.stdout + result.stderr
     assert "no space left" in result.stdout.lower()
+
+
+def test_real_kernels_may_have_another_budget_in_the_profiles_that_name_one():
+    declared = Declaration(slug="echo", budget_s={"quick": 60, "paper": 600}, emulated_budget_s={"paper": 9000})
+    assert [declared.budget_on("simulated", profile) for profile in ("quick", "paper")] == [60, 600]
+    assert [declared.budget_on("rootless", profile) for profile in ("quick", "paper")] == [60, 9000]

@@ -1,0 +1,67 @@
+#include <pybind11/stl.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "module.hpp"
+#include "shared_file.hpp"
+#include "switch_fabric.hpp"
+
+namespace py = pybind11;
+
+namespace {
+
+constexpr std::uint32_t full_segment_bytes = 1448;  // by which RED knows how long a packet takes
+
+std::size_t switch_fabric_bytes(std::size_t links) {
+  return sizeof(SwitchFabric::Shared) + links * sizeof(SwitchFabric::LinkState);
+}
+
+using LinkCall = std::tuple<std::string, py::dict, py::list>;  // method, settings by name, further arguments
+using Call = std::tuple<std::string, py::list>;
+using HostTuple = std::tuple<std::uint32_t, std::uint32_t, int>;
+using PathTuple = std::tuple<std::uint32_t, std::uint16_t, std::uint32_t, std::vector<std::uint32_t>,
+                             std::vector<std::uint32_t>>;
+
+// The simulator without flows of its own, set up by calls of its methods.
+void set_up(Simulator& network, const std::vector<LinkCall>& links, const std::vector<Call>& routing) {
+  const py::object simulator = py::cast(&network, py::return_value_policy::reference);
+  const py::object link_settings = py::type::of<Simulator::LinkSettings>();
+  for (const auto& [method, settings, values] : links)
+    simulator.attr(method.c_str())(link_settings(**settings), *values);
+  for (const auto& [method, arguments] : routing) simulator.attr(method.c_str())(*arguments);
+}
+
+// Switches until the process ends. `shared_descriptor` is a file of switch_fabric_bytes(), all zero.
+void run_switch_fabric(std::size_t nodes, const std::vector<LinkCall>& links, const std::vector<Call>& routing,
+                       const std::vector<HostTuple>& hosts, const std::vector<PathTuple>& paths, std::uint64_t seed,
+                       std::int64_t tick_ns, int shared_descriptor, int sample_descriptor, int packet_descriptor,
+                       const py::object& ready) {
+  auto* shared = map_shared<SwitchFabric::Shared>(shared_descriptor, switch_fabric_bytes(links.size()));
+  Simulator::Settings settings{};
+  settings.seed = seed;
+  settings.end = never;
+  settings.tcp.segment_bytes = full_segment_bytes;
+  Simulator network(settings, nodes);
+  set_up(network, links, routing);
+  std::vector<SwitchFabric::Host> known;
+  for (const auto& [node, address, interface] : hosts) known.push_back({node, address, interface});
+  std::vector<SwitchFabric::GivenPath> given;
+  for (const auto& [source, port, destination, forward, backward] : paths)
+    given.push_back({source, port, destination, forward, backward});
+  SwitchFabric fabric(network, known, given, {seed, tick_ns, sample_descriptor, packet_descriptor}, shared);
+  ready();
+  py::gil_scoped_release released;
+  fabric.run();
+}
+
+}  // namespace
+
+void bind_fabric(py::module_& module) {
+  module.def("switch_fabric_bytes", &switch_fabric_bytes, py::arg("links"));
+  module.def("run_switch_fabric", &run_switch_fabric, py::kw_only(), py::arg("nodes"), py::arg("links"),
+             py::arg("routing"), py::arg("hosts"), py::arg("paths"), py::arg("seed"), py::arg("tick_ns"),
+             py::arg("shared_descriptor"), py::arg("sample_descriptor"), py::arg("packet_descriptor"),
+             py::arg("ready"));
+}

@@ -1,0 +1,124 @@
+// All switches of a network in one process: hosts are kernels in namespaces of their own, and what they send goes
+// through the simulator's links and queues, whose virtual time is that of the kernel's arrival stamps.
+//
+// A packet read late has lost nothing: it goes through at the time of its stamp, and what reaches its host's virtual
+// time of arrival is handed over at the next tick. How late that is, is counted. Hosts shape what they send themselves.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "capture_counts.hpp"
+#include "flow_key_hash.hpp"
+#include "lateness_histogram.hpp"
+#include "packet_decoder.hpp"
+#include "packet_ring.hpp"
+#include "simulator.hpp"
+
+class SwitchFabric {
+ public:
+  struct Host {
+    std::uint32_t node, address;  // IPv4, the host's byte order
+    int interface;                // of the ring's namespace, that leads to it
+  };
+  struct GivenPath {  // of the connections that a host opens from one of its ports; links there and back
+    std::uint32_t source_address;
+    std::uint16_t source_port;
+    std::uint32_t destination_address;
+    std::vector<std::uint32_t> forward, backward;
+  };
+  struct Settings {
+    std::uint64_t seed;
+    std::int64_t tick_ns;       // between two looks at the ring while packets are inside
+    int sample_descriptor, packet_descriptor;  // files that records are appended to
+  };
+  struct LinkState {
+    std::int64_t sampled, recorded;  // written by whoever wants samples or packets; the rest as asked for
+    std::int64_t sent_packets, sent_bytes, dropped_packets, marked_packets, lost_packets;
+  };
+  struct Shared {  // plain counters, one writer each
+    std::int64_t missed;            // arrivals that found the ring full
+    std::int64_t failed;            // packets without a way, or refused by their host's interface
+    std::int64_t received, delivered;
+    std::int64_t sample_every;      // ns, written by whoever wants samples; 0 for none
+    std::int64_t asked, answered;   // the state of all links, and records written, as often as asked grows
+    LatenessHistogram lateness;     // of what is handed to hosts
+    LinkState links[];
+  };
+  struct Sample {
+    std::int64_t time_ns, link, packets, bytes;
+  };
+  // A packet as its last bit leaves, or, with no_link, a connection met for the first time: its number, and the ends
+  // (address << 16 | port) of the first packet's sender and receiver.
+  struct Record {
+    std::int64_t time_ns, link, connection, bytes_or_sender, waited_ns_or_receiver;
+  };
+  static constexpr std::int64_t no_link = -1;
+
+  // `network` has its links and routes; `shared` has room for Shared and a LinkState a link, zeroed. Both outlive the
+  // fabric. Throws std::system_error when the kernel refuses a socket.
+  SwitchFabric(Simulator& network, const std::vector<Host>& hosts, const std::vector<GivenPath>& paths,
+               const Settings& settings, Shared* shared);
+  ~SwitchFabric();
+  SwitchFabric(const SwitchFabric&) = delete;
+  SwitchFabric& operator=(const SwitchFabric&) = delete;
+
+  void run();  // until the process ends; throws std::system_error
+
+ private:
+  using Bytes = std::unique_ptr<unsigned char[]>;
+  struct Frame {
+    Bytes bytes;
+    std::uint32_t size, host;
+  };
+  struct Leaving {
+    Bytes bytes;
+    std::uint32_t size, host;
+    std::int64_t due_ns;
+  };
+  struct Connection {
+    std::uint32_t number, from_low, from_high;  // the latter two: paths of packets sent by the key's lower, higher end
+  };
+  using GivenKey = std::tuple<std::uint32_t, std::uint16_t, std::uint32_t>;
+
+  static std::int64_t now_ns();
+  Time virtual_time(std::int64_t stamp_ns) const { return (stamp_ns - began_ns_) * 1000; }
+  std::int64_t real_time(Time time) const { return began_ns_ + time / 1000; }
+
+  void take_in(const PacketRing::Arrival& arrival);
+  Connection& connection_of(const DecodedPacket& packet);
+  std::uint32_t path_of(const FlowKey& key, bool from_low) const;
+  void advance(Time until);
+  void take_out(std::uint32_t place, bool marked);
+  void hand_over();
+  void record_links();
+  void write_out();
+  void answer();
+  void wait() const;
+
+  Simulator& network_;
+  Settings settings_;
+  Shared* shared_;
+  std::vector<Host> hosts_;
+  std::unordered_map<int, std::uint32_t> host_behind_;           // by interface
+  std::unordered_map<std::uint32_t, std::uint32_t> host_named_;  // by address
+  std::map<GivenKey, GivenPath> given_;
+  std::unordered_map<FlowKey, Connection, FlowKeyHash> connections_;
+  CaptureCounts decoded_;
+  PacketDecoder decoder_{decoded_};
+  PacketRing ring_;
+  int sender_ = -1;
+  std::int64_t began_ns_;
+  std::vector<Frame> frames_;  // by place in the simulator
+  std::vector<Leaving> leaving_;
+  std::vector<Bytes> spare_;
+  std::int64_t next_sample_ns_ = 0, last_write_ns_ = 0;
+  std::vector<std::size_t> written_;  // departures, of each link that is recorded
+  std::vector<bool> recorded_;
+  std::vector<Sample> samples_;
+  std::vector<Record> records_;
+};

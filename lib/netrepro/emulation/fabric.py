@@ -1,0 +1,376 @@
+"""The fabric: all switches of a network in one process of the core, between hosts that are kernels.
+
+What a host sends is shaped on the host, and then goes through the simulator's links and queues in virtual time, the
+clock of the kernel's arrival stamps. No switch costs a namespace or a packet's way through a kernel, and every queue
+rule, routing and per-hop record of the simulator is there.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from netrepro.emulation import fidelity, messages
+from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
+from netrepro.emulation.guests import LauncherConnection
+from netrepro.emulation.messages import Interface, Request
+from netrepro.emulation.plan import HUB, MAX_RATE_MBPS, Cabling, Plan, Port, addresses, host_controls
+from netrepro.emulation.recording import Recording
+from netrepro.emulation.tcp import check_tcp
+from netrepro.emulation.traffic import FIRST_SOURCE_PORT, SOURCE_PORTS
+from netrepro.errors import NetreproError
+from netrepro.networks.compiled import link_calls, link_numbers, links_on, node_numbers, queue_packets, routing_calls
+from netrepro.networks.experiment import FIDELITY_COLUMNS, LINK_COLUMNS, QUEUE_COLUMNS, Experiment
+from netrepro.networks.links import DropTail, Link
+from netrepro.networks.routing import Path, Routing
+from netrepro.networks.topology import Topology
+from netrepro.networks.workloads import Tcp
+
+if TYPE_CHECKING:
+    from netrepro.emulation.network import Emulation
+
+# While packets are inside the process looks at the ring so often: a packet is handed over half of it late on average.
+TICK_US = 100.0
+# A host's own link costs no time here: its kernel has shaped it.
+INSTANT_MBPS, ROOMY_PACKETS = 1e6, 1_000_000
+# Fixed before any run: half a packet time of a 10 Mb/s link, and four.
+MOST_LATE_US = {90: 1000.0, 99: 5000.0}
+ANSWER_PATIENCE_S = 2.0
+
+_HEADER = ("missed", "failed", "received", "delivered", "sample_every", "asked", "answered")
+_SAMPLE_EVERY, _ASKED, _ANSWERED = (_HEADER.index(name) for name in ("sample_every", "asked", "answered"))
+_LINK = ("sampled", "recorded", "sent_packets", "sent_bytes", "dropped_packets", "marked_packets", "lost_packets")
+_SAMPLE = np.dtype([(name, np.int64) for name in ("time_ns", "link", "queue_packets", "queue_bytes")])
+_RECORD = np.dtype([(name, np.int64) for name in ("time_ns", "link", "connection", "first", "second")])
+_NO_LINK = -1
+
+
+@dataclass(frozen=True)
+class GivenPath:
+    """The nodes that a connection's packets take, from the host that opens it, and back in reverse."""
+
+    source_port: int
+    path: Path
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """How the switches of a fabric route packets.
+
+    routing : as of an experiment. pairs : hosts between which k shortest paths are laid out; () for all.
+    paths : of single connections.
+    """
+
+    routing: Routing = field(default_factory=Routing)
+    pairs: tuple[tuple[str, str], ...] = ()
+    paths: tuple[GivenPath, ...] = ()
+
+
+def fabric_of(experiment: Experiment) -> Fabric:
+    """The fabric that routes as the experiment says."""
+    table = experiment.flow_table
+    routed = table[table["path"].map(len) > 0]
+    return Fabric(
+        experiment.routing,
+        tuple(dict.fromkeys(zip(table["source"], table["destination"], strict=True))),
+        tuple(GivenPath(FIRST_SOURCE_PORT + row.flow % SOURCE_PORTS, row.path) for row in routed.itertuples()),
+    )
+
+
+@dataclass(frozen=True)
+class FabricPlan(Plan):
+    """What is built for hosts around a fabric: a namespace and a cable to the hub for each host, and no switches."""
+
+    fabric: Fabric = field(default_factory=Fabric)
+
+    @cached_property
+    def nodes(self) -> tuple[str, ...]:
+        """The namespaces in the launcher's order: the hub, hosts."""
+        return (HUB, *self.topology.hosts)
+
+    @cached_property
+    def _cabling(self) -> Cabling:
+        made = Cabling()
+        same_address = b"\x02" + bytes(5)  # of all hosts: a frame fits whichever host it is handed to
+        for number, host in enumerate(self.topology.hosts):
+            (switch,) = self.topology.graph[host]
+            link = self.topology.link(host, switch)
+            near = Interface(f"{host}-eth0", 2, self.descriptor(host))
+            far = Interface(f"{host}.{switch}", 2 + number, self.descriptor(HUB))
+            made.index_towards[host, switch] = near.index
+            made.index_towards[HUB, host] = far.index
+            made.requests.append(messages.new_pair(near, far, same_address))
+            made.still_down.append((HUB, far.index))
+            made.relayed_interfaces[host] = [near.name]
+            # Whatever its rule: TCP feels the queue of its own host fill and sends no more, so that few packets wait.
+            own = replace(link, queue=link.queue if isinstance(link.queue, DropTail) else _drop_tail_of(link))
+            made.ports[host, switch] = Port(host, switch, own, (host, near.index), far.name)
+        return made
+
+    def routes_over(self, in_use: frozenset[tuple[str, str]] | None) -> dict[str, dict[bytes, Request]]:
+        """host -> everything over its one cable."""
+        return {host: {b"": self._only_route(host)} for host in self.topology.hosts}
+
+    def address_over(self, path: Path, host: str) -> ipaddress.IPv4Address:
+        """The host's own: the fabric knows paths by ports."""
+        return self.addresses[host]
+
+    @property
+    def _has_equal_paths(self) -> bool:
+        return False  # not for the hosts' kernels
+
+    def arguments(self) -> dict:
+        """What `_core.run_switch_fabric` is told: the simulator's links and routes, and where hosts are."""
+        topology = self.topology
+        number, links = node_numbers(topology), link_numbers(topology)
+        instant = {
+            port: replace(topology.link(*port), rate_mbps=INSTANT_MBPS, queue=DropTail(packets=ROOMY_PACKETS))
+            for port in self.ports
+        }
+        pairs = self.fabric.pairs or tuple(permutations(topology.hosts, 2))
+        hosts = [
+            (number[host], int(self.addresses[host]), self._cabling.index_towards[HUB, host]) for host in topology.hosts
+        ]
+        paths = [
+            (
+                int(self.addresses[given.path[0]]),
+                given.source_port,
+                int(self.addresses[given.path[-1]]),
+                links_on(given.path, links),
+                links_on(given.path[::-1], links),
+            )
+            for given in self.fabric.paths
+        ]
+        return dict(
+            nodes=len(number),
+            links=link_calls(topology, instant),
+            routing=routing_calls(topology, self.fabric.routing, pairs),
+            hosts=hosts,
+            paths=paths,
+            seed=self.seed,
+            tick_ns=round(TICK_US * 1e3),
+        )
+
+
+def _drop_tail_of(link: Link) -> DropTail:
+    return DropTail(packets=queue_packets(link.queue))
+
+
+def make_fabric_plan(
+    topology: Topology,
+    congestion_control: str | Mapping[str, str],
+    seed: int,
+    address_pool: str,
+    tcp: Tcp | None,
+    fabric: Fabric,
+) -> FabricPlan:
+    """The plan of hosts around a fabric; arguments as of make_plan.
+
+    Raises NetreproError for a host without a switch, or with several cables, and for what make_plan refuses of hosts.
+    """
+    for host in topology.hosts:
+        neighbours = tuple(topology.graph[host])
+        if len(neighbours) != 1 or neighbours[0][0] != "s":
+            raise NetreproError(
+                f"{topology.name}: {host} is joined to {', '.join(neighbours)}, and hosts around a fabric have one "
+                "cable, to a switch",
+                "use backend 'kernel', or tier 'simulated'",
+            )
+        rate_mbps = topology.link(host, neighbours[0]).rate_mbps
+        if rate_mbps > MAX_RATE_MBPS:
+            raise NetreproError(
+                f"the link from {host}: {rate_mbps:g} Mb/s; a kernel shapes {MAX_RATE_MBPS:g} Mb/s at most",
+                "scale rates down together, or use tier 'simulated'",
+            )
+    if tcp:
+        check_tcp(tcp)
+    controls = host_controls(topology, congestion_control)
+    return FabricPlan(topology, controls, addresses(topology, address_pool), seed, tcp, fabric=fabric)
+
+
+class FabricProcess:
+    """The process in the hub that switches; started before the hosts have interfaces."""
+
+    def __init__(self, launcher: LauncherConnection, place: int, plan: FabricPlan):
+        from netrepro import _core
+
+        self.plan = plan
+        self._numbers_of = link_numbers(plan.topology)
+        self._files = {"samples": tempfile.TemporaryFile(), "records": tempfile.TemporaryFile()}  # noqa: SIM115
+        self._process = CoreGuest(
+            launcher,
+            place,
+            "run_switch_fabric",
+            plan.arguments() | {"sample_descriptor": 4, "packet_descriptor": 5},
+            shared_bytes=_core.switch_fabric_bytes(len(self._numbers_of)),
+            what="a fabric cannot be emulated here",
+            remedy="use backend 'kernel', or tier 'simulated'",
+            real_time=True,
+            descriptors=[self._files["samples"].fileno(), self._files["records"].fileno()],
+        )
+        self.real_time = self._process.real_time
+
+    def watch(self, queues: Iterable[tuple[str, str]], packets: Iterable[tuple[str, str]], interval_s: float) -> None:
+        """From now on sample these ports' queues so often, 0 for no more, and record these ports' packets."""
+        for column, ports in (("sampled", set(queues)), ("recorded", set(packets))):
+            for port, number in self._numbers_of.items():
+                self._process.write(self._place(number, column), int(port in ports))
+        self._process.write(_SAMPLE_EVERY, round(interval_s * 1e9))
+
+    def _place(self, link: int, column: str) -> int:
+        return len(_HEADER) + LATENESS_BUCKETS + link * len(_LINK) + _LINK.index(column)
+
+    def state(self) -> tuple[pd.Series, pd.DataFrame, dict[str, int]]:
+        """Counters of the process, of the links (a row a port), and the bytes of samples and records, all now.
+
+        Raises NetreproError when the process has ended.
+        """
+        asked = int(self._process.numbers[_ASKED]) + 1
+        self._process.write(_ASKED, asked)
+        deadline = time.monotonic() + ANSWER_PATIENCE_S
+        while self._process.numbers[_ANSWERED] != asked:
+            if self._process.guest.poll() is not None or time.monotonic() > deadline:
+                raise self._process.failure()
+            time.sleep(0.0005)
+        numbers = self._process.numbers
+        links = numbers[len(_HEADER) + LATENESS_BUCKETS :].reshape(-1, len(_LINK))
+        index = pd.MultiIndex.from_tuples(self._numbers_of, names=["source", "destination"])
+        sizes = {name: os.fstat(file.fileno()).st_size for name, file in self._files.items()}
+        return pd.Series(numbers[: len(_HEADER)], _HEADER), pd.DataFrame(links, index, list(_LINK)), sizes
+
+    def lateness(self) -> pd.DataFrame:
+        """Histogram of how late packets were handed over: up_to_us (upper edge), packets."""
+        return lateness_table(self._process.numbers[len(_HEADER) : len(_HEADER) + LATENESS_BUCKETS])
+
+    def read(self, name: str, kind: np.dtype, start: int, end: int) -> pd.DataFrame:
+        """What was appended to a file between two sizes, with the port's ends where it has a link."""
+        rows = np.frombuffer(os.pread(self._files[name].fileno(), end - start, start), kind)
+        table = pd.DataFrame({column: rows[column] for column in kind.names or ()})
+        sources, destinations = (np.array(ends) for ends in zip(*self._numbers_of, strict=True))
+        link = table.pop("link").to_numpy()
+        return table.assign(link=link, source=sources[link], destination=destinations[link])
+
+
+class FabricRecording:
+    """As Recording, of a network whose switches are a fabric; hosts' own queues are the kernel's."""
+
+    def __init__(
+        self,
+        net: Emulation,
+        fabric: FabricProcess,
+        queues: Sequence[tuple[str, str]],
+        packets: Sequence[tuple[str, str]],
+        interval_ms: float,
+        most_packets: int,
+    ):
+        for port in (*queues, *packets):
+            net.topology.link(*port)
+        own = net.plan.ports  # of the hosts
+        sampled = tuple(dict.fromkeys((*queues, *packets)))
+        self._hosts = Recording(net, [port for port in sampled if port in own], (), interval_ms, most_packets)
+        self._queues, self._packets = [port for port in sampled if port not in own], tuple(dict.fromkeys(packets))
+        self._net, self._fabric, self._interval_s = net, fabric, interval_ms / 1000
+        self._most_packets = most_packets
+
+    def __enter__(self) -> FabricRecording:
+        self._fabric.watch(self._queues, self._packets, self._interval_s)
+        self._before = self._fabric.state()
+        self._began_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
+        self._hosts.__enter__()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._after = self._fabric.state()
+        self._ended_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
+        self._fabric.watch((), (), 0.0)
+        self._hosts.__exit__(*exception)
+        _, _, start = self._before
+        _, _, end = self._after
+        self._samples = self._fabric.read("samples", _SAMPLE, start["samples"], end["samples"])
+        self._records = self._fabric.read("records", _RECORD, 0, end["records"])
+        self._seen_from_ns = self._began_ns
+
+    def begin_at(self, time_ns: int) -> None:
+        """Count times from this instant (CLOCK_REALTIME) instead of the block's beginning."""
+        self._began_ns = time_ns
+        self._hosts.begin_at(time_ns)
+
+    def queues(self) -> pd.DataFrame:
+        """Samples of the queues: source, destination, time_s, queue_packets, queue_bytes."""
+        inside = self._samples.assign(time_s=(self._samples["time_ns"] - self._began_ns) / 1e9)
+        return pd.concat([self._hosts.queues(), inside[QUEUE_COLUMNS]], ignore_index=True)
+
+    def links(self) -> pd.DataFrame:
+        """Totals from beginning to end, one row a port of the network, columns as of Measurements.links."""
+        (_, before, _), (_, after, _) = self._before, self._after
+        rates_mbps = pd.Series({port: link.rate_mbps for port, link in self._net.topology.ports.items()})
+        totals = after - before
+        own = self._hosts.links().set_index(["source", "destination"])
+        totals.loc[own.index, ["sent_packets", "sent_bytes"]] = own[["sent_packets", "sent_bytes"]]
+        totals.loc[own.index, "dropped_packets"] += own["dropped_packets"]
+        seconds = (self._ended_ns - self._began_ns) / 1e9
+        totals["utilisation"] = totals["sent_bytes"] * 8e-6 / rates_mbps.to_numpy() / seconds
+        return totals.reset_index()[LINK_COLUMNS]
+
+    def packets(self, flows: Mapping[int, int] | None = None) -> pd.DataFrame:
+        """Packets as their last bit leaves: source, destination, time_s, size_bytes, wait_ms (NaN at hosts' ports).
+
+        flows : end_key of a sender -> flow; adds the column `flow`, which a packet has whichever way it goes, or -1.
+        """
+        records = self._records
+        table = records[(records["link"] != _NO_LINK) & (records["time_ns"] >= self._seen_from_ns)]
+        at_host = table["source"].str.startswith("h").to_numpy(bool)
+        found = pd.DataFrame(
+            {
+                "source": table["source"],
+                "destination": table["destination"],
+                "time_s": (table["time_ns"] - self._began_ns) / 1e9,
+                "size_bytes": table["first"],
+                "wait_ms": np.where(at_host, np.nan, table["second"] / 1e6),
+            }
+        )
+        if flows is not None:
+            connections = records[records["link"] == _NO_LINK].set_index("connection")
+            towards, back = (connections[end].map(flows) for end in ("first", "second"))
+            found["flow"] = table["connection"].map(towards.fillna(back).fillna(-1).astype(int)).astype(int)
+        return found.reset_index(drop=True)
+
+    def port_checks(self, source: str, destination: str) -> pd.DataFrame | None:
+        """How even the gaps of a host's own port were; None where that was not busy, and for the fabric's own ports,
+        which keep their rates by construction: what can be off there is lateness."""
+        if (source, destination) not in self._net.plan.ports:
+            return None
+        packets = self.packets().query("source == @source and destination == @destination")
+        samples = self.queues().query("source == @source and destination == @destination")
+        found = fidelity.inter_dequeue_deviation(
+            packets["time_s"].to_numpy(),
+            packets["size_bytes"].to_numpy(),
+            self._net.topology.link(source, destination).rate_mbps,
+            samples["time_s"].to_numpy(),
+            samples["queue_packets"].to_numpy(),
+        )
+        if len(found.deviation) < fidelity.LEAST_BUSY_GAPS:
+            return None
+        return fidelity.port_checks(found, f"{source} to {destination}")
+
+    def machine_checks(self) -> pd.DataFrame:
+        """Whether every packet went through, how late packets were handed to hosts, and what the machine did."""
+        grown = self._after[0] - self._before[0]
+        rows = [
+            ("packets without a way", float(grown["failed"]), 0.0, bool(grown["failed"] == 0)),
+            ("packets through the fabric", float(grown["delivered"]), float("nan"), True),
+        ]
+        rows += fidelity.bounded_lateness_rows("packets handed over", self._fabric.lateness(), MOST_LATE_US)
+        ours = pd.DataFrame(rows, columns=FIDELITY_COLUMNS)
+        theirs = self._hosts.machine_checks(int(grown["missed"]))
+        return pd.concat([ours, theirs], ignore_index=True)

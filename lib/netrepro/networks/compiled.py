@@ -1,0 +1,120 @@
+"""A network as the compiled core takes it: methods of `_core.Simulator` and their arguments.
+
+Plain data, so that whoever has no simulator of its own can hand them on. Links are numbered as `Topology.ports` lists
+them, nodes as `node_numbers` does. Times are seconds, rates bit/s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from netrepro.networks.links import (
+    FULL_PACKET_BYTES,
+    CoDel,
+    DropTail,
+    EcnThreshold,
+    Link,
+    PhantomQueue,
+    Pie,
+    Queue,
+    Red,
+    SharedBuffer,
+)
+from netrepro.networks.routing import LinkChange, Path, Routing, k_shortest_paths, links_in_use
+from netrepro.networks.topology import Topology
+
+# Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
+OWN_PACKETS_AT_PORT = 4
+
+Port = tuple[str, str]
+LinkCall = tuple[str, dict[str, Any], tuple]  # method, LinkSettings by name, the queue's numbers
+Call = tuple[str, tuple]
+
+
+def node_numbers(topology: Topology) -> dict[str, int]:
+    """Hosts first, then switches."""
+    return {name: number for number, name in enumerate((*topology.hosts, *topology.switches))}
+
+
+def link_numbers(topology: Topology) -> dict[Port, int]:
+    """(from, to) -> number, in the order of the topology's ports."""
+    return {port: number for number, port in enumerate(topology.ports)}
+
+
+def links_on(path: Path, numbers: Mapping[Port, int]) -> list[int]:
+    """The links of a path, by the numbers of link_numbers."""
+    return [numbers[port] for port in pairwise(path)]
+
+
+def link_calls(topology: Topology, instead: Mapping[Port, Link] | None = None) -> list[LinkCall]:
+    """What adds each link, in the order of the topology's ports. instead : other links for some of the ports."""
+    number, replaced = node_numbers(topology), instead or {}
+    return [_link_call(number[a], number[b], replaced.get((a, b), link)) for (a, b), link in topology.ports.items()]
+
+
+def _link_call(source: int, destination: int, link: Link) -> LinkCall:
+    method, values = _queue_call(link.queue)
+    settings = dict(
+        source=source,
+        destination=destination,
+        rate=link.rate_mbps * 1e6,
+        delay_s=link.delay_ms / 1e3,
+        jitter_s=link.jitter_ms / 1e3,
+        loss=link.loss,
+        room=min(OWN_PACKETS_AT_PORT, queue_packets(link.queue)),
+        reordering=link.reordering,
+        held_back_s=link.reordering_ms / 1e3,
+    )
+    return method, settings, values
+
+
+def queue_packets(queue: Queue) -> int:
+    """How many full packets fit into a queue at most."""
+    if isinstance(queue, SharedBuffer):
+        return max(queue.bytes // FULL_PACKET_BYTES, 1)
+    if isinstance(queue, DropTail) and queue.bytes is not None:
+        return queue.bytes // FULL_PACKET_BYTES
+    return queue.packets or 1
+
+
+def _queue_call(queue: Queue) -> Call:
+    match queue:
+        case DropTail():
+            return "add_drop_tail", (queue.packets or 0, queue.bytes or 0)
+        case EcnThreshold():
+            return "add_ecn_threshold", (queue.packets, queue.threshold_packets)
+        case Red():
+            thresholds = queue.min_threshold_packets, queue.max_threshold_packets
+            return "add_red", (queue.packets, *thresholds, queue.max_probability, queue.weight, queue.ecn)
+        case CoDel():
+            return "add_codel", (queue.packets, queue.target_ms / 1e3, queue.interval_ms / 1e3, queue.ecn)
+        case Pie():
+            times_s = queue.target_ms / 1e3, queue.update_ms / 1e3, queue.burst_ms / 1e3
+            return "add_pie", (queue.packets, *times_s, queue.ecn)
+        case PhantomQueue():
+            return "add_phantom_queue", (queue.packets, queue.drain_share, queue.threshold_bytes)
+        case SharedBuffer():
+            return "add_shared_buffer", (queue.bytes, queue.alpha, queue.mark_packets or 0)
+    raise TypeError(f"no queue {queue!r}")
+
+
+def routing_calls(
+    topology: Topology, routing: Routing, pairs: Iterable[tuple[str, str]], changes: Sequence[LinkChange] = ()
+) -> list[Call]:
+    """What routes packets between the pairs of hosts, both ways, but for the paths of single flows."""
+    number, links = node_numbers(topology), link_numbers(topology)
+    calls: list[Call] = []
+    if routing.scheme == "packet_spraying":
+        calls.append(("spray", ()))
+    if routing.scheme == "k_shortest_paths":
+        for ends in dict.fromkeys(pairs):
+            for source, destination in (ends, ends[::-1]):
+                paths = k_shortest_paths(topology, source, destination, routing.paths)
+                chosen = [links_on(path, links) for path in paths]
+                calls.append(("set_paths", (number[source], number[destination], chosen)))
+    for from_s, in_use in links_in_use(topology, routing, changes):
+        if from_s > 0 or len(in_use) < len(links):
+            calls.append(("use_links", (from_s, [port in in_use for port in links])))
+    return calls
