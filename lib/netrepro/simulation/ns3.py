@@ -64,9 +64,9 @@ def simulate_ns3(experiment: Experiment, program: Path) -> Ns3Run:
     """Run the experiment in ns-3; `program` is what build_ns3 made.
 
     Differences that remain: ns-3's frames are 12 bytes shorter than Ethernet's; a path is chosen for each
-    destination, not for each flow; queues hold packets, not bytes. Links are off their rate by up to 100 parts per
+    destination, not for each flow; wires have no jitter. Links are off their rate by up to 100 parts per
     million, as in `simulate`. Raises NetreproError for what the program does not do: other traffic than plain flows of
-    one congestion control (reno, cubic or dctcp), other queues than drop-tail in packets and EcnThreshold, jitter,
+    one congestion control (reno, cubic or dctcp), other queues than drop-tail in packets and EcnThreshold,
     reordering, changes, more than one measured queue.
     """
     lines = _described(experiment)
@@ -172,5 +172,5 @@ def _check(experiment: Experiment) -> None:
         in_packets = isinstance(link.queue, DropTail) and link.queue.packets is not None and link.queue.bytes is None
         if not in_packets and not isinstance(link.queue, EcnThreshold):
             refuse(f"{link.queue!r}")
-        if link.jitter_ms or link.reordering:
-            refuse("jitter and reordering")
+        if link.reordering:
+            refuse("reordering")

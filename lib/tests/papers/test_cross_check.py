@@ -64,7 +64,7 @@ def test_ns3_is_refused_what_its_program_does_not_do(tmp_path):
         Experiment(net, (Requests("h1", ("h2",), 1, 1, 1),), 1.0),
         Experiment(net, (flow, replace(flow, congestion_control="cubic")), 1.0, tcp=Tcp("reno")),
         Experiment(net, (flow,), 1.0, tcp=Tcp("bbr")),
-        Experiment(star(3, Link(10, 1, jitter_ms=0.1)), (flow,), 1.0),
+        Experiment(star(3, Link(10, 1, reordering=0.1, reordering_ms=1)), (flow,), 1.0),
         Experiment(net, (flow,), 1.0, measure=Measure(queues=(("s1", "h1"), ("s1", "h2")))),
     ):
         with pytest.raises(NetreproError, match="use tier 'simulated'"):
