@@ -9,6 +9,7 @@ time to begin (s, CLOCK_MONOTONIC), sorts one array after the other, and at the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 import time
@@ -23,6 +24,7 @@ from netrepro.transport import open_connection, start_server
 VALUES = 65_536  # numbers are below
 NUMBERS_A_MESSAGE = 20
 PORT = 7000  # and 7001
+WAITING_S = 5.0  # of RepNet's servers: a second SYN may be lost (1 s) and then meet full queues
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -80,11 +82,14 @@ async def _listen(scheme: str, address: str, threshold_bytes: int) -> None:
     if scheme == "tcp":
         await asyncio.start_server(sort_bucket, address, PORT)
     else:
-        await start_server(sort_bucket, address, PORT, threshold_bytes=threshold_bytes)
+        await start_server(sort_bucket, address, PORT, threshold_bytes=threshold_bytes, waiting_s=WAITING_S)
 
 
 async def _sort_until(orders: dict[str, Any], begin_s: float) -> list[tuple[float, float, bool]]:
-    """(start, seconds taken, whether it came out sorted) of jobs one after the other; times since `begin_s`."""
+    """(start, seconds taken, whether it came out sorted) of jobs one after the other; times since `begin_s`.
+
+    A job that has lost a connection, or has not ended when the orders' patience is over, is not sorted.
+    """
     random = np.random.default_rng(orders["seed"])
     connect: Any = asyncio.open_connection
     if orders["scheme"] != "tcp":
@@ -93,8 +98,11 @@ async def _sort_until(orders: dict[str, Any], begin_s: float) -> list[tuple[floa
     await asyncio.sleep(begin_s + random.uniform(0, orders["starts_within_s"]) - time.monotonic())
     while (start_s := time.monotonic() - begin_s) < orders["seconds"]:
         numbers = random.integers(0, VALUES, orders["numbers"])
-        streams = await asyncio.gather(*(connect(address, PORT) for address in orders["slaves"]))
-        text = await sort(numbers, streams)
+        text = b""
+        with contextlib.suppress(TimeoutError, OSError):
+            async with asyncio.timeout(orders["seconds"] + orders["patience_s"] - start_s):
+                streams = await asyncio.gather(*(connect(address, PORT) for address in orders["slaves"]))
+                text = await sort(numbers, streams)
         took_s = time.monotonic() - begin_s - start_s
         jobs.append((start_s, took_s, text == as_text(np.sort(numbers))))
     return jobs
@@ -104,9 +112,8 @@ async def _run(orders: dict[str, Any]) -> None:
     await _listen(orders["scheme"], orders["address"], orders["threshold_bytes"])
     _say("ready")
     begin_s = float(await asyncio.to_thread(sys.stdin.readline))
-    jobs = await _sort_until(orders, begin_s)
-    _say(json.dumps(jobs))
-    await asyncio.sleep(orders["lingers_s"])  # others' jobs may still be under way
+    _say(json.dumps(await _sort_until(orders, begin_s)))
+    await asyncio.Event().wait()  # others' jobs may still be under way; this ends with the network
 
 
 def _say(line: str) -> None:

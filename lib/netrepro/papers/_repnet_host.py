@@ -17,6 +17,7 @@ from typing import Any
 from netrepro.transport import open_connection, start_server
 
 PLAIN_PORT, REPLICATED_PORT = 7000, 7001  # and 7002
+WAITING_S = 5.0  # of RepNet's servers: a second SYN may be lost (1 s) and then meet full queues
 HEADER = struct.Struct("!II")  # number of the flow, its bytes
 
 
@@ -34,7 +35,7 @@ class Host:
     async def listen(self, address: str) -> None:
         """Take flows on all ports."""
         await asyncio.start_server(self._receive, address, PLAIN_PORT)
-        await start_server(self._receive, address, REPLICATED_PORT)
+        await start_server(self._receive, address, REPLICATED_PORT, waiting_s=WAITING_S)
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):

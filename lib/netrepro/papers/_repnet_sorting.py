@@ -19,7 +19,7 @@ from netrepro.papers._repnet_library import Programs, hash_addresses_only
 from netrepro.simulation import simulate
 
 ROUND_S = 8.0  # between rounds of the simulated sort; jobs take far less
-LINGERS_S = 6.0  # others' jobs end within this time after a host's last
+PATIENCE_S, LAST_S = 10.0, 1.0  # for jobs under way when no more begin; and then until the network ends
 MOST_ITERATIONS = 200
 
 
@@ -59,7 +59,7 @@ def emulate_sort(sort: Sort, seconds: float, seed: int, tier: str) -> tuple[pd.D
         programs.start(net)
 
     uplinks = tuple(port for port in sort.topology.ports if port[0] == "s1" and port[1] not in sort.topology.hosts)
-    duration_s = seconds + LINGERS_S
+    duration_s = seconds + PATIENCE_S + LAST_S
     idle = Experiment(sort.topology, (), duration_s, seed, Measure(queues=uplinks), sort.tcp)
     found = emulate(idle, tier, prepare=prepare, programs_control=sort.tcp.congestion_control)
     jobs = [job for each in programs.outcomes().values() for job in each]
@@ -79,7 +79,7 @@ def _orders(sort: Sort, seconds: float, seed: int, net: Emulation, host: str) ->
         "threshold_bytes": sort.threshold_bytes,
         "starts_within_s": sort.starts_within_s,
         "seconds": seconds,
-        "lingers_s": LINGERS_S,
+        "patience_s": PATIENCE_S,
         "seed": [seed, net.topology.hosts.index(host)],
     }
 

@@ -154,7 +154,7 @@ class Scale:
 def scale(profile: str) -> Scale:
     """The scale of a profile. Raises NetreproError for another than quick and paper."""
     scales = {
-        "quick": Scale(400, 300, 300, 150, 60, (0.2, 0.5), (0.2, 0.5), (0.1, 0.8), 15.0, 1200, 80, 10.0, 10.0, 2),
+        "quick": Scale(300, 200, 200, 120, 50, (0.2, 0.5), (0.2, 0.5), (0.1, 0.8), 15.0, 1200, 80, 10.0, 10.0, 2),
         # With five repetitions 200,000 flows a scheme with 1:1, as the authors had.
         "paper": Scale(
             flows=16_000,

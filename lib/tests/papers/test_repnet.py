@@ -282,12 +282,12 @@ def scaled() -> dict[str, paper.Runs]:
 
 
 def test_the_scaled_testbed_has_its_load_and_its_mice():
-    found = paper.scaled_experiment(paper.Case("scaled", "repsyn", 0.5), 200.0, 3).flow_table
+    found = paper.scaled_experiment(paper.Case("scaled", "repsyn", 0.5), 2000.0, 3).flow_table
     elephants = found[found.size_bytes > paper.MOUSE_BYTES]
     offered_mbps = elephants.size_bytes.sum() * 8e-6 / elephants.start_s.max() / 2
-    assert offered_mbps == pytest.approx(0.5 * 60, rel=0.15)
+    assert offered_mbps == pytest.approx(0.5 * 60, rel=0.1)
     mice = found[found.size_bytes <= paper.MOUSE_BYTES]
-    assert len(mice) == 200 * paper.SCALED_MICE_PER_S
+    assert len(mice) == 2000 * paper.SCALED_MICE_PER_S
     assert (mice.replication == "repsyn").all() and (elephants.replication == "").all()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import gc
 import socket
@@ -74,6 +75,15 @@ def plain_pair(port: int) -> list[socket.socket]:
         one.settimeout(5)
     found[1].bind(found[0].getsockname())
     return found
+
+
+@contextlib.asynccontextmanager
+async def first_connection(served, **options):
+    """(server, two plain sockets with one source port), the first of which is connected."""
+    async with await start_server(served, HOST, **options) as server:
+        pair = plain_pair(server.port)
+        pair[0].connect((HOST, server.port))
+        yield server, pair
 
 
 def reset(one: socket.socket) -> None:
@@ -315,9 +325,7 @@ def test_a_slow_second_syn_gets_what_was_written_before(first):
 def test_a_server_survives_the_reset_of_its_only_connection_while_it_waits():
     async def test():
         served = Collector(b"greeting")
-        async with await start_server(served, HOST, waiting_s=5) as server:
-            pair = plain_pair(server.port)
-            pair[0].connect((HOST, server.port))
+        async with first_connection(served, waiting_s=5) as (server, pair):
             await until(lambda: served.states == [State.ONE_CONN])
             reset(pair[0])
             await asyncio.sleep(0.01)
@@ -333,9 +341,7 @@ def test_a_server_survives_the_reset_of_its_only_connection_while_it_waits():
 def test_a_server_whose_only_connection_is_reset_tells_the_application_when_no_other_comes():
     async def test():
         served = Collector()
-        async with await start_server(served, HOST, waiting_s=0.02) as server:
-            pair = plain_pair(server.port)
-            pair[0].connect((HOST, server.port))
+        async with first_connection(served, waiting_s=0.02) as (_, pair):
             await until(lambda: bool(served.streams))
             reset(pair[0])
             with pytest.raises(ConnectionResetError):
@@ -349,9 +355,7 @@ def test_a_server_whose_only_connection_is_reset_tells_the_application_when_no_o
 def test_a_second_syn_after_the_waiting_time_is_no_new_stream():
     async def test():
         served = Collector()
-        async with await start_server(served, HOST, waiting_s=0.01) as server:
-            pair = plain_pair(server.port)
-            pair[0].connect((HOST, server.port))
+        async with first_connection(served, waiting_s=0.01) as (server, pair):
             await until(lambda: served.states == [State.CHOSEN])
             pair[1].connect((HOST, server.port + 1))
             pair[1].setblocking(False)
@@ -369,9 +373,7 @@ def test_a_second_syn_after_the_waiting_time_is_no_new_stream():
 def test_a_server_that_has_written_much_is_chosen_and_still_serves_the_other_connection_if_the_client_wants_it():
     async def test():
         served = Collector(bytes(5000))
-        async with await start_server(served, HOST, threshold_bytes=1000) as server:
-            pair = plain_pair(server.port)
-            pair[0].connect((HOST, server.port))
+        async with first_connection(served, threshold_bytes=1000) as (server, pair):
             await until(lambda: served.states == [State.CHOSEN])
             assert server.waiting == 1
             pair[1].connect((HOST, server.port + 1))
