@@ -185,9 +185,9 @@ def test_real_kernels_run_shorter_and_only_the_fabric_takes_the_schedulers_paths
 @rootless
 @pytest.mark.timeout(120)
 def test_real_hosts_around_the_fabric_lose_most_of_stride_8_in_one_tree():
-    setting, size = paper.Setting(rate_mbps=20), paper.profile_named("quick", "rootless", "fabric")
+    setting, size = paper.Setting(rate_mbps=5), paper.Profile(2.0, 1, 1, ("stride8",), 1.5, 0.2)
     schemes = ("non-blocking", "spanning tree", "first fit")
-    where = dict(tier="rootless", backend="fabric", schemes=schemes, only=("stride8",))
-    shares = paper.measure(size, 1, 1, setting=setting, **where).by_pattern().loc["stride8"]
-    assert shares["non-blocking"] > 0.7 and shares["first fit"] > 0.6
-    assert shares["spanning tree"] < 0.4 * shares["non-blocking"]
+    found = paper.measure(size, 1, 1, setting=setting, tier="rootless", backend="fabric", schemes=schemes)
+    shares = found.by_pattern().loc["stride8"]
+    assert shares["non-blocking"] > 0.6 and shares["first fit"] > 0.6  # all of it, on a machine at rest
+    assert shares["spanning tree"] < 0.5 * shares["non-blocking"]
