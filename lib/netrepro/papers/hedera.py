@@ -39,7 +39,7 @@ BIJECTIVE = (
     *(f"randbij{i}" for i in range(3)),
 )
 SCHEMES = ("non-blocking", "ECMP", "spanning tree", "first fit", "annealing")
-SCHEDULED = ("first fit", "annealing")  # need a path for each flow, which routers that are kernels do not take
+SCHEDULED = ("first fit", "annealing")  # Hedera's own: a path for each flow
 COLUMNS_OF_HARDWARE = {
     "non-blocking": "non_blocking_mbps",
     "spanning tree": "ecmp_mbps",
@@ -88,7 +88,7 @@ class Profile:
         return replace(setting, **{name: value for name, value in own.items() if value is not None})
 
 
-FEW = ("stride1", "stride8", "rand0", "randbij0", "randx4")
+FEW = ("stride1", "stride8", "randbij0", "randx4")
 PROFILES = {"quick": Profile(5.0, 1), "paper": Profile(10.0, 3)}
 # Real kernels take real time. At ten times the rate TCP finds its share in a tenth of the time.
 QUICK_IN_REAL_TIME = {
@@ -277,12 +277,6 @@ def only_tree(topology: Topology) -> Topology:
     tree = spanning_tree(topology, CORES[0])
     kept = tuple(cable for cable in topology.cables if tree.has_edge(cable.first, cable.second))
     return Topology(kept, f"spanning tree of {topology.name}")
-
-
-def schemes_on(tier: str, backend: str = "kernel") -> tuple[str, ...]:
-    """The schemes that a tier can run."""
-    takes_paths = tier == "simulated" or backend == "fabric"
-    return SCHEMES if takes_paths else tuple(how for how in SCHEMES if how not in SCHEDULED)
 
 
 def ports_to_hosts(topology: Topology) -> list[tuple[str, str]]:
@@ -618,7 +612,7 @@ def draw_flows(table: pd.DataFrame) -> Figure:
     for how in wide:
         look = {"color": scheme(str(how)).colour, "marker": scheme(str(how)).marker, "label": how}
         figure.axes[0].plot(wide.index, wide[how], **look)
-        if how in ("first fit", "annealing"):
+        if how in SCHEDULED:
             figure.axes[1].plot(wide.index, wide[how] / wide["ECMP"], **look)
     figure.axes[0].set_ylabel("payload received (share of 16 links)")
     figure.axes[0].set_ylim(0, 1)
