@@ -26,7 +26,7 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile
 from netrepro.paths import data_dir
 from netrepro.simulation import simulate
-from netrepro.style import PUBLISHED_GREY, draw_published, new_figure, scheme
+from netrepro.style import CURVES, PUBLISHED_GREY, draw_published, new_figure, scheme
 
 PORT = ("s1", "s2")
 ROOMY = DropTail(packets=10_000)  # of every port but the bottleneck's: nothing is lost elsewhere
@@ -39,7 +39,6 @@ MOST_PIPES = 1.5  # RTT C: the largest buffer that is tried
 PERIODS = 3  # of a sawtooth, measured
 CLOSE = 0.002  # of the target: a probe that near is too close to call from one run
 RESOLUTION = 1.2  # the search ends when the buffers either side of the target differ by less than this factor
-COLOURS = ("#0072B2", "#E69F00", "#CC79A7", "#000000")  # of curves that are no schemes
 
 
 @dataclass(frozen=True)
@@ -497,7 +496,7 @@ def draw_control(sweep: Sweep, setting: Setting = PRINTED) -> Figure:
 def draw_search(sweep: Sweep, setting: Setting = PRINTED, shown: Sequence[int] = (2, 20, 100, 200)) -> Figure:
     """Everything that the searches tried: utilisation over the buffer; dashed: the target."""
     figure, axis = new_figure("What the searches saw", "buffer (packets)", "utilisation", log_x=True)
-    for colour, flows in zip(COLOURS, shown, strict=False):
+    for colour, flows in zip(CURVES, shown, strict=False):
         rows = sweep.probes[(sweep.probes["case"] == "published") & (sweep.probes["flows"] == flows)]
         rows = rows.sort_values("tried_packets")
         axis.plot(rows["tried_packets"], rows["utilisation"], "o", color=colour, label=f"{flows} flows")
@@ -513,7 +512,7 @@ def draw_variants(table: pd.DataFrame, sweep: Sweep, setting: Setting = PRINTED)
     hardware = hardware_buffers()[lambda rows: rows["source"] == "hardware"]
     draw_published(axis, hardware["flows"], hardware["mean_packets"], "hardware (BIC)")
     _points(axis, sweep, "published", "simulated", "as published")
-    for colour, (case, rows) in zip(COLOURS, table.groupby("case", sort=False), strict=False):
+    for colour, (case, rows) in zip(CURVES, table.groupby("case", sort=False), strict=False):
         axis.plot(rows["flows"], rows["buffer_packets"], "o-", color=colour, linewidth=1, label=case)
     _flow_axis(axis)
     return figure
@@ -523,7 +522,7 @@ def draw_curves(table: pd.DataFrame, setting: Setting = PRINTED) -> Figure:
     """Utilisation over the buffer, a curve a case of `utilisation_curves`; dashed: the target."""
     (flows,) = set(table["flows"])
     figure, axis = new_figure(f"{flows} flows: more buffer, less use?", "buffer (packets)", "utilisation", log_x=True)
-    for colour, (case, rows) in zip(COLOURS, table.groupby("case", sort=False), strict=False):
+    for colour, (case, rows) in zip(CURVES, table.groupby("case", sort=False), strict=False):
         axis.plot(rows["tried_packets"], rows["utilisation"], "o-", color=colour, linewidth=1, label=case)
     axis.axhline(setting.target, color="black", linestyle="--", linewidth=1)
     axis.axvline(theory_packets(flows, setting), color=PUBLISHED_GREY, label="RTT C / sqrt(n)")
