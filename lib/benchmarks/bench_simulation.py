@@ -2,12 +2,14 @@
 
 A packet-hop is one completed transmission, of data or of an acknowledgement. Dumbbell: 10 Reno flows through
 100 Mb/s. Fat-tree: k = 4, 1 Gb/s, 16 flows to the other half. Same links, buffers, windows and timers in ns-3, and a
-path for each flow drawn by its own generator. Where ns-3 is not installed its rows are missing; SimPy carries the
-Poisson packets of one link only, as in its documentation. Read the ratios: the machine's speed cancels.
+path for each destination drawn by a generator of its own. Where ns-3 is not installed its rows are missing; SimPy
+carries the Poisson packets of one link only, as in its documentation. Read the ratios: the machine's speed cancels.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import resource
 import tempfile
 import time
 from pathlib import Path
@@ -59,6 +61,18 @@ def ns3_hops_per_s(program: Path, experiment: Experiment) -> tuple[float, float]
     return found.packet_hops / found.cpu_s, delivered_bytes * 8 / experiment.duration_s / 1e6
 
 
+def peak_mb(duration_s: float) -> float:
+    """Most memory of a process that runs the dumbbell for so long."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        return pool.apply(_peak_mb, (duration_s,))
+
+
+def _peak_mb(duration_s: float) -> float:
+    simulate(dumbbell_experiment(duration_s))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def one_link_experiment(packets: int) -> Experiment:
     """Poisson packets at a load of 0.8 of one link."""
     net = Topology((Cable("h1", "h2", Link(100, 0, DropTail(packets=100_000))),))
@@ -97,8 +111,10 @@ def simulate_packets_per_s(packets: int) -> float:
     return packets / (time.process_time() - started)
 
 
-def run(quick: bool = True) -> pd.DataFrame:
-    """One row a comparison: benchmark, ours_per_s, peer, peer_per_s, ratio, ours_mbps, peer_mbps (goodput)."""
+def run(quick: bool = True) -> dict[str, pd.DataFrame]:
+    """Tables "speeds" (a row a comparison: benchmark, ours_per_s, peer, peer_per_s, ratio, ours_mbps, peer_mbps, the
+    goodput) and "memory" (simulated_s, peak_mb: flat, since nothing is kept of a packet that has arrived).
+    """
     scale = 1 if quick else 4
     d, d_mbps = hops_per_s(dumbbell_experiment(20.0 * scale))
     f, f_mbps = hops_per_s(fat_tree_experiment(4, 0.3 * scale))
@@ -114,4 +130,6 @@ def run(quick: bool = True) -> pd.DataFrame:
             peer, peer_mbps = ns3_hops_per_s(ns3, fat_tree_experiment(4, 0.03 * scale))
             rows.append(("fat-tree k = 4, hops/s", f, "ns-3", peer, f_mbps, peer_mbps))
     table = pd.DataFrame(rows, columns=["benchmark", "ours_per_s", "peer", "peer_per_s", "ours_mbps", "peer_mbps"])
-    return table.assign(ratio=table.ours_per_s / table.peer_per_s)
+    memory = pd.DataFrame({"simulated_s": [5.0 * scale, 50.0 * scale]})
+    memory["peak_mb"] = [peak_mb(seconds) for seconds in memory["simulated_s"]]
+    return {"speeds": table.assign(ratio=table.ours_per_s / table.peer_per_s), "memory": memory}

@@ -18,6 +18,8 @@ from matplotlib.figure import Figure
 from netrepro.errors import NetreproError, nearest
 
 PUBLISHED_GREY = "#8c8c8c"
+# Of curves that are no schemes, in this order.
+CURVES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#D55E00", "#999999", "#F0E442")
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,10 @@ SCHEMES = {
     "cubic": Scheme("CUBIC", "#56B4E9", "v"),
     "reno": Scheme("Reno", "#E69F00", "P"),
     "bbr": Scheme("BBR", "#000000", "X"),
+    "RCP": Scheme("RCP", "#009E73", "^"),
+    "processor sharing": Scheme("processor sharing", "#444444", "."),
+    "fat-tree": Scheme("fat-tree", "#0072B2", "s"),
+    "jellyfish": Scheme("Jellyfish", "#D55E00", "o"),
     "non-blocking": Scheme("non-blocking", "#999933", "s"),
     "ECMP": Scheme("ECMP", "#56B4E9", "^"),
     "spanning tree": Scheme("spanning tree", "#882255", "v"),

@@ -29,7 +29,7 @@ from netrepro.papers._running import run_experiment
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile
 from netrepro.paths import data_dir
 from netrepro.simulation import simulate
-from netrepro.style import PUBLISHED_GREY, draw_published, new_figure, scheme
+from netrepro.style import CURVES, PUBLISHED_GREY, draw_published, new_figure, scheme
 
 PORT = ("s1", "s2")
 ROOMY = DropTail(packets=10_000)  # of every port but the bottleneck's: nothing is lost elsewhere
@@ -44,8 +44,6 @@ CLOSE = 0.002  # of the target: a probe that near is too close to call from one 
 RESOLUTION = 1.2  # the search ends when the buffers either side of the target differ by less than this factor
 DEVIATIONS = (*range(1, 100), 99.5, 99.9)  # percentiles of Fig. 9(c) that are kept
 SAMPLED_EVERY_MS = 2.0  # the queue on real kernels, to know which gaps are those of a busy link
-CURVE_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#F0E442", "#999999", "#000000")
-COLOURS = ("#0072B2", "#E69F00", "#CC79A7", "#000000")  # of curves that are no schemes
 
 
 @dataclass(frozen=True)
@@ -623,7 +621,7 @@ def draw_control(sweep: Sweep, setting: Setting = PRINTED) -> Figure:
 def draw_search(sweep: Sweep, setting: Setting = PRINTED, shown: Sequence[int] = (2, 20, 100, 200)) -> Figure:
     """Everything that the searches tried: utilisation over the buffer; dashed: the target."""
     figure, axis = new_figure("What the searches saw", "buffer (packets)", "utilisation", log_x=True)
-    for colour, flows in zip(COLOURS, shown, strict=False):
+    for colour, flows in zip(CURVES, shown, strict=False):
         rows = sweep.probes[(sweep.probes["case"] == "published") & (sweep.probes["flows"] == flows)]
         rows = rows.sort_values("tried_packets")
         axis.plot(rows["tried_packets"], rows["utilisation"], "o", color=colour, label=f"{flows} flows")
@@ -642,7 +640,7 @@ def draw_fidelity(sweep: Sweep) -> Figure:
         log_x=True,
     )
     rows = sweep.deviations[sweep.deviations["case"] == "published"]
-    for colour, (flows, part) in zip(CURVE_COLOURS, rows.groupby("flows"), strict=False):
+    for colour, (flows, part) in zip(CURVES, rows.groupby("flows"), strict=False):
         curve = part.groupby("percent")["deviation"].mean()
         axis.plot(100 * curve.clip(lower=1e-5), curve.index / 100, color=colour, label=f"{flows} flows, {sweep.tier}")
     axis.plot([10, 10, 1e-3], [0, 0.9, 0.9], color=PUBLISHED_GREY, linestyle="--", label="800 flows, Mininet-HiFi")
@@ -658,7 +656,7 @@ def draw_variants(table: pd.DataFrame, sweep: Sweep, setting: Setting = PRINTED)
     hardware = hardware_buffers()[lambda rows: rows["source"] == "hardware"]
     draw_published(axis, hardware["flows"], hardware["mean_packets"], "hardware (BIC)")
     _points(axis, sweep, "published", "simulated", "as published")
-    for colour, (case, rows) in zip(COLOURS, table.groupby("case", sort=False), strict=False):
+    for colour, (case, rows) in zip(CURVES, table.groupby("case", sort=False), strict=False):
         axis.plot(rows["flows"], rows["buffer_packets"], "o-", color=colour, linewidth=1, label=case)
     _flow_axis(axis)
     return figure
@@ -668,7 +666,7 @@ def draw_curves(table: pd.DataFrame, setting: Setting = PRINTED) -> Figure:
     """Utilisation over the buffer, a curve a case of `utilisation_curves`; dashed: the target."""
     (flows,) = set(table["flows"])
     figure, axis = new_figure(f"{flows} flows: more buffer, less use?", "buffer (packets)", "utilisation", log_x=True)
-    for colour, (case, rows) in zip(COLOURS, table.groupby("case", sort=False), strict=False):
+    for colour, (case, rows) in zip(CURVES, table.groupby("case", sort=False), strict=False):
         axis.plot(rows["tried_packets"], rows["utilisation"], "o-", color=colour, linewidth=1, label=case)
     axis.axhline(setting.target, color="black", linestyle="--", linewidth=1)
     axis.axvline(theory_packets(flows, setting), color=PUBLISHED_GREY, label="RTT C / sqrt(n)")

@@ -25,11 +25,10 @@ from netrepro.papers._running import run_experiment
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.simulation import gap_shares
-from netrepro.style import PUBLISHED_GREY, new_figure, scheme
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 PORT = ("s1", "h3")
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000")  # of curves that are no schemes
 SETTLED_S = 5.0  # slow start and the second flow's arrival are over by then
 
 
@@ -355,7 +354,7 @@ def draw_threshold(table: pd.DataFrame) -> Figure:
     )
     columns = ("goodput_mbps", "goodput of both flows (Mb/s)"), ("mean_queue_packets", "mean queue (packets)")
     for axis, (column, label) in zip(figure.axes, columns, strict=True):
-        for colour, (round_trip_ms, rows) in zip(COLOURS, table.groupby("round_trip_ms"), strict=False):
+        for colour, (round_trip_ms, rows) in zip(CURVES, table.groupby("round_trip_ms"), strict=False):
             axis.plot(
                 rows.threshold_packets, rows[column], "o-", color=colour, label=f"round trip {round_trip_ms:g} ms"
             )

@@ -32,10 +32,10 @@ PORT = ("s1", "s2")
 PAIRS = 10
 SMALL_PACKETS = 100  # the claims call flows up to this size small
 LOOKS = {
-    "TCP": (scheme("tcp").colour, "o"),
-    "RCP": ("#009E73", "^"),
-    "processor sharing": ("#444444", "."),
-    "RCP without feedback": (scheme("control").colour, "x"),
+    "TCP": scheme("tcp"),
+    "RCP": scheme("RCP"),
+    "processor sharing": scheme("processor sharing"),
+    "RCP without feedback": scheme("control"),
 }
 
 
@@ -362,11 +362,13 @@ def draw_completion(runs: Runs, setting: Setting) -> Figure:
     table = by_size(runs.flows)
     for name in ("TCP", "RCP"):
         rows = table[table.case == name]
-        colour, marker = LOOKS[name]
+        colour, marker = LOOKS[name].colour, LOOKS[name].marker
         axis.plot(rows.packets, rows.completion_s, marker, color=colour, alpha=0.6, label=name)
     x = np.geomspace(runs.flows.packets.min(), runs.flows.packets.max(), 200)
-    axis.plot(x, slow_start_s(x, setting), "--", color=LOOKS["TCP"][0], label="slow start, nothing lost")
-    axis.plot(x, processor_sharing_s(x, setting), "-", color=LOOKS["processor sharing"][0], label="processor sharing")
+    axis.plot(x, slow_start_s(x, setting), "--", color=LOOKS["TCP"].colour, label="slow start, nothing lost")
+    axis.plot(
+        x, processor_sharing_s(x, setting), "-", color=LOOKS["processor sharing"].colour, label="processor sharing"
+    )
     axis.legend()
     return figure
 
@@ -378,10 +380,10 @@ def draw_slowdown(runs: Runs) -> Figure:
     )
     table = by_size(runs.flows)
     for name in ("TCP", "RCP"):
-        colour, marker = LOOKS[name]
+        colour, marker = LOOKS[name].colour, LOOKS[name].marker
         rows = table[table.case == name]
         axis.plot(rows.packets, rows.slowdown, marker, color=colour, alpha=0.6, label=name)
-    axis.axhline(1, color=LOOKS["processor sharing"][0])
+    axis.axhline(1, color=LOOKS["processor sharing"].colour)
     axis.legend()
     return figure
 
@@ -394,11 +396,15 @@ def draw_active(runs: Runs) -> Figure:
     for name in ("TCP", "RCP"):
         rows, queue = first[first.case == name], runs.queues[(runs.queues.case == name) & (runs.queues.repetition == 0)]
         queue = queue[queue.time_s <= times_s[-1]]
-        figure.axes[0].plot(times_s, active_flows(rows, times_s), color=LOOKS[name][0], label=name, linewidth=1.2)
-        figure.axes[1].plot(queue.time_s, queue.queue_packets, color=LOOKS[name][0], label=name, linewidth=0.8)
+        figure.axes[0].plot(times_s, active_flows(rows, times_s), color=LOOKS[name].colour, label=name, linewidth=1.2)
+        figure.axes[1].plot(queue.time_s, queue.queue_packets, color=LOOKS[name].colour, label=name, linewidth=0.8)
     ideal = first[first.case == "TCP"].assign(completion_s=lambda table: table.ideal_s)
     figure.axes[0].plot(
-        times_s, active_flows(ideal, times_s), color=LOOKS["processor sharing"][0], label="processor sharing", lw=1.2
+        times_s,
+        active_flows(ideal, times_s),
+        color=LOOKS["processor sharing"].colour,
+        label="processor sharing",
+        lw=1.2,
     )
     figure.axes[0].set_ylabel("flows under way")
     figure.axes[1].set_ylabel("queue (packets)")
@@ -420,7 +426,7 @@ def draw_control(runs: Runs) -> Figure:
     table = by_size(runs.flows)
     for name in CASES:
         rows = table[table.case == name]
-        axis.plot(rows.packets, rows.completion_s, LOOKS[name][1], color=LOOKS[name][0], alpha=0.6, label=name)
+        axis.plot(rows.packets, rows.completion_s, LOOKS[name].marker, color=LOOKS[name].colour, alpha=0.6, label=name)
     axis.legend()
     return figure
 
@@ -430,9 +436,9 @@ def draw_vary(table: pd.DataFrame, label: str) -> Figure:
     name = table.columns[0]
     figure, axis = new_figure(f"Slowdown against the {label}", label, "mean of completion / processor sharing")
     for case, rows in table.groupby("case", sort=False):
-        colour, marker = LOOKS[str(case)]
+        colour, marker = LOOKS[str(case)].colour, LOOKS[str(case)].marker
         axis.plot(rows[name].astype(str), rows.slowdown, marker + "-", color=colour, label=case)
-    axis.axhline(1, color=LOOKS["processor sharing"][0], linewidth=1)
+    axis.axhline(1, color=LOOKS["processor sharing"].colour, linewidth=1)
     axis.set_ylim(bottom=0)
     axis.legend()
     return figure

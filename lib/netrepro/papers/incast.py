@@ -23,14 +23,13 @@ from netrepro.networks.topology import star
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.simulation import gap_shares, simulate
-from netrepro.style import new_figure, scheme
+from netrepro.style import CURVES, new_figure, scheme
 
 CLIENT = "h1"
 PORT = ("s1", CLIENT)
 SERVERS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 KNOB_SERVERS = (2, 4, 8, 16, 32, 64)
 MANY = (32, 48, 64)  # servers among which the claims look for the collapse
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000", "#56B4E9")  # of curves that are no schemes
 
 
 @dataclass(frozen=True)
@@ -428,7 +427,7 @@ def draw_collapse(runs: Runs) -> Figure:
     """Goodput over the number of servers, a curve a minimum timeout; every repetition a point."""
     title = "Goodput against servers, by minimum timeout"
     figure, axis = new_figure(title, "servers", "goodput (Mb/s)", log_x=True)
-    for colour, name in zip(COLOURS, TIMEOUTS_MS, strict=False):
+    for colour, name in zip(CURVES, TIMEOUTS_MS, strict=False):
         rows = runs.goodput[runs.goodput.case == name]
         axis.plot(rows.servers, rows.goodput_mbps, ".", color=colour, alpha=0.4, markersize=4)
         means = rows.groupby("servers")["goodput_mbps"].mean()
@@ -479,7 +478,7 @@ def draw_buffers(table: pd.DataFrame) -> Figure:
     """Goodput over servers, a curve a buffer."""
     title = "Buffers delay the collapse (minimum timeout 200 ms)"
     figure, axis = new_figure(title, "servers", "goodput (Mb/s)", log_x=True)
-    for colour, (buffer, rows) in zip(COLOURS, table.groupby("buffer_packets"), strict=False):
+    for colour, (buffer, rows) in zip(CURVES, table.groupby("buffer_packets"), strict=False):
         axis.plot(rows.servers, rows.goodput_mbps, "o-", color=colour, label=f"{buffer} packets")
     _servers_on(axis, table.servers)
     axis.legend()
@@ -510,7 +509,7 @@ def draw_block_time(table: pd.DataFrame) -> Figure:
     for timeouts, look in ((1, "--"), (3, ":")):
         label = f"idle for {timeouts} timeout{'s' if timeouts > 1 else ''} a block"
         axis.plot(x, share_after_timeouts(x, timeouts), look, color="#444444", linewidth=1, label=label)
-    for colour, (rate, rows) in zip(COLOURS, table.groupby("rate_mbps"), strict=False):
+    for colour, (rate, rows) in zip(CURVES, table.groupby("rate_mbps"), strict=False):
         axis.plot(rows.block_in_timeouts, rows.goodput_share, "o", color=colour, label=f"{rate:g} Mb/s")
     axis.set_ylim(0, 1.02)
     axis.legend()

@@ -34,7 +34,11 @@ from netrepro.style import new_figure, scheme
 
 LARGEST_PROGRAMME = 100  # switches: above, the linear programme takes hours
 FULL = 1 - 1e-6  # the share of the rate from which on a solver's answer is the full rate
-COLOURS = {"fat-tree": "#0072B2", "jellyfish": "#D55E00", "ring": scheme("control").colour}
+COLOURS = {
+    "fat-tree": scheme("fat-tree").colour,
+    "jellyfish": scheme("jellyfish").colour,
+    "ring": scheme("control").colour,
+}
 Pairs = tuple[tuple[str, str], ...]
 
 
@@ -580,7 +584,11 @@ def draw_diversity(runs: Runs) -> Figure:
     figure, axis = new_figure(
         "Paths over each link of Jellyfish (Fig. 9)", "rank of the link", "distinct paths over it"
     )
-    looks = {"8 paths": (COLOURS["jellyfish"], "-"), "ECMP": ("#0072B2", "-"), "1 path": (COLOURS["ring"], "--")}
+    looks = {
+        "8 paths": (COLOURS["jellyfish"], "-"),
+        "ECMP": (scheme("ECMP").colour, "-"),
+        "1 path": (COLOURS["ring"], "--"),
+    }
     for name, (colour, line) in looks.items():
         rows = runs.diversity[(runs.diversity.routing == name) & (runs.diversity.repetition == 0)]
         axis.step(np.arange(1, len(rows) + 1), np.sort(rows.paths), line, color=colour, label=name)

@@ -342,6 +342,24 @@ def test_the_answers_to_requests_are_a_flow_from_every_server():
     assert set(answers["size_bytes"]) == {35_000} and set(answers["entry"]) == {1}
 
 
+def test_flows_stand_in_the_table_in_the_order_of_the_traffic_whatever_their_kinds():
+    traffic = (
+        Flow("h1", "h2", 10, label="first"),
+        PoissonFlows(WEB_SEARCH, 100, 3, label="many"),
+        Datagrams("h2", "h3", 5, 1, start_s=0.5, label="datagrams"),
+        Requests("h1", ("h2", "h3"), 100, 5000, 7, label="answers"),
+        Flow("h3", "h1", duration_s=2, label="last", congestion_control="reno", subflows=2),
+    )
+    table = Experiment(star(4, LINK), traffic, 100).flow_table
+    assert table["flow"].tolist() == list(range(8))
+    assert table["label"].tolist() == ["first", *["many"] * 3, "datagrams", *["answers"] * 2, "last"]
+    assert table["entry"].tolist() == [0, 1, 1, 1, 2, 3, 3, 4]
+    assert table["congestion_control"].tolist() == [*["cubic"] * 4, "", *["cubic"] * 2, "reno"]
+    last = table.iloc[7]
+    assert np.isnan(last["size_bytes"]) and last["duration_s"] == 2 and last["subflows"] == 2
+    assert table["rate_mbps"].notna().tolist() == [False] * 4 + [True] + [False] * 3
+
+
 def test_the_offered_load_of_poisson_flows_is_what_was_asked_for():
     rate = flows_per_s_at_load(WEB_SEARCH, 0.5, 1000)
     assert rate * WEB_SEARCH.in_bytes().mean * 8 / 1e6 == pytest.approx(500)
