@@ -381,14 +381,20 @@ class Runs:
         return rows.sort_values("repetition")["value"].to_numpy(float)
 
 
-def shuffled(found: LabelledFlows, seed: int) -> JoinAudit:
-    """The audit of the same join with its labels dealt out anew."""
+def audit_relabelled(
+    found: LabelledFlows, relabel: Callable[[NDArray[Any]], NDArray[Any]], first_packets: int = BEST_PACKETS
+) -> JoinAudit:
+    """The audit of the same join with `relabel` of its labels."""
     flows = found.join.flows
     has_label = flows["class"].notna().to_numpy()
-    order = np.random.default_rng(seed).permutation(np.flatnonzero(has_label))
-    dealt = flows.copy()
-    dealt.loc[has_label, "class"] = flows["class"].to_numpy(object)[order]
-    return audit_join(replace(found.join, flows=dealt), trace=found.trace, first_packets=BEST_PACKETS)
+    changed = flows.copy()
+    changed.loc[has_label, "class"] = relabel(flows["class"].to_numpy(object)[has_label])
+    return audit_join(replace(found.join, flows=changed), trace=found.trace, first_packets=first_packets)
+
+
+def shuffled(found: LabelledFlows, seed: int) -> JoinAudit:
+    """The audit of the same join with its labels dealt out anew."""
+    return audit_relabelled(found, np.random.default_rng(seed).permutation)
 
 
 def measure(

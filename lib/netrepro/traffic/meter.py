@@ -63,7 +63,7 @@ class MeterResult:
         `fpl1`..., `bpl1`... (IP lengths in bytes of the i-th forward and backward packet, 0 when absent)
         cover the packets that `first_packets` and `handshake` leave in. Times are in microseconds, `start_us`
         and `end_us` since 1970. `valid`: netmate-flowcalc would export the flow (TCP: handshake, then data;
-        UDP: data). `end`: what ended it.
+        UDP: data). `end`: what ended it. `flows.to_parquet` and `to_feather` keep every column; they need pyarrow.
     report : one row a count: count, kind (total, left out, metered, note, file), meaning.
     """
 

@@ -92,6 +92,15 @@ def test_e3_wrong_joins_fail_the_audit_and_the_right_one_passes(found):
     assert not kept.set_index("variant").loc[["right labels", "join by endpoints"], "rejected"].any()
 
 
+def test_every_variant_has_the_audits_verdict_which_names_the_fault_that_it_can_see(found):
+    verdict = found.table.groupby("variant")["audit"].first()
+    assert (verdict != "").all()
+    assert verdict["whole flows"] == "first packets"
+    assert "MAILS ports" in verdict["30% of labels drawn anew"]
+    assert "begin of flows" in verdict["handshakes missed"]
+    assert verdict[["right labels", "first 9 packets", "no times", "first day trains"]].eq("passed").all()
+
+
 def test_e3_a_join_by_time_costs_more_than_any_mistake_in_metering(found):
     faults = found.table[found.table["fault"] == "features"].groupby("variant")["forest_accuracy"].mean()
     assert found.of("join by time").mean() < faults.min() - 0.1
@@ -102,11 +111,11 @@ def test_e3_a_join_by_time_costs_more_than_any_mistake_in_metering(found):
 
 @pytest.fixture(scope="module")
 def unchanged() -> pd.DataFrame:
-    return paper.changed_flows(None)
+    return paper.changed_trace(None).flows
 
 
 def test_e7_transport_lengths_are_shorter_by_the_ip_header_of_every_packet(unchanged):
-    changed = paper.changed_flows("transport lengths")
+    changed = paper.changed_trace("transport lengths").flows
     columns = ["source_address", "source_port", "start_us"]
     both = unchanged.merge(changed, on=columns, suffixes=("", "_changed"))
     assert len(both) > 0.95 * len(unchanged)
@@ -115,17 +124,19 @@ def test_e7_transport_lengths_are_shorter_by_the_ip_header_of_every_packet(uncha
 
 
 def test_e7_captured_lengths_are_those_of_the_headers():
-    changed = paper.changed_flows("captured lengths", only_valid=False)
+    changed = paper.all_labelled(paper.changed_trace("captured lengths"))
     assert (changed["total_fvolume"] == changed["total_fhlen"]).mean() > 0.99
 
 
 def test_e8_without_handshakes_no_flow_opens_with_a_syn():
-    changed = paper.changed_flows("handshakes missed", only_valid=False)
+    found = paper.changed_trace("handshakes missed")
+    changed = paper.all_labelled(found)
     assert not changed["starts_with_syn"].any() and len(changed) > 5000
+    assert "begin of flows" in found.audit.failed
 
 
 def test_e9_whole_seconds_leave_no_fraction(unchanged):
-    changed = paper.changed_flows("whole seconds")
+    changed = paper.changed_trace("whole seconds").flows
     assert (changed["duration"] % 1_000_000 == 0).all()
     assert not (unchanged["duration"] % 1_000_000 == 0).all()
 
