@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <stdexcept>
 
 namespace {
+
+constexpr BooleanCircuit::Literal end_of_clause = -1;
 
 constexpr std::size_t node_of(BooleanCircuit::Literal literal) { return static_cast<std::size_t>(literal >> 1); }
 
@@ -132,6 +135,52 @@ BooleanCircuit::Literals BooleanCircuit::choose_number(Literal condition, const 
   return result;
 }
 
+// Literal k: the unary number is k.
+BooleanCircuit::Literals BooleanCircuit::exactly(const Literals& number) {
+  Literals found(number.size() + 1);
+  for (std::size_t k = 0; k < found.size(); ++k)
+    found[k] = both(k == 0 ? always : number[k - 1], k < number.size() ? opposite(number[k]) : always);
+  return found;
+}
+
+BooleanCircuit::Rows BooleanCircuit::take_from(const Rows& rows, const Literals& taken) {
+  const Literals is_taken = exactly(taken);
+  Rows result;
+  for (const Literals& row : rows) {
+    const auto bit_at = [&](std::size_t position) { return position < row.size() ? row[position] : never; };
+    Literals& shifted = result.emplace_back(row.size());
+    for (std::size_t position = 0; position < row.size(); ++position) {
+      if (taken.size() == 1) {  // one multiplexer instead of two gates
+        shifted[position] = choose(taken[0], bit_at(position + 1), bit_at(position));
+        continue;
+      }
+      Literals ways;
+      for (std::size_t k = 0; k < is_taken.size(); ++k) ways.push_back(both(is_taken[k], bit_at(position + k)));
+      shifted[position] = any_of(ways);
+    }
+    while (!shifted.empty() && shifted.back() == never) shifted.pop_back();
+  }
+  return result;
+}
+
+BooleanCircuit::Rows BooleanCircuit::put_behind(const Rows& rows, const Literals& held, const Rows& offers,
+                                                std::size_t capacity) {
+  const Literals is_held = exactly(held);
+  Rows result;
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    Literals& grown = result.emplace_back(std::min(capacity, held.size() + offers[row].size()));
+    for (std::size_t position = 0; position < grown.size(); ++position) {
+      Literals ways;
+      if (position < rows[row].size()) ways.push_back(rows[row][position]);
+      for (std::size_t index = 0; index < std::min(position + 1, offers[row].size()); ++index)
+        if (position - index < is_held.size()) ways.push_back(both(is_held[position - index], offers[row][index]));
+      grown[position] = any_of(ways);
+    }
+    while (!grown.empty() && grown.back() == never) grown.pop_back();
+  }
+  return result;
+}
+
 BooleanCircuit::Literals BooleanCircuit::support(const Literals& roots) const {
   std::vector<bool> is_seen(nodes_.size(), false);
   std::vector<std::size_t> open;
@@ -158,34 +207,115 @@ BooleanCircuit::Literals BooleanCircuit::support(const Literals& roots) const {
   return inputs;
 }
 
+// Whether an AND is read by one gate only and has no variable yet: that gate can then speak of its conjuncts instead.
+bool BooleanCircuit::is_private(std::size_t node, const std::vector<std::uint32_t>& readers) const {
+  return nodes_[node].kind == Kind::both && readers[node] < 2 && variables_[node] == 0;
+}
+
 // The conjuncts of a gate: an AND below an AND is opened when nobody else reads it, since one wide gate needs
 // fewer variables and clauses than a chain of narrow ones.
 void BooleanCircuit::gather(Literal literal, Literals& conjuncts, const std::vector<std::uint32_t>& readers,
                             std::size_t depth) const {
   const std::size_t index = node_of(literal);
-  const Node& node = nodes_[index];
-  const bool is_private = (literal & 1) == 0 && node.kind == Kind::both && readers[index] < 2 &&
-                          variables_[index] == 0;
-  if (depth > 0 && (!is_private || depth > 4000)) {
+  if (depth > 0 && ((literal & 1) != 0 || !is_private(index, readers) || depth > 4000)) {
     conjuncts.push_back(literal);
     return;
   }
-  gather(node.a, conjuncts, readers, depth + 1);
-  gather(node.b, conjuncts, readers, depth + 1);
+  gather(nodes_[index].a, conjuncts, readers, depth + 1);
+  gather(nodes_[index].b, conjuncts, readers, depth + 1);
+}
+
+BooleanCircuit::Literals BooleanCircuit::conjuncts(std::size_t node, const std::vector<std::uint32_t>& readers) const {
+  Literals found;
+  gather(static_cast<Literal>(2 * node), found, readers, 0);
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+// One half of an AND's clauses, literals with `end_of_clause` after each. An AND whose opposite is a conjunct, and
+// which nobody else reads, needs no variable: "the gate implies not both x and y" is one clause; in the other half
+// its conjuncts are spread over several clauses, where that is no longer than a variable's clauses would be.
+void BooleanCircuit::write_both(std::size_t node, bool is_opposite, const std::vector<std::uint32_t>& readers,
+                                Literals& clauses) const {
+  const Literal gate = static_cast<Literal>(2 * node);
+  const auto opened = [&](Literal literal) { return (literal & 1) != 0 && is_private(node_of(literal), readers); };
+  const Literals below = conjuncts(node, readers);
+  if (!is_opposite) {
+    for (const Literal literal : below) {
+      clauses.push_back(opposite(gate));
+      if (opened(literal)) {
+        for (const Literal inner : conjuncts(node_of(literal), readers)) clauses.push_back(opposite(inner));
+      } else {
+        clauses.push_back(literal);
+      }
+      clauses.push_back(end_of_clause);
+    }
+    return;
+  }
+  Literals spread;
+  Literal spread_from = never;
+  for (const Literal literal : below) {
+    if (spread_from != never || !opened(literal)) continue;
+    const Literals inner = conjuncts(node_of(literal), readers);
+    if ((inner.size() - 1) * (below.size() + 1) > 2 * inner.size() + 1) continue;
+    spread = inner;
+    spread_from = literal;
+  }
+  if (spread_from == never) spread = {gate};
+  for (const Literal one : spread) {
+    clauses.push_back(gate);
+    if (one != gate) clauses.push_back(one);
+    for (const Literal literal : below)
+      if (literal != spread_from) clauses.push_back(opposite(literal));
+    clauses.push_back(end_of_clause);
+  }
+}
+
+void BooleanCircuit::write_half(std::size_t index, bool is_opposite, const std::vector<std::uint32_t>& readers,
+                                Literals& clauses) const {
+  const Node& node = nodes_[index];
+  const Literal gate = static_cast<Literal>(2 * index);
+  const Literal side = is_opposite ? 1 : 0, out = opposite(gate) ^ side;
+  const auto clause = [&](std::initializer_list<Literal> literals) {
+    clauses.insert(clauses.end(), literals);
+    clauses.push_back(end_of_clause);
+  };
+  switch (node.kind) {
+    case Kind::constant:
+      if (!is_opposite) clause({out});
+      break;
+    case Kind::input:
+      break;
+    case Kind::both:
+      write_both(index, is_opposite, readers, clauses);
+      break;
+    case Kind::differ:
+      clause({out, node.a, node.b ^ side});
+      clause({out, opposite(node.a), opposite(node.b) ^ side});
+      break;
+    case Kind::choose:
+      clause({out, opposite(node.a), node.b ^ side});
+      clause({out, node.a, node.c ^ side});
+      clause({out, node.b ^ side, node.c ^ side});  // redundant, but it propagates while the condition is open
+      break;
+  }
 }
 
 // Each gate's clauses come in two halves (Plaisted and Greenbaum, 1986): "the variable implies the gate" where the
 // variable is asserted below some root, "the gate implies the variable" where its opposite is.
-std::vector<std::int32_t> BooleanCircuit::new_clauses(const Literals& roots) {
+std::vector<std::int32_t> BooleanCircuit::new_clauses(const Literals& roots, const Literals& demands) {
   given_.resize(nodes_.size(), 0);
   std::vector<std::uint32_t> readers(nodes_.size(), 0);
   std::vector<std::size_t> open;
   const auto visit = [&](Literal literal) {
     if (readers[node_of(literal)]++ == 0 && given_[node_of(literal)] != 3) open.push_back(node_of(literal));
   };
-  for (const Literal root : roots) {
-    visit(root);
-    ++readers[node_of(root)];  // a root is read from outside too
+  for (const Literals& literals : {std::cref(roots), std::cref(demands)}) {
+    for (const Literal root : literals) {
+      visit(root);
+      ++readers[node_of(root)];  // a root is read from outside too
+    }
   }
   for (std::size_t next = 0; next < open.size(); ++next) {
     const Node& node = nodes_[open[next]];
@@ -198,43 +328,33 @@ std::vector<std::int32_t> BooleanCircuit::new_clauses(const Literals& roots) {
   struct Half {
     std::size_t node;
     bool is_opposite;
-    Literals below;
+    std::size_t begin, end;  // its clauses in `written`
   };
   std::vector<Half> halves;
   std::vector<std::size_t> fresh;
-  // The half that makes `literal` imply what it stands for, or with `is_opposite` the other way round.
-  const auto want = [&](Literal literal, bool is_opposite) {
+  Literals written;
+  // The half that makes `literal` imply what it stands for.
+  const auto want = [&](Literal literal) {
     const std::size_t index = node_of(literal);
-    const bool side = is_opposite != ((literal & 1) != 0);
-    if (given_[index] & (side ? 2 : 1)) return;
-    given_[index] = static_cast<std::uint8_t>(given_[index] | (side ? 2 : 1));
+    const std::uint8_t half = (literal & 1) ? 2 : 1;
+    if (given_[index] & half) return;
+    given_[index] |= half;
     if (variables_[index] == 0) {
       variables_[index] = -1;
       fresh.push_back(index);
     }
-    halves.push_back({index, side, {}});
+    halves.push_back({index, half == 2, 0, 0});
   };
-  for (const Literal root : roots) want(root, false);
+  for (const Literal root : roots) want(root);
+  for (const Literal root : demands) want(root);
   for (std::size_t next = 0; next < halves.size(); ++next) {
-    const auto [index, side] = std::pair{halves[next].node, halves[next].is_opposite};
-    const Node& node = nodes_[index];
-    Literals below;
-    if (node.kind == Kind::both) {
-      gather(static_cast<Literal>(2 * index), below, readers, 0);
-      std::sort(below.begin(), below.end());
-      below.erase(std::unique(below.begin(), below.end()), below.end());
-      for (const Literal literal : below) want(literal, side);
-    } else if (node.kind == Kind::differ) {
-      below = {node.a, node.b};
-      for (const Literal literal : below)
-        for (const bool way : {false, true}) want(literal, way);
-    } else if (node.kind == Kind::choose) {
-      below = {node.a, node.b, node.c};
-      for (const bool way : {false, true}) want(node.a, way);
-      want(node.b, side);
-      want(node.c, side);
-    }
-    halves[next].below = std::move(below);
+    Half& half = halves[next];
+    const std::size_t node = half.node, begin = written.size();
+    write_half(node, half.is_opposite, readers, written);
+    half.begin = begin;
+    half.end = written.size();
+    for (std::size_t place = begin; place < written.size(); ++place)
+      if (written[place] != end_of_clause && node_of(written[place]) != node) want(written[place]);
   }
 
   // Gates in the order of their making, so that the solver meets causes before effects.
@@ -244,43 +364,13 @@ std::vector<std::int32_t> BooleanCircuit::new_clauses(const Literals& roots) {
     return std::pair{a.node, a.is_opposite} < std::pair{b.node, b.is_opposite};
   });
   std::vector<std::int32_t> clauses;
-  const auto clause = [&](std::initializer_list<std::int32_t> literals) {
-    clauses.insert(clauses.end(), literals);
+  clauses.reserve(written.size() + 2 * demands.size());
+  for (const Half& half : halves)
+    for (std::size_t place = half.begin; place < half.end; ++place)
+      clauses.push_back(written[place] == end_of_clause ? 0 : dimacs_variable(written[place]));
+  for (const Literal demand : demands) {
+    clauses.push_back(dimacs_variable(demand));
     clauses.push_back(0);
-  };
-  for (const Half& half : halves) {
-    const std::int32_t gate = variables_[half.node];
-    const auto variable = [&](std::size_t place) { return dimacs_variable(half.below[place]); };
-    switch (nodes_[half.node].kind) {
-      case Kind::constant:
-        if (!half.is_opposite) clause({-gate});
-        break;
-      case Kind::input:
-        break;
-      case Kind::both:
-        if (half.is_opposite) {
-          clauses.push_back(gate);
-          for (const Literal literal : half.below) clauses.push_back(-dimacs_variable(literal));
-          clauses.push_back(0);
-        } else {
-          for (const Literal literal : half.below) clause({-gate, dimacs_variable(literal)});
-        }
-        break;
-      case Kind::differ: {
-        const std::int32_t a = variable(0), b = variable(1), out = half.is_opposite ? gate : -gate;
-        clause({out, a, half.is_opposite ? -b : b});
-        clause({out, -a, half.is_opposite ? b : -b});
-        break;
-      }
-      case Kind::choose: {
-        const std::int32_t c = variable(0), way = half.is_opposite ? -1 : 1;
-        const std::int32_t a = way * variable(1), b = way * variable(2), out = -way * gate;
-        clause({out, -c, a});
-        clause({out, c, b});
-        clause({out, a, b});  // redundant, but it lets the solver propagate when c is open
-        break;
-      }
-    }
   }
   return clauses;
 }

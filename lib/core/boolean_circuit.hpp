@@ -32,13 +32,20 @@ class BooleanCircuit {
   Literals count(const Literals& literals, std::size_t limit);
   Literals choose_number(Literal condition, const Literals& a, const Literals& b);
 
+  // Queues: a row holds one bit of each position's packet, front first; a row that is too short goes on with zeros.
+  // What the rows hold once `taken` packets (in unary) have left, and once `offers` (by row, then by offer; the
+  // offers that are there come first) have come behind the `held` packets, `capacity` in all at most.
+  using Rows = std::vector<Literals>;
+  Rows take_from(const Rows& rows, const Literals& taken);
+  Rows put_behind(const Rows& rows, const Literals& held, const Rows& offers, std::size_t capacity);
+
   // The inputs that a set of literals depends on.
   Literals support(const Literals& roots) const;
 
   // Clauses, in DIMACS form (each ends with a zero), by which asserting any of `roots` has its meaning, as far as
-  // they were not given out before. An opposite is a root of its own. dimacs_variable() numbers a literal whose
-  // gates have been given out.
-  std::vector<std::int32_t> new_clauses(const Literals& roots);
+  // they were not given out before; `demands` are asserted for good. An opposite is a root of its own.
+  // dimacs_variable() numbers a literal whose gates have been given out.
+  std::vector<std::int32_t> new_clauses(const Literals& roots, const Literals& demands);
   std::int32_t dimacs_variable(Literal literal) const;
   bool has_variable(Literal literal) const { return variables_.at(static_cast<std::size_t>(literal >> 1)) > 0; }
   std::int32_t variable_count() const { return variable_count_; }
@@ -63,8 +70,15 @@ class BooleanCircuit {
   };
 
   Literal find_or_add(const Node& node);
+  Literals exactly(const Literals& number);
+  bool is_private(std::size_t node, const std::vector<std::uint32_t>& readers) const;
   void gather(Literal literal, Literals& conjuncts, const std::vector<std::uint32_t>& readers,
               std::size_t depth) const;
+  Literals conjuncts(std::size_t node, const std::vector<std::uint32_t>& readers) const;
+  void write_both(std::size_t node, bool is_opposite, const std::vector<std::uint32_t>& readers,
+                  Literals& clauses) const;
+  void write_half(std::size_t node, bool is_opposite, const std::vector<std::uint32_t>& readers,
+                  Literals& clauses) const;
 
   std::vector<Node> nodes_;
   std::unordered_map<Node, Literal, NodeHash> known_;

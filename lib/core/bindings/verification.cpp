@@ -1,9 +1,36 @@
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "boolean_circuit.hpp"
 #include "module.hpp"
 
 namespace py = pybind11;
+
+namespace {
+
+// Each number is made once; a clause is a list of references to them.
+void for_each_clause(const std::vector<std::int32_t>& clauses, const py::function& function) {
+  std::int32_t most = 0;
+  for (const std::int32_t number : clauses) most = std::max(most, std::abs(number));
+  std::vector<py::object> numbers(2 * static_cast<std::size_t>(most) + 1);
+  for (auto start = clauses.begin(); start != clauses.end();) {
+    const auto end = std::find(start, clauses.end(), 0);
+    const auto clause = py::reinterpret_steal<py::object>(PyList_New(end - start));
+    if (!clause) throw py::error_already_set();
+    for (auto place = start; place != end; ++place) {
+      py::object& number = numbers[static_cast<std::size_t>(*place + most)];
+      if (!number) number = py::int_(*place);
+      PyList_SET_ITEM(clause.ptr(), place - start, number.inc_ref().ptr());
+    }
+    if (!py::reinterpret_steal<py::object>(PyObject_CallOneArg(function.ptr(), clause.ptr())))
+      throw py::error_already_set();
+    start = end == clauses.end() ? end : end + 1;
+  }
+}
+
+}  // namespace
 
 void bind_verification(py::module_& module) {
   py::class_<BooleanCircuit>(module, "BooleanCircuit",
@@ -20,12 +47,17 @@ void bind_verification(py::module_& module) {
       .def("add", &BooleanCircuit::add, py::arg("a"), py::arg("b"), py::arg("limit"))
       .def("count", &BooleanCircuit::count, py::arg("literals"), py::arg("limit"))
       .def("choose_number", &BooleanCircuit::choose_number, py::arg("condition"), py::arg("a"), py::arg("b"))
+      .def("take_from", &BooleanCircuit::take_from, py::arg("rows"), py::arg("taken"))
+      .def("put_behind", &BooleanCircuit::put_behind, py::arg("rows"), py::arg("held"), py::arg("offers"),
+           py::arg("capacity"))
       .def("support", &BooleanCircuit::support)
-      .def("new_clauses", &BooleanCircuit::new_clauses)
+      .def("new_clauses", &BooleanCircuit::new_clauses, py::arg("roots"), py::arg("demands") = std::vector<int>{})
       .def("has_variable", &BooleanCircuit::has_variable)
       .def("dimacs_variable", &BooleanCircuit::dimacs_variable)
       .def_static("dimacs_text", &BooleanCircuit::dimacs_text)
       .def_static("split", &BooleanCircuit::split, "Zero-terminated clauses as lists.")
+      .def_static("for_each_clause", &for_each_clause, py::arg("clauses"), py::arg("function"),
+                  "Call a function with each zero-terminated clause as a list; equal numbers are one object.")
       .def("evaluate", &BooleanCircuit::evaluate, py::arg("true_inputs"), py::arg("wanted"))
       .def_property_readonly("variable_count", &BooleanCircuit::variable_count)
       .def_property_readonly("gate_count", &BooleanCircuit::gate_count);

@@ -295,9 +295,7 @@ class _CircuitAsker:
         demands = [bit for bit in dict.fromkeys(demands) if bit != 1]
         self._demanded.update(demands)
         circuit = self.encoding.circuit
-        clauses = circuit.new_clauses([*roots, *demands])
-        for bit in demands:
-            clauses += [circuit.dimacs_variable(bit), 0]
+        clauses = circuit.new_clauses(roots, demands)
         if self._order is not None:
             parts = circuit.split(clauses)
             self._order.shuffle(parts)

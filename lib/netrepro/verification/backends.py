@@ -133,12 +133,13 @@ class PySatClauses(ClauseSolver):
     def __init__(self, name: str, seed: int = 0):
         self.name = name
         self.solver = Solver(name={"cadical": "cadical195", "glucose": "glucose4"}[name])
+        if name == "cadical":
+            self.solver.configure({"seed": seed})
         self._model: set[int] = set()
 
     def load(self, clauses: Sequence[int]) -> None:
-        add = self.solver.solver.add_clause  # the solver's own: python-sat's wrapper costs as much again
-        for clause in BooleanCircuit.split(clauses):
-            add(clause)
+        # The solver's own function: python-sat's wrapper costs as much again.
+        BooleanCircuit.for_each_clause(clauses, self.solver.solver.add_clause)
 
     def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str:
         self.reason = ""

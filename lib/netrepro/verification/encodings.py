@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import z3
@@ -359,16 +359,20 @@ def choice_label(module: QueuingModule, time: int, label: str) -> str:
 
 
 class _Contents:
-    """The packets in a queue: a unary length, and for each position the bits of its packet."""
+    """The packets in a queue: a unary length, and a row of bits, front first, for each bit that a packet has."""
 
-    __slots__ = ("elements", "length")
+    __slots__ = ("length", "rows")
 
-    def __init__(self, length: tuple[int, ...] = (), elements: Sequence[dict[Any, int]] = ()):
-        self.length, self.elements = length, elements
+    def __init__(self, length: Sequence[int] = (), rows: Mapping[Any, Sequence[int]] | None = None):
+        self.length, self.rows = tuple(length), dict(rows or {})
+
+    def element(self, position: int) -> dict[Any, int]:
+        """The bits of the packet in a position."""
+        return {label: row[position] for label, row in self.rows.items() if position < len(row)}
 
 
-def _is_binary(packet: Mapping[Any, int]) -> bool:
-    """Whether a packet is written as the bits of its fields, and not as one bit for each (dst, ecmp)."""
+def _is_binary(packet: Iterable[Any]) -> bool:
+    """Whether a packet (its labels) is written as the bits of its fields, and not as one bit for each (dst, ecmp)."""
     return any(isinstance(key[0], Metric) for key in packet)
 
 
@@ -471,16 +475,14 @@ class CircuitEncoding(Encoding):
         return past[time] if time < len(past) else self._now(name, time).length
 
     def packet(self, name: str, time: int, position: int) -> dict[Any, int]:
-        elements = self._now(name, time).elements
-        if position >= len(elements):
+        now = self._now(name, time)
+        if position >= len(now.length):
             return {}
-        element = elements[position]
-        if not _is_binary(element):
-            return element
+        if not _is_binary(now.rows):
+            return {label: bit for label, bit in now.element(position).items() if bit != 0}
         key = (name, time, position)
         if key not in self._heads:
-            there = self._now(name, time).length[position]
-            self._heads[key] = self._decode(name, element, there)
+            self._heads[key] = self._decode(name, now.element(position), now.length[position])
         return self._heads[key]
 
     def _decode(self, name: str, element: Mapping[Any, int], is_there: int) -> dict[Any, int]:
@@ -571,64 +573,31 @@ class CircuitEncoding(Encoding):
     def _drop(self, now: _Contents, taken: tuple[int, ...]) -> _Contents:
         most = len(taken)
         if taken == now.length[:most]:  # all that may leave does leave
-            return _Contents(now.length[most:], now.elements[most:])
-        circuit = self.circuit
-        exactly = [circuit.both(taken[k - 1] if k else 1, taken[k] ^ 1 if k < most else 1) for k in range(most + 1)]
-
-        def shifted(position: int, bit_at: Any) -> int:
-            bits = [
-                circuit.both(exactly[k], bit_at(position + k))
-                for k in range(most + 1)
-                if position + k < len(now.length)
-            ]
-            return circuit.any_of(bits)
-
-        if most == 1:  # one multiplexer instead of two gates
-
-            def shifted(position: int, bit_at: Any) -> int:
-                after = bit_at(position + 1) if position + 1 < len(now.length) else 0
-                return circuit.choose(taken[0], after, bit_at(position))
-
-        length = self.logic._trim(shifted(p, lambda i: now.length[i]) for p in range(len(now.length)))
-        elements = []
-        for position, bit in enumerate(length):
-            labels = {label for element in now.elements[position : position + most + 1] for label in element}
-            if len(labels) == 1:
-                elements.append({labels.pop(): bit})
-                continue
-            elements.append(
-                {
-                    label: shifted(position, lambda i, label=label: now.elements[i].get(label, 0))
-                    for label in sorted(labels)
-                }
-            )
-        return _Contents(length, elements)
+            return _Contents(now.length[most:], {label: row[most:] for label, row in now.rows.items()})
+        if self._is_plain(now.rows):
+            (length,) = self.circuit.take_from([now.length], taken)
+            return _Contents(length, dict.fromkeys(now.rows, length))
+        length, *rows = self.circuit.take_from([now.length, *now.rows.values()], taken)
+        return _Contents(length, dict(zip(now.rows, rows, strict=True)))
 
     def _append(self, name: str, time: int) -> _Contents:
         old, offers = self._contents[name], self._offers[name, time]
         if not offers:
             return old
-        circuit = self.circuit
-        length = tuple(circuit.add(old.length, [bit for bit, _ in offers], self.point.queues[name].capacity))
-        labels = sorted({label for element in [*old.elements, *(p for _, p in offers)] for label in element})
-        if len(labels) == 1:
-            return _Contents(length, [{labels[0]: bit} for bit in length])
-        held = old.length
-        exactly = [
-            circuit.both(held[k - 1] if k else 1, held[k] ^ 1 if k < len(held) else 1) for k in range(len(held) + 1)
-        ]
-        elements = []
-        for position in range(len(length)):
-            bits: dict[Any, list[int]] = defaultdict(list)
-            if position < len(old.elements):
-                for label, bit in old.elements[position].items():
-                    bits[label].append(bit)
-            for index, (_, packet) in enumerate(offers):
-                if 0 <= position - index < len(exactly):
-                    for label, bit in packet.items():
-                        bits[label].append(circuit.both(exactly[position - index], bit))
-            elements.append({label: circuit.any_of(found) for label, found in bits.items()})
-        return _Contents(length, elements)
+        capacity = self.point.queues[name].capacity
+        length = self.circuit.add(old.length, [bit for bit, _ in offers], capacity)
+        labels = sorted({label for packet in (old.rows, *(p for _, p in offers)) for label in packet})
+        if self._is_plain(labels):
+            return _Contents(length, dict.fromkeys(labels, length))
+        before = [old.rows.get(label, ()) for label in labels]
+        coming = [[packet.get(label, 0) for _, packet in offers] for label in labels]
+        rows = self.circuit.put_behind(before, old.length, coming, capacity)
+        return _Contents(length, dict(zip(labels, rows, strict=True)))
+
+    @staticmethod
+    def _is_plain(labels: Collection[Any]) -> bool:
+        """Whether packets of one kind only can be here: then their bit says no more than that they are there."""
+        return len(labels) == 1 and not _is_binary(labels)
 
     def _field(self, metric: Metric, name: str, time: int) -> tuple[Number, int]:
         offers = self._offers[name, time]

@@ -91,7 +91,7 @@ class Crossbar(QueuingModule):
             prefers = logic.any_of(
                 pointers[k] for k in range(self.ports) if self._is_preferred(k, rival[1 - side], pair[1 - side])
             )
-            return logic.opposite(logic.all_of([match[rival], prefers]))
+            return logic.implies(match[rival], logic.opposite(prefers))
 
         demands = []
         for pair in pairs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from netrepro.verification.leaf_spine import leaf_spine
+from netrepro.verification.leaf_spine import Forwarder, leaf_spine
 from netrepro.verification.loom import TenantQueues, loom
 from netrepro.verification.points import ContentionPoint, Queue
 from netrepro.verification.schedulers import scheduler_point
@@ -66,6 +66,19 @@ def small_points(horizon: int = 5) -> dict[str, ContentionPoint]:
             destinations=3,
             paths=2,
             sends_to={"a": [0, 2], "b": [1]},
+        ),
+        "two destinations, one path": ContentionPoint(
+            "two destinations, one path",
+            horizon,
+            [
+                Forwarder(
+                    "by destination",
+                    [Queue("in", 3, 2, 1)],
+                    [Queue("left"), Queue("right")],
+                    [(frozenset([0]), None), (frozenset([1]), None)],
+                )
+            ],
+            destinations=2,
         ),
         "leaf-spine": leaf_spine(2, 2, 2, horizon, queue_capacity=2, max_enqueue=2),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from netrepro._core import BooleanCircuit
@@ -108,6 +109,55 @@ def test_unary_numbers_count_and_add(first, second, limit):
     total = circuit.evaluate(true, circuit.add(a, b, limit))
     assert sum(total) == min(limit, sum(first) + sum(second))
     assert total == sorted(total, reverse=True)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    queue=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=5),
+    offered=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=3),
+    leave=st.integers(0, 3),
+    capacity=st.integers(5, 7),
+)
+def test_queues_of_gates_are_lists_of_packets(queue, offered, leave, capacity):
+    circuit, true = BooleanCircuit(), []
+
+    def known(value: bool) -> int:
+        literal = circuit.input()
+        true.extend([literal] if value else [])
+        return literal
+
+    def rows(packets, places: int) -> list[list[int]]:
+        """Per field, and first of all for being there: a bit of each place."""
+        padded = [(True, *p) for p in packets] + [(False, False, False)] * (places - len(packets))
+        return [[known(packet[k]) for packet in padded] for k in range(3)]
+
+    def read(made) -> list[tuple[bool, bool]]:
+        values = [circuit.evaluate(true, row) for row in made]
+        return [tuple(row[p] if p < len(row) else False for row in values[1:]) for p in range(sum(values[0]))]
+
+    held, coming = rows(queue, 5), rows(offered, 3)
+    taken = [known(k < leave) for k in range(3)]
+    assert read(circuit.take_from(held, taken)) == queue[leave:]
+    one = [taken[0]]
+    assert read(circuit.take_from(held, one)) == queue[min(leave, 1) :]
+    assert read(circuit.put_behind(held, held[0], coming, capacity)) == (queue + offered)[:capacity]
+
+
+def test_clauses_are_handed_over_one_by_one():
+    handed = []
+    BooleanCircuit.for_each_clause([1, -3, 0, 2, 0, 0, 3], handed.append)
+    assert handed == [[1, -3], [2], [], [3]]
+    with pytest.raises(ZeroDivisionError):
+        BooleanCircuit.for_each_clause([1, 0], lambda clause: 1 / 0)
+
+
+def test_what_is_demanded_holds_without_being_asked():
+    circuit = BooleanCircuit()
+    a, b = circuit.input(), circuit.input()
+    solver = Z3Clauses()
+    solver.load(circuit.new_clauses([a], [circuit.both(a, b) ^ 1, b]))
+    assert solver.check([circuit.dimacs_variable(a)], None) == "unsat"
+    assert solver.check([], None) == "sat"
 
 
 def test_only_the_cone_of_what_is_asked_becomes_clauses_and_only_once():
