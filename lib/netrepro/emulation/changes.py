@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
-from netrepro.emulation.plan import Plan, shaper
+from netrepro.emulation.plan import FED_PACKETS, Plan, shaper
 from netrepro.networks.experiment import Experiment
-from netrepro.networks.links import FULL_PACKET_BYTES, DropTail
+from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import links_in_use
 
 if TYPE_CHECKING:
@@ -19,13 +19,17 @@ MOST_LATE_MS = 20.0  # fixed before any run: a change that is later makes the ru
 
 
 class Changes:
-    """The experiment's changes of links, and of the routes that follow them, in order."""
+    """The experiment's changes of links, and of the routes that follow them, in order.
+
+    A link that goes down loses its buffer, so that what waits is dropped and so is what comes, until it is up again.
+    What the relay holds for its delay is on the wire: behind a host's buffer it still arrives, before a router's it is
+    dropped there.
+    """
 
     def __init__(self, net: Emulation, experiment: Experiment):
         self._net = net
         plan = net.plan
-        moments = [(at_s, requests) for at_s, requests in _link_changes(plan, experiment)]
-        moments += _route_changes(plan, experiment)
+        moments = [*_link_changes(plan, experiment), *_route_changes(plan, experiment)]
         self._left = sorted(moments, key=lambda moment: moment[0])
         self.latest_ms = 0.0 if self._left else float("nan")
 
@@ -61,14 +65,16 @@ def _link_changes(plan: Plan, experiment: Experiment) -> list[tuple[float, dict[
     return found
 
 
-def _buffer(index: int, link, closed: bool) -> Request:
+def _buffer(index: int, link: Link, closed: bool) -> Request:
     """The buffer in the shaper of a link, which a new rate has set anew and a broken link does not have."""
     if closed:
         return messages.closed_buffer(index)
     if isinstance(link.queue, DropTail) and link.queue.packets is not None:
         return messages.new_packet_limit(index, link.queue.packets)
-    queue_bytes = link.queue.bytes if isinstance(link.queue, DropTail) else None
-    return messages.new_byte_limit(index, queue_bytes or round(link.rate_mbps * 1e6 / 8 / 20) + 20 * FULL_PACKET_BYTES)
+    if isinstance(link.queue, DropTail) and link.queue.bytes is not None:
+        return messages.new_byte_limit(index, link.queue.bytes)
+    fed_bytes = FED_PACKETS * FULL_PACKET_BYTES + round(link.rate_mbps * 1e6 / 8) // 20  # as `shaper` gives it
+    return messages.new_byte_limit(index, fed_bytes)
 
 
 def _route_changes(plan: Plan, experiment: Experiment) -> list[tuple[float, dict[str, list[Request]]]]:

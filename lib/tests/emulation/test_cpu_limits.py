@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from emulation_traffic import emulation, rootless
 
-from netrepro.emulation import cpu_limits
+from netrepro.emulation import Emulation, cpu_limits
 from netrepro.emulation.probe import NotHere, control_group_parent
 from netrepro.networks import Link, star
 
@@ -18,12 +19,15 @@ pytestmark = [pytest.mark.timeout(60), rootless]
 NET = star(2, Link(10, 0))
 
 
-def busy_share(seconds: float) -> float:
-    """CPU time over time of a loop that would take all of a core."""
-    began, used = time.monotonic(), time.process_time()
-    while time.monotonic() < began + seconds:
-        pass
-    return (time.process_time() - used) / (time.monotonic() - began)
+# CPU time over time of a loop that would take all of a core, once it has begun.
+LOOP = """
+import time
+began, used = time.monotonic(), time.process_time()
+while time.monotonic() < began + 2:
+    pass
+print((time.process_time() - used) / (time.monotonic() - began))
+"""
+BUSY = [sys.executable, "-I", "-S", "-c", LOOP]
 
 
 def groups() -> list[Path]:
@@ -45,11 +49,11 @@ def kept_by_groups(net) -> None:
 def test_a_busy_loop_gets_the_share_of_its_host_and_no_more():
     with emulation(NET, cpu_limits={"h1": 0.1, "h2": 0.05}) as net:
         kept_by_groups(net)
-        limited = net["h1"].python(busy_share, 2.0)
+        limited = float(net["h1"].run(BUSY).stdout)
         # Two loops of one host share its limit.
-        pair = [net["h2"].start(busy_share, 2.0) for _ in range(2)]
-        together = sum(each.result() for each in pair)
-    # A quota is given every 100 ms: one more or less, and what a beginning process has used before.
+        pair = [net["h2"].popen(BUSY) for _ in range(2)]
+        together = sum(float(each.communicate()[0]) for each in pair)
+    # A quota is given every 100 ms: one more or less.
     assert 0.04 < limited < 0.15
     assert 0.02 < together < 0.1
 
@@ -79,12 +83,14 @@ def test_no_group_is_left_after_the_block_nor_after_a_killed_owner_once_another_
         net["h1"].popen(["sleep", "600"])
         assert len(groups()) == 1
     assert groups() == []
-    owner = (
-        "import os, signal; from netrepro.emulation import Emulation; from netrepro.networks import Link, star\n"
-        "net = Emulation(star(2, Link(10, 0)), 'rootless', cpu_limits={'h1': 0.2}).__enter__()\n"
-        "os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    subprocess.run([sys.executable, "-c", owner])
+    owner = os.fork()
+    if owner == 0:
+        try:
+            Emulation(NET, "rootless", cpu_limits={"h1": 0.2}).__enter__()
+            os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(owner, 0)[1]) == -signal.SIGKILL
     assert len(groups()) == 1
     deadline = time.monotonic() + 20
     while groups() and time.monotonic() < deadline:  # until the kernel has ended the launcher
