@@ -1,78 +1,132 @@
 """FPerf's circuit encoding against the integer encoding that follows the original program, in one run.
 
-CPU seconds, median over seeds; both encodings answer the same questions and must agree. Ratios only are
-meant to be kept: seconds are this machine's.
+CPU seconds, median over seeds; both encodings answer the same questions and must agree. Ratios within the run only
+are meant to be kept: seconds are this machine's. Beside them stand the original program's own CPU seconds, which were
+recorded once on another machine (data/fperf_leaf_spine/SOURCES.md): an order of magnitude, no measurement of this run.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
-from netrepro.papers.fperf_leaf_spine import Size, size_name, throughput_analysis
+from netrepro.papers.fperf_leaf_spine import Size, original_times, size_name, throughput_analysis
+from netrepro.verification.analysis import Analysis
 from netrepro.verification.examples import base_example
+from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
 from netrepro.verification.workloads import parse_workload
 
-# Queries on S2-L3-H6: some proven, some refuted.
+# Some proven, some refuted.
 WORKLOADS = [
     "[1,{T}]: ecmp(host1,t) <= 0",
     "[1,{T}]: ecmp(host1,t) <= 0 and [1,{T}]: ecmp(host2,t) <= 0 and [1,{T}]: dst(host2,t) >= 1",
-    "[1,{T}]: sum cenq({{host2,host3,host4,host5,host6}},t) <= 0",
+    "[1,{T}]: sum cenq({{{others}}},t) <= 0",
 ]
+CIRCUITS = (("circuit", "z3"), ("circuit", "cadical"))
+REFERENCE = ("integers", "z3")
+COLUMNS = ["network", "horizon_steps", "task", "solver", "seeds", "median_cpu_s", "least_cpu_s", "most_cpu_s", "answer"]
 
 
-def measure(size: Size, horizon: int, seeds: range) -> pd.DataFrame:
-    """Columns: task, solver, median CPU seconds, answers (to see that they agree)."""
+@dataclass(frozen=True)
+class Point:
+    """A network and horizon, with how many seeds for the circuit and for the (slow) integer encoding."""
+
+    size: Size
+    horizon: int
+    seeds: int
+    reference_seeds: int = 0
+    with_base_example: bool = False
+    with_verify: bool = True
+
+
+QUICK = (Point((2, 3, 6), 4, 2, 2, with_base_example=True),)
+THOROUGH = (
+    Point((2, 3, 6), 6, 5, 5, with_base_example=True),
+    Point((2, 3, 6), 8, 5, 3, with_base_example=True),
+    Point((2, 3, 6), 10, 5, 1, with_base_example=True),
+    Point((2, 4, 8), 10, 5),
+    Point((2, 5, 10), 10, 5),
+    Point((4, 8, 32), 10, 1, with_verify=False),
+)
+
+
+def _timed(task: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.process_time()
+    answer = task()
+    return time.process_time() - start, answer
+
+
+def _tasks(point: Point, encoding: str, backend: str, seed: int) -> Iterator[tuple[str, float, str]]:
+    """(task, CPU seconds, answer): "satisfy" builds and loads the formula, "verify" is one workload on it."""
+    options = {"encoding": encoding, "backend": backend, "seed": seed, "shuffle": seed}
+    analysis = throughput_analysis(point.size, point.horizon, **options)
+    seconds, found = _timed(analysis.satisfy_query)
+    yield "satisfy", seconds, found.status
+    if point.with_verify:
+        others = ",".join(analysis.point.inputs[1:])
+        workloads = [parse_workload(text.format(T=point.horizon, others=others)) for text in WORKLOADS]
+        seconds, verdicts = _timed(lambda: [analysis.verify(workload).status for workload in workloads])
+        yield "verify", seconds / len(workloads), ", ".join(verdicts)
+    if point.with_base_example and encoding == "circuit":
+        seconds, base = _timed(lambda: base_example(analysis))
+        yield "base example", seconds, f"{base.used_inputs}/{base.unsmoothness}/{base.packets}"
+
+
+def measure(point: Point) -> pd.DataFrame:
+    """COLUMNS, and times_faster than the integer encoding in this run. Raises AssertionError where answers differ."""
     rows = []
-    solvers = [("circuit", "z3"), ("circuit", "cadical"), ("integers", "z3")]
-    for encoding, backend in solvers:
-        seconds: dict[str, list[float]] = {}
-        answers: dict[str, str] = {}
-        for seed in seeds:
-            start = time.process_time()
-            options = {"encoding": encoding, "backend": backend, "seed": seed, "shuffle": seed}
-            analysis = throughput_analysis(size, horizon, **options)
-            answers["satisfy"] = analysis.satisfy_query().status
-            seconds.setdefault("satisfy", []).append(time.process_time() - start)
-            if encoding == "circuit":
-                start = time.process_time()
-                base = base_example(analysis)
-                seconds.setdefault("base example", []).append(time.process_time() - start)
-                answers["base example"] = f"{base.used_inputs}/{base.unsmoothness}/{base.packets}"
-            start = time.process_time()
-            found = [analysis.verify(parse_workload(text.format(T=horizon))).status for text in WORKLOADS]
-            seconds.setdefault("verify", []).append((time.process_time() - start) / len(WORKLOADS))
-            answers["verify"] = ", ".join(found)
-        for task, values in seconds.items():
-            rows.append((task, f"{encoding}, {backend}", statistics.median(values), answers[task]))
-    return pd.DataFrame(rows, columns=["task", "solver", "median_cpu_s", "answer"])
-
-
-def with_ratios(table: pd.DataFrame) -> pd.DataFrame:
-    """Adds times_faster than the integer encoding, where that was asked."""
-    peer = table[table["solver"] == "integers, z3"].set_index("task")["median_cpu_s"]
+    for encoding, backend in (*CIRCUITS, REFERENCE):
+        count = point.seeds if encoding == "circuit" else point.reference_seeds
+        found = [row for seed in range(count) for row in _tasks(point, encoding, backend, seed)]
+        for task in dict.fromkeys(task for task, _, _ in found):
+            seconds = [cpu_s for name, cpu_s, _ in found if name == task]
+            answers = {answer for name, _, answer in found if name == task}
+            assert len(answers) == 1, f"{task}: {answers}"
+            spread = statistics.median(seconds), min(seconds), max(seconds)
+            name = size_name(point.size), point.horizon, task, f"{encoding}, {backend}", count
+            rows.append((*name, *spread, *answers))
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    assert (table.groupby("task")["answer"].nunique() == 1).all(), "the encodings disagree"
+    peer = table[table["solver"] == ", ".join(REFERENCE)].set_index("task")["median_cpu_s"]
     return table.assign(times_faster=table["task"].map(peer) / table["median_cpu_s"])
 
 
-def measure_large(size: Size = (4, 8, 32), horizon: int = 10) -> pd.DataFrame:
-    """One question on a network that the integer encoding does not come to an end on; columns as `measure`."""
+def beside_original(table: pd.DataFrame) -> pd.DataFrame:
+    """Adds original_cpu_s, recorded elsewhere, and median_cpu_s as a share of it; NaN where none was recorded."""
+    recorded = original_times().rename(columns={"size": "network", "cpu_s": "original_cpu_s"}).drop(columns="seeds")
+    joined = table.merge(recorded, on=["network", "horizon_steps", "task"], how="left")
+    return joined.assign(original_to_ours=joined["original_cpu_s"] / joined["median_cpu_s"])
+
+
+def measure_capacities(size: Size = (2, 3, 6), horizon: int = 10, seeds: int = 3) -> pd.DataFrame:
+    """Host queues beyond what can arrive by the horizon: gates, and CPU seconds of "satisfy" as a median."""
+    spines, leaves, hosts = size
     rows = []
-    for backend in ("z3", "cadical"):
-        start = time.process_time()
-        answer = throughput_analysis(size, horizon, backend=backend).satisfy_query().status
-        rows.append(("satisfy", f"circuit, {backend}", time.process_time() - start, answer))
-    return pd.DataFrame(rows, columns=["task", "solver", "median_cpu_s", "answer"]).assign(network=size_name(size))
+    for capacity in (4 * horizon, 40 * horizon, 400 * horizon):
+        seconds = []
+        for seed in range(seeds):
+            point = leaf_spine(spines, leaves, hosts // leaves, horizon, queue_capacity=capacity)
+            query, base = throughput_query(point, hosts - 1), base_workload(point, hosts - 1)
+            analysis = Analysis(point, query, base, backend="cadical", seed=seed)
+            seconds.append(_timed(analysis.satisfy_query)[0])
+        gates = analysis.encoded.circuit.gate_count  # type: ignore[union-attr]
+        rows.append((capacity, gates, statistics.median(seconds)))
+    table = pd.DataFrame(rows, columns=["capacity_packets", "gates", "median_cpu_s"])
+    return table.assign(to_smallest=table["median_cpu_s"] / table["median_cpu_s"].iloc[0]).set_index("capacity_packets")
 
 
-def run(quick: bool = True) -> pd.DataFrame:
-    """CPU seconds of each question by solver, and how many times faster than the integer encoding.
+def run(quick: bool = True) -> dict[str, pd.DataFrame]:
+    """Sizes x encodings x tasks, and the price of capacity.
 
-    Quick: 4 steps, two seeds, seconds. Otherwise the paper's 10 steps and five seeds, and a large network too: some
-    minutes, nearly all of them the integer encoding's.
+    Quick: 4 steps, two seeds, seconds. Otherwise up to 10 steps, five seeds and S4-L8-H32: about four minutes, more
+    than half of them the integer encoding's.
     """
-    size: Size = (2, 3, 6)  # the workloads name its hosts
-    table = with_ratios(measure(size, 4 if quick else 10, range(2 if quick else 5))).assign(network=size_name(size))
-    parts = [table] if quick else [table, measure_large()]
-    return pd.concat(parts, ignore_index=True).set_index("task")
+    points = QUICK if quick else THOROUGH
+    table = pd.concat([measure(point) for point in points], ignore_index=True)
+    capacities = measure_capacities(horizon=4 if quick else 10)
+    return {"encodings": beside_original(table).set_index(["network", "horizon_steps", "task"]), "capacity": capacities}

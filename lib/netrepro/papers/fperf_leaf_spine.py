@@ -18,6 +18,7 @@ from scipy import stats
 
 from netrepro import networks
 from netrepro.errors import NetreproError, nearest
+from netrepro.paths import data_dir
 from netrepro.simulation import simulate
 from netrepro.style import PUBLISHED_GREY, new_figure
 from netrepro.verification.analysis import Analysis, Answer
@@ -750,11 +751,22 @@ def encoding_ratios(times: pd.DataFrame) -> pd.DataFrame:
     return wide.assign(ratio=wide["integers_s"] / wide["circuit_s"])
 
 
+def original_times() -> pd.DataFrame:
+    """The original program's CPU seconds, recorded once on another machine (see SOURCES.md): an order of magnitude.
+
+    Columns size, horizon_steps, task, cpu_s, seeds.
+    """
+    return pd.read_csv(data_dir("fperf_leaf_spine") / "original_times.csv")
+
+
 # --- figures ---
 
 
 def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
-    """Figure 7c: CPU seconds against network size, a line a task, all seeds, and the fit."""
+    """Figure 7c: CPU seconds against network size, a line a task, all seeds, and the fit.
+
+    In grey the original program's seconds, recorded on another machine, where the horizon is the same.
+    """
     figure, axis = new_figure("Figure 7c: time against network size", "network size", "CPU time (s)", log_y=True)
     own = times[times["task"] != "satisfy (peer)"]
     sizes = own[["size", "hosts"]].drop_duplicates().sort_values(["hosts", "size"])
@@ -772,8 +784,14 @@ def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
         curve = fit["intercept_s"] * fit["factor_per_host"] ** sizes["hosts"].to_numpy(float)
         label = f"fit: ×{fit['factor_per_host']:.2f} a host ({fit['low']:.2f} to {fit['high']:.2f})"
         axis.plot(range(len(names)), curve, color="#444444", linestyle=":", label=label)
+    original = original_times()
+    original = original[original["size"].isin(names) & original["horizon_steps"].isin(own["horizon_steps"])]
+    for task, group in original[original["task"].isin(["satisfy", "base example"])].groupby("task", sort=False):
+        places = [names.index(name) for name in group["size"]]
+        label = f"original, elsewhere: {LABELS[str(task)]}"
+        axis.plot(places, group["cpu_s"], "--", marker=MARKERS[str(task)], color=PUBLISHED_GREY, label=label)
     axis.set_xticks(range(len(names)), names, rotation=20)
-    axis.legend(fontsize=8)
+    axis.legend(fontsize=7, ncols=2)
     return figure
 
 

@@ -7,6 +7,7 @@ import signal
 import threading
 
 import pytest
+from small_points import POINTS
 
 from netrepro import NetreproError
 from netrepro.verification.analysis import Analysis
@@ -247,6 +248,28 @@ def test_a_synthesised_workload_is_proven_concise_and_repeatable(method):
     # Every specification is needed: without it the workload no longer forces the query.
     for place in range(len(result.workload.specs)):
         assert starved().verify(result.workload.without(place)).status == "refuted"
+
+
+def burst() -> Analysis:
+    bucket = TokenBucket("bucket", Queue("q0", 10, 10, 6), Queue("out", 10, 6, 6), rate=3, max_tokens=6)
+    base = parse_workload("[3,3]: cenq(q0,t) >= 3 and [4,4]: cenq(q0,t) >= 6")
+    query = parse_query("exists t in [1,6]: deq(q0,t) > 3")
+    return Analysis(ContentionPoint("token bucket", 6, [bucket]), query, base, backend="cadical")
+
+
+def test_the_published_search_finds_what_a_burst_needs():
+    result = Search(burst(), method="stochastic", seed=0, rounds=200, good_examples=10, bad_examples=10).run()
+    assert result.status == "proven"
+    assert burst().copy(backend="z3").verify(result.workload).status == "proven"
+
+
+@pytest.mark.parametrize("encoding", ["circuit", "integers"])
+def test_the_originals_same_lets_a_silent_host_reach_two_hosts_in_the_first_step(encoding):
+    sent = parse_workload("[1,5]: same(dst(in,t)) and [1,5]: cenq(in,t) = 2")
+    one_each = parse_query("forall t in [5,5]: cenq(left,t) = 1")
+    analysis = Analysis(POINTS["two destinations, one path"], one_each, encoding=encoding)
+    assert analysis.ask(sent, query=True).status == "unsat"
+    assert analysis.ask(sent.as_original(), query=True).status == "sat"
 
 
 def test_a_search_finds_the_thin_flow():
