@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,9 +97,14 @@ def test_no_cell_holds_logic(notebook):
 
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, RunReport]]:
-    """The whole set in the quick profile, outside runs/ and without touching figures/."""
-    folder = tmp_path_factory.mktemp("executed")
-    yield folder, run(publish_results=False, into=folder)
+    """The whole set in the quick profile, without touching figures/.
+
+    Where NETREPRO_EXECUTED names a folder of runs, runs in it count that ended well with the same notebook, data and
+    library.
+    """
+    kept = os.environ.get("NETREPRO_EXECUTED")
+    folder = Path(kept).resolve() if kept else tmp_path_factory.mktemp("executed")
+    yield folder, run(publish_results=False, into=folder, resume=True)
 
 
 @pytest.mark.timeout(3000)

@@ -237,9 +237,9 @@ def test_a_costly_library_is_noticed(runs, probed, trips):
 
 
 def test_runs_that_fail_a_check_are_untrusted(runs, probed, trips):
-    broken = replace(runs, fidelity=runs.fidelity.assign(holds=False))
+    broken, jobs = (replace(each, fidelity=each.fidelity.assign(holds=False)) for each in (runs, sorting(24)))
     claims = load_claims("repnet")
-    for measured in measured_claims(broken, probed, trips, overhead()):
+    for measured in paper.measured_claims("simulated", broken, probed, trips, overhead(), {}, jobs):
         assert judge(claims.claim(measured.claim), measured, "simulated").verdict == "untrusted"
 
 
