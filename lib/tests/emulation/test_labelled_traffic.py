@@ -143,7 +143,7 @@ def test_a_small_capture_made_from_end_to_end_fails_its_audit_by_nothing_but_the
         folder,
         seconds=6,
         scale=0.02,
-        days=2,
+        days=1,
         seed=4,
         tier="rootless",
         progress=lambda seconds: told.append(1) or seconds,

@@ -395,5 +395,20 @@ def test_a_clock_skew_beyond_reason_is_refused():
 
 def test_the_core_refuses_what_no_description_can_say():
     with pytest.raises(ValueError, match="no congestion control"):
-        _build(busy(), 0).add_tcp(0, 1, 0.0, 1, 0.0, "magic")
+        zeros = dict.fromkeys(
+            (
+                "source",
+                "start_s",
+                "duration_s",
+                "control",
+                "replication",
+                "same_path",
+                "rate",
+                "packet_bytes",
+                "poisson",
+            ),
+            np.zeros(1),
+        )
+        one = dict.fromkeys(("is_tcp", "destination", "size_bytes", "subflows"), np.ones(1))
+        _build(busy(), 0).add_flows(**zeros, **one, controls=["magic"])
     assert isinstance(_build(busy(), 0), _core.Simulator)
