@@ -143,21 +143,21 @@ def test_a_small_capture_made_from_end_to_end_fails_its_audit_by_nothing_but_the
         folder,
         seconds=6,
         scale=0.02,
-        days=1,
+        days=2,
         seed=4,
         tier="rootless",
         progress=lambda seconds: told.append(1) or seconds,
     )
     trace = load_standin(folder, first_packets=9)
-    assert len(told) == 1
-    assert made.index.names == ["day", "class"] and set(made.index.get_level_values("day")) == {0}
+    assert len(told) == 2
+    assert made.index.names == ["day", "class"] and set(made.index.get_level_values("day")) == {0, 1}
     assert made["flows"].sum() == len(trace.flows) and made["flows"].min() >= 1
     runs = pd.read_csv(folder / RUNS)
     assert (runs["missed_packets"] == 0).all() and runs["flows"].sum() == len(trace.join.flows)
     checks = trace.audit.table()
     assert checks.loc[~checks["by_design"], "passed"].all(), trace.audit.why
     assert "class shares" in trace.audit.failed
-    assert {path.name for path in folder.iterdir()} == {FLOWS, LOG, RUNS, capture_name(0)}
+    assert {path.name for path in folder.iterdir()} == {FLOWS, LOG, RUNS, capture_name(0), capture_name(1)}
 
 
 def test_the_campus_shakes_loses_and_delays_as_the_stand_ins_readme_says() -> None:
