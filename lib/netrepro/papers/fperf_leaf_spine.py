@@ -791,7 +791,7 @@ def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
         label = f"original, elsewhere: {LABELS[str(task)]}"
         axis.plot(places, group["cpu_s"], "--", marker=MARKERS[str(task)], color=PUBLISHED_GREY, label=label)
     axis.set_xticks(range(len(names)), names, rotation=20)
-    axis.legend(fontsize=7, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.2))  # below: the originals lie high
+    axis.legend(fontsize=7, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.3))  # below: the originals lie high
     return figure
 
 
