@@ -1,5 +1,6 @@
 #include <pybind11/stl.h>
 
+#include <cmath>
 #include <limits>
 #include <map>
 #include <memory>
@@ -22,17 +23,18 @@ std::size_t link_relay_bytes(std::size_t directions) {
   return sizeof(LinkRelay::Shared) + directions * sizeof(LinkRelay::Counters);
 }
 
-// A queue rule by its name, with its parameters in the order of the rule's settings, times in nanoseconds.
+// A queue rule by its name, with its parameters in the order of the rule's settings, times in seconds.
 std::optional<RelayQueue> relay_queue(const std::string& rule, const std::vector<double>& values, double rate,
                                       std::uint64_t seed, std::uint64_t stream,
                                       std::shared_ptr<RelayMemory> memory) {
   const auto whole = [&](std::size_t place) { return static_cast<std::uint64_t>(values.at(place)); };
-  const auto time = [&](std::size_t place) { return static_cast<Time>(values.at(place)); };
+  const auto time = [&](std::size_t place) { return static_cast<Time>(std::llround(values.at(place) * 1e9)); };
   if (rule == "ecn_threshold") return RelayQueue(EcnThreshold(whole(0), whole(1)), rate);
   if (rule == "codel") return RelayQueue(CoDel(whole(0), time(1), time(2), whole(3)), rate);
   if (rule == "red") {
+    const auto packet_time = static_cast<Time>(static_cast<double>(full_packet_bytes) * 8e9 / rate);
     const Red::Settings settings{whole(0),     values.at(1), values.at(2), values.at(3),
-                                 values.at(4), whole(5) > 0, time(6)};
+                                 values.at(4), whole(5) > 0, packet_time};
     return RelayQueue(Red(settings, seed, stream), rate);
   }
   if (rule == "pie") {

@@ -42,22 +42,11 @@ class CpuLimits:
         """Make the groups, after removing those whose owner has ended without doing so."""
         if not self._limits:
             return
-        refusals = []
-        for version in (1, 2):
-            try:
-                parent = control_group_parent(version)
-                remove_orphans(parent)
-                for host, cores in self._limits.items():
-                    folder = parent / f"{_PREFIX}{os.getpid()}-{id(self)}-{host}"
-                    folder.mkdir()
-                    self._folders[host] = folder
-                    limit_processors(folder, version, cores)
-                self.kept_by = f"control groups (v{version})"
-                return
-            except (OSError, NotHere) as error:
-                self.close()
-                refusals.append(f"v{version}: {reason(error)}")
-        self.kept_by = f"nice +{HELD_BACK_NICE} only, for control groups are not to be had ({'; '.join(refusals)})"
+        own = f"{_PREFIX}{os.getpid()}-{id(self)}-"
+        made, self.kept_by = new_groups({own + host: cores for host, cores in self._limits.items()})
+        self._folders = {name.removeprefix(own): folder for name, folder in made.items()}
+        if not made:
+            self.kept_by = f"nice +{HELD_BACK_NICE} only, for control groups are not to be had ({self.kept_by})"
 
     def folder(self, node: str) -> str:
         """The control group that the node's programs join, "" for none."""
@@ -72,6 +61,30 @@ class CpuLimits:
         for folder in self._folders.values():
             remove_group(folder)
         self._folders.clear()
+
+
+def new_groups(limits: Mapping[str, float]) -> tuple[dict[str, Path], str]:
+    """A control group of so many cores for each name: name -> folder, and of which version they are, in words.
+
+    Where this process may make none: nothing, and why not.
+    """
+    refusals = []
+    for version in (1, 2):
+        made: dict[str, Path] = {}
+        try:
+            parent = control_group_parent(version)
+            remove_orphans(parent)
+            for name, cores in limits.items():
+                folder = parent / name
+                folder.mkdir()
+                made[name] = folder
+                limit_processors(folder, version, cores)
+            return made, f"control groups (v{version})"
+        except (OSError, NotHere) as error:
+            for folder in made.values():
+                remove_group(folder)
+            refusals.append(f"v{version}: {reason(error)}")
+    return {}, "; ".join(refusals)
 
 
 def remove_orphans(parent: Path) -> None:

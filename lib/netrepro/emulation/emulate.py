@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from netrepro.emulation import fidelity
 from netrepro.emulation.changes import MOST_LATE_MS, Changes
 from netrepro.emulation.fabric import FabricRecording, fabric_of
 from netrepro.emulation.network import Emulation
-from netrepro.emulation.paths import connections
+from netrepro.emulation.paths import Connection, connections
 from netrepro.emulation.plan import check_experiment
 from netrepro.emulation.recording import Recording, check_captures
 from netrepro.emulation.traffic import GeneratedTraffic
@@ -75,7 +75,7 @@ def emulate(
     cannot honour (make_plan, check_tcp, check_experiment) and when the tier cannot be had;
     while it is built for what this kernel lacks.
     """
-    _check(experiment, backend)
+    made = _checked_connections(experiment, backend)
     check_captures(None if captures is None else Path(captures))
     net = Emulation(
         experiment.topology,
@@ -84,7 +84,7 @@ def emulate(
         experiment.seed,
         tcp=experiment.tcp,
         cpu_limits=cpu_limits,
-        **_routed_by(experiment, backend),
+        **_routed_by(experiment, made, backend),
     )
     measure = experiment.measure
     ports = tuple(dict.fromkeys((*measure.queues, *measure.packets)))
@@ -102,7 +102,7 @@ def emulate(
             captures=captures,
         )
         with recording as seen:
-            traffic = GeneratedTraffic(net, experiment, controls)
+            traffic = GeneratedTraffic(net, experiment, made, controls)
             try:
                 traffic.wait(progress, changes, _now_ns)
                 seen.begin_at(traffic.began_ns)
@@ -123,11 +123,11 @@ def emulate(
         )
 
 
-def _routed_by(experiment: Experiment, backend: str) -> dict[str, Any]:
+def _routed_by(experiment: Experiment, made: Sequence[Connection], backend: str) -> dict[str, Any]:
     """What Emulation is told of the experiment's routing: source routes have addresses, or ports in a fabric."""
     if backend == "fabric":
         return {"fabric": fabric_of(experiment)}
-    paths = {path for each in connections(experiment) for path in (each.there, each.back) if path}
+    paths = {path for each in made for path in (each.there, each.back) if path}
     return {"routing": experiment.routing, "paths": sorted(paths)}
 
 
@@ -135,7 +135,8 @@ def _now_ns() -> int:
     return time.clock_gettime_ns(time.CLOCK_REALTIME)
 
 
-def _check(experiment: Experiment, backend: str) -> None:
+def _checked_connections(experiment: Experiment, backend: str) -> list[Connection]:
+    """Those that the experiment opens. Raises NetreproError for what cannot be emulated."""
     if backend not in BACKENDS:
         raise NetreproError(f"no backend {backend!r}", nearest(backend, BACKENDS))
     check_experiment(experiment, backend)
@@ -146,12 +147,13 @@ def _check(experiment: Experiment, backend: str) -> None:
             f"give {LEAST_QUEUE_INTERVAL_MS:g} ms or more, or use tier 'simulated'",
         )
     table = experiment.flow_table
-    connections = len(table) + int((table["replication"] != "").sum())
-    if connections > MOST_CONNECTIONS:
+    count = len(table) + int((table["replication"] != "").sum())
+    if count > MOST_CONNECTIONS:
         raise NetreproError(
-            f"{connections} connections, and there are {MOST_CONNECTIONS} source ports to tell them apart",
+            f"{count} connections, and there are {MOST_CONNECTIONS} source ports to tell them apart",
             "give fewer flows, or use tier 'simulated'",
         )
+    return connections(experiment)
 
 
 def _room(experiment: Experiment) -> int:

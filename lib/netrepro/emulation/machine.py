@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from netrepro.emulation.cpu_limits import HELD_BACK_NICE, remove_group
-from netrepro.emulation.probe import NotHere, control_group_parent, limit_processors
+from netrepro.emulation.cpu_limits import HELD_BACK_NICE, new_groups, remove_group
 from netrepro.emulation.recording import cpu_stall_us, steal_ticks
 from netrepro.networks.experiment import FIDELITY_COLUMNS
 
@@ -53,7 +52,7 @@ def guest_prefix(cores: float) -> Iterator[tuple[list[str], str]]:
     Guests share a control group of `cores` cores where this process may make one; else they run with nice +10. The
     group is gone after the block; its processes must be by then.
     """
-    folder = _control_group(cores)
+    folder = next(iter(new_groups({f"netrepro-guests-{os.getpid()}": cores})[0].values()), None)
     if folder is None:
         yield ["nice", "-n", str(HELD_BACK_NICE)], f"nice +{HELD_BACK_NICE}"
         return
@@ -62,19 +61,3 @@ def guest_prefix(cores: float) -> Iterator[tuple[list[str], str]]:
         yield ["sh", "-c", join, "sh"], f"a control group of {cores:g} cores"
     finally:
         remove_group(folder)
-
-
-def _control_group(cores: float) -> Path | None:
-    """A new control group of so many cores, or None where there can be none."""
-    for version in (1, 2):
-        try:
-            folder = control_group_parent(version) / f"netrepro-guests-{os.getpid()}"
-            folder.mkdir()
-        except (OSError, NotHere):
-            continue
-        try:
-            limit_processors(folder, version, cores)
-            return folder
-        except (OSError, NotHere):
-            folder.rmdir()
-    return None

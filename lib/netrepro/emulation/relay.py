@@ -11,18 +11,9 @@ import pandas as pd
 
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
 from netrepro.emulation.guests import LauncherConnection
-from netrepro.emulation.plan import HUB, Plan
-from netrepro.networks.links import (
-    FULL_PACKET_BYTES,
-    CoDel,
-    DropTail,
-    EcnThreshold,
-    Link,
-    PhantomQueue,
-    Pie,
-    Red,
-    SharedBuffer,
-)
+from netrepro.emulation.plan import HUB, Plan, relay_keeps_queue
+from netrepro.networks.compiled import queue_rule
+from netrepro.networks.links import DropTail, Link
 
 # A socket holds about 200 kB of waiting packets, each charged with its bookkeeping.
 CHARGE_PER_PACKET_BYTES, LEAST_SOCKET_BYTES, SMALLEST_PACKET_BYTES = 2304, 200_000, 60
@@ -120,24 +111,7 @@ class Relay:
 def _described(link: Link) -> tuple:
     """What the relay does to a direction, as run_link_relay takes it."""
     delay_ns, jitter_ns, reordering_ns = (round(ms * 1e6) for ms in (link.delay_ms, link.jitter_ms, link.reordering_ms))
-    rule: tuple[str, list[float]] = "", []
-    queue = link.queue
-    match queue:
-        case EcnThreshold():
-            rule = "ecn_threshold", [queue.packets, queue.threshold_packets]
-        case Red():
-            thresholds = [queue.min_threshold_packets, queue.max_threshold_packets]
-            probabilities = [queue.max_probability, queue.weight, float(queue.ecn)]
-            rule = "red", [queue.packets, *thresholds, *probabilities, FULL_PACKET_BYTES * 8e3 / link.rate_mbps]
-        case CoDel():
-            rule = "codel", [queue.packets, queue.target_ms * 1e6, queue.interval_ms * 1e6, float(queue.ecn)]
-        case Pie():
-            times_ns = [queue.target_ms * 1e6, queue.update_ms * 1e6, queue.burst_ms * 1e6]
-            rule = "pie", [queue.packets, *times_ns, float(queue.ecn)]
-        case PhantomQueue():
-            rule = "phantom_queue", [queue.packets, queue.drain_share, queue.threshold_bytes]
-        case SharedBuffer():
-            rule = "shared_buffer", [queue.bytes, queue.alpha, queue.mark_packets or 0]
+    rule = queue_rule(link.queue) if relay_keeps_queue(link) else ("", ())
     return delay_ns, jitter_ns, link.loss, link.reordering, reordering_ns, *rule, link.rate_mbps * 1e6
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
-from netrepro.emulation.paths import connections
+from netrepro.emulation.paths import Connection
 from netrepro.emulation.plan import FIRST_DESCRIPTOR, HUB
 from netrepro.emulation.recording import end_key
 from netrepro.emulation.tcp import FULL_SEGMENT_BYTES, TIMESTAMP_BYTES, window_clamp_bytes
@@ -33,15 +33,15 @@ _PATIENCE_S = 0.1
 class GeneratedTraffic:
     """The experiment's flows under way; opening it starts them.
 
-    controls : congestion control -> the name under which sockets get it.
+    made : the experiment's connections. controls : congestion control -> the name under which sockets get it.
     """
 
-    def __init__(self, net: Emulation, experiment: Experiment, controls: Mapping[str, str]):
+    def __init__(self, net: Emulation, experiment: Experiment, made: Sequence[Connection], controls: Mapping[str, str]):
         from netrepro import _core
 
         self._experiment = experiment
         self._flows = experiment.flow_table
-        self._connections = connections(experiment)
+        self._connections = made
         self._addresses = [each.addresses(net.plan) for each in self._connections]
         self._controls = {"": "", **controls}
         self._duration_s = experiment.duration_s

@@ -55,7 +55,7 @@ def link_calls(topology: Topology, instead: Mapping[Port, Link] | None = None) -
 
 
 def _link_call(source: int, destination: int, link: Link) -> LinkCall:
-    method, values = _queue_call(link.queue)
+    rule, numbers = queue_rule(link.queue)
     settings = dict(
         source=source,
         destination=destination,
@@ -67,7 +67,7 @@ def _link_call(source: int, destination: int, link: Link) -> LinkCall:
         reordering=link.reordering,
         held_back_s=link.reordering_ms / 1e3,
     )
-    return method, settings, values
+    return f"add_{rule}", settings, numbers
 
 
 def queue_packets(queue: Queue) -> int:
@@ -79,24 +79,25 @@ def queue_packets(queue: Queue) -> int:
     return queue.packets or 1
 
 
-def _queue_call(queue: Queue) -> Call:
+def queue_rule(queue: Queue) -> Call:
+    """The core's rule for a queue, and its numbers in the order in which the core takes them; times are seconds."""
     match queue:
         case DropTail():
-            return "add_drop_tail", (queue.packets or 0, queue.bytes or 0)
+            return "drop_tail", (queue.packets or 0, queue.bytes or 0)
         case EcnThreshold():
-            return "add_ecn_threshold", (queue.packets, queue.threshold_packets)
+            return "ecn_threshold", (queue.packets, queue.threshold_packets)
         case Red():
             thresholds = queue.min_threshold_packets, queue.max_threshold_packets
-            return "add_red", (queue.packets, *thresholds, queue.max_probability, queue.weight, queue.ecn)
+            return "red", (queue.packets, *thresholds, queue.max_probability, queue.weight, queue.ecn)
         case CoDel():
-            return "add_codel", (queue.packets, queue.target_ms / 1e3, queue.interval_ms / 1e3, queue.ecn)
+            return "codel", (queue.packets, queue.target_ms / 1e3, queue.interval_ms / 1e3, queue.ecn)
         case Pie():
             times_s = queue.target_ms / 1e3, queue.update_ms / 1e3, queue.burst_ms / 1e3
-            return "add_pie", (queue.packets, *times_s, queue.ecn)
+            return "pie", (queue.packets, *times_s, queue.ecn)
         case PhantomQueue():
-            return "add_phantom_queue", (queue.packets, queue.drain_share, queue.threshold_bytes)
+            return "phantom_queue", (queue.packets, queue.drain_share, queue.threshold_bytes)
         case SharedBuffer():
-            return "add_shared_buffer", (queue.bytes, queue.alpha, queue.mark_packets or 0)
+            return "shared_buffer", (queue.bytes, queue.alpha, queue.mark_packets or 0)
     raise TypeError(f"no queue {queue!r}")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from emulation_traffic import emulation, needs, rootless
 
-from netrepro.emulation import build_times, emulate, machine
+from netrepro.emulation import build_times, cpu_limits, emulate, machine
 from netrepro.emulation.probe import NotHere
 from netrepro.networks import Link, fat_tree, star
 from netrepro.networks.experiment import FIDELITY_COLUMNS, Experiment
@@ -48,7 +48,7 @@ def test_without_control_groups_guests_stand_back(monkeypatch):
     def none(version: int) -> Path:
         raise NotHere("none")
 
-    monkeypatch.setattr(machine, "control_group_parent", none)
+    monkeypatch.setattr(cpu_limits, "control_group_parent", none)
     with machine.guest_prefix(1.0) as (prefix, how):
         told = subprocess.run([*prefix, "nice"], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "10" and how == "nice +10"
