@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
+from netrepro.papers._repnet_host import WAITING_S, say
 from netrepro.transport import open_connection, start_server
 
 VALUES = 65_536  # numbers are below
 NUMBERS_A_MESSAGE = 20
 PORT = 7000  # and 7001
-WAITING_S = 5.0  # of RepNet's servers: a second SYN may be lost (1 s) and then meet full queues
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -110,15 +110,10 @@ async def _sort_until(orders: dict[str, Any], begin_s: float) -> list[tuple[floa
 
 async def _run(orders: dict[str, Any]) -> None:
     await _listen(orders["scheme"], orders["address"], orders["threshold_bytes"])
-    _say("ready")
+    say("ready")
     begin_s = float(await asyncio.to_thread(sys.stdin.readline))
-    _say(json.dumps(await _sort_until(orders, begin_s)))
+    say(json.dumps(await _sort_until(orders, begin_s)))
     await asyncio.Event().wait()  # others' jobs may still be under way; this ends with the network
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
 
 from netrepro.emulation import Emulation, emulate
+from netrepro.emulation.machine import watch_machine
 from netrepro.emulation.tiers import TIERS, probe_tiers, resolve_tier
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.simulation import simulate
@@ -31,3 +35,9 @@ def run_experiment(
     if chosen == "simulated":
         return simulate(experiment, progress, clock_skew_ppm=clock_skew_ppm)
     return emulate(experiment, chosen, progress, prepare, backend=backend)
+
+
+def idle_checks(tier: str, **label: Any) -> list[pd.DataFrame]:
+    """Whether others use the machine now, which would slow hosts without any port's showing it: what watch_machine
+    sees, with the columns of `label`; in virtual time, nothing."""
+    return [] if tier == "simulated" else [watch_machine().assign(**label)]

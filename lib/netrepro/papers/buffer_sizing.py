@@ -19,13 +19,12 @@ from scipy.optimize import isotonic_regression
 
 from netrepro.claims import Measured
 from netrepro.emulation.fidelity import inter_dequeue_deviation
-from netrepro.emulation.machine import watch_machine
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._running import run_experiment
+from netrepro.papers._running import idle_checks, run_experiment
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile
 from netrepro.paths import data_dir
 from netrepro.simulation import simulate
@@ -387,10 +386,10 @@ def _search_all(
         delayed(search)(flows, used, scale, _seeds(seed, flows, repetition), tier)
         for _, used, flows, repetition in work
     ]
-    # Real kernels want the machine to themselves, and whether they had it is a check: flows 0 stand for that.
-    watched = watch_machine().assign(case="published", flows=0, repetition=0) if tier != "simulated" else None
+    of_machine = {"case": "published", "flows": 0, "repetition": 0}  # no search has 0 flows
+    fidelity = idle_checks(tier, **of_machine)
     outcomes = iter(Parallel(n_jobs=n_jobs if tier == "simulated" else 1, return_as="generator")(tasks))
-    buffers, probes, fidelity, deviations = [], [], [], []
+    buffers, probes, deviations = [], [], []
     for case, _, flows, repetition in progress(work):
         outcome, checks, off = next(outcomes)
         label = {"case": case, "flows": flows, "repetition": repetition}
@@ -398,8 +397,7 @@ def _search_all(
         probes += [label | {"tried_packets": packets, "utilisation": share} for packets, share in outcome.probes]
         fidelity.append(checks.assign(**label))
         deviations.append(pd.DataFrame({"percent": DEVIATIONS, "deviation": off}).assign(**label))
-    if tier != "simulated":
-        fidelity += [watched, watch_machine().assign(case="published", flows=0, repetition=0)]
+    fidelity += idle_checks(tier, **of_machine)
     checks, gaps = (pd.concat(parts, ignore_index=True) for parts in (fidelity, deviations))
     return Sweep(pd.DataFrame(buffers), pd.DataFrame(probes), checks, gaps, tier)
 

@@ -18,14 +18,13 @@ from joblib import Parallel, delayed
 from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
-from netrepro.emulation.machine import watch_machine
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, star
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._running import run_experiment
+from netrepro.papers._running import idle_checks, run_experiment
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
@@ -347,18 +346,13 @@ def measure(
         for name, how, each in work
     )
     workers = Parallel(n_jobs=-1 if tier == "simulated" else 1, prefer="threads", return_as="generator")
-    # Other work would slow the hosts, which no port shows.
-    before = (
-        pd.DataFrame() if tier == "simulated" else watch_machine().assign(pattern="before", scheme="", repetition=0)
-    )
-    shares, fidelity = [], []
+    shares, fidelity = [], idle_checks(tier, pattern="before", scheme="", repetition=0)
     for (name, how, each), (found, checks) in zip(progress(work), workers(tasks), strict=True):
         label = {"pattern": name, "scheme": how, "repetition": each}
         row = {"share": found.mean(), "least_host": found.min(), "most_host": found.max()}
         shares.append(label | row)
         fidelity.append(checks.assign(**label))
-    if tier != "simulated":
-        fidelity += [before, watch_machine().assign(pattern="after", scheme="", repetition=0)]
+    fidelity += idle_checks(tier, pattern="after", scheme="", repetition=0)
     checks = pd.concat(fidelity, ignore_index=True)
     return Runs(pd.DataFrame(shares), checks, tier, backend, setting.rate_mbps)
 
