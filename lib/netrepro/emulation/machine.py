@@ -45,6 +45,13 @@ def _idle_ticks() -> int:
     return int(idle) + int(waiting)
 
 
+# A guest leads its session, and so a scheduling group of its own where the kernel makes them (see stand_back).
+_STAND_BACK = (
+    f'[ "$(cut -d " " -f 6 /proc/$$/stat)" != $$ ] || echo {HELD_BACK_NICE} 2>/dev/null >/proc/$$/autogroup; '
+    f'exec nice -n {HELD_BACK_NICE} "$@"'
+)
+
+
 @contextmanager
 def guest_prefix(cores: float) -> Iterator[tuple[list[str], str]]:
     """Words to put before a guest's command so that it cannot starve the network, and what they do.
@@ -54,7 +61,7 @@ def guest_prefix(cores: float) -> Iterator[tuple[list[str], str]]:
     """
     folder = next(iter(new_groups({f"netrepro-guests-{os.getpid()}": cores})[0].values()), None)
     if folder is None:
-        yield ["nice", "-n", str(HELD_BACK_NICE)], f"nice +{HELD_BACK_NICE}"
+        yield ["sh", "-c", _STAND_BACK, "sh"], f"nice +{HELD_BACK_NICE}"
         return
     try:
         join = f'echo 0 > "{folder}/cgroup.procs" && exec "$@"'

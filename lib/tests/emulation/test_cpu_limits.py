@@ -77,6 +77,21 @@ def test_without_control_groups_programs_stand_back_and_it_is_said(monkeypatch):
         assert net.how_cpu_is_limited.startswith("nice +10 only") and "v2: none here" in net.how_cpu_is_limited
 
 
+def test_a_program_that_stands_back_leaves_its_core_to_others(monkeypatch):
+    """Also where the kernel schedules by session (autogroup), which makes nice alone worth nothing."""
+
+    def none(version: int) -> Path:
+        raise NotHere("none here")
+
+    monkeypatch.setattr(cpu_limits, "control_group_parent", none)
+    core = min(os.sched_getaffinity(0))
+    on_one_core = [*BUSY[:-1], f"import os; os.sched_setaffinity(0, [{core}])\n{LOOP}"]
+    with emulation(NET, cpu_limits={"h1": 0.2}) as net:
+        both = [net[host].popen(on_one_core) for host in ("h1", "h2")]
+        held_back, free = (float(each.communicate()[0]) for each in both)
+    assert held_back < 0.4 * free  # the kernel weighs nice 10 at 110 of 1024
+
+
 def test_no_group_is_left_after_the_block_nor_after_a_killed_owner_once_another_network_opens():
     with emulation(NET, cpu_limits={"h1": 0.2}) as net:
         kept_by_groups(net)
