@@ -63,7 +63,6 @@ def run(
             patience=patience,
             on_event=told,
         )
-    _print_failures(report)
     code = report.exit_code
     if not given:
         try:
@@ -71,6 +70,7 @@ def run(
         except NetreproError as error:  # a malformed claims.yaml must not hide how the notebooks ended
             console.print(f"no scorecard: {error}", style="red", markup=False, soft_wrap=True)
             code = code or 1
+    _print_failures(report)  # after the scorecard, which is long
     ended = {outcome: sum(status.outcome == outcome for status in report.statuses) for outcome in _outcomes(report)}
     console.print(", ".join(f"{count} {outcome}" for outcome, count in ended.items()) or "nothing to run")
     raise typer.Exit(code)

@@ -22,6 +22,10 @@ from netrepro.workbench import job as files
 from netrepro.workbench.job import Job, Outcome, Progress, Status, write_atomically
 from netrepro.workbench.kernel import IPCKernelManager
 
+# Asked by this signal, a kernel writes to runner.log what each of its threads is doing; see the supervisor.
+ANSWER_WHERE = (
+    "__import__('faulthandler').register(__import__('signal').SIGUSR1, file=__import__('sys').__stderr__)"  # no names
+)
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -85,6 +89,7 @@ def _run_cells(job: Job, position: Position) -> tuple[Outcome, str]:
                 start_timeout=job.start_limit_s,
                 execution_timeout=job.cell_limit_s,
                 kernel_manager_class=IPCKernelManager,
+                extra_arguments=[f"--IPKernelApp.exec_lines={ANSWER_WHERE}"],
                 on_cell_start=position,
                 resources={"metadata": {"path": str(job.notebook.parent)}},
             )

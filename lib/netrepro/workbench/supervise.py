@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from netrepro.workbench import job as files
@@ -23,6 +24,8 @@ from netrepro.workbench.manifest import describe_machine
 
 POLL_S = 0.05
 GRACE_S = 3.0  # between asking a process to stop and killing it
+LAST_MOMENT_S = 0.5  # before its time is over a kernel is asked what it is doing
+FRAMES = 12  # of its answer
 
 
 def supervise(folder: Path) -> Status:
@@ -46,8 +49,12 @@ def supervise(folder: Path) -> Status:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C reaches the runner alone, which then asks for the stop
             )
+            asked = False
             try:
                 while process.poll() is None:
+                    if not asked and _time_left_s(job, start) < LAST_MOMENT_S:
+                        asked = True
+                        _signal_kernel(job, signal.SIGUSR1)
                     if (folder / files.CANCEL).exists():
                         stopped = "interrupted"
                     elif time.monotonic() - start > job.total_limit_s:
@@ -59,7 +66,7 @@ def supervise(folder: Path) -> Status:
                 _stop(process)
         return _status(job, folder, process.returncode, stopped, time.monotonic() - start)
     finally:
-        _kill_kernel(folder, job)
+        _kill_kernel(job)
         shutil.rmtree(sockets, ignore_errors=True)
 
 
@@ -87,18 +94,47 @@ def _stop(process: subprocess.Popen) -> None:
                 continue
 
 
-def _kill_kernel(folder: Path, job: Job) -> None:
-    """Kill a kernel that outlived its run. Its environment must name our folder: a pid may have been reused."""
+def _time_left_s(job: Job, start: float) -> float:
+    """Until the cell that is running, or the whole notebook, has used its time up."""
+    left_s = start + job.total_limit_s - time.monotonic()
     try:
-        pid = int((folder / files.KERNEL_PID).read_text())
+        began = (job.folder / files.PROGRESS).stat().st_mtime
+    except OSError:  # no cell yet
+        return left_s
+    return min(left_s, began + job.cell_limit_s - time.time())
+
+
+def _kernel(job: Job) -> int | None:
+    """The kernel's process. Its environment must name our folder: a pid may have been reused."""
+    try:
+        pid = int((job.folder / files.KERNEL_PID).read_text())
         owner = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except (OSError, ValueError):
-        return
-    if f"{files.RUN_DIR_VARIABLE}={job.folder}".encode() in owner:
-        try:
+        return None
+    return pid if f"{files.RUN_DIR_VARIABLE}={job.folder}".encode() in owner else None
+
+
+def _signal_kernel(job: Job, number: signal.Signals) -> None:
+    pid = _kernel(job)
+    if pid is not None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _kill_kernel(job: Job) -> None:
+    """Kill a kernel that outlived its run, and what it started."""
+    pid = _kernel(job)
+    if pid is not None:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
+
+
+def _where(folder: Path) -> list[str]:
+    """What the kernel's main thread was doing when it was asked, innermost first."""
+    dump = _tail(folder / files.RUNNER_LOG, 1000)
+    begins = [number for number, line in enumerate(dump) if "(most recent call first)" in line]
+    frames = dump[begins[-1] + 1 :] if begins else []
+    return ["when its time was over it was here:", *frames[:FRAMES]] if frames else []
 
 
 def _status(job: Job, folder: Path, code: int | None, stopped: Outcome | None, seconds: float) -> Status:
@@ -126,6 +162,8 @@ def _status(job: Job, folder: Path, code: int | None, stopped: Outcome | None, s
     status.parameters, status.fingerprint = job.parameters, job.fingerprint
     if not status.ok and not status.log_tail:
         status.log_tail = _tail(folder / files.LOG)
+    if status.outcome == "timed out":
+        status.log_tail = status.log_tail[-5:] + _where(folder)
     return status
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -99,6 +100,11 @@ def test_a_failure_names_heading_and_cell_and_shows_the_last_lines_of_the_log(da
     assert "in '5 Measure', cell 4" in status.explanation()
     assert any("about to divide" in line for line in status.log_tail)
     assert status.explanation().endswith("again: netrepro run raised_exception")
+
+
+def test_a_notebook_out_of_time_says_which_line_it_was_at(damaged_set):
+    told = status_of(damaged_set[1], "endless_cell").explanation()
+    assert re.search(r"it was here:\n.*ipykernel_\d+/\d+\.py\", line 5 in <module>", told), told
 
 
 @pytest.mark.parametrize("slug", ["killed_kernel", "endless_cell", "raised_exception"])
