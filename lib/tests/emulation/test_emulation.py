@@ -19,6 +19,7 @@ from pathlib import Path
 import cloudpickle
 import pytest
 from emulation_traffic import emulation, needs, rootless, send, serve, transfer
+from jupyter_client.manager import start_new_kernel
 
 import netrepro
 from netrepro.emulation import Emulation
@@ -316,6 +317,14 @@ def test_a_shell_works_on_a_terminal_and_says_what_to_do_without_one(net):
 
 # What is left behind --------------------------------------------------------------------------------
 
+NOTEBOOK = """
+from netrepro.emulation import Emulation
+from netrepro.networks import Link, star
+
+net = Emulation(star(2, Link(10, 0)), "rootless").__enter__()  # as in a cell, with no block around it
+net["h1"].popen(["sleep", "600"])
+print("built")
+"""
 OWNER = """
 import os, subprocess, sys, time
 from netrepro.emulation import Emulation
@@ -395,6 +404,29 @@ def test_nothing_is_left_after_control_c(tmp_path):
 
 def test_nothing_is_left_when_the_owner_is_killed(tmp_path):
     assert outcome_of(lambda owner: owner.kill(), tmp_path) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("how", ["asked to end", "killed"])
+def test_nothing_is_left_when_a_notebooks_kernel_is_restarted(how):
+    outside = held_namespaces()
+    manager, client = start_new_kernel(startup_timeout=120)
+    try:
+        told: list[str] = []
+        client.execute_interactive(
+            NOTEBOOK, timeout=120, output_hook=lambda message: told.append(message["content"].get("text", ""))
+        )
+        assert "".join(told) == "built\n"
+        ours = held_namespaces() - outside
+        assert len(ours) >= 4  # hub, two hosts, a switch
+        manager.restart_kernel(now=how == "killed")
+        client.wait_for_ready(120)
+        deadline = time.monotonic() + 30
+        while held_namespaces() & ours and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert held_namespaces() & ours == set()
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
 
 
 @pytest.mark.parametrize("end", ["is killed", "leaves the block"])
