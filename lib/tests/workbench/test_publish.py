@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from netrepro.claims import committed_results
 from netrepro.claims.scorecard import scorecard, to_markdown
 from netrepro.errors import NetreproError
 from netrepro.workbench.publish import README_BEGIN, README_END, lost_verdicts, refresh_readme, write_scorecard
@@ -14,9 +15,12 @@ from netrepro.workbench.runner import run
 README = Path(__file__).parents[3] / "README.md"
 
 
-def test_the_readme_shows_the_committed_scorecard():
+def test_the_readme_shows_the_committed_scorecard_or_that_of_the_last_run(monkeypatch):
     excerpt = README.read_text().partition(README_BEGIN)[2].partition(README_END)[0]
-    assert excerpt.strip() == to_markdown(scorecard()).strip(), "run: netrepro scorecard --readme"
+    last_run = to_markdown(scorecard()).strip()
+    # `make run` measures anew, and how fast this machine is may change a verdict.
+    monkeypatch.setattr("netrepro.claims.scorecard.published_results", lambda slug: committed_results(slug)[0])
+    assert excerpt.strip() in (last_run, to_markdown(scorecard()).strip()), "run: netrepro scorecard --readme"
 
 
 def test_refreshing_a_readme_changes_nothing_but_the_excerpt(tmp_path):
