@@ -142,6 +142,7 @@ class Scratch:
         settings = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "CXX": sys.executable}
         for name, text in {**settings, "PIP_FIND_LINKS": str(self.index), "PATH": os.environ["PATH"]}.items():
             patch.setenv(name, text)
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         self.started: list[str] = []
         start = subprocess.run
 
@@ -215,6 +216,24 @@ def test_a_failed_build_is_told_with_its_error_and_tried_again(scratch, capsys):
     (scratch.sources / "core" / "queue.cpp").write_text("int answer = 3;\n")
     assert scratch.set_up() == 0
     assert len(scratch.started) == 1
+
+
+def test_modules_are_compiled_once_where_python_does_not_keep_what_it_compiles(scratch, monkeypatch):
+    packages = scratch.sources / "netrepro"
+    packages.mkdir()
+    (packages / "queue.py").write_text("answer = 1")
+    lock = scratch.sources / "requirements.txt"
+    compiled = []
+    for kept in (True, False):
+        if not kept:
+            monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+        for file in (lock, scratch.sources / "core" / "queue.cpp"):
+            file.write_text(file.read_text() + "\n")
+        assert scratch.set_up() == 0
+        compiled.append(
+            [*scratch.module.VENV.glob("lib/python*/site-packages/tiny/**/*.pyc"), *packages.rglob("*.pyc")]
+        )
+    assert len(compiled[1]) == 2 and not [path for path in compiled[0] if path.is_relative_to(packages)]
 
 
 def test_a_changed_lock_installs_only_the_packages(scratch):
