@@ -210,6 +210,9 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
     case request_due:
       ask(timer.owner);
       break;
+    case answer_due:
+      answer(timer.owner);
+      break;
   }
 }
 

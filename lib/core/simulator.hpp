@@ -122,13 +122,13 @@ class Simulator {
   // or several, over which its bytes are spread.
   void split(std::uint32_t flow, std::uint32_t subflows);
   // `servers` flows from `first_answer` on, all to one client, are the answers to requests over connections that are
-  // opened beforehand, each `response_bytes` for `request_bytes`. With a barrier, all are asked at once, and again
-  // `think` after the last answer; without, each by itself.
+  // opened beforehand, each `response_bytes` for `request_bytes`, sent within `answer_within` of it. With a barrier,
+  // all are asked at once, and again `think` after the last answer; without, each by itself.
   struct RequestSettings {
     std::uint32_t first_answer, servers;
     std::uint64_t request_bytes, response_bytes, count;
     bool barrier;
-    Time think;
+    Time think, answer_within;
   };
   void request(const RequestSettings& settings);
   void add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate, std::uint32_t bytes,
@@ -171,9 +171,9 @@ class Simulator {
 
  private:
   enum TimerKind : std::uint32_t { flow_start, flow_stop, sender_due, receiver_due, host_port_free, datagram_due,
-                                   queues_due, windows_due, link_changes, routes_change, request_due };
+                                   queues_due, windows_due, link_changes, routes_change, request_due, answer_due };
   enum Purpose : std::uint64_t { losses, jitters, skews, red_decisions, datagram_gaps, path_choice, reorderings,
-                                  pie_decisions, spraying, control_choices };
+                                  pie_decisions, spraying, control_choices, answer_delays };
 
   struct FlowDescription {
     std::uint32_t from, to;
@@ -201,6 +201,7 @@ class Simulator {
     std::uint32_t conversation, answers, requests;  // the latter two by number of their connections
     std::uint64_t asked = 0, served = 0, answered = 0;
     std::size_t result = 0;  // of the request under way
+    RandomStream delays;     // of answers
   };
   struct Companion {
     std::uint32_t flow;
@@ -317,6 +318,8 @@ class Simulator {
   void close_all(Group& group);
   void send_message(std::uint32_t number, std::uint64_t bytes);
   void ask(std::uint32_t exchange);
+  void serve(std::uint32_t exchange);
+  void answer(std::uint32_t exchange);
   void on_answer(std::uint32_t exchange);
   // Messages of a connection follow each other in whole segments.
   std::uint64_t messages_end(std::uint64_t messages, std::uint64_t message_bytes) const {

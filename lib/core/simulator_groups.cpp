@@ -38,7 +38,7 @@ void Simulator::request(const RequestSettings& settings) {
     group.members = {answers};
     group.exchange = first + i;
     add_companion(answers, 1, true, true);
-    exchanges_.push_back({conversation, answers, 0});
+    exchanges_.push_back({.conversation = conversation, .answers = answers, .delays = stream(answer_delays, answers)});
   }
 }
 
@@ -92,8 +92,7 @@ void Simulator::on_group_data(const Packet& packet, Connection& connection) {
       const RequestSettings& settings = conversations_[exchange.conversation].settings;
       const std::uint64_t in_order = connection.receiver.in_order();
       if (packet.flow == exchange.requests) {
-        for (; exchange.served < messages_in(in_order, settings.request_bytes); ++exchange.served)
-          send_message(exchange.answers, settings.response_bytes);
+        for (; exchange.served < messages_in(in_order, settings.request_bytes); ++exchange.served) serve(group.exchange);
       } else if (exchange.answered < messages_in(in_order, settings.response_bytes)) {
         ++exchange.answered;
         on_answer(group.exchange);
@@ -225,6 +224,19 @@ void Simulator::ask(std::uint32_t first) {
     request_results_.push_back({exchange.answers, exchange.asked++, now_});
     send_message(exchange.requests, conversation.settings.request_bytes);
   }
+}
+
+// A server has a request: it answers at once, or some time later.
+void Simulator::serve(std::uint32_t place) {
+  Exchange& exchange = exchanges_[place];
+  const Time within = conversations_[exchange.conversation].settings.answer_within;
+  if (within == 0) return answer(place);
+  set_timer(now_ + static_cast<Time>(exchange.delays.uniform() * static_cast<double>(within)), answer_due, place);
+}
+
+void Simulator::answer(std::uint32_t place) {
+  const Exchange& exchange = exchanges_[place];
+  send_message(exchange.answers, conversations_[exchange.conversation].settings.response_bytes);
 }
 
 void Simulator::on_answer(std::uint32_t place) {

@@ -87,6 +87,7 @@ TrafficGenerator::TrafficGenerator(std::vector<Flow> flows, const std::vector<Re
   }
   add_replicas(replicas);
   add_conversations(conversations);
+  open_ = connections_.size();
   int port = first_server_port;
   for (auto& [name, its_port] : port_of_control_) its_port = ++port;  // datagrams have the first
   try {
@@ -258,6 +259,7 @@ void TrafficGenerator::handle(const TimerHeap::Timer& due) {
     case stop_flow: stop(owner); break;
     case send_datagram: send_due_datagrams(owner); break;
     case request_due: ask(owner); break;
+    case answer_due: answer(owner); break;
     case sample_windows:
       sample();
       timers_.set(due.time + settings_.window_interval_ns, sample_windows, 0);
@@ -464,7 +466,8 @@ void TrafficGenerator::close_ends(std::size_t number) {
   Connection& connection = connections_[number];
   for (End* each : {&connection.opener, &connection.accepter})
     if (each->socket >= 0) close(std::exchange(each->socket, -1));
-  connection.state = State::over;
+  if (std::exchange(connection.state, State::over) == State::over) return;
+  if (--open_ == 0 && settings_.until_complete) ended_ = true;
 }
 
 // All that are due are sent, so that lateness shifts packets and never lowers the rate.

@@ -43,7 +43,7 @@ class TrafficGenerator {
     std::uint64_t request_bytes, response_bytes;
     std::size_t count;  // of requests to each server
     bool barrier;       // a round begins when all have answered the one before
-    std::int64_t think_ns;
+    std::int64_t think_ns, answer_within_ns;  // a server answers some time from 0 to the latter
   };
   struct Settings {
     std::int64_t duration_ns;
@@ -53,6 +53,7 @@ class TrafficGenerator {
     bool paces;                       // every connection, in the kernel, whatever its congestion control
     std::int64_t window_interval_ns;  // how often windows are sampled; 0 for never
     int sample_descriptor;            // file that samples are appended to
+    bool until_complete;              // ends when all flows are over, if that is earlier
   };
   static constexpr std::int64_t none = -1;  // not yet, or not known
   struct Result {                           // counts are those of all connections of the flow
@@ -87,7 +88,7 @@ class TrafficGenerator {
   void run();  // until the experiment's time has passed; throws std::system_error
 
  private:
-  enum Timer : std::uint32_t { start_flow, stop_flow, send_datagram, request_due, sample_windows, end };
+  enum Timer : std::uint32_t { start_flow, stop_flow, send_datagram, request_due, answer_due, sample_windows, end };
   enum Source : std::uint32_t { timer, listener, opener, accepter, datagram_sink };
   enum class State : std::uint8_t { waiting, connecting, sending, sent, over };
   struct End {
@@ -111,7 +112,7 @@ class TrafficGenerator {
   struct Exchange {  // with one server
     std::size_t conversation, connection;
     Answer* answers;
-    std::size_t asked = 0, answered = 0;
+    std::size_t asked = 0, served = 0, answered = 0;
   };
   struct Talk {
     Conversation wanted;
@@ -172,6 +173,7 @@ class TrafficGenerator {
   void close_others(std::size_t number);
   void on_request_connected(std::size_t number);
   void serve_requests(std::size_t number);
+  void answer(std::size_t number);
   void take_answers(std::size_t number);
   void ask(std::size_t first_exchange);
 
@@ -193,5 +195,6 @@ class TrafficGenerator {
   TimerHeap timers_;
   int epoll_ = -1, timer_ = -1, entered_ = -1;
   std::int64_t began_monotonic_ns_ = 0, armed_ns_ = none;
+  std::size_t open_ = 0;  // connections that are not over
   bool ended_ = false;
 };

@@ -79,8 +79,24 @@ void TrafficGenerator::ask(std::size_t first_exchange) {
 void TrafficGenerator::serve_requests(std::size_t number) {
   Connection& connection = connections_[number];
   if (connection.accepter.socket < 0 || !drain(number, connection.accepter)) return;
-  const Conversation& wanted = talks_[exchanges_[exchange_of_.at(connection.flow)].conversation].wanted;
-  connection.accepter.to_write = connection.accepter.received / wanted.request_bytes * wanted.response_bytes;
+  Exchange& exchange = exchanges_[exchange_of_.at(connection.flow)];
+  const Conversation& wanted = talks_[exchange.conversation].wanted;
+  for (; exchange.served < connection.accepter.received / wanted.request_bytes; ++exchange.served) {
+    if (wanted.answer_within_ns == 0) {
+      connection.accepter.to_write += wanted.response_bytes;
+      continue;
+    }
+    const double wait_ns = random_[connection.flow].uniform() * static_cast<double>(wanted.answer_within_ns);
+    timers_.set(now() + static_cast<std::int64_t>(wait_ns), answer_due, static_cast<std::uint32_t>(number));
+  }
+  fill(number, connection.accepter);
+}
+
+void TrafficGenerator::answer(std::size_t number) {
+  Connection& connection = connections_[number];
+  if (connection.accepter.socket < 0) return;
+  const Exchange& exchange = exchanges_[exchange_of_.at(connection.flow)];
+  connection.accepter.to_write += talks_[exchange.conversation].wanted.response_bytes;
   fill(number, connection.accepter);
 }
 

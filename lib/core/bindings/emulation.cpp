@@ -92,16 +92,16 @@ TrafficGenerator::Replication replication(const std::string& name) {
 using FlowTuple = std::tuple<int, int, std::uint32_t, std::uint32_t, std::int64_t, std::int64_t, std::uint64_t,
                              std::string, double, std::uint32_t, bool, std::string>;
 using ReplicaTuple = std::tuple<std::size_t, std::uint32_t, std::uint32_t>;  // flow, addresses
-// first flow, servers, bytes of requests and answers, count, barrier, thinking time
+// first flow, servers, bytes of requests and answers, count, barrier, thinking time, longest wait for an answer
 using ConversationTuple =
-    std::tuple<std::size_t, std::size_t, std::uint64_t, std::uint64_t, std::size_t, bool, std::int64_t>;
+    std::tuple<std::size_t, std::size_t, std::uint64_t, std::uint64_t, std::size_t, bool, std::int64_t, std::int64_t>;
 
 // Runs the traffic to the experiment's end. `shared_descriptor` is a file of traffic_generator_bytes(), all zero.
 void run_traffic_generator(const std::vector<FlowTuple>& flows, const std::vector<ReplicaTuple>& replicas,
                            const std::vector<ConversationTuple>& conversations, std::int64_t duration_ns,
                            std::uint64_t seed, int receive_window_bytes, int segment_bytes, bool paces,
                            std::int64_t window_interval_ns, int shared_descriptor, int sample_descriptor,
-                           const py::object& ready) {
+                           bool until_complete, const py::object& ready) {
   std::vector<TrafficGenerator::Flow> described;
   for (const auto& [opens, accepts, opener, accepter, start, duration, size, control, rate, packet, poisson, twice] :
        flows)
@@ -120,7 +120,9 @@ void run_traffic_generator(const std::vector<FlowTuple>& flows, const std::vecto
       map_shared<TrafficGenerator::Shared>(shared_descriptor, traffic_generator_bytes(flows.size(), answers));
   TrafficGenerator generator(
       std::move(described), copies, talks,
-      {duration_ns, seed, receive_window_bytes, segment_bytes, paces, window_interval_ns, sample_descriptor}, shared);
+      {duration_ns, seed, receive_window_bytes, segment_bytes, paces, window_interval_ns, sample_descriptor,
+       until_complete},
+      shared);
   ready();
   py::gil_scoped_release released;
   generator.run();
@@ -136,5 +138,5 @@ void bind_emulation(py::module_& module) {
   module.def("run_traffic_generator", &run_traffic_generator, py::arg("flows"), py::arg("replicas"), py::arg("conversations"),
              py::arg("duration_ns"), py::arg("seed"), py::arg("receive_window_bytes"), py::arg("segment_bytes"),
              py::arg("paces"), py::arg("window_interval_ns"), py::arg("shared_descriptor"), py::arg("sample_descriptor"),
-             py::arg("ready"));
+             py::arg("until_complete"), py::arg("ready"));
 }

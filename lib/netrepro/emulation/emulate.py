@@ -49,6 +49,7 @@ def emulate(
     programs_control: str = "",
     captures: str | os.PathLike[str] | None = None,
     cpu_limits: Mapping[str, float] | None = None,
+    until_complete: bool = False,
 ) -> Measurements:
     """Run the experiment on this machine's kernel and return what it measured.
 
@@ -65,6 +66,7 @@ def emulate(
     programs_control : congestion control of what such programs send, and of all flows; "" leaves both to themselves.
     captures : a folder for a pcap of each of `measure.packets`, as Emulation.record writes it.
     cpu_limits : cores that programs of a host may have, as of Emulation; the traffic itself is not held back.
+    until_complete : end when all flows have ended, if that is earlier; rates of links are then of the shorter time.
 
     Ctrl-C, or an exception from `progress`, ends it at once and leaves nothing behind. Beside FLOW_COLUMNS, `flows`
     has `connection_attempts` (SYNs sent) and `errno` of a connection that broke, else 0. `timeouts` is NaN on kernels
@@ -102,7 +104,7 @@ def emulate(
             captures=captures,
         )
         with recording as seen:
-            traffic = GeneratedTraffic(net, experiment, made, controls)
+            traffic = GeneratedTraffic(net, experiment, made, controls, until_complete)
             try:
                 traffic.wait(progress, changes, _now_ns)
                 seen.begin_at(traffic.began_ns)

@@ -34,9 +34,17 @@ class GeneratedTraffic:
     """The experiment's flows under way; opening it starts them.
 
     made : the experiment's connections. controls : congestion control -> the name under which sockets get it.
+    until_complete : whether they end with the last of them, if that is earlier than the experiment.
     """
 
-    def __init__(self, net: Emulation, experiment: Experiment, made: Sequence[Connection], controls: Mapping[str, str]):
+    def __init__(
+        self,
+        net: Emulation,
+        experiment: Experiment,
+        made: Sequence[Connection],
+        controls: Mapping[str, str],
+        until_complete: bool = False,
+    ):
         from netrepro import _core
 
         self._experiment = experiment
@@ -64,6 +72,7 @@ class GeneratedTraffic:
                 "paces": experiment.tcp.pacing,
                 "window_interval_ns": 0 if interval_ms is None else round(interval_ms * 1e6),
                 "sample_descriptor": 4,
+                "until_complete": until_complete,
             },
             shared_bytes=_core.traffic_generator_bytes(len(self._flows), self._answers),
             what="the traffic cannot be sent",
@@ -114,7 +123,8 @@ class GeneratedTraffic:
             if isinstance(asked, Requests):
                 sizes = asked.request_bytes, asked.response_bytes, asked.count
                 first = int(flows.iloc[0])
-                found.append((first, len(flows), *sizes, asked.barrier, round(asked.think_ms * 1e6)))
+                waits_ns = round(asked.think_ms * 1e6), round(asked.answer_within_ms * 1e6)
+                found.append((first, len(flows), *sizes, asked.barrier, *waits_ns))
         return found
 
     @property

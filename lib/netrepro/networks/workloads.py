@@ -149,8 +149,9 @@ class Flow:
 class Requests:
     """A client that asks `servers` for data over connections opened beforehand, `count` times.
 
-    Every server gets `request_bytes` and answers with `response_bytes` at once. With `barrier` the next round begins
-    when all servers have answered, `think_ms` later (a striped read); without, each server is asked again by itself.
+    Every server gets `request_bytes` and answers with `response_bytes`, after a time drawn evenly from 0 to
+    `answer_within_ms`. With `barrier` the next round begins when all servers have answered, `think_ms` later (a striped
+    read); without, each server is asked again by itself.
     The connections are opened at `start_s`; the first requests leave when all are open. In the results a server's
     answers are one flow from the server to the client; `requests` has a row for each answer. Raises NetreproError
     for no servers, a server named twice, or a client that is its own server.
@@ -166,6 +167,7 @@ class Requests:
     start_s: float = 0.0
     congestion_control: str | None = None
     label: str = ""
+    answer_within_ms: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "servers", tuple(self.servers))
@@ -173,8 +175,8 @@ class Requests:
             raise NetreproError(f"Requests: servers = {self.servers!r}", "give different hosts, one at least")
         for name in ("request_bytes", "response_bytes", "count"):
             check_count(self, name)
-        set_number(self, "think_ms", least=0)
-        set_number(self, "start_s", least=0)
+        for name in ("think_ms", "start_s", "answer_within_ms"):
+            set_number(self, name, least=0)
         check_congestion_control(self.congestion_control)
         for server in self.servers:
             _check_apart(self.client, server)

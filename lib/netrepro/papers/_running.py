@@ -22,11 +22,13 @@ def run_experiment(
     prepare: Callable[[Emulation], None] | None = None,
     clock_skew_ppm: float = 100.0,
     backend: str = "kernel",
+    until_complete: bool = False,
 ) -> Measurements:
     """What the tier measures in the experiment: `simulate` or `emulate`, both told the share that has passed.
 
-    tier : "simulated", "rootless", "privileged", or "auto" for the best that this machine allows. prepare, backend : of
-    the emulated tiers, as emulate takes them. clock_skew_ppm : of the simulated tier; real clocks have their own.
+    tier : "simulated", "rootless", "privileged", or "auto" for the best that this machine allows. prepare, backend,
+    until_complete : of the emulated tiers, as emulate takes them; virtual time without events takes none.
+    clock_skew_ppm : of the simulated tier; real clocks have their own.
 
     Raises NetreproError for a tier that is none or cannot be had, and for what the tier cannot honour.
     """
@@ -34,7 +36,7 @@ def run_experiment(
     chosen = tier if tier == "simulated" else resolve_tier(tier, TIERS, probe_tiers())[0]
     if chosen == "simulated":
         return simulate(experiment, progress, clock_skew_ppm=clock_skew_ppm)
-    return emulate(experiment, chosen, progress, prepare, backend=backend)
+    return emulate(experiment, chosen, progress, prepare, backend=backend, until_complete=until_complete)
 
 
 def idle_checks(tier: str, **label: Any) -> list[pd.DataFrame]:

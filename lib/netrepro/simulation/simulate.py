@@ -103,7 +103,8 @@ def _build(
     for place, answers in experiment.flow_table.query("transport == 'requests'").groupby("entry"):
         asked = experiment.traffic[place]
         sizes = asked.request_bytes, asked.response_bytes, asked.count
-        simulator.request(answers["flow"].iloc[0], len(answers), *sizes, asked.barrier, asked.think_ms / 1e3)
+        waits_s = asked.think_ms / 1e3, asked.answer_within_ms / 1e3
+        simulator.request(answers["flow"].iloc[0], len(answers), *sizes, asked.barrier, *waits_s)
     _route(simulator, experiment)
     measure = experiment.measure
     simulator.sample_queues([ports[port] for port in measure.queues], measure.queue_interval_ms / 1e3)

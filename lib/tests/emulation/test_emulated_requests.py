@@ -76,6 +76,27 @@ def test_without_a_barrier_every_server_is_asked_by_itself():
     assert requests.groupby("request")["asked_s"].nunique().max() == 2
 
 
+def test_servers_answer_after_a_time_drawn_evenly():
+    within_ms = 30.0
+    asked = Requests("h1", SERVERS, 100, 1000, 25, answer_within_ms=within_ms)
+    measured = emulate(Experiment(FAR, (asked,), 5.0, seed=3), "rootless", until_complete=True)
+    delays_ms = measured.requests["completion_ms"] - ROUND_TRIP_MS
+    assert len(delays_ms) == 75 and delays_ms.min() >= 0
+    # A shorter time would show in the largest, a longer one in the median, which a busy machine hardly shifts.
+    assert delays_ms.max() > 0.85 * within_ms
+    # Half of it, and three deviations of the median of 75 (a twelfth each).
+    assert delays_ms.median() == pytest.approx(within_ms / 2, abs=within_ms / 5)
+
+
+def test_an_emulation_may_end_when_all_is_answered():
+    measure = Measure(queues=(("s1", "h1"),), queue_interval_ms=5)
+    experiment = Experiment(FAR, (Requests("h1", SERVERS, 100, 5000, 5),), 30.0, measure=measure)
+    measured = emulate(experiment, "rootless", until_complete=True)
+    assert measured.requests["answered_s"].notna().sum() == 15
+    assert measured.flows["delivered_bytes"].tolist() == [25_000] * 3
+    assert measured.requests["answered_s"].max() - 0.01 < measured.queues["time_s"].max() < 10
+
+
 def test_what_is_not_answered_by_the_end_is_missing():
     measured = run(Experiment(star(2, Link(10, 0)), (Requests("h1", ("h2",), 100, 10**8, 2),), 0.7))
     assert measured.requests["answered_s"].isna().tolist() == [True]

@@ -200,6 +200,7 @@ def test_a_jellyfish_joins_every_pair_of_switches_as_often_as_any_other():
         (lambda: Requests("h1", ("h1",), 1, 1, 1), "two different hosts"),
         (lambda: Requests("h1", (), 1, 1, 1), "one at least"),
         (lambda: Requests("h1", ("h2", "h2"), 1, 1, 1), "different hosts"),
+        (lambda: Requests("h1", ("h2",), 1, 1, 1, answer_within_ms=-1), "a number from 0"),
         (lambda: Experiment(star(2, LINK), (Requests("h1", ("h3",), 1, 1, 1),), 1), "did you mean 'h"),
         (lambda: Tcp(pacing_ratio=0), "above 0"),
         (lambda: PoissonFlows(WEB_SEARCH, 10, 1, ("h1",), ("h1",)), "two hosts"),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from scipy.stats import kstest
 
-from netrepro.networks import DropTail, Experiment, Link, Requests, Tcp, star
+from netrepro.networks import Datagrams, DropTail, Experiment, Link, Measure, Requests, Tcp, star
 from netrepro.networks.experiment import REQUEST_COLUMNS
 from netrepro.simulation import simulate
 
@@ -63,6 +65,30 @@ def test_without_a_barrier_every_server_is_asked_by_itself():
     for _, own in requests.groupby("server"):
         assert own["asked_s"].to_numpy()[1:] == pytest.approx(own["answered_s"].to_numpy()[:-1], abs=1e-11)
     assert requests.groupby("request")["asked_s"].nunique().max() == 2
+
+
+def test_servers_answer_after_a_time_drawn_evenly_and_each_for_itself():
+    within_ms, small = 40.0, ("h1", ("h2", "h3", "h4"), 100, 1000)
+    at_once_ms = run(Requests(*small, 3)).requests["completion_ms"].min()
+    requests = run(Requests(*small, 200, answer_within_ms=within_ms)).requests
+    delays_ms = requests.pivot(index="request", columns="server", values="completion_ms") - at_once_ms
+    # Three small requests and answers in each other's way cost some microseconds.
+    assert delays_ms.min().min() >= 0 and delays_ms.max().max() < within_ms + 0.01
+    assert kstest(delays_ms.to_numpy().ravel() / within_ms, "uniform").pvalue > 0.01
+    assert np.abs(np.corrcoef(delays_ms.to_numpy().T) - np.eye(3)).max() < 0.2
+
+
+def test_servers_that_take_their_time_leave_other_traffic_as_it_was():
+    net = star(5, Link(50, 1, DropTail(packets=20), loss=0.02, jitter_ms=0.2))
+
+    def others(answer_within_ms: float):
+        apart = Requests("h3", ("h4",), 100, 5000, 20, answer_within_ms=answer_within_ms)
+        alike = Requests("h1", ("h2",), 100, 50_000, 20), Datagrams("h5", "h2", 3, 2, spacing="poisson")
+        found = simulate(Experiment(net, (apart, *alike), 30, measure=Measure(packets=(("s1", "h2"),))))
+        return found.requests.query("client == 'h1'"), found.packets.query("source == 's1'")
+
+    for before, after in zip(others(0.0), others(7.0), strict=True):
+        assert before.reset_index(drop=True).equals(after.reset_index(drop=True))
 
 
 def test_answers_that_end_within_a_segment_are_counted_to_the_byte():

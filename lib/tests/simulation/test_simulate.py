@@ -117,7 +117,9 @@ def experiments(draw, links=links, routings=routings, changing=True) -> Experime
         elif kind == 2:
             sizes = draw(st.integers(1, 5000)), draw(st.integers(1, 50_000))
             barrier, think_ms = draw(st.booleans()), draw(st.sampled_from([0.0, 300.0]))
-            traffic.append(Requests(source, (destination,), *sizes, 5, barrier, think_ms, start_s))
+            within_ms = draw(st.sampled_from([0.0, 20.0]))
+            asked = source, (destination,), *sizes, 5, barrier, think_ms, start_s
+            traffic.append(Requests(*asked, answer_within_ms=within_ms))
         else:
             spacing = draw(st.sampled_from(["constant", "poisson"]))
             rate = draw(st.floats(0.5, 20))
