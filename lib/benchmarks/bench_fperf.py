@@ -121,12 +121,18 @@ def measure_capacities(size: Size = (2, 3, 6), horizon: int = 10, seeds: int = 3
 
 
 def run(quick: bool = True) -> dict[str, pd.DataFrame]:
-    """Sizes x encodings x tasks, and the price of capacity.
+    """Sizes x encodings x tasks, and the price of capacity. Ctrl-C keeps the networks that are finished.
 
     Quick: 4 steps, two seeds, seconds. Otherwise up to 10 steps, five seeds and S4-L8-H32: about four minutes, more
     than half of them the integer encoding's.
     """
-    points = QUICK if quick else THOROUGH
-    table = pd.concat([measure(point) for point in points], ignore_index=True)
-    capacities = measure_capacities(horizon=4 if quick else 10)
-    return {"encodings": beside_original(table).set_index(["network", "horizon_steps", "task"]), "capacity": capacities}
+    finished, tables = [], {}
+    try:
+        for point in QUICK if quick else THOROUGH:
+            finished.append(measure(point))
+        tables["capacity"] = measure_capacities(horizon=4 if quick else 10)
+    except KeyboardInterrupt:
+        if not finished:
+            raise
+    table = pd.concat(finished, ignore_index=True)
+    return {"encodings": beside_original(table).set_index(["network", "horizon_steps", "task"]), **tables}

@@ -711,28 +711,37 @@ def fit_growth(times: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
 
 
 def measure_spread(
-    size: Size, horizon: int, seeds: Sequence[int], clock: Clock, *, backend: str = "z3"
+    size: Size, horizon: int, seeds: Sequence[int], clock: Clock, *, backend: str = "z3", repeats: int = 3
 ) -> pd.DataFrame:
     """Time "satisfy" on one formula under harmless changes, as Mariposa does (FMCAD 2023).
 
-    Columns: mutation ("none", "reseeded", "shuffled": parts in another order, variables renamed), seed,
-    cpu_s, status. "none" repeats the same formula with the same seed: what varies there is the machine.
+    Columns: mutation ("none", "reseeded", "shuffled": parts in another order, variables renamed), seed, repeat,
+    cpu_s, status. A formula and a seed are run `repeats` times, each time after all others, so that a busy minute of
+    the machine meets all alike. "none" is one formula with one seed: what varies there is the machine.
     """
     rows = []
-    for mutation in ("none", "reseeded", "shuffled"):
+    for repeat in range(repeats):
         for seed in seeds:
-            options = {"none": {}, "reseeded": {"seed": seed}, "shuffled": {"shuffle": seed}}[mutation]
-            start = clock()
-            analysis = throughput_analysis(size, horizon, backend=backend, **options)
-            status = analysis.satisfy_query().status
-            rows.append((mutation, seed, clock() - start, status))
-    return pd.DataFrame(rows, columns=["mutation", "seed", "cpu_s", "status"])
+            for mutation in ("none", "reseeded", "shuffled"):
+                options = {"none": {}, "reseeded": {"seed": seed}, "shuffled": {"shuffle": seed}}[mutation]
+                start = clock()
+                analysis = throughput_analysis(size, horizon, backend=backend, **options)
+                status = analysis.satisfy_query().status
+                rows.append((mutation, seed, repeat, clock() - start, status))
+    return pd.DataFrame(rows, columns=["mutation", "seed", "repeat", "cpu_s", "status"])
+
+
+def least_times(spread: pd.DataFrame) -> pd.DataFrame:
+    """Columns mutation, seed, cpu_s: the least of a formula's repeats, for they do the same work, and a busy machine
+    can only add to it."""
+    return spread.groupby(["mutation", "seed"], sort=False, as_index=False)["cpu_s"].min()
 
 
 def spread_summary(spread: pd.DataFrame) -> pd.DataFrame:
-    """Per mutation: median_s, slowest_to_fastest, typical_difference (median of |time / median - 1|)."""
+    """Per mutation, of `least_times`: median_s, slowest_to_fastest, and typical_difference, the median of |time /
+    median - 1|."""
     rows = []
-    for mutation, group in spread.groupby("mutation", sort=False):
+    for mutation, group in least_times(spread).groupby("mutation", sort=False):
         seconds = group["cpu_s"]
         middle = seconds.median()
         differences = (seconds / middle - 1).abs()
@@ -888,7 +897,8 @@ def draw_packet_runs(runs: pd.DataFrame) -> Figure:
 
 
 def draw_spread(spread: pd.DataFrame, reported_difference: float = 0.15) -> Figure:
-    """Each run's time over the median of its mutation; the class report's 15 % as a band."""
+    """Each formula's time (the least of its repeats) over the median of its mutation; the class report's 15 % as a
+    band."""
     figure, axis = new_figure("The same question, asked differently", "what was changed", "time / median")
     axis.axhspan(
         1 - reported_difference,
@@ -897,7 +907,7 @@ def draw_spread(spread: pd.DataFrame, reported_difference: float = 0.15) -> Figu
         alpha=0.25,
         label="class report: 15 %",
     )
-    for place, (_, group) in enumerate(spread.groupby("mutation", sort=False)):
+    for place, (_, group) in enumerate(least_times(spread).groupby("mutation", sort=False)):
         ratio = group["cpu_s"] / group["cpu_s"].median()
         axis.plot([place] * len(ratio), ratio, linestyle="none", marker="o", color="#0072B2", alpha=0.6)
     names = list(spread["mutation"].unique())
@@ -994,16 +1004,35 @@ def measured_claims(
             control=[share_that_lost(packets, "cannot lose")],
         )
     )
-    changed = spread[spread["mutation"] != "none"]["cpu_s"]
-    same = spread[spread["mutation"] == "none"]["cpu_s"]
-    found.append(
-        Measured(
-            claim="seeds-explain-15-percent",
-            values=list(1 + (changed / changed.median() - 1).abs()),
-            control=list(1 + (same / same.median() - 1).abs()),
-        )
-    )
+    found.append(_measured_spread(spread))
     return found
+
+
+def _measured_spread(spread: pd.DataFrame) -> Measured:
+    """By what factor times differ from their median, less what they differ by where nothing was changed.
+
+    Untrusted where the machine alone makes one formula's times differ as much as the claim accepts.
+    """
+    from netrepro.claims import Measured, load_claims
+    from netrepro.claims.verdicts import student_interval
+
+    claim = next(c for c in load_claims("fperf_leaf_spine").claims if c.id == "seeds-explain-15-percent")
+    least = least_times(spread)
+    is_same = least["mutation"] == "none"
+    changed, same = (
+        1 + (seconds / seconds.median() - 1).abs()
+        for seconds in (least.loc[~is_same, "cpu_s"], least.loc[is_same, "cpu_s"])
+    )
+    noise, accepted = student_interval(list(same)).high, claim.accepted_band()[0]
+    is_quiet = noise < accepted
+    why = f"one formula's times alone differ by a factor of {noise:.2f}, and {accepted:.2f} is accepted"
+    return Measured(
+        claim=claim.id,
+        values=list(changed - (same.mean() - 1)),
+        control=list(same),
+        trusted=is_quiet,
+        why="" if is_quiet else why,
+    )
 
 
 def exponential_shares(times: pd.DataFrame, task: str = "base example", by: str = "hosts") -> list[float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -169,7 +170,7 @@ class ContentionPoint:
         """Whether packets of an input may differ in dst or ecmp."""
         return len(self.sends_to[name]) * self.paths > 1
 
-    @property
+    @cached_property
     def can_run(self) -> bool:
         """Whether every module can be run with real packets."""
         return all(module.can_run for module in self.modules)

@@ -5,19 +5,68 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import multiprocessing
+import os
+import pickle
 import signal
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from netrepro.errors import NetreproError
 from netrepro.verification.backends import BACKENDS, ClauseSolver, clause_solver
 
 Result = TypeVar("Result")
 LOOK_EVERY_S = 0.1  # for Ctrl-C, which another thread may have caught, and for the end of time
+SILENCE_S = 10.0  # a task that sleeps this long waits for what will never come
+MOST_STARTS = 3
 DIE_WITH_PARENT = 1  # Linux: PR_SET_PDEATHSIG
+_C = ctypes.CDLL(None)  # here, since a forked process had better not open libraries
+
+
+class _Runner:
+    """A task in a forked process.
+
+    A fork copies only the thread that asks for it. A lock that another thread held just then, in z3 or in an import,
+    is never released in the copy: a task that needs it sleeps for ever, while one that computes does not sleep.
+    """
+
+    def __init__(self, task: Callable[[], Any]):
+        self.task, self.starts = task, 0
+        self.start()
+
+    def start(self) -> None:
+        context = multiprocessing.get_context("fork")
+        self.receiver, sender = context.Pipe(duplex=False)
+        self.process: BaseProcess = context.Process(target=_run, args=(self.task, sender))
+        self.process.start()
+        sender.close()
+        self.starts += 1
+        self._seen, self._seen_s = "", time.monotonic()
+
+    def is_stuck(self) -> bool:
+        """Whether it has slept, without a moment's work, since SILENCE_S ago."""
+        now, state = time.monotonic(), _state(self.process.pid)
+        if state != self._seen or not state.startswith("S"):
+            self._seen, self._seen_s = state, now
+        return now - self._seen_s > SILENCE_S
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.receiver.close()
+
+
+def _state(pid: int | None) -> str:
+    """State and processor time of a process (proc_pid_stat(5)); empty where they cannot be read."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return " ".join((fields[0], fields[11], fields[12]))
 
 
 class Race(Generic[Result]):
@@ -25,39 +74,36 @@ class Race(Generic[Result]):
 
     Parameters
     ----------
-    tasks : functions without arguments; their results travel back pickled.
+    tasks : functions without arguments, which compute and do not wait; their results travel back pickled.
     is_answer : whether a result wins; others are set aside.
     """
 
     def __init__(self, tasks: Sequence[Callable[[], Result]], is_answer: Callable[[Result], bool] = lambda _: True):
         self.tasks, self.is_answer = list(tasks), is_answer
-        self._runners: dict[Connection, BaseProcess] = {}
+        self._runners: list[_Runner] = []
+        self._is_cancelled = False
 
     def run(self, timeout_s: float | None = None) -> Result | None:
         """The first answer; without one, the last result set aside, or None (time-out, cancel).
 
-        Ctrl-C ends all at once. Raises what a task raised, where no other had a result.
+        A task that sleeps is started again, MOST_STARTS times in all. Ctrl-C ends all at once. Raises what a task
+        raised, where no other had a result.
         """
-        context = multiprocessing.get_context("fork")
         ends_s = None if timeout_s is None else time.monotonic() + timeout_s
         aside: Result | None = None
         error: BaseException | None = None
         try:
             for task in self.tasks:
-                receiver, sender = context.Pipe(duplex=False)
-                runner: BaseProcess = context.Process(target=_run, args=(task, sender))
-                self._runners[receiver] = runner
-                runner.start()
-                sender.close()
+                self._runners.append(_Runner(task))
             waiting = list(self._runners)
-            while waiting:
-                ready = wait(waiting, LOOK_EVERY_S)
+            while waiting and not self._is_cancelled:
+                ready = wait([runner.receiver for runner in waiting], LOOK_EVERY_S)
                 if not ready and ends_s is not None and time.monotonic() >= ends_s:
                     return aside
-                for receiver in [r for r in waiting if r in ready]:
-                    waiting.remove(receiver)
+                for runner in [r for r in waiting if r.receiver in ready]:
+                    waiting.remove(runner)
                     try:
-                        result, failure = receiver.recv()
+                        result, failure = runner.receiver.recv()
                     except EOFError:  # ended from outside
                         continue
                     if failure is not None:
@@ -66,27 +112,32 @@ class Race(Generic[Result]):
                         return result
                     else:
                         aside = result
+                waiting = [runner for runner in waiting if not runner.is_stuck() or self._restarted(runner)]
             if aside is None and error is not None:
                 raise error
             return aside
         finally:
-            self.cancel()
-            for receiver, runner in self._runners.items():
-                if runner.pid is not None:
-                    runner.join()
-                receiver.close()
+            for runner in self._runners:
+                runner.end()
             self._runners.clear()
 
+    def _restarted(self, runner: _Runner) -> bool:
+        runner.end()
+        if runner.starts < MOST_STARTS and not self._is_cancelled:
+            runner.start()
+            return True
+        return False
+
     def cancel(self) -> None:
-        """End all tasks, from any thread."""
-        for runner in list(self._runners.values()):
-            if runner.pid is not None:
-                runner.kill()
+        """End the race, from any thread."""
+        self._is_cancelled = True
+        for runner in list(self._runners):
+            runner.process.kill()
 
 
 def _run(task: Callable[[], Any], sender: Connection) -> None:
     # A solver left alone by a parent that was killed would run for ever. Ctrl-C is the parent's to handle.
-    ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
+    _C.prctl(DIE_WITH_PARENT, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answer: tuple[Any, BaseException | None]
     try:
@@ -94,7 +145,12 @@ def _run(task: Callable[[], Any], sender: Connection) -> None:
     except (Exception, KeyboardInterrupt) as error:
         answer = None, error
     with contextlib.suppress(BrokenPipeError):
-        sender.send(answer)
+        try:
+            sender.send(answer)
+        except (TypeError, AttributeError, pickle.PicklingError) as error:
+            sender.send((None, NetreproError(f"an answer cannot travel between processes: {error}")))
+    # At once: tidying up flushes streams and joins threads that are the parent's.
+    os._exit(0)
 
 
 def members(count: int, backend: str, seed: int) -> list[tuple[str, int]]:

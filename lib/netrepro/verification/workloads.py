@@ -336,15 +336,42 @@ class Workload:
         return Workload((*self.specs[:position], spec, *self.specs[position + 1 :]))
 
     def as_original(self) -> Workload:
-        """The same with every `same` in the original program's form."""
-        specs = [
-            replace(timed, spec=replace(timed.spec, original=True)) if isinstance(timed.spec, Same) else timed
-            for timed in self.specs
-        ]
-        return Workload(tuple(specs))
+        """What the original program makes of it: each `same` in its form, and without what silence contradicts.
+
+        There a queue that must be silent (a sum of cenq that may not exceed 0) is taken out before the rest is read,
+        and a comparison that asks for its packets is dropped with it instead of making the workload infeasible.
+        """
+        silent_until: dict[str, int] = {}
+        for timed in self.specs:
+            for queue in timed.spec.queues if _is_silence(timed) else ():
+                silent_until[queue] = max(timed.last, silent_until.get(queue, 0))
+        return Workload(tuple(_original(timed) for timed in self.specs if not _is_dropped(timed, silent_until)))
 
     def __str__(self) -> str:
         return "\nand ".join(str(spec) for spec in self.specs) or "*"
+
+
+def _is_silence(timed: TimedSpec) -> bool:
+    """Whether it allows its queues no packet by its last step."""
+    spec = timed.spec
+    if not isinstance(spec, Comp) or spec.left.metric is not Metric.CENQ or not isinstance(spec.right, Line):
+        return False
+    most = spec.right.value(None, timed.last) - (spec.sign == "<")
+    return spec.sign in ("<=", "<", "=") and most <= 0
+
+
+def _is_dropped(timed: TimedSpec, silent_until: Mapping[str, int]) -> bool:
+    """Whether it asks for packets by a step until which all of its queues are silent."""
+    spec = timed.spec
+    if not isinstance(spec, Comp) or spec.left.metric is not Metric.CENQ or not isinstance(spec.right, Line):
+        return False
+    until = min(timed.last, *(silent_until.get(queue, 0) for queue in spec.queues))
+    steps = range(timed.first, until + 1)
+    return any(not OPERATORS[spec.sign](0, spec.right.value(None, time)) for time in steps)
+
+
+def _original(timed: TimedSpec) -> TimedSpec:
+    return replace(timed, spec=replace(timed.spec, original=True)) if isinstance(timed.spec, Same) else timed
 
 
 # --- queries ---

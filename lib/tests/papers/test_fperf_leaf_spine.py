@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from netrepro import NetreproError
+from netrepro.claims import judge, load_claims
 from netrepro.papers import fperf_leaf_spine as paper
 
 
@@ -145,9 +146,44 @@ def test_an_exponential_is_told_from_a_line_and_from_no_growth():
 
 
 def test_harmless_changes_of_the_formula_do_not_change_its_answer():
-    spread = paper.measure_spread((2, 2, 4), 6, range(3), ticks())
-    assert spread["status"].nunique() == 1
+    spread = paper.measure_spread((2, 2, 4), 6, range(3), ticks(), repeats=2)
+    assert spread["status"].nunique() == 1 and len(spread) == 3 * 3 * 2
     assert len(paper.spread_summary(spread)) == 3
+
+
+def made_up_spread(seeds_differ: float, machine_adds: float) -> pd.DataFrame:
+    noise = np.random.default_rng(5)
+    return pd.DataFrame(
+        [
+            (
+                mutation,
+                seed,
+                repeat,
+                (1 + (mutation != "none") * seeds_differ * (seed - 2)) * (1 + machine_adds * noise.exponential()),
+                "sat",
+            )
+            for repeat in range(3)
+            for seed in range(5)
+            for mutation in ("none", "reseeded", "shuffled")
+        ],
+        columns=["mutation", "seed", "repeat", "cpu_s", "status"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("seeds_differ", "machine_adds", "verdict", "counts"),
+    [
+        (0.2, 0.03, "agrees", True),
+        (0.0, 0.03, "disagrees", True),  # a quiet machine, and seeds that do nothing
+        (0.2, 3.0, "untrusted", True),
+        (0.0, 3.0, "untrusted", True),  # the machine's own noise is not taken for the seeds'
+    ],
+)
+def test_a_machines_noise_is_not_taken_for_the_seeds(seeds_differ, machine_adds, verdict, counts):
+    measured = paper._measured_spread(made_up_spread(seeds_differ, machine_adds))
+    claim = next(c for c in load_claims("fperf_leaf_spine").claims if c.id == measured.claim)
+    found = judge(claim, measured, "simulated")
+    assert (found.verdict, found.counts) == (verdict, counts)
 
 
 def test_the_pictures_show_every_switch_and_queue():
@@ -226,10 +262,7 @@ def test_the_packet_world_loses_where_the_solver_says_so_and_nowhere_else():
 
 
 def test_every_claim_is_measured_and_a_control_flips():
-    claims = pytest.importorskip("netrepro.claims")
-    if not hasattr(claims, "Measured"):
-        pytest.skip("claims are not there yet")
-    ids = {claim.id for claim in claims.load_claims("fperf_leaf_spine").claims}
+    ids = {claim.id for claim in load_claims("fperf_leaf_spine").claims}
     times = made_up_times(lambda hosts: 0.1 * 1.5**hosts)
     cases = pd.DataFrame(
         {"case": list(paper.CASES), "status": "proven", "control_status": "unsat"},

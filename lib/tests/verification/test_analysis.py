@@ -272,6 +272,34 @@ def test_the_originals_same_lets_a_silent_host_reach_two_hosts_in_the_first_step
     assert analysis.ask(sent.as_original(), query=True).status == "sat"
 
 
+@pytest.mark.parametrize("encoding", ["circuit", "integers"])
+def test_a_contradiction_is_reported_where_the_original_answers_for_the_rest(encoding):
+    contradictory = parse_workload("[1,5]: cenq(q1,t) >= 2 and [1,5]: cenq(q1,t) <= 0")
+    nothing = parse_query("forall t in [5,5]: cdeq(q1,t) = 0")
+    analysis = Analysis(scheduler_point("round_robin", 2, 5), nothing, encoding=encoding)
+    assert analysis.verify(contradictory).status == "infeasible"
+    assert analysis.check_workload_with_query(contradictory).status == "unsat"
+    assert analysis.verify(contradictory.as_original()).status == "proven"
+
+
+IMPOSSIBLE = "[1,5]: cenq(q1,t) >= t and [5,5]: cenq(q0,t) <= 1 and [3,3]: sum cenq({q0,q1},t) <= 2"
+
+
+@pytest.mark.parametrize("options", [{}, {"backend": "cadical"}, {"portfolio": 2}, {"encoding": "integers"}])
+def test_a_base_workload_that_no_input_has_is_refused_by_the_specification_to_blame(options):
+    query = parse_query("exists t in [1,5]: qsize(q0,t) > 1")
+    analysis = Analysis(scheduler_point("round_robin", 2, 5), query, parse_workload(IMPOSSIBLE), **options)
+    blamed = r"'round_robin'.*\[3,3\]: sum cenq\(\{q0,q1\},t\) <= 2 contradicts what is before it"
+    with pytest.raises(NetreproError, match=blamed):
+        analysis.satisfy_query()
+    with pytest.raises(NetreproError, match=blamed):
+        analysis.verify(parse_workload("[1,5]: cenq(q0,t) <= 0"))
+    if "encoding" not in options:
+        for start in (lambda: base_example(analysis), lambda: Search(analysis).run()):
+            with pytest.raises(NetreproError, match=blamed):
+                start()
+
+
 def test_a_search_finds_the_thin_flow():
     result = Search(codel(), seed=0, starts=0).run()
     assert result.status == "proven"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.util
 import os
 import signal
 import threading
@@ -12,6 +13,7 @@ import pytest
 from test_analysis import pigeons
 
 from netrepro import NetreproError
+from netrepro.verification import portfolio
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
 from netrepro.verification.portfolio import PortfolioClauses, Race, members
@@ -64,6 +66,68 @@ def test_a_runner_that_is_killed_is_no_answer():
         os.kill(os.getpid(), signal.SIGKILL)
 
     assert Race([dies]).run() is None
+
+
+def test_a_lock_that_another_thread_held_at_the_fork_does_not_stop_a_race(monkeypatch):
+    """The copy of a held lock is never released: only a new copy, made when it is free, gets through."""
+    monkeypatch.setattr(portfolio, "SILENCE_S", 1.0)
+    lock, held = threading.Lock(), threading.Event()
+
+    def hold_until_forked() -> None:
+        with lock:
+            held.set()
+            while not still_racing():
+                time.sleep(0.01)
+
+    def needs_the_lock() -> str:
+        with lock:
+            return "through"
+
+    holder = threading.Thread(target=hold_until_forked)
+    holder.start()
+    held.wait()
+    assert Race([needs_the_lock]).run(120) == "through"
+    holder.join()
+    assert still_racing() == []
+
+
+def test_a_task_that_always_sleeps_is_given_up(monkeypatch):
+    monkeypatch.setattr(portfolio, "SILENCE_S", 0.3)
+    assert Race([endless]).run() is None
+    assert Race([endless, lambda: 2], lambda number: number != 2).run() == 2
+
+
+def test_a_task_that_computes_in_silence_is_left_alone(monkeypatch):
+    monkeypatch.setattr(portfolio, "SILENCE_S", 0.3)
+
+    def busy() -> int:
+        ends_s = time.process_time() + 0.5
+        while time.process_time() < ends_s:
+            pass
+        return os.getpid()
+
+    monkeypatch.setattr(portfolio, "MOST_STARTS", 1)
+    assert Race([busy]).run() is not None
+
+
+def test_a_runner_does_nothing_more_once_it_has_answered(tmp_path):
+    """Exit handlers and streams are the parent's: to wait for them could take for ever."""
+
+    def answers() -> int:
+        multiprocessing.util.Finalize(None, (tmp_path / "tidied up").touch, exitpriority=1)
+        return 2
+
+    def late() -> int:
+        time.sleep(1.0)
+        return 7
+
+    assert Race([answers, late], lambda number: number == 7).run() == 7
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_answer_that_cannot_travel_is_an_error_with_its_reason():
+    with pytest.raises(NetreproError, match="cannot travel"):
+        Race([lambda: threading.Lock()]).run()
 
 
 def test_a_time_limit_holds_for_every_back_end():

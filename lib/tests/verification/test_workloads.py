@@ -75,3 +75,21 @@ def test_same_forbids_the_mixed_first_step_that_the_original_lets_through():
     assert not corrected.holds(mixed_then_silent)
     assert corrected.as_original().holds(mixed_then_silent)
     assert corrected.holds(trace([], [], [])) and corrected.as_original().holds(trace([], [], []))
+
+
+def test_the_originals_form_drops_what_a_silent_queue_contradicts_and_nothing_else():
+    kept = "[1,5]: cenq(q0,t) >= t and [1,3]: sum cenq({q1,q2},t) <= 0 and [5,5]: cenq(q1,t) >= 2"
+    contradicted = "[2,5]: cenq(q1,t) >= 1 and [1,3]: sum cenq({q1,q2},t) > 0"
+    dropped = parse_workload(f"{kept} and {contradicted}").as_original()
+    assert dropped == parse_workload(kept)
+    beside = parse_workload("[1,5]: cenq(q1,t) <= 0 and [1,5]: sum cenq({q0,q1},t) >= t")
+    assert beside.as_original() == beside  # q0 may send
+
+
+@settings(max_examples=200, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), name=st.sampled_from(sorted(POINTS)))
+def test_the_originals_form_allows_all_that_the_corrected_one_allows(seed, name):
+    dice, point = random.Random(seed), POINTS[name]
+    workload = random_workload(dice, point, dice.randint(1, 2))
+    sent = point.simulate(point.random_arrivals(seed), seed=seed)
+    assert workload.as_original().holds(sent) or not workload.holds(sent)
