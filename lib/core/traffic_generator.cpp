@@ -16,6 +16,7 @@
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -35,6 +36,13 @@ std::int64_t clock_ns(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);
   return now.tv_sec * second_ns + now.tv_nsec;
+}
+
+// How long this thread could have run and did not (proc_pid_schedstat); `none` where the kernel does not count it.
+std::int64_t waited_for_processor_ns() {
+  std::ifstream counted("/proc/thread-self/schedstat");
+  std::int64_t ran_ns = 0, waited_ns = 0;
+  return counted >> ran_ns >> waited_ns ? waited_ns : TrafficGenerator::none;
 }
 
 sockaddr_in endpoint(std::uint32_t address, int port) {
@@ -192,6 +200,7 @@ void TrafficGenerator::open_receivers() {
 
 void TrafficGenerator::run() {
   prctl(PR_SET_TIMERSLACK, 1UL);
+  const std::int64_t waited_before_ns = waited_for_processor_ns();
   for (std::size_t flow = 0; flow < flows_.size(); ++flow)
     timers_.set(flows_[flow].start_ns, start_flow, static_cast<std::uint32_t>(flow));
   timers_.set(settings_.duration_ns, end, 0);
@@ -208,6 +217,9 @@ void TrafficGenerator::run() {
     for (int i = 0; i < count; ++i)
       handle_event(static_cast<Source>(events[i].data.u64 >> 32), static_cast<std::uint32_t>(events[i].data.u64));
   }
+  shared_->lasted_ns = now();
+  const std::int64_t waited_ns = waited_for_processor_ns();
+  shared_->waited_ns = waited_ns == none ? none : waited_ns - waited_before_ns;
   for (std::size_t flow = 0; flow < flows_.size(); ++flow) note_result(flow);
   flush_samples();
 }

@@ -69,7 +69,8 @@ class TrafficGenerator {
   struct Shared {
     std::int64_t began_ns;  // CLOCK_REALTIME, as packet stamps; 0 before
     std::int64_t failed_sends;
-    LatenessHistogram lateness;  // of starts and datagrams
+    std::int64_t lasted_ns, waited_ns;  // in all, and for a processor; the latter `none` where the kernel counts none
+    LatenessHistogram lateness;         // of starts and datagrams
     Result results[];            // one a flow; then an Answer a server and request, conversation by conversation
   };
 

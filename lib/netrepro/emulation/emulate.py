@@ -36,6 +36,7 @@ MOST_QUEUE_INTERVAL_MS, LEAST_QUEUE_INTERVAL_MS = 10.0, 0.1
 # Room for a port's packets beyond as many full ones as it can send; acknowledgements are smaller and more.
 PACKET_ROOM, MOST_RECORDED_PACKETS = 2.0, 4_000_000
 BACKENDS = ("kernel", "fabric")
+MOST_WAITED_SHARE = 0.1  # fixed before any run, as of a machine that is idle before one (watch_machine)
 MOST_CONNECTIONS = 50_000  # of one experiment, each with a port of its own
 
 
@@ -72,10 +73,10 @@ def emulate(
     has `connection_attempts` (SYNs sent) and `errno` of a connection that broke, else 0. `timeouts` is NaN on kernels
     that do not count them, `wait_ms` of packets is NaN where a kernel's queue does not tell.
 
-    `fidelity` checks every measured port (queue or packets) whose queue was waiting often enough to judge, and that
-    no packet escaped the relay or the recording. Raises NetreproError before anything is built for what a kernel
-    cannot honour (make_plan, check_tcp, check_experiment) and when the tier cannot be had;
-    while it is built for what this kernel lacks.
+    `fidelity` checks every measured port (queue or packets) whose queue was waiting often enough to judge, that no
+    packet escaped the relay or the recording, and that senders had a processor when they wanted one. Raises
+    NetreproError before anything is built for what a kernel cannot honour (make_plan, check_tcp, check_experiment) and
+    when the tier cannot be had; while it is built for what this kernel lacks.
     """
     made = _checked_connections(experiment, backend)
     check_captures(None if captures is None else Path(captures))
@@ -109,6 +110,7 @@ def emulate(
                 traffic.wait(progress, changes, _now_ns)
                 seen.begin_at(traffic.began_ns)
                 results, windows, lateness = traffic.results(), traffic.windows(), traffic.lateness()
+                waited_share = traffic.waited_share()
                 answers, flow_of_end = traffic.answers(), traffic.flow_of_end()
             finally:
                 traffic.close()
@@ -120,7 +122,7 @@ def emulate(
             links=seen.links(),
             windows=windows[[*WINDOW_COLUMNS, "connection"]],
             packets=_packets(experiment, seen, flow_of_end),
-            fidelity=_fidelity(ports, seen, lateness, changes.latest_ms),
+            fidelity=_fidelity(ports, seen, lateness, waited_share, changes.latest_ms),
             requests=experiment.request_results(answers),
         )
 
@@ -187,13 +189,20 @@ def _packets(experiment: Experiment, seen: Recording | FabricRecording, flow_of_
 
 
 def _fidelity(
-    ports: tuple[Port, ...], seen: Recording | FabricRecording, lateness: pd.DataFrame, latest_change_ms: float
+    ports: tuple[Port, ...],
+    seen: Recording | FabricRecording,
+    lateness: pd.DataFrame,
+    waited_share: float,
+    latest_change_ms: float,
 ) -> pd.DataFrame:
     parts = [checks for port in ports if (checks := seen.port_checks(*port)) is not None]
     judged = ("measured ports that were busy enough to judge", float(len(parts)), float("nan"), True)
     if not np.isnan(latest_change_ms):
         late = ("lateness of changes of links in ms", latest_change_ms, MOST_LATE_MS, latest_change_ms <= MOST_LATE_MS)
         parts.append(pd.DataFrame([late], columns=FIDELITY_COLUMNS))
-    parts.append(pd.DataFrame([judged, *fidelity.lateness_rows("starts and datagrams", lateness)],
-                              columns=FIDELITY_COLUMNS))  # fmt: skip
+    # A starved sender looks like a slow network, which no port shows.
+    starved = ("share of time in which the traffic waited for a CPU", waited_share, MOST_WAITED_SHARE)
+    rows = [judged, (*starved, not waited_share > MOST_WAITED_SHARE)]
+    rows += fidelity.lateness_rows("starts and datagrams", lateness)
+    parts.append(pd.DataFrame(rows, columns=FIDELITY_COLUMNS))
     return pd.concat([*parts, seen.machine_checks()], ignore_index=True)

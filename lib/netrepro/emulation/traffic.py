@@ -170,7 +170,7 @@ class GeneratedTraffic:
         found.loc[~is_tcp, "timeouts"] = 0
         return found
 
-    _results_from = 2 + LATENESS_BUCKETS
+    _results_from = 4 + LATENESS_BUCKETS
 
     @property
     def _answers_from(self) -> int:
@@ -207,7 +207,13 @@ class GeneratedTraffic:
 
     def lateness(self) -> pd.DataFrame:
         """How late flows and datagrams were sent: up_to_us (upper edge), packets."""
-        return lateness_table(self._process.numbers[2 : 2 + LATENESS_BUCKETS])
+        return lateness_table(self._process.numbers[4 : self._results_from])
+
+    def waited_share(self) -> float:
+        """Share of the time in which the senders could have run and had no processor; NaN where this kernel does not
+        count it."""
+        lasted_ns, waited_ns = (int(number) for number in self._process.numbers[2:4])
+        return waited_ns / lasted_ns if waited_ns >= 0 and lasted_ns else float("nan")
 
     def flow_of_end(self) -> dict[int, int]:
         """end_key of who opened a flow's connection -> flow; of flows that share a port, the last."""

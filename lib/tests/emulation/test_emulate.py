@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -291,6 +292,26 @@ def test_a_papers_experiment_runs_on_the_tier_that_is_named():
         assert found.tier == tier and found.flows["delivered_bytes"].iloc[0] == 1000
     with pytest.raises(NetreproError, match="no tier 'rotless'"):
         run_experiment(asked, "rotless")
+
+
+def test_traffic_that_waits_for_a_processor_is_not_trusted():
+    """A starved sender looks like a slow network. Beside it, on the one core that all may use, programs that never
+    rest."""
+    check = "share of time in which the traffic waited for a CPU"
+    experiment = Experiment(star(2, Link(50, 1)), (Flow("h1", "h2", duration_s=2),), 2.0)
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})  # of this process, and so of all that it starts
+    try:
+        others = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(8)]
+        try:
+            starved = emulate(experiment, "rootless").fidelity.set_index("check").loc[check]
+        finally:
+            for each in others:
+                each.kill()
+                each.wait()
+    finally:
+        os.sched_setaffinity(0, allowed)
+    assert starved["value"] > starved["bound"] and not starved["holds"]
 
 
 def test_a_generator_that_fails_says_why(monkeypatch):
