@@ -16,20 +16,25 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
+from netrepro.emulation.tcp import LEAST_RTO_MS
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link, Queue
 from netrepro.networks.topology import star
-from netrepro.networks.workloads import Flow, Tcp
+from netrepro.networks.workloads import Requests, Tcp
+from netrepro.papers._running import idle_checks, run_experiment
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.simulation import gap_shares, simulate
 from netrepro.style import CURVES, new_figure, scheme
 
 CLIENT = "h1"
 PORT = ("s1", CLIENT)
+REQUEST_BYTES = 100
 SERVERS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 KNOB_SERVERS = (2, 4, 8, 16, 32, 64)
 MANY = (32, 48, 64)  # servers among which the claims look for the collapse
+MOST_REAL_MBPS = 100.0  # a rate that real kernels hold in emulation
+SAMPLED_EVERY_MS = 1.0  # the port's queue on real kernels, so that gaps between its packets can be judged
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,6 @@ class Setting:
     initial_window_segments: int = 3
     receive_window_segments: int = 20  # ns-2's default, which the scripts leave
     delayed_ack_ms: float = 0.0
-    request_spacing_ms: float = 0.001  # the client asks one server after the other: a small packet at 1 Gb/s
     scatter_ms: float = 0.05
 
     @property
@@ -54,10 +58,11 @@ class Setting:
         """How long the client's link is busy with one block of full packets."""
         return self.block_bytes / 1448 * FULL_PACKET_BYTES * 8 / (self.rate_mbps * 1e3)
 
-    @property
-    def longest_block_s(self) -> float:
-        """When the next block is asked for at the earliest: late enough for seven doublings of the timeout."""
-        return 128 * self.min_rto_ms * 1e-3 + 20 * self.ideal_block_ms * 1e-3 + self.scatter_ms * 1e-3 + 1.0
+    def in_slow_motion(self, factor: float) -> Setting:
+        """All times `factor` times as long and the rate as much lower, so that all shares and counts stay."""
+        times = ("link_delay_ms", "min_rto_ms", "delayed_ack_ms", "scatter_ms")
+        longer = {name: factor * getattr(self, name) for name in times}
+        return replace(self, rate_mbps=self.rate_mbps / factor, **longer)
 
 
 PRINTED = Setting()
@@ -80,39 +85,48 @@ def _packets(setting: Setting) -> int:
     return -(-setting.block_bytes // 1448)
 
 
+def slow_motion(setting: Setting) -> float:
+    """How much slower real kernels must run the setting, 1 for not at all: until they hold the rate (MOST_REAL_MBPS),
+    and the kernel's timers resolve the minimum timeout (LEAST_RTO_MS)."""
+    return max(1.0, setting.rate_mbps / MOST_REAL_MBPS, LEAST_RTO_MS / setting.min_rto_ms)
+
+
 @dataclass(frozen=True)
 class Scale:
-    """Blocks of one repetition, in the main measurement and in those of section 10."""
+    """Blocks of one repetition, in the main measurement and in those of section 10; servers, and the most repetitions
+    that there is time for (None: as many as asked for)."""
 
     blocks: int
     knob_blocks: int
+    servers: tuple[int, ...] = SERVERS
+    most_repetitions: int | None = None
 
 
-def scale(profile: str) -> Scale:
-    """Blocks of one repetition. Raises NetreproError for another profile than quick and paper."""
-    scales = {"quick": Scale(3, 3), "paper": Scale(20, 10)}
-    return of_profile(profile, scales)
+def scale(profile: str, tier: str = "simulated") -> Scale:
+    """The sizes of a profile; real kernels take real time. Raises NetreproError for another profile than quick and
+    paper."""
+    simulated = {"quick": Scale(3, 3), "paper": Scale(20, 10)}
+    real = {"quick": Scale(3, 3, (1, 8, *MANY), 2), "paper": Scale(10, 10)}
+    return of_profile(profile, simulated if tier == "simulated" else real)
 
 
 def experiment(setting: Setting, servers: int, blocks: int, seed: int, *, record_packets: bool = True) -> Experiment:
-    """`blocks` blocks, one after the other, each over new connections: what any tier runs.
+    """`blocks` blocks over connections opened beforehand, each asked for when the one before is complete: what any
+    tier runs. It lasts as long as blocks of 64 timeouts would.
 
-    Traffic descriptions cannot wait for each other, so a block is asked for when the one before must be complete
-    (`Setting.longest_block_s`); `block_times_s` checks that it was. Order and scatter of the requests come from
-    `seed`. Raises NetreproError for fewer servers than 1, or a block with less than a byte for each.
+    Raises NetreproError for fewer servers than 1, or a block with less than a byte for each.
     """
     if not 1 <= servers <= setting.block_bytes:
         raise NetreproError(f"{servers} servers for {setting.block_bytes} bytes", "give 1 or more, and a byte for each")
-    random = np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, servers])))
-    flows = []
-    for block in range(blocks):
-        asked_ms = random.permutation(servers) * setting.request_spacing_ms
-        answered_ms = asked_ms + random.uniform(0, setting.scatter_ms, servers)
-        starts = block * setting.longest_block_s + answered_ms * 1e-3
-        flows += [
-            Flow(f"h{i + 2}", CLIENT, size_bytes=setting.block_bytes // servers, start_s=start, label=str(block))
-            for i, start in enumerate(starts)
-        ]
+    fragment_bytes = setting.block_bytes // servers
+    asked = Requests(
+        CLIENT,
+        tuple(f"h{i + 2}" for i in range(servers)),
+        REQUEST_BYTES,
+        fragment_bytes,
+        blocks,
+        answer_within_ms=setting.scatter_ms,
+    )
     queue: Queue = DropTail(packets=setting.buffer_packets)
     if setting.threshold_packets:
         queue = EcnThreshold(setting.buffer_packets, setting.threshold_packets)
@@ -121,62 +135,72 @@ def experiment(setting: Setting, servers: int, blocks: int, seed: int, *, record
         initial_window_segments=setting.initial_window_segments,
         receive_window_bytes=setting.receive_window_segments * 1448,
         min_rto_ms=setting.min_rto_ms,
-        # The papers' connections are open before the block: a lost SYN must not cost more than a lost segment.
-        initial_rto_ms=setting.min_rto_ms,
         delayed_ack_ms=setting.delayed_ack_ms,
         tail_loss_probe=False,  # Linux got it after the paper
     )
+    longest_ms = 64 * setting.min_rto_ms + 20 * setting.ideal_block_ms + setting.scatter_ms
     return Experiment(
         star(servers + 1, Link(setting.rate_mbps, setting.link_delay_ms, queue)),
-        tuple(flows),
-        blocks * setting.longest_block_s,
+        (asked,),
+        1.0 + blocks * longest_ms * 1e-3,
         seed,
         Measure(packets=(PORT,) if record_packets else ()),
         tcp,
     )
 
 
-def block_times_s(found: Measurements, setting: Setting) -> np.ndarray:
-    """From the request for a block until its last byte is there, one value a block; NaN for one never complete."""
-    flows = found.flows
-    asked_s = flows["label"].astype(int) * setting.longest_block_s
-    taken_s = flows["start_s"] + flows["completion_ms"] * 1e-3 - asked_s
-    return taken_s.to_numpy().reshape(flows["label"].nunique(), -1).max(axis=1)
+def block_times(found: Measurements) -> pd.DataFrame:
+    """A row a block that was asked for: asked_s, complete_s (the client has its last byte; NaN if never)."""
+    moments = found.requests.pivot(index="request", columns="server", values=["asked_s", "answered_s"])
+    return pd.DataFrame(
+        {
+            "asked_s": moments["asked_s"].min(axis=1),
+            "complete_s": moments["answered_s"].max(axis=1, skipna=False),
+        }
+    )
 
 
-def fetch(setting: Setting, servers: int, blocks: int, seed: int) -> tuple[dict[str, Any], pd.DataFrame]:
-    """Fetch blocks from `servers` servers in the simulator.
+def fetch(
+    setting: Setting, servers: int, blocks: int, seed: int, tier: str = "simulated"
+) -> tuple[dict[str, Any], pd.DataFrame]:
+    """Fetch blocks from `servers` servers: what `fetched` says of it, and the fidelity checks (check, value, bound,
+    holds)."""
+    asked = experiment(setting, servers, blocks, seed)
+    if tier != "simulated":
+        asked = replace(asked, measure=Measure((PORT,), SAMPLED_EVERY_MS, packets=(PORT,)))
+    found = run_experiment(asked, tier, until_complete=True)
+    return fetched(found, setting), check_fidelity(found, blocks)
 
-    Returns goodput_mbps (all bytes over the sum of the blocks' times), goodput_share (of what full packets leave of
-    the link), median_delay_ms (beyond the link's own time), and a block: timeouts, packets dropped at the port,
-    packets sent again although nothing was lost (needless); and the fidelity checks (check, value, bound, holds).
+
+def fetched(found: Measurements, setting: Setting) -> dict[str, Any]:
+    """goodput_mbps (all bytes over all time; a block that never is complete lasts to the end), goodput_share (of what
+    full packets leave of the link), median_delay_ms (beyond the link's own time), and a block: timeouts, packets
+    dropped at the port, packets sent again although nothing was lost (needless).
     """
-    found = simulate(experiment(setting, servers, blocks, seed))
-    times_s = block_times_s(found, setting)
-    checks = check_fidelity(found, times_s, setting)
-    times_s = np.nan_to_num(times_s, nan=setting.longest_block_s)  # at least: the check above fails
-    payload_bytes = servers * (setting.block_bytes // servers)
-    goodput_mbps = float(payload_bytes * 8e-6 / times_s.mean())
+    times = block_times(found)
+    times_s = times.complete_s.fillna(found.experiment.duration_s) - times.asked_s
+    goodput_mbps = float(found.flows.delivered_bytes.sum() * 8e-6 / times_s.sum())
     dropped = found.links.set_index(["source", "destination"]).dropped_packets[PORT]
-    again = (found.flows.retransmitted_packets + found.flows.connection_attempts - 1).sum()
-    row = {
+    return {
         "goodput_mbps": goodput_mbps,
         "goodput_share": goodput_mbps / (setting.rate_mbps * 1448 / FULL_PACKET_BYTES),
-        "median_delay_ms": float(np.median(times_s) * 1e3 - setting.ideal_block_ms),
-        "timeouts_per_block": float(found.flows.timeouts.sum() / blocks),
-        "drops_per_block": float(dropped / blocks),
-        "needless_per_block": float((again - dropped) / blocks),
+        "median_delay_ms": float(times_s.median() * 1e3 - setting.ideal_block_ms),
+        "timeouts_per_block": float(found.flows.timeouts.sum() / len(times)),
+        "drops_per_block": float(dropped / len(times)),
+        "needless_per_block": float((found.flows.retransmitted_packets.sum() - dropped) / len(times)),
     }
-    return row, checks
 
 
-def check_fidelity(found: Measurements, times_s: np.ndarray, setting: Setting) -> pd.DataFrame:
+def check_fidelity(found: Measurements, blocks: int) -> pd.DataFrame:
     """The tier's own checks; full packets that leave the busy port must be as far apart as its rate demands (99 %
-    within 10 %, 90 % within 1 %: Handigol et al., CoNEXT 2012, section 5.1); and no block may reach into the next.
+    within 10 %, 90 % within 1 %: Handigol et al., CoNEXT 2012, section 5.1; real kernels' own checks are that test
+    already, with a lower bound); and all `blocks` must be complete.
     """
-    # One server alone never makes the port wait: then there is nothing to compare.
-    rows = [(name, 1.0 if np.isnan(share) else share, bound) for name, share, bound in gap_shares(found, PORT)]
-    rows.append(("blocks complete before the next", float((times_s < setting.longest_block_s).mean()), 1.0))
+    complete = float(block_times(found).complete_s.notna().sum() / blocks)
+    rows = [("blocks complete", complete, 1.0)]
+    if found.tier == "simulated":
+        # One server alone never makes the port wait: then there is nothing to compare.
+        rows += [(name, 1.0 if np.isnan(share) else share, bound) for name, share, bound in gap_shares(found, PORT)]
     ours = pd.DataFrame([(*row, row[1] >= row[2]) for row in rows], columns=["check", "value", "bound", "holds"])
     return pd.concat([found.fidelity, ours], ignore_index=True)
 
@@ -185,44 +209,75 @@ def check_fidelity(found: Measurements, times_s: np.ndarray, setting: Setting) -
 class Runs(CheckedRuns):
     """All repetitions of all cases.
 
-    goodput : case, servers, repetition and the columns of `fetch`. fidelity : case, servers, repetition, check,
-    value, bound, holds.
+    goodput : case, servers, repetition, slow_motion (how much slower it ran than its case says, 1 for not at all) and
+    the columns of `fetched`, as they were measured. fidelity : case, servers, repetition, check, value, bound, holds.
+    tier : where they ran.
     """
 
     goodput: pd.DataFrame
     fidelity: pd.DataFrame
+    tier: str = "simulated"
+
+    @property
+    def where(self) -> str:
+        """The tier, and how much slower than published it ran."""
+        factors = sorted(set(self.goodput.slow_motion))
+        return self.tier + (f", {factors[0]:g} to {factors[-1]:g} times slower" if factors != [1.0] else "")
 
 
 def measure(
-    blocks: int,
+    scale: Scale,
     repetitions: int,
     seed: int,
     *,
     setting: Setting = PRINTED,
-    servers: Sequence[int] = SERVERS,
+    tier: str = "simulated",
+    as_on_kernels: bool = False,
     progress: Progress = iter,
 ) -> Runs:
     """Every case of `cases` for every number of servers; controls only where claims look (1 and MANY).
 
-    Raises NetreproError when `servers` lacks 1 or a number of MANY, which the claims need.
+    Real kernels run each case in slow motion (slow_motion), the simulator only if it is to do as they do
+    (as_on_kernels). Raises NetreproError when the scale's servers lack 1 or a number of MANY, which the claims need.
     """
-    missing = {1, *MANY} - set(servers)
+    missing = {1, *MANY} - set(scale.servers)
     if missing:
         raise NetreproError(f"servers without {sorted(missing)}", f"measure 1 and {MANY} too: the claims compare them")
+    repetitions = min(repetitions, scale.most_repetitions or repetitions)
     work = [
         (name, count, repetition)
         for name in cases(setting)
-        for count in servers
+        for count in scale.servers
         if "deep" not in name or count in (1, *MANY)
         for repetition in range(repetitions)
     ]
-    goodput, fidelity = [], []
+    of_machine = {"case": "", "servers": 0, "repetition": 0}
+    goodput, fidelity = [], idle_checks(tier, **of_machine)
     for name, count, repetition in progress(work):
-        row, checks = fetch(cases(setting)[name], count, blocks, seed_of(seed, repetition))
+        case = cases(setting)[name]
+        factor = slow_motion(case) if as_on_kernels or tier != "simulated" else 1.0
+        row, checks = fetch(case.in_slow_motion(factor), count, scale.blocks, seed_of(seed, repetition), tier)
         label = {"case": name, "servers": count, "repetition": repetition}
-        goodput.append(label | row)
+        goodput.append(label | {"slow_motion": factor} | row)
         fidelity.append(checks.assign(**label))
-    return Runs(pd.DataFrame(goodput), pd.concat(fidelity, ignore_index=True))
+    fidelity += idle_checks(tier, **of_machine)
+    return Runs(pd.DataFrame(goodput), pd.concat(fidelity, ignore_index=True), tier)
+
+
+def beside(
+    runs: Runs, scale: Scale, repetitions: int, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter
+) -> Runs:
+    """The same experiments in the simulator, slow motion included; `runs` itself where they are the simulator's."""
+    if runs.tier == "simulated":
+        return runs
+    return measure(scale, repetitions, seed, setting=setting, as_on_kernels=True, progress=progress)
+
+
+def tier_table(all_runs: Sequence[Runs]) -> pd.DataFrame:
+    """The tiers side by side: a row a number of servers, for each case of small buffers and each tier the mean share of
+    the link that is goodput."""
+    tables = {runs.tier: summary(runs, "goodput_share")[list(TIMEOUTS_MS)] for runs in all_runs}
+    return pd.concat(tables, axis=1).swaplevel(axis=1)[list(TIMEOUTS_MS)]
 
 
 def summary(runs: Runs, column: str = "goodput_mbps") -> pd.DataFrame:
@@ -236,7 +291,9 @@ def summary(runs: Runs, column: str = "goodput_mbps") -> pd.DataFrame:
 def measured_claims(runs: Runs) -> list[Measured]:
     """One measurement a claim of data/incast/claims.yaml."""
     few = tuple(count for count in sorted(set(runs.goodput.servers)) if count >= 4)
-    delay = runs.goodput[runs.goodput.servers.isin(MANY)].groupby(["case", "repetition"])["median_delay_ms"].median()
+    many = runs.goodput[runs.goodput.servers.isin(MANY)]
+    many = many.assign(delay_ms=many.median_delay_ms / many.slow_motion)
+    delay = many.groupby(["case", "repetition"])["delay_ms"].median()
     values: dict[str, tuple[Any, Any]] = {
         "collapse": (_least(runs, "200 ms", MANY), _least(runs, "200 ms, deep buffer", MANY)),
         "wait-of-a-block": (delay["200 ms"], delay["1 ms"]),
@@ -249,8 +306,8 @@ def measured_claims(runs: Runs) -> list[Measured]:
 
 
 def _goodput(runs: Runs, case: str) -> pd.DataFrame:
-    """Goodput (Mb/s): a row a repetition, a column a number of servers."""
-    return runs.goodput[runs.goodput.case == case].pivot(index="repetition", columns="servers", values="goodput_mbps")
+    """Goodput as a share of the link: a row a repetition, a column a number of servers."""
+    return runs.goodput[runs.goodput.case == case].pivot(index="repetition", columns="servers", values="goodput_share")
 
 
 def _least(runs: Runs, case: str, among: Sequence[int]) -> list[float]:
@@ -267,12 +324,12 @@ def _orders(runs: Runs, suffix: str) -> list[list[str]]:
 
 def answer(runs: Runs) -> str:
     """The question answered in one sentence, with this run's numbers."""
-    table = summary(runs)
+    table, slower = summary(runs), summary(runs, "slow_motion").iloc[0]
     return (
-        f"One of them loses the end of its answer and waits 200 ms, and all wait for it: a block from 32 servers "
-        f"arrives at {table['200 ms'][32]:.0f} Mb/s, from one at {table['200 ms'][1]:.0f}; with a minimum timeout of "
-        f"1 ms it is {table['1 ms'][32]:.0f} Mb/s, with a buffer that holds the block "
-        f"{table['200 ms, deep buffer'][32]:.0f}."
+        f"One of them loses the end of its answer and waits {200 * slower['200 ms']:g} ms, and all wait for it: a "
+        f"block from 32 servers arrives at {table['200 ms'][32]:.0f} Mb/s, from one at {table['200 ms'][1]:.0f}; with "
+        f"a minimum timeout of {slower['1 ms']:g} ms it is {table['1 ms'][32]:.0f} Mb/s, with a buffer that holds the "
+        f"block {table['200 ms, deep buffer'][32]:.0f}."
     )
 
 
@@ -284,7 +341,7 @@ def why_not(
 ) -> pd.DataFrame:
     """One change at a time to the published setting: what makes the collapse weaker, and what does not.
 
-    Returns change, servers, and the columns of `fetch`.
+    Returns change, servers, and the columns of `fetched`.
     """
     changes: dict[str, dict[str, Any]] = {
         "as published": {},
@@ -318,7 +375,7 @@ def vary_buffer(
     setting: Setting = PRINTED,
     progress: Progress = iter,
 ) -> pd.DataFrame:
-    """Goodput over servers for several buffers: buffer_packets, servers and the columns of `fetch`."""
+    """Goodput over servers for several buffers: buffer_packets, servers and the columns of `fetched`."""
     work = [(buffer, count) for buffer in buffers_packets for count in servers]
     rows = [
         {"buffer_packets": buffer, "servers": count}
@@ -338,7 +395,7 @@ def vary_scheme(
 ) -> pd.DataFrame:
     """Goodput over servers for Reno and DCTCP (marking from 20 packets on), minimum timeout as in `setting`.
 
-    Returns scheme, servers and the columns of `fetch`.
+    Returns scheme, servers and the columns of `fetched`.
     """
     rows = []
     for name, count in progress([(name, count) for name in ("reno", "dctcp") for count in servers]):
@@ -360,7 +417,7 @@ def vary_block_time(
 ) -> pd.DataFrame:
     """Goodput over the time that a block needs at least, in minimum timeouts, by link rate and by block size.
 
-    Returns rate_mbps, block_bytes, block_in_timeouts and the columns of `fetch`.
+    Returns rate_mbps, block_bytes, block_in_timeouts and the columns of `fetched`.
     """
     rows = []
     for rate, block in progress([(rate, block) for rate in rates_mbps for block in blocks_bytes]):
@@ -377,12 +434,13 @@ def share_after_timeouts(block_in_timeouts: np.ndarray | float, timeouts: int = 
 
 
 def arrivals(setting: Setting, servers: int, seed: int) -> pd.DataFrame:
-    """One block: time_ms, block_share (of full and last packets that have left the port) and queue wait_ms."""
+    """One block: time_ms since it was asked for, block_share (of full and last packets that have left the port) and
+    queue wait_ms."""
     found = simulate(experiment(setting, servers, 1, seed))
-    packets = found.packets
+    packets = found.packets[found.packets.size_bytes > REQUEST_BYTES]  # no acknowledgements of requests
     return pd.DataFrame(
         {
-            "time_ms": packets.time_s * 1e3,
+            "time_ms": (packets.time_s - found.requests.asked_s.min()) * 1e3,
             "block_share": packets.size_bytes.cumsum() / packets.size_bytes.sum(),
             "wait_ms": packets.wait_ms,
         }
@@ -425,12 +483,12 @@ def draw_block(setting: Setting, seed: int, servers: int = 32) -> Figure:
 
 def draw_collapse(runs: Runs) -> Figure:
     """Goodput over the number of servers, a curve a minimum timeout; every repetition a point."""
-    title = "Goodput against servers, by minimum timeout"
-    figure, axis = new_figure(title, "servers", "goodput (Mb/s)", log_x=True)
+    title = f"Goodput against servers, by minimum timeout ({runs.where})"
+    figure, axis = new_figure(title, "servers", "goodput (share of the link)", log_x=True)
     for colour, name in zip(CURVES, TIMEOUTS_MS, strict=False):
         rows = runs.goodput[runs.goodput.case == name]
-        axis.plot(rows.servers, rows.goodput_mbps, ".", color=colour, alpha=0.4, markersize=4)
-        means = rows.groupby("servers")["goodput_mbps"].mean()
+        axis.plot(rows.servers, rows.goodput_share, ".", color=colour, alpha=0.4, markersize=4)
+        means = rows.groupby("servers")["goodput_share"].mean()
         axis.plot(means.index, means, "o-", color=colour, label=f"minimum timeout {name}")
     _servers_on(axis, runs.goodput.servers)
     axis.legend()
@@ -439,7 +497,8 @@ def draw_collapse(runs: Runs) -> Figure:
 
 def draw_timeouts(runs: Runs) -> Figure:
     """Timeouts and drops a block over servers, at a minimum timeout of 200 ms."""
-    figure, _ = new_figure("What a block loses (minimum timeout 200 ms)", "servers", "", columns=2, log_x=True)
+    title = f"What a block loses (minimum timeout 200 ms, {runs.where})"
+    figure, _ = new_figure(title, "servers", "", columns=2, log_x=True)
     columns = ("drops_per_block", "packets dropped a block"), ("timeouts_per_block", "timeouts a block")
     for axis, (column, label) in zip(figure.axes, columns, strict=True):
         means = summary(runs, column)["200 ms"]
@@ -451,9 +510,9 @@ def draw_timeouts(runs: Runs) -> Figure:
 
 def draw_control(runs: Runs) -> Figure:
     """The collapse beside the same with a buffer that holds the whole block."""
-    title = "Broken on purpose: a buffer that holds the block"
-    figure, axis = new_figure(title, "servers", "goodput (Mb/s)", log_x=True)
-    table = summary(runs)
+    title = f"Broken on purpose: a buffer that holds the block ({runs.where})"
+    figure, axis = new_figure(title, "servers", "goodput (share of the link)", log_x=True)
+    table = summary(runs, "goodput_share")
     for name, case, look in (("tcp", "200 ms", "-"), ("control", "200 ms, deep buffer", "--")):
         means = table[case].dropna()
         marker, colour = scheme(name).marker, scheme(name).colour
