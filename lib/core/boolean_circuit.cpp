@@ -207,19 +207,22 @@ BooleanCircuit::Literals BooleanCircuit::support(const Literals& roots) const {
   return inputs;
 }
 
+// Whether an AND is read by one gate only and has no variable yet: that gate can then speak of its conjuncts instead.
+bool BooleanCircuit::is_private(std::size_t node, const std::vector<std::uint32_t>& readers) const {
+  return nodes_[node].kind == Kind::both && readers[node] < 2 && variables_[node] == 0;
+}
+
 // The conjuncts of a gate: an AND below an AND is opened when nobody else reads it, since one wide gate needs
 // fewer variables and clauses than a chain of narrow ones.
 void BooleanCircuit::gather(Literal literal, Literals& conjuncts, const std::vector<std::uint32_t>& readers,
                             std::size_t depth) const {
   const std::size_t index = node_of(literal);
-  const Node& node = nodes_[index];
-  const bool is_private = (literal & 1) == 0 && node.kind == Kind::both && readers[index] < 2 && variables_[index] == 0;
-  if (depth > 0 && (!is_private || depth > 4000)) {
+  if (depth > 0 && ((literal & 1) != 0 || !is_private(index, readers) || depth > 4000)) {
     conjuncts.push_back(literal);
     return;
   }
-  gather(node.a, conjuncts, readers, depth + 1);
-  gather(node.b, conjuncts, readers, depth + 1);
+  gather(nodes_[index].a, conjuncts, readers, depth + 1);
+  gather(nodes_[index].b, conjuncts, readers, depth + 1);
 }
 
 BooleanCircuit::Literals BooleanCircuit::conjuncts(std::size_t node, const std::vector<std::uint32_t>& readers) const {
@@ -230,18 +233,43 @@ BooleanCircuit::Literals BooleanCircuit::conjuncts(std::size_t node, const std::
   return found;
 }
 
-// One half of an AND's clauses, literals with `end_of_clause` after each.
+// One half of an AND's clauses, literals with `end_of_clause` after each. An AND whose opposite is a conjunct, and
+// which nobody else reads, needs no variable: "the gate implies not both x and y" is one clause; in the other half
+// its conjuncts are spread over several clauses, where that is no longer than a variable's clauses would be.
 void BooleanCircuit::write_both(std::size_t node, bool is_opposite, const std::vector<std::uint32_t>& readers,
                                 Literals& clauses) const {
   const Literal gate = static_cast<Literal>(2 * node);
-  if (is_opposite) clauses.push_back(gate);
-  for (const Literal literal : conjuncts(node, readers)) {
-    if (is_opposite)
-      clauses.push_back(opposite(literal));
-    else
-      clauses.insert(clauses.end(), {opposite(gate), literal, end_of_clause});
+  const auto opened = [&](Literal literal) { return (literal & 1) != 0 && is_private(node_of(literal), readers); };
+  const Literals below = conjuncts(node, readers);
+  if (!is_opposite) {
+    for (const Literal literal : below) {
+      clauses.push_back(opposite(gate));
+      if (opened(literal)) {
+        for (const Literal inner : conjuncts(node_of(literal), readers)) clauses.push_back(opposite(inner));
+      } else {
+        clauses.push_back(literal);
+      }
+      clauses.push_back(end_of_clause);
+    }
+    return;
   }
-  if (is_opposite) clauses.push_back(end_of_clause);
+  Literals spread;
+  Literal spread_from = never;
+  for (const Literal literal : below) {
+    if (spread_from != never || !opened(literal)) continue;
+    const Literals inner = conjuncts(node_of(literal), readers);
+    if ((inner.size() - 1) * (below.size() + 1) > 2 * inner.size() + 1) continue;
+    spread = inner;
+    spread_from = literal;
+  }
+  if (spread_from == never) spread = {gate};
+  for (const Literal one : spread) {
+    clauses.push_back(gate);
+    if (one != gate) clauses.push_back(one);
+    for (const Literal literal : below)
+      if (literal != spread_from) clauses.push_back(opposite(literal));
+    clauses.push_back(end_of_clause);
+  }
 }
 
 void BooleanCircuit::write_half(std::size_t index, bool is_opposite, const std::vector<std::uint32_t>& readers,

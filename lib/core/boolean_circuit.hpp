@@ -71,6 +71,7 @@ class BooleanCircuit {
 
   Literal find_or_add(const Node& node);
   Literals exactly(const Literals& number);
+  bool is_private(std::size_t node, const std::vector<std::uint32_t>& readers) const;
   void gather(Literal literal, Literals& conjuncts, const std::vector<std::uint32_t>& readers,
               std::size_t depth) const;
   Literals conjuncts(std::size_t node, const std::vector<std::uint32_t>& readers) const;
