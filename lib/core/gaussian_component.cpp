@@ -12,6 +12,15 @@ namespace {
 
 constexpr std::size_t kBlock = 256;  // points handled together, so that their features stay in cache
 
+// Four neighbouring features at once, so that `out` is read and written once, in the order of one by one.
+void add_multiples(double* out, const double* factors, const double* features, std::size_t size) {
+  for (std::size_t i = 0; i < size; ++i) {
+    double sum = out[i];
+    for (std::size_t b = 0; b < 4; ++b) sum += factors[b] * features[b * kBlock + i];
+    out[i] = sum;
+  }
+}
+
 }  // namespace
 
 void GaussianComponent::fit(const Columns& columns, std::size_t rows, const double* weights,
@@ -90,10 +99,12 @@ void GaussianComponent::log_density(const Columns& columns, std::size_t rows, do
       double* column = centred.data() + a * kBlock;
       for (std::size_t i = 0; i < size; ++i) column[i] = columns[a][start + i] - mean_[a];
       std::fill_n(whitened.data(), size, 0.0);
-      for (std::size_t b = 0; b <= a; ++b) {
-        const double factor = whitening_[a * dimensions + b];
+      const double* factors = whitening_.data() + a * dimensions;
+      std::size_t b = 0;
+      for (; b + 4 <= a + 1; b += 4) add_multiples(whitened.data(), factors + b, centred.data() + b * kBlock, size);
+      for (; b <= a; ++b) {
         const double* other = centred.data() + b * kBlock;
-        for (std::size_t i = 0; i < size; ++i) whitened[i] += factor * other[i];
+        for (std::size_t i = 0; i < size; ++i) whitened[i] += factors[b] * other[i];
       }
       for (std::size_t i = 0; i < size; ++i) block_out[i] += whitened[i] * whitened[i];
     }

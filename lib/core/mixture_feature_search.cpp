@@ -121,41 +121,60 @@ void MixtureFeatureSearch::expect(ClassModel& model, const Columns& columns, std
   }
 }
 
-std::vector<MixtureFeatureSearch::ClassModel> MixtureFeatureSearch::refined(std::size_t candidate,
-                                                                            std::size_t iterations) const {
-  std::vector<std::size_t> features = chosen_;
-  features.push_back(candidate);
+std::vector<MixtureFeatureSearch::ClassModel> MixtureFeatureSearch::with_candidate(std::size_t candidate) const {
   std::vector<ClassModel> models = models_;
   for (std::size_t label = 0; label < classes_; ++label) {
+    if (chosen_.empty()) start(models[label], training_[label], candidate);
+    maximise(models[label], training_[label].columns(chosen_and(candidate)), training_[label].rows);
+  }
+  return models;
+}
+
+void MixtureFeatureSearch::refine(std::vector<ClassModel>& models, std::size_t candidate,
+                                  std::size_t iterations) const {
+  for (std::size_t label = 0; label < classes_; ++label) {
     const Points& points = training_[label];
-    const Columns columns = points.columns(features);
-    if (chosen_.empty()) start(models[label], points, candidate);
-    maximise(models[label], columns, points.rows);
+    const Columns columns = points.columns(chosen_and(candidate));
     for (std::size_t i = 0; i < iterations; ++i) {
       expect(models[label], columns, points.rows);
       maximise(models[label], columns, points.rows);
     }
   }
-  return models;
+}
+
+std::vector<std::size_t> MixtureFeatureSearch::chosen_and(std::size_t candidate) const {
+  std::vector<std::size_t> features = chosen_;
+  features.push_back(candidate);
+  return features;
 }
 
 std::vector<double> MixtureFeatureSearch::rank(const std::vector<std::size_t>& candidates) const {
   constexpr std::size_t iterations_alone = 8;  // a feature alone has no responsibilities to go by
   std::vector<double> scores;
   for (const std::size_t candidate : candidates) {
-    scores.push_back(chosen_.empty() ? try_out(candidate, iterations_alone) : score_candidate(candidate));
+    if (chosen_.empty()) {
+      std::vector<ClassModel> models = with_candidate(candidate);
+      refine(models, candidate, iterations_alone);
+      scores.push_back(score_models(models, {candidate}));
+    } else {
+      scores.push_back(score_candidate(candidate));
+    }
   }
   return scores;
 }
 
-double MixtureFeatureSearch::try_out(std::size_t candidate, std::size_t iterations) const {
-  std::vector<std::size_t> features = chosen_;
-  features.push_back(candidate);
-  return score_models(refined(candidate, iterations), features);
+double MixtureFeatureSearch::try_out(std::size_t candidate, std::size_t iterations) {
+  Trial& trial = trials_[candidate];
+  if (trial.models.empty() || trial.iterations > iterations) trial = {0, with_candidate(candidate)};
+  refine(trial.models, candidate, iterations - trial.iterations);
+  trial.iterations = iterations;
+  return score_models(trial.models, chosen_and(candidate));
 }
 
 double MixtureFeatureSearch::choose(std::size_t candidate, std::size_t iterations) {
-  models_ = refined(candidate, iterations);
+  const double score = try_out(candidate, iterations);
+  models_ = std::move(trials_[candidate].models);
+  trials_.clear();
   chosen_.push_back(candidate);
   const Columns testing = testing_.columns(chosen_);
   for (std::size_t label = 0; label < classes_; ++label) {
@@ -178,54 +197,67 @@ double MixtureFeatureSearch::choose(std::size_t candidate, std::size_t iteration
       }
     }
   }
-  return score_models(models_, chosen_);
+  return score;
 }
 
-// `joint` has log weight + log density by component; a class that is likelier than the best so far takes over.
-void MixtureFeatureSearch::add_densities(const std::vector<double>& joint, std::size_t count, std::size_t label,
-                                         std::vector<double>& best, std::vector<uint32_t>& predicted) const {
+// `joint` has, of each class, log weight + log density by component. The sum over the components is at least its
+// largest term and at most as many times that, so most classes cannot win and need no exponentials.
+std::vector<uint32_t> MixtureFeatureSearch::likeliest(const std::vector<std::vector<double>>& joint) const {
   const std::size_t rows = testing_.rows;
-  for (std::size_t row = 0; row < rows; ++row) {
-    double largest = kMinusInfinity, total = 0;
-    for (std::size_t k = 0; k < count; ++k) largest = std::max(largest, joint[k * rows + row]);
-    for (std::size_t k = 0; k < count; ++k) total += std::exp(joint[k * rows + row] - largest);
-    const double score = largest + std::log(total) + log_priors_[label];
-    if (score > best[row]) {
-      best[row] = score;
-      predicted[row] = static_cast<uint32_t>(label);
+  std::vector<double> largest(classes_ * rows, kMinusInfinity), least(rows, kMinusInfinity);
+  for (std::size_t label = 0; label < classes_; ++label) {
+    double* top = largest.data() + label * rows;
+    for (std::size_t start = 0; start < joint[label].size(); start += rows) {
+      const double* values = joint[label].data() + start;
+      for (std::size_t row = 0; row < rows; ++row) top[row] = std::max(top[row], values[row]);
+    }
+    for (std::size_t row = 0; row < rows; ++row) least[row] = std::max(least[row], top[row] + log_priors_[label]);
+  }
+  std::vector<uint32_t> predicted(rows, 0);
+  std::vector<double> best(rows, kMinusInfinity);
+  for (std::size_t label = 0; label < classes_; ++label) {
+    const double* top = largest.data() + label * rows;
+    const double log_count = std::log(static_cast<double>(joint[label].size() / rows));
+    for (std::size_t row = 0; row < rows; ++row) {
+      if (top[row] + log_count + log_priors_[label] < least[row]) continue;
+      double total = 0;
+      for (std::size_t at = row; at < joint[label].size(); at += rows) total += std::exp(joint[label][at] - top[row]);
+      const double score = top[row] + std::log(total) + log_priors_[label];
+      if (score > best[row]) {
+        best[row] = score;
+        predicted[row] = static_cast<uint32_t>(label);
+      }
     }
   }
+  return predicted;
 }
 
 double MixtureFeatureSearch::score_models(const std::vector<ClassModel>& models,
                                           const std::vector<std::size_t>& features) const {
   const Columns columns = testing_.columns(features);
-  std::vector<double> best(testing_.rows, kMinusInfinity), joint;
-  std::vector<uint32_t> predicted(testing_.rows, 0);
+  std::vector<std::vector<double>> joint(classes_);
   for (std::size_t label = 0; label < classes_; ++label) {
     const ClassModel& model = models[label];
-    joint.assign(model.components.size() * testing_.rows, kMinusInfinity);
+    joint[label].assign(model.components.size() * testing_.rows, kMinusInfinity);
     for (std::size_t k = 0; k < model.components.size(); ++k) {
       if (model.log_weights[k] == kMinusInfinity) continue;
-      double* densities = joint.data() + k * testing_.rows;
+      double* densities = joint[label].data() + k * testing_.rows;
       model.components[k].log_density(columns, testing_.rows, densities);
       for (std::size_t row = 0; row < testing_.rows; ++row) densities[row] += model.log_weights[k];
     }
-    add_densities(joint, model.components.size(), label, best, predicted);
   }
-  return macro_f1(predicted);
+  return macro_f1(likeliest(joint));
 }
 
 double MixtureFeatureSearch::score_candidate(std::size_t candidate) const {
   const std::size_t dimensions = chosen_.size(), tested = testing_.rows;
   const double* testing_values = testing_.column(candidate);
-  std::vector<double> best(tested, kMinusInfinity), joint, expected(tested);
-  std::vector<uint32_t> predicted(tested, 0);
+  std::vector<std::vector<double>> joint = testing_joint_;
+  std::vector<double> expected(tested);
   for (std::size_t label = 0; label < classes_; ++label) {
     const ClassModel& model = models_[label];
     const Points& points = training_[label];
     const double* values = points.column(candidate);
-    joint = testing_joint_[label];
     for (std::size_t k = 0; k < model.components.size(); ++k) {
       if (model.log_weights[k] == kMinusInfinity) continue;
       const GaussianComponent& component = model.components[k];
@@ -253,15 +285,14 @@ double MixtureFeatureSearch::score_candidate(std::size_t candidate) const {
         for (std::size_t row = 0; row < tested; ++row) expected[row] += slopes[a] * (given[row] - centre);
       }
       const double log_scale = -0.5 * std::log(2 * std::numbers::pi * unexplained);
-      double* densities = joint.data() + k * tested;
+      double* densities = joint[label].data() + k * tested;
       for (std::size_t row = 0; row < tested; ++row) {
         const double deviation = testing_values[row] - expected[row];
         densities[row] += log_scale - deviation * deviation / (2 * unexplained);
       }
     }
-    add_densities(joint, model.components.size(), label, best, predicted);
   }
-  return macro_f1(predicted);
+  return macro_f1(likeliest(joint));
 }
 
 double MixtureFeatureSearch::macro_f1(const std::vector<uint32_t>& predicted) const {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "gaussian_component.hpp"
@@ -29,9 +30,9 @@ class MixtureFeatureSearch {
   std::vector<double> rank(const std::vector<std::size_t>& candidates) const;
 
   // The same for one candidate after so many iterations of expectation maximisation.
-  double try_out(std::size_t candidate, std::size_t iterations) const;
+  double try_out(std::size_t candidate, std::size_t iterations);
 
-  // Adds the candidate for good; its macro-F1.
+  // Adds the candidate for good; its macro-F1. What it was tried out with goes on from there.
   double choose(std::size_t candidate, std::size_t iterations);
 
  private:
@@ -39,6 +40,10 @@ class MixtureFeatureSearch {
     std::vector<double> responsibilities;  // component by component
     std::vector<double> log_weights;       // minus infinity for a component that answers for nothing
     std::vector<GaussianComponent> components;
+  };
+  struct Trial {
+    std::size_t iterations = 0;
+    std::vector<ClassModel> models;
   };
   struct Points {
     std::size_t rows = 0;
@@ -51,11 +56,12 @@ class MixtureFeatureSearch {
   void start(ClassModel& model, const Points& points, std::size_t feature) const;
   void maximise(ClassModel& model, const Columns& columns, std::size_t rows) const;
   void expect(ClassModel& model, const Columns& columns, std::size_t rows) const;
-  std::vector<ClassModel> refined(std::size_t candidate, std::size_t iterations) const;
+  std::vector<ClassModel> with_candidate(std::size_t candidate) const;
+  void refine(std::vector<ClassModel>& models, std::size_t candidate, std::size_t iterations) const;
+  std::vector<std::size_t> chosen_and(std::size_t candidate) const;
   double score_models(const std::vector<ClassModel>& models, const std::vector<std::size_t>& features) const;
   double score_candidate(std::size_t candidate) const;
-  void add_densities(const std::vector<double>& joint, std::size_t count, std::size_t label,
-                     std::vector<double>& best, std::vector<uint32_t>& predicted) const;
+  std::vector<uint32_t> likeliest(const std::vector<std::vector<double>>& joint) const;
   double macro_f1(const std::vector<uint32_t>& predicted) const;
 
   std::size_t classes_;
@@ -66,6 +72,7 @@ class MixtureFeatureSearch {
   std::vector<double> log_priors_;
   std::vector<std::size_t> chosen_;
   std::vector<ClassModel> models_;
+  std::map<std::size_t, Trial> trials_;  // candidates tried out since the last choice
   // Of each class, what the candidates share: log weight + log density of the testing points by component;
   // responsibility x deviation from the mean of the training points by component and chosen feature.
   std::vector<std::vector<double>> testing_joint_, weighted_centred_;

@@ -55,6 +55,7 @@ EXPECTED_SKIPS = (
     "needs an interpreter",
     "needs the real captures in ../shared/pcaps",
     "PyTorch is not installed",
+    "pyarrow is not installed",
     "libtorrent has no wheel for this Python",
     "ns-3 is not installed",
     "the machine is too busy",  # three times in a row, for a comparison with virtual time

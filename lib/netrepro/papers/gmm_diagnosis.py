@@ -406,7 +406,7 @@ def variants(trace: Trace, scale: Scale, *, progress: Progress = iter) -> list[V
     joins = [(by, 0.0) for by in JOINS] + [("endpoints", 7200.0), ("workstation", 5.0), ("time", 5.0)]
     work: list[Callable[[], Variant]] = [partial(_joined, trace, by, ahead) for by, ahead in joins]
     work += [partial(_changed, change) for change in CHANGES]
-    work += [partial(_timed_out, seconds) for seconds in (1, 60)]
+    work += [partial(_timed_out, seconds) for seconds in (1, 60, None)]
     made += [make() for make in progress(work)]
     made.append(Variant("E2", "labels dealt out anew", noisy(1.0), "labels", audit=shuffled(found, 0)))
     for packets in scale.first_packets:
@@ -441,9 +441,10 @@ def _split_share(share: float, flows: pd.DataFrame, seed: int) -> Split:
     return random_split(flows["class"], training_share=share, seed=seed)
 
 
-def _timed_out(seconds: float) -> Variant:
+def _timed_out(seconds: float | None) -> Variant:
     found = changed_trace(None, timeout_s=seconds)
-    return Variant("E8", f"time-out {seconds:g} s", lambda seed: found.flows, "features", audit=found.audit)
+    words = "no time-out" if seconds is None else f"time-out {seconds:g} s"
+    return Variant("E8", words, lambda seed: found.flows, "features", audit=found.audit)
 
 
 def _joined(trace: Trace, by: str, ahead_s: float) -> Variant:

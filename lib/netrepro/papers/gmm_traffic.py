@@ -348,6 +348,7 @@ class Runs:
     normalisations : model, normalisation, prior, regularisation, accuracy, macro_f1 (missing where no fit is possible).
     fitted : at nine packets, the first repetition's models and the rows that they were trained and tested on.
     audit, audit_shuffled : of the labels as joined, and of the same labels dealt out anew.
+    searches : see `search`.
     """
 
     trace: Trace
@@ -361,6 +362,13 @@ class Runs:
     verification: pd.DataFrame = field(default_factory=pd.DataFrame)
     normalisations: pd.DataFrame = field(default_factory=pd.DataFrame)
     fitted: dict[str, tuple[Any, Rows]] = field(default_factory=dict)
+    searches: dict[tuple[Any, ...], pd.DataFrame] = field(default_factory=dict)
+
+    def search(self, rows: Rows, *key: Any) -> pd.DataFrame:
+        """`select_features` of rows that the key tells from all others; made once."""
+        if key not in self.searches:
+            self.searches[key] = select_features(rows, self.setting)
+        return self.searches[key]
 
     def values(
         self,
@@ -435,7 +443,7 @@ def _sweep(runs: Runs, packets: int, seed: int, with_neural: bool) -> dict[str, 
     """All models at a number of first packets (Fig. 3, Table 3); at the best one the control and the neural models."""
     setting, scale = runs.setting, runs.scale
     rows = rows_at(runs, packets, seed)
-    selection = select_features(rows, setting)
+    selection = runs.search(rows, packets, seed, "right labels")
     chosen = rows.only(selection["feature"])
     scores, confusions = [], []
     neural = neural_models() if packets == BEST_PACKETS and with_neural else ()
@@ -454,7 +462,7 @@ def _sweep(runs: Runs, packets: int, seed: int, with_neural: bool) -> dict[str, 
             confusions = [matrix]
     if packets in (min(scale.first_packets), BEST_PACKETS):
         dealt = rows.relabelled(np.random.default_rng(seed).permutation(rows.labels))
-        used = dealt.only(select_features(dealt, setting)["feature"])
+        used = dealt.only(runs.search(dealt, packets, seed, "shuffled labels")["feature"])
         predicted = predict(train(setting.mixtures(seed), used), used)
         scores.append(score(used, predicted, case="shuffled labels", model="GMM", first_packets=packets))
     found = {"scores": pd.concat(scores), "selections": selection.assign(first_packets=packets)}
@@ -467,7 +475,7 @@ def _cases(runs: Runs, packets: int, seed: int, _: bool) -> dict[str, pd.DataFra
     flows = take(runs.trace.at(packets), runs.scale.flows, seed)
     rows = make_rows(flows, setting, seed)
     random = np.random.default_rng(seed)
-    columns = list(select_features(rows, setting)["feature"])
+    columns = list(runs.search(rows, packets, seed, "right labels")["feature"])
     dealt = rows.relabelled(random.permutation(rows.labels))
     training = rows.split[0]
     labels = rows.labels[training]
@@ -477,7 +485,7 @@ def _cases(runs: Runs, packets: int, seed: int, _: bool) -> dict[str, pd.DataFra
         "few flows": chosen.trained_on(training[random_split(labels, training_share=few, seed=seed)[0]]),
         "two flows a class": chosen.trained_on(training[random_split(labels, training_share=1e-9, seed=seed)[0]]),
         "random features": rows.only(list(random.choice(rows.features.columns, len(columns), replace=False))),
-        "selected for shuffled labels": rows.only(select_features(dealt, setting)["feature"]),
+        "selected for shuffled labels": rows.only(runs.search(dealt, packets, seed, "shuffled labels")["feature"]),
         "all features": rows,
     }
     stations = workstations(flows, runs.trace.at(packets))
@@ -508,22 +516,28 @@ def normalisation_grid(flows: pd.DataFrame, setting: Setting, seed: int, split: 
     for normalisation in NORMALISATIONS:
         rows = make_rows(flows, setting, seed, split=split, normalisation=normalisation)
         models: list[tuple[str, str, float, Any]] = [
-            (name, "", np.nan, CLASSIFIERS[name](seed)) for name in ("NB", "DT")
+            (name, "", np.nan, train(CLASSIFIERS[name](seed), rows)) for name in ("NB", "DT")
         ]
+        mixtures = {each: _mixtures_or_none(setting.mixtures(seed, reg_covar=each), rows) for each in (1e-6, 1e-2)}
         for prior in ("mle", "map"):
-            for regularisation in (1e-6, 1e-2):
-                mixtures = setting.mixtures(seed, prior=prior, reg_covar=regularisation)
-                models.append(("GMM", prior, regularisation, mixtures))
+            for regularisation, fitted in mixtures.items():
+                models.append(("GMM", prior, regularisation, fitted and fitted.with_prior(prior)))
         for name, prior, regularisation, model in models:
-            try:
-                predicted = predict(train(model, rows), rows)
-                table = score_table(rows.labels[rows.split[1]], predicted)["value"].to_numpy()
+            accuracy = macro_f1 = np.nan
+            if model is not None:
+                table = score_table(rows.labels[rows.split[1]], predict(model, rows))["value"].to_numpy()
                 accuracy, macro_f1 = table[0], table[1]
-            except NetreproError:  # a covariance is singular
-                accuracy = macro_f1 = np.nan
             found.append((name, normalisation, prior, regularisation, accuracy, macro_f1))
     names = ["model", "normalisation", "prior", "regularisation", "accuracy", "macro_f1"]
     return pd.DataFrame(found, columns=names)
+
+
+def _mixtures_or_none(model: MixturePerClassClassifier, rows: Rows) -> MixturePerClassClassifier | None:
+    """The model, fitted; None where a covariance is singular."""
+    try:
+        return train(model, rows)
+    except NetreproError:
+        return None
 
 
 def _normalise(runs: Runs, packets: int, seed: int, _: bool) -> dict[str, pd.DataFrame]:

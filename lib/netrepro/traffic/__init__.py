@@ -27,7 +27,7 @@ from netrepro.traffic.join import (
     load_unibs,
 )
 from netrepro.traffic.likelihood_test import ErrorRates, best_threshold, error_rates, verify
-from netrepro.traffic.meter import FLOW_FEATURES, MeterResult, feature_sets, meter
+from netrepro.traffic.meter import FLOW_FEATURES, MeterResult, feature_sets, meter, read_flows, write_flows
 from netrepro.traffic.metrics import class_scores, confusion, flow_totals, score_table
 from netrepro.traffic.mixtures import ComponentwiseGaussianMixture, MixturePerClassClassifier
 from netrepro.traffic.splits import day_split, grouped_splits, random_split
@@ -87,8 +87,10 @@ __all__ = [
     "meter",
     "oversample",
     "random_split",
+    "read_flows",
     "read_ground_truth",
     "score_table",
     "signed_log",
     "verify",
+    "write_flows",
 ]

@@ -6,7 +6,7 @@ reports on itself, and what its audit does not pass is not to be trusted, nor an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -107,7 +107,7 @@ def join_labels(
         offsets_s = np.union1d(offsets_s, [clock_offset_s])
     finder = _Finder(ordered, _keys(flows, ordered, "endpoints"))
     scan = pd.DataFrame(
-        [(offset, *_match(finder, starts, offset, window)) for offset in offsets_s],
+        [(offset, *found) for offset, found in zip(offsets_s, finder.scan(starts, offsets_s, *window), strict=True)],
         columns=["offset_s", "matched", "distance_s"],
     )
     if clock_offset_s is None:
@@ -126,16 +126,6 @@ def join_labels(
     joined["record_time_us"] = np.where(hit, found["time_us"].to_numpy(float), np.nan)
     joined["record_delay_s"] = (joined["record_time_us"] - shifted) / 1e6
     return Join(joined, clock_offset_s, scan, by, len(records))
-
-
-def _match(finder: _Finder, starts: Integers, offset_s: float, window: tuple[int, int]) -> tuple[float, float]:
-    """Share of flows that find a record, and their median distance to it in seconds."""
-    shifted = starts + round(offset_s * 1e6)
-    places = finder.nearest(shifted, *window)
-    hit = places >= 0
-    if not hit.any():
-        return 0.0, np.nan
-    return float(hit.mean()), float(np.median(np.abs(finder.times[places[hit]] - shifted[hit])) / 1e6)
 
 
 def _keys(flows: pd.DataFrame, records: pd.DataFrame, by: str) -> tuple[Integers, Integers]:
@@ -174,26 +164,42 @@ class _Finder:
         self.times = records["time_us"].to_numpy(np.int64)
         self.order = np.lexsort((np.arange(len(records)), self.times, record_keys))
         self.sorted_times = self.times[self.order]
-        sorted_keys = record_keys[self.order]
-        self.begin = np.searchsorted(sorted_keys, flow_keys, side="left")
-        self.end = np.searchsorted(sorted_keys, flow_keys, side="right")
+        # A key and a time's place among all times make one number, so that one search finds both.
+        self.distinct_times, places = np.unique(self.times, return_inverse=True)
+        span = len(self.distinct_times) + 1
+        self.column = (record_keys * span + places)[self.order]
+        self.key_begins = flow_keys * span
+        self.begin = np.searchsorted(self.column, self.key_begins)
+        self.end = np.searchsorted(self.column, self.key_begins + span)
 
-    def nearest(self, times_us: Integers, before_us: int, after_us: int) -> Integers:
+    def nearest(self, times_us: Integers, before_us: int, after_us: int, flows: Any = slice(None)) -> Integers:
         """For each flow the place of its record, -1 where none is in the window; the earlier one of two as near."""
-        low, high = self.begin.copy(), self.end.copy()
-        while (searching := low < high).any():  # bisection, of all flows at once
-            middle = (low + high) // 2
-            below = searching & (self.sorted_times[np.minimum(middle, len(self.times) - 1)] < times_us)
-            low = np.where(below, middle + 1, low)
-            high = np.where(searching & ~below, middle, high)
+        later = np.searchsorted(self.column, self.key_begins[flows] + np.searchsorted(self.distinct_times, times_us))
         distances = []
-        for place, limit in ((low - 1, before_us), (low, after_us)):
+        for place, limit in ((later - 1, before_us), (later, after_us)):
             distance = np.abs(self.sorted_times[np.clip(place, 0, len(self.times) - 1)] - times_us)
-            exists = (place >= self.begin) & (place < self.end) & (distance <= limit)
+            exists = (place >= self.begin[flows]) & (place < self.end[flows]) & (distance <= limit)
             distances.append(np.where(exists, distance, np.iinfo(np.int64).max))
-        earlier, later = distances
-        best = np.clip(np.where(earlier <= later, low - 1, low), 0, len(self.times) - 1)
-        return np.where(np.minimum(earlier, later) < np.iinfo(np.int64).max, self.order[best], -1)
+        is_earlier = distances[0] <= distances[1]
+        best = np.clip(np.where(is_earlier, later - 1, later), 0, len(self.times) - 1)
+        return np.where(np.minimum(*distances) < np.iinfo(np.int64).max, self.order[best], -1)
+
+    def scan(
+        self, starts_us: Integers, offsets_s: NDArray[np.floating], before_us: int, after_us: int
+    ) -> Iterator[tuple[float, float]]:
+        """For each offset of the clock the share of flows that find a record, and their median distance in seconds."""
+        records = self.end - self.begin
+        alone, several = np.flatnonzero(records == 1), np.flatnonzero(records > 1)
+        # Flows with one record find it where their delay is in the window: a stretch of the sorted delays.
+        delays = np.sort(self.sorted_times[self.begin[alone]] - starts_us[alone])
+        for offset_us in np.round(offsets_s * 1e6).astype(np.int64):
+            low, high = np.searchsorted(delays, (offset_us - before_us, offset_us + after_us + 1))
+            shifted = starts_us[several] + offset_us
+            places = self.nearest(shifted, before_us, after_us, several)
+            found = places >= 0
+            distances = np.concatenate([delays[low:high] - offset_us, self.times[places[found]] - shifted[found]])
+            middle = float(np.median(np.abs(distances))) / 1e6 if len(distances) else np.nan
+            yield len(distances) / len(starts_us), middle
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,6 +21,7 @@ from netrepro.traffic.captures import CaptureFile
 
 FLOW_FEATURES: tuple[str, ...] = tuple(_core.flow_features)
 FLOW_ENDS = ("closed", "timeout", "end of capture")
+NEVER_US = 2**60  # longer than any capture
 
 # name in the core -> (kind, what it means)
 MEANINGS = {
@@ -63,7 +67,7 @@ class MeterResult:
         `fpl1`..., `bpl1`... (IP lengths in bytes of the i-th forward and backward packet, 0 when absent)
         cover the packets that `first_packets` and `handshake` leave in. Times are in microseconds, `start_us`
         and `end_us` since 1970. `valid`: netmate-flowcalc would export the flow (TCP: handshake, then data;
-        UDP: data). `end`: what ended it. `flows.to_parquet` and `to_feather` keep every column; they need pyarrow.
+        UDP: data). `end`: what ended it. `write_flows` keeps the table as Parquet.
     report : one row a count: count, kind (total, left out, metered, note, file), meaning.
     """
 
@@ -103,7 +107,7 @@ def meter(
     first_packets: int | None = None,
     handshake: bool = True,
     idle_threshold_s: float = 1.0,
-    timeout_s: float = 600.0,
+    timeout_s: float | None = 600.0,
     quirks: bool = True,
     end_on_close: bool = True,
     first_lengths: int = 10,
@@ -120,7 +124,7 @@ def meter(
     first_packets : the features see the first so many packets of the flow, of both directions (None: all).
     handshake : whether the packets of the TCP handshake are among them.
     idle_threshold_s : a longer gap ends an active period (1 s in netmate-flowcalc's rules file).
-    timeout_s : a longer gap ends the flow.
+    timeout_s : a longer gap ends the flow (None: no gap does).
     quirks : as netmate-flowcalc computes: a minimum of 0 is replaced by the next value; means, deviations
         and sub-flow shares are cut to whole numbers; packets with an earlier time than the one before are
         ignored; UDP headers count only until the flow is valid. False: none of that.
@@ -139,7 +143,7 @@ def meter(
     if idle_threshold_s < 0 or first_lengths < 0:
         raise NetreproError("idle_threshold_s and first_lengths cannot be negative", "")
     core = _core.FlowMeter(
-        timeout_us=round(timeout_s * 1e6),
+        timeout_us=NEVER_US if timeout_s is None else round(timeout_s * 1e6),
         idle_threshold_us=round(idle_threshold_s * 1e6),
         first_packets=first_packets or 0,
         handshake=handshake,
@@ -164,6 +168,36 @@ def meter(
         "captures": captures,
     }
     return MeterResult(_flow_table(core.columns(), first_lengths), _report(counts))
+
+
+def write_flows(flows: pd.DataFrame, path: str | PathLike[str]) -> None:
+    """Write a table of flows, as `meter` or `LabelledFlows` has it, to a Parquet file; `read_flows` reads it.
+
+    Raises NetreproError where pyarrow is not installed or the file cannot be written.
+    """
+    partial = Path(path).with_name(f".{Path(path).name}.{os.getpid()}.partial")
+    try:
+        _use_parquet(lambda: flows.to_parquet(partial, engine="pyarrow", index=False), path)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_flows(path: str | PathLike[str]) -> pd.DataFrame:
+    """The table that `write_flows` wrote, equal in values and types.
+
+    Raises NetreproError where pyarrow is not installed or the file is no Parquet.
+    """
+    return _use_parquet(lambda: pd.read_parquet(path, engine="pyarrow"), path)
+
+
+def _use_parquet(task: Callable[[], Any], path: str | PathLike[str]) -> Any:
+    try:
+        return task()
+    except ImportError:
+        raise NetreproError("Parquet needs pyarrow", ".venv/bin/pip install pyarrow") from None
+    except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
+        raise NetreproError(f"{path}: {error}", "give a Parquet file in a folder that exists") from None
 
 
 def _report(counts: dict[str, int]) -> pd.DataFrame:

@@ -7,6 +7,7 @@ Classification and Verification of Network Traffic Using Gaussian Mixture Models
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,11 @@ def _check_settings(estimator: ComponentwiseGaussianMixture | MixturePerClassCla
     for name in ("tol", "reg_covar"):
         if getattr(estimator, name) < 0:
             raise NetreproError(f"{name} is {getattr(estimator, name)}", "it cannot be negative")
+
+
+def _check_prior(prior: str) -> None:
+    if prior not in ("map", "mle"):
+        raise NetreproError(f"no prior {prior!r}", nearest(str(prior), ["map", "mle"]))
 
 
 class ComponentwiseGaussianMixture(DensityMixin, BaseEstimator):
@@ -148,8 +154,8 @@ class MixturePerClassClassifier(ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_, class_log_prior_ (c,), mixtures_ : one ComponentwiseGaussianMixture a class. n_iter_ : the most
-        sweeps of one of them.
+    classes_, class_count_, class_log_prior_ (c,), mixtures_ : one ComponentwiseGaussianMixture a class. n_iter_ : the
+        most sweeps of one of them.
     """
 
     def __init__(
@@ -177,8 +183,7 @@ class MixturePerClassClassifier(ClassifierMixin, BaseEstimator):
         """Fit one mixture to the rows of each class; NetreproError where a class has one row only."""
         rows, y = validate_data(self, X, y, dtype=np.float64)
         _check_settings(self)
-        if self.prior not in ("map", "mle"):
-            raise NetreproError(f"no prior {self.prior!r}", nearest(str(self.prior), ["map", "mle"]))
+        _check_prior(self.prior)
         check_classification_targets(y)
         self.classes_, place = np.unique(y, return_inverse=True)
         counts = np.bincount(place)
@@ -191,9 +196,22 @@ class MixturePerClassClassifier(ClassifierMixin, BaseEstimator):
             ComponentwiseGaussianMixture(**settings).fit(rows[place == label]) for label in range(len(counts))
         ]
         self.n_iter_ = max(mixture.n_iter_ for mixture in self.mixtures_)
-        shares = counts / counts.sum() if self.prior == "map" else np.full(len(counts), 1 / len(counts))
-        self.class_log_prior_ = np.log(shares)
+        self.class_count_ = counts
+        self.class_log_prior_ = self._log_prior()
         return self
+
+    def _log_prior(self) -> Floats:
+        counts = self.class_count_
+        return np.log(counts / counts.sum() if self.prior == "map" else np.full(len(counts), 1 / len(counts)))
+
+    def with_prior(self, prior: str) -> MixturePerClassClassifier:
+        """A classifier of the same fitted mixtures that weighs the classes by another prior."""
+        check_is_fitted(self)
+        _check_prior(prior)
+        other = copy.copy(self)
+        other.prior = prior
+        other.class_log_prior_ = other._log_prior()
+        return other
 
     def class_log_likelihood(self, X: ArrayLike) -> Floats:
         """The log density of each row under each class, shape (n, c), without the prior."""

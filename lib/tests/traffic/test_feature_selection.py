@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
+from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.feature_selection import SequentialFeatureSelector
@@ -90,16 +92,58 @@ def test_with_two_components_its_features_are_no_worse_than_those_of_scikit_lear
 def test_the_shared_pass_scores_each_candidate_as_a_maximisation_of_its_own(components: int) -> None:
     points, labels = problem()
     (training, testing), *_ = FOLDS.split(points, labels)
-    search = _core.MixtureFeatureSearch(
-        np.ascontiguousarray(points.T), labels, training, testing,
-        components=components, regularisation=1e-6, weigh_by_prior=True, scored=[True] * 3,
-    )  # fmt: skip
+    search = new_search(points, labels, training, testing, components=components)
     for chosen in (2, 7, 5):
         search.choose(chosen, 10)
         others = [feature for feature in range(12) if feature != chosen]
         shared = search.rank(others[:6])
         assert shared == pytest.approx([search.try_out(feature, 0) for feature in others[:6]], abs=1e-12)
         assert len(set(shared)) > 1
+
+
+def em_twin(values: np.ndarray, components: int, iterations: int) -> list[tuple[float, float, float]]:
+    """(weight, mean, variance) of a mixture in one dimension that begins with equal shares of the sorted values."""
+    shares = np.eye(components)[np.argsort(np.argsort(values, kind="stable")) * components // len(values)]
+    for i in range(iterations + 1):
+        support = shares.sum(axis=0)
+        means = values @ shares / support
+        variances = (shares * (values[:, None] - means) ** 2).sum(axis=0) / support + 1e-6
+        if i < iterations:
+            joint = norm.logpdf(values[:, None], means, np.sqrt(variances)) + np.log(support / len(values))
+            shares = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+    return list(zip(support / len(values), means, variances, strict=True))
+
+
+@pytest.mark.parametrize("feature", range(4))
+@pytest.mark.parametrize("prior", [True, False])
+def test_trying_out_a_feature_names_every_row_as_a_mixture_in_numpy_does(feature: int, prior: bool) -> None:
+    points, labels = problem(class_sep=0.5)
+    (training, testing), *_ = FOLDS.split(points, labels)
+    search = new_search(points, labels, training, testing, components=3, weigh_by_prior=prior)
+    scores = np.empty((len(testing), 3))
+    for label in range(3):
+        values = points[training[labels[training] == label], feature]
+        parts = em_twin(values, 3, 6)
+        terms = [np.log(w) + norm.logpdf(points[testing, feature], m, np.sqrt(v)) for w, m, v in parts]
+        scores[:, label] = logsumexp(terms, axis=0) + prior * np.log(len(values))
+    expected = f1_score(labels[testing], scores.argmax(axis=1), average="macro")
+    assert search.try_out(feature, 6) == pytest.approx(expected, abs=1e-12)
+
+
+def test_trying_out_goes_on_where_it_stopped_and_changes_no_choice() -> None:
+    points, labels = problem()
+    (training, testing), *_ = FOLDS.split(points, labels)
+    tried, straight = (new_search(points, labels, training, testing, components=3) for _ in range(2))
+    for chosen in (2, 7, 5):
+        for feature, iterations in ((chosen, 8), (9, 3), (chosen, 2), (chosen, 5)):
+            tried.try_out(feature, iterations)
+        assert tried.choose(chosen, 12) == straight.choose(chosen, 12)
+        assert tried.rank([0, 1, 3]) == straight.rank([0, 1, 3])
+
+
+def new_search(points: np.ndarray, labels: np.ndarray, training: np.ndarray, testing: np.ndarray, **given: Any) -> Any:
+    settings = {"regularisation": 1e-6, "weigh_by_prior": True, "scored": [True] * 3}
+    return _core.MixtureFeatureSearch(np.ascontiguousarray(points.T), labels, training, testing, **(settings | given))
 
 
 def test_noise_is_left_out_while_there_are_features_that_tell() -> None:

@@ -275,6 +275,18 @@ def test_each_flow_takes_the_nearest_record_of_its_window_by_exhaustive_search(
         }  # fmt: skip
 
 
+@settings(max_examples=40, deadline=None)
+@given(FLOWS, RECORDS)
+def test_the_scan_counts_what_a_join_with_each_offset_matches(of_flows: list, of_records: list) -> None:
+    flows, records = small_tables(of_flows, of_records)
+    scan = join_labels(flows, records, clock_offset_s=0, scan_s=900, scan_step_s=300).scan
+    assert scan["offset_s"].tolist() == [-900, -600, -300, 0, 300, 600, 900]
+    for row in scan.itertuples():
+        delays = join_labels(flows, records, clock_offset_s=row.offset_s, scan_s=0).flows["record_delay_s"].dropna()
+        assert row.matched == len(delays) / len(flows)
+        assert row.distance_s == pytest.approx(delays.abs().median(), nan_ok=True)
+
+
 @settings(max_examples=25, deadline=None)
 @given(FLOWS, RECORDS, st.data())
 def test_the_join_depends_neither_on_the_order_of_the_log_nor_of_the_flows(

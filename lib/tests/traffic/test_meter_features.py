@@ -180,6 +180,12 @@ def test_a_flow_that_is_silent_for_longer_than_the_time_out_becomes_two(tmp_path
         assert len(meter_packets(tmp_path, packets).flows) == flows
 
 
+def test_without_a_time_out_no_silence_ends_a_flow(tmp_path: Path) -> None:
+    packets = [Packet(START_US), Packet(START_US + 40 * 86_400_000_000)]
+    assert meter_packets(tmp_path, packets, timeout_s=None).flows["end"].tolist() == ["end of capture"]
+    assert len(meter_packets(tmp_path, packets).flows) == 2
+
+
 def test_a_flow_that_stays_silent_is_ended_by_the_packets_of_others(tmp_path: Path) -> None:
     other = [(START_US + i * 1_000_000, in_link(ipv4(tcp(1, 2, ACK), "1.1.1.1", "2.2.2.2"), 1)) for i in range(1300)]
     path = tmp_path / "silent.pcap"

@@ -166,3 +166,14 @@ def test_a_class_of_one_row_and_an_unknown_prior_are_errors() -> None:
         MixturePerClassClassifier().fit(points, [1] * 19 + [2])
     with pytest.raises(NetreproError, match="map"):
         MixturePerClassClassifier(prior="mapp").fit(points, [1, 2] * 10)
+
+
+def test_another_prior_on_fitted_mixtures_is_what_a_fit_with_that_prior_gives() -> None:
+    points, labels = make_blobs([300, 60, 20], 3, cluster_std=6, random_state=2)
+    by_size = MixturePerClassClassifier(random_state=4).fit(points, labels)
+    alike = by_size.with_prior("mle")
+    expected = MixturePerClassClassifier(prior="mle", random_state=4).fit(points, labels)
+    np.testing.assert_array_equal(alike.predict_log_proba(points), expected.predict_log_proba(points))
+    assert (alike.predict(points) != by_size.predict(points)).any() and by_size.prior == "map"
+    with pytest.raises(NetreproError, match="no prior"):
+        by_size.with_prior("maple")
