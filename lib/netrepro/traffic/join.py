@@ -185,7 +185,7 @@ class _Finder:
         return np.where(np.minimum(*distances) < np.iinfo(np.int64).max, self.order[best], -1)
 
     def scan(
-        self, starts_us: Integers, offsets_s: NDArray[np.floating], before_us: int, after_us: int
+        self, starts_us: Integers, offsets_s: NDArray[Any], before_us: int, after_us: int
     ) -> Iterator[tuple[float, float]]:
         """For each offset of the clock the share of flows that find a record, and their median distance in seconds."""
         records = self.end - self.begin
