@@ -135,6 +135,11 @@ def test_e8_without_handshakes_no_flow_opens_with_a_syn():
     assert "begin of flows" in found.audit.failed
 
 
+def test_e8_the_longer_the_time_out_the_fewer_the_flows():
+    counts = [len(paper.changed_trace(None, timeout_s=seconds).join.flows) for seconds in (1, 60, None)]
+    assert counts[0] > counts[1] > counts[2]
+
+
 def test_e9_whole_seconds_leave_no_fraction(unchanged):
     changed = paper.changed_trace("whole seconds").flows
     assert (changed["duration"] % 1_000_000 == 0).all()
