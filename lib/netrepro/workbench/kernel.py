@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import os
 import uuid
 from pathlib import Path
+from queue import Empty
+from typing import Any
 
+from jupyter_client.asynchronous import AsyncKernelClient
+from jupyter_client.channels import AsyncZMQSocketChannel
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_core.paths import jupyter_runtime_dir
-from traitlets import default
+from traitlets import Type, default
 
 KERNEL_PID_FILE = "NETREPRO_KERNEL_PID_FILE"
+LOOK_EVERY_S = 0.5
+
+
+class WatchfulChannel(AsyncZMQSocketChannel):
+    """A channel that looks for messages now and then, and does not only wait to be told.
+
+    A ZMQ socket tells once that something came, and whoever sends on it just then takes that sign away. nbclient sends
+    when a cell has drawn a widget, as the cell's reply comes: now and then a notebook waited until its time was over.
+    """
+
+    async def get_msg(self, timeout: float | None = None) -> dict[str, Any]:  # type: ignore[override]  # as its parent
+        now = asyncio.get_running_loop().time
+        ends = math.inf if timeout is None else now() + timeout
+        while True:
+            left = ends - now()
+            try:
+                return await super().get_msg(min(max(left, 0.0), LOOK_EVERY_S))
+            except Empty:
+                if left <= LOOK_EVERY_S:
+                    raise
+
+
+class WatchfulClient(AsyncKernelClient):
+    """A client that misses no reply."""
+
+    shell_channel_class = Type(WatchfulChannel)
 
 
 class IPCKernelManager(AsyncKernelManager):
     """A kernel manager that speaks IPC and notes the kernel's process, so that nothing survives its run."""
+
+    @default("client_factory")
+    def _watchful(self) -> type:
+        return WatchfulClient
 
     @default("transport")
     def _ipc(self) -> str:
