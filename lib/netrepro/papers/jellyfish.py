@@ -511,7 +511,7 @@ def draw_networks(setting: Setting = PRINTED, seed: int = 1) -> Figure:
     """A fat-tree and a Jellyfish of the same switches, coloured by how far they are from one server's switch."""
     figure, axes = new_figure("The same switches, cabled by plan and at random", "", "", columns=2)
     for axis, (kind, topology) in zip(axes, list(_networks(setting, seed).items())[:2], strict=True):
-        graph = topology.graph.subgraph(topology.switches)
+        graph = topology.fabric  # whose order is its own; that of a subgraph is a set's
         if kind == "fat-tree":
             half, tiers = setting.ports // 2, setting.ports**2 // 2
             place = {}
