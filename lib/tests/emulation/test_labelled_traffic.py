@@ -34,7 +34,7 @@ pytestmark = [pytest.mark.timeout(300)]
 def day(tmp_path_factory: pytest.TempPathFactory) -> Day:
     folder = tmp_path_factory.mktemp("day")
     return record_day(
-        folder, seconds=10, mix=Mix(web=60, p2p=40, mails=15, skype=10, others=10), seed=3, tier="rootless"
+        folder, seconds=20, mix=Mix(web=45, p2p=25, mails=12, skype=6, others=10), seed=3, tier="rootless"
     )
 
 
