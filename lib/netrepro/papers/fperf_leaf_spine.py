@@ -1016,7 +1016,7 @@ def _measured_spread(spread: pd.DataFrame) -> Measured:
     from netrepro.claims import Measured, load_claims
     from netrepro.claims.verdicts import student_interval
 
-    claim = next(c for c in load_claims("fperf_leaf_spine").claims if c.id == "seeds-explain-15-percent")
+    claim = load_claims("fperf_leaf_spine").claim("seeds-explain-15-percent")
     least = least_times(spread)
     is_same = least["mutation"] == "none"
     changed, same = (
