@@ -20,13 +20,13 @@ from netrepro.claims import Measured
 from netrepro.emulation import Emulation
 from netrepro.emulation.build_times import COLUMNS, OURS, compare_builds
 from netrepro.emulation.fidelity import LEAST_BUSY_GAPS, inter_dequeue_deviation
-from netrepro.emulation.machine import guest_prefix, watch_machine
+from netrepro.emulation.machine import guest_prefix
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.networks.experiment import FIDELITY_COLUMNS, Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
-from netrepro.papers._running import run_experiment
+from netrepro.papers._running import idle_checks, run_experiment
 from netrepro.papers._runs import Progress, of_profile, seed_of
 from netrepro.style import PUBLISHED_GREY, draw_published, new_figure
 
@@ -176,8 +176,8 @@ def measure(
     gaps, totals, fidelity = [], [], []
     machine = [pd.DataFrame(columns=["repetition", *FIDELITY_COLUMNS])]
     for repetition, name in progress([(number, name) for number in range(repetitions) for name in wanted]):
-        if emulated and name == next(iter(wanted)):
-            machine.append(watch_machine().assign(repetition=repetition))
+        if name == next(iter(wanted)):
+            machine += idle_checks(tier, repetition=repetition)
         case, label = wanted[name], {"case": name, "repetition": repetition}
         place = seed_of(seed, repetition)
         with ExitStack() as stack:
@@ -189,8 +189,7 @@ def measure(
         totals.append(label | row | {"isolation": how})
         gaps.append(pd.DataFrame({"deviation": deviation.astype(np.float32)}).assign(**label))
         fidelity.append(found.fidelity.assign(**label))
-    if emulated:
-        machine.append(watch_machine().assign(repetition=repetitions))
+    machine += idle_checks(tier, repetition=repetitions)
     join = partial(pd.concat, ignore_index=True)
     seen = machine[1:] or machine
     return Runs(tier, join(gaps), pd.DataFrame(totals), join(fidelity), join(seen))
