@@ -11,6 +11,8 @@ from typing import Any
 import nbformat
 import pytest
 
+from netrepro.emulation.recording import processor_ticks
+
 FIXTURES = Path(__file__).parent / "notebooks"
 REPOSITORY = Path(__file__).parents[2]
 
@@ -77,15 +79,9 @@ MOST_STOLEN_SHARE = 0.02
 _began: dict[Path | str, tuple[int, int]] = {}  # of modules, whose fixtures may have measured, and of tests
 
 
-def _processor_ticks() -> tuple[int, int]:
-    """Clock ticks of all processors, since the start of the machine: wanted, and taken by the machine underneath."""
-    user, nice, system, _idle, _waiting, *interrupts, stolen = map(int, Path("/proc/stat").read_text().split()[1:9])
-    return user + nice + system + sum(interrupts) + stolen, stolen
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.path.parent.name == "emulation":
-        _began[item.nodeid] = _processor_ticks()
+        _began[item.nodeid] = processor_ticks()
         _began.setdefault(item.path, _began[item.nodeid])
 
 
@@ -94,7 +90,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Gener
     """A comparison with real time that failed while others took the processors is no failure, and no success."""
     report = yield
     if report.failed and item.path in _began and isinstance(call.excinfo.value, AssertionError):
-        now = _processor_ticks()
+        now = processor_ticks()
         since = [(now[0] - wanted, now[1] - taken) for wanted, taken in (_began[item.path], _began[item.nodeid])]
         stolen = max(taken / max(wanted, 1) for wanted, taken in since)
         if stolen > MOST_STOLEN_SHARE:
