@@ -22,10 +22,8 @@ from netrepro.workbench import job as files
 from netrepro.workbench.job import Job, Outcome, Progress, Status, write_atomically
 from netrepro.workbench.kernel import IPCKernelManager
 
-# Asked by this signal, a kernel writes to runner.log what each of its threads is doing; see the supervisor.
-ANSWER_WHERE = (
-    "__import__('faulthandler').register(__import__('signal').SIGUSR1, file=__import__('sys').__stderr__)"  # no names
-)
+# Makes a kernel answer `files.ASK_WHERE`; it leaves no name behind in the notebook.
+ANSWER_WHERE = f"__import__('faulthandler').register({int(files.ASK_WHERE)}, file=__import__('sys').__stderr__)"
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 

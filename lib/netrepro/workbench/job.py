@@ -7,6 +7,7 @@ and leaves progress.json while it goes on and status.json at the end; a file nam
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ JOB, PROGRESS, STATUS, MANIFEST = "job.json", "progress.json", "status.json", "m
 EXECUTED, LOG, CANCEL, KERNEL_PID = "executed.ipynb", "log.txt", "cancel", "kernel.pid"
 RESULTS, RUNNER_LOG = "results.json", "runner.log"
 RUN_DIR_VARIABLE = "NETREPRO_RUN_DIR"
+ASK_WHERE = signal.SIGUSR1  # to a kernel, which then writes to runner.log what each of its threads is doing
 
 Outcome = Literal["ok", "failed", "timed out", "kernel died", "interrupted"]
 

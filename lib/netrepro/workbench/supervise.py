@@ -54,7 +54,7 @@ def supervise(folder: Path) -> Status:
                 while process.poll() is None:
                     if not asked and _time_left_s(job, start) < LAST_MOMENT_S:
                         asked = True
-                        _signal_kernel(job, signal.SIGUSR1)
+                        _signal_kernel(job, files.ASK_WHERE)
                     if (folder / files.CANCEL).exists():
                         stopped = "interrupted"
                     elif time.monotonic() - start > job.total_limit_s:
