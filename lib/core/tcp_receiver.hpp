@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "packet.hpp"
+#include "receive_window.hpp"
 #include "simulated_time.hpp"
 #include "tcp_settings.hpp"
 
@@ -15,15 +16,20 @@ class TcpReceiver {
       : segment_bytes_(settings.segment_bytes),
         delay_(settings.acknowledgement_delay),
         whole_segments_(whole_segments),
-        precise_ecn_(precise_ecn) {}
+        selective_(settings.selective),
+        precise_ecn_(precise_ecn),
+        window_(settings.segment_bytes, settings.receive_window_bytes) {}
 
-  // DCTCP (RFC 8257, 3.2): before marks begin or end, what was held back is acknowledged as it was.
+  // DCTCP (RFC 8257, 3.2): before marks begin or end, what was held back is acknowledged as it was. And before a hole
+  // more than an acknowledgement could tell of, what was compressed.
   bool must_acknowledge_before(const Packet& packet) const {
-    return precise_ecn_ && held_back_ > 0 && packet.has(Packet::congestion_experienced) != echo_;
+    return (precise_ecn_ && held_back_ > 0 && packet.has(Packet::congestion_experienced) != echo_) ||
+           (compressed_ > 0 && packet.sequence > next_ && blocks_before(packet) >= blocks_expected);
   }
 
-  // True when an acknowledgement is due at once; else one is due at deadline().
-  bool take(const Packet& packet, Time now) {
+  // True when an acknowledgement is due at once; else one is due at deadline(). round_trip: as time stamps tell both
+  // ends, 0 while unknown.
+  bool take(const Packet& packet, Time now, Time round_trip) {
     bool at_once = delay_ == 0;
     if (precise_ecn_) {
       at_once |= packet.has(Packet::congestion_experienced) != echo_;
@@ -32,26 +38,30 @@ class TcpReceiver {
       if (packet.has(Packet::congestion_window_reduced)) echo_ = false;
       echo_ |= packet.has(Packet::congestion_experienced);
     }
-    const std::uint64_t start = packet.sequence, end = start + (whole_segments_ ? segment_bytes_ : packet.length);
+    const std::uint64_t start = packet.sequence, end = end_of(packet);
+    const std::uint64_t before = next_;
+    const bool had_holes = !beyond_.empty();
     duplicate_seen_ = end <= next_;
     if (start > next_) {
       keep(start, end);
-      at_once = true;
-      quick_ = quick_at_start;
     } else {
-      at_once |= end <= next_ || !beyond_.empty();  // a copy, or a hole that is filled
       next_ = std::max(next_, end);
       while (!beyond_.empty() && beyond_.front().start <= next_) {
         next_ = std::max(next_, beyond_.front().end);
         beyond_.erase(beyond_.begin());
       }
+      held_back_ += packet.length;
     }
-    // Linux: the first segments one by one, then every second full one.
-    held_back_ += packet.length;
+    window_.read(next_, beyond_.empty() ? 0 : beyond_.back().end - next_, now, round_trip);
+    // Linux: the first segments one by one, and those that let the window grow; then every second full one.
+    if (duplicate_seen_) quick_ = quick_at_most;
+    if (window_.grow()) quick_ |= 1;
     if (quick_ > 0) --quick_, at_once = true;
-    at_once |= held_back_ >= 2 * segment_bytes_;
-    if (!at_once && deadline_ == never) deadline_ = now + delay_;
-    return at_once;
+    at_once |= (had_holes && beyond_.empty()) || std::max(held_back_, next_ - before) > segment_bytes_;
+    if (at_once) return true;
+    if (!beyond_.empty()) return !may_compress(now, round_trip);
+    deadline_ = std::min(deadline_, now + delay_);
+    return false;
   }
 
   // Fills in an acknowledgement of what is held now.
@@ -64,6 +74,7 @@ class TcpReceiver {
     packet.blocks = 0;
     if (selective && !beyond_.empty()) add_blocks(packet);
     held_back_ = 0;
+    compressed_ = 0;
     deadline_ = never;
   }
 
@@ -74,7 +85,35 @@ class TcpReceiver {
   struct Range {
     std::uint64_t start, end;
   };
-  static constexpr int quick_at_start = 16;
+  std::uint64_t end_of(const Packet& packet) const {
+    return packet.sequence + (whole_segments_ ? segment_bytes_ : packet.length);
+  }
+
+  // Linux's TCP_MAX_QUICKACKS, TCP_FASTRETRANS_THRESH, TCP_SACK_BLOCKS_EXPECTED, net.ipv4.tcp_comp_sack_nr, _delay_ns.
+  static constexpr int quick_at_most = 16, duplicates_at_once = 3, blocks_expected = 2, compressed_at_most = 44;
+  static constexpr Time compressed_for = picoseconds_per_second / 1000;
+  static constexpr double compressed_share_of_round_trip = 0.05;
+
+  // How many blocks are more recent than the one that this segment extends, or are there where it begins one.
+  int blocks_before(const Packet& packet) const {
+    int known = 0;
+    for (int i = 0; i < recent_count_; ++i)
+      if (const Range* range = holding(recent_[i])) {
+        if (packet.sequence <= range->end && end_of(packet) >= range->start) break;
+        ++known;
+      }
+    return known;
+  }
+
+  // Beyond a hole: whether this segment's acknowledgement may be one with those of the next, at deadline().
+  bool may_compress(Time now, Time round_trip) {
+    if (!selective_ || compressed_ >= compressed_at_most) return false;
+    if (hole_at_ != next_) hole_at_ = next_, duplicates_ = 0;
+    if (duplicates_ < duplicates_at_once) return ++duplicates_, false;
+    const auto share = static_cast<Time>(compressed_share_of_round_trip * static_cast<double>(round_trip));
+    if (compressed_++ == 0) deadline_ = std::min(deadline_, now + std::min(compressed_for, share));
+    return true;
+  }
 
   // Merges a range into those beyond the first hole; it is the most recent.
   void keep(std::uint64_t start, std::uint64_t end) {
@@ -118,9 +157,10 @@ class TcpReceiver {
 
   std::uint32_t segment_bytes_;
   Time delay_, deadline_ = never;
-  bool whole_segments_, precise_ecn_, echo_ = false, duplicate_seen_ = false;
-  int quick_ = quick_at_start;
-  std::uint64_t next_ = 0, held_back_ = 0;
+  bool whole_segments_, selective_, precise_ecn_, echo_ = false, duplicate_seen_ = false;
+  int quick_ = quick_at_most, duplicates_ = 0, compressed_ = 0;
+  ReceiveWindow window_;
+  std::uint64_t next_ = 0, held_back_ = 0, hole_at_ = 0;
   std::vector<Range> beyond_;
   std::uint64_t recent_[3] = {};
   int recent_count_ = 0;
