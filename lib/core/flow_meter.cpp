@@ -22,8 +22,13 @@ void FlowMeter::on_packet(const CapturedPacket& packet) {
     at->second = FlowRecord(decoded, now_us, number);
     is_new = true;
   }
-  if (is_new) expiries_.push_back({now_us + settings_.timeout_us, decoded.key, number});
   FlowRecord& flow = at->second;
+  if (is_new) {
+    expiries_.push_back({now_us + settings_.timeout_us, decoded.key, number});
+    constexpr uint8_t answer = kSyn | kAcknowledge;
+    const bool answers = decoded.key.protocol == kTcp && (decoded.tcp_flags & answer) == answer;
+    if (settings_.forward_is_opener && answers) flow.forward_is_low = !decoded.from_low;
+  }
   flow.add(decoded, now_us, settings_, counts_);
   if (settings_.end_on_close && flow.closed()) {
     write_row(flow, FlowEnd::closed);

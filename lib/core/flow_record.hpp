@@ -14,13 +14,14 @@ struct MeterSettings {
   bool handshake = true;        // whether the TCP handshake is among them
   bool netmate_quirks = true;
   bool end_on_close = true;     // a closed TCP connection ends the flow at once
+  bool forward_is_opener = false;  // where a SYN-ACK comes first, forward is whom it answers
   std::size_t first_lengths = 10;
 };
 
 enum class TcpState : uint8_t { initial, syn, syn_ack, established, fin, closed };
 
 // One bidirectional flow and its features as netmate-flowcalc (netai_flowstats 1.0DArev2) defines them.
-// Forward is the direction of the flow's first packet.
+// Forward is the direction of the flow's first packet, unless the settings ask for the opener's.
 class FlowRecord {
  public:
   static constexpr std::size_t kFeatures = 39;

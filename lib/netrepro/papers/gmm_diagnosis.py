@@ -95,7 +95,7 @@ SCALES = {
     "quick": Scale(2000, 5000, 30, (0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.95), (3, 6, 9, None), (0.005, 0.02, 0.1, 0.7)),
     "paper": Scale(
         None, None, 60, (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 0.95),
-        (3, 4, 5, 6, 7, 9, 10, 12, None), (0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 0.7),
+        (3, 4, 5, 6, 7, 8, 9, 10, 12, None), (0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 0.7),
     ),
 }  # fmt: skip
 
@@ -300,9 +300,18 @@ class Packets:
         for byte in range(4, 8):
             self.content[self.starts + byte] = 0
 
+    @property
+    def tcp(self) -> NDArray[np.int64]:
+        """Where each packet's TCP header begins."""
+        return self.ip + 4 * (self.content[self.ip] & 15).astype(np.int64)
+
+    def drop_openings(self) -> None:
+        """Nothing is left of each connection's SYN; its SYN-ACK stays."""
+        self._keep((self.content[self.tcp + 13] & 18) != 2)
+
     def drop_handshakes(self) -> None:
         """Nothing is left of each connection's SYN, SYN-ACK and the acknowledgement after it."""
-        tcp = self.ip + 4 * (self.content[self.ip] & 15).astype(np.int64)
+        tcp = self.tcp
         ends = np.stack([self._word(self.ip + 12 + 2 * i) for i in range(4)], axis=1)
         hosts = np.stack([ends[:, 0] << 16 | ends[:, 1], ends[:, 2] << 16 | ends[:, 3]], axis=1)
         ports = np.stack([self._word(tcp), self._word(tcp + 2)], axis=1)
@@ -332,6 +341,7 @@ CHANGES: dict[str, Callable[[Packets], None]] = {
     "captured lengths": Packets.count_captured_bytes,
     "transport lengths": Packets.count_transport_bytes,
     "whole seconds": Packets.keep_whole_seconds,
+    "SYNs missed": Packets.drop_openings,
     "handshakes missed": Packets.drop_handshakes,
 }
 
@@ -406,7 +416,11 @@ def variants(trace: Trace, scale: Scale, *, progress: Progress = iter) -> list[V
     joins = [(by, 0.0) for by in JOINS] + [("endpoints", 7200.0), ("workstation", 5.0), ("time", 5.0)]
     work: list[Callable[[], Variant]] = [partial(_joined, trace, by, ahead) for by, ahead in joins]
     work += [partial(_changed, change) for change in CHANGES]
-    work += [partial(_timed_out, seconds) for seconds in (1, 60, None)]
+    work += [
+        partial(_changed, "SYNs missed", forward="opener"),
+        *(partial(_timed_out, seconds) for seconds in (1, 60, None)),
+        partial(_timed_out, 1, only_whole=False),
+    ]
     made += [make() for make in progress(work)]
     made.append(Variant("E2", "labels dealt out anew", noisy(1.0), "labels", audit=shuffled(found, 0)))
     for packets in scale.first_packets:
@@ -441,10 +455,13 @@ def _split_share(share: float, flows: pd.DataFrame, seed: int) -> Split:
     return random_split(flows["class"], training_share=share, seed=seed)
 
 
-def _timed_out(seconds: float | None) -> Variant:
+def _timed_out(seconds: float | None, *, only_whole: bool = True) -> Variant:
+    """only_whole : flows without a handshake are left out, as netmate-flowcalc does."""
     found = changed_trace(None, timeout_s=seconds)
+    flows = found.flows if only_whole else all_labelled(found)
     words = "no time-out" if seconds is None else f"time-out {seconds:g} s"
-    return Variant("E8", words, lambda seed: found.flows, "features", audit=found.audit)
+    words += "" if only_whole else ", flows without SYN kept"
+    return Variant("E8", words, lambda seed: flows, "features", audit=found.audit)
 
 
 def _joined(trace: Trace, by: str, ahead_s: float) -> Variant:
@@ -464,12 +481,13 @@ def _joined(trace: Trace, by: str, ahead_s: float) -> Variant:
     return Variant("E3", f"join by {words}", lambda seed: flows, "labels", audit=audit)
 
 
-def _changed(change: str) -> Variant:
+def _changed(change: str, **metering: Any) -> Variant:
     experiment = {"captured lengths": "E7", "transport lengths": "E7", "whole seconds": "E9"}.get(change, "E8")
     # Without a handshake, or without a byte of data, no flow is valid to netmate-flowcalc; take those too.
-    found = changed_trace(change)
-    flows = all_labelled(found) if change in ("handshakes missed", "captured lengths") else found.flows
-    return Variant(experiment, change, lambda seed: flows, "features", audit=found.audit)
+    found = changed_trace(change, **metering)
+    flows = all_labelled(found) if change in ("SYNs missed", "handshakes missed", "captured lengths") else found.flows
+    words = change + (", direction by who opened" if metering.get("forward") == "opener" else "")
+    return Variant(experiment, words, lambda seed: flows, "features", audit=found.audit)
 
 
 def try_variant(variant: Variant, setting: Setting, scale: Scale, seed: int) -> dict[str, Any]:

@@ -122,7 +122,8 @@ class Scale:
 
     flows : used of the trace (None: all). first_packets : swept. epochs, widths, neural_rows : of MLP and
     FT-Transformer, and the rows that train them (in the first repetition).
-    own_selection : whether NB, DT and KNN search features of their own at nine packets.
+    search_rows : on so many rows each baseline searches features of its own at nine packets (0: none does).
+    sweeps_once : the baselines are swept in the first repetition only; at nine packets they are in all.
     """
 
     flows: int | None
@@ -130,13 +131,16 @@ class Scale:
     epochs: tuple[int, int]
     widths: tuple[int, int]
     neural_rows: int
-    own_selection: bool
+    search_rows: int
+    sweeps_once: bool
 
 
 SCALES = {
-    "quick": Scale(3000, (3, 4, 5, 7, 9, 10), (30, 12), (64, 32), 1500, False),
-    "paper": Scale(None, (3, 4, 5, 6, 7, 8, 9, 10), (60, 30), (256, 64), 3000, True),
+    "quick": Scale(3000, (3, 4, 6, 9), (30, 8), (64, 32), 1000, 0, True),
+    "paper": Scale(None, (3, 4, 5, 6, 7, 8, 9, 10), (60, 20), (256, 48), 2500, 1000, False),
 }
+# A search asks thousands of fits; these stand for the whole model in it.
+CHEAPER = {"RF": {"n_estimators": 5}, "GBT": {"max_iter": 5, "learning_rate": 0.4, "max_leaf_nodes": 8}}
 
 
 def scale_of(profile: str) -> Scale:
@@ -282,13 +286,14 @@ def select_features(rows: Rows, setting: Setting) -> pd.DataFrame:
     return pd.DataFrame({"place": range(1, len(names) + 1), "feature": names, "score": selector.scores_})
 
 
-def own_features(model: str, rows: Rows, setting: Setting, seed: int) -> list[str]:
-    """scikit-learn's forward search for a model, on at most 1,500 training rows."""
-    training = np.random.default_rng(seed).permutation(rows.split[0])[:1500]
+def own_features(model: str, rows: Rows, setting: Setting, seed: int, *, limit: int) -> list[str]:
+    """scikit-learn's forward search for a baseline, on at most `limit` training rows, with CHEAPER fits."""
+    training = np.random.default_rng(seed).permutation(rows.split[0])[:limit]
     table = rows.features.iloc[training]
     table = table.loc[:, table.std() > 0]  # naive Bayes divides by the variance
+    searcher = CLASSIFIERS[model](seed).set_params(**CHEAPER.get(model, {}))
     selector = SequentialFeatureSelector(
-        CLASSIFIERS[model](seed), n_features_to_select=setting.selected_features, scoring=_macro_f1, cv=setting.folds
+        searcher, n_features_to_select=setting.selected_features, scoring=_macro_f1, cv=setting.folds
     ).fit(table.to_numpy(), np.unique(rows.labels[training], return_inverse=True)[1])
     return list(table.columns[selector.get_support()])
 
@@ -316,7 +321,9 @@ def make_model(name: str, setting: Setting, scale: Scale, seed: int) -> Any:
             max_epochs=scale.epochs[transformer],
             random_state=seed,
         )
-    return CLASSIFIERS[name](seed)
+    model = CLASSIFIERS[name](seed)
+    # scikit-learn does so by itself above 10,000 rows; the full 100 rounds cost twice the time.
+    return model.set_params(early_stopping=True) if name == "GBT" else model
 
 
 def train(model: Any, rows: Rows) -> Any:
@@ -439,25 +446,26 @@ def rows_at(runs: Runs, packets: int, seed: int, **metering: Any) -> Rows:
     return make_rows(flows, runs.setting, seed)
 
 
-def _sweep(runs: Runs, packets: int, seed: int, with_neural: bool) -> dict[str, pd.DataFrame]:
-    """All models at a number of first packets (Fig. 3, Table 3); at the best one the control and the neural models."""
+def _sweep(runs: Runs, packets: int, seed: int, is_first: bool) -> dict[str, pd.DataFrame]:
+    """The models at a number of first packets (Fig. 3, Table 3); at the best one the control and the neural models."""
     setting, scale = runs.setting, runs.scale
     rows = rows_at(runs, packets, seed)
     selection = runs.search(rows, packets, seed, "right labels")
     chosen = rows.only(selection["feature"])
     scores, confusions = [], []
-    neural = neural_models() if packets == BEST_PACKETS and with_neural else ()
-    for name in (*MODELS, *neural):
-        own = scale.own_selection and packets == BEST_PACKETS and name in ("NB", "DT", "KNN")
-        used = rows.only(own_features(name, rows, setting, seed)) if own else chosen
+    is_best = packets == BEST_PACKETS
+    baselines = BASELINES if is_best or is_first or not scale.sweeps_once else ()
+    for name in ("GMM", *baselines, *(neural_models() if is_best and is_first else ())):
+        searches = is_best and scale.search_rows and name in BASELINES
+        used = rows.only(own_features(name, rows, setting, seed, limit=scale.search_rows)) if searches else chosen
         if name in NEURAL:
             used = used.trained_on(np.random.default_rng(seed).permutation(rows.split[0])[: scale.neural_rows])
         model = train(make_model(name, setting, scale, seed), used)
         predicted = predict(model, used)
         scores.append(score(rows, predicted, case="random split", model=name, first_packets=packets))
-        if packets == BEST_PACKETS:
+        if is_best:
             runs.fitted.setdefault(name, (model, used))
-        if name == "GMM" and packets == BEST_PACKETS:
+        if name == "GMM" and is_best:
             matrix = confusion(rows.labels[rows.split[1]], predicted).stack().rename("flows").reset_index()
             confusions = [matrix]
     if packets in (min(scale.first_packets), BEST_PACKETS):

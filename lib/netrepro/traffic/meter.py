@@ -21,6 +21,10 @@ from netrepro.traffic.captures import CaptureFile
 
 FLOW_FEATURES: tuple[str, ...] = tuple(_core.flow_features)
 FLOW_ENDS = ("closed", "timeout", "end of capture")
+FORWARD = {
+    "first packet": "the direction of the flow's first packet, as netmate-flowcalc has it",
+    "opener": "the same, but where a SYN-ACK comes first, that of the end which it answers",
+}
 NEVER_US = 2**60  # longer than any capture
 
 # name in the core -> (kind, what it means)
@@ -110,6 +114,7 @@ def meter(
     timeout_s: float | None = 600.0,
     quirks: bool = True,
     end_on_close: bool = True,
+    forward: str = "first packet",
     first_lengths: int = 10,
     progress: Callable[[int, int], None] | None = None,
 ) -> MeterResult:
@@ -129,6 +134,7 @@ def meter(
         and sub-flow shares are cut to whole numbers; packets with an earlier time than the one before are
         ignored; UDP headers count only until the flow is valid. False: none of that.
     end_on_close : a TCP connection that both sides have closed ends its flow at once.
+    forward : which direction is forward, see FORWARD; `source_*` is the end that sends forward.
     first_lengths : how many fpl and bpl columns.
     progress : called with (bytes read, bytes in all) of the files on disk, about once a megabyte.
 
@@ -140,6 +146,8 @@ def meter(
     for name, value in {"first_packets": first_packets, "timeout_s": timeout_s}.items():
         if value is not None and value <= 0:
             raise NetreproError(f"{name} is {value}", "it must be larger than 0")
+    if forward not in FORWARD:
+        raise NetreproError(f"no forward direction {forward!r}", nearest(forward, FORWARD))
     if idle_threshold_s < 0 or first_lengths < 0:
         raise NetreproError("idle_threshold_s and first_lengths cannot be negative", "")
     core = _core.FlowMeter(
@@ -149,6 +157,7 @@ def meter(
         handshake=handshake,
         netmate_quirks=quirks,
         end_on_close=end_on_close,
+        forward_is_opener=forward == "opener",
         first_lengths=first_lengths,
     )
     captures = 0

@@ -6,16 +6,17 @@ wrong is wrong to its end. The paper's macro-F1 is the mean over the four named 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from netrepro.errors import NetreproError
 from netrepro.traffic.unibs import CLASSES, NAMED_CLASSES
 
 SCORE_COLUMNS = ["unit", "scope", "measure", "value"]
+CLASS_MEASURES = ("precision", "recall", "f1", "support")
 
 
 def flow_totals(flows: pd.DataFrame) -> pd.DataFrame:
@@ -35,21 +36,33 @@ def confusion(
 
     Raises NetreproError where lengths differ, a weight is negative or a label is none of `classes`.
     """
+    place = _cells_of(truth, predicted, classes)
+    weight = np.ones(len(place)) if weights is None else np.asarray(weights, float)
+    if len(weight) != len(place):
+        raise NetreproError(f"{len(place)} labels and {len(weight)} weights", "give as many of each")
+    return pd.DataFrame(
+        _sums(place, weight, len(classes)), pd.Index(classes, name="true"), pd.Index(classes, name="predicted")
+    )
+
+
+def _cells_of(truth: ArrayLike, predicted: ArrayLike, classes: Sequence[str]) -> NDArray[np.int64]:
+    """The place of each flow in a confusion matrix, counted by rows."""
     true_labels, predicted_labels = np.asarray(truth, object), np.asarray(predicted, object)
-    weight = np.ones(len(true_labels)) if weights is None else np.asarray(weights, float)
-    if not len(true_labels) == len(predicted_labels) == len(weight):
-        lengths = f"{len(true_labels)} true, {len(predicted_labels)} predicted labels, {len(weight)} weights"
-        raise NetreproError(lengths, "give as many of each")
-    if (weight < 0).any():
-        raise NetreproError("a weight is negative", "give packets or bytes of whole flows")
+    if len(true_labels) != len(predicted_labels):
+        raise NetreproError(
+            f"{len(true_labels)} true and {len(predicted_labels)} predicted labels", "give as many of each"
+        )
     places = [pd.Index(classes).get_indexer(labels) for labels in (true_labels, predicted_labels)]
     for labels, place in zip((true_labels, predicted_labels), places, strict=True):
         if (place < 0).any():
             raise NetreproError(f"no class {labels[place < 0][0]!r}", f"the classes are {', '.join(classes)}")
-    cells = np.bincount(places[0] * len(classes) + places[1], weight, len(classes) ** 2)
-    return pd.DataFrame(
-        cells.reshape(len(classes), -1), pd.Index(classes, name="true"), pd.Index(classes, name="predicted")
-    )
+    return places[0] * len(classes) + places[1]
+
+
+def _sums(place: NDArray[np.int64], weight: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    if (weight < 0).any():
+        raise NetreproError("a weight is negative", "give packets or bytes of whole flows")
+    return np.bincount(place, weight, count**2).reshape(count, count)
 
 
 def class_scores(matrix: pd.DataFrame) -> pd.DataFrame:
@@ -57,16 +70,15 @@ def class_scores(matrix: pd.DataFrame) -> pd.DataFrame:
 
     A share of nothing is missing: precision of a class never predicted, F1 of one that neither is nor is predicted.
     """
-    cells = matrix.to_numpy(float)
+    table = dict(zip(CLASS_MEASURES, _class_scores(matrix.to_numpy(float)), strict=True))
+    return pd.DataFrame(table, index=matrix.index.rename("class"))
+
+
+def _class_scores(cells: NDArray[np.float64]) -> NDArray[np.float64]:
+    """CLASS_MEASURES of each class, shape (4, classes)."""
     hits, true_sum, predicted_sum = np.diag(cells), cells.sum(axis=1), cells.sum(axis=0)
     with np.errstate(invalid="ignore"):
-        table = {
-            "precision": hits / predicted_sum,
-            "recall": hits / true_sum,
-            "f1": 2 * hits / (true_sum + predicted_sum),
-            "support": true_sum,
-        }
-    return pd.DataFrame(table, index=matrix.index.rename("class"))
+        return np.array([hits / predicted_sum, hits / true_sum, 2 * hits / (true_sum + predicted_sum), true_sum])
 
 
 def score_table(
@@ -83,21 +95,27 @@ def score_table(
     support), "named" or "all" (macro_f1: the mean over `named` or over `classes`, without those that neither are nor
     are predicted), or "all" (accuracy).
     """
-    weights: Mapping[str, ArrayLike | None] = {"flow": None}
+    place = _cells_of(truth, predicted, classes)
+    weights = {"flow": np.ones(len(place))}
     if totals is not None:
-        weights = {**weights, **{unit: totals[unit].to_numpy() for unit in ("packet", "byte")}}
+        weights |= {unit: totals[unit].to_numpy(float) for unit in ("packet", "byte")}
+    is_named = np.isin(list(classes), list(named))
     rows: list[tuple[str, str, str, float]] = []
     for unit, weight in weights.items():
-        matrix = confusion(truth, predicted, weight, classes)
-        scores = class_scores(matrix)
-        cells = matrix.to_numpy()
-        accuracy = float(np.trace(cells) / cells.sum()) if cells.sum() else np.nan
-        rows.append((unit, "all", "accuracy", accuracy))
-        rows.append((unit, "named", "macro_f1", float(scores.loc[list(named), "f1"].mean())))
-        rows.append((unit, "all", "macro_f1", float(scores["f1"].mean())))
+        cells = _sums(place, weight, len(classes))
+        scores = _class_scores(cells)
+        f1 = scores[CLASS_MEASURES.index("f1")]
+        rows.append((unit, "all", "accuracy", float(np.trace(cells) / cells.sum()) if cells.sum() else np.nan))
+        rows.append((unit, "named", "macro_f1", _mean_of_present(f1[is_named])))
+        rows.append((unit, "all", "macro_f1", _mean_of_present(f1)))
         rows += [
-            (unit, str(name), measure, float(scores.loc[name, measure]))
-            for name in classes
-            for measure in scores.columns
+            (unit, str(name), measure, float(value))
+            for name, column in zip(classes, scores.T, strict=True)
+            for measure, value in zip(CLASS_MEASURES, column, strict=True)
         ]
     return pd.DataFrame(rows, columns=SCORE_COLUMNS)
+
+
+def _mean_of_present(values: NDArray[np.float64]) -> float:
+    present = values[~np.isnan(values)]
+    return float(present.mean()) if len(present) else np.nan

@@ -135,6 +135,19 @@ def test_e8_without_handshakes_no_flow_opens_with_a_syn():
     assert "begin of flows" in found.audit.failed
 
 
+def test_e8_a_missed_syn_turns_flows_round_unless_direction_is_who_opened(unchanged):
+    ends = ["source_address", "source_port", "destination_address", "destination_port"]
+    right = set(unchanged[ends].itertuples(index=False, name=None))
+
+    def kept(forward: str) -> float:
+        found = paper.all_labelled(paper.changed_trace("SYNs missed", forward=forward))
+        assert len(found) > 0.95 * len(unchanged) and not found["starts_with_syn"].any()
+        return float(np.mean([each in right for each in found[ends].itertuples(index=False, name=None)]))
+
+    assert kept("first packet") < 0.01
+    assert kept("opener") > 0.99
+
+
 def test_e8_the_longer_the_time_out_the_fewer_the_flows():
     counts = [len(paper.changed_trace(None, timeout_s=seconds).join.flows) for seconds in (1, 60, None)]
     assert counts[0] > counts[1] > counts[2]

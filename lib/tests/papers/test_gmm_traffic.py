@@ -21,7 +21,7 @@ from netrepro.errors import NetreproError
 from netrepro.papers import gmm_traffic as paper
 from netrepro.traffic import CLASSES, NAMED_CLASSES
 
-SCALE = paper.Scale(700, (3, 9), (3, 1), (8, 8), 120, False)
+SCALE = paper.Scale(700, (3, 9), (3, 1), (8, 8), 120, 0, True)
 SETTING = paper.Setting(selected_features=5)
 
 
@@ -115,12 +115,14 @@ def test_the_searchs_score_is_scikit_learns(trace):
         assert paper._macro_f1(model, table, labels) == pytest.approx(expected)
 
 
-def test_baselines_of_the_paper_profile_search_features_of_their_own(trace):
+@pytest.mark.parametrize("model", paper.BASELINES)
+def test_baselines_of_the_paper_profile_search_features_of_their_own(trace, model):
     flows = paper.take(trace.at(), 300, 2)
     rows = paper.make_rows(flows, SETTING, 2)
     few = replace(SETTING, selected_features=2)
-    chosen = paper.own_features("NB", rows.only(rows.features.columns[:12]), few, 2)
-    assert len(set(chosen)) == 2 and set(chosen) <= set(rows.features.columns[:12])
+    offered = [*rows.features.columns[:3], "fpl4", "bpl3"]
+    chosen = paper.own_features(model, rows.only(offered), few, 2, limit=150)
+    assert len(set(chosen)) == 2 and set(chosen) <= set(offered)
 
 
 def test_the_same_seed_gives_the_same_scores_and_another_seed_others(trace):

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from netmate_twin import twin_meter
 from packet_builder import (
     ACK,
+    CLIENT,
     FIN,
     PSH,
     RST,
+    SERVER,
     SYN,
     URG,
     Packet,
@@ -192,6 +194,26 @@ def test_a_flow_that_stays_silent_is_ended_by_the_packets_of_others(tmp_path: Pa
     path.write_bytes(pcap([*records_of([Packet(START_US)]), *other]))
     flows = meter(path).flows
     assert flows["end"].tolist() == ["timeout", "end of capture"]
+
+
+@pytest.mark.parametrize(("forward", "turned"), [("first packet", True), ("opener", False)])
+def test_where_a_syn_ack_comes_first_forward_is_who_sent_it_or_who_opened(
+    tmp_path: Path, forward: str, turned: bool
+) -> None:
+    packets = [
+        Packet(START_US, backward=True, flags=SYN | ACK),
+        Packet(START_US + 1000),
+        Packet(START_US + 2000, payload_bytes=300),
+    ]
+    (flow,) = meter_packets(tmp_path, packets, forward=forward).flows.to_dict("records")
+    assert flow["source_address"] == (SERVER if turned else CLIENT)
+    assert (flow["flow_fbytes"], flow["flow_bbytes"]) == ((40, 380) if turned else (380, 40))
+    assert flow["total_fpackets"] == (1 if turned else 2)
+
+
+def test_an_unknown_forward_direction_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(NetreproError, match="did you mean 'opener'"):
+        meter_packets(tmp_path, connection(), forward="openr")
 
 
 def test_a_connection_without_data_is_not_valid_and_stays_out_of_the_features(tmp_path: Path) -> None:
