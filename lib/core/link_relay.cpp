@@ -65,7 +65,7 @@ void LinkRelay::take_in(const PacketRing::Arrival& arrival) {
   const auto place = line_from_.find(arrival.interface);
   if (place == line_from_.end()) return;
   Line& line = lines_[place->second];
-  Counters& counters = shared_->counters[place->second];
+  Counters& counters = shared_->directions[place->second].counters;
   ++counters.received;
   if (line.direction.loss > 0 && line.random.uniform() < line.direction.loss) {
     ++counters.lost;
@@ -109,6 +109,7 @@ void LinkRelay::release_due(std::int64_t now) {
   for (std::size_t i = 0; i < lines_.size(); ++i) {
     Line& line = lines_[i];
     std::optional<RelayQueue>& queue = line.direction.queue;
+    if (queue) follow_rate(i, now);
     while (!line.held.empty() && line.held.front().release_ns <= now) {
       RelayedPacket packet = std::move(line.held.front());
       line.held.pop_front();
@@ -118,7 +119,7 @@ void LinkRelay::release_due(std::int64_t now) {
         work_queue(i, arrived);
         queue->offer(std::move(packet), arrived);
       } else {
-        send(packet, line.direction.to_interface, shared_->counters[i]);
+        send(packet, line.direction.to_interface, shared_->directions[i].counters);
       }
     }
     if (queue) {
@@ -132,10 +133,17 @@ void LinkRelay::release_due(std::int64_t now) {
   if (!samples_.empty() && now >= last_flush_ + flush_interval_ns) flush_samples();
 }
 
+void LinkRelay::follow_rate(std::size_t number, std::int64_t now) {
+  const std::uint64_t asked = __atomic_load_n(&shared_->directions[number].asked_rate, __ATOMIC_RELAXED);
+  if (asked == 0 || asked == lines_[number].rate) return;
+  lines_[number].rate = asked;
+  lines_[number].direction.queue->set_rate(static_cast<double>(asked), now);
+}
+
 // Lets the queue's time pass until `time`.
 void LinkRelay::work_queue(std::size_t number, std::int64_t time) {
   Line& line = lines_[number];
-  Counters& counters = shared_->counters[number];
+  Counters& counters = shared_->directions[number].counters;
   sample_until(number, time);
   line.direction.queue->advance(
       time, [&](const RelayedPacket& packet) { send(packet, line.direction.to_interface, counters); });

@@ -39,18 +39,22 @@ class LinkRelay {
     std::uint64_t received = 0, lost = 0, forwarded = 0, dropped_by_queue = 0, failed = 0, dropped_by_rule = 0,
                   marked = 0;
   };
+  struct State {
+    Counters counters;
+    std::uint64_t asked_rate;  // bits per second, written by whoever changes it; 0: the queue's first
+  };
   struct Shared {
     std::uint64_t missed;       // arrivals that found the ring full
     std::uint64_t sockets;      // opened for sending
     std::int64_t sample_every;  // ns, written by whoever wants samples of the queues; 0 for none
     LatenessHistogram lateness;  // of releases
-    Counters counters[];         // one a direction
+    State directions[];          // one each
   };
   struct Sample {  // of a direction that has a queue
     std::int64_t time_ns, direction, packets, bytes;
   };
 
-  // `shared` has room for `Shared` and one `Counters` a direction, zeroed, and outlives the relay.
+  // `shared` has room for `Shared` and one `State` a direction, zeroed, and outlives the relay.
   // Samples are appended to the file `sample_descriptor`. Throws std::system_error when the kernel refuses the ring.
   LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shared* shared, int most_sockets,
             int sample_descriptor);
@@ -67,6 +71,7 @@ class LinkRelay {
     std::deque<RelayedPacket> held;  // in order of release
     std::int64_t last_release = 0;
     std::int64_t next_sample = 0;
+    std::uint64_t rate = 0;  // that was asked for last
   };
 
   static std::int64_t now_ns();
@@ -75,6 +80,7 @@ class LinkRelay {
   std::int64_t release_time(Line& line, std::int64_t arrival);
   void hold(Line& line, RelayedPacket packet);
   void release_due(std::int64_t now);
+  void follow_rate(std::size_t number, std::int64_t now);
   void work_queue(std::size_t number, std::int64_t now);
   void sample_until(std::size_t number, std::int64_t time);
   void flush_samples();

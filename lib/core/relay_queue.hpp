@@ -97,6 +97,22 @@ class RelayQueue {
     free_at_ += shift;
   }
 
+  // Another rate, of the shaper behind too: for what has not started, but for the packet that is next.
+  void set_rate(double rate, Time now) {
+    const double factor = 8e9 / rate / std::exchange(nanoseconds_per_byte_, 8e9 / rate);
+    std::visit(
+        [&](auto& rule) {
+          if constexpr (requires { rule.stretch(factor); }) rule.stretch(factor);
+        },
+        rule_);
+    waiting(now);
+    if (fed_.empty()) return;
+    const Time next = fed_.front().start;
+    const auto later = [&](Time time) { return next + static_cast<Time>(static_cast<double>(time - next) * factor); };
+    for (Fed& each : fed_) each.start = later(each.start);
+    free_at_ = later(free_at_);
+  }
+
   const Counts& counts() const { return counts_; }
 
  private:

@@ -20,7 +20,7 @@ namespace py = pybind11;
 namespace {
 
 std::size_t link_relay_bytes(std::size_t directions) {
-  return sizeof(LinkRelay::Shared) + directions * sizeof(LinkRelay::Counters);
+  return sizeof(LinkRelay::Shared) + directions * sizeof(LinkRelay::State);
 }
 
 // A queue rule by its name, with its parameters in the order of the rule's settings, times in seconds.

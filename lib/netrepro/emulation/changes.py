@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
-from netrepro.emulation.plan import FED_PACKETS, Plan, shaper
+from netrepro.emulation.plan import FED_PACKETS, Plan, relay_keeps_queue, shaper
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import links_in_use
@@ -23,45 +23,60 @@ class Changes:
 
     A link that goes down loses its buffer, so that what waits is dropped and so is what comes, until it is up again.
     What the relay holds for its delay is on the wire: behind a host's buffer it still arrives, before a router's it is
-    dropped there.
+    dropped there. A queue that the relay keeps hears of the shaper's new rate once the kernel has it, and keeps what
+    waits.
     """
 
     def __init__(self, net: Emulation, experiment: Experiment):
         self._net = net
         plan = net.plan
         moments = [*_link_changes(plan, experiment), *_route_changes(plan, experiment)]
-        self._left = sorted(moments, key=lambda moment: moment[0])
+        self._left = sorted(moments, key=lambda moment: moment.at_s)
         self.latest_ms = 0.0 if self._left else float("nan")
 
     @property
     def next_s(self) -> float:
         """When the next is due, in seconds since the experiment began; infinity when none is left."""
-        return self._left[0][0] if self._left else float("inf")
+        return self._left[0].at_s if self._left else float("inf")
 
     def make_due(self, now_s: float) -> None:
         """Make all that are due. Raises NetreproError for what the kernel refuses."""
         while self.next_s <= now_s:
-            at_s, requests = self._left.pop(0)
-            self._net.send(requests)
-            self.latest_ms = max(self.latest_ms, (now_s - at_s) * 1e3)
+            moment = self._left.pop(0)
+            self._net.send(moment.requests)
+            for port, rate_mbps in moment.relay_mbps.items():
+                assert self._net.relay
+                self._net.relay.set_rate(port, rate_mbps)
+            self.latest_ms = max(self.latest_ms, (now_s - moment.at_s) * 1e3)
 
 
-def _link_changes(plan: Plan, experiment: Experiment) -> list[tuple[float, dict[str, list[Request]]]]:
+@dataclass
+class _Moment:
+    """What happens at once: messages to nodes' kernels, and new rates of queues that the relay keeps."""
+
+    at_s: float
+    requests: dict[str, list[Request]] = field(default_factory=dict)
+    relay_mbps: dict[tuple[str, str], float] = field(default_factory=dict)
+
+
+def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
     links = {port: described.link for port, described in plan.ports.items()}
     down: set[tuple[str, str]] = set()
     found = []
     for change in sorted(experiment.changes, key=lambda change: change.at_s):
-        requests: dict[str, list[Request]] = {}
+        moment = _Moment(change.at_s)
         for port in change.links:
             namespace, index = plan.ports[port].shaper
-            wanted = requests.setdefault(namespace, [])
+            wanted = moment.requests.setdefault(namespace, [])
             if change.up is not None:
                 down = down - {port} if change.up else down | {port}
             if change.rate_mbps is not None:
-                links[port] = dataclasses.replace(links[port], rate_mbps=change.rate_mbps)
+                links[port] = replace(links[port], rate_mbps=change.rate_mbps)
                 wanted.append(messages.replacing(shaper(index, links[port])[0]))
+                if relay_keeps_queue(links[port]):
+                    moment.relay_mbps[port] = change.rate_mbps
             wanted.append(messages.replacing(_buffer(index, links[port], port in down)))
-        found.append((change.at_s, requests))
+        found.append(moment)
     return found
 
 
@@ -77,17 +92,17 @@ def _buffer(index: int, link: Link, closed: bool) -> Request:
     return messages.new_byte_limit(index, fed_bytes)
 
 
-def _route_changes(plan: Plan, experiment: Experiment) -> list[tuple[float, dict[str, list[Request]]]]:
+def _route_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
     """Where no way is left, the old route stays: packets go on to where the way was, and are dropped there."""
     moments = links_in_use(experiment.topology, experiment.routing, experiment.changes)
     before = plan.routes_over(plan.in_use)
     found = []
     for at_s, in_use in moments[1:]:
-        requests: dict[str, list[Request]] = {}
+        moment = _Moment(at_s)
         for node, routes in plan.routes_over(in_use).items():
             changed = {to: route for to, route in routes.items() if before[node].get(to) != route}
             before[node] |= changed
             if changed:
-                requests[node] = [messages.replacing(route) for route in changed.values()]
-        found.append((at_s, requests))
+                moment.requests[node] = [messages.replacing(route) for route in changed.values()]
+        found.append(moment)
     return found

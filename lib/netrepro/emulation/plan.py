@@ -401,7 +401,7 @@ def host_controls(topology: Topology, congestion_control: str | Mapping[str, str
 
 def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
     """Raises NetreproError for what an emulated network does not do: subflows, replicas on the same path; on switches
-    that are kernels packet spraying and another rate of a link whose queue is the relay's, on a fabric all changes."""
+    that are kernels packet spraying and a rate that they cannot shape, on a fabric all changes."""
     remedy = "use tier 'simulated'"
     if backend == "fabric":
         if experiment.changes:
@@ -411,9 +411,6 @@ def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
     for change in experiment.changes:
         for port in change.links if change.rate_mbps else ():
             _check_rate(f"the link from {port[0]} to {port[1]} at {change.at_s:g} s", change.rate_mbps or 0.0)
-            if relay_keeps_queue(experiment.topology.link(*port)):
-                kind = type(experiment.topology.link(*port).queue).__name__
-                raise NetreproError(f"another rate of a link with {kind}, whose queue the relay keeps", remedy)
     for entry in experiment.traffic:
         if isinstance(entry, (Flow, PoissonFlows)) and entry.replication and entry.replica_same_path:
             raise NetreproError(

@@ -27,6 +27,7 @@ COUNTERS = (
     "marked_packets",
 )
 _HEADER, _SAMPLE_EVERY = 3, 2  # counters before the histogram, and the place of the one that asks for samples
+_STATE = (*COUNTERS, "asked_rate_bps")  # of a direction
 _SAMPLE = np.dtype([(name, np.int64) for name in ("time_ns", "direction", "queue_packets", "queue_bytes")])
 FLUSH_S = 0.08  # within which the relay has written its last samples
 
@@ -67,9 +68,15 @@ class Relay:
         dropped_packets found the queue behind the relay full, dropped_by_rule and marked_packets are the doing of
         the relay's own queues; failed_packets should be 0.
         """
-        table = self._numbers()[_HEADER + LATENESS_BUCKETS :].reshape(-1, len(COUNTERS))
+        table = self._numbers()[_HEADER + LATENESS_BUCKETS :].reshape(-1, len(_STATE))[:, : len(COUNTERS)]
         ends = [each.direction for each in self.plan.delays]
         return pd.DataFrame(ends, columns=["source", "destination"]).join(pd.DataFrame(table, columns=list(COUNTERS)))
+
+    def set_rate(self, port: tuple[str, str], rate_mbps: float) -> None:
+        """Let the queue that the relay keeps for a port (from, to) feed its shaper at another rate from now on."""
+        number = [each.direction for each in self.plan.delays].index(port)
+        place = _HEADER + LATENESS_BUCKETS + number * len(_STATE) + _STATE.index("asked_rate_bps")
+        self._process.write(place, round(rate_mbps * 1e6))
 
     @property
     def process(self) -> int:

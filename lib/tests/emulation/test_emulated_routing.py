@@ -14,12 +14,15 @@ from netrepro.errors import NetreproError
 from netrepro.networks import (
     CoDel,
     DropTail,
+    EcnThreshold,
     Experiment,
     Flow,
     Link,
     LinkChange,
     Measure,
+    Red,
     Routing,
+    Tcp,
     dumbbell,
     fat_tree,
     jellyfish,
@@ -130,6 +133,27 @@ def test_a_link_carries_its_new_rate_from_the_change_on(queue):
     assert most <= (45_000 if queue.bytes else 30 * 1514) and measured.queues["queue_packets"].max() <= 31
 
 
+@pytest.mark.parametrize("queue", [CoDel(200), EcnThreshold(200, 20), Red(200, 10, 40, 0.1, 0.01, ecn=True)])
+def test_a_queue_that_the_relay_keeps_follows_the_rate_of_its_shaper_as_the_simulators_does(queue):
+    changes = (LinkChange(1.2, "s1", "s2", rate_mbps=5), LinkChange(2.4, "s1", "s2", rate_mbps=30))
+    asked = Experiment(
+        dumbbell(1, FAST, Link(15, 5, queue)),
+        (Flow("h1", "h2", duration_s=3.6),),
+        3.6,
+        measure=Measure(packets=(("s1", "s2"),), queues=(("s1", "s2"),)),
+        tcp=Tcp("reno", ecn=True),
+        changes=changes,
+    )
+    measured, simulated = run(asked), simulate(asked)
+    edges_s = [0.5, 1.2, 1.5, 2.4, 2.6, 3.6]
+    assert rates_mbps(measured, edges_s)[::2] == pytest.approx(rates_mbps(simulated, edges_s)[::2], rel=0.25)
+    # What waits is paced by the relay, not by the shaper behind it: once settled it is as long as in the simulator.
+    ours, theirs = (
+        found.queues[found.queues["time_s"].between(1.7, 2.4)]["queue_packets"].mean() for found in (measured, simulated)
+    )
+    assert ours == pytest.approx(theirs, rel=0.3, abs=3)
+
+
 def test_nothing_passes_a_link_that_is_down_and_the_flow_goes_on_when_it_is_mended():
     net = dumbbell(1, FAST, Link(20, 0, DropTail(packets=50)))
     changes = (LinkChange(0.5, "s1", "s2", up=False), LinkChange(1.0, "s1", "s2", up=True))
@@ -161,10 +185,6 @@ def test_routes_leave_a_broken_cable_for_another_way():
 
 
 def test_what_cannot_change_while_it_runs_is_refused():
-    net = star(2, Link(10, 1, CoDel()))
-    changed = LinkChange(0.5, "h1", "s1", rate_mbps=5)
-    with pytest.raises(NetreproError, match="another rate of a link with CoDel"):
-        run(Experiment(net, (), 1.0, changes=(changed,)))
     faster = LinkChange(0.5, "h1", "s1", rate_mbps=50_000)
     with pytest.raises(NetreproError, match="50000 Mb/s"):
         run(Experiment(star(2, FAST), (), 1.0, changes=(faster,)))
