@@ -37,7 +37,8 @@ class Tcp:
 
     Segments are payload. The retransmission timeout is the smoothed round trip plus four times its variation, the
     latter at least `min_rto_ms`; the first SYN waits `initial_rto_ms`; both double each time. With `delayed_ack_ms`
-    every second segment is acknowledged, or the only one after that long; with 0 each one at once.
+    every second segment is acknowledged, or the only one after that long; at once the first 16, all that let the
+    receive window grow, and the first three beyond a hole (what follows there: once a millisecond). With 0 each one is.
     `dctcp_alpha` is DCTCP's first estimate of the share of marked bytes (1 in Linux, 0 in the paper's model).
     `slow_start_after_idle`: a connection that was silent for a retransmission timeout starts again from the initial
     window. `hystart`: CUBIC may leave slow start by delay and acknowledgement trains.
