@@ -140,7 +140,10 @@ SCALES = {
     "paper": Scale(None, (3, 4, 5, 6, 7, 8, 9, 10), (60, 20), (256, 48), 2500, 1000, False),
 }
 # A search asks thousands of fits; these stand for the whole model in it.
-CHEAPER = {"RF": {"n_estimators": 5}, "GBT": {"max_iter": 5, "learning_rate": 0.4, "max_leaf_nodes": 8}}
+CHEAPER: dict[str, dict[str, Any]] = {
+    "RF": {"n_estimators": 5},
+    "GBT": {"max_iter": 5, "learning_rate": 0.4, "max_leaf_nodes": 8},
+}
 
 
 def scale_of(profile: str) -> Scale:
