@@ -201,7 +201,8 @@ double MixtureFeatureSearch::choose(std::size_t candidate, std::size_t iteration
 }
 
 // `joint` has, of each class, log weight + log density by component. The sum over the components is at least its
-// largest term and at most as many times that, so most classes cannot win and need no exponentials.
+// largest term and at most as many times that, so most classes cannot win, and where only one can, it wins without
+// exponentials.
 std::vector<uint32_t> MixtureFeatureSearch::likeliest(const std::vector<std::vector<double>>& joint) const {
   const std::size_t rows = testing_.rows;
   std::vector<double> largest(classes_ * rows, kMinusInfinity), least(rows, kMinusInfinity);
@@ -213,13 +214,23 @@ std::vector<uint32_t> MixtureFeatureSearch::likeliest(const std::vector<std::vec
     }
     for (std::size_t row = 0; row < rows; ++row) least[row] = std::max(least[row], top[row] + log_priors_[label]);
   }
-  std::vector<uint32_t> predicted(rows, 0);
-  std::vector<double> best(rows, kMinusInfinity);
+  std::vector<uint32_t> predicted(rows, 0), contenders(rows, 0);
+  std::vector<uint8_t> can_win(classes_ * rows);
   for (std::size_t label = 0; label < classes_; ++label) {
     const double* top = largest.data() + label * rows;
     const double log_count = std::log(static_cast<double>(joint[label].size() / rows));
     for (std::size_t row = 0; row < rows; ++row) {
-      if (top[row] + log_count + log_priors_[label] < least[row]) continue;
+      const bool can = !(top[row] + log_count + log_priors_[label] < least[row]);
+      can_win[label * rows + row] = can;
+      contenders[row] += can;
+      if (can) predicted[row] = static_cast<uint32_t>(label);
+    }
+  }
+  std::vector<double> best(rows, kMinusInfinity);
+  for (std::size_t label = 0; label < classes_; ++label) {
+    const double* top = largest.data() + label * rows;
+    for (std::size_t row = 0; row < rows; ++row) {
+      if (contenders[row] == 1 || !can_win[label * rows + row]) continue;
       double total = 0;
       for (std::size_t at = row; at < joint[label].size(); at += rows) total += std::exp(joint[label][at] - top[row]);
       const double score = top[row] + std::log(total) + log_priors_[label];

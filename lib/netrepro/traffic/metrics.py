@@ -62,7 +62,7 @@ def _cells_of(truth: ArrayLike, predicted: ArrayLike, classes: Sequence[str]) ->
 def _sums(place: NDArray[np.int64], weight: NDArray[np.float64], count: int) -> NDArray[np.float64]:
     if (weight < 0).any():
         raise NetreproError("a weight is negative", "give packets or bytes of whole flows")
-    return np.bincount(place, weight, count**2).reshape(count, count)
+    return np.asarray(np.bincount(place, weight, count**2), np.float64).reshape(count, count)
 
 
 def class_scores(matrix: pd.DataFrame) -> pd.DataFrame:
