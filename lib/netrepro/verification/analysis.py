@@ -12,7 +12,7 @@ import pandas as pd
 import z3
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.verification.backends import BACKENDS, ClauseSolver, check_z3, clause_solver
+from netrepro.verification.backends import BACKENDS, ClauseSolver, check_z3, clause_solver, z3_steps
 from netrepro.verification.encodings import CircuitEncoding, IntegerEncoding
 from netrepro.verification.points import ContentionPoint
 from netrepro.verification.portfolio import PortfolioClauses
@@ -137,6 +137,14 @@ class Analysis:
     @property
     def backend(self) -> str:
         return str(self._options["backend"])
+
+    @property
+    def solver_steps(self) -> int:
+        """What z3 has done so far, by its own count: the same wherever and whenever the same is asked of it.
+
+        Raises NetreproError for other back ends.
+        """
+        return self._asker.solver_steps()
 
     def copy(self, **changes: Any) -> Analysis:
         """The same analysis with nothing loaded, and with `changes` of its options (encoding, backend, seed, ...)."""
@@ -316,6 +324,9 @@ class _CircuitAsker:
         variables = [self.encoding.circuit.dimacs_variable(bit) for bit in asked]
         return self.solver.check(variables, timeout_s), self.solver.reason
 
+    def solver_steps(self) -> int:
+        return self.solver.steps()
+
     def needed(self, workload: Workload) -> Workload:
         """The specifications that took part in the last "unsat"."""
         bits = [self.encoding.spec_bit(timed) for timed in workload.specs]
@@ -374,6 +385,9 @@ class _IntegerAsker:
         status, reason = check_z3(self.solver, [], timeout_s)
         self._model = self.solver.model() if status == "sat" else None
         return status, reason
+
+    def solver_steps(self) -> int:
+        return z3_steps(self.solver)
 
     def needed(self, workload: Workload) -> Workload:
         """All of them: the reference encoding keeps no unsatisfiable core."""

@@ -30,6 +30,11 @@ def check_z3(solver: z3.Solver, assumptions: Sequence[Any], timeout_s: float | N
     return answer, reason
 
 
+def z3_steps(solver: z3.Solver) -> int:
+    """What z3 has done in the solver's context so far, by its own count ("rlimit"), which no clock enters."""
+    return int(solver.statistics().get_key_value("rlimit count"))
+
+
 class ClauseSolver(ABC):
     """A SAT solver that is given clauses and asked under assumptions."""
 
@@ -51,6 +56,10 @@ class ClauseSolver(ABC):
     @abstractmethod
     def core(self) -> set[int]:
         """Assumptions of the last check that are "unsat" together."""
+
+    def steps(self) -> int:
+        """What the solver has done so far, by its own count. Raises NetreproError where it keeps none."""
+        raise NetreproError("only z3 counts its steps", "backend='z3'")
 
     @abstractmethod
     def cancel(self) -> None:
@@ -122,6 +131,9 @@ class Z3Clauses(ClauseSolver):
             value = z3.Z3_model_get_const_interp(reference, model.model, self._functions[number].ast)
             found.append(bool(value) and z3.Z3_get_bool_value(reference, value) == z3.Z3_L_TRUE)
         return found
+
+    def steps(self) -> int:
+        return z3_steps(self.solver)
 
     def cancel(self) -> None:
         self.context.interrupt()

@@ -351,23 +351,29 @@ class Workload:
         return "\nand ".join(str(spec) for spec in self.specs) or "*"
 
 
+def _line_beside_packets(timed: TimedSpec) -> tuple[str, Line] | None:
+    """Sign and right side where packets offered so far are compared with a line; None otherwise."""
+    spec = timed.spec
+    if isinstance(spec, Comp) and spec.left.metric is Metric.CENQ and isinstance(spec.right, Line):
+        return spec.sign, spec.right
+    return None
+
+
 def _is_silence(timed: TimedSpec) -> bool:
     """Whether it allows its queues no packet by its last step."""
-    spec = timed.spec
-    if not isinstance(spec, Comp) or spec.left.metric is not Metric.CENQ or not isinstance(spec.right, Line):
-        return False
-    most = spec.right.value(None, timed.last) - (spec.sign == "<")
-    return spec.sign in ("<=", "<", "=") and most <= 0
+    match _line_beside_packets(timed):
+        case ("<=" | "<" | "=") as sign, line:
+            return line.value(None, timed.last) - (sign == "<") <= 0
+    return False
 
 
 def _is_dropped(timed: TimedSpec, silent_until: Mapping[str, int]) -> bool:
     """Whether it asks for packets by a step until which all of its queues are silent."""
-    spec = timed.spec
-    if not isinstance(spec, Comp) or spec.left.metric is not Metric.CENQ or not isinstance(spec.right, Line):
-        return False
-    until = min(timed.last, *(silent_until.get(queue, 0) for queue in spec.queues))
-    steps = range(timed.first, until + 1)
-    return any(not OPERATORS[spec.sign](0, spec.right.value(None, time)) for time in steps)
+    match _line_beside_packets(timed):
+        case sign, line:
+            until = min(timed.last, *(silent_until.get(queue, 0) for queue in timed.spec.queues))
+            return any(not OPERATORS[sign](0, line.value(None, time)) for time in range(timed.first, until + 1))
+    return False
 
 
 def _original(timed: TimedSpec) -> TimedSpec:
