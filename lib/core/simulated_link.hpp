@@ -37,7 +37,8 @@ class SimulatedLink {
     Time busy = 0;
   };
   struct Departure {  // of a packet whose last bit has left
-    std::uint32_t flow, bytes;
+    std::uint32_t flow;
+    std::uint32_t bytes : 31, marked : 1;
     Time time, waited;
   };
 
@@ -54,7 +55,9 @@ class SimulatedLink {
         jitters_(jitters),
         reorderings_(reorderings) {}
 
-  Verdict offer(std::uint32_t packet, std::uint32_t bytes, std::uint32_t flow, bool ecn_capable, Time now) {
+  // marked: by an earlier link.
+  Verdict offer(std::uint32_t packet, std::uint32_t bytes, std::uint32_t flow, bool ecn_capable, bool marked,
+                Time now) {
     ++counts_.offered_packets;
     if (!up_) return ++counts_.dropped_packets, Verdict::drop;
     const PacketFacts facts{bytes, ecn_capable};
@@ -63,10 +66,10 @@ class SimulatedLink {
     if (verdict == Verdict::drop) return ++counts_.dropped_packets, verdict;
     counts_.marked_packets += verdict == Verdict::mark;
     if (waits_for_transmitter_) {
-      queue_.push({packet, bytes, flow, ecn_capable, now});
+      queue_.push({packet, bytes, flow, ecn_capable, marked, now});
       queue_bytes_ += bytes;
     } else {
-      transmit(packet, bytes, flow, now, free_at_ > now ? free_at_ : now);
+      transmit(packet, bytes, flow, marked || verdict == Verdict::mark, now, free_at_ > now ? free_at_ : now);
       waiting_bytes_ += bytes;
     }
     return verdict;
@@ -98,7 +101,7 @@ class SimulatedLink {
         continue;
       }
       if (verdict == Verdict::mark) ++counts_.marked_packets, mark(next.packet);
-      transmit(next.packet, next.bytes, next.flow, next.arrived, now);
+      transmit(next.packet, next.bytes, next.flow, next.marked || verdict == Verdict::mark, next.arrived, now);
       next_to_start_ = wire_.tail();
       return true;
     }
@@ -222,18 +225,18 @@ class SimulatedLink {
   };
   struct Queued {
     std::uint32_t packet, bytes, flow;
-    bool ecn_capable;
+    bool ecn_capable, marked;
     Time arrived;
   };
 
-  void transmit(std::uint32_t packet, std::uint32_t bytes, std::uint32_t flow, Time arrived, Time start) {
+  void transmit(std::uint32_t packet, std::uint32_t bytes, std::uint32_t flow, bool marked, Time arrived, Time start) {
     const Time duration = transmission_time(bytes);
     free_at_ = start + duration;
     wire_.push({start, jitter_ == 0 ? free_at_ + delay_ : jittered_arrival(), packet, bytes});
     ++counts_.sent_packets;
     counts_.sent_bytes += bytes;
     counts_.busy += duration;
-    if (records_) departures_.push_back({flow, bytes, free_at_, start - arrived});
+    if (records_) departures_.push_back({flow, bytes, marked, free_at_, start - arrived});
   }
 
   // When the last bit leaves, of a packet that has not left long ago: of those, the next one starts at once.

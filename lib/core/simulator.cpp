@@ -95,11 +95,7 @@ void Simulator::begin() {
   for (std::size_t i = 0; i < companions_.size(); ++i)
     groups_.at(companions_[i].flow).members.push_back(static_cast<std::uint32_t>(flows_.size() + i));
   for (Exchange& exchange : exchanges_) exchange.requests = groups_.at(exchange.answers).members.at(1);
-  const auto by_time = [](const auto& a, const auto& b) { return a.at < b.at; };
-  std::stable_sort(changes_.begin(), changes_.end(), by_time);
-  std::stable_sort(link_uses_.begin(), link_uses_.end(), by_time);
-  if (!link_uses_.empty()) set_timer(link_uses_[0].at, routes_change, 0);
-  if (!changes_.empty()) set_timer(changes_[0].at, link_changes, 0);
+  start_changes();
   if (rcp_)
     for (const auto& link : links_) offers_.emplace_back(*rcp_, link->bytes_per_second());
   starts_.resize(flows_.size());
@@ -109,6 +105,23 @@ void Simulator::begin() {
   if (!starts_.empty()) set_timer(flows_[starts_[0]].start, flow_start, 0);
   if (!sampled_links_.empty()) set_timer(queue_interval_, queues_due, 0);
   if (window_interval_ != never) set_timer(window_interval_, windows_due, 0);
+}
+
+void Simulator::start_changes() {
+  const auto by_time = [](const auto& a, const auto& b) { return a.at < b.at; };
+  const auto from = [](auto& all, std::size_t next) { return all.begin() + static_cast<std::ptrdiff_t>(next); };
+  std::stable_sort(from(changes_, next_change_), changes_.end(), by_time);
+  std::stable_sort(from(link_uses_, next_use_), link_uses_.end(), by_time);
+  set_use_timer();
+  set_change_timer();
+}
+
+void Simulator::set_use_timer() {
+  if (next_use_ < link_uses_.size()) set_timer(std::max(link_uses_[next_use_].at, now_), routes_change, 0);
+}
+
+void Simulator::set_change_timer() {
+  if (next_change_ < changes_.size()) set_timer(std::max(changes_[next_change_].at, now_), link_changes, 0);
 }
 
 bool Simulator::run(std::uint64_t events) {
@@ -200,12 +213,12 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
       break;
     case link_changes:
       apply(changes_[next_change_++]);
-      if (next_change_ < changes_.size()) set_timer(changes_[next_change_].at, link_changes, 0);
+      set_change_timer();
       break;
     case routes_change:
       routes_.use(link_uses_[next_use_++].in_use);
       reroute();
-      if (next_use_ < link_uses_.size()) set_timer(link_uses_[next_use_].at, routes_change, 0);
+      set_use_timer();
       break;
     case request_due:
       ask(timer.owner);
@@ -330,9 +343,20 @@ std::uint32_t Simulator::new_packet(std::uint32_t flow, std::uint32_t path, std:
   return place;
 }
 
-std::uint32_t Simulator::admit(std::uint32_t path, std::uint32_t bytes, std::uint32_t flow, bool ecn_capable) {
+std::uint32_t Simulator::path_over(std::uint32_t link, std::uint32_t to, std::uint64_t key) {
+  std::vector<std::uint32_t> links{link};
+  const std::uint32_t next = routes_.ends(link).second;
+  if (next != to) {
+    const std::vector<std::uint32_t>& rest = routes_.path(next, to, key);
+    links.insert(links.end(), rest.begin(), rest.end());
+  }
+  return path_table_.place_of_given(links);
+}
+
+std::uint32_t Simulator::admit(std::uint32_t path, std::uint32_t bytes, bool ecn_capable) {
   const std::uint16_t capable = ecn_capable ? Packet::ecn_capable : 0;
-  const std::uint32_t place = new_packet(flow, path, bytes, static_cast<std::uint16_t>(Packet::guest | capable));
+  const std::uint32_t place = new_packet(0, path, bytes, static_cast<std::uint16_t>(Packet::guest | capable));
+  packets_[place].flow = place;
   send(place);
   return place;
 }
@@ -344,7 +368,8 @@ void Simulator::send(std::uint32_t place) {
   if (!offers_.empty()) offer_rate(number, packet);
   const Time before = link.next_arrival();
   const Verdict verdict =
-      link.offer(place, packet.wire_bytes, packet.flow, packet.has(Packet::ecn_capable), now_);
+      link.offer(place, packet.wire_bytes, packet.flow, packet.has(Packet::ecn_capable),
+                 packet.has(Packet::congestion_experienced), now_);
   if (verdict == Verdict::drop) {
     drop(place);
     return;
@@ -387,7 +412,7 @@ void Simulator::deliver(std::uint32_t place) {
   const std::uint32_t flow = packet.flow;
   ++account_.delivered;
   if (packet.has(Packet::guest)) {
-    deliver_guest_(place, packet.has(Packet::congestion_experienced));
+    deliver_guest_(place, path_table_[packet.hop - 1], packet.has(Packet::congestion_experienced));
     return packets_.give_back(place);
   }
   if (flow < flows_.size() && !flows_[flow].is_tcp) {

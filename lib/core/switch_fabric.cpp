@@ -33,18 +33,20 @@ void append(int descriptor, std::vector<Item>& items) {
 
 }  // namespace
 
-SwitchFabric::SwitchFabric(Simulator& network, const std::vector<Host>& hosts, const std::vector<GivenPath>& paths,
-                           const Settings& settings, Shared* shared)
-    : network_(network), settings_(settings), shared_(shared), hosts_(hosts), began_ns_(now_ns()) {
-  for (std::uint32_t place = 0; place < hosts_.size(); ++place) {
-    host_behind_[hosts_[place].interface] = place;
-    host_named_[hosts_[place].address] = place;
+SwitchFabric::SwitchFabric(Simulator& network, const std::vector<Host>& hosts, const std::vector<Cable>& cables,
+                           const std::vector<GivenPath>& paths, Changes changes, const Settings& settings,
+                           Shared* shared)
+    : network_(network), settings_(settings), shared_(shared), changes_(std::move(changes)), began_ns_(now_ns()) {
+  for (const Host& host : hosts) node_named_[host.address] = host.node;
+  for (const Cable& cable : cables) {
+    cable_behind_[cable.interface] = cable;
+    interface_behind_[cable.to_host] = cable.interface;
   }
   for (const GivenPath& path : paths) given_[{path.source_address, path.source_port, path.destination_address}] = path;
-  network_.deliver_guests_to([this](std::uint32_t place, bool marked) { take_out(place, marked); });
+  network_.deliver_guests_to(
+      [this](std::uint32_t place, std::uint32_t link, bool marked) { take_out(place, link, marked); });
   network_.advance(0);
-  written_.resize(network_.links().size());
-  recorded_.resize(network_.links().size());
+  is_watched_.resize(network_.links().size());
   sender_ = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
   if (sender_ < 0) fail("packet socket");
   const int yes = 1;
@@ -63,7 +65,8 @@ std::int64_t SwitchFabric::now_ns() {
 
 // From the ring into the network.
 void SwitchFabric::take_in(const PacketRing::Arrival& arrival) {
-  if (!host_behind_.contains(arrival.interface)) return;
+  const auto cable = cable_behind_.find(arrival.interface);
+  if (cable == cable_behind_.end()) return;
   ++shared_->received;
   DecodedPacket packet;
   const CapturedPacket captured{arrival.bytes, arrival.size, arrival.size, 0, false, ethernet_link};
@@ -72,18 +75,17 @@ void SwitchFabric::take_in(const PacketRing::Arrival& arrival) {
     return;
   }
   const std::uint64_t receiver = packet.from_low ? packet.key.high_address[1] : packet.key.low_address[1];
-  const auto host = host_named_.find(static_cast<std::uint32_t>(receiver));
-  if (host == host_named_.end()) {
+  if (!node_named_.contains(static_cast<std::uint32_t>(receiver))) {
     ++shared_->failed;
     return;
   }
-  const Connection& connection = connection_of(packet);
-  const std::uint32_t path = packet.from_low ? connection.from_low : connection.from_high;
   // Two processors may fill the ring out of order, by microseconds.
   const Time time = std::max(virtual_time(arrival.stamp_ns), network_.now());
   advance(time);
-  const std::uint32_t place = network_.admit(path, arrival.size, connection.number,
-                                             ecn_bits::capable(arrival.bytes, arrival.size));
+  Connection& connection = connection_of(packet);
+  const std::uint32_t path = way_of(connection, packet, cable->second);
+  record_links();  // before the place of a packet that was lost inside is another's
+  const std::uint32_t place = network_.admit(path, arrival.size, ecn_bits::capable(arrival.bytes, arrival.size));
   if (place >= frames_.size()) frames_.resize(place + 1);
   Frame& frame = frames_[place];
   if (!frame.bytes && !spare_.empty()) {
@@ -93,7 +95,7 @@ void SwitchFabric::take_in(const PacketRing::Arrival& arrival) {
   if (!frame.bytes) frame.bytes = std::make_unique_for_overwrite<unsigned char[]>(frame_bytes);
   std::memcpy(frame.bytes.get(), arrival.bytes, arrival.size);
   frame.size = arrival.size;
-  frame.host = host->second;
+  frame.connection = connection.number;
 }
 
 SwitchFabric::Connection& SwitchFabric::connection_of(const DecodedPacket& packet) {
@@ -101,18 +103,27 @@ SwitchFabric::Connection& SwitchFabric::connection_of(const DecodedPacket& packe
   const auto [found, is_new] = connections_.try_emplace(key);
   Connection& connection = found->second;
   if (!is_new) return connection;
-  connection = {static_cast<std::uint32_t>(connections_.size() - 1), path_of(key, true), path_of(key, false)};
+  connection.number = static_cast<std::uint32_t>(connections_.size() - 1);
   const std::int64_t low = end_of(key.low_address[1], key.low_port), high = end_of(key.high_address[1], key.high_port);
   records_.push_back({real_time(network_.now()), no_link, connection.number, packet.from_low ? low : high,
                       packet.from_low ? high : low});
   return connection;
 }
 
+// A connection keeps its way until routes change, or its host's kernel takes another cable.
+std::uint32_t SwitchFabric::way_of(Connection& connection, const DecodedPacket& packet, const Cable& cable) {
+  Way& way = packet.from_low ? connection.from_low : connection.from_high;
+  if (way.cable != cable.from_host || way.routings != network_.routings())
+    way = {path_of(packet, cable), cable.from_host, network_.routings()};
+  return way.path;
+}
+
 // Every router hashes addresses, ports and protocol in a way of its own; a path that was given comes first.
-std::uint32_t SwitchFabric::path_of(const FlowKey& key, bool from_low) const {
+std::uint32_t SwitchFabric::path_of(const DecodedPacket& packet, const Cable& cable) const {
+  const FlowKey& key = packet.key;
   auto source = static_cast<std::uint32_t>(key.low_address[1]), destination = static_cast<std::uint32_t>(key.high_address[1]);
   std::uint16_t source_port = key.low_port, destination_port = key.high_port;
-  if (!from_low) {
+  if (!packet.from_low) {
     std::swap(source, destination);
     std::swap(source_port, destination_port);
   }
@@ -123,8 +134,23 @@ std::uint32_t SwitchFabric::path_of(const FlowKey& key, bool from_low) const {
   const std::uint64_t ends = std::uint64_t{source} << 32 | destination;
   const std::uint64_t ports = std::uint64_t{key.protocol} << 32 | std::uint64_t{source_port} << 16 | destination_port;
   const std::uint64_t hash = ShortestPaths::mixed(ends ^ ShortestPaths::mixed(ports ^ ShortestPaths::mixed(settings_.seed)));
-  const auto node_of = [&](std::uint32_t address) { return hosts_[host_named_.at(address)].node; };
-  return network_.shortest_path(node_of(source), node_of(destination), hash);
+  const std::uint32_t to = node_named_.at(destination);
+  if (cable.is_chosen) return network_.path_over(cable.from_host, to, hash);
+  return network_.shortest_path(network_.node_before(cable.from_host), to, hash);
+}
+
+// Changes are due at instants of the experiment, which begins long after this process.
+void SwitchFabric::follow_experiment() {
+  const std::int64_t began_ns = __atomic_load_n(&shared_->began_ns, __ATOMIC_ACQUIRE);
+  if (began_ns == 0 || (changes_.links.empty() && changes_.uses.empty())) return;
+  const Time origin = virtual_time(began_ns);
+  for (Simulator::LinkChange& change : changes_.links) {
+    change.at += origin;
+    network_.change_link(change);
+  }
+  for (LinkUse& use : changes_.uses) network_.use_links(use.at + origin, std::move(use.in_use));
+  changes_ = {};
+  network_.start_changes();
 }
 
 // Lets virtual time pass, and samples queues meanwhile.
@@ -136,7 +162,7 @@ void SwitchFabric::advance(Time until) {
     if (next_sample_ns_ == 0) next_sample_ns_ = (real_time(network_.now()) / every + 1) * every;
     for (; virtual_time(next_sample_ns_) <= until; next_sample_ns_ += every) {
       network_.advance(virtual_time(next_sample_ns_));
-      for (std::size_t link = 0; link < written_.size(); ++link) {
+      for (std::size_t link = 0; link < network_.links().size(); ++link) {
         if (!shared_->links[link].sampled) continue;
         const Backlog waiting = network_.links()[link]->waiting(network_.now());
         samples_.push_back({next_sample_ns_, static_cast<std::int64_t>(link), static_cast<std::int64_t>(waiting.packets),
@@ -147,10 +173,11 @@ void SwitchFabric::advance(Time until) {
   network_.advance(until);
 }
 
-void SwitchFabric::take_out(std::uint32_t place, bool marked) {
+void SwitchFabric::take_out(std::uint32_t place, std::uint32_t link, bool marked) {
+  record_links();  // while the packet's bytes are here
   Frame& frame = frames_[place];
   if (marked) ecn_bits::mark(frame.bytes.get());
-  leaving_.push_back({std::move(frame.bytes), frame.size, frame.host, real_time(network_.now())});
+  leaving_.push_back({std::move(frame.bytes), frame.size, interface_behind_.at(link), real_time(network_.now())});
 }
 
 // What has arrived, to the hosts: many packets a call. Nothing but a full interface stops a call in the middle.
@@ -165,7 +192,7 @@ void SwitchFabric::hand_over() {
       parts[i] = {packet.bytes.get(), packet.size};
       to[i] = {};
       to[i].sll_family = AF_PACKET;
-      to[i].sll_ifindex = hosts_[packet.host].interface;
+      to[i].sll_ifindex = packet.interface;
       to[i].sll_halen = 6;
       std::memcpy(to[i].sll_addr, packet.bytes.get(), 6);
       std::memcpy(&to[i].sll_protocol, packet.bytes.get() + 12, 2);
@@ -186,27 +213,44 @@ void SwitchFabric::hand_over() {
   leaving_.clear();
 }
 
+void SwitchFabric::watch_links() {
+  for (std::uint32_t number = 0; number < is_watched_.size(); ++number) {
+    if (!shared_->links[number].recorded || is_watched_[number]) continue;
+    is_watched_[number] = true;
+    network_.links()[number]->record_departures();
+    watched_.push_back({number, 0});
+  }
+}
+
 // What has left recorded links since the last time.
 void SwitchFabric::record_links() {
-  for (std::size_t number = 0; number < written_.size(); ++number) {
-    SimulatedLink& link = *network_.links()[number];
-    if (shared_->links[number].recorded && !recorded_[number]) {
-      recorded_[number] = true;
-      link.record_departures();
-    }
-    const auto& departures = link.departures();
-    for (std::size_t& next = written_[number]; next < departures.size() && departures[next].time <= network_.now(); ++next) {
-      const auto& [connection, bytes, time, waited] = departures[next];
-      records_.push_back({real_time(time), static_cast<std::int64_t>(number), connection, bytes, waited / 1000});
+  for (Watched& watched : watched_) {
+    const auto& departures = network_.links()[watched.link]->departures();
+    for (; watched.written < departures.size() && departures[watched.written].time <= network_.now(); ++watched.written) {
+      const SimulatedLink::Departure& departure = departures[watched.written];
+      records_.push_back({real_time(departure.time), watched.link, frames_[departure.flow].connection, departure.bytes,
+                          departure.waited / 1000});
+      if (shared_->links[watched.link].captured) capture(watched.link, departure);
     }
   }
 }
 
+void SwitchFabric::capture(std::uint32_t link, const SimulatedLink::Departure& departure) {
+  const Frame& frame = frames_[departure.flow];
+  const std::size_t kept = std::min<std::size_t>(frame.size, kept_bytes);
+  Captured& captured = captured_.emplace_back(
+      Captured{real_time(departure.time), link, departure.bytes, static_cast<std::int64_t>(kept), {}});
+  std::memcpy(captured.frame, frame.bytes.get(), kept);
+  if (departure.marked) ecn_bits::mark(captured.frame);
+}
+
 void SwitchFabric::write_out() {
   last_write_ns_ = now_ns();
+  watch_links();
   record_links();
   append(settings_.sample_descriptor, samples_);
   append(settings_.packet_descriptor, records_);
+  append(settings_.capture_descriptor, captured_);
 }
 
 // Whoever asks finds the state of all links, and all records so far in the files.
@@ -214,7 +258,7 @@ void SwitchFabric::answer() {
   const std::int64_t asked = __atomic_load_n(&shared_->asked, __ATOMIC_ACQUIRE);
   if (asked == shared_->answered) return;
   write_out();
-  for (std::size_t number = 0; number < written_.size(); ++number) {
+  for (std::size_t number = 0; number < network_.links().size(); ++number) {
     const SimulatedLink::Counts counts = network_.links()[number]->counts(network_.now());
     LinkState& state = shared_->links[number];
     state.sent_packets = static_cast<std::int64_t>(counts.sent_packets);
@@ -242,6 +286,7 @@ void SwitchFabric::wait() const {
 void SwitchFabric::run() {
   prctl(PR_SET_TIMERSLACK, 1UL);  // a thread's timers are otherwise up to 50 us late on purpose
   for (;;) {
+    follow_experiment();
     const std::int64_t now = now_ns();  // before reading, so that no earlier packet comes after it
     ring_.drain([&](const PacketRing::Arrival& arrival) { take_in(arrival); });
     advance(std::max(virtual_time(now), network_.now()));

@@ -22,8 +22,20 @@
 class SwitchFabric {
  public:
   struct Host {
-    std::uint32_t node, address;  // IPv4, the host's byte order
-    int interface;                // of the ring's namespace, that leads to it
+    std::uint32_t node, address;  // IPv4, this machine's byte order; one of the host's addresses
+  };
+  struct Cable {                         // of a host
+    int interface;                       // of the ring's namespace, that leads to it
+    std::uint32_t from_host, to_host;    // links
+    bool is_chosen;                      // by the host's kernel, among several
+  };
+  struct LinkUse {
+    Time at;
+    std::vector<bool> in_use;
+  };
+  struct Changes {  // times since the experiment began
+    std::vector<Simulator::LinkChange> links;
+    std::vector<LinkUse> uses;
   };
   struct GivenPath {  // of the connections that a host opens from one of its ports; links there and back
     std::uint32_t source_address;
@@ -34,10 +46,10 @@ class SwitchFabric {
   struct Settings {
     std::uint64_t seed;
     std::int64_t tick_ns;       // between two looks at the ring while packets are inside
-    int sample_descriptor, packet_descriptor;  // files that records are appended to
+    int sample_descriptor, packet_descriptor, capture_descriptor;  // files that records are appended to
   };
   struct LinkState {
-    std::int64_t sampled, recorded;  // written by whoever wants samples or packets; the rest as asked for
+    std::int64_t sampled, recorded, captured;  // written by whoever wants these; the rest as asked for
     std::int64_t sent_packets, sent_bytes, dropped_packets, marked_packets, lost_packets;
   };
   struct Shared {  // plain counters, one writer each
@@ -46,6 +58,7 @@ class SwitchFabric {
     std::int64_t received, delivered;
     std::int64_t sample_every;      // ns, written by whoever wants samples; 0 for none
     std::int64_t asked, answered;   // the state of all links, and records written, as often as asked grows
+    std::int64_t began_ns;          // CLOCK_REALTIME, written by whoever begins the experiment; 0 before
     LatenessHistogram lateness;     // of what is handed to hosts
     LinkState links[];
   };
@@ -58,11 +71,16 @@ class SwitchFabric {
     std::int64_t time_ns, link, connection, bytes_or_sender, waited_ns_or_receiver;
   };
   static constexpr std::int64_t no_link = -1;
+  static constexpr std::size_t kept_bytes = 160;
+  struct Captured {  // the beginning of a packet as its last bit leaves
+    std::int64_t time_ns, link, bytes, kept;
+    unsigned char frame[kept_bytes];
+  };
 
-  // `network` has its links and routes; `shared` has room for Shared and a LinkState a link, zeroed. Both outlive the
+  // `network` has its links and routes, and hears of changes once the experiment has begun; `shared` has room for Shared and a LinkState a link, zeroed. Both outlive the
   // fabric. Throws std::system_error when the kernel refuses a socket.
-  SwitchFabric(Simulator& network, const std::vector<Host>& hosts, const std::vector<GivenPath>& paths,
-               const Settings& settings, Shared* shared);
+  SwitchFabric(Simulator& network, const std::vector<Host>& hosts, const std::vector<Cable>& cables,
+               const std::vector<GivenPath>& paths, Changes changes, const Settings& settings, Shared* shared);
   ~SwitchFabric();
   SwitchFabric(const SwitchFabric&) = delete;
   SwitchFabric& operator=(const SwitchFabric&) = delete;
@@ -73,15 +91,21 @@ class SwitchFabric {
   using Bytes = std::unique_ptr<unsigned char[]>;
   struct Frame {
     Bytes bytes;
-    std::uint32_t size, host;
+    std::uint32_t size, connection;
   };
   struct Leaving {
     Bytes bytes;
-    std::uint32_t size, host;
+    std::uint32_t size;
+    int interface;
     std::int64_t due_ns;
   };
+  struct Way {
+    std::uint32_t path = 0, cable = ~0u;  // cable: the link that the host's kernel chose
+    std::size_t routings = 0;             // of the network when the path was found
+  };
   struct Connection {
-    std::uint32_t number, from_low, from_high;  // the latter two: paths of packets sent by the key's lower, higher end
+    std::uint32_t number;
+    Way from_low, from_high;  // of packets sent by the key's lower, higher end
   };
   using GivenKey = std::tuple<std::uint32_t, std::uint16_t, std::uint32_t>;
 
@@ -91,11 +115,15 @@ class SwitchFabric {
 
   void take_in(const PacketRing::Arrival& arrival);
   Connection& connection_of(const DecodedPacket& packet);
-  std::uint32_t path_of(const FlowKey& key, bool from_low) const;
+  std::uint32_t way_of(Connection& connection, const DecodedPacket& packet, const Cable& cable);
+  std::uint32_t path_of(const DecodedPacket& packet, const Cable& cable) const;
+  void follow_experiment();
   void advance(Time until);
-  void take_out(std::uint32_t place, bool marked);
+  void take_out(std::uint32_t place, std::uint32_t link, bool marked);
   void hand_over();
+  void watch_links();
   void record_links();
+  void capture(std::uint32_t link, const SimulatedLink::Departure& departure);
   void write_out();
   void answer();
   void wait() const;
@@ -103,9 +131,10 @@ class SwitchFabric {
   Simulator& network_;
   Settings settings_;
   Shared* shared_;
-  std::vector<Host> hosts_;
-  std::unordered_map<int, std::uint32_t> host_behind_;           // by interface
-  std::unordered_map<std::uint32_t, std::uint32_t> host_named_;  // by address
+  Changes changes_;  // until the experiment begins
+  std::unordered_map<int, Cable> cable_behind_;                  // by interface
+  std::unordered_map<std::uint32_t, int> interface_behind_;      // by link to a host
+  std::unordered_map<std::uint32_t, std::uint32_t> node_named_;  // by address
   std::map<GivenKey, GivenPath> given_;
   std::unordered_map<FlowKey, Connection, FlowKeyHash> connections_;
   CaptureCounts decoded_;
@@ -117,8 +146,13 @@ class SwitchFabric {
   std::vector<Leaving> leaving_;
   std::vector<Bytes> spare_;
   std::int64_t next_sample_ns_ = 0, last_write_ns_ = 0;
-  std::vector<std::size_t> written_;  // departures, of each link that is recorded
-  std::vector<bool> recorded_;
+  struct Watched {
+    std::uint32_t link;
+    std::size_t written;  // departures
+  };
+  std::vector<Watched> watched_;  // links that are recorded
+  std::vector<bool> is_watched_;
   std::vector<Sample> samples_;
   std::vector<Record> records_;
+  std::vector<Captured> captured_;
 };

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import pathlib
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
@@ -23,16 +24,16 @@ import pandas as pd
 from netrepro.emulation import fidelity, messages
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
 from netrepro.emulation.guests import LauncherConnection
-from netrepro.emulation.messages import Interface, Request
-from netrepro.emulation.plan import HUB, MAX_RATE_MBPS, Cabling, Plan, Port, addresses, host_controls
-from netrepro.emulation.recording import Recording
+from netrepro.emulation.messages import Interface
+from netrepro.emulation.plan import HUB, MAX_RATE_MBPS, Cabling, Plan, Port, addresses, host_controls, tree_in_use
+from netrepro.emulation.recording import Recording, check_captures, write_capture
 from netrepro.emulation.tcp import check_tcp
 from netrepro.emulation.traffic import FIRST_SOURCE_PORT, SOURCE_PORTS
 from netrepro.errors import NetreproError
 from netrepro.networks.compiled import link_calls, link_numbers, links_on, node_numbers, queue_packets, routing_calls
 from netrepro.networks.experiment import FIDELITY_COLUMNS, LINK_COLUMNS, QUEUE_COLUMNS, Experiment
 from netrepro.networks.links import DropTail, Link
-from netrepro.networks.routing import Path, Routing
+from netrepro.networks.routing import LinkChange, Path, Routing, links_in_use
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
 
@@ -47,11 +48,15 @@ INSTANT_MBPS, ROOMY_PACKETS = 1e6, 1_000_000
 MOST_LATE_US = {90: 1000.0, 99: 5000.0}
 ANSWER_PATIENCE_S = 2.0
 
-_HEADER = ("missed", "failed", "received", "delivered", "sample_every", "asked", "answered")
-_SAMPLE_EVERY, _ASKED, _ANSWERED = (_HEADER.index(name) for name in ("sample_every", "asked", "answered"))
-_LINK = ("sampled", "recorded", "sent_packets", "sent_bytes", "dropped_packets", "marked_packets", "lost_packets")
+_HEADER = ("missed", "failed", "received", "delivered", "sample_every", "asked", "answered", "began_ns")
+_SAMPLE_EVERY, _ASKED, _ANSWERED, _BEGAN = map(_HEADER.index, ("sample_every", "asked", "answered", "began_ns"))
+_LINK_COUNTS = ("sent_packets", "sent_bytes", "dropped_packets", "marked_packets", "lost_packets")
+_LINK = ("sampled", "recorded", "captured", *_LINK_COUNTS)
 _SAMPLE = np.dtype([(name, np.int64) for name in ("time_ns", "link", "queue_packets", "queue_bytes")])
 _RECORD = np.dtype([(name, np.int64) for name in ("time_ns", "link", "connection", "first", "second")])
+_CAPTURED = np.dtype(
+    [*((name, np.int64) for name in ("time_ns", "link", "size_bytes", "kept_bytes")), ("frame", np.uint8, 160)]
+)
 _NO_LINK = -1
 
 
@@ -68,12 +73,13 @@ class Fabric:
     """How the switches of a fabric route packets.
 
     routing : as of an experiment. pairs : hosts between which k shortest paths are laid out; () for all.
-    paths : of single connections.
+    paths : of single connections. changes : of links, at times since an experiment began.
     """
 
     routing: Routing = field(default_factory=Routing)
     pairs: tuple[tuple[str, str], ...] = ()
     paths: tuple[GivenPath, ...] = ()
+    changes: tuple[LinkChange, ...] = ()
 
 
 def fabric_of(experiment: Experiment) -> Fabric:
@@ -84,12 +90,14 @@ def fabric_of(experiment: Experiment) -> Fabric:
         experiment.routing,
         tuple(dict.fromkeys(zip(table["source"], table["destination"], strict=True))),
         tuple(GivenPath(FIRST_SOURCE_PORT + row.flow % SOURCE_PORTS, row.path) for row in routed.itertuples()),
+        experiment.changes,
     )
 
 
 @dataclass(frozen=True)
 class FabricPlan(Plan):
-    """What is built for hosts around a fabric: a namespace and a cable to the hub for each host, and no switches."""
+    """What is built for hosts around a fabric: a namespace for each host, with its cables to the hub, and no
+    switches."""
 
     fabric: Fabric = field(default_factory=Fabric)
 
@@ -102,32 +110,31 @@ class FabricPlan(Plan):
     def _cabling(self) -> Cabling:
         made = Cabling()
         same_address = b"\x02" + bytes(5)  # of all hosts: a frame fits whichever host it is handed to
-        for number, host in enumerate(self.topology.hosts):
-            (switch,) = self.topology.graph[host]
-            link = self.topology.link(host, switch)
-            near = Interface(f"{host}-eth0", 2, self.descriptor(host))
-            far = Interface(f"{host}.{switch}", 2 + number, self.descriptor(HUB))
-            made.index_towards[host, switch] = near.index
-            made.index_towards[HUB, host] = far.index
+        for host, peer in self.topology.ports:
+            if host[0] != "h":
+                continue
+            link, interfaces = self.topology.link(host, peer), made.relayed_interfaces.setdefault(host, [])
+            near = Interface(f"{host}-eth{len(interfaces)}", 2 + len(interfaces), self.descriptor(host))
+            far = Interface(f"{host}.{peer}", 2 + len(made.ports), self.descriptor(HUB))
+            made.index_towards[host, peer] = near.index
             made.requests.append(messages.new_pair(near, far, same_address))
             made.still_down.append((HUB, far.index))
-            made.relayed_interfaces[host] = [near.name]
+            interfaces.append(near.name)
             # Whatever its rule: TCP feels the queue of its own host fill and sends no more, so that few packets wait.
             own = replace(link, queue=link.queue if isinstance(link.queue, DropTail) else _drop_tail_of(link))
-            made.ports[host, switch] = Port(host, switch, own, (host, near.index), far.name)
+            made.ports[host, peer] = Port(host, peer, own, (host, near.index), far.name)
         return made
 
-    def routes_over(self, in_use: frozenset[tuple[str, str]] | None) -> dict[str, dict[bytes, Request]]:
-        """host -> everything over its one cable."""
-        return {host: {b"": self._only_route(host)} for host in self.topology.hosts}
-
     def address_over(self, path: Path, host: str) -> ipaddress.IPv4Address:
-        """The host's own: the fabric knows paths by ports."""
-        return self.addresses[host]
+        """The host's own, for the fabric knows paths by ports; but for those whose first host has to choose a cable."""
+        return self.path_addresses.get(path, self.addresses[host])
 
     @property
     def _has_equal_paths(self) -> bool:
-        return False  # not for the hosts' kernels
+        return any(map(self.has_several_cables, self.topology.hosts))  # for the hosts' kernels
+
+    def has_several_cables(self, host: str) -> bool:
+        return len(self.topology.graph[host]) > 1
 
     def arguments(self) -> dict:
         """What `_core.run_switch_fabric` is told: the simulator's links and routes, and where hosts are."""
@@ -138,24 +145,38 @@ class FabricPlan(Plan):
             for port in self.ports
         }
         pairs = self.fabric.pairs or tuple(permutations(topology.hosts, 2))
-        hosts = [
-            (number[host], int(self.addresses[host]), self._cabling.index_towards[HUB, host]) for host in topology.hosts
+        hosts = [(number[host], int(self.addresses[host])) for host in topology.hosts]
+        hosts += [(number[path[-1]], int(address)) for path, address in self.path_addresses.items()]
+        cables = [
+            (2 + place, links[host, peer], links[peer, host], self.has_several_cables(host))
+            for place, (host, peer) in enumerate(self.ports)
         ]
         paths = [
             (
-                int(self.addresses[given.path[0]]),
+                int(self.address_over(given.path[::-1], given.path[0])),
                 given.source_port,
-                int(self.addresses[given.path[-1]]),
+                int(self.address_over(given.path, given.path[-1])),
                 links_on(given.path, links),
                 links_on(given.path[::-1], links),
             )
             for given in self.fabric.paths
         ]
+        changes = [
+            # A host's own rate is its kernel's to change.
+            (change.at_s, links[port], 0.0 if port in self.ports else (change.rate_mbps or 0.0) * 1e6, change.up)
+            for change in self.fabric.changes
+            for port in change.links
+        ]
+        uses = links_in_use(topology, self.fabric.routing, self.fabric.changes)[1:]
+        no_transit = ("forward_only_from", (len(topology.hosts),))
         return dict(
             nodes=len(number),
             links=link_calls(topology, instant),
-            routing=routing_calls(topology, self.fabric.routing, pairs),
+            routing=[no_transit, *routing_calls(topology, self.fabric.routing, pairs)],
+            changes=changes,
+            uses=[(from_s, [port in in_use for port in links]) for from_s, in_use in uses],
             hosts=hosts,
+            cables=cables,
             paths=paths,
             seed=self.seed,
             tick_ns=round(TICK_US * 1e3),
@@ -176,26 +197,32 @@ def make_fabric_plan(
 ) -> FabricPlan:
     """The plan of hosts around a fabric; arguments as of make_plan.
 
-    Raises NetreproError for a host without a switch, or with several cables, and for what make_plan refuses of hosts.
+    Of several cables a host's kernel chooses for each flow, as it does among switches that are kernels. Raises
+    NetreproError for routing in which that is not its choice, and for what make_plan refuses of hosts.
     """
-    for host in topology.hosts:
-        neighbours = tuple(topology.graph[host])
-        if len(neighbours) != 1 or neighbours[0][0] != "s":
+    several = [host for host in topology.hosts if len(topology.graph[host]) > 1]
+    if several and fabric.routing.scheme not in ("ecmp", "spanning_tree"):
+        raise NetreproError(
+            f"{topology.name}: {several[0]} has several cables, among which its kernel chooses, not "
+            f"{fabric.routing.scheme}",
+            "give flows paths of their own, or use tier 'simulated'",
+        )
+    for source, destination in topology.ports:
+        rate_mbps = topology.link(source, destination).rate_mbps
+        if source[0] == "h" and rate_mbps > MAX_RATE_MBPS:
             raise NetreproError(
-                f"{topology.name}: {host} is joined to {', '.join(neighbours)}, and hosts around a fabric have one "
-                "cable, to a switch",
-                "use backend 'kernel', or tier 'simulated'",
-            )
-        rate_mbps = topology.link(host, neighbours[0]).rate_mbps
-        if rate_mbps > MAX_RATE_MBPS:
-            raise NetreproError(
-                f"the link from {host}: {rate_mbps:g} Mb/s; a kernel shapes {MAX_RATE_MBPS:g} Mb/s at most",
+                f"the link from {source}: {rate_mbps:g} Mb/s; a kernel shapes {MAX_RATE_MBPS:g} Mb/s at most",
                 "scale rates down together, or use tier 'simulated'",
             )
     if tcp:
         check_tcp(tcp)
-    controls = host_controls(topology, congestion_control)
-    return FabricPlan(topology, controls, addresses(topology, address_pool), seed, tcp, fabric=fabric)
+    both_ways = [path for given in fabric.paths for path in (given.path, given.path[::-1])]
+    paths = tuple(dict.fromkeys(path for path in both_ways if path[0] in several))
+    controls, places = host_controls(topology, congestion_control), addresses(topology, address_pool, len(paths))
+    in_use = tree_in_use(topology, fabric.routing)
+    plan = FabricPlan(topology, controls, places, seed, tcp, in_use, paths, fabric)
+    _ = plan.requests  # finds hosts that no route can reach
+    return plan
 
 
 class FabricProcess:
@@ -206,23 +233,35 @@ class FabricProcess:
 
         self.plan = plan
         self._numbers_of = link_numbers(plan.topology)
-        self._files = {"samples": tempfile.TemporaryFile(), "records": tempfile.TemporaryFile()}  # noqa: SIM115
+        self._files = {name: tempfile.TemporaryFile() for name in ("samples", "records", "captured")}  # noqa: SIM115
         self._process = CoreGuest(
             launcher,
             place,
             "run_switch_fabric",
-            plan.arguments() | {"sample_descriptor": 4, "packet_descriptor": 5},
+            plan.arguments() | {"sample_descriptor": 4, "packet_descriptor": 5, "capture_descriptor": 6},
             shared_bytes=_core.switch_fabric_bytes(len(self._numbers_of)),
             what="a fabric cannot be emulated here",
             remedy="use backend 'kernel', or tier 'simulated'",
             real_time=True,
-            descriptors=[self._files["samples"].fileno(), self._files["records"].fileno()],
+            descriptors=[file.fileno() for file in self._files.values()],
         )
         self.real_time = self._process.real_time
 
-    def watch(self, queues: Iterable[tuple[str, str]], packets: Iterable[tuple[str, str]], interval_s: float) -> None:
-        """From now on sample these ports' queues so often, 0 for no more, and record these ports' packets."""
-        for column, ports in (("sampled", set(queues)), ("recorded", set(packets))):
+    def begin(self, at_ns: int) -> None:
+        """Count the times of changes from this instant (CLOCK_REALTIME) on."""
+        self._process.write(_BEGAN, at_ns)
+
+    def watch(
+        self,
+        queues: Iterable[tuple[str, str]],
+        packets: Iterable[tuple[str, str]],
+        interval_s: float,
+        captures: bool = False,
+    ) -> None:
+        """From now on sample these ports' queues so often, 0 for no more, and record, or capture, packets of ports."""
+        recorded = set(packets)
+        asked = {"sampled": set(queues), "recorded": recorded, "captured": recorded if captures else set()}
+        for column, ports in asked.items():
             for port, number in self._numbers_of.items():
                 self._process.write(self._place(number, column), int(port in ports))
         self._process.write(_SAMPLE_EVERY, round(interval_s * 1e9))
@@ -254,11 +293,20 @@ class FabricProcess:
 
     def read(self, name: str, kind: np.dtype, start: int, end: int) -> pd.DataFrame:
         """What was appended to a file between two sizes, with the port's ends where it has a link."""
-        rows = np.frombuffer(os.pread(self._files[name].fileno(), end - start, start), kind)
+        rows = self._rows(name, kind, start, end)
         table = pd.DataFrame({column: rows[column] for column in kind.names or ()})
         sources, destinations = (np.array(ends) for ends in zip(*self._numbers_of, strict=True))
         link = table.pop("link").to_numpy()
         return table.assign(link=link, source=sources[link], destination=destinations[link])
+
+    def captured(self, port: tuple[str, str], start: int, end: int) -> Iterator[tuple[int, int, bytes]]:
+        """A port's packets as write_capture takes them, of what was captured between two sizes of the file."""
+        rows = self._rows("captured", _CAPTURED, start, end)
+        for row in rows[rows["link"] == self._numbers_of[port]]:
+            yield int(row["time_ns"]), int(row["size_bytes"]), row["frame"][: row["kept_bytes"]].tobytes()
+
+    def _rows(self, name: str, kind: np.dtype, start: int, end: int) -> np.ndarray:
+        return np.frombuffer(os.pread(self._files[name].fileno(), end - start, start), kind)
 
 
 class FabricRecording:
@@ -272,18 +320,20 @@ class FabricRecording:
         packets: Sequence[tuple[str, str]],
         interval_ms: float,
         most_packets: int,
+        captures: pathlib.Path | None = None,
     ):
         for port in (*queues, *packets):
             net.topology.link(*port)
+        check_captures(captures)
         own = net.plan.ports  # of the hosts
         sampled = tuple(dict.fromkeys((*queues, *packets)))
         self._hosts = Recording(net, [port for port in sampled if port in own], (), interval_ms, most_packets)
         self._queues, self._packets = [port for port in sampled if port not in own], tuple(dict.fromkeys(packets))
         self._net, self._fabric, self._interval_s = net, fabric, interval_ms / 1000
-        self._most_packets = most_packets
+        self._captures = captures
 
     def __enter__(self) -> FabricRecording:
-        self._fabric.watch(self._queues, self._packets, self._interval_s)
+        self._fabric.watch(self._queues, self._packets, self._interval_s, self._captures is not None)
         self._before = self._fabric.state()
         self._began_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
         self._hosts.__enter__()
@@ -298,6 +348,10 @@ class FabricRecording:
         _, _, end = self._after
         self._samples = self._fabric.read("samples", _SAMPLE, start["samples"], end["samples"])
         self._records = self._fabric.read("records", _RECORD, 0, end["records"])
+        if self._captures is not None:
+            for port in self._packets:
+                packets = self._fabric.captured(port, start["captured"], end["captured"])
+                write_capture(self._captures / f"{port[0]}-{port[1]}.pcap", packets)
         self._seen_from_ns = self._began_ns
 
     def begin_at(self, time_ns: int) -> None:

@@ -157,6 +157,11 @@ class Emulation:
         """The process that delays and loses packets, where some link asks for it."""
         return self._relay
 
+    @property
+    def fabric(self) -> FabricProcess | None:
+        """The process that switches, where switches are a fabric."""
+        return self._fabric
+
     def record(
         self,
         queues: Iterable[tuple[str, str]] = (),
@@ -177,9 +182,7 @@ class Emulation:
         folder = None if captures is None else pathlib.Path(captures)
         if self._fabric is None:
             return Recording(self, tuple(queues), tuple(packets), interval_ms, most_packets, folder)
-        if folder is not None:
-            raise NetreproError("captures of a network whose switches are a fabric", "use backend 'kernel'")
-        return FabricRecording(self, self._fabric, tuple(queues), tuple(packets), interval_ms, most_packets)
+        return FabricRecording(self, self._fabric, tuple(queues), tuple(packets), interval_ms, most_packets, folder)
 
     def congestion_controls(self, names: Iterable[str]) -> dict[str, str]:
         """Congestion control -> the name under which sockets get it here.

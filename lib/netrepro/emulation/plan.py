@@ -211,6 +211,8 @@ class Plan:
         for path, address in self.path_addresses.items():
             found.setdefault(path[-1], []).append(messages.new_address(2, address.packed))
             for node, peer in pairwise(path):
+                if node not in self._place:
+                    continue
                 gateway = None if peer == path[-1] else self.addresses[peer].packed
                 own = self._own_attributes(node) if node[0] == "h" else ()
                 route = messages.new_route(address.packed, [NextHop(towards[node, peer], gateway)], *own)
@@ -262,7 +264,7 @@ class Plan:
             if in_use is self.in_use:
                 _check_reachable(self.topology, hosts[0], distance)
             for node, far in distance.items():
-                if node in only:
+                if node in only or node not in found:  # a fabric's switches have no kernels
                     continue
                 nearer = [peer for peer in onward[node] if distance.get(peer) == far - 1 and peer[0] == "s"]
                 hops = [hop(node, peer, "") for peer in nearer]
@@ -374,7 +376,7 @@ def make_plan(
     routing = routing if isinstance(routing, Routing) else Routing(routing)
     if routing.scheme == "packet_spraying":
         raise NetreproError(NO_SPRAYING, "use tier 'simulated'")
-    in_use = links_in_use(topology, routing, ())[0][1] if routing.scheme == "spanning_tree" else None
+    in_use = tree_in_use(topology, routing)
     chosen = tuple(dict.fromkeys(map(tuple, paths)))
     for path in chosen:
         check_path(topology, path, path[0], path[-1])
@@ -382,6 +384,11 @@ def make_plan(
     plan = Plan(topology, controls, places, seed, tcp, in_use, chosen)
     _ = plan.requests  # finds hosts that no route can reach
     return plan
+
+
+def tree_in_use(topology: Topology, routing: Routing) -> frozenset[tuple[str, str]] | None:
+    """The links of a spanning tree, where routes lead over one; None where they lead over all."""
+    return links_in_use(topology, routing, ())[0][1] if routing.scheme == "spanning_tree" else None
 
 
 def host_controls(topology: Topology, congestion_control: str | Mapping[str, str]) -> dict[str, str]:
@@ -401,15 +408,14 @@ def host_controls(topology: Topology, congestion_control: str | Mapping[str, str
 
 def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
     """Raises NetreproError for what an emulated network does not do: subflows, replicas on the same path; on switches
-    that are kernels packet spraying and a rate that they cannot shape, on a fabric all changes."""
+    that are kernels packet spraying, and changes to a rate that no kernel can shape."""
     remedy = "use tier 'simulated'"
-    if backend == "fabric":
-        if experiment.changes:
-            raise NetreproError("a change of a link in a fabric", "use backend 'kernel', or tier 'simulated'")
-    elif experiment.routing.scheme == "packet_spraying":
+    if backend == "kernel" and experiment.routing.scheme == "packet_spraying":
         raise NetreproError(NO_SPRAYING, "use backend 'fabric', or tier 'simulated'")
     for change in experiment.changes:
         for port in change.links if change.rate_mbps else ():
+            if backend == "fabric" and port[0][0] == "s":
+                continue
             _check_rate(f"the link from {port[0]} to {port[1]} at {change.at_s:g} s", change.rate_mbps or 0.0)
     for entry in experiment.traffic:
         if isinstance(entry, (Flow, PoissonFlows)) and entry.replication and entry.replica_same_path:

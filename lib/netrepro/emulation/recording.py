@@ -8,7 +8,7 @@ import signal
 import socket
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -82,7 +82,7 @@ class _Tap:
         table = pd.DataFrame({"time_ns": time_ns, "size_bytes": filled["size_bytes"].astype(np.int64)})
         table = table.join(_packet_ends(filled))
         if self._capture:
-            write_capture(self._capture, filled)
+            write_capture(self._capture, _kept(filled, time_ns))
         del frames, filled
         self._ring.close()
         return table, missed
@@ -107,16 +107,21 @@ def check_captures(folder: Path | None) -> None:
         raise NetreproError(f"no folder {folder} for captures", "make it first")
 
 
-def write_capture(path: Path, frames: np.ndarray) -> None:
-    """Frames of a ring as a pcap with stamps of nanoseconds; packets are cut to what the ring kept of them."""
+def _kept(frames: np.ndarray, time_ns: np.ndarray) -> Iterator[tuple[int, int, bytes]]:
+    """Frames of a ring as write_capture takes them; packets are cut to what the ring kept of them."""
     raw = frames.view(np.uint8).reshape(len(frames), frames.itemsize)
+    for place, frame in enumerate(frames):
+        start = int(frame["frame_at"])
+        yield int(time_ns[place]), int(frame["size_bytes"]), raw[place, start : start + frame["kept_bytes"]].tobytes()
+
+
+def write_capture(path: Path, packets: Iterable[tuple[int, int, bytes]]) -> None:
+    """Packets, each its time (ns since 1970), its size and the first bytes of its frame, as a pcap."""
     part = path.with_name(f".{path.name}.part")
     with part.open("wb") as file:
         file.write(struct.pack("=IHHiIII", _NANOSECOND_PCAP, 2, 4, 0, 0, _CAPTURED_FRAME_BYTES, _ETHERNET))
-        for place, frame in enumerate(frames):
-            start, kept = int(frame["frame_at"]), int(frame["kept_bytes"])
-            file.write(struct.pack("=4I", frame["seconds"], frame["nanoseconds"], kept, frame["size_bytes"]))
-            file.write(raw[place, start : start + kept].tobytes())
+        for time_ns, size_bytes, frame in packets:
+            file.write(struct.pack("=4I", *divmod(time_ns, 10**9), len(frame), size_bytes) + frame)
     part.replace(path)
 
 

@@ -27,7 +27,7 @@ _RESULTS = ["completion_ns", "delivered_bytes", "retransmitted_packets", "timeou
 _ANSWERS = ["flow", "request", "asked_ns", "answered_ns"]
 _SAMPLES = ["flow", "connection", "time_ns", "window_segments", "threshold_segments", "round_trip_us", "segment_bytes"]
 _NO_THRESHOLD = 2**31 - 1  # of the kernel's TCP_INFO
-_PATIENCE_S = 0.1
+_PATIENCE_S, _BEGINNING_PATIENCE_S = 0.1, 0.005  # between looks, and before the beginning
 
 
 class GeneratedTraffic:
@@ -144,10 +144,10 @@ class GeneratedTraffic:
         """
 
         def passed_s() -> float:
-            return (now_ns() - self.began_ns) / 1e9 if self.began_ns else -_PATIENCE_S
+            return (now_ns() - self.began_ns) / 1e9 if self.began_ns else -_BEGINNING_PATIENCE_S
 
         while self._process.guest.poll_for(min(_PATIENCE_S, max(changes.next_s - passed_s(), 0.0))) is None:
-            changes.make_due(passed_s())
+            changes.make_due(passed_s(), self.began_ns)
             if progress is not None and self.began_ns:
                 progress(min(passed_s() / self._duration_s, 1.0))
         if self._process.guest.returncode:

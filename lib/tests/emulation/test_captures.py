@@ -5,26 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from emulation_traffic import emulation, rootless, transfer
-from scapy.layers import inet  # noqa: F401  so that scapy knows the layers
+from scapy.layers import inet
 from scapy.utils import PcapReader, RawPcapReader
 
 from netrepro.emulation import emulate
 from netrepro.emulation.guests import LauncherConnection
 from netrepro.errors import NetreproError
-from netrepro.networks import Experiment, Flow, Link, Measure, dumbbell, star
+from netrepro.networks import EcnThreshold, Experiment, Flow, Link, Measure, Tcp, dumbbell, star
 from netrepro.traffic import meter
 
 pytestmark = [pytest.mark.timeout(60), rootless]
 PORTS = (("s1", "s2"), ("s2", "s1"))
 
 
-@pytest.fixture(scope="module")
-def captured(tmp_path_factory):
+@pytest.fixture(scope="module", params=["kernel", "fabric"])
+def captured(request, tmp_path_factory):
     """A run of two flows, and the folder with its captures."""
     folder = tmp_path_factory.mktemp("captures")
     flows = (Flow("h1", "h3", size_bytes=60_000), Flow("h2", "h4", size_bytes=30_000, start_s=0.2))
     asked = Experiment(dumbbell(2, Link(100, 0), Link(20, 2)), flows, 0.8, measure=Measure(packets=PORTS))
-    return emulate(asked, "rootless", captures=folder), folder
+    return emulate(asked, "rootless", captures=folder, backend=request.param), folder
 
 
 def test_a_capture_has_the_packets_of_the_table_with_their_sizes_and_times(captured):
@@ -54,6 +54,29 @@ def test_our_own_meter_finds_the_flows_of_a_capture(captured):
     _, folder = captured
     flows = meter(folder / "s1-s2.pcap").flows
     assert len(flows) == 2
+
+
+def test_a_fabric_captures_marks_from_the_port_on_that_sets_them(tmp_path):
+    ports = (("h1", "s1"), ("s1", "s2"), ("s2", "h2"))
+    asked = Experiment(
+        dumbbell(1, Link(100, 0), Link(10, 2, EcnThreshold(200, 10))),
+        (Flow("h1", "h2", duration_s=1.0),),
+        1.2,
+        measure=Measure(packets=ports),
+        tcp=Tcp("reno", ecn=True),
+    )
+    measured = emulate(asked, "rootless", captures=tmp_path, backend="fabric")
+    marked = {}
+    for source, destination in ports:
+        with PcapReader(str(tmp_path / f"{source}-{destination}.pcap")) as reader:
+            packets = [packet["IP"] for packet in reader]
+        marked[source] = sum(packet.tos & 3 == 3 for packet in packets)
+        checksums = [(packet.chksum, inet.IP(bytes(packet)[:20])) for packet in packets[-50:]]
+        for said, header in checksums:
+            del header.chksum
+            assert inet.IP(bytes(header)).chksum == said
+    counted = measured.links.set_index(["source", "destination"])["marked_packets"][("s1", "s2")]
+    assert marked["h1"] == 0 and marked["s1"] == marked["s2"] == counted > 3
 
 
 def test_a_recording_of_any_program_is_captured(tmp_path):
