@@ -119,11 +119,14 @@ def new_figure(
 
 def save_figure(figure: Figure, folder: Path, name: str) -> None:
     """Save <name>.png and <name>.svg, each whole or not at all, the same bytes for the same figure."""
+    layout = figure.get_layout_engine()
     with mpl.rc_context(STYLE):
         for ending, metadata in ((".png", {"Software": None}), (".svg", {"Date": None, "Creator": None})):
             partial = folder / f".{name}.partial{ending}"
             figure.savefig(partial, metadata=metadata)
             partial.replace(folder / (name + ending))
+            figure.set_layout_engine("none")  # the first has placed everything, which takes most of the time
+    figure.set_layout_engine(layout)
 
 
 def draw_published(axis: Axes, x, y, label: str = "published") -> None:

@@ -288,17 +288,22 @@ class Experiment:
         measured : completion_s (since the experiment's begin, NaN if never), delivered_bytes, retransmitted_packets,
             timeouts, and columns of the tier's own.
         """
-        flows = pd.concat([self.flow_table[FLOW_COLUMNS[:9]], measured], axis=1)
-        flows["completion_ms"] = (flows["completion_s"] - flows["start_s"]) * 1e3
-        until_s = flows["completion_s"].fillna(
-            np.minimum(flows["start_s"] + flows["duration_s"].fillna(np.inf), self.duration_s)
-        )
-        lasted_s = until_s - flows["start_s"]
-        flows["goodput_mbps"] = (flows["delivered_bytes"] * 8 / 1e6 / lasted_s).where(lasted_s > 0, 0.0)
-        return flows[[*FLOW_COLUMNS, *measured.columns.difference([*FLOW_COLUMNS, "completion_s"], sort=False)]]
+        table, found = self.flow_table, {name: measured[name].to_numpy() for name in measured}
+        start_s, duration_s = (table[name].to_numpy(dtype=float) for name in ("start_s", "duration_s"))
+        completion_s, delivered = (found[name].astype(float) for name in ("completion_s", "delivered_bytes"))
+        ends_s = np.fmin(start_s + duration_s, self.duration_s)
+        lasted_s = np.where(np.isnan(completion_s), ends_s, completion_s) - start_s
+        found["completion_ms"] = (completion_s - start_s) * 1e3
+        found["goodput_mbps"] = np.zeros(len(table))
+        np.divide(delivered * 8 / 1e6, lasted_s, out=found["goodput_mbps"], where=lasted_s > 0)
+        own = [name for name in measured if name not in (*FLOW_COLUMNS, "completion_s")]
+        known = {name: table[name] for name in FLOW_COLUMNS[:9]}
+        return pd.DataFrame(known | {name: found[name] for name in (*FLOW_COLUMNS[9:], *own)})
 
     def request_results(self, measured: pd.DataFrame) -> pd.DataFrame:
         """REQUEST_COLUMNS of `measured`: flow, request, asked_s, answered_s (NaN if never), a row an answer."""
+        if measured.empty:
+            return pd.DataFrame(columns=REQUEST_COLUMNS)
         answers = self.flow_table[["flow", "label", "source", "destination"]]
         requests = measured.merge(answers.rename(columns={"source": "server", "destination": "client"}), on="flow")
         requests["completion_ms"] = (requests["answered_s"] - requests["asked_s"]) * 1e3

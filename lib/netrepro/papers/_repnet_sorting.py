@@ -95,8 +95,10 @@ def simulate_sort(sort: Sort, rounds: int, seed: int) -> tuple[pd.DataFrame, pd.
     end_s = rounds * ROUND_S
     asked = ways["start_s"].to_numpy()
     answer_s = np.full(len(ways), end_s)  # out of the way until it is known
+    there = _flows_there(sort, ways)
     for _ in range(MOST_ITERATIONS):
-        found = simulate(Experiment(sort.topology, _flows(sort, ways, answer_s), 2 * end_s, seed, tcp=sort.tcp))
+        flows = (*there, *_flows_back(ways, answer_s))
+        found = simulate(Experiment(sort.topology, flows, 2 * end_s, seed, tcp=sort.tcp))
         took_s = found.flows["completion_ms"].to_numpy() / 1e3
         arrived_s = np.nan_to_num(asked + took_s[: len(ways)], nan=end_s)
         if np.array_equal(arrived_s, answer_s):
@@ -125,17 +127,17 @@ def _traffic(sort: Sort, rounds: int, seed: int) -> tuple[pd.DataFrame, pd.DataF
     )
 
 
-def _flows(sort: Sort, ways: pd.DataFrame, answer_s: np.ndarray) -> tuple[Flow, ...]:
-    how: dict[str, Any] = {
-        "replication": "" if sort.scheme == "tcp" else sort.scheme,
-        "replica_same_path": sort.same_path,
-    }
-    there = [
-        Flow(row.master, row.slave, size_bytes=row.size_bytes, start_s=row.start_s, label="numbers", **how)
-        for row in ways.itertuples()
+def _flows_there(sort: Sort, ways: pd.DataFrame) -> list[Flow]:
+    replication = "" if sort.scheme == "tcp" else sort.scheme
+    how: dict[str, Any] = {"replication": replication, "replica_same_path": sort.same_path, "label": "numbers"}
+    return [
+        Flow(row.master, row.slave, size_bytes=row.size_bytes, start_s=row.start_s, **how) for row in ways.itertuples()
     ]
-    back = [
-        Flow(row.slave, row.master, size_bytes=row.size_bytes, start_s=float(at_s), label="sorted")
-        for row, at_s in zip(ways.itertuples(), answer_s, strict=True)
+
+
+def _flows_back(ways: pd.DataFrame, answer_s: np.ndarray) -> list[Flow]:
+    back = zip(ways["slave"], ways["master"], ways["size_bytes"], answer_s.tolist(), strict=True)
+    return [
+        Flow(slave, master, size_bytes=size_bytes, start_s=at_s, label="sorted")
+        for slave, master, size_bytes, at_s in back
     ]
-    return (*there, *back)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from joblib import Parallel, delayed
 
 from netrepro.errors import NetreproError, nearest
 
@@ -24,6 +25,17 @@ def of_profile(profile: str, values: Mapping[str, Value]) -> Value:
 def seed_of(seed: int, repetition: int) -> int:
     """The seed of one repetition's experiment."""
     return int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
+
+
+def in_parallel(
+    function: Callable[..., Value], work: Sequence[tuple], n_jobs: int = -1, progress: Progress = iter
+) -> list[Value]:
+    """What `function` says of each of `work` (its arguments), in order, so many at a time; -1: one a processor.
+
+    Threads suffice: the simulator lets others run.
+    """
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads", pre_dispatch="n_jobs")
+    return list(parallel(delayed(function)(*arguments) for arguments in progress(work)))
 
 
 class CheckedRuns:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.rcp import Rcp
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import PoissonFlows, Tcp, flows_per_s_at_load
-from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
+from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
 from netrepro.simulation import simulate
 from netrepro.style import new_figure, scheme
 
@@ -126,6 +127,7 @@ def share_processor(starts_s: Sequence[float] | np.ndarray, work_s: Sequence[flo
     return stay
 
 
+@lru_cache
 def flow_sizes(setting: Setting = PRINTED) -> FlowSizeDistribution:
     """Pareto sizes (bytes) of the wanted shape and mean, cut off at the greatest size."""
     low, high = 1.0, setting.longest_packets
@@ -201,8 +203,10 @@ def run(case: Case, setting: Setting, seconds: float, seed: int) -> tuple[pd.Dat
     starts_s = flows["start_s"].to_numpy()
     completion_s = flows["completion_ms"].to_numpy() / 1e3
     unfinished = np.isnan(completion_s)
-    wire = flows["size_bytes"].to_numpy() + packets * (FULL_PACKET_BYTES - SEGMENT_BYTES)
-    sharing_s = share_processor(starts_s, wire * 8e-6 / setting.rate_mbps)
+    alone_s = (
+        (flows["size_bytes"].to_numpy() + packets * (FULL_PACKET_BYTES - SEGMENT_BYTES)) * 8e-6 / setting.rate_mbps
+    )
+    sharing_s = _shared_s(starts_s.tobytes(), alone_s.tobytes())
     table = pd.DataFrame(
         {
             "start_s": starts_s,
@@ -211,7 +215,7 @@ def run(case: Case, setting: Setting, seconds: float, seed: int) -> tuple[pd.Dat
             "ideal_s": 1.5e-3 * setting.round_trip_ms + sharing_s,
         }
     )
-    least_s = 1.5e-3 * setting.round_trip_ms + wire * 8e-6 / setting.rate_mbps
+    least_s = 1.5e-3 * setting.round_trip_ms + alone_s
     early = float((table["completion_s"] < least_s * 0.999).mean())
     checks = [("flows faster than light and link", early, 0.0, early == 0.0)]
     if case.congestion_control != "rcp" or case.rcp.alpha > 0:  # the control is broken on purpose
@@ -219,6 +223,12 @@ def run(case: Case, setting: Setting, seconds: float, seed: int) -> tuple[pd.Dat
         checks.append(("flows that did not finish", share, 0.01, share <= 0.01))
     frame = pd.DataFrame(checks, columns=["check", "value", "bound", "holds"])
     return table, found.queues[["time_s", "queue_packets"]], pd.concat([found.fidelity, frame], ignore_index=True)
+
+
+@lru_cache(maxsize=8)
+def _shared_s(starts_s: bytes, work_s: bytes) -> np.ndarray:
+    """`share_processor`, once for the same flows: all cases of a repetition have them."""
+    return share_processor(np.frombuffer(starts_s).tolist(), np.frombuffer(work_s).tolist())
 
 
 @dataclass(frozen=True)
@@ -234,11 +244,12 @@ def measure(
     seconds: float, repetitions: int, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter
 ) -> Runs:
     """Every case of CASES over the same flows; `progress` wraps the list of (case, repetition)."""
-    parts: list[tuple[pd.DataFrame, ...]] = []
-    for name, repetition in progress([(name, i) for name in CASES for i in range(repetitions)]):
-        place = seed_of(seed, repetition)
-        tables = run(CASES[name], setting, seconds, place)
-        parts.append(tuple(table.assign(case=name, repetition=repetition) for table in tables))
+
+    def run_one(name: str, repetition: int) -> tuple[pd.DataFrame, ...]:
+        tables = run(CASES[name], setting, seconds, seed_of(seed, repetition))
+        return tuple(table.assign(case=name, repetition=repetition) for table in tables)
+
+    parts = in_parallel(run_one, [(name, i) for name in CASES for i in range(repetitions)], progress=progress)
     return Runs(*(pd.concat(tables, ignore_index=True) for tables in zip(*parts, strict=True)))
 
 
@@ -324,10 +335,14 @@ def vary(
     progress: Progress = iter,
 ) -> pd.DataFrame:
     """Mean slowdown against processor sharing over one field of the setting: the field, case, slowdown."""
-    rows = []
-    for value, case in progress([(value, case) for value in values for case in ("TCP", "RCP")]):
-        flows = run(CASES[case], replace(setting, **{name: value}), seconds, seed)[0]
-        rows.append((value, case, (flows["completion_s"] / flows["ideal_s"]).mean()))
+
+    def run_one(value: float, case: str) -> tuple[float, str, float]:
+        changed: dict[str, Any] = {name: value}
+        flows = run(CASES[case], replace(setting, **changed), seconds, seed)[0]
+        return value, case, (flows["completion_s"] / flows["ideal_s"]).mean()
+
+    work = [(value, case) for value in values for case in ("TCP", "RCP")]
+    rows = in_parallel(run_one, work, progress=progress)
     return pd.DataFrame(rows, columns=[name, "case", "slowdown"])
 
 

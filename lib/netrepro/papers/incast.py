@@ -23,7 +23,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, L
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Requests, Tcp
 from netrepro.papers._running import idle_checks, run_experiment
-from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
+from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
 from netrepro.simulation import gap_shares, simulate
 from netrepro.style import CURVES, new_figure, scheme
 
@@ -196,7 +196,8 @@ def check_fidelity(found: Measurements, blocks: int) -> pd.DataFrame:
     within 10 %, 90 % within 1 %: Handigol et al., CoNEXT 2012, section 5.1; real kernels' own checks are that test
     already, with a lower bound); and all `blocks` must be complete.
     """
-    complete = float(block_times(found).complete_s.notna().sum() / blocks)
+    answers = found.requests.groupby("request")["answered_s"].count()
+    complete = float((answers == found.requests["server"].nunique()).sum() / blocks)
     rows = [("blocks complete", complete, 1.0)]
     if found.tier == "simulated":
         # One server alone never makes the port wait: then there is nothing to compare.
@@ -252,16 +253,18 @@ def measure(
         for repetition in range(repetitions)
     ]
     of_machine = {"case": "", "servers": 0, "repetition": 0}
-    goodput, fidelity = [], idle_checks(tier, **of_machine)
-    for name, count, repetition in progress(work):
+
+    def run_one(name: str, count: int, repetition: int) -> tuple[dict[str, Any], pd.DataFrame]:
         case = cases(setting)[name]
         factor = slow_motion(case) if as_on_kernels or tier != "simulated" else 1.0
         row, checks = fetch(case.in_slow_motion(factor), count, scale.blocks, seed_of(seed, repetition), tier)
         label = {"case": name, "servers": count, "repetition": repetition}
-        goodput.append(label | {"slow_motion": factor} | row)
-        fidelity.append(checks.assign(**label))
-    fidelity += idle_checks(tier, **of_machine)
-    return Runs(pd.DataFrame(goodput), pd.concat(fidelity, ignore_index=True), tier)
+        return label | {"slow_motion": factor} | row, checks.assign(**label)
+
+    before = idle_checks(tier, **of_machine)
+    found = in_parallel(run_one, work, -1 if tier == "simulated" else 1, progress)
+    fidelity = [*before, *(checks for _, checks in found), *idle_checks(tier, **of_machine)]
+    return Runs(pd.DataFrame([row for row, _ in found]), pd.concat(fidelity, ignore_index=True), tier)
 
 
 def beside(
@@ -358,12 +361,13 @@ def why_not(
         "CUBIC": {"congestion_control": "cubic"},
         "DCTCP, marking from 20 packets on": {"congestion_control": "dctcp", "threshold_packets": 20},
     }
-    rows = []
-    for name, change in progress(list(changes.items())):
+
+    def run_one(name: str, change: dict[str, Any]) -> dict[str, Any]:
         count = change.get("servers", servers)
         changed = replace(setting, **{key: value for key, value in change.items() if key != "servers"})
-        rows.append({"change": name, "servers": count} | fetch(changed, count, blocks, seed)[0])
-    return pd.DataFrame(rows)
+        return {"change": name, "servers": count} | fetch(changed, count, blocks, seed)[0]
+
+    return pd.DataFrame(in_parallel(run_one, list(changes.items()), progress=progress))
 
 
 def vary_buffer(
@@ -376,13 +380,13 @@ def vary_buffer(
     progress: Progress = iter,
 ) -> pd.DataFrame:
     """Goodput over servers for several buffers: buffer_packets, servers and the columns of `fetched`."""
+
+    def run_one(buffer: int, count: int) -> dict[str, Any]:
+        changed = replace(setting, buffer_packets=buffer)
+        return {"buffer_packets": buffer, "servers": count} | fetch(changed, count, blocks, seed)[0]
+
     work = [(buffer, count) for buffer in buffers_packets for count in servers]
-    rows = [
-        {"buffer_packets": buffer, "servers": count}
-        | fetch(replace(setting, buffer_packets=buffer), count, blocks, seed)[0]
-        for buffer, count in progress(work)
-    ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(in_parallel(run_one, work, progress=progress))
 
 
 def vary_scheme(
@@ -397,12 +401,14 @@ def vary_scheme(
 
     Returns scheme, servers and the columns of `fetched`.
     """
-    rows = []
-    for name, count in progress([(name, count) for name in ("reno", "dctcp") for count in servers]):
+
+    def run_one(name: str, count: int) -> dict[str, Any]:
         marking = min(20, setting.buffer_packets) if name == "dctcp" else 0
         changed = replace(setting, congestion_control=name, threshold_packets=marking)
-        rows.append({"scheme": name, "servers": count} | fetch(changed, count, blocks, seed)[0])
-    return pd.DataFrame(rows)
+        return {"scheme": name, "servers": count} | fetch(changed, count, blocks, seed)[0]
+
+    work = [(name, count) for name in ("reno", "dctcp") for count in servers]
+    return pd.DataFrame(in_parallel(run_one, work, progress=progress))
 
 
 def vary_block_time(
@@ -419,13 +425,15 @@ def vary_block_time(
 
     Returns rate_mbps, block_bytes, block_in_timeouts and the columns of `fetched`.
     """
-    rows = []
-    for rate, block in progress([(rate, block) for rate in rates_mbps for block in blocks_bytes]):
+
+    def run_one(rate: float, block: int) -> dict[str, Any]:
         changed = replace(setting, rate_mbps=rate, block_bytes=block)
         label = {"rate_mbps": rate, "block_bytes": block}
         label["block_in_timeouts"] = changed.ideal_block_ms / changed.min_rto_ms
-        rows.append(label | fetch(changed, servers, blocks, seed)[0])
-    return pd.DataFrame(rows)
+        return label | fetch(changed, servers, blocks, seed)[0]
+
+    work = [(rate, block) for rate in rates_mbps for block in blocks_bytes]
+    return pd.DataFrame(in_parallel(run_one, work, progress=progress))
 
 
 def share_after_timeouts(block_in_timeouts: np.ndarray | float, timeouts: int = 1) -> np.ndarray | float:

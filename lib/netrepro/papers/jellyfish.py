@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import combinations, cycle, islice, pairwise
 from random import Random
 from typing import Any
@@ -28,7 +28,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_paths
 from netrepro.networks.topology import Topology, fat_tree, from_graph, jellyfish
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
+from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
 from netrepro.simulation import simulate
 from netrepro.style import new_figure, scheme
 
@@ -297,35 +297,33 @@ def measure(
 ) -> Runs:
     """Optimal routing, paths and packets, each over `repetitions` networks and permutations of their own."""
     work: list[tuple[str, Any, int]] = [
-        *(("capacity", (ports, kind), i) for ports in scale.programme_ports for kind in ("jellyfish", "ring")
-          for i in range(repetitions)),
+        *(("capacity", (ports, kind), i) for ports in sorted(scale.programme_ports, reverse=True)  # the longest first
+          for kind in ("jellyfish", "ring") for i in range(repetitions)),
         *(("paths", None, i) for i in range(repetitions)),
         *(("packets", name, i) for name in CASES for i in range(repetitions)),
     ]  # fmt: skip
-    capacity, servers, optimal, lengths, diversity, fidelity = [], [], [], [], [], []
-    for what, item, repetition in progress(work):
-        place = seed_of(seed, repetition)
+
+    def run_one(what: str, item: Any, repetition: int) -> dict[str, pd.DataFrame]:
+        place, label = seed_of(seed, repetition), {"repetition": repetition}
         if what == "capacity":
             ports, kind = item
             equipment = Setting(ports=ports)
             found = servers_at_full_rate(kind, equipment, place, scale.matrices)
-            capacity.append((ports, kind, repetition, found, found / equipment.fat_tree_servers))
-        elif what == "paths":
-            optimal += _optimal(setting, place, repetition)
-            lengths.append(_lengths(setting, place).assign(repetition=repetition))
-            diversity.append(link_paths(setting, place).assign(repetition=repetition))
-        else:
-            shares, checks = _run(CASES[item], setting, scale.seconds, place)
-            servers.append(shares.assign(case=item, repetition=repetition))
-            fidelity.append(checks.assign(case=item, repetition=repetition))
-    return Runs(
-        pd.DataFrame(capacity, columns=["ports", "network", "repetition", "servers", "gain"]),
-        pd.concat(servers, ignore_index=True),
-        pd.DataFrame(optimal, columns=["network", "repetition", "share"]),
-        pd.concat(lengths, ignore_index=True),
-        pd.concat(diversity, ignore_index=True),
-        pd.concat(fidelity, ignore_index=True),
-    )
+            gain = found / equipment.fat_tree_servers
+            return {
+                "capacity": pd.DataFrame([{"ports": ports, "network": kind} | label | {"servers": found, "gain": gain}])
+            }
+        if what == "paths":
+            optimal = pd.DataFrame(_optimal(setting, place, repetition), columns=["network", "repetition", "share"])
+            lengths, diversity = _lengths(setting, place), link_paths(setting, place)
+            return {"optimal": optimal, "lengths": lengths.assign(**label), "diversity": diversity.assign(**label)}
+        shares, checks = _run(CASES[item], setting, scale.seconds, place)
+        return {"servers": shares.assign(case=item, **label), "fidelity": checks.assign(case=item, **label)}
+
+    found = in_parallel(run_one, work, progress=progress)
+    names = [each.name for each in fields(Runs)]
+    tables = {name: pd.concat([each[name] for each in found if name in each], ignore_index=True) for name in names}
+    return Runs(**tables)
 
 
 def _networks(setting: Setting, seed: int) -> dict[str, Topology]:
@@ -476,10 +474,13 @@ def vary_paths(
     progress: Progress = iter,
 ) -> pd.DataFrame:
     """Mean share and Jain's index on Jellyfish over the number of shortest paths: transport, paths, share, jain."""
-    rows = []
-    for transport, count in progress([(transport, count) for transport in TRANSPORTS for count in paths]):
+
+    def run_one(transport: str, count: int) -> tuple:
         shares = _run(Case("jellyfish", count, transport), setting, seconds, seed)[0]["share"]
-        rows.append((transport, count, shares.mean(), jain(shares)))
+        return transport, count, shares.mean(), jain(shares)
+
+    work = [(transport, count) for transport in TRANSPORTS for count in paths]
+    rows = in_parallel(run_one, work, progress=progress)
     return pd.DataFrame(rows, columns=["transport", "paths", "share", "jain"])
 
 
@@ -497,10 +498,13 @@ def vary_servers(
     setting = Setting(ports=max(scale.programme_ports))
     base = setting.fat_tree_servers
     counts = np.unique(np.linspace(base // 2, min(2 * base, (setting.ports - 2) * setting.switches), steps).astype(int))
-    rows = []
-    for kind, servers in progress([(kind, int(servers)) for kind in networks for servers in counts]):
+
+    def run_one(kind: str, servers: int) -> tuple:
         topology = same_equipment(kind, setting, servers, seed)
-        rows.append((kind, servers, min(1.0, optimal_share(topology, permutation(topology, seed))), base))
+        return kind, servers, min(1.0, optimal_share(topology, permutation(topology, seed))), base
+
+    work = [(kind, int(servers)) for kind in networks for servers in counts]
+    rows = in_parallel(run_one, work, progress=progress)
     return pd.DataFrame(rows, columns=["network", "servers", "share", "fat_tree_servers"])
 
 

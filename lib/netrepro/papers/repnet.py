@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 from matplotlib.figure import Figure
 
 from netrepro.claims import Measured, load_claims
@@ -31,7 +30,7 @@ from netrepro.networks.topology import Topology, fat_tree, leaf_spine
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
 from netrepro.papers._repnet_library import emulate_with_library
 from netrepro.papers._repnet_sorting import Sort, emulate_sort, simulate_sort
-from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
+from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.queueing.replication import ReplicationModel
 from netrepro.simulation import simulate
@@ -154,7 +153,7 @@ class Scale:
 def scale(profile: str) -> Scale:
     """The scale of a profile. Raises NetreproError for another than quick and paper."""
     scales = {
-        "quick": Scale(300, 200, 200, 120, 50, (0.2, 0.5), (0.2, 0.5), (0.1, 0.8), 15.0, 1200, 80, 10.0, 10.0, 2),
+        "quick": Scale(200, 200, 150, 120, 50, (0.2, 0.5), (0.2, 0.5), (0.1, 0.8), 12.0, 1200, 80, 10.0, 10.0, 2),
         # With five repetitions 200,000 flows a scheme with 1:1, as the authors had.
         "paper": Scale(
             flows=16_000,
@@ -329,7 +328,7 @@ def measure(
         row, curves = _summary(found, ideal[_kind(case)])
         return label | row, curves.assign(**label), check_fidelity(found).assign(**label)
 
-    rows = _in_parallel(run_one, work, n_jobs, progress)
+    rows = in_parallel(run_one, work, n_jobs, progress)
     return _gathered(rows)
 
 
@@ -363,7 +362,7 @@ def measure_scaled(
         row, curves = _summary(found, ideal_ms)
         return where, label | row, curves.assign(**label), check_fidelity(found).assign(**label)
 
-    rows = _in_parallel(run_one, work, n_jobs if tier == "simulated" else 1, progress)
+    rows = in_parallel(run_one, work, n_jobs if tier == "simulated" else 1, progress)
     return {each: _gathered([row[1:] for row in rows if row[0] == each]) for each in tiers}
 
 
@@ -385,12 +384,6 @@ def tier_table(scaled: dict[str, Runs]) -> pd.DataFrame:
         means = runs.totals.groupby(["scheme", "same_path"], sort=False)[list(columns)].mean().rename(columns=columns)
         parts.append(means.assign(trusted=runs.trusted).add_suffix(f", {tier}"))
     return pd.concat(parts, axis=1).reset_index()
-
-
-def _in_parallel(function: Callable, work: Sequence[tuple], n_jobs: int, progress: Progress) -> list:
-    """Threads suffice: the simulator lets others run."""
-    parallel = Parallel(n_jobs=n_jobs, prefer="threads", pre_dispatch=n_jobs)
-    return parallel(delayed(function)(*arguments) for arguments in progress(work))
 
 
 def _kind(case: Case) -> str:
@@ -487,7 +480,7 @@ def probe_congestion(
         label = {"case": case, "scheme": name, "size_bytes": size_bytes, "repetition": repetition}
         return pd.DataFrame({"completion_ms": probe["completion_ms"], "is_slow": slow}).assign(**label)
 
-    return pd.concat(_in_parallel(run_one, work, n_jobs, progress), ignore_index=True)
+    return pd.concat(in_parallel(run_one, work, n_jobs, progress), ignore_index=True)
 
 
 def _probing(setting: Setting, case: str, name: str, size_bytes: int, probes: int, seed: int) -> Experiment:
@@ -583,7 +576,7 @@ def measure_paths(
         return trips.assign(repetition=repetition)
 
     work = [(repetition,) for repetition in range(repetitions)]
-    return pd.concat(_in_parallel(run_one, work, n_jobs, progress), ignore_index=True)
+    return pd.concat(in_parallel(run_one, work, n_jobs, progress), ignore_index=True)
 
 
 def correlations(round_trips: pd.DataFrame) -> pd.DataFrame:
@@ -695,7 +688,7 @@ def measure_sorting(
         label = {"tier": where, "scheme": name, "same_path": same_path, "repetition": repetition}
         return found[0].assign(**label), found[1].assign(**label)
 
-    rows = _in_parallel(run_one, work, n_jobs if tier == "simulated" else 1, progress)
+    rows = in_parallel(run_one, work, n_jobs if tier == "simulated" else 1, progress)
     jobs, fidelity = (pd.concat(tables, ignore_index=True) for tables in zip(*rows, strict=True))
     return SortRuns(jobs, fidelity)
 
@@ -999,7 +992,7 @@ def vary(
         row, _ = _summary(found, _ideal_ms(setting, "leaf-spine"))
         return buffer, rto, name, row["p99_ms"], row["p999_ms"]
 
-    rows = _in_parallel(run_one, work, n_jobs, progress)
+    rows = in_parallel(run_one, work, n_jobs, progress)
     return pd.DataFrame(rows, columns=["buffer_packets", "initial_rto_ms", "scheme", "p99_ms", "p999_ms"])
 
 

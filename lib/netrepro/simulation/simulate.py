@@ -100,7 +100,8 @@ def _build(
     for method, settings, values in link_calls(topology):
         getattr(simulator, method)(_core.LinkSettings(**settings), *values)
     _add_flows(simulator, experiment, number, own_controls)
-    for place, answers in experiment.flow_table.query("transport == 'requests'").groupby("entry"):
+    table = experiment.flow_table
+    for place, answers in table[table["transport"] == "requests"].groupby("entry"):
         asked = experiment.traffic[place]
         sizes = asked.request_bytes, asked.response_bytes, asked.count
         waits_s = asked.think_ms / 1e3, asked.answer_within_ms / 1e3
@@ -125,15 +126,15 @@ def _add_flows(
     places, names = pd.factorize(table["congestion_control"])
     simulator.add_flows(
         is_tcp=table["transport"] != "datagrams",
-        source=table["source"].map(number),
-        destination=table["destination"].map(number),
+        source=[number[host] for host in table["source"].tolist()],
+        destination=[number[host] for host in table["destination"].tolist()],
         start_s=table["start_s"],
         size_bytes=table["size_bytes"].fillna(0.0),
         duration_s=table["duration_s"].fillna(0.0),
         control=places,
         # Datagrams name none; connections of a control of one's own get it below.
         controls=["reno" if not name or name in own_controls else name for name in names],
-        replication=table["replication"].map(REPLICATIONS.index),
+        replication=[REPLICATIONS.index(name) for name in table["replication"].tolist()],
         same_path=table["replica_same_path"],
         subflows=table["subflows"],
         rate=table["rate_mbps"].fillna(0.0) * 1e6,
@@ -171,12 +172,14 @@ def _route(simulator: _core.Simulator, experiment: Experiment) -> None:
     pairs = zip(table["source"], table["destination"], strict=True)
     for method, arguments in routing_calls(experiment.topology, experiment.routing, pairs, experiment.changes):
         getattr(simulator, method)(*arguments)
-    for row in table[table["path"].map(len) > 0].itertuples():
-        simulator.give_path(row.flow, 0, links_on(row.path, ports), links_on(row.path[::-1], ports))
-    for row in table[table["subflows"] > 1].itertuples():
-        split = experiment.traffic[row.entry]
+    for flow, path in enumerate(table["path"].tolist()):
+        if path:
+            simulator.give_path(flow, 0, links_on(path, ports), links_on(path[::-1], ports))
+    entries = table["entry"].to_numpy()
+    for flow in np.flatnonzero(table["subflows"] > 1).tolist():
+        split = experiment.traffic[entries[flow]]
         for place, path in enumerate(split.subflow_paths if isinstance(split, Flow) else ()):
-            simulator.give_path(row.flow, place, links_on(path, ports), links_on(path[::-1], ports))
+            simulator.give_path(flow, place, links_on(path, ports), links_on(path[::-1], ports))
     if (table["congestion_control"] == "rcp").any():
         rcp = experiment.rcp
         simulator.offer_rates(rcp.alpha, rcp.beta, rcp.update_ms / 1e3, rcp.first_share)
@@ -186,41 +189,46 @@ def _route(simulator: _core.Simulator, experiment: Experiment) -> None:
 
 
 def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurements:
+    # Columns are put right before they become tables: pandas takes longer over a short one than a short run lasts.
     sources, destinations = (np.array(ends) for ends in zip(*experiment.topology.ports, strict=True))
-    links = pd.DataFrame(simulator.links())
-    links["utilisation"] = links["busy_s"] / experiment.duration_s
-    counts = [name for name in LINK_COLUMNS if name.endswith(("_packets", "_bytes"))]
-    links = links.astype(dict.fromkeys(counts, int)).assign(source=sources, destination=destinations)
+    links = _whole(simulator.links(), *(name for name in LINK_COLUMNS if name.endswith(("_packets", "_bytes"))))
+    links |= dict(source=sources, destination=destinations, utilisation=links["busy_s"] / experiment.duration_s)
 
-    queues = pd.DataFrame(simulator.queue_samples())
-    sampled = queues["link"].astype(int)
-    queues = queues.assign(source=sources[sampled], destination=destinations[sampled])
-    queues = queues.astype({"queue_packets": int, "queue_bytes": int})
+    queues = _whole(simulator.queue_samples(), "link", "queue_packets", "queue_bytes")
+    queues |= dict(source=sources[queues["link"]], destination=destinations[queues["link"]])
 
-    windows = pd.DataFrame(simulator.window_samples())
-    segment = experiment.tcp.segment_bytes
-    threshold = windows["threshold_segments"].where(windows["threshold_segments"] < 1e17, np.inf)
-    windows = windows.astype({"flow": int, "connection": int}).assign(
+    windows = _whole(simulator.window_samples(), "flow", "connection")
+    segment, threshold, round_trip_s = experiment.tcp.segment_bytes, "threshold_segments", windows["round_trip_s"]
+    windows |= dict(
         window_bytes=windows["window_segments"] * segment,
-        slow_start_threshold_bytes=threshold * segment,
-        round_trip_ms=windows["round_trip_s"].where(windows["round_trip_s"] > 0) * 1e3,
+        slow_start_threshold_bytes=np.where(windows[threshold] < 1e17, windows[threshold], np.inf) * segment,
+        round_trip_ms=np.where(round_trip_s > 0, round_trip_s, np.nan) * 1e3,
     )
     return Measurements(
         experiment=experiment,
         tier="simulated",
         flows=_flows(experiment, simulator),
-        queues=queues[QUEUE_COLUMNS],
-        links=links[LINK_COLUMNS],
-        windows=windows[[*WINDOW_COLUMNS, "connection"]],
+        queues=_table(queues, QUEUE_COLUMNS),
+        links=_table(links, LINK_COLUMNS),
+        windows=_table(windows, [*WINDOW_COLUMNS, "connection"]),
         packets=_packets(experiment, simulator),
         fidelity=_fidelity(simulator),
-        requests=experiment.request_results(pd.DataFrame(simulator.requests()).astype({"flow": int, "request": int})),
+        requests=experiment.request_results(pd.DataFrame(_whole(simulator.requests(), "flow", "request"))),
     )
 
 
+def _whole(columns: Mapping[str, np.ndarray], *names: str) -> dict[str, np.ndarray]:
+    """The columns, those named as integers."""
+    return {name: column.astype(int) if name in names else column for name, column in columns.items()}
+
+
+def _table(columns: Mapping[str, np.ndarray], names: list[str]) -> pd.DataFrame:
+    return pd.DataFrame({name: columns[name] for name in names})
+
+
 def _flows(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
-    counts = ["delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts"]
-    return experiment.flow_results(pd.DataFrame(simulator.flows()).astype(dict.fromkeys(counts, int)))
+    counts = "delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts"
+    return experiment.flow_results(pd.DataFrame(_whole(simulator.flows(), *counts)))
 
 
 def _packets(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import matplotlib.pyplot as plt
 import pandas as pd
-from IPython.display import HTML, DisplayHandle, display
+from IPython.display import HTML, DisplayHandle, Image, display
 from matplotlib.figure import Figure
 from pandas.io.formats.style import Styler
 from tqdm.auto import tqdm
@@ -108,7 +108,7 @@ class Report:
         if Path(name).name != name or "." in name:
             raise NetreproError(f"a figure cannot be called {name!r}", "give a plain name such as fig5_short_mean")
         save_figure(figure, self.folder, name)
-        display(figure)
+        display(Image(self.folder / f"{name}.png"))  # instead of drawing it once more
         plt.close(figure)
 
     def show_all(self, figures: Mapping[str, Figure]) -> None:
