@@ -19,7 +19,7 @@ from netrepro.papers._repnet_library import Programs, hash_addresses_only
 from netrepro.simulation import simulate
 
 ROUND_S = 8.0  # between rounds of the simulated sort; jobs take far less
-PATIENCE_S, LAST_S = 10.0, 1.0  # for jobs under way when no more begin; and then until the network ends
+PATIENCE_S, LAST_S = 6.0, 1.0  # for jobs under way when no more begin; and then until the network ends
 MOST_ITERATIONS = 200
 
 

@@ -30,6 +30,7 @@ from netrepro.networks.topology import Topology, fat_tree, leaf_spine
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
 from netrepro.papers._repnet_library import emulate_with_library
 from netrepro.papers._repnet_sorting import Sort, emulate_sort, simulate_sort
+from netrepro.papers._running import idle_checks
 from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.queueing.replication import ReplicationModel
@@ -123,7 +124,9 @@ class Scale:
     flows, fewer_flows : with 1:1, at the loads from CLAIMED_LOAD on and at each other one. oversubscribed_flows,
     fat_tree_flows : at each load with 2:1 and in the fat-tree. incast_mice : bursts. path_s : seconds of Figs 1 and 2.
     probes : handshakes of Fig. 3; a quarter as many flows of 100 KB. loopback_flows : of Fig. 16, a scheme. scaled_s :
-    seconds of the network that real kernels run too. sorting_s : of bucket sort there; sorting_rounds : jobs a master
+    seconds of the network that real kernels run too. sorting_s : of bucket sort there; sorting_controls : whether it
+    has jobs enough for claims that have a control. most_real_repetitions : on real kernels, which take real time (None:
+    as many as asked for). sorting_rounds : jobs a master
     in the simulator.
     """
 
@@ -141,6 +144,8 @@ class Scale:
     scaled_s: float
     sorting_s: float
     sorting_rounds: int
+    sorting_controls: bool
+    most_real_repetitions: int | None = None
 
     def flows_of(self, case: Case) -> int:
         """How many flows a run of the case has; with incast, bursts."""
@@ -153,7 +158,24 @@ class Scale:
 def scale(profile: str) -> Scale:
     """The scale of a profile. Raises NetreproError for another than quick and paper."""
     scales = {
-        "quick": Scale(200, 200, 150, 120, 50, (0.2, 0.5), (0.2, 0.5), (0.1, 0.8), 12.0, 1200, 80, 10.0, 10.0, 2),
+        "quick": Scale(
+            flows=200,
+            fewer_flows=200,
+            oversubscribed_flows=150,
+            fat_tree_flows=120,
+            incast_mice=50,
+            loads=(0.2, 0.5),
+            oversubscribed_loads=(0.2, 0.5),
+            fat_tree_loads=(0.1, 0.8),
+            path_s=12.0,
+            probes=1000,
+            loopback_flows=80,
+            scaled_s=5.0,
+            sorting_s=5.0,
+            sorting_rounds=2,
+            sorting_controls=False,
+            most_real_repetitions=2,
+        ),
         # With five repetitions 200,000 flows a scheme with 1:1, as the authors had.
         "paper": Scale(
             flows=16_000,
@@ -170,6 +192,7 @@ def scale(profile: str) -> Scale:
             scaled_s=40.0,
             sorting_s=40.0,
             sorting_rounds=42,
+            sorting_controls=True,
         ),
     }
     return of_profile(profile, scales)
@@ -340,7 +363,7 @@ SCALED_CASES = (
 
 
 def measure_scaled(
-    seconds: float, repetitions: int, seed: int, *, tier: str = "simulated", n_jobs: int = 2, progress: Progress = iter
+    scale: Scale, repetitions: int, seed: int, *, tier: str = "simulated", n_jobs: int = 2, progress: Progress = iter
 ) -> dict[str, Runs]:
     """The same flows over the scaled testbed, by tier: in the simulator and, where `tier` is real kernels, there.
 
@@ -349,11 +372,11 @@ def measure_scaled(
     for a tier that cannot be had.
     """
     tiers = tuple(dict.fromkeys(("simulated", tier)))
-    work = [(each, case, r) for each in tiers for r in range(repetitions) for case in SCALED_CASES]
+    work = [(each, case, r) for each in tiers for r in range(_most(scale, repetitions, each)) for case in SCALED_CASES]
     ideal_ms = _ideal_ms(SCALED, "leaf-spine")
 
     def run_one(where: str, case: Case, repetition: int) -> tuple[str, dict, pd.DataFrame, pd.DataFrame]:
-        planned = scaled_experiment(case, seconds, seed_of(seed, repetition))
+        planned = scaled_experiment(case, scale.scaled_s, seed_of(seed, repetition))
         if where == "simulated":
             found = simulate(planned)
         else:
@@ -362,8 +385,16 @@ def measure_scaled(
         row, curves = _summary(found, ideal_ms)
         return where, label | row, curves.assign(**label), check_fidelity(found).assign(**label)
 
+    before = idle_checks(tier)
     rows = in_parallel(run_one, work, n_jobs if tier == "simulated" else 1, progress)
-    return {each: _gathered([row[1:] for row in rows if row[0] == each]) for each in tiers}
+    found = {each: _gathered([row[1:] for row in rows if row[0] == each]) for each in tiers}
+    checks = [found[tier].fidelity, *before, *idle_checks(tier)]
+    return found | {tier: replace(found[tier], fidelity=pd.concat(checks, ignore_index=True))}
+
+
+def _most(scale: Scale, repetitions: int, tier: str) -> int:
+    """How many repetitions there are on a tier."""
+    return repetitions if tier == "simulated" else min(repetitions, scale.most_real_repetitions or repetitions)
 
 
 def _gathered(rows: Sequence[tuple[dict, pd.DataFrame, pd.DataFrame]]) -> Runs:
@@ -662,6 +693,7 @@ class SortRuns(CheckedRuns):
 
 # The simulator replicates a flow whole or not at all, RepNet's library a stream's first bytes: no RepFlow here.
 SIMULATED_SORTS = (("simulated", "tcp", False), ("simulated", "repsyn", False), ("simulated", "repsyn", True))
+REAL_SORTS = tuple((name, same_path) for same_path in (False, True) for name in SCHEMES)
 
 
 def measure_sorting(
@@ -673,8 +705,9 @@ def measure_sorting(
     `progress` wraps the list of (tier, scheme, same path, repetition). Raises NetreproError for a tier that cannot be
     had.
     """
-    kernels = [(tier, name, same) for same in (False, True) for name in SCHEMES if tier != "simulated"]
-    work = [(*case, r) for case in (*SIMULATED_SORTS, *kernels) for r in range(repetitions)]
+    kernels = [(tier, *case) for case in REAL_SORTS if tier != "simulated"]
+    sorts = [case for case in (*SIMULATED_SORTS, *kernels) if scale.sorting_controls or not case[2]]
+    work = [(*case, r) for case in sorts for r in range(_most(scale, repetitions, case[0]))]
 
     def run_one(where: str, name: str, same_path: bool, repetition: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         job = Sort(
@@ -688,9 +721,11 @@ def measure_sorting(
         label = {"tier": where, "scheme": name, "same_path": same_path, "repetition": repetition}
         return found[0].assign(**label), found[1].assign(**label)
 
+    before = idle_checks(tier)
     rows = in_parallel(run_one, work, n_jobs if tier == "simulated" else 1, progress)
-    jobs, fidelity = (pd.concat(tables, ignore_index=True) for tables in zip(*rows, strict=True))
-    return SortRuns(jobs, fidelity)
+    jobs, fidelity = zip(*rows, strict=True)
+    checks = [*(each.assign(tier=tier) for each in (*before, *idle_checks(tier))), *fidelity]
+    return SortRuns(pd.concat(jobs, ignore_index=True), pd.concat(checks, ignore_index=True))
 
 
 def sorting_table(sorting: SortRuns) -> pd.DataFrame:
@@ -714,7 +749,7 @@ def _sorting_claims(sorting: SortRuns) -> Iterator[Measured]:
         median = {each: runs.median()[each, False] for each in ("tcp", name)}
         yield Measured(claim=f"sort-{name}-median", values=median[name] / median["tcp"], **sorting.trust)
         for which in ("p99", "p999"):
-            if runs.size().min() * (1 - PERCENTILES[which]) < ENOUGH_BEYOND:
+            if runs.size().min() * (1 - PERCENTILES[which]) < ENOUGH_BEYOND or (name, True) not in runs.size():
                 continue
             at = runs.quantile(PERCENTILES[which])
             plain = at["tcp"].unstack("same_path")

@@ -127,6 +127,16 @@ def test_below_the_published_rate_the_collapse_is_shallow(runs):
     assert paper.summary(runs, "goodput_share")["200 ms"][32] < 0.1
 
 
+def test_with_few_servers_it_is_packets_in_step_that_wait_and_with_many_it_is_not():
+    """A jitter of a packet's time (12 us) spreads the same losses over all servers, which then repair them at once."""
+    few, few_jittered, many_jittered = (
+        fetched(servers, 20, 1, jitter_ms=jitter_ms) for servers, jitter_ms in ((8, 0.0), (8, 0.012), (32, 0.012))
+    )
+    assert few["drops_per_block"] == pytest.approx(few_jittered["drops_per_block"], rel=0.2)
+    assert few["timeouts_per_block"] > 0.3 and few_jittered["timeouts_per_block"] < 0.1
+    assert many_jittered["goodput_share"] < 0.1
+
+
 def test_dctcp_holds_out_longer_than_reno_but_not_for_ever():
     table = paper.vary_scheme(BLOCKS, 5, servers=(8, 16, 64)).pivot(
         index="servers", columns="scheme", values="goodput_mbps"

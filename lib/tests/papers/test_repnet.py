@@ -278,7 +278,7 @@ def test_an_experiment_survives_json():
 
 @pytest.fixture(scope="module")
 def scaled() -> dict[str, paper.Runs]:
-    return paper.measure_scaled(4.0, 2, 1)
+    return paper.measure_scaled(replace(SMALL, scaled_s=4.0), 2, 1)
 
 
 def test_the_scaled_testbed_has_its_load_and_its_mice():
