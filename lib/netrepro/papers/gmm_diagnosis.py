@@ -149,7 +149,7 @@ def match_shares(flows: pd.DataFrame, support: pd.Series, limit: int, seed: int)
 def forest(trees: int, seed: int, *, balanced: bool = False) -> RandomForestClassifier:
     """The classifier that most experiments use: quick, indifferent to scale, and not led astray by single labels."""
     weight = "balanced_subsample" if balanced else None
-    return RandomForestClassifier(trees, min_samples_leaf=5, class_weight=weight, n_jobs=2, random_state=seed)
+    return RandomForestClassifier(trees, min_samples_leaf=5, class_weight=weight, random_state=seed)
 
 
 def named_confusion(rows: Rows, predicted: NDArray[Any]) -> Floats:
