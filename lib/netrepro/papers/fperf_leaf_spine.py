@@ -602,34 +602,44 @@ def share_that_lost(runs: pd.DataFrame, prediction: str) -> float:
 TIME_COLUMNS = ["size", "hosts", "horizon_steps", "encoding", "seed", "task", "cpu_s", "status"]
 
 
-def time_points(scale: Scale, seeds: Sequence[int], clock: Clock, *, backend: str = "z3") -> Iterator[dict[str, Any]]:
+def time_points(
+    scale: Scale, seeds: Sequence[int], clock: Clock, *, backend: str = "z3", timeout_s: float | None = None
+) -> Iterator[dict[str, Any]]:
     """Time every size, seed and task; yields one row (see `TIME_COLUMNS`) as soon as it is measured.
 
     `clock` returns CPU seconds (time.process_time). "satisfy" includes building and loading the formula, and
-    "base example" includes building it again. "verify" is a whole `Analysis.verify` on a loaded formula.
+    "base example" includes building it again. "verify" is a whole `Analysis.verify` on a loaded formula. A question
+    that takes longer than `timeout_s` makes its row "unknown"; a size and seed ends with it.
     """
+    options: dict[str, Any] = {"backend": backend, "timeout_s": timeout_s}
     for size in scale.sizes:
         for seed in seeds:
-            yield from _timed_tasks(size, scale.horizon, seed, clock, backend, size in scale.search_sizes)
+            yield from _timed_tasks(size, scale.horizon, seed, clock, size in scale.search_sizes, options)
     for size in scale.reference_sizes:
         for encoding in ("circuit", "integers"):
             for seed in seeds[: scale.reference_seeds]:
-                yield from _timed_peer(size, scale.reference_horizon, encoding, seed, clock, backend)
+                yield from _timed_peer(size, scale.reference_horizon, encoding, seed, clock, options)
 
 
 def _timed_tasks(
-    size: Size, horizon: int, seed: int, clock: Clock, backend: str, with_search: bool
+    size: Size, horizon: int, seed: int, clock: Clock, with_search: bool, options: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     def row(task: str, seconds: float, status: str) -> dict[str, Any]:
         values = (size_name(size), size[2], horizon, "circuit", seed, task, seconds, status)
         return dict(zip(TIME_COLUMNS, values, strict=True))
 
     start = clock()
-    analysis = throughput_analysis(size, horizon, seed=seed, shuffle=seed, backend=backend)
+    analysis = throughput_analysis(size, horizon, seed=seed, shuffle=seed, **options)
     status = analysis.satisfy_query().status
     yield row("satisfy", clock() - start, status)
+    if status == "unknown":
+        return
     start = clock()
-    base = base_example(analysis)
+    try:
+        base = base_example(analysis)
+    except NetreproError:  # no example in time: `satisfy` has shown that there is one
+        yield row("base example", clock() - start, "unknown")
+        return
     yield row("base example", clock() - start, "optimal" if base.is_optimal else "unknown")
     start = clock()
     status = analysis.verify(parse_workload(f"[1,{horizon}]: ecmp(host1,t) <= 0")).status
@@ -641,10 +651,9 @@ def _timed_tasks(
 
 
 def _timed_peer(
-    size: Size, horizon: int, encoding: str, seed: int, clock: Clock, backend: str
+    size: Size, horizon: int, encoding: str, seed: int, clock: Clock, options: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     start = clock()
-    options: dict[str, Any] = {"backend": backend} if encoding == "circuit" else {}
     analysis = throughput_analysis(size, horizon, encoding=encoding, seed=seed, shuffle=seed, **options)
     status = analysis.satisfy_query().status
     values = (size_name(size), size[2], horizon, encoding, seed, "satisfy (peer)", clock() - start, status)
@@ -657,13 +666,14 @@ def measure_times(
     clock: Clock,
     *,
     backend: str = "z3",
+    timeout_s: float | None = None,
     progress: Callable[[Iterable[dict[str, Any]]], Iterable[dict[str, Any]]] = iter,
 ) -> pd.DataFrame:
     """`time_points` as a table. Ctrl-C ends it early and keeps what it has; `attrs["is_complete"]` tells."""
     rows: list[dict[str, Any]] = []
     is_complete = True
     try:
-        for row in progress(time_points(scale, seeds, clock, backend=backend)):
+        for row in progress(time_points(scale, seeds, clock, backend=backend, timeout_s=timeout_s)):
             rows.append(row)
     except KeyboardInterrupt:
         is_complete = False
@@ -676,21 +686,27 @@ def fit_growth(times: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
     """Exponential fit of CPU seconds against hosts, per task.
 
     Columns: task, factor_per_host with its interval (low, high; t distribution on log seconds), r_squared
-    of the exponential, r_squared_line (a straight line, both judged on seconds), is_exponential (the
-    exponential is nearer and the interval lies above 1). Tasks with fewer than three sizes are left out.
+    of the exponential, r_squared_line (a straight line), r_squared_power (hosts ** power; all judged on
+    seconds), power, is_exponential (the exponential is nearer than the line and the interval lies above 1: few
+    sizes do not tell it from a power). Time-outs are left out, and tasks with fewer than three sizes.
     """
     rows = []
-    for task, group in times[times["task"] != "satisfy (peer)"].groupby("task"):
+    for task, group in _known_times(times[times["task"] != "satisfy (peer)"]).groupby("task"):
         if group["hosts"].nunique() < 3:
             continue
         hosts, seconds = group["hosts"].to_numpy(float), group["cpu_s"].to_numpy(float)
         fit = stats.linregress(hosts, np.log(seconds))
         reach = stats.t.ppf((1 + confidence) / 2, len(hosts) - 2) * fit.stderr
-        line = stats.linregress(hosts, seconds)
+        line, power = stats.linregress(hosts, seconds), stats.linregress(np.log(hosts), np.log(seconds))
         total = float(((seconds - seconds.mean()) ** 2).sum())
-        curve = np.exp(fit.intercept + fit.slope * hosts)
-        exponential = 1 - float(((seconds - curve) ** 2).sum()) / total
-        straight = 1 - float(((seconds - line.intercept - line.slope * hosts) ** 2).sum()) / total
+        exponential, straight, raised = (
+            1 - float(((seconds - curve) ** 2).sum()) / total
+            for curve in (
+                np.exp(fit.intercept + fit.slope * hosts),
+                line.intercept + line.slope * hosts,
+                np.exp(power.intercept) * hosts**power.slope,
+            )
+        )
         low = float(np.exp(fit.slope - reach))
         rows.append(
             {
@@ -701,11 +717,18 @@ def fit_growth(times: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
                 "intercept_s": float(np.exp(fit.intercept)),
                 "r_squared": exponential,
                 "r_squared_line": straight,
+                "r_squared_power": raised,
+                "power": float(power.slope),
                 "is_exponential": bool(exponential > straight and low > 1),
             }
         )
     columns = ["task", "factor_per_host", "low", "high", "intercept_s", "r_squared", "r_squared_line"]
-    return pd.DataFrame(rows, columns=[*columns, "is_exponential"])
+    return pd.DataFrame(rows, columns=[*columns, "r_squared_power", "power", "is_exponential"])
+
+
+def _known_times(times: pd.DataFrame) -> pd.DataFrame:
+    """Without the rows that a time limit ended."""
+    return times[times["status"] != "unknown"]
 
 
 def measure_spread(size: Size, horizons: Sequence[int], seeds: Sequence[int]) -> pd.DataFrame:
@@ -743,7 +766,7 @@ def spread_summary(spread: pd.DataFrame, averaged: int = 5, draws: int = 10_000)
 
 def encoding_ratios(times: pd.DataFrame) -> pd.DataFrame:
     """How many times faster the circuit is than the integer encoding, per size and seed of the same run."""
-    peers = times[times["task"] == "satisfy (peer)"]
+    peers = _known_times(times[times["task"] == "satisfy (peer)"])
     if peers.empty:
         return pd.DataFrame(columns=["size", "seed", "circuit_s", "integers_s", "ratio"])
     wide = peers.pivot_table(index=["size", "seed"], columns="encoding", values="cpu_s").reset_index()
@@ -889,7 +912,7 @@ def draw_packet_runs(runs: pd.DataFrame) -> Figure:
 
 
 def draw_spread(spread: pd.DataFrame) -> Figure:
-    """Each run's work over the median of its horizon and mutation; the class report's difference as a band."""
+    """Each run's work over the median of its horizon's changed runs; the class report's difference as a band."""
     reported = load_claims("fperf_leaf_spine").claim("seeds-explain-15-percent").class_report - 1
     figure, axis = new_figure("The same question, asked differently", "what was changed", "solver's steps / median")
     label = f"class report: {100 * reported:.0f} %"
@@ -897,7 +920,7 @@ def draw_spread(spread: pd.DataFrame) -> Figure:
     names, horizons = list(spread["mutation"].unique()), list(spread["horizon_steps"].unique())
     for row, horizon in enumerate(horizons):
         own = spread[spread["horizon_steps"] == horizon]
-        ratio = own["solver_steps"] / own.groupby("mutation")["solver_steps"].transform("median")
+        ratio = own["solver_steps"] / own.loc[own["mutation"] != "none", "solver_steps"].median()
         place = own["mutation"].map(names.index) + 0.2 * (row - (len(horizons) - 1) / 2)
         axis.plot(place, ratio, linestyle="none", marker="os^Dv"[row % 5], alpha=0.6, label=f"{horizon} steps")
     axis.set_xticks(range(len(names)), names)
@@ -997,7 +1020,10 @@ def measured_claims(
 
 
 def _measured_spread(spread: pd.DataFrame) -> Measured:
-    """By what factor the solver's work differs from its median, on the longest horizon's formula."""
+    """By what factor the solver's work differs from its median, on the longest horizon's formula.
+
+    One median for seeds and orders together: who asks the same elsewhere changes both.
+    """
     own = spread[spread["horizon_steps"] == spread["horizon_steps"].max()]
     is_same = own["mutation"] == "none"
     changed, same = (
@@ -1014,7 +1040,7 @@ def exponential_shares(times: pd.DataFrame, task: str = "base example", by: str 
     `by` is the column of sizes; names count as 0, 1, 2, ... in the order of the table. Both fits are least
     squares with two parameters, the exponential's on log seconds; nearness is judged on seconds.
     """
-    own = times[times["task"] == task]
+    own = _known_times(times[times["task"] == task])
     shares = []
     for _, group in own.groupby("seed"):
         sizes = group[by].to_numpy(float) if by == "hosts" else np.arange(len(group), dtype=float)

@@ -113,6 +113,13 @@ def test_an_interrupted_measurement_keeps_what_it_has():
     assert not times.attrs["is_complete"]
 
 
+def test_a_time_limit_keeps_what_was_finished_and_is_no_answer():
+    times = paper.measure_times(TINY, [1], ticks(), timeout_s=1e-4)
+    assert len(times) and "unknown" in set(times["status"])
+    assert paper.fit_growth(times[times["status"] == "unknown"]).empty
+    assert paper.encoding_ratios(times[times["status"] == "unknown"]).empty
+
+
 def made_up_times(seconds: Callable[[float], float]) -> pd.DataFrame:
     noise = np.random.default_rng(3)
     return pd.DataFrame(
@@ -139,6 +146,9 @@ def test_an_exponential_is_told_from_a_line_and_from_no_growth():
     fit = paper.fit_growth(exponential).iloc[0]
     assert fit["low"] < 1.5 < fit["high"] and fit["is_exponential"]
     assert paper.exponential_shares(exponential) == [1.0] * 5
+    power = paper.fit_growth(made_up_times(lambda hosts: 0.01 * hosts**2.5)).iloc[0]
+    assert power["power"] == pytest.approx(2.5, abs=0.1) and power["r_squared_power"] > power["r_squared"]
+    assert fit["r_squared"] > fit["r_squared_power"]
     line = made_up_times(lambda hosts: 1.0 * hosts)
     assert not paper.fit_growth(line).iloc[0]["is_exponential"]
     assert sum(paper.exponential_shares(line)) == 0

@@ -137,6 +137,22 @@ def test_an_analysis_that_runs_out_of_time_claims_nothing():
         answer.grid()
 
 
+@pytest.mark.parametrize("encoding", ["circuit", "integers"])
+def test_z3_counts_the_same_steps_for_the_same_question_and_more_for_two(encoding):
+    def steps(questions: int) -> int:
+        analysis = Analysis(priority().point, priority().query, encoding=encoding)
+        for _ in range(questions):
+            analysis.ask(query=True, with_trace=False)
+        return analysis.solver_steps
+
+    assert steps(1) == steps(1) < steps(2)
+
+
+def test_other_solvers_count_no_steps():
+    with pytest.raises(NetreproError, match="only z3"):
+        _ = priority().copy(backend="cadical").solver_steps
+
+
 # --- the published cases ---
 
 
