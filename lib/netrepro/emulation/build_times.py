@@ -2,7 +2,8 @@
 
 All build the same without root: namespaces, cables, addresses, shapers, forwarding, all shortest-path routes. What
 the peers send is prepared, and their interpreters have started, before their time begins; ours includes planning and
-starting its process. Mininet's network is its own fat-tree of the same shape, needs root, and has no routes.
+starting its process. Mininet's network is its own fat-tree of the same shape, needs root, and has no routes: switches
+are bridges, which a spanning tree keeps from sending in circles.
 """
 
 from __future__ import annotations
@@ -206,8 +207,10 @@ def build_with_pyroute2(topology: Topology) -> float:
     return float(said.split()[-1])
 
 
+_MININETS_PYTHON = ("/usr/bin/python3", "-P")  # the distribution's, for which it packages Mininet
 _WITH_MININET = """
 import json, sys, time
+from functools import partial
 from mininet.link import TCLink
 from mininet.net import Mininet
 from mininet.nodelib import LinuxBridge
@@ -219,7 +222,7 @@ for node in wanted["nodes"]:
     (topology.addHost if node[0] == "h" else topology.addSwitch)(node)
 for node, _, peer, _ in wanted["cables"]:
     topology.addLink(node, peer, bw=10)
-net = Mininet(topology, switch=LinuxBridge, controller=None, link=TCLink)
+net = Mininet(topology, switch=partial(LinuxBridge, stp=True), controller=None, link=TCLink)
 net.start()
 taken = time.perf_counter() - started
 net.stop()
@@ -228,13 +231,16 @@ print(taken)
 
 
 def build_with_mininet(topology: Topology) -> float:
-    """Seconds of Mininet, with bridges for switches, as root. Raises NetreproError where there is none."""
+    """Seconds of Mininet, with bridges for switches, as root. Raises NetreproError where there is none.
+
+    Mininet puts its switches into the network that it runs in: here one of its own, not the machine's.
+    """
     if not shutil.which("mn"):
-        raise NetreproError("Mininet is not installed", "install it to compare")
-    described_as = json.dumps(described(topology))
-    done = subprocess.run(["python3", "-c", _WITH_MININET], input=described_as, capture_output=True, text=True)
+        raise NetreproError("Mininet is not installed", "install it, and bridge-utils, to compare")
+    inside = ["unshare", "-nm", "--propagation", "private", *_MININETS_PYTHON, "-c", _WITH_MININET]
+    done = subprocess.run(inside, input=json.dumps(described(topology)), capture_output=True, text=True)
     if done.returncode:
-        raise NetreproError(f"Mininet: {_last_line(done.stderr)}", "run as root")
+        raise NetreproError(f"Mininet: {_last_line(done.stderr)}", "run as root, with bridge-utils installed")
     return float(done.stdout.split()[-1])
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from joblib import Parallel, delayed
 from matplotlib.figure import Figure
 
 from netrepro.emulation import emulate
@@ -65,7 +66,7 @@ class Scale:
 
 def scale(profile: str) -> Scale:
     """How long the scenarios last. Raises NetreproError for another profile than quick and paper."""
-    return of_profile(profile, {"quick": Scale(4.0, 100, 4), "paper": Scale(60.0, 425, 30)})
+    return of_profile(profile, {"quick": Scale(3.0, 100, 3), "paper": Scale(60.0, 425, 30)})
 
 
 def scenarios(size: Scale, seed: int) -> list[Scenario]:
@@ -176,11 +177,12 @@ def measure(profile: str, tier: str, seed: int, progress: Progress = iter) -> pd
     size = scale(profile)
     chosen = resolve_tier(tier, TIERS, probe_tiers())[0]
     program = build_ns3(runs_dir() / "ns3")
-    rows: list[dict] = []
-    for scenario in progress(scenarios(size, seed)):
+    wanted, rows = scenarios(size, seed), []
+    # All cores, before the emulator starts, which wants none of them busy.
+    peers = Parallel(n_jobs=-1, prefer="threads")(delayed(_ns3)(scenario, program) for scenario in wanted)
+    for scenario, (ns3, ns3_note) in progress(list(zip(wanted, peers, strict=True))):
         runs = [_simulated(scenario, seed_of(seed, repetition)) for repetition in range(SEEDS)]
         emulated, emulated_note = _emulated(scenario, chosen)
-        ns3, ns3_note = _ns3(scenario, program)
         for quantity in scenario.readings:
             spread = np.array([run[quantity] for run in runs])
             label = {"scenario": scenario.name, "quantity": quantity}

@@ -126,7 +126,7 @@ def scale(profile: str, tier: str = "simulated") -> Scale:
     On real kernels, whose clocks nobody can make identical, there are no synchronised flows. A run takes its time
     there: seven seconds with 100 flows in the quick profile, four minutes with one flow in the paper profile.
     """
-    scales = {"quick": Scale(FLOW_COUNTS, 10.0), "paper": Scale((*FLOW_COUNTS, 600, 800), 60.0)}
+    scales = {"quick": Scale(FLOW_COUNTS, 10.0, most_repetitions=2), "paper": Scale((*FLOW_COUNTS, 600, 800), 60.0)}
     if tier != "simulated":
         scales = {
             "quick": Scale((100,), 3.0, (), 0.5, around_theory=True, resolution=1.4, most_repetitions=1),
@@ -264,10 +264,12 @@ def smallest_buffer(
     most_packets: int,
     least_packets: int = 1,
     resolution: float = RESOLUTION,
+    expected_packets: float | None = None,
 ) -> Search:
     """The smallest buffer (packets) whose utilisation is `target`, searched from `least_packets` to `most_packets`.
 
-    Bisection on a logarithmic scale to within `resolution`. `probe` is noisy, and one wrong answer would mislead a
+    Bisection on a logarithmic scale to within `resolution`, of the whole range, or of what halving or doubling the
+    `expected_packets` until the target is passed leaves of it. `probe` is noisy, and one wrong answer would mislead a
     bisection for good; so all that was measured is fitted by a line that never falls (isotonic regression), and the
     buffer is where that line crosses the target. `most_packets` where even that is not enough, and `reached` False.
     """
@@ -278,6 +280,12 @@ def smallest_buffer(
         return tried[buffer_packets] >= target
 
     low, high = least_packets, most_packets
+    guess = least_packets if expected_packets is None else round(expected_packets)
+    while low < guess < high and not {low, high} <= tried.keys():
+        if enough(guess):
+            high, guess = guess, guess // 2
+        else:
+            low, guess = guess, guess * 2
     while high - low > 1 and high / low > resolution:
         middle = min(max(round(np.sqrt(low * high)), low + 1), high - 1)
         low, high = (low, middle) if enough(middle) else (middle, high)
@@ -319,7 +327,8 @@ def search(
         return float(np.mean(shares))
 
     least, most = scale.range_packets(flows, setting)
-    outcome = smallest_buffer(probe, setting.target, most, least, scale.resolution)
+    expected = float(theory_packets(flows, setting))
+    outcome = smallest_buffer(probe, setting.target, most, least, scale.resolution, expected)
     gaps = np.concatenate(deviations)
     percentiles = np.percentile(gaps, DEVIATIONS) if len(gaps) else np.full(len(DEVIATIONS), np.nan)
     return outcome, pd.concat(checks, ignore_index=True), percentiles
@@ -537,7 +546,7 @@ def differences(setting: Setting = PRINTED) -> dict[str, Setting]:
 def compare(
     cases: dict[str, Setting],
     flow_counts: Sequence[int],
-    least_s: float,
+    scale: Scale,
     seed: int,
     *,
     n_jobs: int = 1,
@@ -545,9 +554,7 @@ def compare(
 ) -> pd.DataFrame:
     """One simulated search for every case and number of flows: the columns of Sweep.buffers, without repetition."""
     work = [(case, used, flows, 0) for case, used in cases.items() for flows in flow_counts]
-    return _search_all(work, Scale(tuple(flow_counts), least_s), seed, n_jobs, progress).buffers.drop(
-        columns="repetition"
-    )
+    return _search_all(work, scale, seed, n_jobs, progress).buffers.drop(columns="repetition")
 
 
 def utilisation_curves(

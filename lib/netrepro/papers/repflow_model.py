@@ -176,7 +176,9 @@ def wait_tails(loads: Sequence[float] = LOADS, setting: Setting = PRINTED) -> pd
 # Simulation.
 
 
-def _simulate_once(setting: Setting, load: float, scale: Scale, seed: int, repetition: int) -> list[tuple]:
+def _simulate_once(
+    setting: Setting, load: float, scale: Scale, seed: int, repetition: int, with_looks: bool
+) -> list[tuple]:
     """(quantity, scheme, value) of one repetition; the same seed for both schemes, so that ratios are
     paired.
     """
@@ -203,9 +205,10 @@ def _simulate_once(setting: Setting, load: float, scale: Scale, seed: int, repet
             )
             for count, gap in ((copies, setting.short_round_gap_packets), (1, setting.long_round_gap_packets))
         )
-        if scale.short_flows:
+        if scale.short_flows and with_looks:
             looks = simulate_delays(replicated, np.ones(scale.short_flows), seed=queue_seeds[0]).min(axis=1)
             rows.append(("busy", name, float(np.mean(looks > 0))))
+        if scale.short_flows:
             delays = simulate_delays(replicated, short_rounds, seed=queue_seeds[1]).min(axis=1)
             rows += _summary("short", name, delays / short + 1)
         if scale.long_flows:
@@ -228,6 +231,7 @@ def simulate(
     *,
     setting: Setting = PRINTED,
     loads: Sequence[float] = LOADS,
+    with_looks: bool = True,
     progress: Progress = iter,
 ) -> pd.DataFrame:
     """Figs 5 to 8 by simulation: per-flow delays over parallel queues, the least over the copies of a flow.
@@ -235,9 +239,9 @@ def simulate(
     Loads are those without replicas; RepFlow's paths carry (1 + (copies - 1) ε) times as much. `progress`
     wraps the list of (load, repetition) that is worked through.
 
-    Returns one row a quantity, scheme, load and repetition: quantity (key of QUANTITIES, or "busy", the
-    share of looks at which every copy would wait), scheme, load, repetition, value. Raises NetreproError
-    when the paths of a load would be full.
+    Returns one row a quantity, scheme, load and repetition: quantity (key of QUANTITIES; with_looks also "busy",
+    the share of looks at which every copy would wait, which cost as much as the short flows do), scheme, load,
+    repetition, value. Raises NetreproError when the paths of a load would be full.
     """
     for load in loads:
         if not 0 < setting.model.path_load(load, setting.copies) < 1:
@@ -250,24 +254,26 @@ def simulate(
     rows = [
         (quantity, name, load, repetition, value)
         for load, repetition in progress(work)
-        for quantity, name, value in _simulate_once(setting, load, scale, seed, repetition)
+        for quantity, name, value in _simulate_once(setting, load, scale, seed, repetition, with_looks)
     ]
     return pd.DataFrame(rows, columns=["quantity", "scheme", "load", "repetition", "value"])
 
 
 @dataclass(frozen=True)
 class Case:
-    """A change of the model, the loads at which it is needed, and the shares of a scale's flows that suffice."""
+    """A change of the model, the loads at which it is needed, the shares of a scale's flows that suffice, and whether
+    it is asked how often its paths are busy."""
 
     change: dict[str, Any]
     loads: tuple[float, ...]
     short_share: float = 0.0
     long_share: float = 0.0
+    with_looks: bool = False
 
 
 _FAR_APART = {"short_round_gap_packets": INDEPENDENT_ROUNDS}
 CASES = {
-    "same path": Case({"path_choice": "same"}, LOADS, short_share=1),
+    "same path": Case({"path_choice": "same"}, LOADS, short_share=1, with_looks=True),
     "independent rounds": Case(_FAR_APART, (0.1, 0.3, 0.5, 0.7), short_share=0.25),
     "same path, independent rounds": Case(_FAR_APART | {"path_choice": "same"}, (0.5,), short_share=0.25),
     "exponential bursts": Case({"exponential_bursts": True}, (0.5, 0.8), short_share=1, long_share=1),
@@ -289,7 +295,8 @@ def simulate_cases(
     parts = []
     for name, case in progress(list(CASES.items())):
         wanted = Scale(round(scale.short_flows * case.short_share), round(scale.long_flows * case.long_share))
-        table = simulate(wanted, repetitions, seed, setting=replace(setting, **case.change), loads=case.loads)
+        changed = replace(setting, **case.change)
+        table = simulate(wanted, repetitions, seed, setting=changed, loads=case.loads, with_looks=case.with_looks)
         parts.append(table.assign(case=name))
     table = pd.concat(parts, ignore_index=True)
     return table[["case", *table.columns.drop("case")]]
@@ -326,15 +333,16 @@ def vary(
 ) -> pd.DataFrame:
     """Turns one knob of Setting at one load, for short flows; `values` are those of KNOBS unless given.
 
-    Returns the columns of `simulate` after `parameter` and `setting` (the value). Raises NetreproError for a
-    parameter that KNOBS does not have.
+    Returns the columns of `simulate`, without looks, after `parameter` and `setting` (the value). Raises NetreproError
+    for a parameter that KNOBS does not have.
     """
     if parameter not in KNOBS:
         raise NetreproError(f"no knob {parameter!r}", nearest(parameter, KNOBS))
     setting, parts = setting or testbed(), []
     for value in progress(KNOBS[parameter].values if values is None else values):
         changed = replace(setting, **{parameter: value})
-        table = simulate(replace(scale, long_flows=0), repetitions, seed, setting=changed, loads=[load])
+        short = replace(scale, long_flows=0)
+        table = simulate(short, repetitions, seed, setting=changed, loads=[load], with_looks=False)
         parts.append(table.assign(parameter=parameter, setting=value))
     table = pd.concat(parts, ignore_index=True)
     return table[["parameter", "setting", *table.columns.drop(["parameter", "setting"])]]

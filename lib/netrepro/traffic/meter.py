@@ -6,6 +6,7 @@ import ipaddress
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,7 @@ class MeterResult:
         return rows[names[feature_set]]
 
 
+@cache
 def feature_sets() -> dict[str, list[str]]:
     """The named feature sets of data/gmm_traffic/feature_sets.yaml: name to column names."""
     described = yaml.safe_load((data_dir("gmm_traffic") / "feature_sets.yaml").read_text())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import lzma
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,7 @@ class GroundTruth:
         return self.records.groupby(LABELS).size().rename("records").reset_index()
 
 
+@cache
 def labels() -> dict[str, Any]:
     """data/gmm_traffic/labels.yaml."""
     return yaml.safe_load((data_dir("gmm_traffic") / "labels.yaml").read_text())
@@ -112,9 +113,20 @@ def read_ground_truth(path: str | PathLike[str]) -> GroundTruth:
     The fields are time (seconds since 1970), source and destination address, source and destination port, transport
     protocol, application, protocol; each port straight after its address is understood too. What cannot be read is
     kept apart. A log may be compressed (.xz). Raises NetreproError where the file is missing or no line can be read.
+    What was read is kept, so that a trace metered in many ways reads its log once: leave the tables as they are.
     """
     try:
-        with (lzma.open if Path(path).suffix == ".xz" else open)(path, "rt", errors="replace") as log:
+        found = Path(path).stat()
+    except OSError as error:
+        raise NetreproError(f"{path} cannot be read: {error.strerror or error}", ASK) from None
+    return _read_log(Path(path), found.st_mtime_ns, found.st_size)
+
+
+@lru_cache(maxsize=2)
+def _read_log(path: Path, changed_ns: int, size_bytes: int) -> GroundTruth:
+    """The log as it was when it was last changed."""
+    try:
+        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", errors="replace") as log:
             lines = log.read().splitlines()
     except (OSError, EOFError, lzma.LZMAError) as error:
         raise NetreproError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}", ASK) from None

@@ -108,7 +108,7 @@ class Report:
         if Path(name).name != name or "." in name:
             raise NetreproError(f"a figure cannot be called {name!r}", "give a plain name such as fig5_short_mean")
         save_figure(figure, self.folder, name)
-        display(Image(self.folder / f"{name}.png"))  # instead of drawing it once more
+        display(Image(filename=str(self.folder / f"{name}.png")))  # as it was saved, instead of drawing it once more
         plt.close(figure)
 
     def show_all(self, figures: Mapping[str, Figure]) -> None:

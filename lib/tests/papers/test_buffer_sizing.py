@@ -115,6 +115,19 @@ def test_the_search_bears_noise():
     assert abs(np.mean(errors)) < 0.01 and np.std(errors) < 0.06
 
 
+@settings(max_examples=100, deadline=None)
+@given(answer=st.floats(1, 600), slope=st.floats(0.01, 0.2), expected=st.floats(0.5, 900))
+def test_wherever_the_search_begins_it_finds_the_answer_and_near_it_with_fewer_probes(answer, slope, expected):
+    def probe(packets):
+        return 0.99 + slope * np.log(packets / answer)
+
+    found = paper.smallest_buffer(probe, 0.99, 673, expected_packets=expected)
+    assert found.reached and max(1, answer) == pytest.approx(found.buffer_packets, rel=0.01, abs=1)
+    begun_near = paper.smallest_buffer(probe, 0.99, 673, expected_packets=answer * 1.3)
+    if 10 < answer < 400:
+        assert len(begun_near.probes) <= 5 < len(paper.smallest_buffer(probe, 0.99, 673).probes) + 1
+
+
 def test_the_search_says_when_no_buffer_is_enough_and_when_one_packet_is():
     never = paper.smallest_buffer(lambda packets: 0.98, 0.99, 100)
     always = paper.smallest_buffer(lambda packets: 1.0, 0.99, 100)

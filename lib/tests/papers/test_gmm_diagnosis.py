@@ -14,7 +14,7 @@ from netrepro.papers import gmm_diagnosis as paper
 from netrepro.papers import gmm_traffic
 from netrepro.traffic import NAMED_CLASSES
 
-SCALE = paper.Scale(500, 900, 8, (0, 0.3, 0.6, 0.95), (3, 9, None), (0.05, 0.7))
+SCALE = paper.Scale(500, 900, 8, (0, 0.3, 0.6, 0.95), (3, 9, None), (0.05, 0.7), True)
 SETTING = gmm_traffic.Setting(selected_features=4)
 SHARED_CAPTURES = Path(__file__).parents[4] / "shared" / "pcaps"
 

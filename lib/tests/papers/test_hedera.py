@@ -18,6 +18,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.topology import fat_tree
 from netrepro.papers import hedera as paper
+from netrepro.simulation import simulate
 
 rootless = pytest.mark.skipif(not probe_tiers().rootless.available, reason="needs user namespaces")
 TREE = fat_tree(4, paper.PRINTED.link)
@@ -174,9 +175,18 @@ def test_real_kernels_run_shorter():
     quick = paper.profile_named("quick", "rootless", "fabric")
     setting = quick.applied_to(paper.PRINTED)
     assert quick.only and setting.counted_from_s + quick.counted_s < 2 < paper.PRINTED.counted_from_s
-    assert paper.profile_named("quick").applied_to(paper.PRINTED) == paper.PRINTED
+    assert paper.profile_named("paper").applied_to(paper.PRINTED) == paper.PRINTED
     with pytest.raises(NetreproError, match="no backend 'fabrik'"):
         paper.profile_named("quick", "rootless", "fabrik")
+
+
+@pytest.mark.parametrize("how", ["non-blocking", "ECMP", "spanning tree", "annealing"])
+def test_rates_from_3_s_on_are_those_from_10_s_on(how):
+    flows, quick = paper.pattern_named("stag1(0.2,0.3)"), paper.profile_named("quick")
+    late = paper.goodput_shares(simulate(paper.experiment(flows, how, paper.PRINTED, 5.0, 1)), paper.PRINTED)
+    setting = quick.applied_to(paper.PRINTED)
+    early = paper.goodput_shares(simulate(paper.experiment(flows, how, setting, quick.counted_s, 1)), setting)
+    assert early.mean() == pytest.approx(late.mean(), abs=0.02) and setting.counted_from_s < 10
 
 
 @rootless
