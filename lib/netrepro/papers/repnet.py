@@ -318,8 +318,9 @@ class Runs(CheckedRuns):
 
     totals : the fields of Case, repetition, flows, mice, elephants, smallest_group (mice of the rarest size group),
     unfinished; of mice mean_ms, median_ms, p99_ms, p999_ms, normalised_mean (FCT over that of an idle network, of flows
-    whose SYN was not lost), p99 by size group (p99_group0_ms, ...); elephant_mbps (median), timeouts, dropped_packets. curves : the fields of Case, repetition, kind ("mice": ms, "elephants": Mb/s),
-    probability, value. fidelity : the fields of Case, repetition, check, value, bound, holds.
+    whose SYN was not lost), p99 by size group (p99_group0_ms, ...); elephant_mbps (median), timeouts, dropped_packets.
+    curves : the fields of Case, repetition, kind ("mice": ms, "elephants": Mb/s), probability, value. fidelity : the
+    fields of Case, repetition, check, value, bound, holds.
     """
 
     totals: pd.DataFrame
