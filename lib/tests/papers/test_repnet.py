@@ -206,6 +206,14 @@ def test_percentiles_of_few_mice_are_no_claims(runs, probed, trips):
     assert not claims & {"repflow-p99", "repflow-p999", "incast-repsyn-p99", "mptcp-p999", "equal-by-size"}
 
 
+def test_a_median_of_few_elephants_is_no_claim(runs, probed, trips):
+    few = replace(runs, totals=runs.totals.assign(elephants=9))
+    with_claim, without = (
+        {each.claim for each in measured_claims(each, probed, trips, overhead())} for each in (runs, few)
+    )
+    assert with_claim - without == {"elephants-unaffected"}
+
+
 def test_the_paper_profile_is_large_enough_for_every_claim(runs, probed, trips):
     """By the mice that its numbers of flows stand for; the measured values are those of the small runs."""
     large, share = paper.scale("paper"), paper.PRINTED.sizes.share_of_flows_below(paper.MOUSE_BYTES)
