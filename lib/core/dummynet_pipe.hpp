@@ -8,10 +8,9 @@
 #include <utility>
 #include <variant>
 
-#include "queue_rule.hpp"
+#include "queue_rules.hpp"
 #include "random_stream.hpp"
 #include "ring.hpp"
-#include "simulated_link.hpp"
 #include "simulated_time.hpp"
 
 class DummynetPipe {
@@ -22,7 +21,7 @@ class DummynetPipe {
     Time delay;
     double loss;     // probability a packet
     double reorder;  // probability that a packet enters ahead of the last one that waits
-    SimulatedLink::Rule queue;
+    QueueRule queue;
   };
 
   DummynetPipe(Settings settings, RandomStream losses, RandomStream reorders)

@@ -12,26 +12,20 @@
 #include <variant>
 #include <vector>
 
-#include "codel.hpp"
 #include "ecn_bits.hpp"
-#include "ecn_threshold.hpp"
-#include "phantom_queue.hpp"
-#include "pie.hpp"
-#include "queue_rule.hpp"
-#include "red.hpp"
+#include "queue_rules.hpp"
 #include "relayed_packet.hpp"
-#include "shared_buffer.hpp"
 
 class RelayQueue {
  public:
-  using Rule = std::variant<EcnThreshold, Red, CoDel, Pie, PhantomQueue, SharedBuffer>;  // times in nanoseconds
   static constexpr Time lead_ns = 2'000'000, correction_interval_ns = 10'000'000;
 
   struct Counts {
     std::uint64_t dropped = 0, marked = 0;
   };
 
-  RelayQueue(Rule rule, double rate) : rule_(std::move(rule)), nanoseconds_per_byte_(8e9 / rate) {}
+  // The rule's times are nanoseconds.
+  RelayQueue(QueueRule rule, double rate) : rule_(std::move(rule)), nanoseconds_per_byte_(8e9 / rate) {}
   RelayQueue(RelayQueue&&) = default;
   RelayQueue(const RelayQueue&) = delete;
 
@@ -143,7 +137,7 @@ class RelayQueue {
     ecn_bits::mark(packet.bytes.get());
   }
 
-  Rule rule_;
+  QueueRule rule_;
   double nanoseconds_per_byte_;
   std::deque<RelayedPacket> queued_;
   std::uint64_t queued_bytes_ = 0;

@@ -9,21 +9,14 @@
 #include <variant>
 #include <vector>
 
-#include "codel.hpp"
-#include "drop_tail.hpp"
-#include "ecn_threshold.hpp"
-#include "phantom_queue.hpp"
-#include "pie.hpp"
-#include "queue_rule.hpp"
+#include "queue_rules.hpp"
 #include "random_stream.hpp"
-#include "red.hpp"
 #include "ring.hpp"
-#include "shared_buffer.hpp"
 #include "simulated_time.hpp"
 
 class SimulatedLink {
  public:
-  using Rule = std::variant<DropTail, EcnThreshold, Red, CoDel, Pie, PhantomQueue, SharedBuffer>;
+  using Rule = QueueRule;
   struct Wire {
     double rate;         // bits per second
     Time delay, jitter;  // jitter: the standard deviation of the delay

@@ -21,13 +21,6 @@ namespace {
 template <class Value>
 using Column = py::array_t<Value, py::array::c_style | py::array::forcecast>;
 
-SimulatedLink::Rule queue_of(const py::object& rule) {
-  if (py::isinstance<DropTail>(rule)) return rule.cast<DropTail>();
-  if (py::isinstance<EcnThreshold>(rule)) return rule.cast<EcnThreshold>();
-  if (py::isinstance<Red>(rule)) return rule.cast<Red>();
-  return rule.cast<CoDel>();
-}
-
 // What became of each packet, by its place in the columns that were given.
 py::dict pass(Dummynet& engine, const Column<double>& time_s, const Column<std::uint32_t>& source,
               const Column<std::uint32_t>& destination, const Column<std::uint16_t>& source_port,
@@ -123,11 +116,15 @@ void bind_dummynet(py::module_& module) {
            py::kw_only(), py::arg("seed"), py::arg("tick_s"))
       .def(
           "add_pipe",
-          [](Dummynet& engine, double rate, double delay_s, double loss, double reorder, const py::object& queue) {
-            return engine.add_pipe({rate, from_seconds(delay_s), loss, reorder, queue_of(queue)});
+          [](Dummynet& engine, double rate, double delay_s, double loss, double reorder, const std::string& rule,
+             const std::vector<double>& numbers, std::uint64_t seed) {
+            const QueuePlace place{rate, picoseconds_per_second, seed, 0, nullptr};
+            return engine.add_pipe(
+                {rate, from_seconds(delay_s), loss, reorder, queue_rule_named(rule, numbers, place)});
           },
-          py::kw_only(), py::arg("rate"), py::arg("delay_s"), py::arg("loss"), py::arg("reorder"), py::arg("queue"),
-          "Rate in bit/s, 0 for none. Returns the pipe's place.")
+          py::kw_only(), py::arg("rate"), py::arg("delay_s"), py::arg("loss"), py::arg("reorder"), py::arg("rule"),
+          py::arg("numbers"), py::arg("seed"),
+          "Rate in bit/s, 0 for none; seed: of the queue's rule. Returns the pipe's place.")
       .def(
           "add_rule",
           [](Dummynet& engine, const std::string& action, std::uint32_t pipe, double probability, int protocol,

@@ -1,13 +1,12 @@
 #include <pybind11/stl.h>
 
-#include <cmath>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "link_relay.hpp"
@@ -21,33 +20,6 @@ namespace {
 
 std::size_t link_relay_bytes(std::size_t directions) {
   return sizeof(LinkRelay::Shared) + directions * sizeof(LinkRelay::State);
-}
-
-// A queue rule by its name, with its parameters in the order of the rule's settings, times in seconds.
-std::optional<RelayQueue> relay_queue(const std::string& rule, const std::vector<double>& values, double rate,
-                                      std::uint64_t seed, std::uint64_t stream,
-                                      std::shared_ptr<RelayMemory> memory) {
-  const auto whole = [&](std::size_t place) { return static_cast<std::uint64_t>(values.at(place)); };
-  const auto time = [&](std::size_t place) { return static_cast<Time>(std::llround(values.at(place) * 1e9)); };
-  if (rule == "ecn_threshold") return RelayQueue(EcnThreshold(whole(0), whole(1)), rate);
-  if (rule == "codel") return RelayQueue(CoDel(whole(0), time(1), time(2), whole(3)), rate);
-  if (rule == "red") {
-    const auto packet_time = static_cast<Time>(static_cast<double>(full_packet_bytes) * 8e9 / rate);
-    const Red::Settings settings{whole(0),     values.at(1), values.at(2), values.at(3),
-                                 values.at(4), whole(5) > 0, packet_time};
-    return RelayQueue(Red(settings, seed, stream), rate);
-  }
-  if (rule == "pie") {
-    const Time second = 1'000'000'000;
-    return RelayQueue(Pie({whole(0), time(1), time(2), time(3), second, whole(4) > 0}, seed, stream), rate);
-  }
-  if (rule == "phantom_queue") return RelayQueue(PhantomQueue(whole(0), values.at(1), values.at(2), 8e9 / rate), rate);
-  if (rule == "shared_buffer") {
-    const std::uint64_t mark_packets = whole(2) > 0 ? whole(2) : std::numeric_limits<std::uint64_t>::max();
-    return RelayQueue(SharedBuffer(std::move(memory), whole(0), values.at(1), mark_packets), rate);
-  }
-  if (!rule.empty()) throw std::invalid_argument("no queue rule " + rule);
-  return std::nullopt;
 }
 
 // from, to, delay, jitter, loss, reordering, reordering time, rule, its parameters, rate, switch
@@ -67,8 +39,11 @@ void run_link_relay(const std::vector<DirectionTuple>& directions, std::uint64_t
       if (!of_switch) of_switch = std::make_shared<RelayMemory>();
       memory = of_switch;
     }
-    described.push_back({from, to, delay, jitter, loss, reordering, reordering_ns,
-                         relay_queue(rule, values, rate, seed, directions.size() + described.size(), memory), memory});
+    std::optional<RelayQueue> queue;
+    const std::uint64_t stream = directions.size() + described.size();
+    if (!rule.empty())
+      queue.emplace(queue_rule_named(rule, values, {rate, 1'000'000'000, seed, stream, memory}), rate);
+    described.push_back({from, to, delay, jitter, loss, reordering, reordering_ns, std::move(queue), memory});
   }
   LinkRelay relay(std::move(described), seed, shared, most_sockets, sample_descriptor);
   ready();

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.errors import NetreproError, nearest
+from netrepro.networks.compiled import queue_rule
 from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Red
 from netrepro.traffic.captures import CaptureFile
 
@@ -52,7 +53,6 @@ HEADER_COLUMNS = (
     "size_bytes",
     "ecn_capable",
 )
-_UNLIMITED = 1 << 62
 _RATES = {"bit/s": 1.0, "kbit/s": 1e3, "mbit/s": 1e6, "gbit/s": 1e9}
 _RATES |= {"byte/s": 8.0, "kbyte/s": 8e3, "mbyte/s": 8e6, "gbyte/s": 8e9}
 _TIMES_MS = {"ms": 1.0, "us": 1e-3, "s": 1e3}
@@ -423,9 +423,15 @@ class Dummynet:
         places = {}
         for pipe in self.rule_set.pipes:
             rate = (pipe.rate_mbps or 0.0) * 1e6
-            queue = _queue_rule(core, pipe, self.seed + pipe.number)
+            queue, numbers = queue_rule(pipe.queue)
             places[pipe.number] = engine.add_pipe(
-                rate=rate, delay_s=pipe.delay_ms / 1e3, loss=pipe.loss, reorder=pipe.reorder, queue=queue
+                rate=rate,
+                delay_s=pipe.delay_ms / 1e3,
+                loss=pipe.loss,
+                reorder=pipe.reorder,
+                rule=queue,
+                numbers=numbers,
+                seed=self.seed + pipe.number,
             )
         for rule in self.rule_set.rules:
             engine.add_rule(
@@ -449,29 +455,6 @@ def _core() -> Any:
 
 def _prefix(network: ipaddress.IPv4Network) -> tuple[int, int]:
     return int(network.network_address), int(network.netmask)
-
-
-def _queue_rule(core: Any, pipe: Pipe, seed: int) -> Any:
-    queue = pipe.queue
-    match queue:
-        case Red():
-            full_packet_s = FULL_PACKET_BYTES * 8e-6 / pipe.rate_mbps if pipe.rate_mbps else 0.0
-            return core.RedRule(
-                limit_packets=queue.packets,
-                min_threshold=queue.min_threshold_packets,
-                max_threshold=queue.max_threshold_packets,
-                max_probability=queue.max_probability,
-                weight=queue.weight,
-                ecn=queue.ecn,
-                packet_time=round(full_packet_s * 1e12),
-                seed=seed,
-            )
-        case CoDel():
-            target, interval = (round(each * 1e9) for each in (queue.target_ms, queue.interval_ms))
-            return core.CoDelRule(limit_packets=queue.packets, target=target, interval=interval, ecn=queue.ecn)
-        case EcnThreshold():
-            return core.EcnThresholdRule(limit_packets=queue.packets, threshold_packets=queue.threshold_packets)
-    return core.DropTailRule(limit_packets=queue.packets or _UNLIMITED, limit_bytes=queue.bytes or _UNLIMITED)
 
 
 def _checked(headers: pd.DataFrame | np.ndarray) -> pd.DataFrame:

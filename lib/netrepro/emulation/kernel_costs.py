@@ -29,27 +29,43 @@ CASES = ("A", "B", "B100", "99 rules behind", "C0", "Cr")
 
 
 def time_kernel(
-    tier: str, batches: int, batch_packets: int = 1000, *, cases: Sequence[str] = CASES, repetition: int = 0
+    tier: str, batches: int, batch_packets: int = 1000, *, cases: Sequence[str] = CASES, repetitions: int = 1
 ) -> pd.DataFrame:
-    """Send batches of smallest datagrams through each case, in a host of its own, `repetition` rotating the order.
+    """Send batches of smallest datagrams through each case, in a host of its own; each repetition begins with another.
 
-    Returns case, batch, wall_ns and processor_ns a packet (of the sending thread, softirqs it runs included).
+    Returns case, repetition, batch, wall_ns and processor_ns a packet (of the sending thread, softirqs it runs
+    included).
     Raises NetreproError for the simulated tier, and where the kernel lacks a queue, u32 or IFB.
     """
-    order = [*cases[repetition % len(cases) :], *cases[: repetition % len(cases)]]
+    work = [
+        (repetition, cases[(repetition + place) % len(cases)])
+        for repetition in range(repetitions)
+        for place in range(len(cases))
+    ]
     with Emulation(Topology((Cable("h1", "h2", Link(100.0, 0.0)),)), tier=tier) as net:
-        found = net["h1"].python(_time_cases, order, batches, batch_packets)
-    return pd.concat([_tidy(case, times, batch_packets) for case, times in found.items()], ignore_index=True)
+        found = net["h1"].python(_time_cases, [case for _, case in work], batches, batch_packets)
+    parts = [
+        _tidy(case, times, batch_packets).assign(repetition=repetition)
+        for (repetition, case), times in zip(work, found, strict=True)
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 def time_relay(
-    tier: str, delay_ms: float, batches: int, batch_packets: int = 1000, packets_per_ms: int = 50
+    tier: str,
+    delay_ms: float,
+    batches: int,
+    batch_packets: int = 1000,
+    packets_per_ms: int = 50,
+    *,
+    repetitions: int = 1,
 ) -> pd.DataFrame:
     """Send paced datagrams over an emulated link with a delay, and charge sender and relay.
 
     The link's queue and the far host's receiving run in the relay's time; the far socket drops what it gets.
-    Returns case "Cd", batch, wall_ns (NaN: pacing), processor_ns a packet of both together. Raises NetreproError for
-    the simulated tier, without a delay, where the kernel keeps no times of processes, and where packets were lost.
+    Returns case "Cd", repetition, batch, wall_ns (NaN: pacing), processor_ns a packet of both together. Raises
+    NetreproError for the simulated tier, without a delay, where the kernel keeps no times of processes, and where
+    packets were lost.
     """
     if delay_ms <= 0:
         raise NetreproError(f"delay_ms = {delay_ms}", "a relay serves links with a delay above 0")
@@ -61,16 +77,16 @@ def time_relay(
         with net["h2"].socket(kind=socket.SOCK_DGRAM) as receiver:
             receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
             receiver.bind(("0.0.0.0", FAR_PORT))
-            pace = packets_per_ms, delay_ms * 1e-3
+            pace, sent = (packets_per_ms, delay_ms * 1e-3), (1 + repetitions * batches) * batch_packets
             costs = net["h1"].python(
-                _time_relay, net["h2"].address, net.relay.process, batches + 1, batch_packets, *pace
+                _time_relay, net["h2"].address, net.relay.process, 1 + repetitions * batches, batch_packets, *pace
             )
         passed = net.relay.counters().set_index(["source", "destination"]).loc[("h1", "h2"), "forwarded_packets"]
-    sent = (batches + 1) * batch_packets
     if passed < sent:
         raise NetreproError(f"of {sent} packets the relay passed on {passed}", "take fewer packets a millisecond")
-    table = pd.DataFrame({"wall_ns": np.nan, "processor_ns": costs[1:] / batch_packets})
-    return table.rename_axis("batch").reset_index().assign(case="Cd")
+    repetition, batch = np.divmod(np.arange(repetitions * batches), batches)
+    costs_ns = {"wall_ns": np.nan, "processor_ns": costs[1:] / batch_packets}
+    return pd.DataFrame({"case": "Cd", "repetition": repetition, "batch": batch, **costs_ns})
 
 
 def _time_relay(
@@ -98,13 +114,13 @@ def _tidy(case: str, times: np.ndarray, batch_packets: int) -> pd.DataFrame:
     return table.rename_axis("batch").reset_index().assign(case=case)
 
 
-def _time_cases(cases: Sequence[str], batches: int, batch_packets: int) -> dict[str, np.ndarray]:
+def _time_cases(cases: Sequence[str], batches: int, batch_packets: int) -> list[np.ndarray]:
     from pyroute2 import IPRoute
     from pyroute2.netlink.exceptions import NetlinkError
 
     from netrepro import _core
 
-    found = {}
+    found = []
     with IPRoute() as kernel, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
         try:
             kernel.link("add", ifname=SINK, kind="ifb")
@@ -116,7 +132,7 @@ def _time_cases(cases: Sequence[str], batches: int, batch_packets: int) -> dict[
             for case in cases:
                 _make_queue(kernel, index, case)
                 _core.send_datagrams(sender.fileno(), 5, batch_packets, PAYLOAD_BYTES)
-                found[case] = np.array(_core.send_datagrams(sender.fileno(), batches, batch_packets, PAYLOAD_BYTES))
+                found.append(np.array(_core.send_datagrams(sender.fileno(), batches, batch_packets, PAYLOAD_BYTES)))
                 kernel.tc("del", index=index, handle=0, parent=ROOT_PARENT)
         except (NetlinkError, OSError) as error:
             raise NetreproError(

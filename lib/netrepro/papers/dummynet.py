@@ -134,10 +134,10 @@ def measure(
         batches.append(timing.batches.assign(case=name, repetition=repetition))
         out_of_order += timing.out_of_order
     kernel = [pd.DataFrame(columns=["case", "repetition", "batch", "wall_ns", "processor_ns"])]
-    for repetition in progress(range(repetitions)) if tier != "simulated" else ():
-        kernel.append(time_kernel(tier, kernel_batches, repetition=repetition).assign(repetition=repetition))
+    if tier != "simulated":
+        kernel.append(time_kernel(tier, kernel_batches, repetitions=repetitions))
         if delay_ms > 0:
-            kernel.append(time_relay(tier, delay_ms, batches=4).assign(repetition=repetition))
+            kernel.append(time_relay(tier, delay_ms, batches=4, repetitions=repetitions))
     return Runs(
         pd.concat(batches, ignore_index=True), pd.concat(kernel[1:] or kernel, ignore_index=True), out_of_order, rules
     )

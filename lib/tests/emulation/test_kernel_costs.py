@@ -60,15 +60,17 @@ def test_packets_end_in_the_queue_or_behind_it_as_the_case_says():
 
 @rootless
 def test_every_case_is_timed_in_every_batch():
-    table = time_kernel("rootless", batches=4, batch_packets=20, repetition=2)
-    assert table.groupby("case").batch.count().to_dict() == dict.fromkeys(CASES, 4)
+    table = time_kernel("rootless", batches=4, batch_packets=20, repetitions=2)
+    assert table.groupby("case").batch.count().to_dict() == dict.fromkeys(CASES, 8)
+    firsts = table.drop_duplicates("repetition").set_index("repetition").case
+    assert firsts.to_dict() == {0: CASES[0], 1: CASES[1]}
     assert (table.processor_ns > 0).all()
 
 
 @rootless
 def test_a_delayed_link_passes_every_packet_on_and_is_charged_in_every_batch():
-    table = time_relay("rootless", delay_ms=2.0, batches=3, batch_packets=100)
-    assert list(table.batch) == [0, 1, 2] and set(table.case) == {"Cd"}
+    table = time_relay("rootless", delay_ms=2.0, batches=3, batch_packets=100, repetitions=2)
+    assert list(table.batch) == [0, 1, 2] * 2 and set(table.case) == {"Cd"} and set(table.repetition) == {0, 1}
     assert (table.processor_ns > 0).all()
 
 
