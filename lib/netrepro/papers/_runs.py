@@ -28,14 +28,21 @@ def seed_of(seed: int, repetition: int) -> int:
 
 
 def in_parallel(
-    function: Callable[..., Value], work: Sequence[tuple], n_jobs: int = -1, progress: Progress = iter
+    function: Callable[..., Value],
+    work: Sequence[tuple],
+    n_jobs: int = -1,
+    progress: Progress = iter,
+    cost: Callable[..., float] | None = None,
 ) -> list[Value]:
-    """What `function` says of each of `work` (its arguments), in order, so many at a time; -1: one a processor.
+    """What `function` says of each of `work` (its arguments), in their order, so many at a time; -1: one a processor.
 
-    Threads suffice: the simulator lets others run.
+    What costs most starts first, so that no processor waits long for the last. Threads suffice: the simulator lets
+    others run.
     """
+    order = sorted(range(len(work)), key=lambda place: -cost(*work[place]) if cost else 0)
     parallel = Parallel(n_jobs=n_jobs, prefer="threads", pre_dispatch="n_jobs")
-    return list(parallel(delayed(function)(*arguments) for arguments in progress(work)))
+    found = parallel(delayed(function)(*each) for each in progress([work[place] for place in order]))
+    return [each for _, each in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
 
 
 class CheckedRuns:
