@@ -182,11 +182,16 @@ def test_real_kernels_run_shorter():
 
 @pytest.mark.parametrize("how", ["non-blocking", "ECMP", "spanning tree", "annealing"])
 def test_rates_from_3_s_on_are_those_from_10_s_on(how):
+    # Of three runs: five seconds of one differ from its next five by as much as 0.02.
     flows, quick = paper.pattern_named("stag1(0.2,0.3)"), paper.profile_named("quick")
-    late = paper.goodput_shares(simulate(paper.experiment(flows, how, paper.PRINTED, 5.0, 1)), paper.PRINTED)
-    setting = quick.applied_to(paper.PRINTED)
-    early = paper.goodput_shares(simulate(paper.experiment(flows, how, setting, quick.counted_s, 1)), setting)
-    assert early.mean() == pytest.approx(late.mean(), abs=0.02) and setting.counted_from_s < 10
+    soon = quick.applied_to(paper.PRINTED)
+
+    def share(setting: paper.Setting, seed: int) -> float:
+        found = simulate(paper.experiment(flows, how, setting, quick.counted_s, seed))
+        return paper.goodput_shares(found, setting).mean()
+
+    early, late = (np.mean([share(setting, seed) for seed in range(1, 4)]) for setting in (soon, paper.PRINTED))
+    assert early == pytest.approx(late, abs=0.02) and soon.counted_from_s < paper.PRINTED.counted_from_s
 
 
 @rootless
