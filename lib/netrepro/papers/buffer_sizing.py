@@ -672,7 +672,7 @@ def draw_variants(table: pd.DataFrame, sweep: Sweep, setting: Setting = PRINTED)
 def draw_curves(table: pd.DataFrame, setting: Setting = PRINTED) -> Figure:
     """Utilisation over the buffer, a curve a case of `utilisation_curves`; dashed: the target."""
     (flows,) = set(table["flows"])
-    figure, axis = new_figure(f"{flows} flows: more buffer, less use?", "buffer (packets)", "utilisation", log_x=True)
+    figure, axis = new_figure(f"{flows} flows: use of the link", "buffer (packets)", "utilisation", log_x=True)
     for colour, (case, rows) in zip(CURVES, table.groupby("case", sort=False), strict=False):
         axis.plot(rows["tried_packets"], rows["utilisation"], "o-", color=colour, linewidth=1, label=case)
     axis.axhline(setting.target, color="black", linestyle="--", linewidth=1)

@@ -136,8 +136,8 @@ class Scale:
 
 
 SCALES = {
-    "quick": Scale(3000, (3, 4, 6, 9), (30, 8), (64, 32), 1000, 0, True),
-    "paper": Scale(None, (3, 4, 5, 6, 7, 8, 9, 10), (60, 20), (256, 48), 2500, 1000, False),
+    "quick": Scale(3000, (3, 4, 6, 9), (30, 8), (64, 32), 1500, 0, True),
+    "paper": Scale(None, (3, 4, 5, 6, 7, 8, 9, 10), (60, 20), (256, 48), 3000, 1000, False),
 }
 # A search asks thousands of fits; these stand for the whole model in it.
 CHEAPER: dict[str, dict[str, Any]] = {

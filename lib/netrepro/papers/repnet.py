@@ -1302,11 +1302,11 @@ def draw_sorting(sorting: SortRuns) -> Figure:
     """Times of bucket-sort jobs over TCP's median, a panel a tier, beside the authors' percentiles (Fig. 17)."""
     tiers = list(dict.fromkeys(sorting.jobs["tier"]))
     figure, axes = new_figure(
-        "Bucket sort (Fig. 17)", "time of a job / TCP's median", "share of slower jobs", columns=2, log_y=True
+        "Bucket sort (Fig. 17)", "time of a job / TCP's median", "share of slower jobs", columns=len(tiers), log_y=True
     )
     published = sorting_samples().set_index("scheme")
     shares = {"p50_ms": 0.5, "p90_ms": 0.1, "p99_ms": 0.01, "p99.7_ms": 0.003, "p99.9_ms": 0.001}
-    for axis, tier in zip(axes, tiers, strict=False):
+    for axis, tier in zip(np.atleast_1d(axes), tiers, strict=True):
         jobs = sorting.jobs[(sorting.jobs["tier"] == tier) & ~sorting.jobs["same_path"]]
         median = jobs[jobs["scheme"] == "tcp"]["took_ms"].median()
         for name in dict.fromkeys(jobs["scheme"]):
@@ -1318,8 +1318,6 @@ def draw_sorting(sorting: SortRuns) -> Figure:
         axis.set(xscale="log")
         axis.set_title(tier if tier == "simulated" else f"{tier}: the application on real kernels", fontsize=10)
         axis.legend(fontsize=8)
-    for axis in axes[len(tiers) :]:
-        axis.axis("off")
     return figure
 
 
