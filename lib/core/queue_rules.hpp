@@ -27,6 +27,7 @@ struct QueuePlace {
   Time second;                         // in the clock's units
   std::uint64_t seed, stream;          // of what is random
   std::shared_ptr<BufferPool> memory;  // of a shared buffer
+  double packet_bytes = full_packet_bytes;  // of a full packet, by which RED counts idle time
 };
 
 // Throws std::invalid_argument for no such rule, std::out_of_range for too few numbers.
@@ -42,7 +43,7 @@ inline QueueRule queue_rule_named(const std::string& name, const std::vector<dou
   if (name == "ecn_threshold") return EcnThreshold(whole(0), whole(1));
   if (name == "codel") return CoDel(whole(0), time(1), time(2), whole(3) > 0);
   if (name == "red") {
-    const auto packet_time = static_cast<Time>(std::llround(static_cast<double>(full_packet_bytes) * time_per_byte));
+    const auto packet_time = static_cast<Time>(std::llround(place.packet_bytes * time_per_byte));
     const Red::Settings settings{whole(0),     values.at(1), values.at(2), values.at(3),
                                  values.at(4), whole(5) > 0, packet_time};
     return Red(settings, place.seed, place.stream);

@@ -9,52 +9,26 @@ Simulator::Simulator(const Settings& settings, std::size_t nodes)
 
 // Setting up.
 
-std::uint32_t Simulator::add_link(const LinkSettings& link, SimulatedLink::Rule rule) {
+std::uint32_t Simulator::add_link(const LinkSettings& link, const std::string& rule,
+                                  const std::vector<double>& numbers) {
   const auto number = static_cast<std::uint32_t>(links_.size());
+  std::shared_ptr<SwitchMemory> memory;
+  if (rule == "shared_buffer") {
+    std::shared_ptr<SwitchMemory>& of_node = memories_[link.from];
+    if (!of_node) of_node = std::make_shared<SwitchMemory>();
+    memory = of_node;
+  }
+  const std::uint64_t decisions = rule == "pie" ? pie_decisions : red_decisions;
+  const double packet_bytes = settings_.tcp.segment_bytes + header_bytes;
+  QueueRule queue = queue_rule_named(rule, numbers, {link.rate, picoseconds_per_second, settings_.seed,
+                                                     (decisions << 40) + number, memory, packet_bytes});
   routes_.add_link(link.from, link.to);
   const SimulatedLink::Wire wire{link.rate * skew(number), link.delay,      link.jitter,
                                  link.loss,                link.reordering, link.held_back};
-  links_.push_back(std::make_unique<SimulatedLink>(wire, std::move(rule), stream(losses, number),
+  links_.push_back(std::make_unique<SimulatedLink>(wire, std::move(queue), stream(losses, number),
                                                    stream(jitters, number), stream(reorderings, number)));
+  if (memory) memory->ports.push_back(links_[number].get());
   ports_.push_back({link.room, {}});
-  return number;
-}
-
-std::uint32_t Simulator::add_drop_tail(const LinkSettings& link, std::uint64_t packets, std::uint64_t bytes) {
-  return add_link(link, DropTail(packets, bytes));
-}
-
-std::uint32_t Simulator::add_ecn_threshold(const LinkSettings& link, std::uint64_t packets, std::uint64_t threshold) {
-  return add_link(link, EcnThreshold(packets, threshold));
-}
-
-std::uint32_t Simulator::add_red(const LinkSettings& link, Red::Settings red) {
-  red.packet_time = from_seconds(8.0 * (settings_.tcp.segment_bytes + header_bytes) / link.rate);
-  return add_link(link, Red(red, settings_.seed, (static_cast<std::uint64_t>(red_decisions) << 40) + links_.size()));
-}
-
-std::uint32_t Simulator::add_codel(const LinkSettings& link, std::uint64_t packets, Time target, Time interval,
-                                   bool ecn) {
-  return add_link(link, CoDel(packets, target, interval, ecn));
-}
-
-std::uint32_t Simulator::add_pie(const LinkSettings& link, Pie::Settings pie) {
-  pie.second = picoseconds_per_second;
-  return add_link(link, Pie(pie, settings_.seed, (static_cast<std::uint64_t>(pie_decisions) << 40) + links_.size()));
-}
-
-std::uint32_t Simulator::add_phantom_queue(const LinkSettings& link, std::uint64_t packets, double drain_share,
-                                           double threshold_bytes) {
-  const double time_per_byte = 8 * static_cast<double>(picoseconds_per_second) / link.rate;
-  return add_link(link, PhantomQueue(packets, drain_share, threshold_bytes, time_per_byte));
-}
-
-std::uint32_t Simulator::add_shared_buffer(const LinkSettings& link, std::uint64_t bytes, double alpha,
-                                           std::uint64_t mark_packets) {
-  std::shared_ptr<SwitchMemory>& memory = memories_[link.from];
-  if (!memory) memory = std::make_shared<SwitchMemory>();
-  const std::uint32_t number = add_link(link, SharedBuffer(memory, bytes, alpha, mark_packets));
-  memory->ports.push_back(links_[number].get());
   return number;
 }
 

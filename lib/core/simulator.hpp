@@ -85,16 +85,9 @@ class Simulator {
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
 
-  std::uint32_t add_drop_tail(const LinkSettings& link, std::uint64_t packets, std::uint64_t bytes);
-  std::uint32_t add_ecn_threshold(const LinkSettings& link, std::uint64_t packets, std::uint64_t threshold);
-  std::uint32_t add_red(const LinkSettings& link, Red::Settings red);
-  std::uint32_t add_codel(const LinkSettings& link, std::uint64_t packets, Time target, Time interval, bool ecn);
-  std::uint32_t add_pie(const LinkSettings& link, Pie::Settings pie);
-  std::uint32_t add_phantom_queue(const LinkSettings& link, std::uint64_t packets, double drain_share,
-                                  double threshold_bytes);
-  // All ports of such a queue that leave one node share one memory.
-  std::uint32_t add_shared_buffer(const LinkSettings& link, std::uint64_t bytes, double alpha,
-                                  std::uint64_t mark_packets);
+  // rule, numbers: of its queue, as queue_rule_named takes them. All ports with a shared buffer that leave one node
+  // share one memory.
+  std::uint32_t add_link(const LinkSettings& link, const std::string& rule, const std::vector<double>& numbers);
 
   // Routing. Without further word every flow has a shortest path over all links, chosen by a hash.
   void spray() { sprays_ = true; }  // a path for every packet
@@ -261,7 +254,6 @@ class Simulator {
   RandomStream stream(Purpose purpose, std::uint64_t number) const {
     return {settings_.seed, (static_cast<std::uint64_t>(purpose) << 40) + number};
   }
-  std::uint32_t add_link(const LinkSettings& link, SimulatedLink::Rule rule);
   std::uint32_t path_place(std::uint32_t from, std::uint32_t to, std::uint64_t key) {
     return path_table_.place(from, to, routes_.path(from, to, key));
   }

@@ -20,7 +20,7 @@ std::size_t switch_fabric_bytes(std::size_t links) {
   return sizeof(SwitchFabric::Shared) + links * sizeof(SwitchFabric::LinkState);
 }
 
-using LinkCall = std::tuple<std::string, py::dict, py::list>;  // method, settings by name, further arguments
+using LinkCall = std::tuple<py::dict, std::string, std::vector<double>>;  // settings by name, queue rule, its numbers
 using Call = std::tuple<std::string, py::list>;
 using HostTuple = std::tuple<std::uint32_t, std::uint32_t>;
 using CableTuple = std::tuple<int, std::uint32_t, std::uint32_t, bool>;
@@ -33,8 +33,8 @@ using PathTuple = std::tuple<std::uint32_t, std::uint16_t, std::uint32_t, std::v
 void set_up(Simulator& network, const std::vector<LinkCall>& links, const std::vector<Call>& routing) {
   const py::object simulator = py::cast(&network, py::return_value_policy::reference);
   const py::object link_settings = py::type::of<Simulator::LinkSettings>();
-  for (const auto& [method, settings, values] : links)
-    simulator.attr(method.c_str())(link_settings(**settings), *values);
+  for (const auto& [settings, rule, numbers] : links)
+    network.add_link(link_settings(**settings).cast<Simulator::LinkSettings>(), rule, numbers);
   for (const auto& [method, arguments] : routing) simulator.attr(method.c_str())(*arguments);
 }
 

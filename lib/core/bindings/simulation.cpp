@@ -13,7 +13,6 @@
 namespace py = pybind11;
 
 namespace {
-constexpr std::uint64_t unlimited = std::numeric_limits<std::uint64_t>::max() / 2;
 
 template <class Items, class Field>
 py::array_t<double> column(const Items& items, Field&& field) {
@@ -181,38 +180,8 @@ void bind_simulation(py::module_& module) {
            py::arg("slow_start_after_idle"), py::arg("hystart"), py::arg("opportunistic_retransmission"),
            py::arg("penalisation"), py::arg("pacing"), py::arg("pacing_slow_start_ratio"), py::arg("pacing_ratio"),
            py::arg("unpaced_segments"))
-      .def(
-          "add_drop_tail",
-          [](Simulator& simulator, const LinkSettings& link, std::uint64_t packets, std::uint64_t bytes) {
-            return simulator.add_drop_tail(link, packets ? packets : unlimited, bytes ? bytes : unlimited);
-          },
-          "A limit of 0 is none.")
-      .def("add_ecn_threshold", &Simulator::add_ecn_threshold)
-      .def("add_red",
-           [](Simulator& simulator, const LinkSettings& link, std::uint64_t packets, double min_threshold,
-              double max_threshold, double max_probability, double weight, bool ecn) {
-             return simulator.add_red(link,
-                                      {packets, min_threshold, max_threshold, max_probability, weight, ecn, 0});
-           })
-      .def("add_codel",
-           [](Simulator& simulator, const LinkSettings& link, std::uint64_t packets, double target_s,
-              double interval_s, bool ecn) {
-             return simulator.add_codel(link, packets, from_seconds(target_s), from_seconds(interval_s), ecn);
-           })
-      .def("add_pie",
-           [](Simulator& simulator, const LinkSettings& link, std::uint64_t packets, double target_s, double update_s,
-              double burst_s, bool ecn) {
-             const Time target = from_seconds(target_s), update = from_seconds(update_s), burst = from_seconds(burst_s);
-             return simulator.add_pie(link, {packets, target, update, burst, 0, ecn});
-           })
-      .def("add_phantom_queue", &Simulator::add_phantom_queue)
-      .def(
-          "add_shared_buffer",
-          [](Simulator& simulator, const LinkSettings& link, std::uint64_t bytes, double alpha,
-             std::uint64_t mark_packets) {
-            return simulator.add_shared_buffer(link, bytes, alpha, mark_packets ? mark_packets : unlimited);
-          },
-          "Without marks when mark_packets is 0.")
+      .def("add_link", &Simulator::add_link, py::arg("settings"), py::arg("rule"), py::arg("numbers"),
+           "A link with a queue, as netrepro.networks.compiled.queue_rule writes it.")
       .def("spray", &Simulator::spray, "A path for every packet.")
       .def(
           "use_links",

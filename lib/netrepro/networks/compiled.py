@@ -29,7 +29,7 @@ from netrepro.networks.topology import Topology
 OWN_PACKETS_AT_PORT = 4
 
 Port = tuple[str, str]
-LinkCall = tuple[str, dict[str, Any], tuple]  # method, LinkSettings by name, the queue's numbers
+LinkCall = tuple[dict[str, Any], str, tuple]  # LinkSettings by name, the queue's rule and its numbers
 Call = tuple[str, tuple]
 
 
@@ -49,7 +49,7 @@ def links_on(path: Path, numbers: Mapping[Port, int]) -> list[int]:
 
 
 def link_calls(topology: Topology, instead: Mapping[Port, Link] | None = None) -> list[LinkCall]:
-    """What adds each link, in the order of the topology's ports. instead : other links for some of the ports."""
+    """What `add_link` is told, in the order of the topology's ports. instead : other links for some of the ports."""
     number, replaced = node_numbers(topology), instead or {}
     return [_link_call(number[a], number[b], replaced.get((a, b), link)) for (a, b), link in topology.ports.items()]
 
@@ -67,7 +67,7 @@ def _link_call(source: int, destination: int, link: Link) -> LinkCall:
         reordering=link.reordering,
         held_back_s=link.reordering_ms / 1e3,
     )
-    return f"add_{rule}", settings, numbers
+    return settings, rule, numbers
 
 
 def queue_packets(queue: Queue) -> int:

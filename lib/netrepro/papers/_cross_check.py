@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 from matplotlib.figure import Figure
 
 from netrepro.emulation import emulate
@@ -34,7 +33,7 @@ from netrepro.networks import (
     fat_tree,
     star,
 )
-from netrepro.papers._runs import Progress, of_profile, seed_of
+from netrepro.papers._runs import Progress, in_parallel, of_profile, seed_of
 from netrepro.paths import runs_dir
 from netrepro.simulation import simulate
 from netrepro.simulation.ns3 import build_ns3, simulate_ns3
@@ -179,7 +178,7 @@ def measure(profile: str, tier: str, seed: int, progress: Progress = iter) -> pd
     program = build_ns3(runs_dir() / "ns3")
     wanted, rows = scenarios(size, seed), []
     # All cores, before the emulator starts, which wants none of them busy.
-    peers = Parallel(n_jobs=-1, prefer="threads")(delayed(_ns3)(scenario, program) for scenario in wanted)
+    peers = in_parallel(_ns3, [(scenario, program) for scenario in wanted])
     for scenario, (ns3, ns3_note) in progress(list(zip(wanted, peers, strict=True))):
         runs = [_simulated(scenario, seed_of(seed, repetition)) for repetition in range(SEEDS)]
         emulated, emulated_note = _emulated(scenario, chosen)

@@ -134,10 +134,12 @@ def measure(
         batches.append(timing.batches.assign(case=name, repetition=repetition))
         out_of_order += timing.out_of_order
     kernel = [pd.DataFrame(columns=["case", "repetition", "batch", "wall_ns", "processor_ns"])]
+    steps = [
+        lambda: time_kernel(tier, kernel_batches, repetitions=repetitions),
+        lambda: time_relay(tier, delay_ms, batches=4, repetitions=repetitions),
+    ]
     if tier != "simulated":
-        kernel.append(time_kernel(tier, kernel_batches, repetitions=repetitions))
-        if delay_ms > 0:
-            kernel.append(time_relay(tier, delay_ms, batches=4, repetitions=repetitions))
+        kernel += [step() for step in progress(steps if delay_ms > 0 else steps[:1])]
     return Runs(
         pd.concat(batches, ignore_index=True), pd.concat(kernel[1:] or kernel, ignore_index=True), out_of_order, rules
     )

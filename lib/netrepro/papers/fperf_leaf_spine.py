@@ -750,10 +750,13 @@ def measure_spread(size: Size, horizons: Sequence[int], seeds: Sequence[int]) ->
     return pd.DataFrame(rows, columns=["horizon_steps", "mutation", "seed", "solver_steps", "status"])
 
 
-def spread_summary(spread: pd.DataFrame, averaged: int = 5, draws: int = 10_000) -> pd.DataFrame:
+def spread_summary(spread: pd.DataFrame, averaged: int = 5, draws: int = 10_000, seed: int = 0) -> pd.DataFrame:
     """Per horizon and mutation: median_steps, most_to_least, typical_difference (the median of |steps / median - 1|),
-    averages_differ (by how much two averages of `averaged` runs differ in 19 of 20 draws from these runs)."""
-    dice, rows = np.random.default_rng(0), []
+    averages_differ (by how much two averages of `averaged` runs differ in 19 of 20 draws from these runs).
+
+    seed : of the draws.
+    """
+    dice, rows = np.random.default_rng(seed), []
     for (horizon, mutation), group in spread.groupby(["horizon_steps", "mutation"], sort=False):
         steps = group["solver_steps"].to_numpy(float)
         typical = float(np.median(np.abs(steps / np.median(steps) - 1)))

@@ -15,7 +15,6 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
@@ -26,7 +25,7 @@ from netrepro.networks.routing import shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, star
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers._running import idle_checks, run_experiment
-from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
+from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
@@ -342,13 +341,13 @@ def measure(
     setting = profile.applied_to(setting)
     repetitions = min(max(repetitions, profile.repetitions), profile.most_repetitions or repetitions)
     work = [(name, how, each) for name in chosen for how in schemes for each in range(repetitions)]
-    tasks = (
-        delayed(_run)(chosen[name], how, setting, profile.counted_s, seed_of(seed, each), tier, backend)
-        for name, how, each in work
-    )
-    workers = Parallel(n_jobs=-1 if tier == "simulated" else 1, prefer="threads", return_as="generator")
+
+    def run_one(name: str, how: str, each: int) -> tuple[np.ndarray, pd.DataFrame]:
+        return _run(chosen[name], how, setting, profile.counted_s, seed_of(seed, each), tier, backend)
+
     shares, fidelity = [], idle_checks(tier, pattern="before", scheme="", repetition=0)
-    for (name, how, each), (found, checks) in zip(progress(work), workers(tasks), strict=True):
+    runs = in_parallel(run_one, work, -1 if tier == "simulated" else 1, progress)
+    for (name, how, each), (found, checks) in zip(work, runs, strict=True):
         label = {"pattern": name, "scheme": how, "repetition": each}
         row = {"share": found.mean(), "least_host": found.min(), "most_host": found.max()}
         shares.append(label | row)
@@ -587,12 +586,13 @@ def vary_flows(
     starts_within_s = setting.starts_within_s * pace
     setting = replace(setting, counted_from_s=4.0 * pace, starts_within_s=starts_within_s)
     work = [(count, draw, how) for count in flows for draw in range(draws) for how in SCHEMES]
-    tasks = (
-        delayed(_run)(_drawn_flows(count, seed, draw), how, setting, 4.0 * pace, seed_of(seed, draw), "simulated")
-        for count, draw, how in work
-    )
-    shares = Parallel(n_jobs=-1, prefer="threads", return_as="generator")(tasks)
-    rows = [(*label, float(found.mean())) for label, (found, _) in zip(progress(work), shares, strict=True)]
+
+    def run_one(count: int, draw: int, how: str) -> tuple[int, int, str, float]:
+        drawn = _drawn_flows(count, seed, draw)
+        shares, _ = _run(drawn, how, setting, 4.0 * pace, seed_of(seed, draw), "simulated")
+        return count, draw, how, float(shares.mean())
+
+    rows = in_parallel(run_one, work, progress=progress)
     return pd.DataFrame(rows, columns=["flows_per_host", "draw", "scheme", "share"])
 
 

@@ -125,10 +125,9 @@ class Scale:
     flows, fewer_flows : with 1:1, at the loads from CLAIMED_LOAD on and at each other one. oversubscribed_flows,
     fat_tree_flows : at each load with 2:1 and in the fat-tree. incast_mice : bursts. path_s : seconds of Figs 1 and 2.
     probes : handshakes of Fig. 3; a quarter as many flows of 100 KB. loopback_flows : of Fig. 16, a scheme. scaled_s :
-    seconds of the network that real kernels run too. sorting_s : of bucket sort there; sorting_controls : whether it
-    has jobs enough for claims that have a control. most_real_repetitions : on real kernels, which take real time (None:
-    as many as asked for). sorting_rounds : jobs a master
-    in the simulator.
+    seconds of the network that real kernels run too. sorting_s : of bucket sort there; sorting_rounds : jobs a master
+    in the simulator; sorting_controls : whether these are jobs enough for claims that have a control.
+    most_real_repetitions : on real kernels, which take real time (None: as many as asked for).
     """
 
     flows: int

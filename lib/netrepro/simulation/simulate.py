@@ -97,8 +97,8 @@ def _build(
         pacing_ratio=tcp.pacing_ratio,
         unpaced_segments=tcp.unpaced_segments,
     )
-    for method, settings, values in link_calls(topology):
-        getattr(simulator, method)(_core.LinkSettings(**settings), *values)
+    for settings, rule, numbers in link_calls(topology):
+        simulator.add_link(_core.LinkSettings(**settings), rule, numbers)
     _add_flows(simulator, experiment, number, own_controls)
     table = experiment.flow_table
     for place, answers in table[table["transport"] == "requests"].groupby("entry"):

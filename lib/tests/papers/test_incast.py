@@ -168,9 +168,10 @@ def test_goodput_never_exceeds_the_payload_share_of_the_link(runs):
 
 def test_a_port_off_the_rate_fails_the_fidelity_check():
     found = simulate(paper.experiment(paper.PRINTED, 16, 2, 3))
-    assert paper.check_fidelity(found, 2).holds.all()
+    assert paper.check_fidelity(found, paper.block_times(found), 2).holds.all()
     late = found.packets.assign(time_s=found.packets.time_s * 1.02, wait_ms=found.packets.wait_ms * 1.02)
-    checks = paper.check_fidelity(replace(found, packets=late), 2).set_index("check").holds
+    off = replace(found, packets=late)
+    checks = paper.check_fidelity(off, paper.block_times(off), 2).set_index("check").holds
     assert not checks["gaps within 1 %"] and checks["gaps within 10 %"]
 
 
@@ -179,11 +180,12 @@ def test_a_block_that_never_is_complete_counts_to_the_end_and_fails_the_fidelity
     whole = paper.block_times(simulate(asked))
     cut = LinkChange(float(whole.complete_s[1]) + 1e-3, *paper.PORT, up=False)  # while the last block is under way
     broken = simulate(replace(asked, changes=cut))
-    assert paper.block_times(broken).complete_s.notna().tolist() == [True, True, False]
-    checks = paper.check_fidelity(broken, 3).set_index("check")
+    times = paper.block_times(broken)
+    assert times.complete_s.notna().tolist() == [True, True, False]
+    checks = paper.check_fidelity(broken, times, 3).set_index("check")
     assert checks.value["blocks complete"] == pytest.approx(2 / 3) and not checks.holds["blocks complete"]
     lasted_s = asked.duration_s - whole.asked_s[0]
-    assert paper.fetched(broken, paper.PRINTED)["goodput_mbps"] <= 3 * 1_024_000 * 8e-6 / lasted_s
+    assert paper.fetched(broken, times, paper.PRINTED)["goodput_mbps"] <= 3 * 1_024_000 * 8e-6 / lasted_s
 
 
 def test_runs_that_fail_a_check_are_untrusted(runs):
