@@ -14,6 +14,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatterSciNotation
 
 from netrepro.errors import NetreproError, nearest
 
@@ -99,6 +100,22 @@ def use_style() -> None:
     mpl.rcParams.update(STYLE)
 
 
+class PlainLogFormatter(LogFormatterSciNotation):
+    """Labels of a logarithmic axis: 0.01, 2 and 3000 as they are spoken, powers of ten beyond."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        label = super().__call__(x, pos)
+        return f"{x:g}" if label and 1e-3 <= abs(x) < 1e5 else label
+
+
+def use_logarithm(axis: Axes, which: str) -> None:
+    """Make the "x" or "y" axis logarithmic, with plain numbers at its ticks."""
+    axis.set(**{f"{which}scale": "log"})
+    ticks = axis.xaxis if which == "x" else axis.yaxis
+    ticks.set_major_formatter(PlainLogFormatter())
+    ticks.set_minor_formatter(PlainLogFormatter())
+
+
 def new_figure(
     title: str, x_label: str, y_label: str, *, columns: int = 1, log_x: bool = False, log_y: bool = False
 ) -> tuple[Figure, Any]:
@@ -111,8 +128,8 @@ def new_figure(
     plt.close(figure)
     for axis in axes if columns > 1 else [axes]:
         axis.set(xlabel=x_label, ylabel=y_label)
-        axis.set_xscale("log" if log_x else "linear")
-        axis.set_yscale("log" if log_y else "linear")
+        for which in ("x" * log_x) + ("y" * log_y):
+            use_logarithm(axis, which)
     figure.suptitle(title)
     return figure, axes
 

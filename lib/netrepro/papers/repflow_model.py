@@ -30,7 +30,7 @@ from netrepro.queueing.replicated_flows import (
 )
 from netrepro.queueing.replication import ReplicationModel
 from netrepro.queueing.service import ConstantService, ExponentialService, Service
-from netrepro.style import new_figure, scheme
+from netrepro.style import new_figure, scheme, use_logarithm
 
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 QUANTITIES = {
@@ -658,7 +658,7 @@ def draw_variation(table: pd.DataFrame) -> Figure:
             axis.set_xticks(range(len(order)), [str(value) for value in order])
             axis.set_xlim(-0.5, len(order) - 0.5)
         elif parameter == "short_round_gap_packets":
-            axis.set_xscale("log")
+            use_logarithm(axis, "x")
         elif all(isinstance(value, int) for value in order):
             axis.set_xticks(order)
     figure.axes[0].legend()

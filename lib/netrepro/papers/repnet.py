@@ -1198,12 +1198,15 @@ def draw_by_size(runs: Runs, load: float = 0.4) -> Figure:
 def draw_incast(runs: Runs) -> Figure:
     """Distribution of mice under incast, and its tail (Fig. 14)."""
     figure, axis = new_figure(
-        "Eleven hosts answer at once, load .2 (Fig. 14)", "completion time (ms)", "share of slower flows", log_y=True
+        "Eleven hosts answer at once, load .2 (Fig. 14)",
+        "completion time (ms)",
+        "share of slower flows",
+        log_x=True,
+        log_y=True,
     )
     for name in SCHEMES:
         rows = _curve(runs, Case("incast", name, 0.2), "mice")
         axis.plot(rows, 1 - rows.index, scheme(name).marker + "-", color=scheme(name).colour, label=scheme(name).label)
-    axis.set_xscale("log")
     axis.legend()
     return figure
 
