@@ -6,7 +6,9 @@ Paper: Tahmasbi Arashloo, Beckett and Agarwal, "Formal Methods for Network Perfo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,7 @@ from netrepro.verification.leaf_spine import (
 )
 from netrepro.verification.loom import loom, loom_inputs, steady_tenants, unfair_query
 from netrepro.verification.points import ContentionPoint, Queue
+from netrepro.verification.portfolio import in_processes, side_by_side
 from netrepro.verification.schedulers import scheduler_point
 from netrepro.verification.search import Search
 from netrepro.verification.shapers import TokenBucket
@@ -45,41 +48,52 @@ Size = tuple[int, int, int]  # spines, leaves, hosts
 Clock = Callable[[], float]
 LABELS = {
     "satisfy": "satisfy the query",
+    "satisfy (peer)": "satisfy the query, integers",
     "base example": "base example",
     "search": "search",
     "verify": "verify",
 }
-COLOURS = {"satisfy": "#0072B2", "base example": "#D55E00", "search": "#009E73", "verify": "#CC79A7"}
-MARKERS = {"satisfy": "o", "base example": "s", "search": "^", "verify": "D"}
+COLOURS = {
+    "satisfy": "#0072B2",
+    "satisfy (peer)": "#0072B2",
+    "base example": "#D55E00",
+    "search": "#009E73",
+    "verify": "#CC79A7",
+}
+MARKERS = {"satisfy": "o", "satisfy (peer)": "x", "base example": "s", "search": "^", "verify": "D"}
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Sizes and steps of a profile; the same, and the most seeds, for the slow reference encoding."""
+    """Sizes, steps and the most seeds of a profile; for the slow reference encoding, seeds per size and steps."""
 
     sizes: tuple[Size, ...]
     horizon: int
-    reference_sizes: tuple[Size, ...]
+    most_seeds: int
+    reference_seeds: dict[Size, int]
     reference_horizon: int
-    reference_seeds: int
     search_sizes: tuple[Size, ...]
+
+    def seeds(self, repetitions: int, first: int) -> list[int]:
+        """`repetitions` seeds from the first on, as far as the profile takes them."""
+        return list(range(first, first + min(repetitions, self.most_seeds)))
 
 
 SCALES = {
     "quick": Scale(
         sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8), (2, 5, 10)),
         horizon=8,
-        reference_sizes=((2, 2, 4),),
+        most_seeds=2,
+        reference_seeds={(2, 2, 4): 1},
         reference_horizon=6,
-        reference_seeds=1,
         search_sizes=((2, 2, 4), (2, 3, 6)),
     ),
     "paper": Scale(
         sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8), (2, 5, 10), (2, 6, 12), (3, 4, 12), (4, 4, 16)),
         horizon=10,
-        reference_sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8)),
-        reference_horizon=8,
-        reference_seeds=5,
+        most_seeds=5,
+        reference_seeds={(2, 2, 4): 5, (2, 3, 6): 3, (2, 4, 8): 2},
+        reference_horizon=10,
         search_sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8), (2, 5, 10)),
     ),
 }
@@ -385,9 +399,9 @@ def synthesise(
     }
 
 
-def synthesise_all(*, seed: int = 0, progress: Callable[[Iterable[str]], Iterable[str]] = iter) -> pd.DataFrame:
-    """`synthesise` for every case; one row each."""
-    return pd.DataFrame([synthesise(name, seed=seed) for name in progress(list(CASES))])
+def synthesise_all(*, seed: int = 0, progress: Callable[[Iterable[int]], Iterable[int]] = iter) -> pd.DataFrame:
+    """`synthesise` for every case, on all processors; one row each."""
+    return pd.DataFrame(in_processes(partial(synthesise, seed=seed), [(name,) for name in CASES], progress))
 
 
 def without_base_workload(size: Size = (2, 3, 6), horizon: int = 10) -> pd.DataFrame:
@@ -411,12 +425,13 @@ def without_base_workload(size: Size = (2, 3, 6), horizon: int = 10) -> pd.DataF
         )
         return name, with_base, without
 
-    rows = [
-        both("fewer than half is received", query),
-        both("nothing at all is received", nothing),
-        both("nothing at all is received, host 1 being free to be silent", nothing, base=others_only),
-        both("fewer than half is received though the other hosts are silent", query, alone),
+    questions = [
+        ("fewer than half is received", query),
+        ("nothing at all is received", nothing),
+        ("nothing at all is received, host 1 being free to be silent", nothing, None, others_only),
+        ("fewer than half is received though the other hosts are silent", query, alone),
     ]
+    rows = in_processes(both, questions)
     return pd.DataFrame(rows, columns=["question", "with_base", "without_base"])
 
 
@@ -602,23 +617,21 @@ def share_that_lost(runs: pd.DataFrame, prediction: str) -> float:
 TIME_COLUMNS = ["size", "hosts", "horizon_steps", "encoding", "seed", "task", "cpu_s", "status"]
 
 
-def time_points(
-    scale: Scale, seeds: Sequence[int], clock: Clock, *, backend: str = "z3", timeout_s: float | None = None
-) -> Iterator[dict[str, Any]]:
-    """Time every size, seed and task; yields one row (see `TIME_COLUMNS`) as soon as it is measured.
-
-    `clock` returns CPU seconds (time.process_time). "satisfy" includes building and loading the formula, and
-    "base example" includes building it again. "verify" is a whole `Analysis.verify` on a loaded formula. A question
-    that takes longer than `timeout_s` makes its row "unknown"; a size and seed ends with it.
-    """
-    options: dict[str, Any] = {"backend": backend, "timeout_s": timeout_s}
-    for size in scale.sizes:
-        for seed in seeds:
-            yield from _timed_tasks(size, scale.horizon, seed, clock, size in scale.search_sizes, options)
-    for size in scale.reference_sizes:
-        for encoding in ("circuit", "integers"):
-            for seed in seeds[: scale.reference_seeds]:
-                yield from _timed_peer(size, scale.reference_horizon, encoding, seed, clock, options)
+def _timed_work(
+    scale: Scale, seeds: Sequence[int], clock: Clock, options: dict[str, Any]
+) -> list[Callable[[], Iterator[dict[str, Any]]]]:
+    """What there is to time, in the order of the table: each gives its rows as soon as it has them."""
+    work: list[Callable[[], Iterator[dict[str, Any]]]] = [
+        partial(_timed_tasks, size, scale.horizon, seed, clock, size in scale.search_sizes, options)
+        for size in scale.sizes
+        for seed in seeds
+    ]
+    return work + [
+        partial(_timed_peer, size, scale.reference_horizon, encoding, seed, clock, options)
+        for size, count in scale.reference_seeds.items()
+        for encoding in ("circuit", "integers")
+        for seed in seeds[:count]
+    ]
 
 
 def _timed_tasks(
@@ -667,16 +680,27 @@ def measure_times(
     *,
     backend: str = "z3",
     timeout_s: float | None = None,
-    progress: Callable[[Iterable[dict[str, Any]]], Iterable[dict[str, Any]]] = iter,
+    progress: Callable[[Iterable[Any]], Iterable[Any]] = iter,
 ) -> pd.DataFrame:
-    """`time_points` as a table. Ctrl-C ends it early and keeps what it has; `attrs["is_complete"]` tells."""
-    rows: list[dict[str, Any]] = []
+    """Time every size, seed and task; a row each (see `TIME_COLUMNS`).
+
+    `clock` returns CPU seconds (time.process_time). A size and seed is timed in a process of its own, as many beside
+    each other as there are processors, the costly ones first. "satisfy" includes building and loading the formula, and
+    "base example" includes building it again. "verify" is a whole `Analysis.verify` on a loaded formula. A question
+    that takes longer than `timeout_s` makes its row "unknown"; a size and seed ends with it.
+
+    Ctrl-C ends all processes and keeps the rows that there are; `attrs["is_complete"]` tells.
+    """
+    work = _timed_work(scale, seeds, clock, {"backend": backend, "timeout_s": timeout_s})
+    found: list[tuple[int, dict[str, Any]]] = []
     is_complete = True
     try:
-        for row in progress(time_points(scale, seeds, clock, backend=backend, timeout_s=timeout_s)):
-            rows.append(row)
+        with closing(side_by_side(reversed(work))) as numbered:
+            for number, row in progress(numbered):
+                found.append((-number, row))
     except KeyboardInterrupt:
         is_complete = False
+    rows = [row for _, row in sorted(found, key=lambda pair: pair[0])]
     table = pd.DataFrame(rows, columns=TIME_COLUMNS)
     table.attrs["is_complete"] = is_complete
     return table
@@ -741,13 +765,17 @@ def measure_spread(size: Size, horizons: Sequence[int], seeds: Sequence[int]) ->
     changes: list[tuple[str, int, dict[str, int]]] = [("none", run, {}) for run in range(2)]
     for seed in seeds:
         changes += [("reseeded", seed, {"seed": seed}), ("shuffled", seed, {"shuffle": seed})]
-    rows = []
-    for horizon in horizons:
-        for mutation, seed, options in changes:
-            analysis = throughput_analysis(size, horizon, backend="z3", **options)
-            status = analysis.ask(query=True, with_trace=False).status
-            rows.append((horizon, mutation, seed, analysis.solver_steps, status))
+    work = [(size, horizon, *change) for horizon in sorted(horizons, reverse=True) for change in changes]
+    rows = sorted(in_processes(_counted, work), key=lambda row: row[0])
     return pd.DataFrame(rows, columns=["horizon_steps", "mutation", "seed", "solver_steps", "status"])
+
+
+def _counted(
+    size: Size, horizon: int, mutation: str, seed: int, options: dict[str, int]
+) -> tuple[int, str, int, int, str]:
+    analysis = throughput_analysis(size, horizon, backend="z3", **options)
+    status = analysis.ask(query=True, with_trace=False).status
+    return horizon, mutation, seed, analysis.solver_steps, status
 
 
 def spread_summary(spread: pd.DataFrame, averaged: int = 5, draws: int = 10_000, seed: int = 0) -> pd.DataFrame:
@@ -790,7 +818,7 @@ def original_times() -> pd.DataFrame:
 
 
 def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
-    """Figure 7c: CPU seconds against network size, a line a task, all seeds, and the fit.
+    """Figure 7c: CPU seconds against network size, a line a task, all seeds, and the fit; dashed the integer encoding.
 
     In grey the original program's seconds, recorded on another machine, where the horizon is the same.
     """
@@ -798,13 +826,16 @@ def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
     own = times[times["task"] != "satisfy (peer)"]
     sizes = own[["size", "hosts"]].drop_duplicates().sort_values(["hosts", "size"])
     names = list(sizes["size"])
-    for task, group in own.groupby("task", sort=False):
-        colour, marker = COLOURS[str(task)], MARKERS[str(task)]
+    peers = _known_times(times[times["encoding"] == "integers"])
+    for task, group in pd.concat([own, peers]).groupby("task", sort=False):
+        colour, marker, is_peer = COLOURS[str(task)], MARKERS[str(task)], task == "satisfy (peer)"
+        label = LABELS[str(task)] + (f", {group['horizon_steps'].iloc[0]} steps" if is_peer else "")
         places = [names.index(name) for name in group["size"]]
         axis.plot(places, group["cpu_s"], linestyle="none", marker=marker, color=colour, alpha=0.35)
         middle = group.groupby("size")["cpu_s"].median()
         shown = [name for name in names if name in middle.index]
-        axis.plot([names.index(n) for n in shown], [middle[n] for n in shown], color=colour, label=LABELS[str(task)])
+        shape = {"linestyle": "--" if is_peer else "-", "marker": marker if is_peer else None}
+        axis.plot([names.index(n) for n in shown], [middle[n] for n in shown], color=colour, label=label, **shape)
     base = fits[fits["task"] == "base example"]
     if not base.empty:
         fit = base.iloc[0]
@@ -1063,18 +1094,19 @@ def measure_flat_times(scale: Scale, seeds: Sequence[int], clock: Clock) -> pd.D
 
     The question does not grow, so neither may the time. Columns as `TIME_COLUMNS`; `hosts` stays.
     """
-    spines, leaves, hosts = scale.sizes[0]
-    rows = []
-    for seed in seeds:
-        for capacity in (40, 400, 4000):
-            point = leaf_spine(spines, leaves, hosts // leaves, scale.horizon, queue_capacity=capacity)
-            start = clock()
-            query, base = throughput_query(point, hosts - 1), base_workload(point, hosts - 1)
-            example = base_example(Analysis(point, query, base, seed=seed, shuffle=seed))
-            status = "optimal" if example.is_optimal else "unknown"
-            name = f"{size_name(scale.sizes[0])}, {capacity} packets"
-            rows.append((name, hosts, scale.horizon, "circuit", seed, "base example", clock() - start, status))
-    return pd.DataFrame(rows, columns=TIME_COLUMNS)
+    work = [(scale.sizes[0], scale.horizon, seed, packets, clock) for seed in seeds for packets in (40, 400, 4000)]
+    return pd.DataFrame(in_processes(_timed_capacity, work), columns=TIME_COLUMNS)
+
+
+def _timed_capacity(size: Size, horizon: int, seed: int, capacity: int, clock: Clock) -> tuple[Any, ...]:
+    spines, leaves, hosts = size
+    start = clock()
+    point = leaf_spine(spines, leaves, hosts // leaves, horizon, queue_capacity=capacity)
+    query, base = throughput_query(point, hosts - 1), base_workload(point, hosts - 1)
+    example = base_example(Analysis(point, query, base, seed=seed, shuffle=seed))
+    status = "optimal" if example.is_optimal else "unknown"
+    name = f"{size_name(size)}, {capacity} packets"
+    return name, hosts, horizon, "circuit", seed, "base example", clock() - start, status
 
 
 def explore() -> Any:

@@ -1,4 +1,4 @@
-"""Several ways to one answer, side by side in processes of their own: the first that answers wins."""
+"""Work in forked processes that end at once: side by side, or in a race that the first answer wins."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import os
 import pickle
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -28,24 +29,30 @@ _C = ctypes.CDLL(None)  # here, since a forked process had better not open libra
 
 
 class _Runner:
-    """A task in a forked process.
+    """A task in a forked process, which sends what it gives, one after the other.
 
     A fork copies only the thread that asks for it. A lock that another thread held just then, in z3 or in an import,
     is never released in the copy: a task that needs it sleeps for ever, while one that computes does not sleep.
     """
 
-    def __init__(self, task: Callable[[], Any]):
-        self.task, self.starts = task, 0
+    def __init__(self, task: Callable[[], Iterable[Any]]):
+        self.task, self.starts, self._received = task, 0, 0
         self.start()
 
     def start(self) -> None:
         context = multiprocessing.get_context("fork")
         self.receiver, sender = context.Pipe(duplex=False)
-        self.process: BaseProcess = context.Process(target=_run, args=(self.task, sender))
+        self.process: BaseProcess = context.Process(target=_run, args=(self.task, self._received, sender))
         self.process.start()
         sender.close()
         self.starts += 1
         self._seen, self._seen_s = "", time.monotonic()
+
+    def receive(self) -> tuple[Any, BaseException | None]:
+        """The next result, or the error that ended the task. Raises EOFError where nothing comes any more."""
+        message: tuple[Any, BaseException | None] = self.receiver.recv()
+        self._received += 1
+        return message
 
     def is_stuck(self) -> bool:
         """Whether it has slept, without a moment's work, since SILENCE_S ago."""
@@ -53,6 +60,22 @@ class _Runner:
         if state != self._seen or not state.startswith("S"):
             self._seen, self._seen_s = state, now
         return now - self._seen_s > SILENCE_S
+
+    def is_lost(self) -> bool:
+        """Whether it is stuck once more after MOST_STARTS starts. One that is stuck starts again, where it was."""
+        if not self.is_stuck():
+            return False
+        self.end()
+        if self.starts < MOST_STARTS:
+            self.start()
+            return False
+        return True
+
+    def was_killed(self) -> bool:
+        """Of a task of which nothing comes any more: whether it was ended from outside."""
+        self.process.join()
+        self.receiver.close()
+        return self.process.exitcode != 0
 
     def end(self) -> None:
         self.process.kill()
@@ -94,7 +117,7 @@ class Race(Generic[Result]):
         error: BaseException | None = None
         try:
             for task in self.tasks:
-                self._runners.append(_Runner(task))
+                self._runners.append(_Runner(partial(_once, task)))
             waiting = list(self._runners)
             while waiting and not self._is_cancelled:
                 ready = wait([runner.receiver for runner in waiting], LOOK_EVERY_S)
@@ -103,7 +126,7 @@ class Race(Generic[Result]):
                 for runner in [r for r in waiting if r.receiver in ready]:
                     waiting.remove(runner)
                     try:
-                        result, failure = runner.receiver.recv()
+                        result, failure = runner.receive()
                     except EOFError:  # ended from outside
                         continue
                     if failure is not None:
@@ -112,7 +135,7 @@ class Race(Generic[Result]):
                         return result
                     else:
                         aside = result
-                waiting = [runner for runner in waiting if not runner.is_stuck() or self._restarted(runner)]
+                waiting = [runner for runner in waiting if self._is_cancelled or not runner.is_lost()]
             if aside is None and error is not None:
                 raise error
             return aside
@@ -121,13 +144,6 @@ class Race(Generic[Result]):
                 runner.end()
             self._runners.clear()
 
-    def _restarted(self, runner: _Runner) -> bool:
-        runner.end()
-        if runner.starts < MOST_STARTS and not self._is_cancelled:
-            runner.start()
-            return True
-        return False
-
     def cancel(self) -> None:
         """End the race, from any thread."""
         self._is_cancelled = True
@@ -135,22 +151,82 @@ class Race(Generic[Result]):
             runner.process.kill()
 
 
-def _run(task: Callable[[], Any], sender: Connection) -> None:
+def _once(task: Callable[[], Result]) -> Iterator[Result]:
+    yield task()
+
+
+def side_by_side(
+    tasks: Iterable[Callable[[], Iterable[Result]]], at_once: int | None = None
+) -> Iterator[tuple[int, Result]]:
+    """(a task's number, what it gives) as it comes; a forked process for each task, so many `at_once`.
+
+    Tasks start in their order; they compute and do not wait, and what they give travels pickled. Ctrl-C, an error and
+    closing this iterator end all processes at once, whatever solver they are in. at_once : None for one a processor.
+
+    Raises what a task raised, and NetreproError where a process was ended from outside.
+    """
+    at_once = at_once or len(os.sched_getaffinity(0))
+    coming = enumerate(tasks)
+    working: dict[int, _Runner] = {}
+    try:
+        while True:
+            for number, task in islice(coming, at_once - len(working)):
+                working[number] = _Runner(task)
+            if not working:
+                return
+            ready = wait([runner.receiver for runner in working.values()], LOOK_EVERY_S)
+            for number, runner in list(working.items()):
+                if runner.receiver not in ready:
+                    if runner.is_lost():
+                        raise NetreproError("a process sleeps and does not wake", "run it again")
+                    continue
+                try:
+                    result, failure = runner.receive()
+                except EOFError:
+                    del working[number]
+                    if runner.was_killed():
+                        raise NetreproError("a process was ended from outside", "run it again") from None
+                    continue
+                if failure is not None:
+                    raise failure
+                yield number, result
+    finally:
+        for runner in working.values():
+            runner.end()
+
+
+def in_processes(
+    function: Callable[..., Result],
+    work: Sequence[tuple],
+    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+) -> list[Result]:
+    """What `function` says of each of `work` (its arguments), in their order; see `side_by_side`."""
+    with contextlib.closing(side_by_side(partial(_once, partial(function, *each)) for each in work)) as found:
+        results = dict(result for result, _ in zip(found, progress(range(len(work))), strict=True))
+    return [results[number] for number in range(len(work))]
+
+
+def _run(task: Callable[[], Iterable[Any]], skipped: int, sender: Connection) -> None:
     # A solver left alone by a parent that was killed would run for ever. Ctrl-C is the parent's to handle.
     _C.prctl(DIE_WITH_PARENT, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answer: tuple[Any, BaseException | None]
-    try:
-        answer = task(), None
-    except (Exception, KeyboardInterrupt) as error:
-        answer = None, error
     with contextlib.suppress(BrokenPipeError):
         try:
-            sender.send(answer)
-        except (TypeError, AttributeError, pickle.PicklingError) as error:
-            sender.send((None, NetreproError(f"an answer cannot travel between processes: {error}")))
+            for result in islice(task(), skipped, None):
+                _send(sender, result, None)
+        except BrokenPipeError:
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            _send(sender, None, error)
     # At once: tidying up flushes streams and joins threads that are the parent's.
     os._exit(0)
+
+
+def _send(sender: Connection, result: Any, error: BaseException | None) -> None:
+    try:
+        sender.send((result, error))
+    except (TypeError, AttributeError, pickle.PicklingError) as reason:
+        sender.send((None, NetreproError(f"an answer cannot travel between processes: {reason}")))
 
 
 def members(count: int, backend: str, seed: int) -> list[tuple[str, int]]:

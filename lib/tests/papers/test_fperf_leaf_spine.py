@@ -23,9 +23,9 @@ def ticks() -> Callable[[], float]:
 TINY = paper.Scale(
     sizes=((1, 2, 4), (2, 2, 4), (1, 3, 6)),
     horizon=6,
-    reference_sizes=((1, 2, 4),),
+    most_seeds=2,
+    reference_seeds={(1, 2, 4): 1},
     reference_horizon=5,
-    reference_seeds=1,
     search_sizes=((2, 2, 4),),
 )
 
