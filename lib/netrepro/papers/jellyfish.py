@@ -286,9 +286,7 @@ def _networks(setting: Setting, seed: int) -> dict[str, Topology]:
 
 def _optimal(setting: Setting, seed: int, repetition: int) -> list[tuple[str, int, float]]:
     networks = {kind: net for kind, net in _networks(setting, seed).items() if kind != "ring"}
-    return [
-        (kind, repetition, greatest_share(net, permutation(net, seed), 1.0)) for kind, net in networks.items()
-    ]
+    return [(kind, repetition, greatest_share(net, permutation(net, seed), 1.0)) for kind, net in networks.items()]
 
 
 def _lengths(setting: Setting, seed: int) -> pd.DataFrame:
