@@ -55,6 +55,8 @@ def echo_paper(add_notebook: Callable[..., Path], workbench: Path) -> Path:
 EXPECTED_SKIPS = (
     "needs user namespaces",
     "needs root",
+    "needs a kernel with netem",
+    "needs a kernel without netem",
     "needs an interpreter",
     "needs the real captures in ../shared/pcaps",
     "PyTorch is not installed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,20 @@ if TYPE_CHECKING:
     from netrepro.emulation.network import Emulation
 
 MOST_LATE_MS = 20.0  # fixed before any run: a change that is later makes the run untrusted
+
+
+def now_ns() -> int:
+    """The clock of packets' stamps."""
+    return time.clock_gettime_ns(time.CLOCK_REALTIME)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A change of a link as it was made: between these instants (CLOCK_REALTIME), and its rate from then on."""
+
+    begun_ns: int
+    made_ns: int
+    rate_mbps: float
 
 
 class Changes:
@@ -35,6 +50,7 @@ class Changes:
         self._untold = net.fabric if experiment.changes else None
         self._first_s = min((change.at_s for change in experiment.changes), default=float("nan"))
         self.latest_ms = 0.0 if experiment.changes else float("nan")
+        self.made: dict[tuple[str, str], list[Made]] = {}  # port -> its changes so far, in order
 
     @property
     def next_s(self) -> float:
@@ -53,10 +69,13 @@ class Changes:
             self.latest_ms, self._untold = max((now_s - self._first_s) * 1e3, 0.0), None
         while self.next_s <= now_s:
             moment = self._left.pop(0)
+            begun_ns = now_ns()
             self._net.send(moment.requests)
             for port, rate_mbps in moment.relay_mbps.items():
                 assert self._net.relay
                 self._net.relay.set_rate(port, rate_mbps)
+            for port, rate_mbps in moment.rates_mbps.items():
+                self.made.setdefault(port, []).append(Made(begun_ns, now_ns(), rate_mbps))
             self.latest_ms = max(self.latest_ms, (now_s - moment.at_s) * 1e3)
 
 
@@ -67,6 +86,7 @@ class _Moment:
     at_s: float
     requests: dict[str, list[Request]] = field(default_factory=dict)
     relay_mbps: dict[tuple[str, str], float] = field(default_factory=dict)
+    rates_mbps: dict[tuple[str, str], float] = field(default_factory=dict)  # of all ports that something happens to
 
 
 def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
@@ -88,6 +108,7 @@ def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
                 if relay_keeps_queue(links[port]):
                     moment.relay_mbps[port] = change.rate_mbps
             wanted.append(messages.replacing(_buffer(index, links[port], port in down)))
+            moment.rates_mbps[port] = links[port].rate_mbps
         found.append(moment)
     return found
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity
-from netrepro.emulation.changes import MOST_LATE_MS, Changes
+from netrepro.emulation.changes import MOST_LATE_MS, Changes, now_ns
 from netrepro.emulation.fabric import FabricRecording, fabric_of
 from netrepro.emulation.network import Emulation
 from netrepro.emulation.paths import Connection, connections
@@ -51,6 +50,7 @@ def emulate(
     captures: str | os.PathLike[str] | None = None,
     cpu_limits: Mapping[str, float] | None = None,
     until_complete: bool = False,
+    delayed_by: str = "relay",
 ) -> Measurements:
     """Run the experiment on this machine's kernel and return what it measured.
 
@@ -68,6 +68,7 @@ def emulate(
     captures : a folder for a pcap of each of `measure.packets`, as Emulation.record writes it.
     cpu_limits : cores that programs of a host may have, as of Emulation; the traffic itself is not held back.
     until_complete : end when all flows have ended, if that is earlier; rates of links are then of the shorter time.
+    delayed_by : "relay" or "netem", as of Emulation; of no matter to a fabric, which delays by itself.
 
     Ctrl-C, or an exception from `progress`, ends it at once and leaves nothing behind. Beside FLOW_COLUMNS, `flows`
     has `connection_attempts` (SYNs sent) and `errno` of a connection that broke, else 0. `timeouts` is NaN on kernels
@@ -87,6 +88,7 @@ def emulate(
         experiment.seed,
         tcp=experiment.tcp,
         cpu_limits=cpu_limits,
+        delayed_by=delayed_by,
         **_routed_by(experiment, made, backend),
     )
     measure = experiment.measure
@@ -107,8 +109,9 @@ def emulate(
         with recording as seen:
             traffic = GeneratedTraffic(net, experiment, made, controls, until_complete)
             try:
-                traffic.wait(progress, changes, _now_ns)
+                traffic.wait(progress, changes, now_ns)
                 seen.begin_at(traffic.began_ns)
+                seen.changed(changes.made)
                 results, windows, lateness = traffic.results(), traffic.windows(), traffic.lateness()
                 waited_share = traffic.waited_share()
                 answers, flow_of_end = traffic.answers(), traffic.flow_of_end()
@@ -133,10 +136,6 @@ def _routed_by(experiment: Experiment, made: Sequence[Connection], backend: str)
         return {"fabric": fabric_of(experiment)}
     paths = {path for each in made for path in (each.there, each.back) if path}
     return {"routing": experiment.routing, "paths": sorted(paths)}
-
-
-def _now_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_REALTIME)
 
 
 def _checked_connections(experiment: Experiment, backend: str) -> list[Connection]:

@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity, messages
+from netrepro.emulation.changes import Made
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
 from netrepro.emulation.guests import LauncherConnection
 from netrepro.emulation.messages import Interface
@@ -122,7 +123,7 @@ class FabricPlan(Plan):
             interfaces.append(near.name)
             # Whatever its rule: TCP feels the queue of its own host fill and sends no more, so that few packets wait.
             own = replace(link, queue=link.queue if isinstance(link.queue, DropTail) else _drop_tail_of(link))
-            made.ports[host, peer] = Port(host, peer, own, (host, near.index), far.name)
+            made.ports[host, peer] = Port(host, peer, own, (host, near.index), far.name, (HUB, far.name))
         return made
 
     def address_over(self, path: Path, host: str) -> ipaddress.IPv4Address:
@@ -220,7 +221,7 @@ def make_fabric_plan(
     paths = tuple(dict.fromkeys(path for path in both_ways if path[0] in several))
     controls, places = host_controls(topology, congestion_control), addresses(topology, address_pool, len(paths))
     in_use = tree_in_use(topology, fabric.routing)
-    plan = FabricPlan(topology, controls, places, seed, tcp, in_use, paths, fabric)
+    plan = FabricPlan(topology, controls, places, seed, tcp, in_use, paths, fabric=fabric)
     _ = plan.requests  # finds hosts that no route can reach
     return plan
 
@@ -359,6 +360,10 @@ class FabricRecording:
         self._began_ns = time_ns
         self._hosts.begin_at(time_ns)
 
+    def changed(self, made: Mapping[tuple[str, str], Sequence[Made]]) -> None:
+        """Judge hosts' ports by the rates that these changes gave them."""
+        self._hosts.changed(made)
+
     def queues(self) -> pd.DataFrame:
         """Samples of the queues: source, destination, time_s, queue_packets, queue_bytes."""
         inside = self._samples.assign(time_s=(self._samples["time_ns"] - self._began_ns) / 1e9)
@@ -406,10 +411,10 @@ class FabricRecording:
             return None
         packets = self.packets().query("source == @source and destination == @destination")
         samples = self.queues().query("source == @source and destination == @destination")
-        found = fidelity.inter_dequeue_deviation(
+        found = fidelity.deviation_in(
+            self._hosts.rates(source, destination),
             packets["time_s"].to_numpy(),
             packets["size_bytes"].to_numpy(),
-            self._net.topology.link(source, destination).rate_mbps,
             samples["time_s"].to_numpy(),
             samples["queue_packets"].to_numpy(),
         )

@@ -6,7 +6,7 @@ while the queue never was empty, tells how far the whole run can be believed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,14 +23,66 @@ LEAST_BUSY_GAPS = 100
 
 @dataclass(frozen=True)
 class Deviation:
-    """Gaps of a busy link: deviation |gap - ideal| / ideal, shape (gaps,), and the share of the rate achieved.
+    """Gaps of a busy link: deviation |gap - ideal| / ideal, shape (gaps,), and how long they and the ideal ones took.
 
     largest_bytes : of all packets; a link that lets frames of several packets pass may well keep its rate.
     """
 
     deviation: np.ndarray
-    rate_share: float
+    gaps_s: float = 0.0
+    ideal_s: float = 0.0
     largest_bytes: int = 0
+
+    @property
+    def rate_share(self) -> float:
+        """The share of the rate achieved; NaN without gaps."""
+        return self.ideal_s / self.gaps_s if self.gaps_s else float("nan")
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A time (from_s to to_s) in which a link had this rate."""
+
+    from_s: float
+    to_s: float
+    rate_mbps: float
+
+
+def intervals(rate_mbps: float, changes: Iterable[Interval]) -> list[Interval]:
+    """When a link of `rate_mbps` had which rate: the times between its changes.
+
+    changes : in order, each the time in which it was made, and the rate from then on. Nothing is said of these times.
+    """
+    found, since_s = [], -float("inf")
+    for change in changes:
+        found.append(Interval(since_s, change.from_s, rate_mbps))
+        since_s, rate_mbps = change.to_s, change.rate_mbps
+    return [*found, Interval(since_s, float("inf"), rate_mbps)]
+
+
+def deviation_in(
+    rates: Sequence[Interval],
+    time_s: np.ndarray,
+    size_bytes: np.ndarray,
+    sample_time_s: np.ndarray,
+    sample_queue_packets: np.ndarray,
+) -> Deviation:
+    """As inter_dequeue_deviation, of a link whose rate was not the same all the time: each gap by the rate in force.
+
+    What waited when a link changed may have been dropped, so samples tell of the interval that they were taken in.
+    """
+    found = []
+    for each in rates:
+        sent, sampled = ((at >= each.from_s) & (at < each.to_s) for at in (time_s, sample_time_s))
+        queue_packets = sample_queue_packets[sampled]
+        found.append(
+            inter_dequeue_deviation(
+                time_s[sent], size_bytes[sent], each.rate_mbps, sample_time_s[sampled], queue_packets
+            )
+        )
+    gaps_s, ideal_s = (sum(getattr(each, name) for each in found) for name in ("gaps_s", "ideal_s"))
+    deviation = np.concatenate([each.deviation for each in found])
+    return Deviation(deviation, gaps_s, ideal_s, int(size_bytes.max(initial=0)))
 
 
 def inter_dequeue_deviation(
@@ -46,7 +98,7 @@ def inter_dequeue_deviation(
     leave next, and were there all the while. What comes later may have come to an empty link, and does not count.
     """
     if len(time_s) < 2 or len(sample_time_s) == 0:
-        return Deviation(np.empty(0), float("nan"))
+        return Deviation(np.empty(0))
     largest_bytes = int(size_bytes.max())
     gap_s, ideal_s = np.diff(time_s), size_bytes[1:] * 8 / (rate_mbps * 1e6)
     gone = np.searchsorted(time_s, sample_time_s, side="left")
@@ -54,10 +106,8 @@ def inter_dequeue_deviation(
     first = np.arange(len(gap_s))  # of a gap's two packets
     seen = np.searchsorted(gone, first, side="right")  # samples taken before it left
     busy = (seen > 0) & (first + 1 < known[np.maximum(seen - 1, 0)])
-    if not busy.any():
-        return Deviation(np.empty(0), float("nan"), largest_bytes)
     deviation = np.abs(gap_s[busy] - ideal_s[busy]) / ideal_s[busy]
-    return Deviation(deviation, float(ideal_s[busy].sum() / gap_s[busy].sum()), largest_bytes)
+    return Deviation(deviation, float(gap_s[busy].sum()), float(ideal_s[busy].sum()), largest_bytes)
 
 
 def port_checks(found: Deviation, port: str = "") -> pd.DataFrame:

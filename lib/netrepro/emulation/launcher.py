@@ -159,12 +159,12 @@ class Launcher:
         return {}
 
     def send(self, request: dict, _: list[int]) -> dict:
-        """Send each place its messages; stops at the first refusal."""
-        for place, batches in request["batches"]:
+        """Send each place its messages; stops at the first refusal, of the entry so numbered."""
+        for entry, (place, batches) in enumerate(request["batches"]):
             enter(HUB_DESCRIPTOR + place)
             refusal = send_batches(batches)
             if refusal:
-                return {"place": place, **refusal}
+                return {"entry": entry, **refusal}
         enter(HUB_DESCRIPTOR)
         return {}
 

@@ -6,16 +6,18 @@ large network repeats thousands of times is here. Numbers are those of linux/rtn
 
 from __future__ import annotations
 
+import socket
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-NEW_LINK, NEW_ADDRESS, NEW_ROUTE, NEW_QDISC = 16, 20, 24, 36
+NEW_LINK, NEW_ADDRESS, NEW_ROUTE, NEW_QDISC, NEW_FILTER = 16, 20, 24, 36, 44
 REQUEST, ACKNOWLEDGE, REPLACE, EXCLUSIVE, CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 INTERFACE_UP, NO_ARP = 0x1, 0x80
 ON_LINK = 4  # the gateway is a neighbour, whatever the addresses say
 BATCH_BYTES = 16_384
 TICKS_PER_NS = 1 / 64  # a packet scheduler's tick is 64 ns
+UNLIMITED, AT_ONCE_BYTES_PER_S = 2**31 - 1, 2**50
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,35 @@ def new_byte_limit(index: int, limit_bytes: int) -> Request:
 def new_queue(index: int, handle: int, parent: int, kind: str) -> Request:
     """A queue discipline without options."""
     return _new_qdisc(index, handle, parent, kind, b"", f"a queue of kind {kind}")
+
+
+def new_netem(
+    index: int, delay_ns: int, loss: float, spread_ns: int, places: Sequence[int], keeps_order: bool, seed: int
+) -> Request:
+    """A wire (the kernel's netem), handle 1:, that holds each packet for its delay and drops the share `loss`.
+
+    places : a packet's delay is longer by spread_ns / 8192 times one of them, each as likely as another.
+    keeps_order : packets wait for those before them. netem does so behind a rate, here one that takes no time.
+    """
+    ticks = min(int(delay_ns * TICKS_PER_NS), 2**32 - 1)  # of kernels older than 4.16
+    options = struct.pack("=6I", ticks, UNLIMITED, round(loss * (2**32 - 1)), 0, 0, 0)
+    options += _attribute(10, struct.pack("=q", delay_ns)) + _attribute(11, struct.pack("=q", spread_ns))
+    if places:
+        options += _attribute(2, struct.pack(f"={len(places)}h", *places))
+    if keeps_order:
+        options += _attribute(6, bytes(16)) + _attribute(8, struct.pack("=Q", AT_ONCE_BYTES_PER_S))
+    options += _attribute(14, struct.pack("=Q", seed))
+    return _new_qdisc(index, 0x10000, 0xFFFFFFFF, "netem", options, "a link's delay (the kernel's netem)")
+
+
+def new_redirection(from_index: int, to_index: int) -> Request:
+    """All that arrives at an interface with a clsact leaves by another at once (matchall, mirred)."""
+    stolen, egress_redirect = 4, 1
+    parameters = struct.pack("=IIiiiiI", 0, 0, stolen, 0, 0, egress_redirect, to_index)
+    action = _attribute(1, b"mirred\0") + _attribute(2, _attribute(2, parameters))
+    body = struct.pack("=BxxxiIII", 0, from_index, 0, 0xFFFFFFF2, 1 << 16 | socket.htons(0x0003))
+    body += _attribute(1, b"matchall\0") + _attribute(2, _attribute(2, _attribute(1, action)))
+    return _request(NEW_FILTER, body, "to hand packets from one interface to another (matchall and mirred)")
 
 
 def _new_qdisc(index: int, handle: int, parent: int, kind: str, options: bytes, purpose: str) -> Request:

@@ -28,10 +28,11 @@ from netrepro.emulation.cpu_limits import CpuLimits, check_cpu_limits
 from netrepro.emulation.fabric import Fabric, FabricPlan, FabricProcess, FabricRecording, make_fabric_plan
 from netrepro.emulation.guests import Call, Guest, LauncherConnection, errno_text
 from netrepro.emulation.messages import Request
+from netrepro.emulation.netem import INSTEAD
 from netrepro.emulation.plan import HASH_SEED, HUB, Plan, check_name, make_plan
 from netrepro.emulation.recording import Recording
 from netrepro.emulation.relay import Relay
-from netrepro.emulation.tiers import probe_tiers, resolve_tier
+from netrepro.emulation.tiers import check_feature, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.routing import Path, Routing
 from netrepro.networks.topology import Topology
@@ -58,12 +59,15 @@ class Emulation:
         them where this process may make some, else nice +10 holds the programs back: `how_cpu_is_limited` says which.
     fabric : how switches route that are not kernels but one process in virtual time, for many fast links; they run no
         programs, and know no ICMP. None: every switch is a kernel, which routes by `routing` and `paths`.
+    delayed_by : what a link does beyond its rate and its buffer: "relay", a process of ours, on every kernel and with
+        every queue, or "netem", where the kernel has it: no process, but drop-tail queues only.
 
     All of it lives in namespaces that one process owns; leaving the `with` block, Ctrl-C, or any end of the
     calling process ends that process, every guest, and so the network. The machine's own network is not touched.
 
-    Raises NetreproError before anything is built for what `make_plan` refuses and for a tier that cannot be had;
-    on entering, for what the kernel refuses: a congestion control it lacks, a queue, a setting.
+    Raises NetreproError before anything is built for what `make_plan` refuses, for a tier that cannot be had and for
+    netem where there is none; on entering, for what the kernel refuses: a congestion control it lacks, a queue, a
+    setting.
     """
 
     def __init__(
@@ -78,13 +82,18 @@ class Emulation:
         paths: Iterable[Path] = (),
         cpu_limits: Mapping[str, float] | None = None,
         fabric: Fabric | None = None,
+        delayed_by: str = "relay",
     ):
         asked = (topology, congestion_control, seed, address_pool, tcp)
-        self.plan: Plan = make_plan(*asked, routing, paths) if fabric is None else make_fabric_plan(*asked, fabric)
+        self.plan: Plan = (
+            make_plan(*asked, routing, paths, delayed_by) if fabric is None else make_fabric_plan(*asked, fabric)
+        )
         check_cpu_limits(topology, cpu_limits or {})
         self._cpu = CpuLimits(cpu_limits or {})
         self.topology = topology
         self.tier, self.why_tier = resolve_tier(tier, TIERS_OF_KERNELS, probe_tiers())
+        if self.plan.wires:
+            check_feature("netem", self.tier, INSTEAD)
         self._connection: LauncherConnection | None = None
         self._relay: Relay | None = None
         self._fabric: FabricProcess | None = None
@@ -148,9 +157,18 @@ class Emulation:
 
     def send(self, requests: Mapping[str, Sequence[Request]]) -> None:
         """Send messages to the kernel inside nodes. Raises NetreproError for what it refuses."""
-        wanted = {node: list(each) for node, each in requests.items()}
-        batches = [(self.place(node), messages.batches(each)) for node, each in wanted.items()]
-        self._raise_refusal(self.launcher.ask("send", batches=batches)[0], wanted)
+        wanted = [(node, list(each)) for node, each in requests.items()]
+        batches = [(self.place(node), messages.batches(each)) for node, each in wanted]
+        _raise_refusal(self.launcher.ask("send", batches=batches)[0], wanted)
+
+    def open_socket(self, node: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
+        """A socket in the network of a host, a switch, or the hub, for the calling process. Raises OSError."""
+        answer, descriptors = self.launcher.ask(
+            "socket", place=self.place(node), kind=(int(family), int(kind), protocol)
+        )
+        if "errno" in answer:
+            raise OSError(answer["errno"], os.strerror(answer["errno"]))
+        return socket.socket(fileno=descriptors[0])
 
     @property
     def relay(self) -> Relay | None:
@@ -247,18 +265,18 @@ class Emulation:
             )
         if "refused" in answer:
             raise _refused_setting(answer["refused"], answer["errno"])
-        self._raise_refusal(answer, {**plan.requests, HUB: plan.cables})
+        _raise_refusal(answer, order)
 
-    def _raise_refusal(self, answer: Mapping[str, Any], requests: Mapping[str, Sequence[Request]]) -> None:
-        if answer:
-            node = self.plan.nodes[answer["place"]]
-            purpose = requests[node][answer["number"] - 1].purpose
-            said = f" ({answer['said']})" if answer["said"] else ""
-            where = "" if node == HUB else f" at {node}"
-            raise NetreproError(
-                f"this kernel refuses {purpose}{where}: {errno_text(answer['errno'])}{said}",
-                "see what it has with `netrepro doctor`, or use tier 'simulated'",
-            )
+
+def _raise_refusal(answer: Mapping[str, Any], requests: Sequence[tuple[str, Sequence[Request]]]) -> None:
+    if answer:
+        node, asked = requests[answer["entry"]]
+        said = f" ({answer['said']})" if answer["said"] else ""
+        where = "" if node == HUB else f" at {node}"
+        raise NetreproError(
+            f"this kernel refuses {asked[answer['number'] - 1].purpose}{where}: {errno_text(answer['errno'])}{said}",
+            "see what it has with `netrepro doctor`, or use tier 'simulated'",
+        )
 
 
 def _refused_setting(name: str, number: int) -> NetreproError:
@@ -376,12 +394,7 @@ class Node:
 
     def socket(self, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> socket.socket:
         """A socket in this node's network for the calling process to use, whatever network that is in itself."""
-        answer, descriptors = self.net.launcher.ask(
-            "socket", place=self.net.place(self.name), kind=(int(family), int(kind), protocol)
-        )
-        if "errno" in answer:
-            raise OSError(answer["errno"], os.strerror(answer["errno"]))
-        return socket.socket(fileno=descriptors[0])
+        return self.net.open_socket(self.name, family, kind, protocol)
 
     def shell(self, command: Sequence[str] = ("bash",)) -> int:
         """A shell inside, on the terminal that this is called from, until it ends; returns its exit status.

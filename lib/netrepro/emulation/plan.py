@@ -12,6 +12,7 @@ import numpy as np
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Interface, NextHop, Request
+from netrepro.emulation.netem import check_netem, redirection, wire
 from netrepro.emulation.tcp import check_tcp, host_sysctls, route_metrics
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment
@@ -29,7 +30,8 @@ MIN_DELAY_MS, MAX_DELAY_MS = 0.05, 10_000.0
 PACKET_BURST_BYTES, BURST_S = 1600, 128e-6
 FED_PACKETS = 20  # the shaper's room behind the relay's queue, beyond 50 ms of its rate
 NO_SPRAYING = "emulated routers choose a path for each flow, not by packet_spraying"
-HUB = "hub"  # the namespace of the launcher itself, where the relay lives
+HUB = "hub"  # the namespace of the launcher itself, where the relay and wires of netem live
+DELAYED_BY = ("relay", "netem")
 FIRST_DESCRIPTOR = 100  # of the launcher's descriptors of namespaces, which are numbered without gaps
 
 # Policy 1 would hash forwarded TCP with the sender's own hash, which all routers then share, and use a part of
@@ -50,18 +52,22 @@ COMMON_SYSCTLS = {
 
 @dataclass(frozen=True)
 class Port:
-    """Where one direction of a cable is shaped, (namespace, interface index), and the interface it arrives at."""
+    """Where one direction of a cable is shaped, (namespace, interface index), and the interface it arrives at.
+
+    tap : (namespace, interface name) at which packets are seen first once the shaper has let them go.
+    """
 
     source: str
     destination: str
     link: Link
     shaper: tuple[str, int]
     arrival_interface: str
+    tap: tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Delay:
-    """One direction (from, to) that the relay works on: from an interface of the hub to another."""
+    """One direction (from, to) that the relay or netem works on: from an interface of the hub to another."""
 
     direction: tuple[str, str]
     from_index: int
@@ -76,6 +82,7 @@ class Cabling:
     requests: list[Request] = field(default_factory=list)
     ports: dict[tuple[str, str], Port] = field(default_factory=dict)
     delays: list[Delay] = field(default_factory=list)
+    wires: list[Delay] = field(default_factory=list)
     relayed_interfaces: dict[str, list[str]] = field(default_factory=dict)
     index_towards: dict[tuple[str, str], int] = field(default_factory=dict)  # (node, neighbour) -> interface
     still_down: list[tuple[str, int]] = field(default_factory=list)  # (namespace, interface)
@@ -92,6 +99,7 @@ class Plan:
     tcp: Tcp | None = None  # None: as the kernel does by itself
     in_use: frozenset[tuple[str, str]] | None = None  # links that routes lead over; None: all
     paths: tuple[Path, ...] = ()  # each has an address of its own at its last node
+    delayed_by: str = "relay"
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
@@ -126,6 +134,7 @@ class Plan:
             first, second = end(a, b), end(b, a)
             directions = {(a, b): cable.forward, (b, a): cable.backward or cable.forward}
             shapers = {(a, b): (a, first.index), (b, a): (b, second.index)}
+            taps = {(a, b): (b, second.name), (b, a): (a, first.name)}
             if not any(needs_relay(link) for link in directions.values()):
                 made.requests.append(messages.new_pair(first, second, address))
                 made.still_down.append((b, second.index))
@@ -134,16 +143,21 @@ class Plan:
                 made.requests.append(messages.new_pair(first, near, address))
                 made.requests.append(messages.new_pair(second, far, address))
                 made.still_down += [(HUB, near.index), (HUB, far.index)]
-                made.relayed_interfaces.setdefault(a, []).append(first.name)
-                made.relayed_interfaces.setdefault(b, []).append(second.name)
-                for (source, destination), enters, leaves in (((a, b), near, far), ((b, a), far, near)):
-                    link = directions[source, destination]
-                    made.delays.append(Delay((source, destination), enters.index, leaves.index, link))
-                    # A router's queue lies behind the relay, where it evens out the relay's own lateness; a
-                    # host's stays on the host, so that TCP still feels it fill and sends no more. What the kernel
-                    # has no queue for is the relay's, with the kernel's shaper behind.
-                    if source[0] == "s" or relay_keeps_queue(link):
-                        shapers[source, destination] = (HUB, leaves.index)
+                if self.delayed_by == "netem":  # behind the shaper, and seen before it
+                    made.wires.append(Delay((a, b), near.index, far.index, directions[a, b]))
+                    made.wires.append(Delay((b, a), far.index, near.index, directions[b, a]))
+                    taps = {(a, b): (HUB, near.name), (b, a): (HUB, far.name)}
+                else:
+                    made.relayed_interfaces.setdefault(a, []).append(first.name)
+                    made.relayed_interfaces.setdefault(b, []).append(second.name)
+                    for (source, destination), enters, leaves in (((a, b), near, far), ((b, a), far, near)):
+                        link = directions[source, destination]
+                        made.delays.append(Delay((source, destination), enters.index, leaves.index, link))
+                        # A router's queue lies behind the relay, where it evens out the relay's own lateness; a
+                        # host's stays on the host, so that TCP still feels it fill and sends no more. What the kernel
+                        # has no queue for is the relay's, with the kernel's shaper behind.
+                        if source[0] == "s" or relay_keeps_queue(link):
+                            shapers[source, destination] = (HUB, leaves.index)
             for (source, destination), arrives in (((a, b), second), ((b, a), first)):
                 made.ports[source, destination] = Port(
                     source,
@@ -151,6 +165,7 @@ class Plan:
                     directions[source, destination],
                     shapers[source, destination],
                     arrives.name,
+                    taps[source, destination],
                 )
         return made
 
@@ -168,6 +183,11 @@ class Plan:
     def delays(self) -> list[Delay]:
         """What the relay has to do, in the order of the cables."""
         return self._cabling.delays
+
+    @property
+    def wires(self) -> list[Delay]:
+        """What netem has to do instead, in the order of the cables: both directions where one needs it."""
+        return self._cabling.wires
 
     @property
     def relayed_interfaces(self) -> dict[str, list[str]]:
@@ -188,6 +208,11 @@ class Plan:
         for port in self.ports.values():
             namespace, index = port.shaper
             found.setdefault(namespace, []).extend(shaper(index, port.link))
+        seeds = np.random.default_rng(self.seed).integers(2**63, size=len(self.wires)).tolist()
+        for each, seed in zip(self.wires, seeds, strict=True):
+            found[HUB] += redirection(each.from_index, each.to_index)
+            if needs_relay(each.link):
+                found[HUB].append(wire(each.to_index, each.link, seed))
         for node, routes in self.routes_over(self.in_use).items():
             found[node] += routes.values()
         for node, more in self._routes_of_paths().items():
@@ -355,6 +380,7 @@ def make_plan(
     tcp: Tcp | None = None,
     routing: Routing | str = "ecmp",
     paths: Iterable[Path] = (),
+    delayed_by: str = "relay",
 ) -> Plan:
     """The plan of a network of kernels.
 
@@ -364,13 +390,17 @@ def make_plan(
     tcp : how hosts speak TCP, but for the congestion control.
     routing : of the addresses of hosts: "ecmp", also for "k_shortest_paths", or "spanning_tree".
     paths : from host to host, each with an address of its own (Plan.path_addresses).
+    delayed_by : "relay" or "netem", what a link does beyond its rate and its buffer.
 
     Raises NetreproError for what kernels cannot honour: a rate above MAX_RATE_MBPS, a delay outside MIN_DELAY_MS
     to MAX_DELAY_MS, packet spraying, too few addresses, hosts joined through hosts only, a congestion control for a
-    host that is not there, or what check_tcp refuses.
+    host that is not there, or what check_tcp and check_netem refuse.
     """
+    check_name(delayed_by, DELAYED_BY, "way to delay")
     for (source, destination), link in topology.ports.items():
         _check_link(f"the link from {source} to {destination}", link)
+        if delayed_by == "netem":
+            check_netem(f"the link from {source} to {destination}", link)
     if tcp:
         check_tcp(tcp)
     routing = routing if isinstance(routing, Routing) else Routing(routing)
@@ -381,7 +411,7 @@ def make_plan(
     for path in chosen:
         check_path(topology, path, path[0], path[-1])
     controls, places = host_controls(topology, congestion_control), addresses(topology, address_pool, len(chosen))
-    plan = Plan(topology, controls, places, seed, tcp, in_use, chosen)
+    plan = Plan(topology, controls, places, seed, tcp, in_use, chosen, delayed_by)
     _ = plan.requests  # finds hosts that no route can reach
     return plan
 

@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity
-from netrepro.emulation.plan import Port, relay_keeps_queue
+from netrepro.emulation.changes import Made
+from netrepro.emulation.plan import HUB, Port, needs_relay, relay_keeps_queue
 from netrepro.emulation.relay import COUNTERS, FLUSH_S
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import LINK_COLUMNS, QUEUE_COLUMNS
@@ -69,7 +70,7 @@ class _Tap:
         ring = struct.pack("=4I", _BLOCK_BYTES, blocks, self._frame_bytes, self._frames)
         tap.setsockopt(263, 5, ring)  # PACKET_RX_RING
         self._ring = mmap.mmap(tap.fileno(), blocks * _BLOCK_BYTES)
-        tap.bind((interface, 0x0800))
+        tap.bind((interface, 0x0003))  # of all kinds: before the hub hands it on, where netem delays
 
     def close(self) -> tuple[pd.DataFrame, int]:
         """(time_ns, size_bytes, sender, receiver: end_keys) of the packets, and how many found the ring full."""
@@ -151,16 +152,17 @@ class Recording:
         self._captures = captures
         check_captures(captures)
         self._samples: pd.DataFrame | None = None
+        self._made: Mapping[tuple[str, str], Sequence[Made]] = {}
         self._packets: dict[tuple[str, str], tuple[pd.DataFrame, int]] = {}
 
     def __enter__(self) -> Recording:
         net = self._net
         self._taps = {}
         for port in self._tapped:
-            tap = net[port.destination].socket(socket.AF_PACKET, socket.SOCK_RAW)
+            namespace, interface = port.tap
             self._taps[port.source, port.destination] = _Tap(
-                tap,
-                port.arrival_interface,
+                net.open_socket(namespace, socket.AF_PACKET, socket.SOCK_RAW),
+                interface,
                 self._most_packets,
                 self._captures and self._captures / f"{port.source}-{port.destination}.pcap",
             )
@@ -211,13 +213,22 @@ class Recording:
             self._packets[ends] = tap.close()
 
     def _queue_totals(self) -> pd.DataFrame:
-        ports = [(self._net.place(port.shaper[0]), port.shaper[1]) for port in self._net.plan.ports.values()]
-        answer, _ = self._net.launcher.ask("queue_totals", ports=ports)
-        return pd.DataFrame(answer["totals"], columns=list(_TOTALS), index=list(self._net.plan.ports))
+        """One row a port: what its queue counted, and `lost`, what netem dropped on the wire behind it."""
+        net = self._net
+        wires = {each.direction: (net.place(HUB), each.to_index) for each in net.plan.wires if needs_relay(each.link)}
+        ports = [(net.place(port.shaper[0]), port.shaper[1]) for port in net.plan.ports.values()]
+        answer, _ = net.launcher.ask("queue_totals", ports=[*ports, *wires.values()])
+        table = pd.DataFrame(answer["totals"][: len(ports)], columns=list(_TOTALS), index=list(net.plan.ports))
+        lost = dict(zip(wires, (dropped for *_, dropped in answer["totals"][len(ports) :]), strict=True))
+        return table.assign(lost=[lost.get(port, 0) for port in net.plan.ports])
 
     def begin_at(self, time_ns: int) -> None:
         """Count times from this instant (CLOCK_REALTIME) instead of the block's beginning."""
         self._began_ns = time_ns
+
+    def changed(self, made: Mapping[tuple[str, str], Sequence[Made]]) -> None:
+        """Judge ports by the rates that these changes gave them."""
+        self._made = made
 
     @property
     def _table(self) -> pd.DataFrame:
@@ -281,7 +292,7 @@ class Recording:
                 "sent_bytes": totals["sent_bytes"].to_numpy(),
                 "dropped_packets": totals["dropped"].to_numpy() + relayed["dropped_by_rule"],
                 "marked_packets": relayed["marked_packets"],
-                "lost_packets": relayed["lost_packets"],
+                "lost_packets": totals["lost"].to_numpy() + relayed["lost_packets"],
                 "utilisation": totals["sent_bytes"].to_numpy() * 8e-6 / rates_mbps / seconds,
             },
             columns=LINK_COLUMNS,
@@ -322,14 +333,22 @@ class Recording:
             )
         packets, missed = self._packets[source, destination]
         samples = table[(table.source == source) & (table.destination == destination)]
-        found = fidelity.inter_dequeue_deviation(
-            packets["time_ns"].to_numpy() / 1e9 - self._began_ns / 1e9,
+        found = fidelity.deviation_in(
+            self.rates(source, destination),
+            (packets["time_ns"].to_numpy() - self._began_ns) / 1e9,
             packets["size_bytes"].to_numpy(),
-            self._net.topology.link(source, destination).rate_mbps,
             samples["time_s"].to_numpy(),
             samples["queue_packets"].to_numpy(),
         )
         return found, missed
+
+    def rates(self, source: str, destination: str) -> list[fidelity.Interval]:
+        """When the port had which rate."""
+        changes = []
+        for each in self._made.get((source, destination), ()):
+            from_s, to_s = ((at_ns - self._began_ns) / 1e9 for at_ns in (each.begun_ns, each.made_ns))
+            changes.append(fidelity.Interval(from_s, to_s, each.rate_mbps))
+        return fidelity.intervals(self._net.topology.link(source, destination).rate_mbps, changes)
 
     def port_checks(self, source: str, destination: str) -> pd.DataFrame | None:
         """The checks of the port's gaps, each with its name before; None where it was not busy enough to judge."""

@@ -84,6 +84,18 @@ def probe_tiers() -> TierProbe:
     return TierProbe(TierStatus(*reply["privileged"]), TierStatus(*reply["rootless"]), simulated)
 
 
+@functools.cache
+def _features(tier: str) -> pd.DataFrame:
+    return pd.DataFrame(_ask_probe("features", tier), columns=FEATURE_COLUMNS)
+
+
+def check_feature(feature: str, tier: str, remedy: str) -> None:
+    """Raises NetreproError, with the reason, where the kernel lacks what kernel_features calls so; tries it once."""
+    (found,) = _features(tier).query("feature == @feature").itertuples()
+    if not found.works:
+        raise NetreproError(f"no {feature} on the {tier} tier of this machine: {found.why}", remedy)
+
+
 def kernel_features(tier: str | None = None) -> pd.DataFrame:
     """Try what experiments ask of the kernel, in a network namespace such as `tier` would open.
 

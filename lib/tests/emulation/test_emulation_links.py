@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import cloudpickle
 import numpy as np
@@ -16,7 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netrepro.emulation import messages
-from netrepro.emulation.fidelity import inter_dequeue_deviation, machine_checks, port_checks
+from netrepro.emulation.fidelity import (
+    Interval,
+    deviation_in,
+    inter_dequeue_deviation,
+    intervals,
+    machine_checks,
+    port_checks,
+)
 from netrepro.emulation.messages import Interface, NextHop
 from netrepro.errors import NetreproError
 from netrepro.networks import DropTail, Link, dumbbell, star
@@ -295,6 +303,32 @@ def test_only_gaps_of_a_link_that_is_never_idle_count(spacings, seed):
     size_bytes = np.full(len(departure), 125)  # 1 ms at 1 Mb/s
     found = inter_dequeue_deviation(departure * 1e-3, size_bytes, 1.0, samples * 1e-3, waiting)
     assert np.all(found.deviation < 1e-6)
+
+
+def test_gaps_are_judged_by_the_rate_in_force_and_not_those_in_which_it_changed():
+    slow, size_bytes = ideal_packets(200, 10)
+    fast, _ = ideal_packets(200, 40)
+    time_s, sizes = np.concatenate([slow, slow[-1] + 0.003 + fast]), np.concatenate([size_bytes, size_bytes])
+    changed = Interval(slow[-1] + 1e-4, slow[-1] + 2e-3, 40)
+    samples, waiting = np.array([0.0, changed.to_s + 5e-4]), np.array([400, 200])
+    found = deviation_in(intervals(10, [changed]), time_s, sizes, samples, waiting)
+    assert len(found.deviation) == 199 + 199 and found.deviation.max() < 1e-6
+    assert found.rate_share == pytest.approx(1) and port_checks(found)["holds"].all()
+    by_the_first = inter_dequeue_deviation(time_s, sizes, 10, samples, waiting)
+    assert not port_checks(by_the_first)["holds"].all()
+    # A rate that the link did not take is found out.
+    kept = deviation_in(intervals(10, [replace(changed, rate_mbps=20)]), time_s, sizes, samples, waiting)
+    assert not port_checks(kept)["holds"].all()
+
+
+def test_what_waited_when_a_link_broke_is_not_said_to_wait_when_it_is_mended():
+    time_s, size_bytes = ideal_packets(200, 10)
+    time_s[100:] += 1.0  # dropped, and sent again later
+    down, up = (Interval(at_s, at_s + 1e-4, 10) for at_s in (time_s[99] + 1e-4, time_s[100] - 1e-3))
+    samples, waiting = np.array([0.0, time_s[100] - 5e-4]), np.array([150, 3])
+    found = deviation_in(intervals(10, [down, up]), time_s, size_bytes, samples, waiting)
+    assert len(found.deviation) == 99 + 2 and found.deviation.max() < 1e-6
+    assert inter_dequeue_deviation(time_s, size_bytes, 10, samples, waiting).deviation.max() > 100
 
 
 def test_too_little_to_judge_is_not_trusted():
