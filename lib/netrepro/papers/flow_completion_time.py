@@ -2,13 +2,14 @@
 
 Flows of heavy-tailed sizes meet at one long link. If the link were shared evenly and at once (processor sharing), a
 flow would take little more than a round trip; TCP needs many round trips to find its rate. RCP, whose routers tell
-every flow the fair rate, comes near processor sharing.
+every flow the fair rate, comes near processor sharing. TCP runs on real kernels too, on a slower link; RCP needs
+routers that no kernel is.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -24,14 +25,15 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.rcp import Rcp
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import PoissonFlows, Tcp, flows_per_s_at_load
+from netrepro.papers._running import idle_checks, run_experiment
 from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
-from netrepro.simulation import simulate
 from netrepro.style import new_figure, scheme
 
 SEGMENT_BYTES = 1448
 PORT = ("s1", "s2")
 PAIRS = 10
 SMALL_PACKETS = 100  # the claims call flows up to this size small
+LEAST_FLOWS = 10  # of a size, for its mean to count
 LOOKS = {
     "TCP": scheme("tcp"),
     "RCP": scheme("RCP"),
@@ -53,6 +55,7 @@ class Setting:
     shape: float = 1.4
     longest_packets: float = 20_000.0
     initial_window_segments: int = 1
+    receive_window_bytes: int = 2**30
 
     @property
     def buffer_packets(self) -> int:
@@ -66,19 +69,24 @@ class Setting:
 
 
 PRINTED = Setting()
+# For real kernels: a rate that they hold, and a window that they allow.
+REAL_RATE_MBPS, REAL_WINDOW_BYTES = 50.0, 6 * 2**20
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Simulated seconds of one repetition, and of one point of section 10."""
+    """Simulated seconds of one repetition, and of one point of section 10; seconds of a run that real kernels have too,
+    and how many of these there are at most (None: as many as repetitions)."""
 
     seconds: float
     knob_seconds: float
+    real_seconds: float
+    most_real_repetitions: int | None = None
 
 
 def scale(profile: str) -> Scale:
     """How much is simulated. Raises NetreproError for another profile than quick and paper."""
-    scales = {"quick": Scale(20.0, 3.0), "paper": Scale(200.0, 40.0)}
+    scales = {"quick": Scale(20.0, 3.0, 30.0, 2), "paper": Scale(200.0, 40.0, 120.0)}
     return of_profile(profile, scales)
 
 
@@ -182,7 +190,7 @@ def experiment(case: Case, setting: Setting, seconds: float, seed: int) -> Exper
         case.congestion_control,
         initial_window_segments=setting.initial_window_segments,
         segment_bytes=SEGMENT_BYTES,
-        receive_window_bytes=2**30,
+        receive_window_bytes=setting.receive_window_bytes,
         delayed_ack_ms=0.0,  # slow start doubles only where every packet is acknowledged
     )
     queues = Measure(queues=(PORT,), queue_interval_ms=10.0)
@@ -191,13 +199,15 @@ def experiment(case: Case, setting: Setting, seconds: float, seed: int) -> Exper
     )
 
 
-def run(case: Case, setting: Setting, seconds: float, seed: int) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+def run(
+    case: Case, setting: Setting, seconds: float, seed: int, tier: str = "simulated"
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """One run: flows (start_s, packets, completion_s, ideal_s), the queue (time_s, queue_packets), and the checks.
 
     ideal_s is what processor sharing of the very same flows would take, handshake and way included. A flow that does
     not finish counts with the time that it has had.
     """
-    found = simulate(experiment(case, setting, seconds, seed))
+    found = run_experiment(experiment(case, setting, seconds, seed), tier)
     flows = found.flows.sort_values("start_s")
     packets = np.ceil(flows["size_bytes"].to_numpy() / SEGMENT_BYTES)
     starts_s = flows["start_s"].to_numpy()
@@ -216,7 +226,8 @@ def run(case: Case, setting: Setting, seconds: float, seed: int) -> tuple[pd.Dat
         }
     )
     least_s = 1.5e-3 * setting.round_trip_ms + alone_s
-    early = float((table["completion_s"] < least_s * 0.999).mean())
+    exact = 0.999 if tier == "simulated" else 0.99  # kernels' clocks tick, and shapers save up a packet
+    early = float((table["completion_s"] < least_s * exact).mean())
     checks = [("flows faster than light and link", early, 0.0, early == 0.0)]
     if case.congestion_control != "rcp" or case.rcp.alpha > 0:  # the control is broken on purpose
         share = float(unfinished.mean())
@@ -251,6 +262,57 @@ def measure(
 
     parts = in_parallel(run_one, [(name, i) for name in CASES for i in range(repetitions)], progress=progress)
     return Runs(*(pd.concat(tables, ignore_index=True) for tables in zip(*parts, strict=True)))
+
+
+def measure_by_tier(
+    scale: Scale,
+    repetitions: int,
+    seed: int,
+    *,
+    tier: str = "simulated",
+    setting: Setting = PRINTED,
+    progress: Progress = iter,
+) -> dict[str, Runs]:
+    """TCP on a link that real kernels can be, by tier: in the simulator and, where `tier` is real kernels, there.
+
+    The setting is the same but for REAL_RATE_MBPS. `progress` wraps the list of (tier, repetition). Raises
+    NetreproError for a tier that cannot be had.
+    """
+    slower = replace(setting, rate_mbps=REAL_RATE_MBPS, receive_window_bytes=REAL_WINDOW_BYTES)
+    tiers = tuple(dict.fromkeys(("simulated", tier)))
+    most = min(repetitions, scale.most_real_repetitions or repetitions)
+    work = [(where, repetition) for where in tiers for repetition in range(most)]
+
+    def run_one(where: str, repetition: int) -> tuple[str, tuple[pd.DataFrame, ...]]:
+        tables = run(CASES["TCP"], slower, scale.real_seconds, seed_of(seed, repetition), where)
+        return where, tuple(table.assign(case="TCP", repetition=repetition) for table in tables)
+
+    before = idle_checks(tier)
+    rows = in_parallel(run_one, work, -1 if tier == "simulated" else 1, progress)
+    after, found = idle_checks(tier), {}
+    for each in tiers:
+        of_tier = zip(*(tables for where, tables in rows if where == each), strict=True)
+        flows, queues, checks = (pd.concat(tables, ignore_index=True) for tables in of_tier)
+        idle = [*before, *after] if each == tier else []
+        found[each] = Runs(flows, queues, pd.concat([checks, *idle], ignore_index=True))
+    return found
+
+
+def fidelity(runs: Runs, by_tier: Mapping[str, Runs]) -> pd.DataFrame:
+    """All checks: check, value, bound, holds, and whose."""
+    return pd.concat([runs.fidelity, *(each.fidelity for each in by_tier.values())], ignore_index=True)
+
+
+def tier_table(by_tier: Mapping[str, Runs]) -> pd.DataFrame:
+    """The tiers side by side: a row a tier with flows, what `summary` says of TCP, the mean slowdown and that of the
+    worst size, and whether the runs are to be believed."""
+    rows = []
+    for tier, runs in by_tier.items():
+        sizes, ratio = by_size(runs.flows), runs.flows["completion_s"] / runs.flows["ideal_s"]
+        worst = sizes[sizes.flows >= LEAST_FLOWS].groupby("repetition")["slowdown"].max().mean()
+        row = summary(runs).loc["TCP"].to_dict() | {"mean_slowdown": ratio.mean(), "worst_slowdown": worst}
+        rows.append({"tier": tier, "flows": len(runs.flows)} | row | {"trusted": runs.trusted})
+    return pd.DataFrame(rows).set_index("tier")
 
 
 def by_size(flows: pd.DataFrame, per_decade: int = 4) -> pd.DataFrame:
@@ -288,10 +350,13 @@ def summary(runs: Runs) -> pd.DataFrame:
 # Claims.
 
 
-def measured_claims(runs: Runs) -> list[Measured]:
-    """One measurement a claim of data/flow_completion_time/claims.yaml."""
+def measured_claims(runs: Runs, tier: str = "simulated") -> list[Measured]:
+    """One measurement a claim of data/flow_completion_time/claims.yaml; none on real kernels, which have no RCP to
+    compare with."""
+    if tier != "simulated":
+        return []
     sizes = by_size(runs.flows)
-    worst = sizes[sizes.flows >= 10].groupby(["case", "repetition"])["slowdown"].max()
+    worst = sizes[sizes.flows >= LEAST_FLOWS].groupby(["case", "repetition"])["slowdown"].max()
     ratio = runs.flows["completion_s"] / runs.flows["ideal_s"]
     typical = ratio.groupby([runs.flows["case"], runs.flows["repetition"]]).mean()
     small = runs.flows[runs.flows.packets <= SMALL_PACKETS].groupby(["case", "repetition"])["completion_s"].mean()
@@ -314,7 +379,7 @@ def _order(means: pd.Series, rcp: str) -> list[list[str]]:
 def answer(runs: Runs) -> str:
     """The question answered in one sentence, with this run's numbers."""
     table, sizes = summary(runs), by_size(runs.flows)
-    worst = sizes[(sizes.flows >= 10) & (sizes.case == "TCP")].groupby("repetition")["slowdown"].max().mean()
+    worst = sizes[(sizes.flows >= LEAST_FLOWS) & (sizes.case == "TCP")].groupby("repetition")["slowdown"].max().mean()
     return (
         f"Because users wait for it, and throughput hides it: on a link that is {PRINTED.load:.0%} full, flows take "
         f"{table.all_ms['TCP']:.0f} ms with TCP and {table.all_ms['RCP']:.0f} ms with RCP, where processor sharing "
@@ -442,6 +507,24 @@ def draw_control(runs: Runs) -> Figure:
     for name in CASES:
         rows = table[table.case == name]
         axis.plot(rows.packets, rows.completion_s, LOOKS[name].marker, color=LOOKS[name].colour, alpha=0.6, label=name)
+    axis.legend()
+    return figure
+
+
+def draw_tiers(by_tier: Mapping[str, Runs]) -> Figure:
+    """TCP's slowdown by size on a link that real kernels can be, points of a colour a tier."""
+    figure, axis = new_figure(
+        f"TCP at {REAL_RATE_MBPS:g} Mb/s, by tier",
+        "flow size (packets)",
+        "completion / processor sharing",
+        log_x=True,
+        log_y=True,
+    )
+    for tier, runs in by_tier.items():
+        look, rows = scheme("simulated" if tier == "simulated" else "emulated"), by_size(runs.flows)
+        rows = rows[rows.flows >= LEAST_FLOWS]
+        axis.plot(rows.packets, rows.slowdown, look.marker, color=look.colour, alpha=0.6, label=tier)
+    axis.axhline(1, color=LOOKS["processor sharing"].colour)
     axis.legend()
     return figure
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netrepro.claims import judge, load_claims
+from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import DropTail, Link
@@ -19,6 +20,7 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import flow_completion_time as paper
 from netrepro.simulation import simulate
 
+rootless = pytest.mark.skipif(not probe_tiers().rootless.available, reason="needs user namespaces")
 SLOWER = replace(paper.PRINTED, rate_mbps=600.0)
 
 
@@ -108,6 +110,33 @@ def test_active_flows_are_counted_and_follow_littles_law(runs):
     times = np.linspace(0, rows["start_s"].max() + rows["completion_s"].max(), 20_001)
     counted = np.trapezoid(paper.active_flows(rows, times), times)
     assert counted == pytest.approx(rows["completion_s"].sum(), rel=0.01)
+
+
+def test_the_slower_link_of_the_tiers_has_the_load_and_tcp_is_no_faster_than_slow_start_there():
+    """Where nothing is lost a flow takes slow start's time; losses and queues only add to the mean."""
+    by_tier = paper.measure_by_tier(paper.Scale(1.0, 1.0, 12.0), 2, 3)
+    table, flows = paper.tier_table(by_tier), by_tier["simulated"].flows
+    assert table["trusted"].to_dict() == {"simulated": True} and table["flows"].to_dict() == {"simulated": len(flows)}
+    wire_mbit = flows["packets"].sum() * 1514 * 8e-6
+    assert wire_mbit / (2 * 0.75 * 12.0) / paper.REAL_RATE_MBPS == pytest.approx(0.9, rel=0.25)
+    slower = replace(paper.PRINTED, rate_mbps=paper.REAL_RATE_MBPS)
+    expected_s = paper.slow_start_s(flows["packets"].to_numpy(), slower).mean()
+    assert 0.95 * expected_s < flows["completion_s"].mean() < 3 * expected_s
+
+
+@rootless
+def test_real_kernels_carry_the_same_flows_and_are_no_faster_than_light():
+    by_tier = paper.measure_by_tier(paper.Scale(1.0, 1.0, 4.0), 2, 3, tier="rootless")
+    simulated, real = (by_tier[tier].flows for tier in ("simulated", "rootless"))
+    assert simulated["packets"].tolist() == real["packets"].tolist()
+    checks = by_tier["rootless"].fidelity.groupby("check")["holds"].all()
+    assert checks["flows faster than light and link"]
+    # A flow of one packet needs its handshake and its way, whoever carries it.
+    assert real["completion_s"].min() == pytest.approx(simulated["completion_s"].min(), rel=0.1)
+
+
+def test_no_claim_is_measured_on_real_kernels_which_have_no_rcp(runs):
+    assert paper.measured_claims(runs, "privileged") == []
 
 
 def test_bins_of_sizes_lose_no_flow(runs):
