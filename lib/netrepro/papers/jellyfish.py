@@ -2,14 +2,15 @@
 
 The switches of a fat-tree, cabled at random. Three questions: how many servers the same switches carry at full rate
 when routing is optimal (a linear programme), what ECMP and 8 shortest paths make of it with TCP and with multipath TCP
-(packets, in the simulator), and whether all servers get the same.
+(packets, in the simulator; TCP on small networks also between real kernels), and whether all servers get the same.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from itertools import combinations, cycle, islice, pairwise
 from random import Random
 from typing import Any
@@ -22,13 +23,13 @@ from matplotlib.figure import Figure
 from netrepro.claims import Measured
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.concurrent_flow import can_have, greatest_share
-from netrepro.networks.experiment import Experiment
+from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_paths
 from netrepro.networks.topology import Topology, fat_tree, from_graph, jellyfish
 from netrepro.networks.workloads import Flow, Tcp
+from netrepro.papers._running import idle_checks, run_experiment
 from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
-from netrepro.simulation import simulate
 from netrepro.style import new_figure, scheme
 
 FULL = 1 - 1e-6  # the share of the rate from which on a solver's answer is the full rate
@@ -53,6 +54,9 @@ class Setting:
     link_delay_ms: float = 0.02
     buffer_packets: int = 50
     min_rto_ms: float = 10.0
+    initial_rto_ms: float = (
+        10.0  # a lost SYN costs no more than other losses: the paper's simulator opens no connections
+    )
 
     @property
     def fat_tree_servers(self) -> int:
@@ -70,23 +74,32 @@ class Setting:
 
 
 PRINTED = Setting()
+# For hosts that are real kernels: the smallest fat-tree's equipment, a rate and a delay that they hold, and their own
+# first timeout.
+REAL: dict[str, Any] = {"ports": 4, "rate_mbps": 20.0, "link_delay_ms": 0.05, "initial_rto_ms": 1000.0}
 
 
 @dataclass(frozen=True)
 class Scale:
     """Ports of the switches whose equipment the linear programme gets, of those simulated, simulated seconds, and
-    traffic matrices that must all fit for "full rate".
+    traffic matrices that must all fit for "full rate"; seconds of a run that real kernels have too, and how many of
+    these a case has at most (None: as many as repetitions).
     """
 
     programme_ports: tuple[int, ...]
     ports: int
     seconds: float
     matrices: int = 1
+    real_seconds: float = 4.0
+    most_real_repetitions: int | None = None
 
 
 def scale(profile: str) -> Scale:
     """How much is computed. Raises NetreproError for another profile than quick and paper."""
-    scales = {"quick": Scale((4, 6), 6, 1.0), "paper": Scale((4, 6, 8, 10), 14, 1.0, 3)}
+    scales = {
+        "quick": Scale((4, 6), 6, 1.0, most_real_repetitions=2),
+        "paper": Scale((4, 6, 8, 10), 14, 1.0, 3, real_seconds=10.0),
+    }
     return of_profile(profile, scales)
 
 
@@ -111,6 +124,7 @@ def ring_graph(degrees: Sequence[int]) -> nx.Graph:
     return graph
 
 
+@lru_cache(maxsize=16)  # cases share a network, which remembers its paths
 def same_equipment(kind: str, setting: Setting, servers: int, seed: int) -> Topology:
     """The switches of a fat-tree with `servers` servers: "jellyfish", or "ring" for the control; "fat-tree" itself has
     its own k^3/4 servers.
@@ -194,6 +208,7 @@ CONTROLS = {
     "ring, 8 paths, MPTCP": Case("ring", 8, "MPTCP"),
 }
 CASES = TABLE | CONTROLS
+REAL_CASES = {name: case for name, case in TABLE.items() if case.transport != "MPTCP"}  # the emulator has no subflows
 
 
 def experiment(case: Case, setting: Setting, seconds: float, seed: int) -> Experiment:
@@ -222,8 +237,7 @@ def experiment(case: Case, setting: Setting, seconds: float, seed: int) -> Exper
             for start in starts
         ]
     routing = Routing() if case.routing == "ecmp" else Routing("k_shortest_paths", paths=int(case.routing))
-    # A lost SYN costs no more than other losses: the paper's simulator opens no connections.
-    tcp = Tcp("reno", min_rto_ms=setting.min_rto_ms, initial_rto_ms=setting.min_rto_ms)
+    tcp = Tcp("reno", min_rto_ms=setting.min_rto_ms, initial_rto_ms=setting.initial_rto_ms)
     return Experiment(topology, tuple(flows), seconds, seed, tcp=tcp, routing=routing)
 
 
@@ -279,6 +293,64 @@ def measure(
     return Runs(**tables)
 
 
+@dataclass(frozen=True)
+class TierRuns(CheckedRuns):
+    """Runs of REAL_CASES on one tier: servers (case, repetition, server, share) and fidelity, as of Runs."""
+
+    servers: pd.DataFrame
+    fidelity: pd.DataFrame
+
+
+def measure_by_tier(
+    scale: Scale,
+    repetitions: int,
+    seed: int,
+    *,
+    tier: str = "simulated",
+    setting: Setting = PRINTED,
+    progress: Progress = iter,
+) -> dict[str, TierRuns]:
+    """REAL_CASES at the size of REAL, by tier: in the simulator and, where `tier` is real kernels, between these.
+
+    There the switches are one process (the emulator's fabric), which knows k shortest paths. `progress` wraps the list
+    of (tier, case, repetition). Raises NetreproError for a tier that cannot be had.
+    """
+    small, tiers = replace(setting, **REAL), tuple(dict.fromkeys(("simulated", tier)))
+    most = min(repetitions, scale.most_real_repetitions or repetitions)
+    work = [(where, name, i) for where in tiers for name in REAL_CASES for i in range(most)]
+
+    def run_one(where: str, name: str, repetition: int) -> tuple[str, pd.DataFrame, pd.DataFrame]:
+        shares, checks = _run(REAL_CASES[name], small, scale.real_seconds, seed_of(seed, repetition), where)
+        label = {"case": name, "repetition": repetition}
+        return where, shares.assign(**label), checks.assign(**label)
+
+    before = idle_checks(tier, case="before", repetition=0)
+    rows = in_parallel(run_one, work, -1 if tier == "simulated" else 1, progress)
+    after, found = idle_checks(tier, case="after", repetition=0), {}
+    for each in tiers:
+        servers, checks = zip(*(tables for where, *tables in rows if where == each), strict=True)
+        idle = [*before, *after] if each == tier else []
+        found[each] = TierRuns(pd.concat(servers, ignore_index=True), pd.concat([*checks, *idle], ignore_index=True))
+    return found
+
+
+def fidelity(runs: Runs, by_tier: Mapping[str, TierRuns]) -> pd.DataFrame:
+    """All checks: check, value, bound, holds, and whose."""
+    return pd.concat([runs.fidelity, *(each.fidelity for each in by_tier.values())], ignore_index=True)
+
+
+def tier_table(by_tier: Mapping[str, TierRuns]) -> pd.DataFrame:
+    """The tiers side by side: a row a case, for each tier the mean share of the rate (%), Jain's index, and whether its
+    runs are to be believed."""
+    columns = {}
+    for tier, runs in by_tier.items():
+        shares = runs.servers.groupby(["case", "repetition"], sort=False)["share"]
+        columns[f"share (%), {tier}"] = 100 * shares.mean().groupby("case", sort=False).mean()
+        columns[f"Jain, {tier}"] = shares.agg(jain).groupby("case", sort=False).mean()
+        columns[f"trusted, {tier}"] = pd.Series(runs.trusted, index=list(REAL_CASES))
+    return pd.DataFrame(columns)
+
+
 def _networks(setting: Setting, seed: int) -> dict[str, Topology]:
     servers = round(setting.fat_tree_servers * setting.server_gain)
     return {kind: same_equipment(kind, setting, servers, seed) for kind in ("fat-tree", "jellyfish", "ring")}
@@ -319,8 +391,14 @@ def link_paths(setting: Setting, seed: int) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["routing", "link", "paths"])
 
 
-def _run(case: Case, setting: Setting, seconds: float, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-    found = simulate(experiment(case, setting, seconds, seed))
+def _run(
+    case: Case, setting: Setting, seconds: float, seed: int, tier: str = "simulated"
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    planned = experiment(case, setting, seconds, seed)
+    if tier != "simulated":  # its checks look at ports that are busy
+        between_switches = tuple(port for port in planned.topology.ports if "h" not in port[0] + port[1])
+        planned = replace(planned, measure=Measure(queues=between_switches))
+    found = run_experiment(planned, tier, backend="fabric")
     delivered = found.flows.groupby("label", sort=False)["delivered_bytes"].sum()
     full = setting.rate_mbps * 1e6 / 8 * seconds * 1448 / FULL_PACKET_BYTES
     shares = pd.DataFrame({"server": delivered.index, "share": delivered.to_numpy() / full})
@@ -362,8 +440,10 @@ def _each(runs: Runs, function: Callable) -> pd.Series:
 # Claims.
 
 
-def measured_claims(runs: Runs) -> list[Measured]:
-    """One measurement a claim of data/jellyfish/claims.yaml."""
+def measured_claims(runs: Runs, tier: str = "simulated") -> list[Measured]:
+    """One measurement a claim of data/jellyfish/claims.yaml; none on real kernels, whose networks are too small."""
+    if tier != "simulated":
+        return []
     largest = runs.capacity[runs.capacity.ports == runs.capacity.ports.max()]
     gain = {kind: list(rows["gain"]) for kind, rows in largest.groupby("network")}
     mean, index = _each(runs, np.mean), _each(runs, jain)

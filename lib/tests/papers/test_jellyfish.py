@@ -8,10 +8,12 @@ from itertools import pairwise
 import pytest
 
 from netrepro.claims import judge, load_claims
+from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.papers import jellyfish as paper
 
+rootless = pytest.mark.skipif(not probe_tiers().rootless.available, reason="needs user namespaces")
 SMALL = paper.Setting(ports=4)
 
 
@@ -82,6 +84,34 @@ def test_eight_flows_share_the_rate_of_their_server(runs):
     table = runs.servers[runs.servers.case == "fat-tree, ECMP, 8 flows"]
     assert table.groupby("repetition")["server"].nunique().eq(SMALL.fat_tree_servers).all()
     assert table["share"].between(0, 1.001).all()
+
+
+def test_the_tiers_run_the_small_equipment_and_no_claim():
+    by_tier = paper.measure_by_tier(paper.Scale((4,), 4, 0.3, real_seconds=0.5), 2, 3)
+    table = paper.tier_table(by_tier)
+    assert list(table.index) == list(paper.REAL_CASES) and table["trusted, simulated"].all()
+    assert by_tier["simulated"].servers.groupby("case")["server"].nunique().isin((16, 18)).all()
+    # One flow of sixteen that collide by hash against eight: the more flows, the evener.
+    assert (
+        table.loc["fat-tree, ECMP, 8 flows", "Jain, simulated"] > table.loc["fat-tree, ECMP, 1 flow", "Jain, simulated"]
+    )
+
+
+@rootless
+def test_between_real_kernels_the_same_servers_send_and_none_gets_more_than_its_link(monkeypatch):
+    monkeypatch.setattr(
+        paper, "REAL_CASES", {"jellyfish, 8 paths, 8 flows": paper.CASES["jellyfish, 8 paths, 8 flows"]}
+    )
+    by_tier = paper.measure_by_tier(paper.Scale((4,), 4, 0.3, real_seconds=3.0), 2, 3, tier="rootless")
+    servers = {tier: runs.servers[["repetition", "server"]].to_numpy().tolist() for tier, runs in by_tier.items()}
+    assert servers["rootless"] == servers["simulated"]
+    assert by_tier["rootless"].servers["share"].between(0.01, 1.001).all()
+    checks = by_tier["rootless"].fidelity.groupby("check")["holds"].all()
+    assert checks["packets without a way"] and checks["packets missed"]
+
+
+def test_no_claim_is_measured_between_real_kernels(runs):
+    assert paper.measured_claims(runs, "privileged") == []
 
 
 def test_a_run_that_fails_a_check_is_untrusted(runs):
