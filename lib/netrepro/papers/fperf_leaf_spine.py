@@ -833,7 +833,7 @@ def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
         axis.plot(places, group["cpu_s"], linestyle="none", marker=marker, color=colour, alpha=0.35)
         middle = group.groupby("size")["cpu_s"].median()
         shown = [name for name in names if name in middle.index]
-        shape = {"linestyle": "--" if is_peer else "-", "marker": marker if is_peer else None}
+        shape: dict[str, Any] = {"linestyle": "--" if is_peer else "-", "marker": marker if is_peer else None}
         axis.plot([names.index(n) for n in shown], [middle[n] for n in shown], color=colour, label=label, **shape)
     base = fits[fits["task"] == "base example"]
     if not base.empty:

@@ -184,11 +184,10 @@ class PySatClauses(ClauseSolver):
             return answer
         # Not by python-sat's method, which lets Ctrl-C jump out of the solver and leave it in pieces.
         inner = self.solver.solver
-        inner.status = {1: True, -1: False}.get(
-            pysolvers.cadical195_solve_lim(inner.cadical, list(assumptions), IGNORE_SIGNALS)
-        )
-        inner.prev_assumps = list(assumptions)
-        return inner.status  # type: ignore[no-any-return]
+        found = pysolvers.cadical195_solve_lim(inner.cadical, list(assumptions), IGNORE_SIGNALS)
+        answer = {1: True, -1: False}.get(found)
+        inner.prev_assumps, inner.status = list(assumptions), answer
+        return answer
 
     def values(self, variables: Sequence[int]) -> list[bool]:
         return [number in self._model for number in variables]

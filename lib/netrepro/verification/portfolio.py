@@ -9,7 +9,7 @@ import os
 import pickle
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from multiprocessing.connection import Connection, wait
@@ -157,7 +157,7 @@ def _once(task: Callable[[], Result]) -> Iterator[Result]:
 
 def side_by_side(
     tasks: Iterable[Callable[[], Iterable[Result]]], at_once: int | None = None
-) -> Iterator[tuple[int, Result]]:
+) -> Generator[tuple[int, Result], None, None]:
     """(a task's number, what it gives) as it comes; a forked process for each task, so many `at_once`.
 
     Tasks start in their order; they compute and do not wait, and what they give travels pickled. Ctrl-C, an error and
