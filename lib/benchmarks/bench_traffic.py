@@ -127,7 +127,7 @@ def compare_componentwise_em() -> pd.DataFrame:
     try:
         from gmm_mml import GmmMml
     except ImportError:
-        rows.append(("gmm-mml is not installed", np.nan, 0, np.nan))
+        rows.append(("gmm-mml is not installed (pip install gmm-mml)", np.nan, 0, np.nan))
     else:
         theirs = GmmMml(kmax=15)
         np.random.seed(0)  # noqa: NPY002 (it draws from the global state)
