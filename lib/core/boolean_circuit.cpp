@@ -11,18 +11,18 @@ constexpr BooleanCircuit::Literal end_of_clause = -1;
 
 constexpr std::size_t node_of(BooleanCircuit::Literal literal) { return static_cast<std::size_t>(literal >> 1); }
 
-}  // namespace
-
-std::size_t BooleanCircuit::NodeHash::operator()(const Node& node) const {
+std::size_t hash_of(const auto& node) {
   std::uint64_t hash = static_cast<std::uint64_t>(node.kind);
-  for (const Literal literal : {node.a, node.b, node.c}) {
+  for (const BooleanCircuit::Literal literal : {node.a, node.b, node.c}) {
     hash = (hash ^ static_cast<std::uint32_t>(literal)) * 0x9E3779B97F4A7C15ULL;
     hash ^= hash >> 29;
   }
   return static_cast<std::size_t>(hash);
 }
 
-BooleanCircuit::BooleanCircuit() {
+}  // namespace
+
+BooleanCircuit::BooleanCircuit() : table_(1024, never) {
   nodes_.push_back({Kind::constant, 0, 0, 0});
   variables_.push_back(0);
 }
@@ -34,12 +34,26 @@ BooleanCircuit::Literal BooleanCircuit::input() {
 }
 
 BooleanCircuit::Literal BooleanCircuit::find_or_add(const Node& node) {
-  const auto [place, is_new] = known_.try_emplace(node, static_cast<Literal>(2 * nodes_.size()));
-  if (is_new) {
-    nodes_.push_back(node);
-    variables_.push_back(0);
+  std::size_t place = hash_of(node) & (table_.size() - 1);
+  for (; table_[place] != never; place = (place + 1) & (table_.size() - 1))
+    if (nodes_[node_of(table_[place])] == node) return table_[place];
+  const auto literal = static_cast<Literal>(2 * nodes_.size());
+  nodes_.push_back(node);
+  variables_.push_back(0);
+  table_[place] = literal;
+  if (2 * ++in_table_ > table_.size()) enlarge_table();
+  return literal;
+}
+
+void BooleanCircuit::enlarge_table() {
+  Literals larger(4 * table_.size(), never);
+  for (const Literal literal : table_) {
+    if (literal == never) continue;
+    std::size_t place = hash_of(nodes_[node_of(literal)]) & (larger.size() - 1);
+    while (larger[place] != never) place = (place + 1) & (larger.size() - 1);
+    larger[place] = literal;
   }
-  return place->second;
+  table_.swap(larger);
 }
 
 BooleanCircuit::Literal BooleanCircuit::both(Literal a, Literal b) {
@@ -178,6 +192,43 @@ BooleanCircuit::Rows BooleanCircuit::put_behind(const Rows& rows, const Literals
     }
     while (!grown.empty() && grown.back() == never) grown.pop_back();
   }
+  return result;
+}
+
+BooleanCircuit::Matching BooleanCircuit::match_ports(const Pairs& pairs, const Literals& wanted,
+                                                     const Literals& matched, const Rows& last) {
+  const std::size_t ports = last.size() / 2;
+  const auto port_of = [&](std::size_t pair, std::size_t side) {
+    return side == 0 ? pairs[pair].first : pairs[pair].second;
+  };
+  // Whether a port whose last partner was k comes to a before it comes to b.
+  const auto is_sooner = [&](std::size_t k, std::size_t a, std::size_t b) {
+    return (a + 2 * ports - k - 1) % ports < (b + 2 * ports - k - 1) % ports;
+  };
+  Matching result;
+  for (std::size_t pair = 0; pair < pairs.size(); ++pair) {
+    Literals needed{wanted[pair]};
+    for (std::size_t rival = 0; rival < pairs.size(); ++rival)
+      for (std::size_t side = 0; side < 2 && rival != pair; ++side) {
+        const std::size_t port = port_of(pair, side);
+        if (port_of(rival, side) != port) continue;
+        Literals rival_is_sooner;
+        for (std::size_t k = 0; k < ports; ++k)
+          if (is_sooner(k, port_of(rival, 1 - side), port_of(pair, 1 - side)))
+            rival_is_sooner.push_back(last[side * ports + port][k]);
+        needed.push_back(either(opposite(matched[rival]), opposite(any_of(rival_is_sooner))));
+      }
+    result.demands.push_back(opposite(differ(matched[pair], all_of(needed))));
+  }
+  for (std::size_t side = 0; side < 2; ++side)
+    for (std::size_t port = 0; port < ports; ++port) {
+      Literals now(ports, never);
+      for (std::size_t pair = 0; pair < pairs.size(); ++pair)
+        if (port_of(pair, side) == port) now[port_of(pair, 1 - side)] = matched[pair];
+      const Literal is_matched = any_of(now);
+      Literals& next = result.last.emplace_back(ports);
+      for (std::size_t k = 0; k < ports; ++k) next[k] = choose(is_matched, now[k], last[side * ports + port][k]);
+    }
   return result;
 }
 

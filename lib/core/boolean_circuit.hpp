@@ -2,7 +2,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -39,6 +38,16 @@ class BooleanCircuit {
   Rows take_from(const Rows& rows, const Literals& taken);
   Rows put_behind(const Rows& rows, const Literals& held, const Rows& offers, std::size_t capacity);
 
+  // One step of a crossbar that serves its ports in turn. Pair {i, j} (port in, port out) is matched if and only if it
+  // is wanted and neither of its ports is matched with another port that it prefers; a port prefers the next one after
+  // the one it was matched with last: literal k of row i of `last` says port k for port in i, rows of ports out follow.
+  struct Matching {
+    Literals demands;  // that the matching is such a one
+    Rows last;         // after this step
+  };
+  using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
+  Matching match_ports(const Pairs& pairs, const Literals& wanted, const Literals& matched, const Rows& last);
+
   // The inputs that a set of literals depends on.
   Literals support(const Literals& roots) const;
 
@@ -65,11 +74,9 @@ class BooleanCircuit {
     Literal a, b, c;
     bool operator==(const Node&) const = default;
   };
-  struct NodeHash {
-    std::size_t operator()(const Node& node) const;
-  };
 
   Literal find_or_add(const Node& node);
+  void enlarge_table();
   Literals exactly(const Literals& number);
   bool is_private(std::size_t node, const std::vector<std::uint32_t>& readers) const;
   void gather(Literal literal, Literals& conjuncts, const std::vector<std::uint32_t>& readers,
@@ -81,7 +88,8 @@ class BooleanCircuit {
                   Literals& clauses) const;
 
   std::vector<Node> nodes_;
-  std::unordered_map<Node, Literal, NodeHash> known_;
+  Literals table_;           // of gates, by hash with open addressing; never: a free place
+  std::size_t in_table_ = 0;
   std::vector<std::int32_t> variables_;  // by node; 0: no clause given out yet
   std::vector<std::uint8_t> given_;      // by node: the halves of its clauses given out (1, 2, or both: 3)
   std::int32_t variable_count_ = 0;

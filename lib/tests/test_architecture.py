@@ -32,9 +32,9 @@ TOP_LEVEL = {"README.md", "LICENSE", "environment.yml", "Makefile"} | {
 }
 CLOCKS = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
 SEEDED = {"Generator", "SeedSequence", "PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937", "BitGenerator"}
-# A question to a solver may take for ever: an alarm ends it, and solvers race each other side by side.
+# A question to a solver may take for ever: a limit ends it, and solvers race each other side by side.
 OF_SOLVERS = {
-    "verification/backends.py": ("threading",),
+    "verification/backends.py": ("time",),
     "verification/portfolio.py": ("multiprocessing", "time"),
 }
 NOT_IN_PURE_MODELS = {"socket", "asyncio", "subprocess", "threading", "multiprocessing", "time", "requests"}

@@ -50,6 +50,14 @@ void bind_verification(py::module_& module) {
       .def("take_from", &BooleanCircuit::take_from, py::arg("rows"), py::arg("taken"))
       .def("put_behind", &BooleanCircuit::put_behind, py::arg("rows"), py::arg("held"), py::arg("offers"),
            py::arg("capacity"))
+      .def(
+          "match_ports",
+          [](BooleanCircuit& circuit, const BooleanCircuit::Pairs& pairs, const BooleanCircuit::Literals& wanted,
+             const BooleanCircuit::Literals& matched, const BooleanCircuit::Rows& last) {
+            auto matching = circuit.match_ports(pairs, wanted, matched, last);
+            return py::make_tuple(std::move(matching.demands), std::move(matching.last));
+          },
+          py::arg("pairs"), py::arg("wanted"), py::arg("matched"), py::arg("last"))
       .def("support", &BooleanCircuit::support)
       .def("new_clauses", &BooleanCircuit::new_clauses, py::arg("roots"), py::arg("demands") = std::vector<int>{})
       .def("has_variable", &BooleanCircuit::has_variable)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -11,6 +11,7 @@ from netrepro.emulation import Emulation, emulate
 from netrepro.emulation.machine import watch_machine
 from netrepro.emulation.tiers import TIERS, probe_tiers, resolve_tier
 from netrepro.networks.experiment import Experiment, Measurements
+from netrepro.papers._runs import Progress, Value, in_parallel
 from netrepro.simulation import simulate
 
 
@@ -43,3 +44,21 @@ def idle_checks(tier: str, **label: Any) -> list[pd.DataFrame]:
     """Whether others use the machine now, which would slow hosts without any port's showing it: what watch_machine
     sees, with the columns of `label`; in virtual time, nothing."""
     return [] if tier == "simulated" else [watch_machine().assign(**label)]
+
+
+def run_all(
+    function: Callable[..., Value],
+    work: Sequence[tuple],
+    tier: str,
+    progress: Progress = iter,
+    *,
+    n_jobs: int = -1,
+    **label: Any,
+) -> tuple[list[Value], list[pd.DataFrame]]:
+    """What `function` says of each of `work` (its arguments), in their order, and `idle_checks` from before and after.
+
+    As `in_parallel`; on real kernels, which run in real time, one after the other.
+    """
+    before = idle_checks(tier, **label)
+    found = in_parallel(function, work, n_jobs if tier == "simulated" else 1, progress)
+    return found, [*before, *idle_checks(tier, **label)]

@@ -25,7 +25,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.rcp import Rcp
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import PoissonFlows, Tcp, flows_per_s_at_load
-from netrepro.papers._running import idle_checks, run_experiment
+from netrepro.papers._running import run_all, run_experiment
 from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
 from netrepro.style import new_figure, scheme
 
@@ -287,14 +287,13 @@ def measure_by_tier(
         tables = run(CASES["TCP"], slower, scale.real_seconds, seed_of(seed, repetition), where)
         return where, tuple(table.assign(case="TCP", repetition=repetition) for table in tables)
 
-    before = idle_checks(tier)
-    rows = in_parallel(run_one, work, -1 if tier == "simulated" else 1, progress)
-    after, found = idle_checks(tier), {}
+    rows, idle = run_all(run_one, work, tier, progress)
+    found = {}
     for each in tiers:
         of_tier = zip(*(tables for where, tables in rows if where == each), strict=True)
         flows, queues, checks = (pd.concat(tables, ignore_index=True) for tables in of_tier)
-        idle = [*before, *after] if each == tier else []
-        found[each] = Runs(flows, queues, pd.concat([checks, *idle], ignore_index=True))
+        of_machine = idle if each == tier else []
+        found[each] = Runs(flows, queues, pd.concat([checks, *of_machine], ignore_index=True))
     return found
 
 

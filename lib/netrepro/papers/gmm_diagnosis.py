@@ -41,6 +41,7 @@ from netrepro.papers.gmm_traffic import (
     scale_of,
     select_features,
     shuffled,
+    side_by_side,
     take,
     train,
     verification,
@@ -440,7 +441,8 @@ def variants(trace: Trace, scale: Scale, *, progress: Progress = iter) -> list[V
         *(partial(_timed_out, seconds) for seconds in (1, 60, None)),
         partial(_timed_out, 1, only_whole=False),
     ]
-    made += [make() for make in progress(work)]
+    made += side_by_side(lambda make: make(), [(make,) for make in work], progress)
+    side_by_side(trace.at, [(packets,) for packets in scale.first_packets])
     made.append(Variant("E2", "labels dealt out anew", noisy(1.0), "labels", audit=shuffled(found, 0)))
     for packets in scale.first_packets:
         words, fault = (f"first {packets} packets", "") if packets else ("whole flows", "features")
@@ -588,20 +590,32 @@ def measure(
         made = variants(trace, scale, progress=progress)
         once = scale.others_once
         work = [(i, each) for i in range(repetitions) for each in made if i == 0 or not once or each.is_in_claims]
-        found.table = pd.DataFrame(
-            [
-                try_variant(variant, setting, scale, seeds[repetition]) | {"repetition": repetition}
-                for repetition, variant in progress(work)
-            ]
-        ).reindex(columns=[*TABLE, "repetition"])
-        steps = [
-            lambda: _method(found, setting, made, seeds),
-            lambda: _remedies(found, setting, seeds),
-            lambda: _models(found, setting, seeds),
-            lambda: _verification(found, setting, seeds[:1] if once else seeds),
-        ]
-        found.method, found.remedies, found.models, found.verification = (step() for step in progress(steps))
+
+        def run_one(repetition: int, variant: Variant) -> dict[str, Any]:
+            return try_variant(variant, setting, scale, seeds[repetition]) | {"repetition": repetition}
+
+        found.table = pd.DataFrame(side_by_side(run_one, work, progress)).reindex(columns=[*TABLE, "repetition"])
+        by_time = next(each for each in made if each.name == "join by time")
+        _measure_rest(found, setting, by_time, seeds, progress)
     return found
+
+
+def _measure_rest(
+    found: Diagnosis, setting: Setting, by_time: Variant, seeds: Sequence[int], progress: Progress
+) -> None:
+    """Models, remedies, method and verification."""
+    steps: dict[str, Callable[[int, int], pd.DataFrame]] = {
+        "models": partial(_models, found, setting),
+        "remedies": partial(_remedies, found, setting),
+        "method": partial(_method, found, setting, by_time),
+        "verification": partial(_verification, found, setting),
+    }
+    is_once = {"verification"} if found.scale.others_once else set()
+    work = [(name, i) for name in steps for i in range(len(seeds)) if i == 0 or name not in is_once]
+    tables = side_by_side(lambda name, i: steps[name](seeds[i], i).assign(repetition=i), work, progress)
+    for name in steps:
+        parts = [table for (each, _), table in zip(work, tables, strict=True) if each == name]
+        setattr(found, name, pd.concat(parts, ignore_index=True))
 
 
 def _flows_as_reported(trace: Trace, scale: Scale, seed: int) -> pd.DataFrame:
@@ -614,14 +628,19 @@ def _measure_noise(
     trace: Trace, setting: Setting, scale: Scale, seeds: Sequence[int], progress: Progress
 ) -> tuple[Floats, pd.DataFrame]:
     """The forest's confusion and scores over the share of re-drawn labels (E2)."""
+    flows = [_flows_as_reported(trace, scale, seed) for seed in seeds]
+    work = [(i, j) for i in range(len(seeds)) for j in range(len(scale.noise))]
+
+    def run_one(i: int, j: int) -> tuple[Floats, dict[str, float]]:
+        model = forest(scale.trees, seeds[i])
+        used, predicted = noise_confusion(flows[i], scale.noise[j], setting, model, seeds[i])
+        return named_confusion(used, predicted), _scores(used, predicted)
+
     curves = np.zeros((len(seeds), len(scale.noise), 4, 4))
     rows = []
-    work = [(i, j) for i in range(len(seeds)) for j in range(len(scale.noise))]
-    for i, j in progress(work):
-        flows = _flows_as_reported(trace, scale, seeds[i])
-        used, predicted = noise_confusion(flows, scale.noise[j], setting, forest(scale.trees, seeds[i]), seeds[i])
-        curves[i, j] = named_confusion(used, predicted)
-        rows += [(i, scale.noise[j], name, value) for name, value in _scores(used, predicted).items()]
+    for (i, j), (matrix, scores) in zip(work, side_by_side(run_one, work, progress), strict=True):
+        curves[i, j] = matrix
+        rows += [(i, scale.noise[j], name, value) for name, value in scores.items()]
     return curves, pd.DataFrame(rows, columns=["repetition", "share", "measure", "value"])
 
 
@@ -637,10 +656,10 @@ def _scores(rows: Rows, predicted: NDArray[Any]) -> dict[str, float]:
 
 def _recover(found: Diagnosis, setting: Setting, seeds: Sequence[int], progress: Progress) -> pd.DataFrame:
     """Fit shares that were put in, on splits and draws other than those that the curves were measured on."""
-    rows = []
     support = reported("transformer")["support"]
     totals = np.array([support["WEB"], support["P2P"], support["MAILS"] + support["SKYPE"]])
-    for i, share in progress([(i, share) for i in range(len(seeds)) for share in INJECTED]):
+
+    def run_one(i: int, share: float) -> tuple[int, float, float, float]:
         fresh = derived_seed(seeds[i], 1)
         flows = _flows_as_reported(found.trace, found.scale, fresh)
         used, predicted = noise_confusion(flows, share, setting, forest(found.scale.trees, fresh), fresh)
@@ -649,78 +668,73 @@ def _recover(found: Diagnosis, setting: Setting, seeds: Sequence[int], progress:
         fitted, control = (
             fit_noise(found.scale.noise, found.curves, each, 0, draws=2).share for each in (counts, confused)
         )
-        rows.append((i, share, fitted, control))
+        return i, share, fitted, control
+
+    rows = side_by_side(run_one, [(i, share) for i in range(len(seeds)) for share in INJECTED], progress)
     return pd.DataFrame(rows, columns=["repetition", "injected", "fitted", "control"])
 
 
-def _method(found: Diagnosis, setting: Setting, made: Sequence[Variant], seeds: Sequence[int]) -> pd.DataFrame:
+def _method(found: Diagnosis, setting: Setting, by_time: Variant, seed: int, _: int) -> pd.DataFrame:
     """The paper's own method, selection and all, with right labels and with labels joined by time (E1)."""
-    by_time = next(each for each in made if each.name == "join by time")
-    rows = []
-    for repetition, seed in enumerate(seeds):
-        row: dict[str, Any] = {"repetition": repetition}
-        for words, flows in (("right", found.trace.at().flows), ("by time", by_time.flows(seed))):
-            limit = found.scale.flows
-            kept = flows if limit is None else flows.sample(min(limit, len(flows)), random_state=seed)
-            counts = kept["class"].value_counts()
-            kept = kept[kept["class"].isin(counts[counts >= 8].index)].reset_index(drop=True)
-            used = make_rows(kept, setting, seed)
-            used = used.only(select_features(used, setting)["feature"])
-            predicted = predict(train(setting.mixtures(seed), used), used)
-            row[words] = float((predicted == used.labels[used.split[1]]).mean())
-        rows.append(row)
-    return pd.DataFrame(rows)
+    row: dict[str, float] = {}
+    for words, flows in (("right", found.trace.at().flows), ("by time", by_time.flows(seed))):
+        limit = found.scale.flows
+        kept = flows if limit is None else flows.sample(min(limit, len(flows)), random_state=seed)
+        counts = kept["class"].value_counts()
+        kept = kept[kept["class"].isin(counts[counts >= 8].index)].reset_index(drop=True)
+        used = make_rows(kept, setting, seed)
+        used = used.only(select_features(used, setting)["feature"])
+        predicted = predict(train(setting.mixtures(seed), used), used)
+        row[words] = float((predicted == used.labels[used.split[1]]).mean())
+    return pd.DataFrame([row])
 
 
-def _remedies(found: Diagnosis, setting: Setting, seeds: Sequence[int]) -> pd.DataFrame:
+def _remedies(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.DataFrame:
     """Normalisation, prior and regularisation, with right labels and under the fitted noise (E6)."""
-    tables = []
-    for repetition, seed in enumerate(seeds):
-        flows = _flows_as_reported(found.trace, found.scale, seed)
-        noisy = flows.assign(**{"class": redraw(flows["class"].to_numpy(str), found.fit.share, seed)})
-        for labels, each in (("right labels", flows), ("fitted noise", noisy)):
-            tables.append(normalisation_grid(each, setting, seed).assign(labels=labels, repetition=repetition))
-    return pd.concat(tables, ignore_index=True)
+    flows = _flows_as_reported(found.trace, found.scale, seed)
+    noisy = flows.assign(**{"class": redraw(flows["class"].to_numpy(str), found.fit.share, seed)})
+    return pd.concat(
+        [
+            normalisation_grid(each, setting, seed).assign(labels=labels)
+            for labels, each in (("right labels", flows), ("fitted noise", noisy))
+        ]
+    )
 
 
-def _models(found: Diagnosis, setting: Setting, seeds: Sequence[int]) -> pd.DataFrame:
+def _models(found: Diagnosis, setting: Setting, seed: int, repetition: int) -> pd.DataFrame:
     """Forest, balanced forest and neural models under the fitted noise; the balanced forest with right labels too."""
     rows = []
     profile = scale_of("paper" if found.scale.flows is None else "quick")
-    for repetition, seed in enumerate(seeds):
-        flows = _flows_as_reported(found.trace, found.scale, seed)
-        models: dict[str, tuple[Any, float]] = {
-            "forest": (forest(found.scale.trees, seed), found.fit.share),
-            "forest, balanced": (forest(found.scale.trees, seed, balanced=True), found.fit.share),
-            "forest, balanced, right labels": (forest(found.scale.trees, seed, balanced=True), 0.0),
-        }
-        for name, (model, share) in models.items():
-            used, predicted = noise_confusion(flows, share, setting, model, seed)
-            rows.append({"model": name, "repetition": repetition} | _scores(used, predicted))
-        if repetition == 0 and neural_models():
-            noisy, _ = noise_confusion(flows, found.fit.share, setting, forest(1, seed), seed)
-            noisy = noisy.only(select_features(noisy, setting)["feature"])
-            noisy = noisy.trained_on(np.random.default_rng(seed).permutation(noisy.split[0])[: profile.neural_rows])
-            for name in neural_models():
-                for words, balanced in ((name, False), (f"{name}, balanced", True)):
-                    model = make_model(name, setting, profile, seed).set_params(oversampling=balanced)
-                    scores = _scores(noisy, predict(train(model, noisy), noisy))
-                    rows.append({"model": words, "repetition": repetition} | scores)
+    flows = _flows_as_reported(found.trace, found.scale, seed)
+    models: dict[str, tuple[Any, float]] = {
+        "forest": (forest(found.scale.trees, seed), found.fit.share),
+        "forest, balanced": (forest(found.scale.trees, seed, balanced=True), found.fit.share),
+        "forest, balanced, right labels": (forest(found.scale.trees, seed, balanced=True), 0.0),
+    }
+    for name, (model, share) in models.items():
+        rows.append({"model": name} | _scores(*noise_confusion(flows, share, setting, model, seed)))
+    if repetition == 0 and neural_models():
+        noisy, _ = noise_confusion(flows, found.fit.share, setting, forest(1, seed), seed)
+        noisy = noisy.only(select_features(noisy, setting)["feature"])
+        noisy = noisy.trained_on(np.random.default_rng(seed).permutation(noisy.split[0])[: profile.neural_rows])
+        for name in neural_models():
+            for words, balanced in ((name, False), (f"{name}, balanced", True)):
+                model = make_model(name, setting, profile, seed).set_params(oversampling=balanced)
+                rows.append({"model": words} | _scores(noisy, predict(train(model, noisy), noisy)))
     return pd.DataFrame(rows)
 
 
-def _verification(found: Diagnosis, setting: Setting, seeds: Sequence[int]) -> pd.DataFrame:
+def _verification(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.DataFrame:
     """The likelihood test's error with right labels and under the fitted noise (E11)."""
     rows = []
-    for repetition, seed in enumerate(seeds):
-        for packets in (3, 6, 9):
-            flows = take(found.trace.at(packets), found.scale.flows, seed)
-            noisy = flows.assign(**{"class": redraw(flows["class"].to_numpy(str), found.fit.share, seed)})
-            for labels, each in (("right labels", flows), ("fitted noise", noisy)):
-                table = verification(each, setting, seed)
-                error = table[table["class"].isin(NAMED_CLASSES)]["half_total_error"].mean()
-                rows.append((labels, packets, repetition, float(error)))
-    return pd.DataFrame(rows, columns=["labels", "first_packets", "repetition", "error"])
+    for packets in (3, 6, 9):
+        flows = take(found.trace.at(packets), found.scale.flows, seed)
+        noisy = flows.assign(**{"class": redraw(flows["class"].to_numpy(str), found.fit.share, seed)})
+        for labels, each in (("right labels", flows), ("fitted noise", noisy)):
+            table = verification(each, setting, seed)
+            error = table[table["class"].isin(NAMED_CLASSES)]["half_total_error"].mean()
+            rows.append((labels, packets, float(error)))
+    return pd.DataFrame(rows, columns=["labels", "first_packets", "error"])
 
 
 def try_real_captures(

@@ -13,6 +13,7 @@ import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from netrepro.claims import Measured, load_claims
 from netrepro.errors import NetreproError, nearest
-from netrepro.papers._runs import Progress, of_profile
+from netrepro.papers._runs import Progress, Value, in_parallel, of_profile
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 from netrepro.traffic import (
     BASELINES,
@@ -72,6 +73,7 @@ MODELS = ("GMM", *BASELINES)
 FEW_FLOWS = 395
 TRACES = {"auto": "UNIBS-2009 where present", "unibs": "UNIBS-2009", "standin": "the stand-in"}
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
+Step = Callable[..., dict[str, pd.DataFrame]]  # a part of the measurement, and its tables
 
 
 @dataclass(frozen=True)
@@ -212,6 +214,16 @@ def one_thread() -> Iterator[None]:
         finally:
             if torch:
                 torch.set_num_threads(before)
+
+
+def side_by_side(step: Callable[..., Value], work: Sequence[tuple], progress: Progress = iter) -> list[Value]:
+    """`in_parallel` within `one_thread`, which of OpenMP's threads knows only those of the thread that calls it."""
+
+    def alone(*each: Any) -> Value:
+        with threadpool_limits(1, user_api="openmp"):
+            return step(*each)
+
+    return in_parallel(alone, work, progress=progress)
 
 
 def neural_models() -> tuple[str, ...]:
@@ -422,25 +434,30 @@ def measure(
     """Sweep, cases, normalisations, verification and, where PyTorch is installed, neural models."""
     found = trace.at()
     runs = Runs(trace, setting, scale, found.audit, shuffled(found, seed))
-    parts: dict[str, list[pd.DataFrame]] = {name: [] for name in ("scores", "selections", "confusions")}
-    parts |= {"verification": [], "normalisations": []}
-    work = [
-        (step, packets, repetition)
-        for repetition in range(repetitions)
-        for step, packets in (
-            *((_sweep, packets) for packets in sorted({*scale.first_packets, BEST_PACKETS})),
-            (_cases, BEST_PACKETS),
-            (_normalise, BEST_PACKETS),
-            *((_verify, packets) for packets in sorted({3, VERIFIED_PACKETS, BEST_PACKETS})),
-        )
+    seeds = [derived_seed(seed, repetition) for repetition in range(repetitions)]
+    swept, verified = sorted({*scale.first_packets, BEST_PACKETS}), sorted({3, VERIFIED_PACKETS, BEST_PACKETS})
+    steps = [
+        *((_sweep, packets) for packets in swept),
+        (_cases, BEST_PACKETS),
+        (_normalise, BEST_PACKETS),
+        *((_verify, packets) for packets in verified),
     ]
+    # What takes longest first, or one processor waits for it at the end.
+    work: list[tuple[Step, int, int]] = [(_try_neural, BEST_PACKETS, 0)] if neural_models() else []
+    work += [(step, packets, repetition) for repetition in range(repetitions) for step, packets in steps]
+
+    def run_one(step: Step, packets: int, repetition: int) -> dict[str, pd.DataFrame]:
+        tables = step(runs, packets, seeds[repetition], repetition == 0)
+        return {name: table.assign(repetition=repetition) for name, table in tables.items()}
+
     with one_thread():
-        for step, packets, repetition in progress(work):
-            tables = step(runs, packets, derived_seed(seed, repetition), repetition == 0)
-            for name, table in tables.items():
-                parts[name].append(table.assign(repetition=repetition))
-    for name, tables in parts.items():
-        setattr(runs, name, pd.concat(tables, ignore_index=True))
+        # What steps share comes first.
+        side_by_side(trace.at, [(packets,) for packets in sorted({*swept, *verified})])
+        side_by_side(partial(_search_ahead, runs), [(packets, each) for each in seeds for packets in swept])
+        tables = side_by_side(run_one, work, progress)
+    for name in ("scores", "selections", "confusions", "verification", "normalisations"):
+        parts = [found[name] for found in tables if name in found]
+        setattr(runs, name, pd.concat(parts, ignore_index=True))
     return runs
 
 
@@ -450,35 +467,63 @@ def rows_at(runs: Runs, packets: int, seed: int, **metering: Any) -> Rows:
     return make_rows(flows, runs.setting, seed)
 
 
+def dealt_out(rows: Rows, seed: int) -> Rows:
+    """The rows with their labels dealt out anew."""
+    return rows.relabelled(np.random.default_rng(seed).permutation(rows.labels))
+
+
+def _search_ahead(runs: Runs, packets: int, seed: int) -> None:
+    """Make the searches that several steps use."""
+    rows = rows_at(runs, packets, seed)
+    runs.search(rows, packets, seed, "right labels")
+    if packets in _with_control(runs):
+        runs.search(dealt_out(rows, seed), packets, seed, "shuffled labels")
+
+
+def _with_control(runs: Runs) -> tuple[int, int]:
+    """The numbers of first packets at which the mixtures also learn shuffled labels."""
+    return min(runs.scale.first_packets), BEST_PACKETS
+
+
 def _sweep(runs: Runs, packets: int, seed: int, is_first: bool) -> dict[str, pd.DataFrame]:
-    """The models at a number of first packets (Fig. 3, Table 3); at the best one the control and the neural models."""
+    """The models at a number of first packets (Fig. 3, Table 3), and the control."""
     setting, scale = runs.setting, runs.scale
     rows = rows_at(runs, packets, seed)
     selection = runs.search(rows, packets, seed, "right labels")
     chosen = rows.only(selection["feature"])
-    scores, confusions = [], []
+    found = {"selections": selection.assign(first_packets=packets)}
+    scores = []
     is_best = packets == BEST_PACKETS
-    baselines = BASELINES if is_best or is_first or not scale.sweeps_once else ()
-    for name in ("GMM", *baselines, *(neural_models() if is_best and is_first else ())):
+    for name in ("GMM", *(BASELINES if is_best or is_first or not scale.sweeps_once else ())):
         searches = is_best and scale.search_rows and name in BASELINES
         used = rows.only(own_features(name, rows, setting, seed, limit=scale.search_rows)) if searches else chosen
-        if name in NEURAL:
-            used = used.trained_on(np.random.default_rng(seed).permutation(rows.split[0])[: scale.neural_rows])
         model = train(make_model(name, setting, scale, seed), used)
         predicted = predict(model, used)
         scores.append(score(rows, predicted, case="random split", model=name, first_packets=packets))
-        if is_best:
-            runs.fitted.setdefault(name, (model, used))
+        if is_best and is_first:
+            runs.fitted[name] = model, used
         if name == "GMM" and is_best:
             matrix = confusion(rows.labels[rows.split[1]], predicted).stack().rename("flows").reset_index()
-            confusions = [matrix]
-    if packets in (min(scale.first_packets), BEST_PACKETS):
-        dealt = rows.relabelled(np.random.default_rng(seed).permutation(rows.labels))
+            found["confusions"] = matrix
+    if packets in _with_control(runs):
+        dealt = dealt_out(rows, seed)
         used = dealt.only(runs.search(dealt, packets, seed, "shuffled labels")["feature"])
         predicted = predict(train(setting.mixtures(seed), used), used)
         scores.append(score(used, predicted, case="shuffled labels", model="GMM", first_packets=packets))
-    found = {"scores": pd.concat(scores), "selections": selection.assign(first_packets=packets)}
-    return found | ({"confusions": confusions[0]} if confusions else {})
+    return found | {"scores": pd.concat(scores)}
+
+
+def _try_neural(runs: Runs, packets: int, seed: int, _: bool) -> dict[str, pd.DataFrame]:
+    """The neural models, on the mixtures' features and a part of the training rows."""
+    rows = rows_at(runs, packets, seed)
+    few = np.random.default_rng(seed).permutation(rows.split[0])[: runs.scale.neural_rows]
+    used = rows.only(runs.search(rows, packets, seed, "right labels")["feature"]).trained_on(few)
+    scores = []
+    for name in neural_models():
+        model = train(make_model(name, runs.setting, runs.scale, seed), used)
+        scores.append(score(rows, predict(model, used), case="random split", model=name, first_packets=packets))
+        runs.fitted[name] = model, used
+    return {"scores": pd.concat(scores)}
 
 
 def _cases(runs: Runs, packets: int, seed: int, _: bool) -> dict[str, pd.DataFrame]:
@@ -616,7 +661,7 @@ def analyse(runs: Runs, seed: int, *, points: int = 700, progress: Progress = it
     ]
     steps = [lambda: _maps(rows, points, seed), lambda: _importance(runs, seed)]
     with one_thread():
-        maps, importance = (step() for step in progress(steps))
+        maps, importance = side_by_side(lambda step: step(), [(step,) for step in steps], progress)
     return Analysis(
         anova,
         _correlation(rows),

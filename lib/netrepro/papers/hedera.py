@@ -24,7 +24,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, star
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._running import idle_checks, run_experiment
+from netrepro.papers._running import run_all, run_experiment
 from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
@@ -345,14 +345,13 @@ def measure(
     def run_one(name: str, how: str, each: int) -> tuple[np.ndarray, pd.DataFrame]:
         return _run(chosen[name], how, setting, profile.counted_s, seed_of(seed, each), tier, backend)
 
-    shares, fidelity = [], idle_checks(tier, pattern="before", scheme="", repetition=0)
-    runs = in_parallel(run_one, work, -1 if tier == "simulated" else 1, progress)
+    shares = []
+    runs, fidelity = run_all(run_one, work, tier, progress, pattern="", scheme="", repetition=0)
     for (name, how, each), (found, checks) in zip(work, runs, strict=True):
         label = {"pattern": name, "scheme": how, "repetition": each}
         row = {"share": found.mean(), "least_host": found.min(), "most_host": found.max()}
         shares.append(label | row)
         fidelity.append(checks.assign(**label))
-    fidelity += idle_checks(tier, pattern="after", scheme="", repetition=0)
     checks = pd.concat(fidelity, ignore_index=True)
     return Runs(pd.DataFrame(shares), checks, tier, backend, setting.rate_mbps)
 

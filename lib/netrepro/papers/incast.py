@@ -22,7 +22,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link, Queue
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Requests, Tcp
-from netrepro.papers._running import idle_checks, run_experiment
+from netrepro.papers._running import run_all, run_experiment
 from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
 from netrepro.simulation import gap_shares, simulate
 from netrepro.style import CURVES, new_figure, scheme
@@ -254,7 +254,6 @@ def measure(
         if "deep" not in name or count in (1, *MANY)
         for repetition in range(repetitions)
     ]
-    of_machine = {"case": "", "servers": 0, "repetition": 0}
 
     def run_one(name: str, count: int, repetition: int) -> tuple[dict[str, Any], pd.DataFrame]:
         case = cases(setting)[name]
@@ -263,9 +262,8 @@ def measure(
         label = {"case": name, "servers": count, "repetition": repetition}
         return label | {"slow_motion": factor} | row, checks.assign(**label)
 
-    before = idle_checks(tier, **of_machine)
-    found = in_parallel(run_one, work, -1 if tier == "simulated" else 1, progress)
-    fidelity = [*before, *(checks for _, checks in found), *idle_checks(tier, **of_machine)]
+    found, fidelity = run_all(run_one, work, tier, progress, case="", servers=0, repetition=0)
+    fidelity += [checks for _, checks in found]
     return Runs(pd.DataFrame([row for row, _ in found]), pd.concat(fidelity, ignore_index=True), tier)
 
 

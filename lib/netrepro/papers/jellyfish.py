@@ -28,7 +28,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_paths
 from netrepro.networks.topology import Topology, fat_tree, from_graph, jellyfish
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._running import idle_checks, run_experiment
+from netrepro.papers._running import run_all, run_experiment
 from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
 from netrepro.style import new_figure, scheme
 
@@ -54,9 +54,7 @@ class Setting:
     link_delay_ms: float = 0.02
     buffer_packets: int = 50
     min_rto_ms: float = 10.0
-    initial_rto_ms: float = (
-        10.0  # a lost SYN costs no more than other losses: the paper's simulator opens no connections
-    )
+    initial_rto_ms: float = 10.0  # a lost SYN costs no more than other losses: the paper's simulator has no SYNs
 
     @property
     def fat_tree_servers(self) -> int:
@@ -324,13 +322,13 @@ def measure_by_tier(
         label = {"case": name, "repetition": repetition}
         return where, shares.assign(**label), checks.assign(**label)
 
-    before = idle_checks(tier, case="before", repetition=0)
-    rows = in_parallel(run_one, work, -1 if tier == "simulated" else 1, progress)
-    after, found = idle_checks(tier, case="after", repetition=0), {}
+    rows, idle = run_all(run_one, work, tier, progress, case="", repetition=0)
+    found = {}
     for each in tiers:
         servers, checks = zip(*(tables for where, *tables in rows if where == each), strict=True)
-        idle = [*before, *after] if each == tier else []
-        found[each] = TierRuns(pd.concat(servers, ignore_index=True), pd.concat([*checks, *idle], ignore_index=True))
+        of_machine = idle if each == tier else []
+        checked = pd.concat([*checks, *of_machine], ignore_index=True)
+        found[each] = TierRuns(pd.concat(servers, ignore_index=True), checked)
     return found
 
 

@@ -30,7 +30,7 @@ from netrepro.networks.topology import Topology, fat_tree, leaf_spine
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
 from netrepro.papers._repnet_library import emulate_with_library
 from netrepro.papers._repnet_sorting import Sort, emulate_sort, simulate_sort
-from netrepro.papers._running import idle_checks
+from netrepro.papers._running import run_all
 from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.queueing.replication import ReplicationModel
@@ -396,10 +396,9 @@ def measure_scaled(
         row, curves = _summary(found, ideal_ms)
         return where, label | row, curves.assign(**label), check_fidelity(found).assign(**label)
 
-    before = idle_checks(tier)
-    rows = in_parallel(run_one, work, n_jobs if tier == "simulated" else 1, progress)
+    rows, idle = run_all(run_one, work, tier, progress, n_jobs=n_jobs)
     found = {each: _gathered([row[1:] for row in rows if row[0] == each]) for each in tiers}
-    checks = [found[tier].fidelity, *before, *idle_checks(tier)]
+    checks = [found[tier].fidelity, *idle]
     return found | {tier: replace(found[tier], fidelity=pd.concat(checks, ignore_index=True))}
 
 
@@ -733,10 +732,9 @@ def measure_sorting(
         label = {"tier": where, "scheme": name, "same_path": same_path, "repetition": repetition}
         return found[0].assign(**label), found[1].assign(**label)
 
-    before = idle_checks(tier)
-    rows = in_parallel(run_one, work, n_jobs if tier == "simulated" else 1, progress)
+    rows, idle = run_all(run_one, work, tier, progress, n_jobs=n_jobs)
     jobs, fidelity = zip(*rows, strict=True)
-    checks = [*(each.assign(tier=tier) for each in (*before, *idle_checks(tier))), *fidelity]
+    checks = [*(each.assign(tier=tier) for each in idle), *fidelity]
     return SortRuns(pd.concat(jobs, ignore_index=True), pd.concat(checks, ignore_index=True))
 
 

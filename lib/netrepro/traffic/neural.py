@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch.nn import functional
 
 Part = tuple[NDArray[np.float32], NDArray[np.int64]]
 ROWS_AT_ONCE = 4096
+_one_draws = threading.Lock()  # PyTorch draws from one global state
 
 
 class MultiLayerPerceptron(nn.Sequential):
@@ -64,7 +66,7 @@ def train(
     Returns the network of the least validation loss, (training, validation) loss of each epoch, and that epoch.
     """
     # What is drawn here (first weights, dropout, order of rows) leaves PyTorch's global state as it was.
-    with torch.random.fork_rng(devices=[]):
+    with _one_draws, torch.random.fork_rng(devices=[]):
         torch.random.default_generator.manual_seed(settings.random_state)
         network = NETWORKS[settings.architecture](
             training[0].shape[1],

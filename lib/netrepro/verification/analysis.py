@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import z3
@@ -18,6 +20,9 @@ from netrepro.verification.points import ContentionPoint
 from netrepro.verification.portfolio import PortfolioClauses
 from netrepro.verification.traces import Trace
 from netrepro.verification.workloads import Metric, Query, Workload
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ENCODINGS = ("circuit", "integers")
 
@@ -42,9 +47,16 @@ class Answer:
 
     def grid(self, metric: Metric | str = Metric.QSIZE) -> pd.DataFrame:
         """Time by queue. Raises NetreproError where there is no trace."""
+        return self._shown().grid(metric)
+
+    def draw(self, queues: Sequence[str] | None = None, title: str = "Packets waiting, step by step") -> Figure:
+        """`Trace.draw`. Raises NetreproError where there is no trace."""
+        return self._shown().draw(queues, title)
+
+    def _shown(self) -> Trace:
         if self.trace is None:
             raise NetreproError(f"the answer is {self.status!r}: there is no trace to show", self.reason)
-        return self.trace.grid(metric)
+        return self.trace
 
 
 @dataclass(frozen=True)
@@ -73,7 +85,7 @@ class Analysis:
     backend : "z3", "cadical" or "glucose"; for the circuit only.
     seed : of the solver. timeout_s : of each question; None for no limit.
     portfolio : solvers that are asked side by side, in processes of their own: `backend` first, then the others,
-        then other seeds. The first answer wins. 0 for none; 1 gives CaDiCaL, too, a time limit.
+        then other seeds. The first answer wins. 0 for none; 1 ends at once whatever its solver is at.
     shuffle : seed of a random order of the formula's parts, which says the same (and, since the solver
         numbers its variables as it meets them, renames them); None for the order of making.
 
@@ -270,6 +282,18 @@ class Analysis:
         return sum(encoding.circuit.evaluate(encoding.assignment(trace), list(bits)))
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without Python's search for cycles: a formula has none, and its many small objects set the search off."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 class _CircuitAsker:
     """Questions to the circuit encoding: clauses are loaded when a question first needs them."""
 
@@ -282,11 +306,12 @@ class _CircuitAsker:
         seed: int,
         order: random.Random | None,
     ):
-        self.encoding = CircuitEncoding(point)
+        with _uncollected():
+            self.encoding = CircuitEncoding(point)
+            self.query = self.encoding.query_bit(query)
+            self.base = [self.encoding.spec_bit(timed) for timed in base.specs]
         self.solver = solver
         self.solver.free_variables = self._free_variables
-        self.query = self.encoding.query_bit(query)
-        self.base = [self.encoding.spec_bit(timed) for timed in base.specs]
         self._demanded: set[int] = set()
         self._literals: list[int] = []
         self._true: list[int] = []

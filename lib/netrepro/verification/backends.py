@@ -5,11 +5,13 @@ An answer is "sat", "unsat" or "unknown"; unknown (a time-out, a cancel) is neve
 
 from __future__ import annotations
 
-import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
+import pysolvers
 import z3
 from pysat.solvers import Solver
 
@@ -18,6 +20,7 @@ from netrepro.errors import NetreproError, nearest
 
 BACKENDS = ("z3", "cadical", "glucose")
 LONGEST_MS = 4_294_967_295  # z3's "no limit"
+IGNORE_SIGNALS = 0  # python-sat: let Python handle them
 
 
 def check_z3(solver: z3.Solver, assumptions: Sequence[Any], timeout_s: float | None) -> tuple[str, str]:
@@ -83,7 +86,7 @@ class Z3Clauses(ClauseSolver):
         # The circuit is folded before it comes here: looking for more of the same costs more than it saves.
         for search in ("probing", "asymm_branch", "elim_vars", "subsumption", "scc"):
             self.solver.set(search, False)
-        self._sort = z3.BoolSort(self.context)
+        self._sort, self._true = z3.BoolSort(self.context), z3.BoolVal(True, self.context)
         self._functions: dict[int, z3.FuncDeclRef] = {}
         self._literals: dict[int, z3.BoolRef] = {}
 
@@ -123,13 +126,15 @@ class Z3Clauses(ClauseSolver):
 
     def values(self, variables: Sequence[int]) -> list[bool]:
         # z3's Python objects cost more than the solving does; these are the C functions below them.
-        model, reference = self.solver.model(), self.context.ref()
+        model, reference, true = self.solver.model(), self.context.ref(), self._true.as_ast().value
         found = []
         for number in variables:
             if number not in self._functions:
-                self._functions[number] = self._variable(number).decl()
+                symbol = z3.Z3_mk_int_symbol(reference, number)
+                function = z3.Z3_mk_func_decl(reference, symbol, 0, (z3.Sort * 0)(), self._sort.ast)
+                self._functions[number] = z3.FuncDeclRef(function, self.context)
             value = z3.Z3_model_get_const_interp(reference, model.model, self._functions[number].ast)
-            found.append(bool(value) and z3.Z3_get_bool_value(reference, value) == z3.Z3_L_TRUE)
+            found.append(value.value == true)  # equal terms are one term
         return found
 
     def steps(self) -> int:
@@ -140,7 +145,9 @@ class Z3Clauses(ClauseSolver):
 
 
 class PySatClauses(ClauseSolver):
-    """CaDiCaL or Glucose, by python-sat. CaDiCaL knows no time limit there; Glucose does."""
+    """CaDiCaL or Glucose, by python-sat."""
+
+    CONFLICTS_AT_ONCE = 1000  # a fraction of a second's work
 
     def __init__(self, name: str, seed: int = 0):
         self.name = name
@@ -149,30 +156,39 @@ class PySatClauses(ClauseSolver):
             # Its mode for formulas that have a model: these questions mostly do, and the others lose nothing by it.
             self.solver.configure({"seed": seed, "stabilizeonly": 1})
         self._model: set[int] = set()
+        self._is_cancelled = False
+
+    # python-sat's own functions: its Python methods around them cost a fifth as much again.
+    ADD_CLAUSE: ClassVar = {"cadical": pysolvers.cadical195_add_cl, "glucose": pysolvers.glucose41_add_cl}
 
     def load(self, clauses: Sequence[int]) -> None:
-        # The solver's own function: python-sat's wrapper costs as much again.
-        BooleanCircuit.for_each_clause(clauses, self.solver.solver.add_clause)
+        handle = getattr(self.solver.solver, self.name)
+        BooleanCircuit.for_each_clause(clauses, partial(self.ADD_CLAUSE[self.name], handle))
 
     def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str:
-        self.reason = ""
-        if timeout_s is None:
-            answer = self.solver.solve(assumptions=list(assumptions))
-        elif self.name == "cadical":
-            raise NetreproError(
-                "CaDiCaL through python-sat takes no time limit", "use 'glucose' or 'z3', or portfolio=1"
-            )
-        else:
-            alarm = threading.Timer(timeout_s, self.solver.interrupt)
-            alarm.start()
-            answer = self.solver.solve_limited(assumptions=list(assumptions), expect_interrupt=True)
-            alarm.cancel()
-            self.solver.clear_interrupt()
-        if answer is None:
-            self.reason = "timeout"
-            return "unknown"
+        ends_s = None if timeout_s is None else time.monotonic() + timeout_s
+        self.reason, self._is_cancelled, answer = "", False, self._solve_on(assumptions)
+        while answer is None:
+            if self._is_cancelled or (ends_s is not None and time.monotonic() >= ends_s):
+                self.reason = "canceled" if self._is_cancelled else "timeout"
+                return "unknown"
+            answer = self._solve_on(assumptions)
         self._model = set(self.solver.get_model() or ()) if answer else set()
         return "sat" if answer else "unsat"
+
+    def _solve_on(self, assumptions: Sequence[int]) -> bool | None:
+        """The answer, or None after some conflicts more: only then can Ctrl-C, a cancel or a time limit be heard."""
+        self.solver.conf_budget(self.CONFLICTS_AT_ONCE)
+        if self.name == "glucose":
+            answer: bool | None = self.solver.solve_limited(assumptions=list(assumptions), expect_interrupt=True)
+            return answer
+        # Not by python-sat's method, which lets Ctrl-C jump out of the solver and leave it in pieces.
+        inner = self.solver.solver
+        inner.status = {1: True, -1: False}.get(
+            pysolvers.cadical195_solve_lim(inner.cadical, list(assumptions), IGNORE_SIGNALS)
+        )
+        inner.prev_assumps = list(assumptions)
+        return inner.status  # type: ignore[no-any-return]
 
     def values(self, variables: Sequence[int]) -> list[bool]:
         return [number in self._model for number in variables]
@@ -181,8 +197,7 @@ class PySatClauses(ClauseSolver):
         return set(self.solver.get_core() or ())
 
     def cancel(self) -> None:
-        if self.name != "cadical":
-            self.solver.interrupt()
+        self._is_cancelled = True
 
 
 def clause_solver(backend: str, seed: int = 0) -> ClauseSolver:

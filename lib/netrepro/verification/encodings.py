@@ -50,6 +50,7 @@ class Step:
     def __init__(self, encoding: Encoding, module: QueuingModule, time: int):
         self._encoding, self._module, self.time = encoding, module, time
         self.logic: Logic = encoding.logic
+        self._before, self._after = encoding.memory[module.name, time - 1], encoding.memory[module.name, time]
 
     def free(self, label: str) -> Bit:
         """A choice left open, called "module.label@step" in traces."""
@@ -95,17 +96,18 @@ class Step:
 
     def recall(self, key: Any, default: Any) -> Any:
         """What `remember` stored in the step before; `default` (made of logic's constants) in the first."""
-        return self._encoding.memory[self._module.name, self.time - 1].get(key, default)
+        return self._before.get(key, default)
 
     def remember(self, key: Any, bit: Bit) -> None:
         """Store a bit for the next step."""
-        label = f"{self._module.name}.{key}@{self.time}"
-        self._encoding.memory[self._module.name, self.time][key] = self.logic.named(label, bit)
+        self._after[key] = self.logic.named(self._label(key), bit) if self.logic.keeps_names else bit
 
     def remember_number(self, key: Any, number: Number) -> None:
         """Store a number for the next step."""
-        label = f"{self._module.name}.{key}@{self.time}"
-        self._encoding.memory[self._module.name, self.time][key] = self.logic.named_number(label, number)
+        self._after[key] = self.logic.named_number(self._label(key), number) if self.logic.keeps_names else number
+
+    def _label(self, key: Any) -> str:
+        return f"{self._module.name}.{key}@{self.time}"
 
 
 class Encoding(ABC):
@@ -395,6 +397,8 @@ class CircuitEncoding(Encoding):
         self._group_of: dict[int, tuple[Any, ...]] = {}  # free literal -> who made it, when
         self._demands: dict[tuple[Any, ...], list[int]] = defaultdict(list)
         self.always: list[int] = []  # constraints that no cone may leave out
+        sizes = (point.destinations, point.paths)
+        self._binary_fields = [(field, (size - 1).bit_length()) for field, size in zip(FIELDS, sizes, strict=True)]
         self._unroll()
 
     def _free(self, label: str, group: tuple[Any, ...]) -> int:
@@ -425,10 +429,6 @@ class CircuitEncoding(Encoding):
 
     # --- queues ---
 
-    def _binary_fields(self) -> list[tuple[Metric, int]]:
-        sizes = (self.point.destinations, self.point.paths)
-        return [(field, (size - 1).bit_length()) for field, size in zip(FIELDS, sizes, strict=True)]
-
     def _arrive(self, name: str, time: int) -> None:
         queue, circuit = self.point.queues[name], self.circuit
         group = (name, time)
@@ -442,7 +442,7 @@ class CircuitEncoding(Encoding):
                 offers.append((is_there, {(self.point.sends_to[name][0], 0): is_there}))
                 continue
             payload = {}
-            for field, width in self._binary_fields():
+            for field, width in self._binary_fields:
                 for place in range(width):
                     bit = self._free(f"{name}[{index}].{field}{place}@{time}", group)
                     payload[field, place] = bit
@@ -454,7 +454,7 @@ class CircuitEncoding(Encoding):
     def _allowed(self, name: str, is_there: int, payload: Mapping[Any, int]) -> list[int]:
         wanted = []
         sizes = (self.point.destinations, self.point.paths)
-        for (field, width), size in zip(self._binary_fields(), sizes, strict=True):
+        for (field, width), size in zip(self._binary_fields, sizes, strict=True):
             bits = tuple(payload[field, place] for place in range(width))
             if size < 1 << width:
                 wanted.append(self.logic._binary_at_least(bits, size) ^ 1)
@@ -474,6 +474,10 @@ class CircuitEncoding(Encoding):
         past = self._lengths[name]
         return past[time] if time < len(past) else self._now(name, time).length
 
+    def nonempty(self, name: str, time: int) -> int:
+        length = self.length(name, time)
+        return length[0] if length else 0
+
     def packet(self, name: str, time: int, position: int) -> dict[Any, int]:
         now = self._now(name, time)
         if position >= len(now.length):
@@ -487,9 +491,7 @@ class CircuitEncoding(Encoding):
 
     def _decode(self, name: str, element: Mapping[Any, int], is_there: int) -> dict[Any, int]:
         one_hot: list[list[int]] = []
-        for (field, width), size in zip(
-            self._binary_fields(), (self.point.destinations, self.point.paths), strict=True
-        ):
+        for (field, width), size in zip(self._binary_fields, (self.point.destinations, self.point.paths), strict=True):
             bits = [element.get((field, place), 0) for place in range(width)]
             one_hot.append(
                 [self.circuit.all_of([b ^ 1 ^ (v >> p & 1) for p, b in enumerate(bits)]) for v in range(size)]
@@ -585,6 +587,9 @@ class CircuitEncoding(Encoding):
         if not offers:
             return old
         capacity = self.point.queues[name].capacity
+        if len(offers) == 1 and not old.length:  # the only packet: nothing to compute
+            ((bit, packet),) = offers
+            return _Contents((bit,), {label: (here,) for label, here in packet.items() if here != 0})
         length = self.circuit.add(old.length, [bit for bit, _ in offers], capacity)
         labels = sorted({label for packet in (old.rows, *(p for _, p in offers)) for label in packet})
         if self._is_plain(labels):
@@ -646,7 +651,7 @@ class CircuitEncoding(Encoding):
                     elif bit in true_literals:
                         values = [
                             sum(1 << p for p in range(width) if payload.get((field, p), 0) in true_literals)
-                            for field, width in self._binary_fields()
+                            for field, width in self._binary_fields
                         ]
                         packets.append((values[0], values[1]))
                 arrivals[name].append(packets)

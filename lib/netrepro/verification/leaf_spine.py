@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from netrepro.errors import NetreproError
 from netrepro.verification.encodings import Step
-from netrepro.verification.logic import Bit
 from netrepro.verification.points import ContentionPoint, ImmediateQueue, Link, Queue, QueuingModule
 from netrepro.verification.traces import Packet, Run
 from netrepro.verification.workloads import Query, Workload, parse_workload, refuse_unknown
@@ -67,49 +67,24 @@ class Crossbar(QueuingModule):
     def __init__(self, name: str, queues: dict[tuple[int, int], Queue], outputs: Sequence[Queue]):
         super().__init__(name, list(queues.values()), outputs)
         self.queues, self.ports = queues, len(outputs)
+        self._labels = {(i, j): f"match_{i}_{j}" for i, j in queues}
 
     def _is_preferred(self, last: int, a: int, b: int) -> bool:
         return (a - last - 1) % self.ports < (b - last - 1) % self.ports
 
-    def _label(self, pair: tuple[int, int]) -> str:
-        return f"match_{pair[0]}_{pair[1]}"
-
     def constraints(self, step: Step) -> Iterable[Any]:
         logic, pairs = step.logic, list(self.queues)
-        match = {pair: step.free(self._label(pair)) for pair in pairs}
-        last = {
-            (side, port): [
-                step.recall((side, port, k), logic.true if k == 0 else logic.false) for k in range(self.ports)
-            ]
-            for side in (0, 1)
-            for port in range(self.ports)
-        }
-
-        def blocks(rival: tuple[int, int], pair: tuple[int, int], side: int) -> Bit:
-            """The port that both share on `side` has `rival` and prefers it."""
-            pointers = last[side, pair[side]]
-            prefers = logic.any_of(
-                pointers[k] for k in range(self.ports) if self._is_preferred(k, rival[1 - side], pair[1 - side])
-            )
-            return logic.implies(match[rival], logic.opposite(prefers))
-
-        demands = []
-        for pair in pairs:
-            free_to_go = [
-                blocks(rival, pair, side)
-                for rival in pairs
-                if rival != pair
-                for side in (0, 1)
-                if rival[side] == pair[side]
-            ]
-            demands.append(logic.iff(match[pair], logic.all_of([step.nonempty(self.queues[pair]), *free_to_go])))
-        for side in (0, 1):
-            for port in range(self.ports):
-                mine = {pair[1 - side]: match[pair] for pair in pairs if pair[side] == port}
-                some = logic.any_of(mine.values())
-                for k in range(self.ports):
-                    bit = logic.choose(some, mine.get(k, logic.false), last[side, port][k])
-                    step.remember((side, port, k), bit)
+        match = {pair: step.free(label) for pair, label in self._labels.items()}
+        sides = list(itertools.product((0, 1), range(self.ports)))
+        last = [
+            [step.recall((*side, k), logic.true if k == 0 else logic.false) for k in range(self.ports)]
+            for side in sides
+        ]
+        wanted = [step.nonempty(queue) for queue in self.queues.values()]
+        demands, last = logic.match_ports(pairs, wanted, list(match.values()), last)
+        for side, pointers in zip(sides, last, strict=True):
+            for k, bit in enumerate(pointers):
+                step.remember((*side, k), bit)
         for pair in pairs:
             step.take(self.queues[pair], match[pair])
         for port, queue in enumerate(self.outputs):
@@ -120,7 +95,7 @@ class Crossbar(QueuingModule):
     def serve(self, run: Run) -> None:
         pointers = run.memory.setdefault("last", {})
         wanted = [pair for pair, queue in self.queues.items() if run.waiting(queue.name)]
-        labels = {pair: f"{self.name}.{self._label(pair)}@{run.time}" for pair in self.queues}
+        labels = {pair: f"{self.name}.{label}@{run.time}" for pair, label in self._labels.items()}
         known = {pair: run.choice(label) for pair, label in labels.items()}
         if None not in known.values():
             matched = {pair for pair, chosen in known.items() if chosen}

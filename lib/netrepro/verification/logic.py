@@ -5,9 +5,10 @@ Modules are written once, in the words of `Logic`; which of the two they become 
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import z3
 
@@ -74,6 +75,8 @@ class Logic(ABC):
     @abstractmethod
     def equal(self, a: Number, b: Number) -> Bit: ...
 
+    keeps_names: ClassVar[bool] = False
+
     def named(self, label: str, bit: Bit) -> Bit:
         """The same bit under a name of its own, where the encoding keeps names."""
         return bit
@@ -84,6 +87,41 @@ class Logic(ABC):
 
     def implies(self, a: Bit, b: Bit) -> Bit:
         return self.any_of([self.opposite(a), b])
+
+    def match_ports(
+        self, pairs: Sequence[tuple[int, int]], wanted: Sequence[Bit], matched: Sequence[Bit], last: Sequence[list[Bit]]
+    ) -> tuple[list[Bit], list[list[Bit]]]:
+        """One step of a crossbar that serves its ports in turn: (what must hold, `last` after this step).
+
+        Pair (i, j), port in and port out, is matched if and only if it is wanted and neither of its ports is matched
+        with another port that it prefers; a port prefers the next one after the one it was matched with last.
+
+        last : bit k of row i: port in i was matched with port out k; rows of ports out follow.
+        """
+        ports = len(last) // 2
+        row = dict(zip(itertools.product((0, 1), range(ports)), last, strict=True))
+        match = dict(zip(pairs, matched, strict=True))
+
+        def is_sooner(k: int, a: int, b: int) -> bool:
+            return (a - k - 1) % ports < (b - k - 1) % ports
+
+        def gives_way(rival: tuple[int, int], pair: tuple[int, int], side: int) -> Bit:
+            """The port that both share on `side` does not have `rival`, or does not prefer it."""
+            pointers, a, b = row[side, pair[side]], rival[1 - side], pair[1 - side]
+            prefers = self.any_of([pointers[k] for k in range(ports) if is_sooner(k, a, b)])
+            return self.implies(match[rival], self.opposite(prefers))
+
+        demands = []
+        for pair, bit in zip(pairs, wanted, strict=True):
+            rivals = [(r, side) for r in pairs if r != pair for side in (0, 1) if r[side] == pair[side]]
+            free_to_go = [gives_way(rival, pair, side) for rival, side in rivals]
+            demands.append(self.iff(match[pair], self.all_of([bit, *free_to_go])))
+        after = []
+        for (side, port), pointers in row.items():
+            mine = {pair[1 - side]: match[pair] for pair in pairs if pair[side] == port}
+            some = self.any_of(mine.values())
+            after.append([self.choose(some, mine.get(k, self.false), pointers[k]) for k in range(ports)])
+        return demands, after
 
     def compare(self, a: Number, sign: str, b: Number) -> Bit:
         """a SIGN b, for the signs of the published grammar."""
@@ -187,6 +225,12 @@ class CircuitLogic(Logic):
     def implies(self, a: int, b: int) -> int:
         return self.circuit.either(a ^ 1, b)
 
+    def match_ports(
+        self, pairs: Sequence[tuple[int, int]], wanted: Sequence[Bit], matched: Sequence[Bit], last: Sequence[list[Bit]]
+    ) -> tuple[list[int], list[list[int]]]:
+        demands, after = self.circuit.match_ports(pairs, wanted, matched, last)
+        return demands, after
+
     def equal(self, a: Number, b: Number) -> int:
         if isinstance(a, Binary) and isinstance(b, Binary):
             x, y = a.bits, b.bits
@@ -206,6 +250,8 @@ class CircuitLogic(Logic):
 
 class IntegerLogic(Logic):
     """Bits are z3 Booleans, numbers z3's unbounded integers; named values are variables, as originally."""
+
+    keeps_names: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self.context = z3.Context()

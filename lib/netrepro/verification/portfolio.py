@@ -240,7 +240,7 @@ class PortfolioClauses(ClauseSolver):
     """Several solvers with the same clauses; each check is a race of forked copies.
 
     "sat" and "unsat" are the same whoever wins; the model and the core are the winner's. What a check learns is
-    lost with its process, so that a portfolio is for hard questions. A time limit holds for every back end.
+    lost with its process, so that a portfolio is for hard questions. A time limit holds to a tenth of a second.
     """
 
     def __init__(self, count: int, backend: str, seed: int):

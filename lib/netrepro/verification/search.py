@@ -124,8 +124,7 @@ class Search:
 
     def _other(self, backend: str, seed: int) -> Search:
         """The same search by another solver, from another seed."""
-        # A time limit that this solver has not by itself is given it by a portfolio of one.
-        analysis = self.analysis.copy(backend=backend, seed=seed, portfolio=0 if self.analysis.timeout_s is None else 1)
+        analysis = self.analysis.copy(backend=backend, seed=seed, portfolio=0)
         good, bad = self._example_counts
         return Search(
             analysis,

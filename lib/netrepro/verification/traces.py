@@ -13,6 +13,8 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.verification.workloads import FIELDS, Metric, as_metric
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from netrepro.verification.points import Queue
 
 Packet = tuple[int, int]  # (dst, ecmp)
@@ -95,6 +97,15 @@ class Trace:
         """Time by queue: one row per step 1..horizon, one column per queue; empty where not valid."""
         columns = {queue: [self.metric(metric, queue, t) for t in range(1, self.horizon + 1)] for queue in self.arrived}
         return pd.DataFrame(columns, index=pd.RangeIndex(1, self.horizon + 1, name="time_step"))
+
+    def draw(self, queues: Sequence[str] | None = None, title: str = "Packets waiting, step by step") -> Figure:
+        """Time against queue: a bar for each packet waiting (green: it leaves now); arrivals as +n above.
+
+        queues : from the top; all where none are named. Raises NetreproError for one that is not there.
+        """
+        from netrepro.verification.pictures import draw_queues  # solving needs no matplotlib
+
+        return draw_queues(self, list(self.arrived if queues is None else queues), title)
 
 
 class Run:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from netrepro._core import BooleanCircuit
 
 from netrepro.verification.backends import Z3Clauses
+from netrepro.verification.logic import CircuitLogic, Logic
 
 INPUTS = 4
 OPERATIONS = st.lists(
@@ -141,6 +142,18 @@ def test_queues_of_gates_are_lists_of_packets(queue, offered, leave, capacity):
     one = [taken[0]]
     assert read(circuit.take_from(held, one)) == queue[min(leave, 1) :]
     assert read(circuit.put_behind(held, held[0], coming, capacity)) == (queue + offered)[:capacity]
+
+
+@pytest.mark.parametrize("pairs", [[(0, 1), (1, 0), (2, 1), (1, 2)], [(0, 0), (0, 1), (1, 1), (2, 0), (2, 2)]])
+def test_a_crossbar_of_gates_is_the_one_that_is_written_down_for_all_encodings(pairs):
+    """Equal gates are one gate, so that both ways must end in the same literals."""
+    logic = CircuitLogic()
+    wanted, matched = ([logic.free(f"{kind}{pair}") for pair in pairs] for kind in ("wanted", "matched"))
+    last = [[logic.free(f"last{row}.{k}") for k in range(3)] for row in range(6)]
+    written_down = Logic.match_ports(logic, pairs, wanted, matched, last)
+    gates = logic.circuit.gate_count
+    assert logic.match_ports(pairs, wanted, matched, last) == written_down
+    assert logic.circuit.gate_count == gates
 
 
 def test_clauses_are_handed_over_one_by_one():

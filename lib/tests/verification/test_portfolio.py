@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from functools import partial
 
 import pytest
 from test_analysis import pigeons
@@ -15,8 +16,9 @@ from test_analysis import pigeons
 from netrepro import NetreproError
 from netrepro.verification import portfolio
 from netrepro.verification.analysis import Analysis
+from netrepro.verification.backends import BACKENDS, clause_solver
 from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
-from netrepro.verification.portfolio import PortfolioClauses, Race, members
+from netrepro.verification.portfolio import PortfolioClauses, Race, in_processes, members, side_by_side
 from netrepro.verification.schedulers import scheduler_point
 from netrepro.verification.search import Search
 from netrepro.verification.workloads import parse_query, parse_workload
@@ -152,6 +154,114 @@ def test_ctrl_c_ends_all_members():
         solver.check([], 120)
     alarm.cancel()
     assert still_racing() == []
+
+
+# --- many answers ---
+
+
+def counts_to(last: int) -> range:
+    return range(1, last + 1)
+
+
+def test_what_each_process_gives_comes_in_its_order_and_with_its_number():
+    found = list(side_by_side([partial(counts_to, last) for last in (3, 0, 2)], at_once=2))
+    assert sorted(found) == [(0, 1), (0, 2), (0, 3), (2, 1), (2, 2)]
+    assert [result for number, result in found if number == 0] == [1, 2, 3]
+    assert in_processes(lambda a, b: a - b, [(5, 1), (1, 5), (2, 2)]) == [4, -4, 0]
+
+
+def test_no_more_processes_than_allowed_work_at_once():
+    seen = []
+    for _ in side_by_side([partial(counts_to, 2)] * 5, at_once=2):
+        seen.append(len(still_racing()))
+    assert max(seen) <= 2 and still_racing() == []
+
+
+def test_an_error_in_one_process_is_raised_and_ends_the_others():
+    def fails():
+        yield 1
+        raise NetreproError("no way", "go back")
+
+    with pytest.raises(NetreproError, match="no way"):
+        list(side_by_side([lambda: [endless()], fails], at_once=2))
+    assert still_racing() == []
+
+
+def test_a_process_that_is_ended_from_outside_is_not_taken_for_one_that_has_nothing_to_say():
+    def dies():
+        yield 1
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(NetreproError, match="ended from outside"):
+        list(side_by_side([dies]))
+
+
+def test_a_process_that_sleeps_starts_again_after_what_it_has_given(monkeypatch, tmp_path):
+    monkeypatch.setattr(portfolio, "SILENCE_S", 0.5)
+
+    def sleeps_once():
+        yield "first"
+        if not (tmp_path / "slept").exists():
+            (tmp_path / "slept").touch()
+            endless()
+        yield "second"
+
+    assert [result for _, result in side_by_side([sleeps_once])] == ["first", "second"]
+
+
+def solve_pigeons(backend: str):
+    """Announces itself, then computes for hours."""
+    solver = clause_solver(backend)
+    solver.load(pigeons(14))
+    yield "begun"
+    yield solver.check([], None)
+
+
+# --- ending ---
+
+SOON_S = 5.0  # a second is meant; a busy machine gets more
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ctrl_c_ends_a_solver_at_work_and_it_can_be_asked_again(backend):
+    solver = clause_solver(backend)
+    solver.load([1000, 0])
+    solver.load(pigeons(14))
+    pressed_s = []
+
+    def press() -> None:
+        pressed_s.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    alarm = threading.Timer(1.0, press)
+    alarm.start()
+    with pytest.raises(KeyboardInterrupt):
+        solver.check([], None)
+    assert time.monotonic() - pressed_s[0] < SOON_S
+    assert solver.check([-1000], None) == "unsat"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_time_limit_ends_a_solver_at_work(backend):
+    solver = clause_solver(backend)
+    solver.load(pigeons(14))
+    start_s = time.monotonic()
+    assert (solver.check([], 0.5), solver.reason) == ("unknown", "timeout")
+    assert time.monotonic() - start_s < 0.5 + SOON_S
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_ctrl_c_ends_solvers_in_processes_at_once_and_keeps_what_they_gave(backend):
+    kept = []
+    pressed_s = 0.0
+    with pytest.raises(KeyboardInterrupt):
+        for found in side_by_side([partial(solve_pigeons, backend)] * 2, at_once=2):
+            kept.append(found)
+            if len(kept) == 2:
+                pressed_s = time.monotonic()
+                threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT]).start()
+    assert time.monotonic() - pressed_s < 0.5 + SOON_S
+    assert sorted(kept) == [(0, "begun"), (1, "begun")] and still_racing() == []
 
 
 def test_members_are_different():
