@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from netrepro.claims import Measured
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.concurrent_flow import can_have, greatest_share
-from netrepro.networks.experiment import Experiment, Measure
+from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_paths
 from netrepro.networks.topology import Topology, fat_tree, from_graph, jellyfish
@@ -392,11 +392,7 @@ def link_paths(setting: Setting, seed: int) -> pd.DataFrame:
 def _run(
     case: Case, setting: Setting, seconds: float, seed: int, tier: str = "simulated"
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    planned = experiment(case, setting, seconds, seed)
-    if tier != "simulated":  # its checks look at ports that are busy
-        between_switches = tuple(port for port in planned.topology.ports if "h" not in port[0] + port[1])
-        planned = replace(planned, measure=Measure(queues=between_switches))
-    found = run_experiment(planned, tier, backend="fabric")
+    found = run_experiment(experiment(case, setting, seconds, seed), tier, backend="fabric")
     delivered = found.flows.groupby("label", sort=False)["delivered_bytes"].sum()
     full = setting.rate_mbps * 1e6 / 8 * seconds * 1448 / FULL_PACKET_BYTES
     shares = pd.DataFrame({"server": delivered.index, "share": delivered.to_numpy() / full})

@@ -127,7 +127,8 @@ class Scale:
     probes : handshakes of Fig. 3; a quarter as many flows of 100 KB. loopback_flows : of Fig. 16, a scheme. scaled_s :
     seconds of the network that real kernels run too. sorting_s : of bucket sort there; sorting_rounds : jobs a master
     in the simulator; sorting_controls : whether these are jobs enough for claims that have a control.
-    most_real_repetitions : on real kernels, which take real time (None: as many as asked for).
+    most_real_repetitions : on real kernels, which take real time (None: as many as asked for). most_drawn_repetitions :
+    of networks other than 1:1 where their runs are too short for any claim, and only drawn (None: likewise).
     """
 
     flows: int
@@ -146,6 +147,11 @@ class Scale:
     sorting_rounds: int
     sorting_controls: bool
     most_real_repetitions: int | None = None
+    most_drawn_repetitions: int | None = None
+
+    def repetitions_of(self, case: Case, repetitions: int) -> int:
+        """How many of so many repetitions a case has."""
+        return repetitions if case.network == "1:1" else min(repetitions, self.most_drawn_repetitions or repetitions)
 
     def flows_of(self, case: Case) -> int:
         """How many flows a run of the case has; with incast, bursts."""
@@ -175,6 +181,7 @@ def scale(profile: str) -> Scale:
             sorting_rounds=2,
             sorting_controls=False,
             most_real_repetitions=2,
+            most_drawn_repetitions=2,
         ),
         # With five repetitions 200,000 flows a scheme with 1:1, as the authors had.
         "paper": Scale(
@@ -341,7 +348,12 @@ def measure(
 
     All schemes of a repetition get the same flows. `progress` wraps the list of (case, repetition).
     """
-    work = [(case, repetition) for repetition in range(repetitions) for case in only or cases(scale)]
+    work = [
+        (case, repetition)
+        for repetition in range(repetitions)
+        for case in only or cases(scale)
+        if repetition < scale.repetitions_of(case, repetitions)
+    ]
     ideal = {kind: _ideal_ms(setting, kind) for kind in {_kind(case) for case, _ in work}}
 
     def run_one(case: Case, repetition: int) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
