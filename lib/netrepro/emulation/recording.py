@@ -277,10 +277,10 @@ class Recording:
         _ = self._table
         plan = self._net.plan
         totals = self._totals_at_end - self._totals_at_start
-        relayed = pd.DataFrame(0, index=pd.MultiIndex.from_tuples(plan.ports), columns=list(COUNTERS))
-        if self._relay_counters is not None:
-            relayed.update(self._relay_counters)
-        relayed = relayed.astype(int).reset_index(drop=True)
+        counters = pd.DataFrame(columns=list(COUNTERS)) if self._relay_counters is None else self._relay_counters
+        relayed = (
+            counters.reindex(pd.MultiIndex.from_tuples(plan.ports), fill_value=0).astype(int).reset_index(drop=True)
+        )
         rates_mbps = np.array([port.link.rate_mbps for port in plan.ports.values()])
         seconds = (self._ended_ns - self._began_ns) / 1e9
         sources, destinations = zip(*plan.ports, strict=True)
