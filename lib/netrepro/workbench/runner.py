@@ -365,22 +365,25 @@ class _QuietDask(Executor):
 
 @contextmanager
 def _stop_on_interrupt() -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C sets instead of raising, so that nothing is left half-moved; a second raises."""
+    """An event that the first Ctrl-C or SIGTERM sets instead of ending this process, so that nothing is left half-moved
+    and no notebook goes on without its runner; the second ends it."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = signal.getsignal(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def ask(number: int, frame: Any) -> None:
         stop.set()
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before[signal.Signals(number)])
 
-    signal.signal(signal.SIGINT, ask)
+    for number in before:
+        signal.signal(number, ask)
     try:
         yield stop
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _run_group(

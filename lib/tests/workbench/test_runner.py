@@ -199,7 +199,8 @@ def test_variants_of_one_notebook_run_side_by_side(add_notebook, workbench):
     assert names == {"10_well_behaved--flow_count=1", "10_well_behaved--flow_count=2"}
 
 
-def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_notebook, workbench):
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_notebook, workbench, asked):
     add_notebook("endless_cell", 10, budget_s={"quick": 60, "paper": 60})
     add_notebook("well_behaved", 20)
     command = [sys.executable, "-m", "netrepro.workbench.cli", "run", "--jobs", "1"]
@@ -210,7 +211,7 @@ def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_noteboo
         while not any("waiting" in path.read_text() for path in log.glob(".partial*endless*/log.txt")):
             assert time.monotonic() < deadline and process.poll() is None, "the endless cell did not start"
             time.sleep(0.1)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(asked)
         assert process.wait(60) == 130
         output.seek(0)
         text = output.read()
