@@ -167,7 +167,8 @@ class PySatClauses(ClauseSolver):
 
     def check(self, assumptions: Sequence[int], timeout_s: float | None) -> str:
         ends_s = None if timeout_s is None else time.monotonic() + timeout_s
-        self.reason, self._is_cancelled, answer = "", False, self._solve_on(assumptions)
+        self.reason, self._is_cancelled = "", False
+        answer = self._solve_on(assumptions)
         while answer is None:
             if self._is_cancelled or (ends_s is not None and time.monotonic() >= ends_s):
                 self.reason = "canceled" if self._is_cancelled else "timeout"

@@ -16,7 +16,7 @@ from test_analysis import pigeons
 from netrepro import NetreproError
 from netrepro.verification import portfolio
 from netrepro.verification.analysis import Analysis
-from netrepro.verification.backends import BACKENDS, clause_solver
+from netrepro.verification.backends import BACKENDS, PySatClauses, clause_solver
 from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
 from netrepro.verification.portfolio import PortfolioClauses, Race, in_processes, members, side_by_side
 from netrepro.verification.schedulers import scheduler_point
@@ -248,6 +248,22 @@ def test_a_time_limit_ends_a_solver_at_work(backend):
     start_s = time.monotonic()
     assert (solver.check([], 0.5), solver.reason) == ("unknown", "timeout")
     assert time.monotonic() - start_s < 0.5 + SOON_S
+
+
+@pytest.mark.parametrize("backend", ["cadical", "glucose"])
+def test_a_cancel_is_heard_from_the_first_conflict_on(backend, monkeypatch):
+    solver, search = clause_solver(backend), PySatClauses._solve_on
+    solver.load(pigeons(14))
+    asked = []
+
+    def search_while_another_thread_cancels(self, assumptions):
+        if not asked:
+            self.cancel()
+        asked.append(assumptions)
+        return search(self, assumptions)
+
+    monkeypatch.setattr(PySatClauses, "_solve_on", search_while_another_thread_cancels)
+    assert (solver.check([], 2.0), solver.reason, len(asked)) == ("unknown", "canceled", 1)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
