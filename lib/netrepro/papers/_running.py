@@ -62,3 +62,24 @@ def run_all(
     before = idle_checks(tier, **label)
     found = in_parallel(function, work, n_jobs if tier == "simulated" else 1, progress)
     return found, [*before, *idle_checks(tier, **label)]
+
+
+def run_by_tier(
+    function: Callable[..., Value],
+    work: Callable[[str], Sequence[tuple]],
+    tier: str,
+    progress: Progress = iter,
+    *,
+    n_jobs: int = -1,
+    **label: Any,
+) -> dict[str, tuple[list[Value], list[pd.DataFrame]]]:
+    """In the simulator and, where `tier` is real kernels, there too: `run_all` of that tier, by tier.
+
+    work : a tier -> what is done on it; `function` takes the tier before it.
+    """
+    wanted = [(where, *each) for where in dict.fromkeys(("simulated", tier)) for each in work(where)]
+    values, idle = run_all(function, wanted, tier, progress, n_jobs=n_jobs, **label)
+    found: dict[str, tuple[list[Value], list[pd.DataFrame]]] = {}
+    for (where, *_), value in zip(wanted, values, strict=True):
+        found.setdefault(where, ([], idle if where == tier else []))[0].append(value)
+    return found

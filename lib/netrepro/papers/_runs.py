@@ -59,3 +59,8 @@ class CheckedRuns:
     def trust(self) -> dict[str, Any]:
         """`trusted` and `why`, as a measured claim takes them."""
         return {"trusted": self.trusted, "why": "" if self.trusted else "a fidelity check failed, see section 6"}
+
+
+def all_checks(*runs: CheckedRuns) -> pd.DataFrame:
+    """The checks of all of them: check, value, bound, holds, and whose."""
+    return pd.concat([each.fidelity for each in runs], ignore_index=True)

@@ -25,8 +25,8 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.rcp import Rcp
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import PoissonFlows, Tcp, flows_per_s_at_load
-from netrepro.papers._running import run_all, run_experiment
-from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
+from netrepro.papers._running import run_by_tier, run_experiment
+from netrepro.papers._runs import CheckedRuns, Progress, all_checks, in_parallel, of_profile, seed_of
 from netrepro.style import new_figure, scheme
 
 SEGMENT_BYTES = 1448
@@ -279,27 +279,23 @@ def measure_by_tier(
     NetreproError for a tier that cannot be had.
     """
     slower = replace(setting, rate_mbps=REAL_RATE_MBPS, receive_window_bytes=REAL_WINDOW_BYTES)
-    tiers = tuple(dict.fromkeys(("simulated", tier)))
-    most = min(repetitions, scale.most_real_repetitions or repetitions)
-    work = [(where, repetition) for where in tiers for repetition in range(most)]
+    work = [(i,) for i in range(min(repetitions, scale.most_real_repetitions or repetitions))]
 
-    def run_one(where: str, repetition: int) -> tuple[str, tuple[pd.DataFrame, ...]]:
+    def run_one(where: str, repetition: int) -> tuple[pd.DataFrame, ...]:
         tables = run(CASES["TCP"], slower, scale.real_seconds, seed_of(seed, repetition), where)
-        return where, tuple(table.assign(case="TCP", repetition=repetition) for table in tables)
+        return tuple(table.assign(case="TCP", repetition=repetition) for table in tables)
 
-    rows, idle = run_all(run_one, work, tier, progress)
     found = {}
-    for each in tiers:
-        of_tier = zip(*(tables for where, tables in rows if where == each), strict=True)
-        flows, queues, checks = (pd.concat(tables, ignore_index=True) for tables in of_tier)
-        of_machine = idle if each == tier else []
-        found[each] = Runs(flows, queues, pd.concat([checks, *of_machine], ignore_index=True))
+    for where, (rows, idle) in run_by_tier(run_one, lambda _: work, tier, progress).items():
+        flows, queues, checks = zip(*rows, strict=True)
+        tables = (pd.concat(parts, ignore_index=True) for parts in (flows, queues, [*checks, *idle]))
+        found[where] = Runs(*tables)
     return found
 
 
 def fidelity(runs: Runs, by_tier: Mapping[str, Runs]) -> pd.DataFrame:
     """All checks: check, value, bound, holds, and whose."""
-    return pd.concat([runs.fidelity, *(each.fidelity for each in by_tier.values())], ignore_index=True)
+    return all_checks(runs, *by_tier.values())
 
 
 def tier_table(by_tier: Mapping[str, Runs]) -> pd.DataFrame:
@@ -307,8 +303,7 @@ def tier_table(by_tier: Mapping[str, Runs]) -> pd.DataFrame:
     worst size, and whether the runs are to be believed."""
     rows = []
     for tier, runs in by_tier.items():
-        sizes, ratio = by_size(runs.flows), runs.flows["completion_s"] / runs.flows["ideal_s"]
-        worst = sizes[sizes.flows >= LEAST_FLOWS].groupby("repetition")["slowdown"].max().mean()
+        ratio, worst = runs.flows["completion_s"] / runs.flows["ideal_s"], worst_slowdown(runs)["TCP"].mean()
         row = summary(runs).loc["TCP"].to_dict() | {"mean_slowdown": ratio.mean(), "worst_slowdown": worst}
         rows.append({"tier": tier, "flows": len(runs.flows)} | row | {"trusted": runs.trusted})
     return pd.DataFrame(rows).set_index("tier")
@@ -335,6 +330,12 @@ def active_flows(flows: pd.DataFrame, times_s: np.ndarray) -> np.ndarray:
     return np.searchsorted(starts, times_s, "right") - np.searchsorted(ends, times_s, "right")
 
 
+def worst_slowdown(runs: Runs) -> pd.Series:
+    """Of the size that fares worst, by case and repetition."""
+    sizes = by_size(runs.flows)
+    return sizes[sizes.flows >= LEAST_FLOWS].groupby(["case", "repetition"])["slowdown"].max()
+
+
 def summary(runs: Runs) -> pd.DataFrame:
     """A row a case: mean completion (ms) of small, of large and of all flows, of processor sharing, mean queue."""
     small = runs.flows["packets"] <= SMALL_PACKETS
@@ -354,8 +355,7 @@ def measured_claims(runs: Runs, tier: str = "simulated") -> list[Measured]:
     compare with."""
     if tier != "simulated":
         return []
-    sizes = by_size(runs.flows)
-    worst = sizes[sizes.flows >= LEAST_FLOWS].groupby(["case", "repetition"])["slowdown"].max()
+    worst = worst_slowdown(runs)
     ratio = runs.flows["completion_s"] / runs.flows["ideal_s"]
     typical = ratio.groupby([runs.flows["case"], runs.flows["repetition"]]).mean()
     small = runs.flows[runs.flows.packets <= SMALL_PACKETS].groupby(["case", "repetition"])["completion_s"].mean()
@@ -377,8 +377,7 @@ def _order(means: pd.Series, rcp: str) -> list[list[str]]:
 
 def answer(runs: Runs) -> str:
     """The question answered in one sentence, with this run's numbers."""
-    table, sizes = summary(runs), by_size(runs.flows)
-    worst = sizes[(sizes.flows >= LEAST_FLOWS) & (sizes.case == "TCP")].groupby("repetition")["slowdown"].max().mean()
+    table, worst = summary(runs), worst_slowdown(runs)["TCP"].mean()
     return (
         f"Because users wait for it, and throughput hides it: on a link that is {PRINTED.load:.0%} full, flows take "
         f"{table.all_ms['TCP']:.0f} ms with TCP and {table.all_ms['RCP']:.0f} ms with RCP, where processor sharing "

@@ -28,8 +28,8 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_paths
 from netrepro.networks.topology import Topology, fat_tree, from_graph, jellyfish
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._running import run_all, run_experiment
-from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
+from netrepro.papers._running import run_by_tier, run_experiment
+from netrepro.papers._runs import CheckedRuns, Progress, all_checks, in_parallel, of_profile, seed_of
 from netrepro.style import new_figure, scheme
 
 LARGEST_PROGRAMME = 125  # switches: with 245 the last thousandth takes the linear programme hours
@@ -314,28 +314,25 @@ def measure_by_tier(
     There the switches are one process (the emulator's fabric), which knows k shortest paths. `progress` wraps the list
     of (tier, case, repetition). Raises NetreproError for a tier that cannot be had.
     """
-    small, tiers = replace(setting, **REAL), tuple(dict.fromkeys(("simulated", tier)))
-    most = min(repetitions, scale.most_real_repetitions or repetitions)
-    work = [(where, name, i) for where in tiers for name in REAL_CASES for i in range(most)]
+    small, most = replace(setting, **REAL), min(repetitions, scale.most_real_repetitions or repetitions)
+    work = [(name, i) for name in REAL_CASES for i in range(most)]
 
-    def run_one(where: str, name: str, repetition: int) -> tuple[str, pd.DataFrame, pd.DataFrame]:
+    def run_one(where: str, name: str, repetition: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         shares, checks = _run(REAL_CASES[name], small, scale.real_seconds, seed_of(seed, repetition), where)
         label = {"case": name, "repetition": repetition}
-        return where, shares.assign(**label), checks.assign(**label)
+        return shares.assign(**label), checks.assign(**label)
 
-    rows, idle = run_all(run_one, work, tier, progress, case="", repetition=0)
-    found = {}
-    for each in tiers:
-        servers, checks = zip(*(tables for where, *tables in rows if where == each), strict=True)
-        of_machine = idle if each == tier else []
-        checked = pd.concat([*checks, *of_machine], ignore_index=True)
-        found[each] = TierRuns(pd.concat(servers, ignore_index=True), checked)
+    by_tier, found = run_by_tier(run_one, lambda _: work, tier, progress, case="", repetition=0), {}
+    for where, (rows, idle) in by_tier.items():
+        servers, checks = zip(*rows, strict=True)
+        tables = (pd.concat(parts, ignore_index=True) for parts in (servers, [*checks, *idle]))
+        found[where] = TierRuns(*tables)
     return found
 
 
 def fidelity(runs: Runs, by_tier: Mapping[str, TierRuns]) -> pd.DataFrame:
     """All checks: check, value, bound, holds, and whose."""
-    return pd.concat([runs.fidelity, *(each.fidelity for each in by_tier.values())], ignore_index=True)
+    return all_checks(runs, *by_tier.values())
 
 
 def tier_table(by_tier: Mapping[str, TierRuns]) -> pd.DataFrame:

@@ -30,8 +30,8 @@ from netrepro.networks.topology import Topology, fat_tree, leaf_spine
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
 from netrepro.papers._repnet_library import emulate_with_library
 from netrepro.papers._repnet_sorting import Sort, emulate_sort, simulate_sort
-from netrepro.papers._running import run_all
-from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
+from netrepro.papers._running import run_all, run_by_tier
+from netrepro.papers._runs import CheckedRuns, Progress, all_checks, in_parallel, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.queueing.replication import ReplicationModel
 from netrepro.simulation import simulate
@@ -382,11 +382,12 @@ def measure_scaled(
     that choose paths by addresses alone. `progress` wraps the list of (tier, case, repetition). Raises NetreproError
     for a tier that cannot be had.
     """
-    tiers = tuple(dict.fromkeys(("simulated", tier)))
-    work = [(each, case, r) for each in tiers for r in range(_most(scale, repetitions, each)) for case in SCALED_CASES]
     ideal_ms = _ideal_ms(SCALED, "leaf-spine")
 
-    def run_one(where: str, case: Case, repetition: int) -> tuple[str, dict, pd.DataFrame, pd.DataFrame]:
+    def work(where: str) -> list[tuple[Case, int]]:
+        return [(case, i) for i in range(_most(scale, repetitions, where)) for case in SCALED_CASES]
+
+    def run_one(where: str, case: Case, repetition: int) -> tuple[dict, pd.DataFrame, pd.DataFrame]:
         planned = scaled_experiment(case, scale.scaled_s, seed_of(seed, repetition))
         if where == "simulated":
             found = simulate(planned)
@@ -394,12 +395,10 @@ def measure_scaled(
             found = emulate_with_library(planned, MOUSE_BYTES, where, hash_ports=not case.same_path)
         label = asdict(case) | {"repetition": repetition}
         row, curves = _summary(found, ideal_ms)
-        return where, label | row, curves.assign(**label), check_fidelity(found).assign(**label)
+        return label | row, curves.assign(**label), check_fidelity(found).assign(**label)
 
-    rows, idle = run_all(run_one, work, tier, progress, n_jobs=n_jobs)
-    found = {each: _gathered([row[1:] for row in rows if row[0] == each]) for each in tiers}
-    checks = [found[tier].fidelity, *idle]
-    return found | {tier: replace(found[tier], fidelity=pd.concat(checks, ignore_index=True))}
+    by_tier = run_by_tier(run_one, work, tier, progress, n_jobs=n_jobs)
+    return {where: _gathered(rows, idle) for where, (rows, idle) in by_tier.items()}
 
 
 def _most(scale: Scale, repetitions: int, tier: str) -> int:
@@ -407,14 +406,15 @@ def _most(scale: Scale, repetitions: int, tier: str) -> int:
     return repetitions if tier == "simulated" else min(repetitions, scale.most_real_repetitions or repetitions)
 
 
-def _gathered(rows: Sequence[tuple[dict, pd.DataFrame, pd.DataFrame]]) -> Runs:
-    totals, curves, fidelity = zip(*rows, strict=True)
-    return Runs(pd.DataFrame(totals), pd.concat(curves, ignore_index=True), pd.concat(fidelity, ignore_index=True))
+def _gathered(rows: Sequence[tuple[dict, pd.DataFrame, pd.DataFrame]], idle: Sequence[pd.DataFrame] = ()) -> Runs:
+    totals, curves, checks = zip(*rows, strict=True)
+    tables = (pd.concat(parts, ignore_index=True) for parts in (curves, [*checks, *idle]))
+    return Runs(pd.DataFrame(totals), *tables)
 
 
 def fidelity(runs: Runs, scaled: dict[str, Runs], sorting: SortRuns) -> pd.DataFrame:
     """All checks: check, value, bound, holds, and whose."""
-    return pd.concat([runs.fidelity, *(each.fidelity for each in scaled.values()), sorting.fidelity], ignore_index=True)
+    return all_checks(runs, *scaled.values(), sorting)
 
 
 def tier_table(scaled: dict[str, Runs]) -> pd.DataFrame:

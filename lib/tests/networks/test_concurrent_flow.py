@@ -26,6 +26,13 @@ def permutation(topology: Topology, seed: int) -> Pairs:
     return list(zip(order, order[1:] + order[:1], strict=True))
 
 
+def random_network(switches: int, ports: int, servers: int, seed: int) -> tuple[Topology, Pairs]:
+    """Servers dealt out in turn to switches cabled at random, and a permutation of them."""
+    held = [servers // switches + (place < servers % switches) for place in range(switches)]
+    topology = jellyfish(switches, ports, held, LINK, seed)
+    return topology, permutation(topology, seed)
+
+
 def share_over_links(topology: Topology, pairs: Pairs) -> float:
     """The same programme with what each pair of switches sends over each link as its variables."""
     home = {host: next(iter(topology.graph[host])) for host in topology.hosts}
@@ -77,18 +84,14 @@ def test_one_pair_has_the_maximum_flow_of_networkx():
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), servers=st.integers(4, 16))
 def test_the_programmes_over_paths_and_over_links_agree(seed, servers):
-    held = [servers // 8 + (place < servers % 8) for place in range(8)]
-    topology = jellyfish(8, 6, held, LINK, seed)
-    pairs = permutation(topology, seed)
+    topology, pairs = random_network(8, 6, servers, seed)
     assert greatest_share(topology, pairs) == pytest.approx(share_over_links(topology, pairs), rel=1e-6)
 
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), servers=st.integers(6, 20))
 def test_bounds_close_in_on_the_share_and_no_routing_needs_fewer_cables_than_the_shortest_paths(seed, servers):
-    held = [servers // 10 + (place < servers % 10) for place in range(10)]
-    topology = jellyfish(10, 5, held, LINK, seed)
-    pairs = permutation(topology, seed)
+    topology, pairs = random_network(10, 5, servers, seed)
     least, most = zip(*share_bounds(topology, pairs), strict=True)
     share = greatest_share(topology, pairs)
     assert max(least) <= share * (1 + 1e-6) and min(most) >= share * (1 - 1e-6)
