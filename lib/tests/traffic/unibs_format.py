@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from scapy.layers.inet import IP, TCP
-from scapy.layers.l2 import Ether
-from scapy.utils import RawPcapWriter
+from packet_builder import ACK, ETHERNET, FIN, PSH, SYN, in_link, ipv4, pcap, tcp
 
 DAY_ONE_S = 1_254_297_600  # 2009-09-30 08:00 UTC
 NAMES = [f"unibs{day}.anon.pcap" for day in ("20090930", "20091001", "20091002")]
@@ -49,11 +47,13 @@ class Connection:
         ends = f"{self.station}:{self.other}:{self.station_port}:{self.other_port}"
         return f"{time_s:.6f}:{ends}:TCP:{self.application}:{self.application_protocol}"
 
-    def packets(self) -> list[tuple[float, bool, str, int]]:
+    def packets(self) -> list[tuple[float, bool, int, int]]:
         """(time, whether by the opening end, flags, payload bytes)."""
         _, segment_bytes, segments, _ = KINDS[self.name]
-        script = [(True, "S", 0), (False, "SA", 0), (True, "A", 0), (True, "PA", 40 if self.name == "MAILS" else 200)]
-        script += [(False, "PA", segment_bytes)] * segments + [(True, "FA", 0), (False, "FA", 0), (True, "A", 0)]
+        script = [(True, SYN, 0), (False, SYN | ACK, 0), (True, ACK, 0)]
+        script += [(True, PSH | ACK, 40 if self.name == "MAILS" else 200)]
+        script += [(False, PSH | ACK, segment_bytes)] * segments
+        script += [(True, FIN | ACK, 0), (False, FIN | ACK, 0), (True, ACK, 0)]
         return [(self.start_s + 0.01 * i, *step) for i, step in enumerate(script)]
 
 
@@ -97,26 +97,15 @@ def write_captures(folder: Path, made: list[Connection]) -> list[Path]:
             opener, answerer = ends[::-1] if connection.incoming else ends
             for time_s, by_opener, flags, payload_bytes in connection.packets():
                 source, destination = (opener, answerer) if by_opener else (answerer, opener)
-                packet = (
-                    Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
-                    / IP(src=source[0], dst=destination[0], len=40 + payload_bytes)
-                    / TCP(sport=source[1], dport=destination[1], flags=flags)
-                )
-                records.append((time_s, bytes(packet)[:SNAP_BYTES], SNAP_BYTES + payload_bytes))
-        plain = folder / name
-        writer = RawPcapWriter(str(plain), linktype=1, nano=False)
-        writer.write_header(None)
-        for time_s, captured, wire_bytes in sorted(records):
-            whole, fraction = divmod(round(time_s * 1e6), 1_000_000)
-            writer.write_packet(captured, sec=whole, usec=fraction, caplen=len(captured), wirelen=wire_bytes)
-        writer.close()
+                header = tcp(source[1], destination[1], flags)
+                packet = ipv4(header, source[0], destination[0], total=40 + payload_bytes)
+                records.append((round(time_s * 1e6), in_link(packet, ETHERNET), SNAP_BYTES + payload_bytes))
+        content = pcap(sorted(records))
         paths.append(folder / f"{name}.tar.bz2")
         with tarfile.open(paths[-1], "w:bz2") as archive:
-            content = plain.read_bytes()
             member = tarfile.TarInfo(name)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
-        plain.unlink()
     return paths
 
 
