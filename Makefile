@@ -26,7 +26,7 @@ PYTEST  = $(VENV)/bin/python -m pytest $(1) $(ARGS) || $(VENV)/bin/python -m pyt
 
 # Emulated networks are tested with nothing beside them: packets wait for a core otherwise.
 test: $(READY)
-	@$(call PYTEST,lib/tests --ignore=lib/tests/emulation --numprocesses auto --dist loadfile)
+	@$(call PYTEST,lib/tests --ignore=lib/tests/emulation --numprocesses auto --dist loadfile --no-loadscope-reorder)
 	@$(call PYTEST,lib/tests/emulation)
 
 bench: $(READY)

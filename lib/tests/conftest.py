@@ -55,6 +55,18 @@ def echo_paper(add_notebook: Callable[..., Path], workbench: Path) -> Path:
     return path
 
 
+# What takes longest begins first: a worker that is given a long file at the end works alone.
+LONGEST_FIRST = ("test_browser.py", "workbench", "papers", "simulation", "verification")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        top = item.path.relative_to(Path(__file__).parent).parts[0]
+        return LONGEST_FIRST.index(top) if top in LONGEST_FIRST else len(LONGEST_FIRST)
+
+    items.sort(key=place)
+
+
 # A green run that silently skipped what it should test is a failure: in CI only these reasons are accepted.
 EXPECTED_SKIPS = (
     "needs user namespaces",
