@@ -8,6 +8,10 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
+import netrepro.workbench.lean_imports  # noqa: F401
+
+# isort: split
+
 import nbformat
 import pytest
 

@@ -12,6 +12,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+import netrepro.workbench.lean_imports  # noqa: F401
+
+# isort: split
+
 import nbformat
 import papermill
 from jupyter_client.kernelspec import NoSuchKernel

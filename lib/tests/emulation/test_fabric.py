@@ -117,25 +117,32 @@ def test_losses_of_the_wire_and_of_a_small_buffer_are_counted_and_repaired():
     assert found.trusted or not found.fidelity.set_index("check")["holds"]["lateness of packets handed over in us, p99"]
 
 
+def settled_queue(queue):
+    """Packets that wait on average at a port that two flows fill, and packets that it marked."""
+    asked = Experiment(
+        dumbbell(2, FAST, Link(20, 5, queue)),
+        tuple(Flow(f"h{i}", f"h{i + 2}", duration_s=3.0) for i in (1, 2)),
+        3.0,
+        measure=Measure(queues=(PORT,)),
+        tcp=Tcp("reno", ecn=True),
+    )
+    found = run(asked)
+    return found.queues[found.queues["time_s"] > 1]["queue_packets"].mean(), port_of(found).marked_packets
+
+
+@pytest.fixture(scope="module")
+def drop_tail():
+    return settled_queue(DropTail(packets=300))
+
+
 @pytest.mark.parametrize(
     "rule",
     [EcnThreshold(300, 20), Red(300, 10, 40, 0.1, 0.01, ecn=True), CoDel(300, ecn=True), Pie(300, ecn=True),
      PhantomQueue(300, 0.9, 6000)],
 )  # fmt: skip
-def test_every_rule_that_marks_keeps_the_queue_shorter_than_drop_tail(rule):
-    def settled_queue(queue):
-        asked = Experiment(
-            dumbbell(2, FAST, Link(20, 5, queue)),
-            tuple(Flow(f"h{i}", f"h{i + 2}", duration_s=3.0) for i in (1, 2)),
-            3.0,
-            measure=Measure(queues=(PORT,)),
-            tcp=Tcp("reno", ecn=True),
-        )
-        found = run(asked)
-        return found.queues[found.queues["time_s"] > 1]["queue_packets"].mean(), port_of(found).marked_packets
-
+def test_every_rule_that_marks_keeps_the_queue_shorter_than_drop_tail(rule, drop_tail):
     kept, marked = settled_queue(rule)
-    filled, unmarked = settled_queue(DropTail(packets=300))
+    filled, unmarked = drop_tail
     assert marked > 0 and unmarked == 0
     assert kept < filled / 2
 

@@ -143,6 +143,12 @@ def queue_under(queue, tcp: Tcp):
     return settled, link, found
 
 
+@pytest.fixture(scope="module")
+def drop_tail():
+    """What every rule is compared with: (packets in its queue, its link, the measurements)."""
+    return queue_under(DropTail(packets=300), Tcp("reno", ecn=True))
+
+
 @pytest.mark.parametrize(
     "rule",
     [
@@ -154,12 +160,12 @@ def queue_under(queue, tcp: Tcp):
         SharedBuffer(600_000, mark_packets=20),
     ],
 )
-def test_marks_keep_the_queue_short_where_drop_tail_fills_the_buffer(rule):
+def test_marks_keep_the_queue_short_where_drop_tail_fills_the_buffer(rule, drop_tail):
     kept, link, found = queue_under(rule, Tcp("reno", ecn=True))
     assert link.marked_packets > 0 and found.flows["retransmitted_packets"].sum() <= link.dropped_packets
     assert 0 < kept.mean() < 80 and len(kept) > 100
     assert found.fidelity["check"].str.startswith("s1 to s2").any()
-    filled, link, _ = queue_under(DropTail(packets=300), Tcp("reno", ecn=True))
+    filled, link, _ = drop_tail
     assert link.marked_packets == 0
     assert filled.mean() > 2 * kept.mean()
 

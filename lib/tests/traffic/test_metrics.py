@@ -35,7 +35,12 @@ def columns(rows: list) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
 
 
 def value(table: pd.DataFrame, unit: str, scope: str, measure: str) -> float:
-    return table.set_index(["unit", "scope", "measure"]).loc[(unit, scope, measure), "value"]
+    return values(table)[unit, scope, measure]
+
+
+def values(table: pd.DataFrame) -> dict[tuple[str, str, str], float]:
+    """By unit, scope and measure; each is there once."""
+    return table.set_index(["unit", "scope", "measure"], verify_integrity=True)["value"].to_dict()
 
 
 @settings(max_examples=60, deadline=None)
@@ -43,19 +48,19 @@ def value(table: pd.DataFrame, unit: str, scope: str, measure: str) -> float:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_score_is_scikit_learns_with_packets_and_bytes_as_sample_weights(rows: list) -> None:
     truth, predicted, totals = columns(rows)
-    table = score_table(truth, predicted, totals)
+    found = values(score_table(truth, predicted, totals))
     for unit in ("flow", "packet", "byte"):
         weights = None if unit == "flow" else totals[unit]
         settings_ = {"labels": list(CLASSES), "sample_weight": weights, "zero_division": np.nan}
         expected = precision_recall_fscore_support(truth, predicted, **settings_)
         for place, name in enumerate(CLASSES):
             for measure, of_classes in zip(("precision", "recall", "f1", "support"), expected, strict=True):
-                np.testing.assert_allclose(value(table, unit, name, measure), of_classes[place])
+                np.testing.assert_allclose(found[unit, name, measure], of_classes[place])
         accuracy = accuracy_score(truth, predicted, sample_weight=weights)
-        np.testing.assert_allclose(value(table, unit, "all", "accuracy"), accuracy)
+        np.testing.assert_allclose(found[unit, "all", "accuracy"], accuracy)
         for scope, labels in {"named": NAMED_CLASSES, "all": CLASSES}.items():
             macro = f1_score(truth, predicted, average="macro", **(settings_ | {"labels": list(labels)}))
-            np.testing.assert_allclose(value(table, unit, scope, "macro_f1"), macro)
+            np.testing.assert_allclose(found[unit, scope, "macro_f1"], macro)
         np.testing.assert_allclose(
             confusion(truth, predicted, weights),
             confusion_matrix(truth, predicted, labels=list(CLASSES), sample_weight=weights),

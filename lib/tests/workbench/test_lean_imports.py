@@ -1,0 +1,33 @@
+"""What executing a notebook need not import."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+
+import netrepro
+
+PACKAGE = Path(netrepro.__file__).parent
+
+
+def test_a_process_that_executes_notebooks_parses_no_grammar_of_addresses():
+    code = "import sys, netrepro.workbench.execute; print('jsonschema' in sys.modules, 'lark' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.split() == ["True", "False"]
+
+
+def test_no_schema_of_a_notebook_has_the_format_that_is_gone_without():
+    schemas = [path.read_text() for path in Path(nbformat.__file__).parent.rglob("*.schema.json")]
+    assert len(schemas) >= 6 and not any('"iri' in schema for schema in schemas)
+
+
+def test_only_a_process_of_our_own_goes_without_a_format():
+    """The executing one, which imports nothing of a person's: what a notebook imports keeps all that it has."""
+    files = {path: path.read_text() for path in PACKAGE.rglob("*.py")}
+    assert [path.name for path, text in files.items() if "workbench.lean_imports" in text] == ["execute.py"]
+    imports = re.compile(r"(import|from) netrepro\.workbench(\.execute| import.*\bexecute\b)")
+    assert not [path for path, text in files.items() if imports.search(text)]
