@@ -5,6 +5,20 @@
 #include <limits>
 #include <utility>
 
+#include "exponential.hpp"
+#include "wide_vectors.hpp"
+
+namespace {
+
+WIDE_VECTORS void scale(const double* logarithms, const double* references, double largest_exponent, std::size_t rows,
+                        double* out) noexcept {
+  for (std::size_t row = 0; row < rows; ++row) {
+    out[row] = exponential(std::min(logarithms[row] - references[row], largest_exponent));
+  }
+}
+
+}  // namespace
+
 ComponentwiseEm::ComponentwiseEm(Columns columns, std::size_t rows, const Settings& settings)
     : columns_(std::move(columns)), rows_(rows), settings_(settings) {
   const auto dimensions = static_cast<double>(columns_.size());
@@ -22,6 +36,7 @@ void ComponentwiseEm::fit(const std::vector<double>& means, double variance) {
   references_.assign(rows_, 0);
   share_.resize(rows_);
   column_.resize(rows_);
+  scaled_.resize(rows_);
   std::vector<double> round(dimensions * dimensions, 0);
   for (std::size_t a = 0; a < dimensions; ++a) round[a * dimensions + a] = variance;
   for (std::size_t m = 0; m < width_; ++m) {
@@ -55,7 +70,7 @@ void ComponentwiseEm::scale_row(std::size_t row) {
   double largest = -std::numeric_limits<double>::infinity();
   for (const std::size_t m : alive_) largest = std::max(largest, log_density(row, m));
   references_[row] = largest;
-  for (const std::size_t m : alive_) density(row, m) = std::exp(log_density(row, m) - largest);
+  for (const std::size_t m : alive_) density(row, m) = exponential(log_density(row, m) - largest);
 }
 
 double ComponentwiseEm::total_density(std::size_t row) {
@@ -72,14 +87,11 @@ double ComponentwiseEm::total_density(std::size_t row) {
 void ComponentwiseEm::evaluate(std::size_t component) {
   constexpr double largest_exponent = 200;
   components_[component].log_density(columns_, rows_, column_.data());
+  scale(column_.data(), references_.data(), largest_exponent, rows_, scaled_.data());
   for (std::size_t row = 0; row < rows_; ++row) {
-    const double value = column_[row], exponent = value - references_[row];
-    log_density(row, component) = value;
-    if (exponent > largest_exponent) {
-      scale_row(row);
-    } else {
-      density(row, component) = std::exp(exponent);
-    }
+    log_density(row, component) = column_[row];
+    density(row, component) = scaled_[row];
+    if (column_[row] - references_[row] > largest_exponent) scale_row(row);
   }
 }
 

@@ -56,7 +56,7 @@ class ComponentwiseEm {
   std::vector<GaussianComponent> components_;
   std::vector<std::size_t> alive_;
   // Densities are kept relative to a reference of each point, since those of many dimensions underflow.
-  std::vector<double> log_densities_, densities_, references_, share_, column_;
+  std::vector<double> log_densities_, densities_, references_, share_, column_, scaled_;
 
   Mixture best_;
   double best_length_ = 0, best_log_likelihood_ = 0;

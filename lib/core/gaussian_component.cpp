@@ -7,17 +7,50 @@
 #include <utility>
 
 #include "dot_product.hpp"
+#include "wide_vectors.hpp"
 
 namespace {
 
 constexpr std::size_t kBlock = 256;  // points handled together, so that their features stay in cache
 
 // Four neighbouring features at once, so that `out` is read and written once, in the order of one by one.
-void add_multiples(double* out, const double* factors, const double* features, std::size_t size) {
+WITHIN_WIDE_VECTORS void add_multiples(double* out, const double* factors, const double* features, std::size_t size) {
   for (std::size_t i = 0; i < size; ++i) {
     double sum = out[i];
     for (std::size_t b = 0; b < 4; ++b) sum += factors[b] * features[b * kBlock + i];
     out[i] = sum;
+  }
+}
+
+WIDE_VECTORS void weighted_sums(const double* weights, const double* const* columns, std::size_t dimensions,
+                                std::size_t size, double* out) noexcept {
+  dot_products(weights, columns, dimensions, size, out);
+}
+
+// Points less their mean, times their weights.
+WIDE_VECTORS void centre(const double* values, double mean, const double* weights, std::size_t size, double* centred,
+                         double* weighted) noexcept {
+  for (std::size_t i = 0; i < size; ++i) centred[i] = values[i] - mean;
+  for (std::size_t i = 0; i < size; ++i) weighted[i] = weights[i] * centred[i];
+}
+
+// Squared Mahalanobis distances of a block from the mean. `centred` and `whitened` are room for it.
+WIDE_VECTORS void squared_distances(const double* const* columns, const double* mean, const double* whitening,
+                                    std::size_t dimensions, std::size_t start, std::size_t size, double* centred,
+                                    double* whitened, double* out) noexcept {
+  std::fill_n(out, size, 0.0);
+  for (std::size_t a = 0; a < dimensions; ++a) {
+    double* column = centred + a * kBlock;
+    for (std::size_t i = 0; i < size; ++i) column[i] = columns[a][start + i] - mean[a];
+    std::fill_n(whitened, size, 0.0);
+    const double* factors = whitening + a * dimensions;
+    std::size_t b = 0;
+    for (; b + 4 <= a + 1; b += 4) add_multiples(whitened, factors + b, centred + b * kBlock, size);
+    for (; b <= a; ++b) {
+      const double* other = centred + b * kBlock;
+      for (std::size_t i = 0; i < size; ++i) whitened[i] += factors[b] * other[i];
+    }
+    for (std::size_t i = 0; i < size; ++i) out[i] += whitened[i] * whitened[i];
   }
 }
 
@@ -28,18 +61,18 @@ void GaussianComponent::fit(const Columns& columns, std::size_t rows, const doub
   const std::size_t dimensions = columns.size();
   mean_.assign(dimensions, 0);
   covariance_.assign(dimensions * dimensions, 0);
-  for (std::size_t a = 0; a < dimensions; ++a) mean_[a] = dot_product(weights, columns[a], rows) / total_weight;
+  weighted_sums(weights, columns.data(), dimensions, rows, mean_.data());
+  for (double& mean : mean_) mean /= total_weight;
 
-  std::vector<double> centred(dimensions * kBlock), weighted(kBlock);
+  std::vector<double> centred(dimensions * kBlock), weighted(kBlock), products(dimensions);
+  Columns centred_columns;
+  for (std::size_t a = 0; a < dimensions; ++a) centred_columns.push_back(centred.data() + a * kBlock);
   for (std::size_t start = 0; start < rows; start += kBlock) {
     const std::size_t size = std::min(kBlock, rows - start);
     for (std::size_t a = 0; a < dimensions; ++a) {
-      double* column = centred.data() + a * kBlock;
-      for (std::size_t i = 0; i < size; ++i) column[i] = columns[a][start + i] - mean_[a];
-      for (std::size_t i = 0; i < size; ++i) weighted[i] = weights[start + i] * column[i];
-      for (std::size_t b = 0; b <= a; ++b) {
-        covariance_[a * dimensions + b] += dot_product(weighted.data(), centred.data() + b * kBlock, size);
-      }
+      centre(columns[a] + start, mean_[a], weights + start, size, centred.data() + a * kBlock, weighted.data());
+      weighted_sums(weighted.data(), centred_columns.data(), a + 1, size, products.data());
+      for (std::size_t b = 0; b <= a; ++b) covariance_[a * dimensions + b] += products[b];
     }
   }
   for (std::size_t a = 0; a < dimensions; ++a) {
@@ -94,20 +127,8 @@ void GaussianComponent::log_density(const Columns& columns, std::size_t rows, do
   for (std::size_t start = 0; start < rows; start += kBlock) {
     const std::size_t size = std::min(kBlock, rows - start);
     double* block_out = out + start;
-    std::fill_n(block_out, size, 0.0);
-    for (std::size_t a = 0; a < dimensions; ++a) {
-      double* column = centred.data() + a * kBlock;
-      for (std::size_t i = 0; i < size; ++i) column[i] = columns[a][start + i] - mean_[a];
-      std::fill_n(whitened.data(), size, 0.0);
-      const double* factors = whitening_.data() + a * dimensions;
-      std::size_t b = 0;
-      for (; b + 4 <= a + 1; b += 4) add_multiples(whitened.data(), factors + b, centred.data() + b * kBlock, size);
-      for (; b <= a; ++b) {
-        const double* other = centred.data() + b * kBlock;
-        for (std::size_t i = 0; i < size; ++i) whitened[i] += factors[b] * other[i];
-      }
-      for (std::size_t i = 0; i < size; ++i) block_out[i] += whitened[i] * whitened[i];
-    }
+    squared_distances(columns.data(), mean_.data(), whitening_.data(), dimensions, start, size, centred.data(),
+                      whitened.data(), block_out);
     for (std::size_t i = 0; i < size; ++i) block_out[i] = log_scale_ - 0.5 * block_out[i];
   }
 }

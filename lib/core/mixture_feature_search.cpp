@@ -8,10 +8,60 @@
 #include <utility>
 
 #include "dot_product.hpp"
+#include "exponential.hpp"
+#include "wide_vectors.hpp"
 
 namespace {
 
+constexpr std::size_t kBlock = 256;  // points handled together, so that their densities stay in cache
 constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
+
+// From log densities of a block, one component every `stride`, to shares that sum to one.
+WIDE_VECTORS void normalise(double* first, std::size_t count, std::size_t stride, std::size_t size) noexcept {
+  double largest[kBlock], total[kBlock];
+  std::fill_n(largest, size, kMinusInfinity);
+  std::fill_n(total, size, 0.0);
+  for (std::size_t k = 0; k < count; ++k) {
+    const double* values = first + k * stride;
+    for (std::size_t i = 0; i < size; ++i) largest[i] = std::max(largest[i], values[i]);
+  }
+  for (std::size_t k = 0; k < count; ++k) {
+    double* values = first + k * stride;
+    for (std::size_t i = 0; i < size; ++i) total[i] += values[i] = exponential(values[i] - largest[i]);
+  }
+  for (std::size_t k = 0; k < count; ++k) {
+    double* values = first + k * stride;
+    for (std::size_t i = 0; i < size; ++i) values[i] /= total[i];
+  }
+}
+
+// Weighted mean and sum of squared deviations; the sums of `values` with each of `count` columns of deviations.
+WIDE_VECTORS void weighted_moments(const double* weights, const double* values, std::size_t rows, double support,
+                                   const double* const* deviations, std::size_t count, double* squares, double* mean,
+                                   double* variation, double* covariations) noexcept {
+  dot_products<1>(weights, &values, rows, mean);
+  *mean /= support;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const double deviation = values[row] - *mean;
+    squares[row] = weights[row] * deviation * deviation;
+  }
+  *variation = sum(squares, rows);
+  dot_products(values, deviations, count, rows, covariations);
+}
+
+WIDE_VECTORS void add_slope(double slope, const double* given, double centre, std::size_t rows, double* out) noexcept {
+  for (std::size_t row = 0; row < rows; ++row) out[row] += slope * (given[row] - centre);
+}
+
+// Adds the log density of a normal distribution around what is expected of each point.
+WIDE_VECTORS void add_log_density(const double* values, const double* expected, double variance, std::size_t rows,
+                                  double* out) noexcept {
+  const double log_scale = -0.5 * std::log(2 * std::numbers::pi * variance);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const double deviation = values[row] - expected[row];
+    out[row] += log_scale - deviation * deviation / (2 * variance);
+  }
+}
 
 // Solves A x = b for a symmetric positive definite A of n rows, by Cholesky's factors.
 std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
@@ -91,7 +141,7 @@ void MixtureFeatureSearch::maximise(ClassModel& model, const Columns& columns, s
   constexpr double nothing = 1e-6;  // of a point
   for (std::size_t k = 0; k < model.components.size(); ++k) {
     const double* weights = model.responsibilities.data() + k * rows;
-    const double support = std::accumulate(weights, weights + rows, 0.0);
+    const double support = sum(weights, rows);
     if (support < nothing) {
       model.log_weights[k] = kMinusInfinity;
       continue;
@@ -112,12 +162,8 @@ void MixtureFeatureSearch::expect(ClassModel& model, const Columns& columns, std
     model.components[k].log_density(columns, rows, densities);
     for (std::size_t row = 0; row < rows; ++row) densities[row] += model.log_weights[k];
   }
-  for (std::size_t row = 0; row < rows; ++row) {
-    double* first = model.responsibilities.data() + row;
-    double largest = kMinusInfinity, total = 0;
-    for (std::size_t k = 0; k < count; ++k) largest = std::max(largest, first[k * rows]);
-    for (std::size_t k = 0; k < count; ++k) total += first[k * rows] = std::exp(first[k * rows] - largest);
-    for (std::size_t k = 0; k < count; ++k) first[k * rows] /= total;
+  for (std::size_t start = 0; start < rows; start += kBlock) {
+    normalise(model.responsibilities.data() + start, count, rows, std::min(kBlock, rows - start));
   }
 }
 
@@ -232,7 +278,8 @@ std::vector<uint32_t> MixtureFeatureSearch::likeliest(const std::vector<std::vec
     for (std::size_t row = 0; row < rows; ++row) {
       if (contenders[row] == 1 || !can_win[label * rows + row]) continue;
       double total = 0;
-      for (std::size_t at = row; at < joint[label].size(); at += rows) total += std::exp(joint[label][at] - top[row]);
+      for (std::size_t at = row; at < joint[label].size(); at += rows)
+        total += exponential(joint[label][at] - top[row]);
       const double score = top[row] + std::log(total) + log_priors_[label];
       if (score > best[row]) {
         best[row] = score;
@@ -269,38 +316,30 @@ double MixtureFeatureSearch::score_candidate(std::size_t candidate) const {
     const ClassModel& model = models_[label];
     const Points& points = training_[label];
     const double* values = points.column(candidate);
+    std::vector<double> squares(points.rows);
+    Columns deviations;
+    for (std::size_t at = 0; at < weighted_centred_[label].size(); at += points.rows)
+      deviations.push_back(weighted_centred_[label].data() + at);
     for (std::size_t k = 0; k < model.components.size(); ++k) {
       if (model.log_weights[k] == kMinusInfinity) continue;
       const GaussianComponent& component = model.components[k];
       const double* weights = model.responsibilities.data() + k * points.rows;
       const double support = std::exp(model.log_weights[k]) * static_cast<double>(points.rows);
-      const double mean = dot_product(weights, values, points.rows) / support;
-      double variance = 0;
-      for (std::size_t row = 0; row < points.rows; ++row) {
-        variance += weights[row] * (values[row] - mean) * (values[row] - mean);
-      }
-      std::vector<double> covariances;
-      for (std::size_t a = 0; a < dimensions; ++a) {
-        const double* deviations = weighted_centred_[label].data() + (k * dimensions + a) * points.rows;
-        covariances.push_back(dot_product(deviations, values, points.rows) / support);
-      }
+      double mean = 0, variation = 0;
+      std::vector<double> covariances(dimensions);
+      weighted_moments(weights, values, points.rows, support, deviations.data() + k * dimensions, dimensions,
+                       squares.data(), &mean, &variation, covariances.data());
+      for (double& covariance : covariances) covariance /= support;
       const std::vector<double> slopes = solve(component.covariance(), covariances);
-      double unexplained = variance / support + settings_.regularisation;
+      double unexplained = variation / support + settings_.regularisation;
       for (std::size_t a = 0; a < dimensions; ++a) unexplained -= slopes[a] * covariances[a];
       unexplained = std::max(unexplained, settings_.regularisation);
 
       std::fill(expected.begin(), expected.end(), mean);
       for (std::size_t a = 0; a < dimensions; ++a) {
-        const double* given = testing_.column(chosen_[a]);
-        const double centre = component.mean()[a];
-        for (std::size_t row = 0; row < tested; ++row) expected[row] += slopes[a] * (given[row] - centre);
+        add_slope(slopes[a], testing_.column(chosen_[a]), component.mean()[a], tested, expected.data());
       }
-      const double log_scale = -0.5 * std::log(2 * std::numbers::pi * unexplained);
-      double* densities = joint[label].data() + k * tested;
-      for (std::size_t row = 0; row < tested; ++row) {
-        const double deviation = testing_values[row] - expected[row];
-        densities[row] += log_scale - deviation * deviation / (2 * unexplained);
-      }
+      add_log_density(testing_values, expected.data(), unexplained, tested, joint[label].data() + k * tested);
     }
   }
   return macro_f1(likeliest(joint));

@@ -138,11 +138,15 @@ def save_figure(figure: Figure, folder: Path, name: str) -> None:
     """Save <name>.png and <name>.svg, each whole or not at all, the same bytes for the same figure."""
     layout = figure.get_layout_engine()
     with mpl.rc_context(STYLE):
+        # Once for both: savefig would lay out, measure and draw unseen again for each, which takes most of the time.
+        if layout is not None:
+            layout.execute(figure)
+            figure.set_layout_engine(None)
+        box = figure.get_tightbbox().padded(mpl.rcParams["savefig.pad_inches"])
         for ending, metadata in ((".png", {"Software": None}), (".svg", {"Date": None, "Creator": None})):
             partial = folder / f".{name}.partial{ending}"
-            figure.savefig(partial, metadata=metadata)
+            figure.savefig(partial, metadata=metadata, bbox_inches=box)
             partial.replace(folder / (name + ending))
-            figure.set_layout_engine("none")  # the first has placed everything, which takes most of the time
     figure.set_layout_engine(layout)
 
 

@@ -15,6 +15,7 @@ from scapy.packet import Raw
 from scapy.utils import wrpcap
 from sklearn.metrics import f1_score
 from sklearn.naive_bayes import GaussianNB
+from threadpoolctl import threadpool_info
 
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
@@ -133,6 +134,13 @@ def test_the_same_seed_gives_the_same_scores_and_another_seed_others(trace):
     first = scores(1)
     pd.testing.assert_frame_equal(first, scores(1))
     assert not first.equals(scores(2))
+
+
+def test_steps_side_by_side_have_one_thread_of_openmp_each():
+    def threads_here(_: int) -> int:
+        return max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "openmp")
+
+    assert paper.side_by_side(threads_here, [(i,) for i in range(4)]) == [1] * 4
 
 
 def test_tables_hold_every_model_and_class(runs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,16 @@ def test_the_seed_alone_decides_and_pytorchs_own_state_stays_as_it_was(architect
     np.testing.assert_array_equal(first, again)
     assert not np.allclose(first, other)
     np.testing.assert_allclose(first.sum(axis=1), 1)
+
+
+def test_networks_trained_at_the_same_time_are_those_trained_one_after_the_other() -> None:
+    points, labels = checkerboard(200, seed=11)
+    networks = [quick("mlp", max_epochs=8, dropout=0.3, random_state=seed) for seed in range(4)]
+    alone = [clone(network).fit(points, labels).predict_proba(points) for network in networks]
+    with ThreadPoolExecutor(len(networks)) as pool:
+        together = list(pool.map(lambda network: network.fit(points, labels).predict_proba(points), networks))
+    for one, other in zip(alone, together, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_input_gradients_are_the_slopes_of_the_predicted_classs_score() -> None:
