@@ -98,8 +98,18 @@ BooleanCircuit::Literal BooleanCircuit::choose(Literal condition, Literal a, Lit
   if (a == never || a == opposite(condition)) return both(opposite(condition), b);
   if (b == always || b == opposite(condition)) return either(opposite(condition), a);
   if (b == never || b == condition) return both(condition, a);
+  // b excludes the condition: an OR has fewer clauses than a multiplexer, and they propagate more.
+  if (has_conjunct(condition, opposite(b))) return either(b, both(condition, a));
   const Literal sign = a & 1;
   return find_or_add({Kind::choose, condition, a ^ sign, b ^ sign}) ^ sign;
+}
+
+// Whether an AND is seen to have a conjunct, a few gates deep.
+bool BooleanCircuit::has_conjunct(Literal gate, Literal conjunct, std::size_t depth) const {
+  if (gate == conjunct) return true;
+  const Node& node = nodes_[node_of(gate)];
+  if ((gate & 1) != 0 || node.kind != Kind::both || depth == 0) return false;
+  return has_conjunct(node.a, conjunct, depth - 1) || has_conjunct(node.b, conjunct, depth - 1);
 }
 
 BooleanCircuit::Literal BooleanCircuit::all_of(const Literals& literals) {
@@ -284,21 +294,24 @@ BooleanCircuit::Literals BooleanCircuit::conjuncts(std::size_t node, const std::
   return found;
 }
 
-// One half of an AND's clauses, literals with `end_of_clause` after each. An AND whose opposite is a conjunct, and
-// which nobody else reads, needs no variable: "the gate implies not both x and y" is one clause; in the other half
-// its conjuncts are spread over several clauses, where that is no longer than a variable's clauses would be.
-void BooleanCircuit::write_both(std::size_t node, bool is_opposite, const std::vector<std::uint32_t>& readers,
-                                Literals& clauses) const {
-  const Literal gate = static_cast<Literal>(2 * node);
+// One half of an AND's clauses, literals with `end_of_clause` after each; `gate` stands for its value, or is a constant
+// where that is known. An AND whose opposite is a conjunct, and which nobody else reads, needs no variable: "the gate
+// implies not both x and y" is one clause; in the other half its conjuncts are spread over several clauses, where that
+// is no longer than a variable's clauses would be.
+void BooleanCircuit::write_both(std::size_t node, bool is_opposite, Literal gate,
+                                const std::vector<std::uint32_t>& readers, Literals& clauses) const {
   const auto opened = [&](Literal literal) { return (literal & 1) != 0 && is_private(node_of(literal), readers); };
+  const auto write = [&](Literal literal) {
+    if (literal != never) clauses.push_back(literal);
+  };
   const Literals below = conjuncts(node, readers);
   if (!is_opposite) {
     for (const Literal literal : below) {
-      clauses.push_back(opposite(gate));
+      write(opposite(gate));
       if (opened(literal)) {
-        for (const Literal inner : conjuncts(node_of(literal), readers)) clauses.push_back(opposite(inner));
+        for (const Literal inner : conjuncts(node_of(literal), readers)) write(opposite(inner));
       } else {
-        clauses.push_back(literal);
+        write(literal);
       }
       clauses.push_back(end_of_clause);
     }
@@ -313,13 +326,35 @@ void BooleanCircuit::write_both(std::size_t node, bool is_opposite, const std::v
     spread = inner;
     spread_from = literal;
   }
-  if (spread_from == never) spread = {gate};
+  if (spread_from == never) spread = {never};
   for (const Literal one : spread) {
-    clauses.push_back(gate);
-    if (one != gate) clauses.push_back(one);
+    write(gate);
+    write(one);
     for (const Literal literal : below)
-      if (literal != spread_from) clauses.push_back(opposite(literal));
+      if (literal != spread_from) write(opposite(literal));
     clauses.push_back(end_of_clause);
+  }
+}
+
+// That a literal holds for good. A gate that nobody else reads needs no variable for that; and if it says that an AND
+// equals another literal, neither does the AND.
+void BooleanCircuit::write_demand(Literal demand, const std::vector<std::uint32_t>& readers, Literals& clauses) const {
+  const std::size_t index = node_of(demand);
+  const Node& node = nodes_[index];
+  const bool is_opposite = (demand & 1) != 0, is_own = readers[index] == 2 && variables_[index] == 0;
+  if (is_own && node.kind == Kind::both) {
+    write_both(index, is_opposite, is_opposite ? never : always, readers, clauses);
+  } else if (is_own && node.kind == Kind::differ) {
+    const bool is_first = is_private(node_of(node.a), readers);
+    const Literal one = is_first ? node.a : node.b, other = (is_first ? node.b : node.a) ^ (is_opposite ? 0 : 1);
+    if (is_private(node_of(one), readers)) {
+      write_both(node_of(one), false, other, readers, clauses);
+      write_both(node_of(one), true, other, readers, clauses);
+    } else {
+      clauses.insert(clauses.end(), {opposite(one), other, end_of_clause, one, opposite(other), end_of_clause});
+    }
+  } else {
+    clauses.insert(clauses.end(), {demand, end_of_clause});
   }
 }
 
@@ -339,7 +374,7 @@ void BooleanCircuit::write_half(std::size_t index, bool is_opposite, const std::
     case Kind::input:
       break;
     case Kind::both:
-      write_both(index, is_opposite, readers, clauses);
+      write_both(index, is_opposite, gate, readers, clauses);
       break;
     case Kind::differ:
       clause({out, node.a, node.b ^ side});
@@ -396,16 +431,21 @@ std::vector<std::int32_t> BooleanCircuit::new_clauses(const Literals& roots, con
     }
     halves.push_back({index, half == 2, 0, 0});
   };
+  const auto want_all = [&](std::size_t begin, std::size_t node) {
+    for (std::size_t place = begin; place < written.size(); ++place)
+      if (written[place] != end_of_clause && node_of(written[place]) != node) want(written[place]);
+  };
   for (const Literal root : roots) want(root);
-  for (const Literal root : demands) want(root);
+  for (const Literal demand : demands) write_demand(demand, readers, written);
+  const std::size_t demanded = written.size();
+  want_all(0, nodes_.size());
   for (std::size_t next = 0; next < halves.size(); ++next) {
     Half& half = halves[next];
     const std::size_t node = half.node, begin = written.size();
     write_half(node, half.is_opposite, readers, written);
     half.begin = begin;
     half.end = written.size();
-    for (std::size_t place = begin; place < written.size(); ++place)
-      if (written[place] != end_of_clause && node_of(written[place]) != node) want(written[place]);
+    want_all(begin, node);
   }
 
   // Gates in the order of their making, so that the solver meets causes before effects.
@@ -415,14 +455,13 @@ std::vector<std::int32_t> BooleanCircuit::new_clauses(const Literals& roots, con
     return std::pair{a.node, a.is_opposite} < std::pair{b.node, b.is_opposite};
   });
   std::vector<std::int32_t> clauses;
-  clauses.reserve(written.size() + 2 * demands.size());
-  for (const Half& half : halves)
-    for (std::size_t place = half.begin; place < half.end; ++place)
+  clauses.reserve(written.size());
+  const auto give_out = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t place = begin; place < end; ++place)
       clauses.push_back(written[place] == end_of_clause ? 0 : dimacs_variable(written[place]));
-  for (const Literal demand : demands) {
-    clauses.push_back(dimacs_variable(demand));
-    clauses.push_back(0);
-  }
+  };
+  for (const Half& half : halves) give_out(half.begin, half.end);
+  give_out(0, demanded);
   return clauses;
 }
 

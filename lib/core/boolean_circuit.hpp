@@ -77,13 +77,15 @@ class BooleanCircuit {
 
   Literal find_or_add(const Node& node);
   void enlarge_table();
+  bool has_conjunct(Literal gate, Literal conjunct, std::size_t depth = 8) const;
   Literals exactly(const Literals& number);
   bool is_private(std::size_t node, const std::vector<std::uint32_t>& readers) const;
   void gather(Literal literal, Literals& conjuncts, const std::vector<std::uint32_t>& readers,
               std::size_t depth) const;
   Literals conjuncts(std::size_t node, const std::vector<std::uint32_t>& readers) const;
-  void write_both(std::size_t node, bool is_opposite, const std::vector<std::uint32_t>& readers,
+  void write_both(std::size_t node, bool is_opposite, Literal gate, const std::vector<std::uint32_t>& readers,
                   Literals& clauses) const;
+  void write_demand(Literal demand, const std::vector<std::uint32_t>& readers, Literals& clauses) const;
   void write_half(std::size_t node, bool is_opposite, const std::vector<std::uint32_t>& readers,
                   Literals& clauses) const;
 

@@ -366,11 +366,14 @@ class _CircuitAsker:
         return [bit for bit in self.encoding.logic.labels if self.encoding.is_loaded(bit)]
 
     def _free_variables(self) -> list[int]:
-        return [self.encoding.circuit.dimacs_variable(bit) for bit in self._known()]
+        return self._variables(self._known())
+
+    def _variables(self, known: Iterable[int]) -> list[int]:
+        return [self.encoding.circuit.dimacs_variable(bit) for bit in known]
 
     def trace(self) -> Trace:
         encoding, known = self.encoding, self._known()
-        values = self.solver.values(self._free_variables())
+        values = self.solver.values(self._variables(known))
         true = {bit for bit, value in zip(known, values, strict=True) if value}
         arrivals = encoding.read_arrivals(true)
         choices = {encoding.logic.labels[bit]: bit in true for bit in known}

@@ -375,7 +375,7 @@ class _Contents:
 
 def _is_binary(packet: Iterable[Any]) -> bool:
     """Whether a packet (its labels) is written as the bits of its fields, and not as one bit for each (dst, ecmp)."""
-    return any(isinstance(key[0], Metric) for key in packet)
+    return any(isinstance(key[0], Metric) for key in itertools.islice(packet, 1))  # all are of one kind
 
 
 class CircuitEncoding(Encoding):

@@ -173,6 +173,44 @@ def test_what_is_demanded_holds_without_being_asked():
     assert solver.check([], None) == "sat"
 
 
+@settings(max_examples=60, deadline=None)
+@given(operations=OPERATIONS, picks=st.lists(st.integers(0, 10**6), min_size=1, max_size=4))
+def test_demands_hold_and_change_nothing_else(operations, picks):
+    """Gates that are only demanded get no variable; asked for later, they mean what they did."""
+    circuit, inputs, gates = build(operations)
+    chosen = [(gates[pick // 2 % len(gates)], pick & 1) for pick in picks]
+    (asked, function), demanded = gates[-1], {gate ^ sign: (f, sign) for (gate, f), sign in chosen}
+    solver = Z3Clauses()
+    solver.load(circuit.new_clauses(inputs, list(demanded)))
+    for roots in ([], [asked, asked ^ 1]):
+        solver.load(circuit.new_clauses(roots))
+        for values in itertools.product([False, True], repeat=INPUTS):
+            pairs = zip(inputs, values, strict=True)
+            held = [circuit.dimacs_variable(literal) * (1 if value else -1) for literal, value in pairs]
+            held += [circuit.dimacs_variable(root) for root in roots[:1]]
+            is_so = all(f(values) != bool(sign) for f, sign in demanded.values())
+            expected = is_so and (not roots or function(values))
+            assert solver.check(held, None) == ("sat" if expected else "unsat")
+
+
+def test_a_demand_takes_no_variable_and_no_more_clauses_than_it_needs():
+    def clauses(make) -> list[list[int]]:
+        circuit = BooleanCircuit()
+        a, b, c = (circuit.input() for _ in range(3))  # variables 1, 2, 3 where all are used
+        return sorted(sorted(clause) for clause in circuit.split(circuit.new_clauses([], [make(circuit, a, b, c)])))
+
+    assert clauses(lambda x, a, b, c: x.any_of([a, b, c])) == [[1, 2, 3]]
+    assert clauses(lambda x, a, b, c: x.all_of([a, b ^ 1, c])) == [[-2], [1], [3]]
+    assert clauses(lambda x, a, b, c: x.differ(a, b)) == [[-2, -1], [1, 2]]
+    assert clauses(lambda x, a, b, c: x.differ(a, x.both(b, c)) ^ 1) == [[-3, -2, 1], [-1, 2], [-1, 3]]
+
+
+def test_a_choice_that_excludes_its_condition_is_an_or():
+    circuit = BooleanCircuit()
+    a, b, c = (circuit.input() for _ in range(3))
+    assert circuit.choose(circuit.any_of([a, b]), a, c) == circuit.any_of([a, circuit.all_of([a ^ 1, b ^ 1, c])])
+
+
 def test_only_the_cone_of_what_is_asked_becomes_clauses_and_only_once():
     circuit = BooleanCircuit()
     a, b, c, d = (circuit.input() for _ in range(4))
