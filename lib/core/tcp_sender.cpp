@@ -428,7 +428,7 @@ void TcpSender::find_losses(Time now) {
   if (judged_ < next_ && (delivered_ > 0 || board_[judged_].at < newest_delivered_)) {
     const bool certain =
         state_ == State::recovery || state_ == State::loss || delivered_ >= duplicates_that_tell_a_loss;
-    const Time margin = certain ? 0 : std::min(round_trip_.smallest() / 4, round_trip_.smoothed() / 8);
+    const Time margin = certain ? 0 : std::min(round_trip_.smallest() / 4, round_trip_.smoothed());
     for (; judged_ < next_; ++judged_) {
       const Sent& sent = board_[judged_];
       if (sent.marks & (delivered | lost)) continue;
