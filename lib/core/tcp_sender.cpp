@@ -99,7 +99,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     ++resent_;
     ++retransmissions_;
     resent_order_.push({segment, now});
-    if (segment == first_) restart_timeout(now);
+    if (segment == first_) restart_timeout(now, purpose_ == Purpose::judging);
   } else if (next_ < segments_ && has_room()) {
     segment = next_++;
     board_.push({now, next_ == segments_ ? last_length_ : settings_.segment_bytes, 0});
@@ -201,8 +201,10 @@ RateSample TcpSender::rate_sample(Time now, double in_flight_before, std::uint64
 
 // Timers.
 
-void TcpSender::restart_timeout(Time now) {
-  deadline_ = timeout_at_ = outstanding() == 0 ? never : now + round_trip_.timeout();
+void TcpSender::restart_timeout(Time now, bool judges_first) {
+  timeout_at_ = outstanding() == 0 ? never : now + round_trip_.timeout();
+  if (judges_first) return;
+  deadline_ = timeout_at_;
   purpose_ = Purpose::timeout;
 }
 
@@ -267,6 +269,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   const double in_flight_before = in_flight();
   newly_delivered_ = 0;
   sampled_ = newest_sample_ = 0;
+  highest_before_ = highest_delivered_;
   take_cumulative(to, now);
   const bool progress = first_ > first_before;
   if (settings_.selective)
@@ -332,6 +335,7 @@ void TcpSender::take_delivered(std::uint64_t segment, const Sent& sent, Time now
   if (sent.marks & lost) --lost_;
   if (sent.marks & resent) --resent_;
   const bool again = sent.marks & ever_resent;
+  reordering_seen_ |= !again && segment + 1 < highest_before_;
   // What was sent again and comes back at once is the original, which tells nothing about the retransmission.
   if (sent.at >= newest_delivered_ && (!again || now - sent.at >= round_trip_.smallest())) {
     newest_delivered_ = sent.at;
@@ -423,12 +427,10 @@ void TcpSender::mark_lost(std::uint64_t segment) {
 }
 
 // RACK: lost is what was sent before a segment that has been delivered, whatever their numbers, once it has had a round
-// trip and some time for reordering; no such time once three segments tell of a loss.
+// trip and some time for reordering.
 void TcpSender::find_losses(Time now) {
+  const Time margin = settling_time();
   if (judged_ < next_ && (delivered_ > 0 || board_[judged_].at < newest_delivered_)) {
-    const bool certain =
-        state_ == State::recovery || state_ == State::loss || delivered_ >= duplicates_that_tell_a_loss;
-    const Time margin = certain ? 0 : std::min(round_trip_.smallest() / 4, round_trip_.smoothed());
     for (; judged_ < next_; ++judged_) {
       const Sent& sent = board_[judged_];
       if (sent.marks & (delivered | lost)) continue;
@@ -436,23 +438,36 @@ void TcpSender::find_losses(Time now) {
       if (judged_ >= highest_delivered_ && sent.at >= newest_delivered_) break;
       const Time due = sent.at + newest_round_trip_ + margin;
       if (margin > 0 && due > now) {
-        deadline_ = std::min(due, timeout_at_);
-        purpose_ = due < timeout_at_ ? Purpose::judging : Purpose::timeout;
+        judge_at(due);
         break;
       }
       if (sent.at > newest_delivered_) break;
       mark_lost(judged_);
     }
   }
-  find_lost_retransmissions();
+  find_lost_retransmissions(margin, now);
 }
 
-void TcpSender::find_lost_retransmissions() {
+// RFC 8985, section 6.2, step 4: none once three segments tell of a loss, on a path that has never reordered.
+Time TcpSender::settling_time() const {
+  const bool told = state_ == State::recovery || state_ == State::loss || delivered_ >= duplicates_that_tell_a_loss;
+  return told && !reordering_seen_ ? 0 : std::min(round_trip_.smallest() / 4, round_trip_.smoothed());
+}
+
+void TcpSender::judge_at(Time due) {
+  if (purpose_ == Purpose::judging && deadline_ <= due) return;
+  deadline_ = std::min(due, timeout_at_);
+  purpose_ = due < timeout_at_ ? Purpose::judging : Purpose::timeout;
+}
+
+void TcpSender::find_lost_retransmissions(Time margin, Time now) {
   while (!resent_order_.empty()) {
     const Resent oldest = resent_order_.front();
     const bool waits = oldest.segment >= first_ && (board_[oldest.segment].marks & resent) &&
                        board_[oldest.segment].at == oldest.at;
     if (waits && oldest.at >= newest_delivered_) return;
+    const Time due = oldest.at + newest_round_trip_ + margin;
+    if (waits && margin > 0 && due > now) return judge_at(due);
     if (waits) {
       board_[oldest.segment].marks &= static_cast<std::uint8_t>(~resent);
       --resent_;

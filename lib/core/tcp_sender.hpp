@@ -107,10 +107,12 @@ class TcpSender {
   void take_duplicate();
   void mark_lost(std::uint64_t segment);
   void find_losses(Time now);
-  void find_lost_retransmissions();
+  Time settling_time() const;
+  void judge_at(Time due);
+  void find_lost_retransmissions(Time margin, Time now);
   void enter_recovery();
   void on_timeout(Time now);
-  void restart_timeout(Time now);
+  void restart_timeout(Time now, bool judges_first = false);
   void schedule_probe(Time now);
   void take_probe_answer(const Packet& packet);
   void begin_reduction(State state, double threshold);
@@ -154,6 +156,8 @@ class TcpSender {
   Ring<Resent> resent_order_;
   // RACK: when the latest sent of the delivered segments was sent, and the round trip it took.
   Time newest_delivered_ = 0, newest_round_trip_ = 0;
+  bool reordering_seen_ = false;      // one sent only once was delivered after one beyond it
+  std::uint64_t highest_before_ = 0;  // highest_delivered_ before the acknowledgement being taken in
   // Tail loss probe: one at a time, answered when all before probe_end_ is acknowledged.
   bool probe_due_ = false, probe_out_ = false, probe_resent_ = false;
   std::uint64_t probe_end_ = 0;
