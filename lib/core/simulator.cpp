@@ -482,7 +482,7 @@ bool Simulator::send_segment(std::uint32_t flow, Connection& connection) {
   if (is_subflow(connection)) supply(connection);
   const auto segment = connection.sender.next_segment(now_);
   if (!segment) return false;
-  std::uint16_t flags = connection.sender.ecn_capable() ? Packet::ecn_capable : 0;
+  std::uint16_t flags = segment->ecn_capable ? Packet::ecn_capable : 0;
   if (segment->window_reduced) flags |= Packet::congestion_window_reduced;
   const std::uint32_t place = new_packet(flow, connection.forward, segment->length + header_bytes, flags);
   packets_[place].sequence = segment->sequence;

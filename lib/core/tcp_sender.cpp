@@ -89,6 +89,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   waits_for_pace_ = send_at_ > now && !probe && (has_lost() || next_ < segments_);
   if (waits_for_pace_) return std::nullopt;
   std::uint64_t segment;
+  const std::uint64_t sent_again = retransmissions_;
   if (has_lost()) {
     segment = std::max(resend_from_, first_);
     while ((board_[segment].marks & (lost | resent)) != lost) ++segment;
@@ -125,8 +126,11 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   } else {
     schedule_probe(now);
   }
-  const bool reduced = std::exchange(reduction_pending_, false);
-  return Segment{segment * settings_.segment_bytes, board_[segment].length, reduced};
+  // RFC 3168, sections 6.1.2 and 6.1.5: new data tells of the reduction, and may be marked. With DCTCP all may.
+  const bool is_new = retransmissions_ == sent_again;
+  const bool reduced = is_new && std::exchange(reduction_pending_, false);
+  const bool capable = ecn_ && (is_new || control_->wants_precise_ecn());
+  return Segment{segment * settings_.segment_bytes, board_[segment].length, reduced, capable};
 }
 
 // Pacing.
@@ -305,7 +309,6 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
     enter_recovery();
   } else if (echo && state_ == State::open) {
     begin_reduction(State::reducing, control_->threshold_after_mark(window_));
-    reduction_pending_ = !control_->wants_precise_ecn();
   }
   if (rates_) {
     control_->on_rate_sample(window_, rate_sample(now, in_flight_before, lost_before));
@@ -483,6 +486,7 @@ void TcpSender::begin_reduction(State state, double threshold) {
   delivered_in_reduction_ = sent_in_reduction_ = 0;
   state_ = state;
   high_ = next_;
+  tell_of_reduction();
 }
 
 void TcpSender::reduce_proportionally(bool progress) {
@@ -516,6 +520,7 @@ void TcpSender::on_timeout(Time now) {
   ++timeouts_without_progress_;
   state_ = State::loss;
   high_ = next_;
+  tell_of_reduction();
   window_.segments = 1;
   if (!settings_.selective) delivered_ = duplicates_ = 0;
   lost_ = resent_ = 0;

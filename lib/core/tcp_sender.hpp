@@ -24,6 +24,7 @@ class TcpSender {
     std::uint64_t sequence;
     std::uint32_t length;
     bool window_reduced;  // CWR
+    bool ecn_capable;
   };
   static constexpr std::uint64_t unlimited = std::uint64_t{1} << 62;
 
@@ -63,7 +64,6 @@ class TcpSender {
   bool open_state() const { return state_ == State::open; }
   void penalise();
   std::uint64_t bytes() const { return bytes_; }
-  bool ecn_capable() const { return ecn_; }
   bool precise_ecn() const { return control_->wants_precise_ecn(); }
   const CongestionWindow& window() const { return window_; }
   const RoundTripEstimator& round_trip() const { return round_trip_; }
@@ -116,6 +116,8 @@ class TcpSender {
   void schedule_probe(Time now);
   void take_probe_answer(const Packet& packet);
   void begin_reduction(State state, double threshold);
+  // Whatever the reason, so that no mark of before reduces the window once more.
+  void tell_of_reduction() { reduction_pending_ = ecn_ && !control_->wants_precise_ecn(); }
   void reduce_proportionally(bool progress);
   void leave_finished_state();
 

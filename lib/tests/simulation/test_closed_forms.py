@@ -18,7 +18,9 @@ from netrepro.networks import (
     Experiment,
     Flow,
     Link,
+    LinkChange,
     Measure,
+    PhantomQueue,
     Red,
     Tcp,
     Topology,
@@ -400,11 +402,12 @@ def test_incast_collapses_with_a_timeout_of_200_ms_and_not_with_1_ms():
 # Queues -----------------------------------------------------------------------------------------------
 
 
-def bottleneck(queue, *, ecn: bool = False, rate: float = 20) -> tuple[pd.DataFrame, pd.Series]:
+def bottleneck(queue, *, ecn: bool = False, rate: float = 20, duration_s: float = 60) -> tuple[pd.DataFrame, pd.Series]:
     net = dumbbell(4, Link(1000, 1, PLENTY), Link(rate, 20, queue))
-    flows = tuple(Flow(f"h{i + 1}", f"h{i + 5}", duration_s=60) for i in range(4))
+    flows = tuple(Flow(f"h{i + 1}", f"h{i + 5}", duration_s=duration_s) for i in range(4))
     port = ("s1", "s2")
-    measured = simulate(Experiment(net, flows, 60, measure=Measure(packets=(port,)), tcp=Tcp("reno", ecn=ecn)))
+    experiment = Experiment(net, flows, duration_s, measure=Measure(packets=(port,)), tcp=Tcp("reno", ecn=ecn))
+    measured = simulate(experiment)
     link = measured.links.set_index(["source", "destination"]).loc[port]
     return measured.packets.query("time_s > 10"), link
 
@@ -422,11 +425,48 @@ def test_codel_keeps_the_median_delay_low_and_the_link_busy(rate):
 def test_ecn_replaces_drops_by_marks_at_the_same_delay(make):
     marked_packets, marked = bottleneck(make(True), ecn=True)
     dropped_packets, dropped = bottleneck(make(False))
-    # RED's average lags behind slow start, which may fill the buffer: a few drops at the start.
-    assert marked["marked_packets"] > 100 and dropped["dropped_packets"] > 100 and dropped["marked_packets"] == 0
-    assert marked["dropped_packets"] < 0.2 * dropped["dropped_packets"]
+    assert marked["marked_packets"] > 100 and dropped["marked_packets"] == 0
+    # RED's average lags behind slow start, which fills the buffer; what is lost there may not be marked when it is sent
+    # again, and is dropped until the average has fallen (Linux 6.18 over the same queue: 144 to 183 drops in five
+    # seconds, 144 in twenty). From then on it marks, where without ECN it drops.
+    _, marked_start = bottleneck(make(True), ecn=True, duration_s=10)
+    _, dropped_start = bottleneck(make(False), duration_s=10)
+    assert marked["dropped_packets"] == marked_start["dropped_packets"]
+    assert dropped["dropped_packets"] > dropped_start["dropped_packets"] + 100
     assert marked_packets["wait_ms"].median() == pytest.approx(dropped_packets["wait_ms"].median(), rel=0.5)
     assert marked["utilisation"] > 0.9
+
+
+@pytest.mark.parametrize(("control", "all_may_be_marked"), [("reno", False), ("dctcp", True)])
+def test_what_is_sent_again_cannot_be_marked_but_with_dctcp(control, all_may_be_marked):
+    # RFC 3168, section 6.1.5. The first link marks all that can bear it, the second one loses some.
+    marking, lossy = Link(100, 5, PhantomQueue(1000, 0.9, 1)), Link(100, 5, PLENTY, loss=0.05)
+    net = Topology((Cable("h1", "s1", marking, Link(100, 5, PLENTY)), Cable("s1", "h2", lossy, Link(100, 5, PLENTY))))
+    tcp = replace(AT_ONCE, ecn=True, congestion_control=control)
+    found = simulate(Experiment(net, (Flow("h1", "h2", 500 * SEGMENT),), 100, tcp=tcp))
+    again = found.flows["retransmitted_packets"][0]
+    marked = found.links["marked_packets"][found.links["source"] == "h1"].item()
+    assert again > 5 and marked == 500 + all_may_be_marked * again
+
+
+@pytest.mark.parametrize("cut_at_s", [0.13, 0.15, 0.17, 0.19])
+def test_a_mark_of_before_a_loss_was_seen_does_not_reduce_the_window_once_more(cut_at_s):
+    # RFC 3168, section 6.1.2: once a round trip (50 ms) at most. Segments are lost as the host's own cable is cut, and
+    # those behind them are marked behind a burst of somebody else's.
+    narrow, wide = Link(30, 12.5, EcnThreshold(1000, 30)), Link(1000, 12.5, PLENTY)
+    net = Topology((Cable("h1", "s1", Link(30, 0, PLENTY)), Cable("s1", "h2", narrow, wide), Cable("h3", "s1", wide)))
+    burst = Datagrams("h3", "h2", 1000, 0.0005, start_s=cut_at_s - 0.0095, packet_bytes=1500)
+    cut = tuple(
+        LinkChange(cut_at_s + later, "h1", "s1", up=up, both_directions=False)
+        for later, up in ((0.0, False), (0.0004, True))
+    )
+    flow, tcp = Flow("h1", "h2", duration_s=0.6), replace(AT_ONCE, ecn=True)
+    measure = Measure(windows_interval_ms=1)
+    found = simulate(Experiment(net, (flow, burst), 0.6, measure=measure, tcp=tcp, changes=cut))
+    thresholds = found.windows["slow_start_threshold_bytes"]
+    reduced_s = found.windows["time_s"][thresholds.diff().notna() & (thresholds != thresholds.shift())]
+    assert found.flows["retransmitted_packets"][0] > 5 and found.links["marked_packets"].sum() > 5
+    assert len(reduced_s) >= 2 and reduced_s.diff().min() > 0.05
 
 
 def test_red_keeps_a_shorter_queue_than_drop_tail_at_the_same_throughput():
