@@ -219,8 +219,7 @@ void TcpSender::schedule_probe(Time now) {
   if (!settings_.tail_loss_probe || !settings_.selective || !calm || probe_out_ || outstanding() == 0) return;
   if (round_trip_.smoothed() == 0) return;
   const Time due = now + 2 * round_trip_.smoothed() + (outstanding() == 1 ? settings_.minimum_timeout : probe_margin);
-  if (due >= timeout_at_) return;
-  deadline_ = due;
+  deadline_ = std::min(due, timeout_at_);  // a timeout that would be earlier waits for the probe's answer
   purpose_ = Purpose::probe;
 }
 

@@ -151,7 +151,7 @@ def lossy_starts(loss: float, tcp: Tcp, segments: int = 1) -> pd.DataFrame:
 
 def test_a_lost_syn_is_sent_again_after_one_second_then_two_then_four():
     flows = lossy_starts(0.4, AT_ONCE)
-    clean = flows[(flows["timeouts"] == 0) & (flows["connection_attempts"] <= 7)]  # no wait exceeds two minutes
+    clean = flows[(flows["retransmitted_packets"] == 0) & (flows["connection_attempts"] <= 7)]  # no wait of two minutes
     undisturbed = 30 + milliseconds(2 * SYN + FULL, 1000)
     waited_s = (clean["completion_ms"] - undisturbed) / 1e3
     assert waited_s.to_numpy() == pytest.approx(2.0 ** (clean["connection_attempts"] - 1) - 1, abs=1e-9)
@@ -174,8 +174,9 @@ def test_a_lost_only_segment_is_sent_again_after_the_retransmission_timeout(mini
 def test_a_lost_tail_is_probed_after_two_round_trips_and_a_lost_head_is_judged_after_one():
     # RFC 8985. Both of two segments lost: the probe repeats the second, whose arrival tells that the first is lost.
     # Only the first lost: the second's arrival tells, after a quarter of the least round trip for reordering.
+    # (Only the second lost: the probe comes in place of the timeout, below.)
     flows = lossy_starts(0.3, AT_ONCE, segments=2)
-    flows = flows[(flows["connection_attempts"] == 1) & (flows["timeouts"] == 0)]
+    flows = flows[(flows["connection_attempts"] == 1) & (flows["timeouts"] == 0) & (flows["completion_ms"] < 200)]
     data, sack = milliseconds(FULL, 1000), milliseconds(ACK + 12, 1000)
     handshake = 20 + milliseconds(2 * SYN, 1000)
     probed = handshake + (2 * handshake + 2) + (20 + data + sack) + 10 + data
@@ -184,6 +185,20 @@ def test_a_lost_tail_is_probed_after_two_round_trips_and_a_lost_head_is_judged_a
     for resent, expected in ((0, handshake + 10 + 2 * data), (1, judged), (2, probed)):
         seen = flows["completion_ms"][flows["retransmitted_packets"] == resent]
         assert len(seen) > 3 and seen.to_numpy() == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_probe_that_would_come_after_the_timeout_comes_in_its_place():
+    # RFC 8985, section 7.2, step 3. With one segment out a probe is due two round trips and the minimum later, after
+    # the timeout: the first copy of a lost segment is a probe, and only when that is lost as well there is a timeout.
+    flows = lossy_starts(0.3, AT_ONCE)
+    flows = flows[flows["connection_attempts"] == 1]
+    again = flows["retransmitted_packets"]
+    assert (flows["timeouts"] == np.maximum(again - 1, 0)).all() and set(again) >= {0, 1, 2}
+    # And it waits as the timeout would have, which is counted anew after it.
+    round_trip_ms = 20 + milliseconds(2 * SYN, 1000)
+    waited = flows["completion_ms"] - (30 + milliseconds(2 * SYN + FULL, 1000))
+    one_copy, two_copies = (waited[again == copies] / (round_trip_ms + 200) for copies in (1, 2))
+    assert one_copy.to_numpy() == pytest.approx(1, abs=1e-6) and two_copies.to_numpy() == pytest.approx(2, abs=1e-6)
 
 
 def test_the_first_two_duplicates_let_new_segments_out_so_that_a_third_comes():
