@@ -184,7 +184,7 @@ void Bbr::on_timeout() {
   round_starts_ = true;
 }
 
-void Bbr::on_restart(Time) {
+void Bbr::on_restart(Time, Time) {
   restarts_ = true;
   aggregated_ = 0;
   if (mode_ == Mode::probe_bandwidth) set_pacing_rate(1);

@@ -19,7 +19,7 @@ class Bbr : public CongestionControl {
   bool wants_application_limited_mark() const override { return mode_ == Mode::probe_round_trip; }
   double threshold_after_loss(const CongestionWindow& window) override;
   void on_timeout() override;
-  void on_restart(Time) override;
+  void on_restart(Time, Time) override;
   void grow(CongestionWindow&, const Delivery&) override {}
 
  private:

@@ -50,5 +50,5 @@ class CongestionControl {
   virtual bool owns_window() const { return false; }
   virtual void on_rate_sample(CongestionWindow&, const RateSample&) {}
   virtual bool wants_application_limited_mark() const { return false; }  // what is sent now is no measure
-  virtual void on_restart(Time /*idle*/) {}  // something to send again after a silent timeout
+  virtual void on_restart(Time /*silence*/, Time /*now*/) {}  // sent with nothing under way
 };

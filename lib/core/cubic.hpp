@@ -9,8 +9,8 @@ class Cubic : public CongestionControl {
   void grow(CongestionWindow& window, const Delivery& delivery) override;
   double threshold_after_loss(const CongestionWindow& window) override;
   void on_timeout() override { *this = Cubic(hystart_); }
-  void on_restart(Time idle) override {
-    if (epoch_start_ != never) epoch_start_ += idle;  // silence is no time to grow in
+  void on_restart(Time silence, Time now) override {
+    if (epoch_start_ != never) epoch_start_ = std::min(epoch_start_ + silence, now);  // no time to grow in
   }
 
  private:

@@ -28,10 +28,8 @@ TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionCont
 }
 
 void TcpSender::append(std::uint64_t bytes, Time now) {
-  if (rates_ && !more_expected_ && in_flight() < allowed()) {
+  if (rates_ && !more_expected_ && in_flight() < allowed())
     rates_->application_limited_until = std::max(1.0, rates_->delivered + in_flight());
-    if (outstanding() == 0 && next_ > 0) control_->on_restart(now - last_sent_);
-  }
   if (settings_.slow_start_after_idle && !rates_ && outstanding() == 0 && next_ > 0) restart_after(now - last_sent_);
   const std::uint64_t count = (bytes + settings_.segment_bytes - 1) / settings_.segment_bytes;
   segments_ += count;
@@ -47,7 +45,6 @@ void TcpSender::restart_after(Time idle) {
   window_.threshold = std::max(window_.threshold, window_.segments * 3 / 4);
   for (Time left = idle - timeout; left > 0 && window_.segments > floor; left -= timeout) window_.segments /= 2;
   window_.segments = std::max(window_.segments, floor);
-  control_->on_restart(idle);
 }
 
 // RFC 8684's companion rule for a subflow that holds the others up (Raiciu et al., NSDI 2012, section 4.2).
@@ -90,6 +87,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   if (waits_for_pace_) return std::nullopt;
   std::uint64_t segment;
   const std::uint64_t sent_again = retransmissions_;
+  const bool was_silent = in_flight() == 0 && last_sent_ > 0;
   if (has_lost()) {
     segment = std::max(resend_from_, first_);
     while ((board_[segment].marks & (lost | resent)) != lost) ++segment;
@@ -114,6 +112,8 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   } else {
     return std::nullopt;
   }
+  // Linux's CA_EVENT_TX_START, which BBR heeds only where the application has held it back.
+  if (was_silent && (!rates_ || rates_->application_limited_until > 0)) control_->on_restart(now - last_sent_, now);
   if (rates_) note_for_rate(segment, now);
   pace(board_[segment].length, now);
   last_sent_ = now;
@@ -257,8 +257,10 @@ void TcpSender::take_probe_answer(const Packet& packet) {
   } else if (first_ > probe_end_) {
     // The probe itself repaired the loss: that the network dropped something still counts.
     probe_out_ = false;
-    if (state_ == State::open && !rates_)
+    if (state_ == State::open && !rates_) {
       window_.segments = window_.threshold = control_->threshold_after_loss(window_);
+      tell_of_reduction();
+    }
   }
 }
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import kstest
 
-from netrepro.networks import Datagrams, DropTail, Experiment, Link, Measure, Requests, Tcp, star
+from netrepro.networks import Datagrams, DropTail, Experiment, Link, LinkChange, Measure, Requests, Tcp, star
 from netrepro.networks.experiment import REQUEST_COLUMNS
 from netrepro.simulation import simulate
 
@@ -49,6 +50,24 @@ def test_a_silent_connection_starts_again_from_the_initial_window():
     assert cold[1:].to_numpy() == pytest.approx(cold[0], rel=0.02)
     # Warm, the window has grown beyond an answer after two of them.
     assert warm[2:].max() < cold.min() - 1.5 * ROUND_TRIP_MS
+
+
+def test_a_cubic_window_grows_only_while_something_is_under_way():
+    # Linux's cubictcp_cwnd_event: short silences too shift the start of the cubic, which levels out at 154 segments.
+    # A loss in slow start begins it; pauses are shorter than a timeout.
+    cut = (LinkChange(0.551, "h2", "s1", up=False), LinkChange(0.5511, "h2", "s1", up=True))
+    net = star(2, Link(1000, 25, DropTail(packets=10_000)))
+    windows = []
+    for think_ms in (0.0, 150.0):
+        asked = Requests("h1", ("h2",), 100, 400 * SEGMENT, 60, think_ms=think_ms, congestion_control="cubic")
+        measure = Measure(windows_interval_ms=5)
+        found = simulate(Experiment(net, (asked,), 60, measure=measure, tcp=AT_ONCE, changes=cut), clock_skew_ppm=0)
+        answering = found.windows.query("connection == 0")
+        answered = pd.merge_asof(found.requests, answering, left_on="answered_s", right_on="time_s")
+        windows.append(answered["window_bytes"].to_numpy() / SEGMENT)
+    busy, pausing = windows
+    assert pausing == pytest.approx(busy, abs=0.1)
+    assert busy[0] < 110 and busy[20:25] == pytest.approx(np.full(5, 154), abs=1) and busy[-1] > 200
 
 
 @pytest.mark.parametrize("think_ms", [0.0, 7.5])
