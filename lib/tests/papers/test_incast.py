@@ -114,7 +114,8 @@ def test_real_kernels_collapse_too():
 
 
 def test_a_larger_buffer_delays_the_collapse_until_the_block_fits():
-    table = paper.vary_buffer(2, 5, buffers_packets=(16, 64, 256, 1024), servers=(2, 4, 8, 16, 32))
+    # Forty blocks: with 16 packets and few servers about every second one waits for a timeout.
+    table = paper.vary_buffer(40, 5, buffers_packets=(16, 64, 256, 1024), servers=(2, 4, 8, 16, 32))
     collapsed = table[table.goodput_mbps < 300].groupby("buffer_packets")["servers"].min()
     assert collapsed[16] < collapsed[64] < collapsed[256]
     assert 1024 not in collapsed.index

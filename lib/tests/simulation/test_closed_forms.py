@@ -382,9 +382,10 @@ def utilisation_of_a_small_buffer(flows: int, times_theory: float, jitter_ms: fl
 
 @pytest.mark.parametrize("flows", [4, 20, 50])
 def test_many_flows_need_a_buffer_of_the_bandwidth_delay_product_over_the_root_of_their_number(flows):
-    # Appenzeller et al. (SIGCOMM 2004): RTT C/sqrt(n) for flows out of step; Mininet-HiFi asks for 98 %.
+    # Appenzeller et al. (SIGCOMM 2004): RTT C/sqrt(n) for flows out of step. Mininet-HiFi asks for 98 %, which half of
+    # it does not give.
     assert utilisation_of_a_small_buffer(flows, 1.2, jitter_ms=0.2) > 0.98
-    assert utilisation_of_a_small_buffer(flows, 1 / 8, jitter_ms=0.2) < 0.95
+    assert utilisation_of_a_small_buffer(flows, 1 / 2, jitter_ms=0.2) < 0.98
 
 
 def test_flows_of_hosts_without_jitter_lose_in_step():
