@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lib" / "netrepro"
 
 FLOORS = {
-    0: {"netrepro", "errors", "paths", "style", "_core"},
+    0: {"netrepro", "errors", "paths", "processes", "style", "_core"},
     1: {"networks", "protocols", "queueing", "traffic", "verification"},
     2: {"emulation", "simulation", "transport", "claims"},
     3: {"papers"},
@@ -32,12 +32,11 @@ TOP_LEVEL = {"README.md", "LICENSE", "environment.yml", "Makefile"} | {
 }
 CLOCKS = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
 SEEDED = {"Generator", "SeedSequence", "PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937", "BitGenerator"}
-# A question to a solver may take for ever: a limit ends it, and solvers race each other side by side. PyTorch has one
-# global random state, of which a lock makes one thread's.
+# A question to a solver may take for ever: a limit ends it. PyTorch has one global random state, of which a lock makes
+# one thread's.
 ALLOWED = {
     "traffic/neural.py": ("threading",),
     "verification/backends.py": ("time",),
-    "verification/portfolio.py": ("multiprocessing", "time"),
 }
 NOT_IN_PURE_MODELS = {"socket", "asyncio", "subprocess", "threading", "multiprocessing", "time", "requests"}
 

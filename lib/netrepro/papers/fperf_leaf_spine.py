@@ -21,6 +21,7 @@ from netrepro import networks
 from netrepro.claims import Measured, load_claims
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import data_dir
+from netrepro.processes import in_processes, side_by_side
 from netrepro.simulation import simulate
 from netrepro.style import PUBLISHED_GREY, new_figure
 from netrepro.verification.analysis import Analysis, Answer
@@ -36,7 +37,6 @@ from netrepro.verification.leaf_spine import (
 )
 from netrepro.verification.loom import loom, loom_inputs, steady_tenants, unfair_query
 from netrepro.verification.points import ContentionPoint, Queue
-from netrepro.verification.portfolio import in_processes, side_by_side
 from netrepro.verification.schedulers import scheduler_point
 from netrepro.verification.search import Search
 from netrepro.verification.shapers import TokenBucket

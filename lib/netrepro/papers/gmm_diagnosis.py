@@ -48,6 +48,7 @@ from netrepro.papers.gmm_traffic import (
     workstations,
 )
 from netrepro.paths import data_dir
+from netrepro.processes import in_processes
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 from netrepro.traffic import (
     JOINS,
@@ -368,13 +369,13 @@ def changed_trace(change: str | None, *, folder: Path | None = None, **metering:
     place = folder or data_dir("gmm_traffic") / "standin"
     captures = sorted(place.glob("day*.pcap.xz"))
     with tempfile.TemporaryDirectory(prefix="netrepro-") as name:
-        files = list(captures)
-        if change:
-            files = [Path(name) / f"{number}.pcap" for number in range(len(captures))]
-            for capture, file in zip(captures, files, strict=True):
-                packets = _read_once(capture).copy()
+        files = [Path(name) / f"{number}.pcap" for number in range(len(captures))]
+        for capture, file in zip(captures, files, strict=True):
+            packets = _read_once(capture)
+            if change:
+                packets = packets.copy()
                 CHANGES[change](packets)
-                packets.write(file)
+            packets.write(file)
         log = place / "groundtruth.log.xz"
         return load_labelled_flows(files, log, first_packets=BEST_PACKETS, clock_offset_s=0.0, **metering)
 
@@ -594,7 +595,9 @@ def measure(
         def run_one(repetition: int, variant: Variant) -> dict[str, Any]:
             return try_variant(variant, setting, scale, seeds[repetition]) | {"repetition": repetition}
 
-        found.table = pd.DataFrame(side_by_side(run_one, work, progress)).reindex(columns=[*TABLE, "repetition"])
+        found.table = pd.DataFrame(in_processes(run_one, work, progress, at_a_time=8)).reindex(
+            columns=[*TABLE, "repetition"]
+        )
         by_time = next(each for each in made if each.name == "join by time")
         _measure_rest(found, setting, by_time, seeds, progress)
     return found
@@ -612,7 +615,7 @@ def _measure_rest(
     }
     is_once = {"verification"} if found.scale.others_once else set()
     work = [(name, i) for name in steps for i in range(len(seeds)) if i == 0 or name not in is_once]
-    tables = side_by_side(lambda name, i: steps[name](seeds[i], i).assign(repetition=i), work, progress)
+    tables = in_processes(lambda name, i: steps[name](seeds[i], i).assign(repetition=i), work, progress)
     for name in steps:
         parts = [table for (each, _), table in zip(work, tables, strict=True) if each == name]
         setattr(found, name, pd.concat(parts, ignore_index=True))
@@ -638,7 +641,7 @@ def _measure_noise(
 
     curves = np.zeros((len(seeds), len(scale.noise), 4, 4))
     rows = []
-    for (i, j), (matrix, scores) in zip(work, side_by_side(run_one, work, progress), strict=True):
+    for (i, j), (matrix, scores) in zip(work, in_processes(run_one, work, progress, at_a_time=4), strict=True):
         curves[i, j] = matrix
         rows += [(i, scale.noise[j], name, value) for name, value in scores.items()]
     return curves, pd.DataFrame(rows, columns=["repetition", "share", "measure", "value"])
@@ -670,7 +673,8 @@ def _recover(found: Diagnosis, setting: Setting, seeds: Sequence[int], progress:
         )
         return i, share, fitted, control
 
-    rows = side_by_side(run_one, [(i, share) for i in range(len(seeds)) for share in INJECTED], progress)
+    work = [(i, share) for i in range(len(seeds)) for share in INJECTED]
+    rows = in_processes(run_one, work, progress, at_a_time=2)
     return pd.DataFrame(rows, columns=["repetition", "injected", "fitted", "control"])
 
 
@@ -695,7 +699,7 @@ def _remedies(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.DataF
     noisy = flows.assign(**{"class": redraw(flows["class"].to_numpy(str), found.fit.share, seed)})
     return pd.concat(
         [
-            normalisation_grid(each, setting, seed).assign(labels=labels)
+            normalisation_grid(each, setting, seed, others=()).assign(labels=labels)
             for labels, each in (("right labels", flows), ("fitted noise", noisy))
         ]
     )

@@ -567,13 +567,15 @@ def workstations(flows: pd.DataFrame, found: LabelledFlows) -> NDArray[Any]:
     return np.where(flows["source_address"].isin(watched), flows["source_address"], flows["destination_address"])
 
 
-def normalisation_grid(flows: pd.DataFrame, setting: Setting, seed: int, split: Split | None = None) -> pd.DataFrame:
-    """Mixtures by normalisation, prior and regularisation, and beside them a tree and naive Bayes, on all features."""
+def normalisation_grid(
+    flows: pd.DataFrame, setting: Setting, seed: int, others: Sequence[str] = ("NB", "DT")
+) -> pd.DataFrame:
+    """Mixtures by normalisation, prior and regularisation, and beside them other classifiers, on all features."""
     found = []
     for normalisation in NORMALISATIONS:
-        rows = make_rows(flows, setting, seed, split=split, normalisation=normalisation)
+        rows = make_rows(flows, setting, seed, normalisation=normalisation)
         models: list[tuple[str, str, float, Any]] = [
-            (name, "", np.nan, train(CLASSIFIERS[name](seed), rows)) for name in ("NB", "DT")
+            (name, "", np.nan, train(CLASSIFIERS[name](seed), rows)) for name in others
         ]
         mixtures = {each: _mixtures_or_none(setting.mixtures(seed, reg_covar=each), rows) for each in (1e-6, 1e-2)}
         for prior in ("mle", "map"):

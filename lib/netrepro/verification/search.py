@@ -18,10 +18,11 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from netrepro.errors import NetreproError, nearest
+from netrepro.processes import Race
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.examples import BaseExample, base_example, examples
 from netrepro.verification.points import ContentionPoint
-from netrepro.verification.portfolio import Race, members
+from netrepro.verification.portfolio import members
 from netrepro.verification.traces import Trace
 from netrepro.verification.workloads import (
     FIELDS,

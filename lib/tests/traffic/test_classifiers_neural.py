@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -38,6 +41,29 @@ def checkerboard(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """The class is whether two features have the same sign; two more tell nothing. No line divides it."""
     points = np.random.default_rng(seed).uniform(-2, 2, (rows, 4))
     return points, np.where(points[:, 0] * points[:, 1] > 0, "WEB", "P2P")
+
+
+def test_each_step_is_that_of_pytorchs_adamw() -> None:
+    torch.manual_seed(0)
+    ours = torch.nn.Sequential(torch.nn.Linear(5, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
+    theirs = copy.deepcopy(ours)
+    mine = neural.Optimiser(ours, 0.01, 0.1)
+    reference = torch.optim.AdamW(theirs.parameters(), lr=0.01, weight_decay=0.1)
+    for rows in torch.randn(20, 16, 5):
+        mine.step(ours(rows).square().mean())
+        reference.zero_grad()
+        theirs(rows).square().mean().backward()
+        reference.step()
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_training_does_not_import_pytorchs_compiler() -> None:
+    words = (
+        "import sys, numpy as np; from netrepro.traffic import NeuralClassifier; "
+        "NeuralClassifier(max_epochs=1).fit(np.eye(8), [0, 1] * 4); print('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", words], capture_output=True, text=True).stdout == "False\n"
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

@@ -12,13 +12,13 @@ import pytest
 from small_points import POINTS
 
 from netrepro import NetreproError
+from netrepro.processes import side_by_side
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.backends import Z3Clauses
 from netrepro.verification.examples import base_example, examples
 from netrepro.verification.leaf_spine import base_workload, leaf_spine, path_queues, throughput_query
 from netrepro.verification.loom import TenantQueues, loom, steady_tenants, unfair_query
 from netrepro.verification.points import ContentionPoint, Queue, QueuingModule
-from netrepro.verification.portfolio import side_by_side
 from netrepro.verification.schedulers import FirstInFirstOut, StrictPriority, scheduler_point
 from netrepro.verification.search import Search, SearchResult
 from netrepro.verification.shapers import TokenBucket, delay_line

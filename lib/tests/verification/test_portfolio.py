@@ -13,12 +13,12 @@ from functools import partial
 import pytest
 from test_analysis import pigeons
 
-from netrepro import NetreproError
-from netrepro.verification import portfolio
+from netrepro import NetreproError, processes
+from netrepro.processes import Race, in_processes, side_by_side
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.backends import BACKENDS, PySatClauses, clause_solver
 from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
-from netrepro.verification.portfolio import PortfolioClauses, Race, in_processes, members, side_by_side
+from netrepro.verification.portfolio import PortfolioClauses, members
 from netrepro.verification.schedulers import scheduler_point
 from netrepro.verification.search import Search
 from netrepro.verification.workloads import parse_query, parse_workload
@@ -72,7 +72,7 @@ def test_a_runner_that_is_killed_is_no_answer():
 
 def test_a_lock_that_another_thread_held_at_the_fork_does_not_stop_a_race(monkeypatch):
     """The copy of a held lock is never released: only a new copy, made when it is free, gets through."""
-    monkeypatch.setattr(portfolio, "SILENCE_S", 1.0)
+    monkeypatch.setattr(processes, "SILENCE_S", 1.0)
     lock, held = threading.Lock(), threading.Event()
 
     def hold_until_forked() -> None:
@@ -94,13 +94,13 @@ def test_a_lock_that_another_thread_held_at_the_fork_does_not_stop_a_race(monkey
 
 
 def test_a_task_that_always_sleeps_is_given_up(monkeypatch):
-    monkeypatch.setattr(portfolio, "SILENCE_S", 0.3)
+    monkeypatch.setattr(processes, "SILENCE_S", 0.3)
     assert Race([endless]).run() is None
     assert Race([endless, lambda: 2], lambda number: number != 2).run() == 2
 
 
 def test_a_task_that_computes_in_silence_is_left_alone(monkeypatch):
-    monkeypatch.setattr(portfolio, "SILENCE_S", 0.3)
+    monkeypatch.setattr(processes, "SILENCE_S", 0.3)
 
     def busy() -> int:
         ends_s = time.process_time() + 0.5
@@ -108,7 +108,7 @@ def test_a_task_that_computes_in_silence_is_left_alone(monkeypatch):
             pass
         return os.getpid()
 
-    monkeypatch.setattr(portfolio, "MOST_STARTS", 1)
+    monkeypatch.setattr(processes, "MOST_STARTS", 1)
     assert Race([busy]).run() is not None
 
 
@@ -170,6 +170,20 @@ def test_what_each_process_gives_comes_in_its_order_and_with_its_number():
     assert in_processes(lambda a, b: a - b, [(5, 1), (1, 5), (2, 2)]) == [4, -4, 0]
 
 
+def test_a_process_may_take_several_of_the_work_and_all_comes_in_its_order():
+    seen: list[int] = []
+
+    def progress(numbers):
+        for number in numbers:
+            seen.append(number)
+            yield number
+
+    found = in_processes(lambda number: (number, os.getpid()), [(i,) for i in range(7)], progress, at_a_time=3)
+    assert [number for number, _ in found] == seen == list(range(7))
+    makers = [process for _, process in found]
+    assert len(set(makers)) == 3 and makers[0] == makers[2] and makers[3] == makers[5]
+
+
 def test_no_more_processes_than_allowed_work_at_once():
     seen = []
     for _ in side_by_side([partial(counts_to, 2)] * 5, at_once=2):
@@ -197,7 +211,7 @@ def test_a_process_that_is_ended_from_outside_is_not_taken_for_one_that_has_noth
 
 
 def test_a_process_that_sleeps_starts_again_after_what_it_has_given(monkeypatch, tmp_path):
-    monkeypatch.setattr(portfolio, "SILENCE_S", 0.5)
+    monkeypatch.setattr(processes, "SILENCE_S", 0.5)
 
     def sleeps_once():
         yield "first"

@@ -1,0 +1,243 @@
+"""Work in forked processes that end at once: side by side, or in a race that the first answer wins.
+
+Processes, and not threads, for what holds the interpreter's lock or must end in the middle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import pickle
+import signal
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from netrepro.errors import NetreproError
+
+Result = TypeVar("Result")
+LOOK_EVERY_S = 0.1  # for Ctrl-C, which another thread may have caught, and for the end of time
+SILENCE_S = 10.0  # a task that sleeps this long waits for what will never come
+MOST_STARTS = 3
+DIE_WITH_PARENT = 1  # Linux: PR_SET_PDEATHSIG
+_C = ctypes.CDLL(None)  # here, since a forked process had better not open libraries
+
+
+class _Runner:
+    """A task in a forked process, which sends what it gives, one after the other.
+
+    A fork copies only the thread that asks for it. A lock that another thread held just then, in z3 or in an import,
+    is never released in the copy: a task that needs it sleeps for ever, while one that computes does not sleep.
+    """
+
+    def __init__(self, task: Callable[[], Iterable[Any]]):
+        self.task, self.starts, self._received = task, 0, 0
+        self.start()
+
+    def start(self) -> None:
+        context = multiprocessing.get_context("fork")
+        self.receiver, sender = context.Pipe(duplex=False)
+        self.process: BaseProcess = context.Process(target=_run, args=(self.task, self._received, sender))
+        self.process.start()
+        sender.close()
+        self.starts += 1
+        self._seen, self._seen_s = "", time.monotonic()
+
+    def receive(self) -> tuple[Any, BaseException | None]:
+        """The next result, or the error that ended the task. Raises EOFError where nothing comes any more."""
+        message: tuple[Any, BaseException | None] = self.receiver.recv()
+        self._received += 1
+        return message
+
+    def is_stuck(self) -> bool:
+        """Whether it has slept, without a moment's work, since SILENCE_S ago."""
+        now, state = time.monotonic(), _state(self.process.pid)
+        if state != self._seen or not state.startswith("S"):
+            self._seen, self._seen_s = state, now
+        return now - self._seen_s > SILENCE_S
+
+    def is_lost(self) -> bool:
+        """Whether it is stuck once more after MOST_STARTS starts. One that is stuck starts again, where it was."""
+        if not self.is_stuck():
+            return False
+        self.end()
+        if self.starts < MOST_STARTS:
+            self.start()
+            return False
+        return True
+
+    def was_killed(self) -> bool:
+        """Of a task of which nothing comes any more: whether it was ended from outside."""
+        self.process.join()
+        self.receiver.close()
+        return self.process.exitcode != 0
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.receiver.close()
+
+
+def _state(pid: int | None) -> str:
+    """State and processor time of a process (proc_pid_stat(5)); empty where they cannot be read."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return " ".join((fields[0], fields[11], fields[12]))
+
+
+class Race(Generic[Result]):
+    """Tasks in forked processes; the losers are ended as soon as one has answered.
+
+    Parameters
+    ----------
+    tasks : functions without arguments, which compute and do not wait; their results travel back pickled.
+    is_answer : whether a result wins; others are set aside.
+    """
+
+    def __init__(self, tasks: Sequence[Callable[[], Result]], is_answer: Callable[[Result], bool] = lambda _: True):
+        self.tasks, self.is_answer = list(tasks), is_answer
+        self._runners: list[_Runner] = []
+        self._is_cancelled = False
+
+    def run(self, timeout_s: float | None = None) -> Result | None:
+        """The first answer; without one, the last result set aside, or None (time-out, cancel).
+
+        A task that sleeps is started again, MOST_STARTS times in all. Ctrl-C ends all at once. Raises what a task
+        raised, where no other had a result.
+        """
+        ends_s = None if timeout_s is None else time.monotonic() + timeout_s
+        aside: Result | None = None
+        error: BaseException | None = None
+        try:
+            for task in self.tasks:
+                self._runners.append(_Runner(partial(_once, task)))
+            waiting = list(self._runners)
+            while waiting and not self._is_cancelled:
+                ready = wait([runner.receiver for runner in waiting], LOOK_EVERY_S)
+                if not ready and ends_s is not None and time.monotonic() >= ends_s:
+                    return aside
+                for runner in [r for r in waiting if r.receiver in ready]:
+                    waiting.remove(runner)
+                    try:
+                        result, failure = runner.receive()
+                    except EOFError:  # ended from outside
+                        continue
+                    if failure is not None:
+                        error = failure
+                    elif self.is_answer(result):
+                        return result
+                    else:
+                        aside = result
+                waiting = [runner for runner in waiting if self._is_cancelled or not runner.is_lost()]
+            if aside is None and error is not None:
+                raise error
+            return aside
+        finally:
+            for runner in self._runners:
+                runner.end()
+            self._runners.clear()
+
+    def cancel(self) -> None:
+        """End the race, from any thread."""
+        self._is_cancelled = True
+        for runner in list(self._runners):
+            runner.process.kill()
+
+
+def _once(task: Callable[[], Result]) -> Iterator[Result]:
+    yield task()
+
+
+def side_by_side(
+    tasks: Iterable[Callable[[], Iterable[Result]]], at_once: int | None = None
+) -> Generator[tuple[int, Result], None, None]:
+    """(a task's number, what it gives) as it comes; a forked process for each task, so many `at_once`.
+
+    Tasks start in their order; they compute and do not wait, and what they give travels pickled. Ctrl-C, an error and
+    closing this iterator end all processes at once, whatever solver they are in. at_once : None for one a processor.
+
+    Raises what a task raised, and NetreproError where a process was ended from outside.
+    """
+    at_once = at_once or len(os.sched_getaffinity(0))
+    coming = enumerate(tasks)
+    working: dict[int, _Runner] = {}
+    try:
+        while True:
+            for number, task in islice(coming, at_once - len(working)):
+                working[number] = _Runner(task)
+            if not working:
+                return
+            ready = wait([runner.receiver for runner in working.values()], LOOK_EVERY_S)
+            for number, runner in list(working.items()):
+                if runner.receiver not in ready:
+                    if runner.is_lost():
+                        raise NetreproError("a process sleeps and does not wake", "run it again")
+                    continue
+                try:
+                    result, failure = runner.receive()
+                except EOFError:
+                    del working[number]
+                    if runner.was_killed():
+                        raise NetreproError("a process was ended from outside", "run it again") from None
+                    continue
+                if failure is not None:
+                    raise failure
+                yield number, result
+    finally:
+        for runner in working.values():
+            runner.end()
+
+
+def in_processes(
+    function: Callable[..., Result],
+    work: Sequence[tuple],
+    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+    *,
+    at_a_time: int = 1,
+) -> list[Result]:
+    """What `function` says of each of `work` (its arguments), in their order; see `side_by_side`.
+
+    at_a_time : so many for each process; a fork of a large process takes a tenth of a second.
+    """
+    parts = [range(first, min(first + at_a_time, len(work))) for first in range(0, len(work), at_a_time)]
+    tasks = (partial(_each, function, work, part) for part in parts)
+    with contextlib.closing(side_by_side(tasks)) as found:
+        results = dict(numbered for (_, numbered), _ in zip(found, progress(range(len(work))), strict=True))
+    return [results[number] for number in range(len(work))]
+
+
+def _each(function: Callable[..., Result], work: Sequence[tuple], numbers: range) -> Iterator[tuple[int, Result]]:
+    for number in numbers:
+        yield number, function(*work[number])
+
+
+def _run(task: Callable[[], Iterable[Any]], skipped: int, sender: Connection) -> None:
+    # A solver left alone by a parent that was killed would run for ever. Ctrl-C is the parent's to handle.
+    _C.prctl(DIE_WITH_PARENT, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(BrokenPipeError):
+        try:
+            for result in islice(task(), skipped, None):
+                _send(sender, result, None)
+        except BrokenPipeError:
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            _send(sender, None, error)
+    # At once: tidying up flushes streams and joins threads that are the parent's.
+    os._exit(0)
+
+
+def _send(sender: Connection, result: Any, error: BaseException | None) -> None:
+    try:
+        sender.send((result, error))
+    except (TypeError, AttributeError, pickle.PicklingError) as reason:
+        sender.send((None, NetreproError(f"an answer cannot travel between processes: {reason}")))
