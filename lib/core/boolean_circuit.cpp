@@ -5,6 +5,8 @@
 #include <functional>
 #include <stdexcept>
 
+#include "random_stream.hpp"
+
 namespace {
 
 constexpr BooleanCircuit::Literal end_of_clause = -1;
@@ -242,14 +244,14 @@ BooleanCircuit::Matching BooleanCircuit::match_ports(const Pairs& pairs, const L
   return result;
 }
 
-BooleanCircuit::Literals BooleanCircuit::support(const Literals& roots) const {
-  std::vector<bool> is_seen(nodes_.size(), false);
+BooleanCircuit::Literals BooleanCircuit::new_support(const Literals& roots) {
+  supported_.resize(nodes_.size(), false);
   std::vector<std::size_t> open;
   Literals inputs;
   const auto visit = [&](Literal literal) {
     const std::size_t index = node_of(literal);
-    if (!is_seen[index]) {
-      is_seen[index] = true;
+    if (!supported_[index]) {
+      supported_[index] = true;
       open.push_back(index);
     }
   };
@@ -388,28 +390,43 @@ void BooleanCircuit::write_half(std::size_t index, bool is_opposite, const std::
   }
 }
 
+// How many gates read each gate, among those of which clauses may be missing; a root is read from outside too.
+std::vector<std::uint32_t> BooleanCircuit::count_readers(const Literals& roots, const Literals& demands) const {
+  std::vector<std::uint32_t> readers(nodes_.size(), 0);
+  std::vector<std::uint8_t> seen(given_);  // halves, as in `given_`
+  std::vector<bool> has_counted(nodes_.size(), false);
+  Literals open;
+  const auto visit = [&](Literal literal, std::uint32_t count) {
+    readers[node_of(literal)] += count;
+    const std::uint8_t half = (literal & 1) ? 2 : 1;
+    if (seen[node_of(literal)] & half) return;
+    seen[node_of(literal)] |= half;
+    open.push_back(literal);
+  };
+  for (const Literals& literals : {std::cref(roots), std::cref(demands)})
+    for (const Literal root : literals) visit(root, 2);
+  while (!open.empty()) {
+    const Literal literal = open.back(), sign = literal & 1;
+    open.pop_back();
+    const std::size_t index = node_of(literal);
+    const Node& node = nodes_[index];
+    if (node.kind == Kind::input || node.kind == Kind::constant) continue;
+    const std::uint32_t count = has_counted[index] ? 0 : 1;  // both halves are one reader's
+    has_counted[index] = true;
+    if (node.kind != Kind::both) visit(opposite(node.a), 0);
+    if (node.kind == Kind::differ) visit(opposite(node.b), 0);
+    visit(node.kind == Kind::both ? node.a ^ sign : node.a, count);
+    visit(node.kind == Kind::differ ? node.b : node.b ^ sign, count);
+    if (node.kind == Kind::choose) visit(node.c ^ sign, count);
+  }
+  return readers;
+}
+
 // Each gate's clauses come in two halves (Plaisted and Greenbaum, 1986): "the variable implies the gate" where the
 // variable is asserted below some root, "the gate implies the variable" where its opposite is.
 std::vector<std::int32_t> BooleanCircuit::new_clauses(const Literals& roots, const Literals& demands) {
   given_.resize(nodes_.size(), 0);
-  std::vector<std::uint32_t> readers(nodes_.size(), 0);
-  std::vector<std::size_t> open;
-  const auto visit = [&](Literal literal) {
-    if (readers[node_of(literal)]++ == 0 && given_[node_of(literal)] != 3) open.push_back(node_of(literal));
-  };
-  for (const Literals& literals : {std::cref(roots), std::cref(demands)}) {
-    for (const Literal root : literals) {
-      visit(root);
-      ++readers[node_of(root)];  // a root is read from outside too
-    }
-  }
-  for (std::size_t next = 0; next < open.size(); ++next) {
-    const Node& node = nodes_[open[next]];
-    if (node.kind == Kind::input || node.kind == Kind::constant) continue;
-    visit(node.a);
-    visit(node.b);
-    if (node.kind == Kind::choose) visit(node.c);
-  }
+  const std::vector<std::uint32_t> readers = count_readers(roots, demands);
 
   struct Half {
     std::size_t node;
@@ -471,13 +488,28 @@ std::int32_t BooleanCircuit::dimacs_variable(Literal literal) const {
   return (literal & 1) ? -variable : variable;
 }
 
-std::vector<std::vector<std::int32_t>> BooleanCircuit::split(const std::vector<std::int32_t>& clauses) {
-  std::vector<std::vector<std::int32_t>> found;
-  for (auto start = clauses.begin(); start != clauses.end();) {
-    const auto end = std::find(start, clauses.end(), 0);
-    found.emplace_back(start, end);
-    start = end == clauses.end() ? end : end + 1;
-  }
+std::vector<std::int32_t> BooleanCircuit::dimacs_variables(const Literals& literals) const {
+  std::vector<std::int32_t> found;
+  found.reserve(literals.size());
+  for (const Literal literal : literals)
+    found.push_back(variables_.at(node_of(literal)) > 0 ? dimacs_variable(literal) : 0);
+  return found;
+}
+
+// Fisher and Yates (1938), in Durstenfeld's form.
+std::vector<std::int32_t> BooleanCircuit::shuffled(const std::vector<std::int32_t>& clauses, std::uint64_t seed) {
+  std::vector<std::size_t> starts;
+  for (std::size_t place = 0; place < clauses.size(); ++place)
+    if (place == 0 || clauses[place - 1] == 0) starts.push_back(place);
+  RandomStream stream(seed, 0);
+  for (std::size_t left = starts.size(); left > 1; --left) std::swap(starts[left - 1], starts[stream.below(left)]);
+  std::vector<std::int32_t> found;
+  found.reserve(clauses.size());
+  for (const std::size_t start : starts)
+    for (std::size_t place = start; place < clauses.size(); ++place) {
+      found.push_back(clauses[place]);
+      if (clauses[place] == 0) break;
+    }
   return found;
 }
 

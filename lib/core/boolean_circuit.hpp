@@ -48,19 +48,20 @@ class BooleanCircuit {
   using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
   Matching match_ports(const Pairs& pairs, const Literals& wanted, const Literals& matched, const Rows& last);
 
-  // The inputs that a set of literals depends on.
-  Literals support(const Literals& roots) const;
+  // The inputs that a set of literals depends on, as far as they were not named before.
+  Literals new_support(const Literals& roots);
 
   // Clauses, in DIMACS form (each ends with a zero), by which asserting any of `roots` has its meaning, as far as
   // they were not given out before; `demands` are asserted for good. An opposite is a root of its own.
   // dimacs_variable() numbers a literal whose gates have been given out.
   std::vector<std::int32_t> new_clauses(const Literals& roots, const Literals& demands);
   std::int32_t dimacs_variable(Literal literal) const;
-  bool has_variable(Literal literal) const { return variables_.at(static_cast<std::size_t>(literal >> 1)) > 0; }
+  // Of several; zero for a literal whose gates have not been given out.
+  std::vector<std::int32_t> dimacs_variables(const Literals& literals) const;
   std::int32_t variable_count() const { return variable_count_; }
-  // The same clauses as DIMACS text, and as lists without zeros.
+  // The same clauses as DIMACS text, and in an order drawn from the seed, all orders being as likely.
   static std::string dimacs_text(const std::vector<std::int32_t>& clauses);
-  static std::vector<std::vector<std::int32_t>> split(const std::vector<std::int32_t>& clauses);
+  static std::vector<std::int32_t> shuffled(const std::vector<std::int32_t>& clauses, std::uint64_t seed);
 
   // The values of `wanted` when exactly the inputs in `true_inputs` hold.
   std::vector<bool> evaluate(const Literals& true_inputs, const Literals& wanted) const;
@@ -79,6 +80,7 @@ class BooleanCircuit {
   void enlarge_table();
   bool has_conjunct(Literal gate, Literal conjunct, std::size_t depth = 8) const;
   Literals exactly(const Literals& number);
+  std::vector<std::uint32_t> count_readers(const Literals& roots, const Literals& demands) const;
   bool is_private(std::size_t node, const std::vector<std::uint32_t>& readers) const;
   void gather(Literal literal, Literals& conjuncts, const std::vector<std::uint32_t>& readers,
               std::size_t depth) const;
@@ -94,5 +96,6 @@ class BooleanCircuit {
   std::size_t in_table_ = 0;
   std::vector<std::int32_t> variables_;  // by node; 0: no clause given out yet
   std::vector<std::uint8_t> given_;      // by node: the halves of its clauses given out (1, 2, or both: 3)
+  std::vector<bool> supported_;          // by node: new_support() has been there
   std::int32_t variable_count_ = 0;
 };

@@ -58,12 +58,14 @@ void bind_verification(py::module_& module) {
             return py::make_tuple(std::move(matching.demands), std::move(matching.last));
           },
           py::arg("pairs"), py::arg("wanted"), py::arg("matched"), py::arg("last"))
-      .def("support", &BooleanCircuit::support)
+      .def("new_support", &BooleanCircuit::new_support)
       .def("new_clauses", &BooleanCircuit::new_clauses, py::arg("roots"), py::arg("demands") = std::vector<int>{})
-      .def("has_variable", &BooleanCircuit::has_variable)
       .def("dimacs_variable", &BooleanCircuit::dimacs_variable)
+      .def("dimacs_variables", &BooleanCircuit::dimacs_variables,
+           "Of several literals; zero for one whose gates have not been given out.")
       .def_static("dimacs_text", &BooleanCircuit::dimacs_text)
-      .def_static("split", &BooleanCircuit::split, "Zero-terminated clauses as lists.")
+      .def_static("shuffled", &BooleanCircuit::shuffled, py::arg("clauses"), py::arg("seed"),
+                  "The zero-terminated clauses in an order drawn from the seed.")
       .def_static("for_each_clause", &for_each_clause, py::arg("clauses"), py::arg("function"),
                   "Call a function with each zero-terminated clause as a list; equal numbers are one object.")
       .def("evaluate", &BooleanCircuit::evaluate, py::arg("true_inputs"), py::arg("wanted"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import z3
 
+from netrepro._core import BooleanCircuit
 from netrepro.errors import NetreproError, nearest
 from netrepro.verification.backends import BACKENDS, ClauseSolver, check_z3, clause_solver, z3_steps
 from netrepro.verification.encodings import CircuitEncoding, IntegerEncoding
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ENCODINGS = ("circuit", "integers")
+REMEMBERED = 16
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,7 @@ class Analysis:
             "shuffle": shuffle,
         }
         self._base_is_known = False
+        self._inputs: deque[Trace] = deque(maxlen=REMEMBERED)
 
     @cached_property
     def _asker(self) -> _CircuitAsker | _IntegerAsker:
@@ -183,16 +187,22 @@ class Analysis:
         """
         self.point.check(workload)
         self.questions += 1
-        status, reason = self._asker.check(workload or Workload(), query, conditions, self.timeout_s)
+        asker = self._asker
+        try:
+            status, reason = asker.check(workload or Workload(), query, conditions, self.timeout_s)
+        finally:
+            if not asker.is_whole:
+                del self._asker  # the next question starts anew
         if status != "sat" or not with_trace:
             return Answer(status, None, reason)
-        trace = self._asker.trace()
+        trace = asker.trace()
         if self.point.can_run:  # the solver's word is checked by running the packets
             wanted = [self.base.holds(trace), workload is None or workload.holds(trace)]
             if query is not None:
                 wanted.append(self.query.holds(trace) == query)
             if not all(wanted):
                 raise AssertionError(f"{self.point.name}: the solver's model does not replay")
+        self._inputs.append(trace)
         return Answer(status, trace)
 
     def satisfy_query(self) -> Answer:
@@ -212,23 +222,36 @@ class Analysis:
 
     def verify(self, workload: Workload) -> Verification:
         """Whether the workload is feasible, and model and workload and not query are unsatisfiable."""
-        feasible = self.ask(workload, with_trace=False)
+        against = self.check_workload_without_query(workload)
+        if against.status == "sat":  # which shows that it is feasible, too
+            return Verification("refuted", against.trace)
+        if against.status == "unknown":
+            return Verification("unknown", reason=against.reason)
+        if any(workload.holds(trace) for trace in reversed(self._inputs)):
+            return Verification("proven")
+        feasible = self.ask(workload)
         if feasible.status == "unsat":
             self.refuse_empty_base()
             return Verification("infeasible")
-        against = self.check_workload_without_query(workload)
-        if against.status == "sat":
-            return Verification("refuted", against.trace)
-        if "unknown" in (feasible.status, against.status):
-            return Verification("unknown", reason=feasible.reason or against.reason)
-        return Verification("proven")
+        return Verification("proven" if feasible.status == "sat" else "unknown", reason=feasible.reason)
+
+    def remember(self, trace: Trace) -> None:
+        """Keep an input of the base workload: whether a workload is feasible often needs no question then.
+
+        The latest REMEMBERED are kept; what the solver answers with is remembered anyway. Raises NetreproError for a
+        trace that breaks the base workload.
+        """
+        if not self.base.holds(trace):
+            raise NetreproError("the trace breaks the base workload", "give one that keeps it")
+        self._inputs.append(trace)
 
     def refuse_empty_base(self) -> None:
         """Raise NetreproError, naming the specification to blame, if no input has the base workload."""
         if self._base_is_known:
             return
-        if self.ask(with_trace=False).status != "unsat":
-            self._base_is_known = True
+        status = self.ask(with_trace=False).status
+        if status != "unsat":
+            self._base_is_known = status == "sat"
             return
         kept = Workload()
         for timed in self.base.specs:
@@ -295,7 +318,10 @@ def _uncollected() -> Iterator[None]:
 
 
 class _CircuitAsker:
-    """Questions to the circuit encoding: clauses are loaded when a question first needs them."""
+    """Questions to the circuit encoding: clauses are loaded when a question first needs them.
+
+    is_whole : False where loading was interrupted; what such a solver says means nothing.
+    """
 
     def __init__(
         self,
@@ -311,30 +337,28 @@ class _CircuitAsker:
             self.query = self.encoding.query_bit(query)
             self.base = [self.encoding.spec_bit(timed) for timed in base.specs]
         self.solver = solver
-        self.solver.free_variables = self._free_variables
-        self._demanded: set[int] = set()
-        self._literals: list[int] = []
-        self._true: list[int] = []
+        self.solver.free_variables = lambda: self._known()[1]
+        self._has_loaded_base = False
+        self.is_whole = True
         self._seed, self._order = seed, order
 
     def cancel(self) -> None:
         self.solver.cancel()
 
-    def _load(self, bits: Iterable[int]) -> None:
-        roots = [*self.base, *bits]
-        demands = [b for b in self.encoding.constraints_below(roots) if b not in self._demanded]
-        if not self._demanded:
+    def _load(self, bits: Sequence[int]) -> None:
+        self.is_whole = False  # the encoding gives out each clause once: if we are interrupted here, it is lost
+        roots = list(bits) if self._has_loaded_base else [*self.base, *bits]
+        demands = self.encoding.new_constraints_below(roots)
+        if not self._has_loaded_base:
             demands += self.base
+            self._has_loaded_base = True
         demands = [bit for bit in dict.fromkeys(demands) if bit != 1]
-        self._demanded.update(demands)
-        circuit = self.encoding.circuit
-        clauses = circuit.new_clauses(roots, demands)
+        clauses = self.encoding.circuit.new_clauses(roots, demands)
         if self._order is not None:
-            parts = circuit.split(clauses)
-            self._order.shuffle(parts)
-            clauses = [number for part in parts for number in (*part, 0)]
+            clauses = BooleanCircuit.shuffled(clauses, self._order.getrandbits(64))
         if clauses:
             self.solver.load(clauses)
+        self.is_whole = True
 
     def check(
         self, workload: Workload, query: bool | None, conditions: Sequence[int], timeout_s: float | None
@@ -361,20 +385,17 @@ class _CircuitAsker:
         pairs = zip(workload.specs, bits, strict=True)
         return Workload(tuple(timed for timed, bit in pairs if bit != 1 and variable(bit) in core))
 
-    def _known(self) -> list[int]:
-        """The free literals that the solver has been told of."""
-        return [bit for bit in self.encoding.logic.labels if self.encoding.is_loaded(bit)]
-
-    def _free_variables(self) -> list[int]:
-        return self._variables(self._known())
-
-    def _variables(self, known: Iterable[int]) -> list[int]:
-        return [self.encoding.circuit.dimacs_variable(bit) for bit in known]
+    def _known(self) -> tuple[list[int], list[int]]:
+        """The free literals that the solver has been told of, and its variables for them."""
+        free = list(self.encoding.logic.labels)
+        variables = self.encoding.circuit.dimacs_variables(free)
+        known = [bit for bit, variable in zip(free, variables, strict=True) if variable]
+        return known, [variable for variable in variables if variable]
 
     def trace(self) -> Trace:
-        encoding, known = self.encoding, self._known()
-        values = self.solver.values(self._variables(known))
-        true = {bit for bit, value in zip(known, values, strict=True) if value}
+        encoding = self.encoding
+        known, variables = self._known()
+        true = {bit for bit, value in zip(known, self.solver.values(variables), strict=True) if value}
         arrivals = encoding.read_arrivals(true)
         choices = {encoding.logic.labels[bit]: bit in true for bit in known}
         if encoding.point.can_run:
@@ -386,6 +407,8 @@ class _CircuitAsker:
 
 class _IntegerAsker:
     """Questions to the integer encoding, with z3's general solver."""
+
+    is_whole = True
 
     def __init__(self, point: ContentionPoint, query: Query, base: Workload, seed: int, order: random.Random | None):
         self.encoding = IntegerEncoding(point)

@@ -155,7 +155,7 @@ class PySatClauses(ClauseSolver):
         if name == "cadical":
             # Its mode for formulas that have a model: these questions mostly do, and the others lose nothing by it.
             self.solver.configure({"seed": seed, "stabilizeonly": 1})
-        self._model: set[int] = set()
+        self._model: list[int] = []
         self._is_cancelled = False
 
     # python-sat's own functions: its Python methods around them cost a fifth as much again.
@@ -174,7 +174,7 @@ class PySatClauses(ClauseSolver):
                 self.reason = "canceled" if self._is_cancelled else "timeout"
                 return "unknown"
             answer = self._solve_on(assumptions)
-        self._model = set(self.solver.get_model() or ()) if answer else set()
+        self._model = self.solver.get_model() or [] if answer else []
         return "sat" if answer else "unsat"
 
     def _solve_on(self, assumptions: Sequence[int]) -> bool | None:
@@ -191,7 +191,8 @@ class PySatClauses(ClauseSolver):
         return answer
 
     def values(self, variables: Sequence[int]) -> list[bool]:
-        return [number in self._model for number in variables]
+        model = self._model  # in the order of variables, from 1
+        return [number <= len(model) and model[number - 1] > 0 for number in variables]
 
     def core(self) -> set[int]:
         return set(self.solver.get_core() or ())

@@ -255,10 +255,8 @@ class Encoding(ABC):
 
     # --- workloads and queries ---
 
-    def _side(self, side: Term | Line, time: int, limit: int | None = None) -> tuple[Number, Bit]:
+    def _side(self, side: Term, time: int, limit: int | None = None) -> tuple[Number, Bit]:
         """The value of a side, and whether it is valid; what goes beyond `limit` may be cut off."""
-        if isinstance(side, Line):
-            return self.logic.number(max(0, side.value(None, time + 1))), self.logic.true
         parts = [self.metric(side.metric, queue, time) for queue in side.queues]
         total = parts[0][0]
         for value, _ in parts[1:]:
@@ -397,6 +395,8 @@ class CircuitEncoding(Encoding):
         self._group_of: dict[int, tuple[Any, ...]] = {}  # free literal -> who made it, when
         self._demands: dict[tuple[Any, ...], list[int]] = defaultdict(list)
         self.always: list[int] = []  # constraints that no cone may leave out
+        self._has_named_always = False
+        self._reached: set[tuple[Any, ...]] = set()  # groups whose demands have been named
         sizes = (point.destinations, point.paths)
         self._binary_fields = [(field, (size - 1).bit_length()) for field, size in zip(FIELDS, sizes, strict=True)]
         self._unroll()
@@ -415,14 +415,20 @@ class CircuitEncoding(Encoding):
         else:
             self.always += constraints
 
-    def constraints_below(self, roots: Iterable[int]) -> list[int]:
-        """The constraints on what `roots` depend on, and on what those constraints depend on in turn."""
-        found = list(self.always)
-        groups: set[tuple[Any, ...]] = set()
-        fresh = [*roots, *found]
+    def new_constraints_below(self, roots: Iterable[int]) -> list[int]:
+        """The constraints on what `roots` depend on, and on what those constraints depend on in turn.
+
+        Only such as no earlier call has named.
+        """
+        fresh = [*roots]
+        found: list[int] = []
+        if not self._has_named_always:
+            self._has_named_always = True
+            found += self.always
+            fresh += self.always
         while fresh:
-            reached = {self._group_of[literal] for literal in self.circuit.support(fresh)} - groups
-            groups |= reached
+            reached = {self._group_of[literal] for literal in self.circuit.new_support(fresh)} - self._reached
+            self._reached |= reached
             fresh = [bit for group in sorted(reached) for bit in self._demands[group]]
             found += fresh
         return found
@@ -633,10 +639,6 @@ class CircuitEncoding(Encoding):
         )
 
     # --- back to packets ---
-
-    def is_loaded(self, literal: int) -> bool:
-        """Whether clauses about a literal have been given to a solver."""
-        return self.circuit.has_variable(literal)
 
     def read_arrivals(self, true_literals: Container[int]) -> dict[str, list[list[Packet]]]:
         """The packets that an assignment of the free literals offers to the inputs."""

@@ -42,25 +42,23 @@ def _circuit(analysis: Analysis) -> CircuitEncoding:
     return encoding
 
 
-def base_example(analysis: Analysis, *, steady_labels: bool = False) -> BaseExample:
+def base_example(analysis: Analysis, *, steady_labels: bool = False, on_copy: bool = True) -> BaseExample:
     """The lexicographically best example, by descent on one count after the other.
 
-    Works on a copy of the analysis, so that the counts do not burden later questions. With `steady_labels` all
-    packets of an input have one dst and one ecmp (which a workload can say; it cannot say that the packets of one
-    step differ).
+    Parameters
+    ----------
+    steady_labels : all packets of an input have one dst and one ecmp (which a workload can say; it cannot say that
+        the packets of one step differ).
+    on_copy : load the formula anew, so that the counts do not burden later questions to the analysis. Without, the
+        work done for earlier questions is not done again.
 
     Raises NetreproError if no input satisfies the query, or none was found in time.
     """
-    original, analysis = analysis, analysis.copy()
+    original, analysis = analysis, analysis.copy() if on_copy else analysis
     encoding = _circuit(analysis)
     circuit, point = encoding.circuit, analysis.point
     steady = [bit for q in point.inputs for bit in _steady(encoding, q)] if steady_labels else []
-    start = analysis.ask(query=True, conditions=steady) if steady_labels else analysis.satisfy_query()
-    if start.trace is None:
-        raise NetreproError(
-            f"no example: the query {analysis.query} is {start.status} on {point.name!r}",
-            start.reason or "loosen the base workload or the query",
-        )
+    trace = _any_example(analysis, steady)
     steps = range(point.horizon)
     offered = {(q, t): encoding.offered_bits(q, t) for q in point.inputs for t in steps}
     used = [circuit.any_of([offered[q, t][0] for t in steps]) for q in point.inputs]
@@ -78,14 +76,26 @@ def base_example(analysis: Analysis, *, steady_labels: bool = False) -> BaseExam
         (packets, lambda limit: _sum(circuit, list(offered.values()), limit)),
     ]
     conditions = list(steady)
-    trace, values, is_optimal = start.trace, [], True
+    values, is_optimal = [], True
     for bits, count in levels:
         trace, value, no_more, is_least = analysis.minimise(bits, count, conditions, trace)
         conditions.append(no_more)
         values.append(value)
         is_optimal = is_optimal and is_least
-    original.questions += analysis.questions
+    if on_copy:
+        original.questions += analysis.questions
+        original.remember(trace)
     return BaseExample(trace, values[0], values[1], values[2], is_optimal)
+
+
+def _any_example(analysis: Analysis, steady: list[int]) -> Trace:
+    answer = analysis.ask(query=True, conditions=steady) if steady else analysis.satisfy_query()
+    if answer.trace is None:
+        raise NetreproError(
+            f"no example: the query {analysis.query} is {answer.status} on {analysis.point.name!r}",
+            answer.reason or "loosen the base workload or the query",
+        )
+    return answer.trace
 
 
 def _sum(circuit: BooleanCircuit, numbers: list[list[int]], limit: int) -> list[int]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from netrepro.errors import NetreproError
 from netrepro.verification.traces import Packet, Run, Trace
-from netrepro.verification.workloads import FIELDS, Query, Uniq, Workload, refuse_unknown
+from netrepro.verification.workloads import FIELDS, Query, TimedSpec, Uniq, Workload, refuse_unknown
 
 if TYPE_CHECKING:
     from netrepro.verification.encodings import Step
@@ -178,15 +178,10 @@ class ContentionPoint:
     def check(self, workload: Workload | None = None, query: Query | None = None) -> None:
         """Raise NetreproError if the workload or the query does not fit this contention point."""
         for timed in workload.specs if workload else ():
-            refuse_unknown(f"the workload's {timed}", timed.spec.queues, self.queues)
+            if any(queue not in self.inputs for queue in timed.spec.queues):  # a text is costly, and mostly not needed
+                self._refuse_strangers(timed)
             if timed.last > self.horizon:
                 raise NetreproError(f"the workload's {timed} ends after the horizon {self.horizon}")
-            stranger = next((queue for queue in timed.spec.queues if queue not in self.inputs), None)
-            if stranger is not None:
-                raise NetreproError(
-                    f"the workload's {timed} speaks of {stranger!r}, which is not an input",
-                    f"inputs: {', '.join(self.inputs)}",
-                )
             if isinstance(timed.spec, Uniq) and len(set(timed.spec.queues)) < 2:
                 raise NetreproError(f"the workload's {timed} compares fewer than two queues")
         if query is not None:
@@ -198,6 +193,14 @@ class ContentionPoint:
                     f"the query {query} adds or subtracts {query.metric}, which is a label",
                     "ask of one queue",
                 )
+
+    def _refuse_strangers(self, timed: TimedSpec) -> None:
+        refuse_unknown(f"the workload's {timed}", timed.spec.queues, self.queues)
+        stranger = next(queue for queue in timed.spec.queues if queue not in self.inputs)
+        raise NetreproError(
+            f"the workload's {timed} speaks of {stranger!r}, which is not an input",
+            f"inputs: {', '.join(self.inputs)}",
+        )
 
     # --- running ---
 

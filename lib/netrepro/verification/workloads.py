@@ -100,8 +100,13 @@ class Term:
         return 1 if len(self.queues) == 1 else 2 + len(self.queues)
 
     def value(self, trace: MeasuredTrace, time: int) -> int | None:
-        values = [trace.metric(self.metric, queue, time) for queue in self.queues]
-        return None if any(value is None for value in values) else sum(v for v in values if v is not None)
+        total = 0
+        for queue in self.queues:
+            value = trace.metric(self.metric, queue, time)
+            if value is None:
+                return None
+            total += value
+        return total
 
     def __str__(self) -> str:
         if len(self.queues) == 1:

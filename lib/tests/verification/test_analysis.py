@@ -140,6 +140,55 @@ def test_an_analysis_that_runs_out_of_time_claims_nothing():
         answer.grid()
 
 
+def test_a_question_whose_loading_was_interrupted_is_loaded_again(monkeypatch):
+    """The circuit gives out each clause once: without it the solver would say "sat" to what cannot be."""
+    point = scheduler_point("round_robin", 2, 5)
+    impossible = parse_query("exists t in [1,5]: cdeq(q0,t) >= 3")
+    analysis = Analysis(point, impossible, parse_workload("[1,5]: cenq(q1,t) >= t"))
+    with monkeypatch.context() as patched:
+        patched.setattr(Z3Clauses, "load", lambda solver, clauses: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            analysis.ask(query=True)
+    assert analysis.ask(query=True).status == "unsat"
+
+
+def test_a_verification_asks_no_more_than_it_must():
+    """A counterexample shows that its workload is feasible, and so does any input that is known to have it."""
+    analysis = priority()
+    starving, harmless = parse_workload("[1,7]: cenq(q0,t) >= t and [1,1]: cenq(q2,t) >= 1"), Workload()
+    for workload, status, questions in [
+        (harmless, "refuted", 1),
+        (starving, "proven", 2),
+        (starving, "proven", 1),
+        (starving.add(*parse_workload("[1,7]: cenq(q0,t) <= 0").specs), "infeasible", 3),  # and is the base feasible?
+    ]:
+        before = analysis.questions
+        assert (analysis.verify(workload).status, analysis.questions - before) == (status, questions)
+    base_example(fresh := priority())
+    before = fresh.questions
+    assert fresh.verify(parse_workload("[1,7]: sum cenq({q0,q1},t) >= t and [1,1]: cenq(q2,t) >= 1")).status == "proven"
+    assert fresh.questions == before + 1
+
+
+def test_only_inputs_of_the_base_workload_are_remembered():
+    point, query = scheduler_point("fifo", 1, 3), parse_query("exists t in [1,3]: qsize(q0,t) > 1")
+    analysis = Analysis(point, query, parse_workload("[1,1]: cenq(q0,t) >= 1"))
+    with pytest.raises(NetreproError, match="breaks the base workload"):
+        analysis.remember(point.simulate({}))
+    assert analysis.verify(parse_workload("[1,1]: cenq(q0,t) <= 0")).status == "infeasible"
+
+
+def test_the_plainest_example_is_the_same_on_the_solver_that_was_asked_before():
+    analysis = codel()
+    analysis.satisfy_query()
+    fresh, burdened = base_example(analysis), base_example(analysis, on_copy=False)
+    assert (fresh.used_inputs, fresh.unsmoothness, fresh.packets) == (
+        burdened.used_inputs,
+        burdened.unsmoothness,
+        burdened.packets,
+    )
+
+
 @pytest.mark.parametrize("encoding", ["circuit", "integers"])
 def test_z3_counts_the_same_steps_for_the_same_question_and_more_for_two(encoding):
     def steps(questions: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -83,10 +84,46 @@ def test_half_of_the_clauses_is_enough_for_a_root_that_is_only_asserted(operatio
         assert answer == ("sat" if function(values) else "unsat")
 
 
-def test_clauses_are_written_as_dimacs_and_as_lists():
+@settings(max_examples=60, deadline=None)
+@given(operations=OPERATIONS, picks=st.lists(st.integers(0, 10**6), min_size=2, max_size=6))
+def test_a_root_that_is_asked_later_means_what_it_would_have_meant_at_once(operations, picks):
+    """Below what was given out already nothing is looked at again."""
+    circuit, inputs, gates = build(operations)
+    solver = Z3Clauses()
+    solver.load(circuit.new_clauses(inputs))
+    for pick in picks:
+        (gate, function), sign = gates[pick // 2 % len(gates)], pick & 1
+        solver.load(circuit.new_clauses([gate ^ sign]))
+        for values in itertools.product([False, True], repeat=INPUTS):
+            pairs = zip(inputs, values, strict=True)
+            held = [circuit.dimacs_variable(literal) * (1 if value else -1) for literal, value in pairs]
+            answer = solver.check([*held, circuit.dimacs_variable(gate ^ sign)], None)
+            assert answer == ("sat" if function(values) != bool(sign) else "unsat")
+
+
+def as_lists(clauses: list[int]) -> list[list[int]]:
+    found: list[list[int]] = []
+    BooleanCircuit.for_each_clause(clauses, found.append)
+    return found
+
+
+def test_clauses_are_written_as_dimacs():
     assert BooleanCircuit.dimacs_text([1, -3, 0, 2, 0]) == "p cnf 3 2\n1 -3 0\n2 0\n"
-    assert BooleanCircuit.split([1, -3, 0, 2, 0]) == [[1, -3], [2]]
-    assert BooleanCircuit.split([]) == []
+
+
+@given(clauses=st.lists(st.lists(st.integers(1, 9), max_size=4), max_size=8), seed=st.integers(0, 2**64 - 1))
+def test_a_shuffle_keeps_every_clause_whole(clauses, seed):
+    flat = [number for clause in clauses for number in (*clause, 0)]
+    shuffled = as_lists(BooleanCircuit.shuffled(flat, seed))
+    assert sorted(shuffled) == sorted(clauses)
+    assert shuffled == as_lists(BooleanCircuit.shuffled(flat, seed))
+
+
+def test_all_orders_of_clauses_are_as_likely():
+    seen = Counter(tuple(BooleanCircuit.shuffled([1, 0, 2, 0, 3, 0, 4, 0], seed)) for seed in range(4800))
+    assert len(seen) == 24
+    # Chi squared with 23 degrees of freedom is above 49.7 once in a thousand.
+    assert sum((count - 200) ** 2 / 200 for count in seen.values()) < 49.7
 
 
 def test_equal_gates_are_one_gate():
@@ -197,7 +234,7 @@ def test_a_demand_takes_no_variable_and_no_more_clauses_than_it_needs():
     def clauses(make) -> list[list[int]]:
         circuit = BooleanCircuit()
         a, b, c = (circuit.input() for _ in range(3))  # variables 1, 2, 3 where all are used
-        return sorted(sorted(clause) for clause in circuit.split(circuit.new_clauses([], [make(circuit, a, b, c)])))
+        return sorted(sorted(clause) for clause in as_lists(circuit.new_clauses([], [make(circuit, a, b, c)])))
 
     assert clauses(lambda x, a, b, c: x.any_of([a, b, c])) == [[1, 2, 3]]
     assert clauses(lambda x, a, b, c: x.all_of([a, b ^ 1, c])) == [[-2], [1], [3]]
@@ -216,9 +253,21 @@ def test_only_the_cone_of_what_is_asked_becomes_clauses_and_only_once():
     a, b, c, d = (circuit.input() for _ in range(4))
     asked, other = circuit.both(a, b), circuit.both(c, d)
     assert circuit.new_clauses([asked])
-    assert not circuit.has_variable(other)
+    assert circuit.dimacs_variables([asked, asked ^ 1, other]) == [
+        circuit.dimacs_variable(asked),
+        -circuit.dimacs_variable(asked),
+        0,
+    ]
     assert circuit.new_clauses([asked]) == []
-    assert sorted(circuit.support([asked])) == sorted([a, b])
+
+
+def test_each_input_that_is_depended_on_is_named_once():
+    circuit = BooleanCircuit()
+    a, b, c, d = (circuit.input() for _ in range(4))
+    first, second = circuit.both(a, b), circuit.choose(circuit.both(a, b), c, d)
+    assert circuit.new_support([first]) == [a, b]
+    assert circuit.new_support([first ^ 1]) == []
+    assert circuit.new_support([second]) == [c, d]
 
 
 def test_z3_ties_the_variables_of_a_dimacs_text_to_ours():
