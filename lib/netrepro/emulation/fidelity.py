@@ -136,14 +136,19 @@ def machine_checks(
     stalled_share: float = float("nan"),
     stolen_share: float = float("nan"),
     lateness: pd.DataFrame | None = None,
+    most_late_us: Mapping[int, float] | None = None,
 ) -> pd.DataFrame:
     """One row a check of everything but a port; columns as of port_checks.
 
-    missed_packets : packets that relay or tap had no room for. stalled_share : of the time, in which some process
-    waited for a CPU. stolen_share : CPUs taken by the machine underneath. lateness : of the relay (up_to_us, packets).
+    missed_packets : packets that relay or tap had no room for, or the relay could not send. stalled_share : of the
+    time, in which some process waited for a CPU. stolen_share : CPUs taken by the machine underneath. lateness : of the
+    relay (up_to_us, packets). most_late_us : percentiles with the most that each may be.
     """
     rows = [("packets missed", float(missed_packets), 0.0, missed_packets == 0)]
-    rows += lateness_rows("delayed packets", lateness)
+    if lateness is not None and most_late_us:
+        rows += bounded_lateness_rows("delayed packets", lateness, most_late_us)
+    else:
+        rows += lateness_rows("delayed packets", lateness)
     rows.append(_told("share of time in which processes waited for a CPU", stalled_share))
     rows.append(_told("CPUs taken by the machine underneath", stolen_share))
     return pd.DataFrame(rows, columns=FIDELITY_COLUMNS)

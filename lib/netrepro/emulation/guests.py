@@ -35,6 +35,7 @@ class LauncherConnection:
 
     def __init__(self, tier: str):
         self._lock, self._owner = threading.Lock(), os.getpid()
+        self._why_ended = "it was ended from outside"
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the launcher
         self._stream, theirs = socket.socketpair()
         with theirs:
@@ -59,16 +60,34 @@ class LauncherConnection:
         self.first_process: int = opened["process"]  # of the network, as its owner's machine numbers it
 
     def ask(self, what: str, descriptors: Sequence[int] = (), **request: Any) -> tuple[dict, list[int]]:
-        """The launcher's answer and the descriptors that came with it. Raises NetreproError when it has ended."""
+        """The launcher's answer and the descriptors that came with it.
+
+        Raises NetreproError when it has ended, or could not do it. An interrupt meanwhile (Ctrl-C) ends the network:
+        the answer that is still to come would be taken for the next one's.
+        """
         payload = pickle.dumps({"ask": what, **request})
         message = struct.pack("=I", len(payload)) + payload
         with self._lock:
             try:
-                sent = socket.send_fds(self._stream, [message[:4]], descriptors) if descriptors else 0
-                self._stream.sendall(message[sent:])
-            except OSError:
-                raise self._ended() from None
-            return self._answer()
+                answer, received = self._exchange(message, descriptors)
+            except NetreproError:
+                raise
+            except BaseException:
+                self._why_ended = "a request to it was interrupted"
+                with contextlib.suppress(OSError):
+                    self._stream.shutdown(socket.SHUT_RDWR)
+                raise
+        if "failed" in answer:
+            raise NetreproError(f"the emulated network failed to {what}: {answer['failed']}", "build it again")
+        return answer, received
+
+    def _exchange(self, message: bytes, descriptors: Sequence[int]) -> tuple[dict, list[int]]:
+        try:
+            sent = socket.send_fds(self._stream, [message[:4]], descriptors) if descriptors else 0
+            self._stream.sendall(message[sent:])
+        except OSError:
+            raise self._ended() from None
+        return self._answer()
 
     def _answer(self) -> tuple[dict, list[int]]:
         received, descriptors = bytearray(), []
@@ -89,9 +108,11 @@ class LauncherConnection:
         return pickle.loads(received[4:]), descriptors
 
     def _ended(self) -> NetreproError:
-        self._complaints.seek(0)
-        lines = self._complaints.read().decode(errors="replace").strip().splitlines()
-        why = lines[-1] if lines else "it was ended from outside"
+        lines = []
+        if not self._complaints.closed:
+            self._complaints.seek(0)
+            lines = self._complaints.read().decode(errors="replace").strip().splitlines()
+        why = lines[-1] if lines else self._why_ended
         return NetreproError(f"the emulated network has ended: {why}", "build it again")
 
     def close(self) -> None:
@@ -106,6 +127,19 @@ class LauncherConnection:
         self._stream.close()
         self._process.wait()
         self._complaints.close()
+
+
+def checked_words(command: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """The command as strings. Raises NetreproError for one that no program can be started with."""
+    if isinstance(command, (str, bytes)):
+        raise NetreproError(f"a command in one string, {command!r}", f"give its words, {str(command).split()!r}")
+    words = list(command)
+    for word in words:
+        if not isinstance(word, (str, os.PathLike)) or "\0" in os.fspath(word):
+            raise NetreproError(f"{word!r} in a command", "give strings or paths without a NUL character")
+    if not words:
+        raise NetreproError("a command without a word", "name the program first")
+    return [os.fspath(word) for word in words]
 
 
 class Guest:
@@ -129,17 +163,19 @@ class Guest:
         stdout: IO | None = None,
         stderr: IO | None = None,
     ):
-        self.args, self.returncode = list(args), None
+        self.args, self.returncode = checked_words(args), None
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self._launcher, self._text = launcher, text
         self._returncode_lock = threading.Lock()
+        self._pending: memoryview | None = None  # of the input, and the output that came
+        self._came: dict[str, bytearray] = {}
         self._status, status = os.pipe()
         try:
             answer, _ = launcher.ask(
                 "spawn",
                 (*descriptors, status),
                 place=place,
-                command=[os.fspath(word) for word in args],
+                command=self.args,
                 environment=dict(os.environ) if environment is None else environment,
                 folder=folder or os.getcwd(),  # noqa: PTH109
                 nice=nice,
@@ -180,54 +216,77 @@ class Guest:
         return status
 
     def _wait(self, timeout: float | None) -> int | None:
-        with self._returncode_lock:
-            if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
-                told = os.read(self._status, 4)
-                os.close(self._status)
-                # Without a status the whole network has ended, and its guests by SIGKILL.
-                self.returncode = struct.unpack("=i", told)[0] if told else -signal.SIGKILL
-            return self.returncode
+        ended = select.poll()  # select() knows no descriptors beyond 1023
+        ended.register(self._status, select.POLLIN)
+        if self.returncode is None and ended.poll(None if timeout is None else max(timeout, 0.0) * 1e3):
+            with self._returncode_lock:  # not while waiting: another thread may want to end it
+                if self.returncode is None:
+                    told = os.read(self._status, 4)
+                    # Without a status the whole network has ended, and its guests by SIGKILL.
+                    self.returncode = struct.unpack("=i", told)[0] if told else -signal.SIGKILL
+        return self.returncode
 
     def communicate(self, input: str | bytes | None = None, timeout: float | None = None) -> tuple[Any, Any]:
-        """Write `input`, read all output until the end; as subprocess.Popen.communicate."""
+        """Write `input`, read all output until the end; as subprocess.Popen.communicate.
+
+        subprocess.TimeoutExpired has what came until then; the next call goes on, and returns all.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
-        pending = memoryview(input.encode() if isinstance(input, str) else input or b"")
-        parts: dict[str, bytearray] = {}
+        if self._pending is None:
+            self._pending = memoryview(input.encode() if isinstance(input, str) else input or b"")
         with selectors.DefaultSelector() as waiting:
-            if self.stdin:
+            if self.stdin and not self.stdin.closed:
                 waiting.register(self.stdin, selectors.EVENT_WRITE, "stdin")
             for name, stream in (("stdout", self.stdout), ("stderr", self.stderr)):
                 if stream:
-                    parts[name] = bytearray()
+                    self._came.setdefault(name, bytearray())
+                if stream and not stream.closed:
                     waiting.register(stream, selectors.EVENT_READ, name)
             while waiting.get_map():
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
-                    assert timeout is not None
-                    raise subprocess.TimeoutExpired(self.args, timeout)
+                    raise subprocess.TimeoutExpired(self.args, timeout or 0.0, *self._output())
                 for key, _ in waiting.select(left):
-                    if key.data == "stdin":
-                        try:
-                            pending = pending[os.write(key.fd, pending[:4096]) if pending else 0 :]
-                        except BrokenPipeError:
-                            pending = pending[:0]
-                        done = not pending
-                    else:
-                        read = os.read(key.fd, 65536)
-                        parts[key.data] += read
-                        done = not read
-                    if done:
+                    if self._passed_on(key.fd, key.data):
                         waiting.unregister(key.fileobj)
                         key.fileobj.close()  # type: ignore[union-attr]
-        self.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
-        found = [bytes(parts[name]) if name in parts else None for name in ("stdout", "stderr")]
+        try:
+            self.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0.0, *self._output()) from None
+        return self._output()
+
+    def _passed_on(self, descriptor: int, name: str) -> bool:
+        """Write or read what there is; whether that was all."""
+        if name != "stdin":
+            part = os.read(descriptor, 65536)
+            self._came[name] += part
+            return not part
+        assert self._pending is not None
+        try:
+            self._pending = self._pending[os.write(descriptor, self._pending[:4096]) if self._pending else 0 :]
+        except BrokenPipeError:
+            self._pending = self._pending[:0]
+        return not self._pending
+
+    def _output(self) -> tuple[Any, Any]:
+        found = [bytes(self._came[name]) if name in self._came else None for name in ("stdout", "stderr")]
         if self._text:
-            return tuple(each.decode(errors="replace") if each is not None else None for each in found)  # type: ignore[return-value]
+            found = [each.decode(errors="replace") if each is not None else None for each in found]  # type: ignore[misc]
         return found[0], found[1]
 
     def send_signal(self, number: int) -> None:
+        self._signal(number)
+
+    def _signal(self, number: int, to_all: bool = False) -> None:
+        if number not in signal.valid_signals():
+            raise NetreproError(f"no signal {number!r}", "give one of the module signal, such as signal.SIGTERM")
         if self.poll() is None:
-            self._launcher.ask("signal", guest=self.pid, number=int(number))
+            self._launcher.ask("signal", guest=self.pid, number=int(number), all=to_all)
+
+    def kill_all(self) -> None:
+        """End it now, and what it has started, but for what has made itself independent (setsid)."""
+        self._signal(signal.SIGKILL, to_all=True)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)
@@ -236,7 +295,7 @@ class Guest:
         self.send_signal(signal.SIGKILL)
 
     def __del__(self) -> None:
-        if self.returncode is None and hasattr(self, "pid"):
+        if hasattr(self, "pid"):
             os.close(self._status)
 
     def __enter__(self) -> Guest:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import errno
 import fcntl
 import gc
 import os
@@ -175,7 +176,12 @@ class Launcher:
         """
         *standard, status = descriptors
         reader, writer = os.pipe()
-        child = os.fork()
+        try:
+            child = os.fork()
+        except OSError as error:
+            for descriptor in (reader, writer, *descriptors):
+                os.close(descriptor)
+            return {"errno": error.errno, "where": "number of processes (ulimit -u)"}
         if child == 0:
             try:
                 os.setsid()
@@ -199,6 +205,8 @@ class Launcher:
             except OSError as error:
                 where = "folder" if error.filename == request["folder"] else "program"
                 os.write(writer, pickle.dumps((error.errno, where)))
+            except (TypeError, ValueError):
+                os.write(writer, pickle.dumps((errno.EINVAL, "environment")))
             finally:
                 os._exit(127)
         os.close(writer)
@@ -215,8 +223,9 @@ class Launcher:
         return {"guest": child}
 
     def signal(self, request: dict, _: list[int]) -> dict:
+        """Signal a guest, or with `all` whatever it has started in its process group too."""
         if request["guest"] in self.status_of:
-            os.kill(request["guest"], request["number"])
+            (os.killpg if request["all"] else os.kill)(request["guest"], request["number"])
         return {}
 
     def socket(self, request: dict, _: list[int]) -> tuple[dict, tuple[int, ...]]:
@@ -235,16 +244,21 @@ class Launcher:
         output, status = descriptors
         child = os.fork()
         if child == 0:
+            exit_status = 1
             try:
                 sample_queues(request["ports"], request["interval_s"], output)
+                exit_status = 0
             finally:
-                os._exit(0)
+                os._exit(exit_status)
         os.close(output)
         self.status_of[child] = status
         return {"guest": child}
 
     def queue_totals(self, request: dict, _: list[int]) -> dict:
-        """(bytes waiting, packets waiting, bytes sent, packets sent, dropped) of each of `ports`, in their order."""
+        """(bytes waiting, packets waiting, bytes sent, packets sent, dropped) of each of `ports`, in their order.
+
+        None for a port that has no queue any more.
+        """
         found: dict[tuple[int, int], tuple[int, ...]] = {}
         for place in {place for place, _ in request["ports"]}:
             enter(HUB_DESCRIPTOR + place)
@@ -252,7 +266,7 @@ class Launcher:
                 netlink.send(DUMP_QUEUES)
                 found |= {(place, index): values for index, values in root_statistics(netlink)}
         enter(HUB_DESCRIPTOR)
-        return {"totals": [found[tuple(port)] for port in request["ports"]]}
+        return {"totals": [found.get(tuple(port)) for port in request["ports"]]}
 
     def reap(self) -> None:
         while True:
@@ -267,6 +281,14 @@ class Launcher:
                 with suppress(OSError):  # nobody waits for it any more
                     os.write(descriptor, struct.pack("=i", os.waitstatus_to_exitcode(status)))
                 os.close(descriptor)
+
+    def answer(self, request: dict, descriptors: list[int]) -> dict | tuple[dict, tuple[int, ...]]:
+        """What was asked for; a request that fails is told, and ends nothing."""
+        try:
+            return getattr(self, request.pop("ask"))(request, descriptors)
+        except Exception as error:
+            enter(HUB_DESCRIPTOR)
+            return {"failed": f"{type(error).__name__}: {error}"}
 
     def serve(self, caller: int, woken: int) -> None:
         """Answer requests until the caller closes the connection or ends."""
@@ -284,7 +306,7 @@ class Launcher:
             if self.connection.stream.fileno() in ready:
                 try:
                     request, descriptors = self.connection.receive()
-                    answer = getattr(self, request.pop("ask"))(request, descriptors)
+                    answer = self.answer(request, descriptors)
                     sent = answer if isinstance(answer, tuple) else (answer, ())
                     self.connection.reply(*sent)
                     for descriptor in sent[1]:
@@ -393,7 +415,10 @@ def sample_queues(ports: list[tuple[int, int]], interval_s: float, output: int) 
 
 
 def root_statistics(netlink: socket.socket):
-    """(interface index, (bytes and packets waiting, bytes and packets sent, dropped)) of each root queue."""
+    """(interface index, (bytes and packets waiting, bytes and packets sent, dropped)) of each root queue.
+
+    What is named noqueue is none: an interface has it when its own was taken away.
+    """
     while True:
         received = netlink.recv(1 << 18)
         start = 0
@@ -403,7 +428,7 @@ def root_statistics(netlink: socket.socket):
                 return
             if kind == GET_QDISC - 2:
                 index, _, parent = struct.unpack_from("=iII", received, start + 20)
-                if parent == 0xFFFFFFFF:
+                if parent == 0xFFFFFFFF and not received.startswith(b"noqueue", start + 40):  # behind its first header
                     yield index, statistics(received[start + 36 : start + length])
             start += (length + 3) & ~3
 

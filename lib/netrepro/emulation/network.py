@@ -356,14 +356,14 @@ class Node:
     ) -> subprocess.CompletedProcess:
         """Run a program to its end and return its status, output and error output.
 
-        Raises NetreproError when it cannot be started, or with `check` when it fails; subprocess.TimeoutExpired,
-        after killing it, when it takes longer than `timeout` seconds.
+        Raises NetreproError when it cannot be started, or with `check` when it fails; subprocess.TimeoutExpired, with
+        what came until then, when it takes longer than `timeout` seconds. That and Ctrl-C end it and what it started.
         """
         with self.popen(command, environment=environment, folder=folder) as guest:
             try:
                 output, complaints = guest.communicate(input, timeout)
             except BaseException:
-                guest.kill()
+                guest.kill_all()
                 raise
         if check and guest.returncode:
             last = (complaints.strip() or output.strip()).splitlines()[-1:]

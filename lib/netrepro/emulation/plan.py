@@ -30,6 +30,7 @@ MIN_DELAY_MS, MAX_DELAY_MS = 0.05, 10_000.0
 PACKET_BURST_BYTES, BURST_S = 1600, 128e-6
 FED_PACKETS = 20  # the shaper's room behind the relay's queue, beyond 50 ms of its rate
 NO_SPRAYING = "emulated routers choose a path for each flow, not by packet_spraying"
+NO_HOSTS_ADDRESSES = ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3")  # this host's own, and multicast and above
 HUB = "hub"  # the namespace of the launcher itself, where the relay and wires of netem live
 DELAYED_BY = ("relay", "netem")
 FIRST_DESCRIPTOR = 100  # of the launcher's descriptors of namespaces, which are numbered without gaps
@@ -476,12 +477,18 @@ def _check_link(what: str, link: Link) -> None:
 def addresses(topology: Topology, pool: str, paths: int = 0) -> dict[str, ipaddress.IPv4Address]:
     """Of hosts, the pool's first ones, and of switches, its last ones, with room for so many paths' between them.
 
-    Raises NetreproError for too small a pool.
+    Raises NetreproError for too small a pool, and for one with addresses that mean something else to every kernel.
     """
     try:
         network = ipaddress.IPv4Network(pool)
     except ValueError as error:
         raise NetreproError(f"address pool {pool!r}: {error}", "give a network such as 10.0.0.0/8") from None
+    taken = next((each for each in NO_HOSTS_ADDRESSES if network.overlaps(ipaddress.IPv4Network(each))), None)
+    if taken:
+        raise NetreproError(
+            f"address pool {pool!r}: no packet to an address of {taken} leaves its host as to others",
+            "give a network such as 10.0.0.0/8",
+        )
     first, last = int(network.network_address) + 1, int(network.broadcast_address) - 1
     nodes = len(topology.hosts) + len(topology.switches)
     if nodes + paths > last - first + 1:

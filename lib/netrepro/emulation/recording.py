@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import mmap
 import os
+import select
 import signal
 import socket
 import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -45,6 +47,7 @@ _ENDS = np.dtype(
         "itemsize": 38,
     }
 )
+SAMPLER_PATIENCE_S = 10.0  # in which a sampler that was told to end has
 _TOTALS = ("queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")
 
 
@@ -143,6 +146,8 @@ class Recording:
     ):
         if not 0.1 <= interval_ms <= 60_000:
             raise NetreproError(f"a sampling interval of {interval_ms} ms", "give 0.1 ms to 60 000 ms")
+        if packets and most_packets < 1:
+            raise NetreproError(f"room for {most_packets} packets", "give most_packets of 1 or more")
         for port in (*queues, *packets):
             net.topology.link(*port)
         # A packet's gap says nothing unless a queue was waiting behind it: sample those queues too.
@@ -157,29 +162,11 @@ class Recording:
 
     def __enter__(self) -> Recording:
         net = self._net
-        self._taps = {}
-        for port in self._tapped:
-            namespace, interface = port.tap
-            self._taps[port.source, port.destination] = _Tap(
-                net.open_socket(namespace, socket.AF_PACKET, socket.SOCK_RAW),
-                interface,
-                self._most_packets,
-                self._captures and self._captures / f"{port.source}-{port.destination}.pcap",
-            )
-        self._file = os.memfd_create("samples")
-        reader, status = os.pipe()
-        try:
-            answer, _ = net.launcher.ask(
-                "sample_queues",
-                (self._file, status),
-                ports=[(net.place(port.shaper[0]), port.shaper[1]) for port in self._queues],
-                interval_s=self._interval_s,
-            )
-        finally:
-            os.close(status)
-        self._sampler, self._sampler_ended = answer["guest"], reader
-        while self._queues and os.fstat(self._file).st_size == 0:  # totals count from the first sample on
-            time.sleep(0.0002)
+        self._queue_totals()  # raises where a queue is not there: nobody would sample it
+        with ExitStack() as undone:
+            self._taps = {(port.source, port.destination): self._tap(port, undone) for port in self._tapped}
+            self._start_sampler(undone)
+            undone.pop_all()
         self._relay_counters: pd.DataFrame | None = None
         if net.relay:
             self._relay_counters = net.relay.counters().set_index(["source", "destination"])
@@ -189,7 +176,56 @@ class Recording:
         self._began_ns, self._began = time.clock_gettime_ns(time.CLOCK_REALTIME), time.monotonic()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def _tap(self, port: Port, undone: ExitStack) -> _Tap:
+        namespace, interface = port.tap
+        ends = f"{port.source}-{port.destination}"
+        opened = undone.enter_context(self._net.open_socket(namespace, socket.AF_PACKET, socket.SOCK_RAW))
+        try:
+            return _Tap(opened, interface, self._most_packets, self._captures and self._captures / f"{ends}.pcap")
+        except OSError as error:
+            raise NetreproError(
+                f"no room to record {self._most_packets} packets of {ends}: {error.strerror}", "give fewer most_packets"
+            ) from None
+
+    def _start_sampler(self, undone: ExitStack) -> None:
+        self._file = os.memfd_create("samples")
+        undone.callback(os.close, self._file)
+        self._sampler_ended, status = os.pipe()
+        undone.callback(os.close, self._sampler_ended)
+        try:
+            answer, _ = self._net.launcher.ask(
+                "sample_queues",
+                (self._file, status),
+                ports=[(self._net.place(port.shaper[0]), port.shaper[1]) for port in self._queues],
+                interval_s=self._interval_s,
+            )
+        finally:
+            os.close(status)
+        self._sampler = answer["guest"]
+        while self._queues and os.fstat(self._file).st_size == 0:  # totals count from the first sample on
+            if self._sampler_status(0.0002) is not None:
+                raise NetreproError("the queues cannot be sampled: the process that should has ended", "try again")
+
+    def _sampler_status(self, seconds: float) -> int | None:
+        """How the sampling process ended, None when it has not within `seconds`."""
+        ended = select.poll()
+        ended.register(self._sampler_ended, select.POLLIN)
+        if not ended.poll(seconds * 1e3):
+            return None
+        told = os.read(self._sampler_ended, 4)
+        return struct.unpack("=i", told)[0] if told else -signal.SIGKILL
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            sampled = self._collect()
+            if not any(exception):
+                self._check_all_ran(sampled)
+        except NetreproError:  # as of a network that has ended: the block's own error says more
+            if not any(exception):
+                raise
+
+    def _collect(self) -> int | None:
+        """Read everything; returns how the sampling ended."""
         net = self._net
         self._duration_s = time.monotonic() - self._began
         self._stall_us = cpu_stall_us() - self._stall_us
@@ -199,8 +235,8 @@ class Recording:
             net.relay.sample_queues(0)
             counters = net.relay.counters().set_index(["source", "destination"])
             self._relay_counters = counters - self._relay_counters
-        net.launcher.ask("signal", guest=self._sampler, number=signal.SIGTERM)
-        os.read(self._sampler_ended, 4)
+        net.launcher.ask("signal", guest=self._sampler, number=signal.SIGTERM, all=False)
+        sampled = self._sampler_status(SAMPLER_PATIENCE_S)
         os.close(self._sampler_ended)
         size = os.fstat(self._file).st_size // _SAMPLE.itemsize * _SAMPLE.itemsize
         samples = np.frombuffer(os.pread(self._file, size, 0), _SAMPLE)
@@ -211,6 +247,14 @@ class Recording:
             self._relay_samples = net.relay.queue_samples(self._relay_samples_from)
         for ends, tap in self._taps.items():
             self._packets[ends] = tap.close()
+        return sampled
+
+    def _check_all_ran(self, sampled: int | None) -> None:
+        """Raises NetreproError where what records or delays ended before its time: the results would be wrong."""
+        if self._net.relay:
+            self._net.relay.check()
+        if self._queues and sampled != 0:
+            raise NetreproError(f"the sampling of queues ended early, with status {sampled}", "run it again")
 
     def _queue_totals(self) -> pd.DataFrame:
         """One row a port: what its queue counted, and `lost`, what netem dropped on the wire behind it."""
@@ -218,6 +262,11 @@ class Recording:
         wires = {each.direction: (net.place(HUB), each.to_index) for each in net.plan.wires if needs_relay(each.link)}
         ports = [(net.place(port.shaper[0]), port.shaper[1]) for port in net.plan.ports.values()]
         answer, _ = net.launcher.ask("queue_totals", ports=[*ports, *wires.values()])
+        gone = [port for port, totals in zip(net.plan.ports, answer["totals"], strict=False) if totals is None]
+        if gone:
+            raise NetreproError(
+                f"the link from {' to '.join(gone[0])} has lost its queue", "leave the queues (tc) as they were built"
+            )
         table = pd.DataFrame(answer["totals"][: len(ports)], columns=list(_TOTALS), index=list(net.plan.ports))
         lost = dict(zip(wires, (dropped for *_, dropped in answer["totals"][len(ports) :]), strict=True))
         return table.assign(lost=[lost.get(port, 0) for port in net.plan.ports])
@@ -363,11 +412,14 @@ class Recording:
         if missed_packets is None:
             missed_packets = sum(missed for _, missed in self._packets.values())
         relay = self._net.relay
+        if relay and self._relay_counters is not None:
+            missed_packets += relay.missed_packets + int(self._relay_counters["failed_packets"].sum())
         return fidelity.machine_checks(
-            missed_packets=missed_packets + (relay.missed_packets if relay else 0),
+            missed_packets=missed_packets,
             stalled_share=self._stall_us / 1e6 / self._duration_s,
             stolen_share=self._steal_ticks / os.sysconf("SC_CLK_TCK") / self._duration_s,
             lateness=relay.lateness() if relay else None,
+            most_late_us=relay.most_late_us if relay else None,
         )
 
 

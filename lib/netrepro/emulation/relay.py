@@ -29,6 +29,8 @@ COUNTERS = (
 _HEADER, _SAMPLE_EVERY = 3, 2  # counters before the histogram, and the place of the one that asks for samples
 _STATE = (*COUNTERS, "asked_rate_bps")  # of a direction
 _SAMPLE = np.dtype([(name, np.int64) for name in ("time_ns", "direction", "queue_packets", "queue_bytes")])
+# Fixed before any run: nine packets of ten may be late by this share of the shortest delay, or by its clock's tick.
+MOST_LATE_SHARE, LEAST_MOST_LATE_US = 0.1, 100.0
 FLUSH_S = 0.08  # within which the relay has written its last samples
 
 
@@ -78,6 +80,11 @@ class Relay:
         place = _HEADER + LATENESS_BUCKETS + number * len(_STATE) + _STATE.index("asked_rate_bps")
         self._process.write(place, round(rate_mbps * 1e6))
 
+    def check(self) -> None:
+        """Raises NetreproError, with what it said, when it has ended."""
+        if self._process.guest.poll() is not None:
+            raise self._process.failure()
+
     @property
     def process(self) -> int:
         """Its process id, as programs inside the network see it."""
@@ -99,6 +106,13 @@ class Relay:
     def lateness(self) -> pd.DataFrame:
         """Histogram of how late packets left: up_to_us (upper edge), packets."""
         return lateness_table(self._numbers()[_HEADER : _HEADER + LATENESS_BUCKETS])
+
+    @property
+    def most_late_us(self) -> dict[int, float]:
+        """Percentiles of lateness with the most that each may be for a run to be trusted."""
+        shortest_us = min((each.link.delay_ms * 1e3 for each in self.plan.delays if each.link.delay_ms), default=0.0)
+        most_us = max(MOST_LATE_SHARE * shortest_us, LEAST_MOST_LATE_US)
+        return {90: most_us, 99: 10 * most_us}
 
     def sample_queues(self, interval_s: float) -> int:
         """Sample the relay's own queues from now on, 0 for no more; returns how many bytes of samples there are."""

@@ -12,7 +12,7 @@ import cloudpickle
 import numpy as np
 import pandas as pd
 import pytest
-from emulation_traffic import emulation, rootless, send, serve, transfer
+from emulation_traffic import emulation, needs, rootless, send, serve, transfer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -252,6 +252,38 @@ def test_a_recording_cannot_be_read_before_it_ends():
         assert len(seen.queues()) >= 2
 
 
+@pytest.mark.parametrize(("most_packets", "says"), [(0, "room for 0 packets"), (10**9, "no room to record 1000000000")])
+def test_room_for_packets_that_cannot_be_had_is_refused(most_packets, says):
+    with emulation(star(2, FAST)) as net:
+        with pytest.raises(NetreproError, match=says), net.record(packets=[("s1", "h1")], most_packets=most_packets):
+            pass
+        assert transfer(net, "h1", "h2", 1000)[0] == 1000
+
+
+def test_a_link_whose_queue_was_taken_away_cannot_be_recorded_and_the_network_lives_on():
+    needs("tc")
+    with emulation(star(2, FAST)) as net:
+        net["s1"].run(["tc", "qdisc", "del", "dev", "s1-eth1", "root"])
+        with pytest.raises(NetreproError, match="the link from s1 to h1 has lost its queue"):
+            net.record(queues=[("s1", "h1")]).__enter__()
+        assert transfer(net, "h1", "h2", 1000)[0] == 1000
+
+
+@pytest.mark.parametrize(("of", "says"), [("sampler", "ended early, with status -9"), ("relay", "its process ended")])
+def test_a_recording_whose_sampler_or_relay_was_killed_meanwhile_is_an_error(of, says):
+    with emulation(dumbbell(1, FAST, Link(10, 1))) as net:
+        seen = net.record(queues=[("s1", "s2")])
+        with pytest.raises(NetreproError, match=says), seen:
+            process = net.relay.process if of == "relay" else seen._sampler
+            net["h1"].run(["sh", "-c", f"kill -KILL {process}; sleep 0.1"])
+
+
+def test_the_blocks_own_error_is_not_hidden_by_a_network_that_has_ended():
+    with emulation(star(2, FAST)) as net, pytest.raises(KeyboardInterrupt), net.record(queues=[("s1", "h1")]):
+        net.close()
+        raise KeyboardInterrupt
+
+
 # The certificate --------------------------------------------------------------------------------------
 
 
@@ -342,6 +374,49 @@ def test_a_relay_that_is_late_is_told():
     checks = machine_checks(lateness=lateness).set_index("check")["value"]
     assert checks["lateness of delayed packets in us, p50"] == 10
     assert checks["lateness of delayed packets in us, p99"] == 5000
+
+
+def checks_of_datagrams(net, meanwhile, segment_bytes: int = 0) -> pd.DataFrame:
+    """What the machine did while h1 sent 200 datagrams in 0.4 s, or as many segments of fewer, to h2."""
+    sender, receiver = datagrams(net, "h1", "h2")
+    with sender, receiver, net.record(queues=[("s1", "s2")]) as seen:
+        if segment_bytes:
+            sender.setsockopt(socket.IPPROTO_UDP, 103, segment_bytes)  # UDP_SEGMENT
+        for number in range(200 if not segment_bytes else 20):
+            sender.send(bytes(100 if not segment_bytes else 10 * segment_bytes))
+            time.sleep(0.002)
+            if number == 10:
+                meanwhile(net)
+        time.sleep(0.2)
+    return seen.machine_checks().set_index("check")
+
+
+def test_a_relay_that_came_late_is_not_trusted():
+    def stop_relay(net):
+        net["h1"].popen(["sh", "-c", f"kill -STOP {net.relay.process}; sleep 0.3; kill -CONT {net.relay.process}"])
+
+    with emulation(dumbbell(1, FAST, Link(10, 5))) as net:
+        checks = checks_of_datagrams(net, stop_relay)
+    assert checks.loc["lateness of delayed packets in us, p99", "value"] > 10 * 500
+    assert not checks.loc["lateness of delayed packets in us, p99", "holds"]
+    assert checks.loc["packets missed", "holds"]
+
+
+def test_a_frame_of_several_packets_that_the_relay_cannot_pass_on_is_not_trusted(monkeypatch):
+    needs("ip")
+    monkeypatch.setattr("netrepro.emulation.plan.Plan.relayed_interfaces", {})  # else the kernel cuts it before
+    with emulation(dumbbell(1, Link(1000, 0), Link(1000, 1))) as net:
+        assert checks_of_datagrams(net, lambda net: None, 1000).loc["packets missed", "holds"]
+        for node, interface in (("h1", "h1-eth0"), ("s1", "s1-eth2")):
+            net[node].run(["ip", "link", "set", interface, "gso_max_segs", "65535"])
+        checks = checks_of_datagrams(net, lambda net: None, 1000)
+    assert checks.loc["packets missed", "value"] == 20 and not checks.loc["packets missed", "holds"]
+
+
+@pytest.mark.parametrize(("delay_ms", "most_us"), [(0.05, 100), (5, 500), (200, 20_000)])
+def test_packets_may_be_late_by_a_tenth_of_the_shortest_delay(delay_ms, most_us):
+    with emulation(dumbbell(1, Link(100, 300), Link(10, delay_ms))) as net:
+        assert net.relay.most_late_us == {90: most_us, 99: 10 * most_us}
 
 
 # Messages against a second encoder --------------------------------------------------------------------
