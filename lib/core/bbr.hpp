@@ -20,6 +20,7 @@ class Bbr : public CongestionControl {
   double threshold_after_loss(const CongestionWindow& window) override;
   void on_timeout() override;
   void on_restart(Time, Time) override;
+  void on_undo() override { full_rate_ = 0, rounds_without_growth_ = 0; }  // the pipe may not have been full
   void grow(CongestionWindow&, const Delivery&) override {}
 
  private:

@@ -43,6 +43,7 @@ class CongestionControl {
   virtual double threshold_after_loss(const CongestionWindow& window) = 0;
   virtual double threshold_after_mark(const CongestionWindow& window) { return threshold_after_loss(window); }
   virtual void on_timeout() {}
+  virtual void on_undo() {}  // the last reduction was for nothing, and the window is what it was
   virtual void on_connected(const CongestionWindow&, Time /*round_trip, 0 if unknown*/, Time /*now*/) {}
   // Bytes a second; 0 leaves pacing to the settings.
   virtual double pacing_rate() const { return 0; }

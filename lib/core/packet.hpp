@@ -28,6 +28,8 @@ struct Packet {
   std::uint16_t blocks;
   std::array<Block, 3> selective;  // SACK, the most recent first
   std::uint32_t stream_in_order;   // of an acknowledgement on a subflow: segments of the stream held in order
+  std::uint32_t stamp_ms;          // when it was sent; acknowledgement: the echo (RFC 7323, section 4.3)
+  std::int32_t duplicate_end;      // DSACK: where what was there already ends, from the cumulative acknowledgement on
 
   bool has(Flag flag) const { return flags & flag; }
 };

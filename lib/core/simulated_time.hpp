@@ -8,6 +8,9 @@ using Time = std::int64_t;
 constexpr Time never = std::numeric_limits<Time>::max();
 constexpr Time picoseconds_per_second = 1'000'000'000'000;
 
+// TCP's time stamps, as Linux counts them.
+inline std::uint32_t stamp_of(Time time) { return static_cast<std::uint32_t>(time / (picoseconds_per_second / 1000)); }
+
 inline Time from_seconds(double seconds) {
   return static_cast<Time>(seconds * static_cast<double>(picoseconds_per_second) + 0.5);
 }

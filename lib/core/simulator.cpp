@@ -487,6 +487,7 @@ bool Simulator::send_segment(std::uint32_t flow, Connection& connection) {
   const std::uint32_t place = new_packet(flow, connection.forward, segment->length + header_bytes, flags);
   packets_[place].sequence = segment->sequence;
   packets_[place].length = segment->length;
+  packets_[place].stamp_ms = stamp_of(now_);
   if (connection.rcp) RcpHeader::ask(packets_[place], connection.sender.round_trip().smoothed());
   send(place);
   return true;

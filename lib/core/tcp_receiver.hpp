@@ -41,7 +41,9 @@ class TcpReceiver {
     const std::uint64_t start = packet.sequence, end = end_of(packet);
     const std::uint64_t before = next_;
     const bool had_holes = !beyond_.empty();
-    duplicate_seen_ = end <= next_;
+    const bool is_old = end <= next_;
+    if (is_old || holds(start, end)) duplicate_seen_ = true, duplicate_end_ = end;
+    if (start <= acknowledged_) stamp_ms_ = std::max(stamp_ms_, packet.stamp_ms);
     if (start > next_) {
       keep(start, end);
     } else {
@@ -54,7 +56,7 @@ class TcpReceiver {
     }
     window_.read(next_, beyond_.empty() ? 0 : beyond_.back().end - next_, now, round_trip);
     // Linux: the first segments one by one, and those that let the window grow; then every second full one.
-    if (duplicate_seen_) quick_ = quick_at_most;
+    if (is_old) quick_ = quick_at_most;
     if (window_.grow()) quick_ |= 1;
     if (quick_ > 0) --quick_, at_once = true;
     at_once |= (had_holes && beyond_.empty()) || std::max(held_back_, next_ - before) > segment_bytes_;
@@ -70,7 +72,10 @@ class TcpReceiver {
     packet.length = 0;
     packet.flags = static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0) |
                                               (duplicate_seen_ ? Packet::duplicate_seen : 0));
+    packet.stamp_ms = stamp_ms_;
+    packet.duplicate_end = static_cast<std::int32_t>(duplicate_end_ - next_);
     duplicate_seen_ = false;
+    acknowledged_ = next_;
     packet.blocks = 0;
     if (selective && !beyond_.empty()) add_blocks(packet);
     held_back_ = 0;
@@ -142,6 +147,11 @@ class TcpReceiver {
     recent_count_ = kept;
   }
 
+  bool holds(std::uint64_t start, std::uint64_t end) const {
+    const Range* range = beyond_.empty() ? nullptr : holding(start);
+    return range && end <= range->end;
+  }
+
   const Range* holding(std::uint64_t byte) const {
     const auto at = std::upper_bound(beyond_.begin(), beyond_.end(), byte,
                                      [](std::uint64_t value, const Range& range) { return value < range.end; });
@@ -160,7 +170,9 @@ class TcpReceiver {
   bool whole_segments_, selective_, precise_ecn_, echo_ = false, duplicate_seen_ = false;
   int quick_ = quick_at_most, duplicates_ = 0, compressed_ = 0;
   ReceiveWindow window_;
-  std::uint64_t next_ = 0, held_back_ = 0, hole_at_ = 0;
+  std::uint64_t next_ = 0, held_back_ = 0, hole_at_ = 0, duplicate_end_ = 0;
+  std::uint64_t acknowledged_ = 0;  // what the last acknowledgement told
+  std::uint32_t stamp_ms_ = 0;      // to echo: of the oldest segment that it does not tell of
   std::vector<Range> beyond_;
   std::uint64_t recent_[3] = {};
   int recent_count_ = 0;

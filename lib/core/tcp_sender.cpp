@@ -98,6 +98,8 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     ++resent_;
     ++retransmissions_;
     resent_order_.push({segment, now});
+    if (first_resent_at_ == never) first_resent_at_ = now;
+    undo_.unanswered = undo_.unanswered.value_or(0) + 1;
     if (segment == first_) restart_timeout(now, purpose_ == Purpose::judging);
   } else if (next_ < segments_ && has_room()) {
     segment = next_++;
@@ -259,6 +261,7 @@ void TcpSender::take_probe_answer(const Packet& packet) {
     probe_out_ = false;
     if (state_ == State::open && !rates_) {
       window_.segments = window_.threshold = control_->threshold_after_loss(window_);
+      undo_ = {};
       tell_of_reduction();
     }
   }
@@ -274,6 +277,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   const double in_flight_before = in_flight();
   newly_delivered_ = 0;
   sampled_ = newest_sample_ = 0;
+  withholds_repairs_ = false;
   highest_before_ = highest_delivered_;
   take_cumulative(to, now);
   const bool progress = first_ > first_before;
@@ -281,6 +285,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
     take_selective(packet, now);
   else if (!progress && outstanding_before > 0)
     take_duplicate();
+  count_duplicate(packet);
   if (sampled_ > 0) round_trip_.sample(sampled_);
   if (progress) {
     round_trip_.forget_back_off();
@@ -299,16 +304,20 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   const Delivery delivery{now, newly_delivered_, echo, limited, sampled_, first_, next_};
   control_->on_delivery(window_, delivery);
 
-  leave_finished_state();
+  if (echo) undo_.threshold = 0;
+  leave_finished_state(packet);
+  try_undo(packet, first_before);
   take_probe_answer(packet);
   if (settings_.selective) {
-    find_losses(now);
+    if (!withholds_repairs_) find_losses(now);
   } else if (progress && (state_ == State::recovery) && outstanding() > 0) {
     mark_lost(first_);  // NewReno: a partial acknowledgement tells the next hole
   }
   if (lost_ > 0 && (state_ == State::open || state_ == State::reducing)) {
     enter_recovery();
+    if (echo) undo_.threshold = 0;
   } else if (echo && state_ == State::open) {
+    undo_ = {};
     begin_reduction(State::reducing, control_->threshold_after_mark(window_));
   }
   if (rates_) {
@@ -323,6 +332,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
 }
 
 void TcpSender::enter_recovery() {
+  prepare_undo(state_ == State::open);
   if (state_ == State::open) begin_reduction(State::recovery, control_->threshold_after_loss(window_));
   state_ = State::recovery;
   high_ = next_;
@@ -504,19 +514,89 @@ void TcpSender::reduce_proportionally(bool progress) {
   window_.segments = std::max(flying + std::max(send, first_resend_ ? 1.0 : 0.0), 1.0);
 }
 
-void TcpSender::leave_finished_state() {
+void TcpSender::leave_finished_state(const Packet& packet) {
   if (state_ == State::open || first_ < high_) return;
-  if (state_ != State::loss && !rates_) window_.segments = window_.threshold;
+  if (may_undo(packet))
+    undo_reduction(state_ == State::loss);
+  else if (state_ != State::loss && !rates_)
+    window_.segments = window_.threshold;
   if (!settings_.selective) delivered_ = 0, duplicates_ = 0;
   state_ = State::open;
+}
+
+// Undoing what was for nothing, as Linux's tcp_fastretrans_alert and tcp_process_loss do.
+
+// Before the window or threshold changes. A reduction that a mark asked for, and that goes on, is not to be undone.
+void TcpSender::prepare_undo(bool reduces) {
+  const std::uint64_t under_way = resent_ + (probe_out_ && probe_resent_);
+  if (resent_ == 0 && !(board_[first_].marks & ever_resent)) first_resent_at_ = never;
+  undo_ = {true, first_, window_.segments, reduces ? std::max(window_.threshold, window_.segments * 3 / 4) : 0, {}};
+  if (under_way > 0) undo_.unanswered = under_way;
+}
+
+// RFC 3708, with RFC 2883's blocks: what arrived twice need not have been sent again.
+void TcpSender::count_duplicate(const Packet& packet) {
+  if (!settings_.selective || !packet.has(Packet::duplicate_seen) || !undo_.possible) return;
+  const std::uint64_t end = packet.sequence + static_cast<std::uint64_t>(std::int64_t{packet.duplicate_end});
+  if (end > undo_.first * settings_.segment_bytes && undo_.unanswered.value_or(0) > 0) --*undo_.unanswered;
+}
+
+// RFC 3522: what is acknowledged was sent before anything was sent again. Within the same millisecond nobody knows.
+bool TcpSender::original_arrived(const Packet& packet) const {
+  return first_resent_at_ == never || packet.stamp_ms < stamp_of(first_resent_at_);
+}
+
+bool TcpSender::may_undo(const Packet& packet) const {
+  return undo_.possible && (undo_.unanswered == 0 || original_arrived(packet));
+}
+
+void TcpSender::try_undo(const Packet& packet, std::uint64_t first_before) {
+  if (!undo_.possible || state_ == State::reducing) return;
+  const bool progress = first_ > first_before;
+  bool undone = false;
+  if (state_ == State::loss) {
+    undone = progress && may_undo(packet);
+    if (undone) undo_reduction(true);
+    undone &= settings_.selective;  // without, duplicates of what was sent again would look like a loss
+  } else if (state_ == State::recovery && progress && original_arrived(packet)) {
+    reordering_seen_ |= first_before < highest_before_;
+    withholds_repairs_ = resent_ > 0;  // some may still be needed: until that is known, new segments go out instead
+    undone = !withholds_repairs_;
+    if (undone) undo_reduction(true);
+  } else if (undo_.unanswered == 0) {
+    undone = true;
+    undo_reduction(false);
+  }
+  if (undone) state_ = State::open;
+}
+
+void TcpSender::undo_reduction(bool forgets_losses) {
+  if (forgets_losses) {
+    for (std::uint64_t segment = first_; segment < next_; ++segment)
+      board_[segment].marks &= static_cast<std::uint8_t>(delivered | ever_resent);
+    lost_ = resent_ = 0;
+    resent_order_ = {};
+    judged_ = first_;
+  }
+  if (undo_.threshold > 0) {
+    control_->on_undo();
+    if (!rates_) window_.segments = std::max(window_.segments, undo_.window);
+    if (undo_.threshold > window_.threshold) {
+      window_.threshold = undo_.threshold;
+      reduction_pending_ = false;
+    }
+  }
+  undo_.possible = false;
 }
 
 void TcpSender::on_timeout(Time now) {
   if (outstanding() == 0) return restart_timeout(now);
   ++timeouts_;
   // One reduction for one loss: not again in a recovery, nor for a retransmission that is lost as well.
-  if (state_ == State::open || (state_ == State::loss && timeouts_without_progress_ == 0))
+  if (state_ == State::open || (state_ == State::loss && timeouts_without_progress_ == 0)) {
+    prepare_undo(true);
     window_.threshold = control_->threshold_after_loss(window_);
+  }
   control_->on_timeout();
   ++timeouts_without_progress_;
   state_ = State::loss;
@@ -534,7 +614,7 @@ void TcpSender::on_timeout(Time now) {
   judged_ = next_;
   resend_from_ = first_;
   resent_order_ = {};
-  probe_out_ = probe_due_ = false;
+  probe_out_ = probe_due_ = withholds_repairs_ = false;
   round_trip_.back_off();
   restart_timeout(now);
 }

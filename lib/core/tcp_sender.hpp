@@ -1,5 +1,6 @@
 // The sending half of a TCP connection as the Linux kernel does it: slow start, recovery by SACK with RACK and tail
-// loss probes (RFC 8985) or by NewReno, proportional rate reduction (RFC 6937), timeouts with back-off.
+// loss probes (RFC 8985) or by NewReno, proportional rate reduction (RFC 6937), timeouts with back-off. What proves to
+// have been reduced for nothing, by time stamps (RFC 3522) or duplicates (RFC 3708), is undone.
 //
 // It has no clock and sends nothing: the host asks for the next segment while there is room, and gives it the time
 // and the acknowledgements. Bytes are cut into segments once, so that segment n is always the same bytes. What is
@@ -83,12 +84,19 @@ class TcpSender {
     std::uint64_t segment;
     Time at;
   };
+  // What the last reduction goes back to if it proves needless.
+  struct Undo {
+    bool possible = false;
+    std::uint64_t first = 0;                // the oldest segment outstanding when it began
+    double window = 0, threshold = 0;       // threshold 0: it was right in any case, as a mark asked for it
+    std::optional<std::uint64_t> unanswered;  // sent again since, and not known to have arrived twice; none: none was
+  };
 
   std::uint64_t outstanding() const { return next_ - first_; }
   double in_flight() const { return static_cast<double>(outstanding() - delivered_ - lost_ + resent_); }
   // Whole segments; sums of fractions may miss one by rounding.
   double allowed() const { return std::max(1.0, std::floor(window_.segments + 1e-9)); }
-  bool has_lost() const { return lost_ > resent_; }
+  bool has_lost() const { return lost_ > resent_ && !withholds_repairs_; }
   bool has_room() const { return (outstanding() + 1) * settings_.segment_bytes <= settings_.receive_window_bytes; }
   bool pace_allows(Time now) {
     waits_for_pace_ |= send_at_ > now;
@@ -119,7 +127,13 @@ class TcpSender {
   // Whatever the reason, so that no mark of before reduces the window once more.
   void tell_of_reduction() { reduction_pending_ = ecn_ && !control_->wants_precise_ecn(); }
   void reduce_proportionally(bool progress);
-  void leave_finished_state();
+  void leave_finished_state(const Packet& packet);
+  void prepare_undo(bool reduces);
+  void count_duplicate(const Packet& packet);
+  bool original_arrived(const Packet& packet) const;
+  bool may_undo(const Packet& packet) const;
+  void try_undo(const Packet& packet, std::uint64_t first_before);
+  void undo_reduction(bool forgets_losses);
 
   TcpSettings settings_;
   std::unique_ptr<CongestionControl> control_;
@@ -171,6 +185,9 @@ class TcpSender {
   std::uint64_t high_ = 0;  // reducing, recovery, loss end when this segment is acknowledged
   double before_reduction_ = 0, delivered_in_reduction_ = 0, sent_in_reduction_ = 0;
   bool first_resend_ = false;
+  Undo undo_;
+  Time first_resent_at_ = never;    // since all was well last
+  bool withholds_repairs_ = false;  // for this acknowledgement: originals arrive
   std::uint64_t timeouts_without_progress_ = 0;
   // of the acknowledgement being taken in
   double newly_delivered_ = 0;
