@@ -20,6 +20,7 @@ from netrepro.claims import Measured
 from netrepro.emulation import Emulation
 from netrepro.emulation.build_times import COLUMNS, OURS, compare_builds
 from netrepro.emulation.fidelity import LEAST_BUSY_GAPS, inter_dequeue_deviation
+from netrepro.emulation.guests import Guest
 from netrepro.emulation.machine import guest_prefix
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.networks.experiment import FIDELITY_COLUMNS, Experiment, Measure, Measurements
@@ -32,7 +33,7 @@ from netrepro.style import PUBLISHED_GREY, draw_published, new_figure
 
 PORT = ("s1", "s2")
 GUEST_CORES = 1.0  # that all background hosts share, where they are isolated
-BUSY_LOOP = ["sh", "-c", "while :; do :; done"]
+BUSY_LOOP = ["sh", "-c", "read begin; while :; do :; done"]
 FRAMES_BYTES = 131_072  # of a bucket that lets any frame that TCP builds pass whole
 PERCENT = np.geomspace(0.01, 1e4, 240)  # deviations at which distributions are drawn
 COLOURS = {10: "#009E73", 62.5: "#CC79A7", 100: "#0072B2", 200: "#000000", 1000: "#D55E00"}
@@ -119,19 +120,36 @@ def experiment(case: Case, window_s: float, seed: int) -> Experiment:
     return Experiment(dumbbell(pairs, access, link), flows, until_s, seed, measure)
 
 
-def prepare(case: Case, prefix: list[str], net: Emulation) -> None:
-    """What the experiment cannot describe: hosts that compute, started by `prefix`, and offloading left on."""
-    if case.large_frames:
-        bucket = f"burst {FRAMES_BYTES} limit {2 * FRAMES_BYTES}"
-        for node, neighbour in (("h1", "s1"), PORT):
-            name = net.plan.ports[neighbour, node].arrival_interface
-            rate = f"{net.topology.link(node, neighbour).rate_mbps:g}mbit"
-            renew = f"tc qdisc del dev {name} root && tc qdisc add dev {name} root tbf rate {rate} {bucket}"
-            net[node].run(["sh", "-c", f"ip link set {name} gso_max_segs 65535 && {renew}"])
-    ends = {"h1", f"h{len(net.topology.hosts) // 2 + 1}"}
-    others = [host for host in net.topology.hosts if host not in ends]
-    for host in others[: case.busy_hosts]:
-        net[host].popen([*prefix, *BUSY_LOOP])
+def leave_offloading_on(net: Emulation) -> None:
+    """Undo at the link's two senders what keeps a frame to one packet."""
+    bucket = f"burst {FRAMES_BYTES} limit {2 * FRAMES_BYTES}"
+    for node, neighbour in (("h1", "s1"), PORT):
+        name = net.plan.ports[neighbour, node].arrival_interface
+        rate = f"{net.topology.link(node, neighbour).rate_mbps:g}mbit"
+        renew = f"tc qdisc del dev {name} root && tc qdisc add dev {name} root tbf rate {rate} {bucket}"
+        net[node].run(["sh", "-c", f"ip link set {name} gso_max_segs 65535 && {renew}"])
+
+
+class BusyHosts:
+    """Hosts that compute while the traffic runs, started by `prefix`: before and after it they would only delay us."""
+
+    def __init__(self, case: Case, prefix: list[str]):
+        self._case, self._prefix = case, prefix
+        self._guests: list[Guest] = []
+
+    def prepare(self, net: Emulation) -> None:
+        """Start them; they wait."""
+        ends = {"h1", f"h{len(net.topology.hosts) // 2 + 1}"}
+        others = [host for host in net.topology.hosts if host not in ends]
+        self._guests = [net[host].popen([*self._prefix, *BUSY_LOOP]) for host in others[: self._case.busy_hosts]]
+
+    def follow(self, share: float) -> None:
+        """Compute from the beginning of the traffic to its end (share 1)."""
+        for guest in self._guests:
+            if share < 1:
+                guest.stdin.close()  # type: ignore[union-attr]
+            else:
+                guest.kill()
 
 
 @dataclass(frozen=True)
@@ -183,8 +201,9 @@ def measure(
         with ExitStack() as stack:
             isolated = case.isolated and case.busy_hosts
             prefix, how = stack.enter_context(guest_prefix(GUEST_CORES)) if isolated else ([], "")
-            asked = experiment(case, window_s, place)
-            found = run_experiment(asked, tier, prepare=partial(prepare, case, prefix))
+            busy = BusyHosts(case, prefix)
+            prepare = leave_offloading_on if case.large_frames else busy.prepare
+            found = run_experiment(experiment(case, window_s, place), tier, busy.follow, prepare=prepare)
         row, deviation = look(case, found)
         totals.append(label | row | {"isolation": how})
         gaps.append(pd.DataFrame({"deviation": deviation.astype(np.float32)}).assign(**label))

@@ -752,7 +752,11 @@ def try_real_captures(
     columns = ["split", "flows", "classes", "forest_accuracy", "forest_f1", "mixtures_accuracy", "mixtures_f1"]
     if not folder:
         return pd.DataFrame(columns=columns)
-    files = sorted(path for path in Path(check_folder(folder)).iterdir() if path.suffix in (".pcap", ".pcapng", ".cap"))
+    files = sorted(
+        path
+        for path in Path(check_folder(folder)).iterdir()
+        if path.is_file() and not {".pcap", ".pcapng", ".cap"}.isdisjoint(path.suffixes)
+    )
     parts = []
     for file in progress(files):
         flows = meter(file, first_packets=BEST_PACKETS).flows

@@ -101,11 +101,11 @@ class Setting:
                 raise NetreproError(f"no {name} {getattr(self, name)!r}", nearest(getattr(self, name), valid))
         if self.prior not in ("map", "mle"):
             raise NetreproError(f"no prior {self.prior!r}", nearest(self.prior, ("map", "mle")))
-        if self.regularisation < 0 or self.selected_features < 1 or not 0 < self.training_share < 1:
-            raise NetreproError(
-                "a setting is out of range",
-                "regularisation is 0 or more, selected_features 1 or more, training_share between 0 and 1",
-            )
+        for name, least in (("regularisation", 0), ("selected_features", 1), ("max_components", 1), ("folds", 2)):
+            if getattr(self, name) < least:
+                raise NetreproError(f"{name} is {getattr(self, name)}", f"it must be {least} or more")
+        if not 0 < self.training_share < 1:
+            raise NetreproError(f"training_share is {self.training_share}", "it must be between 0 and 1")
 
     def mixtures(self, seed: int, **changed: Any) -> MixturePerClassClassifier:
         """The paper's classifier."""
@@ -825,8 +825,8 @@ def _whole_tcp_flows(name: str, metered: MeterResult) -> pd.DataFrame:
     flows = metered.flows[metered.flows["valid"] & is_tcp].reset_index(drop=True)
     if flows.empty:
         raise NetreproError(
-            f"{name} has no TCP flow with a handshake, then data: {packets} packets, of {int(is_tcp.sum())} TCP flows "
-            f"without, {int((metered.flows['protocol'] == 17).sum())} UDP flows (QUIC is one) and others",
+            f"{name} has no TCP flow with a handshake, then data; it has {packets} packets, {int(is_tcp.sum())} other "
+            f"TCP flows and {int((metered.flows['protocol'] == 17).sum())} UDP flows (QUIC is UDP)",
             "capture while a connection is opened; browsers can be told to leave QUIC",
         )
     return flows

@@ -16,7 +16,7 @@ from typing import BinaryIO, cast
 import netrepro._core as _core
 from netrepro.errors import NetreproError
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES, STEP_BYTES = 1 << 20, 1 << 13
 COMPRESSIONS: dict[bytes, Callable[[BinaryIO], BinaryIO]] = {
     b"\x1f\x8b": lambda file: cast(BinaryIO, gzip.GzipFile(fileobj=file)),
     b"BZh": lambda file: cast(BinaryIO, bz2.BZ2File(file)),
@@ -27,20 +27,39 @@ DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError)
 READABLE = "pcap and pcapng are read, plain or as .gz, .bz2, .xz, .tar, .tar.gz, .tar.bz2 or .tar.xz"
 
 
+class _UntilDamage:
+    """A stream of decompressed or archived bytes that ends where it is damaged, and gives all that comes before."""
+
+    def __init__(self, stream: BinaryIO):
+        self.stream = stream
+        self.damage: Exception | None = None
+
+    def read(self, size: int) -> bytes:
+        """`size` bytes; fewer where the stream ends or is damaged."""
+        parts = []
+        while size > 0 and not self.damage:
+            try:
+                # In small steps: what a step has read is lost with the damage that it meets.
+                part = self.stream.read1(min(size, STEP_BYTES))  # type: ignore[attr-defined]
+            except DAMAGE as error:
+                self.damage = error
+                break
+            if not part:
+                break
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
 class _Rejoined:
     """A stream whose first bytes have been read already."""
 
-    def __init__(self, head: bytes, rest: BinaryIO):
+    def __init__(self, head: bytes, rest: _UntilDamage):
         self.head, self.rest = head, rest
 
-    def read(self, size: int = -1) -> bytes:
-        if not self.head:
-            return self.rest.read(size)
-        if size < 0 or size >= len(self.head):
-            head, self.head = self.head, b""
-            return head + self.rest.read(size if size < 0 else size - len(head))
+    def read(self, size: int) -> bytes:
         head, self.head = self.head[:size], self.head[size:]
-        return head
+        return head + self.rest.read(size - len(head))
 
 
 class CaptureFile:
@@ -75,52 +94,47 @@ class CaptureFile:
         """
         with self.path.open("rb") as file, ExitStack() as stack:
             head, rest = self._begin(file, stack)
-            stream = cast(BinaryIO, _Rejoined(head, rest))
+            stream = _Rejoined(head, rest)
             found = False
             for chunks in self._members(stream, file) if self.is_archive else [self._chunks(stream, file)]:
                 found = True
                 yield chunks
+            # An archive notices by itself that it breaks off.
+            self.damage += bool(rest.damage) and not self.is_archive
         self.bytes_read = self.size_bytes
         if not found:
             raise self._no_capture("no member of the archive is one")
 
-    def _begin(self, file: BinaryIO, stack: ExitStack) -> tuple[bytes, BinaryIO]:
+    def _begin(self, file: BinaryIO, stack: ExitStack) -> tuple[bytes, _UntilDamage]:
         """The first bytes of the decompressed file, and the rest of it, which `stack` closes."""
         magic = file.read(6)
         file.seek(0)
         opener = next((open_ for start, open_ in COMPRESSIONS.items() if magic.startswith(start)), None)
-        stream = stack.enter_context(opener(file)) if opener else file
-        try:
-            return stream.read(512), stream
-        except DAMAGE as error:
-            raise self._no_capture(f"its compressed data cannot be read: {error}") from None
+        stream = _UntilDamage(stack.enter_context(opener(file)) if opener else file)
+        head = stream.read(512)
+        if stream.damage and not head:
+            raise self._no_capture(f"its compressed data cannot be read: {stream.damage}")
+        return head, stream
 
     def _no_capture(self, why: str) -> NetreproError:
         return NetreproError(f"{self.path} is not a capture: {why}", READABLE)
 
-    def _chunks(self, stream: BinaryIO, file: BinaryIO) -> Iterator[bytes]:
-        while True:
-            try:
-                chunk = stream.read(CHUNK_BYTES)
-            except DAMAGE:
-                self.damage += 1
-                return
-            if not chunk:
-                return
+    def _chunks(self, stream: _Rejoined, file: BinaryIO) -> Iterator[bytes]:
+        while chunk := stream.read(CHUNK_BYTES):
             self.bytes_read = file.tell()
             yield chunk
 
-    def _members(self, stream: BinaryIO, file: BinaryIO) -> Iterator[Iterator[bytes]]:
+    def _members(self, stream: _Rejoined, file: BinaryIO) -> Iterator[Iterator[bytes]]:
         try:
-            with tarfile.open(fileobj=stream, mode="r|") as archive:
+            with tarfile.open(fileobj=cast(BinaryIO, stream), mode="r|") as archive:
                 for member in archive:
                     content = archive.extractfile(member) if member.isfile() else None
                     if content is None:
                         continue
-                    member_stream = cast(BinaryIO, content)
+                    member_stream = _UntilDamage(cast(BinaryIO, content))
                     head = member_stream.read(4)
                     if _core.starts_a_capture(head):
-                        yield self._chunks(cast(BinaryIO, _Rejoined(head, member_stream)), file)
+                        yield self._chunks(_Rejoined(head, member_stream), file)
                     else:
                         self.skipped_members += 1
         except DAMAGE:

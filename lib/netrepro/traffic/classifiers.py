@@ -219,7 +219,8 @@ def fit_predict(
 
     model : a name of CLASSIFIERS, behind `normalisation`, or an estimator, used as it is (a copy is fitted).
     oversampling : the training rows are balanced first; NeuralClassifier does that itself, after it has set rows for
-    validation apart. Raises NetreproError where a feature is missing or infinite, or a part of the split is empty.
+    validation apart. Raises NetreproError where a feature is missing or infinite, a part of the split is empty, or the
+    training rows have one class only.
     """
     table, truth = np.asarray(features, float), np.asarray(labels, object)
     training, testing = split
@@ -228,6 +229,8 @@ def fit_predict(
     if not np.isfinite(table).all():
         raise NetreproError("a feature is missing or infinite", "leave such rows out")
     truth = truth.astype(str)
+    if len(names := np.unique(truth[training])) < 2:
+        raise NetreproError(f"all training rows are {names[0]}", "a classifier needs rows of two classes")
     estimator = (
         make_classifier(model, seed=seed, normalisation=normalisation) if isinstance(model, str) else clone(model)
     )

@@ -75,7 +75,7 @@ class MixtureFeatureSelector(SelectorMixin, BaseEstimator):
     ) -> MixtureFeatureSelector:
         """Select on rows X (n, d) with classes y (n,); `progress` gets (features chosen, features to choose).
 
-        Raises NetreproError where a covariance is singular or a fold's training part lacks a class.
+        Raises NetreproError where a covariance is singular, or folds are too many for the rows or for a class.
         """
         rows, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         check_classification_targets(y)
@@ -90,7 +90,11 @@ class MixtureFeatureSelector(SelectorMixin, BaseEstimator):
             raise NetreproError(f"no row has a class of {self.scored_classes}", f"the classes are {classes}")
         features = np.ascontiguousarray(rows.T)
         searches = []
-        for training, testing in check_cv(self.cv, y, classifier=True).split(rows, y):
+        try:
+            folds = list(check_cv(self.cv, y, classifier=True).split(rows, y))
+        except ValueError as error:
+            raise NetreproError(f"{len(rows)} rows cannot be split: {error}", "use fewer folds or more rows") from None
+        for training, testing in folds:
             if len(np.unique(labels[training])) < len(classes):
                 raise NetreproError("a fold has no training row of some class", "use fewer folds or more rows")
             searches.append(

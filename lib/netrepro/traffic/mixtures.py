@@ -189,7 +189,7 @@ class MixturePerClassClassifier(ClassifierMixin, BaseEstimator):
         counts = np.bincount(place)
         if len(rows) > 1 and counts.min() < 2:
             lonely = self.classes_[counts.argmin()]
-            raise NetreproError(f"class {lonely!r} has one row", "a mixture needs two; leave the class out")
+            raise NetreproError(f"class {str(lonely)!r} has one row", "a mixture needs two; leave the class out")
         settings = {name: value for name, value in self.get_params().items() if name != "prior"}
         settings["random_state"] = check_random_state(self.random_state)
         self.mixtures_ = [

@@ -6,6 +6,7 @@ goes to runs/interactive/<slug>/, and the published results stay as they are.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -203,4 +204,13 @@ def open_report(
         raise NetreproError(f"repetitions = {repetitions}", "at least 2: a verdict compares intervals, not single runs")
     checked = check_parameters(notebook.parameters, parameters, slug)
     resolved, why = resolve_tier(tier, notebook.declaration.tiers, probe_tiers())
-    return Report(slug, profile, resolved, why, repetitions, seed, checked, answer)
+    return Report(slug, profile, resolved, _why_run_has(resolved) or why, repetitions, seed, checked, answer)
+
+
+def _why_run_has(tier: str) -> str:
+    """What the run that executes this notebook says of its tier, which it chose before; "" outside of one."""
+    folder = os.environ.get(files.RUN_DIR_VARIABLE)
+    if not folder or not Path(folder, files.MANIFEST).is_file():
+        return ""
+    said = json.loads(Path(folder, files.MANIFEST).read_text())
+    return str(said["why_tier"]) if said["tier"] == tier else ""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -178,25 +181,38 @@ def test_offloading_left_on_is_caught_by_the_certificate_and_breaks_the_claims()
 
 @rootless
 @pytest.mark.timeout(60)
-def test_busy_hosts_compute_while_the_link_is_measured_and_end_with_the_network():
-    seen = []
-
-    def busy_loops() -> int:
-        return sum(b"while :; do :; done" in path.read_bytes() for path in commands())
-
-    def commands():
-        from pathlib import Path
-
-        return [path for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
-
-    before = busy_loops()
+def test_busy_hosts_compute_while_the_traffic_runs_and_neither_before_nor_after():
     _, case = paper.load_case(2, isolated=False)
-    paper.run_experiment(
-        paper.experiment(case, 0.2, 1),
-        "rootless",
-        prepare=lambda net: (paper.prepare(case, [], net), seen.append(busy_loops())),
-    )
-    assert seen == [before + 2] and busy_loops() == before
+    busy, others, used = paper.BusyHosts(case, []), set(loops()), {}
+
+    def note(when: str) -> None:
+        used[when] = [ticks for process, ticks in loops().items() if process not in others]
+
+    def prepare(net):
+        busy.prepare(net)
+        time.sleep(0.3)
+        note("before")
+
+    def follow(share: float) -> None:
+        busy.follow(share)
+        if share == 1:
+            time.sleep(0.3)
+        note("after" if share == 1 else "towards the end")
+
+    paper.run_experiment(paper.experiment(case, 0.8, 1), "rootless", follow, prepare=prepare)
+    assert len(used["before"]) == 2 and max(used["before"]) <= 2
+    assert len(used["towards the end"]) == 2 and min(used["towards the end"]) >= 5
+    assert used["after"] == []
+
+
+def loops() -> dict[str, int]:
+    """Processor time (ticks) of every process of this machine that is a busy loop."""
+    found = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if b"while :; do :; done" in (process / "cmdline").read_bytes():
+                found[process.name] = sum(map(int, (process / "stat").read_text().rpartition(")")[2].split()[11:13]))
+    return found
 
 
 def test_the_gap_of_a_full_packet_is_the_papers():

@@ -12,10 +12,12 @@ from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.papers import gmm_diagnosis as paper
 from netrepro.papers import gmm_traffic
+from netrepro.paths import data_dir
 from netrepro.traffic import NAMED_CLASSES
 
 SCALE = paper.Scale(500, 900, 8, (0, 0.3, 0.6, 0.95), (3, 9, None), (0.05, 0.7), True)
 SETTING = gmm_traffic.Setting(selected_features=4)
+STANDIN_DAY = min((data_dir("gmm_traffic") / "standin").glob("day*.pcap.xz"))
 SHARED_CAPTURES = Path(__file__).parents[4] / "shared" / "pcaps"
 
 
@@ -180,6 +182,18 @@ def test_e13_needs_a_folder_with_captures(tmp_path: Path):
         paper.check_folder(str(tmp_path / "nowhere"))
     with pytest.raises(NetreproError, match="too few labelled flows"):
         paper.try_real_captures(str(tmp_path), SETTING, 1)
+
+
+def test_e13_takes_every_capture_of_the_folder_packed_or_not_and_nothing_else(tmp_path: Path, monkeypatch):
+    for name in ("a.pcap", "b.pcap.gz", "c.pcapng.xz", "d.cap", "notes.txt", "pcap"):
+        (tmp_path / name).touch()
+    (tmp_path / "older.pcap").mkdir()
+    metered: list[str] = []
+    monkeypatch.setattr(paper, "meter", lambda path, **_: metered.append(path.name) or gmm_traffic.meter(STANDIN_DAY))
+    monkeypatch.setattr(paper, "inspect_capture", lambda path: pd.DataFrame())
+    with pytest.raises(NetreproError, match="too few labelled flows"):
+        paper.try_real_captures(str(tmp_path), SETTING, 1)
+    assert metered == ["a.pcap", "b.pcap.gz", "c.pcapng.xz", "d.cap"]
 
 
 @pytest.mark.skipif(not SHARED_CAPTURES.is_dir(), reason="needs the real captures in ../shared/pcaps")

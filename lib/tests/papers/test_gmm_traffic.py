@@ -225,7 +225,7 @@ def test_a_file_that_is_no_capture_is_refused_before_anything_is_measured(tmp_pa
 def test_a_capture_without_a_whole_connection_says_what_there_is(trace, tmp_path: Path):
     path = tmp_path / "late.pcap"
     wrpcap(str(path), conversation(40_000, 1e9)[3:6])
-    with pytest.raises(NetreproError, match=r"no TCP flow with a handshake.*3 packets, of 1 TCP flows"):
+    with pytest.raises(NetreproError, match=r"no TCP flow with a handshake.*3 packets, 1 other TCP flows"):
         paper.classify_capture(str(path), trace)
     datagram = Ether() / IP(src="192.0.2.1", dst="198.51.100.7") / UDP(sport=50_000, dport=443) / Raw(b"quic")
     wrpcap(str(path), [datagram])
@@ -259,6 +259,9 @@ def test_a_capture_of_two_classes_is_cross_validated_within(trace):
         ({"normalisation": "lag"}, "did you mean 'log'"),
         ({"prior": "mape"}, "did you mean 'map'"),
         ({"training_share": 1.0}, "between 0 and 1"),
+        ({"regularisation": -0.1}, "regularisation is -0.1\n  it must be 0 or more"),
+        ({"max_components": 0}, "max_components is 0\n  it must be 1 or more"),
+        ({"folds": 1}, "folds is 1\n  it must be 2 or more"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_with_the_nearest(change, hint):

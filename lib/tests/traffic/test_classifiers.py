@@ -164,6 +164,8 @@ def test_wrong_names_and_broken_rows_are_refused() -> None:
         evaluate("NB", np.where(features > 5, np.nan, features), labels, split)
     with pytest.raises(NetreproError, match="0 testing rows"):
         evaluate("NB", features, labels, (split[0], split[1][:0]))
+    with pytest.raises(NetreproError, match="all training rows are WEB"):
+        evaluate("SVM", features, np.full(len(features), "WEB"), split)
 
 
 def test_without_pytorch_a_neural_model_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,3 +197,5 @@ def test_a_class_that_no_row_has_and_a_class_too_rare_for_the_folds_are_errors()
         pytest.raises(NetreproError, match="fewer folds"),
     ):
         MixtureFeatureSelector(cv=3).fit(points, labels)
+    with pytest.raises(NetreproError, match="use fewer folds or more rows"):
+        MixtureFeatureSelector(cv=5).fit(points[:4], [0, 1, 0, 1])

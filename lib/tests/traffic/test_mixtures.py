@@ -162,8 +162,8 @@ def test_each_class_may_be_a_mixture_of_its_own() -> None:
 
 def test_a_class_of_one_row_and_an_unknown_prior_are_errors() -> None:
     points = np.random.default_rng(0).normal(size=(20, 2))
-    with pytest.raises(NetreproError, match="one row"):
-        MixturePerClassClassifier().fit(points, [1] * 19 + [2])
+    with pytest.raises(NetreproError, match="class 'P2P' has one row"):
+        MixturePerClassClassifier().fit(points, ["WEB"] * 19 + ["P2P"])
     with pytest.raises(NetreproError, match="map"):
         MixturePerClassClassifier(prior="mapp").fit(points, [1, 2] * 10)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import matplotlib.pyplot as plt
 import pytest
 
@@ -35,6 +37,18 @@ def test_the_same_figure_is_saved_with_the_same_bytes(report):
         report.show(figure, "line")
         saved.append([(report.folder / f"line.{ending}").read_bytes() for ending in ("png", "svg")])
     assert saved[0] == saved[1]
+
+
+def test_a_tier_that_the_run_chose_by_itself_is_not_said_to_be_asked_for(echo_paper, tmp_path, monkeypatch):
+    """A run hands its notebook the tier that "auto" has found, which by itself looks like a tier that is asked for."""
+    given = SETTINGS | {"tier": "simulated"}
+    assert open_report("echo", **given).why_tier.startswith("asked for")
+    monkeypatch.setenv("NETREPRO_RUN_DIR", str(tmp_path))
+    manifest = {"tier": "simulated", "why_tier": "all that this machine has"}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    assert open_report("echo", **given).why_tier == "all that this machine has"
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest | {"tier": "privileged"}))
+    assert open_report("echo", **given).why_tier.startswith("asked for")
 
 
 @pytest.mark.parametrize("name", ["../escape", "a/b", "fig.png"])
