@@ -399,8 +399,15 @@ def synthesise(
 
 
 def synthesise_all(*, seed: int = 0, progress: Callable[[Iterable[int]], Iterable[int]] = iter) -> pd.DataFrame:
-    """`synthesise` for every case, on all processors; one row each."""
-    return pd.DataFrame(in_processes(partial(synthesise, seed=seed), [(name,) for name in CASES], progress))
+    """`synthesise` for every case, on all processors, the largest first; one row each, in the order of CASES."""
+    names = sorted(CASES, key=lambda name: -_size_of(CASES[name].build().point))
+    found = in_processes(partial(synthesise, seed=seed), [(name,) for name in names], progress)
+    return pd.DataFrame(sorted(found, key=lambda row: list(CASES).index(row["case"])))
+
+
+def _size_of(point: ContentionPoint) -> int:
+    """Queues, counted in each step."""
+    return len(point.queues) * point.horizon
 
 
 def without_base_workload(size: Size = (2, 3, 6), horizon: int = 10) -> pd.DataFrame:

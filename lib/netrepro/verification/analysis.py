@@ -21,13 +21,14 @@ from netrepro.verification.encodings import CircuitEncoding, IntegerEncoding
 from netrepro.verification.points import ContentionPoint
 from netrepro.verification.portfolio import PortfolioClauses
 from netrepro.verification.traces import Trace
-from netrepro.verification.workloads import Metric, Query, Workload
+from netrepro.verification.workloads import Metric, Query, Workload, refuse_fractions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ENCODINGS = ("circuit", "integers")
 REMEMBERED = 16
+LARGEST_SEED = 1_000_000_000  # solvers take a larger one modulo what they hold, or not at all
 
 
 @dataclass(frozen=True)
@@ -114,9 +115,13 @@ class Analysis:
             raise NetreproError(f"no encoding is called {encoding!r}", nearest(encoding, ENCODINGS))
         if backend not in BACKENDS:
             raise NetreproError(f"no solver is called {backend!r}", nearest(backend, BACKENDS))
+        refuse_fractions("the portfolio", portfolio)
         if portfolio < 0 or (portfolio and encoding != "circuit"):
             raise NetreproError(f"a portfolio of {portfolio} for {encoding!r}", "0 or more, for the circuit")
-        if timeout_s is not None and timeout_s <= 0:
+        refuse_fractions("the seed", seed)
+        if not 0 <= seed <= LARGEST_SEED:
+            raise NetreproError(f"a seed of {seed}", f"give 0 to {LARGEST_SEED}")
+        if timeout_s is not None and not timeout_s > 0:  # nan, too
             raise NetreproError(f"a time limit of {timeout_s} s", "give a positive number, or None")
         self.point, self.query, self.base = point, query, base
         self.seed, self.timeout_s = seed, timeout_s

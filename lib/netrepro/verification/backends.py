@@ -25,7 +25,9 @@ IGNORE_SIGNALS = 0  # python-sat: let Python handle them
 
 def check_z3(solver: z3.Solver, assumptions: Sequence[Any], timeout_s: float | None) -> tuple[str, str]:
     """(answer, reason); Ctrl-C becomes KeyboardInterrupt although z3 catches the signal itself."""
-    solver.set("timeout", LONGEST_MS if timeout_s is None else max(1, round(timeout_s * 1000)))
+    # z3 takes the number modulo 2^32: a limit of 50 days and a second would be one second.
+    limit_ms = LONGEST_MS if timeout_s is None else min(timeout_s * 1000, LONGEST_MS)
+    solver.set("timeout", max(1, round(limit_ms)))
     answer = str(solver.check(*assumptions))
     reason = solver.reason_unknown() if answer == "unknown" else ""
     if "keyboard" in reason:

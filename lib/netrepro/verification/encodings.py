@@ -19,6 +19,7 @@ from typing import Any
 
 import z3
 
+from netrepro.errors import NetreproError
 from netrepro.verification.logic import Binary, Bit, CircuitLogic, IntegerLogic, Logic, Number
 from netrepro.verification.points import ContentionPoint, Queue, QueuingModule
 from netrepro.verification.traces import Packet, Trace
@@ -50,6 +51,7 @@ class Step:
     def __init__(self, encoding: Encoding, module: QueuingModule, time: int):
         self._encoding, self._module, self.time = encoding, module, time
         self.logic: Logic = encoding.logic
+        self._done: set[tuple[str, str]] = set()
         self._before, self._after = encoding.memory[module.name, time - 1], encoding.memory[module.name, time]
 
     def free(self, label: str) -> Bit:
@@ -83,7 +85,8 @@ class Step:
         return self._encoding.pick(choices)
 
     def take(self, queue: Queue, count: Bit | Number) -> None:
-        """Dequeue `count` packets: a number, or a bit for one packet."""
+        """Dequeue `count` packets: a number, or a bit for one packet. There must be as many."""
+        self._once("takes from", queue, self._encoding.point.reader)
         self._encoding.take(queue.name, self.time, count)
 
     def taken(self, queue: Queue) -> Number:
@@ -92,7 +95,16 @@ class Step:
 
     def offer(self, queue: Queue, packets: Sequence[Any]) -> None:
         """Offer packets to an output queue, in this order; absent ones are left out."""
+        self._once("offers to", queue, self._encoding.point.writer)
         self._encoding.offer(queue.name, self.time, packets)
+
+    def _once(self, what: str, queue: Queue, owner: Mapping[str, QueuingModule]) -> None:
+        if owner.get(queue.name) is not self._module or (what, queue.name) in self._done:
+            raise NetreproError(
+                f"module {self._module.name!r} {what} {queue.name!r} twice in a step, or it is not its queue",
+                "take from each input and offer to each output once a step",
+            )
+        self._done.add((what, queue.name))
 
     def recall(self, key: Any, default: Any) -> Any:
         """What `remember` stored in the step before; `default` (made of logic's constants) in the first."""
@@ -427,7 +439,9 @@ class CircuitEncoding(Encoding):
             found += self.always
             fresh += self.always
         while fresh:
-            reached = {self._group_of[literal] for literal in self.circuit.new_support(fresh)} - self._reached
+            support = self.circuit.new_support(fresh)
+            # A bit that a caller made for a condition of his own is in no group.
+            reached = {self._group_of[bit] for bit in support if bit in self._group_of} - self._reached
             self._reached |= reached
             fresh = [bit for group in sorted(reached) for bit in self._demands[group]]
             found += fresh
@@ -528,7 +542,11 @@ class CircuitEncoding(Encoding):
         return {label: bit for label, bit in merged.items() if bit != 0}
 
     def take(self, name: str, time: int, count: int | tuple[int, ...]) -> None:
-        self._taken[name, time] = tuple(count) if isinstance(count, tuple | list) else (count,)
+        bits = self._taken[name, time] = tuple(count) if isinstance(count, tuple | list) else (count,)
+        if name in self.point.reader and not self.point.reader[name].always_solvable:
+            there = self._now(name, time).length[: self.point.queues[name].max_dequeue]
+            demands = [self.circuit.either(b ^ 1, there[k] if k < len(there) else 0) for k, b in enumerate(bits)]
+            self.always += [bit for bit in demands if bit != 1]
 
     def taken(self, name: str, time: int) -> tuple[int, ...]:
         if (name, time) not in self._taken:

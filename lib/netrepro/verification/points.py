@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,16 @@ import numpy as np
 
 from netrepro.errors import NetreproError
 from netrepro.verification.traces import Packet, Run, Trace
-from netrepro.verification.workloads import FIELDS, Query, TimedSpec, Uniq, Workload, refuse_unknown
+from netrepro.verification.workloads import (
+    FIELDS,
+    NAME,
+    Query,
+    TimedSpec,
+    Uniq,
+    Workload,
+    refuse_fractions,
+    refuse_unknown,
+)
 
 if TYPE_CHECKING:
     from netrepro.verification.encodings import Step
@@ -36,7 +46,13 @@ class Queue:
     immediate: bool = False
 
     def __post_init__(self) -> None:
+        if not re.fullmatch(NAME, str(self.name)):
+            raise NetreproError(
+                f"no workload could name a queue {self.name!r}",
+                "begin with a letter or _, go on with letters, digits and _ . - >",
+            )
         for limit in ("capacity", "max_enqueue", "max_dequeue"):
+            refuse_fractions(f"queue {self.name!r}: {limit}", getattr(self, limit))
             if getattr(self, limit) < 1:
                 raise NetreproError(f"queue {self.name!r} has {limit} {getattr(self, limit)}", "give at least 1 packet")
 
@@ -106,6 +122,7 @@ class ContentionPoint:
         paths: int = 1,
         sends_to: Mapping[str, Iterable[int]] | None = None,
     ):
+        refuse_fractions(f"{name!r}: the horizon", horizon)
         if horizon < 1:
             raise NetreproError(f"{name!r} has horizon {horizon}", "give at least 1 step")
         if not modules:

@@ -42,16 +42,25 @@ class Trace:
 
     def offered(self, queue: str, time: int) -> int:
         """Packets offered to `queue` at `time` (1..horizon)."""
+        self._refuse_other_times(time)
         return len(self.arrived[queue][time - 1])
 
     def metric(self, metric: Metric | str, queue: str, time: int) -> int | None:
-        """The metric of `queue` at `time` (1..horizon); None where it is not valid."""
+        """The metric of `queue` at `time` (1..horizon); None where it is not valid.
+
+        Raises NetreproError for a queue or time that the trace does not have.
+        """
+        self._refuse_other_times(time)
         key = (metric, queue)
         if key not in self._known:
             if queue not in self.arrived:
                 raise NetreproError(f"no queue is called {queue!r}", nearest(queue, self.arrived))
             self._known[key] = [self._measure(as_metric(metric), queue, t) for t in range(self.horizon)]
         return self._known[key][time - 1]
+
+    def _refuse_other_times(self, time: int) -> None:
+        if not 1 <= time <= self.horizon:  # a list would count 0 from its end
+            raise NetreproError(f"the trace has no step {time}", f"its steps are 1..{self.horizon}")
 
     def _measure(self, metric: Metric, queue: str, t: int) -> int | None:
         offered = [len(packets) for packets in self.arrived[queue]]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import operator
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol
@@ -66,9 +66,9 @@ class MeasuredTrace(Protocol):
 def as_metric(word: str | Metric) -> Metric:
     """The metric called `word`. Raises NetreproError that names the nearest one."""
     try:
-        return Metric(word.lower())
+        return Metric(str(word).lower())
     except ValueError:
-        raise NetreproError(f"no metric is called {word!r}", nearest(word, list(Metric))) from None
+        raise NetreproError(f"no metric is called {word!r}", nearest(str(word), list(Metric))) from None
 
 
 def as_operator(sign: str) -> str:
@@ -77,6 +77,21 @@ def as_operator(sign: str) -> str:
     if sign not in OPERATORS:
         raise NetreproError(f"{sign!r} does not compare two numbers", f"valid: {', '.join(OPERATORS)}")
     return sign
+
+
+def refuse_fractions(what: str, *numbers: object) -> None:
+    """Raise NetreproError unless all are whole numbers."""
+    wrong = [number for number in numbers if isinstance(number, bool) or not isinstance(number, int)]
+    if wrong:
+        raise NetreproError(f"{what} {wrong[0]!r} is not a whole number", "give an int")
+
+
+def _refuse_bad_set(what: str, queues: Sequence[object]) -> None:
+    wrong = [queue for queue in queues if not isinstance(queue, str)]
+    if wrong:
+        raise NetreproError(f"{what} names {wrong[0]!r} as a queue", "give the queue's name")
+    if len(set(queues)) < len(queues):
+        raise NetreproError(f"{what} names a queue twice: {', '.join(map(str, queues))}", "name each queue once")
 
 
 # --- sides of a comparison ---
@@ -94,6 +109,7 @@ class Term:
         object.__setattr__(self, "queues", tuple(self.queues))
         if not self.queues:
             raise NetreproError(f"{self.metric} is asked of no queue", "name at least one queue")
+        _refuse_bad_set(f"the sum of {self.metric}", self.queues)
 
     @property
     def size(self) -> int:
@@ -120,6 +136,9 @@ class Line:
 
     slope: int
     offset: int = 0
+
+    def __post_init__(self) -> None:
+        refuse_fractions("the line's number", self.slope, self.offset)
 
     @property
     def size(self) -> int:
@@ -158,6 +177,11 @@ class Comp:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sign", as_operator(self.sign))
+        if not isinstance(self.left, Term) or not isinstance(self.right, Term | Line):
+            raise NetreproError(
+                f"{self.left!r} {self.sign} {self.right!r} does not compare a Term with a Term or a Line",
+                "write a number as Constant(number)",
+            )
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -263,6 +287,7 @@ class Uniq:
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", as_metric(self.metric))
         object.__setattr__(self, "queues", tuple(self.queues))
+        _refuse_bad_set(f"uniq of {self.metric}", self.queues)
 
     @property
     def size(self) -> int:
@@ -292,6 +317,7 @@ class TimedSpec:
     last: int
 
     def __post_init__(self) -> None:
+        refuse_fractions("the time", self.first, self.last)
         if not 1 <= self.first <= self.last:
             raise NetreproError(
                 f"the time range [{self.first},{self.last}] of {self.spec} is empty or starts before 1",
@@ -396,6 +422,10 @@ class Difference:
     queue: str
     minus: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metric", as_metric(self.metric))
+        _refuse_bad_set(f"the difference of {self.metric}", self.queues)
+
     @property
     def queues(self) -> tuple[str, ...]:
         return (self.queue, self.minus)
@@ -430,7 +460,7 @@ class Query:
     threshold: int
 
     def __post_init__(self) -> None:
-        quantifier = self.quantifier.lower()
+        quantifier = str(self.quantifier).lower()
         if quantifier not in ("exists", "forall"):
             raise NetreproError(
                 f"no quantifier is called {self.quantifier!r}", nearest(quantifier, ["exists", "forall"])
@@ -450,11 +480,15 @@ class Query:
                 f"the left side {self.lhs!r} of the query is not a queue, a difference or a sum",
                 "write 'queue', ('queue', 'minus') or ['queue', ...]",
             )
+        if lhs.metric != metric:
+            raise NetreproError(f"the query's left side is {lhs}, its metric {metric}", "name one metric")
+        if not isinstance(self.time_range, tuple | list) or len(self.time_range) != 2:
+            raise NetreproError(f"the query's time range {self.time_range!r} is not a pair", "write (first, last)")
         first, last = self.time_range
+        refuse_fractions("the query's time", first, last)
         if not 1 <= first <= last:
             raise NetreproError(f"the query's time range [{first},{last}] is empty or starts before 1")
-        if isinstance(self.threshold, bool) or not isinstance(self.threshold, int):
-            raise NetreproError(f"the query's threshold {self.threshold!r} is not a whole number")
+        refuse_fractions("the query's threshold", self.threshold)
         for name, value in (
             ("quantifier", quantifier),
             ("metric", metric),
@@ -486,7 +520,8 @@ class Query:
 
 # --- parsing ---
 
-_TOKEN = re.compile(r"\s*(>=|<=|==|[><=(){}\[\],:*+\-]|\d+|[A-Za-z_][\w.\->]*|\S)")
+NAME = r"[A-Za-z_][\w.\->]*"  # of a queue
+_TOKEN = re.compile(rf"\s*(>=|<=|==|[><=(){{}}\[\],:*+\-]|\d+|{NAME}|\S)")
 
 
 class _Words:
@@ -516,7 +551,7 @@ class _Words:
 
     def number(self) -> int:
         sign = -1 if self.accept("-") else 1
-        if not self.next.isdigit():
+        if not self.next.isdecimal():
             raise self.problem("a whole number")
         return sign * int(self.take())
 
@@ -564,14 +599,16 @@ def _term(words: _Words) -> Term:
 
 
 def _right(words: _Words) -> Term | Line:
-    if words.next.isdigit() or words.next in ("t", "-"):
+    if words.next.isdecimal() or words.next in ("t", "-"):
         slope, offset = 0, 0
         if words.accept("t"):
             slope = 1
         else:
             offset = words.number()
-            words.accept("*")
-            if words.accept("t"):
+            if words.accept("*"):
+                words.take("t")
+                slope, offset = offset, 0
+            elif words.accept("t"):
                 slope, offset = offset, 0
         if slope and words.accept("+"):
             offset = words.number()

@@ -42,6 +42,12 @@ def test_bad_models_are_refused_by_name():
     q, out = Queue("q"), Queue("out")
     with pytest.raises(NetreproError, match="'tiny' has capacity 0"):
         Queue("tiny", capacity=0)
+    with pytest.raises(NetreproError, match=r"'half': capacity 2\.5"):
+        Queue("half", capacity=2.5)  # type: ignore[arg-type]
+    with pytest.raises(NetreproError, match="'my queue'"):
+        Queue("my queue")
+    with pytest.raises(NetreproError, match=r"horizon 2\.5"):
+        ContentionPoint("point", 2.5, [FirstInFirstOut("m", q, out)])  # type: ignore[arg-type]
     with pytest.raises(NetreproError, match="'point' has horizon 0"):
         ContentionPoint("point", 0, [FirstInFirstOut("m", q, out)])
     with pytest.raises(NetreproError, match=r"'q' is read by 'a' and by 'b'"):
@@ -83,6 +89,28 @@ def test_unknown_words_are_refused():
         scheduler_point("round_robbin", 2, 3)
     with pytest.raises(NetreproError, match="generalise"):
         Search(priority(), method="generalize")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("seed", value) for value in (-1, 1.5, 2**32)),  # solvers would take 2^32 for 0
+        *(("timeout_s", value) for value in (0, -1, float("nan"))),
+        *(("portfolio", value) for value in (-1, 1.5)),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(option, value):
+    query = parse_query("exists t in [1,3]: qsize(q0,t) > 1")
+    with pytest.raises(NetreproError, match=f"{value}"):
+        Analysis(scheduler_point("fifo", 1, 3), query, **{option: value})
+
+
+@pytest.mark.parametrize("timeout_s", [(2**32 + 1) / 1000, float("inf")])
+def test_a_very_long_time_limit_is_no_short_one(timeout_s):
+    """z3 takes milliseconds modulo 2^32."""
+    solver = Z3Clauses()
+    solver.load(pigeons(7))
+    assert solver.check([], timeout_s) == "unsat"
 
 
 @pytest.mark.parametrize("allowed", [[], [3]])
@@ -465,6 +493,56 @@ def test_a_module_of_one_method_can_be_analysed(encoding):
     analysis = Analysis(point, tie, both, encoding=encoding)
     assert analysis.verify(Workload()).status == "refuted"
     assert analysis.satisfy_query().grid("cdeq")["out"].iloc[-1] == 3
+
+
+class Careless(QueuingModule):
+    """Takes a packet in every step, whether there is one or not."""
+
+    def constraints(self, step):
+        step.take(self.inputs[0], step.logic.true)
+        step.offer(self.outputs[0], [step.packet(self.inputs[0])])
+        return []
+
+
+@pytest.mark.parametrize("encoding", ["circuit", "integers"])
+def test_no_module_takes_packets_that_are_not_there(encoding):
+    point = ContentionPoint("careless", 3, [Careless("m", [Queue("in")], [Queue("out")])])
+    query = parse_query("forall t in [3,3]: cdeq(in,t) >= 3")  # the queue is empty in the first step
+    assert Analysis(point, query, encoding=encoding).ask(query=True).status == "unsat"
+
+
+class Grabbing(QueuingModule):
+    """Does to some queue what it may not."""
+
+    def __init__(self, what, *queues):
+        super().__init__("grabbing", *([queue] for queue in queues))
+        self.what = what
+
+    def constraints(self, step):
+        self.what(step, self.inputs[0], self.outputs[0])
+        return []
+
+
+@pytest.mark.parametrize("encoding", ["circuit", "integers"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        lambda step, queue, output: [step.take(queue, step.logic.false) for _ in range(2)],
+        lambda step, queue, output: [step.offer(output, []) for _ in range(2)],
+        lambda step, queue, output: step.take(output, step.logic.false),
+        lambda step, queue, output: step.offer(queue, []),
+    ],
+)
+def test_a_module_that_does_not_keep_to_its_queues_is_refused(what, encoding):
+    point = ContentionPoint("grabbing", 2, [Grabbing(what, Queue("in"), Queue("out"))])
+    with pytest.raises(NetreproError, match=r"'grabbing' (takes from|offers to) '(in|out)'"):
+        Analysis(point, parse_query("exists t in [1,2]: qsize(out,t) > 1"), encoding=encoding).satisfy_query()
+
+
+def test_a_bit_of_ones_own_may_be_a_condition():
+    analysis = Analysis(scheduler_point("fifo", 1, 3), parse_query("exists t in [1,3]: qsize(q0,t) > 1"))
+    mine = analysis.encoded.logic.free("mine")
+    assert analysis.ask(conditions=[mine], query=True).status == "sat"
 
 
 @pytest.mark.parametrize("backend", ["cadical", "glucose"])
