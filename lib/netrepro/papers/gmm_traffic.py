@@ -1112,13 +1112,22 @@ def draw_table3(runs: Runs) -> Figure:
     return figure
 
 
-def draw_matrix(axis: Axes, table: pd.DataFrame, *, words: str = "{:.0f}", shade: pd.DataFrame | None = None) -> None:
-    """A table as shaded cells with their values written in; shade in 0..1, by rows where None."""
+def draw_matrix(
+    axis: Axes,
+    table: pd.DataFrame,
+    *,
+    words: str = "{:.0f}",
+    shade: pd.DataFrame | None = None,
+    missing: str = "no fit",
+) -> None:
+    """A table as shaded cells with their values written in, `missing` where there is none; shade in 0..1, by rows where
+    None.
+    """
     values = table.to_numpy(float)
     tone = shade.to_numpy(float) if shade is not None else values / np.maximum(values.sum(axis=1, keepdims=True), 1e-12)
     axis.imshow(tone, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     for (i, j), value in np.ndenumerate(values):
-        text = words.format(value) if np.isfinite(value) else "no fit"
+        text = words.format(value) if np.isfinite(value) else missing
         axis.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if tone[i, j] > 0.6 else "black")
     axis.set_xticks(range(len(table.columns)), [str(name) for name in table.columns])
     axis.set_yticks(range(len(table)), [str(name) for name in table.index])
@@ -1262,7 +1271,8 @@ def draw_importance(found: Analysis) -> Figure:
     wide = wide.loc[wide.mean(axis=1).sort_values(ascending=False).index]
     figure, axis = new_figure("What the models look at (share of each one's largest)", "", "")
     figure.set_size_inches(8.5, 4.6)
-    draw_matrix(axis, wide, words="{:.2f}", shade=wide.clip(0, 1))
+    # A model may have searched features of its own.
+    draw_matrix(axis, wide, words="{:.2f}", shade=wide.fillna(0).clip(0, 1), missing="")
     axis.set_xticks(range(len(wide.columns)), [name.replace(", ", "\n") for name in wide.columns], fontsize=8)
     return figure
 

@@ -252,6 +252,18 @@ def test_a_capture_of_two_classes_is_cross_validated_within(trace):
     assert np.isnan(paper._cross_validate(flows[flows["class"] == "WEB"], SETTING, 300, 1))
 
 
+def test_a_feature_that_a_model_does_not_have_is_left_empty_among_the_importances():
+    rows = [
+        ("fpl3", "GMM", "permutation", 1.0),
+        ("bpl3", "GMM", "permutation", 0.5),
+        ("fpl3", "RF", "permutation", 1.0),
+    ]
+    table = pd.DataFrame(rows, columns=["feature", "model", "how", "value"])
+    nothing = pd.DataFrame()
+    figure = paper.draw_importance(paper.Analysis(nothing, nothing, nothing, nothing, table))
+    assert sorted(text.get_text() for text in figure.axes[0].texts) == ["", "0.50", "1.00", "1.00"]
+
+
 @pytest.mark.parametrize(
     ("change", "hint"),
     [

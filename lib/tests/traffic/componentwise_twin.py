@@ -20,13 +20,16 @@ def twin_componentwise(
     rows, dimensions = points.shape
     parameters = dimensions + dimensions * (dimensions + 1) / 2
     weights = np.full(len(means), 1 / len(means))
-    parts = [(mean, variance * np.eye(dimensions)) for mean in means]
+
+    def part_of(mean: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return mean, covariance, multivariate_normal(mean, covariance).logpdf(points)
+
+    parts = [part_of(mean, variance * np.eye(dimensions)) for mean in means]
     best: tuple[float, np.ndarray, np.ndarray, np.ndarray] | None = None
 
     def log_joint() -> np.ndarray:
-        densities = np.array([multivariate_normal(mean, cov).logpdf(points) for mean, cov in parts])
         with np.errstate(divide="ignore"):
-            return densities + np.log(weights)[:, None]
+            return np.array([density for *_, density in parts]) + np.log(weights)[:, None]
 
     while True:
         before = np.inf
@@ -45,7 +48,7 @@ def twin_componentwise(
                 mean = share @ points / share.sum()
                 deviations = points - mean
                 covariance = (share[:, None] * deviations).T @ deviations / share.sum()
-                parts[m] = (mean, covariance + regularisation * np.eye(dimensions))
+                parts[m] = part_of(mean, covariance + regularisation * np.eye(dimensions))
                 m += 1
             length = (
                 -logsumexp(log_joint(), axis=0).sum()
@@ -57,7 +60,7 @@ def twin_componentwise(
             if settled:
                 break
         if best is None or length < best[0]:
-            twin_means, covariances = (np.array(part) for part in zip(*parts, strict=True))
+            twin_means, covariances = (np.array([part[i] for part in parts]) for i in (0, 1))
             best = (length, weights.copy(), twin_means, covariances)
         if len(parts) == 1:
             return best

@@ -87,8 +87,8 @@ def test_the_attributes_describe_one_mixture(seed: int, dimensions: int, compone
 def test_the_compiled_search_walks_the_same_path_as_its_twin(seed: int, dimensions: int, count: int) -> None:
     random = np.random.default_rng(seed)
     centres = random.normal(scale=5, size=(3, dimensions))
-    points = centres[random.integers(3, size=200)] + random.normal(size=(200, dimensions))
-    means = points[random.choice(200, count, replace=False)]
+    points = centres[random.integers(3, size=100)] + random.normal(size=(100, dimensions))
+    means = points[random.choice(100, count, replace=False)]
     ours = _core.fit_componentwise(
         np.ascontiguousarray(points.T), means,
         variance=1.5, smallest_count=1, regularisation=1e-6, tolerance=1e-5, longest_fit=40,
