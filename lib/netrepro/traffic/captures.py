@@ -30,8 +30,8 @@ READABLE = "pcap and pcapng are read, plain or as .gz, .bz2, .xz, .tar, .tar.gz,
 class _UntilDamage:
     """A stream of decompressed or archived bytes that ends where it is damaged, and gives all that comes before."""
 
-    def __init__(self, stream: BinaryIO):
-        self.stream = stream
+    def __init__(self, stream: BinaryIO, step_bytes: int = STEP_BYTES):
+        self.stream, self.step_bytes = stream, step_bytes
         self.damage: Exception | None = None
 
     def read(self, size: int) -> bytes:
@@ -40,7 +40,7 @@ class _UntilDamage:
         while size > 0 and not self.damage:
             try:
                 # In small steps: what a step has read is lost with the damage that it meets.
-                part = self.stream.read1(min(size, STEP_BYTES))  # type: ignore[attr-defined]
+                part = self.stream.read1(min(size, self.step_bytes))  # type: ignore[attr-defined]
             except DAMAGE as error:
                 self.damage = error
                 break
@@ -110,7 +110,8 @@ class CaptureFile:
         magic = file.read(6)
         file.seek(0)
         opener = next((open_ for start, open_ in COMPRESSIONS.items() if magic.startswith(start)), None)
-        stream = _UntilDamage(stack.enter_context(opener(file)) if opener else file)
+        # In a plain file no step loses what came before a damage: it has no packing to be damaged.
+        stream = _UntilDamage(stack.enter_context(opener(file))) if opener else _UntilDamage(file, CHUNK_BYTES)
         head = stream.read(512)
         if stream.damage and not head:
             raise self._no_capture(f"its compressed data cannot be read: {stream.damage}")
