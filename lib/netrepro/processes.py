@@ -203,19 +203,24 @@ def in_processes(
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
     *,
     at_a_time: int = 1,
+    cost: Callable[..., float] | None = None,
 ) -> list[Result]:
     """What `function` says of each of `work` (its arguments), in their order; see `side_by_side`.
 
-    at_a_time : so many for each process; a fork of a large process takes a tenth of a second.
+    at_a_time : so many for each process; a fork of a large process takes a tenth of a second. cost : of an element of
+    `work`; what costs most starts first, so that no processor waits long for the last.
     """
-    parts = [range(first, min(first + at_a_time, len(work))) for first in range(0, len(work), at_a_time)]
+    order = sorted(range(len(work)), key=lambda place: -cost(*work[place]) if cost else 0)
+    parts = [order[first : first + at_a_time] for first in range(0, len(work), at_a_time)]
     tasks = (partial(_each, function, work, part) for part in parts)
     with contextlib.closing(side_by_side(tasks)) as found:
         results = dict(numbered for (_, numbered), _ in zip(found, progress(range(len(work))), strict=True))
     return [results[number] for number in range(len(work))]
 
 
-def _each(function: Callable[..., Result], work: Sequence[tuple], numbers: range) -> Iterator[tuple[int, Result]]:
+def _each(
+    function: Callable[..., Result], work: Sequence[tuple], numbers: Sequence[int]
+) -> Iterator[tuple[int, Result]]:
     for number in numbers:
         yield number, function(*work[number])
 

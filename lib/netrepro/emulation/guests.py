@@ -142,6 +142,20 @@ def checked_words(command: Sequence[str | os.PathLike[str]]) -> list[str]:
     return [os.fspath(word) for word in words]
 
 
+def has_ended(told_by: int, timeout_s: float | None) -> bool:
+    """Whether a guest's descriptor has told of its end before `timeout_s` have passed; None waits for it."""
+    ended = select.poll()  # select() knows no descriptors beyond 1023
+    ended.register(told_by, select.POLLIN)
+    return bool(ended.poll(None if timeout_s is None else max(timeout_s, 0.0) * 1e3))
+
+
+def exit_status(told_by: int) -> int:
+    """The status of a guest that has ended, negative for a signal. Its descriptor tells it once."""
+    told = os.read(told_by, 4)
+    # Without a status the whole network has ended, and its guests by SIGKILL.
+    return struct.unpack("=i", told)[0] if told else -signal.SIGKILL
+
+
 class Guest:
     """A program inside a node, used like subprocess.Popen; it ends with the network at the latest."""
 
@@ -216,14 +230,10 @@ class Guest:
         return status
 
     def _wait(self, timeout: float | None) -> int | None:
-        ended = select.poll()  # select() knows no descriptors beyond 1023
-        ended.register(self._status, select.POLLIN)
-        if self.returncode is None and ended.poll(None if timeout is None else max(timeout, 0.0) * 1e3):
+        if self.returncode is None and has_ended(self._status, timeout):
             with self._returncode_lock:  # not while waiting: another thread may want to end it
                 if self.returncode is None:
-                    told = os.read(self._status, 4)
-                    # Without a status the whole network has ended, and its guests by SIGKILL.
-                    self.returncode = struct.unpack("=i", told)[0] if told else -signal.SIGKILL
+                    self.returncode = exit_status(self._status)
         return self.returncode
 
     def communicate(self, input: str | bytes | None = None, timeout: float | None = None) -> tuple[Any, Any]:

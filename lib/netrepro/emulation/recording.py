@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import select
 import signal
 import socket
 import struct
@@ -19,6 +18,7 @@ import pandas as pd
 
 from netrepro.emulation import fidelity
 from netrepro.emulation.changes import Made
+from netrepro.emulation.guests import exit_status, has_ended
 from netrepro.emulation.plan import HUB, Port, needs_relay, relay_keeps_queue
 from netrepro.emulation.relay import COUNTERS, FLUSH_S
 from netrepro.errors import NetreproError
@@ -203,17 +203,8 @@ class Recording:
             os.close(status)
         self._sampler = answer["guest"]
         while self._queues and os.fstat(self._file).st_size == 0:  # totals count from the first sample on
-            if self._sampler_status(0.0002) is not None:
+            if has_ended(self._sampler_ended, 0.0002):
                 raise NetreproError("the queues cannot be sampled: the process that should has ended", "try again")
-
-    def _sampler_status(self, seconds: float) -> int | None:
-        """How the sampling process ended, None when it has not within `seconds`."""
-        ended = select.poll()
-        ended.register(self._sampler_ended, select.POLLIN)
-        if not ended.poll(seconds * 1e3):
-            return None
-        told = os.read(self._sampler_ended, 4)
-        return struct.unpack("=i", told)[0] if told else -signal.SIGKILL
 
     def __exit__(self, *exception: object) -> None:
         try:
@@ -236,7 +227,7 @@ class Recording:
             counters = net.relay.counters().set_index(["source", "destination"])
             self._relay_counters = counters - self._relay_counters
         net.launcher.ask("signal", guest=self._sampler, number=signal.SIGTERM, all=False)
-        sampled = self._sampler_status(SAMPLER_PATIENCE_S)
+        sampled = exit_status(self._sampler_ended) if has_ended(self._sampler_ended, SAMPLER_PATIENCE_S) else None
         os.close(self._sampler_ended)
         size = os.fstat(self._file).st_size // _SAMPLE.itemsize * _SAMPLE.itemsize
         samples = np.frombuffer(os.pread(self._file, size, 0), _SAMPLE)

@@ -399,14 +399,14 @@ def synthesise(
 
 
 def synthesise_all(*, seed: int = 0, progress: Callable[[Iterable[int]], Iterable[int]] = iter) -> pd.DataFrame:
-    """`synthesise` for every case, on all processors, the largest first; one row each, in the order of CASES."""
-    names = sorted(CASES, key=lambda name: -_size_of(CASES[name].build().point))
-    found = in_processes(partial(synthesise, seed=seed), [(name,) for name in names], progress)
-    return pd.DataFrame(sorted(found, key=lambda row: list(CASES).index(row["case"])))
+    """`synthesise` for every case, on all processors, the largest first; one row each."""
+    work = [(name,) for name in CASES]
+    return pd.DataFrame(in_processes(partial(synthesise, seed=seed), work, progress, cost=_size))
 
 
-def _size_of(point: ContentionPoint) -> int:
+def _size(case: str) -> int:
     """Queues, counted in each step."""
+    point = CASES[case].build().point
     return len(point.queues) * point.horizon
 
 
