@@ -35,8 +35,12 @@ class TcpReceiver {
       at_once |= packet.has(Packet::congestion_experienced) != echo_;
       echo_ = packet.has(Packet::congestion_experienced);
     } else {  // RFC 3168: echo until the sender says that it has slowed down
-      if (packet.has(Packet::congestion_window_reduced)) echo_ = false;
-      echo_ |= packet.has(Packet::congestion_experienced);
+      if (packet.has(Packet::congestion_window_reduced)) echo_ = false, at_once = true;  // its window may be small
+      const bool marked = packet.has(Packet::congestion_experienced), capable = packet.has(Packet::ecn_capable);
+      // Linux: the first mark, and what is not ECN-capable among what is, which was probably sent again.
+      if ((marked && !echo_) || (!capable && capable_seen_)) quick_ = std::max(quick_, quick_after_mark);
+      capable_seen_ |= capable;
+      echo_ |= marked;
     }
     const std::uint64_t start = packet.sequence, end = end_of(packet);
     const std::uint64_t before = next_;
@@ -95,7 +99,8 @@ class TcpReceiver {
   }
 
   // Linux's TCP_MAX_QUICKACKS, TCP_FASTRETRANS_THRESH, TCP_SACK_BLOCKS_EXPECTED, net.ipv4.tcp_comp_sack_nr, _delay_ns.
-  static constexpr int quick_at_most = 16, duplicates_at_once = 3, blocks_expected = 2, compressed_at_most = 44;
+  static constexpr int quick_at_most = 16, quick_after_mark = 2, duplicates_at_once = 3;
+  static constexpr int blocks_expected = 2, compressed_at_most = 44;
   static constexpr Time compressed_for = picoseconds_per_second / 1000;
   static constexpr double compressed_share_of_round_trip = 0.05;
 
@@ -167,7 +172,7 @@ class TcpReceiver {
 
   std::uint32_t segment_bytes_;
   Time delay_, deadline_ = never;
-  bool whole_segments_, selective_, precise_ecn_, echo_ = false, duplicate_seen_ = false;
+  bool whole_segments_, selective_, precise_ecn_, echo_ = false, capable_seen_ = false, duplicate_seen_ = false;
   int quick_ = quick_at_most, duplicates_ = 0, compressed_ = 0;
   ReceiveWindow window_;
   std::uint64_t next_ = 0, held_back_ = 0, hole_at_ = 0, duplicate_end_ = 0;

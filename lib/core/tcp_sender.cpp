@@ -6,7 +6,8 @@
 
 namespace {
 constexpr std::uint64_t duplicates_that_tell_a_loss = 3;
-constexpr Time probe_margin = 2 * picoseconds_per_second / 1000;  // Linux's TCP_TIMEOUT_MIN
+constexpr int most_settling_steps = 255, recoveries_that_keep_steps = 16;  // RFC 8985, section 6.2, and Linux
+constexpr Time timer_margin = 2 * picoseconds_per_second / 1000;  // Linux's TCP_TIMEOUT_MIN
 }
 
 TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control)
@@ -120,7 +121,6 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   pace(board_[segment].length, now);
   last_sent_ = now;
   sent_in_reduction_ += 1;
-  first_resend_ = false;
   if (probe) {
     probe_out_ = true;
     probe_end_ = next_;
@@ -220,7 +220,7 @@ void TcpSender::schedule_probe(Time now) {
   const bool calm = delivered_ == 0 && (state_ == State::open || state_ == State::reducing);
   if (!settings_.tail_loss_probe || !settings_.selective || !calm || probe_out_ || outstanding() == 0) return;
   if (round_trip_.smoothed() == 0) return;
-  const Time due = now + 2 * round_trip_.smoothed() + (outstanding() == 1 ? settings_.minimum_timeout : probe_margin);
+  const Time due = now + 2 * round_trip_.smoothed() + (outstanding() == 1 ? settings_.minimum_timeout : timer_margin);
   deadline_ = std::min(due, timeout_at_);  // a timeout that would be earlier waits for the probe's answer
   purpose_ = Purpose::probe;
 }
@@ -240,7 +240,7 @@ void TcpSender::on_deadline(Time now) {
     case Purpose::judging:
       deadline_ = timeout_at_;
       purpose_ = Purpose::timeout;
-      newly_delivered_ = 0;
+      newly_delivered_ = 1;  // as in Linux, so that one may be sent again
       find_losses(now);
       if (lost_ > 0 && (state_ == State::open || state_ == State::reducing)) {
         enter_recovery();
@@ -286,6 +286,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   else if (!progress && outstanding_before > 0)
     take_duplicate();
   count_duplicate(packet);
+  adapt_settling_time(now);
   if (sampled_ > 0) round_trip_.sample(sampled_);
   if (progress) {
     round_trip_.forget_back_off();
@@ -325,7 +326,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
     if (control_->wants_application_limited_mark())
       rates_->application_limited_until = std::max(1.0, rates_->delivered + in_flight());
   } else if (state_ == State::reducing || state_ == State::recovery)
-    reduce_proportionally(progress);
+    reduce_proportionally(progress && ever_lost_ == lost_before);
   else if (progress)
     control_->grow(window_, delivery);
   if (progress) schedule_probe(now);
@@ -336,7 +337,6 @@ void TcpSender::enter_recovery() {
   if (state_ == State::open) begin_reduction(State::recovery, control_->threshold_after_loss(window_));
   state_ = State::recovery;
   high_ = next_;
-  first_resend_ = true;
   if (purpose_ == Purpose::probe) {
     deadline_ = timeout_at_;
     purpose_ = Purpose::timeout;
@@ -400,6 +400,7 @@ void TcpSender::take_selective(const Packet& packet, Time now) {
       take_delivered(segment, sent, now);
       sent.marks = static_cast<std::uint8_t>((sent.marks & ever_resent) | delivered);
       ++delivered_;
+      if (segment > highest_delivered_) newest_hole_ = segment - 1;
       highest_delivered_ = std::max(highest_delivered_, segment + 1);
     }
   };
@@ -441,54 +442,80 @@ void TcpSender::mark_lost(std::uint64_t segment) {
 }
 
 // RACK: lost is what was sent before a segment that has been delivered, whatever their numbers, once it has had a round
-// trip and some time for reordering.
+// trip and some time for reordering. As in Linux the timer waits for the last of them, and a little longer, so that
+// acknowledgements come first if there are any.
 void TcpSender::find_losses(Time now) {
   const Time margin = settling_time();
+  Time last_due = 0;
   if (judged_ < next_ && (delivered_ > 0 || board_[judged_].at < newest_delivered_)) {
     for (; judged_ < next_; ++judged_) {
       const Sent& sent = board_[judged_];
       if (sent.marks & (delivered | lost)) continue;
       // Beyond the highest delivered one, only a retransmission that was delivered tells.
       if (judged_ >= highest_delivered_ && sent.at >= newest_delivered_) break;
-      const Time due = sent.at + newest_round_trip_ + margin;
-      if (margin > 0 && due > now) {
-        judge_at(due);
+      if (margin > 0 && settled_at(sent.at, margin) > now) {
+        last_due = newest_hole_due(margin);
         break;
       }
       if (sent.at > newest_delivered_) break;
       mark_lost(judged_);
     }
   }
-  find_lost_retransmissions(margin, now);
+  last_due = std::max(last_due, find_lost_retransmissions(margin, now));
+  if (last_due > 0) judge_at(last_due + timer_margin);
+}
+
+Time TcpSender::newest_hole_due(Time margin) {
+  while (newest_hole_ > judged_ && (board_[newest_hole_].marks & (delivered | lost))) --newest_hole_;
+  return settled_at(board_[std::max(newest_hole_, judged_)].at, margin);
 }
 
 // RFC 8985, section 6.2, step 4: none once three segments tell of a loss, on a path that has never reordered.
 Time TcpSender::settling_time() const {
   const bool told = state_ == State::recovery || state_ == State::loss || delivered_ >= duplicates_that_tell_a_loss;
-  return told && !reordering_seen_ ? 0 : std::min(round_trip_.smallest() / 4, round_trip_.smoothed());
+  if (told && !reordering_seen_) return 0;
+  return std::min(round_trip_.smallest() / 4 * settling_steps_, round_trip_.smoothed());
+}
+
+// RFC 8985, section 6.2, step 4.2: a step more in each round trip in which something was sent again needlessly, until
+// 16 recoveries have had none.
+void TcpSender::adapt_settling_time(Time now) {
+  if (newly_delivered_ == 0) return;
+  if (newest_delivered_ < stretched_at_) duplicate_came_ = false;
+  if (std::exchange(duplicate_came_, false)) {
+    settling_steps_ = std::min(settling_steps_ + 1, most_settling_steps);
+    settling_keeps_ = recoveries_that_keep_steps;
+    stretched_at_ = now;
+  } else if (settling_keeps_ == 0) {
+    settling_steps_ = 1;
+  }
 }
 
 void TcpSender::judge_at(Time due) {
-  if (purpose_ == Purpose::judging && deadline_ <= due) return;
   deadline_ = std::min(due, timeout_at_);
   purpose_ = due < timeout_at_ ? Purpose::judging : Purpose::timeout;
 }
 
-void TcpSender::find_lost_retransmissions(Time margin, Time now) {
-  while (!resent_order_.empty()) {
+// When the last of those is due that were sent before one that has been delivered; 0 if there is none.
+Time TcpSender::find_lost_retransmissions(Time margin, Time now) {
+  const auto waits = [&](const Resent& again) {
+    return again.segment >= first_ && (board_[again.segment].marks & resent) && board_[again.segment].at == again.at;
+  };
+  for (; !resent_order_.empty(); resent_order_.pop()) {
     const Resent oldest = resent_order_.front();
-    const bool waits = oldest.segment >= first_ && (board_[oldest.segment].marks & resent) &&
-                       board_[oldest.segment].at == oldest.at;
-    if (waits && oldest.at >= newest_delivered_) return;
-    const Time due = oldest.at + newest_round_trip_ + margin;
-    if (waits && margin > 0 && due > now) return judge_at(due);
-    if (waits) {
-      board_[oldest.segment].marks &= static_cast<std::uint8_t>(~resent);
-      --resent_;
-      resend_from_ = std::min(resend_from_, oldest.segment);
+    if (!waits(oldest)) continue;
+    if (oldest.at >= newest_delivered_) return 0;
+    if (margin > 0 && settled_at(oldest.at, margin) > now) {
+      std::uint64_t newest = resent_order_.tail() - 1;  // the oldest at the least
+      while (resent_order_[newest].at >= newest_delivered_ || !waits(resent_order_[newest])) --newest;
+      return settled_at(resent_order_[newest].at, margin);
     }
-    resent_order_.pop();
+    board_[oldest.segment].marks &= static_cast<std::uint8_t>(~resent);
+    --resent_;
+    ++ever_lost_;
+    resend_from_ = std::min(resend_from_, oldest.segment);
   }
+  return 0;
 }
 
 void TcpSender::begin_reduction(State state, double threshold) {
@@ -500,26 +527,29 @@ void TcpSender::begin_reduction(State state, double threshold) {
   tell_of_reduction();
 }
 
-void TcpSender::reduce_proportionally(bool progress) {
-  if (newly_delivered_ == 0 && !first_resend_) return;
+// RFC 9937, which follows RFC 6937: one more than was delivered only while nothing else is found lost.
+void TcpSender::reduce_proportionally(bool found_no_loss) {
+  if (newly_delivered_ == 0) return;
   delivered_in_reduction_ += newly_delivered_;
   const double flying = in_flight();
   double send;
   if (flying > window_.threshold) {
     send = std::ceil(window_.threshold * delivered_in_reduction_ / before_reduction_) - sent_in_reduction_;
   } else {
-    const double room = std::max(delivered_in_reduction_ - sent_in_reduction_, newly_delivered_) + (progress ? 1 : 0);
-    send = std::min(window_.threshold - flying, room);
+    const double as_delivered = std::max(delivered_in_reduction_ - sent_in_reduction_, newly_delivered_);
+    send = std::min(window_.threshold - flying, as_delivered + (found_no_loss ? 1 : 0));
   }
-  window_.segments = std::max(flying + std::max(send, first_resend_ ? 1.0 : 0.0), 1.0);
+  window_.segments = std::max(flying + std::max(send, sent_in_reduction_ > 0 ? 0.0 : 1.0), 1.0);
 }
 
 void TcpSender::leave_finished_state(const Packet& packet) {
   if (state_ == State::open || first_ < high_) return;
-  if (may_undo(packet))
+  const bool undone = may_undo(packet);
+  if (undone)
     undo_reduction(state_ == State::loss);
   else if (state_ != State::loss && !rates_)
     window_.segments = window_.threshold;
+  if (!undone && state_ != State::reducing && settling_keeps_ > 0) --settling_keeps_;
   if (!settings_.selective) delivered_ = 0, duplicates_ = 0;
   state_ = State::open;
 }
@@ -536,9 +566,14 @@ void TcpSender::prepare_undo(bool reduces) {
 
 // RFC 3708, with RFC 2883's blocks: what arrived twice need not have been sent again.
 void TcpSender::count_duplicate(const Packet& packet) {
-  if (!settings_.selective || !packet.has(Packet::duplicate_seen) || !undo_.possible) return;
+  if (!settings_.selective || !packet.has(Packet::duplicate_seen)) return;
   const std::uint64_t end = packet.sequence + static_cast<std::uint64_t>(std::int64_t{packet.duplicate_end});
-  if (end > undo_.first * settings_.segment_bytes && undo_.unanswered.value_or(0) > 0) --*undo_.unanswered;
+  // Beyond a hole: that it was sent again and the original came tells of reordering.
+  reordering_seen_ |= packet.duplicate_end > 0 && end < highest_before_ * settings_.segment_bytes;
+  const bool of_probe = probe_out_ && probe_resent_ && end >= probe_end_ * settings_.segment_bytes;
+  duplicate_came_ |= reordering_seen_ && !of_probe;
+  const bool of_reduction = undo_.possible && end > undo_.first * settings_.segment_bytes;
+  if (of_reduction && undo_.unanswered.value_or(0) > 0) --*undo_.unanswered;
 }
 
 // RFC 3522: what is acknowledged was sent before anything was sent again. Within the same millisecond nobody knows.
@@ -565,6 +600,7 @@ void TcpSender::try_undo(const Packet& packet, std::uint64_t first_before) {
     if (undone) undo_reduction(true);
   } else if (undo_.unanswered == 0) {
     undone = true;
+    settling_keeps_ = std::min(settling_keeps_ + 1, recoveries_that_keep_steps);
     undo_reduction(false);
   }
   if (undone) state_ = State::open;

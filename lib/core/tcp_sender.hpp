@@ -1,5 +1,5 @@
 // The sending half of a TCP connection as the Linux kernel does it: slow start, recovery by SACK with RACK and tail
-// loss probes (RFC 8985) or by NewReno, proportional rate reduction (RFC 6937), timeouts with back-off. What proves to
+// loss probes (RFC 8985) or by NewReno, proportional rate reduction (RFC 9937), timeouts with back-off. What proves to
 // have been reduced for nothing, by time stamps (RFC 3522) or duplicates (RFC 3708), is undone.
 //
 // It has no clock and sends nothing: the host asks for the next segment while there is room, and gives it the time
@@ -116,8 +116,11 @@ class TcpSender {
   void mark_lost(std::uint64_t segment);
   void find_losses(Time now);
   Time settling_time() const;
+  Time settled_at(Time sent_at, Time margin) const { return sent_at + newest_round_trip_ + margin; }
+  void adapt_settling_time(Time now);
   void judge_at(Time due);
-  void find_lost_retransmissions(Time margin, Time now);
+  Time newest_hole_due(Time margin);
+  Time find_lost_retransmissions(Time margin, Time now);
   void enter_recovery();
   void on_timeout(Time now);
   void restart_timeout(Time now, bool judges_first = false);
@@ -126,7 +129,7 @@ class TcpSender {
   void begin_reduction(State state, double threshold);
   // Whatever the reason, so that no mark of before reduces the window once more.
   void tell_of_reduction() { reduction_pending_ = ecn_ && !control_->wants_precise_ecn(); }
-  void reduce_proportionally(bool progress);
+  void reduce_proportionally(bool found_no_loss);
   void leave_finished_state(const Packet& packet);
   void prepare_undo(bool reduces);
   void count_duplicate(const Packet& packet);
@@ -167,12 +170,17 @@ class TcpSender {
   Ring<Sent> board_;  // segments first_ to next_
   std::uint64_t delivered_ = 0, lost_ = 0, resent_ = 0;  // how many of them bear the mark
   std::uint64_t highest_delivered_ = 0;                  // one beyond the highest segment acknowledged selectively
+  std::uint64_t newest_hole_ = 0;                        // no segment between it and highest_delivered_ is missing
   std::uint64_t judged_ = 0;                             // segments below have been found lost or not
   std::uint64_t resend_from_ = 0;                        // no lost segment below waits to be sent again
   Ring<Resent> resent_order_;
   // RACK: when the latest sent of the delivered segments was sent, and the round trip it took.
   Time newest_delivered_ = 0, newest_round_trip_ = 0;
   bool reordering_seen_ = false;      // one sent only once was delivered after one beyond it
+  // How many quarters of the least round trip to wait, and for how many recoveries more that is kept.
+  int settling_steps_ = 1, settling_keeps_ = 0;
+  bool duplicate_came_ = false;  // since the steps became more
+  Time stretched_at_ = 0;
   std::uint64_t highest_before_ = 0;  // highest_delivered_ before the acknowledgement being taken in
   // Tail loss probe: one at a time, answered when all before probe_end_ is acknowledged.
   bool probe_due_ = false, probe_out_ = false, probe_resent_ = false;
@@ -184,7 +192,6 @@ class TcpSender {
 
   std::uint64_t high_ = 0;  // reducing, recovery, loss end when this segment is acknowledged
   double before_reduction_ = 0, delivered_in_reduction_ = 0, sent_in_reduction_ = 0;
-  bool first_resend_ = false;
   Undo undo_;
   Time first_resent_at_ = never;    // since all was well last
   bool withholds_repairs_ = false;  // for this acknowledgement: originals arrive

@@ -173,7 +173,7 @@ def test_a_lost_only_segment_is_sent_again_after_the_retransmission_timeout(mini
 
 def test_a_lost_tail_is_probed_after_two_round_trips_and_a_lost_head_is_judged_after_one():
     # RFC 8985. Both of two segments lost: the probe repeats the second, whose arrival tells that the first is lost.
-    # Only the first lost: the second's arrival tells, after a quarter of the least round trip for reordering.
+    # Only the first lost: the second's arrival tells, after a quarter of the least round trip for reordering and 2 ms.
     # (Only the second lost: the probe comes in place of the timeout, below.)
     flows = lossy_starts(0.3, AT_ONCE, segments=2)
     flows = flows[(flows["connection_attempts"] == 1) & (flows["timeouts"] == 0) & (flows["completion_ms"] < 200)]
@@ -181,7 +181,7 @@ def test_a_lost_tail_is_probed_after_two_round_trips_and_a_lost_head_is_judged_a
     handshake = 20 + milliseconds(2 * SYN, 1000)
     probed = handshake + (2 * handshake + 2) + (20 + data + sack) + 10 + data
     answer = 20 + 2 * data + sack
-    judged = handshake + answer + handshake / 4 + 10 + data
+    judged = handshake + answer + handshake / 4 + 2 + 10 + data
     for resent, expected in ((0, handshake + 10 + 2 * data), (1, judged), (2, probed)):
         seen = flows["completion_ms"][flows["retransmitted_packets"] == resent]
         assert len(seen) > 3 and seen.to_numpy() == pytest.approx(expected, abs=1e-6)
