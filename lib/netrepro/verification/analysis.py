@@ -200,13 +200,14 @@ class Analysis:
                 del self._asker  # the next question starts anew
         if status != "sat" or not with_trace:
             return Answer(status, None, reason)
-        trace = asker.trace()
-        if self.point.can_run:  # the solver's word is checked by running the packets
-            wanted = [self.base.holds(trace), workload is None or workload.holds(trace)]
-            if query is not None:
-                wanted.append(self.query.holds(trace) == query)
-            if not all(wanted):
-                raise AssertionError(f"{self.point.name}: the solver's model does not replay")
+        with _uncollected():
+            trace = asker.trace()
+            if self.point.can_run:  # the solver's word is checked by running the packets
+                wanted = [self.base.holds(trace), workload is None or workload.holds(trace)]
+                if query is not None:
+                    wanted.append(self.query.holds(trace) == query)
+                if not all(wanted):
+                    raise AssertionError(f"{self.point.name}: the solver's model does not replay")
         self._inputs.append(trace)
         return Answer(status, trace)
 
@@ -226,13 +227,21 @@ class Analysis:
         return self.ask(workload, query=False)
 
     def verify(self, workload: Workload) -> Verification:
-        """Whether the workload is feasible, and model and workload and not query are unsatisfiable."""
+        """Whether the workload is feasible, and model and workload and not query are unsatisfiable.
+
+        Inputs that are known from earlier answers or from `remember` are looked at first.
+        """
+        self.point.check(workload)
+        known = [trace for trace in reversed(self._inputs) if workload.holds(trace)]
+        for trace in known:
+            if not self.query.holds(trace):
+                return Verification("refuted", trace)
         against = self.check_workload_without_query(workload)
         if against.status == "sat":  # which shows that it is feasible, too
             return Verification("refuted", against.trace)
         if against.status == "unknown":
             return Verification("unknown", reason=against.reason)
-        if any(workload.holds(trace) for trace in reversed(self._inputs)):
+        if known:
             return Verification("proven")
         feasible = self.ask(workload)
         if feasible.status == "unsat":
@@ -312,7 +321,7 @@ class Analysis:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without Python's search for cycles: a formula has none, and its many small objects set the search off."""
+    """Without Python's search for cycles: formulas and traces have none, and their many objects set the search off."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -362,7 +371,8 @@ class _CircuitAsker:
         if self._order is not None:
             clauses = BooleanCircuit.shuffled(clauses, self._order.getrandbits(64))
         if clauses:
-            self.solver.load(clauses)
+            with _uncollected():
+                self.solver.load(clauses)
         self.is_whole = True
 
     def check(

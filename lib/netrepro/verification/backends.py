@@ -5,9 +5,11 @@ An answer is "sat", "unsat" or "unknown"; unknown (a time-out, a cancel) is neve
 
 from __future__ import annotations
 
+import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, ClassVar
 
@@ -38,6 +40,25 @@ def check_z3(solver: z3.Solver, assumptions: Sequence[Any], timeout_s: float | N
 def z3_steps(solver: z3.Solver) -> int:
     """What z3 has done in the solver's context so far, by its own count ("rlimit"), which no clock enters."""
     return int(solver.statistics().get_key_value("rlimit count"))
+
+
+_setting_of_the_process = threading.Lock()
+
+
+@contextmanager
+def _models_as_they_are() -> Iterator[None]:
+    """Models are handed out without z3's search for constants that are defined by each other.
+
+    It finds none among clauses and costs ten times what the model does. z3 heeds this setting for the whole process
+    only, so it is put back.
+    """
+    with _setting_of_the_process:
+        before = z3.get_param("model.compact")
+        z3.set_param("model.compact", False)
+        try:
+            yield
+        finally:
+            z3.set_param("model.compact", before)
 
 
 class ClauseSolver(ABC):
@@ -99,8 +120,11 @@ class Z3Clauses(ClauseSolver):
 
     def _literal(self, number: int) -> z3.BoolRef:
         if number not in self._literals:
-            variable = self._variable(abs(number))
-            self._literals[number] = variable if number > 0 else z3.Not(variable)
+            if number > 0:
+                self._literals[number] = self._variable(number)
+            else:  # z3.Not does the same in ten times the time
+                opposite = z3.Z3_mk_not(self.context.ref(), self._literal(-number).as_ast())
+                self._literals[number] = z3.BoolRef(opposite, self.context)
         return self._literals[number]
 
     def load(self, clauses: Sequence[int]) -> None:
@@ -128,7 +152,9 @@ class Z3Clauses(ClauseSolver):
 
     def values(self, variables: Sequence[int]) -> list[bool]:
         # z3's Python objects cost more than the solving does; these are the C functions below them.
-        model, reference, true = self.solver.model(), self.context.ref(), self._true.as_ast().value
+        with _models_as_they_are():
+            model = self.solver.model()
+        reference, true = self.context.ref(), self._true.as_ast().value
         found = []
         for number in variables:
             if number not in self._functions:

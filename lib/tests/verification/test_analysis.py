@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
+import z3
 from small_points import POINTS
 
 from netrepro import NetreproError
@@ -180,12 +181,32 @@ def test_a_question_whose_loading_was_interrupted_is_loaded_again(monkeypatch):
     assert analysis.ask(query=True).status == "unsat"
 
 
+@pytest.mark.parametrize("before", ["true", "false"])
+def test_reading_a_model_leaves_the_process_its_setting_of_z3(before, monkeypatch):
+    """z3 compacts models, at ten times their price, unless the whole process says otherwise."""
+    while_reading, read = [], z3.Solver.model
+
+    def model(solver):
+        while_reading.append(z3.get_param("model.compact"))
+        return read(solver)
+
+    monkeypatch.setattr(z3.Solver, "model", model)
+    usual = z3.get_param("model.compact")
+    z3.set_param("model.compact", before)
+    try:
+        assert priority().satisfy_query().status == "sat"
+        assert (while_reading, z3.get_param("model.compact")) == (["false"], before)
+    finally:
+        z3.set_param("model.compact", usual)
+
+
 def test_a_verification_asks_no_more_than_it_must():
     """A counterexample shows that its workload is feasible, and so does any input that is known to have it."""
     analysis = priority()
     starving, harmless = parse_workload("[1,7]: cenq(q0,t) >= t and [1,1]: cenq(q2,t) >= 1"), Workload()
     for workload, status, questions in [
         (harmless, "refuted", 1),
+        (harmless, "refuted", 0),  # the counterexample is known by now
         (starving, "proven", 2),
         (starving, "proven", 1),
         (starving.add(*parse_workload("[1,7]: cenq(q0,t) <= 0").specs), "infeasible", 3),  # and is the base feasible?
