@@ -208,14 +208,19 @@ def in_processes(
     """What `function` says of each of `work` (its arguments), in their order; see `side_by_side`.
 
     at_a_time : so many for each process; a fork of a large process takes a tenth of a second. cost : of an element of
-    `work`; what costs most starts first, so that no processor waits long for the last.
+    `work`, as of dearest_first.
     """
-    order = sorted(range(len(work)), key=lambda place: -cost(*work[place]) if cost else 0)
+    order = dearest_first(work, cost)
     parts = [order[first : first + at_a_time] for first in range(0, len(work), at_a_time)]
     tasks = (partial(_each, function, work, part) for part in parts)
     with contextlib.closing(side_by_side(tasks)) as found:
         results = dict(numbered for (_, numbered), _ in zip(found, progress(range(len(work))), strict=True))
     return [results[number] for number in range(len(work))]
+
+
+def dearest_first(work: Sequence[tuple], cost: Callable[..., float] | None) -> list[int]:
+    """Places in `work`, of what costs most first, so that no processor waits long for the last; None: as they are."""
+    return sorted(range(len(work)), key=lambda place: -cost(*work[place]) if cost else 0)
 
 
 def _each(

@@ -10,6 +10,7 @@ import pandas as pd
 from joblib import Parallel, delayed
 
 from netrepro.errors import NetreproError, nearest
+from netrepro.processes import dearest_first
 
 Progress = Callable[[Iterable], Iterable]  # wraps what is worked through, to show how far it is
 Value = TypeVar("Value")
@@ -36,10 +37,9 @@ def in_parallel(
 ) -> list[Value]:
     """What `function` says of each of `work` (its arguments), in their order, so many at a time; -1: one a processor.
 
-    What costs most starts first, so that no processor waits long for the last. Threads suffice: the simulator lets
-    others run.
+    What costs most starts first. Threads suffice: the simulator lets others run.
     """
-    order = sorted(range(len(work)), key=lambda place: -cost(*work[place]) if cost else 0)
+    order = dearest_first(work, cost)
     parallel = Parallel(n_jobs=n_jobs, prefer="threads", pre_dispatch="n_jobs")
     found = parallel(delayed(function)(*each) for each in progress([work[place] for place in order]))
     return [each for _, each in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -250,6 +250,21 @@ class Runs(CheckedRuns):
     queues: pd.DataFrame
     fidelity: pd.DataFrame
 
+    @cached_property
+    def by_size(self) -> pd.DataFrame:
+        """`by_size` of the flows."""
+        return by_size(self.flows)
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """A row a case: mean completion (ms) of small, of large and of all flows, of processor sharing, mean queue."""
+        small = self.flows["packets"] <= SMALL_PACKETS
+        grouped = {"small": self.flows[small], "large": self.flows[~small], "all": self.flows}
+        means = {name: 1e3 * rows.groupby("case", sort=False)["completion_s"].mean() for name, rows in grouped.items()}
+        table = pd.DataFrame({f"{name}_ms": values for name, values in means.items()})
+        table["processor_sharing_ms"] = 1e3 * self.flows.groupby("case")["ideal_s"].mean()
+        return table.join(self.queues.groupby("case")["queue_packets"].mean().rename("mean_queue_packets"))
+
 
 def measure(
     seconds: float, repetitions: int, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter
@@ -260,7 +275,11 @@ def measure(
         tables = run(CASES[name], setting, seconds, seed_of(seed, repetition))
         return tuple(table.assign(case=name, repetition=repetition) for table in tables)
 
-    parts = in_parallel(run_one, [(name, i) for name in CASES for i in range(repetitions)], progress=progress)
+    def cost(name: str, _: int) -> float:
+        return CASES[name].rcp.alpha == 0  # flows whose rate nobody corrects last longest, thousands at a time
+
+    work = [(name, i) for name in CASES for i in range(repetitions)]
+    parts = in_parallel(run_one, work, progress=progress, cost=cost)
     return Runs(*(pd.concat(tables, ignore_index=True) for tables in zip(*parts, strict=True)))
 
 
@@ -299,12 +318,12 @@ def fidelity(runs: Runs, by_tier: Mapping[str, Runs]) -> pd.DataFrame:
 
 
 def tier_table(by_tier: Mapping[str, Runs]) -> pd.DataFrame:
-    """The tiers side by side: a row a tier with flows, what `summary` says of TCP, the mean slowdown and that of the
-    worst size, and whether the runs are to be believed."""
+    """The tiers side by side: a row a tier with flows, what `Runs.summary` says of TCP, the mean slowdown and that of
+    the worst size, and whether the runs are to be believed."""
     rows = []
     for tier, runs in by_tier.items():
         ratio, worst = runs.flows["completion_s"] / runs.flows["ideal_s"], worst_slowdown(runs)["TCP"].mean()
-        row = summary(runs).loc["TCP"].to_dict() | {"mean_slowdown": ratio.mean(), "worst_slowdown": worst}
+        row = runs.summary.loc["TCP"].to_dict() | {"mean_slowdown": ratio.mean(), "worst_slowdown": worst}
         rows.append({"tier": tier, "flows": len(runs.flows)} | row | {"trusted": runs.trusted})
     return pd.DataFrame(rows).set_index("tier")
 
@@ -332,19 +351,8 @@ def active_flows(flows: pd.DataFrame, times_s: np.ndarray) -> np.ndarray:
 
 def worst_slowdown(runs: Runs) -> pd.Series:
     """Of the size that fares worst, by case and repetition."""
-    sizes = by_size(runs.flows)
+    sizes = runs.by_size
     return sizes[sizes.flows >= LEAST_FLOWS].groupby(["case", "repetition"])["slowdown"].max()
-
-
-def summary(runs: Runs) -> pd.DataFrame:
-    """A row a case: mean completion (ms) of small, of large and of all flows, of processor sharing, mean queue."""
-    small = runs.flows["packets"] <= SMALL_PACKETS
-    grouped = {"small": runs.flows[small], "large": runs.flows[~small], "all": runs.flows}
-    table = pd.DataFrame(
-        {f"{name}_ms": 1e3 * rows.groupby("case", sort=False)["completion_s"].mean() for name, rows in grouped.items()}
-    )
-    table["processor_sharing_ms"] = 1e3 * runs.flows.groupby("case")["ideal_s"].mean()
-    return table.join(runs.queues.groupby("case")["queue_packets"].mean().rename("mean_queue_packets"))
 
 
 # Claims.
@@ -377,7 +385,7 @@ def _order(means: pd.Series, rcp: str) -> list[list[str]]:
 
 def answer(runs: Runs) -> str:
     """The question answered in one sentence, with this run's numbers."""
-    table, worst = summary(runs), worst_slowdown(runs)["TCP"].mean()
+    table, worst = runs.summary, worst_slowdown(runs)["TCP"].mean()
     return (
         f"Because users wait for it, and throughput hides it: on a link that is {PRINTED.load:.0%} full, flows take "
         f"{table.all_ms['TCP']:.0f} ms with TCP and {table.all_ms['RCP']:.0f} ms with RCP, where processor sharing "
@@ -437,7 +445,7 @@ def draw_completion(runs: Runs, setting: Setting) -> Figure:
     figure, axis = new_figure(
         "Completion time by flow size", "flow size (packets)", "mean completion (s)", log_x=True, log_y=True
     )
-    table = by_size(runs.flows)
+    table = runs.by_size
     for name in ("TCP", "RCP"):
         rows = table[table.case == name]
         colour, marker = LOOKS[name].colour, LOOKS[name].marker
@@ -456,7 +464,7 @@ def draw_slowdown(runs: Runs) -> Figure:
     figure, axis = new_figure(
         "Longer than necessary", "flow size (packets)", "completion / processor sharing", log_x=True, log_y=True
     )
-    table = by_size(runs.flows)
+    table = runs.by_size
     for name in ("TCP", "RCP"):
         colour, marker = LOOKS[name].colour, LOOKS[name].marker
         rows = table[table.case == name]
@@ -501,7 +509,7 @@ def draw_control(runs: Runs) -> Figure:
         log_x=True,
         log_y=True,
     )
-    table = by_size(runs.flows)
+    table = runs.by_size
     for name in CASES:
         rows = table[table.case == name]
         axis.plot(rows.packets, rows.completion_s, LOOKS[name].marker, color=LOOKS[name].colour, alpha=0.6, label=name)
@@ -519,7 +527,7 @@ def draw_tiers(by_tier: Mapping[str, Runs]) -> Figure:
         log_y=True,
     )
     for tier, runs in by_tier.items():
-        look, rows = scheme("simulated" if tier == "simulated" else "emulated"), by_size(runs.flows)
+        look, rows = scheme("simulated" if tier == "simulated" else "emulated"), runs.by_size
         rows = rows[rows.flows >= LEAST_FLOWS]
         axis.plot(rows.packets, rows.slowdown, look.marker, color=look.colour, alpha=0.6, label=tier)
     axis.axhline(1, color=LOOKS["processor sharing"].colour)
@@ -553,7 +561,8 @@ def explore(seconds: float = 10.0) -> object:
 
     def redraw(round_trip: float, load: float, window: int) -> None:
         setting = replace(PRINTED, rate_mbps=100.0, round_trip_ms=round_trip, load=load, initial_window_segments=window)
-        parts = [run(CASES[name], setting, seconds, 1)[0].assign(case=name, repetition=0) for name in ("TCP", "RCP")]
-        display(draw_completion(Runs(pd.concat(parts), pd.DataFrame(), pd.DataFrame()), setting))
+        names = [("TCP",), ("RCP",)]
+        tables = in_parallel(lambda name: run(CASES[name], setting, seconds, 1)[0].assign(case=name), names)
+        display(draw_completion(Runs(pd.concat(tables).assign(repetition=0), pd.DataFrame(), pd.DataFrame()), setting))
 
     return widgets.VBox([widgets.HBox(list(controls.values())), widgets.interactive_output(redraw, controls)])

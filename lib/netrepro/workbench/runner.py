@@ -35,7 +35,6 @@ from netrepro.workbench.catalogue import PROFILES, Notebook, find, select
 from netrepro.workbench.job import Job, Progress, Status, write_atomically
 from netrepro.workbench.manifest import file_sha256, notebook_fingerprint
 from netrepro.workbench.parameters import check_parameters
-from netrepro.workbench.publish import publish
 from netrepro.workbench.supervise import supervise
 
 QUIET_RESOURCE = "quiet_machine"
@@ -403,6 +402,8 @@ def _run_group(
             if stop.is_set():
                 (item.job.folder / files.CANCEL).touch()
             pending[executor.submit(supervise, item.job.folder)] = item
+        if publishing:  # brings matplotlib, which takes a second, in which the notebooks start
+            import netrepro.workbench.publish  # noqa: F401
         while pending:
             if stop.is_set() and not report.interrupted:
                 report.interrupted = True
@@ -457,6 +458,8 @@ def _finish(
         try:
             _keep(item, status)
             if status.ok and publishing and job.kind == "paper":
+                from netrepro.workbench.publish import publish
+
                 publish(item.final, job.slug)
         except OSError as error:
             status.outcome, status.folder = "failed", None

@@ -38,7 +38,7 @@ def test_every_claim_is_measured_and_none_of_the_controls_agrees(runs):
 
 
 def test_rcp_is_near_processor_sharing_and_faster_than_tcp(runs):
-    table = paper.summary(runs)
+    table = runs.summary
     assert table.all_ms["RCP"] < 1.2 * table.processor_sharing_ms["RCP"]
     assert table.all_ms["TCP"] > 2 * table.all_ms["RCP"]
 
