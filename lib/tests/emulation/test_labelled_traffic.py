@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+import signal
 import struct
 import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from emulation_traffic import rootless
+from emulation_traffic import rootless, transfer
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from typer.testing import CliRunner
 
+from netrepro.emulation import Emulation
 from netrepro.emulation.labelled_traffic import Day, Mix, generate, make_capture, record_day, shorten_day, write_standin
 from netrepro.errors import NetreproError
+from netrepro.networks import Link, dumbbell
 from netrepro.traffic import CLASSES, FLOW_FEATURES, LabelledFlows, join_labels, load_standin, meter, read_ground_truth
 from netrepro.traffic.standin import FLOWS, KEPT_PACKETS, LOG, RUNS, capture_name
 from netrepro.workbench.cli import app
@@ -56,6 +60,26 @@ def test_every_application_runs_and_the_capture_misses_no_packet(day: Day) -> No
     assert set(day.records["application"]) == set(generate.PROTOCOLS)
     assert day.missed_packets == 0
     assert sum(day.failed.values()) <= 5, day.failed
+
+
+@rootless
+def test_a_capture_that_waits_for_a_processor_misses_no_packet(tmp_path: Path) -> None:
+    """Without root a socket's buffer holds some thousand packets at the most; here more come while nobody reads."""
+    with Emulation(dumbbell(1, Link(1000, 0), Link(1000, 0)), "rootless") as net:
+        work = {"name": "tap", "capture": str(tmp_path / "all.pcap")}
+        work["interface"] = net.plan.ports["s2", "s1"].arrival_interface
+        with net["s1"].popen([sys.executable, str(generate.HERE / "guest_tap.py")]) as tap:
+            tap.stdin.write(json.dumps(work) + "\n")
+            tap.stdin.flush()
+            assert "ready" in tap.stdout.readline()
+            tap.send_signal(signal.SIGSTOP)
+            transfer(net, "h1", "h2", 20_000_000)
+            tap.send_signal(signal.SIGCONT)
+            told = json.loads(tap.communicate(timeout=20)[0].splitlines()[-1])
+    assert told["missed"] == 0
+    assert told["packets"] > 20_000_000 / 1448
+    flows = meter(tmp_path / "all.pcap").flows
+    assert flows["flow_fbytes"].max() > 20_000_000
 
 
 @rootless
