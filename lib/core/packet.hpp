@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-struct Packet {
+struct alignas(64) Packet {  // a line of a processor's cache
   enum Flag : std::uint16_t {
     acknowledgement = 1,
     synchronise = 2,

@@ -370,6 +370,7 @@ void Simulator::on_arrival(std::uint32_t number) {
   SimulatedLink& link = *links_[number];
   const auto [place, fate] = link.take_arrival();
   tree_->set(number, link.next_arrival());
+  fetch_next();
   if (fate == SimulatedLink::Fate::held_back) return;
   ++hops_;
   if (fate == SimulatedLink::Fate::lost) {

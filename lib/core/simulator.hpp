@@ -292,6 +292,11 @@ class Simulator {
   void send(std::uint32_t packet);
   void start_transmission(std::uint32_t link);
   void on_arrival(std::uint32_t link);
+  // What happens next is mostly an arrival that is known already: its packet is fetched while this one is looked at.
+  void fetch_next() const {
+    const std::uint32_t source = tree_->source();
+    if (source < timers_source_) packets_.fetch(links_[source]->first_packet());
+  }
   void deliver(std::uint32_t packet);
   void take_data(std::uint32_t packet, Connection& connection);
   void acknowledge(std::uint32_t packet, Connection& connection);

@@ -24,7 +24,8 @@ def main() -> None:
     tap.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V2)
     tap.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     size = FRAMES * FRAME_BYTES
-    tap.setsockopt(SOL_PACKET, PACKET_RX_RING, struct.pack("=4I", BLOCK_BYTES, size // BLOCK_BYTES, FRAME_BYTES, FRAMES))
+    shape = struct.pack("=4I", BLOCK_BYTES, size // BLOCK_BYTES, FRAME_BYTES, FRAMES)
+    tap.setsockopt(SOL_PACKET, PACKET_RX_RING, shape)
     ring = mmap.mmap(tap.fileno(), size)
     tap.bind((work["interface"], ETH_P_ALL))
     stopped = told_to_stop()
