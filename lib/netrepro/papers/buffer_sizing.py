@@ -304,18 +304,23 @@ def smallest_buffer(
 
 
 def search(
-    flows: int, setting: Setting, scale: Scale, seeds: Sequence[int], tier: str = "simulated"
+    flows: int,
+    setting: Setting,
+    scale: Scale,
+    seeds: Sequence[int],
+    tier: str = "simulated",
+    backend: str = "fabric",
 ) -> tuple[Search, pd.DataFrame, np.ndarray]:
     """The smallest buffer for n flows, the fidelity checks of all runs of the search, and percentiles (DEVIATIONS) of
     how far the gaps of the busy link were from the ideal.
 
     A probe within CLOSE of the target is repeated with the further seeds, and is their mean. All buffers see the same
-    seeds, so that they are compared on equal terms.
+    seeds, so that they are compared on equal terms. backend : what switches are on real kernels, as emulate takes it.
     """
     checks, deviations = [], []
 
     def run(buffer_packets: int, seed: int) -> float:
-        share, fidelity, off = _run(flows, buffer_packets, setting, scale.least_s, seed, tier)
+        share, fidelity, off = _run(flows, buffer_packets, setting, scale.least_s, seed, tier, backend)
         checks.append(fidelity)
         deviations.append(off)
         return share
@@ -335,12 +340,18 @@ def search(
 
 
 def _run(
-    flows: int, buffer_packets: int, setting: Setting, least_s: float, seed: int, tier: str = "simulated"
+    flows: int,
+    buffer_packets: int,
+    setting: Setting,
+    least_s: float,
+    seed: int,
+    tier: str = "simulated",
+    backend: str = "fabric",
 ) -> tuple[float, pd.DataFrame, np.ndarray]:
     asked = experiment(flows, buffer_packets, setting, least_s, seed)
     if tier != "simulated":
         asked = replace(asked, measure=Measure((PORT,), SAMPLED_EVERY_MS, packets=(PORT,)))
-    found = run_experiment(asked, tier, clock_skew_ppm=setting.clock_skew_ppm)
+    found = run_experiment(asked, tier, clock_skew_ppm=setting.clock_skew_ppm, backend=backend)
     return utilisation(found, warm_up_s(flows, setting)), check_fidelity(found), gap_deviations(found)
 
 
@@ -369,12 +380,14 @@ def measure(
     setting: Setting = PRINTED,
     n_jobs: int = 1,
     tier: str = "simulated",
+    backend: str = "fabric",
     progress: Progress = iter,
 ) -> Sweep:
     """Search for every number of flows, and for the scale's control with synchronised flows (two repetitions of these).
 
-    n_jobs : processes that joblib spreads simulated searches over; the result does not depend on it. Every search
-    draws its seeds from SeedSequence([seed, flows, repetition]). `progress` wraps the list of searches.
+    n_jobs : processes that joblib spreads simulated searches over; the result does not depend on it. backend : as of
+    `search`. Every search draws its seeds from SeedSequence([seed, flows, repetition]). `progress` wraps the list of
+    searches.
     """
     setting = scale.applied_to(setting)
     repetitions = min(repetitions, scale.most_repetitions or repetitions)
@@ -385,14 +398,20 @@ def measure(
         for repetition in range(repetitions if case == "published" else min(repetitions, 2))
         for flows in sorted(counts, reverse=True)  # the longest first, so that the processes end together
     ]
-    return _search_all(work, scale, seed, n_jobs, progress, tier)
+    return _search_all(work, scale, seed, n_jobs, progress, tier, backend)
 
 
 def _search_all(
-    work: Sequence[tuple], scale: Scale, seed: int, n_jobs: int, progress: Progress, tier: str = "simulated"
+    work: Sequence[tuple],
+    scale: Scale,
+    seed: int,
+    n_jobs: int,
+    progress: Progress,
+    tier: str = "simulated",
+    backend: str = "fabric",
 ) -> Sweep:
     tasks = [
-        delayed(search)(flows, used, scale, _seeds(seed, flows, repetition), tier)
+        delayed(search)(flows, used, scale, _seeds(seed, flows, repetition), tier, backend)
         for _, used, flows, repetition in work
     ]
     of_machine = {"case": "published", "flows": 0, "repetition": 0}  # no search has 0 flows

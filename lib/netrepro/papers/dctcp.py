@@ -124,14 +124,18 @@ def measure(
     *,
     setting: Setting = PRINTED,
     tier: str = "simulated",
+    backend: str = "fabric",
     progress: Progress = iter,
 ) -> Runs:
-    """Run every case of cases_of(tier); `progress` wraps the list of (case, repetition) that is worked through."""
+    """Run every case of cases_of(tier); `progress` wraps the list of (case, repetition) that is worked through.
+
+    backend : what the switch is on real kernels, as emulate takes it.
+    """
     work = [(name, repetition) for name in cases_of(tier) for repetition in range(repetitions)]
     queues, totals, fidelity = [], [], []
     for name, repetition in progress(work):
         place = seed_of(seed, repetition)
-        found = run_experiment(experiment(CASES[name], setting, seconds, place), tier)
+        found = run_experiment(experiment(CASES[name], setting, seconds, place), tier, backend=backend)
         label = {"case": name, "repetition": repetition}
         settled = found.queues[found.queues.time_s >= SETTLED_S]
         queues.append(settled[["time_s", "queue_packets"]].assign(**label))

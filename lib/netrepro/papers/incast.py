@@ -164,14 +164,14 @@ def block_times(found: Measurements) -> pd.DataFrame:
 
 
 def fetch(
-    setting: Setting, servers: int, blocks: int, seed: int, tier: str = "simulated"
+    setting: Setting, servers: int, blocks: int, seed: int, tier: str = "simulated", backend: str = "fabric"
 ) -> tuple[dict[str, Any], pd.DataFrame]:
     """Fetch blocks from `servers` servers: what `fetched` says of it, and the fidelity checks (check, value, bound,
-    holds)."""
+    holds). backend : what the switch is on real kernels, as emulate takes it."""
     asked = experiment(setting, servers, blocks, seed)
     if tier != "simulated":
         asked = replace(asked, measure=Measure((PORT,), SAMPLED_EVERY_MS, packets=(PORT,)))
-    found = run_experiment(asked, tier, until_complete=True)
+    found = run_experiment(asked, tier, backend=backend, until_complete=True)
     times = block_times(found)
     return fetched(found, times, setting), check_fidelity(found, times, blocks)
 
@@ -235,13 +235,14 @@ def measure(
     *,
     setting: Setting = PRINTED,
     tier: str = "simulated",
+    backend: str = "fabric",
     as_on_kernels: bool = False,
     progress: Progress = iter,
 ) -> Runs:
     """Every case of `cases` for every number of servers; controls only where claims look (1 and MANY).
 
     Real kernels run each case in slow motion (slow_motion), the simulator only if it is to do as they do
-    (as_on_kernels). Raises NetreproError when the scale's servers lack 1 or a number of MANY, which the claims need.
+    (as_on_kernels). backend : as of `fetch`. Raises NetreproError when the scale's servers lack 1 or a number of MANY, which the claims need.
     """
     missing = {1, *MANY} - set(scale.servers)
     if missing:
@@ -258,7 +259,7 @@ def measure(
     def run_one(name: str, count: int, repetition: int) -> tuple[dict[str, Any], pd.DataFrame]:
         case = cases(setting)[name]
         factor = slow_motion(case) if as_on_kernels or tier != "simulated" else 1.0
-        row, checks = fetch(case.in_slow_motion(factor), count, scale.blocks, seed_of(seed, repetition), tier)
+        row, checks = fetch(case.in_slow_motion(factor), count, scale.blocks, seed_of(seed, repetition), tier, backend)
         label = {"case": name, "servers": count, "repetition": repetition}
         return label | {"slow_motion": factor} | row, checks.assign(**label)
 
