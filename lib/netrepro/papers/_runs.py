@@ -58,7 +58,15 @@ class CheckedRuns:
     @property
     def trust(self) -> dict[str, Any]:
         """`trusted` and `why`, as a measured claim takes them."""
-        return {"trusted": self.trusted, "why": "" if self.trusted else "a fidelity check failed, see section 6"}
+        if self.trusted:
+            return {"trusted": True, "why": ""}
+        failed = self.fidelity[~self.fidelity["holds"].astype(bool)]
+        first = failed.iloc[0]
+        return {
+            "trusted": False,
+            "why": f"{len(failed)} of {len(self.fidelity)} fidelity checks failed, see section 6: first "
+            f"{first['check']}, {first['value']:.4g} (bound {first['bound']:.4g})",
+        }
 
 
 def all_checks(*runs: CheckedRuns) -> pd.DataFrame:

@@ -129,7 +129,7 @@ def scale(profile: str, tier: str = "simulated") -> Scale:
     scales = {"quick": Scale(FLOW_COUNTS, 10.0, most_repetitions=2), "paper": Scale((*FLOW_COUNTS, 600, 800), 60.0)}
     if tier != "simulated":
         scales = {
-            "quick": Scale((100,), 3.0, (), 0.5, around_theory=True, resolution=1.4, most_repetitions=1),
+            "quick": Scale((100,), 3.0, (), 0.5, around_theory=True, resolution=1.4, most_repetitions=2),
             "paper": Scale(FLOW_COUNTS, 10.0, ()),
         }
     return of_profile(profile, scales)
@@ -351,7 +351,7 @@ def _run(
     asked = experiment(flows, buffer_packets, setting, least_s, seed)
     if tier != "simulated":
         asked = replace(asked, measure=Measure((PORT,), SAMPLED_EVERY_MS, packets=(PORT,)))
-    found = run_experiment(asked, tier, clock_skew_ppm=setting.clock_skew_ppm, backend=backend)
+    found = run_experiment(asked, tier, clock_skew_ppm=setting.clock_skew_ppm, backend=backend, attempts=2)
     return utilisation(found, warm_up_s(flows, setting)), check_fidelity(found), gap_deviations(found)
 
 

@@ -135,7 +135,7 @@ def measure(
     queues, totals, fidelity = [], [], []
     for name, repetition in progress(work):
         place = seed_of(seed, repetition)
-        found = run_experiment(experiment(CASES[name], setting, seconds, place), tier, backend=backend)
+        found = run_experiment(experiment(CASES[name], setting, seconds, place), tier, backend=backend, attempts=2)
         label = {"case": name, "repetition": repetition}
         settled = found.queues[found.queues.time_s >= SETTLED_S]
         queues.append(settled[["time_s", "queue_packets"]].assign(**label))

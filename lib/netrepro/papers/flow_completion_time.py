@@ -207,7 +207,7 @@ def run(
     ideal_s is what processor sharing of the very same flows would take, handshake and way included. A flow that does
     not finish counts with the time that it has had.
     """
-    found = run_experiment(experiment(case, setting, seconds, seed), tier)
+    found = run_experiment(experiment(case, setting, seconds, seed), tier, backend="fabric", attempts=2)
     flows = found.flows.sort_values("start_s")
     packets = np.ceil(flows["size_bytes"].to_numpy() / SEGMENT_BYTES)
     starts_s = flows["start_s"].to_numpy()

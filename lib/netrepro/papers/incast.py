@@ -96,20 +96,18 @@ def slow_motion(setting: Setting) -> float:
 
 @dataclass(frozen=True)
 class Scale:
-    """Blocks of one repetition, in the main measurement and in those of section 10; servers, and the most repetitions
-    that there is time for (None: as many as asked for)."""
+    """Blocks of one repetition, in the main measurement and in those of section 10, and numbers of servers."""
 
     blocks: int
     knob_blocks: int
     servers: tuple[int, ...] = SERVERS
-    most_repetitions: int | None = None
 
 
 def scale(profile: str, tier: str = "simulated") -> Scale:
     """The sizes of a profile; real kernels take real time. Raises NetreproError for another profile than quick and
     paper."""
     simulated = {"quick": Scale(3, 3), "paper": Scale(20, 10)}
-    real = {"quick": Scale(3, 3, (1, 8, *MANY), 2), "paper": Scale(10, 10)}
+    real = {"quick": Scale(3, 3, (1, 8, *MANY)), "paper": Scale(10, 10)}
     return of_profile(profile, simulated if tier == "simulated" else real)
 
 
@@ -171,7 +169,7 @@ def fetch(
     asked = experiment(setting, servers, blocks, seed)
     if tier != "simulated":
         asked = replace(asked, measure=Measure((PORT,), SAMPLED_EVERY_MS, packets=(PORT,)))
-    found = run_experiment(asked, tier, backend=backend, until_complete=True)
+    found = run_experiment(asked, tier, backend=backend, until_complete=True, attempts=2)
     times = block_times(found)
     return fetched(found, times, setting), check_fidelity(found, times, blocks)
 
@@ -242,12 +240,12 @@ def measure(
     """Every case of `cases` for every number of servers; controls only where claims look (1 and MANY).
 
     Real kernels run each case in slow motion (slow_motion), the simulator only if it is to do as they do
-    (as_on_kernels). backend : as of `fetch`. Raises NetreproError when the scale's servers lack 1 or a number of MANY, which the claims need.
+    (as_on_kernels). backend : as of `fetch`. Raises NetreproError when the scale's servers lack 1 or a number of MANY,
+    which the claims need.
     """
     missing = {1, *MANY} - set(scale.servers)
     if missing:
         raise NetreproError(f"servers without {sorted(missing)}", f"measure 1 and {MANY} too: the claims compare them")
-    repetitions = min(repetitions, scale.most_repetitions or repetitions)
     work = [
         (name, count, repetition)
         for name in cases(setting)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from netrepro.networks import DropTail, EcnThreshold, Link, dumbbell, fat_tree, 
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.flow_sizes import load_flow_sizes
 from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp
+from netrepro.papers import _running
 from netrepro.papers._running import run_experiment
 from netrepro.simulation import simulate
 
@@ -292,6 +294,16 @@ def test_a_papers_experiment_runs_on_the_tier_that_is_named():
         assert found.tier == tier and found.flows["delivered_bytes"].iloc[0] == 1000
     with pytest.raises(NetreproError, match="no tier 'rotless'"):
         run_experiment(asked, "rotless")
+
+
+def test_a_run_that_is_not_trusted_is_repeated_and_one_that_is_trusted_is_kept(monkeypatch):
+    asked = Experiment(narrow(), (Flow("h1", "h2", size_bytes=1000),), 0.3)
+    trusted = simulate(asked)
+    late = replace(trusted, fidelity=trusted.fidelity.assign(holds=False))
+    for measured, attempts, kept in (([late, trusted, late], 3, trusted), ([late, trusted], 1, late)):
+        following = iter(measured)
+        monkeypatch.setattr(_running, "emulate", lambda *_, following=following, **__: next(following))
+        assert run_experiment(asked, "rootless", attempts=attempts) is kept
 
 
 def test_traffic_that_waits_for_a_processor_is_not_trusted():
