@@ -7,9 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from netrepro.emulation import Emulation, emulate
+from netrepro.emulation import BACKENDS, Emulation, emulate
 from netrepro.emulation.machine import watch_machine
 from netrepro.emulation.tiers import TIERS, probe_tiers, resolve_tier
+from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.papers._runs import Progress, Value, in_parallel
 from netrepro.simulation import simulate
@@ -34,8 +35,11 @@ def run_experiment(
     measured has no say in that.
     clock_skew_ppm : of the simulated tier; real clocks have their own.
 
-    Raises NetreproError for a tier that is none or cannot be had, and for what the tier cannot honour.
+    Raises NetreproError for a tier or backend that is none, for a tier that cannot be had, and for what it cannot
+    honour.
     """
+    if backend not in BACKENDS:
+        raise NetreproError(f"no backend {backend!r}", nearest(backend, BACKENDS))
     # Only "auto" and real kernels have to ask what this machine allows.
     chosen = tier if tier == "simulated" else resolve_tier(tier, TIERS, probe_tiers())[0]
     if chosen == "simulated":
