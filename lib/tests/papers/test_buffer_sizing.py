@@ -138,7 +138,7 @@ def test_the_search_says_when_no_buffer_is_enough_and_when_one_packet_is():
 def test_a_probe_near_the_target_is_repeated_with_the_further_seeds(monkeypatch):
     used = []
 
-    def run(flows, buffer_packets, setting, least_s, seed, tier):
+    def run(flows, buffer_packets, setting, least_s, seed, *_):
         used.append((buffer_packets, seed))
         share = {1: 0.9905, 2: 0.9885, 3: 0.9885}[seed] if buffer_packets == 10 else 0.9
         return share, pd.DataFrame({"check": []}), np.zeros(1)
