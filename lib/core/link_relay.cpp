@@ -22,8 +22,11 @@ constexpr std::int64_t flush_interval_ns = 20'000'000, longest_wait_ns = 50'000'
 }  // namespace
 
 LinkRelay::LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shared* shared, int most_sockets,
-                     int sample_descriptor)
-    : shared_(shared), sample_descriptor_(sample_descriptor), most_sockets_(static_cast<std::size_t>(std::max(most_sockets, 1))) {
+                     int sample_descriptor, std::int64_t spin_ns)
+    : shared_(shared),
+      sample_descriptor_(sample_descriptor),
+      most_sockets_(static_cast<std::size_t>(std::max(most_sockets, 1))),
+      spin_ns_(0) {
   std::int64_t shortest = never;
   bool some_may_not_wait = false;
   for (std::size_t i = 0; i < directions.size(); ++i) {
@@ -33,6 +36,10 @@ LinkRelay::LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shar
     some_may_not_wait |= delay == 0 || 2 * jitter > delay;
     lines_.push_back({std::move(directions[i]), RandomStream(seed, i), {}});
     Direction& kept = lines_.back().direction;
+    if (kept.queue && kept.queue->paces()) {
+      spin_ns_ = spin_ns;
+      paced_.push_back(i);
+    }
     if (kept.memory) kept.memory->ports.push_back(&*kept.queue);
   }
   // A period of 1 ms at most, so that the ring holds what can arrive within it.
@@ -109,7 +116,10 @@ void LinkRelay::release_due(std::int64_t now) {
   for (std::size_t i = 0; i < lines_.size(); ++i) {
     Line& line = lines_[i];
     std::optional<RelayQueue>& queue = line.direction.queue;
-    if (queue) follow_rate(i, now);
+    if (queue) {
+      follow_rate(i, now);
+      queue->wake(now);
+    }
     while (!line.held.empty() && line.held.front().release_ns <= now) {
       RelayedPacket packet = std::move(line.held.front());
       line.held.pop_front();
@@ -120,6 +130,7 @@ void LinkRelay::release_due(std::int64_t now) {
         queue->offer(std::move(packet), arrived);
       } else {
         send(packet, line.direction.to_interface, shared_->directions[i].counters);
+        pace();
       }
     }
     if (queue) {
@@ -204,20 +215,47 @@ void LinkRelay::send(const RelayedPacket& packet, int interface, Counters& count
 
 void LinkRelay::run() {
   prctl(PR_SET_TIMERSLACK, 1UL);  // a thread's timers are otherwise up to 50 us late on purpose
+  const auto take = [&](const PacketRing::Arrival& arrival) { take_in(arrival); };
+  ring_.drain(take);
   for (;;) {
-    ring_.drain([&](const PacketRing::Arrival& arrival) { take_in(arrival); });
+    pace();
     release_due(now_ns());
-    shared_->missed += ring_.take_missed();
-    const std::int64_t release = earliest_release();
-    const std::int64_t now = now_ns();
-    if (release == never || scan_period_ns_ == 0) {
-      // Nothing is held, or nothing may wait: sleep until a packet comes, or is due, or a sample is.
-      const std::int64_t left = release == never ? longest_wait_ns : std::max<std::int64_t>(release - now, 0);
-      ring_.wait(std::min(left, longest_wait_ns));
+    std::int64_t awake_from = never;
+    for (std::size_t number : paced_)
+      awake_from = std::min(awake_from, lines_[number].direction.queue->next_work() - spin_ns_);
+    if (awake_from <= now_ns()) {
+      ring_.drain(take, 1);  // more of them would make what is due late
     } else {
-      const std::int64_t wake = std::min(now + scan_period_ns_, std::max(release, now + quantum_ns_));
-      const timespec until{wake / 1'000'000'000, wake % 1'000'000'000};
-      clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &until, nullptr);
+      shared_->missed += ring_.take_missed();
+      sleep(awake_from);
+      ring_.drain(take);
     }
+  }
+}
+
+// Lets paced packets go that are due, or will be so soon that other work would make them late.
+void LinkRelay::pace() {
+  for (std::size_t number : paced_) {
+    RelayQueue& queue = *lines_[number].direction.queue;
+    const std::int64_t due = queue.next_work();
+    std::int64_t now = now_ns();
+    if (due - now > queue.alone_ns()) continue;
+    while (now < due) now = now_ns();
+    queue.wake(now);
+    work_queue(number, now);
+  }
+}
+
+// Until something is to be done, but not beyond `awake_from`.
+void LinkRelay::sleep(std::int64_t awake_from) {
+  const std::int64_t release = earliest_release(), now = now_ns();
+  if (release == never || scan_period_ns_ == 0) {
+    // Nothing is held, or nothing may wait: sleep until a packet comes, or is due, or a sample is.
+    const std::int64_t left = std::min(release, awake_from) - now;
+    ring_.wait(std::clamp<std::int64_t>(left, 0, longest_wait_ns));
+  } else {
+    const std::int64_t wake = std::min({now + scan_period_ns_, std::max(release, now + quantum_ns_), awake_from});
+    const timespec until{wake / 1'000'000'000, wake % 1'000'000'000};
+    clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &until, nullptr);
   }
 }

@@ -56,8 +56,9 @@ class LinkRelay {
 
   // `shared` has room for `Shared` and one `State` a direction, zeroed, and outlives the relay.
   // Samples are appended to the file `sample_descriptor`. Throws std::system_error when the kernel refuses the ring.
+  // spin_ns : for how long before a packet that a queue paces is due the thread is awake.
   LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shared* shared, int most_sockets,
-            int sample_descriptor);
+            int sample_descriptor, std::int64_t spin_ns);
   ~LinkRelay();
   LinkRelay(const LinkRelay&) = delete;
   LinkRelay& operator=(const LinkRelay&) = delete;
@@ -86,8 +87,11 @@ class LinkRelay {
   void flush_samples();
   void send(const RelayedPacket& packet, int interface, Counters& counters);
   std::int64_t earliest_release() const;
+  void pace();
+  void sleep(std::int64_t awake_from);
 
   std::deque<Line> lines_;
+  std::vector<std::size_t> paced_;
   std::unordered_map<int, std::size_t> line_from_;
   Shared* shared_;
   QdiscBacklog backlog_;
@@ -100,4 +104,5 @@ class LinkRelay {
   std::size_t sender_ = 0;
   std::int64_t scan_period_ns_;  // how often arrivals are read while any packet is held
   std::int64_t quantum_ns_;      // releases closer together share a tick
+  std::int64_t spin_ns_;         // 0 where no queue paces
 };

@@ -23,10 +23,10 @@ class PacketRing {
   PacketRing(const PacketRing&) = delete;
   PacketRing& operator=(const PacketRing&) = delete;
 
-  // Calls take(arrival) for everything that has come; the bytes are valid only meanwhile.
+  // Calls take(arrival) for everything that has come, or the first `most`; the bytes are valid only meanwhile.
   template <class Take>
-  void drain(Take&& take) {
-    for (;;) {
+  void drain(Take&& take, std::size_t most = frames) {
+    for (; most > 0; --most) {
       unsigned char* frame = ring_ + next_frame_ * frame_bytes;
       auto* header = reinterpret_cast<tpacket2_hdr*>(frame);
       if (!(__atomic_load_n(&header->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER)) return;

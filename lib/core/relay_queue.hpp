@@ -1,8 +1,9 @@
-// A router's queue kept in user space in front of a kernel shaper, under any of the simulator's queue rules.
+// A router's queue kept in user space, under any of the simulator's queue rules.
 //
-// The link's rate being known, so is when each packet will start to be sent; packets are handed to the shaper (the
-// kernel's tbf, at the same rate) a little before, so that it and not this process times them. The shaper's clock is
-// the one that counts: what waits in it, asked now and then, corrects ours.
+// The link's rate being known, so is when each packet will start to be sent. Either packets are handed to a kernel
+// shaper (tbf, at the same rate) a little before, so that it and not this process times them: the shaper's clock is
+// then the one that counts, and what waits in it, asked now and then, corrects ours. Or the queue paces them itself:
+// they are handed on when they start, by a process that is awake then.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -18,14 +19,18 @@
 
 class RelayQueue {
  public:
-  static constexpr Time lead_ns = 2'000'000, correction_interval_ns = 10'000'000;
+  static constexpr Time most_lead_ns = 2'000'000, correction_interval_ns = 10'000'000;
+  // A link that was held up sends what it missed within so long, as the bucket of a kernel's shaper lets it.
+  static constexpr Time catch_up_ns = 128'000;
+  static constexpr Time longest_alone_ns = 40'000;
 
   struct Counts {
     std::uint64_t dropped = 0, marked = 0;
   };
 
   // The rule's times are nanoseconds.
-  RelayQueue(QueueRule rule, double rate) : rule_(std::move(rule)), nanoseconds_per_byte_(8e9 / rate) {}
+  RelayQueue(QueueRule rule, double rate, bool paces)
+      : rule_(std::move(rule)), nanoseconds_per_byte_(8e9 / rate), lead_ns_(paces ? 0 : most_lead_ns) {}
   RelayQueue(RelayQueue&&) = default;
   RelayQueue(const RelayQueue&) = delete;
 
@@ -48,11 +53,11 @@ class RelayQueue {
   // Hands to feed(packet) what will start to be sent within the lead.
   template <class Feed>
   void advance(Time now, Feed&& feed) {
-    while (!queued_.empty() && next_start() <= now + lead_ns) {
+    while (!queued_.empty() && next_start() <= now + lead_ns_) {
       RelayedPacket packet = std::move(queued_.front());
       queued_.pop_front();
       queued_bytes_ -= packet.size;
-      const Time start = std::max(free_at_, packet.release_ns);
+      const Time start = std::max({free_at_, packet.release_ns, awake_since_});
       const Verdict verdict = at_departure(packet, start);
       if (verdict == Verdict::drop) {
         ++counts_.dropped;
@@ -76,9 +81,22 @@ class RelayQueue {
   }
 
   // When advance has something to do: half the lead before, so that packets go in batches.
-  Time next_work() const { return queued_.empty() ? never : next_start() - lead_ns / 2; }
+  Time next_work() const { return queued_.empty() ? never : next_start() - lead_ns_ / 2; }
 
-  bool wants_correction(Time now) const { return !fed_.empty() && now >= last_correction_ + correction_interval_ns; }
+  bool paces() const { return lead_ns_ == 0; }
+
+  // For so long before next_work nothing else is begun that takes time, such as handing a packet to a kernel that
+  // receives it, and answers it, at once.
+  Time alone_ns() const { return std::min<Time>(longest_alone_ns, transmission_ns(full_packet_bytes) / 3); }
+
+  // It is `now`: a queue that paces starts no packet much earlier.
+  void wake(Time now) {
+    if (paces()) awake_since_ = now - catch_up_ns;
+  }
+
+  bool wants_correction(Time now) const {
+    return !paces() && !fed_.empty() && now >= last_correction_ + correction_interval_ns;
+  }
 
   // Sets the clock right by what the shaper holds now.
   void correct(std::int64_t shaper_bytes, Time now) {
@@ -116,7 +134,7 @@ class RelayQueue {
     std::uint32_t bytes;
   };
 
-  Time next_start() const { return std::max(free_at_, queued_.front().release_ns); }
+  Time next_start() const { return std::max({free_at_, queued_.front().release_ns, awake_since_}); }
   Time transmission_ns(std::uint32_t bytes) const { return static_cast<Time>(bytes * nanoseconds_per_byte_ + 0.5); }
 
   Verdict at_departure(const RelayedPacket& packet, Time start) {
@@ -143,6 +161,7 @@ class RelayQueue {
   std::uint64_t queued_bytes_ = 0;
   std::deque<Fed> fed_;  // given to the shaper, not started by our clock
   std::uint64_t fed_bytes_ = 0;
+  Time lead_ns_, awake_since_ = 0;
   Time free_at_ = 0, last_correction_ = 0;
   Counts counts_;
 };

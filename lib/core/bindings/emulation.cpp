@@ -22,17 +22,18 @@ std::size_t link_relay_bytes(std::size_t directions) {
   return sizeof(LinkRelay::Shared) + directions * sizeof(LinkRelay::State);
 }
 
-// from, to, delay, jitter, loss, reordering, reordering time, rule, its parameters, rate, switch
+// from, to, delay, jitter, loss, reordering, reordering time, rule, its parameters, rate, whether it is paced, switch
 using DirectionTuple = std::tuple<int, int, std::int64_t, std::int64_t, double, double, std::int64_t, std::string,
-                                  std::vector<double>, double, std::string>;
+                                  std::vector<double>, double, bool, std::string>;
 
 // Relays until the process ends. `shared_descriptor` is a file of link_relay_bytes(), all zero.
 void run_link_relay(const std::vector<DirectionTuple>& directions, std::uint64_t seed, int shared_descriptor,
-                    int sample_descriptor, int most_sockets, const py::object& ready) {
+                    int sample_descriptor, int most_sockets, std::int64_t spin_ns, const py::object& ready) {
   auto* shared = map_shared<LinkRelay::Shared>(shared_descriptor, link_relay_bytes(directions.size()));
   std::vector<LinkRelay::Direction> described;
   std::map<std::string, std::shared_ptr<RelayMemory>> memories;
-  for (const auto& [from, to, delay, jitter, loss, reordering, reordering_ns, rule, values, rate, owner] : directions) {
+  for (const auto& [from, to, delay, jitter, loss, reordering, reordering_ns, rule, values, rate, paced, owner] :
+       directions) {
     std::shared_ptr<RelayMemory> memory;
     if (rule == "shared_buffer") {
       std::shared_ptr<RelayMemory>& of_switch = memories[owner];
@@ -42,10 +43,10 @@ void run_link_relay(const std::vector<DirectionTuple>& directions, std::uint64_t
     std::optional<RelayQueue> queue;
     const std::uint64_t stream = directions.size() + described.size();
     if (!rule.empty())
-      queue.emplace(queue_rule_named(rule, values, {rate, 1'000'000'000, seed, stream, memory}), rate);
+      queue.emplace(queue_rule_named(rule, values, {rate, 1'000'000'000, seed, stream, memory}), rate, paced);
     described.push_back({from, to, delay, jitter, loss, reordering, reordering_ns, std::move(queue), memory});
   }
-  LinkRelay relay(std::move(described), seed, shared, most_sockets, sample_descriptor);
+  LinkRelay relay(std::move(described), seed, shared, most_sockets, sample_descriptor, spin_ns);
   ready();
   py::gil_scoped_release released;
   relay.run();
@@ -108,7 +109,7 @@ void run_traffic_generator(const std::vector<FlowTuple>& flows, const std::vecto
 void bind_emulation(py::module_& module) {
   module.def("link_relay_bytes", &link_relay_bytes, py::arg("directions"));
   module.def("run_link_relay", &run_link_relay, py::arg("directions"), py::arg("seed"), py::arg("shared_descriptor"),
-             py::arg("sample_descriptor"), py::arg("most_sockets"), py::arg("ready"));
+             py::arg("sample_descriptor"), py::arg("most_sockets"), py::arg("spin_ns"), py::arg("ready"));
   module.def("traffic_generator_bytes", &traffic_generator_bytes, py::arg("flows"), py::arg("answers"));
   module.def("run_traffic_generator", &run_traffic_generator, py::arg("flows"), py::arg("replicas"), py::arg("conversations"),
              py::arg("duration_ns"), py::arg("seed"), py::arg("receive_window_bytes"), py::arg("segment_bytes"),

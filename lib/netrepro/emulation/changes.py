@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
-from netrepro.emulation.plan import FED_PACKETS, Plan, relay_keeps_queue, shaper
+from netrepro.emulation.plan import Plan, Port, fed_bytes
 from netrepro.networks.experiment import Experiment
-from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
+from netrepro.networks.links import DropTail, Link
 from netrepro.networks.routing import links_in_use
 
 if TYPE_CHECKING:
@@ -98,31 +98,32 @@ def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
         for port in change.links:
             if port not in plan.ports:  # the fabric's
                 continue
-            namespace, index = plan.ports[port].shaper
-            wanted = moment.requests.setdefault(namespace, [])
+            described = plan.ports[port]
+            wanted = moment.requests.setdefault(described.shaper[0], [])
             if change.up is not None:
                 down = down - {port} if change.up else down | {port}
             if change.rate_mbps is not None:
                 links[port] = replace(links[port], rate_mbps=change.rate_mbps)
-                wanted.append(messages.replacing(shaper(index, links[port])[0]))
-                if relay_keeps_queue(links[port]):
+                wanted.append(messages.replacing(described.shaped(links[port])[0]))
+                if described.relay_keeps_queue:
                     moment.relay_mbps[port] = change.rate_mbps
-            wanted.append(messages.replacing(_buffer(index, links[port], port in down)))
+            wanted.append(messages.replacing(_buffer(described, links[port], port in down)))
             moment.rates_mbps[port] = links[port].rate_mbps
         found.append(moment)
     return found
 
 
-def _buffer(index: int, link: Link, closed: bool) -> Request:
+def _buffer(port: Port, link: Link, closed: bool) -> Request:
     """The buffer in the shaper of a link, which a new rate has set anew and a broken link does not have."""
+    index = port.shaper[1]
     if closed:
         return messages.closed_buffer(index)
-    if isinstance(link.queue, DropTail) and link.queue.packets is not None:
+    if port.relay_keeps_queue:
+        return messages.new_byte_limit(index, fed_bytes(link, port.paced))
+    assert isinstance(link.queue, DropTail)
+    if link.queue.packets is not None:
         return messages.new_packet_limit(index, link.queue.packets)
-    if isinstance(link.queue, DropTail) and link.queue.bytes is not None:
-        return messages.new_byte_limit(index, link.queue.bytes)
-    fed_bytes = FED_PACKETS * FULL_PACKET_BYTES + round(link.rate_mbps * 1e6 / 8) // 20  # as `shaper` gives it
-    return messages.new_byte_limit(index, fed_bytes)
+    return messages.new_byte_limit(index, link.queue.bytes or 0)
 
 
 def _route_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:

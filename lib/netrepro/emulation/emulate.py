@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import pandas as pd
 from netrepro.emulation import fidelity
 from netrepro.emulation.changes import MOST_LATE_MS, Changes, now_ns
 from netrepro.emulation.fabric import FabricRecording, fabric_of
+from netrepro.emulation.machine import awake_processors
 from netrepro.emulation.network import Emulation
 from netrepro.emulation.paths import Connection, connections
-from netrepro.emulation.plan import check_experiment
+from netrepro.emulation.plan import check_experiment, check_name
 from netrepro.emulation.recording import Recording, check_captures
 from netrepro.emulation.traffic import GeneratedTraffic
-from netrepro.errors import NetreproError, nearest
+from netrepro.errors import NetreproError
 from netrepro.networks.experiment import (
     FIDELITY_COLUMNS,
     PACKET_COLUMNS,
@@ -51,6 +53,7 @@ def emulate(
     cpu_limits: Mapping[str, float] | None = None,
     until_complete: bool = False,
     delayed_by: str = "relay",
+    paced: Iterable[Port] = (),
 ) -> Measurements:
     """Run the experiment on this machine's kernel and return what it measured.
 
@@ -69,6 +72,7 @@ def emulate(
     cpu_limits : cores that programs of a host may have, as of Emulation; the traffic itself is not held back.
     until_complete : end when all flows have ended, if that is earlier; rates of links are then of the shorter time.
     delayed_by : "relay" or "netem", as of Emulation; of no matter to a fabric, which delays by itself.
+    paced : ports that the relay paces, as of Emulation.
 
     Ctrl-C, or an exception from `progress`, ends it at once and leaves nothing behind. Beside FLOW_COLUMNS, `flows`
     has `connection_attempts` (SYNs sent) and `errno` of a connection that broke, else 0. `timeouts` is NaN on kernels
@@ -89,6 +93,7 @@ def emulate(
         tcp=experiment.tcp,
         cpu_limits=cpu_limits,
         delayed_by=delayed_by,
+        paced=paced,
         **_routed_by(experiment, made, backend),
     )
     measure = experiment.measure
@@ -106,7 +111,8 @@ def emulate(
             most_packets=_room(experiment),
             captures=captures,
         )
-        with recording as seen:
+        awake = awake_processors() if net.tier == "privileged" else nullcontext()
+        with awake, recording as seen:
             traffic = GeneratedTraffic(net, experiment, made, controls, until_complete)
             try:
                 traffic.wait(progress, changes, now_ns)
@@ -138,10 +144,14 @@ def _routed_by(experiment: Experiment, made: Sequence[Connection], backend: str)
     return {"routing": experiment.routing, "paths": sorted(paths)}
 
 
+def check_backend(backend: str) -> None:
+    """Raises NetreproError, with the nearest name, for none of BACKENDS."""
+    check_name(backend, BACKENDS, "backend")
+
+
 def _checked_connections(experiment: Experiment, backend: str) -> list[Connection]:
     """Those that the experiment opens. Raises NetreproError for what cannot be emulated."""
-    if backend not in BACKENDS:
-        raise NetreproError(f"no backend {backend!r}", nearest(backend, BACKENDS))
+    check_backend(backend)
     check_experiment(experiment, backend)
     measure = experiment.measure
     if measure.queue_interval_ms < LEAST_QUEUE_INTERVAL_MS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from netrepro.emulation.cpu_limits import HELD_BACK_NICE, new_groups, remove_gro
 from netrepro.emulation.recording import cpu_stall_us, steal_ticks
 from netrepro.networks.experiment import FIDELITY_COLUMNS
 
+_LATENCY_REQUESTS = Path("/dev/cpu_dma_latency")  # of the kernel's PM QoS; root's
 # Fixed before any run: what may be in use before an emulation begins. Reading /proc/stat is right to a tick or so.
 MOST_BUSY_SHARE, MOST_STALLED_SHARE, MOST_STOLEN_SHARE = 0.1, 0.1, 0.02
 
@@ -43,6 +45,28 @@ def _idle_ticks() -> int:
     """Clock ticks in which all processors had nothing to do or waited for a disk."""
     idle, waiting = Path("/proc/stat").read_text().split(maxsplit=6)[4:6]
     return int(idle) + int(waiting)
+
+
+def can_pace() -> bool:
+    """Whether the relay may have a processor for itself, as paced ports take one."""
+    return len(os.sched_getaffinity(0)) > 1
+
+
+@contextmanager
+def awake_processors() -> Iterator[None]:
+    """Keep the machine's processors from going to sleep within the block, where this process may ask for it.
+
+    A processor of a virtual machine takes tens of us to wake up, and timers are late by that. The request ends with the
+    block, or with this process.
+    """
+    try:
+        request = _LATENCY_REQUESTS.open("wb", buffering=0)
+    except OSError:
+        yield
+        return
+    with request:
+        request.write(struct.pack("=i", 0))  # us that waking up may take
+        yield
 
 
 # A guest leads its session, and so a scheduling group of its own where the kernel makes them (see stand_back).

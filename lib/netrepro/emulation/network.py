@@ -27,6 +27,7 @@ from netrepro.emulation.bpf_controls import BpfControls, bpf_schemes
 from netrepro.emulation.cpu_limits import CpuLimits, check_cpu_limits
 from netrepro.emulation.fabric import Fabric, FabricPlan, FabricProcess, FabricRecording, make_fabric_plan
 from netrepro.emulation.guests import Call, Guest, LauncherConnection, errno_text
+from netrepro.emulation.machine import can_pace
 from netrepro.emulation.messages import Request
 from netrepro.emulation.netem import INSTEAD
 from netrepro.emulation.plan import HASH_SEED, HUB, Plan, check_name, make_plan
@@ -39,6 +40,7 @@ from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
 
 _GUEST = pathlib.Path(__file__).with_name("guest.py")
+URGENT_NICE = -20
 TIERS_OF_KERNELS = ("privileged", "rootless")
 
 
@@ -61,6 +63,8 @@ class Emulation:
         programs, and know no ICMP. None: every switch is a kernel, which routes by `routing` and `paths`.
     delayed_by : what a link does beyond its rate and its buffer: "relay", a process of ours, on every kernel and with
         every queue, or "netem", where the kernel has it: no process, but drop-tail queues only.
+    paced : ports (from, to) whose packets the relay lets go when they are due, awake before each, in place of the
+        kernel's shaper, whose timers wake up late on virtual machines. It takes up to a processor of at least two.
 
     All of it lives in namespaces that one process owns; leaving the `with` block, Ctrl-C, or any end of the
     calling process ends that process, every guest, and so the network. The machine's own network is not touched.
@@ -83,10 +87,18 @@ class Emulation:
         cpu_limits: Mapping[str, float] | None = None,
         fabric: Fabric | None = None,
         delayed_by: str = "relay",
+        paced: Iterable[tuple[str, str]] = (),
     ):
+        paced = frozenset(paced)
+        if paced and fabric is not None:
+            raise NetreproError("paced ports, and a fabric keeps its queues in virtual time", "leave out one of both")
+        if paced and not can_pace():
+            raise NetreproError(
+                "paced ports take a processor, and this process may use one only", "leave them to the kernel's shaper"
+            )
         asked = (topology, congestion_control, seed, address_pool, tcp)
         self.plan: Plan = (
-            make_plan(*asked, routing, paths, delayed_by) if fabric is None else make_fabric_plan(*asked, fabric)
+            make_plan(*asked, routing, paths, delayed_by, paced) if fabric is None else make_fabric_plan(*asked, fabric)
         )
         check_cpu_limits(topology, cpu_limits or {})
         self._cpu = CpuLimits(cpu_limits or {})
@@ -228,7 +240,8 @@ class Emulation:
 
     def _start_relay(self) -> Relay:
         """Before there are interfaces, so that it misses no packet."""
-        return Relay(self.launcher, self.place(HUB), self.plan)
+        urgent = self.tier == "privileged" and bool(self.plan.paced)
+        return Relay(self.launcher, self.place(HUB), self.plan, nice=URGENT_NICE if urgent else 0)
 
     @property
     def how_cpu_is_limited(self) -> str:

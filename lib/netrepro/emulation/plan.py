@@ -29,6 +29,10 @@ MIN_DELAY_MS, MAX_DELAY_MS = 0.05, 10_000.0
 # machine 100 Mb/s came out as 86 to 93. With 128 us more than a packet the rate holds, and bursts stay as short.
 PACKET_BURST_BYTES, BURST_S = 1600, 128e-6
 FED_PACKETS = 20  # the shaper's room behind the relay's queue, beyond 50 ms of its rate
+# Behind a port that the relay paces stands a shaper that counts and never holds a packet back.
+OPEN_MBPS = 10_000.0
+# Letting a packet go takes the relay some 10 us, for what receives it does so at once.
+MOST_PACED_MBPS = 1000.0
 NO_SPRAYING = "emulated routers choose a path for each flow, not by packet_spraying"
 NO_HOSTS_ADDRESSES = ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3")  # this host's own, and multicast and above
 HUB = "hub"  # the namespace of the launcher itself, where the relay and wires of netem live
@@ -55,7 +59,8 @@ COMMON_SYSCTLS = {
 class Port:
     """Where one direction of a cable is shaped, (namespace, interface index), and the interface it arrives at.
 
-    tap : (namespace, interface name) at which packets are seen first once the shaper has let them go.
+    tap : (namespace, interface name) at which packets are seen first once the shaper has let them go. paced : whether
+    the relay lets them go, when they are due.
     """
 
     source: str
@@ -64,6 +69,16 @@ class Port:
     shaper: tuple[str, int]
     arrival_interface: str
     tap: tuple[str, str]
+    paced: bool = False
+
+    @property
+    def relay_keeps_queue(self) -> bool:
+        """Whether what waits for this port waits in the relay."""
+        return self.paced or relay_keeps_queue(self.link)
+
+    def shaped(self, link: Link) -> list[Request]:
+        """What makes the port's shaper one for `link`."""
+        return shaper(self.shaper[1], link, self.paced)
 
 
 @dataclass(frozen=True)
@@ -74,6 +89,7 @@ class Delay:
     from_index: int
     to_index: int
     link: Link
+    paced: bool = False
 
 
 @dataclass
@@ -101,11 +117,17 @@ class Plan:
     in_use: frozenset[tuple[str, str]] | None = None  # links that routes lead over; None: all
     paths: tuple[Path, ...] = ()  # each has an address of its own at its last node
     delayed_by: str = "relay"
+    paced: frozenset[tuple[str, str]] = frozenset()  # ports whose packets the relay lets go when they are due
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
         """The namespaces in the launcher's order: the hub, hosts, switches."""
         return (HUB, *self.topology.hosts, *self.topology.switches)
+
+    @cached_property
+    def paced_mbps(self) -> float:
+        """What the relay paces altogether."""
+        return sum(self.topology.link(*port).rate_mbps for port in self.paced)
 
     def descriptor(self, node: str) -> int:
         """The launcher's descriptor of the node's namespace."""
@@ -136,7 +158,7 @@ class Plan:
             directions = {(a, b): cable.forward, (b, a): cable.backward or cable.forward}
             shapers = {(a, b): (a, first.index), (b, a): (b, second.index)}
             taps = {(a, b): (b, second.name), (b, a): (a, first.name)}
-            if not any(needs_relay(link) for link in directions.values()):
+            if not any(needs_relay(link) or port in self.paced for port, link in directions.items()):
                 made.requests.append(messages.new_pair(first, second, address))
                 made.still_down.append((b, second.index))
             else:
@@ -152,12 +174,12 @@ class Plan:
                     made.relayed_interfaces.setdefault(a, []).append(first.name)
                     made.relayed_interfaces.setdefault(b, []).append(second.name)
                     for (source, destination), enters, leaves in (((a, b), near, far), ((b, a), far, near)):
-                        link = directions[source, destination]
-                        made.delays.append(Delay((source, destination), enters.index, leaves.index, link))
+                        link, paced = directions[source, destination], (source, destination) in self.paced
+                        made.delays.append(Delay((source, destination), enters.index, leaves.index, link, paced))
                         # A router's queue lies behind the relay, where it evens out the relay's own lateness; a
                         # host's stays on the host, so that TCP still feels it fill and sends no more. What the kernel
                         # has no queue for is the relay's, with the kernel's shaper behind.
-                        if source[0] == "s" or relay_keeps_queue(link):
+                        if source[0] == "s" or paced or relay_keeps_queue(link):
                             shapers[source, destination] = (HUB, leaves.index)
             for (source, destination), arrives in (((a, b), second), ((b, a), first)):
                 made.ports[source, destination] = Port(
@@ -167,6 +189,7 @@ class Plan:
                     shapers[source, destination],
                     arrives.name,
                     taps[source, destination],
+                    (source, destination) in self.paced,
                 )
         return made
 
@@ -207,8 +230,7 @@ class Plan:
             home = 1 if node[0] == "s" else 2  # a switch's address is for its ICMP only
             requests.append(messages.new_address(home, self.addresses[node].packed))
         for port in self.ports.values():
-            namespace, index = port.shaper
-            found.setdefault(namespace, []).extend(shaper(index, port.link))
+            found.setdefault(port.shaper[0], []).extend(port.shaped(port.link))
         seeds = np.random.default_rng(self.seed).integers(2**63, size=len(self.wires)).tolist()
         for each, seed in zip(self.wires, seeds, strict=True):
             found[HUB] += redirection(each.from_index, each.to_index)
@@ -359,18 +381,26 @@ def needs_relay(link: Link) -> bool:
     return bool(link.delay_ms or link.loss or link.jitter_ms or link.reordering or relay_keeps_queue(link))
 
 
-def shaper(index: int, link: Link) -> list[Request]:
-    """Rate and buffer of a link, at the interface that sends into it."""
-    bytes_per_s = round(link.rate_mbps * 1e6 / 8)
+def shaper(index: int, link: Link, paced: bool = False) -> list[Request]:
+    """Rate and buffer of a link, at the interface that sends into it; nearly none where the relay paces it."""
+    bytes_per_s = _bytes_per_s(link, paced)
     burst_bytes = PACKET_BURST_BYTES + round(bytes_per_s * BURST_S)
-    if not isinstance(link.queue, DropTail):  # the relay decides what waits, and feeds this a little ahead
-        return [
-            messages.new_shaper(index, bytes_per_s, burst_bytes, FED_PACKETS * FULL_PACKET_BYTES + bytes_per_s // 20)
-        ]
+    if paced or relay_keeps_queue(link):
+        return [messages.new_shaper(index, bytes_per_s, burst_bytes, fed_bytes(link, paced))]
+    assert isinstance(link.queue, DropTail)
     requests = [messages.new_shaper(index, bytes_per_s, burst_bytes, link.queue.bytes or FULL_PACKET_BYTES)]
     if link.queue.packets is not None:
         requests.append(messages.new_packet_limit(index, link.queue.packets))
     return requests
+
+
+def fed_bytes(link: Link, paced: bool) -> int:
+    """The room of a shaper behind the relay, which decides what waits, and feeds it a little ahead at most."""
+    return FED_PACKETS * FULL_PACKET_BYTES + _bytes_per_s(link, paced) // 20
+
+
+def _bytes_per_s(link: Link, paced: bool) -> int:
+    return round((OPEN_MBPS if paced else link.rate_mbps) * 1e6 / 8)
 
 
 def make_plan(
@@ -382,6 +412,7 @@ def make_plan(
     routing: Routing | str = "ecmp",
     paths: Iterable[Path] = (),
     delayed_by: str = "relay",
+    paced: Iterable[tuple[str, str]] = (),
 ) -> Plan:
     """The plan of a network of kernels.
 
@@ -392,12 +423,16 @@ def make_plan(
     routing : of the addresses of hosts: "ecmp", also for "k_shortest_paths", or "spanning_tree".
     paths : from host to host, each with an address of its own (Plan.path_addresses).
     delayed_by : "relay" or "netem", what a link does beyond its rate and its buffer.
+    paced : ports (from, to) whose packets the relay lets go when they are due, in place of the kernel's shaper.
 
     Raises NetreproError for what kernels cannot honour: a rate above MAX_RATE_MBPS, a delay outside MIN_DELAY_MS
     to MAX_DELAY_MS, packet spraying, too few addresses, hosts joined through hosts only, a congestion control for a
-    host that is not there, or what check_tcp and check_netem refuse.
+    host that is not there, paced ports that are not there, or too fast together, or beside netem, or what check_tcp and
+    check_netem refuse.
     """
     check_name(delayed_by, DELAYED_BY, "way to delay")
+    ports = frozenset(paced)
+    _check_paced(topology, ports, delayed_by)
     for (source, destination), link in topology.ports.items():
         _check_link(f"the link from {source} to {destination}", link)
         if delayed_by == "netem":
@@ -412,7 +447,7 @@ def make_plan(
     for path in chosen:
         check_path(topology, path, path[0], path[-1])
     controls, places = host_controls(topology, congestion_control), addresses(topology, address_pool, len(chosen))
-    plan = Plan(topology, controls, places, seed, tcp, in_use, chosen, delayed_by)
+    plan = Plan(topology, controls, places, seed, tcp, in_use, chosen, delayed_by, ports)
     _ = plan.requests  # finds hosts that no route can reach
     return plan
 
@@ -462,6 +497,17 @@ def _check_rate(what: str, rate_mbps: float) -> None:
         raise NetreproError(
             f"{what}: {rate_mbps:g} Mb/s; above {MAX_RATE_MBPS:g} Mb/s a packet is over before a kernel has handled it",
             "scale rates down together, or use tier 'simulated'",
+        )
+
+
+def _check_paced(topology: Topology, paced: Iterable[tuple[str, str]], delayed_by: str) -> None:
+    rate_mbps = sum(topology.link(*port).rate_mbps for port in paced)
+    if rate_mbps and delayed_by != "relay":
+        raise NetreproError("the relay paces ports, and there is none beside netem", "use delayed_by='relay'")
+    if rate_mbps > MOST_PACED_MBPS:
+        raise NetreproError(
+            f"paced ports of {rate_mbps:g} Mb/s together; the relay lets {MOST_PACED_MBPS:g} Mb/s go at most",
+            "pace fewer ports: those that are measured",
         )
 
 

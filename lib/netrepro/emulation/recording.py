@@ -19,7 +19,7 @@ import pandas as pd
 from netrepro.emulation import fidelity
 from netrepro.emulation.changes import Made
 from netrepro.emulation.guests import exit_status, has_ended
-from netrepro.emulation.plan import HUB, Port, needs_relay, relay_keeps_queue
+from netrepro.emulation.plan import HUB, Port, needs_relay
 from netrepro.emulation.relay import COUNTERS, FLUSH_S
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import LINK_COLUMNS, QUEUE_COLUMNS
@@ -233,7 +233,7 @@ class Recording:
         samples = np.frombuffer(os.pread(self._file, size, 0), _SAMPLE)
         os.close(self._file)
         self._samples = pd.DataFrame({name: samples[name] for name in _SAMPLE.names or ()})
-        if net.relay and any(relay_keeps_queue(port.link) for port in self._queues):
+        if net.relay and any(port.relay_keeps_queue for port in self._queues):
             time.sleep(FLUSH_S)
             self._relay_samples = net.relay.queue_samples(self._relay_samples_from)
         for ends, tap in self._taps.items():
@@ -288,7 +288,7 @@ class Recording:
         Where the relay keeps the queue they are its own, and tell what waits there and in the shaper behind it.
         """
         table = self._table
-        of_relay = {(port.source, port.destination) for port in self._queues if relay_keeps_queue(port.link)}
+        of_relay = {(port.source, port.destination) for port in self._queues if port.relay_keeps_queue}
         if not of_relay:
             return table[QUEUE_COLUMNS]
         ours = self._relay_samples.assign(time_s=(self._relay_samples["time_ns"] - self._began_ns) / 1e9)

@@ -11,9 +11,9 @@ import pandas as pd
 
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
 from netrepro.emulation.guests import LauncherConnection
-from netrepro.emulation.plan import HUB, Plan, relay_keeps_queue
+from netrepro.emulation.plan import HUB, Delay, Plan, relay_keeps_queue
 from netrepro.networks.compiled import queue_rule
-from netrepro.networks.links import DropTail, Link
+from netrepro.networks.links import DropTail
 
 # A socket holds about 200 kB of waiting packets, each charged with its bookkeeping.
 CHARGE_PER_PACKET_BYTES, LEAST_SOCKET_BYTES, SMALLEST_PACKET_BYTES = 2304, 200_000, 60
@@ -31,19 +31,22 @@ _STATE = (*COUNTERS, "asked_rate_bps")  # of a direction
 _SAMPLE = np.dtype([(name, np.int64) for name in ("time_ns", "direction", "queue_packets", "queue_bytes")])
 # Fixed before any run: nine packets of ten may be late by this share of the shortest delay, or by its clock's tick.
 MOST_LATE_SHARE, LEAST_MOST_LATE_US = 0.1, 100.0
+# Before a paced packet is due the relay is awake: for longer than sleeps last too long, on virtual machines too.
+SPIN_NS = 60_000
+# Faster ports together keep it awake all the time, and what has real-time priority would then be held up by the kernel
+# 50 ms of each second, so that others run.
+MOST_REAL_TIME_MBPS = 100.0
 FLUSH_S = 0.08  # within which the relay has written its last samples
 
 
 class Relay:
     """A process in the hub that holds packets for their delay; started before the network has interfaces."""
 
-    def __init__(self, launcher: LauncherConnection, place: int, plan: Plan):
+    def __init__(self, launcher: LauncherConnection, place: int, plan: Plan, nice: int = 0):
         from netrepro import _core  # networks without delays need no compiled core
 
         self.plan = plan
-        directions = [
-            (each.from_index, each.to_index, *_described(each.link), each.direction[0]) for each in plan.delays
-        ]
+        directions = [(each.from_index, each.to_index, *_described(each), each.direction[0]) for each in plan.delays]
         self._samples = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the network
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         self._process = CoreGuest(
@@ -55,11 +58,13 @@ class Relay:
                 "seed": plan.seed,
                 "most_sockets": min(_sockets(plan), files - 64),
                 "sample_descriptor": 4,
+                "spin_ns": SPIN_NS,
             },
             shared_bytes=_core.link_relay_bytes(len(plan.delays)),
             what="links with a delay cannot be emulated here",
             remedy="use links without delay and loss, or tier 'simulated'",
-            real_time=True,
+            real_time=plan.paced_mbps <= MOST_REAL_TIME_MBPS,
+            nice=nice,
             descriptors=[self._samples.fileno()],
         )
         self.real_time = self._process.real_time
@@ -129,17 +134,19 @@ class Relay:
         return ends.loc[table.pop("direction")].reset_index(drop=True).join(table)
 
 
-def _described(link: Link) -> tuple:
+def _described(of: Delay) -> tuple:
     """What the relay does to a direction, as run_link_relay takes it."""
+    link = of.link
     delay_ns, jitter_ns, reordering_ns = (round(ms * 1e6) for ms in (link.delay_ms, link.jitter_ms, link.reordering_ms))
-    rule = queue_rule(link.queue) if relay_keeps_queue(link) else ("", ())
-    return delay_ns, jitter_ns, link.loss, link.reordering, reordering_ns, *rule, link.rate_mbps * 1e6
+    rule = queue_rule(link.queue) if of.paced or relay_keeps_queue(link) else ("", ())
+    return delay_ns, jitter_ns, link.loss, link.reordering, reordering_ns, *rule, link.rate_mbps * 1e6, of.paced
 
 
 def _sockets(plan: Plan) -> int:
     """Enough that the queues behind the relay fill before its sockets do, small packets included."""
     packets = 0.0
     for port in plan.ports.values():
-        if port.shaper[0] == HUB and isinstance(port.link.queue, DropTail):
+        if port.shaper[0] == HUB and not port.relay_keeps_queue:
+            assert isinstance(port.link.queue, DropTail)
             packets += port.link.queue.packets or (port.link.queue.bytes or 0) / SMALLEST_PACKET_BYTES
     return 4 + int(packets * CHARGE_PER_PACKET_BYTES / LEAST_SOCKET_BYTES)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pandas as pd
 
-from netrepro.emulation import BACKENDS, Emulation, emulate
+from netrepro.emulation import Emulation, check_backend, emulate
 from netrepro.emulation.machine import watch_machine
 from netrepro.emulation.tiers import TIERS, probe_tiers, resolve_tier
-from netrepro.errors import NetreproError, nearest
-from netrepro.networks.experiment import Experiment, Measurements
+from netrepro.networks.experiment import Experiment, Measurements, Port
 from netrepro.papers._runs import Progress, Value, in_parallel
 from netrepro.simulation import simulate
 
@@ -26,11 +25,12 @@ def run_experiment(
     backend: str = "kernel",
     until_complete: bool = False,
     attempts: int = 1,
+    paced: Iterable[Port] = (),
 ) -> Measurements:
     """What the tier measures in the experiment: `simulate` or `emulate`, both told the share that has passed.
 
     tier : "simulated", "rootless", "privileged", or "auto" for the best that this machine allows. prepare, backend,
-    until_complete : of the emulated tiers, as emulate takes them; virtual time without events takes none.
+    until_complete, paced : of the emulated tiers, as emulate takes them; virtual time without events takes none.
     attempts : on real kernels, where other work may come between: until a run is trusted, so many runs at most. What it
     measured has no say in that.
     clock_skew_ppm : of the simulated tier; real clocks have their own.
@@ -38,14 +38,15 @@ def run_experiment(
     Raises NetreproError for a tier or backend that is none, for a tier that cannot be had, and for what it cannot
     honour.
     """
-    if backend not in BACKENDS:
-        raise NetreproError(f"no backend {backend!r}", nearest(backend, BACKENDS))
+    check_backend(backend)
     # Only "auto" and real kernels have to ask what this machine allows.
     chosen = tier if tier == "simulated" else resolve_tier(tier, TIERS, probe_tiers())[0]
     if chosen == "simulated":
         return simulate(experiment, progress, clock_skew_ppm=clock_skew_ppm)
     for _ in range(attempts):
-        found = emulate(experiment, chosen, progress, prepare, backend=backend, until_complete=until_complete)
+        found = emulate(
+            experiment, chosen, progress, prepare, backend=backend, until_complete=until_complete, paced=paced
+        )
         if found.trusted:
             break
     return found

@@ -21,7 +21,7 @@ from netrepro.emulation import Emulation
 from netrepro.emulation.build_times import COLUMNS, OURS, compare_builds
 from netrepro.emulation.fidelity import LEAST_BUSY_GAPS, inter_dequeue_deviation
 from netrepro.emulation.guests import Guest
-from netrepro.emulation.machine import guest_prefix
+from netrepro.emulation.machine import can_pace, guest_prefix
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.networks.experiment import FIDELITY_COLUMNS, Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
@@ -47,7 +47,8 @@ LEAST_BUSY_SHARE = 0.5
 class Case:
     """One link under `flows` long TCP flows; `busy_hosts` others compute beside it, isolated or not.
 
-    large_frames : segmentation offload as Linux has it by default, and a shaper that lets its frames pass.
+    large_frames : segmentation offload as Linux has it by default, and a shaper that lets its frames pass. paced :
+    whether the emulator's relay lets packets go, where it may have a processor, or the kernel's shaper.
     """
 
     rate_mbps: float
@@ -57,11 +58,12 @@ class Case:
     busy_hosts: int = 0
     isolated: bool = False
     large_frames: bool = False
+    paced: bool = False
 
     @property
     def only_emulated(self) -> bool:
         """Whether virtual time has no such thing."""
-        return bool(self.busy_hosts) or self.large_frames
+        return bool(self.busy_hosts) or self.large_frames or self == KERNELS_LINK
 
 
 @dataclass(frozen=True)
@@ -72,11 +74,14 @@ class Scale:
     busy_hosts: tuple[int, ...]
 
 
-LINKS = {f"{rate} Mb/s": Case(rate) for rate in (10, 100, 1000)}
+# A packet of 1 Gb/s lasts as long as the relay takes to let one go.
+LINKS = {f"{rate} Mb/s": Case(rate, paced=rate <= 100) for rate in (10, 100, 1000)}
 MANY_FLOWS, OFFLOADED = "800 flows, 62.5 Mb/s", "100 Mb/s, offloading left on"
+KERNELS, KERNELS_LINK = "100 Mb/s, the kernel's shaper", Case(100)
 # Fig. 9(a): the round trip is 87 ms; the buffer is the bandwidth-delay product of one flow.
 SPECIAL = {
-    MANY_FLOWS: Case(62.5, flows=800, delay_ms=43.5, buffer_packets=450),
+    MANY_FLOWS: Case(62.5, flows=800, delay_ms=43.5, buffer_packets=450, paced=True),
+    KERNELS: KERNELS_LINK,
     OFFLOADED: Case(100, large_frames=True),
 }
 
@@ -203,7 +208,8 @@ def measure(
             prefix, how = stack.enter_context(guest_prefix(GUEST_CORES)) if isolated else ([], "")
             busy = BusyHosts(case, prefix)
             prepare = leave_offloading_on if case.large_frames else busy.prepare
-            found = run_experiment(experiment(case, window_s, place), tier, busy.follow, prepare=prepare)
+            paced = (PORT,) if case.paced and can_pace() else ()
+            found = run_experiment(experiment(case, window_s, place), tier, busy.follow, prepare=prepare, paced=paced)
         row, deviation = look(case, found)
         totals.append(label | row | {"isolation": how})
         gaps.append(pd.DataFrame({"deviation": deviation.astype(np.float32)}).assign(**label))
@@ -364,6 +370,8 @@ def draw_links(runs: Runs) -> Figure:
     figure, axis = new_figure("Gaps of a busy link (Fig. 7)", label, "share of gaps beyond", log_x=True, log_y=True)
     for name, case in LINKS.items():
         _draw_beyond(axis, runs, name, COLOURS[int(case.rate_mbps)], name)
+    if (runs.gaps["case"] == KERNELS).any():
+        _draw_beyond(axis, runs, KERNELS, COLOURS[100], KERNELS, ":")
     draw_published(axis, [10, 1], [0.01, 0.1], "Mininet-HiFi, 100 Mb/s")
     axis.plot([10], [0.1], linestyle="none", marker="^", color=PUBLISHED_GREY, label="Mininet-HiFi, 1 Gb/s: above this")
     _limits(axis)

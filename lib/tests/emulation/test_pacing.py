@@ -1,0 +1,153 @@
+"""Ports that the relay paces: their rate, buffer and order, what they do after a pause, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from emulation_traffic import emulation, rootless
+
+from netrepro.emulation import emulate, machine, network
+from netrepro.emulation.fabric import Fabric
+from netrepro.emulation.tiers import probe_tiers
+from netrepro.errors import NetreproError
+from netrepro.networks import DropTail, EcnThreshold, Link, LinkChange, dumbbell
+from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.workloads import Flow, Tcp
+
+pytestmark = [
+    pytest.mark.timeout(60),
+    rootless,
+    pytest.mark.skipif(not machine.can_pace(), reason="needs a second processor"),
+]
+PORT = ("s1", "s2")
+TIER = "privileged" if probe_tiers().privileged.available else "rootless"  # which can keep processors awake
+BUSY = Measure(queues=(PORT,), queue_interval_ms=1.0, packets=(PORT,))
+
+
+def run(
+    link: Link, duration_s: float = 1.0, tcp: Tcp | None = None, changes=(), prepare=None, tier: str = TIER
+) -> Measurements:
+    """A long flow through a paced port."""
+    net, flows = dumbbell(1, Link(200, 0), link), (Flow("h1", "h2", duration_s=duration_s),)
+    asked = Experiment(net, flows, duration_s, 1, BUSY, tcp=tcp or Tcp("cubic"), changes=changes)
+    return emulate(asked, tier, paced=(PORT,), prepare=prepare)
+
+
+def rate_mbps(found: Measurements, from_s: float, to_s: float) -> float:
+    packets = found.packets
+    inside = packets[(packets["time_s"] >= from_s) & (packets["time_s"] < to_s)]
+    return inside["size_bytes"].sum() * 8e-6 / (to_s - from_s)
+
+
+@pytest.mark.parametrize("tier", ["rootless", "privileged"])
+@pytest.mark.parametrize("delay_ms", [0, 5])
+def test_a_paced_port_keeps_its_rate_and_its_buffer_and_counts_what_it_drops(delay_ms, tier):
+    if tier == "privileged" and not probe_tiers().privileged.available:
+        pytest.skip("needs root")
+    found = run(Link(20, delay_ms, DropTail(packets=30)), tier=tier)
+    # Without root processors sleep between packets, and what a link misses by waking up late is lost.
+    assert (19 if tier == "privileged" else 14) < rate_mbps(found, 0.3, 1.0) < 20.5
+    queue = found.queues["queue_packets"]
+    assert 25 <= queue.max() <= 30
+    link = found.links.set_index(["source", "destination"]).loc[PORT]
+    assert link["dropped_packets"] > 0 and link["sent_packets"] == pytest.approx(len(found.packets), abs=50)
+    checks = found.fidelity.set_index("check")["value"]
+    assert checks["packets missed"] == 0 and checks["s1 to s2: largest packet in bytes"] == 1514
+
+
+def test_a_buffer_counted_in_bytes_is_the_relays_too():
+    found = run(Link(20, 0, DropTail(bytes=20_000)), 0.6)
+    assert 15_000 < found.queues["queue_bytes"].max() <= 20_000
+
+
+def test_a_paced_port_marks_as_its_queue_says():
+    found = run(Link(20, 0, EcnThreshold(200, 10)), tcp=Tcp("reno", ecn=True))
+    link = found.links.set_index(["source", "destination"]).loc[PORT]
+    assert link["marked_packets"] > 0 and link["dropped_packets"] == 0
+
+
+def test_the_rate_of_a_paced_port_changes():
+    changes = (LinkChange(0.8, "s1", "s2", rate_mbps=5),)
+    found = run(Link(20, 0, DropTail(packets=20)), 1.8, changes=changes)
+    assert rate_mbps(found, 0.3, 0.75) == pytest.approx(20, rel=0.1)
+    assert rate_mbps(found, 1.0, 1.75) == pytest.approx(5, rel=0.1)
+
+
+def test_a_port_that_was_held_up_does_not_send_all_that_it_missed_at_once():
+    """A link's rate is what it can carry: the kernel's shaper, too, makes up for 128 us only."""
+    stopped = []
+
+    def prepare(net) -> None:
+        relay = net.launcher.first_process  # its processes, as this machine numbers them
+        (process,) = (each for each in children(relay) if b"core_process" in command(each))
+
+        def pause() -> None:
+            time.sleep(0.6)
+            os.kill(process, signal.SIGSTOP)
+            time.sleep(0.1)
+            stopped.append(time.clock_gettime_ns(time.CLOCK_REALTIME))
+            os.kill(process, signal.SIGCONT)
+
+        threading.Thread(target=pause).start()
+
+    found = run(Link(20, 0, DropTail(packets=400)), 1.2, prepare=prepare)
+    times = found.packets["time_s"].to_numpy()
+    resumed = int(np.argmax(np.diff(times[times > 0.2]))) + int((times <= 0.2).sum()) + 1
+    assert stopped and times[resumed] - times[resumed - 1] > 0.08
+    # 20 ms of 20 Mb/s are 33 packets; what was missed would be 165 more.
+    assert ((times >= times[resumed]) & (times < times[resumed] + 0.02)).sum() < 45
+
+
+def children(process: int) -> list[int]:
+    """All that it has started, and they have."""
+    own = [int(each) for each in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+    return own + [further for each in own for further in children(each)]
+
+
+def command(process: int) -> bytes:
+    return Path(f"/proc/{process}/cmdline").read_bytes()
+
+
+def test_what_cannot_be_paced_is_refused_before_anything_is_built(monkeypatch):
+    net = dumbbell(1, Link(2000, 0), Link(800, 0))
+    for options, said in (
+        ({"paced": [("s1", "s9")]}, "s9"),
+        ({"paced": [PORT, ("s2", "s1")]}, "1600 Mb/s together"),
+        ({"paced": [PORT], "delayed_by": "netem"}, "beside netem"),
+        ({"paced": [PORT], "fabric": Fabric()}, "virtual time"),
+    ):
+        with pytest.raises(NetreproError, match=said):
+            emulation(net, **options)
+    monkeypatch.setattr(network, "can_pace", lambda: False)
+    with pytest.raises(NetreproError, match="take a processor"):
+        emulation(net, paced=[PORT])
+
+
+def test_processors_are_asked_to_stay_awake_within_the_block(monkeypatch, tmp_path):
+    asked = tmp_path / "cpu_dma_latency"
+    asked.touch()
+    monkeypatch.setattr(machine, "_LATENCY_REQUESTS", asked)
+    with machine.awake_processors():
+        assert asked.read_bytes() == struct.pack("=i", 0)
+    monkeypatch.setattr(machine, "_LATENCY_REQUESTS", tmp_path / "none")
+    with machine.awake_processors():
+        pass  # where it may not ask, it does without
+
+
+@pytest.mark.skipif(not os.access("/dev/cpu_dma_latency", os.R_OK | os.W_OK), reason="only root may ask for it")
+def test_the_request_ends_with_the_block():
+    def allowed_us() -> int:
+        with Path("/dev/cpu_dma_latency").open("rb", buffering=0) as told:
+            return struct.unpack("=i", told.read(4))[0]
+
+    before = allowed_us()
+    with machine.awake_processors():
+        assert allowed_us() == 0
+    assert allowed_us() == before != 0
