@@ -204,8 +204,15 @@ def test_a_sweep_of_few_flows_measures_the_claims_that_it_can_and_stands_beside_
 @pytest.mark.timeout(90)
 def test_a_real_kernel_fills_the_link_from_a_large_buffer_and_not_from_a_packet():
     setting = replace(SHORT, start_spread_s=0.1)
-    shares = [paper._run(4, packets, setting, 2.0, 1, "rootless")[0] for packets in (2, 150)]
+    shares, _, gaps = zip(*(paper._run(4, packets, setting, 2.0, 1, "rootless") for packets in (2, 150)), strict=True)
     assert shares[0] < shares[1] and 0.9 < shares[1] <= 1.01
+    assert not any(map(len, gaps))  # those of a fabric's virtual time would be right whatever happened
+
+
+def test_fig_9c_without_gaps_of_real_time_says_so(sweep):
+    axis = paper.draw_fidelity(replace(sweep, deviations=sweep.deviations.assign(deviation=np.nan))).axes[0]
+    assert "virtual time" in axis.texts[0].get_text() and len(axis.lines) == 1  # the paper's own
+    assert not paper.draw_fidelity(sweep).axes[0].texts
 
 
 def test_the_result_depends_on_the_seed_and_not_on_the_number_of_processes():

@@ -174,7 +174,7 @@ def test_few_patterns_measure_the_claim_about_strides_and_stand_beside_other_tie
 def test_real_kernels_run_shorter():
     quick = paper.profile_named("quick", "rootless")
     setting = quick.applied_to(paper.PRINTED)
-    assert quick.only and setting.counted_from_s + quick.counted_s < 3 < paper.PRINTED.counted_from_s
+    assert quick.only and setting.counted_from_s + quick.counted_s < 2 < paper.PRINTED.counted_from_s
     assert paper.profile_named("paper").applied_to(paper.PRINTED) == paper.PRINTED
     with pytest.raises(NetreproError, match="did you mean 'fabric'"):
         paper.measure(quick, 1, 1, backend="fabrik")
