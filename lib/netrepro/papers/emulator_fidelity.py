@@ -88,7 +88,7 @@ SPECIAL = {
 
 def scale(profile: str) -> Scale:
     """What a profile runs. Raises NetreproError for another than quick and paper."""
-    scales = {"quick": Scale(0.8, (0, 16)), "paper": Scale(2.0, (0, 1, 2, 4, 8, 16, 32))}
+    scales = {"quick": Scale(0.7, (0, 16)), "paper": Scale(2.0, (0, 1, 2, 4, 8, 16, 32))}
     return of_profile(profile, scales)
 
 
