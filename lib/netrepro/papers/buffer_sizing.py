@@ -672,12 +672,13 @@ def draw_fidelity(sweep: Sweep) -> Figure:
         )
     for colour, (flows, part) in zip(CURVES, rows.groupby("flows"), strict=False):
         curve = part.groupby("percent")["deviation"].mean()
-        axis.plot(100 * curve.clip(lower=1e-5), curve.index / 100, color=colour, label=f"{flows} flows, {sweep.tier}")
+        label = f"{flows} flow{'s' * (flows > 1)}, {sweep.tier}"
+        axis.plot(100 * curve.clip(lower=1e-5), curve.index / 100, color=colour, label=label)
     stated = load_claims("emulator_fidelity").claim("many-flows-within-ten-percent").published
     corner = [10, 10, 1e-3], [0, stated, stated]
     axis.plot(*corner, color=PUBLISHED_GREY, linestyle="--", label="800 flows, Mininet-HiFi")
     axis.set_ylim(0, 1)
-    axis.legend(fontsize=8, loc="lower right")
+    axis.legend(fontsize=8, loc="best")
     return figure
 
 
@@ -687,7 +688,7 @@ def draw_variants(table: pd.DataFrame, sweep: Sweep, setting: Setting = PRINTED)
     _theory_line(axis, setting, 400)
     hardware = hardware_buffers()[lambda rows: rows["source"] == "hardware"]
     draw_published(axis, hardware["flows"], hardware["mean_packets"], "hardware (BIC)")
-    _points(axis, sweep, "published", "simulated", "as published")
+    _points(axis, sweep, "published", "simulated", "the experiment of Fig. 9(b)")
     for colour, (case, rows) in zip(CURVES, table.groupby("case", sort=False), strict=False):
         axis.plot(rows["flows"], rows["buffer_packets"], "o-", color=colour, linewidth=1, label=case)
     _flow_axis(axis)
