@@ -31,7 +31,7 @@ _STATE = (*COUNTERS, "asked_rate_bps")  # of a direction
 _SAMPLE = np.dtype([(name, np.int64) for name in ("time_ns", "direction", "queue_packets", "queue_bytes")])
 # Fixed before any run: nine packets of ten may be late by this share of the shortest delay, or by its clock's tick.
 MOST_LATE_SHARE, LEAST_MOST_LATE_US = 0.1, 100.0
-# Before a paced packet is due the relay is awake: for longer than sleeps last too long, on virtual machines too.
+# The relay wakes up so long before a paced packet is due: sleeps end late by less, on virtual machines too.
 SPIN_NS = 60_000
 # Faster ports together keep it awake all the time, and what has real-time priority would then be held up by the kernel
 # 50 ms of each second, so that others run.
