@@ -117,6 +117,13 @@ def test_in_virtual_time_links_are_exact_and_no_claim_is_measured(simulated):
     assert "not measured" in paper.answer(simulated)
 
 
+def test_fig_1_at_the_rate_of_another_case_is_measured_in_virtual_time_too():
+    alone = {name: case for name, case in paper.cases(paper.scale("quick"), 100.0).items() if case.rate_mbps == 100}
+    measured = paper.measure(alone, 0.1, 1, 1, "simulated")
+    assert set(measured.totals["case"]) == {"100 Mb/s", "100 Mb/s, alone"}  # and no kernel's shaper
+    assert paper.draw_isolation(measured).axes[0].get_xlabel()
+
+
 def test_section_5_1_800_flows_keep_the_bottleneck_busy(simulated):
     rows = simulated.totals[simulated.totals["case"] == paper.MANY_FLOWS]
     assert (rows["throughput_mbps"] > 0.98 * 62.5).all() and (rows["within_10"] > 0.99).all()
