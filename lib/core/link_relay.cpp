@@ -26,7 +26,7 @@ LinkRelay::LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shar
     : shared_(shared),
       sample_descriptor_(sample_descriptor),
       most_sockets_(static_cast<std::size_t>(std::max(most_sockets, 1))),
-      spin_ns_(0) {
+      spin_ns_(spin_ns) {
   std::int64_t shortest = never;
   bool some_may_not_wait = false;
   for (std::size_t i = 0; i < directions.size(); ++i) {
@@ -36,10 +36,7 @@ LinkRelay::LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shar
     some_may_not_wait |= delay == 0 || 2 * jitter > delay;
     lines_.push_back({std::move(directions[i]), RandomStream(seed, i), {}});
     Direction& kept = lines_.back().direction;
-    if (kept.queue && kept.queue->paces()) {
-      spin_ns_ = spin_ns;
-      paced_.push_back(i);
-    }
+    if (kept.queue && kept.queue->paces()) paced_.push_back(i);
     if (kept.memory) kept.memory->ports.push_back(&*kept.queue);
   }
   // A period of 1 ms at most, so that the ring holds what can arrive within it.
@@ -216,7 +213,6 @@ void LinkRelay::send(const RelayedPacket& packet, int interface, Counters& count
 void LinkRelay::run() {
   prctl(PR_SET_TIMERSLACK, 1UL);  // a thread's timers are otherwise up to 50 us late on purpose
   const auto take = [&](const PacketRing::Arrival& arrival) { take_in(arrival); };
-  ring_.drain(take);
   for (;;) {
     pace();
     release_due(now_ns());

@@ -91,7 +91,7 @@ class LinkRelay {
   void sleep(std::int64_t awake_from);
 
   std::deque<Line> lines_;
-  std::vector<std::size_t> paced_;
+  std::vector<std::size_t> paced_;  // lines whose queues pace
   std::unordered_map<int, std::size_t> line_from_;
   Shared* shared_;
   QdiscBacklog backlog_;
@@ -104,5 +104,5 @@ class LinkRelay {
   std::size_t sender_ = 0;
   std::int64_t scan_period_ns_;  // how often arrivals are read while any packet is held
   std::int64_t quantum_ns_;      // releases closer together share a tick
-  std::int64_t spin_ns_;         // 0 where no queue paces
+  std::int64_t spin_ns_;         // awake for so long before a paced packet is due
 };

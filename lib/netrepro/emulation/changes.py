@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
-from netrepro.emulation.plan import Plan, Port, fed_bytes
+from netrepro.emulation.plan import Plan
 from netrepro.networks.experiment import Experiment
-from netrepro.networks.links import DropTail, Link
 from netrepro.networks.routing import links_in_use
 
 if TYPE_CHECKING:
@@ -107,23 +106,13 @@ def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
                 wanted.append(messages.replacing(described.shaped(links[port])[0]))
                 if described.relay_keeps_queue:
                     moment.relay_mbps[port] = change.rate_mbps
-            wanted.append(messages.replacing(_buffer(described, links[port], port in down)))
+            # A new rate has set the shaper's buffer anew, and a broken link has none.
+            closed = port in down
+            buffer = messages.closed_buffer(described.shaper[1]) if closed else described.buffer(links[port])
+            wanted.append(messages.replacing(buffer))
             moment.rates_mbps[port] = links[port].rate_mbps
         found.append(moment)
     return found
-
-
-def _buffer(port: Port, link: Link, closed: bool) -> Request:
-    """The buffer in the shaper of a link, which a new rate has set anew and a broken link does not have."""
-    index = port.shaper[1]
-    if closed:
-        return messages.closed_buffer(index)
-    if port.relay_keeps_queue:
-        return messages.new_byte_limit(index, fed_bytes(link, port.paced))
-    assert isinstance(link.queue, DropTail)
-    if link.queue.packets is not None:
-        return messages.new_packet_limit(index, link.queue.packets)
-    return messages.new_byte_limit(index, link.queue.bytes or 0)
 
 
 def _route_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:

@@ -74,11 +74,31 @@ class Port:
     @property
     def relay_keeps_queue(self) -> bool:
         """Whether what waits for this port waits in the relay."""
-        return self.paced or relay_keeps_queue(self.link)
+        return kernel_queue(self.link, self.paced) is None
 
     def shaped(self, link: Link) -> list[Request]:
-        """What makes the port's shaper one for `link`."""
-        return shaper(self.shaper[1], link, self.paced)
+        """Rate and buffer of `link`, at the interface that sends into it; nearly none where the relay paces it."""
+        bytes_per_s, queue = self._bytes_per_s(link), kernel_queue(link, self.paced)
+        burst_bytes = PACKET_BURST_BYTES + round(bytes_per_s * BURST_S)
+        shaper = messages.new_shaper(self.shaper[1], bytes_per_s, burst_bytes, self._room_bytes(link))
+        return [shaper, self.buffer(link)] if queue and queue.packets is not None else [shaper]
+
+    def buffer(self, link: Link) -> Request:
+        """The buffer alone, inside the shaper."""
+        queue = kernel_queue(link, self.paced)
+        if queue and queue.packets is not None:
+            return messages.new_packet_limit(self.shaper[1], queue.packets)
+        return messages.new_byte_limit(self.shaper[1], self._room_bytes(link))
+
+    def _room_bytes(self, link: Link) -> int:
+        """Behind the relay, which decides what waits, enough for what that feeds it a little ahead at most."""
+        queue = kernel_queue(link, self.paced)
+        if queue is None:
+            return FED_PACKETS * FULL_PACKET_BYTES + self._bytes_per_s(link) // 20
+        return queue.bytes or FULL_PACKET_BYTES
+
+    def _bytes_per_s(self, link: Link) -> int:
+        return round((OPEN_MBPS if self.paced else link.rate_mbps) * 1e6 / 8)
 
 
 @dataclass(frozen=True)
@@ -158,7 +178,7 @@ class Plan:
             directions = {(a, b): cable.forward, (b, a): cable.backward or cable.forward}
             shapers = {(a, b): (a, first.index), (b, a): (b, second.index)}
             taps = {(a, b): (b, second.name), (b, a): (a, first.name)}
-            if not any(needs_relay(link) or port in self.paced for port, link in directions.items()):
+            if not any(needs_relay(link, port in self.paced) for port, link in directions.items()):
                 made.requests.append(messages.new_pair(first, second, address))
                 made.still_down.append((b, second.index))
             else:
@@ -179,7 +199,7 @@ class Plan:
                         # A router's queue lies behind the relay, where it evens out the relay's own lateness; a
                         # host's stays on the host, so that TCP still feels it fill and sends no more. What the kernel
                         # has no queue for is the relay's, with the kernel's shaper behind.
-                        if source[0] == "s" or paced or relay_keeps_queue(link):
+                        if source[0] == "s" or kernel_queue(link, paced) is None:
                             shapers[source, destination] = (HUB, leaves.index)
             for (source, destination), arrives in (((a, b), second), ((b, a), first)):
                 made.ports[source, destination] = Port(
@@ -371,36 +391,15 @@ def _check_reachable(topology: Topology, host: str, distance: Mapping[str, int])
             )
 
 
-def relay_keeps_queue(link: Link) -> bool:
-    """Whether the link's queue is the relay's: any but drop-tail, which kernels may lack."""
-    return not isinstance(link.queue, DropTail)
+def kernel_queue(link: Link, paced: bool = False) -> DropTail | None:
+    """The queue that the kernel keeps for a link; None where the relay does, which has every kind and paces."""
+    return link.queue if isinstance(link.queue, DropTail) and not paced else None
 
 
-def needs_relay(link: Link) -> bool:
+def needs_relay(link: Link, paced: bool = False) -> bool:
     """Whether the link does anything that its kernel's shaper does not."""
-    return bool(link.delay_ms or link.loss or link.jitter_ms or link.reordering or relay_keeps_queue(link))
-
-
-def shaper(index: int, link: Link, paced: bool = False) -> list[Request]:
-    """Rate and buffer of a link, at the interface that sends into it; nearly none where the relay paces it."""
-    bytes_per_s = _bytes_per_s(link, paced)
-    burst_bytes = PACKET_BURST_BYTES + round(bytes_per_s * BURST_S)
-    if paced or relay_keeps_queue(link):
-        return [messages.new_shaper(index, bytes_per_s, burst_bytes, fed_bytes(link, paced))]
-    assert isinstance(link.queue, DropTail)
-    requests = [messages.new_shaper(index, bytes_per_s, burst_bytes, link.queue.bytes or FULL_PACKET_BYTES)]
-    if link.queue.packets is not None:
-        requests.append(messages.new_packet_limit(index, link.queue.packets))
-    return requests
-
-
-def fed_bytes(link: Link, paced: bool) -> int:
-    """The room of a shaper behind the relay, which decides what waits, and feeds it a little ahead at most."""
-    return FED_PACKETS * FULL_PACKET_BYTES + _bytes_per_s(link, paced) // 20
-
-
-def _bytes_per_s(link: Link, paced: bool) -> int:
-    return round((OPEN_MBPS if paced else link.rate_mbps) * 1e6 / 8)
+    beyond = link.delay_ms or link.loss or link.jitter_ms or link.reordering
+    return bool(beyond) or kernel_queue(link, paced) is None
 
 
 def make_plan(

@@ -11,9 +11,8 @@ import pandas as pd
 
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
 from netrepro.emulation.guests import LauncherConnection
-from netrepro.emulation.plan import HUB, Delay, Plan, relay_keeps_queue
+from netrepro.emulation.plan import HUB, Delay, Plan, kernel_queue
 from netrepro.networks.compiled import queue_rule
-from netrepro.networks.links import DropTail
 
 # A socket holds about 200 kB of waiting packets, each charged with its bookkeeping.
 CHARGE_PER_PACKET_BYTES, LEAST_SOCKET_BYTES, SMALLEST_PACKET_BYTES = 2304, 200_000, 60
@@ -138,7 +137,7 @@ def _described(of: Delay) -> tuple:
     """What the relay does to a direction, as run_link_relay takes it."""
     link = of.link
     delay_ns, jitter_ns, reordering_ns = (round(ms * 1e6) for ms in (link.delay_ms, link.jitter_ms, link.reordering_ms))
-    rule = queue_rule(link.queue) if of.paced or relay_keeps_queue(link) else ("", ())
+    rule = ("", ()) if kernel_queue(link, of.paced) else queue_rule(link.queue)
     return delay_ns, jitter_ns, link.loss, link.reordering, reordering_ns, *rule, link.rate_mbps * 1e6, of.paced
 
 
@@ -146,7 +145,7 @@ def _sockets(plan: Plan) -> int:
     """Enough that the queues behind the relay fill before its sockets do, small packets included."""
     packets = 0.0
     for port in plan.ports.values():
-        if port.shaper[0] == HUB and not port.relay_keeps_queue:
-            assert isinstance(port.link.queue, DropTail)
-            packets += port.link.queue.packets or (port.link.queue.bytes or 0) / SMALLEST_PACKET_BYTES
+        queue = kernel_queue(port.link, port.paced)
+        if port.shaper[0] == HUB and queue:
+            packets += queue.packets or (queue.bytes or 0) / SMALLEST_PACKET_BYTES
     return 4 + int(packets * CHARGE_PER_PACKET_BYTES / LEAST_SOCKET_BYTES)
