@@ -451,5 +451,5 @@ def draw_control(runs: Runs) -> Figure:
     if not (runs.gaps["case"] == OFFLOADED).any():
         axis.text(0.5, 0.5, f"not measured on the {runs.tier} tier", transform=axis.transAxes, ha="center")
     axis.set(xlim=(PERCENT[0], PERCENT[-1]), ylim=(0, 1.05))
-    axis.legend(loc="lower left")
+    axis.legend(loc="center", bbox_to_anchor=(0.56, 0.55))
     return figure
