@@ -176,6 +176,7 @@ void LinkRelay::sample_until(std::size_t number, std::int64_t time) {
 
 void LinkRelay::flush_samples() {
   last_flush_ = now_ns();
+  shared_->missed += ring_.take_missed();  // a thread that is always awake does not come to the other place
   const std::size_t size = samples_.size() * sizeof(Sample);
   if (write(sample_descriptor_, samples_.data(), size) != static_cast<ssize_t>(size)) fail("writing samples");
   samples_.clear();

@@ -24,7 +24,8 @@ LATENESS_BUCKETS = 512  # of core/lateness_histogram.hpp
 class CoreGuest:
     """The process; `numbers` are its counters so far, `real_time` whether it has a priority above programs.
 
-    descriptors : further ones of its own, from 4 on. namespaces : places whose namespaces it may enter.
+    processor : the one it stays on, None for any. descriptors : further ones of its own, from 4 on. namespaces : places whose
+    namespaces it may enter.
     Raises NetreproError, with `what` and what the process said, when it ends before it is ready.
     """
 
@@ -40,6 +41,7 @@ class CoreGuest:
         remedy: str,
         real_time: bool = False,
         nice: int = 0,
+        processor: int | None = None,
         descriptors: Sequence[int] = (),
         namespaces: Sequence[int] = (),
     ):
@@ -47,7 +49,7 @@ class CoreGuest:
 
         self._what, self._remedy = what, remedy
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
-        work = {"function": function, "arguments": arguments, "real_time": real_time}
+        work = {"function": function, "arguments": arguments, "real_time": real_time, "processor": processor}
         reader, writer = os.pipe()
         with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as shared, os.fdopen(reader, "rb") as answer:
             asked.write(json.dumps(work).encode())

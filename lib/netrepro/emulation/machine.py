@@ -16,6 +16,7 @@ from netrepro.emulation.recording import cpu_stall_us, steal_ticks
 from netrepro.networks.experiment import FIDELITY_COLUMNS
 
 _LATENCY_REQUESTS = Path("/dev/cpu_dma_latency")  # of the kernel's PM QoS; root's
+_STEERING = "net/core/rps_default_mask"  # receive packet steering of interfaces made in a namespace
 # Fixed before any run: what may be in use before an emulation begins. Reading /proc/stat is right to a tick or so.
 MOST_BUSY_SHARE, MOST_STALLED_SHARE, MOST_STOLEN_SHARE = 0.1, 0.1, 0.02
 
@@ -50,6 +51,23 @@ def _idle_ticks() -> int:
 def can_pace() -> bool:
     """Whether the relay may have a processor for itself, as paced ports take one."""
     return len(os.sched_getaffinity(0)) > 1
+
+
+def relay_processor() -> int:
+    """Where a relay stays that never sleeps: the last that this process may use, for devices often interrupt the first."""
+    return max(os.sched_getaffinity(0))
+
+
+def receive_elsewhere(processor: int) -> dict[str, str]:
+    """Settings of a namespace whose packets are received on any other processor than the one that sends them.
+
+    Else a call that sends a packet also does, before it returns, what its receiver does. {} on kernels before 6.3.
+    """
+    if not Path("/proc/sys", _STEERING).exists():
+        return {}
+    mask = sum(1 << other for other in os.sched_getaffinity(0) - {processor})
+    words = [f"{mask >> shift & 0xFFFFFFFF:x}" for shift in range(mask.bit_length() // 32 * 32, -1, -32)]
+    return {_STEERING: ",".join(words)}
 
 
 @contextmanager

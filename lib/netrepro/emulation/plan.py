@@ -31,8 +31,11 @@ PACKET_BURST_BYTES, BURST_S = 1600, 128e-6
 FED_PACKETS = 20  # the shaper's room behind the relay's queue, beyond 50 ms of its rate
 # Behind a port that the relay paces stands a shaper that counts and never holds a packet back.
 OPEN_MBPS = 10_000.0
-# Letting a packet go takes the relay some 10 us, for what receives it does so at once.
+# A packet of 1 Gb/s lasts 12 us, and letting it go takes the relay nearly as long.
 MOST_PACED_MBPS = 1000.0
+# Faster ports together keep the relay awake all the time. With real-time priority the kernel would then hold it up
+# 50 ms of each second, so that others run; it keeps to one processor, and packets are received on the others.
+MOST_REAL_TIME_MBPS = 100.0
 NO_SPRAYING = "emulated routers choose a path for each flow, not by packet_spraying"
 NO_HOSTS_ADDRESSES = ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3")  # this host's own, and multicast and above
 HUB = "hub"  # the namespace of the launcher itself, where the relay and wires of netem live
@@ -148,6 +151,11 @@ class Plan:
     def paced_mbps(self) -> float:
         """What the relay paces altogether."""
         return sum(self.topology.link(*port).rate_mbps for port in self.paced)
+
+    @property
+    def always_awake(self) -> bool:
+        """Whether what the relay paces leaves it no time to sleep."""
+        return self.paced_mbps > MOST_REAL_TIME_MBPS
 
     def descriptor(self, node: str) -> int:
         """The launcher's descriptor of the node's namespace."""

@@ -32,16 +32,13 @@ _SAMPLE = np.dtype([(name, np.int64) for name in ("time_ns", "direction", "queue
 MOST_LATE_SHARE, LEAST_MOST_LATE_US = 0.1, 100.0
 # The relay wakes up so long before a paced packet is due: sleeps end late by less, on virtual machines too.
 SPIN_NS = 60_000
-# Faster ports together keep it awake all the time, and what has real-time priority would then be held up by the kernel
-# 50 ms of each second, so that others run.
-MOST_REAL_TIME_MBPS = 100.0
 FLUSH_S = 0.08  # within which the relay has written its last samples
 
 
 class Relay:
     """A process in the hub that holds packets for their delay; started before the network has interfaces."""
 
-    def __init__(self, launcher: LauncherConnection, place: int, plan: Plan, nice: int = 0):
+    def __init__(self, launcher: LauncherConnection, place: int, plan: Plan, nice: int = 0, processor: int | None = None):
         from netrepro import _core  # networks without delays need no compiled core
 
         self.plan = plan
@@ -62,8 +59,9 @@ class Relay:
             shared_bytes=_core.link_relay_bytes(len(plan.delays)),
             what="links with a delay cannot be emulated here",
             remedy="use links without delay and loss, or tier 'simulated'",
-            real_time=plan.paced_mbps <= MOST_REAL_TIME_MBPS,
+            real_time=not plan.always_awake,
             nice=nice,
+            processor=processor,
             descriptors=[self._samples.fileno()],
         )
         self.real_time = self._process.real_time

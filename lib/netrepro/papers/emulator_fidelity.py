@@ -74,8 +74,7 @@ class Scale:
     busy_hosts: tuple[int, ...]
 
 
-# A packet of 1 Gb/s lasts as long as the relay takes to let one go.
-LINKS = {f"{rate} Mb/s": Case(rate, paced=rate <= 100) for rate in (10, 100, 1000)}
+LINKS = {f"{rate} Mb/s": Case(rate, paced=True) for rate in (10, 100, 1000)}
 MANY_FLOWS, OFFLOADED = "800 flows, 62.5 Mb/s", "100 Mb/s, offloading left on"
 KERNELS = "100 Mb/s, the kernel's shaper"
 # Fig. 9(a): the round trip is 87 ms; the buffer is the bandwidth-delay product of one flow.

@@ -25,6 +25,7 @@ pytestmark = [
 ]
 PORT = ("s1", "s2")
 TIER = "privileged" if probe_tiers().privileged.available else "rootless"  # which can keep processors awake
+STEERING = Path("/proc/sys/net/core/rps_default_mask")  # kernels have it since 6.3
 BUSY = Measure(queues=(PORT,), queue_interval_ms=1.0, packets=(PORT,))
 
 
@@ -37,7 +38,7 @@ def run(
     return emulate(asked, tier, paced=(PORT,), prepare=prepare)
 
 
-def rate_mbps(found: Measurements, from_s: float, to_s: float) -> float:
+def rate_of(found: Measurements, from_s: float, to_s: float) -> float:
     packets = found.packets
     inside = packets[(packets["time_s"] >= from_s) & (packets["time_s"] < to_s)]
     return inside["size_bytes"].sum() * 8e-6 / (to_s - from_s)
@@ -50,7 +51,7 @@ def test_a_paced_port_keeps_its_rate_and_its_buffer_and_counts_what_it_drops(del
         pytest.skip("needs root")
     found = run(Link(20, delay_ms, DropTail(packets=30)), tier=tier)
     # Without root processors sleep between packets, and what a link misses by waking up late is lost.
-    assert (19 if tier == "privileged" else 14) < rate_mbps(found, 0.3, 1.0) < 20.5
+    assert (19 if tier == "privileged" else 14) < rate_of(found, 0.3, 1.0) < 20.5
     queue = found.queues["queue_packets"]
     assert 25 <= queue.max() <= 30
     link = found.links.set_index(["source", "destination"]).loc[PORT]
@@ -73,8 +74,8 @@ def test_a_paced_port_marks_as_its_queue_says():
 def test_the_rate_of_a_paced_port_changes():
     changes = (LinkChange(0.8, "s1", "s2", rate_mbps=5),)
     found = run(Link(20, 0, DropTail(packets=20)), 1.8, changes=changes)
-    assert rate_mbps(found, 0.3, 0.75) == pytest.approx(20, rel=0.1)
-    assert rate_mbps(found, 1.0, 1.75) == pytest.approx(5, rel=0.1)
+    assert rate_of(found, 0.3, 0.75) == pytest.approx(20, rel=0.1)
+    assert rate_of(found, 1.0, 1.75) == pytest.approx(5, rel=0.1)
 
 
 def test_a_port_that_was_held_up_does_not_send_all_that_it_missed_at_once():
@@ -90,6 +91,32 @@ def test_a_port_that_was_held_up_does_not_send_all_that_it_missed_at_once():
     assert times[resumed] - times[resumed - 1] > 0.08
     # 20 ms of 20 Mb/s are 33 packets; what was missed would be 165 more.
     assert ((times >= times[resumed]) & (times < times[resumed] + 0.02)).sum() < 45
+
+
+@pytest.mark.parametrize("rate_mbps", [50, 200])
+def test_a_relay_that_never_sleeps_keeps_to_a_processor_and_packets_are_received_on_the_others(rate_mbps):
+    told = {}
+
+    def prepare(net) -> None:
+        def first(*command: str) -> str:
+            return net["h2"].run(command).stdout.split()[-1]
+
+        told["relay"] = first("grep", "Cpus_allowed_list", f"/proc/{net.relay.process}/status")
+        if STEERING.exists():
+            told["receivers"] = int(first("cat", str(STEERING)).replace(",", ""), 16)
+
+    found = run(Link(rate_mbps, 0, DropTail(packets=50)), 0.6, prepare=prepare)
+    kept = machine.relay_processor()
+    assert (told["relay"] == str(kept)) == (rate_mbps == 200)
+    if STEERING.exists():
+        others = sum(1 << each for each in os.sched_getaffinity(0) - {kept})
+        assert told["receivers"] == (others if rate_mbps == 200 else 0)
+    assert 0.7 * rate_mbps < rate_of(found, 0.3, 0.6) < 1.03 * rate_mbps
+
+
+def test_a_mask_of_many_processors_has_a_word_for_each_32(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(40)))
+    assert machine.receive_elsewhere(39) in ({"net/core/rps_default_mask": "7f,ffffffff"}, {})
 
 
 def test_what_cannot_be_paced_is_refused_before_anything_is_built(monkeypatch):
