@@ -22,11 +22,10 @@ constexpr std::int64_t flush_interval_ns = 20'000'000, longest_wait_ns = 50'000'
 }  // namespace
 
 LinkRelay::LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shared* shared, int most_sockets,
-                     int sample_descriptor, std::int64_t spin_ns)
+                     int sample_descriptor)
     : shared_(shared),
       sample_descriptor_(sample_descriptor),
-      most_sockets_(static_cast<std::size_t>(std::max(most_sockets, 1))),
-      spin_ns_(spin_ns) {
+      most_sockets_(static_cast<std::size_t>(std::max(most_sockets, 1))) {
   std::int64_t shortest = never;
   bool some_may_not_wait = false;
   for (std::size_t i = 0; i < directions.size(); ++i) {
@@ -176,7 +175,7 @@ void LinkRelay::sample_until(std::size_t number, std::int64_t time) {
 
 void LinkRelay::flush_samples() {
   last_flush_ = now_ns();
-  shared_->missed += ring_.take_missed();  // a thread that is always awake does not come to the other place
+  shared_->missed += ring_.take_missed();  // while packets are paced nobody else asks
   const std::size_t size = samples_.size() * sizeof(Sample);
   if (write(sample_descriptor_, samples_.data(), size) != static_cast<ssize_t>(size)) fail("writing samples");
   samples_.clear();
@@ -217,14 +216,11 @@ void LinkRelay::run() {
   for (;;) {
     pace();
     release_due(now_ns());
-    std::int64_t awake_from = never;
-    for (std::size_t number : paced_)
-      awake_from = std::min(awake_from, lines_[number].direction.queue->next_work() - spin_ns_);
-    if (awake_from <= now_ns()) {
+    if (paces_now()) {
       ring_.drain(take, 1);  // more of them would make what is due late
     } else {
       shared_->missed += ring_.take_missed();
-      sleep(awake_from);
+      sleep();
       ring_.drain(take);
     }
   }
@@ -243,15 +239,20 @@ void LinkRelay::pace() {
   }
 }
 
-// Until something is to be done, but not beyond `awake_from`.
-void LinkRelay::sleep(std::int64_t awake_from) {
+// Whether a packet waits until it is due. A sleep would end late by tens of us, on virtual machines by more.
+bool LinkRelay::paces_now() const {
+  return std::any_of(paced_.begin(), paced_.end(),
+                     [&](std::size_t number) { return lines_[number].direction.queue->next_work() != never; });
+}
+
+// Until something is to be done.
+void LinkRelay::sleep() {
   const std::int64_t release = earliest_release(), now = now_ns();
   if (release == never || scan_period_ns_ == 0) {
     // Nothing is held, or nothing may wait: sleep until a packet comes, or is due, or a sample is.
-    const std::int64_t left = std::min(release, awake_from) - now;
-    ring_.wait(std::clamp<std::int64_t>(left, 0, longest_wait_ns));
+    ring_.wait(std::clamp<std::int64_t>(release - now, 0, longest_wait_ns));
   } else {
-    const std::int64_t wake = std::min({now + scan_period_ns_, std::max(release, now + quantum_ns_), awake_from});
+    const std::int64_t wake = std::min(now + scan_period_ns_, std::max(release, now + quantum_ns_));
     const timespec until{wake / 1'000'000'000, wake % 1'000'000'000};
     clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &until, nullptr);
   }

@@ -56,9 +56,8 @@ class LinkRelay {
 
   // `shared` has room for `Shared` and one `State` a direction, zeroed, and outlives the relay.
   // Samples are appended to the file `sample_descriptor`. Throws std::system_error when the kernel refuses the ring.
-  // spin_ns : for how long before a packet that a queue paces is due the thread is awake.
   LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shared* shared, int most_sockets,
-            int sample_descriptor, std::int64_t spin_ns);
+            int sample_descriptor);
   ~LinkRelay();
   LinkRelay(const LinkRelay&) = delete;
   LinkRelay& operator=(const LinkRelay&) = delete;
@@ -88,7 +87,8 @@ class LinkRelay {
   void send(const RelayedPacket& packet, int interface, Counters& counters);
   std::int64_t earliest_release() const;
   void pace();
-  void sleep(std::int64_t awake_from);
+  bool paces_now() const;
+  void sleep();
 
   std::deque<Line> lines_;
   std::vector<std::size_t> paced_;  // lines whose queues pace
@@ -104,5 +104,4 @@ class LinkRelay {
   std::size_t sender_ = 0;
   std::int64_t scan_period_ns_;  // how often arrivals are read while any packet is held
   std::int64_t quantum_ns_;      // releases closer together share a tick
-  std::int64_t spin_ns_;         // awake for so long before a paced packet is due
 };

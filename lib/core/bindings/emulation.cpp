@@ -28,7 +28,7 @@ using DirectionTuple = std::tuple<int, int, std::int64_t, std::int64_t, double, 
 
 // Relays until the process ends. `shared_descriptor` is a file of link_relay_bytes(), all zero.
 void run_link_relay(const std::vector<DirectionTuple>& directions, std::uint64_t seed, int shared_descriptor,
-                    int sample_descriptor, int most_sockets, std::int64_t spin_ns, const py::object& ready) {
+                    int sample_descriptor, int most_sockets, const py::object& ready) {
   auto* shared = map_shared<LinkRelay::Shared>(shared_descriptor, link_relay_bytes(directions.size()));
   std::vector<LinkRelay::Direction> described;
   std::map<std::string, std::shared_ptr<RelayMemory>> memories;
@@ -46,7 +46,7 @@ void run_link_relay(const std::vector<DirectionTuple>& directions, std::uint64_t
       queue.emplace(queue_rule_named(rule, values, {rate, 1'000'000'000, seed, stream, memory}), rate, paced);
     described.push_back({from, to, delay, jitter, loss, reordering, reordering_ns, std::move(queue), memory});
   }
-  LinkRelay relay(std::move(described), seed, shared, most_sockets, sample_descriptor, spin_ns);
+  LinkRelay relay(std::move(described), seed, shared, most_sockets, sample_descriptor);
   ready();
   py::gil_scoped_release released;
   relay.run();
@@ -109,7 +109,7 @@ void run_traffic_generator(const std::vector<FlowTuple>& flows, const std::vecto
 void bind_emulation(py::module_& module) {
   module.def("link_relay_bytes", &link_relay_bytes, py::arg("directions"));
   module.def("run_link_relay", &run_link_relay, py::arg("directions"), py::arg("seed"), py::arg("shared_descriptor"),
-             py::arg("sample_descriptor"), py::arg("most_sockets"), py::arg("spin_ns"), py::arg("ready"));
+             py::arg("sample_descriptor"), py::arg("most_sockets"), py::arg("ready"));
   module.def("traffic_generator_bytes", &traffic_generator_bytes, py::arg("flows"), py::arg("answers"));
   module.def("run_traffic_generator", &run_traffic_generator, py::arg("flows"), py::arg("replicas"), py::arg("conversations"),
              py::arg("duration_ns"), py::arg("seed"), py::arg("receive_window_bytes"), py::arg("segment_bytes"),

@@ -24,8 +24,8 @@ LATENESS_BUCKETS = 512  # of core/lateness_histogram.hpp
 class CoreGuest:
     """The process; `numbers` are its counters so far, `real_time` whether it has a priority above programs.
 
-    processor : the one it stays on, None for any. descriptors : further ones of its own, from 4 on. namespaces : places whose
-    namespaces it may enter.
+    processor : the one it stays on, None for any. descriptors : further ones of its own, from 4 on. namespaces :
+    places whose namespaces it may enter.
     Raises NetreproError, with `what` and what the process said, when it ends before it is ready.
     """
 

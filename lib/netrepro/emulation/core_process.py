@@ -1,8 +1,8 @@
 """Runs one function of the compiled core: core_process.py CORE; what to run as JSON on standard input.
 
 {"function": its name, "arguments": its keywords, "real_time": whether to ask for a priority above programs,
-"processor": the one to stay on, or null}. The function shares counters through descriptor 3. A process of its own, so that neither a notebook's
-interpreter nor its other threads delay packets.
+"processor": the one to stay on, or null}. The function shares counters through descriptor 3. A process of its own, so
+that neither a notebook's interpreter nor its other threads delay packets.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def can_pace() -> bool:
 
 
 def relay_processor() -> int:
-    """Where a relay stays that never sleeps: the last that this process may use, for devices often interrupt the first."""
+    """Where a relay stays that paces ports: the last that this process may use; devices often interrupt the first."""
     return max(os.sched_getaffinity(0))
 
 

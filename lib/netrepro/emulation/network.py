@@ -64,8 +64,8 @@ class Emulation:
     delayed_by : what a link does beyond its rate and its buffer: "relay", a process of ours, on every kernel and with
         every queue, or "netem", where the kernel has it: no process, but drop-tail queues only.
     paced : ports (from, to) whose packets the relay lets go when they are due, awake before each, in place of the
-        kernel's shaper, whose timers wake up late on virtual machines. It takes up to a processor of at least two; for
-        more than MOST_REAL_TIME_MBPS together it keeps one, and what it sends is received on the others.
+        kernel's shaper, whose timers wake up late on virtual machines. While packets wait there it keeps a processor,
+        of at least two, and what it sends is received on the others.
 
     All of it lives in namespaces that one process owns; leaving the `with` block, Ctrl-C, or any end of the
     calling process ends that process, every guest, and so the network. The machine's own network is not touched.
@@ -241,9 +241,10 @@ class Emulation:
 
     def _start_relay(self) -> Relay:
         """Before there are interfaces, so that it misses no packet."""
-        urgent = self.tier == "privileged" and bool(self.plan.paced)
-        nice, processor = URGENT_NICE if urgent else 0, relay_processor() if self.plan.always_awake else None
-        return Relay(self.launcher, self.place(HUB), self.plan, nice, processor)
+        if not self.plan.paced:
+            return Relay(self.launcher, self.place(HUB), self.plan)
+        nice = URGENT_NICE if self.tier == "privileged" else 0
+        return Relay(self.launcher, self.place(HUB), self.plan, nice, relay_processor())
 
     @property
     def how_cpu_is_limited(self) -> str:
@@ -265,7 +266,7 @@ class Emulation:
         order = [(HUB, plan.cables), *((node, plan.requests[node]) for node in plan.requests)]
         place_of = {node: place for place, node in enumerate(plan.nodes)}
         sysctls = plan.sysctls
-        if plan.always_awake:
+        if plan.paced:
             steering = receive_elsewhere(relay_processor())
             sysctls = {node: settings | steering for node, settings in sysctls.items()}
         answer, _ = self.launcher.ask(

@@ -33,9 +33,6 @@ FED_PACKETS = 20  # the shaper's room behind the relay's queue, beyond 50 ms of 
 OPEN_MBPS = 10_000.0
 # A packet of 1 Gb/s lasts 12 us, and letting it go takes the relay nearly as long.
 MOST_PACED_MBPS = 1000.0
-# Faster ports together keep the relay awake all the time. With real-time priority the kernel would then hold it up
-# 50 ms of each second, so that others run; it keeps to one processor, and packets are received on the others.
-MOST_REAL_TIME_MBPS = 100.0
 NO_SPRAYING = "emulated routers choose a path for each flow, not by packet_spraying"
 NO_HOSTS_ADDRESSES = ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3")  # this host's own, and multicast and above
 HUB = "hub"  # the namespace of the launcher itself, where the relay and wires of netem live
@@ -146,16 +143,6 @@ class Plan:
     def nodes(self) -> tuple[str, ...]:
         """The namespaces in the launcher's order: the hub, hosts, switches."""
         return (HUB, *self.topology.hosts, *self.topology.switches)
-
-    @cached_property
-    def paced_mbps(self) -> float:
-        """What the relay paces altogether."""
-        return sum(self.topology.link(*port).rate_mbps for port in self.paced)
-
-    @property
-    def always_awake(self) -> bool:
-        """Whether what the relay paces leaves it no time to sleep."""
-        return self.paced_mbps > MOST_REAL_TIME_MBPS
 
     def descriptor(self, node: str) -> int:
         """The launcher's descriptor of the node's namespace."""

@@ -48,8 +48,8 @@ _ENDS = np.dtype(
     }
 )
 SAMPLER_PATIENCE_S = 10.0  # in which a sampler that was told to end has
-# Where the relay samples all the queues itself, the kernel's counters tell throughput only; reading them takes 0.1 ms of
-# a processor, which the relay has better use for.
+# Where the relay samples all the queues itself, the kernel's counters tell throughput only; reading them takes 0.1 ms
+# of a processor.
 LEAST_THROUGHPUT_INTERVAL_S = 0.002
 _TOTALS = ("queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")
 

@@ -30,15 +30,15 @@ _STATE = (*COUNTERS, "asked_rate_bps")  # of a direction
 _SAMPLE = np.dtype([(name, np.int64) for name in ("time_ns", "direction", "queue_packets", "queue_bytes")])
 # Fixed before any run: nine packets of ten may be late by this share of the shortest delay, or by its clock's tick.
 MOST_LATE_SHARE, LEAST_MOST_LATE_US = 0.1, 100.0
-# The relay wakes up so long before a paced packet is due: sleeps end late by less, on virtual machines too.
-SPIN_NS = 60_000
 FLUSH_S = 0.08  # within which the relay has written its last samples
 
 
 class Relay:
     """A process in the hub that holds packets for their delay; started before the network has interfaces."""
 
-    def __init__(self, launcher: LauncherConnection, place: int, plan: Plan, nice: int = 0, processor: int | None = None):
+    def __init__(
+        self, launcher: LauncherConnection, place: int, plan: Plan, nice: int = 0, processor: int | None = None
+    ):
         from netrepro import _core  # networks without delays need no compiled core
 
         self.plan = plan
@@ -54,12 +54,11 @@ class Relay:
                 "seed": plan.seed,
                 "most_sockets": min(_sockets(plan), files - 64),
                 "sample_descriptor": 4,
-                "spin_ns": SPIN_NS,
             },
             shared_bytes=_core.link_relay_bytes(len(plan.delays)),
             what="links with a delay cannot be emulated here",
             remedy="use links without delay and loss, or tier 'simulated'",
-            real_time=not plan.always_awake,
+            real_time=not plan.paced,  # the kernel holds up what is always awake and real-time, 50 ms of each second
             nice=nice,
             processor=processor,
             descriptors=[self._samples.fileno()],

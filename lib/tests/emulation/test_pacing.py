@@ -50,8 +50,7 @@ def test_a_paced_port_keeps_its_rate_and_its_buffer_and_counts_what_it_drops(del
     if tier == "privileged" and not probe_tiers().privileged.available:
         pytest.skip("needs root")
     found = run(Link(20, delay_ms, DropTail(packets=30)), tier=tier)
-    # Without root processors sleep between packets, and what a link misses by waking up late is lost.
-    assert (19 if tier == "privileged" else 14) < rate_of(found, 0.3, 1.0) < 20.5
+    assert 18 < rate_of(found, 0.3, 1.0) < 20.5
     queue = found.queues["queue_packets"]
     assert 25 <= queue.max() <= 30
     link = found.links.set_index(["source", "destination"]).loc[PORT]
@@ -93,25 +92,29 @@ def test_a_port_that_was_held_up_does_not_send_all_that_it_missed_at_once():
     assert ((times >= times[resumed]) & (times < times[resumed] + 0.02)).sum() < 45
 
 
-@pytest.mark.parametrize("rate_mbps", [50, 200])
-def test_a_relay_that_never_sleeps_keeps_to_a_processor_and_packets_are_received_on_the_others(rate_mbps):
+def test_a_relay_that_paces_keeps_to_a_processor_and_packets_are_received_on_the_others():
     told = {}
 
     def prepare(net) -> None:
-        def first(*command: str) -> str:
+        def last(*command: str) -> str:
             return net["h2"].run(command).stdout.split()[-1]
 
-        told["relay"] = first("grep", "Cpus_allowed_list", f"/proc/{net.relay.process}/status")
+        told["relay"] = last("grep", "Cpus_allowed_list", f"/proc/{net.relay.process}/status")
         if STEERING.exists():
-            told["receivers"] = int(first("cat", str(STEERING)).replace(",", ""), 16)
+            told["receivers"] = int(last("cat", str(STEERING)).replace(",", ""), 16)
 
-    found = run(Link(rate_mbps, 0, DropTail(packets=50)), 0.6, prepare=prepare)
+    found = run(Link(200, 0, DropTail(packets=50)), 0.6, prepare=prepare)
     kept = machine.relay_processor()
-    assert (told["relay"] == str(kept)) == (rate_mbps == 200)
+    assert told["relay"] == str(kept)
     if STEERING.exists():
-        others = sum(1 << each for each in os.sched_getaffinity(0) - {kept})
-        assert told["receivers"] == (others if rate_mbps == 200 else 0)
-    assert 0.7 * rate_mbps < rate_of(found, 0.3, 0.6) < 1.03 * rate_mbps
+        assert told["receivers"] == sum(1 << each for each in os.sched_getaffinity(0) - {kept})
+    assert 140 < rate_of(found, 0.3, 0.6) < 206
+
+
+@pytest.mark.skipif(not STEERING.exists(), reason="needs a kernel of 6.3 or later")
+def test_where_nothing_is_paced_packets_are_received_where_they_are_sent():
+    with emulation(dumbbell(1, Link(200, 0), Link(20, 1))) as net:
+        assert int(net["h2"].run(["cat", str(STEERING)]).stdout.replace(",", ""), 16) == 0
 
 
 def test_a_mask_of_many_processors_has_a_word_for_each_32(monkeypatch):
