@@ -140,9 +140,9 @@ def machine_checks(
 ) -> pd.DataFrame:
     """One row a check of everything but a port; columns as of port_checks.
 
-    missed_packets : packets that relay or tap had no room for, or the relay could not send. stalled_share : of the
-    time, in which some process waited for a CPU. stolen_share : CPUs taken by the machine underneath. lateness : of the
-    relay (up_to_us, packets). most_late_us : percentiles with the most that each may be.
+    missed_packets : packets that relay, tap or a receiving CPU had no room for, or the relay could not send.
+    stalled_share : of the time, in which some process waited for a CPU. stolen_share : CPUs taken by the machine
+    underneath. lateness : of the relay (up_to_us, packets). most_late_us : percentiles with the most that each may be.
     """
     rows = [("packets missed", float(missed_packets), 0.0, missed_packets == 0)]
     if lateness is not None and most_late_us:

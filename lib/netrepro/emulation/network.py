@@ -243,8 +243,12 @@ class Emulation:
         """Before there are interfaces, so that it misses no packet."""
         if not self.plan.paced:
             return Relay(self.launcher, self.place(HUB), self.plan)
-        nice = URGENT_NICE if self.tier == "privileged" else 0
+        nice = URGENT_NICE if self._relay_is_urgent else 0
         return Relay(self.launcher, self.place(HUB), self.plan, nice, relay_processor())
+
+    @property
+    def _relay_is_urgent(self) -> bool:
+        return self.tier == "privileged" and bool(self.plan.paced)
 
     @property
     def how_cpu_is_limited(self) -> str:
@@ -257,9 +261,9 @@ class Emulation:
 
     @property
     def nice(self) -> int:
-        """How far guests stand back: a relay or a fabric that has no real-time priority must come first."""
+        """How far guests stand back: a relay or a fabric must come first, and has no priority above them by itself."""
         first = self._relay or self._fabric
-        return 10 if first and not first.real_time else 0
+        return 10 if first and not (first.real_time or self._relay_is_urgent) else 0
 
     def _build(self) -> None:
         plan = self.plan

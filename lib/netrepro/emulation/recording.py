@@ -175,7 +175,7 @@ class Recording:
             self._relay_counters = net.relay.counters().set_index(["source", "destination"])
             self._relay_samples_from = net.relay.sample_queues(self._interval_s)
         self._totals_at_start = self._queue_totals()
-        self._stall_us, self._steal_ticks = cpu_stall_us(), steal_ticks()
+        self._stall_us, self._steal_ticks, self._refused = cpu_stall_us(), steal_ticks(), refused_packets()
         self._began_ns, self._began = time.clock_gettime_ns(time.CLOCK_REALTIME), time.monotonic()
         return self
 
@@ -224,6 +224,7 @@ class Recording:
         self._duration_s = time.monotonic() - self._began
         self._stall_us = cpu_stall_us() - self._stall_us
         self._steal_ticks = steal_ticks() - self._steal_ticks
+        self._refused = refused_packets() - self._refused
         self._totals_at_end, self._ended_ns = self._queue_totals(), time.clock_gettime_ns(time.CLOCK_REALTIME)
         if net.relay:
             net.relay.sample_queues(0)
@@ -411,6 +412,7 @@ class Recording:
         relay = self._net.relay
         if relay and self._relay_counters is not None:
             missed_packets += relay.missed_packets + int(self._relay_counters["failed_packets"].sum())
+        missed_packets += self._refused
         return fidelity.machine_checks(
             missed_packets=missed_packets,
             stalled_share=self._stall_us / 1e6 / self._duration_s,
@@ -433,6 +435,12 @@ def processor_ticks() -> tuple[int, int]:
     """Clock ticks of all CPUs, since the machine started: wanted, and of these taken by the machine under this one."""
     user, nice, system, _idle, _waiting, *interrupts, stolen = map(int, Path("/proc/stat").read_text().split()[1:9])
     return user + nice + system + sum(interrupts) + stolen, stolen
+
+
+def refused_packets() -> int:
+    """Packets that the kernel has dropped on their way to a receiver, since it started: too many waited for a CPU."""
+    lines = Path("/proc/net/softnet_stat").read_text().splitlines()  # one a CPU; processed, dropped, ... in hexadecimal
+    return sum(int(line.split()[1], 16) for line in lines)
 
 
 def steal_ticks() -> int:

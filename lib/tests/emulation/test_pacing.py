@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from emulation_traffic import emulation, rootless
 
-from netrepro.emulation import emulate, machine, network
+from netrepro.emulation import emulate, machine, network, recording
 from netrepro.emulation.fabric import Fabric
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
@@ -109,6 +109,16 @@ def test_a_relay_that_paces_keeps_to_a_processor_and_packets_are_received_on_the
     if STEERING.exists():
         assert told["receivers"] == sum(1 << each for each in os.sched_getaffinity(0) - {kept})
     assert 140 < rate_of(found, 0.3, 0.6) < 206
+
+
+def test_packets_that_a_receiving_processor_refuses_are_missed(monkeypatch):
+    """The kernel counts them for the whole machine; here it is made to count three meanwhile."""
+    before = recording.refused_packets()
+    counts = iter([before, before + 3])
+    monkeypatch.setattr(recording, "refused_packets", lambda: next(counts))
+    found = run(Link(20, 0, DropTail(packets=30)), 0.3)
+    missed = found.fidelity.set_index("check").loc["packets missed"]
+    assert missed["value"] == 3 and not missed["holds"] and not found.trusted
 
 
 @pytest.mark.skipif(not STEERING.exists(), reason="needs a kernel of 6.3 or later")
