@@ -261,7 +261,7 @@ class Emulation:
 
     @property
     def nice(self) -> int:
-        """How far guests stand back: a relay or a fabric must come first, and has no priority above them by itself."""
+        """How far guests stand back, for a relay or a fabric that has no priority above theirs must come first."""
         first = self._relay or self._fabric
         return 10 if first and not (first.real_time or self._relay_is_urgent) else 0
 

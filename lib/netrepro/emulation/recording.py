@@ -305,7 +305,7 @@ class Recording:
     def throughput(self, window_ms: float = 10.0) -> pd.DataFrame:
         """What each sampled link carried: source, destination, time_s (end of the window), throughput_mbps.
 
-        Windows shorter than LEAST_THROUGHPUT_INTERVAL_S may be left out where the relay keeps the queues.
+        Where the relay keeps all the sampled queues, windows should not be shorter than LEAST_THROUGHPUT_INTERVAL_S.
         """
         parts = []
         for (source, destination), samples in self._table.groupby(["source", "destination"], sort=False):
