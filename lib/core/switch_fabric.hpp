@@ -59,6 +59,7 @@ class SwitchFabric {
     std::int64_t sample_every;      // ns, written by whoever wants samples; 0 for none
     std::int64_t asked, answered;   // the state of all links, and records written, as often as asked grows
     std::int64_t began_ns;          // CLOCK_REALTIME, written by whoever begins the experiment; 0 before
+    std::int64_t waiting, looks;    // packets found waiting for a processor that receives them, over so many looks
     LatenessHistogram lateness;     // of what is handed to hosts
     LinkState links[];
   };
@@ -121,6 +122,7 @@ class SwitchFabric {
   void advance(Time until);
   void take_out(std::uint32_t place, std::uint32_t link, bool marked);
   void hand_over();
+  void look_at_receivers(std::int64_t now);
   void watch_links();
   void record_links();
   void capture(std::uint32_t link, const SimulatedLink::Departure& departure);
@@ -140,8 +142,8 @@ class SwitchFabric {
   CaptureCounts decoded_;
   PacketDecoder decoder_{decoded_};
   PacketRing ring_;
-  int sender_ = -1;
-  std::int64_t began_ns_;
+  int sender_ = -1, receivers_ = -1;  // receivers_: what waits for each processor (softnet_stat)
+  std::int64_t began_ns_, last_look_ns_ = 0;
   std::vector<Frame> frames_;  // by place in the simulator
   std::vector<Leaving> leaving_;
   std::vector<Bytes> spare_;

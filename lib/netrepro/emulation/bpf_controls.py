@@ -49,6 +49,11 @@ class BpfControls:
     def __init__(self) -> None:
         self._loaded: dict[str, str] = {}
 
+    @property
+    def loaded(self) -> bool:
+        """Whether there are any."""
+        return bool(self._loaded)
+
     def load(self, scheme: str) -> str:
         """The name under which sockets can ask for `scheme` from now on.
 

@@ -94,13 +94,14 @@ def emulate(
         cpu_limits=cpu_limits,
         delayed_by=delayed_by,
         paced=paced,
+        controls=set(experiment.flow_table["congestion_control"]) - {""},
         **_routed_by(experiment, made, backend),
     )
     measure = experiment.measure
     ports = tuple(dict.fromkeys((*measure.queues, *measure.packets)))
     interval_ms = min(measure.queue_interval_ms, MOST_QUEUE_INTERVAL_MS)
     with net:
-        controls = net.congestion_controls(set(experiment.flow_table["congestion_control"]) - {""})
+        controls = net.congestion_controls(net.controls)
         changes = Changes(net, experiment)
         if prepare is not None:
             prepare(net)

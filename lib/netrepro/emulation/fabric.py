@@ -27,7 +27,7 @@ from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_
 from netrepro.emulation.guests import LauncherConnection
 from netrepro.emulation.messages import Interface
 from netrepro.emulation.plan import HUB, MAX_RATE_MBPS, Cabling, Plan, Port, addresses, host_controls, tree_in_use
-from netrepro.emulation.recording import Recording, check_captures, write_capture
+from netrepro.emulation.recording import Recording, check_captures, received_packets, write_capture
 from netrepro.emulation.tcp import check_tcp
 from netrepro.emulation.traffic import FIRST_SOURCE_PORT, SOURCE_PORTS
 from netrepro.errors import NetreproError
@@ -47,9 +47,11 @@ TICK_US = 100.0
 INSTANT_MBPS, ROOMY_PACKETS = 1e6, 1_000_000
 # Fixed before any run: half a packet time of a 10 Mb/s link, and four.
 MOST_LATE_US = {90: 1000.0, 99: 5000.0}
+MOST_WAITED_US = 400.0  # of packets for their receiver's processor, on average: ten in a hundred then wait some 1000
 ANSWER_PATIENCE_S = 2.0
 
 _HEADER = ("missed", "failed", "received", "delivered", "sample_every", "asked", "answered", "began_ns")
+_HEADER += ("waiting", "looks")
 _SAMPLE_EVERY, _ASKED, _ANSWERED, _BEGAN = map(_HEADER.index, ("sample_every", "asked", "answered", "began_ns"))
 _LINK_COUNTS = ("sent_packets", "sent_bytes", "dropped_packets", "marked_packets", "lost_packets")
 _LINK = ("sampled", "recorded", "captured", *_LINK_COUNTS)
@@ -229,7 +231,7 @@ def make_fabric_plan(
 class FabricProcess:
     """The process in the hub that switches; started before the hosts have interfaces."""
 
-    def __init__(self, launcher: LauncherConnection, place: int, plan: FabricPlan):
+    def __init__(self, launcher: LauncherConnection, place: int, plan: FabricPlan, processor: int | None = None):
         from netrepro import _core
 
         self.plan = plan
@@ -244,9 +246,15 @@ class FabricProcess:
             what="a fabric cannot be emulated here",
             remedy="use backend 'kernel', or tier 'simulated'",
             real_time=True,
+            processor=processor,
             descriptors=[file.fileno() for file in self._files.values()],
         )
         self.real_time = self._process.real_time
+
+    @property
+    def process(self) -> int:
+        """Its process id, as programs inside the network see it."""
+        return self._process.guest.pid
 
     def begin(self, at_ns: int) -> None:
         """Count the times of changes from this instant (CLOCK_REALTIME) on."""
@@ -335,13 +343,13 @@ class FabricRecording:
 
     def __enter__(self) -> FabricRecording:
         self._fabric.watch(self._queues, self._packets, self._interval_s, self._captures is not None)
-        self._before = self._fabric.state()
+        self._before, self._received = self._fabric.state(), received_packets()[0]
         self._began_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
         self._hosts.__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._after = self._fabric.state()
+        self._after, self._received = self._fabric.state(), received_packets()[0] - self._received
         self._ended_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
         self._fabric.watch((), (), 0.0)
         self._hosts.__exit__(*exception)
@@ -422,6 +430,12 @@ class FabricRecording:
             return None
         return fidelity.port_checks(found, f"{source} to {destination}")
 
+    def _waited_us(self, grown: pd.Series) -> float:
+        """By Little's law: how many waited on average, over how many a second were received; NaN where none were."""
+        if not grown["looks"] or not self._received:
+            return float("nan")
+        return float(grown["waiting"] / grown["looks"] * (self._ended_ns - self._began_ns) / 1e3 / self._received)
+
     def machine_checks(self) -> pd.DataFrame:
         """Whether every packet went through, how late packets were handed to hosts, and what the machine did."""
         grown = self._after[0] - self._before[0]
@@ -430,6 +444,9 @@ class FabricRecording:
             ("packets through the fabric", float(grown["delivered"]), float("nan"), True),
         ]
         rows += fidelity.bounded_lateness_rows("packets handed over", self._fabric.lateness(), MOST_LATE_US)
+        waited_us = self._waited_us(grown)
+        rows.append(("mean time in us that packets waited for a CPU to receive them", waited_us, MOST_WAITED_US,
+                     not waited_us > MOST_WAITED_US))  # fmt: skip
         ours = pd.DataFrame(rows, columns=FIDELITY_COLUMNS)
         theirs = self._hosts.machine_checks(int(grown["missed"]))
         return pd.concat([ours, theirs], ignore_index=True)

@@ -66,6 +66,8 @@ class Emulation:
     paced : ports (from, to) whose packets the relay lets go when they are due, awake before each, in place of the
         kernel's shaper, whose timers wake up late on virtual machines. While packets wait there it keeps a processor,
         of at least two, and what it sends is received on the others.
+    controls : congestion controls that programs and flows will ask for, beside those of hosts: what is to be loaded
+        into the kernel is known before the network is built.
 
     All of it lives in namespaces that one process owns; leaving the `with` block, Ctrl-C, or any end of the
     calling process ends that process, every guest, and so the network. The machine's own network is not touched.
@@ -89,6 +91,7 @@ class Emulation:
         fabric: Fabric | None = None,
         delayed_by: str = "relay",
         paced: Iterable[tuple[str, str]] = (),
+        controls: Iterable[str] = (),
     ):
         paced = frozenset(paced)
         if paced and fabric is not None:
@@ -111,6 +114,7 @@ class Emulation:
         self._relay: Relay | None = None
         self._fabric: FabricProcess | None = None
         self._bpf = BpfControls()
+        self.controls = frozenset(controls)
 
     def __enter__(self) -> Emulation:
         if self._connection:
@@ -118,14 +122,16 @@ class Emulation:
         self._cpu.open()
         try:
             self._connection = LauncherConnection(self.tier)
-            controls = self.congestion_controls(set(self.plan.congestion_control.values()) - {""})
+            asked = self.controls.union(self.plan.congestion_control.values()) - {""}
+            controls = self.congestion_controls(asked)
             if any(name != asked for asked, name in controls.items()):
                 own = {host: controls.get(name, "") for host, name in self.plan.congestion_control.items()}
                 self.plan = dataclasses.replace(self.plan, congestion_control=own)
             if self.plan.delays:
                 self._relay = self._start_relay()
             if isinstance(self.plan, FabricPlan):
-                self._fabric = FabricProcess(self.launcher, self.place(HUB), self.plan)
+                processor = relay_processor() if self._receives_elsewhere else None
+                self._fabric = FabricProcess(self.launcher, self.place(HUB), self.plan, processor)
             self._build()
         except BaseException:
             self.close()
@@ -247,6 +253,16 @@ class Emulation:
         return Relay(self.launcher, self.place(HUB), self.plan, nice, relay_processor())
 
     @property
+    def _receives_elsewhere(self) -> bool:
+        """Whether what a relay that paces, or a fabric, sends is received on other processors than its own.
+
+        Not beside eBPF: receiving interrupts whatever runs there, and in some processes (the first of a virtual
+        machine of Firecracker's) the kernel then leaves eBPF out and takes what was on its stack for the answer.
+        """
+        sends_much = bool(self.plan.paced) or isinstance(self.plan, FabricPlan)
+        return sends_much and can_pace() and not self._bpf.loaded
+
+    @property
     def _relay_is_urgent(self) -> bool:
         return self.tier == "privileged" and bool(self.plan.paced)
 
@@ -270,7 +286,7 @@ class Emulation:
         order = [(HUB, plan.cables), *((node, plan.requests[node]) for node in plan.requests)]
         place_of = {node: place for place, node in enumerate(plan.nodes)}
         sysctls = plan.sysctls
-        if plan.paced:
+        if self._receives_elsewhere:
             steering = receive_elsewhere(relay_processor())
             sysctls = {node: settings | steering for node, settings in sysctls.items()}
         answer, _ = self.launcher.ask(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from emulation_traffic import emulation, needs, rootless
 
-from netrepro.emulation import emulate
+from netrepro.emulation import Emulation, Fabric, emulate
 from netrepro.emulation.bpf_controls import missing_for_bpf, remove_orphans
 from netrepro.emulation.guests import LauncherConnection
 from netrepro.emulation.tiers import probe_tiers
@@ -20,6 +20,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks import DropTail, EcnThreshold, Link, dumbbell, fat_tree, star
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.flow_sizes import load_flow_sizes
+from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp
 from netrepro.papers import _running
 from netrepro.papers._running import run_experiment
@@ -28,6 +29,7 @@ from netrepro.simulation import simulate
 pytestmark = [pytest.mark.timeout(60), rootless]
 FAST = Link(100, 0)
 PORT = ("s1", "s2")
+STEERING = Path("/proc/sys/net/core/rps_default_mask")
 KERNEL = sys.modules["netrepro.emulation.emulate"]
 
 
@@ -280,6 +282,30 @@ def test_what_a_killed_owner_has_loaded_is_removed_by_the_next():
     assert "nrdctcp" not in available.read_text()
 
 
+@needs_bpf
+@pytest.mark.skipif(not STEERING.exists(), reason="needs a kernel of 6.3 or later")
+@pytest.mark.skipif(
+    "dctcp" in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split(),
+    reason="needs a kernel without DCTCP",
+)
+def test_beside_a_congestion_control_in_ebpf_packets_are_received_where_they_are_sent():
+    """Else an interrupted process may receive them, in which some kernels leave eBPF out."""
+    for asked, elsewhere in (((), True), (("dctcp",), False)):
+        with Emulation(star(2, Link(50, 1)), "privileged", fabric=Fabric(), controls=asked) as net:
+            mask = net["h2"].run(["cat", str(STEERING)]).stdout
+            assert (int(mask.replace(",", ""), 16) != 0) == elsewhere
+
+
+def test_all_that_a_flow_has_received_at_the_end_is_counted():
+    """Receivers of long flows are not woken for each packet."""
+    port = ("s1", "h9")
+    flows = tuple(Flow(f"h{i}", "h9", duration_s=9.0) for i in range(1, 9))
+    roomy = Link(6, 0, DropTail(packets=5000))  # nothing is lost, so that nothing waits for what was
+    found = run(Experiment(star(9, roomy), flows, 3.0, measure=Measure(packets=(port,))))
+    sent_bytes = 1448 * (found.packets["size_bytes"] == FULL_PACKET_BYTES).sum()
+    assert sent_bytes - 6 * 1448 <= found.flows["delivered_bytes"].sum() <= sent_bytes + 6 * 1448
+
+
 def test_dctcp_without_root_is_refused_with_the_reason():
     if "dctcp" in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text():
         pytest.skip("needs root of a kernel without DCTCP")
@@ -310,7 +336,7 @@ def test_traffic_that_waits_for_a_processor_is_not_trusted():
     """A starved sender looks like a slow network. Beside it, on the one core that all may use, programs that never
     rest."""
     check = "share of time in which the traffic waited for a CPU"
-    experiment = Experiment(star(2, Link(50, 1)), (Flow("h1", "h2", duration_s=2),), 2.0)
+    experiment = Experiment(star(2, Link(50, 1)), (Datagrams("h1", "h2", 20, 2.0, packet_bytes=200),), 2.0)
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})  # of this process, and so of all that it starts
     try:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from itertools import pairwise
+from itertools import count, pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 from emulation_traffic import rootless, transfer
 
-from netrepro.emulation import Emulation, Fabric, emulate
+from netrepro.emulation import Emulation, Fabric, emulate, fabric, machine
 from netrepro.errors import NetreproError
 from netrepro.networks import CoDel, DropTail, EcnThreshold, Link, PhantomQueue, Pie, Red, dumbbell, fat_tree, star
 from netrepro.networks.experiment import Experiment, Measure
@@ -42,6 +44,37 @@ def run_quietly(experiment: Experiment):
 
 def port_of(found, port=PORT):
     return found.links.set_index(["source", "destination"]).loc[port]
+
+
+# Processors -----------------------------------------------------------------------------------------
+
+STEERING = Path("/proc/sys/net/core/rps_default_mask")  # kernels have it since 6.3
+
+
+def receivers_of(net: Emulation) -> int:
+    return int(net["h2"].run(["cat", str(STEERING)]).stdout.replace(",", ""), 16)
+
+
+def test_a_fabric_keeps_to_a_processor_and_packets_are_received_on_the_others():
+    with Emulation(star(2, FAST), "rootless", fabric=Fabric()) as net:
+        allowed = net["h1"].run(["grep", "Cpus_allowed_list", f"/proc/{net.fabric.process}/status"]).stdout
+        kept = machine.relay_processor()
+        assert allowed.split()[-1] == str(kept)
+        if STEERING.exists():
+            assert receivers_of(net) == sum(1 << each for each in os.sched_getaffinity(0) - {kept})
+
+
+def test_packets_that_wait_long_for_a_processor_that_receives_them_are_not_trusted(monkeypatch):
+    """The kernel is made to say that it has received hardly any of those that waited."""
+    check = "mean time in us that packets waited for a CPU to receive them"
+    asked = Experiment(star(2, Link(50, 1)), (Flow("h1", "h2", duration_s=0.8),), 0.8)
+    usual = run(asked).fidelity.set_index("check").loc[check]
+    assert 0 <= usual["value"] < 10 * usual["bound"]  # of a machine that may be busy
+    received = count()
+    monkeypatch.setattr(fabric, "received_packets", lambda: (next(received), 0))
+    held_up = run(asked)
+    found = held_up.fidelity.set_index("check").loc[check]
+    assert found["value"] > found["bound"] and not found["holds"] and not held_up.trusted
 
 
 # One switch -----------------------------------------------------------------------------------------
