@@ -50,8 +50,10 @@ MOST_LATE_US = {90: 1000.0, 99: 5000.0}
 MOST_WAITED_US = 400.0  # of packets for their receiver's processor, on average: ten in a hundred then wait some 1000
 ANSWER_PATIENCE_S = 2.0
 
-_HEADER = ("missed", "failed", "received", "delivered", "sample_every", "asked", "answered", "began_ns")
-_HEADER += ("waiting", "looks")
+_HEADER = (
+    *("missed", "failed", "received", "delivered", "sample_every", "asked", "answered", "began_ns"),
+    *("waiting", "looks"),
+)
 _SAMPLE_EVERY, _ASKED, _ANSWERED, _BEGAN = map(_HEADER.index, ("sample_every", "asked", "answered", "began_ns"))
 _LINK_COUNTS = ("sent_packets", "sent_bytes", "dropped_packets", "marked_packets", "lost_packets")
 _LINK = ("sampled", "recorded", "captured", *_LINK_COUNTS)

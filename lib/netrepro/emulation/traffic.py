@@ -30,6 +30,14 @@ _NO_THRESHOLD = 2**31 - 1  # of the kernel's TCP_INFO
 _PATIENCE_S, _BEGINNING_PATIENCE_S = 0.1, 0.005  # between looks, and before the beginning
 
 
+# Among programs that only record, beside a fabric: what packets then wait for their receivers has a check of its own.
+TRAFFIC_NICE = -10
+
+
+def _nice(net: Emulation) -> int:
+    return TRAFFIC_NICE if net.fabric and net.tier == "privileged" else net.nice
+
+
 class GeneratedTraffic:
     """The experiment's flows under way; opening it starts them.
 
@@ -77,7 +85,7 @@ class GeneratedTraffic:
             shared_bytes=_core.traffic_generator_bytes(len(self._flows), self._answers),
             what="the traffic cannot be sent",
             remedy="see what this machine has with `netrepro doctor`, or use tier 'simulated'",
-            nice=net.nice,
+            nice=_nice(net),
             descriptors=[self._samples],
             namespaces=[net.place(node) for node in nodes],
         )

@@ -11,6 +11,7 @@ from netrepro.emulation import Emulation, check_backend, emulate
 from netrepro.emulation.machine import watch_machine
 from netrepro.emulation.tiers import TIERS, probe_tiers, resolve_tier
 from netrepro.networks.experiment import Experiment, Measurements, Port
+from netrepro.networks.side_by_side import apart, side_by_side
 from netrepro.papers._runs import Progress, Value, in_parallel
 from netrepro.simulation import simulate
 
@@ -52,6 +53,17 @@ def run_experiment(
     return found
 
 
+def run_together(
+    experiments: Sequence[Experiment], tier: str = "simulated", *, backend: str = "kernel", attempts: int = 1
+) -> list[Measurements]:
+    """What the tier measures in each of the experiments; where that takes real time, they share it as parts of one
+    fabric's network (see side_by_side, which also says what it refuses). Else one after the other."""
+    if tier == "simulated" or backend != "fabric" or len(experiments) == 1:
+        return [run_experiment(each, tier, backend=backend, attempts=attempts) for each in experiments]
+    found = run_experiment(side_by_side(experiments), tier, backend=backend, attempts=attempts)
+    return apart(found, experiments)
+
+
 def idle_checks(tier: str, **label: Any) -> list[pd.DataFrame]:
     """Whether others use the machine now, which would slow hosts without any port's showing it: what watch_machine
     sees, with the columns of `label`; in virtual time, nothing."""
@@ -74,6 +86,34 @@ def run_all(
     before = idle_checks(tier, **label)
     found = in_parallel(function, work, n_jobs if tier == "simulated" else 1, progress)
     return found, [*before, *idle_checks(tier, **label)]
+
+
+def run_in_groups(
+    describe: Callable[..., Experiment],
+    read: Callable[[Measurements], Value],
+    work: Sequence[tuple],
+    tier: str,
+    progress: Progress = iter,
+    *,
+    backend: str,
+    at_once: int,
+    attempts: int = 1,
+    **label: Any,
+) -> tuple[list[Value], list[pd.DataFrame]]:
+    """What `read` says of the experiment that `describe` makes of each of `work` (its arguments), in their order, and
+    `idle_checks` from before and after.
+
+    at_once : so many run together on real kernels; in virtual time each is one of run_all's.
+    """
+    size = at_once if tier != "simulated" and backend == "fabric" else 1
+    groups = [tuple(work[place : place + size]) for place in range(0, len(work), size)]
+
+    def run_group(*group: tuple) -> list[Value]:
+        experiments = [describe(*each) for each in group]
+        return [read(found) for found in run_together(experiments, tier, backend=backend, attempts=attempts)]
+
+    found, idle = run_all(run_group, groups, tier, progress, **label)
+    return [value for group in found for value in group], idle
 
 
 def run_by_tier(

@@ -7,8 +7,9 @@ time; theory says RTT C / sqrt(n), because flows that halve their windows at dif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._running import idle_checks, run_experiment
+from netrepro.papers._running import idle_checks, run_together
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile
 from netrepro.paths import data_dir
 from netrepro.simulation import simulate
@@ -42,6 +43,7 @@ PERIODS = 3  # of a sawtooth, measured
 CLOSE = 0.002  # of the target: a probe that near is too close to call from one run
 RESOLUTION = 1.2  # the search ends when the buffers either side of the target differ by less than this factor
 DEVIATIONS = (*range(1, 100), 99.5, 99.9)  # percentiles of Fig. 9(c) that are kept
+AT_ONCE = 2  # searches that share a fabric, in real time
 SAMPLED_EVERY_MS = 2.0  # the queue on real kernels, to know which gaps are those of a busy link
 
 
@@ -273,24 +275,37 @@ def smallest_buffer(
     bisection for good; so all that was measured is fitted by a line that never falls (isotonic regression), and the
     buffer is where that line crosses the target. `most_packets` where even that is not enough, and `reached` False.
     """
+    searching = _searching(target, most_packets, least_packets, resolution, expected_packets)
+    try:
+        asked = next(searching)
+        while True:
+            asked = searching.send(probe(asked))
+    except StopIteration as end:
+        return end.value
+
+
+def _searching(
+    target: float, most_packets: int, least_packets: int, resolution: float, expected_packets: float | None
+) -> Generator[int, float, Search]:
+    """The search of smallest_buffer: yields the buffer that it wants to know of, and is sent its utilisation."""
     tried: dict[int, float] = {}
 
-    def enough(buffer_packets: int) -> bool:
-        tried[buffer_packets] = probe(buffer_packets)
+    def enough(buffer_packets: int) -> Generator[int, float, bool]:
+        tried[buffer_packets] = yield buffer_packets
         return tried[buffer_packets] >= target
 
     low, high = least_packets, most_packets
     guess = least_packets if expected_packets is None else round(expected_packets)
     while low < guess < high and not {low, high} <= tried.keys():
-        if enough(guess):
+        if (yield from enough(guess)):
             high, guess = guess, guess // 2
         else:
             low, guess = guess, guess * 2
     while high - low > 1 and high / low > resolution:
         middle = min(max(round(np.sqrt(low * high)), low + 1), high - 1)
-        low, high = (low, middle) if enough(middle) else (middle, high)
+        low, high = (low, middle) if (yield from enough(middle)) else (middle, high)
     for end in {low, high} - tried.keys():  # an end of the range that the bisection ran into
-        enough(end)
+        yield from enough(end)
     probes = tuple(sorted(tried.items()))
     buffers, shares = np.array(probes).T
     line = isotonic_regression(shares).x
@@ -317,44 +332,88 @@ def search(
     A probe within CLOSE of the target is repeated with the further seeds, and is their mean. All buffers see the same
     seeds, so that they are compared on equal terms. backend : what switches are on real kernels, as emulate takes it.
     """
-    checks, deviations = [], []
+    (found,) = search_together(flows, setting, scale, [seeds], tier, backend)
+    return found
 
-    def run(buffer_packets: int, seed: int) -> float:
-        share, fidelity, off = _run(flows, buffer_packets, setting, scale.least_s, seed, tier, backend)
-        checks.append(fidelity)
-        deviations.append(off)
-        return share
 
-    def probe(buffer_packets: int) -> float:
-        shares = [run(buffer_packets, seeds[0])]
-        if abs(shares[0] - setting.target) <= CLOSE:
-            shares += [run(buffer_packets, seed) for seed in seeds[1:]]
-        return float(np.mean(shares))
+def search_together(
+    flows: int,
+    setting: Setting,
+    scale: Scale,
+    seeds: Sequence[Sequence[int]],
+    tier: str = "simulated",
+    backend: str = "fabric",
+) -> list[tuple[Search, pd.DataFrame, np.ndarray]]:
+    """As `search`, one for each of `seeds`, side by side: each takes a step when all have (see run_together)."""
+    found: dict[int, tuple[Search, pd.DataFrame, np.ndarray]] = {}
+    searches = {place: _steps(flows, setting, scale, each) for place, each in enumerate(seeds)}
+    asked = {place: next(steps) for place, steps in searches.items()}
+    while asked:
+        runs = iter(_run(flows, list(chain.from_iterable(asked.values())), setting, scale.least_s, tier, backend))
+        for place, wanted in list(asked.items()):
+            try:
+                asked[place] = searches[place].send(list(islice(runs, len(wanted))))
+            except StopIteration as end:
+                found[place] = end.value
+                del asked[place]
+    return [found[place] for place in searches]
+
+
+Wanted = Sequence[tuple[int, int]]  # buffers (packets) and seeds
+Run = tuple[float, pd.DataFrame, np.ndarray]  # utilisation, checks, deviations of gaps
+
+
+def _steps(
+    flows: int, setting: Setting, scale: Scale, seeds: Sequence[int]
+) -> Generator[Wanted, list[Run], tuple[Search, pd.DataFrame, np.ndarray]]:
+    """A search that yields the buffers and seeds of the runs that it wants next, and is sent the runs."""
+    checks: list[pd.DataFrame] = []
+    deviations: list[np.ndarray] = []
+
+    def run(buffer_packets: int, with_seeds: Sequence[int]) -> Generator[Wanted, list[Run], list[float]]:
+        runs = yield [(buffer_packets, seed) for seed in with_seeds]
+        checks.extend(fidelity for _, fidelity, _ in runs)
+        deviations.extend(off for *_, off in runs)
+        return [share for share, *_ in runs]
 
     least, most = scale.range_packets(flows, setting)
     expected = float(theory_packets(flows, setting))
-    outcome = smallest_buffer(probe, setting.target, most, least, scale.resolution, expected)
-    gaps = np.concatenate(deviations)
-    percentiles = np.percentile(gaps, DEVIATIONS) if len(gaps) else np.full(len(DEVIATIONS), np.nan)
-    return outcome, pd.concat(checks, ignore_index=True), percentiles
+    searching = _searching(setting.target, most, least, scale.resolution, expected)
+    asked = next(searching)
+    while True:
+        shares = yield from run(asked, seeds[:1])
+        if abs(shares[0] - setting.target) <= CLOSE and seeds[1:]:
+            shares += yield from run(asked, seeds[1:])
+        try:
+            asked = searching.send(float(np.mean(shares)))
+        except StopIteration as end:
+            gaps = np.concatenate(deviations)
+            percentiles = np.percentile(gaps, DEVIATIONS) if len(gaps) else np.full(len(DEVIATIONS), np.nan)
+            return end.value, pd.concat(checks, ignore_index=True), percentiles
 
 
 def _run(
     flows: int,
-    buffer_packets: int,
+    asked: Wanted,
     setting: Setting,
     least_s: float,
-    seed: int,
     tier: str = "simulated",
     backend: str = "fabric",
-) -> tuple[float, pd.DataFrame, np.ndarray]:
-    asked = experiment(flows, buffer_packets, setting, least_s, seed)
-    if tier != "simulated":
-        asked = replace(asked, measure=Measure((PORT,), SAMPLED_EVERY_MS, packets=(PORT,)))
-    found = run_experiment(asked, tier, clock_skew_ppm=setting.clock_skew_ppm, backend=backend, attempts=2)
+) -> list[Run]:
+    """Runs of n flows, each with one of `asked`."""
+    wanted = [experiment(flows, buffer_packets, setting, least_s, seed) for buffer_packets, seed in asked]
+    if tier == "simulated":
+        runs = [simulate(each, clock_skew_ppm=setting.clock_skew_ppm) for each in wanted]
+    else:
+        measure = Measure((PORT,), SAMPLED_EVERY_MS, packets=(PORT,))
+        runs = run_together([replace(each, measure=measure) for each in wanted], tier, backend=backend, attempts=2)
     # A fabric keeps its queue in virtual time, where gaps are right whatever the machine does.
-    off = np.empty(0) if tier != "simulated" and backend == "fabric" else gap_deviations(found)
-    return utilisation(found, warm_up_s(flows, setting)), check_fidelity(found), off
+    hidden = tier != "simulated" and backend == "fabric"
+    from_s = warm_up_s(flows, setting)
+    return [
+        (utilisation(found, from_s), check_fidelity(found), np.empty(0) if hidden else gap_deviations(found))
+        for found in runs
+    ]
 
 
 @dataclass(frozen=True)
@@ -412,24 +471,40 @@ def _search_all(
     tier: str = "simulated",
     backend: str = "fabric",
 ) -> Sweep:
+    groups = _groups(work, AT_ONCE if tier != "simulated" and backend == "fabric" else 1)
     tasks = [
-        delayed(search)(flows, used, scale, _seeds(seed, flows, repetition), tier, backend)
-        for _, used, flows, repetition in work
+        delayed(search_together)(flows, used, scale, [_seeds(seed, flows, each) for each in repetitions], tier, backend)
+        for (_, used, flows), repetitions in groups
     ]
     of_machine = {"case": "published", "flows": 0, "repetition": 0}  # no search has 0 flows
     fidelity = idle_checks(tier, **of_machine)
     outcomes = iter(Parallel(n_jobs=n_jobs if tier == "simulated" else 1, return_as="generator")(tasks))
     buffers, probes, deviations = [], [], []
-    for case, _, flows, repetition in progress(work):
-        outcome, checks, off = next(outcomes)
-        label = {"case": case, "flows": flows, "repetition": repetition}
-        buffers.append(label | {"buffer_packets": outcome.buffer_packets, "reached": outcome.reached})
-        probes += [label | {"tried_packets": packets, "utilisation": share} for packets, share in outcome.probes]
-        fidelity.append(checks.assign(**label))
-        deviations.append(pd.DataFrame({"percent": DEVIATIONS, "deviation": off}).assign(**label))
+    for (case, _, flows), repetitions in progress(groups):
+        for repetition, (outcome, checks, off) in zip(repetitions, next(outcomes), strict=True):
+            label = {"case": case, "flows": flows, "repetition": repetition}
+            buffers.append(label | {"buffer_packets": outcome.buffer_packets, "reached": outcome.reached})
+            probes += [label | {"tried_packets": packets, "utilisation": share} for packets, share in outcome.probes]
+            fidelity.append(checks.assign(**label))
+            deviations.append(pd.DataFrame({"percent": DEVIATIONS, "deviation": off}).assign(**label))
     fidelity += idle_checks(tier, **of_machine)
     checks, gaps = (pd.concat(parts, ignore_index=True) for parts in (fidelity, deviations))
     return Sweep(pd.DataFrame(buffers), pd.DataFrame(probes), checks, gaps, tier)
+
+
+def _groups(work: Sequence[tuple], at_once: int) -> list[tuple[tuple, list[int]]]:
+    """(case, setting, flows) and the repetitions of it that search together, of work's (case, setting, flows,
+    repetition)."""
+    if at_once == 1:
+        return [(tuple(what), [repetition]) for *what, repetition in work]
+    repetitions: dict[tuple, list[int]] = {}
+    for *what, repetition in work:
+        repetitions.setdefault(tuple(what), []).append(repetition)
+    return [
+        (what, each[place : place + at_once])
+        for what, each in repetitions.items()
+        for place in range(0, len(each), at_once)
+    ]
 
 
 def beside(
@@ -591,8 +666,8 @@ def utilisation_curves(
 
     work = [(case, used, packets) for case, used in cases.items() for packets in tried_packets]
     place = _seeds(seed, flows, 0)[0]
-    tasks = [delayed(_run)(flows, packets, used, least_s, place) for _, used, packets in work]
-    shares = [share for share, *_ in Parallel(n_jobs=n_jobs)(tasks)]
+    tasks = [delayed(_run)(flows, [(packets, place)], used, least_s) for _, used, packets in work]
+    shares = [share for ((share, *_),) in Parallel(n_jobs=n_jobs)(tasks)]
     rows = [(case, flows, packets, share) for (case, _, packets), share in zip(work, shares, strict=True)]
     return pd.DataFrame(rows, columns=["case", "flows", "tried_packets", "utilisation"])
 

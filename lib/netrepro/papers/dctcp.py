@@ -21,7 +21,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link, Queue, Red
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._running import run_experiment
+from netrepro.papers._running import run_experiment, run_in_groups
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.simulation import gap_shares
@@ -29,7 +29,8 @@ from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 PORT = ("s1", "h3")
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
-SETTLED_S = 5.0  # slow start and the second flow's arrival are over by then
+SETTLED_S = 5.0  # slow start and the second flow's arrival are over by then, and in a third of a short run
+AT_ONCE = 2  # cases that share a fabric, in real time
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,18 @@ CASES = {
 def duration_s(profile: str, tier: str = "simulated") -> float:
     """Seconds of one repetition; real kernels take as long as that. Raises NetreproError for another profile than
     quick and paper."""
-    durations = {"quick": 30.0 if tier == "simulated" else 10.0, "paper": 120.0}
+    durations = {"quick": 30.0 if tier == "simulated" else 6.0, "paper": 120.0}
     return of_profile(profile, durations)
+
+
+def repetitions_of(profile: str, tier: str, asked: int) -> int:
+    """Repetitions that are run: in the quick profile on real kernels three at most, which take a minute."""
+    return min(asked, 3) if profile == "quick" and tier != "simulated" else asked
+
+
+def settled_s(seconds: float) -> float:
+    """When the queue of a run of `seconds` begins to count: TCP's sawtooth of four seconds fits into six."""
+    return min(SETTLED_S, seconds / 3)
 
 
 def cases_of(tier: str) -> list[str]:
@@ -99,7 +110,7 @@ def experiment(case: Case, setting: Setting, seconds: float, seed: int) -> Exper
         seconds,
         seed,
         Measure(queues=(PORT,), queue_interval_ms=10.0, packets=(PORT,)),
-        Tcp(case.congestion_control, ecn=case.queue == "red"),
+        Tcp(case.congestion_control, ecn=True),  # of no matter where nothing marks
     )
 
 
@@ -131,16 +142,25 @@ def measure(
 
     backend : what the switch is on real kernels, as emulate takes it.
     """
-    work = [(name, repetition) for name in cases_of(tier) for repetition in range(repetitions)]
-    queues, totals, fidelity = [], [], []
-    for name, repetition in progress(work):
-        place = seed_of(seed, repetition)
-        found = run_experiment(experiment(CASES[name], setting, seconds, place), tier, backend=backend, attempts=2)
+    cases = cases_of(tier)
+    work = [(name, repetition) for repetition in range(repetitions) for name in cases]  # together run different ones
+
+    def describe(name: str, repetition: int) -> Experiment:
+        return experiment(CASES[name], setting, seconds, seed_of(seed, repetition))
+
+    def read(found: Measurements) -> tuple[pd.DataFrame, float, pd.DataFrame]:
+        settled = found.queues[found.queues.time_s >= settled_s(seconds)]
+        return settled[["time_s", "queue_packets"]], total_goodput_mbps(found), check_fidelity(found)
+
+    how: dict[str, Any] = {"backend": backend, "at_once": AT_ONCE, "attempts": 2}
+    found, fidelity = run_in_groups(describe, read, work, tier, progress, **how, case="", repetition=0)
+    queues, totals = [], []
+    by_case = sorted(zip(work, found, strict=True), key=lambda each: cases.index(each[0][0]))
+    for (name, repetition), (queue, goodput_mbps, checks) in by_case:
         label = {"case": name, "repetition": repetition}
-        settled = found.queues[found.queues.time_s >= SETTLED_S]
-        queues.append(settled[["time_s", "queue_packets"]].assign(**label))
-        totals.append(label | {"goodput_mbps": total_goodput_mbps(found)})
-        fidelity.append(check_fidelity(found).assign(**label))
+        queues.append(queue.assign(**label))
+        totals.append(label | {"goodput_mbps": goodput_mbps})
+        fidelity.append(checks.assign(**label))
     return Runs(
         pd.concat(queues, ignore_index=True), pd.DataFrame(totals), pd.concat(fidelity, ignore_index=True), tier
     )
@@ -267,7 +287,7 @@ def vary_threshold(
     for delay_ms, threshold in progress([(delay, k) for delay in host_delays_ms for k in thresholds]):
         changed = replace(setting, host_delay_ms=delay_ms, threshold_packets=threshold)
         found = run_experiment(experiment(CASES["dctcp"], changed, seconds, seed))
-        queue = found.queues[found.queues.time_s >= SETTLED_S]["queue_packets"].mean()
+        queue = found.queues[found.queues.time_s >= settled_s(seconds)]["queue_packets"].mean()
         rows.append((threshold, 4 * delay_ms, total_goodput_mbps(found), float(queue)))
     return pd.DataFrame(rows, columns=["threshold_packets", "round_trip_ms", "goodput_mbps", "mean_queue_packets"])
 
@@ -297,7 +317,7 @@ def draw_queues(runs: Runs, seconds: float = 5.0) -> Figure:
     figure, _ = new_figure("Queue at the port (Fig. 6 a, b)", "time (s)", "queue (packets)", columns=2)
     for axis, name in zip(figure.axes, ("tcp", "dctcp"), strict=True):
         rows = runs.queues[(runs.queues.case == name) & (runs.queues.repetition == 0)]
-        rows = rows[rows.time_s < SETTLED_S + seconds]
+        rows = rows[rows.time_s < rows.time_s.min() + seconds]
         axis.plot(rows.time_s, rows.queue_packets, color=scheme(name).colour, linewidth=1, label=runs.tier)
         median = _hardware_median(name)
         axis.axhline(median, color=PUBLISHED_GREY, linestyle="--", label=f"median on hardware ({median:.0f})")
@@ -344,7 +364,7 @@ def draw_control(runs: Runs) -> Figure:
         ("control", "dctcp, no marking", {"linewidth": 1.2, "linestyle": "--"}),
     ):
         rows = runs.queues[(runs.queues.case == key) & (runs.queues.repetition == 0)]
-        rows = rows[rows.time_s < SETTLED_S + 5]
+        rows = rows[rows.time_s < rows.time_s.min() + 5]
         axis.plot(rows.time_s, rows.queue_packets, color=scheme(name).colour, label=key, **look)
     axis.set_ylim(bottom=0)
     axis.legend()

@@ -138,10 +138,11 @@ def test_the_search_says_when_no_buffer_is_enough_and_when_one_packet_is():
 def test_a_probe_near_the_target_is_repeated_with_the_further_seeds(monkeypatch):
     used = []
 
-    def run(flows, buffer_packets, setting, least_s, seed, *_):
-        used.append((buffer_packets, seed))
-        share = {1: 0.9905, 2: 0.9885, 3: 0.9885}[seed] if buffer_packets == 10 else 0.9
-        return share, pd.DataFrame({"check": []}), np.zeros(1)
+    def run(flows, asked, *_):
+        used.extend(asked)
+        near = {1: 0.9905, 2: 0.9885, 3: 0.9885}
+        shares = [near[seed] if buffer_packets == 10 else 0.9 for buffer_packets, seed in asked]
+        return [(share, pd.DataFrame({"check": []}), np.zeros(1)) for share in shares]
 
     monkeypatch.setattr(paper, "_run", run)
     setting = replace(SHORT, rate_mbps=SHORT.rate_mbps * 10 / 1.5 / SHORT.pipe_packets)  # 10 packets are the most
@@ -149,6 +150,25 @@ def test_a_probe_near_the_target_is_repeated_with_the_further_seeds(monkeypatch)
     assert [seed for packets, seed in used if packets == 10] == [1, 2, 3]
     assert all(seed == 1 for packets, seed in used if packets != 10)
     assert dict(outcome.probes)[10] == pytest.approx((0.9905 + 2 * 0.9885) / 3) and not outcome.reached
+
+
+def test_searches_side_by_side_find_what_each_finds_alone(monkeypatch):
+    """And one goes on when the other has ended."""
+    beside = []
+
+    def run(flows, asked, *_):
+        beside.append(len(asked))
+        shares = [0.99 + 0.01 * seed * np.log(packets / (20 * seed)) for packets, seed in asked]
+        return [(share, pd.DataFrame({"check": [share]}), np.zeros(1)) for share in shares]
+
+    monkeypatch.setattr(paper, "_run", run)
+    scale, seeds = paper.Scale((4,), 2.0), ((1,), (5,))
+    together = paper.search_together(4, paper.PRINTED, scale, seeds)
+    assert set(beside) == {1, 2}
+    for (outcome, checks, _), each in zip(together, seeds, strict=True):
+        alone, own_checks, _ = paper.search(4, paper.PRINTED, scale, each)
+        assert outcome == alone and checks.equals(own_checks)
+    assert [found.buffer_packets for found, _, _ in together] == pytest.approx([20, 100], rel=0.1)
 
 
 def test_a_link_off_its_rate_fails_the_fidelity_check():
@@ -204,7 +224,7 @@ def test_a_sweep_of_few_flows_measures_the_claims_that_it_can_and_stands_beside_
 @pytest.mark.timeout(90)
 def test_a_real_kernel_fills_the_link_from_a_large_buffer_and_not_from_a_packet():
     setting = replace(SHORT, start_spread_s=0.1)
-    shares, _, gaps = zip(*(paper._run(4, packets, setting, 2.0, 1, "rootless") for packets in (2, 150)), strict=True)
+    shares, _, gaps = zip(*paper._run(4, [(2, 1), (150, 1)], setting, 2.0, "rootless"), strict=True)
     assert shares[0] < shares[1] and 0.9 < shares[1] <= 1.01
     assert not any(map(len, gaps))  # those of a fabric's virtual time would be right whatever happened
 
