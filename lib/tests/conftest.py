@@ -73,6 +73,8 @@ EXPECTED_SKIPS = (
     "needs root",
     "needs a kernel with netem",
     "needs a kernel without netem",
+    "needs a kernel of 6.3 or later",
+    "needs a kernel without DCTCP",
     "needs an interpreter",
     "needs the real captures in ../shared/pcaps",
     "PyTorch is not installed",

@@ -110,8 +110,8 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, R
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("slug", SLUGS)
 def test_it_runs_in_the_quick_profile(executed, slug):
-    status = next(status for status in executed[1].statuses if status.slug == slug)
-    assert status.ok, status.explanation()
+    for status in [each for each in executed[1].statuses if each.slug == slug]:
+        assert status.ok, status.explanation()
 
 
 @pytest.mark.parametrize("slug", SLUGS)

@@ -25,7 +25,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._running import idle_checks, run_together
+from netrepro.papers._running import at_once, idle_checks, run_together
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile
 from netrepro.paths import data_dir
 from netrepro.simulation import simulate
@@ -43,7 +43,6 @@ PERIODS = 3  # of a sawtooth, measured
 CLOSE = 0.002  # of the target: a probe that near is too close to call from one run
 RESOLUTION = 1.2  # the search ends when the buffers either side of the target differ by less than this factor
 DEVIATIONS = (*range(1, 100), 99.5, 99.9)  # percentiles of Fig. 9(c) that are kept
-AT_ONCE = 2  # searches that share a fabric, in real time
 SAMPLED_EVERY_MS = 2.0  # the queue on real kernels, to know which gaps are those of a busy link
 
 
@@ -471,7 +470,10 @@ def _search_all(
     tier: str = "simulated",
     backend: str = "fabric",
 ) -> Sweep:
-    groups = _groups(work, AT_ONCE if tier != "simulated" and backend == "fabric" else 1)
+    fastest_mbps = max(used.rate_mbps for _, used, *_ in work)
+    # A search may want two runs at once.
+    together = at_once(2, 2 * fastest_mbps) if tier != "simulated" and backend == "fabric" else 1
+    groups = _groups(work, together)
     tasks = [
         delayed(search_together)(flows, used, scale, [_seeds(seed, flows, each) for each in repetitions], tier, backend)
         for (_, used, flows), repetitions in groups
@@ -492,18 +494,18 @@ def _search_all(
     return Sweep(pd.DataFrame(buffers), pd.DataFrame(probes), checks, gaps, tier)
 
 
-def _groups(work: Sequence[tuple], at_once: int) -> list[tuple[tuple, list[int]]]:
+def _groups(work: Sequence[tuple], together: int) -> list[tuple[tuple, list[int]]]:
     """(case, setting, flows) and the repetitions of it that search together, of work's (case, setting, flows,
     repetition)."""
-    if at_once == 1:
+    if together == 1:
         return [(tuple(what), [repetition]) for *what, repetition in work]
     repetitions: dict[tuple, list[int]] = {}
     for *what, repetition in work:
         repetitions.setdefault(tuple(what), []).append(repetition)
     return [
-        (what, each[place : place + at_once])
+        (what, each[place : place + together])
         for what, each in repetitions.items()
-        for place in range(0, len(each), at_once)
+        for place in range(0, len(each), together)
     ]
 
 

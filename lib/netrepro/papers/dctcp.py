@@ -21,7 +21,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link, Queue, Red
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._running import run_experiment, run_in_groups
+from netrepro.papers._running import at_once, run_experiment, run_in_groups
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.simulation import gap_shares
@@ -30,7 +30,6 @@ from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 PORT = ("s1", "h3")
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
 SETTLED_S = 5.0  # slow start and the second flow's arrival are over by then, and in a third of a short run
-AT_ONCE = 2  # cases that share a fabric, in real time
 
 
 @dataclass(frozen=True)
@@ -152,7 +151,7 @@ def measure(
         settled = found.queues[found.queues.time_s >= settled_s(seconds)]
         return settled[["time_s", "queue_packets"]], total_goodput_mbps(found), check_fidelity(found)
 
-    how: dict[str, Any] = {"backend": backend, "at_once": AT_ONCE, "attempts": 2}
+    how: dict[str, Any] = {"backend": backend, "together": at_once(2, 2 * setting.rate_mbps), "attempts": 2}
     found, fidelity = run_in_groups(describe, read, work, tier, progress, **how, case="", repetition=0)
     queues, totals = [], []
     by_case = sorted(zip(work, found, strict=True), key=lambda each: cases.index(each[0][0]))

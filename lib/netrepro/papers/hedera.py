@@ -24,7 +24,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, star
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._running import run_experiment, run_in_groups
+from netrepro.papers._running import at_once, run_experiment, run_in_groups
 from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
@@ -87,7 +87,6 @@ class Profile:
         return replace(setting, **{name: value for name, value in own.items() if value is not None})
 
 
-AT_ONCE = 2  # networks of 160 Mb/s in one fabric, in real time
 FEW = ("stride1", "stride8", "randbij0")
 # From 3 s on shares are those from 15 s on: of 90 runs they differ by -0.0004 on average, with a deviation of 0.004.
 PROFILES = {"quick": Profile(5.0, 1, counted_from_s=3.0), "paper": Profile(10.0, 3)}
@@ -345,8 +344,9 @@ def measure(
 
     shares = []
     label = {"pattern": "", "scheme": "", "repetition": 0}
+    together = at_once(2, HOSTS * setting.rate_mbps)
     runs, fidelity = run_in_groups(
-        describe, read, work, tier, progress, backend=backend, at_once=AT_ONCE, attempts=2, **label
+        describe, read, work, tier, progress, backend=backend, together=together, attempts=2, **label
     )
     for (name, how, each), (found, checks) in zip(work, runs, strict=True):
         label = {"pattern": name, "scheme": how, "repetition": each}

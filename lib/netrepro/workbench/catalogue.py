@@ -30,6 +30,7 @@ class Declaration(BaseModel):
     budget_s: dict[str, float] = {"quick": 60, "paper": 600}
     emulated_budget_s: dict[str, float] = {}  # on real kernels, where that differs: they take real time
     memory_mb: dict[str, int] = {"quick": 500, "paper": 1000}
+    both_kinds: bool = False  # a quick run of the whole set takes the simulator and this machine's real kernels
     last: bool = False  # runs after all others (the scorecard)
 
     def budget_on(self, tier: str, profile: str) -> float:

@@ -19,12 +19,19 @@ PICTURES = (".png", ".svg")
 README_BEGIN, README_END = "<!-- scorecard -->", "<!-- /scorecard -->"
 
 
-def publish(folder: Path, slug: str) -> None:
-    """Publish the figures of one run and merge its results with those of other profiles and tiers.
+def publish(folder: Path, slug: str, *, pictures: bool = True) -> None:
+    """Publish the figures of one run, unless without `pictures`, and merge its results with those of other profiles and
+    tiers.
 
     A file whose bytes (figures) or measured values (results) have not changed is left untouched.
     """
-    target = figures_dir(slug)
+    if pictures:
+        _publish_pictures(folder, figures_dir(slug))
+    for run in read_results(folder / files.RESULTS).runs.values():
+        publish_run(slug, run)
+
+
+def _publish_pictures(folder: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     made = {path.name for path in folder.iterdir() if path.suffix in PICTURES}
     for stale in [path for path in target.iterdir() if path.suffix in PICTURES and path.name not in made]:
@@ -36,8 +43,6 @@ def publish(folder: Path, slug: str) -> None:
         partial = published.with_name(f".{picture.name}.partial")
         shutil.copyfile(picture, partial)
         partial.replace(published)
-    for run in read_results(folder / files.RESULTS).runs.values():
-        publish_run(slug, run)
 
 
 def write_scorecard(table: pd.DataFrame, folder: Path) -> None:

@@ -20,14 +20,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 
-from netrepro.emulation.tiers import probe_tiers, resolve_tier
+from netrepro.emulation.tiers import TIERS, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import runs_dir, workbench_root
 from netrepro.workbench import job as files
@@ -94,7 +94,8 @@ def run(
 
     Parameters
     ----------
-    names : slugs, or None for the whole set.
+    names : slugs, or None for the whole set; its quick runs on the tier "auto" take notebooks that declare both_kinds
+        twice, on that tier and on the other kind of tier, simulator or real kernels, that the machine has.
     profile : "quick" or "paper" (the published scale).
     tier : "auto", or a tier that each named notebook must support.
     parameters : values for notebook parameters; every named notebook must have each of them.
@@ -102,7 +103,8 @@ def run(
     scheduler : address of a Dask scheduler ("tcp://…") whose workers see this folder, instead of local processes.
     resume : take over runs that ended well with the same notebook, data, library and parameters.
     patience : a cell may take this many times the notebook's declared budget, in seconds.
-    publish_results : copy figures and results of default runs to figures/ (only runs without `parameters`).
+    publish_results : copy figures and results of default runs to figures/ (only runs without `parameters`); of a second
+        run on the other kind of tier the results.
     into : the folder for executed notebooks, logs and manifests; default: runs/<profile>/.
     on_event : called with an Event at every start, change of heading and end.
 
@@ -113,7 +115,8 @@ def run(
     """
     asked = [(notebook, dict(parameters or {})) for notebook in select(names)]
     settings = _Settings(profile, tier, into or runs_dir() / profile, _workers(jobs), patience)
-    planned, refused = _plan(asked, settings, bool(names), on_event)
+    whole_set = not names and not parameters
+    planned, refused = _plan(asked, settings, bool(names), on_event, both_kinds=whole_set)
     return _execute(planned, refused, settings, scheduler, resume, publish_results and not parameters, on_event)
 
 
@@ -183,6 +186,7 @@ class _Planned:
     final: Path
     lane: str
     last: bool
+    has_pictures: bool = True  # that are published
 
 
 def _plan(
@@ -190,8 +194,13 @@ def _plan(
     settings: _Settings,
     named: bool,
     on_event: Callable[[Event], None],
+    *,
+    both_kinds: bool = False,
 ) -> tuple[list[_Planned], list[Status]]:
-    """Check everything that can be checked before anything starts."""
+    """Check everything that can be checked before anything starts.
+
+    both_kinds : whether notebooks that ask for it run on both kinds of tiers, where "auto" chooses.
+    """
     if settings.profile not in PROFILES:
         raise NetreproError(f"no profile {settings.profile!r}", nearest(settings.profile, PROFILES))
     if settings.workers < 1 or settings.patience <= 0:
@@ -213,7 +222,19 @@ def _plan(
             on_event(Event("skipped", notebook.name, 0, reason=error.problem))
             continue
         planned.append(_plan_one(notebook, given, tier, settings))
+        if both_kinds and settings.tier == "auto" and settings.profile == "quick" and notebook.declaration.both_kinds:
+            for other in _other_kind(notebook.declaration.tiers, tier[0]):
+                second = _plan_one(notebook, given, other, replace(settings, tier=other[0]))
+                planned.append(replace(second, has_pictures=False))
     return planned, refused
+
+
+def _other_kind(supported: Sequence[str], tier: str) -> list[tuple[str, str]]:
+    """The best of the supported tiers that is a simulator where `tier` is real kernels, or the other way round, and
+    what says that this machine has it; none where it has none."""
+    probe = probe_tiers()
+    others = [each for each in TIERS if each in supported and (each == "simulated") != (tier == "simulated")]
+    return [(each, probe[each].why) for each in others if probe[each].available][:1]
 
 
 def _plan_one(
@@ -460,7 +481,7 @@ def _finish(
             if status.ok and publishing and job.kind == "paper":
                 from netrepro.workbench.publish import publish
 
-                publish(item.final, job.slug)
+                publish(item.final, job.slug, pictures=item.has_pictures)
         except OSError as error:
             status.outcome, status.folder = "failed", None
             status.exception = f"its results cannot be kept: {error.strerror} ({error.filename or item.final})"

@@ -17,9 +17,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from netrepro.emulation.tiers import TIERS, TierProbe, TierStatus
 from netrepro.errors import NetreproError
+from netrepro.workbench import runner
 from netrepro.workbench.catalogue import Declaration
 from netrepro.workbench.job import Status
+from netrepro.workbench.publish import publish
 from netrepro.workbench.runner import Event, RunReport, run, run_variants
 
 FIXTURES = Path(__file__).parents[1] / "notebooks"
@@ -257,3 +260,51 @@ def test_real_kernels_may_have_another_budget_in_the_profiles_that_name_one():
     declared = Declaration(slug="echo", budget_s={"quick": 60, "paper": 600}, emulated_budget_s={"paper": 9000})
     assert [declared.budget_on("simulated", profile) for profile in ("quick", "paper")] == [60, 600]
     assert [declared.budget_on("rootless", profile) for profile in ("quick", "paper")] == [60, 9000]
+
+
+def offer(monkeypatch, *available: str) -> None:
+    """Make it a machine of these tiers."""
+    found = {tier: TierStatus(available=tier in available, why=f"as {tier} is tried") for tier in TIERS}
+    monkeypatch.setattr(runner, "probe_tiers", lambda: TierProbe(**found))
+
+
+@pytest.mark.parametrize(
+    ("available", "second"),
+    [(TIERS, "privileged"), (("rootless", "simulated"), "rootless"), (("simulated",), "")],
+)
+def test_the_whole_set_runs_what_asks_for_it_on_both_kinds_of_tiers(
+    echo_paper, add_notebook, workbench, monkeypatch, available, second
+):
+    offer(monkeypatch, *available)
+    tiers = ["simulated", "privileged", "rootless"]
+    budgets = {"tiers": tiers, "emulated_budget_s": {"quick": 77}}
+    add_notebook("echo", both_kinds=True, **budgets)
+    add_notebook("well_behaved", 11, **budgets)
+    report = run()
+    assert report.ok, [status.explanation() for status in report.statuses]
+    expected = ["10_echo", *([f"10_echo--tier={second}"] if second else []), "11_well_behaved"]
+    assert [status.name for status in report.statuses] == expected
+    if second:
+        assert report.statuses[1].budget_s == 77 and f"--tier {second}" in report.statuses[1].command
+    results = json.loads((workbench / "figures/echo/results.json").read_text())
+    assert set(results["runs"]) == {"quick/simulated", *([f"quick/{second}"] if second else [])}
+
+
+def test_only_a_quick_run_of_the_whole_set_takes_both_kinds(add_notebook, workbench, monkeypatch):
+    offer(monkeypatch, *TIERS)
+    add_notebook("well_behaved", both_kinds=True, tiers=["privileged", "simulated"])
+    assert [status.name for status in run().statuses] == ["10_well_behaved", "10_well_behaved--tier=simulated"]
+    for options in ({"names": ["well_behaved"]}, {"tier": "simulated"}, {"profile": "paper"}):
+        assert len(run(**options).statuses) == 1
+
+
+def test_figures_are_those_of_the_tier_that_auto_takes(echo_paper, workbench):
+    assert run(["echo"]).ok
+    folder, published = workbench / "runs/quick/10_echo", workbench / "figures/echo/fig1_load.png"
+    before = published.read_bytes()
+    for picture in folder.glob("fig1_load.*"):
+        picture.write_bytes(b"another tier's")
+    publish(folder, "echo", pictures=False)
+    assert published.read_bytes() == before
+    publish(folder, "echo")
+    assert published.read_bytes() == b"another tier's"
