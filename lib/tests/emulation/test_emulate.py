@@ -23,7 +23,7 @@ from netrepro.networks.flow_sizes import load_flow_sizes
 from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp
 from netrepro.papers import _running
-from netrepro.papers._running import run_experiment
+from netrepro.papers._running import run_experiment, run_together
 from netrepro.simulation import simulate
 
 pytestmark = [pytest.mark.timeout(60), rootless]
@@ -330,6 +330,38 @@ def test_a_run_that_is_not_trusted_is_repeated_and_one_that_is_trusted_is_kept(m
         following = iter(measured)
         monkeypatch.setattr(_running, "emulate", lambda *_, following=following, **__: next(following))
         assert run_experiment(asked, "rootless", attempts=attempts) is kept
+
+
+def test_experiments_share_a_fabric_and_each_is_told_what_was_its_own(monkeypatch):
+    emulated = []
+
+    def note(experiment, *arguments, **options):
+        emulated.append(experiment)
+        return emulate(experiment, *arguments, **options)
+
+    monkeypatch.setattr(_running, "emulate", note)
+    port, rates_mbps = ("s1", "h2"), (4, 16)
+    asked = [
+        Experiment(
+            star(2, Link(rate_mbps, 1, DropTail(packets=30))),
+            (Flow("h1", "h2", duration_s=1.0),),
+            1.0,
+            measure=Measure(queues=(port,), packets=(port,)),
+        )
+        for rate_mbps in rates_mbps
+    ]
+    for tier, runs in (("rootless", 1), ("simulated", 0)):
+        emulated.clear()
+        for found, own, rate_mbps in zip(run_together(asked, tier, backend="fabric"), asked, rates_mbps, strict=True):
+            assert found.experiment == own and found.tier == tier
+            assert set(found.packets[["source", "destination"]].itertuples(index=False, name=None)) == {port}
+            assert found.flows["goodput_mbps"].to_numpy() == pytest.approx([rate_mbps * 0.93], rel=0.1)
+            assert list(found.packets["flow"].unique()) == [0] and len(found.queues) > 50
+        assert len(emulated) == runs
+
+
+def test_no_more_run_together_than_a_fabric_bears():
+    assert [_running.at_once(2, mbps) for mbps in (160, 250, 1600)] == [2, 1, 1]
 
 
 def test_traffic_that_waits_for_a_processor_is_not_trusted():

@@ -121,6 +121,22 @@ def test_an_experiment_survives_json():
     assert Experiment.from_json(experiment.to_json()) == experiment
 
 
+def test_quick_runs_on_real_kernels_are_short_and_few():
+    assert (
+        paper.duration_s("quick", "rootless") < 10 < paper.duration_s("quick") < paper.duration_s("paper", "rootless")
+    )
+    assert [paper.repetitions_of("quick", tier, 5) for tier in ("rootless", "simulated")] == [3, 5]
+    assert paper.repetitions_of("paper", "rootless", 5) == 5 and paper.repetitions_of("quick", "rootless", 2) == 2
+    assert (paper.settled_s(6.0), paper.settled_s(120.0)) == (2.0, paper.SETTLED_S)
+
+
+def test_tables_list_a_case_after_the_other_and_of_each_its_repetitions():
+    found = paper.measure(3.0, repetitions=2, seed=1)
+    listed = [(name, each) for name in paper.CASES for each in range(2)]
+    assert list(found.totals[["case", "repetition"]].itertuples(index=False, name=None)) == listed
+    assert list(found.queues.drop_duplicates(["case", "repetition"]).case) == [name for name, _ in listed]
+
+
 def test_an_unknown_profile_is_refused():
     with pytest.raises(NetreproError, match="did you mean 'paper'"):
         paper.duration_s("papr")
