@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint32_t ethernet_link = 1, frame_bytes = 2048;
 constexpr std::int64_t write_interval_ns = 20'000'000, longest_wait_ns = 50'000'000;
-constexpr std::int64_t look_interval_ns = 1'000'000;
+constexpr std::int64_t look_interval_ns = 1'000'000, longest_look_ns = 5'000'000;
 constexpr std::size_t frames_a_call = 64;
 constexpr int longest_refusal_ms = 100, waiting_column = 11;  // the latter of softnet_stat
 
@@ -216,6 +216,7 @@ void SwitchFabric::hand_over() {
     if (sent < 0 && errno == EAGAIN && poll(&room, 1, longest_refusal_ms) > 0) continue;
     for (int i = 0; i < sent; ++i) shared_->lateness.add(now - leaving_[first + static_cast<std::size_t>(i)].due_ns);
     shared_->delivered += std::max(sent, 0);
+    may_wait_ = true;
     shared_->failed += sent <= 0;  // the first of these packets is given up
     first += static_cast<std::size_t>(std::max(sent, 1));
   }
@@ -223,22 +224,30 @@ void SwitchFabric::hand_over() {
   leaving_.clear();
 }
 
-// How many packets wait for the processors that receive them, of all networks of this kernel, in hexadecimal. Asked after
-// packets were sent, when most of them wait: what is found is no less than the mean.
+// Adds up how many packets wait for the processors that receive them, of all networks of this kernel. Looked at a tick
+// after packets were sent, and as long as some wait; what waits for less than a tick is not seen.
 void SwitchFabric::look_at_receivers(std::int64_t now) {
   if (now < last_look_ns_ + look_interval_ns) return;
-  last_look_ns_ = now;
   std::array<char, 65536> text;
   const ssize_t size = pread(receivers_, text.data(), text.size() - 1, 0);
   if (size <= 0) return;
   text[static_cast<std::size_t>(size)] = 0;
+  std::int64_t waiting = 0, received = 0;
   char* next = text.data();
-  for (char* end; (end = std::strchr(next, '\n')); next = end + 1) {  // a line a processor
+  for (char* end; (end = std::strchr(next, '\n')); next = end + 1) {  // a line a processor, in hexadecimal
+    received += static_cast<std::int64_t>(std::strtoul(next, &next, 16));
     unsigned long number = 0;
-    for (int column = 0; column <= waiting_column && next < end; ++column) number = std::strtoul(next, &next, 16);
-    shared_->waiting += static_cast<std::int64_t>(number);
+    for (int column = 1; column <= waiting_column && next < end; ++column) number = std::strtoul(next, &next, 16);
+    waiting += static_cast<std::int64_t>(number);
   }
-  ++shared_->looks;
+  const std::int64_t since = now - last_look_ns_;
+  if (since <= longest_look_ns) {  // else nothing was sent for a while
+    shared_->waited_ns += waiting * since;
+    shared_->waited += received - received_then_;
+  }
+  last_look_ns_ = now;
+  received_then_ = received;
+  may_wait_ = waiting > 0;
 }
 
 void SwitchFabric::watch_links() {
@@ -302,7 +311,8 @@ void SwitchFabric::answer() {
 void SwitchFabric::wait() const {
   const Time next = network_.next_event();
   const std::int64_t now = now_ns(), wake = now + settings_.tick_ns;
-  const std::int64_t left = next == never ? longest_wait_ns : std::min(real_time(next) - now, longest_wait_ns);
+  std::int64_t left = next == never ? longest_wait_ns : std::min(real_time(next) - now, longest_wait_ns);
+  if (may_wait_) left = std::min(left, look_interval_ns);
   if (now + left > wake) {
     ring_.wait(left);
   } else {
@@ -316,10 +326,10 @@ void SwitchFabric::run() {
   for (;;) {
     follow_experiment();
     const std::int64_t now = now_ns();  // before reading, so that no earlier packet comes after it
+    look_at_receivers(now);
     ring_.drain([&](const PacketRing::Arrival& arrival) { take_in(arrival); });
     advance(std::max(virtual_time(now), network_.now()));
     hand_over();
-    look_at_receivers(now);
     shared_->missed += static_cast<std::int64_t>(ring_.take_missed());
     if (now >= last_write_ns_ + write_interval_ns) write_out();
     answer();

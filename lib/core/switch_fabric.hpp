@@ -59,7 +59,7 @@ class SwitchFabric {
     std::int64_t sample_every;      // ns, written by whoever wants samples; 0 for none
     std::int64_t asked, answered;   // the state of all links, and records written, as often as asked grows
     std::int64_t began_ns;          // CLOCK_REALTIME, written by whoever begins the experiment; 0 before
-    std::int64_t waiting, looks;    // packets found waiting for a processor that receives them, over so many looks
+    std::int64_t waited_ns, waited;  // packets have waited so long together for processors to receive them, and how many
     LatenessHistogram lateness;     // of what is handed to hosts
     LinkState links[];
   };
@@ -143,7 +143,8 @@ class SwitchFabric {
   PacketDecoder decoder_{decoded_};
   PacketRing ring_;
   int sender_ = -1, receivers_ = -1;  // receivers_: what waits for each processor (softnet_stat)
-  std::int64_t began_ns_, last_look_ns_ = 0;
+  std::int64_t began_ns_, last_look_ns_ = 0, received_then_ = 0;
+  bool may_wait_ = false;  // packets for a processor that receives them, as far as was seen
   std::vector<Frame> frames_;  // by place in the simulator
   std::vector<Leaving> leaving_;
   std::vector<Bytes> spare_;

@@ -27,7 +27,7 @@ from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_
 from netrepro.emulation.guests import LauncherConnection
 from netrepro.emulation.messages import Interface
 from netrepro.emulation.plan import HUB, MAX_RATE_MBPS, Cabling, Plan, Port, addresses, host_controls, tree_in_use
-from netrepro.emulation.recording import Recording, check_captures, received_packets, write_capture
+from netrepro.emulation.recording import Recording, check_captures, write_capture
 from netrepro.emulation.tcp import check_tcp
 from netrepro.emulation.traffic import FIRST_SOURCE_PORT, SOURCE_PORTS
 from netrepro.errors import NetreproError
@@ -52,7 +52,7 @@ ANSWER_PATIENCE_S = 2.0
 
 _HEADER = (
     *("missed", "failed", "received", "delivered", "sample_every", "asked", "answered", "began_ns"),
-    *("waiting", "looks"),
+    *("waited_ns", "waited"),
 )
 _SAMPLE_EVERY, _ASKED, _ANSWERED, _BEGAN = map(_HEADER.index, ("sample_every", "asked", "answered", "began_ns"))
 _LINK_COUNTS = ("sent_packets", "sent_bytes", "dropped_packets", "marked_packets", "lost_packets")
@@ -345,13 +345,13 @@ class FabricRecording:
 
     def __enter__(self) -> FabricRecording:
         self._fabric.watch(self._queues, self._packets, self._interval_s, self._captures is not None)
-        self._before, self._received = self._fabric.state(), received_packets()[0]
+        self._before = self._fabric.state()
         self._began_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
         self._hosts.__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._after, self._received = self._fabric.state(), received_packets()[0] - self._received
+        self._after = self._fabric.state()
         self._ended_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
         self._fabric.watch((), (), 0.0)
         self._hosts.__exit__(*exception)
@@ -432,12 +432,6 @@ class FabricRecording:
             return None
         return fidelity.port_checks(found, f"{source} to {destination}")
 
-    def _waited_us(self, grown: pd.Series) -> float:
-        """By Little's law: how many waited on average, over how many a second were received; NaN where none were."""
-        if not grown["looks"] or not self._received:
-            return float("nan")
-        return float(grown["waiting"] / grown["looks"] * (self._ended_ns - self._began_ns) / 1e3 / self._received)
-
     def machine_checks(self) -> pd.DataFrame:
         """Whether every packet went through, how late packets were handed to hosts, and what the machine did."""
         grown = self._after[0] - self._before[0]
@@ -446,7 +440,8 @@ class FabricRecording:
             ("packets through the fabric", float(grown["delivered"]), float("nan"), True),
         ]
         rows += fidelity.bounded_lateness_rows("packets handed over", self._fabric.lateness(), MOST_LATE_US)
-        waited_us = self._waited_us(grown)
+        # By Little's law: what waited, summed over time, and how many came through.
+        waited_us = grown["waited_ns"] / 1e3 / max(grown["waited"], 1)
         rows.append(("mean time in us that packets waited for a CPU to receive them", waited_us, MOST_WAITED_US,
                      not waited_us > MOST_WAITED_US))  # fmt: skip
         ours = pd.DataFrame(rows, columns=FIDELITY_COLUMNS)

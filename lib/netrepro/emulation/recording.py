@@ -437,16 +437,10 @@ def processor_ticks() -> tuple[int, int]:
     return user + nice + system + sum(interrupts) + stolen, stolen
 
 
-def received_packets() -> tuple[int, int]:
-    """Packets that CPUs have received since the kernel started, and that it has dropped, as too many waited for one."""
-    lines = Path("/proc/net/softnet_stat").read_text().splitlines()  # one a CPU, in hexadecimal
-    received, dropped = zip(*([int(number, 16) for number in line.split()[:2]] for line in lines), strict=True)
-    return sum(received), sum(dropped)
-
-
 def refused_packets() -> int:
-    """The latter of `received_packets`."""
-    return received_packets()[1]
+    """Packets that the kernel has dropped on their way to a receiver, since it started: too many waited for a CPU."""
+    lines = Path("/proc/net/softnet_stat").read_text().splitlines()  # one a CPU; processed, dropped, ... in hexadecimal
+    return sum(int(line.split()[1], 16) for line in lines)
 
 
 def steal_ticks() -> int:

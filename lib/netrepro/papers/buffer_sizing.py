@@ -726,6 +726,8 @@ def draw_search(sweep: Sweep, setting: Setting = PRINTED, shown: Sequence[int] =
     figure, axis = new_figure("What the searches saw", "buffer (packets)", "utilisation", log_x=True)
     for colour, flows in zip(CURVES, shown, strict=False):
         rows = sweep.probes[(sweep.probes["case"] == "published") & (sweep.probes["flows"] == flows)]
+        if rows.empty:
+            continue
         rows = rows.sort_values("tried_packets")
         axis.plot(rows["tried_packets"], rows["utilisation"], "o", color=colour, label=f"{flows} flows")
     axis.axhline(setting.target, color="black", linestyle="--", linewidth=1)
