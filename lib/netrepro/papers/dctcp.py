@@ -77,8 +77,8 @@ def duration_s(profile: str, tier: str = "simulated") -> float:
 
 
 def repetitions_of(profile: str, tier: str, asked: int) -> int:
-    """Repetitions that are run: in the quick profile on real kernels three at most, which take a minute."""
-    return min(asked, 3) if profile == "quick" and tier != "simulated" else asked
+    """Repetitions that are run: in the quick profile on real kernels two at most, which take less than a minute."""
+    return min(asked, 2) if profile == "quick" and tier != "simulated" else asked
 
 
 def settled_s(seconds: float) -> float:
