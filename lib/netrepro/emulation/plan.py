@@ -156,6 +156,9 @@ class Plan:
     def _cabling(self) -> Cabling:
         made = Cabling()
         used = dict.fromkeys(self.nodes, 0)
+        # The hub's namespace makes all interfaces. Kernels before 6.15 refuse an index that it has itself, wherever the
+        # interface is to be.
+        used[HUB] = 1 << 20
 
         def interface(node: str, name: str) -> Interface:
             used[node] += 1

@@ -103,6 +103,13 @@ def test_routes_are_the_shortest_paths_that_networkx_finds():
                 assert {neighbours[way["dev"]] for way in ways[str(plan.addresses[host])]} == wanted
 
 
+def test_no_interface_has_an_index_of_the_namespace_that_makes_it():
+    """Kernels before 6.15 would refuse it, wherever the interface is to be."""
+    plan = make_plan(star(3, Link(10, 5)))
+    makers = {index for each in plan.delays for index in (each.from_index, each.to_index)}
+    assert len(makers) == 2 * 3 and not makers & set(plan._cabling.index_towards.values())
+
+
 def test_a_host_with_two_cables_is_reached_over_both():
     topology = Topology((Cable("h1", "s1", FAST), Cable("h1", "s2", FAST), Cable("s1", "s3", FAST),
                          Cable("s2", "s3", FAST), Cable("h2", "s3", FAST)))  # fmt: skip
