@@ -156,6 +156,17 @@ class Features:
         self.netlink.tc("add", "htb", index, 0x10000)
         self.netlink.tc("add-class", "htb", index, 0x10010, parent=0x10000, rate="10mbit", burst=1600)
 
+    def wire_of_netem(self) -> None:
+        """What a link that netem delays is made of: netem, and a filter that hands packets from one interface to it."""
+        index = self.new_pair()
+        self.netlink.tc("add", "netem", index, 0x10000, delay=1000)
+        self.netlink.tc("add", "clsact", index)
+        mirred = {"kind": "mirred", "direction": "egress", "action": "redirect", "ifindex": index}
+        try:
+            self.netlink.tc("add-filter", "matchall", index, parent=0xFFFFFFF2, protocol=3, prio=1, action=mirred)
+        except NetlinkError as error:
+            raise NotHere(f"netem works, but not matchall with mirred, which it needs: {reason(error)}") from error
+
     def segment_limit(self) -> None:
         self.netlink.link("set", index=self.new_pair(), gso_max_segs=1)
 
@@ -294,7 +305,7 @@ def try_features(tier: str) -> list[dict]:
             ("TBF", "links with a rate and a buffer", kernel.queue("tbf", **tbf)),
             ("HTB", "several rates on one interface", kernel.htb),
             ("one segment a packet", "buffers counted in packets", kernel.segment_limit),
-            ("netem", "the kernel's own delay and loss", kernel.queue("netem", delay=1000)),
+            ("netem", "the kernel's own delay and loss", kernel.wire_of_netem),
             ("fq", "the kernel's own pacing", kernel.queue("fq")),
             ("clsact", "eBPF and mirroring at an interface", kernel.queue("clsact")),
             ("IFB", "shaping of what arrives", kernel.link("ifb")),

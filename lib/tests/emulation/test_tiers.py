@@ -208,7 +208,9 @@ SECOND_OPINIONS = {
     "HTB": "ip link add x0 type veth peer name x1 && tc qdisc add dev x0 root handle 1: htb"
     " && tc class add dev x0 parent 1: classid 1:1 htb rate 10mbit",
     "one segment a packet": "ip link add x0 type veth peer name x1 && ip link set x0 gso_max_segs 1",
-    "netem": "ip link add x0 type veth peer name x1 && tc qdisc add dev x0 root netem delay 1ms",
+    "netem": "ip link add x0 type veth peer name x1 && tc qdisc add dev x0 root netem delay 1ms"
+    " && tc qdisc add dev x0 clsact"
+    " && tc filter add dev x0 ingress matchall action mirred egress redirect dev x0",
     "fq": "ip link add x0 type veth peer name x1 && tc qdisc add dev x0 root fq",
     "clsact": "ip link add x0 type veth peer name x1 && tc qdisc add dev x0 clsact",
     "IFB": "ip link add x0 type ifb",
