@@ -26,7 +26,17 @@ from netrepro.emulation.changes import Made
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
 from netrepro.emulation.guests import LauncherConnection
 from netrepro.emulation.messages import Interface
-from netrepro.emulation.plan import HUB, MAX_RATE_MBPS, Cabling, Plan, Port, addresses, host_controls, tree_in_use
+from netrepro.emulation.plan import (
+    FIRST_OF_HUB,
+    HUB,
+    MAX_RATE_MBPS,
+    Cabling,
+    Plan,
+    Port,
+    addresses,
+    host_controls,
+    tree_in_use,
+)
 from netrepro.emulation.recording import Recording, check_captures, write_capture
 from netrepro.emulation.tcp import check_tcp
 from netrepro.emulation.traffic import FIRST_SOURCE_PORT, SOURCE_PORTS
@@ -120,7 +130,7 @@ class FabricPlan(Plan):
                 continue
             link, interfaces = self.topology.link(host, peer), made.relayed_interfaces.setdefault(host, [])
             near = Interface(f"{host}-eth{len(interfaces)}", 2 + len(interfaces), self.descriptor(host))
-            far = Interface(f"{host}.{peer}", 2 + len(made.ports), self.descriptor(HUB))
+            far = Interface(f"{host}.{peer}", FIRST_OF_HUB + len(made.ports), self.descriptor(HUB))
             made.index_towards[host, peer] = near.index
             made.requests.append(messages.new_pair(near, far, same_address))
             made.still_down.append((HUB, far.index))
@@ -153,7 +163,7 @@ class FabricPlan(Plan):
         hosts = [(number[host], int(self.addresses[host])) for host in topology.hosts]
         hosts += [(number[path[-1]], int(address)) for path, address in self.path_addresses.items()]
         cables = [
-            (2 + place, links[host, peer], links[peer, host], self.has_several_cables(host))
+            (FIRST_OF_HUB + place, links[host, peer], links[peer, host], self.has_several_cables(host))
             for place, (host, peer) in enumerate(self.ports)
         ]
         paths = [
@@ -431,6 +441,9 @@ class FabricRecording:
         if len(found.deviation) < fidelity.LEAST_BUSY_GAPS:
             return None
         return fidelity.port_checks(found, f"{source} to {destination}")
+
+    def interruptions(self) -> None:
+        """None: a fabric sleeps, and does not see what interrupts it."""
 
     def machine_checks(self) -> pd.DataFrame:
         """Whether every packet went through, how late packets were handed to hosts, and what the machine did."""

@@ -30,7 +30,7 @@ from netrepro.emulation.guests import Call, Guest, LauncherConnection, errno_tex
 from netrepro.emulation.machine import can_pace, receive_elsewhere, relay_processor
 from netrepro.emulation.messages import Request
 from netrepro.emulation.netem import INSTEAD
-from netrepro.emulation.plan import HASH_SEED, HUB, Plan, check_name, make_plan
+from netrepro.emulation.plan import HUB, Plan, check_name, make_plan
 from netrepro.emulation.recording import Recording
 from netrepro.emulation.relay import Relay
 from netrepro.emulation.tiers import check_feature, probe_tiers, resolve_tier
@@ -319,12 +319,8 @@ def _raise_refusal(answer: Mapping[str, Any], requests: Sequence[tuple[str, Sequ
 
 
 def _refused_setting(name: str, number: int) -> NetreproError:
-    if name == HASH_SEED and number == errno.ENOENT:
-        return NetreproError(
-            "this kernel (older than 6.11) has no seed of its own for each router, without which all routers "
-            "choose alike among equal paths and leave many unused",
-            "use a topology without equal paths, a newer kernel, or tier 'simulated'",
-        )
+    if number == errno.ENOENT:
+        return NetreproError(f"this kernel has no setting {name}", "use a newer kernel, or tier 'simulated'")
     return NetreproError(
         f"the kernel setting {name} cannot be set: {errno_text(number)}",
         "in a container, allow writing /proc/sys/net; or use tier 'simulated'",

@@ -1,13 +1,16 @@
-"""From a topology to what the kernel is told: interfaces, addresses, routes, shapers. Pure; nothing is built here."""
+"""From a topology to what the kernel is told: interfaces, addresses, routes, shapers. Nothing is built here."""
 
 from __future__ import annotations
 
 import ipaddress
+import pathlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
+import networkx as nx
 import numpy as np
 
 from netrepro.emulation import messages
@@ -36,16 +39,17 @@ MOST_PACED_MBPS = 1000.0
 NO_SPRAYING = "emulated routers choose a path for each flow, not by packet_spraying"
 NO_HOSTS_ADDRESSES = ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3")  # this host's own, and multicast and above
 HUB = "hub"  # the namespace of the launcher itself, where the relay and wires of netem live
+# Of its interfaces' indices. The hub makes those of all nodes too, and kernels before 6.15 refuse a new interface, for
+# whichever namespace, an index that the maker's has itself.
+FIRST_OF_HUB = 1 << 20
 DELAYED_BY = ("relay", "netem")
 FIRST_DESCRIPTOR = 100  # of the launcher's descriptors of namespaces, which are numbered without gaps
 
 # Policy 1 would hash forwarded TCP with the sender's own hash, which all routers then share, and use a part of
-# the paths only. Policy 3 hashes addresses, protocol and ports (0x37) anew in each router, under its own seed.
-SPREADING_SYSCTLS = {
-    "net/ipv4/fib_multipath_hash_policy": "3",
-    "net/ipv4/fib_multipath_hash_fields": "55",
-}
-HASH_SEED = "net/ipv4/fib_multipath_hash_seed"
+# the paths only. Policy 3 hashes addresses, protocol and ports (0x37) anew in each router, under its own seed. Before
+# Linux 6.11 all have one seed: there the ports, which tell flows apart, are hashed with other fields in each router.
+HASH_POLICY, HASH_FIELDS, HASH_SEED = (f"net/ipv4/fib_multipath_hash_{name}" for name in ("policy", "fields", "seed"))
+ALL_FIELDS, PORT_FIELDS = 0x37, 0x30
 COMMON_SYSCTLS = {
     "net/ipv6/conf/all/disable_ipv6": "1",
     "net/ipv6/conf/default/disable_ipv6": "1",
@@ -156,9 +160,7 @@ class Plan:
     def _cabling(self) -> Cabling:
         made = Cabling()
         used = dict.fromkeys(self.nodes, 0)
-        # The hub's namespace makes all interfaces. Kernels before 6.15 refuse an index that it has itself, wherever the
-        # interface is to be.
-        used[HUB] = 1 << 20
+        used[HUB] = FIRST_OF_HUB - 2
 
         def interface(node: str, name: str) -> Interface:
             used[node] += 1
@@ -294,6 +296,8 @@ class Plan:
     def sysctls(self) -> dict[str, dict[str, str]]:
         """node -> kernel settings of its namespace, set before it has interfaces."""
         seeds = np.random.default_rng(self.seed).integers(1, 2**31, len(self.nodes))
+        seeded = has_hash_seeds()
+        fields = {} if seeded else hashed_fields(self.topology, self.seed)
         found = {node: dict(COMMON_SYSCTLS) for node in self.nodes}
         for node, seed in zip(self.nodes[1:], seeds[1:], strict=True):
             if node[0] == "s":
@@ -301,7 +305,12 @@ class Plan:
             elif self.tcp:
                 found[node] |= host_sysctls(self.tcp)
             if self._has_equal_paths:
-                found[node] |= SPREADING_SYSCTLS | {HASH_SEED: str(seed)}
+                own = (
+                    {HASH_FIELDS: ALL_FIELDS, HASH_SEED: seed}
+                    if seeded
+                    else {HASH_FIELDS: fields.get(node, ALL_FIELDS)}
+                )
+                found[node] |= {HASH_POLICY: "3"} | {name: str(value) for name, value in own.items()}
         return found
 
     @property
@@ -387,6 +396,22 @@ def _check_reachable(topology: Topology, host: str, distance: Mapping[str, int])
                 f"{topology.name}: {other} could reach {host} only through another host, and hosts do not forward",
                 "join them by a switch",
             )
+
+
+def has_hash_seeds() -> bool:
+    """Whether each router can have a hash of its own among equal paths."""
+    return pathlib.Path("/proc/sys", HASH_SEED).exists()
+
+
+def hashed_fields(topology: Topology, seed: int) -> dict[str, int]:
+    """Node that may choose -> bits of fib_multipath_hash_fields in place of a seed: ports, and others of its own."""
+    choices = np.random.default_rng(seed).permutation([PORT_FIELDS | others for others in range(8)]).tolist()
+    found: dict[str, int] = {}
+    for node in (node for node, cables in topology.graph.degree if cables > 1):
+        near = nx.single_source_shortest_path_length(topology.graph, node, cutoff=3)
+        taken = Counter(found[other] for other in near if other in found)
+        found[node] = min(choices, key=lambda fields: taken[fields])
+    return found
 
 
 def kernel_queue(link: Link, paced: bool = False) -> DropTail | None:

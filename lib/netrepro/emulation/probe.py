@@ -180,7 +180,7 @@ class Features:
         try:
             (IPV4 / "fib_multipath_hash_seed").write_text("1")
         except OSError as error:
-            return f"hash policy 3, but no seed of its own for each router ({reason(error)})"
+            return f"hash policy 3, and fields in place of a seed of its own for each router ({reason(error)})"
         return "hash policy 3, fields and seed can be set"
 
 

@@ -269,7 +269,7 @@ def test_a_congestion_control_that_the_kernel_lacks_is_loaded_and_removed_with_t
     assert link.marked_packets > 50 and link.dropped_packets == 0
     assert 3 < settled.mean() < 40  # about the threshold, far below the buffer
     assert (found.flows["congestion_control"] == "dctcp").all()
-    assert "dctcp" not in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text()
+    assert "nrdctcp" not in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text()
 
 
 @needs_bpf

@@ -25,7 +25,8 @@ from jupyter_client.manager import start_new_kernel
 
 import netrepro
 from netrepro.emulation import Emulation
-from netrepro.emulation.plan import check_experiment, make_plan
+from netrepro.emulation.fabric import Fabric
+from netrepro.emulation.plan import check_experiment, has_hash_seeds, hashed_fields, make_plan
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks import (
@@ -108,6 +109,9 @@ def test_no_interface_has_an_index_of_the_namespace_that_makes_it():
     plan = make_plan(star(3, Link(10, 5)))
     makers = {index for each in plan.delays for index in (each.from_index, each.to_index)}
     assert len(makers) == 2 * 3 and not makers & set(plan._cabling.index_towards.values())
+    of_fabric = emulation(star(3, Link(10, 5)), fabric=Fabric()).plan
+    makers = {index for index, *_ in of_fabric.arguments()["cables"]}
+    assert len(makers) == 3 and not makers & set(of_fabric._cabling.index_towards.values())
 
 
 def test_a_host_with_two_cables_is_reached_over_both():
@@ -175,12 +179,29 @@ def received_packets():
     return sum(int(line.split()[2]) for line in lines if not line.strip().startswith("lo"))
 
 
-def test_flows_spread_over_all_equal_paths_because_each_router_hashes_anew():
+@pytest.mark.parametrize(
+    "seeded",
+    [
+        pytest.param(True, marks=pytest.mark.skipif(not has_hash_seeds(), reason="needs a kernel of 6.11 or later")),
+        False,
+    ],
+)
+def test_flows_spread_over_all_equal_paths_because_each_router_hashes_anew(seeded, monkeypatch):
+    monkeypatch.setattr("netrepro.emulation.plan.has_hash_seeds", lambda: seeded)
     with emulation(fat_tree(4, FAST)) as net:
         assert cores_used(net, flows=40) == 4
         for switch in net.topology.switches:
             net[switch].python(set_setting, "net/ipv4/fib_multipath_hash_policy", "1")
         assert cores_used(net, flows=40) < 4  # the same hash at edge and aggregation: half of the paths
+
+
+def test_where_routers_have_no_seeds_those_nearby_hash_other_fields_and_all_hash_the_ports():
+    topology = fat_tree(4, FAST)
+    fields = hashed_fields(topology, seed=1)
+    assert all(fields[a] != fields[b] for a, b in topology.graph.edges if {a, b} <= set(topology.switches))
+    assert all(each & 0x30 == 0x30 and each & ~0x37 == 0 for each in fields.values())
+    assert len({fields[switch] for switch in topology.switches}) == 8
+    assert fields == hashed_fields(topology, seed=1) != hashed_fields(topology, seed=2)
 
 
 def set_setting(name: str, value: str):
