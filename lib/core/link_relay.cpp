@@ -16,6 +16,8 @@
 namespace {
 
 constexpr std::int64_t flush_interval_ns = 20'000'000, longest_wait_ns = 50'000'000;
+// Looking for work takes less, and a tenth of a packet's time at 100 Mb/s is more.
+constexpr std::int64_t interruption_ns = 10'000;
 
 [[noreturn]] void fail(const char* what) { throw std::system_error(errno, std::generic_category(), what); }
 
@@ -55,6 +57,15 @@ std::int64_t LinkRelay::now_ns() {
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
+// The clock. Where it jumps between two looks without work between them, something else ran on this processor.
+std::int64_t LinkRelay::look() {
+  const std::int64_t now = now_ns();
+  if (looked_ != 0 && now - looked_ > interruption_ns &&
+      __atomic_load_n(&shared_->sample_every, __ATOMIC_RELAXED) != 0)
+    samples_.push_back({now, interrupted, now - looked_, 0});
+  return looked_ = now;
+}
+
 void LinkRelay::open_sender() {
   const int sender = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (sender < 0) fail("packet socket");
@@ -65,6 +76,7 @@ void LinkRelay::open_sender() {
 
 // From the ring to its line.
 void LinkRelay::take_in(const PacketRing::Arrival& arrival) {
+  looked_ = 0;
   const auto place = line_from_.find(arrival.interface);
   if (place == line_from_.end()) return;
   Line& line = lines_[place->second];
@@ -132,6 +144,7 @@ void LinkRelay::release_due(std::int64_t now) {
     if (queue) {
       work_queue(i, now);
       if (queue->wants_correction(now)) {
+        looked_ = 0;
         const std::int64_t bytes = backlog_.bytes(line.direction.to_interface);
         if (bytes >= 0) queue->correct(bytes, now_ns());
       }
@@ -174,6 +187,7 @@ void LinkRelay::sample_until(std::size_t number, std::int64_t time) {
 }
 
 void LinkRelay::flush_samples() {
+  looked_ = 0;
   last_flush_ = now_ns();
   shared_->missed += ring_.take_missed();  // while packets are paced nobody else asks
   const std::size_t size = samples_.size() * sizeof(Sample);
@@ -183,6 +197,7 @@ void LinkRelay::flush_samples() {
 
 // One call a packet: sendmmsg does not tell that the queue dropped a packet in the middle, and would send it again.
 void LinkRelay::send(const RelayedPacket& packet, int interface, Counters& counters) {
+  looked_ = 0;
   sockaddr_ll to{};
   to.sll_family = AF_PACKET;
   to.sll_ifindex = interface;
@@ -215,7 +230,7 @@ void LinkRelay::run() {
   const auto take = [&](const PacketRing::Arrival& arrival) { take_in(arrival); };
   for (;;) {
     pace();
-    release_due(now_ns());
+    release_due(look());
     if (paces_now()) {
       ring_.drain(take, 1);  // more of them would make what is due late
     } else {
@@ -231,9 +246,9 @@ void LinkRelay::pace() {
   for (std::size_t number : paced_) {
     RelayQueue& queue = *lines_[number].direction.queue;
     const std::int64_t due = queue.next_work();
-    std::int64_t now = now_ns();
+    std::int64_t now = look();
     if (due - now > queue.alone_ns()) continue;
-    while (now < due) now = now_ns();
+    while (now < due) now = look();
     queue.wake(now);
     work_queue(number, now);
   }
@@ -247,6 +262,7 @@ bool LinkRelay::paces_now() const {
 
 // Until something is to be done.
 void LinkRelay::sleep() {
+  looked_ = 0;
   const std::int64_t release = earliest_release(), now = now_ns();
   if (release == never || scan_period_ns_ == 0) {
     // Nothing is held, or nothing may wait: sleep until a packet comes, or is due, or a sample is.

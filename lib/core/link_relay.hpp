@@ -50,9 +50,12 @@ class LinkRelay {
     LatenessHistogram lateness;  // of releases
     State directions[];          // one each
   };
-  struct Sample {  // of a direction that has a queue
+  // Of a direction that has a queue; or, as of the direction `interrupted`, that the relay, which was awake, did not run
+  // for so many ns (`packets`) until then.
+  struct Sample {
     std::int64_t time_ns, direction, packets, bytes;
   };
+  static constexpr std::int64_t interrupted = -1;
 
   // `shared` has room for `Shared` and one `State` a direction, zeroed, and outlives the relay.
   // Samples are appended to the file `sample_descriptor`. Throws std::system_error when the kernel refuses the ring.
@@ -75,6 +78,7 @@ class LinkRelay {
   };
 
   static std::int64_t now_ns();
+  std::int64_t look();
   void open_sender();
   void take_in(const PacketRing::Arrival& arrival);
   std::int64_t release_time(Line& line, std::int64_t arrival);
@@ -98,6 +102,7 @@ class LinkRelay {
   int sample_descriptor_;
   std::vector<Sample> samples_;
   std::int64_t last_flush_ = 0;
+  std::int64_t looked_ = 0;  // at the clock, if nothing was worked on since
   std::size_t most_sockets_;
   PacketRing ring_;
   std::vector<int> senders_;

@@ -134,6 +134,7 @@ def emulate(
             packets=_packets(experiment, seen, flow_of_end),
             fidelity=_fidelity(ports, seen, lateness, waited_share, changes.latest_ms),
             requests=experiment.request_results(answers),
+            interruptions=seen.interruptions(),
         )
 
 

@@ -7,7 +7,7 @@ while the queue never was empty, tells how far the whole run can be believed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -19,24 +19,35 @@ from netrepro.networks.links import FULL_PACKET_BYTES
 LEAST_SHARE_WITHIN_10_PERCENT = 0.95
 LEAST_RATE_SHARE = 0.98
 LEAST_BUSY_GAPS = 100
+INTERRUPTED = "share of time in which the relay was seen to be interrupted"
+BETWEEN_INTERRUPTIONS = "share of gaps within {} %, of those that no interruption touched"
 
 
 @dataclass(frozen=True)
 class Deviation:
     """Gaps of a busy link: deviation |gap - ideal| / ideal, shape (gaps,), and how long they and the ideal ones took.
 
-    largest_bytes : of all packets; a link that lets frames of several packets pass may well keep its rate.
+    largest_bytes : of all packets; a link that lets frames of several packets pass may well keep its rate. spans_s :
+    shape (gaps, 2), the times in which what happens may change a gap: from an ideal gap before its first packet left,
+    which may have been late, until its second left.
     """
 
     deviation: np.ndarray
     gaps_s: float = 0.0
     ideal_s: float = 0.0
     largest_bytes: int = 0
+    spans_s: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
 
     @property
     def rate_share(self) -> float:
         """The share of the rate achieved; NaN without gaps."""
         return self.ideal_s / self.gaps_s if self.gaps_s else float("nan")
+
+    def untouched_by(self, interruptions: pd.DataFrame) -> np.ndarray:
+        """Which gaps none of the interruptions (from_s, to_s; in order) may have changed; bool, shape (gaps,)."""
+        from_s, to_s = (interruptions[name].to_numpy() for name in ("from_s", "to_s"))
+        next_one = np.searchsorted(to_s, self.spans_s[:, 0])  # that ends within the span or after it
+        return np.append(from_s, np.inf)[next_one] > self.spans_s[:, 1]
 
 
 @dataclass(frozen=True)
@@ -81,8 +92,8 @@ def deviation_in(
             )
         )
     gaps_s, ideal_s = (sum(getattr(each, name) for each in found) for name in ("gaps_s", "ideal_s"))
-    deviation = np.concatenate([each.deviation for each in found])
-    return Deviation(deviation, gaps_s, ideal_s, int(size_bytes.max(initial=0)))
+    deviation, spans_s = (np.concatenate([getattr(each, name) for each in found]) for name in ("deviation", "spans_s"))
+    return Deviation(deviation, gaps_s, ideal_s, int(size_bytes.max(initial=0)), spans_s)
 
 
 def inter_dequeue_deviation(
@@ -107,16 +118,19 @@ def inter_dequeue_deviation(
     seen = np.searchsorted(gone, first, side="right")  # samples taken before it left
     busy = (seen > 0) & (first + 1 < known[np.maximum(seen - 1, 0)])
     deviation = np.abs(gap_s[busy] - ideal_s[busy]) / ideal_s[busy]
-    return Deviation(deviation, float(gap_s[busy].sum()), float(ideal_s[busy].sum()), largest_bytes)
+    spans_s = np.stack([time_s[:-1] - ideal_s, time_s[1:]], axis=1)[busy]
+    return Deviation(deviation, float(gap_s[busy].sum()), float(ideal_s[busy].sum()), largest_bytes, spans_s)
 
 
-def port_checks(found: Deviation, port: str = "") -> pd.DataFrame:
+def port_checks(found: Deviation, port: str = "", interruptions: pd.DataFrame | None = None) -> pd.DataFrame:
     """One row a check of a port's gaps: check, value, bound, holds; rows without a bound always hold.
 
     port : its name, put before each check. A port that was never busy for LEAST_BUSY_GAPS is not trusted.
+    interruptions : of what paces it, as of Deviation.untouched_by; None where unknown. What they spoil is spoilt: the
+    share of the other gaps only tells a reader whose fault it is.
     """
     deviation, before = found.deviation, f"{port}: " if port else ""
-    within = {share: float(np.mean(deviation <= share)) if len(deviation) else float("nan") for share in (0.01, 0.1)}
+    within = {share: _share_within(deviation, share) for share in (0.01, 0.1)}
     largest_fits = found.largest_bytes <= FULL_PACKET_BYTES
     rows = [
         _at_least("gaps of a busy link", len(deviation), LEAST_BUSY_GAPS),
@@ -125,6 +139,11 @@ def port_checks(found: Deviation, port: str = "") -> pd.DataFrame:
         _at_least("share of gaps within 10 %", within[0.1], LEAST_SHARE_WITHIN_10_PERCENT),
         ("largest packet in bytes", float(found.largest_bytes), FULL_PACKET_BYTES, largest_fits),
     ]
+    if interruptions is not None:
+        untouched = deviation[found.untouched_by(interruptions)]
+        rows += [
+            _told(BETWEEN_INTERRUPTIONS.format(percent), _share_within(untouched, percent / 100)) for percent in (1, 10)
+        ]
     for percent in (50, 90, 99):
         value = float(np.percentile(deviation, percent)) if len(deviation) else float("nan")
         rows.append(_told(f"deviation of gaps, p{percent}", value))
@@ -137,12 +156,14 @@ def machine_checks(
     stolen_share: float = float("nan"),
     lateness: pd.DataFrame | None = None,
     most_late_us: Mapping[int, float] | None = None,
+    interrupted_share: float | None = None,
 ) -> pd.DataFrame:
     """One row a check of everything but a port; columns as of port_checks.
 
     missed_packets : packets that relay, tap or a receiving CPU had no room for, or the relay could not send.
     stalled_share : of the time, in which some process waited for a CPU. stolen_share : CPUs taken by the machine
     underneath. lateness : of the relay (up_to_us, packets). most_late_us : percentiles with the most that each may be.
+    interrupted_share : of the time, in which a relay that was awake did not run; None where none is always awake.
     """
     rows = [("packets missed", float(missed_packets), 0.0, missed_packets == 0)]
     if lateness is not None and most_late_us:
@@ -151,6 +172,8 @@ def machine_checks(
         rows += lateness_rows("delayed packets", lateness)
     rows.append(_told("share of time in which processes waited for a CPU", stalled_share))
     rows.append(_told("CPUs taken by the machine underneath", stolen_share))
+    if interrupted_share is not None:
+        rows.append(_told(INTERRUPTED, interrupted_share))
     return pd.DataFrame(rows, columns=FIDELITY_COLUMNS)
 
 
@@ -183,6 +206,10 @@ def late_us(lateness: pd.DataFrame, percent: float) -> float:
 
 def _at_least(check: str, value: float, bound: float) -> tuple[str, float, float, bool]:
     return check, float(value), bound, bool(value >= bound)
+
+
+def _share_within(deviation: np.ndarray, bound: float) -> float:
+    return float(np.mean(deviation <= bound)) if len(deviation) else float("nan")
 
 
 def _told(check: str, value: float) -> tuple[str, float, float, bool]:

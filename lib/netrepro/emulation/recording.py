@@ -162,6 +162,7 @@ class Recording:
         self._samples: pd.DataFrame | None = None
         self._made: Mapping[tuple[str, str], Sequence[Made]] = {}
         self._packets: dict[tuple[str, str], tuple[pd.DataFrame, int]] = {}
+        self._interruptions_ns: np.ndarray | None = None
 
     def __enter__(self) -> Recording:
         net = self._net
@@ -240,6 +241,8 @@ class Recording:
         if net.relay and any(port.relay_keeps_queue for port in self._queues):
             time.sleep(FLUSH_S)
             self._relay_samples = net.relay.queue_samples(self._relay_samples_from)
+            if net.plan.paced:
+                self._interruptions_ns = net.relay.interruptions_ns(self._relay_samples_from)
         for ends, tap in self._taps.items():
             self._packets[ends] = tap.close()
         return sampled
@@ -369,7 +372,8 @@ class Recording:
         Raises NetreproError for a port whose packets were not recorded.
         """
         found, missed = self.deviation(source, destination)
-        return pd.concat([fidelity.port_checks(found), self.machine_checks(missed)], ignore_index=True)
+        checks = fidelity.port_checks(found, interruptions=self.interruptions())
+        return pd.concat([checks, self.machine_checks(missed)], ignore_index=True)
 
     def deviation(self, source: str, destination: str) -> tuple[fidelity.Deviation, int]:
         """How even the port's gaps were, and how many of its packets were not recorded. Raises as certificate."""
@@ -397,12 +401,18 @@ class Recording:
             changes.append(fidelity.Interval(from_s, to_s, each.rate_mbps))
         return fidelity.intervals(self._net.topology.link(source, destination).rate_mbps, changes)
 
+    def interruptions(self) -> pd.DataFrame | None:
+        """When the relay was seen not to run (from_s, to_s); None where it is not always awake, and cannot see it."""
+        if self._interruptions_ns is None:
+            return None
+        return pd.DataFrame((self._interruptions_ns - self._began_ns) / 1e9, columns=["from_s", "to_s"])
+
     def port_checks(self, source: str, destination: str) -> pd.DataFrame | None:
         """The checks of the port's gaps, each with its name before; None where it was not busy enough to judge."""
         found, _ = self.deviation(source, destination)
         if len(found.deviation) < fidelity.LEAST_BUSY_GAPS:
             return None
-        return fidelity.port_checks(found, f"{source} to {destination}")
+        return fidelity.port_checks(found, f"{source} to {destination}", self.interruptions())
 
     def machine_checks(self, missed_packets: int | None = None) -> pd.DataFrame:
         """What the machine did meanwhile; `missed_packets` of the taps, None for all of them."""
@@ -413,12 +423,16 @@ class Recording:
         if relay and self._relay_counters is not None:
             missed_packets += relay.missed_packets + int(self._relay_counters["failed_packets"].sum())
         missed_packets += self._refused
+        interruptions = self.interruptions()
         return fidelity.machine_checks(
             missed_packets=missed_packets,
             stalled_share=self._stall_us / 1e6 / self._duration_s,
             stolen_share=self._steal_ticks / os.sysconf("SC_CLK_TCK") / self._duration_s,
             lateness=relay.lateness() if relay else None,
             most_late_us=relay.most_late_us if relay else None,
+            interrupted_share=None
+            if interruptions is None
+            else float((interruptions.to_s - interruptions.from_s).sum()) / self._duration_s,
         )
 
 

@@ -27,6 +27,7 @@ COUNTERS = (
 )
 _HEADER, _SAMPLE_EVERY = 3, 2  # counters before the histogram, and the place of the one that asks for samples
 _STATE = (*COUNTERS, "asked_rate_bps")  # of a direction
+_INTERRUPTED = -1  # in place of a sample's direction; its second number is then how long, in ns
 _SAMPLE = np.dtype([(name, np.int64) for name in ("time_ns", "direction", "queue_packets", "queue_bytes")])
 # Fixed before any run: nine packets of ten may be late by this share of the shortest delay, or by its clock's tick.
 MOST_LATE_SHARE, LEAST_MOST_LATE_US = 0.1, 100.0
@@ -122,12 +123,25 @@ class Relay:
 
     def queue_samples(self, from_byte: int) -> pd.DataFrame:
         """Samples of the relay's own queues: source, destination, time_ns, queue_packets, queue_bytes."""
-        descriptor = self._samples.fileno()
-        size = os.fstat(descriptor).st_size // _SAMPLE.itemsize * _SAMPLE.itemsize
-        samples = np.frombuffer(os.pread(descriptor, max(size - from_byte, 0), from_byte), _SAMPLE)
+        samples = self._written(from_byte)
+        samples = samples[samples["direction"] != _INTERRUPTED]
         table = pd.DataFrame({name: samples[name] for name in _SAMPLE.names or ()})
         ends = pd.DataFrame([each.direction for each in self.plan.delays], columns=["source", "destination"])
         return ends.loc[table.pop("direction")].reset_index(drop=True).join(table)
+
+    def interruptions_ns(self, from_byte: int) -> np.ndarray:
+        """When a relay that was awake did not run while its queues were sampled: shape (interruptions, 2), from and to.
+
+        Only what is longer than 10 us is noticed, and only while the relay has nothing to do but to look at the clock.
+        """
+        samples = self._written(from_byte)
+        samples = samples[samples["direction"] == _INTERRUPTED]
+        return np.stack([samples["time_ns"] - samples["queue_packets"], samples["time_ns"]], axis=1)
+
+    def _written(self, from_byte: int) -> np.ndarray:
+        descriptor = self._samples.fileno()
+        size = os.fstat(descriptor).st_size // _SAMPLE.itemsize * _SAMPLE.itemsize
+        return np.frombuffer(os.pread(descriptor, max(size - from_byte, 0), from_byte), _SAMPLE)
 
 
 def _described(of: Delay) -> tuple:

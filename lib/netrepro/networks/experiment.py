@@ -332,7 +332,8 @@ class Measurements:
     (`requests`); columns as listed above.
 
     `tier` is privileged, rootless or simulated. `fidelity` says what had to hold for the run to be believed, and
-    whether it did (FIDELITY_COLUMNS).
+    whether it did (FIDELITY_COLUMNS). `interruptions` (from_s, to_s) are those of the process that paces the ports, or
+    None where nothing could see them.
     """
 
     experiment: Experiment
@@ -344,6 +345,7 @@ class Measurements:
     packets: pd.DataFrame
     fidelity: pd.DataFrame
     requests: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=REQUEST_COLUMNS))
+    interruptions: pd.DataFrame | None = None
 
     @property
     def trusted(self) -> bool:

@@ -160,11 +160,14 @@ class BusyHosts:
 class Runs:
     """All repetitions of all cases.
 
-    gaps : case, repetition, deviation (|gap - ideal| / ideal of full packets, the paper's). totals : case,
+    gaps : case, repetition, deviation (|gap - ideal| / ideal of full packets, the paper's), untouched (by interruptions
+    of the relay; False where it cannot see them). totals : case,
     repetition, rate_mbps, throughput_mbps (bytes on the wire), gaps (between packets behind which a queue waited),
     busy_share (of all gaps), within_1, within_10, within_10_if_faster (shares of gaps, the last for a link that claimed
-    a rate 15 % higher), trusted (the certificate holds, of a link that was busy at all), isolation. fidelity : the
-    certificates, case, repetition and FIDELITY_COLUMNS. machine : repetition and FIDELITY_COLUMNS.
+    a rate 15 % higher), trusted (the certificate holds, of a link that was busy at all), isolation; of links that the
+    relay paces also interrupted (share of time in which it was seen to be) and within_1_untouched, within_10_untouched
+    (shares of gaps that no interruption touched), else NaN. fidelity : the certificates, case, repetition and
+    FIDELITY_COLUMNS. machine : repetition and FIDELITY_COLUMNS.
     """
 
     tier: str
@@ -209,9 +212,9 @@ def measure(
             prepare = leave_offloading_on if case.large_frames else busy.prepare
             paced = (PORT,) if case.paced and can_pace() else ()
             found = run_experiment(experiment(case, window_s, place), tier, busy.follow, prepare=prepare, paced=paced)
-        row, deviation = look(case, found)
+        row, table = look(case, found)
         totals.append(label | row | {"isolation": how})
-        gaps.append(pd.DataFrame({"deviation": deviation.astype(np.float32)}).assign(**label))
+        gaps.append(table.assign(**label))
         fidelity.append(found.fidelity.assign(**label))
     machine += idle_checks(tier, repetition=repetitions)
     join = partial(pd.concat, ignore_index=True)
@@ -219,22 +222,28 @@ def measure(
     return Runs(tier, join(gaps), pd.DataFrame(totals), join(fidelity), join(seen))
 
 
-def look(case: Case, found: Measurements) -> tuple[dict[str, float | bool], np.ndarray]:
-    """Throughput and shares of gaps of one run, as of Runs.totals, and the deviations themselves."""
+def look(case: Case, found: Measurements) -> tuple[dict[str, float | bool], pd.DataFrame]:
+    """Throughput and shares of gaps of one run, as of Runs.totals, and the gaps themselves, as of Runs.gaps."""
     packets = found.packets[found.packets["time_s"] >= settle_s(case)]
     full = packets[packets["size_bytes"] >= FULL_PACKET_BYTES]
     queues = found.queues
-    deviation, faster = (
+    gaps, faster = (
         inter_dequeue_deviation(
             full["time_s"].to_numpy(),
             np.full(len(full), FULL_PACKET_BYTES),  # what the paper divides by, whatever the frame
             case.rate_mbps * factor,
             queues["time_s"].to_numpy(),
             queues["queue_packets"].to_numpy(),
-        ).deviation
+        )
         for factor in (1.0, 1.15)
     )
+    deviation = gaps.deviation
     window_s = found.experiment.duration_s - settle_s(case)
+    table = pd.DataFrame({"deviation": deviation.astype(np.float32), "untouched": False})
+    told = dict.fromkeys(("interrupted", "within_1_untouched", "within_10_untouched"), np.nan)
+    if found.interruptions is not None:
+        table["untouched"] = gaps.untouched_by(found.interruptions)
+        told = of_interruptions(found.interruptions, settle_s(case), window_s, table)
     return {
         "rate_mbps": case.rate_mbps,
         "throughput_mbps": float(packets["size_bytes"].sum()) * 8e-6 / window_s,
@@ -242,9 +251,21 @@ def look(case: Case, found: Measurements) -> tuple[dict[str, float | bool], np.n
         "busy_share": len(deviation) / max(1, len(full) - 1),
         "within_1": share_within(deviation, 0.01),
         "within_10": share_within(deviation, 0.1),
-        "within_10_if_faster": share_within(faster, 0.1),
+        "within_10_if_faster": share_within(faster.deviation, 0.1),
         "trusted": found.trusted and len(deviation) >= LEAST_BUSY_GAPS,  # an idle port fails no check
-    }, deviation
+        **told,
+    }, table
+
+
+def of_interruptions(seen: pd.DataFrame, from_s: float, window_s: float, gaps: pd.DataFrame) -> dict[str, float]:
+    """What is told of the relay's interruptions within the window, as of Runs.totals."""
+    during = seen[(seen["from_s"] >= from_s) & (seen["to_s"] <= from_s + window_s)]
+    untouched = gaps.loc[gaps["untouched"], "deviation"].to_numpy()
+    return {
+        "interrupted": float((during["to_s"] - during["from_s"]).sum()) / window_s,
+        "within_1_untouched": share_within(untouched, 0.01),
+        "within_10_untouched": share_within(untouched, 0.1),
+    }
 
 
 def share_within(deviation: np.ndarray, bound: float) -> float:
@@ -256,7 +277,8 @@ def summary(runs: Runs) -> pd.DataFrame:
     """A row a case: means over the repetitions, and how many of their certificates hold."""
     grouped = runs.totals.groupby("case", sort=False)
     columns = ["throughput_mbps", "gaps", "within_1", "within_10"]
-    table = grouped[columns].mean().join(grouped["trusted"].agg(certified="sum", repetitions="size"))
+    told = ["interrupted", "within_1_untouched", "within_10_untouched"]
+    table = grouped[[*columns, *told]].mean().join(grouped["trusted"].agg(certified="sum", repetitions="size"))
     return table.join(grouped["isolation"].first())
 
 
@@ -364,13 +386,18 @@ def draw_idea() -> Figure:
 
 
 def draw_links(runs: Runs) -> Figure:
-    """Fig. 7: share of gaps that are further off than so much, at 10, 100 and 1000 Mb/s."""
+    """Fig. 7: share of gaps that are further off than so much, at 10, 100 and 1000 Mb/s.
+
+    Dashed: of those gaps at 100 Mb/s that no interruption of the relay touched.
+    """
     label = "deviation from the ideal gap (%)"
     figure, axis = new_figure("Gaps of a busy link (Fig. 7)", label, "share of gaps beyond", log_x=True, log_y=True)
     for name, case in LINKS.items():
         _draw_beyond(axis, runs, name, COLOURS[int(case.rate_mbps)], name)
     if (runs.gaps["case"] == KERNELS).any():
         _draw_beyond(axis, runs, KERNELS, COLOURS[100], KERNELS, ":")
+    if runs.gaps["untouched"].any():
+        _draw_beyond(axis, runs, "100 Mb/s", COLOURS[100], "100 Mb/s, where nothing interrupts", "--", untouched=True)
     draw_published(axis, [10, 1], [0.01, 0.1], "Mininet-HiFi, 100 Mb/s")
     axis.plot([10], [0.1], linestyle="none", marker="^", color=PUBLISHED_GREY, label="Mininet-HiFi, 1 Gb/s: above this")
     _limits(axis)
@@ -382,9 +409,11 @@ def _limits(axis) -> None:
     axis.set(xlim=(PERCENT[0], 1000), ylim=(1e-4, 1.5))
 
 
-def _draw_beyond(axis, runs: Runs, name: str, colour: str, label: str, linestyle: str = "-") -> None:
-    """Every repetition's complementary distribution; one legend entry."""
-    rows = runs.gaps[runs.gaps["case"] == name]
+def _draw_beyond(
+    axis, runs: Runs, name: str, colour: str, label: str, linestyle: str = "-", untouched: bool = False
+) -> None:
+    """Every repetition's complementary distribution, of all gaps or of those untouched; one legend entry."""
+    rows = runs.gaps[(runs.gaps["case"] == name) & (runs.gaps["untouched"] | (not untouched))]
     for number, (_, gaps) in enumerate(rows.groupby("repetition")):
         deviation = np.sort(gaps["deviation"].to_numpy()) * 100
         beyond = 1 - np.searchsorted(deviation, PERCENT, side="right") / len(deviation)

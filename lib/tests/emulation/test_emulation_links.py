@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from netrepro.emulation import messages
 from netrepro.emulation.fidelity import (
+    BETWEEN_INTERRUPTIONS,
     Interval,
     deviation_in,
     inter_dequeue_deviation,
@@ -361,6 +362,23 @@ def test_what_waited_when_a_link_broke_is_not_said_to_wait_when_it_is_mended():
     found = deviation_in(intervals(10, [down, up]), time_s, size_bytes, samples, waiting)
     assert len(found.deviation) == 99 + 2 and found.deviation.max() < 1e-6
     assert inter_dequeue_deviation(time_s, size_bytes, 10, samples, waiting).deviation.max() > 100
+
+
+def test_gaps_that_an_interruption_touched_are_told_from_those_that_the_link_itself_got_wrong():
+    time_s, size_bytes = ideal_packets(200, 10)
+    gap_s = 1514 * 8 / 10e6
+    time_s[100] += 0.5 * gap_s  # by an interruption, and gap 100 is shorter for it
+    time_s[150] += 0.5 * gap_s  # by nothing that was seen
+    found = inter_dequeue_deviation(time_s, size_bytes, 10, np.array([0.0]), np.array([200]))
+    harmless, harmful = time_s[50] + 0.3 * gap_s, time_s[100] - 1e-5
+    interruptions = pd.DataFrame({"from_s": [harmless, harmful - 0.6 * gap_s], "to_s": [harmless + 5e-5, harmful]})
+    assert (found.deviation > 0.1).sum() == 4
+    untouched = found.untouched_by(interruptions)
+    assert untouched.sum() == 199 - 2 - 3 and (found.deviation[untouched] > 0.1).sum() == 2
+    assert found.untouched_by(interruptions[:0]).all()
+    told = port_checks(found, interruptions=interruptions).set_index("check").loc[BETWEEN_INTERRUPTIONS.format(10)]
+    assert told["value"] == pytest.approx(192 / 194) and np.isnan(told["bound"]) and told["holds"]
+    assert not port_checks(found)["check"].str.contains("interruption").any()
 
 
 def test_too_little_to_judge_is_not_trusted():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from emulation_traffic import emulation, rootless
 
 from netrepro.emulation import emulate, machine, network, recording
 from netrepro.emulation.fabric import Fabric
+from netrepro.emulation.fidelity import BETWEEN_INTERRUPTIONS, INTERRUPTED
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks import DropTail, EcnThreshold, Link, LinkChange, dumbbell
@@ -90,6 +92,38 @@ def test_a_port_that_was_held_up_does_not_send_all_that_it_missed_at_once():
     assert times[resumed] - times[resumed - 1] > 0.08
     # 20 ms of 20 Mb/s are 33 packets; what was missed would be 165 more.
     assert ((times >= times[resumed]) & (times < times[resumed] + 0.02)).sum() < 45
+
+
+def test_what_interrupts_the_relay_is_told_apart_from_what_it_does_itself():
+    """Real-time work on its processor holds it up for 0.3 ms, 100 times a second."""
+
+    def prepare(net) -> None:
+        code = (
+            "import os, time\n"
+            f"os.sched_setaffinity(0, {{{machine.relay_processor()}}})\n"
+            "os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))\n"
+            "while True:\n"
+            "    until = time.monotonic() + 3e-4\n"
+            "    while time.monotonic() < until: pass\n"
+            "    time.sleep(0.01)\n"
+        )
+        net["h1"].popen([sys.executable, "-c", code])
+
+    if TIER != "privileged":
+        pytest.skip("needs root")
+    found = run(Link(20, 0, DropTail(packets=50)), 1.2, prepare=prepare)
+    value = found.fidelity.set_index("check")["value"]
+    every, untouched = (
+        value[f"s1 to s2: {check}"] for check in ("share of gaps within 10 %", BETWEEN_INTERRUPTIONS.format(10))
+    )
+    assert value[INTERRUPTED] > 0.015
+    assert every < 0.96 and untouched > every + 0.02
+
+
+def test_only_a_relay_that_is_always_awake_can_tell_what_interrupts_it():
+    net, flows = dumbbell(1, Link(200, 0), Link(20, 5)), (Flow("h1", "h2", duration_s=0.3),)
+    found = emulate(Experiment(net, flows, 0.3, 1, BUSY), TIER)
+    assert not found.fidelity["check"].str.contains("interrupt").any()
 
 
 def test_a_relay_that_paces_keeps_to_a_processor_and_packets_are_received_on_the_others():

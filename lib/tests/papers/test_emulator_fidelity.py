@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from netrepro.claims import judge, load_claims
+from netrepro.emulation.machine import can_pace
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.papers import emulator_fidelity as paper
@@ -37,7 +38,7 @@ def rescaled(found, factor: float):
     return replace(
         found,
         packets=found.packets.assign(**times),
-        queues=pd.DataFrame({"time_s": [0.0, 10.0], "queue_packets": [5, 5]}),
+        queues=pd.DataFrame({"time_s": np.arange(0, 10, 0.001), "queue_packets": 50}),
     )
 
 
@@ -130,8 +131,8 @@ def test_section_5_1_800_flows_keep_the_bottleneck_busy(simulated):
 
 
 def test_a_link_that_is_slow_by_a_share_is_off_by_that_share(found):
-    row, deviation = paper.look(paper.LINKS["100 Mb/s"], rescaled(found, 1.05))
-    assert deviation == pytest.approx(0.05, abs=2e-4)
+    row, gaps = paper.look(paper.LINKS["100 Mb/s"], rescaled(found, 1.05))
+    assert gaps["deviation"].to_numpy() == pytest.approx(0.05, abs=2e-4)
     assert row["within_1"] == 0 and row["within_10"] == 1 and row["within_10_if_faster"] == 0
     assert paper.look(paper.LINKS["100 Mb/s"], rescaled(found, 1 / 1.15))[0]["within_10_if_faster"] == 1
 
@@ -140,14 +141,28 @@ def test_large_frames_that_keep_the_rate_are_as_far_off_as_they_are_large(found)
     """Each frame of 8 packets comes 8 ideal gaps after the one before: (8 - 1) / 1."""
     even = rescaled(found, 1.0)
     packets = even.packets[even.packets["size_bytes"] == 1514].iloc[::8].assign(size_bytes=8 * 1514)
-    _, deviation = paper.look(paper.LINKS["100 Mb/s"], replace(even, packets=packets))
-    assert deviation == pytest.approx(7, abs=0.01)
+    _, gaps = paper.look(paper.LINKS["100 Mb/s"], replace(even, packets=packets))
+    assert gaps["deviation"].to_numpy() == pytest.approx(7, abs=0.01)
 
 
 def test_a_link_that_never_was_busy_is_neither_true_nor_certified(found):
     empty = replace(found, queues=found.queues.assign(queue_packets=0))
-    row, deviation = paper.look(paper.LINKS["100 Mb/s"], empty)
-    assert len(deviation) == 0 and row["within_10"] == 0 and not row["trusted"]
+    row, gaps = paper.look(paper.LINKS["100 Mb/s"], empty)
+    assert len(gaps) == 0 and row["within_10"] == 0 and not row["trusted"]
+
+
+def test_gaps_that_interruptions_of_the_relay_touched_count_and_are_told_apart(found):
+    even = rescaled(found, 1.0)
+    packets = even.packets.sort_values("time_s", ignore_index=True)
+    full = packets.index[(packets["size_bytes"] == 1514) & (packets["time_s"] > 0.3)]
+    late = full[50:450:40]  # each as a packet of which the relay was kept
+    packets.loc[late, "time_s"] += 6e-5
+    seen = pd.DataFrame({"from_s": packets["time_s"][late] - 7e-5, "to_s": packets["time_s"][late] - 5e-6})
+    row, gaps = paper.look(paper.LINKS["100 Mb/s"], replace(even, packets=packets, interruptions=seen))
+    assert (gaps["deviation"] > 0.1).sum() == 20 and row["within_10"] < 1 == row["within_10_untouched"]
+    assert 20 <= (~gaps["untouched"]).sum() <= 30
+    assert row["interrupted"] == pytest.approx(10 * 6.5e-5 / 0.3)
+    assert np.isnan(paper.look(paper.LINKS["100 Mb/s"], even)[0]["within_10_untouched"])
 
 
 def test_figure_1_compares_the_most_busy_hosts_with_none():
@@ -183,6 +198,7 @@ def test_offloading_left_on_is_caught_by_the_certificate_and_breaks_the_claims()
     totals = measured.totals.set_index("case")
     assert not totals.loc[paper.OFFLOADED, "trusted"]
     assert totals.loc[paper.OFFLOADED, "within_10"] < 0.5 < totals.loc["100 Mb/s", "within_10"]
+    assert totals["within_10_untouched"].notna().to_dict() == {"100 Mb/s": can_pace(), paper.OFFLOADED: False}
     assert len(measured.machine) == 2 * 3  # before and after
 
 
