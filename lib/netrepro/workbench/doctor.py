@@ -52,6 +52,9 @@ TOOLS = (
     Tool("bird", "--version", "bird2", "a second opinion on BGP routes"),
     Tool("chromium", "--version", "chromium", "tests that open a notebook in a browser"),
     Tool("chromedriver", "--version", "chromium-driver", "tests that open a notebook in a browser"),
+    Tool("qemu-system-x86_64", "--version", "qemu-system-x86", "tests that start another kernel"),
+    Tool("busybox", "--help", "busybox-static", "tests that start another kernel"),
+    Tool("modprobe", "--version", "kmod", "tests that start another kernel"),
 )
 
 
@@ -166,7 +169,8 @@ def _version_of(program: str, argument: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    found = re.search(r"\d+(\.\d+)+", result.stdout) or re.search(r"\d+(\.\d+)+", result.stderr)
+    said = f"{result.stdout}\n{result.stderr}"
+    found = re.search(r"\d+(\.\d+)+", said) or re.search(r"(?<=version )\d+", said)
     return found[0] if found else ""
 
 

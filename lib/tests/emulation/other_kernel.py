@@ -27,23 +27,23 @@ _DRIVERS = (
     "fs/overlayfs/overlay",
 )
 _FIRST = """#!/busybox sh
-/busybox mkdir -p /proc /dev /files /changes /root
+/busybox mkdir -p /proc /dev /files /changes /machine
 /busybox mount -t devtmpfs dev /dev
 for driver in {drivers}; do /busybox insmod /$driver.ko 2>/dev/null; done
 /busybox mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288,cache=loose,ro files /files
 /busybox mount -t tmpfs changes /changes
 /busybox mkdir /changes/upper /changes/work
-/busybox mount -t overlay -o lowerdir=/files,upperdir=/changes/upper,workdir=/changes/work new /root
-/busybox mkdir -p /root/lib/modules
-/busybox mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288,cache=loose,ro modules /root/lib/modules
-/busybox mount -t proc proc /root/proc
-/busybox mount -t sysfs sys /root/sys
-/busybox mount -t devtmpfs dev /root/dev
-/busybox mkdir -p /root/dev/shm /root/dev/pts
-/busybox mount -t tmpfs shm /root/dev/shm
-/busybox mount -t devpts pts /root/dev/pts
-/busybox cp /then /root/then
-exec /busybox switch_root /root /bin/sh /then
+/busybox mount -t overlay -o lowerdir=/files,upperdir=/changes/upper,workdir=/changes/work new /machine
+/busybox mkdir -p /machine/lib/modules
+/busybox mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288,cache=loose,ro modules /machine/lib/modules
+/busybox mount -t proc proc /machine/proc
+/busybox mount -t sysfs sys /machine/sys
+/busybox mount -t devtmpfs dev /machine/dev
+/busybox mkdir -p /machine/dev/shm /machine/dev/pts
+/busybox mount -t tmpfs shm /machine/dev/shm
+/busybox mount -t devpts pts /machine/dev/pts
+/busybox cp /then /machine/then
+exec /busybox switch_root /machine /bin/sh /then
 """
 _THEN = """export PATH={path} HOME=/root LANG=C.UTF-8
 ip link set lo up

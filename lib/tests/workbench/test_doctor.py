@@ -90,18 +90,20 @@ def install(folder: Path, name: str, script: str) -> None:
 def test_tools_are_found_with_the_version_they_give(tmp_path, monkeypatch):
     install(tmp_path, "on-stdout", "echo tool, version 1.22.3 of 2026")
     install(tmp_path, "on-stderr", "echo ' [: 12: warning' >&2; echo BIRD version 2.0.12 >&2")
+    install(tmp_path, "one-number", "echo tool version 30; echo of 2026")
     install(tmp_path, "broken", "exit 3")
     (tmp_path / "no-program").write_text("")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    names = ("on-stdout", "on-stderr", "broken", "no-program")
+    names = ("on-stdout", "on-stderr", "one-number", "broken", "no-program")
     table = doctor.find_tools(Tool(name, "--version", "package", "somebody") for name in names).set_index("tool")
     assert table.found.to_dict() == {
         "on-stdout": True,
         "on-stderr": True,
+        "one-number": True,
         "broken": True,
         "no-program": False,
     }
-    assert list(table.version) == ["1.22.3", "2.0.12", "", ""]
+    assert list(table.version) == ["1.22.3", "2.0.12", "30", "", ""]
 
 
 def test_tools_that_an_ordinary_path_leaves_out_are_found(monkeypatch):
