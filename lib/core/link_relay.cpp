@@ -44,6 +44,7 @@ LinkRelay::LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shar
   scan_period_ns_ = std::min<std::int64_t>(shortest / 2, 1'000'000);
   quantum_ns_ = std::min<std::int64_t>(shortest / 20, 100'000);
   if (some_may_not_wait) scan_period_ns_ = quantum_ns_ = 0;  // wake for packets
+  if (!paced_.empty()) departure_wait_ = DepartureWait::make();
   open_sender();
 }
 
@@ -60,10 +61,13 @@ std::int64_t LinkRelay::now_ns() {
 // The clock. Where it jumps between two looks without work between them, something else ran on this processor.
 std::int64_t LinkRelay::look() {
   const std::int64_t now = now_ns();
-  if (looked_ != 0 && now - looked_ > interruption_ns &&
-      __atomic_load_n(&shared_->sample_every, __ATOMIC_RELAXED) != 0)
-    samples_.push_back({now, interrupted, now - looked_, 0});
+  if (looked_ != 0) note_interruption(now, now - looked_);
   return looked_ = now;
+}
+
+void LinkRelay::note_interruption(std::int64_t end_ns, std::int64_t ns) {
+  if (ns > interruption_ns && __atomic_load_n(&shared_->sample_every, __ATOMIC_RELAXED) != 0)
+    samples_.push_back({end_ns, interrupted, ns, 0});
 }
 
 void LinkRelay::open_sender() {
@@ -248,9 +252,18 @@ void LinkRelay::pace() {
     const std::int64_t due = queue.next_work();
     std::int64_t now = look();
     if (due - now > queue.alone_ns()) continue;
-    while (now < due) now = look();
+    const bool waits = departure_wait_ && departure_wait_->attach(lines_[number].direction.to_interface);
+    const std::int64_t go = waits ? due - std::min(DepartureWait::lead_ns, queue.alone_ns()) : due;
+    while (now < go) now = look();
+    const std::uint64_t& forwarded = shared_->directions[number].counters.forwarded;
+    const std::uint64_t before = forwarded;
+    if (waits) departure_wait_->expect(due, now);
     queue.wake(now);
-    work_queue(number, now);
+    work_queue(number, std::max(now, due));
+    if (!waits) continue;
+    shared_->waited += forwarded - before;
+    const DepartureWait::Gap gap = departure_wait_->finish();
+    note_interruption(gap.end_ns, gap.ns);
   }
 }
 

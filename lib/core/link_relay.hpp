@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "departure_wait.hpp"
 #include "lateness_histogram.hpp"
 #include "packet_ring.hpp"
 #include "qdisc_backlog.hpp"
@@ -47,6 +48,7 @@ class LinkRelay {
     std::uint64_t missed;       // arrivals that found the ring full
     std::uint64_t sockets;      // opened for sending
     std::int64_t sample_every;  // ns, written by whoever wants samples of the queues; 0 for none
+    std::uint64_t waited;        // packets, in the kernel until they were due
     LatenessHistogram lateness;  // of releases
     State directions[];          // one each
   };
@@ -79,6 +81,7 @@ class LinkRelay {
 
   static std::int64_t now_ns();
   std::int64_t look();
+  void note_interruption(std::int64_t end_ns, std::int64_t ns);
   void open_sender();
   void take_in(const PacketRing::Arrival& arrival);
   std::int64_t release_time(Line& line, std::int64_t arrival);
@@ -99,6 +102,7 @@ class LinkRelay {
   std::unordered_map<int, std::size_t> line_from_;
   Shared* shared_;
   QdiscBacklog backlog_;
+  std::unique_ptr<DepartureWait> departure_wait_;
   int sample_descriptor_;
   std::vector<Sample> samples_;
   std::int64_t last_flush_ = 0;

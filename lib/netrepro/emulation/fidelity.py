@@ -20,6 +20,7 @@ LEAST_SHARE_WITHIN_10_PERCENT = 0.95
 LEAST_RATE_SHARE = 0.98
 LEAST_BUSY_GAPS = 100
 INTERRUPTED = "share of time in which the relay was seen to be interrupted"
+WAITED = "share of paced packets that waited inside the kernel"
 BETWEEN_INTERRUPTIONS = "share of gaps within {} %, of those that no interruption touched"
 
 
@@ -157,6 +158,7 @@ def machine_checks(
     lateness: pd.DataFrame | None = None,
     most_late_us: Mapping[int, float] | None = None,
     interrupted_share: float | None = None,
+    waited_share: float | None = None,
 ) -> pd.DataFrame:
     """One row a check of everything but a port; columns as of port_checks.
 
@@ -164,6 +166,8 @@ def machine_checks(
     stalled_share : of the time, in which some process waited for a CPU. stolen_share : CPUs taken by the machine
     underneath. lateness : of the relay (up_to_us, packets). most_late_us : percentiles with the most that each may be.
     interrupted_share : of the time, in which a relay that was awake did not run; None where none is always awake.
+    waited_share : of the packets that a relay paced, until they were due inside the kernel, as DepartureWait lets them
+    where programs may be loaded; the others waited in the relay, and left a microsecond early or late.
     """
     rows = [("packets missed", float(missed_packets), 0.0, missed_packets == 0)]
     if lateness is not None and most_late_us:
@@ -174,6 +178,8 @@ def machine_checks(
     rows.append(_told("CPUs taken by the machine underneath", stolen_share))
     if interrupted_share is not None:
         rows.append(_told(INTERRUPTED, interrupted_share))
+    if waited_share is not None:
+        rows.append(_told(WAITED, waited_share))
     return pd.DataFrame(rows, columns=FIDELITY_COLUMNS)
 
 

@@ -251,14 +251,24 @@ def control_group(version: int) -> Callable[[], str]:
     return make
 
 
-def load_program() -> None:
+def load_program() -> int:
     """Load the shortest traffic-control program: r0 = 0; exit."""
     instructions = ctypes.create_string_buffer(struct.pack("<BBhiBBhi", 0xB7, 0, 0, 0, 0x95, 0, 0, 0))
     licence = ctypes.create_string_buffer(b"GPL")
     attributes = struct.pack(
         "<IIQQIIQII", 3, 2, ctypes.addressof(instructions), ctypes.addressof(licence), 0, 0, 0, 0, 0
     )
-    os.close(system_call("bpf", 5, ctypes.create_string_buffer(attributes), len(attributes)))
+    return system_call("bpf", 5, ctypes.create_string_buffer(attributes), len(attributes))
+
+
+def close_program() -> None:
+    os.close(load_program())
+
+
+def program_on_leaving() -> None:
+    """Attach a program where packets leave an interface (tcx egress, Linux 6.6), by a link that ends with its file."""
+    attributes = struct.pack("<6IQ", load_program(), socket.if_nametoindex("lo"), 47, 0, 0, 0, 0)
+    os.close(system_call("bpf", 28, ctypes.create_string_buffer(attributes), len(attributes)))
 
 
 def struct_ops() -> str:
@@ -267,7 +277,7 @@ def struct_ops() -> str:
     if b"\0bpf_struct_ops_tcp_congestion_ops\0" not in types:
         raise NotHere("the kernel's types (BTF) know no bpf_struct_ops_tcp_congestion_ops")
     try:
-        load_program()
+        close_program()
     except OSError as error:
         raise NotHere(f"the kernel has it, but loading is refused: {reason(error)}") from error
     return "the kernel has it and eBPF programs load"
@@ -319,7 +329,8 @@ def try_features(tier: str) -> list[dict]:
     for feature, needed_by, attempt in (
         ("MPTCP", "one connection over several paths", multipath_tcp),
         ("packet socket", "delay, loss, marking and the fidelity check", packet_socket),
-        ("eBPF program", "overlay caching in the kernel", load_program),
+        ("eBPF program", "overlay caching in the kernel", close_program),
+        ("eBPF on leaving (tcx)", "paced packets that leave on time to a percent", program_on_leaving),
         ("eBPF congestion control", "schemes that the kernel lacks", struct_ops),
         ("/dev/net/tun", "programs that read and write packets themselves", tun_device),
         ("real-time priority", "punctual delays on a busy machine", real_time),

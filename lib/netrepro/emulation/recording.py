@@ -175,6 +175,7 @@ class Recording:
         if net.relay:
             self._relay_counters = net.relay.counters().set_index(["source", "destination"])
             self._relay_samples_from = net.relay.sample_queues(self._interval_s)
+            self._waited = net.relay.waited_packets
         self._totals_at_start = self._queue_totals()
         self._stall_us, self._steal_ticks, self._refused = cpu_stall_us(), steal_ticks(), refused_packets()
         self._began_ns, self._began = time.clock_gettime_ns(time.CLOCK_REALTIME), time.monotonic()
@@ -231,6 +232,7 @@ class Recording:
             net.relay.sample_queues(0)
             counters = net.relay.counters().set_index(["source", "destination"])
             self._relay_counters = counters - self._relay_counters
+            self._waited = net.relay.waited_packets - self._waited
         net.launcher.ask("signal", guest=self._sampler, number=signal.SIGTERM, all=False)
         sampled = exit_status(self._sampler_ended) if has_ended(self._sampler_ended, SAMPLER_PATIENCE_S) else None
         os.close(self._sampler_ended)
@@ -423,7 +425,10 @@ class Recording:
         if relay and self._relay_counters is not None:
             missed_packets += relay.missed_packets + int(self._relay_counters["failed_packets"].sum())
         missed_packets += self._refused
-        interruptions = self.interruptions()
+        interruptions, waited_share = self.interruptions(), None
+        if self._net.plan.paced and self._relay_counters is not None:
+            paced = self._relay_counters.loc[sorted(self._net.plan.paced), "forwarded_packets"].sum()
+            waited_share = self._waited / max(1, int(paced))
         return fidelity.machine_checks(
             missed_packets=missed_packets,
             stalled_share=self._stall_us / 1e6 / self._duration_s,
@@ -433,6 +438,7 @@ class Recording:
             interrupted_share=None
             if interruptions is None
             else float((interruptions.to_s - interruptions.from_s).sum()) / self._duration_s,
+            waited_share=waited_share,
         )
 
 

@@ -25,7 +25,7 @@ COUNTERS = (
     "dropped_by_rule",
     "marked_packets",
 )
-_HEADER, _SAMPLE_EVERY = 3, 2  # counters before the histogram, and the place of the one that asks for samples
+_HEADER, _SAMPLE_EVERY, _WAITED = 4, 2, 3  # numbers before the histogram, and places among them
 _STATE = (*COUNTERS, "asked_rate_bps")  # of a direction
 _INTERRUPTED = -1  # in place of a sample's direction; its second number is then how long, in ns
 _SAMPLE = np.dtype([(name, np.int64) for name in ("time_ns", "direction", "queue_packets", "queue_bytes")])
@@ -104,6 +104,11 @@ class Relay:
     def sockets(self) -> int:
         """Sockets opened for sending."""
         return int(self._numbers()[1])
+
+    @property
+    def waited_packets(self) -> int:
+        """Paced packets that waited inside the kernel until they were due; without privileges the relay waits."""
+        return int(self._numbers()[_WAITED])
 
     def lateness(self) -> pd.DataFrame:
         """Histogram of how late packets left: up_to_us (upper edge), packets."""
