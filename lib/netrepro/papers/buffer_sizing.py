@@ -40,6 +40,7 @@ CONTROL_FLOWS = (2, 5, 10, 20, 50, 100, 200)
 FLOW_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 400)
 MOST_PIPES = 1.5  # RTT C: the largest buffer that is tried
 PERIODS = 3  # of a sawtooth, measured
+SHARED_SEEDS = 2  # of each probe where its runs share time; a third, in two searches, is too much for two processors
 CLOSE = 0.002  # of the target: a probe that near is too close to call from one run
 RESOLUTION = 1.2  # the search ends when the buffers either side of the target differ by less than this factor
 DEVIATIONS = (*range(1, 100), 99.5, 99.9)  # percentiles of Fig. 9(c) that are kept
@@ -328,8 +329,9 @@ def search(
     """The smallest buffer for n flows, the fidelity checks of all runs of the search, and percentiles (DEVIATIONS) of
     how far the gaps of the busy link were from the ideal.
 
-    A probe within CLOSE of the target is repeated with the further seeds, and is their mean. All buffers see the same
-    seeds, so that they are compared on equal terms. backend : what switches are on real kernels, as emulate takes it.
+    A probe within CLOSE of the target is repeated with the further seeds, and is their mean; where a fabric's runs
+    share time, every probe has the first SHARED_SEEDS at once, and no more. All buffers see the same seeds, so that
+    they are compared on equal terms. backend : what switches are on real kernels, as emulate takes it.
     """
     (found,) = search_together(flows, setting, scale, [seeds], tier, backend)
     return found
@@ -345,7 +347,8 @@ def search_together(
 ) -> list[tuple[Search, pd.DataFrame, np.ndarray]]:
     """As `search`, one for each of `seeds`, side by side: each takes a step when all have (see run_together)."""
     found: dict[int, tuple[Search, pd.DataFrame, np.ndarray]] = {}
-    searches = {place: _steps(flows, setting, scale, each) for place, each in enumerate(seeds)}
+    at_first, most = (SHARED_SEEDS, SHARED_SEEDS) if _share_time(tier, backend) else (1, None)
+    searches = {place: _steps(flows, setting, scale, each[:most], at_first) for place, each in enumerate(seeds)}
     asked = {place: next(steps) for place, steps in searches.items()}
     while asked:
         runs = iter(_run(flows, list(chain.from_iterable(asked.values())), setting, scale.least_s, tier, backend))
@@ -363,9 +366,12 @@ Run = tuple[float, pd.DataFrame, np.ndarray]  # utilisation, checks, deviations 
 
 
 def _steps(
-    flows: int, setting: Setting, scale: Scale, seeds: Sequence[int]
+    flows: int, setting: Setting, scale: Scale, seeds: Sequence[int], at_first: int
 ) -> Generator[Wanted, list[Run], tuple[Search, pd.DataFrame, np.ndarray]]:
-    """A search that yields the buffers and seeds of the runs that it wants next, and is sent the runs."""
+    """A search that yields the buffers and seeds of the runs that it wants next, and is sent the runs.
+
+    at_first : seeds of every probe; the others are those of probes near the target.
+    """
     checks: list[pd.DataFrame] = []
     deviations: list[np.ndarray] = []
 
@@ -380,9 +386,9 @@ def _steps(
     searching = _searching(setting.target, most, least, scale.resolution, expected)
     asked = next(searching)
     while True:
-        shares = yield from run(asked, seeds[:1])
-        if abs(shares[0] - setting.target) <= CLOSE and seeds[1:]:
-            shares += yield from run(asked, seeds[1:])
+        shares = yield from run(asked, seeds[:at_first])
+        if abs(np.mean(shares) - setting.target) <= CLOSE and seeds[at_first:]:
+            shares += yield from run(asked, seeds[at_first:])
         try:
             asked = searching.send(float(np.mean(shares)))
         except StopIteration as end:
@@ -406,13 +412,17 @@ def _run(
     else:
         measure = Measure((PORT,), SAMPLED_EVERY_MS, packets=(PORT,))
         runs = run_together([replace(each, measure=measure) for each in wanted], tier, backend=backend, attempts=2)
-    # A fabric keeps its queue in virtual time, where gaps are right whatever the machine does.
-    hidden = tier != "simulated" and backend == "fabric"
+    hidden = _share_time(tier, backend)  # a fabric keeps its queue in virtual time: gaps are right in any case
     from_s = warm_up_s(flows, setting)
     return [
         (utilisation(found, from_s), check_fidelity(found), np.empty(0) if hidden else gap_deviations(found))
         for found in runs
     ]
+
+
+def _share_time(tier: str, backend: str) -> bool:
+    """Whether several runs take no longer than one."""
+    return tier != "simulated" and backend == "fabric"
 
 
 @dataclass(frozen=True)
@@ -471,8 +481,7 @@ def _search_all(
     backend: str = "fabric",
 ) -> Sweep:
     fastest_mbps = max(used.rate_mbps for _, used, *_ in work)
-    # A search may want two runs at once.
-    together = at_once(2, 2 * fastest_mbps) if tier != "simulated" and backend == "fabric" else 1
+    together = at_once(2, SHARED_SEEDS * fastest_mbps) if _share_time(tier, backend) else 1
     groups = _groups(work, together)
     tasks = [
         delayed(search_together)(flows, used, scale, [_seeds(seed, flows, each) for each in repetitions], tier, backend)

@@ -152,6 +152,21 @@ def test_a_probe_near_the_target_is_repeated_with_the_further_seeds(monkeypatch)
     assert dict(outcome.probes)[10] == pytest.approx((0.9905 + 2 * 0.9885) / 3) and not outcome.reached
 
 
+def test_where_runs_share_time_every_probe_has_two_seeds_at_once(monkeypatch):
+    rounds = []
+
+    def run(flows, asked, *_):
+        rounds.append(asked)
+        shares = [0.99 + 0.07 * np.log(packets / 40) + 0.01 * (seed - 1.5) for packets, seed in asked]
+        return [(share, pd.DataFrame({"check": []}), np.zeros(1)) for share in shares]
+
+    monkeypatch.setattr(paper, "_run", run)
+    found, _, _ = paper.search(100, paper.PRINTED, paper.Scale((100,), 2.0), (1, 2, 3), "privileged", "fabric")
+    assert all([seed for _, seed in asked] == [1, 2] for asked in rounds)
+    assert len({packets for asked in rounds for packets, _ in asked}) == len(rounds)  # no buffer twice
+    assert found.buffer_packets == pytest.approx(40, rel=0.05)
+
+
 def test_searches_side_by_side_find_what_each_finds_alone(monkeypatch):
     """And one goes on when the other has ended."""
     beside = []
