@@ -1,30 +1,73 @@
 #include "departure_wait.hpp"
 
-#include <linux/bpf.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstddef>
-#include <cstring>
 #include <ctime>
 
 namespace {
 
-constexpr std::uint32_t tcx_egress = 47, go_on = 0xFFFFFFFF;  // newer than some kernels' headers
-constexpr std::int32_t clock_tai = 208, most_looks = 1000;    // each takes some tens of ns
-constexpr std::size_t shared_bytes = 4096;  // a page, the least that can be mapped
+// What bpf(2) takes, in words of our own: the headers to compile with may be older than the kernel.
+#if defined(SYS_bpf)
+constexpr long bpf_call = SYS_bpf;
+#elif defined(__x86_64__)
+constexpr long bpf_call = 321;
+#else
+constexpr long bpf_call = 280;
+#endif
+enum Command { make_map = 0, load_program = 5, attach_link = 28 };
+struct MapWanted {
+  std::uint32_t type, key_bytes, value_bytes, entries, flags;
+};
+struct ProgramWanted {
+  std::uint32_t type, count;
+  std::uint64_t instructions, licence;
+};
+struct LinkWanted {
+  std::uint32_t program, interface, place, flags;
+};
+struct Instruction {
+  std::uint8_t code, registers;
+  std::int16_t offset;
+  std::int32_t number;
+};
+constexpr std::uint32_t array_map = 2, may_be_mapped = 1 << 10, of_traffic_control = 3, tcx_egress = 47;
+constexpr std::int32_t map_value = 2, clock_tai = 208, go_on = -1;
+constexpr std::int32_t most_looks = 1000;         // each takes some tens of ns
+constexpr std::size_t shared_bytes = 4096;        // a page, the least that can be mapped
+constexpr int scratch = 1, result = 0, longest = 2, due = 6, looks_left = 7, looked = 8, shared = 9;  // registers
 
-int bpf(int command, bpf_attr& attributes) {
-  return static_cast<int>(syscall(SYS_bpf, command, &attributes, sizeof attributes));
+template <class Wanted>
+int bpf(Command command, const Wanted& wanted) {
+  return static_cast<int>(syscall(bpf_call, command, &wanted, sizeof wanted));
 }
 
-bpf_attr cleared() {
-  bpf_attr attributes;
-  std::memset(&attributes, 0, sizeof attributes);
-  return attributes;
+constexpr Instruction instruction(std::uint8_t code, int to, int from, std::int16_t offset, std::int32_t number) {
+  return {code, static_cast<std::uint8_t>(from << 4 | to), offset, number};
 }
+constexpr Instruction load(int to, int from, std::size_t offset) {
+  return instruction(0x79, to, from, static_cast<std::int16_t>(offset), 0);
+}
+constexpr Instruction store(int to, std::size_t offset, int from) {
+  return instruction(0x7b, to, from, static_cast<std::int16_t>(offset), 0);
+}
+constexpr Instruction set(int to, std::int32_t number) { return instruction(0xb7, to, 0, 0, number); }
+constexpr Instruction copy(int to, int from) { return instruction(0xbf, to, from, 0, 0); }
+constexpr Instruction subtract(int to, int from) { return instruction(0x1f, to, from, 0, 0); }
+constexpr Instruction count_down(int of) { return instruction(0x17, of, 0, 0, 1); }
+constexpr Instruction call(std::int32_t helper) { return instruction(0x85, 0, 0, 0, helper); }
+constexpr Instruction skip_if_zero(int of, std::int16_t count) { return instruction(0x15, of, 0, count, 0); }
+constexpr Instruction skip_unless_zero(int of, std::int16_t count) { return instruction(0x55, of, 0, count, 0); }
+constexpr Instruction skip_if_at_most(int of, int other, std::int16_t count) {
+  return instruction(0xdd, of, other, count, 0);
+}
+constexpr Instruction skip_if_at_least(int of, int other, std::int16_t count) {
+  return instruction(0x7d, of, other, count, 0);
+}
+constexpr Instruction leave() { return instruction(0x95, 0, 0, 0, 0); }
 
 std::int64_t nanoseconds(clockid_t clock) {
   timespec now{};
@@ -32,66 +75,46 @@ std::int64_t nanoseconds(clockid_t clock) {
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
-constexpr bpf_insn instruction(std::uint8_t code, std::uint8_t to, std::uint8_t from, std::int16_t offset,
-                               std::int32_t number) {
-  bpf_insn made{};
-  made.code = code;
-  made.dst_reg = to & 0xF;
-  made.src_reg = from & 0xF;
-  made.off = offset;
-  made.imm = number;
-  return made;
-}
-
 }  // namespace
 
-int DepartureWait::load(int map) {
-  // r9: shared, r6: due, r8: looked, r7: looks left
+int DepartureWait::load_program_of(int map) {
   const std::array program{
-      instruction(BPF_LD | BPF_IMM | BPF_DW, BPF_REG_9, BPF_PSEUDO_MAP_VALUE, 0, map),
-      instruction(0, 0, 0, 0, 0),
-      instruction(BPF_LDX | BPF_MEM | BPF_DW, BPF_REG_6, BPF_REG_9, offsetof(Shared, due_ns), 0),
-      instruction(BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_6, 0, 15, 0),  // nothing to wait for: to the end
-      instruction(BPF_LDX | BPF_MEM | BPF_DW, BPF_REG_8, BPF_REG_9, offsetof(Shared, looked_ns), 0),
-      instruction(BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_7, 0, 0, most_looks),
-      instruction(BPF_JMP | BPF_CALL, 0, 0, 0, clock_tai),  // look:
-      instruction(BPF_ALU64 | BPF_MOV | BPF_X, BPF_REG_1, BPF_REG_0, 0, 0),
-      instruction(BPF_ALU64 | BPF_SUB | BPF_X, BPF_REG_1, BPF_REG_8, 0, 0),
-      instruction(BPF_ALU64 | BPF_MOV | BPF_X, BPF_REG_8, BPF_REG_0, 0, 0),
-      instruction(BPF_LDX | BPF_MEM | BPF_DW, BPF_REG_2, BPF_REG_9, offsetof(Shared, gap_ns), 0),
-      instruction(BPF_JMP | BPF_JSLE | BPF_X, BPF_REG_1, BPF_REG_2, 2, 0),  // not the longest gap
-      instruction(BPF_STX | BPF_MEM | BPF_DW, BPF_REG_9, BPF_REG_1, offsetof(Shared, gap_ns), 0),
-      instruction(BPF_STX | BPF_MEM | BPF_DW, BPF_REG_9, BPF_REG_8, offsetof(Shared, gap_end_ns), 0),
-      instruction(BPF_JMP | BPF_JSGE | BPF_X, BPF_REG_8, BPF_REG_6, 2, 0),  // the time has come
-      instruction(BPF_ALU64 | BPF_SUB | BPF_K, BPF_REG_7, 0, 0, 1),
-      instruction(BPF_JMP | BPF_JNE | BPF_K, BPF_REG_7, 0, -11, 0),  // look again
-      instruction(BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_1, 0, 0, 0),
-      instruction(BPF_STX | BPF_MEM | BPF_DW, BPF_REG_9, BPF_REG_1, offsetof(Shared, due_ns), 0),
-      instruction(BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_0, 0, 0, static_cast<std::int32_t>(go_on)),  // end:
-      instruction(BPF_JMP | BPF_EXIT, 0, 0, 0, 0),
+      instruction(0x18, shared, map_value, 0, map),
+      instruction(0, 0, 0, 0, 0),  // the second half of that
+      load(due, shared, offsetof(Shared, due_ns)),
+      skip_if_zero(due, 15),  // no packet is to wait
+      load(looked, shared, offsetof(Shared, looked_ns)),
+      set(looks_left, most_looks),
+      call(clock_tai),  // look
+      copy(scratch, result),
+      subtract(scratch, looked),
+      copy(looked, result),
+      load(longest, shared, offsetof(Shared, gap_ns)),
+      skip_if_at_most(scratch, longest, 2),
+      store(shared, offsetof(Shared, gap_ns), scratch),
+      store(shared, offsetof(Shared, gap_end_ns), looked),
+      skip_if_at_least(looked, due, 2),  // the time has come
+      count_down(looks_left),
+      skip_unless_zero(looks_left, -11),  // look again
+      set(scratch, 0),
+      store(shared, offsetof(Shared, due_ns), scratch),
+      set(result, go_on),
+      leave(),
   };
-  bpf_attr attributes = cleared();
-  attributes.prog_type = BPF_PROG_TYPE_SCHED_CLS;
-  attributes.insns = reinterpret_cast<std::uint64_t>(program.data());
-  attributes.insn_cnt = program.size();
-  attributes.license = reinterpret_cast<std::uint64_t>("GPL");
-  return bpf(BPF_PROG_LOAD, attributes);
+  static constexpr char licence[] = "GPL";  // the kernel's clocks are for such programs only
+  return bpf(load_program, ProgramWanted{of_traffic_control, program.size(),
+                                         reinterpret_cast<std::uint64_t>(program.data()),
+                                         reinterpret_cast<std::uint64_t>(licence)});
 }
 
 std::unique_ptr<DepartureWait> DepartureWait::make() {
   std::unique_ptr<DepartureWait> made(new DepartureWait);
-  bpf_attr attributes = cleared();
-  attributes.map_type = BPF_MAP_TYPE_ARRAY;
-  attributes.key_size = 4;
-  attributes.value_size = sizeof(Shared);
-  attributes.max_entries = 1;
-  attributes.map_flags = BPF_F_MMAPABLE;
-  made->map_ = bpf(BPF_MAP_CREATE, attributes);
+  made->map_ = bpf(make_map, MapWanted{array_map, 4, sizeof(Shared), 1, may_be_mapped});
   if (made->map_ < 0) return nullptr;
-  void* shared = mmap(nullptr, shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, made->map_, 0);
-  if (shared == MAP_FAILED) return nullptr;
-  made->shared_ = static_cast<volatile Shared*>(shared);
-  made->program_ = load(made->map_);
+  void* page = mmap(nullptr, shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, made->map_, 0);
+  if (page == MAP_FAILED) return nullptr;
+  made->shared_ = static_cast<volatile Shared*>(page);
+  made->program_ = load_program_of(made->map_);
   if (made->program_ < 0) return nullptr;
   // Both clocks take the same steps, whole seconds apart.
   const std::int64_t apart = nanoseconds(CLOCK_TAI) - nanoseconds(CLOCK_REALTIME);
@@ -109,13 +132,9 @@ DepartureWait::~DepartureWait() {
 
 bool DepartureWait::attach(int interface) {
   const auto [place, fresh] = links_.try_emplace(interface, -1);
-  if (fresh) {
-    bpf_attr attributes = cleared();
-    attributes.link_create.prog_fd = static_cast<std::uint32_t>(program_);
-    attributes.link_create.target_ifindex = static_cast<std::uint32_t>(interface);
-    attributes.link_create.attach_type = tcx_egress;
-    place->second = bpf(BPF_LINK_CREATE, attributes);
-  }
+  if (fresh)
+    place->second = bpf(attach_link, LinkWanted{static_cast<std::uint32_t>(program_),
+                                                static_cast<std::uint32_t>(interface), tcx_egress, 0});
   return place->second >= 0;
 }
 

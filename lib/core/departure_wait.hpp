@@ -39,7 +39,7 @@ class DepartureWait {
   };
 
   DepartureWait() = default;
-  static int load(int map);
+  static int load_program_of(int map);
 
   int map_ = -1, program_ = -1;
   volatile Shared* shared_ = nullptr;
