@@ -158,7 +158,7 @@ def test_packets_wait_inside_the_kernel_where_it_loads_programs_and_in_the_relay
 
 
 def test_packets_that_wait_inside_the_kernel_leave_when_they_are_due():
-    """Half of the gaps are right to 0.4 us; by the relay alone they are to 0.7 to 1 us, as ways into the kernel differ."""
+    """Half of the gaps are right to 0.4 us; by the relay alone to 0.7 to 1 us, as ways into the kernel differ."""
     if TIER != "privileged" or not kernel_features(TIER).set_index("feature")["works"]["eBPF on leaving (tcx)"]:
         pytest.skip("needs root and Linux 6.6")
     found = run(Link(40, 0, DropTail(packets=50)))
