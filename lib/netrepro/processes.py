@@ -157,7 +157,7 @@ def _once(task: Callable[[], Result]) -> Iterator[Result]:
     yield task()
 
 
-def side_by_side(
+def as_they_come(
     tasks: Iterable[Callable[[], Iterable[Result]]], at_once: int | None = None
 ) -> Generator[tuple[int, Result], None, None]:
     """(a task's number, what it gives) as it comes; a forked process for each task, so many `at_once`.
@@ -205,7 +205,7 @@ def in_processes(
     at_a_time: int = 1,
     cost: Callable[..., float] | None = None,
 ) -> list[Result]:
-    """What `function` says of each of `work` (its arguments), in their order; see `side_by_side`.
+    """What `function` says of each of `work` (its arguments), in their order; see `as_they_come`.
 
     at_a_time : so many for each process; a fork of a large process takes a tenth of a second. cost : of an element of
     `work`, as of dearest_first.
@@ -213,7 +213,7 @@ def in_processes(
     order = dearest_first(work, cost)
     parts = [order[first : first + at_a_time] for first in range(0, len(work), at_a_time)]
     tasks = (partial(_each, function, work, part) for part in parts)
-    with contextlib.closing(side_by_side(tasks)) as found:
+    with contextlib.closing(as_they_come(tasks)) as found:
         results = dict(numbered for (_, numbered), _ in zip(found, progress(range(len(work))), strict=True))
     return [results[number] for number in range(len(work))]
 

@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 
 from netrepro import NetreproError, processes
-from netrepro.processes import Race, in_processes, side_by_side
+from netrepro.processes import Race, as_they_come, in_processes
 
 
 def endless() -> str:
@@ -126,7 +126,7 @@ def counts_to(last: int) -> range:
 
 
 def test_what_each_process_gives_comes_in_its_order_and_with_its_number():
-    found = list(side_by_side([partial(counts_to, last) for last in (3, 0, 2)], at_once=2))
+    found = list(as_they_come([partial(counts_to, last) for last in (3, 0, 2)], at_once=2))
     assert sorted(found) == [(0, 1), (0, 2), (0, 3), (2, 1), (2, 2)]
     assert [result for number, result in found if number == 0] == [1, 2, 3]
     assert in_processes(lambda a, b: a - b, [(5, 1), (1, 5), (2, 2)]) == [4, -4, 0]
@@ -148,7 +148,7 @@ def test_a_process_may_take_several_of_the_work_and_all_comes_in_its_order():
 
 def test_no_more_processes_than_allowed_work_at_once():
     seen = []
-    for _ in side_by_side([partial(counts_to, 2)] * 5, at_once=2):
+    for _ in as_they_come([partial(counts_to, 2)] * 5, at_once=2):
         seen.append(len(still_racing()))
     assert max(seen) <= 2 and still_racing() == []
 
@@ -159,7 +159,7 @@ def test_an_error_in_one_process_is_raised_and_ends_the_others():
         raise NetreproError("no way", "go back")
 
     with pytest.raises(NetreproError, match="no way"):
-        list(side_by_side([lambda: [endless()], fails], at_once=2))
+        list(as_they_come([lambda: [endless()], fails], at_once=2))
     assert still_racing() == []
 
 
@@ -169,7 +169,7 @@ def test_a_process_that_is_ended_from_outside_is_not_taken_for_one_that_has_noth
         os.kill(os.getpid(), signal.SIGKILL)
 
     with pytest.raises(NetreproError, match="ended from outside"):
-        list(side_by_side([dies]))
+        list(as_they_come([dies]))
 
 
 def test_a_process_that_sleeps_starts_again_after_what_it_has_given(monkeypatch, tmp_path):
@@ -182,7 +182,7 @@ def test_a_process_that_sleeps_starts_again_after_what_it_has_given(monkeypatch,
             endless()
         yield "second"
 
-    assert [result for _, result in side_by_side([sleeps_once])] == ["first", "second"]
+    assert [result for _, result in as_they_come([sleeps_once])] == ["first", "second"]
 
 
 def test_what_costs_most_starts_first():

@@ -739,7 +739,7 @@ def draw_search(sweep: Sweep, setting: Setting = PRINTED, shown: Sequence[int] =
             continue
         rows = rows.sort_values("tried_packets")
         axis.plot(rows["tried_packets"], rows["utilisation"], "o", color=colour, label=f"{flows} flows")
-    axis.axhline(setting.target, color="black", linestyle="--", linewidth=1)
+    axis.axhline(setting.target, color="black", linestyle="--", linewidth=1, label="target")
     axis.legend()
     return figure
 
@@ -789,7 +789,7 @@ def draw_curves(table: pd.DataFrame, setting: Setting = PRINTED) -> Figure:
     figure, axis = new_figure(f"{flows} flows: use of the link", "buffer (packets)", "utilisation", log_x=True)
     for colour, (case, rows) in zip(CURVES, table.groupby("case", sort=False), strict=False):
         axis.plot(rows["tried_packets"], rows["utilisation"], "o-", color=colour, linewidth=1, label=case)
-    axis.axhline(setting.target, color="black", linestyle="--", linewidth=1)
+    axis.axhline(setting.target, color="black", linestyle="--", linewidth=1, label="target")
     axis.axvline(theory_packets(flows, setting), color=PUBLISHED_GREY, label="RTT C / sqrt(n)")
     axis.legend()
     return figure

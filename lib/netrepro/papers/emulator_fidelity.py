@@ -475,7 +475,7 @@ def draw_control(runs: Runs) -> Figure:
     label = "deviation from the ideal gap (%)"
     figure, axis = new_figure("Broken on purpose: offloading left on", label, "share of gaps beyond", log_x=True)
     _draw_beyond(axis, runs, "100 Mb/s", COLOURS[100], "one packet a frame")
-    _draw_beyond(axis, runs, OFFLOADED, "#7f3c8d", "frames as TCP builds them", "--")
+    _draw_beyond(axis, runs, OFFLOADED, "#7f3c8d", "as TCP builds them", "--")
     if not (runs.gaps["case"] == OFFLOADED).any():
         axis.text(0.5, 0.5, f"not measured on the {runs.tier} tier", transform=axis.transAxes, ha="center")
     axis.set(xlim=(PERCENT[0], PERCENT[-1]), ylim=(0, 1.05))

@@ -21,7 +21,7 @@ from netrepro import networks
 from netrepro.claims import Measured, load_claims
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import data_dir
-from netrepro.processes import in_processes, side_by_side
+from netrepro.processes import as_they_come, in_processes
 from netrepro.simulation import simulate
 from netrepro.style import PUBLISHED_GREY, new_figure
 from netrepro.verification.analysis import Analysis, Answer
@@ -703,7 +703,7 @@ def measure_times(
     found: list[tuple[int, dict[str, Any]]] = []
     is_complete = True
     try:
-        with closing(side_by_side(reversed(work))) as numbered:
+        with closing(as_they_come(reversed(work))) as numbered:
             for number, row in progress(numbered):
                 found.append((-number, row))
     except KeyboardInterrupt:

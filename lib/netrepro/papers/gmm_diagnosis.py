@@ -37,11 +37,11 @@ from netrepro.papers.gmm_traffic import (
     neural_models,
     normalisation_grid,
     one_thread,
+    one_thread_each,
     predict,
     scale_of,
     select_features,
     shuffled,
-    side_by_side,
     take,
     train,
     verification,
@@ -442,8 +442,8 @@ def variants(trace: Trace, scale: Scale, *, progress: Progress = iter) -> list[V
         *(partial(_timed_out, seconds) for seconds in (1, 60, None)),
         partial(_timed_out, 1, only_whole=False),
     ]
-    made += side_by_side(lambda make: make(), [(make,) for make in work], progress)
-    side_by_side(trace.at, [(packets,) for packets in scale.first_packets])
+    made += one_thread_each(lambda make: make(), [(make,) for make in work], progress)
+    one_thread_each(trace.at, [(packets,) for packets in scale.first_packets])
     made.append(Variant("E2", "labels dealt out anew", noisy(1.0), "labels", audit=shuffled(found, 0)))
     for packets in scale.first_packets:
         words, fault = (f"first {packets} packets", "") if packets else ("whole flows", "features")

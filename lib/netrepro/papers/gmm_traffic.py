@@ -216,7 +216,7 @@ def one_thread() -> Iterator[None]:
                 torch.set_num_threads(before)
 
 
-def side_by_side(step: Callable[..., Value], work: Sequence[tuple], progress: Progress = iter) -> list[Value]:
+def one_thread_each(step: Callable[..., Value], work: Sequence[tuple], progress: Progress = iter) -> list[Value]:
     """`in_parallel` within `one_thread`, which of OpenMP's threads knows only those of the thread that calls it."""
 
     def alone(*each: Any) -> Value:
@@ -452,9 +452,9 @@ def measure(
 
     with one_thread():
         # What steps share comes first.
-        side_by_side(trace.at, [(packets,) for packets in sorted({*swept, *verified})])
-        side_by_side(partial(_search_ahead, runs), [(packets, each) for each in seeds for packets in swept])
-        tables = side_by_side(run_one, work, progress)
+        one_thread_each(trace.at, [(packets,) for packets in sorted({*swept, *verified})])
+        one_thread_each(partial(_search_ahead, runs), [(packets, each) for each in seeds for packets in swept])
+        tables = one_thread_each(run_one, work, progress)
     for name in ("scores", "selections", "confusions", "verification", "normalisations"):
         parts = [found[name] for found in tables if name in found]
         setattr(runs, name, pd.concat(parts, ignore_index=True))
@@ -663,7 +663,7 @@ def analyse(runs: Runs, seed: int, *, points: int = 700, progress: Progress = it
     ]
     steps = [lambda: _maps(rows, points, seed), lambda: _importance(runs, seed)]
     with one_thread():
-        maps, importance = side_by_side(lambda step: step(), [(step,) for step in steps], progress)
+        maps, importance = one_thread_each(lambda step: step(), [(step,) for step in steps], progress)
     return Analysis(
         anova,
         _correlation(rows),

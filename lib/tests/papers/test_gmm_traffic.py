@@ -140,7 +140,7 @@ def test_steps_side_by_side_have_one_thread_of_openmp_each():
     def threads_here(_: int) -> int:
         return max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "openmp")
 
-    assert paper.side_by_side(threads_here, [(i,) for i in range(4)]) == [1] * 4
+    assert paper.one_thread_each(threads_here, [(i,) for i in range(4)]) == [1] * 4
 
 
 def test_tables_hold_every_model_and_class(runs):

@@ -13,7 +13,7 @@ import z3
 from small_points import POINTS
 
 from netrepro import NetreproError
-from netrepro.processes import side_by_side
+from netrepro.processes import as_they_come
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.backends import Z3Clauses
 from netrepro.verification.examples import base_example, examples
@@ -391,7 +391,7 @@ def test_the_published_search_finds_what_makes_a_path_wait():
         yield Search(analysis.copy(), method="stochastic", seed=seed, **options).run()
 
     # A random search: which seeds find something changes with the solver's models.
-    results = side_by_side([partial(search, seed) for seed in range(1, 7)])
+    results = as_they_come([partial(search, seed) for seed in range(1, 7)])
     found = next(result for _, result in results if result.status == "proven")
     assert analysis.copy(backend="z3").verify(found.workload).status == "proven"
 

@@ -13,7 +13,7 @@ from test_analysis import pigeons
 from test_processes import still_racing
 
 from netrepro import NetreproError
-from netrepro.processes import side_by_side
+from netrepro.processes import as_they_come
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.backends import BACKENDS, PySatClauses, clause_solver
 from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
@@ -115,7 +115,7 @@ def test_ctrl_c_ends_solvers_in_processes_at_once_and_keeps_what_they_gave(backe
     kept = []
     pressed_s = 0.0
     with pytest.raises(KeyboardInterrupt):
-        for found in side_by_side([partial(solve_pigeons, backend)] * 2, at_once=2):
+        for found in as_they_come([partial(solve_pigeons, backend)] * 2, at_once=2):
             kept.append(found)
             if len(kept) == 2:
                 pressed_s = time.monotonic()
