@@ -12,20 +12,8 @@ from emulation_traffic import needs
 
 VARIABLE = "NETREPRO_KERNEL"  # names a folder with boot/vmlinuz-* and lib/modules, as in a Debian package linux-image-*
 TOOLS = ("qemu-system-x86_64", "busybox", "depmod", "modprobe")
-# What the kernel needs to reach this machine's files, each after what it depends on.
-_DRIVERS = (
-    "drivers/virtio/virtio",
-    "drivers/virtio/virtio_ring",
-    "drivers/virtio/virtio_pci_legacy_dev",
-    "drivers/virtio/virtio_pci_modern_dev",
-    "drivers/virtio/virtio_pci",
-    "fs/netfs/netfs",
-    "fs/fscache/fscache",
-    "net/9p/9pnet",
-    "net/9p/9pnet_virtio",
-    "fs/9p/9p",
-    "fs/overlayfs/overlay",
-)
+# What the kernel needs to reach this machine's files.
+_DRIVERS = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
 _FIRST = """#!/busybox sh
 /busybox mkdir -p /proc /dev /files /changes /machine
 /busybox mount -t devtmpfs dev /dev
@@ -83,7 +71,7 @@ def run_on(kernel: Path, command: list[str], folder: Path, timeout_s: float) -> 
         for part in ("-virtfs", f"local,path={path},mount_tag={tag},security_model=none,readonly=on,multidevs=remap")
     ]
     first_files = kernel / "first-files"
-    first_files.write_bytes(_archive(_first_files(kernel / "lib/modules" / version / "kernel", command, folder)))
+    first_files.write_bytes(_archive(_first_files(kernel / "lib/modules" / version, command, folder)))
     machine = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "6144"]
     boot = ["-kernel", image, "-initrd", first_files, "-append", "console=ttyS0 quiet panic=1 mitigations=off"]
     said = subprocess.run(
@@ -101,8 +89,7 @@ def run_on(kernel: Path, command: list[str], folder: Path, timeout_s: float) -> 
 
 def _first_files(modules: Path, command: list[str], folder: Path) -> dict[str, bytes]:
     """What the kernel starts from, path -> contents: a shell, drivers and two scripts."""
-    drivers = {Path(each).name: modules / f"{each}.ko" for each in _DRIVERS}
-    drivers = {name: path for name, path in drivers.items() if path.exists()}  # others are built in
+    drivers = _with_what_they_need(modules)
     then = _THEN.format(
         path=os.environ["PATH"], folder=shlex.quote(str(folder)), command=shlex.join(command), ended=_ENDED
     )
@@ -112,6 +99,15 @@ def _first_files(modules: Path, command: list[str], folder: Path) -> dict[str, b
         "then": then.encode(),
         **{f"{name}.ko": path.read_bytes() for name, path in drivers.items()},
     }
+
+
+def _with_what_they_need(modules: Path) -> dict[str, Path]:
+    """The drivers that are not built in, name -> file, each after those that it depends on."""
+    # A line a module: "path: paths", what is needed last first.
+    lines = (line.split(":") for line in (modules / "modules.dep").read_text().splitlines())
+    needed = {Path(path).stem: [path, *others.split()] for path, others in lines}
+    paths = [path for name in _DRIVERS for path in reversed(needed.get(name, []))]
+    return {Path(path).stem: modules / path for path in paths}
 
 
 def _archive(files: dict[str, bytes]) -> bytes:
