@@ -82,7 +82,7 @@ int DepartureWait::load_program_of(int map) {
       instruction(0x18, shared, map_value, 0, map),
       instruction(0, 0, 0, 0, 0),  // the second half of that
       load(due, shared, offsetof(Shared, due_ns)),
-      skip_if_zero(due, 15),  // no packet is to wait
+      skip_if_zero(due, 16),  // no packet is to wait
       load(looked, shared, offsetof(Shared, looked_ns)),
       set(looks_left, most_looks),
       call(clock_tai),  // look
@@ -96,6 +96,7 @@ int DepartureWait::load_program_of(int map) {
       skip_if_at_least(looked, due, 2),  // the time has come
       count_down(looks_left),
       skip_unless_zero(looks_left, -11),  // look again
+      store(shared, offsetof(Shared, looked_ns), looked),
       set(scratch, 0),
       store(shared, offsetof(Shared, due_ns), scratch),
       set(result, go_on),
@@ -144,7 +145,7 @@ void DepartureWait::expect(std::int64_t due_ns, std::int64_t now_ns) {
   shared_->due_ns = due_ns + offset_ns_;
 }
 
-DepartureWait::Gap DepartureWait::finish() {
+DepartureWait::Seen DepartureWait::finish() {
   shared_->due_ns = 0;
-  return {shared_->gap_end_ns - offset_ns_, shared_->gap_ns};
+  return {shared_->looked_ns - offset_ns_, shared_->gap_end_ns - offset_ns_, shared_->gap_ns};
 }

@@ -13,8 +13,9 @@ class DepartureWait {
   // Sent so long before it is due, a packet has reached the program by then.
   static constexpr std::int64_t lead_ns = 8'000;
 
-  struct Gap {
-    std::int64_t end_ns, ns;  // CLOCK_REALTIME
+  // When the packet left, and the longest time in which nobody looked at the clock meanwhile; CLOCK_REALTIME.
+  struct Seen {
+    std::int64_t left_ns, gap_end_ns, gap_ns;
   };
 
   // Nothing where the kernel or a lack of privileges does not let it; of the calling thread's network namespace.
@@ -29,8 +30,8 @@ class DepartureWait {
   // The packet that is sent next, now, waits until it is due.
   void expect(std::int64_t due_ns, std::int64_t now_ns);
 
-  // No packet waits any more. The longest time in which nobody looked at the clock, from `expect` until the packet left.
-  Gap finish();
+  // No packet waits any more: what was seen since `expect`.
+  Seen finish();
 
  private:
   // With the program, which keeps `due_ns` at 0 while no packet is to wait.

@@ -37,6 +37,7 @@ LinkRelay::LinkRelay(std::vector<Direction> directions, std::uint64_t seed, Shar
     some_may_not_wait |= delay == 0 || 2 * jitter > delay;
     lines_.push_back({std::move(directions[i]), RandomStream(seed, i), {}});
     Direction& kept = lines_.back().direction;
+    lines_.back().rate = kept.rate;
     if (kept.queue && kept.queue->paces()) paced_.push_back(i);
     if (kept.memory) kept.memory->ports.push_back(&*kept.queue);
   }
@@ -93,17 +94,19 @@ void LinkRelay::take_in(const PacketRing::Arrival& arrival) {
   } else {
     auto bytes = std::make_unique_for_overwrite<unsigned char[]>(arrival.size);
     std::memcpy(bytes.get(), arrival.bytes, arrival.size);
-    hold(line, {release_time(line, arrival.stamp_ns), arrival.size, std::move(bytes)});
+    hold(line, {release_time(line, arrival.stamp_ns, arrival.size), arrival.size, std::move(bytes)});
   }
 }
 
-// Jitter from a bell, never below no delay; nobody overtakes but by reordering.
-std::int64_t LinkRelay::release_time(Line& line, std::int64_t arrival) {
+// Jitter from a bell, never below no delay; nobody overtakes but by reordering. A packet has been sent as a whole then:
+// a kernel's shaper lets one that finds it idle pass at once.
+std::int64_t LinkRelay::release_time(Line& line, std::int64_t arrival, std::uint32_t size) {
   const Direction& direction = line.direction;
   std::int64_t delay = direction.delay_ns;
   if (direction.jitter_ns > 0)
     delay += static_cast<std::int64_t>(line.random.bell() * static_cast<double>(direction.jitter_ns));
-  line.last_release = std::max(line.last_release, arrival + std::max<std::int64_t>(delay, 0));
+  const auto sending = static_cast<std::int64_t>(size * 8e9 / static_cast<double>(line.rate));
+  line.last_release = std::max(line.last_release, arrival + std::max<std::int64_t>(delay, 0) + sending);
   if (direction.reordering > 0 && line.random.uniform() < direction.reordering)
     return line.last_release + direction.reordering_ns;
   return line.last_release;
@@ -128,10 +131,8 @@ void LinkRelay::release_due(std::int64_t now) {
   for (std::size_t i = 0; i < lines_.size(); ++i) {
     Line& line = lines_[i];
     std::optional<RelayQueue>& queue = line.direction.queue;
-    if (queue) {
-      follow_rate(i, now);
-      queue->wake(now);
-    }
+    follow_rate(i, now);
+    if (queue) queue->wake(now);
     while (!line.held.empty() && line.held.front().release_ns <= now) {
       RelayedPacket packet = std::move(line.held.front());
       line.held.pop_front();
@@ -161,7 +162,7 @@ void LinkRelay::follow_rate(std::size_t number, std::int64_t now) {
   const std::uint64_t asked = __atomic_load_n(&shared_->directions[number].asked_rate, __ATOMIC_RELAXED);
   if (asked == 0 || asked == lines_[number].rate) return;
   lines_[number].rate = asked;
-  lines_[number].direction.queue->set_rate(static_cast<double>(asked), now);
+  if (lines_[number].direction.queue) lines_[number].direction.queue->set_rate(static_cast<double>(asked), now);
 }
 
 // Lets the queue's time pass until `time`.
@@ -262,8 +263,9 @@ void LinkRelay::pace() {
     work_queue(number, std::max(now, due));
     if (!waits) continue;
     shared_->waited += forwarded - before;
-    const DepartureWait::Gap gap = departure_wait_->finish();
-    note_interruption(gap.end_ns, gap.ns);
+    const DepartureWait::Seen seen = departure_wait_->finish();
+    queue.departed(seen.left_ns);
+    note_interruption(seen.gap_end_ns, seen.gap_ns);
   }
 }
 

@@ -31,6 +31,7 @@ class LinkRelay {
     double loss;                       // probability, independent of other packets
     double reordering;                 // probability of being held back, and overtaken
     std::int64_t reordering_ns;        // for so long
+    std::uint64_t rate;                // bits per second, until another is asked for
     std::optional<RelayQueue> queue;   // none: the queue is the kernel's, behind the relay
     std::shared_ptr<RelayMemory> memory;  // of a queue that shares it
   };
@@ -42,7 +43,7 @@ class LinkRelay {
   };
   struct State {
     Counters counters;
-    std::uint64_t asked_rate;  // bits per second, written by whoever changes it; 0: the queue's first
+    std::uint64_t asked_rate;  // bits per second, written by whoever changes it; 0: the first
   };
   struct Shared {
     std::uint64_t missed;       // arrivals that found the ring full
@@ -76,7 +77,7 @@ class LinkRelay {
     std::deque<RelayedPacket> held;  // in order of release
     std::int64_t last_release = 0;
     std::int64_t next_sample = 0;
-    std::uint64_t rate = 0;  // that was asked for last
+    std::uint64_t rate;  // that was asked for last
   };
 
   static std::int64_t now_ns();
@@ -84,7 +85,7 @@ class LinkRelay {
   void note_interruption(std::int64_t end_ns, std::int64_t ns);
   void open_sender();
   void take_in(const PacketRing::Arrival& arrival);
-  std::int64_t release_time(Line& line, std::int64_t arrival);
+  std::int64_t release_time(Line& line, std::int64_t arrival, std::uint32_t size);
   void hold(Line& line, RelayedPacket packet);
   void release_due(std::int64_t now);
   void follow_rate(std::size_t number, std::int64_t now);

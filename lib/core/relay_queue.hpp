@@ -1,9 +1,10 @@
 // A router's queue kept in user space, under any of the simulator's queue rules.
 //
-// The link's rate being known, so is when each packet will start to be sent. Either packets are handed to a kernel
-// shaper (tbf, at the same rate) a little before, so that it and not this process times them: the shaper's clock is
-// then the one that counts, and what waits in it, asked now and then, corrects ours. Or the queue paces them itself:
-// they are handed on when they start, by a process that is awake then.
+// Packets arrive when their own transmission could have ended, and the link's rate being known, so is when each is due to
+// leave: a transmission after the one before. Either packets are handed to a kernel shaper (tbf, at the same rate) a
+// little before, so that it and not this process times them: the shaper's clock is then the one that counts, and what
+// waits in it, asked now and then, corrects ours. Or the queue paces them itself: they are handed on when they are due,
+// by a process that is awake then.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -20,8 +21,10 @@
 class RelayQueue {
  public:
   static constexpr Time most_lead_ns = 2'000'000, correction_interval_ns = 10'000'000;
-  // A link that was held up sends what it missed within so long, as the bucket of a kernel's shaper lets it.
-  static constexpr Time catch_up_ns = 128'000;
+  // A link that was held up makes up for so long at most, as the bucket of a kernel's shaper lets it, and not at once: a
+  // packet that left late delays those behind it, each by a little less, so that they come as a link sends them. Else the
+  // gap behind it were as much too short as the one before it was too long.
+  static constexpr Time catch_up_ns = 128'000, recovery_packets = 32, faster_by = 16;  // parts of its rate at most
   static constexpr Time longest_alone_ns = 40'000;
 
   struct Counts {
@@ -39,7 +42,8 @@ class RelayQueue {
     const PacketFacts facts{packet.size, ecn_bits::capable(packet.bytes.get(), packet.size)};
     Backlog backlog = waiting(now);
     backlog.idle_since += static_cast<Time>(static_cast<double>(queued_bytes_) * nanoseconds_per_byte_);
-    const Verdict verdict = std::visit([&](auto& rule) { return rule.arrival(backlog, facts, now); }, rule_);
+    came_ = std::max(came_, now - transmission_ns(packet.size));  // as rules take it: before it is sent
+    const Verdict verdict = std::visit([&](auto& rule) { return rule.arrival(backlog, facts, came_); }, rule_);
     if (verdict == Verdict::drop) {
       ++counts_.dropped;
       return;
@@ -50,30 +54,36 @@ class RelayQueue {
     queued_.push_back(std::move(packet));
   }
 
-  // Hands to feed(packet) what will start to be sent within the lead.
+  // Hands to feed(packet) what will leave within the lead.
   template <class Feed>
   void advance(Time now, Feed&& feed) {
-    while (!queued_.empty() && next_start() <= now + lead_ns_) {
+    while (!queued_.empty() && next_departure() <= now + lead_ns_) {
+      const Time due = next_due(), departure = next_departure();
       RelayedPacket packet = std::move(queued_.front());
       queued_.pop_front();
       queued_bytes_ -= packet.size;
-      const Time start = std::max({free_at_, packet.release_ns, awake_since_});
-      const Verdict verdict = at_departure(packet, start);
+      const Verdict verdict = at_departure(packet, departure);
       if (verdict == Verdict::drop) {
         ++counts_.dropped;
         continue;
       }
       if (verdict == Verdict::mark) mark(packet);
-      free_at_ = start + transmission_ns(packet.size);
-      fed_.push_back({start, packet.size});
+      free_at_ = due;
+      fed_.push_back({departure, packet.size});
       fed_bytes_ += packet.size;
       feed(packet);
+      if (paces()) departed(now);
     }
+  }
+
+  // The packet that was handed on last, by a queue that paces, has left at that time.
+  void departed(Time time) {
+    late_ns_ = std::max<Time>(time - free_at_, 0);
   }
 
   // What waits for the transmitter; the packet being sent does not.
   Backlog waiting(Time now) {
-    while (!fed_.empty() && fed_.front().start <= now) {
+    while (!fed_.empty() && fed_.front().departure <= now) {
       fed_bytes_ -= fed_.front().bytes;
       fed_.pop_front();
     }
@@ -81,7 +91,7 @@ class RelayQueue {
   }
 
   // When advance has something to do: half the lead before, so that packets go in batches.
-  Time next_work() const { return queued_.empty() ? never : next_start() - lead_ns_ / 2; }
+  Time next_work() const { return queued_.empty() ? never : next_departure() - lead_ns_ / 2; }
 
   bool paces() const { return lead_ns_ == 0; }
 
@@ -89,7 +99,7 @@ class RelayQueue {
   // receives it, and answers it, at once.
   Time alone_ns() const { return std::min<Time>(longest_alone_ns, transmission_ns(full_packet_bytes) / 3); }
 
-  // It is `now`: a queue that paces starts no packet much earlier.
+  // It is `now`: to a queue that paces no packet was due much earlier.
   void wake(Time now) {
     if (paces()) awake_since_ = now - catch_up_ns;
   }
@@ -105,11 +115,11 @@ class RelayQueue {
     const double off_bytes = static_cast<double>(shaper_bytes) - static_cast<double>(fed_bytes_);
     if (std::abs(off_bytes) <= one_packet_bytes) return;  // that far both may differ in counting the one being sent
     const auto shift = static_cast<Time>(off_bytes * nanoseconds_per_byte_);
-    for (Fed& each : fed_) each.start += shift;
+    for (Fed& each : fed_) each.departure += shift;
     free_at_ += shift;
   }
 
-  // Another rate, of the shaper behind too: for what has not started, but for the packet that is next.
+  // Another rate, of the shaper behind too: for what has not left, but for the packet that is next.
   void set_rate(double rate, Time now) {
     const double factor = 8e9 / rate / std::exchange(nanoseconds_per_byte_, 8e9 / rate);
     std::visit(
@@ -119,9 +129,9 @@ class RelayQueue {
         rule_);
     waiting(now);
     if (fed_.empty()) return;
-    const Time next = fed_.front().start;
+    const Time next = fed_.front().departure;
     const auto later = [&](Time time) { return next + static_cast<Time>(static_cast<double>(time - next) * factor); };
-    for (Fed& each : fed_) each.start = later(each.start);
+    for (Fed& each : fed_) each.departure = later(each.departure);
     free_at_ = later(free_at_);
   }
 
@@ -130,20 +140,28 @@ class RelayQueue {
  private:
   static constexpr double one_packet_bytes = full_packet_bytes;
   struct Fed {
-    Time start;
+    Time departure;
     std::uint32_t bytes;
   };
 
-  Time next_start() const { return std::max({free_at_, queued_.front().release_ns, awake_since_}); }
+  Time next_due() const {
+    const RelayedPacket& next = queued_.front();
+    return std::max({free_at_ + transmission_ns(next.size), next.release_ns, awake_since_});
+  }
+  Time next_departure() const {
+    const Time sending = transmission_ns(queued_.front().size);
+    const Time made_up = std::min(late_ns_ / recovery_packets, sending / faster_by);
+    return std::max(next_due(), free_at_ + sending + late_ns_ - made_up);
+  }
   Time transmission_ns(std::uint32_t bytes) const { return static_cast<Time>(bytes * nanoseconds_per_byte_ + 0.5); }
 
-  Verdict at_departure(const RelayedPacket& packet, Time start) {
+  Verdict at_departure(const RelayedPacket& packet, Time departure) {
     const PacketFacts facts{packet.size, ecn_bits::capable(packet.bytes.get(), packet.size)};
     const Backlog left{queued_.size(), queued_bytes_, free_at_};
     return std::visit(
         [&](auto& rule) {
           if constexpr (std::decay_t<decltype(rule)>::decides_at_departure)
-            return rule.departure(left, start - packet.release_ns, facts, start);
+            return rule.departure(left, departure - packet.release_ns, facts, departure);
           else
             return Verdict::accept;
         },
@@ -159,10 +177,12 @@ class RelayQueue {
   double nanoseconds_per_byte_;
   std::deque<RelayedPacket> queued_;
   std::uint64_t queued_bytes_ = 0;
-  std::deque<Fed> fed_;  // given to the shaper, not started by our clock
+  std::deque<Fed> fed_;  // given to the shaper, not gone by our clock
   std::uint64_t fed_bytes_ = 0;
   Time lead_ns_, awake_since_ = 0;
-  Time free_at_ = 0, last_correction_ = 0;
+  Time free_at_ = 0;  // when the packet handed on last was due
+  Time late_ns_ = 0;  // so much later it left
+  Time came_ = 0, last_correction_ = 0;
   Counts counts_;
 };
 

@@ -44,7 +44,8 @@ void run_link_relay(const std::vector<DirectionTuple>& directions, std::uint64_t
     const std::uint64_t stream = directions.size() + described.size();
     if (!rule.empty())
       queue.emplace(queue_rule_named(rule, values, {rate, 1'000'000'000, seed, stream, memory}), rate, paced);
-    described.push_back({from, to, delay, jitter, loss, reordering, reordering_ns, std::move(queue), memory});
+    described.push_back({from, to, delay, jitter, loss, reordering, reordering_ns, static_cast<std::uint64_t>(rate),
+                         std::move(queue), memory});
   }
   LinkRelay relay(std::move(described), seed, shared, most_sockets, sample_descriptor);
   ready();

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
-from netrepro.emulation.plan import Plan
+from netrepro.emulation.plan import HUB, Plan
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.routing import links_in_use
 
@@ -37,7 +37,7 @@ class Changes:
 
     A link that goes down loses its buffer, so that what waits is dropped and so is what comes, until it is up again.
     What the relay holds for its delay is on the wire: behind a host's buffer it still arrives, before a router's it is
-    dropped there. A queue that the relay keeps hears of the shaper's new rate once the kernel has it, and keeps what
+    dropped there. The relay hears of the shaper's new rate once the kernel has it; a queue that it keeps, keeps what
     waits. A fabric is told once when the experiment began: inside it changes happen at their very times.
     """
 
@@ -80,7 +80,7 @@ class Changes:
 
 @dataclass
 class _Moment:
-    """What happens at once: messages to nodes' kernels, and new rates of queues that the relay keeps."""
+    """What happens at once: messages to nodes' kernels, and new rates of links that the relay works on."""
 
     at_s: float
     requests: dict[str, list[Request]] = field(default_factory=dict)
@@ -90,6 +90,7 @@ class _Moment:
 
 def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
     links = {port: described.link for port, described in plan.ports.items()}
+    relayed, wired = ({each.direction for each in those} for those in (plan.delays, plan.wires))
     down: set[tuple[str, str]] = set()
     found = []
     for change in sorted(experiment.changes, key=lambda change: change.at_s):
@@ -104,8 +105,10 @@ def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
             if change.rate_mbps is not None:
                 links[port] = replace(links[port], rate_mbps=change.rate_mbps)
                 wanted.append(messages.replacing(described.shaped(links[port])[0]))
-                if described.relay_keeps_queue:
+                if port in relayed:
                     moment.relay_mbps[port] = change.rate_mbps
+                if port in wired:
+                    moment.requests.setdefault(HUB, []).append(messages.replacing(plan.wire(port, links[port])))
             # A new rate has set the shaper's buffer anew, and a broken link has none.
             closed = port in down
             buffer = messages.closed_buffer(described.shaper[1]) if closed else described.buffer(links[port])

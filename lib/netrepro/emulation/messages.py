@@ -17,7 +17,7 @@ INTERFACE_UP, NO_ARP = 0x1, 0x80
 ON_LINK = 4  # the gateway is a neighbour, whatever the addresses say
 BATCH_BYTES = 16_384
 TICKS_PER_NS = 1 / 64  # a packet scheduler's tick is 64 ns
-UNLIMITED, AT_ONCE_BYTES_PER_S = 2**31 - 1, 2**50
+UNLIMITED = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -202,20 +202,20 @@ def new_queue(index: int, handle: int, parent: int, kind: str) -> Request:
 
 
 def new_netem(
-    index: int, delay_ns: int, loss: float, spread_ns: int, places: Sequence[int], keeps_order: bool, seed: int
+    index: int, delay_ns: int, loss: float, spread_ns: int, places: Sequence[int], bytes_per_s: int, seed: int
 ) -> Request:
     """A wire (the kernel's netem), handle 1:, that holds each packet for its delay and drops the share `loss`.
 
     places : a packet's delay is longer by spread_ns / 8192 times one of them, each as likely as another.
-    keeps_order : packets wait for those before them. netem does so behind a rate, here one that takes no time.
+    bytes_per_s : how fast packets are sent, one after the other, so that they keep their order; 0: at once, in any.
     """
     ticks = min(int(delay_ns * TICKS_PER_NS), 2**32 - 1)  # of kernels older than 4.16
     options = struct.pack("=6I", ticks, UNLIMITED, round(loss * (2**32 - 1)), 0, 0, 0)
     options += _attribute(10, struct.pack("=q", delay_ns)) + _attribute(11, struct.pack("=q", spread_ns))
     if places:
         options += _attribute(2, struct.pack(f"={len(places)}h", *places))
-    if keeps_order:
-        options += _attribute(6, bytes(16)) + _attribute(8, struct.pack("=Q", AT_ONCE_BYTES_PER_S))
+    if bytes_per_s:
+        options += _attribute(6, bytes(16)) + _attribute(8, struct.pack("=Q", bytes_per_s))
     options += _attribute(14, struct.pack("=Q", seed))
     return _new_qdisc(index, 0x10000, 0xFFFFFFFF, "netem", options, "a link's delay (the kernel's netem)")
 

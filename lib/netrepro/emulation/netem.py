@@ -2,7 +2,8 @@
 
 Here netem is a wire and no buffer: it stands in the hub, between the two ends of a cable and behind the shaper, so
 that it neither counts nor drops what waits in a queue. What arrives from one end is redirected to the interface that
-leads to the other, and held there.
+leads to the other, and held there: as the relay does, for its delay and until it has been sent as a whole. Where packets
+are reordered it does without the latter, for netem's packets keep their order behind a rate.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def redirection(from_index: int, to_index: int) -> list[Request]:
 
 
 def wire(index: int, link: Link, seed: int) -> Request:
-    """The link's delay, jitter, loss and reordering, at the interface of the hub that leads to its end.
+    """The link's rate, delay, jitter, loss and reordering, at the interface of the hub that leads to its end.
 
     seed : of what is random, on kernels from 6.6 on; older ones choose their own.
     """
@@ -59,7 +60,7 @@ def wire(index: int, link: Link, seed: int) -> Request:
         loss=link.loss,
         spread_ns=round(spread_ms * 1e6),
         places=places or (_bell() if link.jitter_ms else ()),
-        keeps_order=not link.reordering,
+        bytes_per_s=0 if link.reordering else round(link.rate_mbps * 1e6 / 8),
         seed=seed,
     )
 

@@ -47,7 +47,9 @@ TIERS_OF_KERNELS = ("privileged", "rootless")
 class Emulation:
     """A topology built of network namespaces, and everything that runs inside.
 
-    topology : hosts, switches (routers that forward over all shortest paths, chosen flow by flow) and links.
+    topology : hosts, switches (routers that forward over all shortest paths, chosen flow by flow) and links. A packet
+        arrives once it has been sent as a whole, where a link has more than a rate and a drop-tail buffer, or is paced;
+        other links are the kernel's shaper's alone, which lets a bucket (a packet and 128 us) pass an idle link at once.
     tier : "auto", "privileged" or "rootless".
     congestion_control : of all hosts, or host -> name (others: cubic). Always set, because the machine's own
         default may be anything; "" leaves it to the programs' sockets.
@@ -65,7 +67,8 @@ class Emulation:
         every queue, or "netem", where the kernel has it: no process, but drop-tail queues only.
     paced : ports (from, to) whose packets the relay lets go when they are due, awake before each, in place of the
         kernel's shaper, whose timers wake up late on virtual machines. While packets wait there it keeps a processor,
-        of at least two, and what it sends is received on the others.
+        of at least two, and what it sends is received on the others. What a packet was late, of 128 us at most, is made
+        up over those behind it, so that it spoils the gap before it alone.
     controls : congestion controls that programs and flows will ask for, beside those of hosts: what is to be loaded
         into the kernel is known before the network is built.
 

@@ -251,16 +251,25 @@ class Plan:
             requests.append(messages.new_address(home, self.addresses[node].packed))
         for port in self.ports.values():
             found.setdefault(port.shaper[0], []).extend(port.shaped(port.link))
-        seeds = np.random.default_rng(self.seed).integers(2**63, size=len(self.wires)).tolist()
-        for each, seed in zip(self.wires, seeds, strict=True):
+        for each in self.wires:
             found[HUB] += redirection(each.from_index, each.to_index)
-            if needs_relay(each.link):
-                found[HUB].append(wire(each.to_index, each.link, seed))
+            found[HUB].append(self.wire(each.direction, each.link))
         for node, routes in self.routes_over(self.in_use).items():
             found[node] += routes.values()
         for node, more in self._routes_of_paths().items():
             found[node] += more
         return found
+
+    def wire(self, direction: tuple[str, str], link: Link) -> Request:
+        """What netem is told of one of the wires, for `link`."""
+        each, seed = self._wires[direction]
+        return wire(each.to_index, link, seed)
+
+    @cached_property
+    def _wires(self) -> dict[tuple[str, str], tuple[Delay, int]]:
+        """Direction -> its wire, and the seed of what is random there."""
+        seeds = np.random.default_rng(self.seed).integers(2**63, size=len(self.wires)).tolist()
+        return {each.direction: (each, seed) for each, seed in zip(self.wires, seeds, strict=True)}
 
     @cached_property
     def path_addresses(self) -> dict[Path, ipaddress.IPv4Address]:

@@ -15,7 +15,7 @@ from netrepro.emulation.netem import wire
 from netrepro.emulation.plan import HUB, make_plan
 from netrepro.emulation.tiers import check_feature, probe_tiers
 from netrepro.errors import NetreproError
-from netrepro.networks import DropTail, Link, Red, dumbbell, star
+from netrepro.networks import DropTail, Link, LinkChange, Red, dumbbell, star
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.workloads import Flow
 
@@ -87,12 +87,12 @@ def drawn_ms(more: dict[int, bytes]) -> np.ndarray:
     return (spread_ns % 8192 * places / 8192 + spread_ns // 8192 * places) / 1e6
 
 
-def test_jitter_is_bell_shaped_with_the_links_deviation_and_keeps_the_order():
+def test_jitter_is_bell_shaped_with_the_links_deviation_and_packets_are_sent_in_order_at_the_links_rate():
     _, more = said_of(Link(10, 20, jitter_ms=3))
     drawn = drawn_ms(more)
     assert drawn.mean() == pytest.approx(0, abs=0.01) and drawn.std() == pytest.approx(3, rel=0.01)
     assert (np.abs(drawn) < 3).mean() == pytest.approx(0.6827, abs=0.01)
-    assert struct.unpack("=Q", more[8])[0] >= 10**15  # bytes a second: a rate only for the order it keeps
+    assert struct.unpack("=Q", more[8])[0] == 1_250_000 and more[6] == bytes(16)  # bytes a second
 
 
 @pytest.mark.parametrize("share", [0.5, 0.1, 0.003, 1.0])
@@ -118,7 +118,7 @@ def test_what_arrives_at_one_end_of_a_cable_is_handed_to_the_other():
     assert all(handed[there] == back for back, there in handed.items())
 
 
-def test_the_shaper_stays_at_the_port_and_the_wire_behind_it_has_no_rate():
+def test_the_shaper_stays_at_the_port_before_the_wire():
     plan = make_plan(dumbbell(1, FAST, Link(10, 5)), delayed_by="netem")
     assert all(port.shaper[0] == port.source for port in plan.ports.values())
     assert plan.ports[PORT].tap[0] == HUB and plan.ports["h1", "s1"].tap[0] == "s1"
@@ -238,6 +238,17 @@ def test_an_experiment_over_netem_measures_what_it_measures_over_the_relay():
         ours, theirs = (emulate(asked, "rootless", delayed_by=way).flows.iloc[0] for way in ("relay", "netem"))
         assert ours.delivered_bytes == theirs.delivered_bytes == 500_000
         assert share < theirs.completion_ms / ours.completion_ms < 1 / share
+
+
+@rootless
+@needs_netem
+def test_a_packet_is_sent_as_a_whole_at_the_rate_that_the_link_has_then():
+    flows = tuple(Flow("h1", "h2", size_bytes=1400, start_s=0.2 * number) for number in range(8))
+    change = LinkChange(0.7, *PORT, rate_mbps=10)
+    asked = Experiment(dumbbell(1, FAST, Link(1, 20, ROOMY)), flows, 2.0, changes=(change,))
+    took_ms = emulate(asked, "rootless", delayed_by="netem").flows["completion_ms"]
+    # Three passages of 20 ms, and 1,466 bytes at 1 Mb/s beside the handshake's.
+    assert took_ms[:3].min() > 72 > 68 > took_ms[4:].min()
 
 
 @rootless

@@ -94,8 +94,8 @@ def test_a_port_that_was_held_up_does_not_send_all_that_it_missed_at_once():
     assert ((times >= times[resumed]) & (times < times[resumed] + 0.02)).sum() < 45
 
 
-def test_what_interrupts_the_relay_is_told_apart_from_what_it_does_itself():
-    """Real-time work on its processor holds it up for 0.3 ms, 100 times a second."""
+def test_what_interrupts_the_relay_is_told_apart_from_what_it_does_itself_and_spoils_one_gap_a_time():
+    """Real-time work on its processor holds it up for 0.3 ms, some 190 times a second."""
 
     def prepare(net) -> None:
         code = (
@@ -105,7 +105,7 @@ def test_what_interrupts_the_relay_is_told_apart_from_what_it_does_itself():
             "while True:\n"
             "    until = time.monotonic() + 3e-4\n"
             "    while time.monotonic() < until: pass\n"
-            "    time.sleep(0.01)\n"
+            "    time.sleep(0.005)\n"
         )
         net["h1"].popen([sys.executable, "-c", code])
 
@@ -116,8 +116,15 @@ def test_what_interrupts_the_relay_is_told_apart_from_what_it_does_itself():
     every, untouched = (
         value[f"s1 to s2: {check}"] for check in ("share of gaps within 10 %", BETWEEN_INTERRUPTIONS.format(10))
     )
-    assert value[INTERRUPTED] > 0.015
-    assert every < 0.96 and untouched > every + 0.02
+    assert value[INTERRUPTED] > 0.03
+    assert every < 0.97 and untouched > every + 0.02
+    # What a packet is late, those behind make up together: none comes close behind it.
+    sent = found.packets[found.packets["time_s"] > 0.3]
+    full = (sent["size_bytes"] == 1514).to_numpy()
+    gap_ms = np.diff(sent["time_s"])[full[:-1] & full[1:]] * 1e3
+    ideal_ms = 1514 * 8e-3 / 20
+    too_long, too_short = (gap_ms > 1.1 * ideal_ms).mean(), (gap_ms < 0.9 * ideal_ms).mean()
+    assert too_long > 0.01 and too_short < too_long / 4
 
 
 def test_only_a_relay_that_is_always_awake_can_tell_what_interrupts_it():
@@ -212,7 +219,7 @@ def test_processors_are_asked_to_stay_awake_within_the_block(monkeypatch, tmp_pa
         pass  # where it may not ask, it does without
 
 
-@pytest.mark.skipif(not os.access("/dev/cpu_dma_latency", os.R_OK | os.W_OK), reason="only root may ask for it")
+@pytest.mark.skipif(not os.access("/dev/cpu_dma_latency", os.R_OK | os.W_OK), reason="needs root: only it may ask")
 def test_the_request_ends_with_the_block():
     def allowed_us() -> int:
         with Path("/dev/cpu_dma_latency").open("rb", buffering=0) as told:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from netrepro.networks import (
     DropTail,
     EcnThreshold,
     Link,
+    LinkChange,
     PhantomQueue,
     Pie,
     Red,
@@ -83,11 +85,28 @@ def test_reordered_packets_are_the_share_asked_for_and_none_is_lost():
     assert list(in_order) == list(range(300))
 
 
+def apart(link: Link, count: int, size_bytes: int = 1) -> Experiment:
+    """Connections that send so much over the link, one after the other: none waits for another's packets."""
+    flows = tuple(Flow("h1", "h2", size_bytes=size_bytes, start_s=0.15 * i) for i in range(count))
+    return Experiment(dumbbell(1, FAST, link), flows, 0.15 * count + 0.5)
+
+
 def round_trips_ms(link: Link, count: int) -> np.ndarray:
-    """Of connections that send a byte over the link, one after the other: none waits for another's packets."""
-    flows = tuple(Flow("h1", "h2", size_bytes=1, start_s=0.15 * i) for i in range(count))
-    found = emulate(Experiment(dumbbell(1, FAST, link), flows, 0.15 * count + 0.5), "rootless")
-    return found.flows["completion_ms"].to_numpy()
+    return emulate(apart(link, count), "rootless").flows["completion_ms"].to_numpy()
+
+
+@pytest.mark.parametrize("queue", [DropTail(packets=50), EcnThreshold(50, 20)])
+def test_a_packet_takes_its_own_transmission_where_the_shaper_lets_it_pass_at_once(queue):
+    asked = apart(Link(1, 20, queue), 10, size_bytes=1400)
+    ours, theirs = (run.flows["completion_ms"].min() for run in (emulate(asked, "rootless"), simulate(asked)))
+    # Three passages of 20 ms, and 1,466 bytes at 1 Mb/s beside the handshake's.
+    assert 72 < ours == pytest.approx(theirs, abs=1.5)
+
+
+def test_a_rate_that_changes_changes_how_long_a_packet_takes():
+    asked = replace(apart(Link(1, 20), 10, size_bytes=1400), changes=(LinkChange(0.7, "s1", "s2", rate_mbps=10),))
+    took_ms = emulate(asked, "rootless").flows["completion_ms"]
+    assert took_ms[:4].min() > 72 and took_ms[6:].min() < 65
 
 
 def test_jitter_shakes_the_delay_and_keeps_the_order():
