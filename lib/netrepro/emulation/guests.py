@@ -8,6 +8,7 @@ import os
 import pickle
 import select
 import selectors
+import shutil
 import signal
 import socket
 import struct
@@ -177,6 +178,7 @@ class Guest:
         stdout: IO | None = None,
         stderr: IO | None = None,
     ):
+        environment = dict(os.environ) if environment is None else environment
         self.args, self.returncode = checked_words(args), None
         self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
         self._launcher, self._text = launcher, text
@@ -190,7 +192,7 @@ class Guest:
                 (*descriptors, status),
                 place=place,
                 command=self.args,
-                environment=dict(os.environ) if environment is None else environment,
+                environment=environment,
                 folder=folder or os.getcwd(),  # noqa: PTH109
                 nice=nice,
                 control_group=control_group,
@@ -204,7 +206,11 @@ class Guest:
             os.close(status)
         if "errno" in answer:
             os.close(self._status)
-            if answer["where"] == "program" and answer["errno"] == errno.ENOENT:
+            # Where a folder of the path is closed to this user, the kernel's answer for no program is EACCES.
+            found = answer["errno"] != errno.ENOENT
+            if answer["errno"] == errno.EACCES and "/" not in self.args[0]:
+                found = shutil.which(self.args[0], path=environment.get("PATH")) is not None
+            if answer["where"] == "program" and not found:
                 raise NetreproError(f"no program {args[0]!r} on this machine", "install it, or give its path")
             raise NetreproError(
                 f"{args[0]!r} cannot be started: {errno_text(answer['errno'])}", f"check the {answer['where']}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import select
 import shutil
 import signal
@@ -327,7 +328,10 @@ def test_an_unknown_signal_is_refused_and_the_network_lives_on(net):
 
 
 def test_programs_run_from_a_process_with_many_open_files(net):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.ExitStack() as held:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 2048), hard), hard))
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         for _ in range(1100):  # select() knows descriptors below 1024 only
             held.enter_context(Path(os.devnull).open())
         assert net["h1"].run(["echo", "many"]).stdout == "many\n"
