@@ -2,8 +2,8 @@
 
 Here netem is a wire and no buffer: it stands in the hub, between the two ends of a cable and behind the shaper, so
 that it neither counts nor drops what waits in a queue. What arrives from one end is redirected to the interface that
-leads to the other, and held there: as the relay does, for its delay and until it has been sent as a whole. Where packets
-are reordered it does without the latter, for netem's packets keep their order behind a rate.
+leads to the other, and held there: as the relay does, for its delay and until it has been sent as a whole. Where
+packets are reordered it does without the latter, for netem's packets keep their order behind a rate.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Emulation:
 
     topology : hosts, switches (routers that forward over all shortest paths, chosen flow by flow) and links. A packet
         arrives once it has been sent as a whole, where a link has more than a rate and a drop-tail buffer, or is paced;
-        other links are the kernel's shaper's alone, which lets a bucket (a packet and 128 us) pass an idle link at once.
+        others are the kernel's shaper's alone, which lets a bucket (a packet and 128 us) pass an idle link at once.
     tier : "auto", "privileged" or "rootless".
     congestion_control : of all hosts, or host -> name (others: cubic). Always set, because the machine's own
         default may be anything; "" leaves it to the programs' sockets.

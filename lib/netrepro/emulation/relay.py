@@ -77,7 +77,7 @@ class Relay:
         return pd.DataFrame(ends, columns=["source", "destination"]).join(pd.DataFrame(table, columns=list(COUNTERS)))
 
     def set_rate(self, port: tuple[str, str], rate_mbps: float) -> None:
-        """Let a port (from, to) have another rate from now on: packets take so long, and a queue feeds its shaper so."""
+        """Let a port (from, to) have another rate from now on: packets take as long, and a queue feeds its shaper."""
         number = [each.direction for each in self.plan.delays].index(port)
         place = _HEADER + LATENESS_BUCKETS + number * len(_STATE) + _STATE.index("asked_rate_bps")
         self._process.write(place, round(rate_mbps * 1e6))

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from netrepro.claims import judge, load_claims
+from netrepro.emulation.plan import BURST_S, PACKET_BURST_BYTES
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
