@@ -39,6 +39,8 @@ BIJECTIVE = (
 )
 SCHEMES = ("non-blocking", "ECMP", "spanning tree", "first fit", "annealing")
 SCHEDULED = ("first fit", "annealing")  # Hedera's own: a path for each flow
+ENDS = ("non-blocking", "spanning tree")  # what the claim about strides compares
+# The data do not say which of Hedera's schedulers is which; data/hedera/SOURCES.md says why we guess this.
 COLUMNS_OF_HARDWARE = {
     "non-blocking": "non_blocking_mbps",
     "spanning tree": "ecmp_mbps",
@@ -71,7 +73,8 @@ PRINTED = Setting()
 class Profile:
     """How long rates are averaged, and how many repetitions there are at least and at most.
 
-    only : patterns, () for all. counted_from_s, starts_within_s : instead of the setting's.
+    only : patterns, () for all. counted_from_s, starts_within_s : instead of the setting's. strides : repetitions of
+    what the claim about strides compares, where that is more.
     """
 
     counted_s: float
@@ -80,6 +83,7 @@ class Profile:
     only: tuple[str, ...] = ()
     counted_from_s: float | None = None
     starts_within_s: float | None = None
+    strides: int = 0
 
     def applied_to(self, setting: Setting) -> Setting:
         """The setting with the times of the profile where that has its own."""
@@ -91,7 +95,9 @@ FEW = ("stride1", "stride8", "randbij0")
 # From 3 s on shares are those from 15 s on: of 90 runs they differ by -0.0004 on average, with a deviation of 0.004.
 PROFILES = {"quick": Profile(5.0, 1, counted_from_s=3.0), "paper": Profile(10.0, 3)}
 # Real kernels take real time.
-QUICK_IN_REAL_TIME = Profile(0.7, 2, 2, FEW, 1.2, 0.2)
+QUICK_IN_REAL_TIME = Profile(0.7, 2, 2, FEW, 1.2, 0.2, strides=3)
+FEWEST_TO_CORRELATE = 10  # patterns; three points lie near some line whatever the routing
+FASTER_MBPS = 100.0  # by the fabric, beside the setting's rate
 
 
 def profile_named(name: str, tier: str = "simulated") -> Profile:
@@ -301,6 +307,11 @@ class Runs(CheckedRuns):
     backend: str = "fabric"
     rate_mbps: float = 10.0
 
+    def of_scheme(self, how: str) -> Runs:
+        """The runs under one scheme, with their own checks and those of the idle machine."""
+        shares, fidelity = self.shares, self.fidelity
+        return replace(self, shares=shares[shares.scheme == how], fidelity=fidelity[fidelity.scheme.isin(["", how])])
+
     @property
     def where(self) -> str:
         """The tier, and on real kernels what the switches were."""
@@ -333,7 +344,11 @@ def measure(
     chosen = {name: pattern_named(name) for name in (only or profile.only or patterns())}
     setting = profile.applied_to(setting)
     repetitions = min(max(repetitions, profile.repetitions), profile.most_repetitions or repetitions)
-    work = [(name, how, each) for name in chosen for how in schemes for each in range(repetitions)]
+
+    def times(name: str, how: str) -> int:
+        return max(repetitions, profile.strides) if name in ("stride1", "stride8") and how in ENDS else repetitions
+
+    work = [(name, how, each) for name in chosen for how in schemes for each in range(times(name, how))]
 
     def describe(name: str, how: str, each: int) -> Experiment:
         return experiment(chosen[name], how, setting, profile.counted_s, seed_of(seed, each))
@@ -403,9 +418,10 @@ def measured_claims(runs: Runs) -> list[Measured]:
                 **runs.trust,
             )
         ]
-    values: dict[str, tuple[list, list | None]] = {
+    hashed = curve("ECMP")
+    values: dict[str, tuple[list, list]] = {
         "tree-like-hardware-ecmp": (curve("spanning tree"), curve("non-blocking")),
-        "hash-like-hardware-ecmp": (curve("ECMP"), None),
+        "hash-like-hardware-ecmp": (hashed, [_backwards(each) for each in hashed]),
         "non-blocking-is-full": (lone("non-blocking"), lone("spanning tree")),
         "longer-strides-lose": (strides("spanning tree"), strides("non-blocking")),
         "ecmp-loss": (ratio("spanning tree", "non-blocking"), ratio("ECMP", "non-blocking")),
@@ -422,18 +438,27 @@ def measured_claims(runs: Runs) -> list[Measured]:
     ]
 
 
-def tier_table(all_runs: Sequence[Runs]) -> pd.DataFrame:
-    """A row for every tier that ran: how its spanning tree and its hash agree with the testbed's "ECMP".
+def _backwards(curve: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The curve with every pattern's value at the place of its mirror image in the figure."""
+    return [(x, y) for (x, _), (_, y) in zip(curve, reversed(curve), strict=True)]
 
-    Correlations are of shares of the 16 links over the patterns of the row; the other columns are means over them.
+
+def _follows(shares: pd.Series) -> float:
+    """Correlation with the testbed's "ECMP" of shares by pattern; NaN for less than FEWEST_TO_CORRELATE patterns."""
+    published = hardware()["spanning tree"].reindex(shares.index)
+    return float(shares.corr(published)) if shares.count() >= FEWEST_TO_CORRELATE else float("nan")
+
+
+def tier_table(all_runs: Sequence[Runs]) -> pd.DataFrame:
+    """A row for every tier and rate that ran: how its spanning tree and its hash agree with the testbed's "ECMP".
+
+    Correlations are of shares of the 16 links over the patterns of the row, NaN for too few; the other columns are
+    means over them, NaN for a scheme that did not run.
     """
-    published = hardware()["spanning tree"]
     rows = []
     for runs in all_runs:
-        table = runs.by_pattern()
-        kept = {
-            f"{how}: correlation": table[how].corr(published.reindex(table.index)) for how in ("spanning tree", "ECMP")
-        }
+        table = runs.by_pattern().reindex(columns=list(SCHEMES))
+        kept = {f"{how}: correlation": _follows(table[how]) for how in ("spanning tree", "ECMP")}
         kept |= {f"{how}: share": table[how].mean() for how in ("non-blocking", "ECMP", "spanning tree")}
         rows.append(
             {"tier": runs.where, "rate_mbps": runs.rate_mbps, "patterns": len(table), **kept, "trusted": runs.trusted}
@@ -445,33 +470,56 @@ def other_tiers(
     runs: Runs, profile: str, seed: int, setting: Setting = PRINTED, progress: Progress = iter
 ) -> list[Runs]:
     """The same patterns where `runs` was not: in the simulator, and, of real kernels in the paper profile, over the
-    other kind of switches."""
+    other kind of switches. Then stride 8 at FASTER_MBPS, unless all ran at that."""
     if runs.tier == "simulated":
         return []
     others = [("simulated", runs.backend)]
     if profile == "paper":
         others.append((runs.tier, "fabric" if runs.backend == "kernel" else "kernel"))
-    size = replace(profile_named(profile, runs.tier), repetitions=1, most_repetitions=1)
+    size = replace(profile_named(profile, runs.tier), repetitions=1, most_repetitions=1, strides=0)
     schemes, only = ("non-blocking", "ECMP", "spanning tree"), tuple(runs.by_pattern().index)
-    return [
+    found = [
         measure(size, 1, seed, tier=tier, schemes=schemes, only=only, setting=setting, progress=progress,
                 backend=backend)
         for tier, backend in others
     ]  # fmt: skip
+    return found if setting.rate_mbps == FASTER_MBPS else found + _faster(runs.tier, size, seed, setting, progress)
 
 
-def answer(runs: Runs) -> str:
-    """The question answered in one sentence, with this run's numbers."""
-    table, published = runs.by_pattern(), hardware()["spanning tree"]
-    published = published.reindex(table.index)
+def _faster(tier: str, size: Profile, seed: int, setting: Setting, progress: Progress) -> list[Runs]:
+    """Stride 8 at FASTER_MBPS: by the fabric, and in the simulator.
+
+    Of the fabric the switch, which carries 1.6 Gb/s, and the tree, which carries 0.4, are believed each by its own.
+    """
+    setting = replace(setting, rate_mbps=FASTER_MBPS)
+    fabric, simulated = (
+        measure(size, 1, seed, tier=each, schemes=ENDS, only=("stride8",), setting=setting, progress=progress)
+        for each in (tier, "simulated")
+    )
+    return [*(fabric.of_scheme(how) for how in ENDS), simulated]
+
+
+def answer(runs: Runs, others: Sequence[Runs] = ()) -> str:
+    """The question answered in short, with this run's numbers; others : as of other_tiers."""
+    table = runs.by_pattern()
     relative = table.div(table["non-blocking"], axis=0).mean()
     names = {"spanning tree": "one tree", "ECMP": "hashing", "first fit": "first fit", "annealing": "annealing"}
     kept = ", ".join(f"{name} {relative[how]:.0%}" for how, name in names.items() if how in relative)
-    return (
-        f'Of what a non-blocking switch carries the fat-tree keeps: {kept}. The testbed\'s "ECMP" follows one tree '
-        f"(correlation {table['spanning tree'].corr(published):.3f}) rather than hashing "
-        f"({table['ECMP'].corr(published):.3f})."
-    )
+    said = [f"Of what a non-blocking switch carries the fat-tree keeps, over {len(table)} patterns: {kept}."]
+    if len(table) >= FEWEST_TO_CORRELATE:
+        tree, hashed = (_follows(table[how]) for how in ("spanning tree", "ECMP"))
+        said.append(
+            f'The testbed\'s "ECMP" follows one tree (correlation {tree:.3f}) rather than hashing ({hashed:.3f}).'
+        )
+    faster = [
+        f"{how} {share:.1%} of the links ({'trusted' if each.trusted else 'untrusted'})"
+        for each in others
+        if each.tier != "simulated" and each.rate_mbps != runs.rate_mbps
+        for how, share in each.by_pattern().mean().items()
+    ]
+    if faster:
+        said.append(f"By the fabric at {FASTER_MBPS:g} Mb/s stride 8 fills: {', '.join(faster)}.")
+    return " ".join(said)
 
 
 # Figures.
@@ -507,10 +555,11 @@ def draw_throughput(runs: Runs) -> Figure:
 def draw_schedulers(runs: Runs) -> Figure:
     """The same for hashing and for Hedera's two schedulers."""
     schemes = [how for how in ("ECMP", *SCHEDULED) if how in runs.by_pattern()]
-    return _draw_bars(runs, schemes, "Hashing, and Hedera's schedulers")
+    whose = "testbed; which scheduler is which is our guess"
+    return _draw_bars(runs, schemes, "Hashing, and Hedera's schedulers", whose)
 
 
-def _draw_bars(runs: Runs, schemes: Sequence[str], title: str) -> Figure:
+def _draw_bars(runs: Runs, schemes: Sequence[str], title: str, whose: str = "testbed") -> Figure:
     table, published = runs.by_pattern(), hardware()
     spread = runs.shares.groupby(["pattern", "scheme"])["share"].agg(["min", "max"])
     figure, axis = new_figure(title, "", "payload received (share of all 16 links)")
@@ -522,7 +571,7 @@ def _draw_bars(runs: Runs, schemes: Sequence[str], title: str) -> Figure:
         error = np.array([table[how] - low, high - table[how]]).clip(min=0)
         axis.bar(x, table[how], width * 0.9, yerr=error, color=scheme(how).colour, label=how, error_kw={"lw": 1})
         if how in published:
-            label = "testbed" if i == len(schemes) - 1 else None
+            label = whose if i == len(schemes) - 1 else None
             axis.plot(x, published[how].reindex(table.index), "D", color=PUBLISHED_GREY, ms=5, mec="white", label=label)
     axis.set_xticks(range(len(table)), table.index, rotation=60, ha="right", fontsize=8)
     axis.set_ylim(0, 1.12)
@@ -533,10 +582,11 @@ def _draw_bars(runs: Runs, schemes: Sequence[str], title: str) -> Figure:
 def draw_which_routing(runs: Runs) -> Figure:
     """The testbed's "ECMP" against our hash and against one tree, a point a pattern."""
     table, published = runs.by_pattern(), hardware()["spanning tree"]
+    few = len(table) < FEWEST_TO_CORRELATE
     figure, axis = new_figure('What was the testbed\'s "ECMP"?', 'testbed, "ECMP" (share of 16 links)', "ours (share)")
     for how in ("ECMP", "spanning tree"):
         x = published.reindex(table.index)
-        label = f"{how}: correlation {x.corr(table[how]):.3f}"
+        label = how if few else f"{how}: correlation {_follows(table[how]):.3f}"
         axis.plot(x, table[how], scheme(how).marker, color=scheme(how).colour, label=label)
     axis.plot([0, 1], [0, 1], ":", color=PUBLISHED_GREY, label="equal")
     axis.set(xlim=(0, 1), ylim=(0, 1))
