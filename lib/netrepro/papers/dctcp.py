@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
-from netrepro.emulation.bpf_controls import has_congestion_control
+from netrepro.emulation.bpf_controls import has_congestion_control, missing_for_bpf
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link, Queue, Red
 from netrepro.networks.topology import star
@@ -77,8 +78,8 @@ def duration_s(profile: str, tier: str = "simulated") -> float:
 
 
 def repetitions_of(profile: str, tier: str, asked: int) -> int:
-    """Repetitions that are run: in the quick profile on real kernels two at most, which take less than a minute."""
-    return min(asked, 2) if profile == "quick" and tier != "simulated" else asked
+    """Repetitions that are run: in the quick profile on real kernels three at most, which take less than a minute."""
+    return min(asked, 3) if profile == "quick" and tier != "simulated" else asked
 
 
 def settled_s(seconds: float) -> float:
@@ -87,7 +88,7 @@ def settled_s(seconds: float) -> float:
 
 
 def cases_of(tier: str) -> list[str]:
-    """The cases that the tier can run: without root only those whose congestion control the kernel has."""
+    """The cases that the tier can run: on real kernels those whose congestion control they have or can load."""
     if tier == "simulated":
         return list(CASES)
     return [name for name, case in CASES.items() if has_congestion_control(case.congestion_control, tier)]
@@ -151,7 +152,8 @@ def measure(
         settled = found.queues[found.queues.time_s >= settled_s(seconds)]
         return settled[["time_s", "queue_packets"]], total_goodput_mbps(found), check_fidelity(found)
 
-    how: dict[str, Any] = {"backend": backend, "together": at_once(2, 2 * setting.rate_mbps), "attempts": 2}
+    # A network carries what its port lets through.
+    how: dict[str, Any] = {"backend": backend, "together": at_once(3, setting.rate_mbps), "attempts": 2}
     found, fidelity = run_in_groups(describe, read, work, tier, progress, **how, case="", repetition=0)
     queues, totals = [], []
     by_case = sorted(zip(work, found, strict=True), key=lambda each: cases.index(each[0][0]))
@@ -163,6 +165,23 @@ def measure(
     return Runs(
         pd.concat(queues, ignore_index=True), pd.DataFrame(totals), pd.concat(fidelity, ignore_index=True), tier
     )
+
+
+def beside(
+    runs: Runs, seconds: float, repetitions: int, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter
+) -> Runs:
+    """The same experiments in the simulator; `runs` itself where they are the simulator's."""
+    if runs.tier == "simulated":
+        return runs
+    return measure(seconds, repetitions, seed, setting=setting, progress=progress)
+
+
+def tier_table(all_runs: Sequence[Runs]) -> pd.DataFrame:
+    """The tiers side by side: a row a case, for each tier mean and deviation of the queue (packets) and the goodput of
+    both flows (Mb/s); NaN where not measured."""
+    columns = ["mean_packets", "deviation_packets", "goodput_mbps"]
+    tables = {runs.tier: summary(runs)[columns] for runs in all_runs}
+    return pd.concat(tables, axis=1).swaplevel(axis=1)[columns].reindex(list(CASES))
 
 
 def total_goodput_mbps(found: Measurements) -> float:
@@ -256,14 +275,22 @@ def answer(runs: Runs) -> str:
     if "dctcp" not in table.index:
         return (
             f"TCP keeps {table.loc['tcp'].mean_packets:.0f} packets in the queue (hardware: "
-            f"{_hardware_mean('tcp'):.0f}); without root this kernel has no DCTCP to compare with."
+            f"{_hardware_mean('tcp'):.0f}); there is no DCTCP to compare with: {_why_no_dctcp(runs.tier)}."
         )
     tcp, dctcp = table.loc["tcp"], table.loc["dctcp"]
     return (
-        f"At the same goodput ({dctcp.goodput_mbps:.1f} against {tcp.goodput_mbps:.1f} Mb/s) DCTCP keeps "
-        f"{dctcp.mean_packets:.1f} packets in the queue where TCP keeps {tcp.mean_packets:.0f} "
+        f"DCTCP keeps {dctcp.mean_packets:.1f} packets in the queue at {dctcp.goodput_mbps:.1f} Mb/s of goodput where "
+        f"TCP keeps {tcp.mean_packets:.0f} at {tcp.goodput_mbps:.1f} Mb/s "
         f"(hardware: {_hardware_mean('dctcp'):.1f} and {_hardware_mean('tcp'):.0f})."
     )
+
+
+def _why_no_dctcp(tier: str) -> str:
+    """Why hosts on this tier's kernels have none, and what to do."""
+    lacks = "this kernel lacks it (where it is a module, root's `modprobe tcp_dctcp` helps)"
+    if tier != "privileged":
+        return f"{lacks}, and tier {tier!r} cannot load ours; tier 'privileged' can"
+    return f"{lacks}, and ours cannot be loaded: {missing_for_bpf()}; see `netrepro doctor`"
 
 
 # Knobs.
@@ -315,15 +342,28 @@ def draw_queues(runs: Runs, seconds: float = 5.0) -> Figure:
     """The queue over time, one repetition of each scheme (Fig. 6 a and b)."""
     figure, _ = new_figure("Queue at the port (Fig. 6 a, b)", "time (s)", "queue (packets)", columns=2)
     for axis, name in zip(figure.axes, ("tcp", "dctcp"), strict=True):
-        rows = runs.queues[(runs.queues.case == name) & (runs.queues.repetition == 0)]
-        rows = rows[rows.time_s < rows.time_s.min() + seconds]
-        axis.plot(rows.time_s, rows.queue_packets, color=scheme(name).colour, linewidth=1, label=runs.tier)
+        if name in set(runs.totals["case"]):
+            rows = _first_seconds(runs, name, seconds)
+            axis.plot(rows.time_s, rows.queue_packets, color=scheme(name).colour, linewidth=1, label=runs.tier)
+        else:
+            _say_not_measured(axis, runs)
         median = _hardware_median(name)
         axis.axhline(median, color=PUBLISHED_GREY, linestyle="--", label=f"median on hardware ({median:.0f})")
         axis.set_title(scheme(name).label, fontsize=10)
         axis.set_ylim(bottom=0)
         axis.legend()
     return figure
+
+
+def _first_seconds(runs: Runs, case: str, seconds: float) -> pd.DataFrame:
+    """The queue of a case's first repetition, from when it counts."""
+    rows = runs.queues[(runs.queues.case == case) & (runs.queues.repetition == 0)]
+    return rows[rows.time_s < rows.time_s.min() + seconds]
+
+
+def _say_not_measured(axis: Axes, runs: Runs, what: str = "") -> None:
+    words = f"{what}not measured on the {runs.tier} tier"
+    axis.text(0.97, 0.06, words, transform=axis.transAxes, ha="right")
 
 
 def _hardware_mean(name: str) -> float:
@@ -336,22 +376,32 @@ def _hardware_median(name: str) -> float:
     return float(hardware_queue().set_index("percentile")[f"{name}_packets"][50])
 
 
-def draw_distributions(runs: Runs) -> Figure:
-    """Distribution of the queue beside the hardware's (Fig. 6 c and d)."""
+def draw_distributions(runs: Runs, reference: Runs | None = None) -> Figure:
+    """Distribution of the queue beside the hardware's (Fig. 6 c and d), and beside that of `reference`, another tier's
+    runs."""
     figure, _ = new_figure("Distribution of the queue (Fig. 6 c, d)", "queue (packets)", "share of time", columns=2)
     hardware = hardware_queue()
     for axis, name in zip(figure.axes, ("tcp", "dctcp"), strict=True):
         axis.plot(
             hardware[f"{name}_packets"], hardware["percentile"] / 100, color=PUBLISHED_GREY, lw=3, label="hardware"
         )
-        for _, rows in runs.queues[runs.queues.case == name].groupby("repetition"):
-            queue = np.sort(rows["queue_packets"])
-            share = np.arange(1, len(queue) + 1) / len(queue)
-            axis.step(queue, share, color=scheme(name).colour, linewidth=1, where="post")
-        axis.plot([], [], color=scheme(name).colour, label=f"{runs.tier}, every repetition")
+        if reference is not None and reference.tier != runs.tier:
+            _draw_distribution(axis, reference, name, color=scheme("simulated").colour, linestyle="--")
+        if name in set(runs.totals["case"]):
+            _draw_distribution(axis, runs, name, color=scheme(name).colour)
+        else:
+            _say_not_measured(axis, runs)
         axis.set_title(scheme(name).label, fontsize=10)
         axis.legend(loc="upper left")
     return figure
+
+
+def _draw_distribution(axis: Axes, runs: Runs, case: str, **look: Any) -> None:
+    for _, rows in runs.queues[runs.queues.case == case].groupby("repetition"):
+        queue = np.sort(rows["queue_packets"])
+        share = np.arange(1, len(queue) + 1) / len(queue)
+        axis.step(queue, share, linewidth=1, where="post", **look)
+    axis.plot([], [], label=f"{runs.tier}, every repetition", **look)
 
 
 def draw_control(runs: Runs) -> Figure:
@@ -362,16 +412,18 @@ def draw_control(runs: Runs) -> Figure:
         ("tcp", "tcp", {"linewidth": 5, "alpha": 0.35}),
         ("control", "dctcp, no marking", {"linewidth": 1.2, "linestyle": "--"}),
     ):
-        rows = runs.queues[(runs.queues.case == key) & (runs.queues.repetition == 0)]
-        rows = rows[rows.time_s < rows.time_s.min() + 5]
-        axis.plot(rows.time_s, rows.queue_packets, color=scheme(name).colour, label=key, **look)
+        if key in set(runs.totals["case"]):
+            rows = _first_seconds(runs, key, 5.0)
+            axis.plot(rows.time_s, rows.queue_packets, color=scheme(name).colour, label=key, **look)
+    if "dctcp" not in set(runs.totals["case"]):
+        _say_not_measured(axis, runs, "DCTCP: ")
     axis.set_ylim(bottom=0)
     axis.legend()
     return figure
 
 
-def draw_threshold(table: pd.DataFrame) -> Figure:
-    """Goodput and queue over K, a curve a round trip; dotted: the guideline C RTT / 7."""
+def draw_threshold(table: pd.DataFrame, setting: Setting = PRINTED) -> Figure:
+    """Goodput and queue over K, a curve a round trip; dotted: the guideline C RTT / 7 at the setting's rate."""
     figure, _ = new_figure(
         "How small may the threshold be?", "marking threshold K (packets)", "", columns=2, log_x=True
     )
@@ -381,7 +433,7 @@ def draw_threshold(table: pd.DataFrame) -> Figure:
             axis.plot(
                 rows.threshold_packets, rows[column], "o-", color=colour, label=f"round trip {round_trip_ms:g} ms"
             )
-            guideline = 100e6 * round_trip_ms * 1e-3 / 8 / FULL_PACKET_BYTES / 7
+            guideline = setting.rate_mbps * round_trip_ms * 1e3 / 8 / FULL_PACKET_BYTES / 7
             axis.axvline(guideline, color=colour, linestyle=":", linewidth=1)
         axis.set_ylabel(label)
         axis.set_xticks(sorted(set(table.threshold_packets)), [str(k) for k in sorted(set(table.threshold_packets))])
