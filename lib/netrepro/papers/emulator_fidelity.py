@@ -283,7 +283,7 @@ def summary(runs: Runs) -> pd.DataFrame:
 
 
 def certificates(runs: Runs) -> pd.DataFrame:
-    """The checks that failed, and in how many repetitions: case, check, worst value, bound, failed."""
+    """The checks that failed, and in how many repetitions: case, check, their mean value, bound, failed."""
     failed = runs.fidelity[~runs.fidelity["holds"].astype(bool)]
     grouped = failed.groupby(["case", "check"], sort=False)
     return grouped.agg(value=("value", "mean"), bound=("bound", "first"), failed=("holds", "size"))

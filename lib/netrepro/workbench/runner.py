@@ -186,7 +186,7 @@ class _Planned:
     final: Path
     lane: str
     last: bool
-    has_pictures: bool = True  # that are published
+    has_pictures: bool  # that are published
 
 
 def _plan(
@@ -224,8 +224,7 @@ def _plan(
         planned.append(_plan_one(notebook, given, tier, settings))
         if both_kinds and settings.tier == "auto" and settings.profile == "quick" and notebook.declaration.both_kinds:
             for other in _other_kind(notebook.declaration.tiers, tier[0]):
-                second = _plan_one(notebook, given, other, replace(settings, tier=other[0]))
-                planned.append(replace(second, has_pictures=False))
+                planned.append(_plan_one(notebook, given, other, replace(settings, tier=other[0])))
     return planned, refused
 
 
@@ -275,7 +274,13 @@ def _plan_one(
         manifest=shown,
         fingerprint=notebook_fingerprint(notebook.path, notebook.slug, values, root),
     )
-    return _Planned(job, final, lane, declared.last)
+    return _Planned(job, final, lane, declared.last, _has_pictures(declared.tiers, tier))
+
+
+def _has_pictures(supported: Sequence[str], tier: str) -> bool:
+    """Whether pictures of runs on the tier are published: those of the tier that a run takes that names none."""
+    probe = probe_tiers()
+    return tier == next((each for each in supported if probe[each].available), tier)
 
 
 def _make_writable(folder: Path) -> None:

@@ -308,3 +308,16 @@ def test_figures_are_those_of_the_tier_that_auto_takes(echo_paper, workbench):
     assert published.read_bytes() == before
     publish(folder, "echo")
     assert published.read_bytes() == b"another tier's"
+
+
+def test_a_tier_that_is_named_publishes_figures_where_auto_takes_it_and_results_anyway(
+    add_notebook, workbench, monkeypatch
+):
+    offer(monkeypatch, *TIERS)
+    shutil.copytree(FIXTURES / "echo_data", workbench / "data" / "echo")
+    add_notebook("echo", tiers=["simulated", "privileged"])
+    published = workbench / "figures/echo/fig1_load.png"
+    assert run(["echo"], tier="privileged").ok and not published.exists()
+    results = json.loads((workbench / "figures/echo/results.json").read_text())
+    assert set(results["runs"]) == {"quick/privileged"}
+    assert run(["echo"], tier="simulated").ok and published.exists()
