@@ -128,11 +128,12 @@ def scale(profile: str, tier: str = "simulated") -> Scale:
     On real kernels, whose clocks nobody can make identical, there are no synchronised flows. A run takes its time
     there: seven seconds with 100 flows in the quick profile, four minutes with one flow in the paper profile.
     """
-    scales = {"quick": Scale(FLOW_COUNTS, 10.0, most_repetitions=2), "paper": Scale((*FLOW_COUNTS, 600, 800), 60.0)}
+    to_800 = (*FLOW_COUNTS, 600, 800)
+    scales = {"quick": Scale(FLOW_COUNTS, 10.0, most_repetitions=2), "paper": Scale(to_800, 60.0)}
     if tier != "simulated":
         scales = {
             "quick": Scale((100,), 3.0, (), 0.5, around_theory=True, resolution=1.4, most_repetitions=2),
-            "paper": Scale(FLOW_COUNTS, 10.0, ()),
+            "paper": Scale(to_800, 10.0, ()),
         }
     return of_profile(profile, scales)
 
@@ -606,13 +607,13 @@ def _greatest_ratios(table: pd.DataFrame, setting: Setting) -> np.ndarray:
     return (many / theory_packets(many.columns.to_numpy(float), setting)).max(axis=1).to_numpy()
 
 
-def answer(sweep: Sweep) -> str:
-    """The paper's question answered in one sentence, with this run's numbers."""
+def answer(sweep: Sweep, setting: Setting = PRINTED) -> str:
+    """The paper's question answered in one sentence, with the numbers of this run, which had that setting."""
     ours, broken = _table(sweep, "published"), _table(sweep, "synchronised")
     if 100 not in broken or not set(ours) >= {1, *SLOPE_RANGE}:
         found = ", ".join(f"{means:.0f} packets for {flows} flows" for flows, means in ours.mean().items())
-        theory = ", ".join(f"{theory_packets(flows):.0f}" for flows in ours)
-        return f"On real kernels the link is {100 * PRINTED.target:.0f} % busy with {found} (theory: {theory})."
+        theory = ", ".join(f"{theory_packets(flows, setting):.0f}" for flows in ours)
+        return f"On real kernels the link is {100 * setting.target:g} % busy with {found} (theory: {theory})."
     return (
         f"From 2 to 100 flows the buffer falls as n to the power {_exponents(ours).mean():.2f} (theory: -0.50): "
         f"{ours[1].mean():.0f} packets for one flow, {ours[100].mean():.0f} for 100; flows that halve together need "
@@ -756,7 +757,10 @@ def draw_fidelity(sweep: Sweep) -> Figure:
     rows = sweep.deviations[sweep.deviations["case"] == "published"].dropna()
     if rows.empty:
         axis.text(
-            0.05, 0.6, "no gaps of real time:\nthe fabric's queue is kept\nin virtual time", transform=axis.transAxes
+            0.05,
+            0.55,
+            "no gaps of real time: the fabric's\nqueue is kept in virtual time\n(01_emulator_fidelity has them)",
+            transform=axis.transAxes,
         )
     for colour, (flows, part) in zip(CURVES, rows.groupby("flows"), strict=False):
         curve = part.groupby("percent")["deviation"].mean()

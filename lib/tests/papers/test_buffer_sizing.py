@@ -231,6 +231,9 @@ def test_a_sweep_of_few_flows_measures_the_claims_that_it_can_and_stands_beside_
     few = replace(sweep, buffers=rows, tier="rootless")
     assert [each.claim for each in paper.measured_claims(few)] == ["hardware-100-flows"]
     assert f"{rows.buffer_packets.mean():.0f} packets for 100 flows" in paper.answer(few)
+    assert "99 % busy" in paper.answer(few) and "(theory: 45)" in paper.answer(few)
+    other = replace(paper.PRINTED, target=0.985, rate_mbps=125.0)
+    assert "98.5 % busy" in paper.answer(few, other) and "(theory: 90)" in paper.answer(few, other)
     table = paper.tier_table([few, sweep])
     assert table.loc[100, "rootless"] == table.loc[100, "simulated"] and np.isnan(table.loc[5, "rootless"])
 
