@@ -81,6 +81,35 @@ def test_a_scattered_case_or_a_packet_out_of_order_makes_the_run_untrusted():
         assert {each.verdict for name, each in found.items() if name != "linux-cost-per-rule"} == {"untrusted"}
 
 
+def test_a_disturbed_repetition_makes_the_run_untrusted_and_does_not_move_the_answer():
+    runs = made_up()
+    slow = (runs.batches.repetition == 1) & (runs.batches.case == "B100")
+    costs = ["arrivals_ns", "timer_ns", "whole_ns"]
+    batches = runs.batches.copy()
+    batches.loc[slow, costs] *= 1.5
+    disturbed = replace(runs, batches=batches)
+    failed = paper.check(disturbed)[lambda rows: ~rows.holds.astype(bool)]
+    assert list(failed.check) == ["repetitions of B100"]
+    found = verdicts(disturbed)
+    assert {each.verdict for name, each in found.items() if name != "linux-cost-per-rule"} == {"untrusted"}
+    assert found["linux-cost-per-rule"].verdict == "agrees"
+    assert paper.summary(disturbed).ours_ns["B100"] == pytest.approx(paper.summary(runs).ours_ns["B100"], rel=0.02)
+
+
+def test_linuxs_claim_is_trusted_by_linuxs_own_repetitions():
+    runs = made_up()
+    slow = (runs.kernel.case == "B") & (runs.kernel.repetition == 2)
+    kernel = runs.kernel.assign(processor_ns=runs.kernel.processor_ns.where(~slow, 1.5 * runs.kernel.processor_ns))
+    found = verdicts(replace(runs, kernel=kernel))
+    assert {name for name, each in found.items() if each.verdict == "untrusted"} == {"linux-cost-per-rule"}
+    assert "Linux: repetitions of B" in found["linux-cost-per-rule"].reason
+
+
+def test_the_answer_names_the_delay_and_the_rules_of_the_run():
+    said = paper.answer(replace(made_up(), delay_ms=50.0, rules=20))
+    assert "a delay of 50 ms" in said and "behind 20 rules" in said
+
+
 @pytest.mark.parametrize(
     "case, verdict, rule",
     [
