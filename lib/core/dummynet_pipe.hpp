@@ -35,7 +35,8 @@ class DummynetPipe {
   template <class Sink>
   void offer(std::uint32_t name, std::uint32_t bytes, bool ecn_capable, Time now, Sink&& sink) {
     transmit(now, sink);
-    const Backlog waiting{queue_.size(), queue_bytes_, free_at_};
+    const auto waiting_takes = static_cast<Time>(static_cast<double>(queue_bytes_) * picoseconds_per_byte_);
+    const Backlog waiting{queue_.size(), queue_bytes_, free_at_ + waiting_takes};
     const PacketFacts facts{bytes, ecn_capable};
     const Verdict verdict =
         std::visit([&](auto& rule) { return rule.arrival(waiting, facts, now); }, settings_.queue);

@@ -23,7 +23,7 @@ import pandas as pd
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.compiled import queue_rule
-from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Red
+from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Pie, Red
 from netrepro.traffic.captures import CaptureFile
 
 Action = Literal["allow", "deny", "count", "pipe"]
@@ -41,7 +41,7 @@ PROTOCOLS = {"ip": None, "all": None, "icmp": 1, "tcp": 6, "udp": 17, "sctp": 13
 WITH_PORTS = (6, 17, 132)
 ANYWHERE, ANY_PORT = ipaddress.IPv4Network("0.0.0.0/0"), (0, 65_535)
 LAST_RULE = 65_534  # ipfw keeps 65535 for its default
-PipeQueue = DropTail | EcnThreshold | Red | CoDel
+PipeQueue = DropTail | EcnThreshold | Red | CoDel | Pie
 DEFAULT_QUEUE = DropTail(packets=50)  # ipfw's
 HEADER_COLUMNS = (
     "time_s",
@@ -77,7 +77,7 @@ class Pipe:
 
     def __post_init__(self) -> None:
         if not isinstance(self.queue, PipeQueue):
-            raise NetreproError(f"a pipe with {self.queue!r}", "give DropTail, EcnThreshold, Red or CoDel")
+            raise NetreproError(f"a pipe with {self.queue!r}", "give DropTail, EcnThreshold, Red, CoDel or Pie")
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,8 @@ def parse_rules(text: str) -> RuleSet:
     """Read rules and pipes, one a line; `#` begins a comment. Words are those of ipfw(8).
 
     ``pipe N config [bw 10Mbit/s] [delay 20ms] [plr 0.01] [reorder 0.01] [queue 50 | queue 64Kbytes]
-    [red WEIGHT/MIN/MAX/PROBABILITY] [codel [target 5ms] [interval 100ms]] [threshold PACKETS] [ecn]``
+    [red WEIGHT/MIN/MAX/PROBABILITY] [codel [target 5ms] [interval 100ms]]
+    [pie [target 15ms] [tupdate 15ms] [max_burst 150ms]] [threshold PACKETS] [ecn]``
 
     ``add [N] [prob P] allow|deny|count|pipe N ip|tcp|udp|icmp|sctp|<number> from any|PREFIX [PORTS] to ...``
 
@@ -213,7 +214,12 @@ def _number(word: str) -> float | None:
     return float(word) if re.fullmatch(r"\d+(\.\d*)?|\.\d+", word) else None
 
 
-_PIPE_WORDS = ("bw", "delay", "plr", "reorder", "queue", "red", "codel", "threshold", "ecn")
+_PIPE_WORDS = ("bw", "delay", "plr", "reorder", "queue", "red", "codel", "pie", "threshold", "ecn")
+# Rules with times of their own: ipfw's word -> the field.
+_TIMES_OF = {
+    "codel": {"target": "target_ms", "interval": "interval_ms"},
+    "pie": {"target": "target_ms", "tupdate": "update_ms", "max_burst": "burst_ms"},
+}
 
 
 def _parse_pipe(words: _Words) -> Pipe:
@@ -236,21 +242,23 @@ def _parse_pipe(words: _Words) -> Pipe:
             given[word] = _parse_limit(words)
         elif word == "red":
             given[word] = _parse_red(words)
-        elif word == "codel":
+        elif word in _TIMES_OF:
             given[word] = {}
-            while words.peek() in ("target", "interval"):
-                name = words.take("codel")
-                given[word][f"{name}_ms"] = words.quantity(f"codel's {name}", _TIMES_MS, "ms")
+            while words.peek() in _TIMES_OF[word]:
+                name = words.take(word)
+                given[word][_TIMES_OF[word][name]] = words.quantity(f"{word}'s {name}", _TIMES_MS, "ms")
         elif word == "threshold":
             given[word] = words.integer("the marking threshold", 1, 10**6)
         given[f"{word} at"] = place
     if given.get("reorder") and not given.get("bw"):
         given["reorder at"]("reordering needs a queue, which never forms without bandwidth limit", "give bw as well")
-    kinds = [word for word in ("red", "codel", "threshold") if word in given]
+    kinds = [word for word in ("red", "codel", "pie", "threshold") if word in given]
     if len(kinds) > 1:
         given[f"{kinds[1]} at"](f"a pipe with {kinds[0]} and {kinds[1]}", "give one of them")
     if "ecn" in given and not kinds:
-        given["ecn at"]("ecn without red or codel", "give red, codel or threshold as well: drop-tail never marks")
+        given["ecn at"](
+            "ecn without red, codel or pie", "give one of them, or threshold, as well: drop-tail never marks"
+        )
     limit = given.get("queue", DEFAULT_QUEUE)
     if kinds and limit.packets is None:
         given["queue at"](f"{kinds[0]} with a queue in bytes", "give the queue in packets")
@@ -275,6 +283,8 @@ def _queue(limit: DropTail, given: Mapping[str, Any]) -> PipeQueue:
         return Red(packets, low, high, max_probability=most, weight=weight, ecn=ecn)
     if "codel" in given:
         return CoDel(packets, **given["codel"], ecn=ecn)
+    if "pie" in given:
+        return Pie(packets, **given["pie"], ecn=ecn)
     if "threshold" in given:
         return EcnThreshold(packets, given["threshold"])
     return limit

@@ -19,7 +19,7 @@ from netrepro.emulation.dummynet import (
     time_packets,
 )
 from netrepro.errors import NetreproError
-from netrepro.networks.links import CoDel, DropTail, EcnThreshold, Red
+from netrepro.networks.links import CoDel, DropTail, EcnThreshold, Pie, Red
 
 ALL_TO_PIPE = "add 1 pipe 1 ip from any to any\n"
 
@@ -40,6 +40,7 @@ def test_rules_are_read_in_full():
         pipe 3 config bw 1Gbit/s red 0.002/10/30/0.1 queue 100 ecn
         pipe 4 config bw 5Mbit/s codel target 5ms interval 100ms ecn
         pipe 5 config bw 5Mbit/s queue 100 threshold 20
+        pipe 6 config bw 5Mbit/s pie target 20ms tupdate 30ms max_burst 0ms ecn
         add 200 pipe 1 udp from 10.0.0.0/8 to any 5000-6000
         add 100 prob 0.5 deny tcp from any 1024-65535 to 192.168.1.7 80
         add count ip from any to any
@@ -52,6 +53,7 @@ def test_rules_are_read_in_full():
         Pipe(3, 1000.0, queue=Red(100, 10, 30, max_probability=0.1, weight=0.002, ecn=True)),
         Pipe(4, 5.0, queue=CoDel(50, 5.0, 100.0, ecn=True)),
         Pipe(5, 5.0, queue=EcnThreshold(100, 20)),
+        Pipe(6, 5.0, queue=Pie(50, 20.0, 30.0, 0.0, ecn=True)),
     )
     assert [(rule.number, rule.action, rule.protocol) for rule in rules.rules] == [
         (100, "deny", 6),
@@ -80,6 +82,9 @@ def test_rules_are_read_in_full():
         ("pipe 1 config red 1/2/3", 19, "weight/min/max/probability"),
         ("pipe 1 config queue 20 red 0.002/10/30/0.1", 24, "max_threshold_packets"),
         ("pipe 1 config codel red 0.002/10/30/0.1", 15, "give one of them"),
+        ("pipe 1 config pie target 5ms codel", 15, "give one of them"),
+        ("pipe 1 config pie interval 5ms", 19, "interval"),
+        ("pipe 1 config pie target 0ms", 15, "target_ms"),
         ("pipe 1 config delay 1ms delay 2ms", 25, "given twice"),
         ("pipe 1 config ecn", 15, "drop-tail never marks"),
         ("pipe 0 config", 6, "from 1 to 65535"),
@@ -249,6 +254,13 @@ def test_codel_holds_the_delay_that_drop_tail_lets_grow():
     assert (tail.departure_s - tail.time_s).dropna().tail(500).median() > 0.1
 
 
+def test_pie_holds_the_delay_that_it_is_given_and_drop_tail_lets_grow():
+    headers = synthetic_headers(40_000, 110.0)
+    pie, tail = (through(f"bw 3Mbit/s queue 1000 {rule}", headers) for rule in ("pie target 20ms", ""))
+    waits = [(found.departure_s - found.time_s).dropna().tail(5000).median() for found in (pie, tail)]
+    assert waits[0] == pytest.approx(0.02, rel=0.3) and waits[1] > 0.1
+
+
 def test_a_threshold_marks_packets_that_find_so_many_waiting():
     found = through("bw 1Mbit/s queue 50 threshold 4", synthetic_headers(20, 0.0, ecn_capable=True))
     assert list(found.marked) == [False] * 5 + [True] * 15
@@ -355,7 +367,7 @@ def test_less_than_a_batch_cannot_be_timed():
 
 
 def test_a_pipe_takes_no_queue_that_it_cannot_serve():
-    with pytest.raises(NetreproError, match="DropTail, EcnThreshold, Red or CoDel"):
+    with pytest.raises(NetreproError, match="DropTail, EcnThreshold, Red, CoDel or Pie"):
         Pipe(1, queue="codel")
 
 
