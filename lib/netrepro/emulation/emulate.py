@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -79,9 +80,10 @@ def emulate(
     that do not count them, `wait_ms` of packets is NaN where a kernel's queue does not tell.
 
     `fidelity` checks every measured port (queue or packets) whose queue was waiting often enough to judge, that no
-    packet escaped the relay or the recording, and that senders had a processor when they wanted one. Raises
-    NetreproError before anything is built for what a kernel cannot honour (make_plan, check_tcp, check_experiment) and
-    when the tier cannot be had; while it is built for what this kernel lacks.
+    packet escaped the relay or the recording, that no port may send frames of several packets, and that senders had a
+    processor when they wanted one; it says which tier and kernel that was. Raises NetreproError before anything is
+    built for what a kernel cannot honour (make_plan, check_tcp, check_experiment) and when the tier cannot be had;
+    while it is built for what this kernel lacks.
     """
     made = _checked_connections(experiment, backend)
     check_captures(None if captures is None else Path(captures))
@@ -135,6 +137,7 @@ def emulate(
             fidelity=_fidelity(ports, seen, lateness, waited_share, changes.latest_ms),
             requests=experiment.request_results(answers),
             interruptions=seen.interruptions(),
+            kernel=platform.release(),
         )
 
 

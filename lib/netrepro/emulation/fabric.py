@@ -13,6 +13,7 @@ import pathlib
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import permutations
@@ -37,7 +38,14 @@ from netrepro.emulation.plan import (
     host_controls,
     tree_in_use,
 )
-from netrepro.emulation.recording import Recording, check_captures, write_capture
+from netrepro.emulation.recording import (
+    Recording,
+    check_captures,
+    check_recorded,
+    check_unwatched,
+    throughput_in,
+    write_capture,
+)
 from netrepro.emulation.tcp import check_tcp
 from netrepro.emulation.traffic import FIRST_SOURCE_PORT, SOURCE_PORTS
 from netrepro.errors import NetreproError
@@ -287,6 +295,11 @@ class FabricProcess:
                 self._process.write(self._place(number, column), int(port in ports))
         self._process.write(_SAMPLE_EVERY, round(interval_s * 1e9))
 
+    @property
+    def is_sampling(self) -> bool:
+        """Whether it samples its queues for somebody."""
+        return bool(self._process.numbers[_SAMPLE_EVERY])
+
     def _place(self, link: int, column: str) -> int:
         return len(_HEADER) + LATENESS_BUCKETS + link * len(_LINK) + _LINK.index(column)
 
@@ -354,17 +367,30 @@ class FabricRecording:
         self._captures = captures
 
     def __enter__(self) -> FabricRecording:
-        self._fabric.watch(self._queues, self._packets, self._interval_s, self._captures is not None)
-        self._before = self._fabric.state()
-        self._began_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
-        self._hosts.__enter__()
+        check_unwatched(self._fabric.is_sampling)
+        with ExitStack() as undone:
+            undone.callback(self._fabric.watch, (), (), 0.0)
+            self._fabric.watch(self._queues, self._packets, self._interval_s, self._captures is not None)
+            self._before, self._lateness = self._fabric.state(), self._fabric.lateness()
+            self._began_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
+            self._hosts.__enter__()
+            undone.pop_all()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._after = self._fabric.state()
-        self._ended_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
-        self._fabric.watch((), (), 0.0)
-        self._hosts.__exit__(*exception)
+        try:
+            with ExitStack() as ended:
+                ended.push(self._hosts)  # whatever the fabric says
+                ended.callback(self._fabric.watch, (), (), 0.0)
+                self._after = self._fabric.state()
+                self._lateness = fidelity.lateness_since(self._lateness, self._fabric.lateness())
+                self._ended_ns = time.clock_gettime_ns(time.CLOCK_REALTIME)
+            self._collect()
+        except NetreproError:  # as of a network that has ended: the block's own error says more
+            if not any(exception):
+                raise
+
+    def _collect(self) -> None:
         _, _, start = self._before
         _, _, end = self._after
         self._samples = self._fabric.read("samples", _SAMPLE, start["samples"], end["samples"])
@@ -388,6 +414,14 @@ class FabricRecording:
         """Samples of the queues: source, destination, time_s, queue_packets, queue_bytes."""
         inside = self._samples.assign(time_s=(self._samples["time_ns"] - self._began_ns) / 1e9)
         return pd.concat([self._hosts.queues(), inside[QUEUE_COLUMNS]], ignore_index=True)
+
+    def throughput(self, window_ms: float = 10.0) -> pd.DataFrame:
+        """As Recording.throughput, of hosts' ports that were sampled, and of switches' whose packets were recorded."""
+        packets = self.packets()
+        inside = packets[~packets["source"].str.startswith("h").astype(bool)]
+        sent_bytes = inside.groupby(["source", "destination"])["size_bytes"].cumsum()
+        parts = [self._hosts.throughput(window_ms), throughput_in(inside.assign(sent_bytes=sent_bytes), window_ms)]
+        return pd.concat([part for part in parts if len(part)] or parts, ignore_index=True)
 
     def links(self) -> pd.DataFrame:
         """Totals from beginning to end, one row a port of the network, columns as of Measurements.links."""
@@ -424,21 +458,32 @@ class FabricRecording:
             found["flow"] = table["connection"].map(towards.fillna(back).fillna(-1).astype(int)).astype(int)
         return found.reset_index(drop=True)
 
-    def port_checks(self, source: str, destination: str) -> pd.DataFrame | None:
-        """How even the gaps of a host's own port were; None where that was not busy, and for the fabric's own ports,
-        which keep their rates by construction: what can be off there is lateness."""
+    def certificate(self, source: str, destination: str) -> pd.DataFrame:
+        """As Recording.certificate; the fabric's own ports keep their rates by construction: what can be off there is
+        lateness."""
+        check_recorded((source, destination), self._packets)
+        found = self._deviation(source, destination)
+        checks = [] if found is None else [fidelity.port_checks(found)]
+        return pd.concat([*checks, self.machine_checks()], ignore_index=True)
+
+    def _deviation(self, source: str, destination: str) -> fidelity.Deviation | None:
+        """How even the gaps of a host's own port were; None of the fabric's own ports."""
         if (source, destination) not in self._net.plan.ports:
             return None
         packets = self.packets().query("source == @source and destination == @destination")
         samples = self.queues().query("source == @source and destination == @destination")
-        found = fidelity.deviation_in(
+        return fidelity.deviation_in(
             self._hosts.rates(source, destination),
             packets["time_s"].to_numpy(),
             packets["size_bytes"].to_numpy(),
             samples["time_s"].to_numpy(),
             samples["queue_packets"].to_numpy(),
         )
-        if len(found.deviation) < fidelity.LEAST_BUSY_GAPS:
+
+    def port_checks(self, source: str, destination: str) -> pd.DataFrame | None:
+        """The checks of a host's own port, as of Recording.port_checks; None for the fabric's own ports."""
+        found = self._deviation(source, destination)
+        if found is None or len(found.deviation) < fidelity.LEAST_BUSY_GAPS:
             return None
         return fidelity.port_checks(found, f"{source} to {destination}")
 
@@ -452,7 +497,7 @@ class FabricRecording:
             ("packets without a way", float(grown["failed"]), 0.0, bool(grown["failed"] == 0)),
             ("packets through the fabric", float(grown["delivered"]), float("nan"), True),
         ]
-        rows += fidelity.bounded_lateness_rows("packets handed over", self._fabric.lateness(), MOST_LATE_US)
+        rows += fidelity.bounded_lateness_rows("packets handed over", self._lateness, MOST_LATE_US)
         # By Little's law: what waited, summed over time, and how many came through.
         waited_us = grown["waited_ns"] / 1e3 / max(grown["waited"], 1)
         rows.append(("mean time in us that packets waited for a CPU to receive them", waited_us, MOST_WAITED_US,

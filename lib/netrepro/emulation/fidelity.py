@@ -19,6 +19,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES
 LEAST_SHARE_WITHIN_10_PERCENT = 0.95
 LEAST_RATE_SHARE = 0.98
 LEAST_BUSY_GAPS = 100
+PACKETS_A_FRAME = "packets that a frame may hold"
 INTERRUPTED = "share of time in which the relay was seen to be interrupted"
 WAITED = "share of paced packets that waited inside the kernel"
 BETWEEN_INTERRUPTIONS = "share of gaps within {} %, of those that no interruption touched"
@@ -152,7 +153,9 @@ def port_checks(found: Deviation, port: str = "", interruptions: pd.DataFrame | 
 
 
 def machine_checks(
+    run_by: str = "",
     missed_packets: int = 0,
+    packets_a_frame: int | None = None,
     stalled_share: float = float("nan"),
     stolen_share: float = float("nan"),
     lateness: pd.DataFrame | None = None,
@@ -162,14 +165,18 @@ def machine_checks(
 ) -> pd.DataFrame:
     """One row a check of everything but a port; columns as of port_checks.
 
-    missed_packets : packets that relay, tap or a receiving CPU had no room for, or the relay could not send.
+    run_by : tier and kernel, in words. missed_packets : packets that relay, tap or a receiving CPU had no room for, or
+    the relay could not send. packets_a_frame : the most that the kernel sends as one, from any port.
     stalled_share : of the time, in which some process waited for a CPU. stolen_share : CPUs taken by the machine
     underneath. lateness : of the relay (up_to_us, packets). most_late_us : percentiles with the most that each may be.
     interrupted_share : of the time, in which a relay that was awake did not run; None where none is always awake.
     waited_share : of the packets that a relay paced, until they were due inside the kernel, as DepartureWait lets them
     where programs may be loaded; the others waited in the relay, and left a microsecond early or late.
     """
-    rows = [("packets missed", float(missed_packets), 0.0, missed_packets == 0)]
+    rows = [_told(run_by, float("nan"))] if run_by else []
+    rows.append(("packets missed", float(missed_packets), 0.0, missed_packets == 0))
+    if packets_a_frame is not None:
+        rows.append((PACKETS_A_FRAME, float(packets_a_frame), 1.0, packets_a_frame == 1))
     if lateness is not None and most_late_us:
         rows += bounded_lateness_rows("delayed packets", lateness, most_late_us)
     else:
@@ -181,6 +188,13 @@ def machine_checks(
     if waited_share is not None:
         rows.append(_told(WAITED, waited_share))
     return pd.DataFrame(rows, columns=FIDELITY_COLUMNS)
+
+
+def lateness_since(before: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
+    """What a lateness histogram (up_to_us, packets) has counted since it was `before`."""
+    counts = [table.set_index("up_to_us")["packets"] for table in (now, before)]
+    grown = counts[0].sub(counts[1], fill_value=0).astype(int)
+    return grown[grown > 0].reset_index()
 
 
 def lateness_rows(of: str, lateness: pd.DataFrame | None) -> list[tuple[str, float, float, bool]]:

@@ -33,6 +33,8 @@ FREE_DESCRIPTORS, HUB_DESCRIPTOR = 50, 100  # below the namespaces, above what i
 SOL_NETLINK, EXTENDED_ANSWERS, SHORT_ANSWERS = 270, 11, 10
 DUMP, GET_QDISC = 0x301, 38
 DUMP_QUEUES = struct.pack("=IHHIIBxxxiIII", 36, GET_QDISC, DUMP, 1, 0, 0, 0, 0, 0, 0)
+GET_LINK, WITHOUT_STATISTICS = 18, 8
+DUMP_LINKS = struct.pack("=IHHIIBxHiIIHHI", 40, GET_LINK, DUMP, 1, 0, 0, 0, 0, 0, 0, 8, 29, WITHOUT_STATISTICS)
 
 
 def checked(result: int) -> int:
@@ -276,6 +278,19 @@ class Launcher:
         enter(HUB_DESCRIPTOR)
         return {"totals": [found.get(tuple(port)) for port in request["ports"]]}
 
+    def packets_a_frame(self, request: dict, _: list[int]) -> dict:
+        """The most packets that a frame may hold which leaves any of `ports`."""
+        found: dict[tuple[int, int], int] = {}
+        for place in {place for place, _ in request["ports"]}:
+            enter(HUB_DESCRIPTOR + place)
+            with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
+                netlink.send(DUMP_LINKS)
+                for message in each_message(netlink, GET_LINK - 2):
+                    most = dict(each_attribute(message[32:]))[40]  # IFLA_GSO_MAX_SEGS
+                    found[place, struct.unpack_from("=i", message, 20)[0]] = struct.unpack("=I", most)[0]
+        enter(HUB_DESCRIPTOR)
+        return {"most": max(found[tuple(port)] for port in request["ports"])}
+
     def reap(self) -> None:
         while True:
             try:
@@ -427,6 +442,14 @@ def root_statistics(netlink: socket.socket):
 
     What is named noqueue is none: an interface has it when its own was taken away.
     """
+    for message in each_message(netlink, GET_QDISC - 2):
+        index, _, parent = struct.unpack_from("=iII", message, 20)
+        if parent == 0xFFFFFFFF and not message.startswith(b"noqueue", 40):  # behind its first header
+            yield index, statistics(message[36:])
+
+
+def each_message(netlink: socket.socket, wanted: int):
+    """The messages of this kind in what the kernel dumps."""
     while True:
         received = netlink.recv(1 << 15)  # no answer is longer, and so much needs no pages of its own
         start = 0
@@ -434,10 +457,8 @@ def root_statistics(netlink: socket.socket):
             length, kind = struct.unpack_from("=IH", received, start)
             if kind == 3:  # NLMSG_DONE
                 return
-            if kind == GET_QDISC - 2:
-                index, _, parent = struct.unpack_from("=iII", received, start + 20)
-                if parent == 0xFFFFFFFF and not received.startswith(b"noqueue", start + 40):  # behind its first header
-                    yield index, statistics(received[start + 36 : start + length])
+            if kind == wanted:
+                yield received[start : start + length]
             start += (length + 3) & ~3
 
 

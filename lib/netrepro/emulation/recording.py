@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import mmap
 import os
+import platform
 import signal
 import socket
 import struct
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -51,6 +52,7 @@ SAMPLER_PATIENCE_S = 10.0  # in which a sampler that was told to end has
 # Where the relay samples all the queues itself, the kernel's counters tell throughput only; reading them takes 0.1 ms
 # of a processor.
 LEAST_THROUGHPUT_INTERVAL_S = 0.002
+THROUGHPUT_COLUMNS = ["source", "destination", "time_s", "throughput_mbps"]
 _TOTALS = ("queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")
 
 
@@ -166,17 +168,21 @@ class Recording:
 
     def __enter__(self) -> Recording:
         net = self._net
+        if net.relay:
+            check_unwatched(net.relay.is_sampling)
         self._queue_totals()  # raises where a queue is not there: nobody would sample it
+        self._relay_counters: pd.DataFrame | None = None
         with ExitStack() as undone:
             self._taps = {(port.source, port.destination): self._tap(port, undone) for port in self._tapped}
             self._start_sampler(undone)
+            if net.relay:
+                undone.callback(net.relay.sample_queues, 0)
+                self._relay_counters = net.relay.counters().set_index(["source", "destination"])
+                self._relay_samples_from = net.relay.sample_queues(self._interval_s)
+                self._waited = net.relay.waited_packets
+                self._missed, self._lateness = net.relay.missed_packets, net.relay.lateness()
+            self._totals_at_start = self._queue_totals()
             undone.pop_all()
-        self._relay_counters: pd.DataFrame | None = None
-        if net.relay:
-            self._relay_counters = net.relay.counters().set_index(["source", "destination"])
-            self._relay_samples_from = net.relay.sample_queues(self._interval_s)
-            self._waited = net.relay.waited_packets
-        self._totals_at_start = self._queue_totals()
         self._stall_us, self._steal_ticks, self._refused = cpu_stall_us(), steal_ticks(), refused_packets()
         self._began_ns, self._began = time.clock_gettime_ns(time.CLOCK_REALTIME), time.monotonic()
         return self
@@ -223,16 +229,18 @@ class Recording:
     def _collect(self) -> int | None:
         """Read everything; returns how the sampling ended."""
         net = self._net
+        if net.relay:
+            net.relay.sample_queues(0)
         self._duration_s = time.monotonic() - self._began
         self._stall_us = cpu_stall_us() - self._stall_us
         self._steal_ticks = steal_ticks() - self._steal_ticks
         self._refused = refused_packets() - self._refused
         self._totals_at_end, self._ended_ns = self._queue_totals(), time.clock_gettime_ns(time.CLOCK_REALTIME)
         if net.relay:
-            net.relay.sample_queues(0)
             counters = net.relay.counters().set_index(["source", "destination"])
             self._relay_counters = counters - self._relay_counters
             self._waited = net.relay.waited_packets - self._waited
+        self._packets_a_frame = net.launcher.ask("packets_a_frame", ports=self._shapers)[0]["most"]
         net.launcher.ask("signal", guest=self._sampler, number=signal.SIGTERM, all=False)
         sampled = exit_status(self._sampler_ended) if has_ended(self._sampler_ended, SAMPLER_PATIENCE_S) else None
         os.close(self._sampler_ended)
@@ -245,6 +253,9 @@ class Recording:
             self._relay_samples = net.relay.queue_samples(self._relay_samples_from)
             if net.plan.paced:
                 self._interruptions_ns = net.relay.interruptions_ns(self._relay_samples_from)
+        if net.relay:  # it may count what it missed with its last samples
+            self._missed = net.relay.missed_packets - self._missed
+            self._lateness = fidelity.lateness_since(self._lateness, net.relay.lateness())
         for ends, tap in self._taps.items():
             self._packets[ends] = tap.close()
         return sampled
@@ -260,7 +271,7 @@ class Recording:
         """One row a port: what its queue counted, and `lost`, what netem dropped on the wire behind it."""
         net = self._net
         wires = {each.direction: (net.place(HUB), each.to_index) for each in net.plan.wires if needs_relay(each.link)}
-        ports = [(net.place(port.shaper[0]), port.shaper[1]) for port in net.plan.ports.values()]
+        ports = self._shapers
         answer, _ = net.launcher.ask("queue_totals", ports=[*ports, *wires.values()])
         gone = [port for port, totals in zip(net.plan.ports, answer["totals"], strict=False) if totals is None]
         if gone:
@@ -270,6 +281,11 @@ class Recording:
         table = pd.DataFrame(answer["totals"][: len(ports)], columns=list(_TOTALS), index=list(net.plan.ports))
         lost = dict(zip(wires, (dropped for *_, dropped in answer["totals"][len(ports) :]), strict=True))
         return table.assign(lost=[lost.get(port, 0) for port in net.plan.ports])
+
+    @property
+    def _shapers(self) -> list[tuple[int, int]]:
+        """Where each port of the network has its queue: the namespace's place, interface index."""
+        return [(self._net.place(port.shaper[0]), port.shaper[1]) for port in self._net.plan.ports.values()]
 
     def begin_at(self, time_ns: int) -> None:
         """Count times from this instant (CLOCK_REALTIME) instead of the block's beginning."""
@@ -312,17 +328,7 @@ class Recording:
 
         Where the relay keeps all the sampled queues, windows should not be shorter than LEAST_THROUGHPUT_INTERVAL_S.
         """
-        parts = []
-        for (source, destination), samples in self._table.groupby(["source", "destination"], sort=False):
-            window = (samples["time_s"] // (window_ms / 1000)).astype(int)
-            last = samples.groupby(window).last()
-            mbps = last["sent_bytes"].diff() * 8 / last["time_s"].diff() / 1e6
-            parts.append(
-                pd.DataFrame(
-                    {"source": source, "destination": destination, "time_s": last["time_s"], "throughput_mbps": mbps}
-                ).dropna()
-            )
-        return pd.concat(parts, ignore_index=True)
+        return throughput_in(self._table, window_ms)
 
     def links(self) -> pd.DataFrame:
         """Totals from beginning to end, one row a port of the network, columns as of Measurements.links."""
@@ -380,10 +386,7 @@ class Recording:
     def deviation(self, source: str, destination: str) -> tuple[fidelity.Deviation, int]:
         """How even the port's gaps were, and how many of its packets were not recorded. Raises as certificate."""
         table = self.queues()
-        if (source, destination) not in self._packets:
-            raise NetreproError(
-                f"packets from {source} to {destination} were not recorded", "name the port in packets="
-            )
+        check_recorded((source, destination), self._packets)
         packets, missed = self._packets[source, destination]
         samples = table[(table.source == source) & (table.destination == destination)]
         found = fidelity.deviation_in(
@@ -423,23 +426,54 @@ class Recording:
             missed_packets = sum(missed for _, missed in self._packets.values())
         relay = self._net.relay
         if relay and self._relay_counters is not None:
-            missed_packets += relay.missed_packets + int(self._relay_counters["failed_packets"].sum())
+            missed_packets += self._missed + int(self._relay_counters["failed_packets"].sum())
         missed_packets += self._refused
         interruptions, waited_share = self.interruptions(), None
         if self._net.plan.paced and self._relay_counters is not None:
             paced = self._relay_counters.loc[sorted(self._net.plan.paced), "forwarded_packets"].sum()
             waited_share = self._waited / max(1, int(paced))
         return fidelity.machine_checks(
+            run_by=f"tier {self._net.tier}, kernel {platform.release()}",
             missed_packets=missed_packets,
+            packets_a_frame=self._packets_a_frame,
             stalled_share=self._stall_us / 1e6 / self._duration_s,
             stolen_share=self._steal_ticks / os.sysconf("SC_CLK_TCK") / self._duration_s,
-            lateness=relay.lateness() if relay else None,
+            lateness=self._lateness if relay else None,
             most_late_us=relay.most_late_us if relay else None,
             interrupted_share=None
             if interruptions is None
             else float((interruptions.to_s - interruptions.from_s).sum()) / self._duration_s,
             waited_share=waited_share,
         )
+
+
+def check_unwatched(is_sampling: bool) -> None:
+    """Raises NetreproError where another recording has the relay or the fabric sample, which can do so for one only."""
+    if is_sampling:
+        raise NetreproError(
+            "a second recording at the same time", "end the first one before, or let it record the ports of both"
+        )
+
+
+def check_recorded(port: tuple[str, str], recorded: Container[tuple[str, str]]) -> None:
+    """Raises NetreproError for a port that is not among those whose packets were recorded."""
+    if port not in recorded:
+        raise NetreproError(f"packets from {' to '.join(port)} were not recorded", "name the port in packets=")
+
+
+def throughput_in(sent: pd.DataFrame, window_ms: float) -> pd.DataFrame:
+    """As Recording.throughput, of what ports had sent by when: source, destination, time_s, sent_bytes."""
+    parts = [pd.DataFrame(columns=THROUGHPUT_COLUMNS)]
+    for (source, destination), samples in sent.groupby(["source", "destination"], sort=False):
+        window = (samples["time_s"] // (window_ms / 1000)).astype(int)
+        last = samples.groupby(window).last()
+        mbps = last["sent_bytes"].diff() * 8 / last["time_s"].diff() / 1e6
+        parts.append(
+            pd.DataFrame(
+                {"source": source, "destination": destination, "time_s": last["time_s"], "throughput_mbps": mbps}
+            ).dropna()
+        )
+    return pd.concat(parts[1:] or parts, ignore_index=True)
 
 
 def cpu_stall_us() -> float:

@@ -121,6 +121,11 @@ class Relay:
         most_us = max(MOST_LATE_SHARE * shortest_us, LEAST_MOST_LATE_US)
         return {90: most_us, 99: 10 * most_us}
 
+    @property
+    def is_sampling(self) -> bool:
+        """Whether it samples its own queues for somebody."""
+        return bool(self._numbers()[_SAMPLE_EVERY])
+
     def sample_queues(self, interval_s: float) -> int:
         """Sample the relay's own queues from now on, 0 for no more; returns how many bytes of samples there are."""
         self._process.write(_SAMPLE_EVERY, round(interval_s * 1e9))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,6 +15,7 @@ from emulation_traffic import emulation, needs, rootless
 
 from netrepro.emulation import Emulation, Fabric, emulate
 from netrepro.emulation.bpf_controls import missing_for_bpf, remove_orphans
+from netrepro.emulation.fidelity import PACKETS_A_FRAME
 from netrepro.emulation.guests import LauncherConnection
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
@@ -65,7 +67,9 @@ def both():
 
 def test_an_emulated_run_has_the_tables_of_a_simulated_one(both):
     emulated, simulated = both
-    assert emulated.tier == "rootless"
+    assert (emulated.tier, emulated.kernel) == ("rootless", platform.release())
+    assert f"tier rootless, kernel {platform.release()}" in set(emulated.fidelity["check"])
+    assert (simulated.tier, simulated.kernel) == ("simulated", "")
     for table in ("flows", "queues", "links", "windows", "packets", "fidelity"):
         ours, theirs = getattr(emulated, table), getattr(simulated, table)
         assert set(theirs.columns) - {"connection"} <= set(ours.columns), table
@@ -107,6 +111,21 @@ def test_an_emulated_long_flow_gets_the_rate_of_its_bottleneck():
     found = run(Experiment(narrow(10), (Flow("h1", "h2", duration_s=2.0),), 2.0))
     assert 5 < found.flows["goodput_mbps"].iloc[0] < 10
     assert found.trusted  # no port was measured, and no packet missed
+
+
+def test_frames_of_several_packets_are_not_trusted_where_no_port_was_measured():
+    needs("ip")
+    asked = Experiment(star(2, FAST), (Flow("h1", "h2", size_bytes=200_000),), 0.5)
+
+    def leave_offloading_on(net):
+        net["h1"].run(["ip", "link", "set", "h1-eth0", "gso_max_segs", "65535"])
+
+    usual, offloaded = (
+        found.fidelity.set_index("check").loc[PACKETS_A_FRAME]
+        for found in (run(asked), run(asked, prepare=leave_offloading_on))
+    )
+    assert usual["value"] == 1 and usual["holds"]
+    assert offloaded["value"] == 65535 and not offloaded["holds"]
 
 
 def test_losses_of_a_small_buffer_are_repaired_and_counted():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import socket
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from netrepro.emulation.fidelity import (
 )
 from netrepro.emulation.messages import Interface, NextHop
 from netrepro.errors import NetreproError
-from netrepro.networks import DropTail, Link, dumbbell, star
+from netrepro.networks import DropTail, EcnThreshold, Link, dumbbell, star
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 pytestmark = [pytest.mark.timeout(60), rootless]
@@ -242,6 +243,7 @@ def test_a_recording_says_when_its_ring_was_too_small_and_is_not_trusted():
             net.record(queues=[("s1", "s2")], interval_ms=0)
     assert len(seen.packets()) == 512
     checks = seen.certificate("s1", "s2").set_index("check")
+    assert f"tier rootless, kernel {platform.release()}" in checks.index
     assert checks.loc["packets missed", "value"] > 0 and not checks.loc["packets missed", "holds"]
 
 
@@ -283,6 +285,30 @@ def test_the_blocks_own_error_is_not_hidden_by_a_network_that_has_ended():
     with emulation(star(2, FAST)) as net, pytest.raises(KeyboardInterrupt), net.record(queues=[("s1", "h1")]):
         net.close()
         raise KeyboardInterrupt
+
+
+def test_a_second_recording_at_a_time_is_refused_where_the_relay_samples_and_the_first_goes_on():
+    with emulation(dumbbell(1, FAST, Link(0.5, 2, EcnThreshold(100, 50)))) as net:
+        with net.record(queues=[("s1", "s2")], interval_ms=2) as seen:
+            with pytest.raises(NetreproError, match="a second recording"), net.record(queues=[("s2", "s1")]):
+                pass
+            time.sleep(0.2)  # whose samples there are
+        with net.record(queues=[("s1", "s2")]) as again:
+            time.sleep(0.2)
+    assert seen.queues()["time_s"].max() > 0.15 and len(again.queues())
+
+
+def test_a_recording_that_a_taken_queue_ended_leaves_the_relay_to_the_next_one():
+    needs("tc")
+    with emulation(dumbbell(1, FAST, Link(10, 2))) as net:
+        with pytest.raises(NetreproError, match="has lost its queue"), net.record():
+            net["h1"].run(["tc", "qdisc", "del", "dev", "h1-eth0", "root"])
+        net["h1"].run(
+            ["tc", "qdisc", "add", "dev", "h1-eth0", "root", "tbf", "rate", "1mbit", "burst", "2k", "limit", "9k"]
+        )
+        with net.record() as seen:
+            pass
+    assert len(seen.links())
 
 
 # The certificate --------------------------------------------------------------------------------------
@@ -418,6 +444,38 @@ def test_a_relay_that_came_late_is_not_trusted():
     assert checks.loc["lateness of delayed packets in us, p99", "value"] > 10 * 500
     assert not checks.loc["lateness of delayed packets in us, p99", "holds"]
     assert checks.loc["packets missed", "holds"]
+
+
+def test_what_was_late_or_missed_before_a_recording_is_not_its_fault_nor_its_merit():
+    def checks_while_sending(net, datagrams_: int):
+        sender, receiver = datagrams(net, "h1", "h2")
+        with sender, receiver, net.record() as seen:
+            for _ in range(datagrams_):
+                sender.send(bytes(100))
+                time.sleep(0.002)
+            time.sleep(0.1)
+        return seen.machine_checks().set_index("check")
+
+    def add(net, place: int, count: int):
+        net.relay._process.write(place, int(net.relay._process.numbers[place]) + count)
+
+    late = "lateness of delayed packets in us, p99"
+    histogram = 4  # numbers before it
+    with emulation(dumbbell(1, FAST, Link(10, 20))) as net:
+        add(net, 0, 7)  # missed
+        add(net, histogram + 8 * 30, 1000)  # by a second
+        found = checks_while_sending(net, 20)
+        assert found.loc["packets missed", "holds"]
+        assert found.loc[late, "value"] < 1e6
+        add(net, histogram, 10**6)  # not late at all
+        with net.record() as seen:
+            add(net, 0, 3)
+            add(net, histogram + 8 * 30, 10)
+        add(net, 0, 2)
+        add(net, histogram, 10**6)
+        found = seen.machine_checks().set_index("check")
+    assert found.loc["packets missed", "value"] == 3
+    assert found.loc[late, "value"] > 1e6 and not found.loc[late, "holds"]
 
 
 def test_a_frame_of_several_packets_that_the_relay_cannot_pass_on_is_not_trusted(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from itertools import pairwise
@@ -198,6 +199,63 @@ def test_queues_are_the_kernels_at_hosts_and_the_fabrics_inside():
 
 
 # Many switches --------------------------------------------------------------------------------------
+
+
+def test_a_recording_of_a_fabric_tells_throughput_and_has_a_certificate_as_another_has():
+    ports = [("h1", "s1"), ("s1", "h2")]
+    with Emulation(star(2, Link(20, 0)), "rootless", fabric=Fabric()) as net:
+        with net.record(packets=ports) as seen:
+            transfer(net, "h1", "h2", 500_000)
+        with pytest.raises(NetreproError, match="packets from h2 to s1 were not recorded"):
+            seen.certificate("h2", "s1")
+    throughput = seen.throughput(window_ms=50)
+    assert throughput.groupby(["source", "destination"])["throughput_mbps"].max().between(18, 21).to_dict() == {
+        port: True for port in ports
+    }
+    own, inside = (set(seen.certificate(*port)["check"]) for port in ports)
+    assert "gaps of a busy link" in own - inside
+    assert {f"tier rootless, kernel {platform.release()}", "lateness of packets handed over in us, p99"} <= inside
+
+
+def test_what_was_late_before_a_recording_is_not_its_fault():
+    with Emulation(star(2, Link(20, 0)), "rootless", fabric=Fabric()) as net:
+        process, place = net.fabric._process, len(fabric._HEADER) + 8 * 30
+        process.write(place, 1000)  # by a second
+        with net.record() as before:
+            transfer(net, "h1", "h2", 50_000)
+        with net.record() as meanwhile:
+            process.write(place, 2000)
+    late = [seen.machine_checks().set_index("check").loc["lateness of packets handed over in us, p99"]
+            for seen in (before, meanwhile)]  # fmt: skip
+    assert late[0]["value"] < 1e6 < late[1]["value"] and not late[1]["holds"]
+
+
+def test_the_blocks_own_error_is_not_hidden_by_a_fabric_that_has_ended():
+    with Emulation(star(2, FAST), "rootless", fabric=Fabric()) as net:
+        seen = net.record(queues=[("h1", "s1")])
+        with pytest.raises(KeyboardInterrupt), seen:
+            net["h1"].run(["sh", "-c", f"kill -KILL {net.fabric.process}; sleep 0.1"])
+            raise KeyboardInterrupt
+        assert len(seen._hosts.queues())  # which have ended too
+
+
+def test_a_recording_whose_fabric_was_killed_meanwhile_is_an_error():
+    with Emulation(star(2, FAST), "rootless", fabric=Fabric()) as net:
+        seen = net.record(queues=[("h1", "s1")])
+        with pytest.raises(NetreproError, match="its process ended"), seen:
+            net["h1"].run(["sh", "-c", f"kill -KILL {net.fabric.process}; sleep 0.1"])
+        assert len(seen._hosts.queues())
+
+
+def test_a_second_recording_of_a_fabric_at_a_time_is_refused_and_the_first_goes_on():
+    with Emulation(star(2, FAST), "rootless", fabric=Fabric()) as net:
+        with net.record(queues=[("s1", "h2")]) as seen:
+            with pytest.raises(NetreproError, match="a second recording"), net.record():
+                pass
+            transfer(net, "h1", "h2", 500_000)
+        with net.record(queues=[("s1", "h2")]):
+            pass
+    assert seen.queues()["queue_packets"].max() > 0
 
 
 def core_packets(found) -> np.ndarray:
