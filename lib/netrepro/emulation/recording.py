@@ -20,7 +20,7 @@ import pandas as pd
 from netrepro.emulation import fidelity
 from netrepro.emulation.changes import Made
 from netrepro.emulation.guests import exit_status, has_ended
-from netrepro.emulation.plan import HUB, Port, needs_relay
+from netrepro.emulation.plan import HUB, Port
 from netrepro.emulation.relay import COUNTERS, FLUSH_S
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import LINK_COLUMNS, QUEUE_COLUMNS
@@ -270,7 +270,7 @@ class Recording:
     def _queue_totals(self) -> pd.DataFrame:
         """One row a port: what its queue counted, and `lost`, what netem dropped on the wire behind it."""
         net = self._net
-        wires = {each.direction: (net.place(HUB), each.to_index) for each in net.plan.wires if needs_relay(each.link)}
+        wires = {each.direction: (net.place(HUB), each.to_index) for each in net.plan.wires}
         ports = self._shapers
         answer, _ = net.launcher.ask("queue_totals", ports=[*ports, *wires.values()])
         gone = [port for port, totals in zip(net.plan.ports, answer["totals"], strict=False) if totals is None]
