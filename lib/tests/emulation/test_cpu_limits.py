@@ -13,7 +13,7 @@ from emulation_traffic import emulation, rootless
 
 from netrepro.emulation import Emulation, cpu_limits
 from netrepro.emulation.machine import guest_prefix
-from netrepro.emulation.probe import NotHere, control_group_parent
+from netrepro.emulation.probe import NotHere, control_group_parent, nearest_with_limits
 from netrepro.networks import Link, star
 
 pytestmark = [pytest.mark.timeout(60), rootless]
@@ -143,3 +143,25 @@ def test_a_group_that_cannot_be_removed_is_left_and_one_that_is_gone_costs_no_ti
     cpu_limits.remove_group(tmp_path)
     cpu_limits.remove_group(tmp_path / "gone")
     assert (tmp_path / "full").exists() and time.monotonic() - began < 0.5
+
+
+def group(folder: Path, switches: str | None) -> Path:
+    """What looks like a control group whose children have the controllers `switches`; None: it refuses any."""
+    folder.mkdir()
+    file = folder / "cgroup.subtree_control"
+    file.symlink_to("/proc/version") if switches is None else file.write_text(switches)  # the former cannot be written
+    return folder
+
+
+def test_groups_are_made_in_the_nearest_one_above_whose_children_can_have_limits(tmp_path):
+    """A group with processes in it cannot give its children controllers (no internal process, cgroups(7))."""
+    top = group(tmp_path / "top", "cpuset cpu memory")
+    slice_ = group(top / "user.slice", "memory")
+    own = group(slice_ / "session.scope", None)
+    assert nearest_with_limits(own, top) == top  # which has it already
+    (top / "cgroup.subtree_control").write_text("memory")
+    assert nearest_with_limits(own, top) == slice_
+    assert (slice_ / "cgroup.subtree_control").read_text() == "+cpu"
+    assert (top / "cgroup.subtree_control").read_text() == "memory"
+    with pytest.raises(NotHere, match="no cgroup above"):
+        nearest_with_limits(own, own)
