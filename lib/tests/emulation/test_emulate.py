@@ -304,6 +304,34 @@ def test_what_a_killed_owner_has_loaded_is_removed_by_its_launcher_or_by_the_nex
 
 
 @needs_bpf
+def test_dctcp_in_ebpf_halves_at_a_timeout_however_few_packets_were_marked():
+    """As Linux's own (dctcp_cwnd_event), RFC 8257, section 3.5."""
+
+    def threshold_and_window(connection: socket.socket) -> tuple[int, ...]:
+        return struct.unpack_from("=2I", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 76)
+
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Emulation(star(2, Link(50, 0)), "privileged", congestion_control="dctcp"))
+        server, sender = (stack.enter_context(net[host].socket()) for host in ("h2", "h1"))
+        server.bind(("", 5000))
+        server.listen()
+        sender.connect((net["h2"].address, 5000))
+        receiver = stack.enter_context(server.accept()[0])
+        for _ in range(200):  # alpha begins at 1, and falls with each round trip
+            sender.send(b"ping")
+            receiver.send(receiver.recv(4))
+            sender.recv(4)
+        net["h2"].run(["ip", "link", "set", "h2-eth0", "down"])
+        _, window = threshold_and_window(sender)
+        sender.send(b"lost")
+        deadline = time.monotonic() + 10
+        while threshold_and_window(sender)[1] > 1 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        threshold, at_last = threshold_and_window(sender)
+    assert window >= 10 and at_last == 1 and threshold == window // 2
+
+
+@needs_bpf
 @pytest.mark.skipif(not STEERING.exists(), reason="needs a kernel of 6.3 or later")
 def test_beside_a_congestion_control_in_ebpf_packets_are_received_where_they_are_sent():
     """Else an interrupted process may receive them, in which some kernels leave eBPF out."""
