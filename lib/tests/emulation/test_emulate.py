@@ -331,6 +331,26 @@ def test_dctcp_in_ebpf_halves_at_a_timeout_however_few_packets_were_marked():
     assert window >= 10 and at_last == 1 and threshold == window // 2
 
 
+def test_a_machine_whose_kernel_has_no_dctcp_has_it_only_where_loading_was_tried_and_works(monkeypatch, tmp_path):
+    monkeypatch.setattr(bpf_controls.shutil, "which", lambda tool: tool)
+    monkeypatch.setattr(bpf_controls, "HEADER", tmp_path)
+    monkeypatch.setattr(tiers, "probe_tiers", lambda: {"privileged": TierStatus(True, "")})
+    kernel = {"TCP dctcp": False, "eBPF congestion control": True}
+    columns = ["feature", "works"]
+    monkeypatch.setattr(
+        tiers, "_features", lambda tier: pd.DataFrame(kernel.items(), columns=columns).assign(why="EPERM")
+    )
+    assert has_congestion_control("dctcp", "privileged")
+    assert not has_congestion_control("vegas", "privileged")
+    monkeypatch.setattr(bpf_controls, "HEADER", tmp_path / "none")
+    assert "headers" in missing_for_bpf() and not has_congestion_control("dctcp", "privileged")
+    monkeypatch.setattr(bpf_controls, "HEADER", tmp_path)
+    kernel["eBPF congestion control"] = False
+    assert missing_for_bpf() == "EPERM" and not has_congestion_control("dctcp", "privileged")
+    kernel["TCP dctcp"] = True  # as after its module was loaded, whatever the list of what is available says
+    assert has_congestion_control("dctcp", "privileged")
+
+
 @needs_bpf
 @pytest.mark.skipif(not STEERING.exists(), reason="needs a kernel of 6.3 or later")
 def test_beside_a_congestion_control_in_ebpf_packets_are_received_where_they_are_sent():
