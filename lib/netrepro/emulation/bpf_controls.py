@@ -1,23 +1,25 @@
 """Congestion controls that this kernel lacks, compiled here and loaded into it as eBPF for as long as a network lives.
 
-The kernel shares them among all namespaces and keeps them when their owner dies, so each has its owner's process id in
-its name, and whoever loads one first removes those of owners that are gone.
+The kernel shares them among all namespaces and keeps them when their owner dies, so each has the process id of its
+network's launcher in its name. That removes it when it ends; whoever loads one first removes those of launchers that
+were killed.
 """
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
+from netrepro.emulation.guests import LauncherConnection
+from netrepro.emulation.tiers import missing_feature
 from netrepro.errors import NetreproError
 
 _SOURCES = Path(__file__).with_name("bpf")
 _PREFIX = "nr"  # nr, scheme, process id: at most 15 letters
-_TYPES = Path("/sys/kernel/btf/vmlinux")
+HEADER = Path("/usr/include/bpf/bpf_tracing.h")  # of libbpf
 _TARGETS = {"x86_64": "x86", "aarch64": "arm64"}
 
 
@@ -27,24 +29,26 @@ def bpf_schemes() -> list[str]:
 
 
 def missing_for_bpf() -> str:
-    """What this machine lacks to load one, or ""."""
+    """What this machine lacks to load one, or ""; the kernel is tried once."""
+    return _missing_tools() or missing_feature("eBPF congestion control", "privileged")
+
+
+def _missing_tools() -> str:
     for tool in ("clang", "bpftool"):
         if not shutil.which(tool):
             return f"{tool} is not installed"
-    if not _TYPES.exists():
-        return "the kernel does not describe its types (no /sys/kernel/btf/vmlinux)"
-    return ""
+    return "" if HEADER.exists() else f"libbpf's headers are not installed (no {HEADER})"
 
 
 def has_congestion_control(scheme: str, tier: str) -> bool:
-    """Whether hosts of an emulated network can have it: the kernel does, or root can load it."""
-    if scheme in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split():
+    """Whether hosts of an emulated network can have it: the kernel does, as a module too, or root can load it."""
+    if not missing_feature(f"TCP {scheme}", tier):
         return True
     return tier == "privileged" and scheme in bpf_schemes() and not missing_for_bpf()
 
 
 class BpfControls:
-    """Congestion controls of one network: loaded by name, removed by `close`."""
+    """Congestion controls of one network: loaded by name, removed by its launcher."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, str] = {}
@@ -54,18 +58,19 @@ class BpfControls:
         """Whether there are any."""
         return bool(self._loaded)
 
-    def load(self, scheme: str) -> str:
+    def load(self, scheme: str, launcher: LauncherConnection) -> str:
         """The name under which sockets can ask for `scheme` from now on.
 
         Raises NetreproError for a scheme that is not there, missing tools, or a kernel that refuses.
         """
         if scheme in self._loaded:
             return self._loaded[scheme]
-        missing = missing_for_bpf()
+        missing = _missing_tools()
         if missing:
             raise NetreproError(f"{scheme} cannot be loaded into this kernel: {missing}", "see `netrepro doctor`")
         remove_orphans()
-        name = f"{_PREFIX}{scheme}{os.getpid()}"
+        name = f"{_PREFIX}{scheme}{launcher.process}"
+        launcher.remove_at_end([name])
         with tempfile.TemporaryDirectory() as folder:
             compiled = str(Path(folder) / "control.o")
             machine = platform.machine()
@@ -76,24 +81,14 @@ class BpfControls:
         self._loaded[scheme] = name
         return name
 
-    def close(self) -> None:
-        """Remove them; connections that still use one keep it to their end."""
-        for name in self._loaded.values():
-            _unregister(name)
-        self._loaded.clear()
-
 
 def remove_orphans() -> None:
-    """Remove what networks have loaded whose owner has ended without removing it."""
+    """Remove what networks have loaded whose launcher has ended without removing it."""
     for name in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split():
         for scheme in bpf_schemes():
             owner = name.removeprefix(_PREFIX + scheme)
             if owner != name and owner.isdigit() and not Path("/proc", owner).exists():
-                _unregister(name)
-
-
-def _unregister(name: str) -> None:
-    subprocess.run(["bpftool", "struct_ops", "unregister", "name", name], capture_output=True)
+                subprocess.run(["bpftool", "struct_ops", "unregister", "name", name], capture_output=True)
 
 
 def _run(command: list[str], what: str) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from netrepro.emulation.guests import LauncherConnection
 from netrepro.emulation.probe import NotHere, control_group_parent, limit_processors, reason
 from netrepro.errors import NetreproError
 from netrepro.networks.topology import Topology
 
-_PREFIX = "netrepro-host-"  # then the owner's process id, a dash, and the host
+_PREFIX = "netrepro-"  # then the process id of who removes it, a dash, and whose processes it holds
 LEAST_CORES = 0.01  # of the kernel's period of 100 ms: its quota is 1 ms at least
 HELD_BACK_NICE = 10
 
@@ -30,7 +32,8 @@ def check_cpu_limits(topology: Topology, limits: Mapping[str, float]) -> None:
 class CpuLimits:
     """A control group (v1 or v2) for each limited host; where there can be none, its programs run with nice +10.
 
-    `kept_by` says in words which of the two it is, "" without limits.
+    The network's launcher removes the groups when it ends. `kept_by` says in words which of the two it is, "" without
+    limits.
     """
 
     def __init__(self, limits: Mapping[str, float]):
@@ -38,14 +41,13 @@ class CpuLimits:
         self._folders: dict[str, Path] = {}
         self.kept_by = ""
 
-    def open(self) -> None:
-        """Make the groups, after removing those whose owner has ended without doing so."""
+    def open(self, launcher: LauncherConnection) -> None:
+        """Make the groups."""
         if not self._limits:
             return
-        own = f"{_PREFIX}{os.getpid()}-{id(self)}-"
-        made, self.kept_by = new_groups({own + host: cores for host, cores in self._limits.items()})
-        self._folders = {name.removeprefix(own): folder for name, folder in made.items()}
-        if not made:
+        self._folders, self.kept_by = new_groups(self._limits, launcher.process)
+        launcher.remove_at_end(self._folders.values())
+        if not self._folders:
             self.kept_by = f"nice +{HELD_BACK_NICE} only, for control groups are not to be had ({self.kept_by})"
 
     def folder(self, node: str) -> str:
@@ -56,15 +58,11 @@ class CpuLimits:
         """How far the node's programs stand back."""
         return HELD_BACK_NICE if node in self._limits and node not in self._folders else 0
 
-    def close(self) -> None:
-        """Remove the groups; their processes must have ended. Does nothing the second time."""
-        for folder in self._folders.values():
-            remove_group(folder)
-        self._folders.clear()
 
-
-def new_groups(limits: Mapping[str, float]) -> tuple[dict[str, Path], str]:
+def new_groups(limits: Mapping[str, float], owner: int) -> tuple[dict[str, Path], str]:
     """A control group of so many cores for each name: name -> folder, and of which version they are, in words.
+
+    owner : the process that removes them; those whose owner has ended without doing so are removed first.
 
     Where this process may make none: nothing, and why not.
     """
@@ -75,7 +73,7 @@ def new_groups(limits: Mapping[str, float]) -> tuple[dict[str, Path], str]:
             parent = control_group_parent(version)
             remove_orphans(parent)
             for name, cores in limits.items():
-                folder = parent / name
+                folder = parent / f"{_PREFIX}{owner}-{name}"
                 folder.mkdir()
                 made[name] = folder
                 limit_processors(folder, version, cores)
@@ -88,8 +86,8 @@ def new_groups(limits: Mapping[str, float]) -> tuple[dict[str, Path], str]:
 
 
 def remove_orphans(parent: Path) -> None:
-    """Remove the groups of networks whose owner has ended."""
-    for folder in parent.glob(f"{_PREFIX}*-*-*"):
+    """Remove the groups whose owner has ended."""
+    for folder in parent.glob(f"{_PREFIX}*-*"):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if owner.isdigit() and not Path("/proc", owner).exists():
             with suppress(OSError):
@@ -97,11 +95,12 @@ def remove_orphans(parent: Path) -> None:
 
 
 def remove_group(folder: Path) -> None:
-    """Remove a control group; processes that have just been killed leave it a moment later."""
+    """Remove a control group, or leave it to the next sweep: processes just killed leave it a moment later."""
     for _ in range(100):
-        with suppress(OSError):
+        try:
             folder.rmdir()
-            return
-        time.sleep(0.01)
-    with suppress(FileNotFoundError):
-        folder.rmdir()
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                time.sleep(0.01)
+                continue
+        return

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -38,11 +38,13 @@ class LauncherConnection:
         self._lock, self._owner = threading.Lock(), os.getpid()
         self._why_ended = "it was ended from outside"
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the launcher
+        self._removed = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  read when it ends
         self._stream, theirs = socket.socketpair()
         with theirs:
+            passed = theirs.fileno(), self._removed.fileno()
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(_LAUNCHER), tier, str(theirs.fileno()), str(os.getpid())],
-                pass_fds=[theirs.fileno()],
+                [sys.executable, "-I", "-S", str(_LAUNCHER), tier, *map(str, (*passed, os.getpid()))],
+                pass_fds=passed,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._complaints,
@@ -82,6 +84,16 @@ class LauncherConnection:
             raise NetreproError(f"the emulated network failed to {what}: {answer['failed']}", "build it again")
         return answer, received
 
+    @property
+    def process(self) -> int:
+        """The process that outlives the network, and its owner, to remove what was listed."""
+        return self._process.pid
+
+    def remove_at_end(self, things: Iterable[str | Path]) -> None:
+        """Control groups, by folder, and loaded congestion controls, by name, that are to end with the network."""
+        for thing in things:
+            self._removed.write(f"{thing}\n".encode())
+
     def _exchange(self, message: bytes, descriptors: Sequence[int]) -> tuple[dict, list[int]]:
         try:
             sent = socket.send_fds(self._stream, [message[:4]], descriptors) if descriptors else 0
@@ -117,7 +129,7 @@ class LauncherConnection:
         return NetreproError(f"the emulated network has ended: {why}", "build it again")
 
     def close(self) -> None:
-        """End the launcher and with it everything inside; returns once all its processes are gone.
+        """End the launcher and with it everything inside; returns once its processes, and what it removes, are gone.
 
         Does nothing in a forked copy of the process that built the network.
         """
@@ -126,8 +138,11 @@ class LauncherConnection:
         with contextlib.suppress(OSError):
             self._stream.shutdown(socket.SHUT_RDWR)  # closing would not tell while a fork holds a copy
         self._stream.close()
-        self._process.wait()
-        self._complaints.close()
+        try:
+            self._process.wait()
+        finally:
+            self._complaints.close()
+            self._removed.close()
 
 
 def checked_words(command: Sequence[str | os.PathLike[str]]) -> list[str]:

@@ -3,8 +3,10 @@
 It is run as a script, never imported: opening a user namespace needs a process without threads, and starting
 many guests is cheapest from a small one. It becomes the first process of a process namespace, so that its end,
 however it comes, ends every guest, and with them every namespace and interface. It ends when the process that
-started it does, or closes the connection. Usage: launcher.py TIER CONNECTION CALLER, a tier, the descriptor of a
-connected socket and a process id. A request is a pickled dict behind its length; so is the reply.
+started it does, or closes the connection; its parent then removes what belongs to no namespace, for the caller may be
+gone. Usage: launcher.py TIER CONNECTION REMOVED CALLER, a tier, the descriptors of a connected socket and of a file
+that gets a line for each thing to be removed, and a process id. A request is a pickled dict behind its length; so is
+the reply.
 """
 
 from __future__ import annotations
@@ -482,7 +484,31 @@ def each_attribute(attributes: bytes):
         start += (length + 3) & ~3
 
 
-def main(tier: str, connection: str, caller: str) -> None:
+def remove_listed(listed: int) -> None:
+    """Remove what does not end with namespaces: control groups by folder, loaded congestion controls by name."""
+    os.dup2(1, 2)  # what bpftool says is no complaint
+    LIBC.setns(os.pidfd_open(os.getpid()), CLONE_NEWPID)  # back: the namespace that children would be of has ended
+    with os.fdopen(listed) as lines:
+        lines.seek(0)
+        for line in lines.read().splitlines():
+            if line.startswith("/"):
+                remove_group(Path(line))
+            else:
+                os.spawnlp(os.P_WAIT, "bpftool", "bpftool", "struct_ops", "unregister", "name", line)
+
+
+def remove_group(folder: Path) -> None:
+    for _ in range(100):
+        try:
+            folder.rmdir()
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                time.sleep(0.01)  # processes that have just been killed leave it a moment later
+                continue
+        return
+
+
+def main(tier: str, connection: str, removed: str, caller: str) -> None:
     parent = os.pidfd_open(int(caller))
     most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a descriptor holds each namespace
@@ -496,7 +522,9 @@ def main(tier: str, connection: str, caller: str) -> None:
     if first:
         stream.close()
         os.waitpid(first, 0)
+        remove_listed(int(removed))
         return
+    os.close(int(removed))
     LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end when the process just above ends
     process = int(Path("/proc/self").readlink().name)  # as the caller sees it
     mount_own_processes()

@@ -101,7 +101,7 @@ def guest_prefix(cores: float) -> Iterator[tuple[list[str], str]]:
     Guests share a control group of `cores` cores where this process may make one; else they run with nice +10. The
     group is gone after the block; its processes must be by then.
     """
-    folder = next(iter(new_groups({f"netrepro-guests-{os.getpid()}": cores})[0].values()), None)
+    folder = new_groups({"guests": cores}, os.getpid())[0].get("guests")
     if folder is None:
         yield ["sh", "-c", _STAND_BACK, "sh"], f"nice +{HELD_BACK_NICE}"
         return

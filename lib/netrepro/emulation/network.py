@@ -122,9 +122,9 @@ class Emulation:
     def __enter__(self) -> Emulation:
         if self._connection:
             raise NetreproError("this network is built already", "leave its with block first, or make another")
-        self._cpu.open()
         try:
             self._connection = LauncherConnection(self.tier)
+            self._cpu.open(self._connection)
             asked = self.controls.union(self.plan.congestion_control.values()) - {""}
             controls = self.congestion_controls(asked)
             if any(name != asked for asked, name in controls.items()):
@@ -147,10 +147,11 @@ class Emulation:
     def close(self) -> None:
         """End the network and all that runs inside; does nothing the second time."""
         if self._connection:
-            self._connection.close()
-            self._connection = self._relay = self._fabric = None
-            self._bpf.close()
-        self._cpu.close()
+            try:
+                self._connection.close()
+            finally:
+                self._connection = self._relay = self._fabric = None
+                self._bpf = BpfControls()
 
     @property
     def launcher(self) -> LauncherConnection:
@@ -234,7 +235,7 @@ class Emulation:
         missing = self.launcher.ask("congestion_controls", names=sorted(found))[0]["missing"]
         for name, number in missing.items():
             if name in bpf_schemes() and self.tier == "privileged":
-                found[name] = self._bpf.load(name)
+                found[name] = self._bpf.load(name, self.launcher)
                 continue
             if name in bpf_schemes():
                 raise NetreproError(

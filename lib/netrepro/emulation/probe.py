@@ -18,6 +18,7 @@ import socket
 import struct
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -213,7 +214,7 @@ def real_time() -> None:
 
 
 def control_group_parent(version: int) -> Path:
-    """This process's own control group, or NotHere."""
+    """The control group that groups with a CPU limit are made in, or NotHere."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     if version == 1:
@@ -224,7 +225,27 @@ def control_group_parent(version: int) -> Path:
         own = [path for number, _, path in groups if number == "0"]
     if not found or not own:
         raise NotHere(f"no cgroup v{version} hierarchy with a cpu controller is mounted")
-    return Path(found[0]) / own[0].lstrip("/")
+    top = Path(found[0])
+    folder = top / own[0].lstrip("/")
+    return folder if version == 1 else nearest_with_limits(folder, top)
+
+
+def nearest_with_limits(folder: Path, top: Path) -> Path:
+    """The control group (v2) nearest above that may limit the CPU of groups in it, or NotHere.
+
+    One with processes, as our own is, may not, but for the topmost. One that does so already comes first, for to let
+    another do so changes it for good.
+    """
+    above = [each for each in (folder, *folder.parents) if each.is_relative_to(top) and os.access(each, os.W_OK)]
+    for change in (False, True):
+        for each in above:
+            switches = each / "cgroup.subtree_control"
+            with suppress(OSError):
+                if change:
+                    switches.write_text("+cpu")
+                if change or "cpu" in switches.read_text().split():
+                    return each
+    raise NotHere("no cgroup above this process gives its children the cpu controller")
 
 
 def limit_processors(folder: Path, version: int, cores: float) -> None:
@@ -237,7 +258,7 @@ def limit_processors(folder: Path, version: int, cores: float) -> None:
 
 
 def control_group(version: int) -> Callable[[], str]:
-    """Make a child of this process's own control group that could limit its CPU, and remove it."""
+    """Make a control group that could limit the CPU of its processes, and remove it."""
 
     def make() -> str:
         folder = control_group_parent(version) / f"netrepro-probe-{os.getpid()}"

@@ -92,9 +92,18 @@ def _features(tier: str) -> pd.DataFrame:
 
 def check_feature(feature: str, tier: str, remedy: str) -> None:
     """Raises NetreproError, with the reason, where the kernel lacks what kernel_features calls so; tries it once."""
-    (found,) = _features(tier).query("feature == @feature").itertuples()
-    if not found.works:
-        raise NetreproError(f"no {feature} on the {tier} tier of this machine: {found.why}", remedy)
+    missing = missing_feature(feature, tier)
+    if missing:
+        raise NetreproError(f"no {feature} on the {tier} tier of this machine: {missing}", remedy)
+
+
+def missing_feature(feature: str, tier: str) -> str:
+    """Why there is not on a tier of kernels what kernel_features calls so, "" where there is; it is tried once."""
+    if not probe_tiers()[tier].available:
+        return probe_tiers()[tier].why
+    for found in _features(tier).query("feature == @feature").itertuples():
+        return "" if found.works else found.why
+    return "it is not tried"
 
 
 def kernel_features(tier: str | None = None) -> pd.DataFrame:

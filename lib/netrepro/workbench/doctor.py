@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from netrepro.emulation.bpf_controls import HEADER
 from netrepro.emulation.tiers import TierProbe, kernel_features, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError
 from netrepro.workbench.catalogue import Declaration, catalogue
@@ -30,7 +31,7 @@ QUIET_LOAD_PER_CORE = 0.5  # above it, packets of an emulated network wait for a
 
 
 class Tool(NamedTuple):
-    """A program that some experiment or test calls; all but the compiler are optional."""
+    """A program that some experiment or test calls, or a header; all but the compiler are optional."""
 
     name: str
     version_argument: str
@@ -47,7 +48,8 @@ TOOLS = (
     Tool("tcpdump", "--version", "tcpdump", "captures of an emulated link, to look at by hand"),
     Tool("ethtool", "--version", "ethtool", "looking at an interface's offloads by hand"),
     Tool("iptables", "--version", "iptables", "connection tracking on the slow path of an overlay network"),
-    Tool("clang", "--version", "clang", "compiling eBPF programs, with libbpf-dev (privileged tier)"),
+    Tool("clang", "--version", "clang", "compiling eBPF programs (privileged tier)"),
+    Tool(str(HEADER), "", "libbpf-dev", "compiling eBPF programs (privileged tier)"),
     Tool("bpftool", "version", "bpftool", "loading eBPF congestion controls (privileged tier)"),
     Tool("bird", "--version", "bird2", "a second opinion on BGP routes"),
     Tool("chromium", "--version", "chromium", "tests that open a notebook in a browser"),
@@ -158,7 +160,8 @@ def find_tools(tools: Iterable[Tool] = TOOLS) -> pd.DataFrame:
     for tool in tools:
         program = shutil.which(tool.name, path=path)
         version = _version_of(program, tool.version_argument) if program else ""
-        rows.append((tool.name, program is not None, version, tool.package, tool.needed_by))
+        found = Path(tool.name).exists() if tool.name.endswith(".h") else program is not None
+        rows.append((tool.name, found, version, tool.package, tool.needed_by))
     return pd.DataFrame(rows, columns=["tool", "found", "version", "package", "needed_by"])
 
 

@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 from emulation_traffic import rootless
 
-from netrepro.emulation.bpf_controls import missing_for_bpf
+from netrepro.emulation.bpf_controls import has_congestion_control
 from netrepro.emulation.emulate import emulate
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.networks import (
     Cable,
     DropTail,
@@ -184,7 +183,7 @@ def test_two_flows_fill_a_port_as_in_the_kernel(control):
 
 
 @pytest.mark.skipif(
-    not probe_tiers().privileged.available or bool(missing_for_bpf()), reason="needs root, clang and bpftool"
+    not has_congestion_control("dctcp", "privileged"), reason="needs root, clang, bpftool and libbpf-dev"
 )
 def test_dctcp_holds_the_queue_at_the_threshold_in_the_kernel_as_in_the_simulator():
     # Hardware 19.0 +- 1.2, Mininet-HiFi 20.4 +- 1.5 (Handigol et al., CoNEXT 2012, section 5.1).

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+import re
+import socket
+import struct
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from emulation_traffic import emulation, needs, rootless
+from emulation_traffic import AVAILABLE, emulation, needs, needs_bpf, rootless
 
-from netrepro.emulation import Emulation, Fabric, emulate
-from netrepro.emulation.bpf_controls import missing_for_bpf, remove_orphans
+from netrepro.emulation import Emulation, Fabric, bpf_controls, emulate, tiers
+from netrepro.emulation.bpf_controls import has_congestion_control, missing_for_bpf, remove_orphans
 from netrepro.emulation.fidelity import PACKETS_A_FRAME
 from netrepro.emulation.guests import LauncherConnection
-from netrepro.emulation.tiers import probe_tiers
+from netrepro.emulation.tiers import TierStatus
 from netrepro.errors import NetreproError
 from netrepro.networks import DropTail, EcnThreshold, Link, dumbbell, fat_tree, star
 from netrepro.networks.experiment import Experiment, Measure
@@ -267,11 +273,6 @@ def test_progress_is_told_and_its_exception_ends_the_run_and_all_processes():
     assert not [line for line in listed.splitlines() if sys.executable in line and "core_process.py" in line]
 
 
-needs_bpf = pytest.mark.skipif(
-    not probe_tiers().privileged.available or bool(missing_for_bpf()), reason="needs root, clang and bpftool"
-)
-
-
 @needs_bpf
 def test_a_congestion_control_that_the_kernel_lacks_is_loaded_and_removed_with_the_network():
     queue = EcnThreshold(200, 20)
@@ -282,31 +283,95 @@ def test_a_congestion_control_that_the_kernel_lacks_is_loaded_and_removed_with_t
         measure=Measure(queues=(("s1", "h3"),), windows_interval_ms=100),
         tcp=Tcp("dctcp"),
     )
-    found = emulate(asked, "privileged")
+    loaded = []
+    found = emulate(asked, "privileged", prepare=lambda net: loaded.append(AVAILABLE.read_text()))
     settled = found.queues[found.queues["time_s"] > 1]["queue_packets"]
     link = found.links.set_index(["source", "destination"]).loc["s1", "h3"]
     assert link.marked_packets > 50 and link.dropped_packets == 0
     assert 3 < settled.mean() < 40  # about the threshold, far below the buffer
     assert (found.flows["congestion_control"] == "dctcp").all()
-    assert "nrdctcp" not in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text()
+    name = re.search(r"nrdctcp\d+", loaded[0])
+    assert name and name[0] not in AVAILABLE.read_text()
+
+
+KILLED = """
+import os, signal, sys
+from netrepro.emulation import Emulation
+from netrepro.networks import Link, star
+net = Emulation(star(2, Link(50, 1)), "privileged", congestion_control="dctcp").__enter__()
+print(net.plan.congestion_control["h1"], flush=True)
+if "its launcher too" in sys.argv:
+    os.kill(net.launcher.process, signal.SIGKILL)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
 
 
 @needs_bpf
-def test_what_a_killed_owner_has_loaded_is_removed_by_the_next():
-    orphan = "import os; from netrepro.emulation.bpf_controls import BpfControls as B; B().load('dctcp'); os._exit(9)"
-    subprocess.run([sys.executable, "-c", orphan])
-    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-    assert "nrdctcp" in available.read_text()
-    remove_orphans()
-    assert "nrdctcp" not in available.read_text()
+@pytest.mark.parametrize("who", ["it alone", "its launcher too"])
+def test_what_a_killed_owner_has_loaded_is_removed_by_its_launcher_or_by_the_next(who):
+    name = subprocess.run([sys.executable, "-c", KILLED, who], capture_output=True, text=True).stdout.strip()
+    assert name.startswith("nrdctcp")
+    if who == "its launcher too":
+        assert name in AVAILABLE.read_text()
+        deadline = time.monotonic() + 10
+        while name in AVAILABLE.read_text() and time.monotonic() < deadline:  # until init has buried the launcher
+            remove_orphans()
+    deadline = time.monotonic() + 10
+    while name in AVAILABLE.read_text() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert name not in AVAILABLE.read_text()
+
+
+@needs_bpf
+def test_dctcp_in_ebpf_halves_at_a_timeout_however_few_packets_were_marked():
+    """As Linux's own (dctcp_cwnd_event), RFC 8257, section 3.5."""
+
+    def threshold_and_window(connection: socket.socket) -> tuple[int, ...]:
+        return struct.unpack_from("=2I", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 76)
+
+    with contextlib.ExitStack() as stack:
+        net = stack.enter_context(Emulation(star(2, Link(50, 0)), "privileged", congestion_control="dctcp"))
+        server, sender = (stack.enter_context(net[host].socket()) for host in ("h2", "h1"))
+        server.bind(("", 5000))
+        server.listen()
+        sender.connect((net["h2"].address, 5000))
+        receiver = stack.enter_context(server.accept()[0])
+        for _ in range(200):  # alpha begins at 1, and falls with each round trip
+            sender.send(b"ping")
+            receiver.send(receiver.recv(4))
+            sender.recv(4)
+        net["h2"].run(["ip", "link", "set", "h2-eth0", "down"])
+        _, window = threshold_and_window(sender)
+        sender.send(b"lost")
+        deadline = time.monotonic() + 10
+        while threshold_and_window(sender)[1] > 1 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        threshold, at_last = threshold_and_window(sender)
+    assert window >= 10 and at_last == 1 and threshold == window // 2
+
+
+def test_a_machine_whose_kernel_has_no_dctcp_has_it_only_where_loading_was_tried_and_works(monkeypatch, tmp_path):
+    monkeypatch.setattr(bpf_controls.shutil, "which", lambda tool: tool)
+    monkeypatch.setattr(bpf_controls, "HEADER", tmp_path)
+    monkeypatch.setattr(tiers, "probe_tiers", lambda: {"privileged": TierStatus(True, "")})
+    kernel = {"TCP dctcp": False, "eBPF congestion control": True}
+    columns = ["feature", "works"]
+    monkeypatch.setattr(
+        tiers, "_features", lambda tier: pd.DataFrame(kernel.items(), columns=columns).assign(why="EPERM")
+    )
+    assert has_congestion_control("dctcp", "privileged")
+    assert not has_congestion_control("vegas", "privileged")
+    monkeypatch.setattr(bpf_controls, "HEADER", tmp_path / "none")
+    assert "headers" in missing_for_bpf() and not has_congestion_control("dctcp", "privileged")
+    monkeypatch.setattr(bpf_controls, "HEADER", tmp_path)
+    kernel["eBPF congestion control"] = False
+    assert missing_for_bpf() == "EPERM" and not has_congestion_control("dctcp", "privileged")
+    kernel["TCP dctcp"] = True  # as after its module was loaded, whatever the list of what is available says
+    assert has_congestion_control("dctcp", "privileged")
 
 
 @needs_bpf
 @pytest.mark.skipif(not STEERING.exists(), reason="needs a kernel of 6.3 or later")
-@pytest.mark.skipif(
-    "dctcp" in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split(),
-    reason="needs a kernel without DCTCP",
-)
 def test_beside_a_congestion_control_in_ebpf_packets_are_received_where_they_are_sent():
     """Else an interrupted process may receive them, in which some kernels leave eBPF out."""
     for asked, elsewhere in (((), True), (("dctcp",), False)):
@@ -326,7 +391,7 @@ def test_all_that_a_flow_has_received_at_the_end_is_counted():
 
 
 def test_dctcp_without_root_is_refused_with_the_reason():
-    if "dctcp" in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text():
+    if "dctcp" in AVAILABLE.read_text().split():
         pytest.skip("needs root of a kernel without DCTCP")
     with pytest.raises(NetreproError, match="only root may load it"):
         run(Experiment(narrow(), (Flow("h1", "h2", size_bytes=1),), 1.0, tcp=Tcp("dctcp")))

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import cloudpickle
 import pytest
-from emulation_traffic import emulation, needs, rootless, send, serve, transfer
+from emulation_traffic import AVAILABLE, emulation, needs, needs_bpf, rootless, send, serve, transfer
 from jupyter_client.manager import start_new_kernel
 
 import netrepro
@@ -567,13 +567,46 @@ def test_a_fork_of_the_owner_keeps_no_network_alive(end):
         owner.stdout.close()
 
 
-def test_a_fork_that_leaves_the_block_does_not_end_its_parents_network(net):
-    worker = os.fork()
-    if worker == 0:
-        net.close()
-        os._exit(0)
-    os.waitpid(worker, 0)
-    assert net["h1"].run(["echo", "alive"]).stdout == "alive\n"
+@pytest.mark.parametrize("loads", [False, pytest.param(True, marks=needs_bpf)])
+def test_a_fork_that_leaves_the_block_does_not_end_its_parents_network(loads):
+    tier, control = ("privileged", "dctcp") if loads else ("rootless", "cubic")
+    with Emulation(star(2, FAST), tier, control, cpu_limits={"h1": 0.9}) as net:
+        worker = os.fork()
+        if worker == 0:
+            net.close()
+            os._exit(0)
+        os.waitpid(worker, 0)
+        assert net["h1"].run(["echo", "alive"]).stdout == "alive\n"  # joins its control group
+        assert net.plan.congestion_control["h1"] in AVAILABLE.read_text()
+
+
+def test_a_second_control_c_while_the_network_ends_leaves_no_control_group(monkeypatch):
+    with emulation(star(2, FAST), cpu_limits={"h1": 0.9}) as net:
+        folder = net.limits_of("h1")["control_group"]
+        waiting = subprocess.Popen.wait
+
+        def interrupted(process, *arguments):
+            monkeypatch.setattr(subprocess.Popen, "wait", waiting)
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            net.close()
+    deadline = time.monotonic() + 20
+    while folder and Path(folder).exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not folder or not Path(folder).exists()
+
+
+@needs_bpf
+def test_two_networks_load_the_same_congestion_control():
+    options = {"tier": "privileged", "congestion_control": "dctcp"}
+    with Emulation(star(2, FAST), **options) as one:
+        with Emulation(star(2, FAST), **options) as other:
+            assert transfer(other, "h1", "h2", 1000)[0] == 1000
+            own = other.plan.congestion_control["h1"]
+        assert own not in AVAILABLE.read_text() and own != one.plan.congestion_control["h1"]
+        assert transfer(one, "h1", "h2", 1000)[1] == one.plan.congestion_control["h1"]
 
 
 def test_nothing_is_left_when_the_launcher_is_killed_and_the_owner_is_told(net):

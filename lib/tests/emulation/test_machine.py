@@ -33,7 +33,7 @@ def test_a_guests_command_runs_as_it_is_given_behind_the_prefix_and_no_group_is_
     with machine.guest_prefix(1.0) as (prefix, how):
         told = subprocess.run([*prefix, "echo", "two words", "$HOME"], capture_output=True, text=True, check=True)
         assert told.stdout == "two words $HOME\n" and how
-    assert not list(Path("/sys/fs/cgroup").glob(f"**/netrepro-guests-{machine.os.getpid()}"))
+    assert not list(Path("/sys/fs/cgroup").glob(f"**/netrepro-{machine.os.getpid()}-guests"))
 
 
 def test_guests_share_a_control_group_with_a_limit_where_there_can_be_one():
@@ -41,7 +41,7 @@ def test_guests_share_a_control_group_with_a_limit_where_there_can_be_one():
         if "nice" in how:
             return  # this machine has none, and says so
         told = subprocess.run([*prefix, "cat", "/proc/self/cgroup"], capture_output=True, text=True, check=True)
-        assert f"netrepro-guests-{machine.os.getpid()}" in told.stdout
+        assert f"netrepro-{machine.os.getpid()}-guests" in told.stdout
 
 
 def test_without_control_groups_guests_stand_back(monkeypatch):

@@ -106,6 +106,12 @@ def test_tools_are_found_with_the_version_they_give(tmp_path, monkeypatch):
     assert list(table.version) == ["1.22.3", "2.0.12", "30", "", ""]
 
 
+def test_a_header_is_found_where_it_is(tmp_path):
+    (tmp_path / "here.h").write_text("")
+    tools = [Tool(str(tmp_path / name), "", "package", "somebody") for name in ("here.h", "none.h")]
+    assert list(doctor.find_tools(tools).found) == [True, False]
+
+
 def test_tools_that_an_ordinary_path_leaves_out_are_found(monkeypatch):
     everywhere = doctor.find_tools().set_index("tool").found
     monkeypatch.setenv("PATH", "/usr/bin:/bin")

@@ -13,7 +13,7 @@
 enum { NON_RESTRICTED = 1, NEEDS_ECN = 2 };                 // flags of a congestion control
 enum { DEMAND_CONGESTION_WINDOW_REDUCED = 4 };              // tcp_sock.ecn_flags
 enum { TIMER_PENDING = 2, ACKNOWLEDGE_NOW = 16 };           // inet_connection_sock.icsk_ack.pending
-enum { ECN_IS_CLEAR = 4, ECN_IS_EXPERIENCED = 5 };          // enum tcp_ca_event
+enum { TIMEOUT = 3, ECN_IS_CLEAR = 4, ECN_IS_EXPERIENCED = 5 };  // enum tcp_ca_event
 enum { RECOVERY = 3 };                                      // tcp_ca_state
 enum { ALPHA_BITS = 10, MOST_ALPHA = 1 << ALPHA_BITS, GAIN_BITS = 4, LEAST_WINDOW = 2 };  // gain 1/16, section 4.2
 
@@ -109,12 +109,15 @@ __u32 BPF_PROG(threshold, struct sock *sk) {
 }
 
 // Section 3.5: a loss, unlike a mark, halves the window.
-SEC("struct_ops/on_state")
-void BPF_PROG(on_state, struct sock *sk, __u8 state) {
+static void react_to_loss(struct sock *sk) {
   struct tcp_sock *tcp = tcp_of(sk);
-  if (state != RECOVERY || state == tcp->inet_conn.icsk_ca_state) return;
   dctcp_of(sk)->window_at_loss = tcp->snd_cwnd;
   tcp->snd_ssthresh = at_least(tcp->snd_cwnd >> 1);
+}
+
+SEC("struct_ops/on_state")
+void BPF_PROG(on_state, struct sock *sk, __u8 state) {
+  if (state == RECOVERY && state != tcp_of(sk)->inet_conn.icsk_ca_state) react_to_loss(sk);
 }
 
 SEC("struct_ops/undo")
@@ -126,6 +129,7 @@ __u32 BPF_PROG(undo, struct sock *sk) {
 // Section 3.2: acknowledgements say exactly which segments were marked, so a change of the mark ends a delayed one.
 SEC("struct_ops/on_event")
 void BPF_PROG(on_event, struct sock *sk, int event) {
+  if (event == TIMEOUT) react_to_loss(sk);
   if (event != ECN_IS_CLEAR && event != ECN_IS_EXPERIENCED) return;
   struct tcp_sock *tcp = tcp_of(sk);
   struct dctcp *dctcp = dctcp_of(sk);
