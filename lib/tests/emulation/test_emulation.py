@@ -7,7 +7,6 @@ import json
 import os
 import resource
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -50,6 +49,8 @@ CORES = range(17, 21)  # of the fat-tree with k = 4
 
 
 pytestmark = [pytest.mark.timeout(60), rootless]
+needs_root = pytest.mark.skipif(not probe_tiers().privileged.available, reason="needs root")
+both_tiers = pytest.mark.parametrize("tier", ["rootless", pytest.param("privileged", marks=needs_root)])
 
 
 def queue_totals(net: Emulation, node: str) -> dict[str, dict]:
@@ -125,12 +126,14 @@ def test_a_host_with_two_cables_is_reached_over_both():
         assert transfer(net, "h2", "h1", 100_000)[0] == 100_000
 
 
-def test_the_machines_own_network_is_not_touched_and_inside_only_loopback_and_cables_exist():
-    outside = subprocess.run(["ip", "-j", "link"], capture_output=True, text=True).stdout if shutil.which("ip") else ""
-    with emulation(star(2, FAST)) as net:
+@both_tiers
+def test_the_machines_own_network_is_not_touched_and_inside_only_loopback_and_cables_exist(tier):
+    outside = interfaces()
+    assert "lo" in outside
+    with Emulation(star(2, Link(100, 1)), tier) as net:
         assert net["h1"].python(interfaces) == ["h1-eth0", "lo"]
-        during = subprocess.run(["ip", "-j", "link"], capture_output=True, text=True).stdout if outside else ""
-    assert outside == during
+        assert interfaces() == outside
+    assert interfaces() == outside
 
 
 def interfaces():
@@ -673,6 +676,22 @@ def outcome_under(*prefix: str) -> str:
 def test_who_may_not_open_namespaces_is_told_what_to_do():
     said = outcome_under(sys.executable, str(Path(__file__).with_name("restrained.py")), "unshare refused")
     assert "the rootless tier cannot be had" in said and "allow user namespaces" in said
+
+
+@both_tiers
+def test_where_mounts_are_forbidden_a_network_is_built_whose_hosts_have_addresses_only(tier):
+    script = f"""
+import sys
+from netrepro.emulation import Emulation
+from netrepro.networks import Link, star
+with Emulation(star(2, Link(10, 1)), {tier!r}) as net:
+    ask = "import socket; print(socket.create_server(('10.0.0.1', 0)).getsockname()[0])"
+    print(net["h1"].run([sys.executable, "-c", ask]).stdout, end="")
+    print(net["h1"].run(["cat", "/etc/hosts"]).stdout.count("h2"))
+"""
+    restrained = [sys.executable, str(Path(__file__).with_name("restrained.py")), "no mount"]
+    done = subprocess.run([*restrained, sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["10.0.0.1", "0"], done.stderr
 
 
 def test_a_network_larger_than_the_machine_allows_is_told_and_ends():
