@@ -3,8 +3,9 @@
 It is run as a script, never imported: opening a user namespace needs a process without threads, and starting
 many guests is cheapest from a small one. It becomes the first process of a process namespace, so that its end,
 however it comes, ends every guest, and with them every namespace and interface. It ends when the process that
-started it does, or closes the connection. Usage: launcher.py TIER CONNECTION CALLER, a tier, the descriptor of a
-connected socket and a process id. A request is a pickled dict behind its length; so is the reply.
+started it does, or closes the connection. Usage: launcher.py TIER CONNECTION CALLER FOLDER, a tier, the descriptor of a
+connected socket, a process id, and where files may lie that are to end with the network. A request is a pickled dict
+behind its length; so is the reply.
 """
 
 from __future__ import annotations
@@ -467,7 +468,15 @@ def each_attribute(attributes: bytes):
         start += (length + 3) & ~3
 
 
-def main(tier: str, connection: str, caller: str) -> None:
+def remove_files(folder: Path) -> None:
+    """Remove the folder and the files in it, where there are any."""
+    with suppress(OSError):
+        for path in folder.iterdir():
+            path.unlink()
+        folder.rmdir()
+
+
+def main(tier: str, connection: str, caller: str, folder: str) -> None:
     parent = os.pidfd_open(int(caller))
     most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a descriptor holds each namespace
@@ -481,6 +490,7 @@ def main(tier: str, connection: str, caller: str) -> None:
     if first:
         stream.close()
         os.waitpid(first, 0)
+        remove_files(Path(folder))
         return
     LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end when the process just above ends
     process = int(Path("/proc/self").readlink().name)  # as the caller sees it

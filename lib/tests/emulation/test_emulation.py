@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -21,6 +22,7 @@ from pathlib import Path
 import cloudpickle
 import pytest
 from emulation_traffic import emulation, needs, rootless, send, serve, transfer
+from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
 import netrepro
@@ -427,6 +429,65 @@ def test_a_shell_works_on_a_terminal_and_says_what_to_do_without_one(net):
     assert b"h2-eth0" in shown and b"/dev/pts/" in shown and b"status 5" in shown
     with pytest.raises(NetreproError, match="nsenter"):
         net["h1"].shell()
+
+
+# A Jupyter kernel inside -----------------------------------------------------------------------------
+
+
+def printed_by(kernel: BlockingKernelClient, code: str) -> str:
+    told: list[str] = []
+    kernel.execute_interactive(
+        code, timeout=30, output_hook=lambda message: told.append(message["content"].get("text", ""))
+    )
+    return "".join(told)
+
+
+@pytest.mark.timeout(240)
+@both_tiers
+def test_a_jupyter_kernel_inside_a_host_sees_its_network_keeps_variables_and_is_joined_by_others(tier, monkeypatch):
+    monkeypatch.setenv("JPY_PARENT_PID", str(os.getpid()))  # as in a notebook
+    with Emulation(star(2, FAST), tier) as net, net["h1"].jupyter_kernel() as kernel:
+        names = "import socket; print(sorted(n for _, n in socket.if_nameindex()))"
+        assert printed_by(kernel, names) == "['h1-eth0', 'lo']\n"
+        kernel.execute("held = socket.gethostbyname('h2')", reply=True, timeout=30)
+        time.sleep(1.5)  # ipykernel looks for its parent each second
+        other = BlockingKernelClient(connection_file=kernel.connection_file)
+        other.load_connection_file()
+        other.start_channels()
+        try:
+            other.wait_for_ready(30)
+            assert printed_by(other, "print(held)") == net["h2"].address + "\n"
+        finally:
+            other.stop_channels()
+
+
+@pytest.mark.timeout(240)
+def test_a_jupyter_kernel_is_interrupted_and_ends_with_its_block_and_its_files(net):
+    with net["h1"].jupyter_kernel() as kernel:
+        waiting = kernel.execute("import time; print('begun'); time.sleep(600)")
+        while kernel.get_iopub_msg(timeout=30)["msg_type"] != "stream":
+            pass
+        kernel.guest.send_signal(signal.SIGINT)
+        reply = kernel._recv_reply(waiting, timeout=30)["content"]
+        assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
+        assert len(list(net.launcher.folder.iterdir())) == 6  # the connection file, five sockets
+    assert kernel.guest.returncode == -signal.SIGKILL and list(net.launcher.folder.iterdir()) == []
+
+
+def test_a_jupyter_kernel_that_cannot_start_says_why_and_leaves_nothing(net, tmp_path, monkeypatch):
+    (tmp_path / "ipykernel_launcher.py").write_text("raise SystemExit('no kernel today')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(NetreproError, match="kernel on h1 ended with status 1: no kernel today"):
+        net["h1"].jupyter_kernel()
+    assert list(net.launcher.folder.iterdir()) == []
+
+
+def test_a_jupyter_kernel_whose_sockets_have_too_long_names_is_refused(tmp_path, monkeypatch):
+    (tmp_path / ("long" * 25)).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("long" * 25)))
+    with emulation(star(2, FAST)) as net, pytest.raises(NetreproError, match=r"name too long(.|\n)*TMPDIR"):
+        net["h1"].jupyter_kernel()
+    assert list(Path(tempfile.gettempdir()).iterdir()) == []
 
 
 # What is left behind --------------------------------------------------------------------------------
