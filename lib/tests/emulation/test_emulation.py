@@ -503,8 +503,10 @@ print("built")
 OWNER = """
 import os, subprocess, sys, time
 from netrepro.emulation import Emulation
+from netrepro.emulation.fabric import Fabric
 from netrepro.networks import Link, star
-with Emulation(star(2, Link(10, 0)), tier="rootless") as net:
+port = ("s1", "h1")
+with Emulation(star(3, Link(10, 1)), {network}) as net, net.record(queues=[port], packets=[port]):
     guest = net["h1"].popen(["sh", "-c", "setsid sleep 600 & sleep 600"])
     call = net["h2"].start(time.sleep, 600)
     {more}
@@ -538,19 +540,28 @@ def held_namespaces(by: Iterable[int] | None = None) -> set[str]:
     return found
 
 
-def outcome_of(end, tmp_path: Path, more: str = "", then: str = "pass") -> int:
+NETWORKS = [
+    pytest.param("'rootless'", id="rootless"),
+    pytest.param("'privileged'", id="privileged", marks=needs_root),
+    pytest.param("'rootless', fabric=Fabric()", id="fabric"),
+]
+every_network = pytest.mark.parametrize("network", NETWORKS)
+
+
+def outcome_of(end, tmp_path: Path, network: str, more: str = "", then: str = "pass") -> int:
     """Start an owner, let `end` end it; checks that nothing of it is left and returns its exit status."""
     marker = f"NETREPRO_TEST={uuid.uuid4()}"
     environment = {**os.environ, "NETREPRO_TEST": marker.partition("=")[2], "TMPDIR": str(tmp_path)}
     mounts, outside = Path("/proc/self/mounts").read_text(), held_namespaces([os.getpid()])
+    script = OWNER.format(network=network, more=more, then=then)
     owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER.format(more=more, then=then)], env=environment, stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True,
         stdin=subprocess.PIPE, start_new_session=True, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     assert owner.stdout and owner.stdin
     assert owner.stdout.readline() == "built\n"
     ours = held_namespaces(marked(marker)) - outside  # numbers are given anew: what others hold now may be ours next
-    assert len(marked(marker)) >= 6 and len(ours) >= 4  # owner, launcher twice, guests; hub, two hosts, a switch
+    assert len(marked(marker)) >= 7 and len(ours) >= 4  # owner, launcher twice, guests, relay or fabric; hub, hosts
     end(owner)
     status = owner.wait(30)
     owner.stdout.close()
@@ -565,20 +576,39 @@ def outcome_of(end, tmp_path: Path, more: str = "", then: str = "pass") -> int:
     return status
 
 
-def test_nothing_is_left_after_the_block_ends(tmp_path):
-    assert outcome_of(lambda owner: owner.communicate("\n"), tmp_path) == 0
+@every_network
+def test_nothing_is_left_after_the_block_ends(network, tmp_path):
+    assert outcome_of(lambda owner: owner.communicate("\n"), tmp_path, network) == 0
 
 
-def test_nothing_is_left_after_an_exception(tmp_path):
-    assert outcome_of(lambda owner: owner.communicate("\n"), tmp_path, then="raise ValueError") == 1
+@every_network
+def test_nothing_is_left_after_an_exception(network, tmp_path):
+    assert outcome_of(lambda owner: owner.communicate("\n"), tmp_path, network, then="raise ValueError") == 1
 
 
-def test_nothing_is_left_after_control_c(tmp_path):
-    assert outcome_of(lambda owner: os.killpg(owner.pid, signal.SIGINT), tmp_path) == -signal.SIGINT
+@every_network
+def test_nothing_is_left_after_control_c(network, tmp_path):
+    assert outcome_of(lambda owner: os.killpg(owner.pid, signal.SIGINT), tmp_path, network) == -signal.SIGINT
 
 
-def test_nothing_is_left_when_the_owner_is_killed(tmp_path):
-    assert outcome_of(lambda owner: owner.kill(), tmp_path) == -signal.SIGKILL
+@every_network
+def test_nothing_is_left_when_the_owner_is_killed(network, tmp_path):
+    assert outcome_of(lambda owner: owner.kill(), tmp_path, network) == -signal.SIGKILL
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (lambda owner: owner.communicate("\n"), 0),
+        (lambda owner: os.killpg(owner.pid, signal.SIGINT), -signal.SIGINT),
+        (lambda owner: owner.kill(), -signal.SIGKILL),
+    ],
+    ids=["its block ends", "Control-C", "it is killed"],
+)
+def test_nothing_of_a_jupyter_kernel_is_left_after_its_owner(end, status, tmp_path):
+    more = "kernel = net['h3'].jupyter_kernel()"
+    assert outcome_of(end, tmp_path, "'rootless'", more) == status
 
 
 @pytest.mark.parametrize("how", ["asked to end", "killed"])
@@ -608,16 +638,16 @@ def test_nothing_is_left_when_a_notebooks_kernel_is_restarted(how):
 def test_a_fork_of_the_owner_keeps_no_network_alive(end):
     """A forked worker has a copy of the connection, so that its closing alone does not tell."""
     worker = "worker = os.fork()\n    if worker == 0: time.sleep(600)\n    print(worker, flush=True)"
-    outside = held_namespaces()
+    marker, outside = uuid.uuid4().hex, held_namespaces([os.getpid()])
     owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER.format(more=worker, then="pass")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", OWNER.format(network="'rootless'", more=worker, then="pass")],
+        env={**os.environ, "NETREPRO_TEST": marker}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert owner.stdin and owner.stdout
     worker_process = int(owner.stdout.readline())
     try:
         assert owner.stdout.readline() == "built\n"
-        ours = held_namespaces() - outside
+        ours = held_namespaces(marked(marker)) - outside
         owner.kill() if end == "is killed" else owner.stdin.write("\n")
         owner.stdin.close()
         owner.wait(30)
