@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -31,14 +32,26 @@ def errno_text(number: int) -> str:
     return f"{errno.errorcode.get(number, number)}: {os.strerror(number)}"
 
 
+def last_line(complaints: IO[bytes]) -> str:
+    """The last line of what a process has written there, or ""."""
+    complaints.seek(0)
+    return (complaints.read().decode(errors="replace").strip().splitlines() or [""])[-1]
+
+
 class LauncherConnection:
-    """A launcher process and the requests to it, one at a time."""
+    """A launcher process and the requests to it, one at a time.
+
+    folder : where its guests may have files, in no folders; who needs it makes it, and lets it be removed at the end.
+    at_end : is closed first when this is.
+    """
 
     def __init__(self, tier: str):
         self._lock, self._owner = threading.Lock(), os.getpid()
         self._why_ended = "it was ended from outside"
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the launcher
         self._removed = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115  read when it ends
+        self.folder = Path(tempfile.gettempdir(), f"netrepro-{uuid.uuid4().hex[:12]}")
+        self.at_end = contextlib.ExitStack()
         self._stream, theirs = socket.socketpair()
         with theirs:
             passed = theirs.fileno(), self._removed.fileno()
@@ -90,7 +103,7 @@ class LauncherConnection:
         return self._process.pid
 
     def remove_at_end(self, things: Iterable[str | Path]) -> None:
-        """Control groups, by folder, and loaded congestion controls, by name, that are to end with the network."""
+        """Folders, control groups, and loaded congestion controls by name, that are to end with the network."""
         for thing in things:
             self._removed.write(f"{thing}\n".encode())
 
@@ -121,11 +134,7 @@ class LauncherConnection:
         return pickle.loads(received[4:]), descriptors
 
     def _ended(self) -> NetreproError:
-        lines = []
-        if not self._complaints.closed:
-            self._complaints.seek(0)
-            lines = self._complaints.read().decode(errors="replace").strip().splitlines()
-        why = lines[-1] if lines else self._why_ended
+        why = ("" if self._complaints.closed else last_line(self._complaints)) or self._why_ended
         return NetreproError(f"the emulated network has ended: {why}", "build it again")
 
     def close(self) -> None:
@@ -135,6 +144,7 @@ class LauncherConnection:
         """
         if os.getpid() != self._owner:
             return
+        self.at_end.close()
         with contextlib.suppress(OSError):
             self._stream.shutdown(socket.SHUT_RDWR)  # closing would not tell while a fork holds a copy
         self._stream.close()
@@ -357,10 +367,8 @@ class Call:
             self._outcome.seek(0)
             pickled = self._outcome.read()
             if not pickled:
-                self._complaints.seek(0)
-                lines = self._complaints.read().decode(errors="replace").strip().splitlines()
                 raise NetreproError(
-                    f"the function ended without a result, with status {status}: {lines[-1] if lines else ''}",
+                    f"the function ended without a result, with status {status}: {last_line(self._complaints)}",
                     "a function inside a node must return",
                 )
             self._known = pickle.loads(pickled)

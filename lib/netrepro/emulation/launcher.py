@@ -62,11 +62,16 @@ def open_namespaces(tier: str) -> None:
         Path("/proc/self/gid_map").write_text(f"0 {group} 1")
 
 
-def mount_own_processes() -> None:
-    """Let guests see their own processes only; where a container forbids it they see those of the machine."""
+def mount_own_processes() -> bool:
+    """Let guests see their own processes only; where a container forbids it they see those of the machine.
+
+    Whether mounts are this process's own; where they are not, nothing may be mounted.
+    """
     recursive_private, no_setuid_device_exec = 0x44000, 0xE
-    checked(LIBC.mount(b"none", b"/", None, recursive_private, None))
+    if LIBC.mount(b"none", b"/", None, recursive_private, None):
+        return False
     LIBC.mount(b"proc", b"/proc", b"proc", no_setuid_device_exec, None)
+    return True
 
 
 def stand_back(nice: int) -> None:
@@ -121,8 +126,8 @@ class Connection:
 class Launcher:
     """Holds the namespaces, starts guests in them, and tells the caller how they ended."""
 
-    def __init__(self, connection: Connection):
-        self.connection = connection
+    def __init__(self, connection: Connection, may_mount: bool):
+        self.connection, self.may_mount = connection, may_mount
         self.status_of: dict[int, int] = {}  # guest -> where its exit status is written
 
     # What the caller can ask for: one method a request, named like it.
@@ -140,7 +145,8 @@ class Launcher:
 
     def build(self, request: dict, _: list[int]) -> dict:
         """Open the namespaces, then send each its messages; stops at the first refusal."""
-        add_host_names(request["host_names"])
+        if self.may_mount:
+            add_host_names(request["host_names"])
         count = len(request["sysctls"])
         for place in range(1, count):
             try:
@@ -485,19 +491,23 @@ def each_attribute(attributes: bytes):
 
 
 def remove_listed(listed: int) -> None:
-    """Remove what does not end with namespaces: control groups by folder, loaded congestion controls by name."""
+    """Remove what does not end with namespaces: folders and control groups, and loaded congestion controls by name."""
     os.dup2(1, 2)  # what bpftool says is no complaint
     LIBC.setns(os.pidfd_open(os.getpid()), CLONE_NEWPID)  # back: the namespace that children would be of has ended
     with os.fdopen(listed) as lines:
         lines.seek(0)
         for line in lines.read().splitlines():
             if line.startswith("/"):
-                remove_group(Path(line))
+                remove_folder(Path(line))
             else:
                 os.spawnlp(os.P_WAIT, "bpftool", "bpftool", "struct_ops", "unregister", "name", line)
 
 
-def remove_group(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
+    """Remove a control group, or a folder with the files in it, where there is one."""
+    with suppress(OSError):  # a group's files end with it
+        for path in folder.iterdir():
+            path.unlink()
     for _ in range(100):
         try:
             folder.rmdir()
@@ -527,13 +537,13 @@ def main(tier: str, connection: str, removed: str, caller: str) -> None:
     os.close(int(removed))
     LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end when the process just above ends
     process = int(Path("/proc/self").readlink().name)  # as the caller sees it
-    mount_own_processes()
+    may_mount = mount_own_processes()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     woken, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
     keep_namespace(HUB_DESCRIPTOR)
-    launcher = Launcher(Connection(stream))
+    launcher = Launcher(Connection(stream), may_mount)
     launcher.connection.reply({"process": process})
     launcher.serve(parent, woken)
 

@@ -18,7 +18,7 @@ import tempfile
 import termios
 import tty
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 
@@ -38,6 +38,9 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.networks.routing import Path, Routing
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
+
+if TYPE_CHECKING:
+    from netrepro.emulation.jupyter import NodeKernel
 
 _GUEST = pathlib.Path(__file__).with_name("guest.py")
 URGENT_NICE = -20
@@ -434,6 +437,16 @@ class Node:
     def socket(self, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> socket.socket:
         """A socket in this node's network for the calling process to use, whatever network that is in itself."""
         return self.net.open_socket(self.name, family, kind, protocol)
+
+    def jupyter_kernel(self) -> NodeKernel:
+        """A Jupyter kernel inside: its client, ready to execute. It ends with its `with` block, or the network.
+
+        Others of the same user join it by the client's `connection_file`, as `jupyter console --existing FILE` does.
+        Raises NetreproError when it cannot be started.
+        """
+        from netrepro.emulation.jupyter import NodeKernel  # takes longer to import than a network to build
+
+        return NodeKernel(self.net.launcher, self.net.place(self.name), self.name, self.net.limits_of(self.name))
 
     def shell(self, command: Sequence[str] = ("bash",)) -> int:
         """A shell inside, on the terminal that this is called from, until it ends; returns its exit status.

@@ -25,7 +25,7 @@ from pathlib import Path
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
 LIBC = ctypes.CDLL(None, use_errno=True)
 IPV4 = Path("/proc/sys/net/ipv4")
 SYSTEM_CALLS = {
@@ -93,6 +93,10 @@ def try_tier(tier: str) -> str:
             netlink.link("add", ifname="probe0", kind="veth", peer="probe1")
     except (OSError, NetlinkError) as error:
         raise NotHere(f"a {kind} opens, but no veth pair can be added in it: {reason(error)}") from error
+    try:
+        checked(LIBC.unshare(CLONE_NEWNS | CLONE_NEWPID))  # last: whoever has done it can start no thread
+    except OSError as error:
+        raise NotHere(f"a {kind} opens, but none of processes and mounts in it: {reason(error)}") from error
     return f"a {kind} was opened and a veth pair added in it"
 
 

@@ -21,7 +21,7 @@ TIERS = ("privileged", "rootless", "simulated")  # best first
 FEATURE_COLUMNS = ["feature", "works", "why", "needed_by"]
 _PROBE = Path(__file__).with_name("probe.py")
 _REMEDIES = {
-    "ENOSPC": "raise the limits: sysctl user.max_user_namespaces and user.max_net_namespaces",
+    "ENOSPC": "raise the limits: sysctl user.max_user_namespaces, user.max_net_namespaces, user.max_pid_namespaces",
     "no veth pair can be added in it: ENOTSUP": "load the kernel's veth: sudo modprobe veth",
     "ENOSYS": "this kernel or sandbox has no namespaces; use another machine",
 }

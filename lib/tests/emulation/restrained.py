@@ -15,8 +15,8 @@ from pathlib import Path
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 NUMBERS = {
-    "x86_64": {"unshare": 272, "socket": 41, "bpf": 321},
-    "aarch64": {"unshare": 97, "socket": 198, "bpf": 280},
+    "x86_64": {"unshare": 272, "socket": 41, "mount": 165, "bpf": 321},
+    "aarch64": {"unshare": 97, "socket": 198, "mount": 40, "bpf": 280},
 }
 RETURN_ERRNO, KILL_PROCESS, ALLOW = 0x00050000, 0x80000000, 0x7FFF0000
 
@@ -59,6 +59,8 @@ def restrain(restraint: str) -> None:
         filter_system_call("unshare", KILL_PROCESS)
     elif restraint == "no netlink":
         filter_system_call("socket", RETURN_ERRNO | errno.EACCES, first_argument=16)
+    elif restraint == "no mount":  # as AppArmor has it in Docker
+        filter_system_call("mount", RETURN_ERRNO | errno.EACCES)
     elif restraint == "no bpf":
         filter_system_call("bpf", RETURN_ERRNO | errno.ENOSYS)
     elif restraint == "bpf kills":
@@ -68,6 +70,9 @@ def restrain(restraint: str) -> None:
     elif restraint == "no more user namespaces":
         enter_user_namespace()
         Path("/proc/sys/user/max_user_namespaces").write_text("0")  # the limit of the namespace just made
+    elif restraint == "no more process namespaces":
+        enter_user_namespace()
+        Path("/proc/sys/user/max_pid_namespaces").write_text("0")
     else:
         raise ValueError(restraint)
 

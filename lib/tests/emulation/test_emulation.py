@@ -7,11 +7,11 @@ import json
 import os
 import resource
 import select
-import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import time
@@ -22,6 +22,7 @@ from pathlib import Path
 import cloudpickle
 import pytest
 from emulation_traffic import AVAILABLE, emulation, needs, needs_bpf, rootless, send, serve, transfer
+from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import start_new_kernel
 
 import netrepro
@@ -50,6 +51,8 @@ CORES = range(17, 21)  # of the fat-tree with k = 4
 
 
 pytestmark = [pytest.mark.timeout(60), rootless]
+needs_root = pytest.mark.skipif(not probe_tiers().privileged.available, reason="needs root")
+both_tiers = pytest.mark.parametrize("tier", ["rootless", pytest.param("privileged", marks=needs_root)])
 
 
 def queue_totals(net: Emulation, node: str) -> dict[str, dict]:
@@ -125,12 +128,14 @@ def test_a_host_with_two_cables_is_reached_over_both():
         assert transfer(net, "h2", "h1", 100_000)[0] == 100_000
 
 
-def test_the_machines_own_network_is_not_touched_and_inside_only_loopback_and_cables_exist():
-    outside = subprocess.run(["ip", "-j", "link"], capture_output=True, text=True).stdout if shutil.which("ip") else ""
-    with emulation(star(2, FAST)) as net:
+@both_tiers
+def test_the_machines_own_network_is_not_touched_and_inside_only_loopback_and_cables_exist(tier):
+    outside = interfaces()
+    assert "lo" in outside
+    with Emulation(star(2, Link(100, 1)), tier) as net:
         assert net["h1"].python(interfaces) == ["h1-eth0", "lo"]
-        during = subprocess.run(["ip", "-j", "link"], capture_output=True, text=True).stdout if outside else ""
-    assert outside == during
+        assert interfaces() == outside
+    assert interfaces() == outside
 
 
 def interfaces():
@@ -426,6 +431,65 @@ def test_a_shell_works_on_a_terminal_and_says_what_to_do_without_one(net):
         net["h1"].shell()
 
 
+# A Jupyter kernel inside -----------------------------------------------------------------------------
+
+
+def printed_by(kernel: BlockingKernelClient, code: str) -> str:
+    told: list[str] = []
+    kernel.execute_interactive(
+        code, timeout=30, output_hook=lambda message: told.append(message["content"].get("text", ""))
+    )
+    return "".join(told)
+
+
+@pytest.mark.timeout(240)
+@both_tiers
+def test_a_jupyter_kernel_inside_a_host_sees_its_network_keeps_variables_and_is_joined_by_others(tier, monkeypatch):
+    monkeypatch.setenv("JPY_PARENT_PID", str(os.getpid()))  # as in a notebook
+    with Emulation(star(2, FAST), tier) as net, net["h1"].jupyter_kernel() as kernel:
+        names = "import socket; print(sorted(n for _, n in socket.if_nameindex()))"
+        assert printed_by(kernel, names) == "['h1-eth0', 'lo']\n"
+        kernel.execute("held = socket.gethostbyname('h2')", reply=True, timeout=30)
+        time.sleep(1.5)  # ipykernel looks for its parent each second
+        other = BlockingKernelClient(connection_file=kernel.connection_file)
+        other.load_connection_file()
+        other.start_channels()
+        try:
+            other.wait_for_ready(30)
+            assert printed_by(other, "print(held)") == net["h2"].address + "\n"
+        finally:
+            other.stop_channels()
+
+
+@pytest.mark.timeout(240)
+def test_a_jupyter_kernel_is_interrupted_and_ends_with_its_block_and_its_files(net):
+    with net["h1"].jupyter_kernel() as kernel:
+        waiting = kernel.execute("import time; print('begun'); time.sleep(600)")
+        while kernel.get_iopub_msg(timeout=30)["msg_type"] != "stream":
+            pass
+        kernel.guest.send_signal(signal.SIGINT)
+        reply = kernel._recv_reply(waiting, timeout=30)["content"]
+        assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
+        assert len(list(net.launcher.folder.iterdir())) == 6  # the connection file, five sockets
+    assert kernel.guest.returncode == -signal.SIGKILL and list(net.launcher.folder.iterdir()) == []
+
+
+def test_a_jupyter_kernel_that_cannot_start_says_why_and_leaves_nothing(net, tmp_path, monkeypatch):
+    (tmp_path / "ipykernel_launcher.py").write_text("raise SystemExit('no kernel today')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(NetreproError, match="kernel on h1 ended with status 1: no kernel today"):
+        net["h1"].jupyter_kernel()
+    assert list(net.launcher.folder.iterdir()) == []
+
+
+def test_a_jupyter_kernel_whose_sockets_have_too_long_names_is_refused(tmp_path, monkeypatch):
+    (tmp_path / ("long" * 25)).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / ("long" * 25)))
+    with emulation(star(2, FAST)) as net, pytest.raises(NetreproError, match=r"name too long(.|\n)*TMPDIR"):
+        net["h1"].jupyter_kernel()
+    assert list(Path(tempfile.gettempdir()).iterdir()) == []
+
+
 # What is left behind --------------------------------------------------------------------------------
 
 NOTEBOOK = """
@@ -439,8 +503,10 @@ print("built")
 OWNER = """
 import os, subprocess, sys, time
 from netrepro.emulation import Emulation
+from netrepro.emulation.fabric import Fabric
 from netrepro.networks import Link, star
-with Emulation(star(2, Link(10, 0)), tier="rootless") as net:
+port = ("s1", "h1")
+with Emulation(star(3, Link(10, 1)), {network}) as net, net.record(queues=[port], packets=[port]):
     guest = net["h1"].popen(["sh", "-c", "setsid sleep 600 & sleep 600"])
     call = net["h2"].start(time.sleep, 600)
     {more}
@@ -474,19 +540,28 @@ def held_namespaces(by: Iterable[int] | None = None) -> set[str]:
     return found
 
 
-def outcome_of(end, tmp_path: Path, more: str = "", then: str = "pass") -> int:
+NETWORKS = [
+    pytest.param("'rootless'", id="rootless"),
+    pytest.param("'privileged'", id="privileged", marks=needs_root),
+    pytest.param("'rootless', fabric=Fabric()", id="fabric"),
+]
+every_network = pytest.mark.parametrize("network", NETWORKS)
+
+
+def outcome_of(end, tmp_path: Path, network: str, more: str = "", then: str = "pass") -> int:
     """Start an owner, let `end` end it; checks that nothing of it is left and returns its exit status."""
     marker = f"NETREPRO_TEST={uuid.uuid4()}"
     environment = {**os.environ, "NETREPRO_TEST": marker.partition("=")[2], "TMPDIR": str(tmp_path)}
     mounts, outside = Path("/proc/self/mounts").read_text(), held_namespaces([os.getpid()])
+    script = OWNER.format(network=network, more=more, then=then)
     owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER.format(more=more, then=then)], env=environment, stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True,
         stdin=subprocess.PIPE, start_new_session=True, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     assert owner.stdout and owner.stdin
     assert owner.stdout.readline() == "built\n"
     ours = held_namespaces(marked(marker)) - outside  # numbers are given anew: what others hold now may be ours next
-    assert len(marked(marker)) >= 6 and len(ours) >= 4  # owner, launcher twice, guests; hub, two hosts, a switch
+    assert len(marked(marker)) >= 7 and len(ours) >= 4  # owner, launcher twice, guests, relay or fabric; hub, hosts
     end(owner)
     status = owner.wait(30)
     owner.stdout.close()
@@ -501,20 +576,39 @@ def outcome_of(end, tmp_path: Path, more: str = "", then: str = "pass") -> int:
     return status
 
 
-def test_nothing_is_left_after_the_block_ends(tmp_path):
-    assert outcome_of(lambda owner: owner.communicate("\n"), tmp_path) == 0
+@every_network
+def test_nothing_is_left_after_the_block_ends(network, tmp_path):
+    assert outcome_of(lambda owner: owner.communicate("\n"), tmp_path, network) == 0
 
 
-def test_nothing_is_left_after_an_exception(tmp_path):
-    assert outcome_of(lambda owner: owner.communicate("\n"), tmp_path, then="raise ValueError") == 1
+@every_network
+def test_nothing_is_left_after_an_exception(network, tmp_path):
+    assert outcome_of(lambda owner: owner.communicate("\n"), tmp_path, network, then="raise ValueError") == 1
 
 
-def test_nothing_is_left_after_control_c(tmp_path):
-    assert outcome_of(lambda owner: os.killpg(owner.pid, signal.SIGINT), tmp_path) == -signal.SIGINT
+@every_network
+def test_nothing_is_left_after_control_c(network, tmp_path):
+    assert outcome_of(lambda owner: os.killpg(owner.pid, signal.SIGINT), tmp_path, network) == -signal.SIGINT
 
 
-def test_nothing_is_left_when_the_owner_is_killed(tmp_path):
-    assert outcome_of(lambda owner: owner.kill(), tmp_path) == -signal.SIGKILL
+@every_network
+def test_nothing_is_left_when_the_owner_is_killed(network, tmp_path):
+    assert outcome_of(lambda owner: owner.kill(), tmp_path, network) == -signal.SIGKILL
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (lambda owner: owner.communicate("\n"), 0),
+        (lambda owner: os.killpg(owner.pid, signal.SIGINT), -signal.SIGINT),
+        (lambda owner: owner.kill(), -signal.SIGKILL),
+    ],
+    ids=["its block ends", "Control-C", "it is killed"],
+)
+def test_nothing_of_a_jupyter_kernel_is_left_after_its_owner(end, status, tmp_path):
+    more = "kernel = net['h3'].jupyter_kernel()"
+    assert outcome_of(end, tmp_path, "'rootless'", more) == status
 
 
 @pytest.mark.parametrize("how", ["asked to end", "killed"])
@@ -544,16 +638,16 @@ def test_nothing_is_left_when_a_notebooks_kernel_is_restarted(how):
 def test_a_fork_of_the_owner_keeps_no_network_alive(end):
     """A forked worker has a copy of the connection, so that its closing alone does not tell."""
     worker = "worker = os.fork()\n    if worker == 0: time.sleep(600)\n    print(worker, flush=True)"
-    outside = held_namespaces()
+    marker, outside = uuid.uuid4().hex, held_namespaces([os.getpid()])
     owner = subprocess.Popen(
-        [sys.executable, "-c", OWNER.format(more=worker, then="pass")],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", OWNER.format(network="'rootless'", more=worker, then="pass")],
+        env={**os.environ, "NETREPRO_TEST": marker}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert owner.stdin and owner.stdout
     worker_process = int(owner.stdout.readline())
     try:
         assert owner.stdout.readline() == "built\n"
-        ours = held_namespaces() - outside
+        ours = held_namespaces(marked(marker)) - outside
         owner.kill() if end == "is killed" else owner.stdin.write("\n")
         owner.stdin.close()
         owner.wait(30)
@@ -706,6 +800,22 @@ def outcome_under(*prefix: str) -> str:
 def test_who_may_not_open_namespaces_is_told_what_to_do():
     said = outcome_under(sys.executable, str(Path(__file__).with_name("restrained.py")), "unshare refused")
     assert "the rootless tier cannot be had" in said and "allow user namespaces" in said
+
+
+@both_tiers
+def test_where_mounts_are_forbidden_a_network_is_built_whose_hosts_have_addresses_only(tier):
+    script = f"""
+import sys
+from netrepro.emulation import Emulation
+from netrepro.networks import Link, star
+with Emulation(star(2, Link(10, 1)), {tier!r}) as net:
+    ask = "import socket; print(socket.create_server(('10.0.0.1', 0)).getsockname()[0])"
+    print(net["h1"].run([sys.executable, "-c", ask]).stdout, end="")
+    print(net["h1"].run(["cat", "/etc/hosts"]).stdout.count("h2"))
+"""
+    restrained = [sys.executable, str(Path(__file__).with_name("restrained.py")), "no mount"]
+    done = subprocess.run([*restrained, sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["10.0.0.1", "0"], done.stderr
 
 
 def test_a_network_larger_than_the_machine_allows_is_told_and_ends():

@@ -114,6 +114,11 @@ def test_root_of_a_user_namespace_is_not_privileged():
     assert not works and "user namespace" in why
 
 
+def test_a_tier_whose_processes_cannot_end_with_it_is_none():
+    works, why = reply_of("tiers", restraint="no more process namespaces")["rootless"]
+    assert not works and "opens, but none of processes" in why and "ENOSPC" in why
+
+
 def namespaces_of_this_process() -> dict[str, str]:
     return {entry.name: str(entry.readlink()) for entry in Path("/proc/self/ns").iterdir()}
 
