@@ -35,8 +35,8 @@ class DummynetPipe {
   template <class Sink>
   void offer(std::uint32_t name, std::uint32_t bytes, bool ecn_capable, Time now, Sink&& sink) {
     transmit(now, sink);
-    const auto waiting_takes = static_cast<Time>(static_cast<double>(queue_bytes_) * picoseconds_per_byte_);
-    const Backlog waiting{queue_.size(), queue_bytes_, free_at_ + waiting_takes};
+    const Time idle_since = queue_.empty() ? free_at_ : free_at_ + transmission(queue_bytes_);
+    const Backlog waiting{queue_.size(), queue_bytes_, idle_since};
     const PacketFacts facts{bytes, ecn_capable};
     const Verdict verdict =
         std::visit([&](auto& rule) { return rule.arrival(waiting, facts, now); }, settings_.queue);
@@ -78,6 +78,10 @@ class DummynetPipe {
     bool marked;
   };
 
+  Time transmission(std::uint64_t bytes) const {
+    return static_cast<Time>(static_cast<double>(bytes) * picoseconds_per_byte_ + 0.5);
+  }
+
   // Starts every transmission that begins by `now`.
   template <class Sink>
   void transmit(Time now, Sink&& sink) {
@@ -101,7 +105,7 @@ class DummynetPipe {
       if (verdict == Verdict::drop) return sink(packet.name, Fate::dropped, false, start);
       marked |= verdict == Verdict::mark;
     }
-    free_at_ = start + static_cast<Time>(packet.bytes * picoseconds_per_byte_ + 0.5);
+    free_at_ = start + transmission(packet.bytes);
     const Time due = free_at_ + settings_.delay;
     if (due <= now && line_.empty()) return leave(packet.name, marked, now, sink);
     line_.push({due, packet.name, marked});

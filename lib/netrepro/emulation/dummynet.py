@@ -116,7 +116,7 @@ def parse_rules(text: str) -> RuleSet:
     ``add [N] [prob P] allow|deny|count|pipe N ip|tcp|udp|icmp|sctp|<number> from any|PREFIX [PORTS] to ...``
 
     A rule without number gets the last one plus 100. `reorder` and `threshold` (ECN marking from so many packets on)
-    are ours.
+    are ours. PIE's gains are those of RFC 8033: ipfw's other words for it, such as alpha and beta, are refused.
 
     Raises NetreproError with line, column, the line itself and the nearest valid word.
     """
@@ -214,8 +214,8 @@ def _number(word: str) -> float | None:
     return float(word) if re.fullmatch(r"\d+(\.\d*)?|\.\d+", word) else None
 
 
-_PIPE_WORDS = ("bw", "delay", "plr", "reorder", "queue", "red", "codel", "pie", "threshold", "ecn")
-# Rules with times of their own: ipfw's word -> the field.
+_MANAGED = ("red", "codel", "pie", "threshold")  # queues of which a pipe has one at most
+_PIPE_WORDS = ("bw", "delay", "plr", "reorder", "queue", *_MANAGED, "ecn")
 _TIMES_OF = {
     "codel": {"target": "target_ms", "interval": "interval_ms"},
     "pie": {"target": "target_ms", "tupdate": "update_ms", "max_burst": "burst_ms"},
@@ -244,21 +244,19 @@ def _parse_pipe(words: _Words) -> Pipe:
             given[word] = _parse_red(words)
         elif word in _TIMES_OF:
             given[word] = {}
-            while words.peek() in _TIMES_OF[word]:
-                name = words.take(word)
+            while (name := words.peek()) in _TIMES_OF[word]:
+                words.take(word)
                 given[word][_TIMES_OF[word][name]] = words.quantity(f"{word}'s {name}", _TIMES_MS, "ms")
         elif word == "threshold":
             given[word] = words.integer("the marking threshold", 1, 10**6)
         given[f"{word} at"] = place
     if given.get("reorder") and not given.get("bw"):
         given["reorder at"]("reordering needs a queue, which never forms without bandwidth limit", "give bw as well")
-    kinds = [word for word in ("red", "codel", "pie", "threshold") if word in given]
+    kinds = [word for word in _MANAGED if word in given]
     if len(kinds) > 1:
         given[f"{kinds[1]} at"](f"a pipe with {kinds[0]} and {kinds[1]}", "give one of them")
     if "ecn" in given and not kinds:
-        given["ecn at"](
-            "ecn without red, codel or pie", "give one of them, or threshold, as well: drop-tail never marks"
-        )
+        given["ecn at"]("ecn without red, codel or pie", "give one of them: drop-tail never marks")
     limit = given.get("queue", DEFAULT_QUEUE)
     if kinds and limit.packets is None:
         given["queue at"](f"{kinds[0]} with a queue in bytes", "give the queue in packets")
@@ -385,7 +383,7 @@ class Dummynet:
     rules : text for `parse_rules`, or a RuleSet.
     tick_ms : pipes are served when a timer fires, every so often (the kernel's Dummynet: 1 ms); 0 serves each packet
         exactly when it is due.
-    seed : of losses, reordering, probabilities and RED.
+    seed : of losses, reordering, probabilities, RED and PIE.
 
     Equal arguments and packets give equal passages. Raises NetreproError for what `parse_rules` refuses and a
     negative tick.

@@ -11,6 +11,7 @@ import socket
 import struct
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -24,31 +25,33 @@ from netrepro.networks.topology import Cable, Topology
 
 ROOT, CLASS, LEAF, ROOT_PARENT = 0x10000, 0x10001, 0x20000, 0xFFFFFFFF
 PAYLOAD_BYTES = 18  # with IPv4 and UDP headers 46 bytes, as the engine's datagrams
-SINK, OWN_ADDRESS, FAR_ADDRESS, OWN_PORT, FAR_PORT = "sink0", "198.51.100.1", "198.51.100.2", 4000, 5000
+NETWORK, OWN_PORT, FAR_PORT = "198.51.100", 4000, 5000
 CASES = ("A", "B", "B100", "99 rules behind", "C0", "Cr")
 
 
 def time_kernel(
     tier: str, batches: int, batch_packets: int = 1000, *, cases: Sequence[str] = CASES, repetitions: int = 1
 ) -> pd.DataFrame:
-    """Send batches of smallest datagrams through each case, in a host of its own; each repetition begins with another.
+    """Send batches of smallest datagrams through the cases in turn, each case an interface of its own in one host.
+
+    A batch is followed by one of the next case, so that what disturbs the machine for longer falls on all of them; each
+    round begins with another case.
 
     Returns case, repetition, batch, wall_ns and processor_ns a packet (of the sending thread, softirqs it runs
-    included).
+    included), in the order in which they were sent.
     Raises NetreproError for the simulated tier, and where the kernel lacks a queue, u32 or IFB.
     """
     work = [
-        (repetition, cases[(repetition + place) % len(cases)])
+        (repetition, batch, (repetition * batches + batch + place) % len(cases))
         for repetition in range(repetitions)
+        for batch in range(batches)
         for place in range(len(cases))
     ]
     with Emulation(Topology((Cable("h1", "h2", Link(100.0, 0.0)),)), tier=tier) as net:
-        found = net["h1"].python(_time_cases, [case for _, case in work], batches, batch_packets)
-    parts = [
-        _tidy(case, times, batch_packets).assign(repetition=repetition)
-        for (repetition, case), times in zip(work, found, strict=True)
-    ]
-    return pd.concat(parts, ignore_index=True)
+        times = net["h1"].python(_time_cases, tuple(cases), [place for *_, place in work], batch_packets)
+    table = pd.DataFrame([(cases[place], repetition, batch) for repetition, batch, place in work])
+    table.columns = ["case", "repetition", "batch"]
+    return table.join(pd.DataFrame(times[:, :2] / batch_packets, columns=["wall_ns", "processor_ns"]))
 
 
 def time_relay(
@@ -109,36 +112,40 @@ def _time_relay(
     return np.array(found)
 
 
-def _tidy(case: str, times: np.ndarray, batch_packets: int) -> pd.DataFrame:
-    table = pd.DataFrame(times[:, :2] / batch_packets, columns=["wall_ns", "processor_ns"])
-    return table.rename_axis("batch").reset_index().assign(case=case)
-
-
-def _time_cases(cases: Sequence[str], batches: int, batch_packets: int) -> list[np.ndarray]:
+def _time_cases(cases: Sequence[str], order: Sequence[int], batch_packets: int) -> np.ndarray:
+    """What a batch of each of `order` (places among `cases`) took; in a node."""
     from pyroute2 import IPRoute
     from pyroute2.netlink.exceptions import NetlinkError
 
     from netrepro import _core
 
-    found = []
-    with IPRoute() as kernel, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+    with IPRoute() as kernel, ExitStack() as opened:
         try:
-            kernel.link("add", ifname=SINK, kind="ifb")
-            index = kernel.link_lookup(ifname=SINK)[0]
-            kernel.link("set", index=index, state="up", arp=False)
-            kernel.addr("add", index=index, address=OWN_ADDRESS, prefixlen=24)
-            sender.bind((OWN_ADDRESS, OWN_PORT))
-            sender.connect((FAR_ADDRESS, FAR_PORT))
-            for case in cases:
-                _make_queue(kernel, index, case)
+            senders = [opened.enter_context(_open_sender(kernel, place, case)) for place, case in enumerate(cases)]
+            for sender in senders:
                 _core.send_datagrams(sender.fileno(), 5, batch_packets, PAYLOAD_BYTES)
-                found.append(np.array(_core.send_datagrams(sender.fileno(), batches, batch_packets, PAYLOAD_BYTES)))
-                kernel.tc("del", index=index, handle=0, parent=ROOT_PARENT)
+            found = [
+                _core.send_datagrams(senders[place].fileno(), 1, batch_packets, PAYLOAD_BYTES)[0] for place in order
+            ]
         except (NetlinkError, OSError) as error:
             raise NetreproError(
                 f"this kernel cannot measure its packets: {error}", "needs ifb, htb, tbf, pfifo, blackhole and u32"
             ) from None
-    return found
+    return np.array(found)
+
+
+def _open_sender(kernel, place: int, case: str) -> socket.socket:
+    """A socket whose datagrams leave by an interface of their own, sink0 for place 0, that does what the case says."""
+    own, far = (f"{NETWORK}.{16 * place + host}" for host in (1, 2))
+    kernel.link("add", ifname=f"sink{place}", kind="ifb")
+    index = kernel.link_lookup(ifname=f"sink{place}")[0]
+    kernel.link("set", index=index, state="up", arp=False)
+    kernel.addr("add", index=index, address=own, prefixlen=28)
+    _make_queue(kernel, index, case)
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.bind((own, OWN_PORT))
+    sender.connect((far, FAR_PORT))
+    return sender
 
 
 def _make_queue(kernel, index: int, case: str) -> None:

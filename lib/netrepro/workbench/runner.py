@@ -103,8 +103,8 @@ def run(
     scheduler : address of a Dask scheduler ("tcp://…") whose workers see this folder, instead of local processes.
     resume : take over runs that ended well with the same notebook, data, library and parameters.
     patience : a cell may take this many times the notebook's declared budget, in seconds.
-    publish_results : copy figures and results of default runs to figures/ (only runs without `parameters`); of a second
-        run on the other kind of tier the results.
+    publish_results : copy figures and results of default runs to figures/ (only runs without `parameters`); of a tier
+        that "auto" would not take, only the results.
     into : the folder for executed notebooks, logs and manifests; default: runs/<profile>/.
     on_event : called with an Event at every start, change of heading and end.
 
@@ -274,13 +274,8 @@ def _plan_one(
         manifest=shown,
         fingerprint=notebook_fingerprint(notebook.path, notebook.slug, values, root),
     )
-    return _Planned(job, final, lane, declared.last, _has_pictures(declared.tiers, tier))
-
-
-def _has_pictures(supported: Sequence[str], tier: str) -> bool:
-    """Whether pictures of runs on the tier are published: those of the tier that a run takes that names none."""
-    probe = probe_tiers()
-    return tier == next((each for each in supported if probe[each].available), tier)
+    usual_tier, _ = resolve_tier("auto", declared.tiers, probe_tiers())
+    return _Planned(job, final, lane, declared.last, has_pictures=tier == usual_tier)
 
 
 def _make_writable(folder: Path) -> None:

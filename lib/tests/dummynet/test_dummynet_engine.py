@@ -40,7 +40,8 @@ def test_rules_are_read_in_full():
         pipe 3 config bw 1Gbit/s red 0.002/10/30/0.1 queue 100 ecn
         pipe 4 config bw 5Mbit/s codel target 5ms interval 100ms ecn
         pipe 5 config bw 5Mbit/s queue 100 threshold 20
-        pipe 6 config bw 5Mbit/s pie target 20ms tupdate 30ms max_burst 0ms ecn
+        pipe 6 config bw 5Mbit/s pie target 20ms tupdate 30ms max_burst 100ms ecn delay 5ms
+        pipe 7 config bw 5Mbit/s queue 1000 pie
         add 200 pipe 1 udp from 10.0.0.0/8 to any 5000-6000
         add 100 prob 0.5 deny tcp from any 1024-65535 to 192.168.1.7 80
         add count ip from any to any
@@ -53,7 +54,8 @@ def test_rules_are_read_in_full():
         Pipe(3, 1000.0, queue=Red(100, 10, 30, max_probability=0.1, weight=0.002, ecn=True)),
         Pipe(4, 5.0, queue=CoDel(50, 5.0, 100.0, ecn=True)),
         Pipe(5, 5.0, queue=EcnThreshold(100, 20)),
-        Pipe(6, 5.0, queue=Pie(50, 20.0, 30.0, 0.0, ecn=True)),
+        Pipe(6, 5.0, 5.0, queue=Pie(50, 20.0, 30.0, 100.0, ecn=True)),
+        Pipe(7, 5.0, queue=Pie(1000)),
     )
     assert [(rule.number, rule.action, rule.protocol) for rule in rules.rules] == [
         (100, "deny", 6),
@@ -82,9 +84,12 @@ def test_rules_are_read_in_full():
         ("pipe 1 config red 1/2/3", 19, "weight/min/max/probability"),
         ("pipe 1 config queue 20 red 0.002/10/30/0.1", 24, "max_threshold_packets"),
         ("pipe 1 config codel red 0.002/10/30/0.1", 15, "give one of them"),
-        ("pipe 1 config pie target 5ms codel", 15, "give one of them"),
-        ("pipe 1 config pie interval 5ms", 19, "interval"),
+        ("pipe 1 config pie codel", 15, "a pipe with codel and pie"),
+        ("pipe 1 config pie tupdat 15ms", 19, "tupdat"),
+        ("pipe 1 config pie target 15mz", 26, "unknown unit 'mz' for pie's target"),
         ("pipe 1 config pie target 0ms", 15, "target_ms"),
+        ("pipe 1 config pie tupdate", 26, "pie's tupdate is missing"),
+        ("pipe 1 config pie queue 64Kbytes", 19, "pie with a queue in bytes"),
         ("pipe 1 config delay 1ms delay 2ms", 25, "given twice"),
         ("pipe 1 config ecn", 15, "drop-tail never marks"),
         ("pipe 0 config", 6, "from 1 to 65535"),
@@ -211,7 +216,9 @@ def test_the_share_lost_is_the_probability_and_losses_are_independent(loss):
     assert abs(pairs - loss**2) < 4 * np.sqrt(loss**2 / len(lost)) + 1e-4
 
 
-@pytest.mark.parametrize("queue", ["queue 50", "queue 60 red 0.1/5/20/0.1", "queue 100 codel target 1ms interval 10ms"])
+@pytest.mark.parametrize(
+    "queue", ["queue 50", "queue 60 red 0.1/5/20/0.1", "queue 100 codel target 1ms interval 10ms", "pie"]
+)
 @pytest.mark.parametrize("tick_ms", [0.0, 1.0])
 def test_order_is_kept_and_no_packet_vanishes_without_reordering(queue, tick_ms):
     found = through(f"bw 3Mbit/s delay 7ms {queue}", synthetic_headers(3000, 100.0), tick_ms=tick_ms)
@@ -254,11 +261,15 @@ def test_codel_holds_the_delay_that_drop_tail_lets_grow():
     assert (tail.departure_s - tail.time_s).dropna().tail(500).median() > 0.1
 
 
-def test_pie_holds_the_delay_that_it_is_given_and_drop_tail_lets_grow():
-    headers = synthetic_headers(40_000, 110.0)
-    pie, tail = (through(f"bw 3Mbit/s queue 1000 {rule}", headers) for rule in ("pie target 20ms", ""))
-    waits = [(found.departure_s - found.time_s).dropna().tail(5000).median() for found in (pie, tail)]
-    assert waits[0] == pytest.approx(0.02, rel=0.3) and waits[1] > 0.1
+def test_pie_brings_the_delay_to_its_target_and_marks_instead_with_ecn():
+    """It must see the whole queue: one that sees the packet being sent lets the buffer fill."""
+    pipe = "bw 3Mbit/s queue 1000 pie target 5ms tupdate 5ms max_burst 0ms"
+    dropped = through(pipe, synthetic_headers(20_000, 115.0))
+    waits = (dropped.departure_s - dropped.time_s).dropna().tail(5000)
+    assert 2e-3 < waits.median() < 10e-3
+    assert 0.03 < (dropped.verdict == "dropped").tail(5000).mean() < 0.1  # 6 % more comes than leaves
+    marked = through(f"{pipe} ecn", synthetic_headers(5000, 115.0, ecn_capable=True))
+    assert marked.marked.sum() > 10 and not dropped.marked.any()
 
 
 def test_a_threshold_marks_packets_that_find_so_many_waiting():

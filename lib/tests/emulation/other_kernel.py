@@ -35,6 +35,9 @@ exec /busybox switch_root /machine /bin/sh /then
 """
 _THEN = """export PATH={path} HOME=/root LANG=C.UTF-8
 ip link set lo up
+mount -t cgroup2 groups /sys/fs/cgroup
+mkdir /sys/fs/cgroup/tests
+echo $$ >/sys/fs/cgroup/tests/cgroup.procs
 cd {folder}
 {command}
 echo "{ended} $?"

@@ -310,14 +310,22 @@ def test_figures_are_those_of_the_tier_that_auto_takes(echo_paper, workbench):
     assert published.read_bytes() == b"another tier's"
 
 
-def test_a_tier_that_is_named_publishes_figures_where_auto_takes_it_and_results_anyway(
-    add_notebook, workbench, monkeypatch
+@pytest.mark.parametrize(("usual", "other"), [("simulated", "privileged"), ("privileged", "simulated")])
+def test_a_tier_that_is_asked_for_publishes_figures_only_where_auto_would_take_it(
+    echo_paper, add_notebook, workbench, monkeypatch, usual, other
 ):
     offer(monkeypatch, *TIERS)
-    shutil.copytree(FIXTURES / "echo_data", workbench / "data" / "echo")
-    add_notebook("echo", tiers=["simulated", "privileged"])
-    published = workbench / "figures/echo/fig1_load.png"
-    assert run(["echo"], tier="privileged").ok and not published.exists()
+    add_notebook("echo", tiers=[usual, other])
+    assert run(["echo"], tier=other).ok
+    assert [path.name for path in (workbench / "figures/echo").iterdir()] == ["results.json"]
+    assert run(["echo"], tier=usual).ok
     results = json.loads((workbench / "figures/echo/results.json").read_text())
-    assert set(results["runs"]) == {"quick/privileged"}
-    assert run(["echo"], tier="simulated").ok and published.exists()
+    assert set(results["runs"]) == {f"quick/{usual}", f"quick/{other}"}
+    assert (workbench / "figures/echo/fig1_load.png").exists()
+
+
+def test_figures_are_those_of_the_best_tier_that_this_machine_has(echo_paper, add_notebook, workbench, monkeypatch):
+    offer(monkeypatch, "rootless", "simulated")
+    add_notebook("echo", tiers=["privileged", "rootless", "simulated"])
+    assert run(["echo"], tier="rootless").ok
+    assert (workbench / "figures/echo/fig1_load.png").exists()
