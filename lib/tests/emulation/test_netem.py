@@ -248,7 +248,7 @@ def test_a_packet_is_sent_as_a_whole_at_the_rate_that_the_link_has_then():
     asked = Experiment(dumbbell(1, FAST, Link(1, 20, ROOMY)), flows, 2.0, changes=(change,))
     took_ms = emulate(asked, "rootless", delayed_by="netem").flows["completion_ms"]
     # Three passages of 20 ms, and 1,466 bytes at 1 Mb/s beside the handshake's.
-    assert took_ms[:3].min() > 72 > 68 > took_ms[4:].min()
+    assert took_ms[:3].min() > 72 > took_ms[4:].min()
 
 
 @rootless

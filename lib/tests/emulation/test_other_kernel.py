@@ -26,10 +26,10 @@ TESTED = (
 @pytest.mark.timeout(700)
 def test_networks_hold_on_another_kernel_and_netem_where_it_has_it():
     run = [sys.executable, "-m", "pytest", "-q", "-rs", "--color=no", "-o", "cache_dir=/tmp/tested"]
-    run += [str(HERE / each) for each in TESTED]
+    first = [*run, *(str(HERE / each) for each in TESTED)]
     # An emulated processor is slow, and the netem tests have times to keep: what failed is tried again, alone.
-    again = [*run, "--last-failed"]
-    command = ["sh", "-c", " || ".join([shlex.join(run), shlex.join(again), shlex.join(again)])]
+    again = [*run, "--last-failed", str(HERE)]
+    command = ["sh", "-c", " || ".join(map(shlex.join, (first, again, again)))]
     try:
         status, said = run_on(named_kernel(), command, HERE.parents[1], timeout_s=600)
     except subprocess.TimeoutExpired:
