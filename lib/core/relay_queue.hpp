@@ -21,10 +21,10 @@
 class RelayQueue {
  public:
   static constexpr Time most_lead_ns = 2'000'000, correction_interval_ns = 10'000'000;
-  // A link that was held up makes up for so long at most, as the bucket of a kernel's shaper lets it, and not at once: a
-  // packet that left late delays those behind it, each by a little less, so that they come as a link sends them. Else the
-  // gap behind it were as much too short as the one before it was too long.
-  static constexpr Time catch_up_ns = 128'000, recovery_packets = 32, faster_by = 16;  // parts of its rate at most
+  // A link that was held up makes up for so long at most, as the bucket of a kernel's shaper lets it, and not at once:
+  // until then it is faster than its rate by that part of it. Else the gap behind a late packet were as much too short
+  // as the one before it was too long.
+  static constexpr Time catch_up_ns = 128'000, faster_by = 16;
   static constexpr Time longest_alone_ns = 40'000;
 
   struct Counts {
@@ -150,8 +150,7 @@ class RelayQueue {
   }
   Time next_departure() const {
     const Time sending = transmission_ns(queued_.front().size);
-    const Time made_up = std::min(late_ns_ / recovery_packets, sending / faster_by);
-    return std::max(next_due(), free_at_ + sending + late_ns_ - made_up);
+    return std::max(next_due(), free_at_ + sending + late_ns_ - sending / faster_by);
   }
   Time transmission_ns(std::uint32_t bytes) const { return static_cast<Time>(bytes * nanoseconds_per_byte_ + 0.5); }
 

@@ -71,7 +71,7 @@ class Emulation:
     paced : ports (from, to) whose packets the relay lets go when they are due, awake before each, in place of the
         kernel's shaper, whose timers wake up late on virtual machines. While packets wait there it keeps a processor,
         of at least two, and what it sends is received on the others. What a packet was late, of 128 us at most, is made
-        up over those behind it, so that it spoils the gap before it alone.
+        up by those behind it, at a sixteenth above the rate.
     controls : congestion controls that programs and flows will ask for, beside those of hosts: what is to be loaded
         into the kernel is known before the network is built.
 
