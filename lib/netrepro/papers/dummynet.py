@@ -31,6 +31,7 @@ BEHIND_MANY = "Cd behind 10000 rules"  # only has to break a bound: few packets,
 BANDWIDTH_MBPS = 600.0
 MOST_SPREAD = 0.2
 BATCH_PACKETS = 1000  # at a packet every microsecond a batch lasts one tick of Dummynet's timer, 1 ms
+VISITS = 5  # to a case in a repetition: what disturbs the machine for a moment then spoils a part of its batches
 RELAY_BATCH_PACKETS, LEAST_RELAY_BATCHES = 5000, 4  # paced, so that a batch lasts 100 ms and a delay
 COLOURS = {"arrivals_ns": scheme("tcp").colour, "timer_ns": scheme("repflow").colour}
 
@@ -132,19 +133,26 @@ def measure(
     delay_ms: float = 20.0,
     progress: Progress = iter,
 ) -> Runs:
-    """Time every case once a repetition, in an order drawn from `seed`; Linux too where `tier` has namespaces.
+    """Time so many packets of every case in each repetition, in several visits whose order is drawn from `seed`; Linux
+    too where `tier` has namespaces.
 
     `rules` and `delay_ms` are those of `tested`; Linux's delay is our relay's, its rules are always 100. The case of
-    10000 rules gets a hundredth of the packets. Linux gets `packets` a case in all repetitions together, and its delay,
-    which has to be paced, a tenth of that.
+    10000 rules gets a hundredth of the packets, in one visit. Linux gets `packets` a case in all repetitions together,
+    and its delay, which has to be paced, a tenth of that.
     """
     tested = tested or cases(rules=rules)
     random = np.random.default_rng(seed)
-    work = [(repetition, str(name)) for repetition in range(repetitions) for name in random.permutation(list(tested))]
+    rounds = [list(tested), *([name for name in tested if name != BEHIND_MANY] for _ in range(VISITS - 1))]
+    work = [
+        (repetition, str(name))
+        for repetition in range(repetitions)
+        for names in rounds
+        for name in random.permutation(names)
+    ]
     batches, out_of_order = [], 0
     for repetition, name in progress(work):
         case = tested[name]
-        count = packets if name != BEHIND_MANY else max(packets // 100, BATCH_PACKETS)
+        count = max(packets // (100 if name == BEHIND_MANY else VISITS), BATCH_PACKETS)
         engine = Dummynet(case.rules, tick_ms=1.0, seed=seed)
         timing = time_packets(engine, count, drop_at_entry=case.drop_at_entry, batch_packets=BATCH_PACKETS)
         batches.append(timing.batches.assign(case=name, repetition=repetition))
