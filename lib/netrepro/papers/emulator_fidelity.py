@@ -479,5 +479,5 @@ def draw_control(runs: Runs) -> Figure:
     if not (runs.gaps["case"] == OFFLOADED).any():
         axis.text(0.5, 0.5, f"not measured on the {runs.tier} tier", transform=axis.transAxes, ha="center")
     axis.set(xlim=(PERCENT[0], PERCENT[-1]), ylim=(0, 1.05))
-    axis.legend(loc="center", bbox_to_anchor=(0.56, 0.55))
+    axis.legend(loc="center", bbox_to_anchor=(0.47, 0.5))
     return figure
