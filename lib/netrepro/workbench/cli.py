@@ -144,6 +144,19 @@ def sweep(
 
 
 @app.command()
+def draw(
+    slug: str,
+    folder: Annotated[Path | None, typer.Option("--from", help="folder of a run [default: the newest]")] = None,
+) -> None:
+    """Draw a paper's figures again, and judge its claims, from the tables of a run; nothing is measured."""
+    from netrepro.workbench.redraw import redraw
+
+    found, verdicts = redraw(slug, folder)
+    console.print(verdicts.to_string(index=False), markup=False, soft_wrap=True)
+    console.print(f"figures: {_short(found)}")
+
+
+@app.command()
 def doctor() -> None:
     """Say what this machine can do, and what each notebook would use."""
     from netrepro.workbench.doctor import examine

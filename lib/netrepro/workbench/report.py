@@ -26,6 +26,7 @@ from netrepro.claims import Measured, Results, Run, judge, load_claims, paper_le
 from netrepro.claims.models import readable
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
+from netrepro.papers._study import TABLES, Runs, Study
 from netrepro.paths import runs_dir, workbench_root
 from netrepro.processes import in_processes
 from netrepro.style import save_figure, use_style
@@ -101,6 +102,34 @@ class Report:
     def progress(self, label: str) -> Callable[[Iterable[Item]], Iterable[Item]]:
         """A function that wraps items in a progress bar; paper modules take it as their `progress` argument."""
         return partial(tqdm, desc=label, leave=False)
+
+    def measure(self, study: Study, setting: Any, **how: Any) -> Runs:
+        """Every case and repetition of a study as this report runs it, with a progress bar; the tables are saved in the
+        run's folder. how : as Study.measure takes it (backend, beside)."""
+        runs = study.measure(
+            setting,
+            profile=self.profile,
+            tier=self.tier,
+            repetitions=self.repetitions,
+            seed=self.seed,
+            progress=self.progress("cases and repetitions"),
+            **how,
+        )
+        runs.save(self.folder / TABLES)
+        return runs
+
+    def vary(self, runs: Runs, knob: str) -> pd.DataFrame:
+        """Turn a knob of the runs' study, with a progress bar; its table is saved beside the others."""
+        table = runs.study.vary(runs, knob, self.progress(knob))
+        runs.save(self.folder / TABLES)
+        return table
+
+    def draw(self, runs: Runs, name: str) -> None:
+        """Draw a figure of the runs' study, save and show it. Raises NetreproError for a figure it does not have."""
+        figures = runs.study.figures
+        if name not in figures:
+            raise NetreproError(f"{self.slug} has no figure {name!r}", nearest(name, figures))
+        self.show(figures[name](runs), name)
 
     def show(self, figure: Figure, name: str) -> None:
         """Save a figure as <name>.png and <name>.svg (the same bytes for the same data) and display it here.
