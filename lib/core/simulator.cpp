@@ -19,7 +19,7 @@ std::uint32_t Simulator::add_link(const LinkSettings& link, const std::string& r
     memory = of_node;
   }
   const std::uint64_t decisions = rule == "pie" ? pie_decisions : red_decisions;
-  const double packet_bytes = settings_.tcp.segment_bytes + header_bytes;
+  const double packet_bytes = settings_.segment_bytes + header_bytes;
   QueueRule queue = queue_rule_named(rule, numbers, {link.rate, picoseconds_per_second, settings_.seed,
                                                      (decisions << 40) + number, memory, packet_bytes});
   routes_.add_link(link.from, link.to);
@@ -38,14 +38,14 @@ void Simulator::give_path(std::uint32_t flow, std::uint32_t place, const std::ve
 }
 
 void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
-                        ControlKind control) {
-  flows_.push_back({from, to, start, duration, bytes, control, true, false, 0});
+                        ControlKind control, std::shared_ptr<const TcpSettings> tcp) {
+  flows_.push_back({from, to, start, duration, bytes, control, true, false, 0, std::move(tcp)});
 }
 
 void Simulator::add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate,
                               std::uint32_t bytes, bool poisson) {
   const Time gap = from_seconds(8 * bytes / rate);
-  flows_.push_back({from, to, start, duration, bytes, ControlKind::reno, false, poisson, gap});
+  flows_.push_back({from, to, start, duration, bytes, ControlKind::reno, false, poisson, gap, nullptr});
 }
 
 void Simulator::sample_queues(std::vector<std::uint32_t> links, Time interval) {
@@ -226,12 +226,12 @@ void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   const auto [forward, backward] = paths_of(number, key);
   const bool piecewise = group && (group->kind == Group::Kind::multipath || group->kind == Group::Kind::requests);
   auto control = control_for(number, group, place);
-  TcpSettings tcp = settings_.tcp;
+  TcpSettings tcp = *description.tcp;
   auto* rcp = dynamic_cast<RcpControl*>(control.get());
   if (rcp) tcp.initial_window = RcpControl::no_window, tcp.unpaced_segments = 0;
   TcpSender sender = piecewise ? TcpSender(tcp, std::move(control))
                                : TcpSender(tcp, std::move(control), description.bytes);
-  const TcpReceiver receiver(settings_.tcp, sender.precise_ecn(), piecewise);
+  const TcpReceiver receiver(tcp, sender.precise_ecn(), piecewise);
   connections_[number].reset(new Connection{std::move(sender), receiver, key, forward, backward});
   connections_[number]->group = group;
   connections_[number]->place = place;
@@ -243,10 +243,9 @@ std::unique_ptr<CongestionControl> Simulator::control_for(std::uint32_t number, 
                                                          std::uint32_t place) const {
   const auto own = own_controls_.find(flow_of(number));
   if (own != own_controls_.end()) return own->second();
-  return make_control(flows_[flow_of(number)].control,
-                      {settings_.dctcp_first_alpha, settings_.hystart, group ? group->coupling : nullptr, place,
-                       settings_.tcp.segment_bytes, settings_.tcp.initial_window,
-                       stream(control_choices, number).next()});
+  const FlowDescription& flow = flows_[flow_of(number)];
+  return make_control(flow.control,
+                      {*flow.tcp, group ? group->coupling : nullptr, place, stream(control_choices, number).next()});
 }
 
 void Simulator::send_datagram(std::uint32_t flow) {
@@ -461,7 +460,7 @@ void Simulator::take_data(std::uint32_t place, Connection& connection) {
 
 void Simulator::acknowledge(std::uint32_t place, Connection& connection) {
   Packet& packet = packets_[place];
-  connection.receiver.acknowledge(packet, settings_.tcp.selective);
+  connection.receiver.acknowledge(packet);
   if (is_subflow(connection))
     packet.stream_in_order = static_cast<std::uint32_t>(connection.group->multipath->in_order());
   if (connection.rcp) RcpHeader::answer(packet, connection.heard_rate);
@@ -600,8 +599,10 @@ void Simulator::record(FlowResult& result, std::uint32_t number, const Connectio
       if (connection.place == 0) result.retransmissions += group->multipath->repeated();
     } else if (group->kind == Group::Kind::requests) {
       // Sequence numbers are whole segments; the last one of an answer may be shorter.
-      const std::uint64_t bytes = conversations_[exchanges_[group->exchange].conversation].settings.response_bytes;
-      const std::uint64_t answers = messages_in(delivered, bytes), rest = delivered - messages_end(answers, bytes);
+      const Conversation& conversation = conversations_[exchanges_[group->exchange].conversation];
+      const std::uint64_t bytes = conversation.settings.response_bytes;
+      const std::uint64_t answers = conversation.messages_in(delivered, bytes);
+      const std::uint64_t rest = delivered - conversation.messages_end(answers, bytes);
       delivered = number == group->members[0] ? answers * bytes + std::min(rest, bytes) : 0;
     }
   }

@@ -36,10 +36,7 @@ class Simulator {
     std::uint64_t seed;
     Time end;
     double clock_skew;  // links run off their rate by a factor drawn from 1 +- this
-    double dctcp_first_alpha;
-    bool hystart;
-    bool opportunistic_retransmission, penalisation;  // of subflows
-    TcpSettings tcp;
+    std::uint32_t segment_bytes;  // of most packets, for queues that reckon with it
   };
   struct LinkSettings {
     std::uint32_t from, to;
@@ -107,7 +104,7 @@ class Simulator {
 
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
   void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
-               ControlKind control);
+               ControlKind control, std::shared_ptr<const TcpSettings> tcp);
   // A flow that has been added gets a congestion control of its own, one for each connection.
   void give_control(std::uint32_t flow, std::function<std::unique_ptr<CongestionControl>()> make) {
     own_controls_[flow] = std::move(make);
@@ -185,6 +182,7 @@ class Simulator {
     bool is_tcp;
     bool poisson;
     Time gap;  // mean between datagrams
+    std::shared_ptr<const TcpSettings> tcp;
   };
   // Connections that serve one flow together.
   struct Group {
@@ -197,7 +195,15 @@ class Simulator {
   };
   struct Conversation {  // of one client and its servers
     RequestSettings settings;
+    std::uint64_t segment_bytes;
     std::uint32_t first_exchange, unopened, unanswered = 0;
+    // Messages of a connection follow each other in whole segments.
+    std::uint64_t messages_end(std::uint64_t messages, std::uint64_t message_bytes) const {
+      return messages * ((message_bytes + segment_bytes - 1) / segment_bytes) * segment_bytes;
+    }
+    std::uint64_t messages_in(std::uint64_t in_order, std::uint64_t message_bytes) const {
+      return in_order / messages_end(1, message_bytes);
+    }
   };
   struct Exchange {  // of a client and one server
     std::uint32_t conversation, answers, requests;  // the latter two by number of their connections
@@ -329,14 +335,6 @@ class Simulator {
   void serve(std::uint32_t exchange);
   void answer(std::uint32_t exchange);
   void on_answer(std::uint32_t exchange);
-  // Messages of a connection follow each other in whole segments.
-  std::uint64_t messages_end(std::uint64_t messages, std::uint64_t message_bytes) const {
-    const std::uint64_t segment = settings_.tcp.segment_bytes;
-    return messages * ((message_bytes + segment - 1) / segment) * segment;
-  }
-  std::uint64_t messages_in(std::uint64_t in_order, std::uint64_t message_bytes) const {
-    return in_order / messages_end(1, message_bytes);
-  }
 
   Settings settings_;
   Routes routes_;

@@ -18,7 +18,7 @@ from netrepro.emulation.messages import Interface, NextHop, Request
 from netrepro.emulation.netem import check_netem, redirection, wire
 from netrepro.emulation.tcp import check_tcp, host_sysctls, route_metrics
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.experiment import Experiment
+from netrepro.networks.experiment import Experiment, own_settings
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import Path, Routing, check_path, links_in_use
 from netrepro.networks.topology import Topology
@@ -504,8 +504,9 @@ def host_controls(topology: Topology, congestion_control: str | Mapping[str, str
 
 
 def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
-    """Raises NetreproError for what an emulated network does not do: subflows, replicas on the same path; on switches
-    that are kernels packet spraying, and changes to a rate that no kernel can shape."""
+    """Raises NetreproError for what an emulated network does not do: subflows, replicas on the same path, flows that
+    speak TCP otherwise than the experiment but for their congestion control; on switches that are kernels packet
+    spraying, and changes to a rate that no kernel can shape."""
     remedy = "use tier 'simulated'"
     if backend == "kernel" and experiment.routing.scheme == "packet_spraying":
         raise NetreproError(NO_SPRAYING, "use backend 'fabric', or tier 'simulated'")
@@ -521,6 +522,12 @@ def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
             )
         if isinstance(entry, (Flow, PoissonFlows)) and entry.subflows > 1:
             raise NetreproError(f"a flow of {entry.subflows} subflows on an emulated network", remedy)
+        own = [name for name in own_settings(experiment, entry) if name != "congestion_control"]
+        if own:
+            raise NetreproError(
+                f"a flow with {', '.join(own)} of its own, and an emulated host has one for all its flows",
+                f"give it to the experiment's Tcp, or {remedy}",
+            )
 
 
 def _check_rate(what: str, rate_mbps: float) -> None:

@@ -24,6 +24,7 @@ from netrepro.networks.links import (
 )
 from netrepro.networks.routing import LinkChange, Path, Routing, k_shortest_paths, links_in_use
 from netrepro.networks.topology import Topology
+from netrepro.networks.workloads import Tcp
 
 # Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
 OWN_PACKETS_AT_PORT = 4
@@ -99,6 +100,30 @@ def queue_rule(queue: Queue) -> Call:
         case SharedBuffer():
             return "shared_buffer", (queue.bytes, queue.alpha, queue.mark_packets or 0)
     raise TypeError(f"no queue {queue!r}")
+
+
+def tcp_settings(tcp: Tcp) -> dict[str, Any]:
+    """What the core's TcpSettings are made of, but for the congestion control."""
+    return dict(
+        segment_bytes=tcp.segment_bytes,
+        initial_window_segments=float(tcp.initial_window_segments),
+        receive_window_bytes=tcp.receive_window_bytes,
+        minimum_timeout_s=tcp.min_rto_ms / 1e3,
+        initial_timeout_s=tcp.initial_rto_ms / 1e3,
+        acknowledgement_delay_s=tcp.delayed_ack_ms / 1e3,
+        selective=tcp.sack,
+        tail_loss_probe=tcp.tail_loss_probe,
+        ecn=tcp.ecn,
+        dctcp_first_alpha=tcp.dctcp_alpha,
+        slow_start_after_idle=tcp.slow_start_after_idle,
+        hystart=tcp.hystart,
+        opportunistic_retransmission=tcp.opportunistic_retransmission,
+        penalisation=tcp.penalisation,
+        pacing=tcp.pacing,
+        pacing_slow_start_ratio=tcp.pacing_slow_start_ratio,
+        pacing_ratio=tcp.pacing_ratio,
+        unpaced_segments=tcp.unpaced_segments,
+    )
 
 
 def routing_calls(

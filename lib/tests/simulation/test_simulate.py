@@ -408,9 +408,10 @@ def test_the_core_refuses_what_no_description_can_say():
                 "rate",
                 "packet_bytes",
                 "poisson",
+                "tcp",
             ),
             np.zeros(1),
         )
         one = dict.fromkeys(("is_tcp", "destination", "size_bytes", "subflows"), np.ones(1))
-        _build(busy(), 0).add_flows(**zeros, **one, controls=["magic"])
+        _build(busy(), 0).add_flows(**zeros, **one, controls=["magic"], tcps=[])
     assert isinstance(_build(busy(), 0), _core.Simulator)
