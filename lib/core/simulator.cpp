@@ -13,15 +13,15 @@ std::uint32_t Simulator::add_link(const LinkSettings& link, const std::string& r
                                   const std::vector<double>& numbers) {
   const auto number = static_cast<std::uint32_t>(links_.size());
   std::shared_ptr<SwitchMemory> memory;
-  if (rule == "shared_buffer") {
+  const auto node_memory = [&] {
     std::shared_ptr<SwitchMemory>& of_node = memories_[link.from];
     if (!of_node) of_node = std::make_shared<SwitchMemory>();
-    memory = of_node;
-  }
+    return memory = of_node;
+  };
   const std::uint64_t decisions = rule == "pie" ? pie_decisions : red_decisions;
   const double packet_bytes = settings_.segment_bytes + header_bytes;
-  QueueRule queue = queue_rule_named(rule, numbers, {link.rate, picoseconds_per_second, settings_.seed,
-                                                     (decisions << 40) + number, memory, packet_bytes});
+  LinkQueue queue = link_queue_named(rule, numbers, {link.rate, picoseconds_per_second, settings_.seed,
+                                                     (decisions << 40) + number, node_memory, packet_bytes});
   routes_.add_link(link.from, link.to);
   const SimulatedLink::Wire wire{link.rate * skew(number), link.delay,      link.jitter,
                                  link.loss,                link.reordering, link.held_back};
@@ -326,10 +326,11 @@ std::uint32_t Simulator::path_over(std::uint32_t link, std::uint32_t to, std::ui
   return path_table_.place_of_given(links);
 }
 
-std::uint32_t Simulator::admit(std::uint32_t path, std::uint32_t bytes, bool ecn_capable) {
+std::uint32_t Simulator::admit(std::uint32_t path, std::uint32_t bytes, bool ecn_capable, std::uint32_t flow) {
   const std::uint16_t capable = ecn_capable ? Packet::ecn_capable : 0;
   const std::uint32_t place = new_packet(0, path, bytes, static_cast<std::uint16_t>(Packet::guest | capable));
   packets_[place].flow = place;
+  packets_[place].sequence = flow;
   send(place);
   return place;
 }
@@ -340,13 +341,16 @@ void Simulator::send(std::uint32_t place) {
   SimulatedLink& link = *links_[number];
   if (!offers_.empty()) offer_rate(number, packet);
   const Time before = link.next_arrival();
-  const Verdict verdict =
-      link.offer(place, packet.wire_bytes, packet.flow, packet.has(Packet::ecn_capable),
-                 packet.has(Packet::congestion_experienced), now_);
-  if (verdict == Verdict::drop) {
-    drop(place);
-    return;
-  }
+  const std::uint32_t flow = packet.has(Packet::guest) ? static_cast<std::uint32_t>(packet.sequence) : packet.flow;
+  const Verdict verdict = link.offer({.name = place,
+                                      .bytes = packet.wire_bytes,
+                                      .flow = flow,
+                                      .recorded_as = packet.flow,
+                                      .ecn_capable = packet.has(Packet::ecn_capable),
+                                      .marked_before = packet.has(Packet::congestion_experienced),
+                                      .arrived = now_},
+                                     [&](std::uint32_t dropped) { drop(dropped); });
+  if (verdict == Verdict::drop) return;
   if (verdict == Verdict::mark) packet.flags |= Packet::congestion_experienced;
   if (link.waits_for_transmitter())
     start_transmission(number);

@@ -82,7 +82,7 @@ class Simulator {
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
 
-  // rule, numbers: of its queue, as queue_rule_named takes them. All ports with a shared buffer that leave one node
+  // rule, numbers: of its queue, as link_queue_named takes them. All ports with a shared buffer that leave one node
   // share one memory.
   std::uint32_t add_link(const LinkSettings& link, const std::string& rule, const std::vector<double>& numbers);
 
@@ -136,7 +136,7 @@ class Simulator {
 
   // Guests are packets that somebody else sends and receives, and whose bytes he keeps, by the places that they have
   // until they are delivered or dropped. They are admitted now, at the first link of a path; advance() lets time pass.
-  // They have no flow: in departures their places stand for one.
+  // In departures their places stand for a flow; queues are told the flow that they are admitted with.
   void deliver_guests_to(std::function<void(std::uint32_t place, std::uint32_t link, bool marked)> deliver) {
     deliver_guest_ = std::move(deliver);
   }
@@ -148,7 +148,7 @@ class Simulator {
   std::uint32_t given_path(const std::vector<std::uint32_t>& links) { return path_table_.place_of_given(links); }
   std::uint32_t node_before(std::uint32_t link) const { return routes_.ends(link).first; }
   std::size_t routings() const { return next_use_; }  // grows when routes change
-  std::uint32_t admit(std::uint32_t path, std::uint32_t bytes, bool ecn_capable);
+  std::uint32_t admit(std::uint32_t path, std::uint32_t bytes, bool ecn_capable, std::uint32_t flow);
   void advance(Time until);
   Time next_event() const { return std::min(tree_->time(), timers_.time()); }
 

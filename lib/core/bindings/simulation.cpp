@@ -64,65 +64,9 @@ void add_flows(Simulator& simulator, const Items<bool>& is_tcp, const Items<std:
   }
 }
 
-// A queue rule as the emulator and the tests use it: all times in one unit, whichever.
-template <class Rule>
-py::class_<Rule> bind_rule(py::module_& module, const char* name) {
-  return py::class_<Rule>(module, name)
-      .def_property_readonly_static("decides_at_departure",
-                                    [](const py::object&) { return Rule::decides_at_departure; })
-      .def(
-          "arrival",
-          [](Rule& rule, std::uint64_t waiting_packets, std::uint64_t waiting_bytes, Time idle_since,
-             std::uint32_t bytes, bool ecn_capable, Time now) {
-            return rule.arrival({waiting_packets, waiting_bytes, idle_since}, {bytes, ecn_capable}, now);
-          },
-          py::arg("waiting_packets"), py::arg("waiting_bytes"), py::arg("idle_since"), py::arg("bytes"),
-          py::arg("ecn_capable"), py::arg("now"))
-      .def(
-          "departure",
-          [](Rule& rule, std::uint64_t left_packets, std::uint64_t left_bytes, Time waited, std::uint32_t bytes,
-             bool ecn_capable, Time now) {
-            return rule.departure({left_packets, left_bytes, now}, waited, {bytes, ecn_capable}, now);
-          },
-          py::arg("left_packets"), py::arg("left_bytes"), py::arg("waited"), py::arg("bytes"), py::arg("ecn_capable"),
-          py::arg("now"));
-}
 }  // namespace
 
 void bind_simulation(py::module_& module) {
-  py::enum_<Verdict>(module, "Verdict")
-      .value("accept", Verdict::accept)
-      .value("mark", Verdict::mark)
-      .value("drop", Verdict::drop);
-  bind_rule<DropTail>(module, "DropTailRule")
-      .def(py::init<std::uint64_t, std::uint64_t>(), py::arg("limit_packets"), py::arg("limit_bytes"));
-  bind_rule<EcnThreshold>(module, "EcnThresholdRule")
-      .def(py::init<std::uint64_t, std::uint64_t>(), py::arg("limit_packets"), py::arg("threshold_packets"));
-  bind_rule<CoDel>(module, "CoDelRule")
-      .def(py::init<std::uint64_t, Time, Time, bool>(), py::arg("limit_packets"), py::arg("target"),
-           py::arg("interval"), py::arg("ecn"));
-  bind_rule<Red>(module, "RedRule")
-      .def(py::init([](std::uint64_t limit_packets, double min_threshold, double max_threshold, double max_probability,
-                       double weight, bool ecn, Time packet_time, std::uint64_t seed) {
-             return Red({limit_packets, min_threshold, max_threshold, max_probability, weight, ecn, packet_time}, seed,
-                        0);
-           }),
-           py::arg("limit_packets"), py::arg("min_threshold"), py::arg("max_threshold"), py::arg("max_probability"),
-           py::arg("weight"), py::arg("ecn"), py::arg("packet_time"), py::arg("seed"))
-      .def_property_readonly("average", &Red::average);
-
-  bind_rule<Pie>(module, "PieRule")
-      .def(py::init([](std::uint64_t limit_packets, Time target, Time update, Time burst, Time second, bool ecn,
-                       std::uint64_t seed) {
-             return Pie({limit_packets, target, update, burst, second, ecn}, seed, 0);
-           }),
-           py::arg("limit_packets"), py::arg("target"), py::arg("update"), py::arg("burst"), py::arg("second"),
-           py::arg("ecn"), py::arg("seed"))
-      .def_property_readonly("probability", &Pie::probability);
-  bind_rule<PhantomQueue>(module, "PhantomQueueRule")
-      .def(py::init<std::uint64_t, double, double, double>(), py::arg("limit_packets"), py::arg("drain_share"),
-           py::arg("threshold_bytes"), py::arg("time_per_byte"))
-      .def_property_readonly("level", &PhantomQueue::level);
   py::class_<CongestionWindow>(module, "CongestionWindow", "In segments, which need not be whole.")
       .def_readwrite("segments", &CongestionWindow::segments)
       .def_readwrite("threshold", &CongestionWindow::threshold, "Where slow start ends.")

@@ -19,7 +19,8 @@ from netrepro.emulation.netem import check_netem, redirection, wire
 from netrepro.emulation.tcp import check_tcp, host_sysctls, route_metrics
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, own_settings
-from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
+from netrepro.networks.links import Link
+from netrepro.networks.queues import FAIR_QUEUES, FULL_PACKET_BYTES, DropTail
 from netrepro.networks.routing import Path, Routing, check_path, links_in_use
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp
@@ -555,6 +556,11 @@ def _check_link(what: str, link: Link) -> None:
         raise NetreproError(
             f"{what}: a delay of {link.delay_ms:g} ms",
             f"give 0, {MIN_DELAY_MS:g} to {MAX_DELAY_MS:g} ms, or use tier 'simulated'",
+        )
+    if isinstance(link.queue, FAIR_QUEUES):
+        raise NetreproError(
+            f"{what}: a queue of kind {type(link.queue).__name__}, which tells flows apart, and the relay does not",
+            "use backend 'fabric', or tier 'simulated'",
         )
 
 
