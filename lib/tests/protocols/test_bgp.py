@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -117,7 +118,7 @@ def test_paths_are_valley_free_and_loop_free_and_everybody_is_reached(seed):
             assert len(hops) <= len(machines)
         assert hops[-1] == origin and len(set(hops)) == len(hops)
         assert len(machine.routes[PREFIX].path) == len(hops) - 1
-        kinds = [graph.neighbours[a][b] for a, b in zip(hops, hops[1:], strict=False)]
+        kinds = [graph.neighbours[a][b] for a, b in pairwise(hops)]
         downhill = [kind != Relation.PROVIDER for kind in kinds]
         assert downhill == sorted(downhill) and sum(kind == Relation.PEER for kind in kinds) <= 1
 
