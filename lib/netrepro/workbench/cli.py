@@ -189,8 +189,14 @@ def scorecard(
     readme: Annotated[
         bool, typer.Option("--readme", help="refresh figures/scorecard.* and the README's excerpt")
     ] = False,
+    history: Annotated[bool, typer.Option("--history", help="ask git when acceptances and first results came")] = False,
 ) -> None:
     """Compare every published number with ours."""
+    if history:
+        from netrepro.claims.history import history as ask_git
+
+        console.print(ask_git().to_string(index=False), markup=False, soft_wrap=True)
+        return
     from netrepro.claims.scorecard import scorecard as build
     from netrepro.paths import workbench_root
     from netrepro.workbench.publish import lost_verdicts, refresh_readme, write_scorecard
@@ -294,10 +300,13 @@ def _print_scorecard() -> None:
     summary = paper_summary(scorecard())
     if summary.empty:
         return
-    table = Table("paper", "level", "agrees", "in direction", "disagrees", "untrusted", "not measured", box=None)
+    table = Table(
+        "paper", "level", "of claims", "agrees", "in direction", "disagrees", "untrusted", "not measured", box=None
+    )
     for row in summary.to_dict("records"):
         counts = ("agrees", "agrees in direction", "disagrees", "untrusted", "not measured")
-        table.add_row(row["paper"], f"{BADGES[row['level']]} {row['level']}", *(str(row[name]) for name in counts))
+        level, covered = f"{BADGES[row['level']]} {row['level']}", row["coverage"].removesuffix(" claims")
+        table.add_row(row["paper"], level, covered, *(str(row[name]) for name in counts))
     console.print(table)
 
 

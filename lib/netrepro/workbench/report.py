@@ -22,7 +22,18 @@ from matplotlib.figure import Figure
 from pandas.io.formats.style import Styler
 from tqdm.auto import tqdm
 
-from netrepro.claims import Measured, Results, Run, judge, load_claims, paper_level, published_results, write_results
+from netrepro.claims import (
+    Claim,
+    Measured,
+    Results,
+    Run,
+    coverage_text,
+    judge,
+    load_claims,
+    paper_level,
+    published_results,
+    write_results,
+)
 from netrepro.claims.models import readable
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
@@ -169,7 +180,7 @@ class Report:
                 raise NetreproError(f"{self.slug} has no claim {name!r}", nearest(name, known))
         self._measured = list(measured)
         judgements = [judge(claim, by_claim.get(claim.id), self.tier) for claim in self.claims.claims]
-        self._level = paper_level(judgements)
+        self._level = f"{paper_level(judgements)}, {coverage_text(judgements)}"
         rows = [
             {
                 "claim": claim.says,
@@ -180,7 +191,8 @@ class Report:
                 "ours": number_text(judgement.value),
                 "95 % interval": interval_text(judgement.interval, judgement.repetitions),
                 "verdict": verdict_text(judgement.verdict, judgement.counts),
-                "reason": judgement.reason,
+                "reason": _with_blame(judgement.reason, judgement.verdict, claim),
+                "acceptance fixed": claim.fixed,
             }
             for claim, judgement in zip(self.claims.claims, judgements, strict=True)
         ]
@@ -210,6 +222,12 @@ class Report:
         if self._answer is not None:
             self._answer.fill(answer)
         return HTML(f"<b>{escape(self._level)}</b> ({escape(self.profile)} profile, {self.tier}): {escape(answer)}")
+
+
+def _with_blame(reason: str, verdict: str, claim: Claim) -> str:
+    if verdict != "disagrees" or claim.blame is None:
+        return reason
+    return f"{reason}. Whose fault: {claim.blame}. It would be settled by: {claim.settles}"
 
 
 def open_report(
