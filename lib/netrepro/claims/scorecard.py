@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 
 import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, Rectangle
+from matplotlib.patches import Patch, Polygon, Rectangle
 
 from netrepro.claims.models import TIERS, Claim, PaperClaims, all_papers, load_claims, readable
 from netrepro.claims.results import PROFILES, Results, Run, published_results
-from netrepro.claims.verdicts import VERDICTS, Judgement, judge, paper_level
+from netrepro.claims.verdicts import VERDICTS, Judgement, coverage_text, judge, paper_level
 from netrepro.errors import NetreproError, nearest
 from netrepro.style import new_figure
 
@@ -24,6 +24,7 @@ BADGES = {
     "replicated with differences": "◕",
     "partly": "◑",
     "not reproduced": "○",
+    "undecided": "◌",
     "not measured": "·",
 }
 VERDICT_LOOKS = {  # colour and sign; Okabe and Ito's colours, and signs for who sees none
@@ -45,12 +46,14 @@ def scorecard(
     """One row a claim of every paper (slugs; default all), judged by today's claims.yaml.
 
     Columns: paper, title, claim, says, where, kind, unit, published, class_report; for each tier ours_<tier>
-    and verdict_<tier>; then, of the run that decides, tier, profile, verdict, counts, interval_low,
-    interval_high, repetitions, reason, date, commit. Ours and the interval are in the claim's unit, for
-    orderings Kendall's tau, for curves the distance as a share of the published range.
+    and verdict_<tier>; then fixed, blame, settles as claims.yaml has them; then, of the run that decides, tier,
+    profile, verdict, counts, worse, interval_low, interval_high, repetitions, reason, date, commit. Ours and the
+    interval are in the claim's unit, for orderings Kendall's tau, for curves the distance as a share of the published
+    range.
 
-    The run that decides is the best tier's, and there the paper profile's, among those that measured the
-    claim and are trusted; what it says plays no part. `profile` and `tier` restrict the runs.
+    The run that decides is the best tier's whose verdict counts if any does, and of a tier the paper profile's, among
+    those that measured the claim and are trusted; what it says plays no part. `worse` names the tiers
+    whose trusted verdict counts and is worse, and that verdict. `profile` and `tier` restrict the runs.
     `results` gives the results of a slug; default: what is published.
     Raises NetreproError for an unknown paper, profile or tier, and for files that cannot be read.
     """
@@ -74,8 +77,8 @@ def scorecard(
 _COLUMNS = [
     *("paper", "title", "claim", "says", "where", "kind", "unit", "published", "class_report"),
     *(f"{column}_{tier}" for column in ("ours", "verdict") for tier in TIERS),
-    *("tier", "profile", "verdict", "counts", "interval_low", "interval_high", "repetitions", "reason"),
-    *("date", "commit"),
+    *("fixed", "blame", "settles", "tier", "profile", "verdict", "counts", "worse"),
+    *("interval_low", "interval_high", "repetitions", "reason", "date", "commit"),
 ]
 
 
@@ -92,16 +95,20 @@ def _row(paper: PaperClaims, claim: Claim, runs: list[Run]) -> dict[str, object]
         "unit": claim.unit,
         "published": readable(claim.published),
         "class_report": readable(claim.class_report),
+        "fixed": claim.fixed,
+        "blame": claim.blame or "",
+        "settles": claim.settles or "",
     }
     for tier, (_, judgement) in by_tier.items():
         row |= {f"ours_{tier}": judgement.value, f"verdict_{tier}": judgement.verdict}
-    run, judgement = _deciding(judged)
+    run, judgement = _best(by_tier.values())
     low, high = judgement.interval or (None, None)
     return row | {
         "tier": run.tier if run else "",
         "profile": run.profile if run else "",
         "verdict": judgement.verdict,
         "counts": judgement.counts,
+        "worse": _worse(judgement, by_tier),
         "interval_low": low,
         "interval_high": high,
         "repetitions": judgement.repetitions,
@@ -111,8 +118,21 @@ def _row(paper: PaperClaims, claim: Claim, runs: list[Run]) -> dict[str, object]
     }
 
 
+def _worse(decided: Judgement, by_tier: dict[str, tuple[Run | None, Judgement]]) -> str:
+    """The other tiers' trusted verdicts that count and are worse than the one that decides."""
+    trusted = VERDICTS[:3]
+    if decided.verdict not in trusted:
+        return ""
+    others = [
+        f"{tier} {each.verdict}"
+        for tier, (_, each) in by_tier.items()
+        if each.counts and each.verdict in trusted and trusted.index(each.verdict) > trusted.index(decided.verdict)
+    ]
+    return ", ".join(others)
+
+
 def _deciding(judged: list[tuple[Run, Judgement]]) -> tuple[Run | None, Judgement]:
-    """The first measured and trusted, else the first untrusted, else the first; runs come best first."""
+    """Of one tier: the first measured and trusted, else the first untrusted, else the first; runs come best first."""
     for wanted in (VERDICTS[:3], VERDICTS[:4], VERDICTS):
         for run, judgement in judged:
             if judgement.verdict in wanted:
@@ -120,8 +140,16 @@ def _deciding(judged: list[tuple[Run, Judgement]]) -> tuple[Run | None, Judgemen
     return None, Judgement(claim="", tier="", verdict="not measured", reason="no run yet")
 
 
+def _best(by_tier: Iterable[tuple[Run | None, Judgement]]) -> tuple[Run | None, Judgement]:
+    """Of all tiers, best first: the first whose verdict is trusted and counts, else as `_deciding`."""
+    decided = [(run, judgement) for run, judgement in by_tier if run is not None]
+    counted = [each for each in decided if each[1].counts and each[1].verdict in VERDICTS[:3]]
+    return counted[0] if counted else _deciding(decided)
+
+
 def paper_summary(table: pd.DataFrame | None = None) -> pd.DataFrame:
-    """One row a paper of a scorecard: paper, title, level, claims, a column a verdict, not_counted.
+    """One row a paper of a scorecard: paper, title, level, coverage ("11 of 32 claims" were measured, trusted and
+    count), claims, a column a verdict, not_counted.
 
     The columns of verdicts number the claims that count; with not_counted they add up to claims.
     """
@@ -131,8 +159,9 @@ def paper_summary(table: pd.DataFrame | None = None) -> pd.DataFrame:
         counted = claims[claims["counts"].astype(bool)]
         numbers = [int((counted["verdict"] == verdict).sum()) for verdict in VERDICTS]
         level, title = paper_level(claims.itertuples()), claims["title"].iloc[0]
-        rows.append([slug, title, level, len(claims), *numbers, len(claims) - len(counted)])
-    return pd.DataFrame(rows, columns=["paper", "title", "level", "claims", *VERDICTS, "not_counted"])
+        covered = coverage_text(claims.itertuples())
+        rows.append([slug, title, level, covered, len(claims), *numbers, len(claims) - len(counted)])
+    return pd.DataFrame(rows, columns=["paper", "title", "level", "coverage", "claims", *VERDICTS, "not_counted"])
 
 
 _CLAIM = ["paper", "title", "claim", "says", "where", "kind", "unit", "published", "class_report"]
@@ -199,7 +228,8 @@ def _amount(judgement: Judgement) -> str:
 
 
 def draw_scorecard(table: pd.DataFrame) -> Figure:
-    """Papers as rows, one coloured and signed cell a claim; hollow where a claim does not count.
+    """Papers as rows, one coloured and signed cell a claim; hollow where a claim does not count, with a corner in the
+    colour of another tier's verdict where that is worse.
 
     Pale where a table from `combined` has nothing but the published verdict.
     """
@@ -219,7 +249,11 @@ def draw_scorecard(table: pd.DataFrame) -> Figure:
             axis.text(
                 column + 0.43, row + 0.5, sign, ha="center", va="center", color=ink, weight="bold", alpha=strength
             )
-        level = paper_level(claims.itertuples())
+            if claim.worse:
+                worst = next(verdict for verdict in VERDICTS[2::-1] if str(claim.worse).endswith(verdict))
+                corner = [(column + 0.86, row + 0.92), (column + 0.86, row + 0.5), (column + 0.44, row + 0.92)]
+                axis.add_patch(Polygon(corner, color=VERDICT_LOOKS[worst][0], linewidth=0, alpha=strength))
+        level = f"{paper_level(claims.itertuples())}, {coverage_text(claims.itertuples())}"
         level += " (published)" if pale else ""
         axis.text(len(claims) + 0.25, row + 0.5, level, va="center", color="#555555", size=8)
     axis.set(xlim=(-0.05, columns), ylim=(max(len(papers), 1), 0), xticks=[])
@@ -229,7 +263,9 @@ def draw_scorecard(table: pd.DataFrame) -> Figure:
     axis.spines[:].set_visible(False)
     looks = VERDICT_LOOKS.items()
     legend = [Patch(facecolor=colour, label=f"{verdict} {sign}") for verdict, (colour, sign) in looks]
-    legend.append(Patch(facecolor="white", edgecolor="#555555", label="hollow: does not count"))
+    legend.append(
+        Patch(facecolor="white", edgecolor="#555555", label="hollow: does not count; corner: worse elsewhere")
+    )
     legend += [Patch(facecolor="#777777", alpha=0.3, label="pale: published, not run here")] if borrowed else []
     figure.legend(handles=legend, loc="outside lower left", ncols=3, fontsize=8, frameon=False)
     return figure
@@ -238,13 +274,14 @@ def draw_scorecard(table: pd.DataFrame) -> Figure:
 def to_markdown(table: pd.DataFrame) -> str:
     """A README's excerpt: one line a paper with its level and counts."""
     lines = [
-        "| paper | level | agrees | in direction | disagrees | untrusted | not measured | not counted |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| paper | level | of claims | agrees | in direction | disagrees | untrusted | not measured | not counted |",
+        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for row in paper_summary(table).to_dict("records"):
         title = str(row["title"]).replace("|", "\\|")
         numbers = " | ".join(str(row[column]) for column in (*VERDICTS, "not_counted"))
-        lines.append(f"| {title} | {BADGES[row['level']]} {row['level']} | {numbers} |")
+        level, covered = f"{BADGES[row['level']]} {row['level']}", str(row["coverage"]).removesuffix(" claims")
+        lines.append(f"| {title} | {level} | {covered} | {numbers} |")
     return "\n".join(lines) + "\n"
 
 

@@ -77,6 +77,43 @@ def _draw_means(axis: Axes, rows: pd.DataFrame, x: str, y: str, **look: Any) -> 
         axis.plot(rows[x], rows[y], ".", color=look["color"], alpha=0.35, markersize=3)
 
 
+def sweep_figure(
+    title: str,
+    table: pd.DataFrame,
+    x: tuple[str, str],
+    columns: Mapping[str, str],
+    *,
+    by: str = "",
+    label: str = "{}",
+    ticks: Iterable[float] = (),
+    top: float | None = None,
+    log_x: bool = True,
+) -> Figure:
+    """draw_sweep of every column in a panel of its own, from zero on.
+
+    x : column and label. columns : column -> label, with its unit. ticks : on x; by default all its values. top : where
+    the y axis ends, for shares.
+    """
+    figure, axes = panels(title, x[1], "", [""] * len(columns), log_x=log_x)
+    for axis, (column, said) in zip(axes, columns.items(), strict=True):
+        draw_sweep(axis, table, x[0], column, by=by, label=label)
+        axis.set(ylabel=said, ylim=(0, top))
+        name_ticks(axis, "x", ticks or table[x[0]])
+    if by:
+        share_legend(figure)
+    return figure
+
+
+def changes_figure(title: str, table: pd.DataFrame, column: str, label: str, top: float | None = None) -> Figure:
+    """A bar a case, one change of the setting each, the first (nothing changed) in grey on top."""
+    figure, axis = new_figure(title, label, "")
+    means = table.groupby("case", sort=False)[column].mean()[::-1]
+    bars = axis.barh(means.index, means, color=[*[CURVES[0]] * (len(means) - 1), INK])
+    axis.bar_label(bars, [f"{value:.2g}" for value in means], padding=3, fontsize=8)
+    axis.set_xlim(0, top)
+    return figure
+
+
 def draw_bars(
     axis: Axes,
     ours: Mapping[str, Sequence[float]],
@@ -161,7 +198,9 @@ def draw_network(experiment: Experiment, title: str) -> Figure:
         handles.append(Line2D([], [], color=INK, linewidth=4))
         labels.append("recorded here")
     figure.legend(handles, labels, loc="outside lower center", fontsize=9)
-    axis.margins(0.12, 0.15)
+    for which, values in zip("xy", zip(*(places[node] for node in shown), strict=True), strict=True):
+        margin = 0.15 * (max(values) - min(values)) or 1.0
+        axis.set(**{f"{which}lim": (min(values) - margin, max(values) + margin)})
     return figure
 
 

@@ -83,10 +83,11 @@ def each(*values: Any) -> Each:
 
 @dataclass(frozen=True)
 class Scale:
-    """What a profile stands for: simulated or real seconds of a run, repetitions at most, changes of the setting, and
-    of values swept by `each` the only ones that are measured (all where a field is not named)."""
+    """What a profile stands for: simulated or real seconds of a run (0 where the experiment knows itself when to end),
+    repetitions at most, changes of the setting, and of values swept by `each` the only ones that are measured (all
+    where a field is not named)."""
 
-    seconds: float
+    seconds: float = 0.0
     repetitions: int | None = None
     changes: Changes = field(default_factory=dict)
     only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
@@ -122,20 +123,25 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Knob:
-    """What the paper did not turn: cases of its own, at one scale or one a profile; in the simulator."""
+    """What the paper did not turn: cases of its own, at one scale or one a profile; in the simulator.
+
+    tables : those read that are kept, as knob "<name>_<table>", beside the numbers.
+    """
 
     cases: Mapping[str, Changes]
     scale: Scale | Mapping[str, Scale]
     repetitions: int = 1
+    tables: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Play:
-    """For `explore`: cases to choose from, sliders (field -> least, most, step), and how one run is drawn."""
+    """For `explore`: cases to choose from, sliders (field -> least, most, step) or menus (field -> list of values), and
+    how one run is drawn."""
 
     cases: tuple[str, ...]
-    sliders: Mapping[str, tuple[float, float, float]]
-    draw: Callable[[Any, str], Figure]  # of Measurements, or of what `measure` returned, and the case
+    sliders: Mapping[str, tuple[float, float, float] | list[Any]]
+    draw: Callable[[Any, str], Figure]  # of Measurements (else what measure_one returned), and the case
     seconds: float = 10.0
 
 
@@ -257,6 +263,7 @@ class Study:
         wanted = list(points(knob.cases, runs.setting, scale))
         found = self._measure_points(wanted, scale.seconds, knob.repetitions, runs.seed, SIMULATED, "fabric", progress)
         runs.knobs[name] = found.values.drop(columns="tier")
+        runs.knobs |= {f"{name}_{table}": found.tables[table].drop(columns="tier") for table in knob.tables}
         return runs.knobs[name]
 
     def _measure_points(
@@ -272,6 +279,7 @@ class Study:
                 return [self.measure_one(point.setting, seconds, seed_of(seed, each), tier) for point, each in group]
             assert self.experiment is not None and self.read is not None
             asked = [self.experiment(point.setting, seconds, seed_of(seed, each)) for point, each in group]
+            asked = [_with_sampled_ports(each) for each in asked] if real else asked
             how: dict[str, Any] = {"until_complete": self.until_complete} if real else {}
             measured = run_together(asked, tier, backend=backend, attempts=2, **how)
             return [
@@ -302,10 +310,13 @@ class Study:
             raise NetreproError(f"{self.slug} has nothing to play with", "give its Study play=Play(...)")
         play, controls = self.play, {}
         controls["case"] = widgets.Dropdown(options=list(play.cases), description="case")
-        for name, (least, most, step) in play.sliders.items():
-            start = getattr(self.setting, name)
-            kind = widgets.IntSlider if isinstance(start, int) else widgets.FloatSlider
-            controls[name] = kind(start, min=least, max=most, step=step, description=name.replace("_", " "))
+        for name, values in play.sliders.items():
+            start, said = getattr(self.setting, name), {"description": name.replace("_", " ")}
+            if isinstance(values, list):
+                controls[name] = widgets.Dropdown(options=values, value=start, **said)
+            else:
+                kind = widgets.IntSlider if isinstance(start, int) else widgets.FloatSlider
+                controls[name] = kind(start, **dict(zip(("min", "max", "step"), values, strict=True)), **said)
             controls[name].style.description_width = "initial"
 
         def redraw(case: str, **changed: Any) -> None:
@@ -321,6 +332,13 @@ class Study:
             assert self.measure_one is not None
             return self.measure_one(setting, seconds, seed, SIMULATED)
         return run_experiment(self.experiment(setting, seconds, seed))
+
+    def read_once(self, setting: Any, seconds: float = 0.0, seed: int = 1) -> Readings:
+        """What is read of one run of a setting in the simulator."""
+        if self.measure_one is not None:
+            return self.measure_one(setting, seconds, seed, SIMULATED)
+        assert self.experiment is not None and self.read is not None
+        return self.read(run_experiment(self.experiment(setting, seconds, seed)), setting)
 
     def load(self, folder: Path) -> Runs:
         """The runs whose tables `Runs.save` left in a folder. Raises NetreproError where there are none."""
@@ -500,6 +518,14 @@ def points(cases: Mapping[str, Changes], setting: Any, scale: Scale | None = Non
             at = dict(zip(swept, place, strict=True))
             changed = replace(setting, **{**scale.changes, **plain, **at})
             yield Point(name, at, replace(changed, **{key: change(changed) for key, change in later.items()}))
+
+
+def _with_sampled_ports(asked: Experiment) -> Experiment:
+    """In real time gaps between a port's packets can be judged only where its queue is sampled, often enough."""
+    look = asked.measure
+    if look.queues or not look.packets:
+        return asked
+    return replace(asked, measure=replace(look, queues=look.packets, queue_interval_ms=1.0))
 
 
 def _only(values: Sequence[Any], wanted: Sequence[Any] | None) -> list[Any]:

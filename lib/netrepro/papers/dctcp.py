@@ -204,18 +204,18 @@ def draw_control(runs: Runs) -> Figure:
 def draw_threshold(runs: Runs) -> Figure:
     """Goodput and queue over K, a curve a delay; dotted: the guideline C RTT / 7 at the setting's rate."""
     table = runs.knobs["threshold"].assign(round_trip_ms=lambda rows: 4 * rows.host_delay_ms)
-    figure, axes = drawing.panels(
-        "How small may the threshold be?", "marking threshold K (packets)", "", ["", ""], log_x=True
+    figure = drawing.sweep_figure(
+        "How small may the threshold be?",
+        table,
+        ("threshold_packets", "marking threshold K (packets)"),
+        {"goodput_mbps": "goodput of both flows (Mb/s)", "mean_packets": "mean queue (packets)"},
+        by="round_trip_ms",
+        label="round trip {} ms",
     )
-    labels = {"goodput_mbps": "goodput of both flows (Mb/s)", "mean_packets": "mean queue (packets)"}
-    for axis, (column, label) in zip(axes, labels.items(), strict=True):
-        drawing.draw_sweep(axis, table, "threshold_packets", column, by="round_trip_ms", label="round trip {} ms")
+    for axis in figure.axes:
         for colour, round_trip_ms in zip(CURVES, table.round_trip_ms.unique(), strict=False):
             guideline = runs.setting.rate_mbps * round_trip_ms * 1e3 / 8 / FULL_PACKET_BYTES / 7
             axis.axvline(guideline, color=colour, linestyle=":", linewidth=1)
-        axis.set(ylabel=label, ylim=(0, None))
-        drawing.name_ticks(axis, "x", table.threshold_packets)
-    axes[0].legend()
     return figure
 
 

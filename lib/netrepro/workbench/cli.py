@@ -256,8 +256,14 @@ def scorecard(
     readme: Annotated[
         bool, typer.Option("--readme", help="refresh figures/scorecard.* and the README's excerpt")
     ] = False,
+    history: Annotated[bool, typer.Option("--history", help="ask git when acceptances and first results came")] = False,
 ) -> None:
     """Compare every paper's numbers with mine and with what is published here."""
+    if history:
+        from netrepro.claims.history import history as ask_git
+
+        console.print(ask_git().to_string(index=False), markup=False, soft_wrap=True)
+        return
     from netrepro.claims.scorecard import scorecard as build
     from netrepro.paths import workbench_root
     from netrepro.workbench.kept import own_results

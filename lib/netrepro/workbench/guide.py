@@ -81,7 +81,7 @@ def parameters_of(slug: str) -> Styler:
 def claims_of(slug: str) -> Styler:
     """What a paper claims, where, what counts as agreement, and the negative control."""
     table = load_claims(slug).table()
-    shown = table[["says", "where", "unit", "published", "class_report", "accepted", "control"]]
+    shown = table[["says", "where", "unit", "published", "class_report", "accepted", "fixed", "control"]]
     shown = shown.assign(
         published=table["published"].map(number_text), class_report=table["class_report"].map(number_text)
     )
@@ -98,7 +98,7 @@ def verdicts() -> Styler:
     """What each verdict means."""
     meaning = {
         "agrees": "the whole interval lies in the accepted band",
-        "agrees in direction": "the effect has the published sign, its size is not (or not surely) in the band",
+        "agrees in direction": "the published side and within a factor of 3, but not (or not surely) in the band",
         "disagrees": "neither",
         "untrusted": "the run's own fidelity check failed, so its numbers decide nothing",
         "not measured": "this tier or machine cannot measure it; the reason stands beside it",

@@ -22,7 +22,18 @@ from matplotlib.figure import Figure
 from pandas.io.formats.style import Styler
 from tqdm.auto import tqdm
 
-from netrepro.claims import Measured, Results, Run, judge, load_claims, paper_level, published_results, write_results
+from netrepro.claims import (
+    Claim,
+    Measured,
+    Results,
+    Run,
+    coverage_text,
+    judge,
+    load_claims,
+    paper_level,
+    published_results,
+    write_results,
+)
 from netrepro.claims.models import readable
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
@@ -180,7 +191,7 @@ class Report:
                 raise NetreproError(f"{self.slug} has no claim {name!r}", nearest(name, known))
         self._measured = list(measured)
         judgements = [judge(claim, by_claim.get(claim.id), self.tier) for claim in self.claims.claims]
-        self._level = paper_level(judgements)
+        self._level = f"{paper_level(judgements)}, {coverage_text(judgements)}"
         rows = [
             {
                 "claim": claim.says,
@@ -191,7 +202,8 @@ class Report:
                 "ours": number_text(judgement.value),
                 "95 % interval": interval_text(judgement.interval, judgement.repetitions),
                 "verdict": verdict_text(judgement.verdict, judgement.counts),
-                "reason": judgement.reason,
+                "reason": _with_blame(judgement.reason, judgement.verdict, claim),
+                "acceptance fixed": claim.fixed,
             }
             for claim, judgement in zip(self.claims.claims, judgements, strict=True)
         ]
@@ -228,6 +240,12 @@ class Report:
     def _commit(self) -> str:
         commit = git_state(workbench_root()).get("commit")
         return f"{commit or 'unknown'}{'-dirty' if edited_inputs(find(self.slug)) else ''}"
+
+
+def _with_blame(reason: str, verdict: str, claim: Claim) -> str:
+    if verdict != "disagrees" or claim.blame is None:
+        return reason
+    return f"{reason}. Whose fault: {claim.blame}. It would be settled by: {claim.settles}"
 
 
 def open_report(

@@ -59,7 +59,7 @@ def _side_by_side(items: Sequence[str]) -> list[str]:
 
 def _counts(row: dict) -> str:
     counts = " ".join(f"{row[name]}{SIGNS[name]}" for name in (*VERDICTS, "not_counted") if row[name])
-    return f"{BADGES[row['level']]} {counts}"
+    return f"{BADGES[row['level']]} {counts} ({row['coverage'].removesuffix(' claims')})"
 
 
 def claim_lines(table: pd.DataFrame, names: tuple[str, str] = ("mine", "published")) -> list[str]:

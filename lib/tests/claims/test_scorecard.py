@@ -34,7 +34,7 @@ def gain(value: float, control: float | None = 1.0, **more) -> Measured:
 
 
 def order(*rankings: str) -> Measured:
-    return Measured(claim="best-first", values=[list(ranking) for ranking in rankings])
+    return Measured(claim="best-first", values=[list(ranking) for ranking in rankings], control=[list("cba")] * 2)
 
 
 def a_run(*measured: Measured, profile="quick", tier="simulated") -> Run:
@@ -114,7 +114,26 @@ def test_a_summary_counts_claims_that_count_and_says_how_many_do_not(workbench):
     (summary,) = paper_summary().to_dict("records")
     assert summary["level"] == "partly"  # the ordering alone counts, and it does not agree in full
     assert (summary["agrees"], summary["agrees in direction"], summary["not_counted"]) == (0, 1, 1)
-    assert summary["claims"] == 2
+    assert (summary["claims"], summary["coverage"]) == (2, "1 of 2 claims")
+
+
+def test_a_verdict_that_does_not_count_hides_none_that_does(workbench):
+    publish(a_run(gain(GOOD, control=GOOD), tier="privileged"), a_run(gain(BAD)))
+    assert (row()["tier"], row()["verdict"], row()["counts"]) == ("simulated", "disagrees", True)
+
+
+def test_a_worse_verdict_of_another_tier_stands_beside_the_one_that_decides(workbench):
+    publish(a_run(gain(GOOD), tier="privileged"), a_run(gain(FAIR), tier="rootless"), a_run(gain(BAD)))
+    assert row()["verdict"] == "agrees"
+    assert row()["worse"] == "rootless agrees in direction, simulated disagrees"
+    corner = [patch for patch in draw_scorecard(scorecard()).axes[0].patches if patch.get_path().vertices.shape[0] == 4]
+    assert [to_hex(each.get_facecolor()).upper() for each in corner] == [VERDICT_LOOKS["disagrees"][0]]
+
+
+def test_a_better_or_untrusted_verdict_elsewhere_is_no_worse_one(workbench):
+    busy = gain(BAD, trusted=False, why="too busy")
+    publish(a_run(gain(FAIR), tier="privileged"), a_run(busy, tier="rootless"), a_run(gain(GOOD)))
+    assert row()["worse"] == ""
 
 
 def three_papers(workbench) -> None:
@@ -147,9 +166,9 @@ def test_a_readmes_excerpt_has_a_line_a_paper(workbench):
     three_papers(workbench)
     lines = to_markdown(scorecard()).splitlines()
     assert len(lines) == 5
-    assert re.search(r"\| ○ not reproduced \| 0 \| 0 \| 2 \| 0 \| 0 \| 0 \|$", lines[2])
-    assert re.search(r"\| ● replicated \| 2 \| 0 \| 0 \| 0 \| 0 \| 0 \|$", lines[3])
-    assert re.search(r"\| · not measured \| 0 \| 0 \| 0 \| 0 \| 2 \| 0 \|$", lines[4])
+    assert re.search(r"\| ○ not reproduced \| 2 of 2 \| 0 \| 0 \| 2 \| 0 \| 0 \| 0 \|$", lines[2])
+    assert re.search(r"\| ● replicated \| 2 of 2 \| 2 \| 0 \| 0 \| 0 \| 0 \| 0 \|$", lines[3])
+    assert re.search(r"\| · not measured \| 0 of 2 \| 0 \| 0 \| 0 \| 0 \| 2 \| 0 \|$", lines[4])
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_escapes_what_it_quotes(workbench):
