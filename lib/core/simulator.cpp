@@ -38,14 +38,14 @@ void Simulator::give_path(std::uint32_t flow, std::uint32_t place, const std::ve
 }
 
 void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
-                        ControlKind control, std::shared_ptr<const TcpSettings> tcp) {
+                        MakeControl control, std::shared_ptr<const TcpSettings> tcp) {
   flows_.push_back({from, to, start, duration, bytes, control, true, false, 0, std::move(tcp)});
 }
 
 void Simulator::add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate,
                               std::uint32_t bytes, bool poisson) {
   const Time gap = from_seconds(8 * bytes / rate);
-  flows_.push_back({from, to, start, duration, bytes, ControlKind::reno, false, poisson, gap, nullptr});
+  flows_.push_back({from, to, start, duration, bytes, nullptr, false, poisson, gap, nullptr});
 }
 
 void Simulator::sample_queues(std::vector<std::uint32_t> links, Time interval) {
@@ -244,8 +244,8 @@ std::unique_ptr<CongestionControl> Simulator::control_for(std::uint32_t number, 
   const auto own = own_controls_.find(flow_of(number));
   if (own != own_controls_.end()) return own->second();
   const FlowDescription& flow = flows_[flow_of(number)];
-  return make_control(flow.control,
-                      {*flow.tcp, group ? group->coupling : nullptr, place, stream(control_choices, number).next()});
+  return flow.control(
+      {*flow.tcp, group ? group->coupling : nullptr, place, stream(control_choices, number).next()});
 }
 
 void Simulator::send_datagram(std::uint32_t flow) {

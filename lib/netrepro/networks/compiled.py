@@ -13,7 +13,7 @@ from typing import Any
 from netrepro.networks.links import Link
 from netrepro.networks.routing import LinkChange, Path, Routing, k_shortest_paths, links_in_use
 from netrepro.networks.topology import Topology
-from netrepro.networks.workloads import Tcp
+from netrepro.networks.workloads import RECOVERIES_WITH_SACK, Tcp
 
 # Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
 OWN_PACKETS_AT_PORT = 4
@@ -69,12 +69,18 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
         minimum_timeout_s=tcp.min_rto_ms / 1e3,
         initial_timeout_s=tcp.initial_rto_ms / 1e3,
         acknowledgement_delay_s=tcp.delayed_ack_ms / 1e3,
-        selective=tcp.sack,
-        tail_loss_probe=tcp.tail_loss_probe,
+        selective=tcp.sack and tcp.recovery in RECOVERIES_WITH_SACK,
+        tail_loss_probe=tcp.tail_loss_probe and tcp.recovery == "linux",
         ecn=tcp.ecn,
         dctcp_first_alpha=tcp.dctcp_alpha,
         slow_start_after_idle=tcp.slow_start_after_idle,
         hystart=tcp.hystart,
+        hystart_rounds_from_start=tcp.hystart_rounds_from_start,
+        recovery=tcp.recovery,
+        counts=tcp.counts,
+        suss_rounds=tcp.suss_rounds,
+        suss_guard=tcp.suss_guard,
+        suss_pacing=tcp.suss_pacing,
         opportunistic_retransmission=tcp.opportunistic_retransmission,
         penalisation=tcp.penalisation,
         pacing=tcp.pacing,
