@@ -293,6 +293,7 @@ class Simulator {
   void set_datagram_timer(std::uint32_t flow, DatagramSource& source);
   void set_sender_timer(std::uint32_t flow, Connection& connection);
   void on_sender_due(std::uint32_t flow, Time set_for);
+  void set_receiver_timer(std::uint32_t flow, Connection& connection);
   void on_receiver_due(std::uint32_t flow, Time set_for);
 
   std::uint32_t new_packet(std::uint32_t flow, std::uint32_t path, std::uint32_t wire_bytes, std::uint16_t flags);
@@ -307,6 +308,7 @@ class Simulator {
   void deliver(std::uint32_t packet);
   void take_data(std::uint32_t packet, Connection& connection);
   void acknowledge(std::uint32_t packet, Connection& connection);
+  void send_answer(std::uint32_t packet, Connection& connection, std::uint32_t number, std::uint32_t answers);
   void send_syn(std::uint32_t flow, Connection& connection);
   bool send_segment(std::uint32_t flow, Connection& connection);
   void pump(std::uint32_t flow, Connection& connection);

@@ -275,6 +275,9 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   const std::uint64_t to =
       packet.sequence >= bytes_ ? segments_ : packet.sequence / settings_.segment_bytes;
   if (to < first_ || to > next_) return;
+  const std::uint64_t newly_acknowledged = std::max(packet.sequence, acknowledged_) - acknowledged_;
+  const bool news = newly_acknowledged > 0;
+  acknowledged_ += newly_acknowledged;
   const std::uint64_t outstanding_before = outstanding(), first_before = first_, lost_before = ever_lost_;
   const double in_flight_before = in_flight();
   newly_delivered_ = 0;
@@ -285,12 +288,12 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   const bool progress = first_ > first_before;
   if (settings_.selective)
     take_selective(packet, now);
-  else if (!progress && outstanding_before > 0)
+  else if (packet.sequence == acknowledged_ && !news && outstanding_before > 0)
     take_duplicate(now);
   count_duplicate(packet);
   adapt_settling_time(now);
   if (sampled_ > 0) round_trip_.sample(sampled_);
-  if (progress) {
+  if (news) {
     round_trip_.forget_back_off();
     timeouts_without_progress_ = 0;
     restart_timeout(now);
@@ -308,7 +311,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   control_->on_delivery(window_, delivery);
 
   if (echo) undo_.threshold = 0;
-  leave_finished_state(packet, progress);
+  leave_finished_state(packet, news);
   try_undo(packet, first_before);
   take_probe_answer(packet);
   if (settings_.selective) {
@@ -330,15 +333,16 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
       rates_->application_limited_until = std::max(1.0, rates_->delivered + in_flight());
   } else if (state_ == State::reducing || state_ == State::recovery) {
     if (!of_old()) reduce_proportionally(progress && ever_lost_ == lost_before);
-  } else if (progress) {
-    control_->grow(window_, counted(delivery, packet));
+  } else if (news) {
+    control_->grow(window_, counted(delivery, newly_acknowledged));
   }
   if (progress) schedule_probe(now);
 }
 
 // What lets the window grow, by what the sender counts.
-Delivery TcpSender::counted(Delivery delivery, const Packet&) const {
+Delivery TcpSender::counted(Delivery delivery, std::uint64_t bytes) const {
   if (settings_.counts == Counts::acknowledgements) delivery.segments = 1;
+  if (settings_.counts == Counts::bytes) delivery.segments = static_cast<double>(bytes) / settings_.segment_bytes;
   return delivery;
 }
 
@@ -570,8 +574,8 @@ void TcpSender::reduce_proportionally(bool found_no_loss) {
   window_.segments = std::max(flying + std::max(send, sent_in_reduction_ > 0 ? 0.0 : 1.0), 1.0);
 }
 
-void TcpSender::leave_finished_state(const Packet& packet, bool progress) {
-  const bool at_once = settings_.recovery == Recovery::reno && state_ == State::recovery && progress;
+void TcpSender::leave_finished_state(const Packet& packet, bool news) {
+  const bool at_once = settings_.recovery == Recovery::reno && state_ == State::recovery && news;
   if (state_ == State::open || (first_ < high_ && !at_once)) return;
   const bool undone = may_undo(packet);
   if (undone)

@@ -138,8 +138,8 @@ class TcpSender {
   // Whatever the reason, so that no mark of before reduces the window once more.
   void tell_of_reduction() { reduction_pending_ = ecn_ && !control_->wants_precise_ecn(); }
   void reduce_proportionally(bool found_no_loss);
-  void leave_finished_state(const Packet& packet, bool progress);
-  Delivery counted(Delivery delivery, const Packet& packet) const;
+  void leave_finished_state(const Packet& packet, bool news);
+  Delivery counted(Delivery delivery, std::uint64_t bytes) const;
   void prepare_undo(bool reduces);
   void count_duplicate(const Packet& packet);
   bool original_arrived(const Packet& packet) const;
@@ -166,6 +166,7 @@ class TcpSender {
     Time send_interval = 0;
   };
   std::optional<Rates> rates_;
+  std::uint64_t acknowledged_ = 0;      // bytes; a receiver may acknowledge a part of a segment
   std::uint64_t first_ = 0, next_ = 0;  // oldest segment not acknowledged, next new one
   CongestionWindow window_;
   RoundTripEstimator round_trip_;

@@ -11,6 +11,9 @@
 enum class Recovery : std::uint8_t { linux_like, sack, newreno, reno, tahoe };
 // What lets a window grow: segments that are acknowledged as a whole, bytes, or acknowledgements whatever they tell.
 enum class Counts : std::uint8_t { segments, bytes, acknowledgements };
+// A receiver may answer otherwise than it should (Savage et al., CCR 1999): acknowledge a segment in pieces, repeat what
+// it said, or acknowledge what has not come yet.
+enum class ReceiverPolicy : std::uint8_t { honest, ack_division, duplicate_spoofing, optimistic };
 
 struct TcpSettings {
   std::uint32_t segment_bytes;
@@ -29,6 +32,9 @@ struct TcpSettings {
   bool hystart, hystart_rounds_from_start;
   Recovery recovery;
   Counts counts;
+  ReceiverPolicy receiver;
+  std::uint32_t receiver_count;  // pieces, or copies
+  Time receiver_interval;        // between optimistic acknowledgements
   int suss_rounds;  // at most, in which SUSS quadruples
   bool suss_guard, suss_pacing;
   bool opportunistic_retransmission, penalisation;  // of subflows

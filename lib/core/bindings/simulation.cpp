@@ -114,6 +114,7 @@ void bind_simulation(py::module_& module) {
   const auto [minimum, set_minimum] = time(&TcpSettings::minimum_timeout);
   const auto [initial, set_initial] = time(&TcpSettings::initial_timeout);
   const auto [delay, set_delay] = time(&TcpSettings::acknowledgement_delay);
+  const auto [interval, set_interval] = time(&TcpSettings::receiver_interval);
   py::class_<TcpSettings, std::shared_ptr<TcpSettings>>(
       module, "TcpSettings", "How a flow speaks TCP, as netrepro.networks.compiled.tcp_settings writes it.")
       .def(py::init([](const py::kwargs& values) {
@@ -137,6 +138,10 @@ void bind_simulation(py::module_& module) {
       .def_readwrite("hystart_rounds_from_start", &TcpSettings::hystart_rounds_from_start)
       .def_property("recovery", nullptr, named(&TcpSettings::recovery, {"linux", "sack", "newreno", "reno", "tahoe"}))
       .def_property("counts", nullptr, named(&TcpSettings::counts, {"segments", "bytes", "acknowledgements"}))
+      .def_property("receiver", nullptr,
+                    named(&TcpSettings::receiver, {"honest", "ack_division", "duplicate_spoofing", "optimistic"}))
+      .def_readwrite("receiver_count", &TcpSettings::receiver_count)
+      .def_property("receiver_interval_s", interval, set_interval)
       .def_readwrite("suss_rounds", &TcpSettings::suss_rounds)
       .def_readwrite("suss_guard", &TcpSettings::suss_guard)
       .def_readwrite("suss_pacing", &TcpSettings::suss_pacing)

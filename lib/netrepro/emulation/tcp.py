@@ -53,7 +53,7 @@ def check_tcp(tcp: Tcp) -> None:
         refuse("hystart = False", "the kernel's CUBIC has one switch for the whole machine", "leave it on")
     if tcp.hystart_rounds_from_start:
         refuse("hystart_rounds_from_start = True", "the kernel begins rounds as its release does", "leave it off")
-    for name, only in (("recovery", "linux"), ("counts", "segments")):
+    for name, only in (("recovery", "linux"), ("counts", "segments"), ("receiver", None)):
         if getattr(tcp, name) != only:
             refuse(f"{name} = {getattr(tcp, name)!r}", "kernels of today are Linux's", f"give {only!r}")
     if tcp.pacing and tcp.unpaced_segments != UNPACED_SEGMENTS:

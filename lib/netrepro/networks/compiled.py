@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from netrepro.networks.links import Link
+from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck
 from netrepro.networks.routing import LinkChange, Path, Routing, k_shortest_paths, links_in_use
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import RECOVERIES_WITH_SACK, Tcp
@@ -78,6 +79,7 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
         hystart_rounds_from_start=tcp.hystart_rounds_from_start,
         recovery=tcp.recovery,
         counts=tcp.counts,
+        **_receiver(tcp),
         suss_rounds=tcp.suss_rounds,
         suss_guard=tcp.suss_guard,
         suss_pacing=tcp.suss_pacing,
@@ -88,6 +90,18 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
         pacing_ratio=tcp.pacing_ratio,
         unpaced_segments=tcp.unpaced_segments,
     )
+
+
+def _receiver(tcp: Tcp) -> dict[str, Any]:
+    policy, count, interval_s = "honest", 0, 0.0
+    match tcp.receiver:
+        case AckDivision():
+            policy, count = "ack_division", tcp.receiver.pieces
+        case DuplicateSpoofing():
+            policy, count = "duplicate_spoofing", tcp.receiver.copies
+        case OptimisticAck():
+            policy, interval_s = "optimistic", tcp.segment_bytes * 8 / (tcp.receiver.rate_mbps * 1e6)
+    return dict(receiver=policy, receiver_count=count, receiver_interval_s=interval_s)
 
 
 def routing_calls(

@@ -8,6 +8,7 @@ from netrepro import _core
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.description import check_count, check_one_of, described, set_number
 from netrepro.networks.flow_sizes import FlowSizeDistribution
+from netrepro.networks.receivers import Receiver
 
 # Those of the core. "lia" (RFC 6356) and "olia" (Khalili et al., CoNEXT 2012) couple the subflows of a flow; alone they
 # are Reno.
@@ -56,6 +57,9 @@ class Tcp:
     `counts`: what lets the window grow: whole "segments" that are acknowledged (Linux), "bytes" (RFC 3465), or
     "acknowledgements", whatever they tell (RFC 2581, and senders before it).
 
+    `receiver`: one that acknowledges what it should not (AckDivision, DuplicateSpoofing, OptimisticAck); None is
+    honest. Flows with one are of a single connection.
+
     With `congestion_control="suss"` (Arghavani et al., SIGCOMM 2024) the window may grow fourfold in the first
     `suss_rounds` rounds after the initial window; `suss_guard` and `suss_pacing` say whether what goes out beyond a
     doubling waits for the guard interval and is paced.
@@ -90,6 +94,7 @@ class Tcp:
     penalisation: bool = False
     recovery: str = "linux"
     counts: str = "segments"
+    receiver: Receiver | None = None
     suss_rounds: int = 3
     suss_guard: bool = True
     suss_pacing: bool = True
@@ -107,6 +112,10 @@ class Tcp:
         set_number(self, "pacing_ratio", above=0)
         check_count(self, "unpaced_segments", least=0)
         check_count(self, "suss_rounds", least=0)
+        if not isinstance(self.receiver, Receiver | None):
+            raise NetreproError(
+                f"Tcp: receiver = {self.receiver!r}", "give AckDivision, DuplicateSpoofing or OptimisticAck"
+            )
         check_one_of(self, "recovery", RECOVERIES)
         check_one_of(self, "counts", COUNTS)
         if self.recovery == "sack" and not self.sack:
