@@ -38,14 +38,14 @@ void Simulator::give_path(std::uint32_t flow, std::uint32_t place, const std::ve
 }
 
 void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
-                        ControlKind control, std::shared_ptr<const TcpSettings> tcp) {
+                        MakeControl control, std::shared_ptr<const TcpSettings> tcp) {
   flows_.push_back({from, to, start, duration, bytes, control, true, false, 0, std::move(tcp)});
 }
 
 void Simulator::add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate,
                               std::uint32_t bytes, bool poisson) {
   const Time gap = from_seconds(8 * bytes / rate);
-  flows_.push_back({from, to, start, duration, bytes, ControlKind::reno, false, poisson, gap, nullptr});
+  flows_.push_back({from, to, start, duration, bytes, nullptr, false, poisson, gap, nullptr});
 }
 
 void Simulator::sample_queues(std::vector<std::uint32_t> links, Time interval) {
@@ -244,8 +244,8 @@ std::unique_ptr<CongestionControl> Simulator::control_for(std::uint32_t number, 
   const auto own = own_controls_.find(flow_of(number));
   if (own != own_controls_.end()) return own->second();
   const FlowDescription& flow = flows_[flow_of(number)];
-  return make_control(flow.control,
-                      {*flow.tcp, group ? group->coupling : nullptr, place, stream(control_choices, number).next()});
+  return flow.control(
+      {*flow.tcp, group ? group->coupling : nullptr, place, stream(control_choices, number).next()});
 }
 
 void Simulator::send_datagram(std::uint32_t flow) {
@@ -284,17 +284,25 @@ void Simulator::on_sender_due(std::uint32_t flow, Time set_for) {
   set_sender_timer(flow, *connection);
 }
 
+void Simulator::set_receiver_timer(std::uint32_t flow, Connection& connection) {
+  const Time deadline = connection.receiver.deadline();
+  if (deadline >= connection.receiver_timer) return;
+  connection.receiver_timer = deadline;
+  set_timer(deadline, receiver_due, flow);
+}
+
 void Simulator::on_receiver_due(std::uint32_t flow, Time set_for) {
   Connection* connection = connections_[flow].get();
   if (!connection || connection->receiver_timer != set_for) return;
   connection->receiver_timer = never;
-  const Time deadline = connection->receiver.deadline();
-  if (deadline <= now_) {
+  if (connection->receiver.deadline() <= now_) {
+    if (connection->receiver.optimistic()) {
+      if (connection->sender.done()) return;
+      connection->receiver.claim_more();
+    }
     acknowledge(new_packet(flow, connection->backward, 0, 0), *connection);
-  } else if (deadline != never) {
-    connection->receiver_timer = deadline;
-    set_timer(deadline, receiver_due, flow);
   }
+  set_receiver_timer(flow, *connection);
 }
 
 // Packets.
@@ -454,17 +462,21 @@ void Simulator::take_data(std::uint32_t place, Connection& connection) {
     FlowResult& result = results_[packet.flow];
     if (result.completion == never) result.completion = now_;
   }
-  if (at_once) {
-    acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
-  } else if (receiver.deadline() < connection.receiver_timer) {
-    connection.receiver_timer = receiver.deadline();
-    set_timer(receiver.deadline(), receiver_due, packet.flow);
-  }
+  if (at_once) acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
+  set_receiver_timer(packet.flow, connection);
+  if (receiver.optimistic()) close_if_done(packet.flow);
 }
 
 void Simulator::acknowledge(std::uint32_t place, Connection& connection) {
+  const std::uint32_t flow = packets_[place].flow, answers = connection.receiver.answers();
+  send_answer(place, connection, 1, answers);
+  for (std::uint32_t number = 2; number <= answers; ++number)
+    send_answer(new_packet(flow, connection.backward, 0, 0), connection, number, answers);
+}
+
+void Simulator::send_answer(std::uint32_t place, Connection& connection, std::uint32_t number, std::uint32_t answers) {
   Packet& packet = packets_[place];
-  connection.receiver.acknowledge(packet);
+  connection.receiver.acknowledge(packet, number, answers);
   if (is_subflow(connection))
     packet.stream_in_order = static_cast<std::uint32_t>(connection.group->multipath->in_order());
   if (connection.rcp) RcpHeader::answer(packet, connection.heard_rate);
@@ -536,6 +548,7 @@ void Simulator::set_port_timer(std::uint32_t link) {
 void Simulator::close_if_done(std::uint32_t number) {
   Connection& connection = *connections_[number];
   if (!connection.sender.done()) return;
+  if (connection.receiver.optimistic() && connection.receiver.in_order() < connection.sender.bytes()) return;
   if (connection.group && connection.group->kind == Group::Kind::repflow) close_others(number, connection);
   close(number);
 }

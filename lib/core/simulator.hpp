@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "congestion_controls.hpp"
+#include "coupled.hpp"
 #include "multipath.hpp"
 #include "packet.hpp"
 #include "packet_slab.hpp"
@@ -104,7 +105,7 @@ class Simulator {
 
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
   void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
-               ControlKind control, std::shared_ptr<const TcpSettings> tcp);
+               MakeControl control, std::shared_ptr<const TcpSettings> tcp);
   // A flow that has been added gets a congestion control of its own, one for each connection.
   void give_control(std::uint32_t flow, std::function<std::unique_ptr<CongestionControl>()> make) {
     own_controls_[flow] = std::move(make);
@@ -178,7 +179,7 @@ class Simulator {
     std::uint32_t from, to;
     Time start, duration;
     std::uint64_t bytes;
-    ControlKind control;
+    MakeControl control;
     bool is_tcp;
     bool poisson;
     Time gap;  // mean between datagrams
@@ -292,6 +293,7 @@ class Simulator {
   void set_datagram_timer(std::uint32_t flow, DatagramSource& source);
   void set_sender_timer(std::uint32_t flow, Connection& connection);
   void on_sender_due(std::uint32_t flow, Time set_for);
+  void set_receiver_timer(std::uint32_t flow, Connection& connection);
   void on_receiver_due(std::uint32_t flow, Time set_for);
 
   std::uint32_t new_packet(std::uint32_t flow, std::uint32_t path, std::uint32_t wire_bytes, std::uint16_t flags);
@@ -306,6 +308,7 @@ class Simulator {
   void deliver(std::uint32_t packet);
   void take_data(std::uint32_t packet, Connection& connection);
   void acknowledge(std::uint32_t packet, Connection& connection);
+  void send_answer(std::uint32_t packet, Connection& connection, std::uint32_t number, std::uint32_t answers);
   void send_syn(std::uint32_t flow, Connection& connection);
   bool send_segment(std::uint32_t flow, Connection& connection);
   void pump(std::uint32_t flow, Connection& connection);

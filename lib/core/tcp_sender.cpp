@@ -80,11 +80,11 @@ void TcpSender::finish() {
 std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   if (!connected_) return std::nullopt;
   const bool probe = std::exchange(probe_due_, false);
-  if (!probe && in_flight() >= allowed()) {
+  if (!probe && !repairs_now() && in_flight() >= allowed()) {
     window_blocked_ = window_blocked_ || has_lost() || next_ < segments_ || more_expected_;
     return std::nullopt;
   }
-  waits_for_pace_ = send_at_ > now && !probe && (has_lost() || next_ < segments_);
+  waits_for_pace_ = send_from() > now && !probe && (has_lost() || next_ < segments_);
   if (waits_for_pace_) return std::nullopt;
   std::uint64_t segment;
   const std::uint64_t sent_again = retransmissions_;
@@ -93,6 +93,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     segment = std::max(resend_from_, first_);
     while ((board_[segment].marks & (lost | resent)) != lost) ++segment;
     resend_from_ = segment + 1;
+    repair_due_ = false;
     Sent& sent = board_[segment];
     sent.at = now;
     sent.marks |= resent | ever_resent;
@@ -121,6 +122,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   pace(board_[segment].length, now);
   last_sent_ = now;
   sent_in_reduction_ += 1;
+  control_->on_sent(window_, next_, now);
   if (probe) {
     probe_out_ = true;
     probe_end_ = next_;
@@ -226,7 +228,7 @@ void TcpSender::schedule_probe(Time now) {
 }
 
 void TcpSender::on_deadline(Time now) {
-  if (send_at_ <= now) waits_for_pace_ = false;
+  if (send_from() <= now) waits_for_pace_ = false;
   if (deadline_ > now) return;
   switch (purpose_) {
     case Purpose::timeout:
@@ -244,7 +246,7 @@ void TcpSender::on_deadline(Time now) {
       find_losses(now);
       if (lost_ > 0 && (state_ == State::open || state_ == State::reducing)) {
         enter_recovery();
-        if (!rates_) reduce_proportionally(false);
+        if (!rates_ && !of_old()) reduce_proportionally(false);
       }
       return;
   }
@@ -273,6 +275,9 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   const std::uint64_t to =
       packet.sequence >= bytes_ ? segments_ : packet.sequence / settings_.segment_bytes;
   if (to < first_ || to > next_) return;
+  const std::uint64_t newly_acknowledged = std::max(packet.sequence, acknowledged_) - acknowledged_;
+  const bool news = newly_acknowledged > 0;
+  acknowledged_ += newly_acknowledged;
   const std::uint64_t outstanding_before = outstanding(), first_before = first_, lost_before = ever_lost_;
   const double in_flight_before = in_flight();
   newly_delivered_ = 0;
@@ -283,12 +288,12 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   const bool progress = first_ > first_before;
   if (settings_.selective)
     take_selective(packet, now);
-  else if (!progress && outstanding_before > 0)
-    take_duplicate();
+  else if (packet.sequence == acknowledged_ && !news && outstanding_before > 0)
+    take_duplicate(now);
   count_duplicate(packet);
   adapt_settling_time(now);
   if (sampled_ > 0) round_trip_.sample(sampled_);
-  if (progress) {
+  if (news) {
     round_trip_.forget_back_off();
     timeouts_without_progress_ = 0;
     restart_timeout(now);
@@ -302,17 +307,18 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
       window_blocked_ ||
       (window_.in_slow_start() && window_.segments < 2 * static_cast<double>(outstanding_before));
   window_blocked_ = false;
-  const Delivery delivery{now, newly_delivered_, echo, limited, sampled_, first_, next_};
+  const Delivery delivery{now, newly_delivered_, echo, limited, sampled_, first_, next_, in_flight()};
   control_->on_delivery(window_, delivery);
 
   if (echo) undo_.threshold = 0;
-  leave_finished_state(packet);
+  leave_finished_state(packet, news);
   try_undo(packet, first_before);
   take_probe_answer(packet);
   if (settings_.selective) {
     if (!withholds_repairs_) find_losses(now);
   } else if (progress && (state_ == State::recovery) && outstanding() > 0) {
     mark_lost(first_);  // NewReno: a partial acknowledgement tells the next hole
+    repair_due_ = of_old();
   }
   if (lost_ > 0 && (state_ == State::open || state_ == State::reducing)) {
     enter_recovery();
@@ -325,11 +331,19 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
     control_->on_rate_sample(window_, rate_sample(now, in_flight_before, lost_before));
     if (control_->wants_application_limited_mark())
       rates_->application_limited_until = std::max(1.0, rates_->delivered + in_flight());
-  } else if (state_ == State::reducing || state_ == State::recovery)
-    reduce_proportionally(progress && ever_lost_ == lost_before);
-  else if (progress)
-    control_->grow(window_, delivery);
+  } else if (state_ == State::reducing || state_ == State::recovery) {
+    if (!of_old()) reduce_proportionally(progress && ever_lost_ == lost_before);
+  } else if (news) {
+    control_->grow(window_, counted(delivery, newly_acknowledged));
+  }
   if (progress) schedule_probe(now);
+}
+
+// What lets the window grow, by what the sender counts.
+Delivery TcpSender::counted(Delivery delivery, std::uint64_t bytes) const {
+  if (settings_.counts == Counts::acknowledgements) delivery.segments = 1;
+  if (settings_.counts == Counts::bytes) delivery.segments = static_cast<double>(bytes) / settings_.segment_bytes;
+  return delivery;
 }
 
 void TcpSender::enter_recovery() {
@@ -337,6 +351,8 @@ void TcpSender::enter_recovery() {
   if (state_ == State::open) begin_reduction(State::recovery, control_->threshold_after_loss(window_));
   state_ = State::recovery;
   high_ = next_;
+  repair_due_ = of_old();
+  if (settings_.recovery == Recovery::newreno) be_careful();
   if (purpose_ == Purpose::probe) {
     deadline_ = timeout_at_;
     purpose_ = Purpose::timeout;
@@ -421,9 +437,14 @@ void TcpSender::take_selective(const Packet& packet, Time now) {
   seen_base_ = packet.sequence;
 }
 
-void TcpSender::take_duplicate() {
-  if (state_ == State::loss) return;
+void TcpSender::take_duplicate(Time now) {
+  if (state_ == State::loss || (state_ != State::recovery && first_ < careful_until_)) return;
   ++duplicates_;
+  if (of_old() && state_ != State::recovery) {  // the first ones let nothing go (RFC 3042 came later)
+    if (duplicates_ != duplicates_that_tell_a_loss) return;
+    if (settings_.recovery == Recovery::tahoe) return begin_again(now);
+    delivered_ = std::min(duplicates_, outstanding()) - 1;  // and the last of them below
+  }
   if (delivered_ + lost_ < outstanding()) {
     ++delivered_;  // some segment has arrived, nobody knows which
     newly_delivered_ = 1;
@@ -445,6 +466,7 @@ void TcpSender::mark_lost(std::uint64_t segment) {
 // trip and some time for reordering. As in Linux the timer waits for the last of them, and a little longer, so that
 // acknowledgements come first if there are any.
 void TcpSender::find_losses(Time now) {
+  if (of_old()) return find_losses_by_count();
   const Time margin = settling_time();
   Time last_due = 0;
   if (judged_ < next_ && (delivered_ > 0 || board_[judged_].at < newest_delivered_)) {
@@ -463,6 +485,15 @@ void TcpSender::find_losses(Time now) {
   }
   last_due = std::max(last_due, find_lost_retransmissions(margin, now));
   if (last_due > 0) judge_at(last_due + timer_margin);
+}
+
+// RFC 6675: lost is what three segments beyond it have arrived.
+void TcpSender::find_losses_by_count() {
+  if (delivered_ < duplicates_that_tell_a_loss) return;
+  std::uint64_t third = highest_delivered_;
+  for (std::uint64_t beyond = 0; beyond < duplicates_that_tell_a_loss;) beyond += board_[--third].marks & delivered;
+  for (; judged_ < third; ++judged_)
+    if (!(board_[judged_].marks & (delivered | lost))) mark_lost(judged_);
 }
 
 Time TcpSender::newest_hole_due(Time margin) {
@@ -525,6 +556,7 @@ void TcpSender::begin_reduction(State state, double threshold) {
   state_ = state;
   high_ = next_;
   tell_of_reduction();
+  if (of_old() && !rates_) window_.segments = threshold;
 }
 
 // RFC 9937, which follows RFC 6937: one more than was delivered only while nothing else is found lost.
@@ -542,8 +574,9 @@ void TcpSender::reduce_proportionally(bool found_no_loss) {
   window_.segments = std::max(flying + std::max(send, sent_in_reduction_ > 0 ? 0.0 : 1.0), 1.0);
 }
 
-void TcpSender::leave_finished_state(const Packet& packet) {
-  if (state_ == State::open || first_ < high_) return;
+void TcpSender::leave_finished_state(const Packet& packet, bool news) {
+  const bool at_once = settings_.recovery == Recovery::reno && state_ == State::recovery && news;
+  if (state_ == State::open || (first_ < high_ && !at_once)) return;
   const bool undone = may_undo(packet);
   if (undone)
     undo_reduction(state_ == State::loss);
@@ -558,6 +591,7 @@ void TcpSender::leave_finished_state(const Packet& packet) {
 
 // Before the window or threshold changes. A reduction that a mark asked for, and that goes on, is not to be undone.
 void TcpSender::prepare_undo(bool reduces) {
+  if (of_old()) return;
   const std::uint64_t under_way = resent_ + (probe_out_ && probe_resent_);
   if (resent_ == 0 && !(board_[first_].marks & ever_resent)) first_resent_at_ = never;
   undo_ = {true, first_, window_.segments, reduces ? std::max(window_.threshold, window_.segments * 3 / 4) : 0, {}};
@@ -635,8 +669,22 @@ void TcpSender::on_timeout(Time now) {
   }
   control_->on_timeout();
   ++timeouts_without_progress_;
+  send_all_again();
+  round_trip_.back_off();
+  restart_timeout(now);
+}
+
+// Tahoe: three duplicates are as good as a timeout.
+void TcpSender::begin_again(Time now) {
+  window_.threshold = control_->threshold_after_loss(window_);
+  send_all_again();
+  restart_timeout(now);
+}
+
+void TcpSender::send_all_again() {
   state_ = State::loss;
   high_ = next_;
+  be_careful();
   tell_of_reduction();
   window_.segments = 1;
   if (!settings_.selective) delivered_ = duplicates_ = 0;
@@ -650,7 +698,5 @@ void TcpSender::on_timeout(Time now) {
   judged_ = next_;
   resend_from_ = first_;
   resent_order_ = {};
-  probe_out_ = probe_due_ = withholds_repairs_ = false;
-  round_trip_.back_off();
-  restart_timeout(now);
+  probe_out_ = probe_due_ = withholds_repairs_ = repair_due_ = false;
 }

@@ -1,6 +1,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -43,8 +44,8 @@ void add_flows(Simulator& simulator, const Items<bool>& is_tcp, const Items<std:
                                                                   control, tcp, replication, same_path, subflows, rate,
                                                                   packet_bytes, poisson})
     if (column.ndim() != 1 || column.size() != flows) throw std::invalid_argument("flows: arrays of different lengths");
-  std::vector<ControlKind> kinds;
-  for (const std::string& name : controls) kinds.push_back(control_named(name));
+  std::vector<MakeControl> makers;
+  for (const std::string& name : controls) makers.push_back(control_named(name));
   for (py::ssize_t i = 0; i < flows; ++i) {
     const std::uint32_t from = source.at(i), to = destination.at(i);
     const Time start = from_seconds(start_s.at(i)), duration = from_seconds(duration_s.at(i));
@@ -53,7 +54,7 @@ void add_flows(Simulator& simulator, const Items<bool>& is_tcp, const Items<std:
       continue;
     }
     const std::uint64_t bytes = size_bytes.at(i);
-    simulator.add_tcp(from, to, start, bytes ? bytes : TcpSender::unlimited, duration, kinds.at(control.at(i)),
+    simulator.add_tcp(from, to, start, bytes ? bytes : TcpSender::unlimited, duration, makers.at(control.at(i)),
                       tcps.at(tcp.at(i)));
     const auto flow = static_cast<std::uint32_t>(simulator.flows() - 1);
     if (replication.at(i))
@@ -64,6 +65,15 @@ void add_flows(Simulator& simulator, const Items<bool>& is_tcp, const Items<std:
   }
 }
 
+// Sets one of the values of an enumeration by its name.
+template <class Value>
+py::cpp_function named(Value TcpSettings::* field, std::vector<std::string> names) {
+  return py::cpp_function([field, names = std::move(names)](TcpSettings& tcp, const std::string& name) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) throw std::invalid_argument("no " + name);
+    tcp.*field = static_cast<Value>(found - names.begin());
+  });
+}
 }  // namespace
 
 void bind_simulation(py::module_& module) {
@@ -94,6 +104,8 @@ void bind_simulation(py::module_& module) {
            py::kw_only(), py::arg("source"), py::arg("destination"), py::arg("rate"), py::arg("delay_s"),
            py::arg("jitter_s"), py::arg("loss"), py::arg("room"), py::arg("reordering"), py::arg("held_back_s"));
 
+  module.def("congestion_controls", &control_names, "Names, as add_flows takes them.");
+
   // A line a field; whoever makes one names them all.
   const auto time = [](Time TcpSettings::* field) {
     return std::pair([field](const TcpSettings& tcp) { return to_seconds(tcp.*field); },
@@ -102,6 +114,7 @@ void bind_simulation(py::module_& module) {
   const auto [minimum, set_minimum] = time(&TcpSettings::minimum_timeout);
   const auto [initial, set_initial] = time(&TcpSettings::initial_timeout);
   const auto [delay, set_delay] = time(&TcpSettings::acknowledgement_delay);
+  const auto [interval, set_interval] = time(&TcpSettings::receiver_interval);
   py::class_<TcpSettings, std::shared_ptr<TcpSettings>>(
       module, "TcpSettings", "How a flow speaks TCP, as netrepro.networks.compiled.tcp_settings writes it.")
       .def(py::init([](const py::kwargs& values) {
@@ -122,6 +135,16 @@ void bind_simulation(py::module_& module) {
       .def_readwrite("dctcp_first_alpha", &TcpSettings::dctcp_first_alpha)
       .def_readwrite("slow_start_after_idle", &TcpSettings::slow_start_after_idle)
       .def_readwrite("hystart", &TcpSettings::hystart)
+      .def_readwrite("hystart_rounds_from_start", &TcpSettings::hystart_rounds_from_start)
+      .def_property("recovery", nullptr, named(&TcpSettings::recovery, {"linux", "sack", "newreno", "reno", "tahoe"}))
+      .def_property("counts", nullptr, named(&TcpSettings::counts, {"segments", "bytes", "acknowledgements"}))
+      .def_property("receiver", nullptr,
+                    named(&TcpSettings::receiver, {"honest", "ack_division", "duplicate_spoofing", "optimistic"}))
+      .def_readwrite("receiver_count", &TcpSettings::receiver_count)
+      .def_property("receiver_interval_s", interval, set_interval)
+      .def_readwrite("suss_rounds", &TcpSettings::suss_rounds)
+      .def_readwrite("suss_guard", &TcpSettings::suss_guard)
+      .def_readwrite("suss_pacing", &TcpSettings::suss_pacing)
       .def_readwrite("opportunistic_retransmission", &TcpSettings::opportunistic_retransmission)
       .def_readwrite("penalisation", &TcpSettings::penalisation)
       .def_readwrite("pacing", &TcpSettings::pacing)

@@ -15,6 +15,7 @@ from netrepro.networks.queues import (
     SharedBuffer,
 )
 from netrepro.networks.rcp import Rcp
+from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck, Receiver
 from netrepro.networks.routing import (
     ROUTINGS,
     LinkChange,
@@ -49,10 +50,12 @@ from netrepro.networks.workloads import (
 __all__ = [
     "CONGESTION_CONTROLS",
     "ROUTINGS",
+    "AckDivision",
     "Cable",
     "CoDel",
     "Datagrams",
     "DropTail",
+    "DuplicateSpoofing",
     "EcnThreshold",
     "Experiment",
     "Flow",
@@ -61,11 +64,13 @@ __all__ = [
     "LinkChange",
     "Measure",
     "Measurements",
+    "OptimisticAck",
     "PhantomQueue",
     "Pie",
     "PoissonFlows",
     "Queue",
     "Rcp",
+    "Receiver",
     "Red",
     "Requests",
     "Routing",

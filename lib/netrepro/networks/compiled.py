@@ -11,9 +11,10 @@ from itertools import pairwise
 from typing import Any
 
 from netrepro.networks.links import Link
+from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck
 from netrepro.networks.routing import LinkChange, Path, Routing, k_shortest_paths, links_in_use
 from netrepro.networks.topology import Topology
-from netrepro.networks.workloads import Tcp
+from netrepro.networks.workloads import RECOVERIES_WITH_SACK, Tcp
 
 # Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
 OWN_PACKETS_AT_PORT = 4
@@ -69,12 +70,19 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
         minimum_timeout_s=tcp.min_rto_ms / 1e3,
         initial_timeout_s=tcp.initial_rto_ms / 1e3,
         acknowledgement_delay_s=tcp.delayed_ack_ms / 1e3,
-        selective=tcp.sack,
-        tail_loss_probe=tcp.tail_loss_probe,
+        selective=tcp.sack and tcp.recovery in RECOVERIES_WITH_SACK,
+        tail_loss_probe=tcp.tail_loss_probe and tcp.recovery == "linux",
         ecn=tcp.ecn,
         dctcp_first_alpha=tcp.dctcp_alpha,
         slow_start_after_idle=tcp.slow_start_after_idle,
         hystart=tcp.hystart,
+        hystart_rounds_from_start=tcp.hystart_rounds_from_start,
+        recovery=tcp.recovery,
+        counts=tcp.counts,
+        **_receiver(tcp),
+        suss_rounds=tcp.suss_rounds,
+        suss_guard=tcp.suss_guard,
+        suss_pacing=tcp.suss_pacing,
         opportunistic_retransmission=tcp.opportunistic_retransmission,
         penalisation=tcp.penalisation,
         pacing=tcp.pacing,
@@ -82,6 +90,18 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
         pacing_ratio=tcp.pacing_ratio,
         unpaced_segments=tcp.unpaced_segments,
     )
+
+
+def _receiver(tcp: Tcp) -> dict[str, Any]:
+    policy, count, interval_s = "honest", 0, 0.0
+    match tcp.receiver:
+        case AckDivision():
+            policy, count = "ack_division", tcp.receiver.pieces
+        case DuplicateSpoofing():
+            policy, count = "duplicate_spoofing", tcp.receiver.copies
+        case OptimisticAck():
+            policy, interval_s = "optimistic", tcp.segment_bytes * 8 / (tcp.receiver.rate_mbps * 1e6)
+    return dict(receiver=policy, receiver_count=count, receiver_interval_s=interval_s)
 
 
 def routing_calls(

@@ -188,6 +188,13 @@ class Experiment:
         if isinstance(entry, Flow):
             for path in (*((entry.path,) if entry.path else ()), *entry.subflow_paths):
                 check_path(self.topology, path, entry.source, entry.destination)
+        lone = isinstance(entry, Datagrams) or (
+            isinstance(entry, (Flow, PoissonFlows)) and entry.subflows == 1 and not entry.replication
+        )
+        if self.tcp_of(entry).receiver is not None and not lone:
+            raise NetreproError(
+                f"{self.tcp_of(entry).receiver!r} of a flow with several connections", "give it to plain flows"
+            )
         if entry.start_s >= self.duration_s:
             raise NetreproError(
                 f"traffic that starts at {entry.start_s:g} s in an experiment of {self.duration_s:g} s",

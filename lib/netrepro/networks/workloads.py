@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from netrepro import _core
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.description import check_count, described, set_number
+from netrepro.networks.description import check_count, check_one_of, described, set_number
 from netrepro.networks.flow_sizes import FlowSizeDistribution
+from netrepro.networks.receivers import Receiver
 
-# "lia" (RFC 6356) and "olia" (Khalili et al., CoNEXT 2012) couple the subflows of a flow; alone they are Reno.
-CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia", "rcp", "bic")
+# Those of the core. "lia" (RFC 6356) and "olia" (Khalili et al., CoNEXT 2012) couple the subflows of a flow; alone they
+# are Reno.
+CONGESTION_CONTROLS = tuple(_core.congestion_controls())
 OWN_CONTROL_PREFIX = (
     "my_"  # of congestion controls that a person brings along; whoever runs them checks that they are there
 )
 REPLICATIONS = ("", "repflow", "repsyn")
+RECOVERIES = ("linux", "sack", "newreno", "reno", "tahoe")
+RECOVERIES_WITH_SACK = RECOVERIES[:2]
+COUNTS = ("segments", "bytes", "acknowledgements")
 
 described(FlowSizeDistribution)
 
@@ -41,7 +47,22 @@ class Tcp:
     receive window grow, and the first three beyond a hole (what follows there: once a millisecond). With 0 each one is.
     `dctcp_alpha` is DCTCP's first estimate of the share of marked bytes (1 in Linux, 0 in the paper's model).
     `slow_start_after_idle`: a connection that was silent for a retransmission timeout starts again from the initial
-    window. `hystart`: CUBIC may leave slow start by delay and acknowledgement trains.
+    window. `hystart`: CUBIC may leave slow start by delay and acknowledgement trains, `hystart_rounds_from_start`:
+    rounds are told apart from the first on, as in kernels since 2025, not only from 16 segments on.
+
+    `recovery`: how a sender finds and repairs losses. "linux" with RACK and proportional rate reduction, and undoing
+    what was for nothing; or as senders did of old, with the window cut at once: "sack" (three segments beyond it tell a
+    loss, RFC 6675), and without SACK "newreno" (RFC 6582), "reno" (1990: fast recovery ends with the first new
+    acknowledgement), "tahoe" (1988: none; slow start, and all is sent again). The latter two are those of ns-2.
+    `counts`: what lets the window grow: whole "segments" that are acknowledged (Linux), "bytes" (RFC 3465), or
+    "acknowledgements", whatever they tell (RFC 2581, and senders before it).
+
+    `receiver`: one that acknowledges what it should not (AckDivision, DuplicateSpoofing, OptimisticAck); None is
+    honest. Flows with one are of a single connection.
+
+    With `congestion_control="suss"` (Arghavani et al., SIGCOMM 2024) the window may grow fourfold in the first
+    `suss_rounds` rounds after the initial window; `suss_guard` and `suss_pacing` say whether what goes out beyond a
+    doubling waits for the guard interval and is paced.
 
     With `pacing`, segments leave evenly at window over smoothed round trip, times `pacing_slow_start_ratio` in slow
     start and `pacing_ratio` after it (Linux's tcp_pacing_ss_ratio and tcp_pacing_ca_ratio); the first
@@ -64,12 +85,19 @@ class Tcp:
     dctcp_alpha: float = 1.0
     slow_start_after_idle: bool = True
     hystart: bool = True
+    hystart_rounds_from_start: bool = False
     pacing: bool = False
     pacing_slow_start_ratio: float = 2.0
     pacing_ratio: float = 1.2
     unpaced_segments: int = 10
     opportunistic_retransmission: bool = False
     penalisation: bool = False
+    recovery: str = "linux"
+    counts: str = "segments"
+    receiver: Receiver | None = None
+    suss_rounds: int = 3
+    suss_guard: bool = True
+    suss_pacing: bool = True
 
     def __post_init__(self) -> None:
         check_congestion_control(self.congestion_control)
@@ -83,6 +111,15 @@ class Tcp:
         set_number(self, "pacing_slow_start_ratio", above=0)
         set_number(self, "pacing_ratio", above=0)
         check_count(self, "unpaced_segments", least=0)
+        check_count(self, "suss_rounds", least=0)
+        if not isinstance(self.receiver, Receiver | None):
+            raise NetreproError(
+                f"Tcp: receiver = {self.receiver!r}", "give AckDivision, DuplicateSpoofing or OptimisticAck"
+            )
+        check_one_of(self, "recovery", RECOVERIES)
+        check_one_of(self, "counts", COUNTS)
+        if self.recovery == "sack" and not self.sack:
+            raise NetreproError("Tcp: recovery = 'sack' without SACK", "give sack=True, or recovery='newreno'")
 
 
 @described

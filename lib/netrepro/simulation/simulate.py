@@ -30,7 +30,6 @@ from netrepro.networks.experiment import (
 from netrepro.networks.workloads import OWN_CONTROL_PREFIX, REPLICATIONS, Flow, Tcp, own_tcp
 from netrepro.simulation.own_control import OwnCongestionControl
 
-SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia", "rcp")
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
 
@@ -56,7 +55,7 @@ def simulate(
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
     `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
     window among those of its flow. Retransmissions, timeouts and attempts of a flow are those of all its connections.
-    Raises NetreproError for what the simulator cannot do: a congestion control that it lacks.
+    Raises NetreproError for a congestion control of your own that is not given.
 
     Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
     Requests and answers travel on connections of their own, each with its acknowledgements.
@@ -160,13 +159,9 @@ def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnC
     if ((table["congestion_control"] == "rcp") & (table["subflows"] > 1)).any():
         raise NetreproError("subflows with rcp, which couples nothing", "give such flows lia or olia, or one subflow")
     for name in table["congestion_control"].unique():
-        if not name or name in SIMULATED_CONGESTION_CONTROLS or name in own_controls:
-            continue
-        if name.startswith(OWN_CONTROL_PREFIX):
+        if name.startswith(OWN_CONTROL_PREFIX) and name not in own_controls:
             remedy = f"give its class to simulate(congestion_controls=...); {nearest(name, own_controls)}"
-        else:
-            remedy = f"use {', '.join(SIMULATED_CONGESTION_CONTROLS)}, or another tier"
-        raise NetreproError(f"the simulator has no {name}", remedy)
+            raise NetreproError(f"the simulator has no {name}", remedy)
 
 
 def _route(simulator: _core.Simulator, experiment: Experiment) -> None:

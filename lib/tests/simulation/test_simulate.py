@@ -390,12 +390,6 @@ def test_control_c_ends_a_run_that_would_take_hours_and_other_threads_go_on_mean
     timer.join()
 
 
-@pytest.mark.parametrize("control", ["bic"])
-def test_a_congestion_control_that_only_kernels_have_is_refused_before_the_start(control):
-    with pytest.raises(NetreproError, match="use reno, cubic, dctcp"):
-        simulate(Experiment(star(2, LINK), (Flow("h1", "h2", 10, congestion_control=control),), 1))
-
-
 def test_a_clock_skew_beyond_reason_is_refused():
     with pytest.raises(NetreproError, match="clock_skew_ppm"):
         simulate(busy(), clock_skew_ppm=-1)
