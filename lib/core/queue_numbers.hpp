@@ -35,7 +35,7 @@ class QueueNumbers {
     return static_cast<Time>(std::llround(values_.at(i) * static_cast<double>(place.second)));
   }
   double time_per_byte() const { return place.rate > 0 ? 8 * static_cast<double>(place.second) / place.rate : 0; }
-  Time packet_time() const { return static_cast<Time>(std::llround(place.packet_bytes * time_per_byte())); }
+  Time packet_time(double bytes) const { return static_cast<Time>(std::llround(bytes * time_per_byte())); }
 
   const QueuePlace& place;
 

@@ -37,6 +37,12 @@ py::class_<Rule> bind_rule(py::module_& module, const char* name) {
           py::arg("now"));
 }
 
+class KnownPool : public BufferPool {
+ public:
+  std::uint64_t used_bytes(Time) override { return used; }
+  std::uint64_t used = 0;
+};
+
 // A discipline whose packets are named by whoever offers them; `taken` is the name and whether it was marked.
 class NamedQueue {
  public:
@@ -92,16 +98,25 @@ void bind_queues(py::module_& module) {
   bind_rule<EcnThreshold>(module, "EcnThresholdRule")
       .def(py::init<std::uint64_t, std::uint64_t>(), py::arg("limit_packets"), py::arg("threshold_packets"));
   bind_rule<CoDel>(module, "CoDelRule")
-      .def(py::init<std::uint64_t, Time, Time, bool>(), py::arg("limit_packets"), py::arg("target"),
-           py::arg("interval"), py::arg("ecn"));
+      .def(py::init([](std::uint64_t limit_packets, Time target, Time interval, bool ecn, int reentry,
+                       std::uint64_t least_bytes) {
+             return CoDel(limit_packets, target, interval, ecn, static_cast<CoDel::Reentry>(reentry), least_bytes);
+           }),
+           py::arg("limit_packets"), py::arg("target"), py::arg("interval"), py::arg("ecn"), py::arg("reentry") = 0,
+           py::arg("least_bytes") = full_packet_bytes);
   bind_rule<Red>(module, "RedRule")
       .def(py::init([](std::uint64_t limit_packets, double min_threshold, double max_threshold, double max_probability,
-                       double weight, bool ecn, Time packet_time, std::uint64_t seed) {
-             return Red({limit_packets, min_threshold, max_threshold, max_probability, weight, ecn, packet_time}, seed,
-                        0);
+                       double weight, bool ecn, Time packet_time, std::uint64_t seed, bool by_bytes, bool gentle,
+                       bool wait, double mean_bytes, Time adapt_every) {
+             return Red({limit_packets, min_threshold, max_threshold, max_probability, weight, ecn, packet_time,
+                         by_bytes, gentle, wait, mean_bytes, adapt_every},
+                        seed, 0);
            }),
            py::arg("limit_packets"), py::arg("min_threshold"), py::arg("max_threshold"), py::arg("max_probability"),
-           py::arg("weight"), py::arg("ecn"), py::arg("packet_time"), py::arg("seed"))
+           py::arg("weight"), py::arg("ecn"), py::arg("packet_time"), py::arg("seed"), py::kw_only(),
+           py::arg("by_bytes") = false, py::arg("gentle") = false, py::arg("wait") = false,
+           py::arg("mean_bytes") = double{full_packet_bytes}, py::arg("adapt_every") = 0)
+      .def_property_readonly("max_probability", &Red::max_probability)
       .def_property_readonly("average", &Red::average);
 
   bind_rule<Pie>(module, "PieRule")
@@ -116,6 +131,13 @@ void bind_queues(py::module_& module) {
       .def(py::init<std::uint64_t, double, double, double>(), py::arg("limit_packets"), py::arg("drain_share"),
            py::arg("threshold_bytes"), py::arg("time_per_byte"))
       .def_property_readonly("level", &PhantomQueue::level);
+  py::class_<KnownPool, std::shared_ptr<KnownPool>>(module, "KnownPool", "A switch's memory of which so much is used.")
+      .def(py::init<>())
+      .def_readwrite("used_bytes", &KnownPool::used);
+  bind_rule<SharedBuffer>(module, "SharedBufferRule")
+      .def(py::init([](std::shared_ptr<KnownPool> pool, std::uint64_t limit_bytes, double alpha,
+                       std::uint64_t mark_packets) { return SharedBuffer(pool, limit_bytes, alpha, mark_packets); }),
+           py::arg("pool"), py::arg("limit_bytes"), py::arg("alpha"), py::arg("mark_packets"));
   py::class_<NamedQueue>(module, "NamedQueue",
                          "Any queue as netrepro.networks.compiled.queue_rule writes it; times are picoseconds.")
       .def(py::init<const std::string&, const std::vector<double>&, double, std::uint64_t>(), py::arg("rule"),

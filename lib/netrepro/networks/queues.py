@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from netrepro.errors import NetreproError
+from netrepro.errors import NetreproError, nearest
 from netrepro.networks.description import check_count, described, set_number
 
 # A full segment on the wire: 1448 bytes of data, TCP with timestamps 32, IPv4 20, Ethernet 14.
 FULL_PACKET_BYTES = 1514
-MOST_BUCKETS = 65_536
+MOST_BUCKETS = 65_536  # of a fair queue
+REENTRIES = ("rfc8289", "ns2_2012", "draft01")  # of CoDel, in the core's order
+ADAPTED_EVERY_S = 0.5  # of RED's probability
 
 Rule = tuple[str, tuple]  # the core's name of it, and its numbers in the order in which the core takes them; seconds
 
@@ -85,9 +88,15 @@ class EcnThreshold(_Queue):
 class Red(_Queue):
     """Random early detection (Floyd and Jacobson, ToN 1993) in a buffer of `packets`.
 
-    `weight` averages the queue length; between the thresholds (packets) a packet is dropped, or marked with
-    `ecn=True`, with a probability that rises to `max_probability`; from the upper threshold on always. Raises
-    NetreproError unless 0 < min < max <= packets.
+    `weight` averages the queue length (1: the length itself); between the thresholds (packets) a packet is dropped, or
+    marked with `ecn=True`, with a probability that rises to `max_probability`; from the upper threshold on always.
+    A `max_probability` of 0 drops nothing in between. Raises NetreproError unless 0 < min < max <= packets.
+
+    Options are ns-2's. `gentle`: above the upper threshold the probability rises further, to 1 at twice that. `wait`:
+    after a drop 1/p packets pass before there may be another. `by_bytes`: the queue counts as its bytes over
+    `mean_packet_bytes` (None: a full packet), and a packet's chance is in proportion to its size; the mean also says
+    how fast the average falls while the link is idle. `adaptive`: every half second at most `max_probability` is
+    corrected so that the average stays in the middle fifth between the thresholds (Floyd, Gummadi and Shenker 2001).
     """
 
     packets: int
@@ -96,17 +105,60 @@ class Red(_Queue):
     max_probability: float = 0.02
     weight: float = 0.002
     ecn: bool = False
+    by_bytes: bool = False
+    gentle: bool = False
+    wait: bool = False
+    mean_packet_bytes: int | None = None
+    adaptive: bool = False
 
     def __post_init__(self) -> None:
         check_count(self, "packets")
         set_number(self, "min_threshold_packets", above=0)
         set_number(self, "max_threshold_packets", above=self.min_threshold_packets, most=self.packets)
-        set_number(self, "max_probability", above=0, most=1)
+        set_number(self, "max_probability", least=0, most=1)
         set_number(self, "weight", above=0, most=1)
+        if self.mean_packet_bytes is not None:
+            check_count(self, "mean_packet_bytes")
+        if self.adaptive and self.max_probability == 0:
+            raise NetreproError("Red: adaptive from max_probability = 0", "start it above 0, as at 0.1")
+
+    @classmethod
+    def self_configured(
+        cls,
+        rate_mbps: float,
+        packets: int,
+        *,
+        target_delay_ms: float = 5.0,
+        adaptive: bool = True,
+        ecn: bool = False,
+        mean_packet_bytes: int = FULL_PACKET_BYTES,
+    ) -> Red:
+        """Set for a link of that rate, as ns-2's RED sets itself (Floyd, Gummadi and Shenker 2001, section 6).
+
+        The weight is 1 - exp(-1/C) for C packets a second (ns-2 slows it for propagation delays above 33 ms), the
+        thresholds are half the target delay's packets, 5 at least, and three times that; gentle, waiting, by bytes,
+        from a probability of 0.1. Raises NetreproError for a buffer below the upper threshold.
+        """
+        packets_per_s = rate_mbps * 1e6 / 8 / mean_packet_bytes
+        low = max(5.0, target_delay_ms / 1e3 * packets_per_s / 2)
+        return cls(
+            packets,
+            low,
+            3 * low,
+            max_probability=0.1,
+            weight=-math.expm1(-1 / packets_per_s),
+            ecn=ecn,
+            by_bytes=True,
+            gentle=True,
+            wait=True,
+            mean_packet_bytes=mean_packet_bytes,
+            adaptive=adaptive,
+        )
 
     def rule(self) -> Rule:
         thresholds = self.min_threshold_packets, self.max_threshold_packets
-        return "red", (self.packets, *thresholds, self.max_probability, self.weight, self.ecn)
+        options = self.by_bytes, self.gentle, self.wait, self.mean_packet_bytes or 0, self.adaptive and ADAPTED_EVERY_S
+        return "red", (self.packets, *thresholds, self.max_probability, self.weight, self.ecn, *options)
 
 
 @described
@@ -114,21 +166,31 @@ class Red(_Queue):
 class CoDel(_Queue):
     """Controlled delay (Nichols and Jacobson, ACM Queue 2012; RFC 8289) in a buffer of `packets`.
 
-    Drops, or marks with `ecn=True`, at departure once packets have waited `target_ms` or more for `interval_ms`.
+    Drops, or marks with `ecn=True`, at departure once packets have waited `target_ms` or more for `interval_ms`, but
+    nothing while `least_bytes` or fewer wait, a packet of the greatest size. `reentry` names the version by which it
+    starts again soon after it had stopped, with the count of drops so far: "rfc8289" (and Linux) with those of the last
+    time, within 16 intervals; "ns2_2012", the authors' simulations, with one fewer within 16; "draft01" (draft-nichols-
+    tsvwg-codel-01) with two fewer within 8; all of them otherwise with 1.
     """
 
     packets: int = 1000
     target_ms: float = 5.0
     interval_ms: float = 100.0
     ecn: bool = False
+    reentry: str = "rfc8289"
+    least_bytes: int = FULL_PACKET_BYTES
 
     def __post_init__(self) -> None:
         check_count(self, "packets")
         set_number(self, "target_ms", above=0)
         set_number(self, "interval_ms", above=0)
+        check_count(self, "least_bytes", least=0)
+        if self.reentry not in REENTRIES:
+            raise NetreproError(f"CoDel: reentry = {self.reentry!r}", nearest(str(self.reentry), REENTRIES))
 
     def rule(self) -> Rule:
-        return "codel", (self.packets, self.target_ms / 1e3, self.interval_ms / 1e3, self.ecn)
+        times_s = self.target_ms / 1e3, self.interval_ms / 1e3
+        return "codel", (self.packets, *times_s, self.ecn, REENTRIES.index(self.reentry), self.least_bytes)
 
 
 @described
