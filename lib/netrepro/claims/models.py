@@ -29,7 +29,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.paths import data_dir, notebooks_dir, workbench_root
 
 Kind = Literal["effect", "absolute", "proportion", "ordering", "curve"]
-Tier = Literal["privileged", "rootless", "simulated"]
+Tier = Literal["virtual", "privileged", "rootless", "simulated"]
 KINDS: tuple[str, ...] = get_args(Kind)
 TIERS: tuple[str, ...] = get_args(Tier)  # best first
 Curve = list[tuple[float, float]]

@@ -9,7 +9,8 @@ import pandas as pd
 
 from netrepro.emulation import Emulation, check_backend, emulate
 from netrepro.emulation.machine import watch_machine
-from netrepro.emulation.tiers import TIERS, probe_tiers, resolve_tier
+from netrepro.emulation.tiers import TIERS, VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
+from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.networks.experiment import Experiment, Measurements, Port
 from netrepro.networks.side_by_side import apart, side_by_side
 from netrepro.papers._runs import Progress, Value, in_parallel
@@ -30,11 +31,11 @@ def run_experiment(
 ) -> Measurements:
     """What the tier measures in the experiment: `simulate` or `emulate`, both told the share that has passed.
 
-    tier : "simulated", "rootless", "privileged", or "auto" for the best that this machine allows. prepare, backend,
-    until_complete, paced : of the emulated tiers, as emulate takes them; virtual time without events takes none.
+    tier : "simulated", "virtual", "rootless", "privileged", or "auto" for the best that this machine allows. prepare,
+    backend, until_complete, paced : of the emulated tiers, as emulate takes them; the simulator takes none.
     attempts : on real kernels, where other work may come between: until a run is trusted, so many runs at most. What it
     measured has no say in that.
-    clock_skew_ppm : of the simulated tier; real clocks have their own.
+    clock_skew_ppm : of virtual time; real clocks have their own.
 
     Raises NetreproError for a tier or backend that is none, for a tier that cannot be had, and for what it cannot
     honour.
@@ -44,6 +45,8 @@ def run_experiment(
     chosen = tier if tier == "simulated" else resolve_tier(tier, TIERS, probe_tiers())[0]
     if chosen == "simulated":
         return simulate(experiment, progress, clock_skew_ppm=clock_skew_ppm)
+    if chosen == "virtual":
+        return emulate_virtually(experiment, progress, until_complete=until_complete, clock_skew_ppm=clock_skew_ppm)
     for _ in range(attempts):
         found = emulate(
             experiment, chosen, progress, prepare, backend=backend, until_complete=until_complete, paced=paced
@@ -67,7 +70,7 @@ def run_together(
 ) -> list[Measurements]:
     """What the tier measures in each of the experiments; where that takes real time, they share it as parts of one
     fabric's network (see side_by_side, which also says what it refuses). Else one after the other."""
-    if tier == "simulated" or backend != "fabric" or len(experiments) == 1:
+    if tier in VIRTUAL_TIME_TIERS or backend != "fabric" or len(experiments) == 1:
         return [run_experiment(each, tier, backend=backend, attempts=attempts) for each in experiments]
     found = run_experiment(side_by_side(experiments), tier, backend=backend, attempts=attempts)
     return apart(found, experiments)
@@ -76,7 +79,7 @@ def run_together(
 def idle_checks(tier: str, **label: Any) -> list[pd.DataFrame]:
     """Whether others use the machine now, which would slow hosts without any port's showing it: what watch_machine
     sees, with the columns of `label`; in virtual time, nothing."""
-    return [] if tier == "simulated" else [watch_machine().assign(**label)]
+    return [] if tier in VIRTUAL_TIME_TIERS else [watch_machine().assign(**label)]
 
 
 def run_all(
@@ -93,7 +96,7 @@ def run_all(
     As `in_parallel`; on real kernels, which run in real time, one after the other.
     """
     before = idle_checks(tier, **label)
-    found = in_parallel(function, work, n_jobs if tier == "simulated" else 1, progress)
+    found = in_parallel(function, work, n_jobs if tier in VIRTUAL_TIME_TIERS else 1, progress)
     return found, [*before, *idle_checks(tier, **label)]
 
 
@@ -114,7 +117,7 @@ def run_in_groups(
 
     together : so many run together on real kernels; in virtual time each is one of run_all's.
     """
-    size = together if tier != "simulated" and backend == "fabric" else 1
+    size = together if tier not in VIRTUAL_TIME_TIERS and backend == "fabric" else 1
     groups = [tuple(work[place : place + size]) for place in range(0, len(work), size)]
 
     def run_group(*group: tuple) -> list[Value]:
