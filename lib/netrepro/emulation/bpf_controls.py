@@ -15,6 +15,7 @@ from pathlib import Path
 
 from netrepro.emulation.guests import LauncherConnection
 from netrepro.emulation.tiers import missing_feature
+from netrepro.emulation.virtual.kernel import congestion_controls
 from netrepro.errors import NetreproError
 
 _SOURCES = Path(__file__).with_name("bpf")
@@ -42,6 +43,8 @@ def _missing_tools() -> str:
 
 def has_congestion_control(scheme: str, tier: str) -> bool:
     """Whether hosts of an emulated network can have it: the kernel does, as a module too, or root can load it."""
+    if tier == "virtual":
+        return scheme in congestion_controls()
     if not missing_feature(f"TCP {scheme}", tier):
         return True
     return tier == "privileged" and scheme in bpf_schemes() and not missing_for_bpf()

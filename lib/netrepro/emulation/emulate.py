@@ -1,4 +1,4 @@
-"""Runs an Experiment on a network of real kernels, in real time."""
+"""Runs an Experiment on a network of real kernels, in real time or in virtual time."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from netrepro.emulation.paths import Connection, connections
 from netrepro.emulation.plan import check_experiment, check_name
 from netrepro.emulation.recording import Recording, check_captures
 from netrepro.emulation.traffic import GeneratedTraffic
+from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import (
     FIDELITY_COLUMNS,
@@ -60,9 +61,10 @@ def emulate(
 
     Parameters
     ----------
-    experiment : what to run; it takes `duration_s` of real time. Connections have the source ports 10000 + flow, those
+    experiment : what to run; in real time it takes `duration_s`. Connections have the source ports 10000 + flow, those
         of replicas follow. Requests and answers of one server share a connection, which the client opens.
-    tier : "auto", "privileged" or "rootless".
+    tier : "auto", "privileged" or "rootless" in real time, or "virtual", which takes as long as its packets need: see
+        emulate_virtually. In virtual time there are no prepare, backend, cpu_limits, delayed_by and paced.
     progress : called with the share of the time that has passed, 0 to 1, ten times a second.
     prepare : called with the network once it is built, before its traffic begins: to start programs in its hosts, which
         end with it, or to change what the experiment cannot describe.
@@ -85,6 +87,9 @@ def emulate(
     built for what a kernel cannot honour (make_plan, check_tcp, check_experiment) and when the tier cannot be had;
     while it is built for what this kernel lacks.
     """
+    if tier == "virtual":
+        _check_virtual(prepare, backend, programs_control, cpu_limits, delayed_by, paced)
+        return emulate_virtually(experiment, progress, captures=captures, until_complete=until_complete)
     made = _checked_connections(experiment, backend)
     check_captures(None if captures is None else Path(captures))
     net = Emulation(
@@ -121,24 +126,37 @@ def emulate(
                 traffic.wait(progress, changes, now_ns)
                 seen.begin_at(traffic.began_ns)
                 seen.changed(changes.made)
-                results, windows, lateness = traffic.results(), traffic.windows(), traffic.lateness()
-                waited_share = traffic.waited_share()
-                answers, flow_of_end = traffic.answers(), traffic.flow_of_end()
+                result, flow_of_end = traffic.result(), traffic.flow_of_end()
             finally:
                 traffic.close()
         return Measurements(
             experiment=experiment,
             tier=net.tier,
-            flows=experiment.flow_results(results),
+            flows=experiment.flow_results(result.flows),
             queues=_queues(experiment, seen, interval_ms),
             links=seen.links(),
-            windows=windows[[*WINDOW_COLUMNS, "connection"]],
+            windows=result.windows[[*WINDOW_COLUMNS, "connection"]],
             packets=_packets(experiment, seen, flow_of_end),
-            fidelity=_fidelity(ports, seen, lateness, waited_share, changes.latest_ms),
-            requests=experiment.request_results(answers),
+            fidelity=_fidelity(ports, seen, result.lateness, result.waited_share, changes.latest_ms),
+            requests=experiment.request_results(result.answers),
             interruptions=seen.interruptions(),
             kernel=platform.release(),
         )
+
+
+def _check_virtual(
+    prepare: object, backend: str, programs_control: str, cpu_limits: object, delayed_by: str, paced: object
+) -> None:
+    given = {
+        "prepare": prepare is not None,
+        "backend": backend != "kernel",
+        "programs_control": bool(programs_control),
+        "cpu_limits": bool(cpu_limits),
+        "delayed_by": delayed_by != "relay",
+        "paced": bool(paced),
+    }
+    for name in (name for name, wanted in given.items() if wanted):
+        raise NetreproError(f"{name} on tier 'virtual', which has none", "leave it out, or use another tier")
 
 
 def _routed_by(experiment: Experiment, made: Sequence[Connection], backend: str) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class Request:
     purpose: str
 
 
-def _attribute(kind: int, payload: bytes) -> bytes:
+def attribute(kind: int, payload: bytes) -> bytes:
     return struct.pack("=HH", 4 + len(payload), kind) + payload + bytes(-len(payload) % 4)
 
 
@@ -95,15 +95,15 @@ def new_pair(first: Interface, second: Interface, address: bytes) -> Request:
     def described(end: Interface, flags: int) -> bytes:
         return struct.pack("=BxHiII", 0, 0, end.index, flags, flags) + b"".join(
             [
-                _attribute(3, end.name.encode() + b"\0"),
-                _attribute(1, address),
+                attribute(3, end.name.encode() + b"\0"),
+                attribute(1, address),
                 _number(28, end.namespace_descriptor),
                 _number(40, 1),
             ]
         )
 
-    peer = _attribute(2, _attribute(1, described(second, NO_ARP)))
-    kind = _attribute(18, _attribute(1, b"veth\0") + peer)
+    peer = attribute(2, attribute(1, described(second, NO_ARP)))
+    kind = attribute(18, attribute(1, b"veth\0") + peer)
     return _request(
         NEW_LINK, described(first, NO_ARP | INTERFACE_UP) + kind, f"the cable {first.name} to {second.name}"
     )
@@ -117,7 +117,7 @@ def interface_up(index: int) -> Request:
 
 
 def new_address(index: int, address: bytes) -> Request:
-    body = struct.pack("=BBBBi", 2, 32, 0, 0, index) + _attribute(2, address) + _attribute(1, address)
+    body = struct.pack("=BBBBi", 2, 32, 0, 0, index) + attribute(2, address) + attribute(1, address)
     return _request(NEW_ADDRESS, body, "an address")
 
 
@@ -146,25 +146,25 @@ def new_route(
     flags = ON_LINK if single and hops[0].gateway else 0
     parts = [struct.pack("=BBBBBBBBI", 2, length, 0, 0, 254, 4, scope, 1, flags)]
     if destination:
-        parts.append(_attribute(1, destination))
+        parts.append(attribute(1, destination))
     if single:
         parts.append(_number(4, hops[0].index))
         if hops[0].gateway:
-            parts.append(_attribute(5, hops[0].gateway))
+            parts.append(attribute(5, hops[0].gateway))
     else:
-        parts.append(_attribute(9, b"".join(_multipath_hop(hop) for hop in hops)))
+        parts.append(attribute(9, b"".join(_multipath_hop(hop) for hop in hops)))
     if source:
-        parts.append(_attribute(7, source))
+        parts.append(attribute(7, source))
     inner = [_number(kind, value) for kind, value in (metrics or {}).items()]
     if congestion_control:
-        inner.append(_attribute(16, congestion_control.encode() + b"\0"))
+        inner.append(attribute(16, congestion_control.encode() + b"\0"))
     if inner:
-        parts.append(_attribute(8, b"".join(inner)))
+        parts.append(attribute(8, b"".join(inner)))
     return _request(NEW_ROUTE, b"".join(parts), "a route")
 
 
 def _multipath_hop(hop: NextHop) -> bytes:
-    gateway = _attribute(5, hop.gateway) if hop.gateway else b""
+    gateway = attribute(5, hop.gateway) if hop.gateway else b""
     return struct.pack("=HBBi", 8 + len(gateway), ON_LINK if gateway else 0, 0, hop.index) + gateway
 
 
@@ -174,31 +174,31 @@ def new_shaper(index: int, bytes_per_s: int, burst_bytes: int, limit_bytes: int)
     rate = struct.pack("=BBHhHI", 0, ethernet, 0, -1, 0, min(bytes_per_s, 2**32 - 1))
     buffer_ticks = int(burst_bytes / bytes_per_s * 1e9 * TICKS_PER_NS)
     parameters = rate + bytes(12) + struct.pack("=III", limit_bytes, buffer_ticks, 0)
-    options = _attribute(1, parameters) + _attribute(4, struct.pack("=Q", bytes_per_s)) + _number(6, burst_bytes)
-    return _new_qdisc(index, 0x10000, 0xFFFFFFFF, "tbf", options, "a link's rate (the kernel's tbf)")
+    options = attribute(1, parameters) + attribute(4, struct.pack("=Q", bytes_per_s)) + _number(6, burst_bytes)
+    return new_qdisc(index, 0x10000, 0xFFFFFFFF, "tbf", options, "a link's rate (the kernel's tbf)")
 
 
 def new_packet_limit(index: int, packets: int) -> Request:
     """A drop-tail buffer of `packets` inside the token bucket filter of the interface."""
     purpose = "a buffer counted in packets (the kernel's pfifo)"
-    return _new_qdisc(index, 0x20000, 0x10000, "pfifo", struct.pack("=I", packets), purpose)
+    return new_qdisc(index, 0x20000, 0x10000, "pfifo", struct.pack("=I", packets), purpose)
 
 
 def closed_buffer(index: int) -> Request:
     """No buffer inside the token bucket filter: what waits there is dropped, and so is what comes."""
     purpose = "a link that is down (the kernel's pfifo of no packets)"
-    return _new_qdisc(index, 0x30000, 0x10000, "pfifo", struct.pack("=I", 0), purpose)
+    return new_qdisc(index, 0x30000, 0x10000, "pfifo", struct.pack("=I", 0), purpose)
 
 
 def new_byte_limit(index: int, limit_bytes: int) -> Request:
     """A drop-tail buffer of bytes inside the token bucket filter of the interface."""
     purpose = "a buffer counted in bytes (the kernel's bfifo)"
-    return _new_qdisc(index, 0x20000, 0x10000, "bfifo", struct.pack("=I", limit_bytes), purpose)
+    return new_qdisc(index, 0x20000, 0x10000, "bfifo", struct.pack("=I", limit_bytes), purpose)
 
 
 def new_queue(index: int, handle: int, parent: int, kind: str) -> Request:
     """A queue discipline without options."""
-    return _new_qdisc(index, handle, parent, kind, b"", f"a queue of kind {kind}")
+    return new_qdisc(index, handle, parent, kind, b"", f"a queue of kind {kind}")
 
 
 def new_netem(
@@ -211,25 +211,25 @@ def new_netem(
     """
     ticks = min(int(delay_ns * TICKS_PER_NS), 2**32 - 1)  # of kernels older than 4.16
     options = struct.pack("=6I", ticks, UNLIMITED, round(loss * (2**32 - 1)), 0, 0, 0)
-    options += _attribute(10, struct.pack("=q", delay_ns)) + _attribute(11, struct.pack("=q", spread_ns))
+    options += attribute(10, struct.pack("=q", delay_ns)) + attribute(11, struct.pack("=q", spread_ns))
     if places:
-        options += _attribute(2, struct.pack(f"={len(places)}h", *places))
+        options += attribute(2, struct.pack(f"={len(places)}h", *places))
     if bytes_per_s:
-        options += _attribute(6, bytes(16)) + _attribute(8, struct.pack("=Q", bytes_per_s))
-    options += _attribute(14, struct.pack("=Q", seed))
-    return _new_qdisc(index, 0x10000, 0xFFFFFFFF, "netem", options, "a link's delay (the kernel's netem)")
+        options += attribute(6, bytes(16)) + attribute(8, struct.pack("=Q", bytes_per_s))
+    options += attribute(14, struct.pack("=Q", seed))
+    return new_qdisc(index, 0x10000, 0xFFFFFFFF, "netem", options, "a link's delay (the kernel's netem)")
 
 
 def new_redirection(from_index: int, to_index: int) -> Request:
     """All that arrives at an interface with a clsact leaves by another at once (matchall, mirred)."""
     stolen, egress_redirect = 4, 1
     parameters = struct.pack("=IIiiiiI", 0, 0, stolen, 0, 0, egress_redirect, to_index)
-    action = _attribute(1, b"mirred\0") + _attribute(2, _attribute(2, parameters))
+    action = attribute(1, b"mirred\0") + attribute(2, attribute(2, parameters))
     body = struct.pack("=BxxxiIII", 0, from_index, 0, 0xFFFFFFF2, 1 << 16 | socket.htons(0x0003))
-    body += _attribute(1, b"matchall\0") + _attribute(2, _attribute(2, _attribute(1, action)))
+    body += attribute(1, b"matchall\0") + attribute(2, attribute(2, attribute(1, action)))
     return _request(NEW_FILTER, body, "to hand packets from one interface to another (matchall and mirred)")
 
 
-def _new_qdisc(index: int, handle: int, parent: int, kind: str, options: bytes, purpose: str) -> Request:
+def new_qdisc(index: int, handle: int, parent: int, kind: str, options: bytes, purpose: str) -> Request:
     body = struct.pack("=BxxxiIII", 0, index, handle, parent, 0)
-    return _request(NEW_QDISC, body + _attribute(1, kind.encode() + b"\0") + _attribute(2, options), purpose)
+    return _request(NEW_QDISC, body + attribute(1, kind.encode() + b"\0") + attribute(2, options), purpose)

@@ -44,6 +44,7 @@ HUB = "hub"  # the namespace of the launcher itself, where the relay and wires o
 # whichever namespace, an index that the maker's has itself.
 FIRST_OF_HUB = 1 << 20
 DELAYED_BY = ("relay", "netem")
+LINE = "line"  # in virtual time: the whole link stands at the interface that sends into it
 FIRST_DESCRIPTOR = 100  # of the launcher's descriptors of namespaces, which are numbered without gaps
 
 # Policy 1 would hash forwarded TCP with the sender's own hash, which all routers then share, and use a part of
@@ -179,7 +180,9 @@ class Plan:
             directions = {(a, b): cable.forward, (b, a): cable.backward or cable.forward}
             shapers = {(a, b): (a, first.index), (b, a): (b, second.index)}
             taps = {(a, b): (b, second.name), (b, a): (a, first.name)}
-            if not any(needs_relay(link, port in self.paced) for port, link in directions.items()):
+            if self.delayed_by == LINE or not any(
+                needs_relay(link, port in self.paced) for port, link in directions.items()
+            ):
                 made.requests.append(messages.new_pair(first, second, address))
                 made.still_down.append((b, second.index))
             else:
@@ -251,7 +254,7 @@ class Plan:
             home = 1 if node[0] == "s" else 2  # a switch's address is for its ICMP only
             requests.append(messages.new_address(home, self.addresses[node].packed))
         for port in self.ports.values():
-            found.setdefault(port.shaper[0], []).extend(port.shaped(port.link))
+            found.setdefault(port.shaper[0], []).extend(self.shaped(port))
         for each in self.wires:
             found[HUB] += redirection(each.from_index, each.to_index)
             found[HUB].append(self.wire(each.direction, each.link))
@@ -260,6 +263,15 @@ class Plan:
         for node, more in self._routes_of_paths().items():
             found[node] += more
         return found
+
+    def shaped(self, port: Port) -> list[Request]:
+        """What makes the port a link: its rate and its buffer."""
+        return port.shaped(port.link)
+
+    @property
+    def seeded(self) -> bool:
+        """Whether each router can have a hash of its own among equal paths."""
+        return has_hash_seeds()
 
     def wire(self, direction: tuple[str, str], link: Link) -> Request:
         """What netem is told of one of the wires, for `link`."""
@@ -306,7 +318,7 @@ class Plan:
     def sysctls(self) -> dict[str, dict[str, str]]:
         """node -> kernel settings of its namespace, set before it has interfaces."""
         seeds = np.random.default_rng(self.seed).integers(1, 2**31, len(self.nodes))
-        seeded = has_hash_seeds()
+        seeded = self.seeded
         fields = {} if seeded else hashed_fields(self.topology, self.seed)
         found = {node: dict(COMMON_SYSCTLS) for node in self.nodes}
         for node, seed in zip(self.nodes[1:], seeds[1:], strict=True):

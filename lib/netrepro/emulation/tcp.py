@@ -17,8 +17,8 @@ LARGE_WINDOW_BYTES = 2**20
 LOCK, INITIAL_WINDOW, MINIMUM_TIMEOUT, QUICK_ACKNOWLEDGEMENTS = 1, 11, 13, 15
 
 
-def check_tcp(tcp: Tcp) -> None:
-    """Raises NetreproError for what no kernel lets a host set."""
+def check_tcp(tcp: Tcp, least_rto_ms: float = LEAST_RTO_MS) -> None:
+    """Raises NetreproError for what no kernel lets a host set; least_rto_ms : what its timers resolve."""
 
     def refuse(what: str, why: str, instead: str) -> None:
         raise NetreproError(f"Tcp: {what}; {why}", f"{instead}, or use tier 'simulated'")
@@ -35,11 +35,11 @@ def check_tcp(tcp: Tcp) -> None:
             f"the kernel's delay is at least {DELAYED_ACK_MS:g} ms, or none",
             f"give {DELAYED_ACK_MS:g} or 0",
         )
-    if tcp.min_rto_ms < LEAST_RTO_MS:
+    if tcp.min_rto_ms < least_rto_ms:
         refuse(
             f"min_rto_ms = {tcp.min_rto_ms:g}",
             "the kernel's timers tick every 1 to 10 ms",
-            f"give {LEAST_RTO_MS:g} or more",
+            f"give {least_rto_ms:g} or more",
         )
     if not LEAST_SEGMENT_BYTES <= tcp.segment_bytes <= FULL_SEGMENT_BYTES:
         refuse(

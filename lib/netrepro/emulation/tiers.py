@@ -1,4 +1,4 @@
-"""Which networks this machine can build: of real kernels as root, of real kernels without root, simulated.
+"""Which networks this machine can build: of a kernel in virtual time, of its own with root or without, simulated.
 
 Nothing is assumed from versions or user ids; a child process tries it (`probe.py`) and the reason is kept.
 """
@@ -15,9 +15,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError, nearest
 
-TIERS = ("privileged", "rootless", "simulated")  # best first
+TIERS = ("virtual", "privileged", "rootless", "simulated")  # best first
+REAL_TIME_TIERS = ("privileged", "rootless")
+VIRTUAL_TIME_TIERS = ("virtual", "simulated")  # other work on the machine does not matter
 FEATURE_COLUMNS = ["feature", "works", "why", "needed_by"]
 _PROBE = Path(__file__).with_name("probe.py")
 _REMEDIES = {
@@ -42,14 +45,15 @@ class TierProbe:
     privileged: TierStatus
     rootless: TierStatus
     simulated: TierStatus
+    virtual: TierStatus = TierStatus(False, "not tried")
 
     def __getitem__(self, tier: str) -> TierStatus:
         return getattr(self, tier)
 
     @property
     def best(self) -> str:
-        """The first available of privileged, rootless, simulated."""
-        return next(tier for tier in TIERS if self[tier].available)
+        """The first available of privileged, rootless, simulated: what the machine's own kernel gives."""
+        return next(tier for tier in (*REAL_TIME_TIERS, "simulated") if self[tier].available)
 
     def table(self) -> pd.DataFrame:
         """One row a tier, best first: tier, available, why."""
@@ -75,14 +79,14 @@ def _ask_probe(*arguments: str) -> object:
 @functools.cache
 def probe_tiers() -> TierProbe:
     """Try each tier once per process, in a child, so that the caller's own namespaces never change."""
-    simulated = TierStatus(True, "virtual time needs nothing of the machine")
+    simulated, virtual = TierStatus(True, "virtual time needs nothing of the machine"), TierStatus(*try_virtual())
     try:
         reply = _ask_probe("tiers")
     except NetreproError as error:
         nothing = TierStatus(False, error.problem)
-        return TierProbe(nothing, nothing, simulated)
+        return TierProbe(nothing, nothing, simulated, virtual)
     assert isinstance(reply, dict)
-    return TierProbe(TierStatus(*reply["privileged"]), TierStatus(*reply["rootless"]), simulated)
+    return TierProbe(TierStatus(*reply["privileged"]), TierStatus(*reply["rootless"]), simulated, virtual)
 
 
 @functools.cache
@@ -109,7 +113,7 @@ def missing_feature(feature: str, tier: str) -> str:
 def kernel_features(tier: str | None = None) -> pd.DataFrame:
     """Try what experiments ask of the kernel, in a network namespace such as `tier` would open.
 
-    `tier` is privileged or rootless; None takes the best that the machine allows. Columns: feature, works
+    `tier` is privileged or rootless; None takes the better that the machine allows. Columns: feature, works
     (bool), why (what was tried, or the errno), needed_by; empty where no namespace can be opened. Trying a
     feature may make the kernel load its module, as using it would; nothing else outlives the call.
     """
@@ -117,7 +121,7 @@ def kernel_features(tier: str | None = None) -> pd.DataFrame:
     tier = tier or probe.best
     if tier not in TIERS:
         raise NetreproError(f"there is no tier {tier!r}", nearest(tier, TIERS))
-    if tier == "simulated" or not probe[tier].available:
+    if tier not in REAL_TIME_TIERS or not probe[tier].available:
         return pd.DataFrame(columns=FEATURE_COLUMNS)
     return pd.DataFrame(_ask_probe("features", tier), columns=FEATURE_COLUMNS)
 
@@ -126,6 +130,8 @@ def _remedy(tier: str, status: TierStatus) -> str:
     for name, remedy in _REMEDIES.items():
         if name in status.why:
             return remedy
+    if tier == "virtual":
+        return "see `netrepro kernel build`, or use tier 'simulated'"
     if tier == "privileged":
         return "run as root on a machine, not in an unprivileged container"
     return (

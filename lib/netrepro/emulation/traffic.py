@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
 from netrepro.emulation.paths import Connection
-from netrepro.emulation.plan import FIRST_DESCRIPTOR, HUB
+from netrepro.emulation.plan import HUB, Plan
 from netrepro.emulation.recording import end_key
 from netrepro.emulation.tcp import FULL_SEGMENT_BYTES, TIMESTAMP_BYTES, window_clamp_bytes
 from netrepro.networks.experiment import Experiment
@@ -26,6 +27,7 @@ FIRST_SOURCE_PORT, SOURCE_PORTS = 10_000, 50_000
 _RESULTS = ["completion_ns", "delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts", "errno"]
 _ANSWERS = ["flow", "request", "asked_ns", "answered_ns"]
 _SAMPLES = ["flow", "connection", "time_ns", "window_segments", "threshold_segments", "round_trip_us", "segment_bytes"]
+_RESULTS_FROM = 4 + LATENESS_BUCKETS
 _NO_THRESHOLD = 2**31 - 1  # of the kernel's TCP_INFO
 _PATIENCE_S, _BEGINNING_PATIENCE_S = 0.1, 0.005  # between looks, and before the beginning
 
@@ -38,66 +40,74 @@ def _nice(net: Emulation) -> int:
     return TRAFFIC_NICE if net.fabric and net.tier == "privileged" else net.nice
 
 
-class GeneratedTraffic:
-    """The experiment's flows under way; opening it starts them.
+@dataclass(frozen=True)
+class TrafficResult:
+    """What the traffic generator saw; times are seconds since it began (began_ns, CLOCK_REALTIME).
 
-    made : the experiment's connections. controls : congestion control -> the name under which sockets get it.
-    until_complete : whether they end with the last of them, if that is earlier than the experiment.
+    flows : a row a flow: completion_s (NaN if never), counts of TCP, errno (0: none); `timeouts` is NaN where this
+    kernel does not count them (before Linux 6.7). answers : a row an answer that was asked for: flow, request,
+    asked_s, answered_s (NaN if never). windows : samples of TCP's state: flow, connection (of replicated flows 0 or 1,
+    else 0), time_s, window_bytes, slow_start_threshold_bytes, round_trip_ms. lateness : of flows and datagrams:
+    up_to_us (upper edge), packets. waited_share : of the time in which the senders could have run and had no processor;
+    NaN where this kernel does not count it.
+    """
+
+    began_ns: int
+    lasted_s: float
+    flows: pd.DataFrame
+    answers: pd.DataFrame
+    windows: pd.DataFrame
+    lateness: pd.DataFrame
+    waited_share: float
+
+
+class TrafficDescription:
+    """An experiment's flows as the core's traffic generator takes them, and what it then says.
+
+    made : the experiment's connections. controls : congestion control -> the name under which sockets get it; others
+    keep their own. until_complete : whether they end with the last of them, if that is earlier than the experiment.
     """
 
     def __init__(
         self,
-        net: Emulation,
         experiment: Experiment,
         made: Sequence[Connection],
-        controls: Mapping[str, str],
+        plan: Plan,
         until_complete: bool = False,
+        controls: Mapping[str, str] | None = None,
     ):
         from netrepro import _core
 
-        self._experiment = experiment
+        self._experiment, self._plan = experiment, plan
         self._flows = experiment.flow_table
         self._connections = made
-        self._addresses = [each.addresses(net.plan) for each in self._connections]
-        self._controls = {"": "", **controls}
-        self._duration_s = experiment.duration_s
-        self._samples = os.memfd_create("window samples")
+        self._addresses = [each.addresses(plan) for each in made]
+        self._controls = controls or {}
         interval_ms = experiment.measure.windows_interval_ms
         segment_bytes = experiment.tcp.segment_bytes
-        nodes = sorted({*self._flows["source"], *self._flows["destination"]})
-        self._process = CoreGuest(
-            net.launcher,
-            net.place(HUB),
-            "run_traffic_generator",
-            {
-                "flows": self._described(net),
-                "replicas": self._replicas(),
-                "conversations": self._conversations(),
-                "duration_ns": round(experiment.duration_s * 1e9),
-                "seed": experiment.seed,
-                "receive_window_bytes": window_clamp_bytes(experiment.tcp),
-                "segment_bytes": 0 if segment_bytes == FULL_SEGMENT_BYTES else segment_bytes + TIMESTAMP_BYTES,
-                "paces": experiment.tcp.pacing,
-                "window_interval_ns": 0 if interval_ms is None else round(interval_ms * 1e6),
-                "sample_descriptor": 4,
-                "until_complete": until_complete,
-            },
-            shared_bytes=_core.traffic_generator_bytes(len(self._flows), self._answers),
-            what="the traffic cannot be sent",
-            remedy="see what this machine has with `netrepro doctor`, or use tier 'simulated'",
-            nice=_nice(net),
-            descriptors=[self._samples],
-            namespaces=[net.place(node) for node in nodes],
-        )
+        self.core = str(_core.__file__)
+        self.shared_bytes = _core.traffic_generator_bytes(len(self._flows), self._answers)
+        self.arguments = {
+            "flows": self._described(),
+            "replicas": self._replicas(),
+            "conversations": self._conversations(),
+            "duration_ns": round(experiment.duration_s * 1e9),
+            "seed": experiment.seed,
+            "receive_window_bytes": window_clamp_bytes(experiment.tcp),
+            "segment_bytes": 0 if segment_bytes == FULL_SEGMENT_BYTES else segment_bytes + TIMESTAMP_BYTES,
+            "paces": experiment.tcp.pacing,
+            "window_interval_ns": 0 if interval_ms is None else round(interval_ms * 1e6),
+            "until_complete": until_complete,
+        }
 
-    def _described(self, net: Emulation) -> list[tuple]:
+    def _described(self) -> list[tuple]:
         flows = self._flows
 
         def nanoseconds(seconds: pd.Series) -> list[int]:
             return np.rint(seconds.fillna(0.0).to_numpy(float) * 1e9).astype(np.int64).tolist()
 
         first = self._connections[: len(flows)]
-        descriptor = {node: FIRST_DESCRIPTOR + net.place(node) for node in {*flows["source"], *flows["destination"]}}
+        descriptor = {node: self._plan.descriptor(node) for node in {*flows["source"], *flows["destination"]}}
         openers, accepters = zip(*self._addresses, strict=True) if first else ((), ())
         return list(
             zip(
@@ -108,7 +118,7 @@ class GeneratedTraffic:
                 nanoseconds(flows["start_s"]),
                 nanoseconds(flows["duration_s"]),
                 flows["size_bytes"].fillna(0.0).astype(np.int64).tolist(),
-                flows["congestion_control"].map(self._controls).tolist(),
+                [self._controls.get(name, name) for name in flows["congestion_control"]],
                 (flows["rate_mbps"].fillna(0.0) * 1e6).astype(float).tolist(),
                 flows["packet_bytes"].astype(int).tolist(),
                 (flows["spacing"] == "poisson").tolist(),
@@ -140,6 +150,96 @@ class GeneratedTraffic:
         """How many answers there will be if all come."""
         return sum(len(each.servers) * each.count for each in self._experiment.traffic if isinstance(each, Requests))
 
+    def result(self, shared: bytes, samples: bytes) -> TrafficResult:
+        """What is in the shared counters and in the file of samples, once the process has ended."""
+        numbers = np.frombuffer(shared, np.int64)
+        lasted_ns, waited_ns = (int(number) for number in numbers[2:4])
+        return TrafficResult(
+            began_ns=int(numbers[0]),
+            lasted_s=lasted_ns / 1e9,
+            flows=self._results(numbers[_RESULTS_FROM : self._answers_from]),
+            answers=_answers(numbers[self._answers_from :]),
+            windows=_windows(samples),
+            lateness=lateness_table(numbers[4:_RESULTS_FROM]),
+            waited_share=waited_ns / lasted_ns if waited_ns >= 0 and lasted_ns else float("nan"),
+        )
+
+    def _results(self, numbers: np.ndarray) -> pd.DataFrame:
+        found = pd.DataFrame(numbers.reshape(-1, len(_RESULTS)), columns=_RESULTS)
+        is_tcp = self._flows["transport"].to_numpy() != "datagrams"
+        completion_s = found.pop("completion_ns").to_numpy() / 1e9
+        found["completion_s"] = np.where(completion_s >= 0, completion_s, np.nan)
+        if (found["timeouts"] < 0).any():
+            found["timeouts"] = found["timeouts"].astype(float).where((found["timeouts"] >= 0) & is_tcp)
+        found.loc[~is_tcp, "timeouts"] = 0
+        return found
+
+    @property
+    def _answers_from(self) -> int:
+        return _RESULTS_FROM + len(self._flows) * len(_RESULTS)
+
+    def flow_of_end(self) -> dict[int, int]:
+        """end_key of who opened a flow's connection -> flow; of flows that share a port, the last."""
+        ports = FIRST_SOURCE_PORT + np.arange(len(self._connections)) % SOURCE_PORTS
+        return {
+            end_key(address, int(port)): each.flow
+            for each, (address, _), port in zip(self._connections, self._addresses, ports, strict=True)
+        }
+
+
+def _answers(numbers: np.ndarray) -> pd.DataFrame:
+    found = pd.DataFrame(numbers.reshape(-1, len(_ANSWERS)), columns=_ANSWERS)
+    found = found[found["asked_ns"] >= 0].sort_values("asked_ns", kind="stable", ignore_index=True)
+    for moment in ("asked", "answered"):
+        nanoseconds = found.pop(f"{moment}_ns")
+        found[f"{moment}_s"] = (nanoseconds / 1e9).where(nanoseconds >= 0)
+    return found
+
+
+def _windows(content: bytes) -> pd.DataFrame:
+    samples = pd.DataFrame(np.frombuffer(content, np.int64).reshape(-1, len(_SAMPLES)), columns=_SAMPLES)
+    threshold = samples["threshold_segments"].astype(float)
+    return pd.DataFrame(
+        {
+            "flow": samples["flow"],
+            "connection": samples["connection"],
+            "time_s": samples["time_ns"] / 1e9,
+            "window_bytes": (samples["window_segments"] * samples["segment_bytes"]).astype(float),
+            "slow_start_threshold_bytes": threshold.where(threshold < _NO_THRESHOLD, np.inf) * samples["segment_bytes"],
+            "round_trip_ms": (samples["round_trip_us"] / 1e3).where(samples["round_trip_us"] > 0),
+        }
+    )
+
+
+class GeneratedTraffic:
+    """The experiment's flows under way; opening it starts them. Arguments as of TrafficDescription."""
+
+    def __init__(
+        self,
+        net: Emulation,
+        experiment: Experiment,
+        made: Sequence[Connection],
+        controls: Mapping[str, str],
+        until_complete: bool = False,
+    ):
+        described = TrafficDescription(experiment, made, net.plan, until_complete, controls)
+        self._described, self._duration_s = described, experiment.duration_s
+        self._samples = os.memfd_create("window samples")
+        flows = experiment.flow_table
+        nodes = sorted({*flows["source"], *flows["destination"]})
+        self._process = CoreGuest(
+            net.launcher,
+            net.place(HUB),
+            "run_traffic_generator",
+            described.arguments | {"sample_descriptor": 4},
+            shared_bytes=described.shared_bytes,
+            what="the traffic cannot be sent",
+            remedy="see what this machine has with `netrepro doctor`, or use tier 'simulated'",
+            nice=_nice(net),
+            descriptors=[self._samples],
+            namespaces=[net.place(node) for node in nodes],
+        )
+
     @property
     def began_ns(self) -> int:
         """When the experiment's time began (CLOCK_REALTIME); 0 before."""
@@ -163,73 +263,14 @@ class GeneratedTraffic:
         if progress is not None:
             progress(1.0)
 
-    def results(self) -> pd.DataFrame:
-        """One row a flow: completion_s (since the beginning; NaN if never), counts of TCP, and errno (0: none).
-
-        `timeouts` is NaN where this kernel does not count them (before Linux 6.7).
-        """
-        numbers = self._process.numbers[self._results_from : self._answers_from].reshape(-1, len(_RESULTS))
-        found = pd.DataFrame(numbers, columns=_RESULTS)
-        is_tcp = self._flows["transport"].to_numpy() != "datagrams"
-        completion_s = found.pop("completion_ns").to_numpy() / 1e9
-        found["completion_s"] = np.where(completion_s >= 0, completion_s, np.nan)
-        if (found["timeouts"] < 0).any():
-            found["timeouts"] = found["timeouts"].astype(float).where((found["timeouts"] >= 0) & is_tcp)
-        found.loc[~is_tcp, "timeouts"] = 0
-        return found
-
-    _results_from = 4 + LATENESS_BUCKETS
-
-    @property
-    def _answers_from(self) -> int:
-        return self._results_from + len(self._flows) * len(_RESULTS)
-
-    def answers(self) -> pd.DataFrame:
-        """One row an answer that was asked for: flow, request, asked_s, answered_s (NaN if never)."""
-        numbers = self._process.numbers[self._answers_from :].reshape(-1, len(_ANSWERS))
-        found = pd.DataFrame(numbers, columns=_ANSWERS)
-        found = found[found["asked_ns"] >= 0].sort_values("asked_ns", kind="stable", ignore_index=True)
-        for moment in ("asked", "answered"):
-            nanoseconds = found.pop(f"{moment}_ns")
-            found[f"{moment}_s"] = (nanoseconds / 1e9).where(nanoseconds >= 0)
-        return found
-
-    def windows(self) -> pd.DataFrame:
-        """Samples of TCP's state: flow, connection (of replicated flows 0 or 1, else 0), time_s, window_bytes,
-        slow_start_threshold_bytes, round_trip_ms."""
-        size = os.fstat(self._samples).st_size
-        numbers = np.frombuffer(os.pread(self._samples, size, 0), np.int64).reshape(-1, len(_SAMPLES))
-        samples = pd.DataFrame(numbers, columns=_SAMPLES)
-        threshold = samples["threshold_segments"].astype(float)
-        return pd.DataFrame(
-            {
-                "flow": samples["flow"],
-                "connection": samples["connection"],
-                "time_s": samples["time_ns"] / 1e9,
-                "window_bytes": (samples["window_segments"] * samples["segment_bytes"]).astype(float),
-                "slow_start_threshold_bytes": threshold.where(threshold < _NO_THRESHOLD, np.inf)
-                * samples["segment_bytes"],
-                "round_trip_ms": (samples["round_trip_us"] / 1e3).where(samples["round_trip_us"] > 0),
-            }
-        )
-
-    def lateness(self) -> pd.DataFrame:
-        """How late flows and datagrams were sent: up_to_us (upper edge), packets."""
-        return lateness_table(self._process.numbers[4 : self._results_from])
-
-    def waited_share(self) -> float:
-        """Share of the time in which the senders could have run and had no processor; NaN where this kernel does not
-        count it."""
-        lasted_ns, waited_ns = (int(number) for number in self._process.numbers[2:4])
-        return waited_ns / lasted_ns if waited_ns >= 0 and lasted_ns else float("nan")
+    def result(self) -> TrafficResult:
+        """What it saw, once it has ended."""
+        samples = os.pread(self._samples, os.fstat(self._samples).st_size, 0)
+        return self._described.result(self._process.numbers.tobytes(), samples)
 
     def flow_of_end(self) -> dict[int, int]:
-        """end_key of who opened a flow's connection -> flow; of flows that share a port, the last."""
-        ports = FIRST_SOURCE_PORT + np.arange(len(self._connections)) % SOURCE_PORTS
-        return {
-            end_key(address, int(port)): each.flow
-            for each, (address, _), port in zip(self._connections, self._addresses, ports, strict=True)
-        }
+        """As TrafficDescription."""
+        return self._described.flow_of_end()
 
     def close(self) -> None:
         os.close(self._samples)

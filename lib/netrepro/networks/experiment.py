@@ -350,9 +350,9 @@ class Measurements:
     (`links`), a sample of a flow's window (`windows`), a recorded packet (`packets`), an answer to one of Requests
     (`requests`); columns as listed above.
 
-    `tier` is privileged, rootless or simulated; `kernel` the release of the kernel, "" in virtual time. `fidelity` says
-    what had to hold for the run to be believed, and whether it did (FIDELITY_COLUMNS). `interruptions` (from_s, to_s)
-    are those of the process that paces the ports, or None where nothing could see them.
+    `tier` is virtual, privileged, rootless or simulated; `kernel` the release of the kernel, "" of the simulator.
+    `fidelity` says what had to hold for the run to be believed, and whether it did (FIDELITY_COLUMNS). `interruptions`
+    (from_s, to_s) are those of the process that paces the ports, or None where nothing could see them.
     """
 
     experiment: Experiment

@@ -9,18 +9,17 @@ import pandas as pd
 
 from netrepro.emulation import Emulation, check_backend, emulate
 from netrepro.emulation.machine import watch_machine
-from netrepro.emulation.tiers import TIERS, probe_tiers, resolve_tier
+from netrepro.emulation.tiers import REAL_TIME_TIERS, TIERS, probe_tiers, resolve_tier
+from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.networks.experiment import Experiment, Measurements, Port
 from netrepro.networks.side_by_side import apart, side_by_side
 from netrepro.papers._runs import Progress, Value, in_parallel
 from netrepro.simulation import simulate
 
-REAL_TIME = ("privileged", "rootless")
-
 
 def in_real_time(tier: str) -> bool:
     """Whether runs on this tier take as long as they say, and share the machine's clock with everything else."""
-    return tier in REAL_TIME
+    return tier in REAL_TIME_TIERS
 
 
 def run_experiment(
@@ -37,11 +36,11 @@ def run_experiment(
 ) -> Measurements:
     """What the tier measures in the experiment: `simulate` or `emulate`, both told the share that has passed.
 
-    tier : "simulated", "rootless", "privileged", or "auto" for the best that this machine allows. prepare, backend,
-    until_complete, paced : of the emulated tiers, as emulate takes them; virtual time without events takes none.
+    tier : "simulated", "virtual", "rootless", "privileged", or "auto" for the best that this machine allows. prepare,
+    backend, until_complete, paced : of the emulated tiers, as emulate takes them; the simulator takes none.
     attempts : on real kernels, where other work may come between: until a run is trusted, so many runs at most. What it
     measured has no say in that.
-    clock_skew_ppm : of the simulated tier; real clocks have their own.
+    clock_skew_ppm : of virtual time; real clocks have their own.
 
     Raises NetreproError for a tier or backend that is none, for a tier that cannot be had, and for what it cannot
     honour.
@@ -51,6 +50,8 @@ def run_experiment(
     chosen = tier if tier == "simulated" else resolve_tier(tier, TIERS, probe_tiers())[0]
     if chosen == "simulated":
         return simulate(experiment, progress, clock_skew_ppm=clock_skew_ppm)
+    if chosen == "virtual":
+        return emulate_virtually(experiment, progress, until_complete=until_complete, clock_skew_ppm=clock_skew_ppm)
     for _ in range(attempts):
         found = emulate(
             experiment, chosen, progress, prepare, backend=backend, until_complete=until_complete, paced=paced

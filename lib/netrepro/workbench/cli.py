@@ -25,7 +25,7 @@ console = Console()
 
 Slugs = Annotated[list[str] | None, typer.Argument(metavar="[SLUG]...", help="notebooks; none: all of them")]
 Profile = Annotated[str, typer.Option(help="quick, or paper (the published scale)")]
-Tier = Annotated[str, typer.Option(help="auto, privileged, rootless or simulated")]
+Tier = Annotated[str, typer.Option(help="auto, virtual, privileged, rootless or simulated")]
 Parameters = Annotated[
     list[str] | None, typer.Option("-p", "--parameter", metavar="NAME=VALUE", help="may be repeated")
 ]
@@ -206,6 +206,52 @@ def sweep(
     console.print(done.table.dropna(subset=["value"]).pivot_table(index="claim", columns=name, values="value"))
     console.print(f"table and figure: {_short(done.folder)}/sweep.csv, sweep.png")
     raise typer.Exit(done.report.exit_code)
+
+
+kernel = typer.Typer(help="The kernel in virtual time: build it, say where it is, look inside.", no_args_is_help=True)
+app.add_typer(kernel, name="kernel")
+
+
+@kernel.command("build")
+def build_kernel(
+    jobs: Annotated[int | None, typer.Option(help="compilers at a time [default: one a core]")] = None,
+    quietly: Annotated[
+        bool, typer.Option("--if-possible", help="say in one line what is missing, and fail never")
+    ] = False,
+) -> None:
+    """Build it from the distribution's source package into your cache; minutes, once."""
+    from rich.progress import Progress
+
+    from netrepro.emulation.virtual.kernel import build_kernel as build
+
+    try:
+        with Progress(console=console, transient=True) as bar:
+            task = bar.add_task("the virtual kernel", total=1.0)
+            path = build(lambda what, share: bar.update(task, description=what, completed=share), jobs=jobs)
+    except NetreproError as error:
+        if not quietly:
+            raise
+        console.print(
+            f"no virtual kernel: {error.remedy or error.problem}".splitlines()[0], markup=False, soft_wrap=True
+        )
+        return
+    console.print(f"the virtual kernel: {path} ({path.stat().st_size / 1e6:.1f} MB)", soft_wrap=True)
+
+
+@kernel.command("path")
+def show_kernel_path() -> None:
+    """Print where it is."""
+    from netrepro.emulation.virtual.kernel import kernel_path
+
+    typer.echo(kernel_path())
+
+
+@kernel.command("shell")
+def kernel_shell() -> None:
+    """Run a shell inside it, as its root; virtual time passes as commands sleep or wait for packets."""
+    from netrepro.emulation.virtual.instance import run_shell
+
+    raise typer.Exit(run_shell())
 
 
 @app.command()

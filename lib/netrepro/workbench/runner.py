@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from netrepro.emulation.tiers import TIERS, probe_tiers, resolve_tier
+from netrepro.emulation.tiers import TIERS, VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import runs_dir, workbench_root
 from netrepro.workbench import job as files
@@ -238,7 +238,7 @@ def _plan_one(
     settings: _Settings,
 ) -> _Planned:
     declared, (tier, why_tier) = notebook.declaration, resolved_tier
-    lane = declared.lane if tier == "simulated" else "quiet"  # real kernels want the machine to themselves
+    lane = declared.lane if tier in VIRTUAL_TIME_TIERS else "quiet"  # real time wants the machine to itself
     standard = {"profile": settings.profile, "tier": tier}
     values = {name: value for name, value in standard.items() if name in notebook.parameters} | given
     root, budget_s = workbench_root(), declared.budget_on(tier, settings.profile)

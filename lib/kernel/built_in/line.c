@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * A queue discipline "line": one direction of a cable, as an experiment describes it.
+ *
+ * Packets wait in the queue discipline inside it (its only child, any kind), are sent one after the other at the
+ * line's rate, and then travel: for the delay, longer or shorter by a jitter that keeps their order, some of them lost,
+ * some held back so that those behind overtake. The one that is being sent is not in the queue. A sender's socket is
+ * told that a packet has gone when its last bit has left, as by a network card.
+ *
+ * What happens to packets is written to a descriptor of the process that this kernel is: no program inside spends time
+ * on it. See struct line_event, which netrepro/emulation/virtual/events.py reads.
+ */
+#include <linux/errno.h>
+#include <linux/init.h>
+#include <linux/ip.h>
+#include <linux/kernel.h>
+#include <linux/ktime.h>
+#include <linux/math64.h>
+#include <linux/module.h>
+#include <linux/prandom.h>
+#include <linux/skbuff.h>
+#include <linux/slab.h>
+#include <net/inet_ecn.h>
+#include <net/ip.h>
+#include <net/netlink.h>
+#include <net/pkt_sched.h>
+#include <os.h>
+
+enum { LINE_PARAMETERS = 1 };
+enum { LINE_UP = 1, LINE_REPORT = 2, LINE_RECORD = 4 };
+
+struct line_parameters {
+	u64 rate; /* bits per second */
+	u64 delay_ns, jitter_ns, held_ns, seed;
+	u32 loss, reordering; /* shares of 2^32 - 1 */
+	s32 events, capture; /* descriptors, -1 for none */
+	u32 port, flags;
+};
+
+enum { LINE_QUEUED = 1, LINE_DROPPED = 2, LINE_STARTED = 3, LINE_LEFT = 4, LINE_TOTALS = 5 };
+
+struct line_event {
+	u64 time_ns;
+	u64 started_ns; /* left: when it was taken from the queue; totals: how long the line was busy */
+	u32 packet; /* the same number from queued to left; totals: packets lost */
+	u16 port;
+	u8 kind, ecn;
+	u32 queue_packets, queue_bytes; /* after the event; totals: packets sent, dropped */
+	u32 size; /* totals: packets marked */
+	u32 from, to; /* IPv4 addresses; totals: bytes sent, low half first */
+	u16 from_port, to_port;
+};
+
+#define BUFFERED_EVENTS 1024
+#define CAPTURED_BYTES 128
+#define CAPTURE_BUFFER 32768
+
+static struct line_event events[BUFFERED_EVENTS];
+static unsigned int events_waiting;
+static int events_to = -1;
+
+static void line_write(int descriptor, const void *from, size_t size)
+{
+	while (size) {
+		int done = os_write_file(descriptor, from, size);
+
+		if (done == -EINTR)
+			continue;
+		if (done <= 0)
+			panic("line: the outside takes no more events: %d", done);
+		from += done;
+		size -= done;
+	}
+}
+
+static void line_flush_events(void)
+{
+	line_write(events_to, events, events_waiting * sizeof(*events));
+	events_waiting = 0;
+}
+
+struct line {
+	struct line_parameters wanted;
+	struct Qdisc *queue;
+	struct sk_buff *sending;
+	u64 started, sent_at, remainder; /* of the line's rate, so that no nanosecond is lost over many packets */
+	u64 last_due;
+	struct sk_buff_head wire; /* by the time at which they arrive */
+	struct rnd_state random;
+	struct qdisc_watchdog watchdog;
+	u64 busy_ns, sent_bytes;
+	u32 sent, lost, refused, marked_before, marked_after;
+	u8 *captured;
+	unsigned int capture_bytes;
+};
+
+struct line_packet {
+	u64 due;
+};
+
+static struct line_packet *line_packet(struct sk_buff *skb)
+{
+	return (struct line_packet *)qdisc_skb_cb(skb)->data;
+}
+
+static u8 line_ecn(struct sk_buff *skb)
+{
+	return skb->protocol == htons(ETH_P_IP) ? ip_hdr(skb)->tos & INET_ECN_MASK : 0;
+}
+
+static struct line_event *line_event(struct line *line, u8 kind, u64 now)
+{
+	struct line_event *event = &events[events_waiting];
+
+	memset(event, 0, sizeof(*event));
+	event->time_ns = now;
+	event->kind = kind;
+	event->port = line->wanted.port;
+	event->queue_packets = line->queue->q.qlen;
+	event->queue_bytes = line->queue->qstats.backlog;
+	return event;
+}
+
+static void line_event_done(void)
+{
+	if (++events_waiting == BUFFERED_EVENTS)
+		line_flush_events();
+}
+
+static void line_note(struct line *line, u8 kind, u64 now, u32 packet, unsigned int size)
+{
+	struct line_event *event;
+
+	if (!(line->wanted.flags & LINE_RECORD))
+		return;
+	event = line_event(line, kind, now);
+	event->packet = packet;
+	event->size = size;
+	line_event_done();
+}
+
+/* Times are those at which the kernel got round to it, so that they tell whether it did in time. */
+static void line_note_left(struct line *line, struct sk_buff *skb, u64 now)
+{
+	struct line_event *event;
+
+	if (!(line->wanted.flags & LINE_RECORD))
+		return;
+	event = line_event(line, LINE_LEFT, now);
+	event->started_ns = line->started;
+	event->packet = (u32)(unsigned long)skb;
+	event->size = qdisc_pkt_len(skb);
+	event->ecn = line_ecn(skb);
+	if (skb->protocol == htons(ETH_P_IP)) {
+		const struct iphdr *ip = ip_hdr(skb);
+		int at = skb_network_offset(skb) + ip->ihl * 4;
+		__be16 ports[2] = {};
+
+		event->from = ntohl(ip->saddr);
+		event->to = ntohl(ip->daddr);
+		if (!(ip->frag_off & htons(IP_OFFSET)) && !skb_copy_bits(skb, at, ports, sizeof(ports))) {
+			event->from_port = ntohs(ports[0]);
+			event->to_port = ntohs(ports[1]);
+		}
+	}
+	line_event_done();
+}
+
+static void line_flush_capture(struct line *line)
+{
+	line_write(line->wanted.capture, line->captured, line->capture_bytes);
+	line->capture_bytes = 0;
+}
+
+/* A record of a pcap of nanoseconds, stamped as the last bit leaves. */
+static void line_capture(struct line *line, struct sk_buff *skb, u64 now)
+{
+	unsigned int kept = min_t(unsigned int, skb->len, CAPTURED_BYTES);
+	u32 header[4], rest;
+	u64 at;
+
+	if (line->wanted.capture < 0)
+		return;
+	at = ktime_to_ns(ktime_mono_to_real(ns_to_ktime(now)));
+	if (line->capture_bytes + sizeof(header) + kept > CAPTURE_BUFFER)
+		line_flush_capture(line);
+	header[0] = div_u64_rem(at, NSEC_PER_SEC, &rest);
+	header[1] = rest;
+	header[2] = kept;
+	header[3] = skb->len;
+	memcpy(line->captured + line->capture_bytes, header, sizeof(header));
+	line->capture_bytes += sizeof(header);
+	skb_copy_bits(skb, 0, line->captured + line->capture_bytes, kept);
+	line->capture_bytes += kept;
+}
+
+static u32 line_random(struct line *line)
+{
+	return prandom_u32_state(&line->random);
+}
+
+/* Bell-shaped: twelve even ones have a variance of one. */
+static s64 line_jitter(struct line *line)
+{
+	s64 sum = -6 * 65535;
+	int i;
+
+	if (!line->wanted.jitter_ns)
+		return 0;
+	for (i = 0; i < 12; i++)
+		sum += line_random(line) >> 16;
+	return (sum * (s64)line->wanted.jitter_ns) >> 16;
+}
+
+static void line_start(struct line *line, u64 at, u64 now)
+{
+	struct sk_buff *skb = line->queue->dequeue(line->queue);
+	u64 duration;
+
+	if (!skb)
+		return;
+	duration = div64_u64_rem(qdisc_pkt_len(skb) * 8 * (u64)NSEC_PER_SEC + line->remainder, line->wanted.rate,
+				 &line->remainder);
+	line->sending = skb;
+	line->started = now;
+	line->sent_at = at + duration;
+	line->busy_ns += duration;
+	line->sent++;
+	line->sent_bytes += qdisc_pkt_len(skb);
+	line->marked_after += line_ecn(skb) == INET_ECN_CE;
+	line_note(line, LINE_STARTED, now, (u32)(unsigned long)skb, qdisc_pkt_len(skb));
+}
+
+static void line_forget(struct Qdisc *sch, struct sk_buff *skb)
+{
+	sch->q.qlen--;
+	sch->qstats.backlog -= qdisc_pkt_len(skb);
+}
+
+static void line_travel(struct Qdisc *sch, struct sk_buff *skb, u64 left)
+{
+	struct line *line = qdisc_priv(sch);
+	s64 delay = line->wanted.delay_ns + line_jitter(line);
+	struct sk_buff *before;
+	u64 due;
+
+	if (line->wanted.loss && line_random(line) < line->wanted.loss) {
+		line->lost++;
+		line_forget(sch, skb);
+		kfree_skb(skb);
+		return;
+	}
+	skb_orphan(skb);
+	due = max_t(u64, left + max_t(s64, delay, 0), line->last_due);
+	if (line->wanted.reordering && line_random(line) < line->wanted.reordering)
+		due += line->wanted.held_ns;
+	else
+		line->last_due = due;
+	line_packet(skb)->due = due;
+	skb_queue_reverse_walk(&line->wire, before)
+		if (line_packet(before)->due <= due)
+			break;
+	__skb_queue_after(&line->wire, before, skb); /* behind the head itself where there is none */
+}
+
+static struct sk_buff *line_dequeue(struct Qdisc *sch)
+{
+	struct line *line = qdisc_priv(sch);
+	u64 now = ktime_get_ns(), next = U64_MAX;
+	struct sk_buff *skb;
+
+	while (line->sending && line->sent_at <= now) {
+		u64 left = line->sent_at;
+
+		skb = line->sending;
+		line->sending = NULL;
+		line_note_left(line, skb, now);
+		line_capture(line, skb, now);
+		line_travel(sch, skb, left);
+		line_start(line, left, now);
+	}
+	if (!line->sending) {
+		line->remainder = 0;
+		line_start(line, now, now);
+	}
+	skb = skb_peek(&line->wire);
+	if (skb && line_packet(skb)->due <= now) {
+		__skb_unlink(skb, &line->wire);
+		line_forget(sch, skb);
+		qdisc_bstats_update(sch, skb);
+		return skb;
+	}
+	if (skb)
+		next = line_packet(skb)->due;
+	if (line->sending)
+		next = min(next, line->sent_at);
+	if (next != U64_MAX)
+		qdisc_watchdog_schedule_ns(&line->watchdog, next);
+	return NULL;
+}
+
+static int line_enqueue(struct sk_buff *skb, struct Qdisc *sch, struct sk_buff **to_free)
+{
+	struct line *line = qdisc_priv(sch);
+	unsigned int size = qdisc_pkt_len(skb);
+	u32 packet = (u32)(unsigned long)skb;
+	bool marked = line_ecn(skb) == INET_ECN_CE;
+	int result;
+
+	if (!(line->wanted.flags & LINE_UP)) {
+		line->refused++;
+		line_note(line, LINE_DROPPED, ktime_get_ns(), packet, size);
+		return qdisc_drop(skb, sch, to_free);
+	}
+	result = qdisc_enqueue(skb, line->queue, to_free);
+	if (result != NET_XMIT_SUCCESS) {
+		if (net_xmit_drop_count(result))
+			qdisc_qstats_drop(sch);
+		line_note(line, LINE_DROPPED, ktime_get_ns(), packet, size);
+		return result;
+	}
+	line->marked_before += marked;
+	sch->q.qlen++;
+	sch->qstats.backlog += size;
+	line_note(line, LINE_QUEUED, ktime_get_ns(), packet, size);
+	return NET_XMIT_SUCCESS;
+}
+
+static void line_empty(struct Qdisc *sch)
+{
+	struct line *line = qdisc_priv(sch);
+
+	line->refused += line->queue->q.qlen + !!line->sending;
+	line->lost += skb_queue_len(&line->wire);
+	qdisc_reset(line->queue);
+	if (line->sending) {
+		u64 now = ktime_get_ns();
+
+		line->busy_ns -= line->sent_at > now ? line->sent_at - now : 0;
+		line->sent--;
+		line->sent_bytes -= qdisc_pkt_len(line->sending);
+		kfree_skb(line->sending);
+		line->sending = NULL;
+	}
+	__skb_queue_purge(&line->wire);
+	line->last_due = 0;
+	sch->q.qlen = 0;
+	sch->qstats.backlog = 0;
+	qdisc_watchdog_cancel(&line->watchdog);
+}
+
+static void line_report(struct line *line)
+{
+	struct line_event *event;
+
+	if (line->wanted.capture >= 0)
+		line_flush_capture(line);
+	event = line_event(line, LINE_TOTALS, ktime_get_ns());
+	event->started_ns = line->busy_ns;
+	event->packet = line->lost;
+	event->queue_packets = line->sent;
+	event->queue_bytes = line->refused + line->queue->qstats.drops;
+	event->size = line->marked_after > line->marked_before ? line->marked_after - line->marked_before : 0;
+	event->from = lower_32_bits(line->sent_bytes);
+	event->to = upper_32_bits(line->sent_bytes);
+	line_event_done();
+	line_flush_events();
+}
+
+static int line_change(struct Qdisc *sch, struct nlattr *options, struct netlink_ext_ack *extack)
+{
+	struct line *line = qdisc_priv(sch);
+	struct line_parameters wanted;
+	struct nlattr *found[LINE_PARAMETERS + 1];
+	static const struct nla_policy policy[LINE_PARAMETERS + 1] = {
+		[LINE_PARAMETERS] = { .type = NLA_BINARY, .len = sizeof(struct line_parameters) },
+	};
+	int error;
+
+	if (!options)
+		return -EINVAL;
+	error = nla_parse_nested_deprecated(found, LINE_PARAMETERS, options, policy, extack);
+	if (error)
+		return error;
+	if (!found[LINE_PARAMETERS] || nla_len(found[LINE_PARAMETERS]) != sizeof(wanted))
+		return -EINVAL;
+	memcpy(&wanted, nla_data(found[LINE_PARAMETERS]), sizeof(wanted));
+	if (!wanted.rate)
+		return -EINVAL;
+	if ((wanted.flags & (LINE_RECORD | LINE_REPORT)) && wanted.events < 0)
+		return -EINVAL;
+	if (wanted.capture >= 0 && !line->captured) {
+		line->captured = kmalloc(CAPTURE_BUFFER, GFP_KERNEL);
+		if (!line->captured)
+			return -ENOMEM;
+	}
+	sch_tree_lock(sch);
+	if (wanted.seed != line->wanted.seed)
+		prandom_seed_state(&line->random, wanted.seed);
+	if ((line->wanted.flags & LINE_UP) && !(wanted.flags & LINE_UP))
+		line_empty(sch);
+	line->wanted = wanted;
+	if (wanted.events >= 0)
+		events_to = wanted.events;
+	if (wanted.flags & LINE_REPORT)
+		line_report(line);
+	sch_tree_unlock(sch);
+	return 0;
+}
+
+static int line_init(struct Qdisc *sch, struct nlattr *options, struct netlink_ext_ack *extack)
+{
+	struct line *line = qdisc_priv(sch);
+
+	qdisc_watchdog_init(&line->watchdog, sch);
+	__skb_queue_head_init(&line->wire);
+	line->wanted.events = line->wanted.capture = -1;
+	line->queue = fifo_create_dflt(sch, &pfifo_qdisc_ops, 1000, extack);
+	if (IS_ERR(line->queue)) {
+		int error = PTR_ERR(line->queue);
+
+		line->queue = &noop_qdisc;
+		return error;
+	}
+	qdisc_hash_add(line->queue, true);
+	return line_change(sch, options, extack);
+}
+
+static void line_reset(struct Qdisc *sch)
+{
+	line_empty(sch);
+}
+
+static void line_destroy(struct Qdisc *sch)
+{
+	struct line *line = qdisc_priv(sch);
+
+	if (line->watchdog.qdisc)
+		qdisc_watchdog_cancel(&line->watchdog);
+	qdisc_put(line->queue);
+	kfree(line->captured);
+}
+
+static int line_dump(struct Qdisc *sch, struct sk_buff *skb)
+{
+	struct line *line = qdisc_priv(sch);
+	struct nlattr *nest = nla_nest_start_noflag(skb, TCA_OPTIONS);
+
+	if (!nest || nla_put(skb, LINE_PARAMETERS, sizeof(line->wanted), &line->wanted)) {
+		nla_nest_cancel(skb, nest);
+		return -1;
+	}
+	return nla_nest_end(skb, nest);
+}
+
+static int line_graft(struct Qdisc *sch, unsigned long place, struct Qdisc *new, struct Qdisc **old,
+		      struct netlink_ext_ack *extack)
+{
+	struct line *line = qdisc_priv(sch);
+
+	if (!new)
+		new = &noop_qdisc;
+	*old = qdisc_replace(sch, new, &line->queue);
+	return 0;
+}
+
+static struct Qdisc *line_leaf(struct Qdisc *sch, unsigned long place)
+{
+	struct line *line = qdisc_priv(sch);
+
+	return line->queue;
+}
+
+static unsigned long line_find(struct Qdisc *sch, u32 class)
+{
+	return 1;
+}
+
+static void line_walk(struct Qdisc *sch, struct qdisc_walker *walker)
+{
+	if (!walker->stop && walker->count >= walker->skip && walker->fn(sch, 1, walker) < 0)
+		walker->stop = 1;
+	walker->count++;
+}
+
+static int line_dump_class(struct Qdisc *sch, unsigned long place, struct sk_buff *skb, struct tcmsg *message)
+{
+	struct line *line = qdisc_priv(sch);
+
+	message->tcm_handle |= TC_H_MIN(1);
+	message->tcm_info = line->queue->handle;
+	return 0;
+}
+
+static const struct Qdisc_class_ops line_class_operations = {
+	.graft = line_graft,
+	.leaf = line_leaf,
+	.find = line_find,
+	.walk = line_walk,
+	.dump = line_dump_class,
+};
+
+static struct Qdisc_ops line_operations __read_mostly = {
+	.id = "line",
+	.cl_ops = &line_class_operations,
+	.priv_size = sizeof(struct line),
+	.enqueue = line_enqueue,
+	.dequeue = line_dequeue,
+	.peek = qdisc_peek_dequeued,
+	.init = line_init,
+	.reset = line_reset,
+	.destroy = line_destroy,
+	.change = line_change,
+	.dump = line_dump,
+	.owner = THIS_MODULE,
+};
+
+static int __init line_module_init(void)
+{
+	BUILD_BUG_ON(sizeof(struct line_event) != 48 || sizeof(struct line_parameters) != 64);
+	return register_qdisc(&line_operations);
+}
+device_initcall(line_module_init);

@@ -1,0 +1,1 @@
+"""The tier `virtual`: a Linux network stack as an ordinary process, in virtual time."""

@@ -1,0 +1,129 @@
+"""What the lines of a virtual kernel wrote: packets queued, dropped, started and gone, and each link's totals.
+
+The records are struct line_event of lib/kernel/built_in/line.c. Times are nanoseconds of the kernel's monotonic clock,
+at which it got round to the event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from netrepro.emulation import fidelity
+from netrepro.emulation.recording import end_key
+from netrepro.networks.experiment import LINK_COLUMNS, PACKET_COLUMNS, QUEUE_COLUMNS
+
+QUEUED, DROPPED, STARTED, LEFT, TOTALS = 1, 2, 3, 4, 5
+EVENT = np.dtype(
+    [
+        ("time_ns", "<u8"),
+        ("started_ns", "<u8"),
+        ("packet", "<u4"),
+        ("port", "<u2"),
+        ("kind", "u1"),
+        ("ecn", "u1"),
+        ("queue_packets", "<u4"),
+        ("queue_bytes", "<u4"),
+        ("size", "<u4"),
+        ("from", "<u4"),
+        ("to", "<u4"),
+        ("from_port", "<u2"),
+        ("to_port", "<u2"),
+    ]
+)
+
+
+class Events:
+    """Of one run: `ports` in the order of their numbers, times counted from `began_ns` on."""
+
+    def __init__(self, content: bytes, ports: Sequence[tuple[str, str]], began_ns: int):
+        self._all = np.frombuffer(content, EVENT)
+        self._ports, self._began_ns = list(ports), began_ns
+
+    def of(self, port: tuple[str, str], *kinds: int) -> np.ndarray:
+        """The port's events of these kinds, in order; shape (events,), EVENT."""
+        mine = self._all["port"] == self._ports.index(port)
+        return self._all[mine & np.isin(self._all["kind"], kinds)]
+
+    def seconds(self, events: np.ndarray, name: str = "time_ns") -> np.ndarray:
+        """When they happened, since the beginning."""
+        return (events[name].astype(np.int64) - self._began_ns) / 1e9
+
+    def queue(self, port: tuple[str, str]) -> pd.DataFrame:
+        """The port's queue after each event: time_s, queue_packets, queue_bytes."""
+        changes = self.of(port, QUEUED, STARTED, DROPPED)
+        table = pd.DataFrame({name: changes[name].astype(np.int64) for name in QUEUE_COLUMNS[3:]})
+        table.insert(0, "time_s", self.seconds(changes))
+        return table
+
+    def sampled(self, ports: Sequence[tuple[str, str]], interval_s: float, duration_s: float) -> pd.DataFrame:
+        """QUEUE_COLUMNS every interval, from 0 to the end."""
+        time_s = np.arange(int(duration_s / interval_s + 1e-9) + 1) * interval_s
+        parts = [pd.DataFrame(columns=QUEUE_COLUMNS)]
+        for source, destination in ports:
+            changes = self.of((source, destination), QUEUED, STARTED, DROPPED)
+            last = np.searchsorted(self.seconds(changes), time_s, side="right")
+            found = {"source": source, "destination": destination, "time_s": time_s}
+            for name in QUEUE_COLUMNS[3:]:
+                found[name] = np.concatenate([[0], changes[name]])[last].astype(np.int64)
+            parts.append(pd.DataFrame(found))
+        return pd.concat(parts[1:] or parts, ignore_index=True)
+
+    def packets(self, ports: Sequence[tuple[str, str]], flow_of_end: dict[int, int], duration_s: float) -> pd.DataFrame:
+        """PACKET_COLUMNS of the packets that had left by the end; flow -1 of those that belong to none."""
+        parts = [pd.DataFrame(columns=PACKET_COLUMNS)]
+        for source, destination in ports:
+            left, queued = self.of((source, destination), LEFT), self.of((source, destination), QUEUED)
+            ends = [
+                end_key(left[address].astype(np.int64), left[f"{address}_port"].astype(np.int64))
+                for address in ("from", "to")
+            ]
+            flow = pd.Series(ends[0]).map(flow_of_end).fillna(pd.Series(ends[1]).map(flow_of_end)).fillna(-1)
+            table = pd.DataFrame(
+                {
+                    "source": source,
+                    "destination": destination,
+                    "flow": flow.astype(int),
+                    "time_s": self.seconds(left),
+                    "size_bytes": left["size"].astype(np.int64),
+                    "wait_ms": _waits_ns(left, queued) / 1e6,
+                }
+            )
+            parts.append(table[(table["time_s"] >= 0) & (table["time_s"] <= duration_s)])
+        return pd.concat(parts[1:] or parts, ignore_index=True)[PACKET_COLUMNS]
+
+    def links(self, duration_s: float) -> pd.DataFrame:
+        """LINK_COLUMNS, from the totals that each line wrote last."""
+        totals = self._all[self._all["kind"] == TOTALS]
+        last = {int(each["port"]): each for each in totals}
+        rows = []
+        for number, (source, destination) in enumerate(self._ports):
+            found = last[number] if number in last else np.zeros((), EVENT)
+            sent_bytes = int(found["from"]) | int(found["to"]) << 32
+            counts = (found[name] for name in ("queue_packets", "queue_bytes", "size", "packet"))
+            sent, dropped, marked, lost = map(int, counts)
+            busy = min(int(found["started_ns"]) / 1e9 / duration_s, 1.0)
+            rows.append((source, destination, sent, sent_bytes, dropped, marked, lost, busy))
+        return pd.DataFrame(rows, columns=LINK_COLUMNS)
+
+    def deviation(self, port: tuple[str, str], rates: Sequence[fidelity.Interval]) -> fidelity.Deviation:
+        """How even the gaps of a port were while its queue was not empty."""
+        left, queue = self.of(port, LEFT), self.queue(port)
+        return fidelity.deviation_in(
+            rates,
+            self.seconds(left),
+            left["size"].astype(np.int64),
+            queue["time_s"].to_numpy(),
+            queue["queue_packets"].to_numpy(),
+        )
+
+
+def _waits_ns(left: np.ndarray, queued: np.ndarray) -> np.ndarray:
+    """How long each packet waited before it was sent; NaN of those that nobody saw arrive."""
+    starts = pd.DataFrame({"packet": left["packet"], "at": left["started_ns"].astype(np.int64)})
+    arrivals = pd.DataFrame({"packet": queued["packet"], "at": queued["time_ns"].astype(np.int64)})
+    arrivals["arrived"] = arrivals["at"].astype(float)
+    found = pd.merge_asof(starts, arrivals, on="at", by="packet")  # a number is another packet's later on
+    return (found["at"] - found["arrived"]).to_numpy()

@@ -1,0 +1,249 @@
+"""Runs an Experiment on the virtual kernel."""
+
+from __future__ import annotations
+
+import os
+import struct
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from netrepro.emulation import fidelity, messages
+from netrepro.emulation.messages import Request
+from netrepro.emulation.paths import connections
+from netrepro.emulation.plan import HUB
+from netrepro.emulation.recording import check_captures
+from netrepro.emulation.tcp import check_tcp
+from netrepro.emulation.traffic import TrafficDescription
+from netrepro.emulation.virtual.events import Events
+from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched, batched_by_node
+from netrepro.emulation.virtual.kernel import congestion_controls
+from netrepro.emulation.virtual.plan import (
+    CAPTURED_BYTES,
+    CLOCK_SKEW_PPM,
+    UP,
+    WHOLE,
+    VirtualPlan,
+    make_virtual_plan,
+    new_line,
+)
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import FIDELITY_COLUMNS, WINDOW_COLUMNS, Experiment, Measurements, Port
+from netrepro.networks.routing import links_in_use
+from netrepro.networks.workloads import Flow, PoissonFlows, Tcp
+
+# Fixed before any run; a kernel whose clock jumps straight to the next event has no excuse.
+LEAST_SHARE_WITHIN_1_PERCENT = 0.99
+_PCAP_HEADER = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, CAPTURED_BYTES, 1)
+
+
+def emulate_virtually(
+    experiment: Experiment,
+    progress: Callable[[float], None] | None = None,
+    *,
+    captures: str | os.PathLike[str] | None = None,
+    until_complete: bool = False,
+    clock_skew_ppm: float = CLOCK_SKEW_PPM,
+    patience_s: float = 120.0,
+) -> Measurements:
+    """What the virtual kernel measures in the experiment, as `emulate` says; tier "virtual".
+
+    The same experiment gives the same bytes. clock_skew_ppm : every link's rate is off by a factor drawn evenly from
+    1 +- this many parts per million, as in the simulator. patience_s : seconds of real time in which virtual time has
+    to advance by a hundredth of the experiment's.
+
+    Raises NetreproError for what the kernel cannot honour, before it starts; for a kernel that is not built; and for
+    one that ends, with its last lines, or whose time stands still.
+    """
+    _check(experiment)
+    folder = None if captures is None else Path(captures)
+    check_captures(folder)
+    made = connections(experiment)
+    measure = experiment.measure
+    ports = tuple(dict.fromkeys((*measure.queues, *measure.packets)))
+    with ExitStack() as undone:
+        events = undone.enter_context(tempfile.TemporaryFile())
+        files = {port: undone.enter_context(tempfile.TemporaryFile()) for port in (measure.packets if folder else ())}
+        for file in files.values():
+            file.write(_PCAP_HEADER)
+            file.flush()
+        descriptors = [events.fileno(), *(file.fileno() for file in files.values())]
+        instance = Instance(experiment.seed, descriptors, patience_s, _memory_mb(experiment))
+        undone.callback(instance.close)
+        plan = make_virtual_plan(
+            experiment.topology,
+            experiment.seed,
+            experiment.tcp,
+            experiment.routing,
+            sorted({path for each in made for path in (each.there, each.back) if path}),
+            skew_ppm=clock_skew_ppm,
+            events=events.fileno(),
+            recorded=frozenset(ports),
+            captures={port: file.fileno() for port, file in files.items()},
+            has_seeds=_version(instance.kernel) >= (6, 11),
+        )
+        build(instance, plan, whole_settings(experiment.tcp))
+        traffic = TrafficDescription(experiment, made, plan, until_complete)
+        answer = instance.order(
+            "traffic",
+            progress,
+            core=traffic.core,
+            arguments=traffic.arguments,
+            shared_bytes=traffic.shared_bytes,
+            changes=_changes(plan, experiment),
+            tells=True,
+        )
+        instance.order("change", requests=batched_by_node(plan.reports()))
+        instance.close()
+        undone.pop_all()
+        with events, ExitStack() as closed:
+            for file in files.values():
+                closed.enter_context(file)
+            events.seek(0)
+            seen_bytes = events.read()
+            for port, file in files.items():
+                file.seek(0)
+                part = folder / f".{'-'.join(port)}.pcap.part"  # type: ignore[operator]
+                part.write_bytes(file.read())
+                part.replace(folder / f"{'-'.join(port)}.pcap")  # type: ignore[operator]
+    shared, samples = answer["contents"]
+    result = traffic.result(shared, samples)
+    began_ns = result.began_ns - (answer["realtime_ns"] - answer["monotonic_ns"])
+    seen = Events(seen_bytes, list(plan.ports), began_ns)
+    lasted_s = result.lasted_s if until_complete else experiment.duration_s
+    if progress is not None:
+        progress(1.0)
+    return Measurements(
+        experiment=experiment,
+        tier="virtual",
+        flows=experiment.flow_results(result.flows),
+        queues=seen.sampled(measure.queues, measure.queue_interval_ms / 1e3, experiment.duration_s),
+        links=seen.links(lasted_s),
+        windows=result.windows[[*WINDOW_COLUMNS, "connection"]],
+        packets=seen.packets(measure.packets, traffic.flow_of_end(), experiment.duration_s),
+        fidelity=_fidelity(experiment, plan, seen, ports, result.lateness, instance.kernel),
+        requests=experiment.request_results(result.answers),
+        kernel=instance.kernel,
+    )
+
+
+def build(instance: Instance, plan: VirtualPlan, whole: Mapping[str, str]) -> None:
+    """Have the instance build the plan's network; whole : file -> content, settings of the whole kernel."""
+    instance.order(
+        "build",
+        whole=dict(whole),
+        nodes={node: plan.descriptor(node) for node in plan.nodes},
+        sysctls=plan.sysctls,
+        owner=HUB,
+        cables=batched(plan.cables),
+        requests=batched_by_node(plan.requests),
+    )
+
+
+def whole_settings(tcp: Tcp | None) -> dict[str, str]:
+    """File -> content, of the whole kernel: limits that no run should meet, and what TCP has one switch for."""
+    tcp = tcp or Tcp()
+    return WHOLE | {
+        "/sys/module/tcp_cubic/parameters/hystart": str(int(tcp.hystart)),
+        "/sys/module/tcp_dctcp/parameters/dctcp_alpha_on_init": str(round(1024 * tcp.dctcp_alpha)),
+    }
+
+
+def _memory_mb(experiment: Experiment) -> int:
+    """More for what is in flight and waits in a large network."""
+    return MEMORY_MB if len(experiment.flow_table) < 2000 else 4 * MEMORY_MB
+
+
+def _version(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.partition("-")[0].split("."))
+
+
+def _check(experiment: Experiment) -> None:
+    check_tcp(replace(experiment.tcp, hystart=True, dctcp_alpha=1.0), least_rto_ms=1.0)
+    remedy = "use tier 'simulated'"
+    for name in sorted(set(experiment.flow_table["congestion_control"]) - {""}):
+        if name not in congestion_controls():
+            raise NetreproError(f"the virtual kernel has no {name}", f"use {', '.join(sorted(congestion_controls()))}")
+    for entry in experiment.traffic:
+        if isinstance(entry, (Flow, PoissonFlows)) and entry.replication and entry.replica_same_path:
+            raise NetreproError(
+                "replicas on the same path, and kernels choose paths by ports, which replicas must not share", remedy
+            )
+        if isinstance(entry, (Flow, PoissonFlows)) and entry.subflows > 1:
+            raise NetreproError(f"a flow of {entry.subflows} subflows on the virtual kernel", remedy)
+
+
+@dataclass
+class _Moment:
+    at_s: float
+    requests: dict[str, list[Request]]
+
+
+def _changes(plan: VirtualPlan, experiment: Experiment) -> list[tuple[float, dict[str, Any]]]:
+    """What happens to links and routes, as `guest.Guest.traffic` takes it."""
+    moments: list[_Moment] = []
+    lines = dict(plan.lines)
+    for change in sorted(experiment.changes, key=lambda change: change.at_s):
+        moment = _Moment(change.at_s, {})
+        for port in change.links:
+            line = lines[port]
+            if change.rate_mbps is not None:
+                line = replace(line, rate=change.rate_mbps * 1e6 * plan.clock_factors[port])
+            if change.up is not None:
+                line = replace(line, flags=line.flags | UP if change.up else line.flags & ~UP)
+            lines[port] = line
+            place, index = plan.ports[port].shaper
+            moment.requests.setdefault(place, []).append(messages.replacing(new_line(index, line)))
+        moments.append(moment)
+    before = plan.routes_over(plan.in_use)
+    for at_s, in_use in links_in_use(experiment.topology, experiment.routing, experiment.changes)[1:]:
+        moment = _Moment(at_s, {})
+        for node, routes in plan.routes_over(in_use).items():
+            changed = {to: route for to, route in routes.items() if before[node].get(to) != route}
+            before[node] |= changed
+            if changed:
+                moment.requests[node] = [messages.replacing(route) for route in changed.values()]
+        moments.append(moment)
+    return [(each.at_s, batched_by_node(each.requests)) for each in sorted(moments, key=lambda each: each.at_s)]
+
+
+def _fidelity(
+    experiment: Experiment,
+    plan: VirtualPlan,
+    seen: Events,
+    ports: tuple[Port, ...],
+    lateness: pd.DataFrame,
+    kernel: str,
+) -> pd.DataFrame:
+    """Whether busy ports kept their rate, by the times at which the kernel got round to their packets."""
+    rows: list[tuple[str, float, float, bool]] = [(f"tier virtual, kernel {kernel}", float("nan"), float("nan"), True)]
+    parts, judged = [], 0
+    for port in ports:
+        found = seen.deviation(port, _rates(experiment, plan, port))
+        if len(found.deviation) < fidelity.LEAST_BUSY_GAPS:
+            continue
+        judged += 1
+        parts.append(fidelity.port_checks(found, " to ".join(port)))
+        share = float(np.mean(found.deviation <= 0.01))
+        bound = LEAST_SHARE_WITHIN_1_PERCENT
+        rows.append((f"{' to '.join(port)}: gaps within 1 %, in virtual time", share, bound, share >= bound))
+    rows.append(("measured ports that were busy enough to judge", float(judged), float("nan"), True))
+    rows += fidelity.lateness_rows("starts and datagrams", lateness)
+    return pd.concat([*parts, pd.DataFrame(rows, columns=FIDELITY_COLUMNS)], ignore_index=True)
+
+
+def _rates(experiment: Experiment, plan: VirtualPlan, port: Port) -> list[fidelity.Interval]:
+    """When the port had which rate, by its own clock."""
+    factor = plan.clock_factors[port]
+    changes = [
+        fidelity.Interval(change.at_s, change.at_s, change.rate_mbps * factor)
+        for change in sorted(experiment.changes, key=lambda change: change.at_s)
+        if change.rate_mbps is not None and port in change.links
+    ]
+    return fidelity.intervals(experiment.topology.link(*port).rate_mbps * factor, changes)

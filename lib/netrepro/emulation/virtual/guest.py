@@ -1,0 +1,340 @@
+"""Process 1 of a kernel in virtual time: does what comes through the door. A script, of the standard library alone.
+
+Each order is one JSON object and is answered by one; progress may come before the answer. While this waits for an order
+the kernel stands still, and so does its time. Every system call costs 25 to 50 us of real time, so there are few.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import importlib.machinery
+import importlib.util
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+import time
+import traceback
+from contextlib import suppress
+from pathlib import Path
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+NEW_NETWORK = 0x40000000
+POWER_OFF = 0x4321FEDC
+MOUNTS = (
+    ("proc", "/proc", ""),
+    ("sysfs", "/sys", ""),
+    ("devtmpfs", "/dev", ""),
+    ("tmpfs", "/run", "mode=755"),
+    ("tmpfs", "/dev/shm", "mode=1777"),
+    ("devpts", "/dev/pts", ""),
+)
+SETTLED_S = 2.0  # an interface that comes up is told to its queue within a second
+PACKET_BYTES = 1 << 16  # of the door
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/run",
+    "TMPDIR": "/run",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "LANG": "C.UTF-8",
+}
+
+
+def checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def mount(kind: str, at: str, options: str = "") -> None:
+    Path(at).mkdir(exist_ok=True)
+    checked(LIBC.mount(kind.encode(), at.encode(), kind.encode(), ctypes.c_ulong(0), options.encode()))
+
+
+class Door:
+    """The way out: messages of a kind (one byte) and a length (four) before their bytes."""
+
+    def __init__(self) -> None:
+        self.file = os.open("/dev/door", os.O_RDWR | os.O_CLOEXEC)
+        self.left = b""
+
+    def take(self, size: int) -> bytes:
+        while len(self.left) < size:
+            more = os.read(self.file, PACKET_BYTES)
+            if not more:
+                power_off()
+            self.left += more
+        taken, self.left = self.left[:size], self.left[size:]
+        return taken
+
+    def order(self) -> dict:
+        (size,) = struct.unpack("<I", self.take(4))
+        return json.loads(self.take(size))
+
+    def send(self, kind: bytes, content: bytes) -> None:
+        left = memoryview(struct.pack("<cI", kind, len(content)) + content)
+        while left:
+            left = left[os.write(self.file, left[:PACKET_BYTES]) :]
+
+
+def power_off() -> None:
+    LIBC.reboot(POWER_OFF)
+    os._exit(1)
+
+
+class Netlink:
+    """A socket for rtnetlink in the namespace in which it was opened."""
+
+    def __init__(self) -> None:
+        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+        self.socket.bind((0, 0))
+
+    def send(self, batches: list) -> None:
+        """Each the bytes of messages of which the last asks for an answer, that one's number, and what each is for."""
+        for encoded, last, purposes in batches:
+            self.socket.send(base64.b64decode(encoded))
+            number = 0
+            while number != last:
+                answer, at = self.socket.recv(1 << 16), 0
+                while at < len(answer):
+                    size, _, _, number, _, error = struct.unpack_from("=IHHIIi", answer, at)
+                    if error:
+                        raise OSError(-error, f"{purposes[number - last - 1]}: {os.strerror(-error)}")
+                    at += (size + 3) & ~3
+
+
+class Guest:
+    def __init__(self, door: Door) -> None:
+        self.door = door
+        self.nodes: dict[str, int] = {}
+        self.netlinks: dict[str, Netlink] = {}
+        self.programs: dict[int, dict] = {}
+        self.inside = ""
+
+    def enter(self, node: str) -> None:
+        if node != self.inside:
+            checked(LIBC.setns(self.nodes[node], NEW_NETWORK))
+            self.inside = node
+
+    def build(
+        self, whole: dict, nodes: dict[str, int], sysctls: dict, cables: list, requests: dict, owner: str
+    ) -> dict:
+        """nodes : name -> the descriptor that its namespace gets. cables : messages for the namespace `owner`."""
+        most = max(nodes.values()) + 1000
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        for name, value in whole.items():
+            Path(name).write_text(value)
+        for node, descriptor in nodes.items():
+            checked(LIBC.unshare(NEW_NETWORK))
+            opened = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+            os.dup2(opened, descriptor, inheritable=False)
+            os.close(opened)
+            self.nodes[node], self.inside = descriptor, node
+            for name, value in sysctls.get(node, {}).items():
+                try:
+                    Path("/proc/sys", name).write_text(value)
+                except OSError as error:
+                    raise OSError(error.errno, f"{name} = {value} on {node}: {error.strerror}") from None
+        self.enter(owner)
+        Netlink().send(cables)
+        self.change(requests)
+        time.sleep(SETTLED_S)
+        return {}
+
+    def change(self, requests: dict) -> dict:
+        for node, batches in requests.items():
+            self.enter(node)
+            if node not in self.netlinks:
+                self.netlinks[node] = Netlink()
+            self.netlinks[node].send(batches)
+        return {}
+
+    def clock(self) -> dict:
+        monotonic = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        return {"monotonic_ns": monotonic, "realtime_ns": time.clock_gettime_ns(time.CLOCK_REALTIME)}
+
+    def traffic(self, core: str, arguments: dict, shared_bytes: int, changes: list, tells: bool) -> dict:
+        """One function of the compiled core; what it shares and its samples come before the answer, as bytes.
+
+        changes : (seconds since the beginning, requests), in order.
+        """
+        loader = importlib.machinery.ExtensionFileLoader("netrepro._core", core)
+        spec = importlib.util.spec_from_file_location("netrepro._core", core, loader=loader)
+        module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+        loader.exec_module(module)
+        shared, samples = os.memfd_create("shared"), os.memfd_create("samples")
+        os.ftruncate(shared, shared_bytes)
+        duration_s = arguments["duration_ns"] / 1e9
+        children = []
+
+        def ready() -> None:
+            begins = time.monotonic()
+            if changes:
+                children.append(aside(lambda: self.make_changes(changes, begins)))
+            if tells:
+                children.append(aside(lambda: self.tell_progress(duration_s, begins)))
+
+        flows = [tuple(flow) for flow in arguments.pop("flows")]
+        began = self.clock()
+        module.run_traffic_generator(
+            flows=flows,
+            **arguments,
+            shared_descriptor=shared,
+            sample_descriptor=samples,
+            ready=ready,
+        )
+        failed = [status for status in map(ended, children) if status]
+        for file in (shared, samples):
+            size = os.fstat(file).st_size
+            self.door.send(b"B", os.pread(file, size, 0))
+            os.close(file)
+        if failed:
+            raise OSError("a change of a link was refused")
+        return began
+
+    def make_changes(self, changes: list, begins: float) -> None:
+        for at_s, requests in changes:
+            time.sleep(max(begins + at_s - time.monotonic(), 0))
+            self.change(requests)
+
+    def tell_progress(self, duration_s: float, begins: float) -> None:
+        for percent in range(1, 100):
+            time.sleep(max(begins + duration_s * percent / 100 - time.monotonic(), 0))
+            self.door.send(b"P", str(percent / 100).encode())
+
+    def start(
+        self, node: str, command: list[str], environment: dict, folder: str, output: str, errors: str, stdin: str
+    ) -> dict:
+        """Start a program in a node; its output goes to files."""
+        streams = [
+            os.open(stdin, os.O_RDONLY),
+            os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+            os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+        ]
+        self.enter(node)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.setsid()
+                for place, stream in enumerate(streams):
+                    os.dup2(stream, place)
+                os.chdir(folder)
+                os.execvpe(command[0], command, ENVIRONMENT | environment)
+            except OSError as error:
+                os.write(writer, f"{command[0]}: {error.strerror}".encode())
+            finally:
+                os._exit(127)
+        os.close(writer)
+        for stream in streams:
+            os.close(stream)
+        with os.fdopen(reader, "rb") as pipe:
+            problem = pipe.read().decode()
+        if problem:
+            os.waitpid(child, 0)
+            return {"problem": problem}
+        return {"process": child}
+
+    def collect(self, found: tuple[int, int]) -> None:
+        process, status = found
+        if process:
+            self.programs[process] = {"status": os.waitstatus_to_exitcode(status), "ended_s": time.monotonic()}
+
+    def wait(self, process: int, seconds: float | None) -> dict:
+        """Until the process has ended, or so many seconds of virtual time have passed: its status, or None."""
+        self.reap()
+        if seconds is None:
+            while process not in self.programs:
+                self.collect(os.waitpid(-1, 0))
+        else:
+            # A signal that only wakes: without one a wait for a child has no end in time.
+            until = time.monotonic() + seconds
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+            while process not in self.programs and (left := until - time.monotonic()) > 0:
+                signal.sigtimedwait({signal.SIGCHLD}, left)
+                self.reap()
+        return self.programs.get(process, {"status": None})
+
+    def reap(self) -> None:
+        with suppress(ChildProcessError):
+            while (found := os.waitpid(-1, os.WNOHANG))[0]:
+                self.collect(found)
+
+    def kill(self, process: int, number: int, whole: bool) -> dict:
+        with suppress(ProcessLookupError):
+            (os.killpg if whole else os.kill)(process, number)
+        return {}
+
+    def sleep(self, seconds: float) -> dict:
+        time.sleep(seconds)
+        self.reap()
+        return self.clock()
+
+    def share(self, folder: str) -> dict:
+        """Let programs write to a folder of the machine."""
+        checked(LIBC.mount(b"none", folder.encode(), b"hostfs", ctypes.c_ulong(0), folder.encode()))
+        return {}
+
+    def load(self, module: str) -> dict:
+        """A kernel module, from its file."""
+        file = os.open(module, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            checked(LIBC.syscall(313, file, b"", 0))  # finit_module
+        finally:
+            os.close(file)
+        return {}
+
+
+def aside(work) -> int:
+    """A child that does it; its number."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work()
+            status = 0
+        finally:
+            os._exit(status)
+    return child
+
+
+def ended(child: int) -> int:
+    """The child's status; one that still runs is ended, which is no failure."""
+    process, status = os.waitpid(child, os.WNOHANG)
+    if process:
+        return status
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return 0
+
+
+def main() -> None:
+    for kind, at, options in MOUNTS:
+        mount(kind, at, options)
+    for file in (1, 2):
+        with suppress(OSError):
+            os.dup2(os.open("/dev/console", os.O_WRONLY), file)
+    door = Door()
+    guest = Guest(door)
+    door.send(b"A", json.dumps(guest.clock() | {"kernel": os.uname().release}).encode())
+    while True:
+        order = door.order()
+        what = order.pop("do")
+        if what == "end":
+            power_off()
+        try:
+            answer = getattr(guest, what)(**order)
+        except Exception as error:  # whatever it is, the outside hears of it
+            traceback.print_exc()
+            answer = {"error": str(error) or type(error).__name__}
+        door.send(b"A", json.dumps(answer).encode())
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["inside"]:
+    main()

@@ -1,0 +1,304 @@
+"""One kernel in virtual time as an ordinary process, and the door to it."""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from netrepro.emulation import messages
+from netrepro.emulation.messages import Request
+from netrepro.emulation.virtual.kernel import kernel_path
+from netrepro.errors import NetreproError
+
+GUEST = Path(__file__).with_name("guest.py")
+START_NS = 10**18  # of its clock: in the year 2001
+_NO_RANDOM_ADDRESSES = 0x0040000
+_LAST_LINES = 12
+_ARGUMENTS = (
+    "root=/dev/root",
+    "rootfstype=hostfs",
+    "rootflags=/",
+    "ro",
+    "time-travel=inf-cpu",
+    f"time-travel-start={START_NS}",
+    "con=null",
+    "norandmaps",
+    "loglevel=4",
+    "umid=kernel",
+)
+_SHELL_MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/run"))
+_LOOK_S = 0.5
+MEMORY_MB = 512
+
+
+class Instance:
+    """A kernel that runs until it is closed; everything random in it follows from `seed`.
+
+    descriptors : further ones that stay open in it, for the events of its links. patience_s : seconds of real time in
+    which virtual time has to advance, or an order to end.
+
+    Raises NetreproError where there is no kernel, or where it cannot start.
+    """
+
+    def __init__(
+        self, seed: int, descriptors: Sequence[int] = (), patience_s: float = 120.0, memory_mb: int = MEMORY_MB
+    ):
+        self._patience_s = patience_s
+        self._folder = tempfile.mkdtemp(prefix="netrepro-virtual-", dir=folder_for_memory())
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
+        self._left, self._closed = bytearray(), False
+        kernel = str(kernel_path())
+        # The kernel joins its arguments by blanks, and no path to an interpreter need be free of them.
+        init = Path(self._folder, "init")
+        init.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S -B "{GUEST}" inside\n')
+        init.chmod(0o700)
+        orders, self._to_guest = os.pipe()
+        self._from_guest, answers = os.pipe()
+        os.set_blocking(self._from_guest, False)
+        command = [
+            kernel,
+            *_ARGUMENTS,
+            f"mem={memory_mb}M",
+            f"init={init}",
+            f"random-seed={seed}",
+            f"door={orders},{answers}",
+            "con0=null,fd:1",
+            f"uml_dir={self._folder}/",
+        ]
+        environment = {"HOME": self._folder, "TMPDIR": self._folder, "PATH": os.environ.get("PATH", "/usr/bin:/bin")}
+        self._processor = _Processor()
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                env=environment,
+                pass_fds=[orders, answers, *descriptors],
+                start_new_session=True,
+                preexec_fn=_prepare(self._processor.number),
+            )
+        except OSError as error:
+            raise NetreproError(f"the virtual kernel does not start: {error}", "see `netrepro doctor`") from None
+        finally:
+            os.close(orders)
+            os.close(answers)
+        try:
+            self.begun = self._answer("to start")
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def kernel(self) -> str:
+        """Its release."""
+        return str(self.begun["kernel"])
+
+    def order(self, what: str, /, progress: Callable[[float], None] | None = None, **arguments: Any) -> dict[str, Any]:
+        """Have it do something, as `guest.Guest` says; the answer, with the bytes that came before it as `contents`.
+
+        Raises NetreproError for what is refused, for a kernel that has ended, and for one whose time stands still.
+        """
+        content = json.dumps({"do": what, **arguments}).encode()
+        left = memoryview(struct.pack("<I", len(content)) + content)
+        try:
+            while left:
+                left = left[os.write(self._to_guest, left) :]
+        except BrokenPipeError:
+            raise self._ended() from None
+        name = arguments.get("command")
+        return self._answer(what if not name else f"{name[0]}", progress)
+
+    def _answer(self, what: str, progress: Callable[[float], None] | None = None) -> dict[str, Any]:
+        contents: list[bytes] = []
+        share, heard = 0.0, time.monotonic()
+        while True:
+            message = self._message()
+            if message is None:
+                if self._process.poll() is not None and not select.select([self._from_guest], [], [], 0)[0]:
+                    raise self._ended()
+                if time.monotonic() - heard > self._patience_s:
+                    raise self._stuck(what, share)
+                continue
+            heard = time.monotonic()
+            kind, content = message
+            if kind == b"P":
+                share = float(content)
+                if progress is not None:
+                    progress(share)
+            elif kind == b"B":
+                contents.append(content)
+            else:
+                answer = json.loads(content)
+                if "error" in answer:
+                    raise NetreproError(f"the virtual kernel refuses {what}: {answer['error']}", self._said())
+                return answer | {"contents": contents}
+
+    def _message(self) -> tuple[bytes, bytes] | None:
+        """The next, or None where there is none within a moment."""
+        while True:
+            if len(self._left) >= 5:
+                kind, size = struct.unpack_from("<cI", self._left)
+                if len(self._left) >= 5 + size:
+                    content = bytes(self._left[5 : 5 + size])
+                    del self._left[: 5 + size]
+                    return kind, content
+            if not select.select([self._from_guest], [], [], _LOOK_S)[0]:
+                return None
+            more = os.read(self._from_guest, 1 << 20)
+            if not more:
+                time.sleep(0.05)
+                return None
+            self._left += more
+
+    def _said(self) -> str:
+        """The last lines of its console."""
+        self._log.seek(0)
+        lines = self._log.read().decode(errors="replace").strip().splitlines()
+        return "\n".join(f"  | {line}" for line in lines[-_LAST_LINES:])
+
+    def _ended(self) -> NetreproError:
+        self._process.wait()
+        lines = self._said()
+        found = [line for line in lines.splitlines() if "panic" in line or "BUG" in line]
+        self._log.seek(0)
+        whole = self._log.read().decode(errors="replace")
+        panic = next((line.strip() for line in whole.splitlines() if "panic" in line), found[0] if found else "")
+        return NetreproError(
+            f"the virtual kernel has ended: {panic or f'status {self._process.returncode}'}",
+            f"its last lines:\n{lines}",
+        )
+
+    def _stuck(self, what: str, share: float) -> NetreproError:
+        return NetreproError(
+            f"virtual time has not advanced for {self._patience_s:g} s ({what}, after {share:.0%} of its time)",
+            "a program that never sleeps, or a path without a rate, keeps it from passing; give the path a rate, let "
+            "the program wait, or give more patience_s",
+        )
+
+    def __enter__(self) -> Instance:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End it and remove what it had; once more does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._process.poll() is None:
+            try:
+                content = b'{"do": "end"}'
+                os.write(self._to_guest, struct.pack("<I", len(content)) + content)
+                self._process.wait(timeout=1)
+            except (OSError, subprocess.TimeoutExpired):
+                pass
+        # Its programs are processes of this machine, in its session.
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self._process.wait()
+        for descriptor in (self._to_guest, self._from_guest):
+            os.close(descriptor)
+        self._log.close()
+        self._processor.free()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def batched(requests: Iterable[Request]) -> list[tuple[str, int, list[str]]]:
+    """Messages as `guest.Netlink.send` takes them."""
+    found, first = [], 0
+    listed = list(requests)
+    for content, last in messages.batches(listed):
+        purposes = [request.purpose for request in listed[first:last]]
+        found.append((base64.b64encode(content).decode(), last, purposes))
+        first = last
+    return found
+
+
+def batched_by_node(requests: Mapping[str, Iterable[Request]]) -> dict[str, list[tuple[str, int, list[str]]]]:
+    return {node: batched(those) for node, those in requests.items()}
+
+
+def folder_for_memory() -> str:
+    """Where a kernel's memory lies: in memory, where programs may run."""
+    for folder in ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()):
+        usable = folder and os.access(folder, os.W_OK) and not os.statvfs(folder).f_flag & os.ST_NOEXEC
+        if usable and shutil.disk_usage(folder).free > MEMORY_MB << 20:
+            return folder
+    raise NetreproError(
+        "no folder of temporary files in which programs may run, with room for the virtual kernel's memory",
+        "set TMPDIR to one that is not mounted noexec",
+    )
+
+
+def _prepare(processor: int | None) -> Callable[[], None]:
+    libc = ctypes.CDLL(None)
+
+    def prepare() -> None:
+        libc.personality(ctypes.c_ulong(_NO_RANDOM_ADDRESSES))
+        libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it ends with whoever started it
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if processor is not None:
+            os.sched_setaffinity(0, {processor})
+
+    return prepare
+
+
+class _Processor:
+    """One that no other instance has, as far as there is one: `number`."""
+
+    def __init__(self) -> None:
+        self.number: int | None = None
+        self._file: int | None = None
+        allowed = sorted(os.sched_getaffinity(0))
+        folder = Path(tempfile.gettempdir(), f"netrepro-processors-{os.getuid()}")
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+        except OSError:
+            allowed_only = allowed[os.getpid() % len(allowed)]
+            self.number = allowed_only
+            return
+        for number in allowed:
+            file = os.open(folder / str(number), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(file)
+                continue
+            self.number, self._file = number, file
+            return
+        self.number = allowed[os.getpid() % len(allowed)]
+
+    def free(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+
+
+def run_shell() -> int:
+    """A shell in a kernel of its own, on this terminal; its status. While nobody types, time jumps on."""
+    with tempfile.TemporaryDirectory(prefix="netrepro-virtual-", dir=folder_for_memory()) as folder:
+        init = Path(folder, "init")
+        mounts = "".join(f"mount -t {kind} {kind} {at}\n" for kind, at in _SHELL_MOUNTS)
+        init.write_text(f"#!/bin/sh\n{mounts}cd /; PS1='virtual# ' setsid -c sh -i; poweroff -f\n")
+        init.chmod(0o700)
+        command = [str(kernel_path()), *_ARGUMENTS, f"init={init}", "con0=fd:0,fd:1", f"uml_dir={folder}/"]
+        environment = {"HOME": folder, "TMPDIR": folder, "PATH": os.environ.get("PATH", ""), "TERM": "linux"}
+        return subprocess.run(command, env=environment, preexec_fn=_prepare(None)).returncode

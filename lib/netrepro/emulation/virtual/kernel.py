@@ -1,0 +1,268 @@
+"""The kernel in virtual time: found, or built from the distribution's source package into the user's cache.
+
+What it is made of lies in lib/kernel (GPL-2.0-only): a configuration, patches, and sources that are built in.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from netrepro.errors import NetreproError
+from netrepro.paths import workbench_root
+
+OLDEST, NEWEST = (6, 1), (6, 17)  # of the sources that the patches are written for
+TOOLS = {  # program -> the package that has it
+    "gcc": "gcc",
+    "make": "make",
+    "flex": "flex",
+    "bison": "bison",
+    "bc": "bc",
+    "patch": "patch",
+    "tar": "tar",
+    "xz": "xz-utils",
+}
+# Of the source, what no build of this kernel looks at; two thirds of its bytes.
+_LEFT_OUT = (
+    "*/Documentation/*/*",
+    "*/drivers/gpu/*.[ch]",
+    "*/drivers/media/*.[ch]",
+    "*/drivers/staging/*.[ch]",
+    "*/drivers/infiniband/*.[ch]",
+    "*/drivers/net/ethernet/*.[ch]",
+    "*/drivers/net/wireless/*.[ch]",
+    "*/sound/*.[ch]",
+    "*/tools/perf/*",
+    "*/tools/testing/*",
+)
+_NEEDED = ("UML_TIME_TRAVEL_SUPPORT", "HOSTFS", "NET_NS", "VETH", "NET_SCHED")
+_EXPECTED_LINES = 870  # of make's output, for the progress
+BUILD_HINT = "run `netrepro kernel build` once (about four minutes)"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source package: its version, and its archive if it is on this machine."""
+
+    version: tuple[int, ...]
+    package: str
+    archive: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """Its version, in words."""
+        return ".".join(map(str, self.version))
+
+
+def recipe() -> Path:
+    """The folder with configuration, patches and sources. Raises NetreproError where there is none."""
+    with suppress(NetreproError):
+        found = workbench_root() / "lib" / "kernel"
+        if found.is_dir():
+            return found
+    found = Path(__file__).parents[3] / "kernel"
+    if not found.is_dir():
+        raise NetreproError("no folder lib/kernel, of which the virtual kernel is made", "work in a clone of netrepro")
+    return found
+
+
+def congestion_controls() -> set[str]:
+    """Those that it has."""
+    config = (recipe() / "config").read_text()
+    return {"reno", *(name.lower() for name in re.findall(r"^CONFIG_TCP_CONG_(\w+)=y", config, re.M))} - {"advanced"}
+
+
+@functools.cache
+def _recipe_key(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        if path.relative_to(folder).parts[0] in ("config", "patches", "built_in"):
+            digest.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def cache() -> Path:
+    """Where kernels are kept: netrepro/kernel in the user's cache."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "netrepro" / "kernel"
+
+
+def kernel_path() -> Path:
+    """The newest one that is built from the present recipe. Raises NetreproError where there is none."""
+    ending = f"-{_recipe_key(recipe())}"
+    built = [path for path in cache().glob(f"*{ending}/linux") if os.access(path, os.X_OK)]
+    if not built:
+        raise NetreproError("the virtual kernel is not built", missing_for_build() or BUILD_HINT)
+    return max(built, key=lambda path: _version(path.parent.name.removesuffix(ending)))
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", text)))
+
+
+def missing_for_build() -> str:
+    """What a build lacks on this machine and how to get it, in one line; "" where nothing is missing."""
+    packages = [package for program, package in TOOLS.items() if not shutil.which(program)]
+    if packages:
+        return f"install {', '.join(packages)} (sudo apt install {' '.join(packages)})"
+    if not sources():
+        return "no linux-source package of Linux 6.1 to 6.17 is here or to be had by apt-get (sudo apt update)"
+    return ""
+
+
+def sources() -> list[Source]:
+    """Those that are here or that apt can fetch, newest first."""
+    found = {}
+    with suppress(OSError, subprocess.SubprocessError):
+        listed = subprocess.run(
+            ["apt-cache", "pkgnames", "linux-source-"], capture_output=True, text=True, timeout=60, check=True
+        )
+        for package in listed.stdout.split():
+            if re.fullmatch(r"linux-source-\d+\.\d+(\.\d+)?", package) and shutil.which("apt-get"):
+                version = _version(package.removeprefix("linux-source-"))
+                found[version[:2]] = Source(version, package)
+    for archive in [*Path("/usr/src").glob("linux-source-*.tar.*"), *Path("/usr/src").glob("*/linux-source-*.tar.*")]:
+        version = _version(archive.name.removeprefix("linux-source-").partition(".tar")[0])
+        found[version[:2]] = Source(version, archive.name.partition(".tar")[0], archive)
+    fits = [source for source in found.values() if OLDEST <= source.version[:2] <= NEWEST]
+    return sorted(fits, key=lambda source: source.version, reverse=True)
+
+
+def build_kernel(
+    progress: Callable[[str, float], None] | None = None, source: Source | None = None, *, jobs: int | None = None
+) -> Path:
+    """The kernel, built if it is not there yet.
+
+    progress : called with what is done and the share of it that is over. source : which one to take; by default the
+    kernel that is there, or the newest source. jobs : compilers at a time, one a processor by default.
+
+    Raises NetreproError for what is missing, and with the last lines of what failed.
+    """
+    folder = recipe()
+    if source is None:
+        with suppress(NetreproError):
+            return kernel_path()
+    missing = missing_for_build()
+    if missing:
+        raise NetreproError("the virtual kernel cannot be built", missing)
+    chosen = source or sources()[0]
+    tell = progress or (lambda what, share: None)
+    cache().mkdir(parents=True, exist_ok=True)
+    with _alone(cache() / "lock"), tempfile.TemporaryDirectory(prefix="build-", dir=cache()) as build:
+        if source is None:  # somebody else may have built it meanwhile
+            with suppress(NetreproError):
+                return kernel_path()
+        tree = Path(build, "tree")
+        _unpack(chosen, tree, tell)
+        _prepare(folder, tree, tell)
+        _compile(tree, tell, jobs or len(os.sched_getaffinity(0)))
+        made = cache() / f"{_release(tree)}-{_recipe_key(folder)}"
+        ready = Path(build, "ready")
+        ready.mkdir()
+        shutil.move(tree / "linux", ready / "linux")
+        shutil.move(tree / ".config", ready / "config")
+        shutil.rmtree(made, ignore_errors=True)
+        ready.rename(made)
+        tell("built", 1.0)
+    return made / "linux"
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _unpack(source: Source, tree: Path, tell: Callable[[str, float], None]) -> None:
+    archive = source.archive
+    tree.mkdir()
+    if archive is None:
+        tell(f"fetching {source.package}", 0.0)
+        folder = tree.parent / "package"
+        folder.mkdir()
+        folder.chmod(0o755)
+        options = ["-o", "APT::Sandbox::User=root"] if os.getuid() == 0 else []
+        _run(["apt-get", "download", "-qq", *options, source.package], folder, f"{source.package} cannot be fetched")
+        (package,) = folder.glob("*.deb")
+        _run(["dpkg-deb", "-x", str(package), "."], folder, f"{package.name} cannot be unpacked")
+        package.unlink()
+        archive = max(folder.rglob("linux-source-*.tar.*"), key=lambda path: path.stat().st_size)
+    tell(f"unpacking {archive.name}", 0.02)
+    left_out = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
+    _run(["tar", "-xf", str(archive), "--strip-components=1", *left_out], tree, f"{archive} cannot be unpacked")
+
+
+def _prepare(folder: Path, tree: Path, tell: Callable[[str, float], None]) -> None:
+    tell("preparing", 0.06)
+    version = _version(_release(tree))
+    for path in sorted((folder / "patches").glob("*.patch")):
+        before = re.search(r"\.before-([\d.]+)\.patch$", path.name)
+        if before is None or version < _version(before[1]):
+            _run(
+                ["patch", "-p1", "--batch", "--forward", "-i", str(path)],
+                tree,
+                f"{path.name} does not fit Linux {_release(tree)}",
+            )
+    own = tree / "drivers" / "netrepro"
+    shutil.copytree(folder / "built_in", own)
+    with (tree / "drivers" / "Makefile").open("a") as file:
+        file.write("\nobj-y += netrepro/\n")
+    make = ["make", "-s", "ARCH=um"]
+    _run([*make, "allnoconfig"], tree, "the configuration cannot be made")
+    with (tree / ".config").open("a") as file:
+        file.write((folder / "config").read_text())
+    _run([*make, "olddefconfig"], tree, "the configuration cannot be made")
+    chosen = (tree / ".config").read_text().splitlines()
+    for name in _NEEDED:
+        if f"CONFIG_{name}=y" not in chosen:
+            raise NetreproError(f"Linux {_release(tree)} does not take CONFIG_{name}", "give another source")
+
+
+def _release(tree: Path) -> str:
+    text = (tree / "Makefile").read_text()
+    found = [re.search(rf"^{name} = (\d+)", text, re.M) for name in ("VERSION", "PATCHLEVEL", "SUBLEVEL")]
+    return ".".join(each[1] for each in found if each)
+
+
+def _compile(tree: Path, tell: Callable[[str, float], None], jobs: int) -> None:
+    # The time of the build is part of the kernel's name; the same recipe should make the same kernel.
+    stamps = {"KBUILD_BUILD_TIMESTAMP": "2001-09-09", "KBUILD_BUILD_USER": "netrepro", "KBUILD_BUILD_HOST": "netrepro"}
+    command = ["make", "ARCH=um", f"-j{jobs}", "linux"]
+    with subprocess.Popen(
+        command,
+        cwd=tree,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env=os.environ | stamps,
+    ) as made:
+        lines: list[str] = []
+        assert made.stdout
+        for line in made.stdout:
+            lines.append(line)
+            tell("compiling", 0.08 + 0.9 * min(len(lines) / _EXPECTED_LINES, 1.0))
+    if made.returncode:
+        wrong = [line for line in lines if "rror" in line][-5:] or lines[-5:]
+        raise NetreproError("the virtual kernel does not compile:\n" + "".join(wrong), "report it, with these lines")
+    _run(["strip", "--strip-debug", "linux"], tree, "the kernel cannot be stripped")
+
+
+def _run(command: list[str], folder: Path, problem: str) -> None:
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL
+    )
+    if done.returncode:
+        last = "\n".join((done.stdout + done.stderr).strip().splitlines()[-5:])
+        raise NetreproError(f"{problem}: {last}", f"the command was: {' '.join(command)}")

@@ -1,0 +1,284 @@
+"""A network in virtual time: the plan of the other tiers, with links that are lines of the kernel's own.
+
+A line (lib/kernel/built_in/line.c) is a whole direction of a cable: queue, rate, delay, jitter, loss, reordering. So
+every cable is one pair of interfaces, and nothing stands between them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import log, log2
+
+import numpy as np
+
+from netrepro.emulation import messages
+from netrepro.emulation.messages import Request
+from netrepro.emulation.plan import NO_SPRAYING, Plan, Port, addresses, host_controls, tree_in_use
+from netrepro.errors import NetreproError
+from netrepro.networks.links import (
+    FULL_PACKET_BYTES,
+    CoDel,
+    DropTail,
+    EcnThreshold,
+    Link,
+    PhantomQueue,
+    Pie,
+    Red,
+    SharedBuffer,
+)
+from netrepro.networks.routing import Path, Routing, check_path
+from netrepro.networks.topology import Topology
+from netrepro.networks.workloads import Tcp
+
+UP, REPORT, RECORD = 1, 2, 4  # flags of a line
+_ROOT, _LINE, _QUEUE, _INNER = 0xFFFFFFFF, 0x10000, 0x20000, 0x30000
+CLOCK_SKEW_PPM = 100.0  # as in the simulator
+PIE_BURST_MS = 150.0  # the kernel's own
+CAPTURED_BYTES = 128  # of a packet, in a capture
+# Settings of the whole kernel, not of a namespace: room for all that a run may hold, so that no limit of a machine's
+# enters it.
+WHOLE = {
+    "/proc/sys/net/core/fb_tunnels_only_for_init_net": "2",  # a namespace has the interfaces that it is given
+    "/proc/sys/net/core/netdev_max_backlog": "1000000",
+    "/proc/sys/net/core/netdev_budget": "100000",
+    "/proc/sys/net/core/rmem_max": str(2**30),
+    "/proc/sys/net/core/wmem_max": str(2**30),
+    "/proc/sys/net/ipv4/tcp_mem": "1000000 1000000 1000000",
+    "/proc/sys/net/ipv4/udp_mem": "1000000 1000000 1000000",
+    "/proc/sys/net/ipv4/tcp_max_orphans": "1000000",
+}
+OWN = {
+    "net/core/somaxconn": "65535",
+    "net/ipv4/tcp_max_syn_backlog": "65535",
+    "net/ipv4/tcp_max_tw_buckets": "1000000",
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """A port's line: its link, and what is recorded of it.
+
+    number : the port's, in the events. rate : bits per second, off by the clock's skew. events, capture : descriptors
+    of the kernel's process; -1 for none.
+    """
+
+    number: int
+    link: Link
+    rate: float
+    seed: int
+    events: int = -1
+    capture: int = -1
+    flags: int = UP
+
+    def options(self) -> bytes:
+        """struct line_parameters."""
+        link = self.link
+        return struct.pack(
+            "=5Q2I2i2I",
+            round(self.rate),
+            round(link.delay_ms * 1e6),
+            round(link.jitter_ms * 1e6),
+            round(link.reordering_ms * 1e6),
+            self.seed,
+            round(link.loss * (2**32 - 1)),
+            round(link.reordering * (2**32 - 1)),
+            self.events,
+            self.capture,
+            self.number,
+            self.flags,
+        )
+
+
+@dataclass(frozen=True)
+class VirtualPlan(Plan):
+    """What is built; the lines of recorded ports write to `events`, their packets also to their descriptor in
+    `captures`."""
+
+    skew_ppm: float = CLOCK_SKEW_PPM
+    events: int = -1
+    recorded: frozenset[tuple[str, str]] = frozenset()
+    captures: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    has_seeds: bool = True  # of the routers' hashes, from Linux 6.11 on
+
+    @cached_property
+    def lines(self) -> dict[tuple[str, str], Line]:
+        """(from, to) -> its line."""
+        random = np.random.default_rng([self.seed, 1])
+        off = 1 + self.skew_ppm * 1e-6 * (2 * random.random(len(self.ports)) - 1)
+        seeds = random.integers(1, 2**63, len(self.ports)).tolist()
+        return {
+            port: Line(
+                number,
+                described.link,
+                described.link.rate_mbps * 1e6 * off[number],
+                seeds[number],
+                self.events,
+                self.captures.get(port, -1),
+                UP | (RECORD if port in self.recorded else 0),
+            )
+            for number, (port, described) in enumerate(self.ports.items())
+        }
+
+    @property
+    def clock_factors(self) -> dict[tuple[str, str], float]:
+        """(from, to) -> the rate of its line over the rate of its link."""
+        return {port: line.rate / (line.link.rate_mbps * 1e6) for port, line in self.lines.items()}
+
+    def shaped(self, port: Port) -> list[Request]:
+        """The port's line and the queue in it."""
+        ends = port.source, port.destination
+        line, index = self.lines[ends], port.shaper[1]
+        return [new_line(index, line), *self._queue(port)]
+
+    def _queue(self, port: Port) -> list[Request]:
+        index, queue, rate_mbps = port.shaper[1], port.link.queue, port.link.rate_mbps
+        if isinstance(queue, SharedBuffer):
+            owner = self._place[port.source]
+            return [
+                _step(
+                    index, memory=owner, memory_bytes=queue.bytes, alpha=queue.alpha, threshold=queue.mark_packets or 0
+                )
+            ]
+        return new_queue(index, queue, rate_mbps)
+
+    def reports(self) -> dict[str, list[Request]]:
+        """node -> messages that have its lines write their totals, and all events that they still hold."""
+        found: dict[str, list[Request]] = {}
+        for ends, line in self.lines.items():
+            port = self.ports[ends]
+            asked = messages.replacing(new_line(port.shaper[1], replace(line, flags=line.flags | REPORT)))
+            found.setdefault(port.shaper[0], []).append(asked)
+        return found
+
+    @property
+    def seeded(self) -> bool:
+        return self.has_seeds
+
+    @cached_property
+    def sysctls(self) -> dict[str, dict[str, str]]:
+        return {node: settings | OWN for node, settings in super().sysctls.items()}
+
+
+def new_line(index: int, line: Line) -> Request:
+    """A line, handle 1:."""
+    options = messages.attribute(1, line.options())
+    return messages.new_qdisc(index, _LINE, _ROOT, "line", options, "a link (line)")
+
+
+def _new_inside(index: int, kind: str, options: bytes, handle: int = _QUEUE, parent: int = _LINE | 1) -> Request:
+    return messages.new_qdisc(index, handle, parent, kind, options, f"a queue (the kernel's {kind})")
+
+
+def _step(
+    index: int,
+    *,
+    limit: int = 0,
+    threshold: int = 0,
+    phantom_rate: int = 0,
+    phantom_bytes: int = 0,
+    memory: int = 0,
+    memory_bytes: int = 0,
+    alpha: float = 0.0,
+) -> Request:
+    """A queue of kind "step" (lib/kernel/built_in/step.c), with struct step_parameters."""
+    fixed = round(alpha * 65536)
+    numbers = phantom_rate, memory_bytes, limit, threshold, phantom_bytes, memory, fixed, 0
+    return _new_inside(index, "step", messages.attribute(1, struct.pack("=2Q6I", *numbers)))
+
+
+def new_queue(index: int, queue: object, rate_mbps: float) -> list[Request]:
+    """The queue in the line of an interface, as the link describes it."""
+    match queue:
+        case DropTail(packets=int(packets)):
+            return [_new_inside(index, "pfifo", struct.pack("=I", packets))]
+        case DropTail(bytes=int(size)):
+            return [_new_inside(index, "bfifo", struct.pack("=I", size))]
+        case EcnThreshold():
+            return [_step(index, limit=queue.packets, threshold=queue.threshold_packets)]
+        case PhantomQueue():
+            rate = round(rate_mbps * 1e6 / 8 * queue.drain_share)
+            return [_step(index, limit=queue.packets, phantom_rate=rate, phantom_bytes=queue.threshold_bytes)]
+        case Red():
+            return _red(index, queue, rate_mbps)
+        case CoDel():
+            words = {1: queue.target_ms * 1e3, 2: queue.packets, 3: queue.interval_ms * 1e3, 4: int(queue.ecn)}
+            return [_new_inside(index, "codel", _numbers(words))]
+        case Pie():
+            words = {1: queue.target_ms * 1e3, 2: queue.packets, 3: queue.update_ms * 1e3, 6: int(queue.ecn)}
+            return [_new_inside(index, "pie", _numbers(words))]
+    raise NetreproError(f"a queue {queue!r} in virtual time", "use one of netrepro.networks.links")
+
+
+def _numbers(words: Mapping[int, float]) -> bytes:
+    return b"".join(messages.attribute(kind, struct.pack("=I", round(value))) for kind, value in words.items())
+
+
+def _red(index: int, queue: Red, rate_mbps: float) -> list[Request]:
+    """The kernel's RED counts bytes: thresholds are those of so many full packets. Its weight is a power of two."""
+    low, high = (
+        round(packets * FULL_PACKET_BYTES) for packets in (queue.min_threshold_packets, queue.max_threshold_packets)
+    )
+    weight_log = max(round(-log2(queue.weight)), 0)
+    scale, table = _red_idle_table(weight_log, FULL_PACKET_BYTES * 8 / rate_mbps)
+    limit_bytes = queue.packets * FULL_PACKET_BYTES
+    parameters = struct.pack("=3I4B", limit_bytes, low, high, weight_log, 0, scale, int(queue.ecn))
+    probability = struct.pack("=I", min(round(queue.max_probability * 2**32), 2**32 - 1))
+    options = messages.attribute(1, parameters) + messages.attribute(2, table) + messages.attribute(3, probability)
+    inner = _new_inside(index, "pfifo", struct.pack("=I", queue.packets), _INNER, _QUEUE | 1)
+    return [_new_inside(index, "red", options), inner]
+
+
+def _red_idle_table(weight_log: int, packet_us: float) -> tuple[int, bytes]:
+    """How an idle time shrinks the average: for each 2^scale us the halvings that so many packets would have made."""
+    if weight_log == 0:
+        return 0, bytes(255) + b"\x1f"
+    halvings_per_us = -log(1 - 2**-weight_log) / packet_us / log(2)
+    scale = next(scale for scale in range(32) if 31 / halvings_per_us / 2**scale < 512)
+    table = [min(round((place << scale) * halvings_per_us), 31) for place in range(255)]
+    return scale, bytes([*table, 31])
+
+
+def make_virtual_plan(
+    topology: Topology,
+    seed: int,
+    tcp: Tcp | None,
+    routing: Routing | str = "ecmp",
+    paths: Iterable[Path] = (),
+    *,
+    congestion_control: str | Mapping[str, str] = "",
+    address_pool: str = "10.0.0.0/8",
+    **more: object,
+) -> VirtualPlan:
+    """The plan of a network in virtual time, as netrepro.emulation.plan.make_plan; any rate and delay will do.
+
+    Raises NetreproError for packet spraying, and for a burst of Pie other than the kernel's.
+    """
+    routing = routing if isinstance(routing, Routing) else Routing(routing)
+    if routing.scheme == "packet_spraying":
+        raise NetreproError(NO_SPRAYING, "use tier 'simulated'")
+    for (source, destination), link in topology.ports.items():
+        if isinstance(link.queue, Pie) and link.queue.burst_ms != PIE_BURST_MS:
+            raise NetreproError(
+                f"{source} to {destination}: burst_ms = {link.queue.burst_ms:g}, and the kernel's is fixed",
+                f"give {PIE_BURST_MS:g}, or use tier 'simulated'",
+            )
+    chosen = tuple(dict.fromkeys(map(tuple, paths)))
+    for path in chosen:
+        check_path(topology, path, path[0], path[-1])
+    plan = VirtualPlan(
+        topology,
+        host_controls(topology, congestion_control),
+        addresses(topology, address_pool, len(chosen)),
+        seed,
+        tcp,
+        tree_in_use(topology, routing),
+        chosen,
+        "line",
+        frozenset(),
+        **more,  # type: ignore[arg-type]
+    )
+    _ = plan.requests  # finds hosts that no route can reach
+    return plan

@@ -1,0 +1,152 @@
+"""The tier `virtual`: a Linux network stack in virtual time. None of this depends on how busy the machine is."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from netrepro.claims import load_claims
+from netrepro.emulation import emulate
+from netrepro.emulation.tiers import probe_tiers
+from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.links import CoDel, DropTail, EcnThreshold, Link, PhantomQueue, Pie, Red, SharedBuffer
+from netrepro.networks.topology import dumbbell, star
+from netrepro.networks.workloads import Flow, Requests, Tcp
+from netrepro.papers import dctcp
+from netrepro.simulation import simulate
+
+pytestmark = pytest.mark.skipif(
+    not probe_tiers().virtual.available, reason=f"no virtual kernel: {probe_tiers().virtual.why}"
+)
+PORT = ("s1", "h3")
+
+
+def two_flows(rate_mbps: float, seconds: float, seed: int = 1, control: str = "cubic") -> Experiment:
+    """Two long flows through one port of a star, as in Mininet-HiFi's Fig. 5."""
+    link = Link(rate_mbps, 0.075, DropTail(packets=425), jitter_ms=0.05)
+    flows = tuple(
+        Flow(host, "h3", duration_s=seconds - start, start_s=start)
+        for host, start in (("h1", 0.0), ("h2", seconds / 60))
+    )
+    measure = Measure(queues=(PORT,), packets=(PORT,), windows_interval_ms=10.0)
+    return Experiment(star(3, link), flows, seconds, seed, measure, Tcp(control))
+
+
+def digest(found: Measurements) -> str:
+    tables = (found.flows, found.queues, found.links, found.windows, found.packets)
+    return hashlib.sha256("".join(table.to_csv() for table in tables).encode()).hexdigest()
+
+
+def check(found: Measurements, name: str) -> float:
+    return float(found.fidelity.set_index("check")["value"][f"s1 to h3: {name}"])
+
+
+@pytest.mark.parametrize(
+    ("rate_mbps", "seconds", "least"), [(100.0, 3.0, 0.999), (1000.0, 0.6, 0.999), (10_000.0, 0.1, 0.99)]
+)
+def test_gaps_are_those_of_the_rate_at_any_rate(rate_mbps, seconds, least):
+    found = emulate(two_flows(rate_mbps, seconds), tier="virtual")
+    assert check(found, "share of gaps within 1 %") >= least
+    assert found.trusted and found.tier == "virtual" and "netrepro" in found.kernel
+
+
+def test_the_same_seed_gives_the_same_bytes_beside_other_work_too(tmp_path):
+    experiment = two_flows(100.0, 1.0, seed=7)
+    folders = [tmp_path / name for name in ("first", "second")]
+    found = []
+    for folder in folders:
+        folder.mkdir()
+        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 if found else 0)]
+        try:
+            found.append(emulate(experiment, tier="virtual", captures=folder))
+        finally:
+            for each in busy:
+                each.kill()
+                each.wait()
+    first, second = ((folder / "s1-h3.pcap").read_bytes() for folder in folders)
+    assert first == second and len(first) > 500_000
+    assert digest(found[0]) == digest(found[1])
+    other = emulate(replace(experiment, seed=8), tier="virtual")
+    assert digest(other) != digest(found[0])
+
+
+def test_dctcp_keeps_a_short_queue_where_tcp_fills_the_buffer_as_on_hardware():
+    """Mininet-HiFi, Fig. 6, by its claims' own acceptance; without marks DCTCP fills the buffer as TCP does."""
+    seconds = {"tcp": 25.0, "dctcp": 8.0, "dctcp, no marking": 8.0}
+    found = {}
+    for case, lasts in seconds.items():
+        queues = emulate(dctcp.experiment(dctcp.CASES[case], dctcp.PRINTED, lasts, 1), tier="virtual").queues
+        found[case] = queues[queues.time_s >= lasts / 4]["queue_packets"].to_numpy()
+    for claim, case in (("tcp-mean-queue", "tcp"), ("dctcp-mean-queue", "dctcp")):
+        low, high = load_claims("dctcp").claim(claim).accepted_band()
+        assert low <= found[case].mean() <= high
+        assert not low <= found["dctcp, no marking" if case == "dctcp" else "dctcp"].mean() <= high
+    hardware = dctcp.hardware_queue().set_index("percentile")["tcp_packets"]
+    curve = np.percentile(found["tcp"], dctcp.PERCENTILES) - hardware[list(dctcp.PERCENTILES)].to_numpy()
+    assert np.sqrt(np.mean(curve**2)) < 0.15 * (hardware[99] - hardware[1])
+
+
+def test_incast_collapses_with_the_standard_timeout_and_not_with_a_short_one():
+    """Goodput of synchronised reads through a shallow buffer, in the kernel as in the simulator."""
+    goodput = {}
+    for rto_ms in (200.0, 5.0):
+        experiment = incast_experiment(rto_ms)
+        for name, found in (("virtual", emulate(experiment, tier="virtual")), ("simulated", simulate(experiment))):
+            assert len(found.requests) == found.requests["request"].nunique() * 16
+            took_s = found.requests["answered_s"].max() - found.requests["asked_s"].min()
+            goodput[name, rto_ms] = found.flows["delivered_bytes"].sum() * 8e-6 / took_s
+    assert goodput["virtual", 200.0] < 0.4 * goodput["virtual", 5.0]
+    for rto_ms in (200.0, 5.0):
+        assert goodput["virtual", rto_ms] == pytest.approx(goodput["simulated", rto_ms], rel=0.5)
+
+
+def incast_experiment(rto_ms: float) -> Experiment:
+    link = Link(1000.0, 0.02, DropTail(packets=40))
+    servers = tuple(f"h{number}" for number in range(2, 18))
+    asked = Requests("h1", servers, request_bytes=100, response_bytes=32_768, count=10, barrier=True)
+    return Experiment(star(17, link), (asked,), 6.0, 3, Measure(), Tcp("reno", min_rto_ms=rto_ms))
+
+
+def test_a_single_flow_takes_as_long_as_in_the_simulator():
+    """Ten Mb/s, 44 ms, 50 packets: sizes from one window to a long flow."""
+    topology = dumbbell(1, access=Link(100.0, 1.0), bottleneck=Link(10.0, 20.0, DropTail(packets=50)))
+    for size in (10_000, 100_000, 1_000_000):
+        experiment = Experiment(topology, (Flow("h1", "h2", size_bytes=size),), 10.0, 1, Measure(), Tcp("reno"))
+        ours, simulated = emulate(experiment, tier="virtual"), simulate(experiment)
+        took = [float(found.flows["completion_ms"].iloc[0]) for found in (ours, simulated)]
+        assert took[0] == pytest.approx(took[1], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "queue",
+    [
+        DropTail(bytes=60_000),
+        EcnThreshold(100, 20),
+        Red(200, 20, 60, max_probability=0.1, ecn=True),
+        Red(200, 20, 60, max_probability=0.1),
+        CoDel(300),
+        Pie(300),
+        PhantomQueue(200),
+        SharedBuffer(150_000, alpha=2.0),
+    ],
+    ids=lambda queue: type(queue).__name__,
+)
+def test_every_queue_holds_what_it_says_and_counts_every_packet(queue):
+    control = "dctcp" if isinstance(queue, (EcnThreshold, PhantomQueue)) else "cubic"
+    link = Link(50.0, 1.0, queue)
+    flows = tuple(Flow(host, "h3", duration_s=3.0) for host in ("h1", "h2"))
+    measure = Measure(queues=(PORT,), packets=(PORT,))
+    experiment = Experiment(star(3, link), flows, 3.0, 1, measure, Tcp(control, ecn=True))
+    found, simulated = emulate(experiment, tier="virtual"), simulate(experiment)
+    port, model = (each.links.set_index(["source", "destination"]).loc[PORT] for each in (found, simulated))
+    assert port["sent_packets"] == pytest.approx(model["sent_packets"], rel=0.03)
+    settled = [each.queues[each.queues.time_s > 1.0]["queue_packets"].mean() for each in (found, simulated)]
+    assert settled[0] == pytest.approx(settled[1], rel=0.35, abs=3)
+    counted = "marked_packets" if getattr(queue, "ecn", False) or control == "dctcp" else "dropped_packets"
+    assert port[counted] > 0 and model[counted] > 0
+    assert found.trusted
