@@ -42,7 +42,7 @@ PeerSwarm::PeerSwarm(std::vector<Peer> peers, std::uint32_t pieces, std::uint32_
   }
   owners_.resize(owners);
   for (Owner& owner : owners_) {
-    owner.have = owner.begun = owner.assigned = std::vector<std::uint64_t>(words_, 0);
+    owner.have = owner.begun = owner.begun_by_seed = owner.assigned = std::vector<std::uint64_t>(words_, 0);
     owner.blocks_assigned = owner.blocks_done = std::vector<std::uint32_t>(pieces_, 0);
     owner.complete_s = never;
   }
@@ -125,20 +125,22 @@ void PeerSwarm::decide_for(std::uint32_t peer, const Decide& decide) {
   if (!is_sending_[peer]) start_block(peer);
 }
 
-std::uint32_t PeerSwarm::pick_piece(const Owner& sender, Owner& receiver) {
-  std::uint32_t best = none, least = none, ties = 0;
-  for (std::size_t word = 0; word < words_; ++word) {
-    const std::uint64_t wanted = sender.have[word] & ~receiver.assigned[word];
-    if (const std::uint64_t begun = wanted & receiver.begun[word])
-      return static_cast<std::uint32_t>(word * 64) + static_cast<std::uint32_t>(std::countr_zero(begun));
-    for (std::uint64_t left = wanted; left; left &= left - 1) {
-      const auto piece = static_cast<std::uint32_t>(word * 64) + static_cast<std::uint32_t>(std::countr_zero(left));
-      if (copies_[piece] > least) continue;
-      if (copies_[piece] < least) least = copies_[piece], ties = 0;
-      if (random_.below(++ties) == 0) best = piece;
+std::uint32_t PeerSwarm::pick_piece(const Owner& sender, const Owner& receiver) {
+  const auto& begun = sender.complete_pieces == pieces_ ? receiver.begun_by_seed : receiver.begun;
+  for (const bool only_begun : {true, false}) {
+    std::uint32_t best = none, least = none, ties = 0;
+    for (std::size_t word = 0; word < words_; ++word) {
+      std::uint64_t left = sender.have[word] & ~receiver.assigned[word];
+      for (left &= only_begun ? begun[word] : ~std::uint64_t{0}; left; left &= left - 1) {
+        const auto piece = static_cast<std::uint32_t>(word * 64) + static_cast<std::uint32_t>(std::countr_zero(left));
+        if (copies_[piece] > least) continue;
+        if (copies_[piece] < least) least = copies_[piece], ties = 0;
+        if (random_.below(++ties) == 0) best = piece;
+      }
     }
+    if (best != none) return best;
   }
-  return best;
+  return none;
 }
 
 void PeerSwarm::start_block(std::uint32_t peer) {
@@ -157,6 +159,7 @@ void PeerSwarm::start_block(std::uint32_t peer) {
   Owner& theirs = owners_[peers_[next->peer].owner];
   const std::uint32_t piece = pick_piece(mine, theirs);
   set_bit(theirs.begun, piece);
+  if (mine.complete_pieces == pieces_) set_bit(theirs.begun_by_seed, piece);
   if (++theirs.blocks_assigned[piece] == blocks_per_piece_) set_bit(theirs.assigned, piece);
   // One that had nothing to fetch for a while has no claim to what it left.
   next->start_tag = std::max(next->start_tag, tag_[peer]);

@@ -1,8 +1,9 @@
 // A BitTorrent swarm block by block, in virtual time. Every peer sends one block at a time at its upload rate; which of
 // its unchoked peers gets the next one follows from their weights (start-time fair queueing: Goyal, Vin and Cheng,
 // SIGCOMM 1996). Who is unchoked, and with what weight, is asked of the caller once a round of each peer, and sooner by
-// a peer that has nobody to send to. Pieces are picked as BitTorrent does: begun ones first, then the rarest, ties at
-// random. Links have no delay.
+// a peer that has nobody to send to. Pieces are picked as BitTorrent's first client does: begun ones first (from a seed,
+// those that a seed began, so that seeds bring new pieces), among them and else the rarest, ties at random. Links have
+// no delay.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -39,7 +40,8 @@ class PeerSwarm {
 
  private:
   struct Owner {
-    std::vector<std::uint64_t> have, begun, assigned;  // pieces as bits: complete; some blocks asked for; all asked for
+    // Pieces as bits: complete; some blocks asked for, of anybody and of a seed; all asked for.
+    std::vector<std::uint64_t> have, begun, begun_by_seed, assigned;
     std::vector<std::uint32_t> blocks_assigned, blocks_done;
     std::vector<std::uint32_t> identities;
     std::uint32_t complete_pieces = 0;
@@ -68,7 +70,7 @@ class PeerSwarm {
   void start_block(std::uint32_t peer);
   void end_block(std::uint32_t peer);
   void complete_piece(Owner& owner, std::uint32_t piece);
-  std::uint32_t pick_piece(const Owner& sender, Owner& receiver);
+  std::uint32_t pick_piece(const Owner& sender, const Owner& receiver);
   bool has_for(const Owner& sender, const std::vector<std::uint64_t>& except) const;
 
   std::vector<Peer> peers_;
