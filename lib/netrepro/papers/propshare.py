@@ -486,6 +486,29 @@ def vary_identities(scale: Scale, seed: int, *, setting: Setting = PRINTED, prog
     return pd.DataFrame(rows, columns=["others", "seeds_know_clients", "identities", "trial", "gain"])
 
 
+def vary_reserve(scale: Scale, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter) -> pd.DataFrame:
+    """What free riders pay, and what a Sybil gains that seeds serve once, over PropShare's reserve; NaN for BitTorrent.
+
+    Returns reserve, trial, cost (their time over the contributors'), gain (time as one peer over that as IDENTITIES).
+    """
+
+    def one(reserve: float, trial: int) -> tuple[float, int, float, float]:
+        fraction = 0.0 if np.isnan(reserve) else 1.0
+        own = replace(setting, leechers=scale.leechers, reserve=setting.reserve if np.isnan(reserve) else reserve)
+        riders, _ = run_one(replace(own, free_riders=0.2), fraction, seed_of(seed, trial))
+        is_rider = riders["kind"] == "free rider"
+        cost = riders["complete_s"][is_rider].mean() / riders["complete_s"][~is_rider].mean()
+        known, times = replace(own, seeds_know_clients=True), []
+        for count in (1, IDENTITIES):
+            clients, _ = run_one(known, fraction, seed_of(seed, trial), identities=count)
+            times.append(float(clients.set_index("client").loc["attacker", "complete_s"]))
+        return reserve, trial, float(cost), times[0] / times[1]
+
+    work = [(reserve, trial) for reserve in (*KNOBS["reserve"][1], float("nan")) for trial in range(scale.knob_trials)]
+    rows = in_processes(one, work, progress, at_a_time=10)
+    return pd.DataFrame(rows, columns=["reserve", "trial", "cost", "gain"])
+
+
 # Figures.
 
 
@@ -564,7 +587,8 @@ def draw_ratio(runs: Runs) -> Figure:
         axis.plot(places, threes, "x", color="#444444", zorder=2, label=None if i else "mean of three")
     _bars(axis, [f for f, _ in found], [v for _, v in found], "propshare", label="mean of all, 95 %", linestyle="none")
     axis.axhline(1, color=scheme("bittorrent").colour)
-    axis.legend(ncols=3, fontsize=9)
+    axis.set_ylim(top=axis.get_ylim()[1] + 0.05)
+    axis.legend(ncols=3, fontsize=9, loc="upper center")
     return figure
 
 
@@ -692,6 +716,25 @@ def draw_identities(table: pd.DataFrame) -> Figure:
     axis.axhline(1, color="black", linewidth=1)
     axis.set_xticks(sorted(set(table["identities"])))
     axis.legend(fontsize=9)
+    return figure
+
+
+def draw_reserve(table: pd.DataFrame) -> Figure:
+    """Free riders' cost and the Sybil's gain over the reserve; the band is BitTorrent's, 95 %."""
+    figure, axes = new_figure("Who lives on the reserve?", KNOBS["reserve"][0], "", columns=2)
+    labels = {
+        "cost": "free riders' time / contributors'",
+        "gain": f"time as one peer / as {IDENTITIES}, seeds serve one",
+    }
+    for axis, (column, label) in zip(axes, labels.items(), strict=True):
+        found = list(table.groupby("reserve")[column])
+        _bars(axis, [float(value) for value, _ in found], [values for _, values in found], "propshare")
+        auction = scheme("bittorrent")
+        low, high = student_interval(list(table[column][table["reserve"].isna()]))
+        axis.axhspan(low, high, color=auction.colour, alpha=0.2, linewidth=0, label=auction.label)
+        axis.axhline(1, color="black", linewidth=1)
+        axis.set_ylabel(label)
+    axes[0].legend()
     return figure
 
 
