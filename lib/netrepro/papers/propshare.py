@@ -431,9 +431,9 @@ def answer(runs: Runs) -> str:
 # Knobs.
 
 KNOBS: dict[str, tuple[str, tuple[float, ...]]] = {
-    "pieces": ("pieces of the file", (12, 24, 48, 96, 192)),
+    "pieces": ("pieces of the file", (12, 48, 192)),
     "reserve": ("PropShare's reserve for newcomers", (0.05, 0.1, 0.2, 0.4)),
-    "free_riders": ("share of free riders", (0.0, 0.1, 0.2, 0.4)),
+    "free_riders": ("share of free riders", (0.0, 0.2, 0.4)),
     "stays_s": ("time as a seed after the download (s)", (0.0, 15.0, 60.0)),
 }
 
@@ -487,26 +487,60 @@ def vary_identities(scale: Scale, seed: int, *, setting: Setting = PRINTED, prog
 
 
 def vary_reserve(scale: Scale, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter) -> pd.DataFrame:
-    """What free riders pay, and what a Sybil gains that seeds serve once, over PropShare's reserve; NaN for BitTorrent.
+    """What free riders pay over PropShare's reserve; a reserve of NaN is BitTorrent.
 
-    Returns reserve, trial, cost (their time over the contributors'), gain (time as one peer over that as IDENTITIES).
+    Returns reserve, trial, cost (their time over the contributors').
     """
 
-    def one(reserve: float, trial: int) -> tuple[float, int, float, float]:
-        fraction = 0.0 if np.isnan(reserve) else 1.0
-        own = replace(setting, leechers=scale.leechers, reserve=setting.reserve if np.isnan(reserve) else reserve)
-        riders, _ = run_one(replace(own, free_riders=0.2), fraction, seed_of(seed, trial))
-        is_rider = riders["kind"] == "free rider"
-        cost = riders["complete_s"][is_rider].mean() / riders["complete_s"][~is_rider].mean()
-        known, times = replace(own, seeds_know_clients=True), []
-        for count in (1, IDENTITIES):
-            clients, _ = run_one(known, fraction, seed_of(seed, trial), identities=count)
-            times.append(float(clients.set_index("client").loc["attacker", "complete_s"]))
-        return reserve, trial, float(cost), times[0] / times[1]
+    def one(reserve: float, trial: int) -> tuple[float, int, float]:
+        own = replace(setting, leechers=scale.leechers, free_riders=0.2, reserve=reserve)
+        fraction = 1.0
+        if np.isnan(reserve):
+            own, fraction = replace(own, reserve=setting.reserve), 0.0
+        clients, _ = run_one(own, fraction, seed_of(seed, trial))
+        is_rider = clients["kind"] == "free rider"
+        cost = clients["complete_s"][is_rider].mean() / clients["complete_s"][~is_rider].mean()
+        return reserve, trial, float(cost)
 
-    work = [(reserve, trial) for reserve in (*KNOBS["reserve"][1], float("nan")) for trial in range(scale.knob_trials)]
+    values = (*KNOBS["reserve"][1], float("nan"))
+    work = [(reserve, trial) for reserve in values for trial in range(scale.knob_trials)]
     rows = in_processes(one, work, progress, at_a_time=10)
-    return pd.DataFrame(rows, columns=["reserve", "trial", "cost", "gain"])
+    return pd.DataFrame(rows, columns=["reserve", "trial", "cost"])
+
+
+def vary_sybil(
+    scale: Scale,
+    seed: int,
+    *,
+    pieces: Sequence[int] = (48, 192),
+    reserves: Sequence[float] = (0.05, 0.2),
+    setting: Setting = PRINTED,
+    progress: Progress = iter,
+) -> pd.DataFrame:
+    """What a Sybil gains, that seeds serve once, over the length of the file, and PropShare's reserve (NaN: BitTorrent).
+
+    Returns pieces, reserve, trial, gain (time as one peer over that as IDENTITIES).
+    """
+
+    def one(count: int, reserve: float, trial: int) -> tuple[int, float, int, float]:
+        own = replace(setting, leechers=scale.leechers, pieces=count, seeds_know_clients=True, reserve=reserve)
+        fraction = 1.0
+        if np.isnan(reserve):
+            own, fraction = replace(own, reserve=setting.reserve), 0.0
+        times = []
+        for identities in (1, IDENTITIES):
+            clients, _ = run_one(own, fraction, seed_of(seed, trial), identities=identities)
+            times.append(float(clients.set_index("client").loc["attacker", "complete_s"]))
+        return count, reserve, trial, times[0] / times[1]
+
+    work = [
+        (count, reserve, trial)
+        for count in sorted(pieces, reverse=True)
+        for reserve in (*reserves, float("nan"))
+        for trial in range(scale.knob_trials)
+    ]
+    rows = in_processes(one, work, progress, at_a_time=5)
+    return pd.DataFrame(rows, columns=["pieces", "reserve", "trial", "gain"])
 
 
 # Figures.
@@ -719,22 +753,28 @@ def draw_identities(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_reserve(table: pd.DataFrame) -> Figure:
-    """Free riders' cost and the Sybil's gain over the reserve; the band is BitTorrent's, 95 %."""
-    figure, axes = new_figure("Who lives on the reserve?", KNOBS["reserve"][0], "", columns=2)
-    labels = {
-        "cost": "free riders' time / contributors'",
-        "gain": f"time as one peer / as {IDENTITIES}, seeds serve one",
-    }
-    for axis, (column, label) in zip(axes, labels.items(), strict=True):
-        found = list(table.groupby("reserve")[column])
-        _bars(axis, [float(value) for value, _ in found], [values for _, values in found], "propshare")
-        auction = scheme("bittorrent")
-        low, high = student_interval(list(table[column][table["reserve"].isna()]))
-        axis.axhspan(low, high, color=auction.colour, alpha=0.2, linewidth=0, label=auction.label)
+def draw_reserve(riders: pd.DataFrame, sybil: pd.DataFrame) -> Figure:
+    """Free riders' cost over the reserve (the band is BitTorrent's, 95 %), and the Sybil's gain over the file."""
+    figure, axes = new_figure("Who lives on the reserve?", "", "", columns=2)
+    found = list(riders.groupby("reserve")["cost"])
+    _bars(axes[0], [float(value) for value, _ in found], [values for _, values in found], "propshare")
+    auction = scheme("bittorrent")
+    low, high = student_interval(list(riders["cost"][riders["reserve"].isna()]))
+    axes[0].axhspan(low, high, color=auction.colour, alpha=0.2, linewidth=0, label=auction.label)
+    axes[0].set_xlabel(KNOBS["reserve"][0])
+    axes[0].set_ylabel("free riders' time / contributors'")
+    for i, (reserve, rows) in enumerate(sybil.groupby("reserve", dropna=False)):
+        found = list(rows.groupby("pieces")["gain"])
+        look = "bittorrent" if np.isnan(reserve) else "propshare"
+        label = auction.label if np.isnan(reserve) else f"PropShare, reserve {reserve:g}"
+        line = "--" if i == 0 else "-"
+        _bars(axes[1], [count for count, _ in found], [each for _, each in found], look, label=label, linestyle=line)
+    axes[1].set_xlabel("pieces of the file")
+    axes[1].set_xticks(sorted(set(sybil["pieces"])))
+    axes[1].set_ylabel(f"time as one peer / as {IDENTITIES}, seeds serve one")
+    for axis in axes:
         axis.axhline(1, color="black", linewidth=1)
-        axis.set_ylabel(label)
-    axes[0].legend()
+        axis.legend()
     return figure
 
 

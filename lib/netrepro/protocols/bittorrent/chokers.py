@@ -91,8 +91,7 @@ class TitForTat(_Recent):
     ) -> dict[Name, float]:
         """See Choker. Among equal bids chance decides."""
         bids = self._recent(now_s, interested, received_bytes)
-        order = self.random.sample(list(interested), len(interested))
-        order.sort(key=lambda name: -bids[name])
+        order = sorted(interested, key=lambda name: (-bids[name], self.random.random()))
         winners = order[: self.slots - 1]
         optimistic = self._choose_optimistic(now_s, order[self.slots - 1 :])
         return dict.fromkeys([*winners, *optimistic], 1.0 / self.slots)
