@@ -517,7 +517,7 @@ def vary_sybil(
     setting: Setting = PRINTED,
     progress: Progress = iter,
 ) -> pd.DataFrame:
-    """What a Sybil gains, that seeds serve once, over the length of the file, and PropShare's reserve (NaN: BitTorrent).
+    """What a Sybil gains, that seeds serve once, over the file's length and PropShare's reserve (NaN: BitTorrent).
 
     Returns pieces, reserve, trial, gain (time as one peer over that as IDENTITIES).
     """
