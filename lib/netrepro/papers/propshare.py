@@ -546,7 +546,7 @@ def vary_sybil(
 # Figures.
 
 
-def _bars(axis: Any, x: Sequence[float], values: Sequence[pd.Series], look: str, **more: Any) -> None:
+def _bars(axis: Any, x: Sequence[float] | np.ndarray, values: Sequence[pd.Series], look: str, **more: Any) -> None:
     """Means with their 95 % intervals, joined by a line."""
     means = np.array([each.mean() for each in values])
     ends = np.array([student_interval(list(each)) for each in values]).T
@@ -746,10 +746,12 @@ def draw_identities(table: pd.DataFrame) -> Figure:
         found = list(rows.groupby("identities")["gain"])
         x, values = [count for count, _ in found], [each for _, each in found]
         label = f"others {scheme(others).label}, seeds serve {'one' if known else 'all'}"
-        _bars(axis, x[1:], values[1:], others, linestyle="--" if known else "-", label=label)
+        aside = 0.06 if others == "propshare" else -0.06  # so that intervals do not hide each other
+        _bars(axis, np.array(x[1:]) + aside, values[1:], others, linestyle="--" if known else "-", label=label)
     axis.axhline(1, color="black", linewidth=1)
-    axis.set_xticks(sorted(set(table["identities"])))
-    axis.legend(fontsize=9)
+    axis.set_xticks(sorted(set(table["identities"]))[1:])
+    axis.set_ylim(top=axis.get_ylim()[1] + 0.4)
+    axis.legend(fontsize=9, handlelength=4, ncols=2)
     return figure
 
 
@@ -768,13 +770,14 @@ def draw_reserve(riders: pd.DataFrame, sybil: pd.DataFrame) -> Figure:
         look = "bittorrent" if np.isnan(reserve) else "propshare"
         label = auction.label if np.isnan(reserve) else f"PropShare, reserve {reserve:g}"
         line = "--" if i == 0 else "-"
-        _bars(axes[1], [count for count, _ in found], [each for _, each in found], look, label=label, linestyle=line)
+        x = np.array([count for count, _ in found]) * (0.99 + 0.01 * i)
+        _bars(axes[1], x, [each for _, each in found], look, label=label, linestyle=line)
     axes[1].set_xlabel("pieces of the file")
     axes[1].set_xticks(sorted(set(sybil["pieces"])))
     axes[1].set_ylabel(f"time as one peer / as {IDENTITIES}, seeds serve one")
     for axis in axes:
         axis.axhline(1, color="black", linewidth=1)
-        axis.legend()
+        axis.legend(handlelength=4)
     return figure
 
 

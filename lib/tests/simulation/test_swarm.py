@@ -113,6 +113,15 @@ def test_a_choker_that_serves_strangers_is_refused():
         run_swarm([SEED, SwarmPeer("bittorrent", 10.0)], 1, pieces=8, make_choker=lambda *_: Wrong())
 
 
+def test_what_a_choker_raises_is_passed_on():
+    class Broken(All):
+        def decide(self, now_s, interested, received_bytes):
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        run_swarm([SEED, SwarmPeer("bittorrent", 10.0)], 1, pieces=8, make_choker=lambda *_: Broken())
+
+
 @pytest.mark.parametrize(
     ("peers", "words"),
     [
