@@ -98,6 +98,7 @@ class Client:
         self.picker = PiecePicker(torrent, random, content is not None)
         self._content = bytearray(content or bytes(torrent.size_bytes))
         self._blocks_left: dict[int, set[Block]] = {}
+        self._givers: dict[int, set[Hashable]] = {}  # of pieces that are not complete
         self._peers = tuple(peers)
         self._links: dict[Hashable, _Link] = {}
         self._round_at_s = math.inf
@@ -153,6 +154,8 @@ class Client:
         try:
             for each in link.decoder.feed(message):
                 outputs += self._take(now_s, sender, link, each)
+                if sender not in self._links:
+                    break
         except ProtocolError as error:
             return [*outputs, *self.lose(now_s, sender), Event("closed", (sender, str(error)))]
         return outputs + self._upload(now_s)
@@ -259,11 +262,12 @@ class Client:
             left = self._blocks_left.setdefault(piece, every)
             if block in left:
                 left.discard(block)
+                self._givers.setdefault(piece, set()).add(name)
                 at = piece * self.torrent.piece_bytes + message.offset
                 self._content[at : at + len(message.data)] = message.data
             if not left:
                 outputs += self._finish(now_s, piece)
-        return outputs + self._ask(now_s, name, link)
+        return outputs + (self._ask(now_s, name, link) if name in self._links else [])
 
     def _finish(self, now_s: float, piece: int) -> list[Output]:
         del self._blocks_left[piece]
@@ -272,6 +276,10 @@ class Client:
         is_good = found == self.torrent.hashes[piece]
         self.picker.finished(piece, is_good)
         outputs: list[Output] = [Event("piece" if is_good else "bad piece", piece)]
+        givers = self._givers.pop(piece)
+        if not is_good and len(givers) == 1:  # of several nobody knows whose fault it is
+            (giver,) = givers
+            outputs += [*self.lose(now_s, giver), Event("closed", (giver, f"piece {piece} was bad"))]
         if is_good:
             for name, link in self._links.items():
                 if link.is_greeted:

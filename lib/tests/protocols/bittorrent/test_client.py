@@ -199,16 +199,18 @@ def test_every_client_ends_with_the_file_whoever_is_in_the_swarm(kinds, seed, dr
     assert all(each.content == CONTENT for each in machines.values())
 
 
-def test_a_bad_block_costs_a_piece_that_is_fetched_again():
-    bad, leecher = client(1, content=CONTENT), client(2, peers=["s"])
+def test_a_bad_block_costs_a_piece_that_is_fetched_again_and_its_only_giver_the_connection():
+    bad, good, leecher = client(1, content=CONTENT), client(2, content=CONTENT), client(3, peers=["bad"])
     bad._content[5] ^= 1
 
-    def mend(now_s):
-        bad._content[5] ^= 1
-        return []
+    def greet(now_s):
+        return [("leecher", output) for output in leecher.connect(now_s, "good")]
 
-    events = drive({"s": bad, "l": leecher}, lambda *_: 0.2, 100.0, at=[(11.0, mend)])
-    assert any(event == Event("bad piece", 0) for _, _, event in events)
+    events = drive({"bad": bad, "good": good, "leecher": leecher}, lambda *_: 0.2, 100.0, at=[(60.0, greet)])
+    ours = [(time_s, event) for time_s, name, event in events if name == "leecher"]
+    closed = [(time_s, event.value) for time_s, event in ours if event.kind == "closed"]
+    assert any(event == Event("bad piece", 0) for _, event in ours)
+    assert closed[0][0] < 60 and closed[0][1] == ("bad", "piece 0 was bad")
     assert leecher.content == CONTENT
 
 
