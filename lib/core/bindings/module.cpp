@@ -4,6 +4,7 @@
 PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled core of netrepro.";
   bind_emulation(module);
+  bind_peer_swarm(module);
   bind_queueing(module);
   bind_queues(module);
   bind_traffic(module);
