@@ -1,10 +1,10 @@
 """Raft (Ongaro and Ousterhout, USENIX ATC 2014) as a machine: to be read beside the paper's Figure 2.
 
 Names are the figure's: `term`, `voted_for` and `log` are persistent, `commit_index`, `next_index` and `match_index` are
-not. Two things are added. Writing to disk takes time: until it has ended the server does nothing else, and what it has to
-say waits; what a crash interrupts has not been written. And PreVote (the dissertation, section 9.6), as an option.
-Membership changes, snapshots and clients' sessions are left out, and so is the empty entry with which a leader may begin
-its term (section 8).
+not. Two things are added. Writing to disk takes time: until it has ended the server does nothing else, and what it has
+to say waits; what a crash interrupts has not been written. And PreVote (the dissertation, section 9.6), as an option.
+Membership changes, snapshots and clients' sessions are left out, and so is the empty entry with which a leader may
+begin its term (section 8).
 """
 
 from __future__ import annotations
