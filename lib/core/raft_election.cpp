@@ -90,6 +90,7 @@ void RaftElection::send(Server& server) {
 }
 
 void RaftElection::handle(Server& server, const Message& message) {
+  if (settings_.keeps_leader && message.kind == Kind::request_vote && !message.pre && has_leader(server)) return;
   const bool hypothetical = message.pre && (message.kind == Kind::request_vote || message.granted);
   if (message.term > server.term && !hypothetical) step_down(server, message.term);
   switch (message.kind) {
@@ -172,11 +173,17 @@ void RaftElection::set_timer(Server& server) {
   }
 }
 
+bool RaftElection::has_leader(const Server& server) const {
+  if (server.role == Role::leader) return true;
+  if (settings_.tick == 0) return now_ < server.heard_at + settings_.least_timeout;
+  const auto ticks = [&](double time) { return std::floor((time - server.phase) / settings_.tick); };
+  return ticks(now_) - ticks(server.heard_at) < std::round(settings_.least_timeout / settings_.tick);
+}
+
 void RaftElection::vote(Server& server, const Message& request) {
   Message answer{Kind::vote, server.name, request.from, server.term, request.pre, false, 0, 0};
   if (request.pre) {
-    const bool has_leader = server.role == Role::leader || now_ < server.heard_at + settings_.least_timeout;
-    answer.granted = request.term > server.term && !has_leader && is_up_to_date(server, request);
+    answer.granted = request.term > server.term && !has_leader(server) && is_up_to_date(server, request);
     if (answer.granted) answer.term = request.term;
   } else {
     const bool is_free = server.voted_for == -1 || server.voted_for == request.from;

@@ -25,7 +25,7 @@ class RaftElection {
     double heartbeat;
     double least_delay, greatest_delay;           // of a message, uniform
     double least_write, mean_extra_write;         // of the disk, the extra exponential
-    bool pre_vote, one_seed, checks_logs;         // one_seed: all servers draw equal timeouts
+    bool pre_vote, keeps_leader, one_seed, checks_logs;  // one_seed: all servers draw equal timeouts
     bool synchronised;                            // the last heartbeat goes to all at once
     double longest;                               // when a trial is given up
   };
@@ -90,6 +90,7 @@ class RaftElection {
   void ask(Server& server, int term, bool pre);
   void win_if_majority(Server& server);
   void set_timer(Server& server);
+  bool has_leader(const Server& server) const;
   void vote(Server& server, const Message& request);
   void append(Server& server, const Message& request);
   void count_match(Server& server, const Message& answer);

@@ -25,17 +25,17 @@ void bind_agreement(py::module_& module) {
       .def(py::init([](int servers, std::vector<int> log_lengths, int committed, double least_timeout,
                        double greatest_timeout, double tick, double timer_late, double heartbeat, double least_delay,
                        double greatest_delay, double least_write, double mean_extra_write, bool pre_vote,
-                       bool one_seed, bool checks_logs, bool synchronised, double longest) {
+                       bool keeps_leader, bool one_seed, bool checks_logs, bool synchronised, double longest) {
              if (log_lengths.size() < 2 || log_lengths.size() >= static_cast<std::size_t>(servers) || servers > 8)
                throw py::value_error("two to seven servers survive, fewer than there are, and there are at most 8");
              return RaftElection({servers, std::move(log_lengths), committed, least_timeout, greatest_timeout, tick,
                                   timer_late, heartbeat, least_delay, greatest_delay, least_write, mean_extra_write,
-                                  pre_vote, one_seed, checks_logs, synchronised, longest});
+                                  pre_vote, keeps_leader, one_seed, checks_logs, synchronised, longest});
            }),
            py::kw_only(), py::arg("servers"), py::arg("log_lengths"), py::arg("committed"), py::arg("least_timeout"),
            py::arg("greatest_timeout"), py::arg("tick"), py::arg("timer_late"), py::arg("heartbeat"),
            py::arg("least_delay"), py::arg("greatest_delay"), py::arg("least_write"), py::arg("mean_extra_write"),
-           py::arg("pre_vote"), py::arg("one_seed"), py::arg("checks_logs"), py::arg("synchronised"),
+           py::arg("pre_vote"), py::arg("keeps_leader"), py::arg("one_seed"), py::arg("checks_logs"), py::arg("synchronised"),
            py::arg("longest"))
       .def(
           "run",

@@ -28,7 +28,8 @@ RANDOMNESS = ("150-150", "150-151", "150-155", "150-175", "150-200", "150-300") 
 SCALE = ("12-24", "25-50", "50-100", "100-200", "150-300")
 LINES = tuple(dict.fromkeys(RANDOMNESS + SCALE))
 CALIBRATED_ON = "25-50"
-COLOURS = dict(zip(LINES, (*CURVES, "#882255"), strict=True))
+# Neither the grey of published curves nor yellow.
+COLOURS = dict(zip(LINES, (*CURVES[:7], "#332288", "#117733", "#882255"), strict=True))
 # Linux' timer slack; the disk is calibrated.
 SETTING = Election(timer_late_ms=0.05, log_lengths=(10, 10, 9, 9))
 # The dissertation's simulated WAN: no disk, nothing calibrated.
@@ -36,7 +37,7 @@ WAN_TIMEOUTS, WAN = "300-600", Election(least_delay_ms=30.0, greatest_delay_ms=4
 WANS = {"WAN, one failed": WAN, "WAN, two failed": replace(WAN, log_lengths=(10, 10, 10))}
 # etcd: a tick is a heartbeat; its data lie in memory, and all survivors have all entries.
 ETCD_MS = {"heartbeat_ms": 15, "election_ms": 150}
-ETCD = Election(0.05, 0.3, extra_write_ms=0.2, timer_late_ms=0.05, heartbeat_ms=15.0, tick_ms=15.0)
+ETCD = Election(0.05, 0.3, extra_write_ms=0.2, timer_late_ms=0.05, heartbeat_ms=15.0, tick_ms=15.0, keeps_leader=True)
 ELIGIBLE = {"4 of 4": (10, 10, 10, 10), "3 of 4": (10, 10, 10, 9), "2 of 4": (10, 10, 9, 9), "1 of 3": (12, 11, 10)}
 
 
@@ -334,14 +335,15 @@ def draw_knobs(table: pd.DataFrame) -> Figure:
     """Median (dot) to 90th percentile (end of the bar), a column a knob."""
     names = list(dict.fromkeys(table.knob))
     figure, axes = new_figure("Median to 90th percentile", "", "", columns=len(names), log_x=True)
+    figure.set_size_inches(12, 3.2)
     for axis, name in zip(axes, names, strict=True):
-        rows = table[table.knob == name].reset_index(drop=True)
-        for line, some in rows.groupby("line"):
-            axis.hlines(some.index, some.p50_ms, some.p90_ms, color=COLOURS[str(line)], linewidth=4)
-            axis.plot(some.p50_ms, some.index, "o", color=COLOURS[str(line)], markersize=9, label=f"{line} ms")
-        axis.set(xlabel="time without leader (ms)", ylabel=name, xlim=(8, 400))
-        axis.set_yticks(rows.index, rows.value)
-    axes[0].legend()
+        for shift, (line, rows) in zip((-0.1, 0.1), table[table.knob == name].groupby("line"), strict=False):
+            y = np.arange(len(rows)) + shift
+            axis.hlines(y, rows.p50_ms, rows.p90_ms, color=COLOURS[str(line)], linewidth=4)
+            axis.plot(rows.p50_ms, y, "o", color=COLOURS[str(line)], markersize=8, label=f"timeouts of {line} ms")
+            axis.set_yticks(range(len(rows)), rows.value)
+        axis.set(xlabel="time without leader (ms)", title=name, xlim=(8, 500))
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 

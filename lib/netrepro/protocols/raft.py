@@ -1,10 +1,11 @@
 """Raft (Ongaro and Ousterhout, USENIX ATC 2014) as a machine: to be read beside the paper's Figure 2.
 
 Names are the figure's: `term`, `voted_for` and `log` are persistent, `commit_index`, `next_index` and `match_index` are
-not. Two things are added. Writing to disk takes time: until it has ended the server does nothing else, and what it has
-to say waits; what a crash interrupts has not been written. And PreVote (the dissertation, section 9.6), as an option.
-Membership changes, snapshots and clients' sessions are left out, and so is the empty entry with which a leader may
-begin its term (section 8).
+not. Something is added. Writing to disk takes time: until it has ended the server does nothing else, and what it has to
+say waits; what a crash interrupts has not been written. And two options of the dissertation: PreVote (section 9.6), and
+that servers which have just heard from a leader disregard requests for votes (section 4.2.3). Membership changes,
+snapshots and clients' sessions are left out, and so is the empty entry with which a leader may begin its term
+(section 8).
 """
 
 from __future__ import annotations
@@ -91,8 +92,9 @@ class Raft:
 
     peers : the other servers' names. disk : what it starts from and writes to; a server restarts as a new Raft on the
     old disk. election_timeout_s : draws the next election timeout (section 5.2). heartbeat_s : a leader's pause between
-    heartbeats. write_s : draws how long a write takes. least_timeout_s : with `pre_vote`, who has heard from a leader
-    within this time helps nobody to replace it.
+    heartbeats. write_s : draws how long a write takes. least_timeout_s : who has heard from a leader within this
+    time does not help to replace it: with `pre_vote` it grants no PreVote, with `keeps_leader` it disregards requests
+    for votes.
 
     Raises NetreproError for a server that is its own peer, and for heartbeats without a pause.
     """
@@ -107,6 +109,7 @@ class Raft:
         heartbeat_s: float,
         write_s: Callable[[], float] = lambda: 0.0,
         pre_vote: bool = False,
+        keeps_leader: bool = False,
         least_timeout_s: float = 0.0,
     ):
         self.name, self.peers, self.disk = name, tuple(peers), disk
@@ -115,7 +118,7 @@ class Raft:
         if not heartbeat_s > 0:
             raise NetreproError(f"heartbeat_s {heartbeat_s}", "give more than 0")
         self.election_timeout_s, self.heartbeat_s, self.write_s = election_timeout_s, heartbeat_s, write_s
-        self.pre_vote, self.least_timeout_s = pre_vote, least_timeout_s
+        self.pre_vote, self.keeps_leader, self.least_timeout_s = pre_vote, keeps_leader, least_timeout_s
         self.term, self.voted_for, self.log = disk.term, disk.voted_for, list(disk.log)
         self.role = FOLLOWER
         self.leader: Name | None = None
@@ -182,8 +185,11 @@ class Raft:
     def _handle(self, now_s: float, sender: Name, message: Any) -> list[Output]:
         if isinstance(message, Propose):
             return self._append_command(message.command)
+        is_request = isinstance(message, RequestVote)
+        if self.keeps_leader and is_request and not message.pre and self._has_leader(now_s):
+            return []
         ahead = message.term > self.term
-        hypothetical = getattr(message, "pre", False) and (isinstance(message, RequestVote) or message.granted)
+        hypothetical = getattr(message, "pre", False) and (is_request or message.granted)
         if ahead and not hypothetical:
             self._step_down(now_s, message.term)
         match message:
@@ -262,9 +268,11 @@ class Raft:
             self._set_election_timer(now_s)
         return [Send(candidate, Vote(self.term, grants))]
 
+    def _has_leader(self, now_s: float) -> bool:
+        return self.role == LEADER or now_s < self._leader_heard_s + self.least_timeout_s
+
     def _answer_pre_vote(self, now_s: float, candidate: Name, request: RequestVote) -> list[Output]:
-        has_leader = self.role == LEADER or now_s < self._leader_heard_s + self.least_timeout_s
-        grants = request.term > self.term and not has_leader and self._is_up_to_date(request)
+        grants = request.term > self.term and not self._has_leader(now_s) and self._is_up_to_date(request)
         return [Send(candidate, Vote(request.term if grants else self.term, grants, pre=True))]
 
     def _count_vote(self, now_s: float, voter: Name, vote: Vote) -> list[Output]:

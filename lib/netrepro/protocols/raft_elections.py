@@ -19,7 +19,8 @@ class Election:
 
     A message takes between the two delays, evenly; a write least_write_ms and something exponential with the mean
     extra_write_ms. timer_late_ms : mean by which the operating system wakes a server too late, exponential. tick_ms :
-    timers count whole ticks (as etcd's do), 0 for none. log_lengths : of the survivors, of whom there are fewer than
+    timers count whole ticks (as etcd's do), 0 for none. keeps_leader : who heard from a leader within the least timeout
+    disregards requests for votes. log_lengths : of the survivors, of whom there are fewer than
     `servers`; the longest is committed. heartbeat_ms : half the least timeout, unless given. one_seed : all servers
     draw the same timeouts. checks_logs : voters refuse shorter logs. synchronised : the last heartbeat went to all at
     once, and the crash comes anywhere in an interval; else every server's came by itself.
@@ -37,6 +38,7 @@ class Election:
     heartbeat_ms: float | None = None
     tick_ms: float = 0.0
     pre_vote: bool = False
+    keeps_leader: bool = False
     one_seed: bool = False
     checks_logs: bool = True
     synchronised: bool = True
@@ -86,6 +88,7 @@ def elect(timeouts: str, election: Election, trials: int, seed: int) -> pd.DataF
         least_write=election.least_write_ms,
         mean_extra_write=election.extra_write_ms,
         pre_vote=election.pre_vote,
+        keeps_leader=election.keeps_leader,
         one_seed=election.one_seed,
         checks_logs=election.checks_logs,
         synchronised=election.synchronised,

@@ -192,6 +192,14 @@ def test_with_pre_vote_a_server_cut_off_leaves_its_term_alone_and_asks_no_one_aw
     assert (content.term, content.voted_for) == (1, None)
 
 
+def test_who_heard_from_a_leader_just_now_may_disregard_requests_for_votes():
+    content = server("b", keeps_leader=True, least_timeout_s=1.0, timeout_s=5.0)
+    content.receive(0.5, "c", AppendEntries(1, 0, 0, (), 0))
+    assert content.receive(1.4, "a", RequestVote(9, 0, 0)) == []
+    assert content.term == 1
+    assert content.receive(1.6, "a", RequestVote(9, 0, 0)) == [Send("a", Vote(9, True))]
+
+
 def test_a_majority_of_pre_votes_starts_an_election_and_is_not_itself_a_vote():
     candidate = server(pre_vote=True)
     candidate.wake(1.0)
@@ -368,6 +376,7 @@ ELECTION = {
     "least_write": 0.5,
     "mean_extra_write": 3.5,
     "pre_vote": False,
+    "keeps_leader": False,
     "one_seed": False,
     "checks_logs": True,
     "synchronised": True,
@@ -412,6 +421,7 @@ def elect(chosen: dict, seed: int, trial: int) -> tuple[float, int]:
             heartbeat_s=e["heartbeat"],
             write_s=lambda writes=writes: e["least_write"] + e["mean_extra_write"] * writes.exponential(),
             pre_vote=e["pre_vote"],
+            keeps_leader=e["keeps_leader"],
             least_timeout_s=e["least_timeout"],
         )
         machines[name]._leader_term, machines[name].leader = 1, e["servers"] - 1
@@ -441,6 +451,7 @@ def elect(chosen: dict, seed: int, trial: int) -> tuple[float, int]:
     [
         {},
         {"pre_vote": True},
+        {"keeps_leader": True},
         {"one_seed": True},
         {"synchronised": False, "log_lengths": [10, 10, 10, 9]},
         {"log_lengths": [12, 11, 10], "least_timeout": 20.0, "greatest_timeout": 40.0},
