@@ -1,6 +1,7 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
+void bind_agreement(pybind11::module_& module);
 void bind_dummynet(pybind11::module_& module);
 void bind_emulation(pybind11::module_& module);
 void bind_fabric(pybind11::module_& module);

@@ -51,6 +51,7 @@ TOOLS = (
     Tool("clang", "--version", "clang", "compiling eBPF programs (privileged tier)"),
     Tool(str(HEADER), "", "libbpf-dev", "compiling eBPF programs (privileged tier)"),
     Tool("bpftool", "version", "bpftool", "loading eBPF congestion controls (privileged tier)"),
+    Tool("etcd", "--version", "etcd-server", "a second opinion on Raft's elections: real processes (raft)"),
     Tool("bird", "--version", "bird2", "a second opinion on BGP routes"),
     Tool("chromium", "--version", "chromium", "tests that open a notebook in a browser"),
     Tool("chromedriver", "--version", "chromium-driver", "tests that open a notebook in a browser"),
