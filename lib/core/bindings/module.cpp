@@ -4,6 +4,7 @@
 PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled core of netrepro.";
   bind_emulation(module);
+  bind_protocols(module);
   bind_queueing(module);
   bind_traffic(module);
   bind_mixtures(module);
