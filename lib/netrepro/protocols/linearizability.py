@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+_LONG_AGO_S = -1e300
+
 
 def violations(history: pd.DataFrame) -> pd.DataFrame:
     """Keys whose reads and writes no single copy explains: key, and why.
@@ -20,7 +22,6 @@ def violations(history: pd.DataFrame) -> pd.DataFrame:
     rows = history[["command", "key", "is_write", "value", "sent_s", "answered_s"]]
     value = np.where(rows.is_write, rows.command, rows.value)
     rows = rows.assign(value=value)
-    nothing = rows[rows.value == -1]
     written = rows[rows.is_write].set_index("command")
     found: list[tuple[int, str]] = []
     reads = rows[~rows.is_write & (rows.value != -1)]
@@ -31,19 +32,22 @@ def violations(history: pd.DataFrame) -> pd.DataFrame:
     found += [(key, "read what was written elsewhere") for key in reads.key[other_key].unique()]
     early = reads.answered_s.to_numpy() < written.sent_s.reindex(reads.value).to_numpy()
     found += [(key, "read before it was written") for key in reads.key[early].unique()]
-    clusters = rows.groupby(["key", "value"]).agg(first=("answered_s", "min"), last=("sent_s", "max")).reset_index()
-    # What nobody has written was there before everything.
-    clusters.loc[clusters.value == -1, "first"] = -np.inf
-    del nothing
-    for key, each in clusters[clusters.groupby("key").value.transform("size") > 1].groupby("key"):
-        forward = each[each["first"] < each["last"]].sort_values("first")
-        begin, end = forward["first"].to_numpy(), forward["last"].to_numpy()
-        if (begin[1:] < end[:-1]).any():
-            found.append((key, "two values at once"))
-            continue
-        backward = each[each["first"] >= each["last"]]
-        low, high = backward["last"].to_numpy(), backward["first"].to_numpy()
-        place = np.searchsorted(begin, low, side="left") - 1  # the last that begins before
-        if ((place >= 0) & (high < end[np.maximum(place, 0)])).any() if len(end) else False:
-            found.append((key, "an older value after a newer one"))
-    return pd.DataFrame(found, columns=["key", "why"])
+    clusters = rows.groupby(["key", "value"], as_index=False).agg(first=("answered_s", "min"), last=("sent_s", "max"))
+    clusters.loc[clusters.value == -1, "first"] = _LONG_AGO_S  # what nobody has written was there before everything
+    forward = clusters[clusters["first"] < clusters["last"]].sort_values(["key", "first"])
+    same_key = forward.key.to_numpy()[1:] == forward.key.to_numpy()[:-1]
+    overlap = same_key & (forward["first"].to_numpy()[1:] < forward["last"].to_numpy()[:-1])
+    found += [(key, "two values at once") for key in forward.key.to_numpy()[1:][overlap]]
+    backward = clusters[clusters["first"] >= clusters["last"]]
+    within = pd.merge_asof(
+        backward.sort_values("last"),
+        forward.sort_values("first"),
+        left_on="last",
+        right_on="first",
+        by="key",
+        suffixes=("", "_around"),
+        allow_exact_matches=False,
+    )
+    lies_within = within["first"] < within["last_around"]
+    found += [(key, "an older value after a newer one") for key in within.key[lies_within]]
+    return pd.DataFrame(found, columns=["key", "why"]).drop_duplicates(ignore_index=True)
