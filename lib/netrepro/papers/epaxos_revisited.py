@@ -7,7 +7,7 @@ message in virtual time; delays, the load and a processor's cost of a message ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -58,7 +58,9 @@ class Setting:
 
     def __post_init__(self) -> None:
         if min(self.clients_per_region, self.cap) < 1 or self.arrival_ms <= 0 or self.keys < 2:
-            raise NetreproError(f"a load of {self}", "give a client, a cap of 1 and two keys at least, arrivals above 0")
+            raise NetreproError(
+                f"a load of {self}", "give a client, a cap of 1 and two keys at least, arrivals above 0"
+            )
 
 
 PRINTED = Setting()
@@ -89,8 +91,9 @@ def scale(profile: str) -> Scale:
 def round_trips(regions: Sequence[str] = REGIONS) -> tuple[tuple[float, ...], ...]:
     """Round trips between regions (ms), from data/epaxos_revisited/round_trips.csv."""
     table = pd.read_csv(data_dir(SLUG) / "round_trips.csv")
-    known = {(a, b): ms for a, b, ms in zip(table["from"], table["to"], table["round_trip_ms"], strict=True)}
-    return tuple(tuple(0.0 if a == b else float(known.get((a, b), known.get((b, a)))) for b in regions) for a in regions)
+    known = {(a, b): float(ms) for a, b, ms in zip(table["from"], table["to"], table["round_trip_ms"], strict=True)}
+    known |= {(b, a): ms for (a, b), ms in known.items()} | {(region, region): 0.0 for region in REGIONS}
+    return tuple(tuple(known[a, b] for b in regions) for a in regions)
 
 
 @dataclass(frozen=True)
@@ -128,9 +131,7 @@ def cases(scale: Scale) -> dict[str, Case]:
     return found
 
 
-def demand(
-    case: Case, setting: Setting, stop_s: float, seed: int, clients: Sequence[str] | None = None
-) -> Demand:
+def demand(case: Case, setting: Setting, stop_s: float, seed: int, clients: Sequence[str] | None = None) -> Demand:
     """What the clients want, up to stop_s. `clients`: their regions; None: so many in each.
 
     Keys come from Gray's generator, and from the exact law where theta is 1 or more, of which Gray's cannot draw.
@@ -271,7 +272,11 @@ SCHEMES = {
     "Multi-Paxos from EU": Case("multi-paxos", leader=OTHER_LEADER),
     "EPaxos, TOQ of all": Case(own_keys=True, toq="all"),
 }
-PUBLISHED_MINIMA = {"EPaxos": "minimum-epaxos", "Multi-Paxos": "minimum-multi-paxos", "EPaxos, TOQ union": "minimum-toq-union"}
+PUBLISHED_MINIMA = {
+    "EPaxos": "minimum-epaxos",
+    "Multi-Paxos": "minimum-multi-paxos",
+    "EPaxos, TOQ union": "minimum-toq-union",
+}
 
 
 def minima() -> pd.DataFrame:
@@ -459,7 +464,9 @@ def hottest_key(theta: float, keys: int = 10**9) -> dict[str, float]:
 # Knobs.
 
 
-def vary_leader(runs: Runs, scale: Scale, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter) -> pd.DataFrame:
+def vary_leader(
+    runs: Runs, scale: Scale, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter
+) -> pd.DataFrame:
     """Multi-Paxos led from each region, and EPaxos at theta 0.9 with half writes: scheme, mean_ms, p99_ms (of all)."""
 
     def run_one(leader: str) -> tuple:
@@ -558,7 +565,7 @@ def draw_heat_maps(runs: Runs) -> Figure:
     figure, axes = plt.subplots(2, len(REGIONS), figsize=(12.8, 5.4), layout="constrained", sharex=True, sharey=True)
     plt.close(figure)
     norm = TwoSlopeNorm(0, -2.5, 2.5)
-    image = None
+    image: Any = None
     for row, (column, label) in enumerate((("mean", "mean"), ("p99", "99th percentile"))):
         for axis, region in zip(axes[row], REGIONS, strict=True):
             part = table[table.region == region]
@@ -578,7 +585,9 @@ def draw_heat_maps(runs: Runs) -> Figure:
     bar = figure.colorbar(image, ax=axes, label="EPaxos / Multi-Paxos", shrink=0.8)
     bar.set_ticks([-2, -1, 0, 1, 2], labels=["1/4", "1/2", "1", "2", "4"])
     bar.ax.axhline(2, color=PUBLISHED_GREY, linewidth=3)  # the abstract's more than 4 times
-    figure.suptitle("Execution latency, EPaxos over Multi-Paxos (Fig. 7; grey on the scale: abstract, more than 4 times)")
+    figure.suptitle(
+        "Execution latency, EPaxos over Multi-Paxos (Fig. 7; grey on the scale: abstract, more than 4 times)"
+    )
     return figure
 
 
@@ -586,7 +595,9 @@ def draw_conflicts(runs: Runs) -> Figure:
     """Conflicts against the 99th percentile's ratio: every cell and region, and the 1 % of the claim in grey."""
     table = ratios(runs).groupby(["region", "theta", "writes"], as_index=False)[["p99", "conflicts"]].mean()
     title = "How many conflicts can the 99th percentile bear?"
-    figure, axis = new_figure(title, "commands on the slow path (%)", "99th percentile, EPaxos / Multi-Paxos", log_x=True, log_y=True)
+    figure, axis = new_figure(
+        title, "commands on the slow path (%)", "99th percentile, EPaxos / Multi-Paxos", log_x=True, log_y=True
+    )
     for region, colour in zip(REGIONS, ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000"), strict=True):
         rows = table[table.region == region]
         axis.plot(np.maximum(100 * rows.conflicts, 0.01), rows.p99, "o", color=colour, label=region, alpha=0.8)
@@ -610,9 +621,11 @@ def draw_tails(runs: Runs, theta: float = 0.99, writes: float = 1.0) -> Figure:
         for name, case in names.items():
             rows = runs.tails[(runs.tails.case == case) & (runs.tails.region == region)].sort_values("percentile")
             look = LOOKS[name]
-            axis.plot(rows.ms, 100 - rows.percentile, look.marker + "-", color=look.colour, label=look.label, markersize=3)
-        axis.set(title=region, yscale="log", xlim=(0, None))
-        axis.set_xlabel("ms")
+            axis.plot(
+                rows.ms, 100 - rows.percentile, look.marker + "-", color=look.colour, label=look.label, markersize=3
+            )
+        axis.set(title=region, yscale="log", xlabel="ms")
+    axes[0].set_xlim(left=0)
     axes[0].set_ylabel("commands that take longer (%)")
     axes[0].set_yticks([0.1, 1, 10, 50], ["0.1", "1", "10", "50"])
     handles, labels = axes[0].get_legend_handles_labels()
@@ -636,7 +649,7 @@ def draw_toq(runs: Runs) -> Figure:
             values = [each.loc[grid_case(*cell, toq=toq, **more)[0], column] / plain for toq, more in shown]
             at = np.arange(len(shown)) + 0.4 * k - 0.2
             bars = axis.bar(at, values, 0.38, color=SHADES[k], label=f"theta {cell[0]:g}, {100 * cell[1]:g} % writes")
-            axis.bar_label(bars, fmt="%.2f", fontsize=8)
+            axis.bar_label(bars, fmt="%.2f", fontsize=8, label_type="center", color="white")
         for i, bound in enumerate(bounds):
             axis.hlines(bound, i - 0.45, i + 0.45, color=PUBLISHED_GREY, linewidth=3, zorder=3,
                         label="published" if i == 0 else None)  # fmt: skip
@@ -694,7 +707,8 @@ def draw_clocks(table: pd.DataFrame) -> Figure:
             rows, look = table[table.toq == toq], LOOKS[name]
             axis.plot(rows.apart_ms, factor * rows[column], look.marker + "-", color=look.colour, label=look.label)
         axis.axhline(factor * plain[column], color=LOOKS["EPaxos"].colour, linestyle="--", label="EPaxos without TOQ")
-        axis.set_xscale("symlog", linthresh=1)
+        axis.set_xscale("symlog", linthresh=1, linscale=0.4)
+        axis.set_xlim(left=-0.2)
         ticks = sorted(set(table.apart_ms))
         axis.set_xticks(ticks, [f"{x:g}" for x in ticks])
         axis.minorticks_off()
@@ -705,7 +719,7 @@ def draw_clocks(table: pd.DataFrame) -> Figure:
 
 
 def explore(seconds: float = 2.0) -> object:
-    """Sliders for skew and writes, menus for TOQ and the leader; mean and 99th percentile by region, redrawn at once."""
+    """Sliders for skew and writes, menus for TOQ and the leader; mean and 99th percentile by region."""
     import ipywidgets as widgets
     from IPython.display import display
 

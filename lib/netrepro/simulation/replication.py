@@ -6,7 +6,7 @@ its oracle: without jitter they give the same times.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,10 +82,16 @@ class Deployment:
     def hold_back_s(self) -> list[float]:
         """By region, how long its commands are held back; empty without TOQ."""
         every = range(len(self.regions))
+        if self.toq == "none":
+            return []
         union = sorted({member for region in every for member in self.quorum(region)})
-        groups = {"none": [], "quorum": [self.quorum(i) for i in every], "union": [union] * 5, "all": [list(every)] * 5}
         extra = (self.jitter_ms + self.toq_margin_ms) / 1e3
-        return [max(self.delays_s[i][j] for j in group) + extra for i, group in zip(every, groups[self.toq])]
+        groups: dict[str, Callable[[int], Iterable[int]]] = {
+            "union": lambda _: union,
+            "all": lambda _: every,
+            "quorum": self.quorum,
+        }
+        return [max(self.delays_s[i][j] for j in groups[self.toq](i)) + extra for i in every]
 
     def minimum_ms(self) -> np.ndarray:
         """The least latency of execution by region, where nothing interferes, costs or varies."""
@@ -101,7 +107,7 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Demand:
-    """What clients want. By command: arrivals_s, clients (numbers, ascending), keys, writes; by client: regions (names).
+    """What clients want. By command: arrivals_s, clients (ascending numbers), keys, writes; by client: regions (names).
 
     cap : commands that a client has under way at most. After stop_s nothing is sent.
     """
@@ -189,16 +195,17 @@ def drive_replication(deployment: Deployment, demand: Demand) -> ReplicatedRun:
         for i, name in enumerate(names)
     }
     cost_s = deployment.message_cost_us / 1e6
-    hosts = {name: Processor(machine, cost_s) if cost_s else machine for name, machine in replicas.items()}
-    machines: dict[Hashable, Machine] = dict(hosts)
+    hosts: dict[str, Any] = {name: Processor(each, cost_s) if cost_s else each for name, each in replicas.items()}
+    machines: dict[Hashable, Machine] = dict(hosts.items())
     rows: dict[Command, int] = {}
     for client, region in enumerate(demand.regions):
         mine = np.flatnonzero(demand.clients == client)
         commands = [Command(client, i, int(demand.keys[row]), bool(demand.writes[row])) for i, row in enumerate(mine)]
         rows |= {command: int(row) for command, row in zip(commands, mine, strict=True)}
         asked = region if deployment.protocol == "epaxos" else leader
-        machines[client] = Client(asked, demand.arrivals_s[mine], commands, demand.cap, demand.stop_s)
-    place = {**{name: i for i, name in enumerate(names)}, **dict(enumerate(places))}
+        machines[client] = Client(asked, demand.arrivals_s[mine].tolist(), commands, demand.cap, demand.stop_s)
+    place: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
+    place.update(enumerate(places))
     delays = deployment.delays_s
     size = len(demand.keys)
     columns: dict[str, np.ndarray] = {name: np.full(size, -1.0) for name in ("sent", "committed", "answered")}
@@ -235,7 +242,9 @@ def _clock_errors_s(deployment: Deployment) -> list[float]:
     return [each / 1e3 for each in deployment.clock_errors_ms] or [0.0] * len(deployment.regions)
 
 
-def _run(demand: Demand, found: dict[str, np.ndarray], busy: Any, unlike: int, missing: int, events: int) -> ReplicatedRun:
+def _run(
+    demand: Demand, found: dict[str, np.ndarray], busy: Any, unlike: int, missing: int, events: int
+) -> ReplicatedRun:
     table = pd.DataFrame(
         {
             "command": np.arange(len(demand.keys)),
