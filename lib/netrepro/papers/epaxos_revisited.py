@@ -85,7 +85,7 @@ def scale(profile: str) -> Scale:
     """How much is run. Raises NetreproError for another profile than quick and paper."""
     quick = grid((0.5, 0.7, 0.8, 0.9, 0.99), (0.1, 0.3, 0.5, 1.0))
     both = {*grid(SKEWS_AS_RELEASED, WRITES_AS_RELEASED), *grid(SKEWS_OF_THE_CLASS, WRITES_OF_THE_CLASS)}
-    return of_profile(profile, {"quick": Scale(quick, 1.5, 4.5), "paper": Scale(tuple(sorted(both)), 20.0, 60.0)})
+    return of_profile(profile, {"quick": Scale(quick, 1.0, 3.5), "paper": Scale(tuple(sorted(both)), 20.0, 60.0)})
 
 
 def round_trips(regions: Sequence[str] = REGIONS) -> tuple[tuple[float, ...], ...]:
