@@ -649,7 +649,9 @@ def draw_toq(runs: Runs) -> Figure:
             values = [each.loc[grid_case(*cell, toq=toq, **more)[0], column] / plain for toq, more in shown]
             at = np.arange(len(shown)) + 0.4 * k - 0.2
             bars = axis.bar(at, values, 0.38, color=SHADES[k], label=f"theta {cell[0]:g}, {100 * cell[1]:g} % writes")
-            axis.bar_label(bars, fmt="%.2f", fontsize=8, label_type="center", color="white")
+            high = [f"{value:.2f}" if value > 0.1 else "" for value in values]
+            axis.bar_label(bars, high, fontsize=8, label_type="center", color="white")
+            axis.bar_label(bars, [f"{value:.2f}" if value <= 0.1 else "" for value in values], fontsize=8)
         for i, bound in enumerate(bounds):
             axis.hlines(bound, i - 0.45, i + 0.45, color=PUBLISHED_GREY, linewidth=3, zorder=3,
                         label="published" if i == 0 else None)  # fmt: skip
