@@ -6,6 +6,7 @@ PYBIND11_MODULE(_core, module) {
   bind_agreement(module);
   bind_emulation(module);
   bind_peer_swarm(module);
+  bind_protocols(module);
   bind_queueing(module);
   bind_queues(module);
   bind_traffic(module);
