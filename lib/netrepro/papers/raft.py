@@ -58,7 +58,7 @@ def setting(**changes: float) -> Election:
 
 def scale(profile: str) -> Scale:
     """How much is tried. Raises NetreproError for another profile than quick and paper."""
-    return of_profile(profile, {"quick": Scale(1000, 100, 4000, 2000), "paper": Scale(1000, 1000, 40_000, 20_000)})
+    return of_profile(profile, {"quick": Scale(1000, 50, 4000, 2000), "paper": Scale(1000, 1000, 40_000, 20_000)})
 
 
 @cache
@@ -342,7 +342,7 @@ def draw_knobs(table: pd.DataFrame) -> Figure:
             axis.hlines(y, rows.p50_ms, rows.p90_ms, color=COLOURS[str(line)], linewidth=4)
             axis.plot(rows.p50_ms, y, "o", color=COLOURS[str(line)], markersize=8, label=f"timeouts of {line} ms")
             axis.set_yticks(range(len(rows)), rows.value)
-        axis.set(xlabel="time without leader (ms)", title=name, xlim=(8, 500))
+        axis.set(xlabel="time without leader (ms)", title=name, xlim=(8, 500), ylim=(-0.5, len(rows) - 0.5))
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
