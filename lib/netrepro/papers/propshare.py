@@ -750,8 +750,8 @@ def draw_identities(table: pd.DataFrame) -> Figure:
         _bars(axis, np.array(x[1:]) + aside, values[1:], others, linestyle="--" if known else "-", label=label)
     axis.axhline(1, color="black", linewidth=1)
     axis.set_xticks(sorted(set(table["identities"]))[1:])
-    axis.set_ylim(top=axis.get_ylim()[1] + 0.4)
-    axis.legend(fontsize=9, handlelength=4, ncols=2)
+    axis.set_ylim(top=axis.get_ylim()[1] + 0.3)
+    axis.legend(fontsize=9, handlelength=4, loc="upper left")
     return figure
 
 
@@ -770,7 +770,7 @@ def draw_reserve(riders: pd.DataFrame, sybil: pd.DataFrame) -> Figure:
         look = "bittorrent" if np.isnan(reserve) else "propshare"
         label = auction.label if np.isnan(reserve) else f"PropShare, reserve {reserve:g}"
         line = "--" if i == 0 else "-"
-        x = np.array([count for count, _ in found]) * (0.99 + 0.01 * i)
+        x = np.array([count for count, _ in found]) + 2.0 * (i - 1)  # aside, as above
         _bars(axes[1], x, [each for _, each in found], look, label=label, linestyle=line)
     axes[1].set_xlabel("pieces of the file")
     axes[1].set_xticks(sorted(set(sybil["pieces"])))
