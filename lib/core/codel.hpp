@@ -2,11 +2,16 @@
 #pragma once
 #include <cmath>
 
+#include "queue_numbers.hpp"
 #include "queue_rule.hpp"
 
 class CoDel {
  public:
+  static constexpr const char* name = "codel";
   static constexpr bool decides_at_departure = true;
+  static CoDel from(const QueueNumbers& numbers) {
+    return CoDel(numbers.whole(0), numbers.time(1), numbers.time(2), numbers.flag(3));
+  }
 
   CoDel(std::uint64_t limit_packets, Time target, Time interval, bool ecn)
       : limit_packets_(limit_packets), target_(target), interval_(interval), ecn_(ecn) {}

@@ -22,11 +22,11 @@ ControlKind control_named(const std::string& name) {
 std::unique_ptr<CongestionControl> make_control(ControlKind kind, const ControlContext& context) {
   switch (kind) {
     case ControlKind::cubic:
-      return std::make_unique<Cubic>(context.hystart);
+      return std::make_unique<Cubic>(context.tcp.hystart);
     case ControlKind::dctcp:
-      return std::make_unique<Dctcp>(context.dctcp_first_alpha);
+      return std::make_unique<Dctcp>(context.tcp.dctcp_first_alpha);
     case ControlKind::bbr:
-      return std::make_unique<Bbr>(context.segment_bytes, context.initial_window, context.random);
+      return std::make_unique<Bbr>(context.tcp.segment_bytes, context.tcp.initial_window, context.random);
     case ControlKind::lia:
       if (context.coupling) return std::make_unique<Lia>(context.coupling, context.place);
       break;
@@ -34,7 +34,7 @@ std::unique_ptr<CongestionControl> make_control(ControlKind kind, const ControlC
       if (context.coupling) return std::make_unique<Olia>(context.coupling, context.place);
       break;
     case ControlKind::rcp:
-      return std::make_unique<RcpControl>(context.segment_bytes);
+      return std::make_unique<RcpControl>(context.tcp.segment_bytes);
     case ControlKind::reno:
       break;
   }

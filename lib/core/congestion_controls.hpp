@@ -5,17 +5,15 @@
 
 #include "congestion_control.hpp"
 #include "coupled.hpp"
+#include "tcp_settings.hpp"
 
 enum class ControlKind : std::uint8_t { reno, cubic, dctcp, lia, olia, bbr, rcp };
 
 // What a congestion control may need to know of where it works.
 struct ControlContext {
-  double dctcp_first_alpha;
-  bool hystart;
+  const TcpSettings& tcp;
   std::shared_ptr<Coupling> coupling;  // of the flow's subflows; none for a flow alone
   std::uint32_t place;                 // among them
-  std::uint32_t segment_bytes;
-  double initial_window;
   std::uint64_t random;
 };
 

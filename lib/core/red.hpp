@@ -3,11 +3,13 @@
 #pragma once
 #include <algorithm>
 
+#include "queue_numbers.hpp"
 #include "queue_rule.hpp"
 #include "random_stream.hpp"
 
 class Red {
  public:
+  static constexpr const char* name = "red";
   static constexpr bool decides_at_departure = false;
   struct Settings {
     std::uint64_t limit_packets;
@@ -16,6 +18,12 @@ class Red {
     bool ecn;
     Time packet_time;  // what a packet takes to send: while the link is idle, the average falls at this pace
   };
+
+  static Red from(const QueueNumbers& numbers) {
+    const Settings settings{numbers.whole(0), numbers.real(1), numbers.real(2),      numbers.real(3),
+                            numbers.real(4),  numbers.flag(5), numbers.packet_time()};
+    return Red(settings, numbers.place.seed, numbers.place.stream);
+  }
 
   Red(const Settings& settings, std::uint64_t seed, std::uint64_t stream)
       : settings_(settings), random_(seed, stream) {}

@@ -71,7 +71,7 @@ class TcpReceiver {
   }
 
   // Fills in an acknowledgement of what is held now.
-  void acknowledge(Packet& packet, bool selective) {
+  void acknowledge(Packet& packet) {
     packet.sequence = next_;
     packet.length = 0;
     packet.flags = static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0) |
@@ -81,7 +81,7 @@ class TcpReceiver {
     duplicate_seen_ = false;
     acknowledged_ = next_;
     packet.blocks = 0;
-    if (selective && !beyond_.empty()) add_blocks(packet);
+    if (selective_ && !beyond_.empty()) add_blocks(packet);
     held_back_ = 0;
     compressed_ = 0;
     deadline_ = never;

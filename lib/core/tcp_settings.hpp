@@ -1,4 +1,4 @@
-// What all connections of an experiment have in common.
+// How the connections of a flow speak TCP.
 #pragma once
 #include <cstdint>
 
@@ -17,4 +17,7 @@ struct TcpSettings {
   double pacing_slow_start_ratio, pacing_ratio;  // to the window over the smoothed round trip
   std::uint64_t unpaced_segments;                // at the start of a connection
   bool slow_start_after_idle;  // RFC 2861 as in Linux: after a silent timeout the window starts again
+  double dctcp_first_alpha;
+  bool hystart;
+  bool opportunistic_retransmission, penalisation;  // of subflows
 };

@@ -134,8 +134,11 @@ def new_figure(
     return figure, axes
 
 
-def save_figure(figure: Figure, folder: Path, name: str) -> None:
-    """Save <name>.png and <name>.svg, each whole or not at all, the same bytes for the same figure."""
+def save_figure(figure: Figure, folder: Path, name: str, description: str | None = None) -> None:
+    """Save <name>.png and <name>.svg, each whole or not at all, the same bytes for the same figure.
+
+    description : goes into the files' metadata (PNG text and SVG element `Description`), not into the picture.
+    """
     layout = figure.get_layout_engine()
     with mpl.rc_context(STYLE):
         # Once for both: savefig would lay out, measure and draw unseen again for each, which takes most of the time.
@@ -143,7 +146,8 @@ def save_figure(figure: Figure, folder: Path, name: str) -> None:
             layout.execute(figure)
             figure.set_layout_engine(None)
         box = figure.get_tightbbox().padded(mpl.rcParams["savefig.pad_inches"])
-        for ending, metadata in ((".png", {"Software": None}), (".svg", {"Date": None, "Creator": None})):
+        for ending, unwanted in ((".png", ("Software",)), (".svg", ("Date", "Creator"))):
+            metadata = dict.fromkeys(unwanted) | {"Description": description}
             partial = folder / f".{name}.partial{ending}"
             figure.savefig(partial, metadata=metadata, bbox_inches=box)
             partial.replace(folder / (name + ending))

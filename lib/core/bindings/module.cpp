@@ -5,10 +5,11 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled core of netrepro.";
   bind_emulation(module);
   bind_queueing(module);
+  bind_queues(module);
   bind_traffic(module);
   bind_mixtures(module);
   bind_simulation(module);
   bind_verification(module);
   bind_fabric(module);   // after the simulator of bind_simulation
-  bind_dummynet(module);  // after the queue rules of bind_simulation
+  bind_dummynet(module);
 }

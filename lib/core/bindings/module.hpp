@@ -4,6 +4,7 @@
 void bind_dummynet(pybind11::module_& module);
 void bind_emulation(pybind11::module_& module);
 void bind_fabric(pybind11::module_& module);
+void bind_queues(pybind11::module_& module);
 void bind_queueing(pybind11::module_& module);
 void bind_traffic(pybind11::module_& module);
 void bind_mixtures(pybind11::module_& module);

@@ -1,15 +1,17 @@
 """Floor 1: topologies, links, traffic and experiments as plain descriptions."""
 
 from netrepro.networks.experiment import Experiment, Measure, Measurements
-from netrepro.networks.links import (
+from netrepro.networks.links import Link
+from netrepro.networks.queues import (
     CoDel,
     DropTail,
     EcnThreshold,
-    Link,
+    FqCoDel,
     PhantomQueue,
     Pie,
     Queue,
     Red,
+    Sfq,
     SharedBuffer,
 )
 from netrepro.networks.rcp import Rcp
@@ -54,6 +56,7 @@ __all__ = [
     "EcnThreshold",
     "Experiment",
     "Flow",
+    "FqCoDel",
     "Link",
     "LinkChange",
     "Measure",
@@ -66,6 +69,7 @@ __all__ = [
     "Red",
     "Requests",
     "Routing",
+    "Sfq",
     "SharedBuffer",
     "Tcp",
     "Topology",

@@ -33,7 +33,7 @@ def check_congestion_control(name: str | None) -> None:
 @described
 @dataclass(frozen=True)
 class Tcp:
-    """How all hosts of an experiment speak TCP; the defaults are Linux's.
+    """How connections speak TCP: all of an experiment, or those of a flow that has its own; the defaults are Linux's.
 
     Segments are payload. The retransmission timeout is the smoothed round trip plus four times its variation, the
     latter at least `min_rto_ms`; the first SYN waits `initial_rto_ms`; both double each time. With `delayed_ack_ms`
@@ -90,7 +90,8 @@ class Tcp:
 class Flow:
     """One TCP connection that sends `size_bytes`, or for `duration_s`, from `start_s` on.
 
-    `congestion_control` None is the experiment's. `label` names the flow's group in the results.
+    `tcp` None is the experiment's, `congestion_control` None that of `tcp`. `label` names the flow's group in the
+    results.
 
     `replication` (Xu and Li, INFOCOM 2014; Liu et al., "RepNet"), for a size of `replicate_below_bytes` at most:
     with "repflow" two connections carry all bytes, and the flow is complete with the first of them; with "repsyn"
@@ -120,6 +121,7 @@ class Flow:
     subflows: int = 1
     path: tuple[str, ...] = ()
     subflow_paths: tuple[tuple[str, ...], ...] = ()
+    tcp: Tcp | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", tuple(self.path))
@@ -134,7 +136,7 @@ class Flow:
         if self.duration_s is not None:
             set_number(self, "duration_s", above=0)
         set_number(self, "start_s", least=0)
-        check_congestion_control(self.congestion_control)
+        _check_tcp(self)
         _check_connections(self)
         if self.path and (self.replication or self.subflows > 1):
             raise NetreproError("one path for a flow of several connections", "give it no path, or one connection")
@@ -154,7 +156,8 @@ class Requests:
     `answer_within_ms`. With `barrier` the next round begins when all servers have answered, `think_ms` later (a striped
     read); without, each server is asked again by itself.
     The connections are opened at `start_s`; the first requests leave when all are open. In the results a server's
-    answers are one flow from the server to the client; `requests` has a row for each answer. Raises NetreproError
+    answers are one flow from the server to the client; `requests` has a row for each answer. Connections speak TCP
+    as those of Flow, requests as the answers. Raises NetreproError
     for no servers, a server named twice, or a client that is its own server.
     """
 
@@ -169,6 +172,7 @@ class Requests:
     congestion_control: str | None = None
     label: str = ""
     answer_within_ms: float = 0.0
+    tcp: Tcp | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "servers", tuple(self.servers))
@@ -178,7 +182,7 @@ class Requests:
             check_count(self, name)
         for name in ("think_ms", "start_s", "answer_within_ms"):
             set_number(self, name, least=0)
-        check_congestion_control(self.congestion_control)
+        _check_tcp(self)
         for server in self.servers:
             _check_apart(self.client, server)
 
@@ -219,7 +223,7 @@ class PoissonFlows:
 
     Sizes are drawn from `sizes`; every flow's source and destination are drawn evenly from `sources` and
     `destinations` (all hosts when empty), never the same host. Which flows these are depends on the experiment's
-    seed and on the place of this entry in its traffic, so that tiers see the same flows. Replication and subflows
+    seed and on the place of this entry in its traffic, so that tiers see the same flows. Replication, subflows and tcp
     are those of Flow; larger flows than `replicate_below_bytes` are not replicated.
     """
 
@@ -235,12 +239,13 @@ class PoissonFlows:
     replicate_below_bytes: int = 100_000
     replica_same_path: bool = False
     subflows: int = 1
+    tcp: Tcp | None = None
 
     def __post_init__(self) -> None:
         set_number(self, "flows_per_s", above=0)
         set_number(self, "start_s", least=0)
         check_count(self, "count")
-        check_congestion_control(self.congestion_control)
+        _check_tcp(self)
         for name in ("sources", "destinations"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if len({*self.sources, *self.destinations}) == 1:
@@ -254,6 +259,17 @@ Traffic = Flow | Datagrams | PoissonFlows | Requests
 def flows_per_s_at_load(sizes: FlowSizeDistribution, load: float, capacity_mbps: float) -> float:
     """How many flows a second offer `load` (0..1) times `capacity_mbps` of payload."""
     return load * capacity_mbps * 1e6 / 8 / sizes.in_bytes().mean
+
+
+def own_tcp(entry: Traffic) -> Tcp | None:
+    """How the connections of an entry speak TCP, or None where it does not say."""
+    return None if isinstance(entry, Datagrams) else entry.tcp
+
+
+def _check_tcp(entry: Flow | PoissonFlows | Requests) -> None:
+    check_congestion_control(entry.congestion_control)
+    if not isinstance(entry.tcp, Tcp | None):
+        raise NetreproError(f"{type(entry).__name__}: tcp = {entry.tcp!r}", "give a Tcp, or None for the experiment's")
 
 
 def _check_apart(source: str, destination: str) -> None:

@@ -117,7 +117,7 @@ def drive(
         due = max(machines[name].wake_at_s, now_s) if name in machines else math.inf
         if due != wakes.get(name):
             wakes[name] = due
-            if due <= until_s:
+            if due <= until_s and due < math.inf:
                 push(due, alarm(name))
 
     def from_outside(act: Callable[[float], Outputs]) -> Callable[[float], Outputs]:

@@ -1,7 +1,7 @@
 """What a notebook calls to fit into the workbench: its claims, figures, verdicts and results.
 
-Run headlessly, everything goes to the folder of that run and from there to figures/; opened by a person it
-goes to runs/interactive/<slug>/, and the published results stay as they are.
+Run headlessly, everything goes to the folder of that run; opened by a person it goes to runs/interactive/<slug>/, or
+beside it where settings are not the committed ones. What is published stays as it is.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from netrepro.workbench import job as files
 from netrepro.workbench.catalogue import PROFILES, find
 from netrepro.workbench.manifest import git_state
 from netrepro.workbench.parameters import check_parameters
+from netrepro.workbench.standard import changed_parameters, edited_inputs, folder_suffix, run_command
 from netrepro.workbench.tables import dress, interval_text, number_text, verdict_text
 
 Item = TypeVar("Item")
@@ -87,6 +88,8 @@ class Report:
     slug, profile, tier, why_tier, repetitions, seed : how it runs; `tier` is resolved, never "auto".
     folder : where figures and results go.
     parameters : every parameter of the notebook with the value it runs with.
+    changed : those that are not the committed notebook's defaults.
+    command : what makes it again.
     """
 
     def __init__(
@@ -98,13 +101,15 @@ class Report:
         repetitions: int,
         seed: int,
         parameters: dict[str, Any],
+        changed: dict[str, Any],
         answer: AnswerSlot | None,
     ):
         self.slug, self.profile, self.tier, self.why_tier = slug, profile, tier, why_tier
-        self.repetitions, self.seed, self.parameters = repetitions, seed, parameters
+        self.repetitions, self.seed, self.parameters, self.changed = repetitions, seed, parameters, changed
         self.claims = load_claims(slug)
         named = os.environ.get(files.RUN_DIR_VARIABLE)
-        self.folder = Path(named) if named else runs_dir() / "interactive" / slug
+        self.folder = Path(named) if named else runs_dir() / "interactive" / (slug + folder_suffix(changed))
+        self.command = run_command(slug, profile, tier if len(find(slug).declaration.tiers) > 1 else "auto", changed)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._answer = answer
         self._measured: list[Measured] | None = None
@@ -148,14 +153,14 @@ class Report:
         Raises NetreproError for a name that is no plain file name.
         """
         self._check_name(name)
-        save_figure(figure, self.folder, name)
+        save_figure(figure, self.folder, name, self._again)
         self._display(figure, name)
 
     def show_all(self, figures: Mapping[str, Figure]) -> None:
         """`show` of several by their names, which takes less time than of one after the other."""
         for name in figures:
             self._check_name(name)
-        in_processes(save_figure, [(figure, self.folder, name) for name, figure in figures.items()])
+        in_processes(save_figure, [(figure, self.folder, name, self._again) for name, figure in figures.items()])
         for name, figure in figures.items():
             self._display(figure, name)
 
@@ -164,8 +169,14 @@ class Report:
         if Path(name).name != name or "." in name:
             raise NetreproError(f"a figure cannot be called {name!r}", "give a plain name such as fig5_short_mean")
 
+    @property
+    def _again(self) -> str:
+        return f"made by: {self.command}"
+
     def _display(self, figure: Figure, name: str) -> None:
         display(Image(filename=str(self.folder / f"{name}.png")))  # as it was saved, instead of drawing it once more
+        caption = f"<small style='color: #777'>{escape(name)}, made by <code>{escape(self.command)}</code></small>"
+        display({"text/html": caption, "text/plain": f"{name}, {self._again}"}, raw=True)
         plt.close(figure)
 
     def judge(self, measured: Sequence[Measured]) -> Styler:
@@ -208,7 +219,7 @@ class Report:
         run = Run.model_validate(
             {
                 "date": datetime.now(UTC).date(),
-                "commit": git_state(workbench_root()).get("commit") or "unknown",
+                "commit": self._commit(),
                 "profile": self.profile,
                 "tier": self.tier,
                 "seed": self.seed,
@@ -216,12 +227,19 @@ class Report:
                 "parameters": self.parameters,
                 "answer": answer,
                 "measured": self._measured,
+                "changed": self.changed,
             }
         )
         write_results(Results(paper=self.slug, runs={run.key: run}), self.folder / files.RESULTS)
         if self._answer is not None:
             self._answer.fill(answer)
-        return HTML(f"<b>{escape(self._level)}</b> ({escape(self.profile)} profile, {self.tier}): {escape(answer)}")
+        settings = "".join(f", {name} = {value!r}" for name, value in self.changed.items())
+        how = escape(f"{self.profile} profile, {self.tier}{settings}")
+        return HTML(f"<b>{escape(self._level)}</b> ({how}): {escape(answer)}")
+
+    def _commit(self) -> str:
+        commit = git_state(workbench_root()).get("commit")
+        return f"{commit or 'unknown'}{'-dirty' if edited_inputs(find(self.slug)) else ''}"
 
 
 def _with_blame(reason: str, verdict: str, claim: Claim) -> str:
@@ -262,13 +280,17 @@ def open_report(
         raise NetreproError(f"repetitions = {repetitions}", "at least 2: a verdict compares intervals, not single runs")
     checked = check_parameters(notebook.parameters, parameters, slug)
     resolved, why = resolve_tier(tier, notebook.declaration.tiers, probe_tiers())
-    return Report(slug, profile, resolved, _why_run_has(resolved) or why, repetitions, seed, checked, answer)
+    said = _what_the_run_says()
+    if said.get("tier") == resolved:
+        why = str(said["why_tier"])
+    changed = changed_parameters(notebook, checked | {"repetitions": repetitions, "seed": seed})
+    changed = said.get("changed", {}) | changed
+    return Report(slug, profile, resolved, why, repetitions, seed, checked, changed, answer)
 
 
-def _why_run_has(tier: str) -> str:
-    """What the run that executes this notebook says of its tier, which it chose before; "" outside of one."""
+def _what_the_run_says() -> dict[str, Any]:
+    """The manifest of the run that executes this notebook, which chose its tier before; empty outside of one."""
     folder = os.environ.get(files.RUN_DIR_VARIABLE)
     if not folder or not Path(folder, files.MANIFEST).is_file():
-        return ""
-    said = json.loads(Path(folder, files.MANIFEST).read_text())
-    return str(said["why_tier"]) if said["tier"] == tier else ""
+        return {}
+    return json.loads(Path(folder, files.MANIFEST).read_text())

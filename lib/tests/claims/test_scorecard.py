@@ -12,6 +12,8 @@ from matplotlib.colors import to_hex
 from netrepro.claims import Measured, Results, Run, publish_run
 from netrepro.claims.scorecard import (
     VERDICT_LOOKS,
+    beside,
+    combined,
     draw_scorecard,
     paper_summary,
     regressions,
@@ -141,6 +143,25 @@ def three_papers(workbench) -> None:
     publish(a_run(gain(BAD), order("cba", "cba")), slug="alpha")
 
 
+def test_mine_stands_beside_what_is_published_and_what_i_did_not_run_is_marked(workbench):
+    three_papers(workbench)  # published: constructed and alpha
+    own = {"constructed": results(a_run(gain(BAD), order("abc", "abc"), profile="paper"))}
+    mine, published = scorecard(results=own.get), scorecard()
+    table = beside(mine, published).set_index(["paper", "claim"])
+    gains = table.xs("mean-gain", level="claim")
+    assert list(gains["mine_verdict"]) == ["not measured", "disagrees", "not measured"]
+    assert list(gains["mine_date"] != "") == [False, True, False]
+    assert gains.loc["constructed", ["mine_profile", "mine_value"]].tolist() == ["paper", pytest.approx(1.5005)]
+    assert gains.loc["constructed", ["published_verdict", "published_tier"]].tolist() == ["agrees", "simulated"]
+    shown = combined(mine, published)
+    assert list(shown["source"]) == ["published"] * 2 + ["mine"] * 2 + ["published"] * 2
+    assert list(shown["verdict"])[:4] == ["disagrees", "disagrees", "disagrees", "agrees"]
+    cells = draw_scorecard(shown).axes[0].patches
+    assert [cell.get_alpha() for cell in cells] == [0.3, 0.3, 1, 1, 0.3, 0.3]
+    page = to_html(published, mine)
+    assert page.count("<td>published only</td>") == 6 and page.count("paper, simulated, 2026-11-21") == 2
+
+
 def test_a_readmes_excerpt_has_a_line_a_paper(workbench):
     three_papers(workbench)
     lines = to_markdown(scorecard()).splitlines()
@@ -171,7 +192,8 @@ def test_a_click_on_a_columns_head_sorts_by_number_then_back(workbench, tmp_path
         script = f"""<script>
         const head = [...document.querySelectorAll("th")].filter(h => h.textContent == "agrees")[0];
         for (let i = 0; i < {clicks}; i++) head.click();
-        document.title = [...head.closest("table").tBodies[0].rows].map(r => r.cells[0].textContent).join();
+        const slug = row => row.cells[1].textContent.split(":")[0];
+        document.title = [...head.closest("table").tBodies[0].rows].map(slug).join();
         </script></body>"""
         (tmp_path / "page.html").write_text(page.replace("</body>", script))
         command = [

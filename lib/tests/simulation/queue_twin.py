@@ -209,3 +209,96 @@ class PieQueue:
             return False
         self.accu_prob = 0.0
         return True
+
+
+class SfqQueue:
+    """Linux's sch_sfq in words: buckets in a ring, each with an allotment that may be overdrawn by one packet."""
+
+    def __init__(self, limit, quantum, bucket_of):
+        self.limit, self.quantum, self.bucket_of = limit, quantum, bucket_of
+        self.ring: list[int] = []  # buckets with packets, the one to be served first
+        self.packets: dict[int, list[Waiting]] = {}
+        self.allotment: dict[int, int] = {}
+
+    def enqueue(self, packet, flow):
+        """The name of the packet that is dropped, if any."""
+        bucket = self.bucket_of(flow)
+        if bucket not in self.ring:
+            self.ring.append(bucket)
+            self.packets[bucket], self.allotment[bucket] = [], self.quantum
+        self.packets[bucket].append(packet)
+        if sum(map(len, self.packets.values())) <= self.limit:
+            return None
+        longest = max(map(len, self.packets.values()))
+        candidates = [b for b in (bucket, *self.ring) if len(self.packets[b]) == longest]
+        victim = self.packets[candidates[0]].pop()
+        if not self.packets[candidates[0]]:
+            self.ring.remove(candidates[0])
+        return victim.name
+
+    def dequeue(self):
+        if not self.ring:
+            return None
+        while self.allotment[self.ring[0]] <= 0:
+            self.allotment[self.ring[0]] += self.quantum
+            self.ring.append(self.ring.pop(0))
+        bucket = self.ring[0]
+        packet = self.packets[bucket].pop(0)
+        self.allotment[bucket] -= packet.bytes
+        if not self.packets[bucket]:
+            self.ring.pop(0)
+        return packet.name
+
+
+class FqCoDelQueue:
+    """RFC 8290, section 4, over CoDelQueue; of an overfull buffer the fattest queue loses half, 64 packets at most."""
+
+    def __init__(self, limit, target, interval, quantum, flows, queue_of):
+        self.limit, self.quantum, self.queue_of = limit, quantum, queue_of
+        self.queues = [CoDelQueue(1 << 60, target, interval) for _ in range(flows)]
+        self.credits = [0] * flows
+        self.new: list[int] = []
+        self.old: list[int] = []
+        self.sizes: dict[int, int] = {}
+
+    def enqueue(self, name, size, flow, now):
+        """Names of the packets that are dropped."""
+        number = self.queue_of(flow)
+        self.sizes[name] = size
+        self.queues[number].enqueue(name, size, now)
+        if number not in self.new and number not in self.old:
+            self.credits[number] = self.quantum
+            self.new.append(number)
+        if sum(len(queue.queue) for queue in self.queues) <= self.limit:
+            return []
+        backlogs = [sum(packet.bytes for packet in queue.queue) for queue in self.queues]
+        fattest = self.queues[backlogs.index(max(backlogs))].queue
+        dropped = [fattest.popleft()]
+        while len(dropped) < 64 and sum(packet.bytes for packet in dropped) < max(backlogs) // 2:
+            dropped.append(fattest.popleft())
+        return [packet.name for packet in dropped]
+
+    def dequeue(self, now):
+        """The name of the packet that is sent, or None, and names of those that were dropped."""
+        before = [len(queue.dropped) for queue in self.queues]
+        sent = self.scheduled(now)
+        return sent, [name for queue, n in zip(self.queues, before, strict=True) for name in queue.dropped[n:]]
+
+    def scheduled(self, now):
+        while self.new or self.old:
+            turns = self.new or self.old
+            number = turns[0]
+            if self.credits[number] <= 0:
+                self.credits[number] += self.quantum
+                turns.pop(0)
+                self.old.append(number)
+                continue
+            name = self.queues[number].dequeue(now) if self.queues[number].queue else None
+            if name is not None:
+                self.credits[number] -= self.sizes[name]
+                return name
+            was_new = turns is self.new
+            turns.pop(0)
+            if was_new and self.old:
+                self.old.append(number)
+        return None
