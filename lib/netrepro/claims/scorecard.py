@@ -52,9 +52,9 @@ def scorecard(
     range.
 
     The run that decides is the best tier's whose verdict counts if any does, and of a tier the paper profile's, among
-    those that measured the claim and are trusted; what it says plays no part. `worse` names the tiers
-    whose trusted verdict counts and is worse, and that verdict. `profile` and `tier` restrict the runs.
-    `results` gives the results of a slug; default: what is published.
+    those that measured the claim and are trusted; what it says plays no part. `worse` names the tiers whose trusted
+    verdict counts and is worse, and that verdict. `profile` and `tier` restrict the runs. `results` gives the results
+    of a slug; default: what is published.
     Raises NetreproError for an unknown paper, profile or tier, and for files that cannot be read.
     """
     for given, valid in ((profile, PROFILES), (tier, TIERS)):

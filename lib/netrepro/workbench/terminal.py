@@ -32,7 +32,7 @@ def columns_of(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
 
 
 def summary_lines(mine: pd.DataFrame, published: pd.DataFrame) -> list[str]:
-    """A line a paper: the user's level and counts, then the published ones."""
+    """A line a paper: the user's level, how many of its claims it rests on, and counts; then the published ones."""
     if published.empty:
         return []
     run = set(mine.loc[mine["date"] != "", "paper"])
@@ -59,7 +59,7 @@ def _side_by_side(items: Sequence[str]) -> list[str]:
 
 def _counts(row: dict) -> str:
     counts = " ".join(f"{row[name]}{SIGNS[name]}" for name in (*VERDICTS, "not_counted") if row[name])
-    return f"{BADGES[row['level']]} {counts} ({row['coverage'].removesuffix(' claims')})"
+    return f"{BADGES[row['level']]} {row['coverage'].removesuffix(' claims')}: {counts}"
 
 
 def claim_lines(table: pd.DataFrame, names: tuple[str, str] = ("mine", "published")) -> list[str]:

@@ -269,7 +269,7 @@ def test_the_command_shows_the_change_and_asks_for_yes(ran, figures):
 
 def test_a_users_scorecard_stands_beside_the_published_one(ran, workbench, commit_all):
     only_mine = command("scorecard").stdout
-    assert "● 1✓" in only_mine and "not published" in only_mine
+    assert "● 1 of 1: 1✓" in only_mine and "not published" in only_mine
     publish(["echo"])
     shutil.copytree(ran, workbench / "runs/quick/10_echo--load=0.9")  # settings of one's own are no standard
     rewrite(ran, values=[0.9, 0.9])
