@@ -166,7 +166,7 @@ class Report:
         plt.close(figure)
 
     def judge(self, measured: Sequence[Measured]) -> Styler:
-        """Verdicts on every claim of the paper: a styled table with paper, class report and ours side by side.
+        """Verdicts on every claim of the paper: a styled table, verdict first, then paper, class report and ours.
 
         Raises NetreproError for a measurement of a claim that claims.yaml does not have.
         """
@@ -180,6 +180,7 @@ class Report:
         self._level = paper_level(judgements)
         rows = [
             {
+                "verdict": verdict_text(judgement.verdict, judgement.counts),
                 "claim": claim.says,
                 "where": claim.where,
                 "unit": claim.unit,
@@ -187,12 +188,13 @@ class Report:
                 "class report": number_text(readable(claim.class_report)),
                 "ours": number_text(judgement.value),
                 "95 % interval": interval_text(judgement.interval, judgement.repetitions),
-                "verdict": verdict_text(judgement.verdict, judgement.counts),
                 "reason": judgement.reason,
             }
             for claim, judgement in zip(self.claims.claims, judgements, strict=True)
         ]
-        return dress(pd.DataFrame(rows, index=pd.Index(known, name="id")), wide=["claim", "reason"])
+        table = pd.DataFrame(rows, index=pd.Index(known, name="id"))
+        empty = [name for name in ("class report", "unit") if not table[name].any()]
+        return dress(table.drop(columns=empty), wide=["claim", "reason"])
 
     def finish(self, answer: str) -> HTML:
         """Write results.json, put the one-sentence answer at the top, and return the paper-level verdict to show.
