@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +18,9 @@ from rich.table import Table
 from netrepro.errors import NetreproError
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from netrepro.workbench.catalogue import Notebook
     from netrepro.workbench.runner import Event, RunReport
 
 app = typer.Typer(
@@ -32,7 +37,23 @@ Parameters = Annotated[
 Jobs = Annotated[int | None, typer.Option(help="notebooks at a time in the compute lane [default: one a core]")]
 Scheduler = Annotated[str | None, typer.Option(help="address of a Dask scheduler, tcp://…")]
 Resume = Annotated[bool, typer.Option("--resume", help="keep runs that ended well and whose inputs are unchanged")]
+Json = Annotated[bool, typer.Option("--json", help="as JSON, for programs")]
 Patience = Annotated[float, typer.Option(help="a cell may take this many times the declared budget")]
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        from netrepro import __version__
+
+        _print_lines([f"netrepro {__version__}"])
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_say_version, is_eager=True, help="say it")] = False,
+) -> None:
+    """Published network-systems results, run again."""
 
 
 @app.command()
@@ -142,35 +163,56 @@ def compare(
 
 
 @app.command("list")
-def list_notebooks() -> None:
-    """Name every notebook, its lane, tiers and declared cost."""
+def list_notebooks(as_json: Json = False) -> None:
+    """Name every notebook, its declared cost, lane, tiers and question."""
     from netrepro.workbench.catalogue import catalogue
+    from netrepro.workbench.lines import columns_of, folded
 
-    table = Table("slug", "question", "lane", "tiers", "quick", "paper", box=None)
-    for notebook in catalogue():
+    notebooks = catalogue()
+    if as_json:
+        _print_json([_described(notebook) for notebook in notebooks])
+        return
+    rows = [["slug", "quick", "paper", "lane", "tiers"]]
+    for notebook in notebooks:
         declared = notebook.declaration
         cost = [f"{declared.budget_s[name]:.0f} s" for name in ("quick", "paper")]
-        title = notebook.title if not notebook.problem else f"[red]{notebook.problem}[/red]"
-        table.add_row(notebook.slug, title, declared.lane, ", ".join(declared.tiers), *cost)
-    console.print(table)
+        rows.append([notebook.slug, *cost, declared.lane, ", ".join(declared.tiers)])
+    heads = columns_of(rows)  # no line of them folds: tiers are short
+    _print_lines(heads[:1])
+    for line, notebook in zip(heads[1:], notebooks, strict=True):
+        _print_lines([line, *folded(notebook.problem or notebook.title, "    ")])
 
 
 @app.command()
-def show(slug: str) -> None:
-    """Show a notebook's parameters with types, defaults and help, and what it costs."""
+def show(slug: str, as_json: Json = False) -> None:
+    """Show a notebook's parameters with types, defaults, ranges and help, and what it costs."""
     from netrepro.workbench.catalogue import find
+    from netrepro.workbench.lines import folded
 
     notebook = find(slug)
     if notebook.problem:
         raise NetreproError(notebook.problem)
+    if as_json:
+        _print_json(_described(notebook))
+        return
     declared = notebook.declaration
-    console.print(f"[bold]{notebook.title}[/bold]  ({notebook.path.name})")
+    _print_lines([*folded(f"{notebook.title} ({notebook.path.name})"), *folded(f"tiers: {', '.join(declared.tiers)}")])
     for profile in ("quick", "paper"):
-        console.print(f"  {profile}: {declared.budget_s[profile]:.0f} s, {declared.memory_mb[profile]} MB")
-    table = Table("parameter", "type", "default", "help", box=None)
+        _print_lines([f"{profile}: {declared.budget_s[profile]:.0f} s, {declared.memory_mb[profile]} MB"])
     for item in notebook.parameters.values():
-        table.add_row(item.name, item.type, repr(item.default), item.help)
-    console.print(table)
+        _print_lines(["", *folded(f"{item.name}: {item.type} = {item.default!r}"), *folded(item.help, "    ")])
+
+
+def _described(notebook: Notebook) -> dict[str, Any]:
+    """A notebook as JSON."""
+    return {
+        "slug": notebook.slug,
+        "file": notebook.path.name,
+        "question": notebook.title,
+        "problem": notebook.problem,
+        **notebook.declaration.model_dump(exclude={"slug"}),
+        "parameters": [asdict(item) for item in notebook.parameters.values()],
+    }
 
 
 @app.command()
@@ -268,11 +310,15 @@ def draw(
 
 
 @app.command()
-def doctor() -> None:
+def doctor(as_json: Json = False) -> None:
     """Say what this machine can do, and what each notebook would use."""
     from netrepro.workbench.doctor import examine
 
-    examine().render(console)
+    found = examine()
+    if as_json:
+        _print_json({name: _records(table) for name, table in found.tables().items()})
+    else:
+        _print_lines(found.lines())
 
 
 @app.command()
@@ -303,6 +349,7 @@ def scorecard(
         bool, typer.Option("--readme", help="refresh figures/scorecard.* and the README's excerpt")
     ] = False,
     history: Annotated[bool, typer.Option("--history", help="ask git when acceptances and first results came")] = False,
+    as_json: Json = False,
 ) -> None:
     """Compare every paper's numbers with mine and with what is published here."""
     if history:
@@ -310,12 +357,16 @@ def scorecard(
 
         console.print(ask_git().to_string(index=False), markup=False, soft_wrap=True)
         return
+    from netrepro.claims.scorecard import beside
     from netrepro.claims.scorecard import scorecard as build
     from netrepro.paths import workbench_root
     from netrepro.workbench.kept import own_results
     from netrepro.workbench.publishing import lost_verdicts, refresh_readme, write_scorecard
 
-    _print_scorecard(slugs, claims)
+    if as_json:
+        _print_json(_records(beside(build(slugs, results=own_results), build(slugs))))
+    else:
+        _print_scorecard(slugs, claims)
     if into is not None:
         write_scorecard(build(), into, build(results=own_results))
         console.print(f"written: {_short(into)}/scorecard.csv, .md, .html, .png")
@@ -431,6 +482,15 @@ def _print_scorecard(slugs: list[str] | None = None, claims: bool = False) -> No
     others = differing(table)
     if not (slugs or claims) and len(others):
         _print_lines(["", "Mine is not what is published:", *claim_lines(others)])
+
+
+def _records(table: DataFrame) -> list[dict[str, Any]]:
+    """A table's rows as JSON has them: what is missing is null."""
+    return json.loads(table.to_json(orient="records"))
+
+
+def _print_json(content: Any) -> None:
+    _print_lines(json.dumps(content, indent=1, ensure_ascii=False).splitlines())
 
 
 def _print_lines(lines: Iterable[str]) -> None:

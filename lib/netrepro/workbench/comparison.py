@@ -16,7 +16,8 @@ from netrepro.errors import NetreproError
 from netrepro.paths import figures_dir, runs_dir, workbench_root
 from netrepro.workbench.job import write_atomically
 from netrepro.workbench.kept import kept_runs, read_kept, shown_path
-from netrepro.workbench.terminal import claim_lines, folded
+from netrepro.workbench.lines import folded
+from netrepro.workbench.terminal import claim_lines
 
 
 @dataclass(frozen=True)

@@ -118,8 +118,8 @@ def papers_table() -> Styler:
     )
     summary.insert(1, "published", [f"{BADGES[level]} {level}" for level in theirs["level"]])
     whose = ["mine" if slug in run else "published" for slug in summary["paper"]]
-    counts = summary.drop(columns=["level", "title"]).assign(**{"counts are": whose})
-    return dress(counts.rename(columns={"not_counted": "not counted"}))
+    counts = summary.drop(columns=["level", "title"]).assign(whose=whose)
+    return dress(counts.rename(columns={"not_counted": "not counted", "agrees in direction": "in direction"}))
 
 
 def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> HTML:

@@ -32,9 +32,9 @@ from netrepro.style import save_figure, use_style
 from netrepro.workbench.catalogue import find, select
 from netrepro.workbench.job import write_atomically
 from netrepro.workbench.kept import BY_HAND, Kept, kept_runs, own_results, read_kept
+from netrepro.workbench.lines import folded
 from netrepro.workbench.standard import changed_parameters
 from netrepro.workbench.tables import number_text
-from netrepro.workbench.terminal import folded
 
 PICTURES = (".png", ".svg")
 README_BEGIN, README_END = "<!-- scorecard -->", "<!-- /scorecard -->"

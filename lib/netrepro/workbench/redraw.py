@@ -16,6 +16,8 @@ from netrepro.papers._study import TABLES, Runs, Study
 from netrepro.paths import runs_dir
 from netrepro.style import save_figure, use_style
 from netrepro.workbench.catalogue import find
+from netrepro.workbench.kept import read_kept
+from netrepro.workbench.standard import made_by as made_by_of
 
 
 def redraw(slug: str, folder: Path | None = None) -> tuple[Path, pd.DataFrame]:
@@ -28,7 +30,8 @@ def redraw(slug: str, folder: Path | None = None) -> tuple[Path, pd.DataFrame]:
     found = folder or max(_folders_with_tables(study.slug), key=lambda each: each.stat().st_mtime, default=None)
     if found is None:
         raise NetreproError(f"no run of {slug} has left tables", f"measure first: netrepro run {slug}")
-    runs = study.load(found / TABLES)
+    runs, result = study.load(found / TABLES), read_kept(found).result
+    made_by = made_by_of(find(slug), result.profile, result.tier, result.changed) if result else None
     use_style()
     for name, draw in study.figures.items():
         try:
@@ -37,7 +40,7 @@ def redraw(slug: str, folder: Path | None = None) -> tuple[Path, pd.DataFrame]:
             if not runs.knobs.keys() >= study.knobs.keys():
                 raise NetreproError(f"{name} needs {error} of the run in {found}, which ended before it") from None
             raise
-        save_figure(figure, found, name)
+        save_figure(figure, found, name, made_by)
         plt.close(figure)
     return found, _verdicts(runs)
 

@@ -45,7 +45,7 @@ from netrepro.workbench import job as files
 from netrepro.workbench.catalogue import PROFILES, find
 from netrepro.workbench.manifest import git_state
 from netrepro.workbench.parameters import check_parameters
-from netrepro.workbench.standard import changed_parameters, edited_inputs, folder_suffix, run_command
+from netrepro.workbench.standard import changed_parameters, edited_inputs, folder_suffix, made_by
 from netrepro.workbench.tables import dress, interval_text, number_text, verdict_text
 
 Item = TypeVar("Item")
@@ -89,7 +89,7 @@ class Report:
     folder : where figures and results go.
     parameters : every parameter of the notebook with the value it runs with.
     changed : those that are not the committed notebook's defaults.
-    command : what makes it again.
+    made_by : says which command makes it again.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Report:
         self.claims = load_claims(slug)
         named = os.environ.get(files.RUN_DIR_VARIABLE)
         self.folder = Path(named) if named else runs_dir() / "interactive" / (slug + folder_suffix(changed))
-        self.command = run_command(slug, profile, tier if len(find(slug).declaration.tiers) > 1 else "auto", changed)
+        self.made_by = made_by(find(slug), profile, tier, changed)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._answer = answer
         self._measured: list[Measured] | None = None
@@ -153,14 +153,14 @@ class Report:
         Raises NetreproError for a name that is no plain file name.
         """
         self._check_name(name)
-        save_figure(figure, self.folder, name, self._again)
+        save_figure(figure, self.folder, name, self.made_by)
         self._display(figure, name)
 
     def show_all(self, figures: Mapping[str, Figure]) -> None:
         """`show` of several by their names, which takes less time than of one after the other."""
         for name in figures:
             self._check_name(name)
-        in_processes(save_figure, [(figure, self.folder, name, self._again) for name, figure in figures.items()])
+        in_processes(save_figure, [(figure, self.folder, name, self.made_by) for name, figure in figures.items()])
         for name, figure in figures.items():
             self._display(figure, name)
 
@@ -169,18 +169,15 @@ class Report:
         if Path(name).name != name or "." in name:
             raise NetreproError(f"a figure cannot be called {name!r}", "give a plain name such as fig5_short_mean")
 
-    @property
-    def _again(self) -> str:
-        return f"made by: {self.command}"
-
     def _display(self, figure: Figure, name: str) -> None:
         display(Image(filename=str(self.folder / f"{name}.png")))  # as it was saved, instead of drawing it once more
-        caption = f"<small style='color: #777'>{escape(name)}, made by <code>{escape(self.command)}</code></small>"
-        display({"text/html": caption, "text/plain": f"{name}, {self._again}"}, raw=True)
+        caption = f"{name}, {self.made_by}"
+        html = f"<small style='color: #777'>{escape(caption)}</small>"
+        display({"text/html": html, "text/plain": caption}, raw=True)
         plt.close(figure)
 
     def judge(self, measured: Sequence[Measured]) -> Styler:
-        """Verdicts on every claim of the paper: a styled table with paper, class report and ours side by side.
+        """Verdicts on every claim of the paper: a styled table, verdict first, then paper, class report and ours.
 
         Raises NetreproError for a measurement of a claim that claims.yaml does not have.
         """
@@ -194,6 +191,7 @@ class Report:
         self._level = f"{paper_level(judgements)}, {coverage_text(judgements)}"
         rows = [
             {
+                "verdict": verdict_text(judgement.verdict, judgement.counts),
                 "claim": claim.says,
                 "where": claim.where,
                 "unit": claim.unit,
@@ -201,13 +199,14 @@ class Report:
                 "class report": number_text(readable(claim.class_report)),
                 "ours": number_text(judgement.value),
                 "95 % interval": interval_text(judgement.interval, judgement.repetitions),
-                "verdict": verdict_text(judgement.verdict, judgement.counts),
                 "reason": _with_blame(judgement.reason, judgement.verdict, claim),
                 "acceptance fixed": claim.fixed,
             }
             for claim, judgement in zip(self.claims.claims, judgements, strict=True)
         ]
-        return dress(pd.DataFrame(rows, index=pd.Index(known, name="id")), wide=["claim", "reason"])
+        table = pd.DataFrame(rows, index=pd.Index(known, name="id"))
+        empty = [name for name in ("class report", "unit") if not table[name].any()]
+        return dress(table.drop(columns=empty), wide=["claim", "reason"])
 
     def finish(self, answer: str) -> HTML:
         """Write results.json, put the one-sentence answer at the top, and return the paper-level verdict to show.
@@ -269,15 +268,17 @@ def open_report(
 
     Raises
     ------
-    NetreproError : for an unknown slug or profile, fewer than two repetitions, or a tier that this machine or
-        notebook cannot honour.
+    NetreproError : for an unknown slug or profile, fewer than two repetitions, a parameter out of its range, or a tier
+        that this machine or notebook cannot honour.
     """
     use_style()
     notebook = find(slug)
     if profile not in PROFILES:
         raise NetreproError(f"no profile {profile!r}", nearest(profile, PROFILES))
-    if repetitions < 2:
+    if isinstance(repetitions, int) and repetitions < 2:
         raise NetreproError(f"repetitions = {repetitions}", "at least 2: a verdict compares intervals, not single runs")
+    standard = {"profile": profile, "repetitions": repetitions, "seed": seed}
+    check_parameters(notebook.parameters, standard, slug)
     checked = check_parameters(notebook.parameters, parameters, slug)
     resolved, why = resolve_tier(tier, notebook.declaration.tiers, probe_tiers())
     said = _what_the_run_says()

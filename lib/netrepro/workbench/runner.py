@@ -198,8 +198,12 @@ def _plan(
     """
     if settings.profile not in PROFILES:
         raise NetreproError(f"no profile {settings.profile!r}", nearest(settings.profile, PROFILES))
-    if settings.workers < 1 or settings.patience <= 0:
+    if settings.workers < 1 or not 0 < settings.patience < float("inf"):
         raise NetreproError(f"jobs = {settings.workers}, patience = {settings.patience}", "both must be positive")
+    for name, chosen in (("profile", settings.profile), ("tier", settings.tier)):
+        others = {str(given[name]) for _, given in asked if name in given} - {chosen}
+        if others:
+            raise NetreproError(f"-p {name}={others.pop()}", f"choose it by --{name}, which sets budgets and lanes too")
     checked = [
         (notebook, check_parameters(notebook.parameters, given, notebook.slug))
         for notebook, given in asked

@@ -96,6 +96,12 @@ def run_command(slug: str, profile: str, tier: str, chosen: Mapping[str, Any]) -
     return shlex.join(words)
 
 
+def made_by(notebook: Notebook, profile: str, tier: str, changed: Mapping[str, Any]) -> str:
+    """What the metadata of a figure says: the command that makes it again, with the tier where that is a choice."""
+    choice = len(notebook.declaration.tiers) > 1
+    return f"made by: {run_command(notebook.slug, profile, tier if choice else 'auto', changed)}"
+
+
 def folder_suffix(overrides: Mapping[str, Any]) -> str:
     """A folder-name ending that tells runs with other parameters apart."""
     if not overrides:

@@ -1,34 +1,16 @@
-"""Scorecards and lists as plain lines of at most 80 columns, the same on a terminal and in a pipe."""
+"""Scorecards as plain lines."""
 
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Sequence
 
 import pandas as pd
 
 from netrepro.claims import VERDICTS
 from netrepro.claims.scorecard import BADGES, VERDICT_LOOKS, paper_summary, run_words
+from netrepro.workbench.lines import columns_of, folded, side_by_side
 
-COLUMNS = 80
 SIGNS = {verdict: sign or "·" for verdict, (_, sign) in VERDICT_LOOKS.items()} | {"not_counted": "□"}
-
-
-def folded(text: str, indent: str = "", hang: str | None = None) -> list[str]:
-    """A text in lines of at most 80 columns; a word that is longer is broken, nothing is dropped."""
-    later = indent if hang is None else hang
-    return textwrap.wrap(text, COLUMNS, initial_indent=indent, subsequent_indent=later) or [""]
-
-
-def columns_of(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
-    """Rows in columns as wide as their widest cell; the last column folds, so that 80 columns are enough."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)][:-1]
-    lines = []
-    for row in rows:
-        before = gap.join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)) + gap * bool(widths)
-        lines += [line.rstrip() for line in folded(row[-1] or " ", before, " " * len(before))] or [before.rstrip()]
-    return lines
 
 
 def summary_lines(mine: pd.DataFrame, published: pd.DataFrame) -> list[str]:
@@ -46,15 +28,7 @@ def summary_lines(mine: pd.DataFrame, published: pd.DataFrame) -> list[str]:
         )
     levels = [f"{badge} {level}" for level, badge in BADGES.items()]
     signs = [f"{sign} {name.replace('_', ' ')}" for name, sign in SIGNS.items()]
-    return [*columns_of(rows), "", *_side_by_side(levels), *_side_by_side(signs)]
-
-
-def _side_by_side(items: Sequence[str]) -> list[str]:
-    lines = [""]
-    for item in items:
-        longer = f"{lines[-1]}  {item}" if lines[-1] else item
-        lines = [*lines, item] if len(longer) > COLUMNS else [*lines[:-1], longer]
-    return lines
+    return [*columns_of(rows), "", *side_by_side(levels), *side_by_side(signs)]
 
 
 def _counts(row: dict) -> str:

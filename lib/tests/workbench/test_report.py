@@ -43,10 +43,10 @@ def test_every_figure_says_what_makes_it_again(echo_paper):
     from PIL import Image
 
     report = open_report("echo", **(SETTINGS | {"profile": "paper", "seed": 3}), load=0.7)
-    assert report.command == "netrepro run echo --profile paper -p load=0.7 -p seed=3"
+    assert report.made_by == "made by: netrepro run echo --profile paper -p load=0.7 -p seed=3"
     report.show(plt.figure(), "line")
-    assert Image.open(report.folder / "line.png").text["Description"] == f"made by: {report.command}"
-    assert report.command in (report.folder / "line.svg").read_text()
+    assert Image.open(report.folder / "line.png").text["Description"] == report.made_by
+    assert report.made_by in (report.folder / "line.svg").read_text()
 
 
 def test_a_person_with_settings_of_their_own_writes_beside_the_standard_ones_and_names_them(echo_paper, workbench):
