@@ -34,6 +34,7 @@ from netrepro.emulation.plan import HUB, Plan, check_name, make_plan
 from netrepro.emulation.recording import Recording
 from netrepro.emulation.relay import Relay
 from netrepro.emulation.tiers import check_feature, probe_tiers, resolve_tier
+from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.routing import Path, Routing
 from netrepro.networks.topology import Topology
@@ -53,7 +54,7 @@ class Emulation:
     topology : hosts, switches (routers that forward over all shortest paths, chosen flow by flow) and links. A packet
         arrives once it has been sent as a whole, where a link has more than a rate and a drop-tail buffer, or is paced;
         others are the kernel's shaper's alone, which lets a bucket (a packet and 128 us) pass an idle link at once.
-    tier : "auto", "privileged" or "rootless".
+    tier : "auto", "privileged" or "rootless"; "virtual" makes a VirtualEmulation, in virtual time.
     congestion_control : of all hosts, or host -> name (others: cubic). Always set, because the machine's own
         default may be anything; "" leaves it to the programs' sockets.
     seed : of the routers' path choice and of losses.
@@ -82,6 +83,11 @@ class Emulation:
     netem where there is none; on entering, for what the kernel refuses: a congestion control it lacks, a queue, a
     setting.
     """
+
+    def __new__(cls, topology: Topology, tier: str = "auto", *arguments: Any, **keywords: Any) -> Any:
+        if tier == "virtual":  # with the same nodes and programs, and another kernel
+            return VirtualEmulation(topology, tier, *arguments, **keywords)
+        return super().__new__(cls)
 
     def __init__(
         self,

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import hashlib
+import signal
+import socket
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from netrepro.claims import load_claims
-from netrepro.emulation import emulate
+from netrepro.emulation import Emulation, emulate
 from netrepro.emulation.tiers import probe_tiers
+from netrepro.emulation.virtual.network import Event, Program, run_programs
+from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import CoDel, DropTail, EcnThreshold, Link, PhantomQueue, Pie, Red, SharedBuffer
 from netrepro.networks.topology import dumbbell, star
@@ -150,3 +155,86 @@ def test_every_queue_holds_what_it_says_and_counts_every_packet(queue):
     counted = "marked_packets" if getattr(queue, "ecn", False) or control == "dctcp" else "dropped_packets"
     assert port[counted] > 0 and model[counted] > 0
     assert found.trusted
+
+
+SMALL = star(3, Link(10.0, 5.0))
+
+
+def test_programs_run_in_virtual_time_which_stands_still_while_the_caller_thinks():
+    def answer_once(port: int) -> int:
+        with socket.create_server(("0.0.0.0", port)) as server:
+            connection, _ = server.accept()
+            received = 0
+            while content := connection.recv(65536):
+                received += len(content)
+            return received
+
+    def ask(address: str, port: int) -> float:
+        begun = time.monotonic()
+        with socket.create_connection((address, port)) as connection:
+            took = time.monotonic() - begun
+            connection.sendall(bytes(100_000))
+        return took
+
+    with Emulation(SMALL, tier="virtual", seed=3) as net:
+        server = net["h2"].start(answer_once, 5000)
+        net.sleep(0.5)
+        before = net.now_s
+        time.sleep(0.3)
+        assert net.now_s - before < 1e-6
+        took_s = net["h1"].python(ask, net["h2"].address, 5000)
+        assert took_s == pytest.approx(0.0202, abs=0.0002)  # 20 ms, and four SYNs' worth of bits
+        assert server.result(5.0) == 100_000
+        with pytest.raises(subprocess.TimeoutExpired):
+            net["h1"].run(["sleep", "1000"], timeout=2.0)
+        assert net["h1"].run(["sh", "-c", "sleep 500; echo $NAME"], environment={"NAME": "me"}).stdout == "me\n"
+        with pytest.raises(NetreproError, match="status 3"):
+            net["h3"].run(["sh", "-c", "exit 3"])
+        with pytest.raises(NetreproError, match="No such file"):
+            net["s1"].run(["no-such-program"])
+        with pytest.raises(ZeroDivisionError):
+            net["h1"].python(lambda: 1 // 0)
+
+
+def test_a_link_goes_down_and_comes_back_slower():
+    script = """
+import socket, sys, time
+asker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+asker.settimeout(0.5)
+for number in range(6):
+    begun = time.monotonic()
+    asker.sendto(bytes(972), (sys.argv[1], 7000))
+    try:
+        asker.recv(2000)
+        print(round((time.monotonic() - begun) * 1e3, 1))
+    except TimeoutError:
+        print("lost")
+    time.sleep(max(begun + 1 - time.monotonic(), 0))
+"""
+    echo = """
+import socket
+answers = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+answers.bind(("0.0.0.0", 7000))
+while True:
+    answers.sendto(*answers.recvfrom(2000))
+"""
+    programs = [
+        Program("h3", [sys.executable, "-c", echo]),
+        Program("h1", [sys.executable, "ask.py", "10.0.0.3"], start_s=1.0),
+    ]
+    changes = [Event(2.5, "h3", "s1", up=False), Event(4.5, "h3", "s1", up=True, rate_mbps=1.0)]
+    runs = [run_programs(SMALL, programs, 10.0, events=changes, files={"ask.py": script}) for _ in range(2)]
+    echoes, asked = runs[0]
+    assert echoes.returncode == -signal.SIGTERM and echoes.ended_s == pytest.approx(10.0, abs=0.01)
+    # 1014 bytes take 0.8 ms at 10 Mb/s, 8.1 ms at 1 Mb/s.
+    assert asked.output.split() == ["23.2", "23.2", "lost", "lost", "37.8", "37.8"]
+    assert asked.returncode == 0 and asked.ended_s == pytest.approx(7.0, abs=0.1)
+    assert runs[1][1].output == asked.output and runs[1][1].ended_s == asked.ended_s
+
+
+def test_a_program_that_never_waits_is_ended_and_named():
+    with (
+        pytest.raises(NetreproError, match=r"not advanced.*python"),
+        Emulation(SMALL, tier="virtual", patience_s=3.0) as net,
+    ):
+        net["h1"].run([sys.executable, "-c", "while True: pass"])

@@ -86,7 +86,7 @@ def emulate_virtually(
             events=events.fileno(),
             recorded=frozenset(ports),
             captures={port: file.fileno() for port, file in files.items()},
-            has_seeds=_version(instance.kernel) >= (6, 11),
+            has_seeds=release_numbers(instance.kernel) >= (6, 11),
         )
         build(instance, plan, whole_settings(experiment.tcp))
         traffic = TrafficDescription(experiment, made, plan, until_complete)
@@ -160,7 +160,8 @@ def _memory_mb(experiment: Experiment) -> int:
     return MEMORY_MB if len(experiment.flow_table) < 2000 else 4 * MEMORY_MB
 
 
-def _version(release: str) -> tuple[int, ...]:
+def release_numbers(release: str) -> tuple[int, ...]:
+    """(6, 12, 3) of 6.12.3-netrepro."""
     return tuple(int(part) for part in release.partition("-")[0].split("."))
 
 
@@ -194,9 +195,9 @@ def _changes(plan: VirtualPlan, experiment: Experiment) -> list[tuple[float, dic
         for port in change.links:
             line = lines[port]
             if change.rate_mbps is not None:
-                line = replace(line, rate=change.rate_mbps * 1e6 * plan.clock_factors[port])
+                line = line.with_rate(change.rate_mbps * plan.clock_factors[port])
             if change.up is not None:
-                line = replace(line, flags=line.flags | UP if change.up else line.flags & ~UP)
+                line = line.with_flags(line.flags | UP if change.up else line.flags & ~UP)
             lines[port] = line
             place, index = plan.ports[port].shaper
             moment.requests.setdefault(place, []).append(messages.replacing(new_line(index, line)))

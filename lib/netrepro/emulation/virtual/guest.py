@@ -223,6 +223,7 @@ class Guest:
         if child == 0:
             try:
                 os.setsid()
+                signal.pthread_sigmask(signal.SIG_SETMASK, set())
                 for place, stream in enumerate(streams):
                     os.dup2(stream, place)
                 os.chdir(folder)
@@ -248,18 +249,26 @@ class Guest:
 
     def wait(self, process: int, seconds: float | None) -> dict:
         """Until the process has ended, or so many seconds of virtual time have passed: its status, or None."""
-        self.reap()
-        if seconds is None:
-            while process not in self.programs:
-                self.collect(os.waitpid(-1, 0))
-        else:
-            # A signal that only wakes: without one a wait for a child has no end in time.
-            until = time.monotonic() + seconds
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-            while process not in self.programs and (left := until - time.monotonic()) > 0:
-                signal.sigtimedwait({signal.SIGCHLD}, left)
-                self.reap()
+        self.pass_time(float("inf") if seconds is None else seconds, process)
         return self.programs.get(process, {"status": None})
+
+    def pass_time(self, seconds: float, process: int = 0) -> None:
+        """So much, or until the process has ended; whoever ends meanwhile is noted at once."""
+        # A signal that only wakes: without one a wait for a child has no end in time.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+        until = time.monotonic() + seconds
+        self.reap()
+        while process not in self.programs and (left := until - time.monotonic()) > 0:
+            if signal.sigtimedwait({signal.SIGCHLD}, min(left, self.told_every_s)) is None:
+                self.tell()
+            self.reap()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+
+    told_every_s = 1.0
+
+    def tell(self) -> None:
+        """That time passes, so that nobody outside loses patience."""
+        self.door.send(b"P", b"0")
 
     def reap(self) -> None:
         with suppress(ChildProcessError):
@@ -272,12 +281,12 @@ class Guest:
         return {}
 
     def sleep(self, seconds: float) -> dict:
-        time.sleep(seconds)
-        self.reap()
+        self.pass_time(seconds)
         return self.clock()
 
     def share(self, folder: str) -> dict:
-        """Let programs write to a folder of the machine."""
+        """Let programs write to a folder of the machine; where its own place is hidden here, one is made."""
+        Path(folder).mkdir(parents=True, exist_ok=True)
         checked(LIBC.mount(b"none", folder.encode(), b"hostfs", ctypes.c_ulong(0), folder.encode()))
         return {}
 

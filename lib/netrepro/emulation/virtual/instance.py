@@ -109,8 +109,17 @@ class Instance:
         """Its release."""
         return str(self.begun["kernel"])
 
-    def order(self, what: str, /, progress: Callable[[float], None] | None = None, **arguments: Any) -> dict[str, Any]:
+    @property
+    def folder(self) -> Path:
+        """Its own, removed when it is closed."""
+        return Path(self._folder)
+
+    def order(
+        self, what: str, /, progress: Callable[[float], None] | None = None, name: str = "", **arguments: Any
+    ) -> dict[str, Any]:
         """Have it do something, as `guest.Guest` says; the answer, with the bytes that came before it as `contents`.
+
+        name : of what it is about, for errors.
 
         Raises NetreproError for what is refused, for a kernel that has ended, and for one whose time stands still.
         """
@@ -121,8 +130,7 @@ class Instance:
                 left = left[os.write(self._to_guest, left) :]
         except BrokenPipeError:
             raise self._ended() from None
-        name = arguments.get("command")
-        return self._answer(what if not name else f"{name[0]}", progress)
+        return self._answer(f"{what} {name}".strip(), progress)
 
     def _answer(self, what: str, progress: Callable[[float], None] | None = None) -> dict[str, Any]:
         contents: list[bytes] = []

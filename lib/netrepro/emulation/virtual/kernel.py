@@ -170,7 +170,7 @@ def build_kernel(
         ready = Path(build, "ready")
         ready.mkdir()
         shutil.move(tree / "linux", ready / "linux")
-        shutil.move(tree / ".config", ready / "config")
+        _keep_for_modules(tree, ready / "tree")
         shutil.rmtree(made, ignore_errors=True)
         ready.rename(made)
         tell("built", 1.0)
@@ -257,6 +257,63 @@ def _compile(tree: Path, tell: Callable[[str, float], None], jobs: int) -> None:
         wrong = [line for line in lines if "rror" in line][-5:] or lines[-5:]
         raise NetreproError("the virtual kernel does not compile:\n" + "".join(wrong), "report it, with these lines")
     _run(["strip", "--strip-debug", "linux"], tree, "the kernel cannot be stripped")
+
+
+# Of the source, what a module is compiled against.
+_KEPT = ("Makefile", "Kbuild", "Kconfig", ".config", "include", "scripts", "arch/um", "arch/x86")
+_KEPT_OF = ("arch/um", "arch/x86")  # headers, and what make itself reads
+
+
+def _keep_for_modules(tree: Path, kept: Path) -> None:
+    for name in _KEPT:
+        (kept / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(tree / name, kept / name)
+    shutil.move(tree / "vmlinux.symvers", kept / "Module.symvers")
+    for name in _KEPT_OF:
+        for path in (kept / name).rglob("*"):
+            if path.suffix in (".c", ".o", ".S", ".cmd", ".a") and path.is_file():
+                path.unlink()
+
+
+def build_module(source: Path, into: Path) -> Path:
+    """A module of the virtual kernel (NAME.ko) made of one file of C.
+
+    Raises NetreproError with the compiler's complaints and their lines, and where there is no kernel.
+    """
+    tree = kernel_path().parent / "tree"
+    name = source.stem
+    with tempfile.TemporaryDirectory(prefix="netrepro-module-") as folder:
+        shutil.copy(source, folder)
+        Path(folder, "Makefile").write_text(f"obj-m += {name}.o\n")
+        done = subprocess.run(
+            ["make", "-s", "-C", str(tree), "ARCH=um", f"M={folder}", "modules"],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+        )
+        if done.returncode:
+            said = [line.replace(f"{folder}/", "") for line in done.stderr.splitlines()]
+            wrong = [line for line in said if re.match(rf"{re.escape(name)}\.c:\d+", line)] or said[-5:]
+            raise NetreproError(f"{source.name} does not compile:\n" + "\n".join(wrong), "mend these lines")
+        made = into / f"{name}.ko"
+        shutil.move(Path(folder, made.name), made)
+    return made
+
+
+def own_modules() -> dict[str, Path]:
+    """Congestion control -> its module, for each lib/kernel/modules/tcp_NAME.c; those that are new are compiled."""
+    found = {}
+    for source in sorted((recipe() / "modules").glob("tcp_*.c")):
+        key = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+        into = kernel_path().parent / "modules" / key
+        made = into / f"{source.stem}.ko"
+        if not made.exists():
+            into.mkdir(parents=True, exist_ok=True)
+            with _alone(into / "lock"):
+                build_module(source, into)
+        found[source.stem.removeprefix("tcp_")] = made
+    return found
 
 
 def _run(command: list[str], folder: Path, problem: str) -> None:

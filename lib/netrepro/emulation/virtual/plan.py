@@ -73,6 +73,14 @@ class Line:
     capture: int = -1
     flags: int = UP
 
+    def with_rate(self, rate_mbps: float) -> Line:
+        """The same at another rate."""
+        return replace(self, rate=rate_mbps * 1e6)
+
+    def with_flags(self, flags: int) -> Line:
+        """The same with other flags."""
+        return replace(self, flags=flags)
+
     def options(self) -> bytes:
         """struct line_parameters."""
         link = self.link

@@ -1,0 +1,409 @@
+"""A network on the virtual kernel in which programs run; its time stands still while the caller thinks."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+
+from netrepro.emulation import messages
+from netrepro.emulation.plan import check_name
+from netrepro.emulation.virtual.experiment import build, release_numbers, whole_settings
+from netrepro.emulation.virtual.instance import Instance, batched_by_node
+from netrepro.emulation.virtual.plan import UP, make_virtual_plan, new_line
+from netrepro.errors import NetreproError
+from netrepro.networks.routing import Path as Route
+from netrepro.networks.routing import Routing
+from netrepro.networks.topology import Topology
+from netrepro.networks.workloads import Tcp
+
+CALL = Path(__file__).with_name("call.py")
+
+
+class VirtualEmulation:
+    """A network on the virtual kernel while its `with` block runs; `net["h1"]` is a node.
+
+    topology, congestion_control, seed, address_pool, tcp, routing, paths : as of Emulation. patience_s : seconds of
+    real time in which virtual time has to advance.
+
+    Virtual time passes while `run`, `wait`, `python` or `sleep` wait, and stands still otherwise. Programs see the
+    machine's files, may write to `folder` and to /run, and have no other network than their node's. What they print
+    lies in `folder`. The same seed and the same calls give the same output. Raises NetreproError as Instance.
+    """
+
+    tier = "virtual"
+
+    def __init__(
+        self,
+        topology: Topology,
+        tier: str = "virtual",
+        congestion_control: str | Mapping[str, str] = "cubic",
+        seed: int = 1,
+        address_pool: str = "10.0.0.0/8",
+        tcp: Tcp | None = None,
+        routing: Routing | str = "ecmp",
+        paths: Iterable[Route] = (),
+        patience_s: float = 120.0,
+    ):
+        self.topology, self._seed, self._patience_s = topology, seed, patience_s
+        self._described: dict[str, Any] = {
+            "tcp": tcp,
+            "routing": routing,
+            "paths": list(paths),
+            "congestion_control": congestion_control,
+            "address_pool": address_pool,
+        }
+        self.plan = make_virtual_plan(topology, seed, **self._described)
+        self._instance: Instance | None = None
+        self._started = 0
+
+    def __enter__(self) -> VirtualEmulation:
+        if self._instance:
+            raise NetreproError("this network is built already", "leave its with block first, or make another")
+        self._instance = Instance(self._seed, patience_s=self._patience_s)
+        try:
+            seeds = release_numbers(self._instance.kernel) >= (6, 11)
+            self.plan = make_virtual_plan(self.topology, self._seed, has_seeds=seeds, **self._described)
+            self._lines = dict(self.plan.lines)
+            self.folder = self._instance.folder / "programs"
+            self.folder.mkdir()
+            build(self._instance, self.plan, whole_settings(self._described["tcp"]))
+            self._instance.order("share", folder=str(self.folder))
+            self._began_ns = self._instance.order("clock")["monotonic_ns"]
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the network and all that runs inside; does nothing the second time."""
+        if self._instance:
+            self._instance.close()
+            self._instance = None
+
+    @property
+    def instance(self) -> Instance:
+        """The kernel. Raises NetreproError when the network is not built."""
+        if not self._instance:
+            raise NetreproError("this network is not built", "use it inside `with Emulation(...) as net:`")
+        return self._instance
+
+    def __getitem__(self, name: str) -> VirtualNode:
+        check_name(name, (*self.topology.hosts, *self.topology.switches), "host or switch")
+        return VirtualNode(self, name)
+
+    @property
+    def now_s(self) -> float:
+        """Virtual time since the network was built."""
+        return (self.instance.order("clock")["monotonic_ns"] - self._began_ns) / 1e9
+
+    def sleep(self, seconds: float) -> None:
+        """Let so much virtual time pass."""
+        if seconds > 0:
+            self.instance.order("sleep", seconds=seconds)
+
+    def path_address(self, path: Route) -> str:
+        """The address of the path's last host that packets from its first one reach over the path."""
+        if tuple(path) not in self.plan.path_addresses:
+            raise NetreproError(f"no address for the path {' '.join(path)}", "name it in Emulation(paths=...)")
+        return str(self.plan.path_addresses[tuple(path)])
+
+    def change_link(
+        self,
+        source: str,
+        destination: str,
+        *,
+        rate_mbps: float | None = None,
+        up: bool | None = None,
+        both: bool = True,
+    ) -> None:
+        """Another rate, or down and up again; routes stay. both : in both directions.
+
+        What waits in a link that goes down, and what is under way on it, is lost.
+        """
+        ways = ((source, destination), (destination, source)) if both else ((source, destination),)
+        for port in ways:
+            self.topology.link(*port)
+            line = self._lines[port]
+            if rate_mbps is not None:
+                line = line.with_rate(rate_mbps * self.plan.clock_factors[port])
+            if up is not None:
+                line = line.with_flags(line.flags | UP if up else line.flags & ~UP)
+            self._lines[port] = line
+            node, index = self.plan.ports[port].shaper
+            requests = {node: [messages.replacing(new_line(index, line))]}
+            self.instance.order("change", requests=batched_by_node(requests))
+
+    def next_file(self, name: str) -> Path:
+        """Of a program's output."""
+        self._started += 1
+        return self.folder / f"{self._started}-{Path(name).name}"
+
+
+class VirtualProgram:
+    """A program that was started in a node."""
+
+    def __init__(self, net: VirtualEmulation, process: int, command: Sequence[str], files: Path):
+        self._net, self._process, self._files = net, process, files
+        self.command = list(command)
+        self.returncode: int | None = None
+        self.ended_s: float | None = None  # of virtual time since the network was built
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Its status, or None where so many seconds of virtual time pass before it ends; negative: by a signal."""
+        if self.returncode is None:
+            found = self._net.instance.order("wait", name=self.command[0], process=self._process, seconds=timeout)
+            self.returncode = found["status"]
+            if found["status"] is not None:
+                self.ended_s = found["ended_s"] - self._net._began_ns / 1e9
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """Its status, or None while it runs; no time passes."""
+        return self.wait(0.0)
+
+    def send_signal(self, number: int) -> None:
+        """At once; it hears of it when time passes."""
+        self._net.instance.order("kill", process=self._process, number=int(number), whole=False)
+
+    def kill(self) -> None:
+        """End it and what it has started, as `kill -9`."""
+        self._net.instance.order("kill", process=self._process, number=int(signal.SIGKILL), whole=True)
+
+    @property
+    def output(self) -> str:
+        """What it has printed so far."""
+        return self._files.with_suffix(".out").read_text(errors="replace")
+
+    @property
+    def errors(self) -> str:
+        """What it has printed to its error output so far."""
+        return self._files.with_suffix(".err").read_text(errors="replace")
+
+
+class VirtualNode:
+    """A host or switch: where programs and functions run in its network."""
+
+    def __init__(self, net: VirtualEmulation, name: str):
+        self.net, self.name = net, name
+
+    @property
+    def address(self) -> str:
+        """Its IPv4 address."""
+        return str(self.net.plan.addresses[self.name])
+
+    def popen(
+        self,
+        command: Sequence[str],
+        *,
+        input: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> VirtualProgram:
+        """Start a program, which runs whenever virtual time passes. Raises NetreproError when it cannot be started."""
+        words = [str(word) for word in command]
+        files = self.net.next_file(words[0])
+        for ending in (".out", ".err"):
+            files.with_suffix(ending).touch()
+        files.with_suffix(".in").write_text(input or "")
+        answer = self.net.instance.order(
+            "start",
+            name=words[0],
+            node=self.name,
+            command=words,
+            environment=dict(environment or {}),
+            folder=str(folder or self.net.folder),
+            output=str(files.with_suffix(".out")),
+            errors=str(files.with_suffix(".err")),
+            stdin=str(files.with_suffix(".in")),
+        )
+        if "problem" in answer:
+            raise NetreproError(f"cannot be started on {self.name}: {answer['problem']}", "give the path of a program")
+        return VirtualProgram(self.net, answer["process"], words, files)
+
+    def run(
+        self,
+        command: Sequence[str],
+        *,
+        timeout: float | None = None,
+        input: str | None = None,
+        check: bool = True,
+        environment: Mapping[str, str] | None = None,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> subprocess.CompletedProcess:
+        """Run a program to its end and return its status, output and error output.
+
+        timeout : seconds of virtual time. Raises NetreproError when it cannot be started, or with `check` when it
+        fails; subprocess.TimeoutExpired when it takes longer, and ends it.
+        """
+        program = self.popen(command, input=input, environment=environment, folder=folder)
+        if program.wait(timeout) is None:
+            program.kill()
+            raise subprocess.TimeoutExpired(list(command), timeout or 0.0, program.output, program.errors)
+        output, complaints = program.output, program.errors
+        if check and program.returncode:
+            last = (complaints.strip() or output.strip()).splitlines()[-1:]
+            raise NetreproError(
+                f"{shlex.join(program.command)} failed on {self.name} with status {program.returncode}"
+                + (f": {last[0]}" if last else ""),
+                "with check=False its status and output are returned instead",
+            )
+        return subprocess.CompletedProcess(list(command), program.returncode or 0, output, complaints)
+
+    def start(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> VirtualCall:
+        """Begin to run a Python function inside, in a process of its own."""
+        call = self.net.next_file("call")
+        content = cloudpickle.dumps(sys.path) + cloudpickle.dumps((function, arguments, keywords))
+        call.with_suffix(".call").write_bytes(content)
+        files = [str(call.with_suffix(ending)) for ending in (".call", ".result")]
+        return VirtualCall(self.popen([sys.executable, "-P", "-B", str(CALL), *files]), Path(files[1]))
+
+    def python(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
+        """What a Python function returns when it runs inside; raises what it raises."""
+        return self.start(function, *arguments, **keywords).result()
+
+
+class VirtualCall:
+    """A Python function that runs inside."""
+
+    def __init__(self, program: VirtualProgram, outcome: Path):
+        self.program, self._outcome = program, outcome
+
+    def result(self, timeout: float | None = None) -> Any:
+        """What it returns; raises what it raises, TimeoutError after so much virtual time."""
+        if self.program.wait(timeout) is None:
+            self.program.kill()
+            raise TimeoutError(f"after {timeout:g} s of virtual time")
+        if not self._outcome.exists() or not self._outcome.stat().st_size:
+            last = (self.program.errors.strip().splitlines() or ["nothing"])[-1]
+            raise NetreproError(f"the function ended with status {self.program.returncode}, and said: {last}")
+        works, value = pickle.loads(self._outcome.read_bytes())
+        if works:
+            return value
+        raise value
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program for run_programs: when and where it starts, and when it is ended by which signal, if it runs then.
+
+    node : host or switch. end_s : None: with the whole run, by SIGTERM.
+    """
+
+    node: str
+    command: Sequence[str]
+    start_s: float = 0.0
+    end_s: float | None = None
+    end_signal: int = signal.SIGKILL
+    environment: Mapping[str, str] = field(default_factory=dict)
+    input: str = ""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended: its status (negative: by that signal), when, and what it printed."""
+
+    program: Program
+    returncode: int
+    ended_s: float
+    output: str
+    errors: str
+
+
+@dataclass(frozen=True)
+class Event:
+    """A change of a link, for run_programs, as VirtualEmulation.change_link takes it."""
+
+    at_s: float
+    source: str
+    destination: str
+    rate_mbps: float | None = None
+    up: bool | None = None
+    both: bool = True
+
+
+def run_programs(
+    topology: Topology,
+    programs: Sequence[Program],
+    seconds: float,
+    *,
+    seed: int = 1,
+    events: Sequence[Event] = (),
+    files: Mapping[str, str | bytes] | None = None,
+    progress: Callable[[float], None] | None = None,
+    **network: Any,
+) -> list[Ended]:
+    """Run programs in a network for so many seconds of virtual time; how each ended, in their order.
+
+    Real programs on a real network stack, unmodified and without privileges: the same seed gives the same output. They
+    see the machine's files, and start in a folder of their own that has `files` (name -> content) and that they may
+    write to. What they print is kept; whoever still runs at the end gets SIGTERM and, a second later, SIGKILL.
+    events : changes of links. progress : is called with the share of the time that has passed. network : further
+    arguments of VirtualEmulation.
+
+    Raises NetreproError for unknown nodes, times outside the run, and for a program that cannot be started or that
+    never lets time pass.
+    """
+    for program in programs:
+        if not 0 <= program.start_s <= seconds or (program.end_s is not None and program.end_s < program.start_s):
+            raise NetreproError(
+                f"{program.command[0]} from {program.start_s:g} s to {program.end_s} s in a run of {seconds:g} s",
+                "start it within the run, and end it after it has started",
+            )
+    with VirtualEmulation(topology, seed=seed, **network) as net:
+        for name, content in (files or {}).items():
+            path = net.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        running: dict[int, VirtualProgram] = {}
+
+        def begin(place: int) -> None:
+            each = programs[place]
+            running[place] = net[each.node].popen(each.command, input=each.input, environment=each.environment)
+
+        def end(place: int) -> None:
+            if running[place].poll() is None:
+                running[place].send_signal(programs[place].end_signal)
+
+        moments: list[tuple[float, int, Callable[[], None]]] = []
+        for place, each in enumerate(programs):
+            moments.append((each.start_s, 1, lambda place=place: begin(place)))
+            if each.end_s is not None and each.end_s <= seconds:
+                moments.append((each.end_s, 2, lambda place=place: end(place)))
+        for event in events:
+            ends = event.source, event.destination
+            how = {"rate_mbps": event.rate_mbps, "up": event.up, "both": event.both}
+            moments.append((event.at_s, 0, lambda ends=ends, how=how: net.change_link(*ends, **how)))
+        for at_s, _, act in sorted(moments, key=lambda moment: moment[:2]):
+            net.sleep(at_s - net.now_s)
+            if progress is not None:
+                progress(min(at_s / seconds, 1.0))
+            act()
+        net.sleep(seconds - net.now_s)
+        for program in running.values():
+            if program.poll() is None:
+                program.send_signal(signal.SIGTERM)
+        net.sleep(1.0)
+        found = []
+        for place, each in enumerate(programs):
+            program = running[place]
+            if program.poll() is None:
+                program.kill()
+                program.wait()
+            assert program.returncode is not None and program.ended_s is not None
+            found.append(Ended(each, program.returncode, program.ended_s, program.output, program.errors))
+        if progress is not None:
+            progress(1.0)
+    return found
