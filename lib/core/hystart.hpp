@@ -8,8 +8,8 @@
 
 class HyStart {
  public:
-  // rounds_from_the_start: before 2025 Linux began rounds only once the window had 16 segments, so that the first of
-  // them began in the middle.
+  // rounds_from_the_start: a round begins with the acknowledgement of the first segment that was sent in the last one.
+  // Before 2025 Linux began rounds only once the window had 16 segments, so that all of them began in the middle.
   explicit HyStart(bool rounds_from_the_start) : rounds_from_the_start_(rounds_from_the_start) {}
 
   HyStart anew() const { return HyStart(rounds_from_the_start_); }
@@ -17,7 +17,7 @@ class HyStart {
   // Called with every acknowledgement in slow start that gives a round trip; whether it is time to look for signs.
   bool look(const CongestionWindow& window, const Delivery& delivery) {
     const bool large = window.segments >= from_segments;
-    if (delivery.first >= round_end_ && (large || rounds_from_the_start_)) {
+    if (rounds_from_the_start_ ? delivery.first > round_end_ : large && delivery.first >= round_end_) {
       round_end_ = delivery.next;
       round_start_ = last_of_train_ = delivery.now;
       round_smallest_ = never;

@@ -15,7 +15,6 @@ Suss::Suss(const ControlContext& context)
       guards_(context.tcp.suss_guard),
       paces_(context.tcp.suss_pacing),
       tail_(static_cast<std::uint64_t>(context.tcp.initial_window)) {
-  signs_ = HyStart(true);
   if (context.tcp.pacing || most_rounds_ == 0) mode_ = Mode::off;
 }
 

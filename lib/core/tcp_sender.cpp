@@ -17,7 +17,7 @@ TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionCont
       window_{settings.initial_window, 1e18},
       round_trip_(settings.minimum_timeout, settings.initial_timeout),
       ecn_(settings.ecn || control_->wants_precise_ecn()) {
-  if (control_->owns_window()) rates_.emplace();
+  if (control_->owns_window()) rate_.emplace();
 }
 
 TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control, std::uint64_t bytes)
@@ -29,9 +29,8 @@ TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionCont
 }
 
 void TcpSender::append(std::uint64_t bytes, Time now) {
-  if (rates_ && !more_expected_ && in_flight() < allowed())
-    rates_->application_limited_until = std::max(1.0, rates_->delivered + in_flight());
-  if (settings_.slow_start_after_idle && !rates_ && outstanding() == 0 && next_ > 0) restart_after(now - last_sent_);
+  if (rate_ && !more_expected_ && in_flight() < allowed()) rate_->limit_by_application(in_flight());
+  if (settings_.slow_start_after_idle && !rate_ && outstanding() == 0 && next_ > 0) restart_after(now - last_sent_);
   const std::uint64_t count = (bytes + settings_.segment_bytes - 1) / settings_.segment_bytes;
   segments_ += count;
   bytes_ = segments_ * settings_.segment_bytes;
@@ -117,8 +116,8 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     return std::nullopt;
   }
   // Linux's CA_EVENT_TX_START, which BBR heeds only where the application has held it back.
-  if (was_silent && (!rates_ || rates_->application_limited_until > 0)) control_->on_restart(now - last_sent_, now);
-  if (rates_) note_for_rate(segment, now);
+  if (was_silent && (!rate_ || rate_->application_limited())) control_->on_restart(now - last_sent_, now);
+  if (rate_) rate_->on_sent(segment, segment == first_ && next_ == first_ + 1, now);
   pace(board_[segment].length, now);
   last_sent_ = now;
   sent_in_reduction_ += 1;
@@ -160,42 +159,8 @@ void TcpSender::pace(std::uint32_t length, Time now) {
 
 // Delivery rate.
 
-void TcpSender::note_for_rate(std::uint64_t segment, Time now) {
-  Rates& rates = *rates_;
-  if (segment == first_ && next_ == first_ + 1) rates.first_sent = rates.delivered_at = now;  // nothing else is out
-  const RateMark mark{rates.first_sent, rates.delivered_at, rates.delivered, rates.application_limited_until > 0};
-  if (segment == rates.marks.tail())
-    rates.marks.push(mark);
-  else
-    rates.marks[segment] = mark;
-}
-
-void TcpSender::take_rate(std::uint64_t segment, const Sent& sent) {
-  Rates& rates = *rates_;
-  rates.delivered += 1;
-  const RateMark& mark = rates.marks[segment];
-  if (rates.sampled && mark.delivered < rates.newest.delivered) return;
-  rates.sampled = true;
-  rates.newest = mark;
-  rates.send_interval = sent.at - mark.first_sent;
-  rates.first_sent = sent.at;
-}
-
 RateSample TcpSender::rate_sample(Time now, double in_flight_before, std::uint64_t lost_before) {
-  Rates& rates = *rates_;
-  if (rates.application_limited_until > 0 && rates.delivered > rates.application_limited_until)
-    rates.application_limited_until = 0;
-  RateSample sample{now};
-  if (newly_delivered_ > 0) rates.delivered_at = now;
-  if (std::exchange(rates.sampled, false)) {
-    sample.prior_delivered = rates.newest.delivered;
-    sample.application_limited = rates.newest.application_limited;
-    sample.interval = std::max(rates.send_interval, now - rates.newest.delivered_at);
-    // A sample within less than a round trip compresses acknowledgements: it tells nothing.
-    if (sample.interval >= round_trip_.smallest()) sample.delivered = rates.delivered - rates.newest.delivered;
-  }
-  sample.total_delivered = rates.delivered;
-  sample.newly_delivered = newly_delivered_;
+  RateSample sample = rate_->sample(now, newly_delivered_, round_trip_.smallest());
   sample.newly_lost = static_cast<double>(ever_lost_ - lost_before);
   sample.in_flight = in_flight();
   sample.in_flight_before = in_flight_before;
@@ -246,7 +211,7 @@ void TcpSender::on_deadline(Time now) {
       find_losses(now);
       if (lost_ > 0 && (state_ == State::open || state_ == State::reducing)) {
         enter_recovery();
-        if (!rates_ && !of_old()) reduce_proportionally(false);
+        if (!rate_ && !of_old()) reduce_proportionally(false);
       }
       return;
   }
@@ -261,7 +226,7 @@ void TcpSender::take_probe_answer(const Packet& packet) {
   } else if (first_ > probe_end_) {
     // The probe itself repaired the loss: that the network dropped something still counts.
     probe_out_ = false;
-    if (state_ == State::open && !rates_) {
+    if (state_ == State::open && !rate_) {
       window_.segments = window_.threshold = control_->threshold_after_loss(window_);
       undo_ = {};
       tell_of_reduction();
@@ -327,10 +292,9 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
     undo_ = {};
     begin_reduction(State::reducing, control_->threshold_after_mark(window_));
   }
-  if (rates_) {
+  if (rate_) {
     control_->on_rate_sample(window_, rate_sample(now, in_flight_before, lost_before));
-    if (control_->wants_application_limited_mark())
-      rates_->application_limited_until = std::max(1.0, rates_->delivered + in_flight());
+    if (control_->wants_application_limited_mark()) rate_->limit_by_application(in_flight());
   } else if (state_ == State::reducing || state_ == State::recovery) {
     if (!of_old()) reduce_proportionally(progress && ever_lost_ == lost_before);
   } else if (news) {
@@ -361,7 +325,7 @@ void TcpSender::enter_recovery() {
 
 void TcpSender::take_delivered(std::uint64_t segment, const Sent& sent, Time now) {
   newly_delivered_ += 1;
-  if (rates_) take_rate(segment, sent);
+  if (rate_) rate_->on_delivered(segment, sent.at);
   if (sent.marks & lost) --lost_;
   if (sent.marks & resent) --resent_;
   const bool again = sent.marks & ever_resent;
@@ -388,7 +352,7 @@ void TcpSender::take_cumulative(std::uint64_t to, Time now) {
       take_delivered(first_, sent, now);
     ambiguous |= (sent.marks & ever_resent) != 0;
     board_.pop();
-    if (rates_) rates_->marks.pop();
+    if (rate_) rate_->forget_first();
   }
   if (ambiguous) sampled_ = newest_sample_ = 0;  // Karn: which copy is it that this answers?
   if (!settings_.selective && count > 0) {
@@ -556,7 +520,7 @@ void TcpSender::begin_reduction(State state, double threshold) {
   state_ = state;
   high_ = next_;
   tell_of_reduction();
-  if (of_old() && !rates_) window_.segments = threshold;
+  if (of_old() && !rate_) window_.segments = threshold;
 }
 
 // RFC 9937, which follows RFC 6937: one more than was delivered only while nothing else is found lost.
@@ -580,7 +544,7 @@ void TcpSender::leave_finished_state(const Packet& packet, bool news) {
   const bool undone = may_undo(packet);
   if (undone)
     undo_reduction(state_ == State::loss);
-  else if (state_ != State::loss && !rates_)
+  else if (state_ != State::loss && !rate_)
     window_.segments = window_.threshold;
   if (!undone && state_ != State::reducing && settling_keeps_ > 0) --settling_keeps_;
   if (!settings_.selective) delivered_ = 0, duplicates_ = 0;
@@ -650,7 +614,7 @@ void TcpSender::undo_reduction(bool forgets_losses) {
   }
   if (undo_.threshold > 0) {
     control_->on_undo();
-    if (!rates_) window_.segments = std::max(window_.segments, undo_.window);
+    if (!rate_) window_.segments = std::max(window_.segments, undo_.window);
     if (undo_.threshold > window_.threshold) {
       window_.threshold = undo_.threshold;
       reduction_pending_ = false;

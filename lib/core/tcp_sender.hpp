@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "congestion_control.hpp"
+#include "delivery_rate.hpp"
 #include "packet.hpp"
 #include "ring.hpp"
 #include "round_trip_estimator.hpp"
@@ -110,10 +111,8 @@ class TcpSender {
   void restart_after(Time idle);
   double pacing_rate() const;
   void pace(std::uint32_t length, Time now);
-  void note_for_rate(std::uint64_t segment, Time now);
-  void take_rate(std::uint64_t segment, const Sent& sent);
   RateSample rate_sample(Time now, double in_flight_before, std::uint64_t lost_before);
-  bool owns_window() const { return rates_.has_value(); }
+  bool owns_window() const { return rate_.has_value(); }
   void take_delivered(std::uint64_t segment, const Sent& sent, Time now);
   void take_cumulative(std::uint64_t to, Time now);
   void take_selective(const Packet& packet, Time now);
@@ -156,16 +155,7 @@ class TcpSender {
   Time send_at_ = 0;  // pacing: no sooner
   bool waits_for_pace_ = false;
   std::uint64_t sent_ = 0, ever_lost_ = 0;
-  struct Rates {  // kept for those who own their window
-    Ring<RateMark> marks;  // segments first_ to next_
-    Time first_sent = 0, delivered_at = 0;
-    double delivered = 0, application_limited_until = 0;
-    // of the acknowledgement being taken in
-    bool sampled = false;
-    RateMark newest{};
-    Time send_interval = 0;
-  };
-  std::optional<Rates> rates_;
+  std::optional<DeliveryRate> rate_;  // of those who own their window
   std::uint64_t acknowledged_ = 0;      // bytes; a receiver may acknowledge a part of a segment
   std::uint64_t first_ = 0, next_ = 0;  // oldest segment not acknowledged, next new one
   CongestionWindow window_;

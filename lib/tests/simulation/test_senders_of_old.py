@@ -217,7 +217,7 @@ def test_bic_does_as_a_second_one_in_python():
 
 
 def test_every_congestion_control_of_the_registry_runs_and_is_known_by_name():
-    assert list(CONGESTION_CONTROLS) == _core.congestion_controls() and len(set(CONGESTION_CONTROLS)) == 9
+    assert list(CONGESTION_CONTROLS) == _core.congestion_controls() and len(set(CONGESTION_CONTROLS)) >= 9
     net = dumbbell(1, Link(1000, 0.1, PLENTY), Link(20, 5, DropTail(packets=20)))
     for control in CONGESTION_CONTROLS:
         measured = simulate(Experiment(net, (Flow("h1", "h2", 500_000),), 20, tcp=Tcp(control)))

@@ -11,7 +11,7 @@ from netrepro.simulation import simulate
 PLENTY = DropTail(packets=10_000)
 
 
-def completion(control: str, size_bytes: int, round_trip_ms=49.5, rate_mbps=48.0, queue=400, **tcp):
+def completion(control: str, size_bytes: int, round_trip_ms=49.5, rate_mbps=48.0, queue=1000, **tcp):
     net = dumbbell(1, Link(1000, 0.01, PLENTY), Link(rate_mbps, round_trip_ms / 2 - 0.02, DropTail(queue)))
     ports = (("h1", "s1"),)
     measure = Measure(windows_interval_ms=1, packets=ports)
@@ -22,7 +22,13 @@ def from_first_acknowledgement_ms(measured) -> float:
     return measured.flows["completion_ms"][0] - 1.5 * 49.5
 
 
-# The example run in the authors' repository: least round trip 49.5 ms, 46 to 48 Mbit/s, no loss.
+def exit_segments(measured) -> float:
+    thresholds = measured.windows["slow_start_threshold_bytes"]
+    return thresholds[np.isfinite(thresholds)].iloc[0] / 1448
+
+
+# The example run in the authors' repository: least round trip 49.5 ms, 46 to 48 Mbit/s, no loss; before the fix of
+# HyStart's rounds.
 PUBLISHED_MS = {200_000: (166, 123), 500_000: (259, 183), 1_000_000: (342, 266), 2_000_000: (510, 434)}
 
 
@@ -47,6 +53,12 @@ def test_windows_grow_fourfold_twice_and_then_twofold():
     assert list(np.round(segments)) == pytest.approx([10, 40, 160, 320], rel=0.02)
 
 
+def test_what_came_back_too_soon_caps_the_window():
+    # The authors' log: at 608 segments. With rounds from the start the train of the round before is long enough.
+    assert exit_segments(completion("suss", 4_000_000)) == pytest.approx(608, rel=0.05)
+    assert exit_segments(completion("suss", 4_000_000, hystart_rounds_from_start=True)) < 300
+
+
 def test_the_red_part_is_paced_evenly_after_the_guard_interval():
     # The authors' log of the second round: 20 red segments in 25.0 ms, after a guard of 11.3 ms.
     packets = completion("suss", 4_000_000).packets
@@ -65,10 +77,10 @@ def test_the_red_part_is_paced_evenly_after_the_guard_interval():
 @pytest.mark.parametrize(
     "options", [{"suss_rounds": 0}, {"round_trip_ms": 9.0}, {"pacing": True}, {"round_trip_ms": 50, "rate_mbps": 3}]
 )
-def test_where_suss_may_not_quadruple_it_is_cubic_with_rounds_from_the_start(options):
+def test_where_suss_may_not_quadruple_it_is_cubic(options):
     for size in (100_000, 1_000_000):
         suss = completion("suss", size, **options)
-        cubic = completion("cubic", size, hystart_rounds_from_start=True, **options)
+        cubic = completion("cubic", size, **options)
         assert suss.flows["completion_ms"][0] == pytest.approx(cubic.flows["completion_ms"][0], rel=2e-3)
 
 
@@ -86,12 +98,31 @@ def test_a_loss_ends_it_for_good():
     assert after.diff().max() / 1448 < 12
 
 
-def test_hystart_that_knows_its_rounds_from_the_start_leaves_slow_start_earlier():
-    # 50 Mbit/s and 150 ms: the authors' note to the kernel list has exits at 516 (before the fix) and 632 segments;
-    # here that they differ, and that the window is left below what fills the path and its queue.
-    exits = {}
-    for fixed in (False, True):
-        windows = completion("cubic", 8_000_000, 150, 50, 619, hystart_rounds_from_start=fixed).windows
-        thresholds = windows["slow_start_threshold_bytes"]
-        exits[fixed] = thresholds[np.isfinite(thresholds)].iloc[0] / 1448
-    assert exits[False] != exits[True] and all(300 < exit < 1240 for exit in exits.values())
+def test_hystart_leaves_slow_start_where_the_authors_saw_it_before_and_after_their_fix():
+    # Their note to the kernel list: 50 Mbit/s, 150 ms, 619 packets: 516 segments by delay, 632 by the train after it.
+    before, after = (
+        completion("cubic", 8_000_000, 150, 50, 619, hystart_rounds_from_start=fixed) for fixed in (False, True)
+    )
+    assert exit_segments(before) == pytest.approx(516, rel=0.08)
+    assert exit_segments(after) == pytest.approx(632, rel=0.03)
+    # "300 kB more in 1.5 s"; the same bytes come sooner.
+    assert after.flows["completion_ms"][0] < before.flows["completion_ms"][0] - 48
+
+
+# The authors' test of 2025: 50 Mbit/s, 100 ms, a buffer of 413 packets. Time of 5 MB in s, losses of 20 MB, exit.
+PUBLISHED_2025 = {"none": (1.5, 1105, None), "hystart": (1.29, 40, 530), "suss": (1.11, 35, 540)}
+
+
+@pytest.mark.parametrize("name", PUBLISHED_2025)
+def test_the_authors_test_of_2025(name):
+    time_s, losses, exit_at = PUBLISHED_2025[name]
+    control, options = {
+        "none": ("cubic", {"hystart": False}),
+        "hystart": ("cubic", {"hystart_rounds_from_start": True}),
+        "suss": ("suss", {"hystart_rounds_from_start": True}),
+    }[name]
+    short, long = (completion(control, size, 100, 50, 413, **options) for size in (5_000_000, 20_000_000))
+    assert short.flows["completion_ms"][0] / 1e3 - 0.15 == pytest.approx(time_s, abs=0.06)
+    assert long.links["dropped_packets"].sum() == pytest.approx(losses, rel=0.25)
+    if exit_at:
+        assert exit_segments(long) == pytest.approx(exit_at, rel=0.03)
