@@ -47,8 +47,9 @@ class Tcp:
     receive window grow, and the first three beyond a hole (what follows there: once a millisecond). With 0 each one is.
     `dctcp_alpha` is DCTCP's first estimate of the share of marked bytes (1 in Linux, 0 in the paper's model).
     `slow_start_after_idle`: a connection that was silent for a retransmission timeout starts again from the initial
-    window. `hystart`: CUBIC may leave slow start by delay and acknowledgement trains, `hystart_rounds_from_start`:
-    rounds are told apart from the first on, as in kernels since 2025, not only from 16 segments on.
+    window. `hystart`: CUBIC and SUSS may leave slow start by delay and acknowledgement trains,
+    `hystart_rounds_from_start`: rounds begin with the first segments, as in kernels since 2025, not with the first
+    acknowledgement that finds a window of 16.
 
     `recovery`: how a sender finds and repairs losses. "linux" with RACK and proportional rate reduction, and undoing
     what was for nothing; or as senders did of old, with the window cut at once: "sack" (three segments beyond it tell a
