@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from netrepro.errors import NetreproError
 
@@ -46,17 +46,18 @@ class Machine(Protocol):
 
 
 Delay = Callable[[Hashable, Hashable, Any], float | None]
-Outputs = Iterable[tuple[Hashable, Output | None]]  # None: nothing but a look at the machine's alarm
+Name = TypeVar("Name", bound=Hashable)
+Outputs = Iterable[tuple[Any, Output | None]]  # None: nothing but a look at the machine's alarm
 
 
 def drive(
-    machines: Mapping[Hashable, Machine],
+    machines: Mapping[Name, Machine],
     delay_s: Delay,
     until_s: float,
     *,
     at: Iterable[tuple[float, Callable[[float], Outputs]]] = (),
     most_events: int = 10_000_000,
-) -> list[tuple[float, Hashable, Event]]:
+) -> list[tuple[float, Name, Event]]:
     """Run machines against each other in virtual time; returns (time_s, name, event) in the order in which they happen.
 
     Parameters
@@ -74,7 +75,7 @@ def drive(
     """
     order = count()
     queue: list[tuple[float, int, Callable[[float], Outputs]]] = []
-    events: list[tuple[float, Hashable, Event]] = []
+    events: list[tuple[float, Name, Event]] = []
     wakes: dict[Hashable, float] = {}
     names = set(machines)
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -379,31 +380,31 @@ def run_programs(
 
         moments: list[tuple[float, int, Callable[[], None]]] = []
         for place, each in enumerate(programs):
-            moments.append((each.start_s, 1, lambda place=place: begin(place)))
+            moments.append((each.start_s, 1, partial(begin, place)))
             if each.end_s is not None and each.end_s <= seconds:
-                moments.append((each.end_s, 2, lambda place=place: end(place)))
+                moments.append((each.end_s, 2, partial(end, place)))
         for event in events:
-            ends = event.source, event.destination
-            how = {"rate_mbps": event.rate_mbps, "up": event.up, "both": event.both}
-            moments.append((event.at_s, 0, lambda ends=ends, how=how: net.change_link(*ends, **how)))
+            change = partial(net.change_link, event.source, event.destination)
+            how: dict[str, Any] = {"rate_mbps": event.rate_mbps, "up": event.up, "both": event.both}
+            moments.append((event.at_s, 0, partial(change, **how)))
         for at_s, _, act in sorted(moments, key=lambda moment: moment[:2]):
             net.sleep(at_s - net.now_s)
             if progress is not None:
                 progress(min(at_s / seconds, 1.0))
             act()
         net.sleep(seconds - net.now_s)
-        for program in running.values():
-            if program.poll() is None:
-                program.send_signal(signal.SIGTERM)
+        for still in running.values():
+            if still.poll() is None:
+                still.send_signal(signal.SIGTERM)
         net.sleep(1.0)
         found = []
-        for place, each in enumerate(programs):
-            program = running[place]
-            if program.poll() is None:
-                program.kill()
-                program.wait()
-            assert program.returncode is not None and program.ended_s is not None
-            found.append(Ended(each, program.returncode, program.ended_s, program.output, program.errors))
+        for place, asked in enumerate(programs):
+            done = running[place]
+            if done.poll() is None:
+                done.kill()
+                done.wait()
+            assert done.returncode is not None and done.ended_s is not None
+            found.append(Ended(asked, done.returncode, done.ended_s, done.output, done.errors))
         if progress is not None:
             progress(1.0)
     return found
