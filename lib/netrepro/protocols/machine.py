@@ -76,20 +76,20 @@ def drive(
     order = count()
     queue: list[tuple[float, int, Callable[[float], Outputs]]] = []
     events: list[tuple[float, Name, Event]] = []
-    wakes: dict[Hashable, float] = {}
+    wakes: dict[Name, float] = {}
     names = set(machines)
 
     def push(time_s: float, act: Callable[[float], Outputs]) -> None:
         heapq.heappush(queue, (time_s, next(order), act))
 
-    def arrival(name: Hashable, sender: Hashable, message: Any) -> Callable[[float], Outputs]:
+    def arrival(name: Name, sender: Hashable, message: Any) -> Callable[[float], Outputs]:
         def act(now_s: float) -> Outputs:
             machine = machines.get(name)
             return _from(name, machine.receive(now_s, sender, message)) if machine else ()
 
         return act
 
-    def alarm(name: Hashable) -> Callable[[float], Outputs]:
+    def alarm(name: Name) -> Callable[[float], Outputs]:
         def act(now_s: float) -> Outputs:
             machine = machines.get(name)
             if wakes.get(name) != now_s or machine is None:  # put off or crashed since
@@ -114,7 +114,7 @@ def drive(
                 if delay is not None:
                     push(now_s + delay, arrival(output.to, name, output.message))
 
-    def set_alarm(name: Hashable, now_s: float) -> None:
+    def set_alarm(name: Name, now_s: float) -> None:
         due = max(machines[name].wake_at_s, now_s) if name in machines else math.inf
         if due != wakes.get(name):
             wakes[name] = due
