@@ -9,7 +9,7 @@ from netrepro.networks.description import check_count, described, set_number
 from netrepro.networks.flow_sizes import FlowSizeDistribution
 
 # "lia" (RFC 6356) and "olia" (Khalili et al., CoNEXT 2012) couple the subflows of a flow; alone they are Reno.
-CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia", "rcp", "bic")
+CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia", "rcp", "bic", "vegas", "westwood")
 OWN_CONTROL_PREFIX = (
     "my_"  # of congestion controls that a person brings along; whoever runs them checks that they are there
 )
