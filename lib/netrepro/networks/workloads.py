@@ -10,9 +10,11 @@ from netrepro.networks.description import check_count, check_one_of, described, 
 from netrepro.networks.flow_sizes import FlowSizeDistribution
 from netrepro.networks.receivers import Receiver
 
-# Those of the core. "lia" (RFC 6356) and "olia" (Khalili et al., CoNEXT 2012) couple the subflows of a flow; alone they
-# are Reno.
-CONGESTION_CONTROLS = tuple(_core.congestion_controls())
+# Of the core, and of kernels alone. "lia" (RFC 6356) and "olia" (Khalili et al., CoNEXT 2012) couple the subflows of a
+# flow; alone they are Reno.
+SIMULATED_CONGESTION_CONTROLS = tuple(_core.congestion_controls())
+KERNEL_CONGESTION_CONTROLS = ("vegas", "westwood")
+CONGESTION_CONTROLS = (*SIMULATED_CONGESTION_CONTROLS, *KERNEL_CONGESTION_CONTROLS)
 OWN_CONTROL_PREFIX = (
     "my_"  # of congestion controls that a person brings along; whoever runs them checks that they are there
 )

@@ -27,7 +27,15 @@ from netrepro.networks.experiment import (
     Experiment,
     Measurements,
 )
-from netrepro.networks.workloads import OWN_CONTROL_PREFIX, REPLICATIONS, Flow, Tcp, own_tcp
+from netrepro.networks.workloads import (
+    KERNEL_CONGESTION_CONTROLS,
+    OWN_CONTROL_PREFIX,
+    REPLICATIONS,
+    SIMULATED_CONGESTION_CONTROLS,
+    Flow,
+    Tcp,
+    own_tcp,
+)
 from netrepro.simulation.own_control import OwnCongestionControl
 
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
@@ -159,6 +167,9 @@ def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnC
     if ((table["congestion_control"] == "rcp") & (table["subflows"] > 1)).any():
         raise NetreproError("subflows with rcp, which couples nothing", "give such flows lia or olia, or one subflow")
     for name in table["congestion_control"].unique():
+        if name in KERNEL_CONGESTION_CONTROLS:
+            here = ", ".join(SIMULATED_CONGESTION_CONTROLS)
+            raise NetreproError(f"the simulator has no congestion control {name!r}", f"there are {here}")
         if name.startswith(OWN_CONTROL_PREFIX) and name not in own_controls:
             remedy = f"give its class to simulate(congestion_controls=...); {nearest(name, own_controls)}"
             raise NetreproError(f"the simulator has no {name}", remedy)

@@ -267,9 +267,17 @@ def build_kernel(
     from netrepro.emulation.virtual.kernel import build_kernel as build
 
     try:
-        with Progress(console=console, transient=True) as bar:
-            task = bar.add_task("the virtual kernel", total=1.0)
-            path = build(lambda what, share: bar.update(task, description=what, completed=share), jobs=jobs)
+        with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+            task, before = bar.add_task("the virtual kernel", total=1.0), ""
+
+            def tell(what: str, share: float) -> None:
+                nonlocal before
+                if what != before and not console.is_terminal:
+                    console.print(f"  the virtual kernel: {what} ...", markup=False, soft_wrap=True)
+                before = what
+                bar.update(task, description=what, completed=share)
+
+            path = build(tell, jobs=jobs)
     except NetreproError as error:
         if not quietly:
             raise

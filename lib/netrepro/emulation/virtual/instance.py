@@ -7,6 +7,7 @@ import ctypes
 import fcntl
 import json
 import os
+import re
 import resource
 import select
 import shutil
@@ -138,8 +139,6 @@ class Instance:
         while True:
             message = self._message()
             if message is None:
-                if self._process.poll() is not None and not select.select([self._from_guest], [], [], 0)[0]:
-                    raise self._ended()
                 if time.monotonic() - heard > self._patience_s:
                     raise self._stuck(what, share)
                 continue
@@ -158,7 +157,7 @@ class Instance:
                 return answer | {"contents": contents}
 
     def _message(self) -> tuple[bytes, bytes] | None:
-        """The next, or None where there is none within a moment."""
+        """The next, or None where there is none within a moment. Raises NetreproError where there will be none."""
         while True:
             if len(self._left) >= 5:
                 kind, size = struct.unpack_from("<cI", self._left)
@@ -170,8 +169,7 @@ class Instance:
                 return None
             more = os.read(self._from_guest, 1 << 20)
             if not more:
-                time.sleep(0.05)
-                return None
+                raise self._ended()
             self._left += more
 
     def _said(self) -> str:
@@ -181,16 +179,18 @@ class Instance:
         return "\n".join(f"  | {line}" for line in lines[-_LAST_LINES:])
 
     def _ended(self) -> NetreproError:
-        self._process.wait()
-        lines = self._said()
-        found = [line for line in lines.splitlines() if "panic" in line or "BUG" in line]
+        try:
+            status = str(self._process.wait(timeout=5))
+        except subprocess.TimeoutExpired:
+            status = "that it does not tell"
         self._log.seek(0)
-        whole = self._log.read().decode(errors="replace")
-        panic = next((line.strip() for line in whole.splitlines() if "panic" in line), found[0] if found else "")
-        return NetreproError(
-            f"the virtual kernel has ended: {panic or f'status {self._process.returncode}'}",
-            f"its last lines:\n{lines}",
-        )
+        said = self._log.read().decode(errors="replace")
+        panic = re.search(r"(Kernel panic.*|BUG: .*)", said)
+        problem = f"the virtual kernel has ended: {panic[0] if panic else f'status {status}'}"
+        if panic is None:
+            return NetreproError(problem, f"its last lines:\n{self._said()}")
+        trace = [line for line in said[panic.start() :].splitlines() if "?" not in line]
+        return NetreproError(problem, "\n".join(["where:", *(f"  | {line}" for line in trace[:_LAST_LINES])]))
 
     def _stuck(self, what: str, share: float) -> NetreproError:
         return NetreproError(
