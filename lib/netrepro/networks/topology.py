@@ -142,8 +142,8 @@ class Topology:
 
 
 def host_cable(host: str, switch: str, link: Link) -> Cable:
-    """A host's cable: the switch's port has the link's queue, the host's own port Linux's."""
-    return Cable(host, switch, replace(link, queue=HOST_QUEUE), link)
+    """A host's cable: the switch's port has the link's queue, the host's own port Linux's and any offload."""
+    return Cable(host, switch, replace(link, queue=HOST_QUEUE), replace(link, offload_bytes=0))
 
 
 def dumbbell(pairs: int, access: Link, bottleneck: Link) -> Topology:

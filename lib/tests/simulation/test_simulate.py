@@ -93,6 +93,11 @@ tcps = st.builds(
 )
 
 
+def offloading(links):
+    """The same, some with segmentation offload at the host's end."""
+    return st.builds(lambda link, size: replace(link, offload_bytes=size), links, st.sampled_from([0, 65_536]))
+
+
 @st.composite
 def experiments(draw, links=links, routings=routings, changing=True) -> Experiment:
     nodes = draw(st.integers(2, 5))
@@ -100,7 +105,7 @@ def experiments(draw, links=links, routings=routings, changing=True) -> Experime
     nx.add_path(graph, range(nodes))
     for a, b in graph.edges:
         graph.edges[a, b]["link"] = draw(links)
-    net = from_graph(graph, LINK, hosts_per_switch=draw(st.integers(1, 2)), host_link=draw(links))
+    net = from_graph(graph, LINK, hosts_per_switch=draw(st.integers(1, 2)), host_link=draw(offloading(links)))
     ends = st.permutations(net.hosts).map(lambda hosts: hosts[:2])
     traffic: list = []
     for source, destination in draw(st.lists(ends, min_size=1, max_size=6)):
