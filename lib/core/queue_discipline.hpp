@@ -25,10 +25,14 @@ class QueueDiscipline {
   virtual ~QueueDiscipline() = default;
   // A packet comes, at packet.arrived; whether to a link that is idle, see Backlog::idle_since.
   virtual void join(const QueuedPacket& packet, Time idle_since, std::vector<QueuedPacket>& dropped) = 0;
-  // Takes out the packet that is sent now; none only when nothing waits any more.
+  // Takes out the packet that is sent now, if any may be.
   virtual std::optional<QueuedPacket> next(Time now, std::vector<QueuedPacket>& dropped) = 0;
+  // When to ask again, where packets wait and none may be sent yet.
+  virtual Time ready_at() const { return never; }
   // All that wait are dropped; what was learnt stays.
   virtual void clear(std::vector<QueuedPacket>& dropped) = 0;
+  // At a host's own port: an acknowledgement with an ECN echo has come for a flow that it sends.
+  virtual void hear_echo(std::uint32_t, Time) {}
   // From now on packets take so many times as long to send.
   virtual void stretch(double) {}
 

@@ -70,20 +70,21 @@ def simulate(
     """
     if not 0 <= clock_skew_ppm < 1e6:
         raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
-    simulator = _build(experiment, clock_skew_ppm, congestion_controls or {})
+    simulator = build(experiment, clock_skew_ppm, congestion_controls or {})
     while not simulator.run(EVENTS_AT_A_TIME):
         if progress is not None:
             progress(simulator.now_s / experiment.duration_s)
     if progress is not None:
         progress(1.0)
-    return _measurements(experiment, simulator)
+    return measurements(experiment, simulator)
 
 
-def _build(
+def build(
     experiment: Experiment,
     clock_skew_ppm: float,
     own_controls: Mapping[str, type[OwnCongestionControl]] = MappingProxyType({}),
 ) -> _core.Simulator:
+    """The simulator of an experiment, before anything has happened. Raises NetreproError as simulate does."""
     _check_controls(experiment, own_controls)
     topology = experiment.topology
     number, ports = node_numbers(topology), link_numbers(topology)
@@ -196,7 +197,8 @@ def _route(simulator: _core.Simulator, experiment: Experiment) -> None:
             simulator.change_link(change.at_s, ports[port], (change.rate_mbps or 0) * 1e6, change.up)
 
 
-def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurements:
+def measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurements:
+    """What the experiment's simulator has measured so far."""
     # Columns are put right before they become tables: pandas takes longer over a short one than a short run lasts.
     sources, destinations = (np.array(ends) for ends in zip(*experiment.topology.ports, strict=True))
     links = _whole(simulator.links(), *(name for name in LINK_COLUMNS if name.endswith(("_packets", "_bytes"))))
@@ -238,7 +240,8 @@ def _table(columns: Mapping[str, np.ndarray], names: list[str]) -> pd.DataFrame:
 
 def _flows(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
     counts = "delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts"
-    return experiment.flow_results(pd.DataFrame(_whole(simulator.flows(), *counts)))
+    flows = pd.DataFrame(_whole(simulator.flows(), *counts))
+    return experiment.flow_results(flows.iloc[: len(experiment.flow_table)])  # others are those of programs
 
 
 def _packets(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
