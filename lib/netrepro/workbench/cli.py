@@ -340,6 +340,21 @@ def capture(
 
 
 @app.command()
+def gallery(
+    into: Annotated[Path, typer.Option(help="folder for the pages")],
+    functions: Annotated[bool, typer.Option(help="describe the library's functions too (needs pdoc)")] = True,
+) -> None:
+    """Make static pages of the executed notebooks, with the scorecard as their index."""
+    from tqdm import tqdm
+
+    from netrepro.workbench.pages import gallery as make
+
+    pages = make(into, functions=functions, progress=lambda notebooks: tqdm(notebooks, desc="pages", leave=False))
+    run = sum(page.run is not None for page in pages)
+    _print_lines([f"{len(pages)} pages, {run} of them executed: {_short(into / 'index.html')}"])
+
+
+@app.command()
 def scorecard(
     slugs: Annotated[list[str] | None, typer.Argument(metavar="[SLUG]...", help="show each claim of these")] = None,
     claims: Annotated[bool, typer.Option("--claims", help="show each claim of every paper")] = False,
