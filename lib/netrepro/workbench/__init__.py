@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from netrepro.workbench.publishing import publish
     from netrepro.workbench.report import answer_slot, open_report
     from netrepro.workbench.runner import run
+    from netrepro.workbench.skeleton import new_paper
     from netrepro.workbench.sweeping import sweep
 
-__all__ = ["answer_slot", "compare", "examine", "gallery", "open_report", "publish", "run", "sweep"]
+__all__ = ["answer_slot", "compare", "examine", "gallery", "new_paper", "open_report", "publish", "run", "sweep"]
 
 _HOME = {
     "answer_slot": "report",
@@ -25,6 +26,7 @@ _HOME = {
     "compare": "comparison",
     "examine": "doctor",
     "gallery": "pages",
+    "new_paper": "skeleton",
     "guide": "guide",
 }
 
