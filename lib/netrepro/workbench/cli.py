@@ -348,6 +348,34 @@ def capture(
 
 
 @app.command()
+def new(
+    slug: Annotated[str, typer.Argument(help="small letters, digits and _, such as red_queue")],
+    number: Annotated[int | None, typer.Option(help="of the notebook's file [default: a free one from 70 on]")] = None,
+) -> None:
+    """Begin a paper: module, claims, notebook and test that run, to be filled."""
+    from netrepro.workbench.skeleton import new_paper
+
+    made = new_paper(slug, number)
+    _print_lines(["written, with an invented claim to replace:", *(f"  {_short(path)}" for path in made)])
+    _print_lines([f"it runs: netrepro run {slug}; its test: pytest {_short(made[3])}"])
+
+
+@app.command()
+def gallery(
+    into: Annotated[Path, typer.Option(help="folder for the pages")],
+    functions: Annotated[bool, typer.Option(help="describe the library's functions too (needs pdoc)")] = True,
+) -> None:
+    """Make static pages of the executed notebooks, with the scorecard as their index."""
+    from tqdm import tqdm
+
+    from netrepro.workbench.pages import gallery as make
+
+    pages = make(into, functions=functions, progress=lambda notebooks: tqdm(notebooks, desc="pages", leave=False))
+    run = sum(page.run is not None for page in pages)
+    _print_lines([f"{len(pages)} pages, {run} of them executed: {_short(into / 'index.html')}"])
+
+
+@app.command()
 def scorecard(
     slugs: Annotated[list[str] | None, typer.Argument(metavar="[SLUG]...", help="show each claim of these")] = None,
     claims: Annotated[bool, typer.Option("--claims", help="show each claim of every paper")] = False,

@@ -68,6 +68,7 @@ TOOLS = (
 EXTRAS = {
     "neural": "neural models (gmm_traffic, gmm_diagnosis)",
     "capture": "making a labelled capture (netrepro capture; the data of gmm_traffic and gmm_diagnosis)",
+    "gallery": "pages of the library's functions (netrepro gallery)",
 }
 
 
