@@ -1,7 +1,7 @@
 // The pacer of HULL's network interfaces (Alizadeh et al., NSDI 2012, section 4.2): a token bucket whose rate follows
-// what comes, R <- (1 - eta) R + eta M/T + beta Q every T, for M bytes that came and Q that wait. A flow is paced once it
-// hears of congestion: an acknowledgement with an ECN echo associates it, with a probability, for some time. All other
-// packets pass it by.
+// what comes, R <- (1 - eta) R + eta M/T + beta Q every T, for M bytes that came and Q that wait. A flow is paced once
+// it hears of congestion: an acknowledgement with an ECN echo associates it, with a probability, for some time. All
+// other packets pass it by.
 #pragma once
 #include <algorithm>
 #include <cmath>

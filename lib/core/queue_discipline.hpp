@@ -1,7 +1,7 @@
 // A queue that keeps the packets that wait, sees the flow of each, and chooses which one is sent next.
 //
-// A rule (queue_rule.hpp) only decides what is to become of a packet, in front of one queue or behind it; any of them is
-// a discipline too, with a first-in first-out queue of its own (ruled_fifo.hpp). What a discipline drops, be it the
+// A rule (queue_rule.hpp) only decides what is to become of a packet, in front of one queue or behind it; any of them
+// is a discipline too, with a first-in first-out queue of its own (ruled_fifo.hpp). What a discipline drops, be it the
 // packet that comes or another, it hands back in `dropped`: whoever calls it owns what a packet's name stands for.
 #pragma once
 #include <cstdint>

@@ -517,11 +517,12 @@ bool Simulator::send_segment(std::uint32_t flow, Connection& connection) {
   return true;
 }
 
-// With segmentation offload a sender lets its window open until it has a burst to hand over, or the rest, as Linux does:
-// of a third of the window at most, and not while it repairs losses or while nothing is under way that could open it.
+// With segmentation offload a sender lets its window open until it has a burst to hand over, or the rest, as Linux's
+// does: of a third of the window at most, and not while it repairs losses or while nothing is under way that could open it.
 bool Simulator::collects_burst(std::uint32_t number, const Connection& connection, const HostPort& port) const {
   const TcpSender& sender = connection.sender;
-  if (port.burst_bytes == 0 || is_subflow(connection) || !sender.open_state() || sender.next_new() == sender.first_unacknowledged()) return false;
+  if (port.burst_bytes == 0 || is_subflow(connection)) return false;
+  if (!sender.open_state() || sender.next_new() == sender.first_unacknowledged()) return false;
   const TcpSettings& tcp = *flows_[flow_of(number)].tcp;
   const std::uint64_t segment = tcp.segment_bytes;
   const std::uint64_t window =
