@@ -5,12 +5,15 @@
 #include <deque>
 
 #include "congestion_control.hpp"
+#include "control_context.hpp"
 
 class Bbr : public CongestionControl {
  public:
-  // `random` chooses where the first gain cycle begins.
-  Bbr(std::uint32_t segment_bytes, double initial_window, std::uint64_t random)
-      : segment_bytes_(segment_bytes), initial_window_(initial_window), random_(random) {}
+  // The context's random number chooses where the first gain cycle begins.
+  explicit Bbr(const ControlContext& context)
+      : segment_bytes_(context.tcp.segment_bytes),
+        initial_window_(context.tcp.initial_window),
+        random_(context.random) {}
 
   bool owns_window() const override { return true; }
   double pacing_rate() const override { return pacing_rate_; }

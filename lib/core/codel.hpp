@@ -1,15 +1,32 @@
 // Controlled delay (RFC 8289): drops or marks at departure once packets have waited `target` for an `interval`.
+//
+// Versions differ in where they begin when they have to drop again soon after they had stopped: with how many drops
+// (`count`) the gap to the next one is reckoned.
 #pragma once
 #include <cmath>
 
+#include "queue_numbers.hpp"
 #include "queue_rule.hpp"
 
 class CoDel {
  public:
+  static constexpr const char* name = "codel";
   static constexpr bool decides_at_departure = true;
+  enum class Reentry : std::uint8_t { rfc8289, ns2_2012, draft01 };
+  static CoDel from(const QueueNumbers& numbers) {
+    return CoDel(numbers.whole(0), numbers.time(1), numbers.time(2), numbers.flag(3),
+                 static_cast<Reentry>(numbers.whole(4)), numbers.whole(5));
+  }
 
-  CoDel(std::uint64_t limit_packets, Time target, Time interval, bool ecn)
-      : limit_packets_(limit_packets), target_(target), interval_(interval), ecn_(ecn) {}
+  // Nothing is dropped while no more than `least_bytes` wait: a packet of the greatest size.
+  CoDel(std::uint64_t limit_packets, Time target, Time interval, bool ecn, Reentry reentry = Reentry::rfc8289,
+        std::uint64_t least_bytes = full_packet_bytes)
+      : limit_packets_(limit_packets),
+        target_(target),
+        interval_(interval),
+        least_bytes_(least_bytes),
+        ecn_(ecn),
+        reentry_(reentry) {}
 
   Verdict arrival(const Backlog& waiting, const PacketFacts&, Time) {
     return waiting.packets < limit_packets_ ? Verdict::accept : Verdict::drop;
@@ -33,9 +50,7 @@ class CoDel {
     }
     if (!bad) return Verdict::accept;
     dropping_ = true;
-    const std::uint64_t recent = count_ - last_count_;  // starts near the rate that worked a moment ago
-    count_ = recent > 1 && now - next_ < 16 * interval_ ? recent : 1;
-    last_count_ = count_;
+    last_count_ = count_ = first_count(now);
     next_ = law(now);
     if (marks) return Verdict::mark;
     step_ = Step::entered;
@@ -46,9 +61,23 @@ class CoDel {
   enum class Step : std::uint8_t { none, entered, dropped };
 
   bool stays_above_target(const Backlog& left, Time waited, Time now) {
-    if (waited < target_ || left.bytes <= full_packet_bytes) return above_ = false;
+    if (waited < target_ || left.bytes <= least_bytes_) return above_ = false;
     if (!above_) return above_ = true, first_above_ = now + interval_, false;
     return now >= first_above_;
+  }
+  // Near the rate that worked a moment ago.
+  std::uint64_t first_count(Time now) const {
+    const Time since = now - next_;
+    switch (reentry_) {
+      case Reentry::ns2_2012:  // of Nichols and Jacobson's own simulations
+        return count_ > 1 && since < 16 * interval_ ? count_ - 1 : 1;
+      case Reentry::draft01:  // draft-nichols-tsvwg-codel-01
+        return count_ > 2 && since < 8 * interval_ ? count_ - 2 : 1;
+      case Reentry::rfc8289:  // and Linux
+        break;
+    }
+    const std::uint64_t recent = count_ - last_count_;
+    return recent > 1 && since < 16 * interval_ ? recent : 1;
   }
   Time law(Time from) const {
     return from + static_cast<Time>(static_cast<double>(interval_) / std::sqrt(static_cast<double>(count_)));
@@ -56,7 +85,9 @@ class CoDel {
 
   std::uint64_t limit_packets_;
   Time target_, interval_;
+  std::uint64_t least_bytes_;
   bool ecn_;
+  Reentry reentry_;
   bool dropping_ = false, above_ = false;
   Step step_ = Step::none;
   Time first_above_ = 0, next_ = 0;

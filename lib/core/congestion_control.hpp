@@ -1,7 +1,7 @@
 // What a congestion control is: three answers. Windows are in segments, and need not be whole. One that owns its window
 // answers with a model of its own instead, after every acknowledgement.
 //
-// To add one: derive from it in a file of its own, and name it in congestion_controls.cpp.
+// To add one: derive from it in a file of its own, and name it in congestion_controls.cpp. README.md shows one.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -11,6 +11,7 @@
 
 struct CongestionWindow {
   double segments, threshold;  // threshold: where slow start ends
+  Time send_from = 0;          // nothing leaves sooner
   bool in_slow_start() const { return segments < threshold; }
 
   // Slow start: one segment for each that was acknowledged, up to the threshold. Returns how many are left over.
@@ -29,6 +30,7 @@ struct Delivery {
   bool window_limited;          // the window, and nothing else, held the sender back
   Time round_trip;              // of the newest sample, 0 without one
   std::uint64_t first, next;    // oldest segment not acknowledged, next one to be sent
+  double in_flight;             // segments
 };
 
 class CongestionControl {
@@ -51,5 +53,6 @@ class CongestionControl {
   virtual bool owns_window() const { return false; }
   virtual void on_rate_sample(CongestionWindow&, const RateSample&) {}
   virtual bool wants_application_limited_mark() const { return false; }  // what is sent now is no measure
+  virtual void on_sent(CongestionWindow&, std::uint64_t /*next new segment*/, Time /*now*/) {}
   virtual void on_restart(Time /*silence*/, Time /*now*/) {}  // sent with nothing under way
 };

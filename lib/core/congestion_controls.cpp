@@ -1,42 +1,57 @@
 #include "congestion_controls.hpp"
 
 #include <stdexcept>
+#include <type_traits>
 
 #include "bbr.hpp"
+#include "bic.hpp"
+#include "coupled.hpp"
 #include "cubic.hpp"
 #include "dctcp.hpp"
 #include "rcp.hpp"
 #include "reno.hpp"
+#include "suss.hpp"
 
-ControlKind control_named(const std::string& name) {
-  if (name == "reno") return ControlKind::reno;
-  if (name == "cubic") return ControlKind::cubic;
-  if (name == "dctcp") return ControlKind::dctcp;
-  if (name == "lia") return ControlKind::lia;
-  if (name == "olia") return ControlKind::olia;
-  if (name == "rcp") return ControlKind::rcp;
-  if (name == "bbr") return ControlKind::bbr;
+namespace {
+template <class Control>
+std::unique_ptr<CongestionControl> made(const ControlContext& context) {
+  if constexpr (std::is_constructible_v<Control, const ControlContext&>)
+    return std::make_unique<Control>(context);
+  else
+    return std::make_unique<Control>();
+}
+
+// Of a flow with subflows; alone it is Reno.
+template <class Control>
+std::unique_ptr<CongestionControl> coupled(const ControlContext& context) {
+  return context.coupling ? made<Control>(context) : made<Reno>(context);
+}
+
+// A line for each: its class takes a ControlContext, or nothing.
+constexpr struct {
+  const char* name;
+  MakeControl make;
+} registry[] = {
+    {"reno", made<Reno>},
+    {"cubic", made<Cubic>},
+    {"dctcp", made<Dctcp>},
+    {"bbr", made<Bbr>},
+    {"lia", coupled<Lia>},
+    {"olia", coupled<Olia>},
+    {"rcp", made<RcpControl>},
+    {"bic", made<Bic>},
+    {"suss", made<Suss>},
+};
+}  // namespace
+
+MakeControl control_named(const std::string& name) {
+  for (const auto& entry : registry)
+    if (name == entry.name) return entry.make;
   throw std::invalid_argument("no congestion control " + name);
 }
 
-std::unique_ptr<CongestionControl> make_control(ControlKind kind, const ControlContext& context) {
-  switch (kind) {
-    case ControlKind::cubic:
-      return std::make_unique<Cubic>(context.hystart);
-    case ControlKind::dctcp:
-      return std::make_unique<Dctcp>(context.dctcp_first_alpha);
-    case ControlKind::bbr:
-      return std::make_unique<Bbr>(context.segment_bytes, context.initial_window, context.random);
-    case ControlKind::lia:
-      if (context.coupling) return std::make_unique<Lia>(context.coupling, context.place);
-      break;
-    case ControlKind::olia:
-      if (context.coupling) return std::make_unique<Olia>(context.coupling, context.place);
-      break;
-    case ControlKind::rcp:
-      return std::make_unique<RcpControl>(context.segment_bytes);
-    case ControlKind::reno:
-      break;
-  }
-  return std::make_unique<Reno>();
+std::vector<std::string> control_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : registry) names.emplace_back(entry.name);
+  return names;
 }

@@ -2,22 +2,12 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "congestion_control.hpp"
-#include "coupled.hpp"
+#include "control_context.hpp"
 
-enum class ControlKind : std::uint8_t { reno, cubic, dctcp, lia, olia, bbr, rcp };
+using MakeControl = std::unique_ptr<CongestionControl> (*)(const ControlContext&);
 
-// What a congestion control may need to know of where it works.
-struct ControlContext {
-  double dctcp_first_alpha;
-  bool hystart;
-  std::shared_ptr<Coupling> coupling;  // of the flow's subflows; none for a flow alone
-  std::uint32_t place;                 // among them
-  std::uint32_t segment_bytes;
-  double initial_window;
-  std::uint64_t random;
-};
-
-ControlKind control_named(const std::string& name);  // throws std::invalid_argument
-std::unique_ptr<CongestionControl> make_control(ControlKind kind, const ControlContext& context);
+MakeControl control_named(const std::string& name);  // throws std::invalid_argument
+std::vector<std::string> control_names();

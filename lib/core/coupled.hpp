@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "control_context.hpp"
 #include "reno.hpp"
 
 // What the subflows of one flow know of each other.
@@ -17,8 +18,8 @@ struct Coupling {
 
 class Coupled : public Reno {
  public:
-  Coupled(std::shared_ptr<Coupling> coupling, std::uint32_t place) : coupling_(std::move(coupling)), place_(place) {
-    if (coupling_->subflows.size() <= place) coupling_->subflows.resize(place + 1);
+  explicit Coupled(const ControlContext& context) : coupling_(context.coupling), place_(context.place) {
+    if (coupling_->subflows.size() <= place_) coupling_->subflows.resize(place_ + 1);
   }
 
   void on_delivery(CongestionWindow& window, const Delivery& delivery) override {

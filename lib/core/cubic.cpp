@@ -1,10 +1,6 @@
 #include "cubic.hpp"
 
 namespace {
-constexpr Time millisecond = picoseconds_per_second / 1000;
-constexpr double hystart_from_segments = 16;
-constexpr int hystart_samples = 8;
-
 // By Newton's method, of plain arithmetic, so that it is the same on every machine. For x >= 0.
 double cube_root(double x) {
   if (x == 0) return 0;
@@ -20,25 +16,10 @@ double cube_root(double x) {
 void Cubic::on_delivery(CongestionWindow& window, const Delivery& delivery) {
   if (delivery.round_trip == 0) return;
   smallest_round_trip_ = std::min(smallest_round_trip_, delivery.round_trip);
-  if (hystart_ && window.in_slow_start() && window.segments >= hystart_from_segments)
-    look_for_the_end_of_slow_start(window, delivery);
-}
-
-void Cubic::look_for_the_end_of_slow_start(CongestionWindow& window, const Delivery& delivery) {
-  if (delivery.first >= round_end_) {
-    round_end_ = delivery.next;
-    round_start_ = last_of_train_ = delivery.now;
-    round_smallest_ = never;
-    round_samples_ = 0;
-  }
-  if (delivery.now - last_of_train_ <= 2 * millisecond) {
-    last_of_train_ = delivery.now;
-    if (delivery.now - round_start_ > smallest_round_trip_ / 2) window.threshold = window.segments;
-  }
-  round_smallest_ = std::min(round_smallest_, delivery.round_trip);
-  if (++round_samples_ < hystart_samples) return;
-  const Time margin = std::clamp(smallest_round_trip_ / 8, 4 * millisecond, 16 * millisecond);
-  if (round_smallest_ >= smallest_round_trip_ + margin) window.threshold = window.segments;
+  if (!hystart_ || !window.in_slow_start() || !signs_.look(window, delivery)) return;
+  const bool long_train = signs_.train(delivery.now) > smallest_round_trip_ / 2;
+  const bool queue_grows = signs_.round_trips_grew(delivery.round_trip, smallest_round_trip_);
+  if (long_train || queue_grows) window.threshold = window.segments;
 }
 
 void Cubic::grow(CongestionWindow& window, const Delivery& delivery) {

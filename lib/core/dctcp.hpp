@@ -1,10 +1,11 @@
 // Data Center TCP (RFC 8257): the window falls by half the share of marked segments, estimated once a window.
 #pragma once
+#include "control_context.hpp"
 #include "reno.hpp"
 
 class Dctcp : public Reno {
  public:
-  explicit Dctcp(double first_alpha) : alpha_(first_alpha) {}
+  explicit Dctcp(const ControlContext& context) : alpha_(context.tcp.dctcp_first_alpha) {}
 
   bool wants_precise_ecn() const override { return true; }
   void on_delivery(CongestionWindow&, const Delivery& delivery) override {

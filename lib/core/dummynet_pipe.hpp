@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <utility>
-#include <variant>
+#include <vector>
 
 #include "queue_rules.hpp"
 #include "random_stream.hpp"
 #include "ring.hpp"
+#include "ruled_fifo.hpp"
 #include "simulated_time.hpp"
 
 class DummynetPipe {
@@ -26,6 +27,7 @@ class DummynetPipe {
 
   DummynetPipe(Settings settings, RandomStream losses, RandomStream reorders)
       : settings_(std::move(settings)),
+        queue_(std::move(settings_.queue)),
         picoseconds_per_byte_(
             settings_.rate > 0 ? 8 * static_cast<double>(picoseconds_per_second) / settings_.rate : 0),
         losses_(losses),
@@ -35,21 +37,20 @@ class DummynetPipe {
   template <class Sink>
   void offer(std::uint32_t name, std::uint32_t bytes, bool ecn_capable, Time now, Sink&& sink) {
     transmit(now, sink);
-    const Time idle_since = queue_.empty() ? free_at_ : free_at_ + transmission(queue_bytes_);
-    const Backlog waiting{queue_.size(), queue_bytes_, idle_since};
-    const PacketFacts facts{bytes, ecn_capable};
-    const Verdict verdict =
-        std::visit([&](auto& rule) { return rule.arrival(waiting, facts, now); }, settings_.queue);
-    if (verdict == Verdict::drop) return sink(name, Fate::dropped, false, now);
-    const Waiting packet{now, name, bytes, ecn_capable, verdict == Verdict::mark};
-    if (queue_.empty() && free_at_ <= now) {
-      // What nothing delays leaves at once, as with Dummynet's io_fast; all else waits for the timer.
-      return begin(packet, now, now, sink);
-    }
-    queue_.push(packet);
-    queue_bytes_ += bytes;
-    if (settings_.reorder > 0 && queue_.size() > 1 && reorders_.uniform() < settings_.reorder)
-      std::swap(queue_[queue_.tail() - 1], queue_[queue_.tail() - 2]);
+    const bool idle = queue_.packets() == 0 && free_at_ <= now;
+    const Time idle_since = queue_.packets() == 0 ? free_at_ : free_at_ + transmission(queue_.bytes());
+    queue_.join({.name = name,
+                 .bytes = bytes,
+                 .flow = 0,
+                 .recorded_as = 0,
+                 .ecn_capable = ecn_capable,
+                 .marked_before = false,
+                 .arrived = now},
+                idle_since, dropped_);
+    if (hand_back(now, sink)) return;
+    // What nothing delays leaves at once, as with Dummynet's io_fast; all else waits for the timer.
+    if (idle) return begin(now, now, sink);
+    if (settings_.reorder > 0 && queue_.packets() > 1 && reorders_.uniform() < settings_.reorder) queue_.swap_last();
   }
 
   // Lets go what is due by `now`; a packet's time is that of the call, which a timer may make late.
@@ -67,11 +68,6 @@ class DummynetPipe {
   Time next_due() const { return line_.empty() ? never : line_.front().due; }
 
  private:
-  struct Waiting {
-    Time arrived;
-    std::uint32_t name, bytes;
-    bool ecn_capable, marked;
-  };
   struct UnderWay {
     Time due;
     std::uint32_t name;
@@ -82,33 +78,31 @@ class DummynetPipe {
     return static_cast<Time>(static_cast<double>(bytes) * picoseconds_per_byte_ + 0.5);
   }
 
-  // Starts every transmission that begins by `now`.
+  // Starts every transmission that begins by `now`. What waits came while another packet was being sent.
   template <class Sink>
   void transmit(Time now, Sink&& sink) {
-    while (!queue_.empty()) {
-      const Waiting packet = queue_.front();
-      const Time start = std::max(free_at_, packet.arrived);
-      if (start > now) return;
-      queue_.pop();
-      queue_bytes_ -= packet.bytes;
-      begin(packet, start, start - 1, sink);
-    }
+    while (queue_.packets() > 0 && free_at_ <= now) begin(free_at_, free_at_ - 1, sink);
   }
 
-  // Puts a packet on the line, or past it when the line is empty and the packet due by `now`, or lets the rule drop it.
+  // Puts the next packet on the line, or past it when the line is empty and the packet due by `now`.
   template <class Sink>
-  void begin(const Waiting& packet, Time start, Time now, Sink&& sink) {
-    bool marked = packet.marked;
-    if (auto* rule = std::get_if<CoDel>(&settings_.queue)) {
-      const Backlog left{queue_.size(), queue_bytes_, free_at_};
-      const Verdict verdict = rule->departure(left, start - packet.arrived, {packet.bytes, packet.ecn_capable}, start);
-      if (verdict == Verdict::drop) return sink(packet.name, Fate::dropped, false, start);
-      marked |= verdict == Verdict::mark;
-    }
-    free_at_ = start + transmission(packet.bytes);
+  void begin(Time start, Time now, Sink&& sink) {
+    const auto packet = queue_.next(start, dropped_);
+    hand_back(start, sink);
+    if (!packet) return;
+    free_at_ = start + transmission(packet->bytes);
     const Time due = free_at_ + settings_.delay;
-    if (due <= now && line_.empty()) return leave(packet.name, marked, now, sink);
-    line_.push({due, packet.name, marked});
+    if (due <= now && line_.empty()) return leave(packet->name, packet->marked, now, sink);
+    line_.push({due, packet->name, packet->marked});
+  }
+
+  // True when anything was dropped.
+  template <class Sink>
+  bool hand_back(Time now, Sink&& sink) {
+    if (dropped_.empty()) return false;
+    for (const QueuedPacket& packet : dropped_) sink(packet.name, Fate::dropped, false, now);
+    dropped_.clear();
+    return true;
   }
 
   template <class Sink>
@@ -118,10 +112,10 @@ class DummynetPipe {
   }
 
   Settings settings_;
+  RuledFifo queue_;
+  std::vector<QueuedPacket> dropped_;  // by the queue, a moment ago
   double picoseconds_per_byte_;
   RandomStream losses_, reorders_;
-  Ring<Waiting> queue_;
-  std::uint64_t queue_bytes_ = 0;
   Time free_at_ = 0;
   Ring<UnderWay> line_;
 };

@@ -1,10 +1,15 @@
 // Marks every ECN-capable packet that finds `threshold` packets or more waiting (Alizadeh et al., SIGCOMM 2010, 3.1).
 #pragma once
+#include "queue_numbers.hpp"
 #include "queue_rule.hpp"
 
 class EcnThreshold {
  public:
+  static constexpr const char* name = "ecn_threshold";
   static constexpr bool decides_at_departure = false;
+  static EcnThreshold from(const QueueNumbers& numbers) {
+    return EcnThreshold(numbers.whole(0), numbers.whole(1));
+  }
 
   EcnThreshold(std::uint64_t limit_packets, std::uint64_t threshold_packets)
       : limit_packets_(limit_packets), threshold_packets_(threshold_packets) {}

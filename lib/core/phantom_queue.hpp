@@ -3,11 +3,16 @@
 #pragma once
 #include <algorithm>
 
+#include "queue_numbers.hpp"
 #include "queue_rule.hpp"
 
 class PhantomQueue {
  public:
+  static constexpr const char* name = "phantom_queue";
   static constexpr bool decides_at_departure = false;
+  static PhantomQueue from(const QueueNumbers& numbers) {
+    return PhantomQueue(numbers.whole(0), numbers.real(1), numbers.real(2), numbers.time_per_byte());
+  }
 
   PhantomQueue(std::uint64_t limit_packets, double drain_share, double threshold_bytes, double time_per_byte)
       : limit_packets_(limit_packets),

@@ -4,11 +4,13 @@
 #pragma once
 #include <algorithm>
 
+#include "queue_numbers.hpp"
 #include "queue_rule.hpp"
 #include "random_stream.hpp"
 
 class Pie {
  public:
+  static constexpr const char* name = "pie";
   static constexpr bool decides_at_departure = false;
   struct Settings {
     std::uint64_t limit_packets;
@@ -16,6 +18,12 @@ class Pie {
     Time second;  // so much time is one, for the gains are per second
     bool ecn;
   };
+
+  static Pie from(const QueueNumbers& numbers) {
+    const Settings settings{numbers.whole(0), numbers.time(1),      numbers.time(2),
+                            numbers.time(3),  numbers.place.second, numbers.flag(4)};
+    return Pie(settings, numbers.place.seed, numbers.place.stream);
+  }
 
   Pie(const Settings& settings, std::uint64_t seed, std::uint64_t stream)
       : settings_(settings), random_(seed, stream), burst_left_(settings.burst) {}

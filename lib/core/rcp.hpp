@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "congestion_control.hpp"
+#include "control_context.hpp"
 #include "packet.hpp"
 #include "queue_rule.hpp"
 #include "simulated_time.hpp"
@@ -102,7 +103,7 @@ class RcpControl : public CongestionControl {
  public:
   static constexpr double no_window = 1e9;
 
-  explicit RcpControl(std::uint32_t segment_bytes) : segment_bytes_(segment_bytes) {}
+  explicit RcpControl(const ControlContext& context) : segment_bytes_(context.tcp.segment_bytes) {}
 
   void be_told(std::uint32_t kilobits_per_second, Time round_trip) {
     const double on_the_wire = kilobits_per_second * 125.0;

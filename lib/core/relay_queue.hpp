@@ -122,11 +122,7 @@ class RelayQueue {
   // Another rate, of the shaper behind too: for what has not left, but for the packet that is next.
   void set_rate(double rate, Time now) {
     const double factor = 8e9 / rate / std::exchange(nanoseconds_per_byte_, 8e9 / rate);
-    std::visit(
-        [&](auto& rule) {
-          if constexpr (requires { rule.stretch(factor); }) rule.stretch(factor);
-        },
-        rule_);
+    stretch_rule(rule_, factor);
     waiting(now);
     if (fed_.empty()) return;
     const Time next = fed_.front().departure;

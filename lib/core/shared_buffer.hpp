@@ -3,6 +3,7 @@
 #pragma once
 #include <memory>
 
+#include "queue_numbers.hpp"
 #include "queue_rule.hpp"
 
 class BufferPool {
@@ -13,7 +14,11 @@ class BufferPool {
 
 class SharedBuffer {
  public:
+  static constexpr const char* name = "shared_buffer";
   static constexpr bool decides_at_departure = false;
+  static SharedBuffer from(const QueueNumbers& numbers) {
+    return SharedBuffer(numbers.place.memory(), numbers.whole(0), numbers.real(1), numbers.limit(2));
+  }
 
   SharedBuffer(std::shared_ptr<BufferPool> pool, std::uint64_t limit_bytes, double alpha, std::uint64_t mark_packets)
       : pool_(std::move(pool)), limit_bytes_(limit_bytes), alpha_(alpha), mark_packets_(mark_packets) {}

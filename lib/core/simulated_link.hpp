@@ -1,22 +1,23 @@
 // One direction of a cable: a queue, a transmitter, and a wire on which packets travel.
 //
-// A rule that decides on arrival only lets the link work out at once when a packet will leave and arrive, which takes
-// one event a packet. CoDel decides at departure, so that its link also has an event at the end of each transmission.
+// In front of it stands a rule that decides on arrival, so that the link can work out at once when a packet will leave
+// and arrive, which takes one event a packet; or a discipline, which the link asks for a packet at the end of each
+// transmission, which is an event too.
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "queue_rules.hpp"
+#include "link_queues.hpp"
 #include "random_stream.hpp"
 #include "ring.hpp"
 #include "simulated_time.hpp"
 
 class alignas(64) SimulatedLink {
  public:
-  using Rule = QueueRule;
   struct Wire {
     double rate;         // bits per second
     Time delay, jitter;  // jitter: the standard deviation of the delay
@@ -35,70 +36,62 @@ class alignas(64) SimulatedLink {
     Time time, waited;
   };
 
-  SimulatedLink(const Wire& wire, Rule rule, RandomStream losses, RandomStream jitters, RandomStream reorderings)
+  SimulatedLink(const Wire& wire, LinkQueue queue, RandomStream losses, RandomStream jitters, RandomStream reorderings)
       : picoseconds_per_byte_(picoseconds_per_byte(wire.rate)),
         delay_(wire.delay),
         jitter_(wire.jitter),
         loss_(wire.loss),
         reordering_(wire.reordering),
-        waits_for_transmitter_(std::holds_alternative<CoDel>(rule)),
-        rule_(std::move(rule)),
+        discipline_(queue.index() == 1 ? std::move(std::get<1>(queue)) : nullptr),
+        waits_for_transmitter_(discipline_ != nullptr),
+        rule_(queue.index() == 0 ? std::move(std::get<0>(queue)) : DropTail(0, 0)),
         held_back_(wire.held_back),
         losses_(losses),
         jitters_(jitters),
         reorderings_(reorderings) {}
 
-  // marked: by an earlier link.
-  Verdict offer(std::uint32_t packet, std::uint32_t bytes, std::uint32_t flow, bool ecn_capable, bool marked,
-                Time now) {
+  // A packet comes. Calls discard(name) for each that is dropped, this one or another. Of this one: mark, when it is
+  // marked already, and drop, when it is dropped.
+  template <class Discard>
+  Verdict offer(const QueuedPacket& packet, Discard&& discard) {
+    const Time now = packet.arrived;
     ++counts_.offered_packets;
-    if (!up_) return ++counts_.dropped_packets, Verdict::drop;
-    const PacketFacts facts{bytes, ecn_capable};
+    if (!up_) return ++counts_.dropped_packets, discard(packet.name), Verdict::drop;
+    if (waits_for_transmitter_) {
+      discipline_->join(packet, drained_at(now), dropped_);
+      return hand_back(packet.name, discard) ? Verdict::drop : Verdict::accept;
+    }
+    const PacketFacts facts{packet.bytes, packet.ecn_capable};
     const Backlog backlog = waiting(now);
     const Verdict verdict = std::visit([&](auto& rule) { return rule.arrival(backlog, facts, now); }, rule_);
-    if (verdict == Verdict::drop) return ++counts_.dropped_packets, verdict;
-    counts_.marked_packets += verdict == Verdict::mark;
-    if (waits_for_transmitter_) {
-      queue_.push({packet, bytes, flow, ecn_capable, marked, now});
-      queue_bytes_ += bytes;
-    } else {
-      transmit(packet, bytes, flow, marked || verdict == Verdict::mark, now, free_at_ > now ? free_at_ : now);
-      waiting_bytes_ += bytes;
-    }
+    if (verdict == Verdict::drop) return ++counts_.dropped_packets, discard(packet.name), verdict;
+    const bool marks = verdict == Verdict::mark;
+    counts_.marked_packets += marks;
+    transmit(packet, packet.marked_before || marks, free_at_ > now ? free_at_ : now);
+    waiting_bytes_ += packet.bytes;
     return verdict;
   }
 
   // Packets that wait for the transmitter; the one being sent does not.
   Backlog waiting(Time now) {
-    if (waits_for_transmitter_) return {queue_.size(), queue_bytes_, free_at_};
+    if (waits_for_transmitter_) return {discipline_->packets(), discipline_->bytes(), free_at_};
     while (next_to_start_ != wire_.tail() && wire_[next_to_start_].start <= now)
       waiting_bytes_ -= wire_[next_to_start_++].bytes;
     return {wire_.tail() - next_to_start_, waiting_bytes_, free_at_};
   }
 
-  // For rules that decide at departure: sends the next packet if the transmitter is free. discard(packet) and
-  // mark(packet) hear what the rule decides. True when a transmission has begun; it ends at free_at().
+  // With a discipline: sends its next packet if the transmitter is free. discard(name) and mark(name) hear what becomes
+  // of packets. True when a transmission has begun; it ends at free_at().
   template <class Discard, class Mark>
   bool start_transmission(Time now, Discard&& discard, Mark&& mark) {
     if (!waits_for_transmitter_ || free_at_ > now) return false;
-    while (!queue_.empty()) {
-      const Queued next = queue_.front();
-      queue_.pop();
-      queue_bytes_ -= next.bytes;
-      const Backlog left{queue_.size(), queue_bytes_, free_at_};
-      const PacketFacts facts{next.bytes, next.ecn_capable};
-      const Verdict verdict = std::get<CoDel>(rule_).departure(left, now - next.arrived, facts, now);
-      if (verdict == Verdict::drop) {
-        ++counts_.dropped_packets;
-        discard(next.packet);
-        continue;
-      }
-      if (verdict == Verdict::mark) ++counts_.marked_packets, mark(next.packet);
-      transmit(next.packet, next.bytes, next.flow, next.marked || verdict == Verdict::mark, next.arrived, now);
-      next_to_start_ = wire_.tail();
-      return true;
-    }
-    return false;
+    const auto next = discipline_->next(now, dropped_);
+    hand_back(~0u, discard);
+    if (!next) return false;
+    if (next->marked) ++counts_.marked_packets, mark(next->name);
+    transmit(*next, next->marked_before || next->marked, now);
+    next_to_start_ = wire_.tail();
+    return true;
   }
 
   Time next_arrival() const {
@@ -129,12 +122,9 @@ class alignas(64) SimulatedLink {
   // Another rate: for the packets that wait, not for the one being sent.
   void set_rate(double rate, Time now) {
     const double before = std::exchange(picoseconds_per_byte_, picoseconds_per_byte(rate));
-    std::visit(
-        [&](auto& rule) {
-          if constexpr (requires { rule.stretch(1.0); }) rule.stretch(picoseconds_per_byte_ / before);
-        },
-        rule_);
-    if (waits_for_transmitter_ || waiting(now).packets == 0) return;
+    if (waits_for_transmitter_) return discipline_->stretch(picoseconds_per_byte_ / before);
+    stretch_rule(rule_, picoseconds_per_byte_ / before);
+    if (waiting(now).packets == 0) return;
     std::size_t record = departures_.size() - (wire_.tail() - next_to_start_);
     Time free_at = wire_[next_to_start_].start;
     for (std::uint64_t number = next_to_start_; number != wire_.tail(); ++number, ++record) {
@@ -175,9 +165,10 @@ class alignas(64) SimulatedLink {
     }
     if (records_) departures_.resize(departures_.size() - unsent);
     for (; !held_.empty(); held_.pop()) ++counts_.lost_packets, lose(held_.front().packet);
-    for (; !queue_.empty(); queue_.pop()) ++counts_.dropped_packets, drop(queue_.front().packet);
+    if (waits_for_transmitter_) discipline_->clear(dropped_);
+    hand_back(~0u, drop);
     next_to_start_ = wire_.head();
-    waiting_bytes_ = queue_bytes_ = 0;
+    waiting_bytes_ = 0;
     free_at_ = std::min(free_at_, now);
     last_arrival_ = std::min(last_arrival_, now);
   }
@@ -186,8 +177,9 @@ class alignas(64) SimulatedLink {
   Time free_at() const { return free_at_; }
   // When what the link has now will have been sent.
   Time drained_at(Time now) const {
-    const Time queued = static_cast<Time>(static_cast<double>(queue_bytes_) * picoseconds_per_byte_);
-    return waits_for_transmitter_ ? std::max(free_at_, now) + queued : free_at_;
+    if (!waits_for_transmitter_) return free_at_;
+    const double queued = static_cast<double>(discipline_->bytes()) * picoseconds_per_byte_;
+    return std::max(free_at_, now) + static_cast<Time>(queued);
   }
   double bytes_per_second() const { return static_cast<double>(picoseconds_per_second) / picoseconds_per_byte_; }
   Time last_start() const { return wire_.empty() ? 0 : wire_[wire_.tail() - 1].start; }
@@ -217,20 +209,28 @@ class alignas(64) SimulatedLink {
     Time arrival;
     std::uint32_t packet;
   };
-  struct Queued {
-    std::uint32_t packet, bytes, flow;
-    bool ecn_capable, marked;
-    Time arrived;
-  };
 
-  void transmit(std::uint32_t packet, std::uint32_t bytes, std::uint32_t flow, bool marked, Time arrived, Time start) {
-    const Time duration = transmission_time(bytes);
+  void transmit(const QueuedPacket& packet, bool marked, Time start) {
+    const Time duration = transmission_time(packet.bytes);
     free_at_ = start + duration;
-    wire_.push({start, jitter_ == 0 ? free_at_ + delay_ : jittered_arrival(), packet, bytes});
+    wire_.push({start, jitter_ == 0 ? free_at_ + delay_ : jittered_arrival(), packet.name, packet.bytes});
     ++counts_.sent_packets;
-    counts_.sent_bytes += bytes;
+    counts_.sent_bytes += packet.bytes;
     counts_.busy += duration;
-    if (records_) departures_.push_back({flow, bytes, marked, free_at_, start - arrived});
+    if (records_) departures_.push_back({packet.recorded_as, packet.bytes, marked, free_at_, start - packet.arrived});
+  }
+
+  // What the discipline has dropped goes back to whoever owns it; true when that packet is among them.
+  template <class Discard>
+  bool hand_back(std::uint32_t name, Discard&& discard) {
+    bool found = false;
+    for (const QueuedPacket& packet : dropped_) {
+      ++counts_.dropped_packets;
+      found |= packet.name == name;
+      discard(packet.name);
+    }
+    dropped_.clear();
+    return found;
   }
 
   // When the last bit leaves, of a packet that has not left long ago: of those, the next one starts at once.
@@ -256,12 +256,12 @@ class alignas(64) SimulatedLink {
   std::uint64_t waiting_bytes_ = 0;
   Ring<Flight> wire_;  // being sent or under way; with early rules also those that wait
   Counts counts_;
+  std::unique_ptr<QueueDiscipline> discipline_;
   bool waits_for_transmitter_, up_ = true, records_ = false;
-  Rule rule_;
+  QueueRule rule_;  // where there is no discipline
   Time held_back_, last_arrival_ = 0;
   RandomStream losses_, jitters_, reorderings_;
   Ring<Held> held_;     // held back on the wire
-  Ring<Queued> queue_;  // with CoDel: those that wait
-  std::uint64_t queue_bytes_ = 0;
+  std::vector<QueuedPacket> dropped_;  // by the discipline, a moment ago
   std::vector<Departure> departures_;
 };

@@ -13,15 +13,15 @@ std::uint32_t Simulator::add_link(const LinkSettings& link, const std::string& r
                                   const std::vector<double>& numbers) {
   const auto number = static_cast<std::uint32_t>(links_.size());
   std::shared_ptr<SwitchMemory> memory;
-  if (rule == "shared_buffer") {
+  const auto node_memory = [&] {
     std::shared_ptr<SwitchMemory>& of_node = memories_[link.from];
     if (!of_node) of_node = std::make_shared<SwitchMemory>();
-    memory = of_node;
-  }
+    return memory = of_node;
+  };
   const std::uint64_t decisions = rule == "pie" ? pie_decisions : red_decisions;
-  const double packet_bytes = settings_.tcp.segment_bytes + header_bytes;
-  QueueRule queue = queue_rule_named(rule, numbers, {link.rate, picoseconds_per_second, settings_.seed,
-                                                     (decisions << 40) + number, memory, packet_bytes});
+  const double packet_bytes = settings_.segment_bytes + header_bytes;
+  LinkQueue queue = link_queue_named(rule, numbers, {link.rate, picoseconds_per_second, settings_.seed,
+                                                     (decisions << 40) + number, node_memory, packet_bytes});
   routes_.add_link(link.from, link.to);
   const SimulatedLink::Wire wire{link.rate * skew(number), link.delay,      link.jitter,
                                  link.loss,                link.reordering, link.held_back};
@@ -38,14 +38,14 @@ void Simulator::give_path(std::uint32_t flow, std::uint32_t place, const std::ve
 }
 
 void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
-                        ControlKind control) {
-  flows_.push_back({from, to, start, duration, bytes, control, true, false, 0});
+                        MakeControl control, std::shared_ptr<const TcpSettings> tcp) {
+  flows_.push_back({from, to, start, duration, bytes, control, true, false, 0, std::move(tcp)});
 }
 
 void Simulator::add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate,
                               std::uint32_t bytes, bool poisson) {
   const Time gap = from_seconds(8 * bytes / rate);
-  flows_.push_back({from, to, start, duration, bytes, ControlKind::reno, false, poisson, gap});
+  flows_.push_back({from, to, start, duration, bytes, nullptr, false, poisson, gap, nullptr});
 }
 
 void Simulator::sample_queues(std::vector<std::uint32_t> links, Time interval) {
@@ -226,12 +226,12 @@ void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   const auto [forward, backward] = paths_of(number, key);
   const bool piecewise = group && (group->kind == Group::Kind::multipath || group->kind == Group::Kind::requests);
   auto control = control_for(number, group, place);
-  TcpSettings tcp = settings_.tcp;
+  TcpSettings tcp = *description.tcp;
   auto* rcp = dynamic_cast<RcpControl*>(control.get());
   if (rcp) tcp.initial_window = RcpControl::no_window, tcp.unpaced_segments = 0;
   TcpSender sender = piecewise ? TcpSender(tcp, std::move(control))
                                : TcpSender(tcp, std::move(control), description.bytes);
-  const TcpReceiver receiver(settings_.tcp, sender.precise_ecn(), piecewise);
+  const TcpReceiver receiver(tcp, sender.precise_ecn(), piecewise);
   connections_[number].reset(new Connection{std::move(sender), receiver, key, forward, backward});
   connections_[number]->group = group;
   connections_[number]->place = place;
@@ -243,10 +243,9 @@ std::unique_ptr<CongestionControl> Simulator::control_for(std::uint32_t number, 
                                                          std::uint32_t place) const {
   const auto own = own_controls_.find(flow_of(number));
   if (own != own_controls_.end()) return own->second();
-  return make_control(flows_[flow_of(number)].control,
-                      {settings_.dctcp_first_alpha, settings_.hystart, group ? group->coupling : nullptr, place,
-                       settings_.tcp.segment_bytes, settings_.tcp.initial_window,
-                       stream(control_choices, number).next()});
+  const FlowDescription& flow = flows_[flow_of(number)];
+  return flow.control(
+      {*flow.tcp, group ? group->coupling : nullptr, place, stream(control_choices, number).next()});
 }
 
 void Simulator::send_datagram(std::uint32_t flow) {
@@ -285,17 +284,25 @@ void Simulator::on_sender_due(std::uint32_t flow, Time set_for) {
   set_sender_timer(flow, *connection);
 }
 
+void Simulator::set_receiver_timer(std::uint32_t flow, Connection& connection) {
+  const Time deadline = connection.receiver.deadline();
+  if (deadline >= connection.receiver_timer) return;
+  connection.receiver_timer = deadline;
+  set_timer(deadline, receiver_due, flow);
+}
+
 void Simulator::on_receiver_due(std::uint32_t flow, Time set_for) {
   Connection* connection = connections_[flow].get();
   if (!connection || connection->receiver_timer != set_for) return;
   connection->receiver_timer = never;
-  const Time deadline = connection->receiver.deadline();
-  if (deadline <= now_) {
+  if (connection->receiver.deadline() <= now_) {
+    if (connection->receiver.optimistic()) {
+      if (connection->sender.done()) return;
+      connection->receiver.claim_more();
+    }
     acknowledge(new_packet(flow, connection->backward, 0, 0), *connection);
-  } else if (deadline != never) {
-    connection->receiver_timer = deadline;
-    set_timer(deadline, receiver_due, flow);
   }
+  set_receiver_timer(flow, *connection);
 }
 
 // Packets.
@@ -327,10 +334,11 @@ std::uint32_t Simulator::path_over(std::uint32_t link, std::uint32_t to, std::ui
   return path_table_.place_of_given(links);
 }
 
-std::uint32_t Simulator::admit(std::uint32_t path, std::uint32_t bytes, bool ecn_capable) {
+std::uint32_t Simulator::admit(std::uint32_t path, std::uint32_t bytes, bool ecn_capable, std::uint32_t flow) {
   const std::uint16_t capable = ecn_capable ? Packet::ecn_capable : 0;
   const std::uint32_t place = new_packet(0, path, bytes, static_cast<std::uint16_t>(Packet::guest | capable));
   packets_[place].flow = place;
+  packets_[place].sequence = flow;
   send(place);
   return place;
 }
@@ -341,13 +349,16 @@ void Simulator::send(std::uint32_t place) {
   SimulatedLink& link = *links_[number];
   if (!offers_.empty()) offer_rate(number, packet);
   const Time before = link.next_arrival();
-  const Verdict verdict =
-      link.offer(place, packet.wire_bytes, packet.flow, packet.has(Packet::ecn_capable),
-                 packet.has(Packet::congestion_experienced), now_);
-  if (verdict == Verdict::drop) {
-    drop(place);
-    return;
-  }
+  const std::uint32_t flow = packet.has(Packet::guest) ? static_cast<std::uint32_t>(packet.sequence) : packet.flow;
+  const Verdict verdict = link.offer({.name = place,
+                                      .bytes = packet.wire_bytes,
+                                      .flow = flow,
+                                      .recorded_as = packet.flow,
+                                      .ecn_capable = packet.has(Packet::ecn_capable),
+                                      .marked_before = packet.has(Packet::congestion_experienced),
+                                      .arrived = now_},
+                                     [&](std::uint32_t dropped) { drop(dropped); });
+  if (verdict == Verdict::drop) return;
   if (verdict == Verdict::mark) packet.flags |= Packet::congestion_experienced;
   if (link.waits_for_transmitter())
     start_transmission(number);
@@ -451,17 +462,21 @@ void Simulator::take_data(std::uint32_t place, Connection& connection) {
     FlowResult& result = results_[packet.flow];
     if (result.completion == never) result.completion = now_;
   }
-  if (at_once) {
-    acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
-  } else if (receiver.deadline() < connection.receiver_timer) {
-    connection.receiver_timer = receiver.deadline();
-    set_timer(receiver.deadline(), receiver_due, packet.flow);
-  }
+  if (at_once) acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
+  set_receiver_timer(packet.flow, connection);
+  if (receiver.optimistic()) close_if_done(packet.flow);
 }
 
 void Simulator::acknowledge(std::uint32_t place, Connection& connection) {
+  const std::uint32_t flow = packets_[place].flow, answers = connection.receiver.answers();
+  send_answer(place, connection, 1, answers);
+  for (std::uint32_t number = 2; number <= answers; ++number)
+    send_answer(new_packet(flow, connection.backward, 0, 0), connection, number, answers);
+}
+
+void Simulator::send_answer(std::uint32_t place, Connection& connection, std::uint32_t number, std::uint32_t answers) {
   Packet& packet = packets_[place];
-  connection.receiver.acknowledge(packet, settings_.tcp.selective);
+  connection.receiver.acknowledge(packet, number, answers);
   if (is_subflow(connection))
     packet.stream_in_order = static_cast<std::uint32_t>(connection.group->multipath->in_order());
   if (connection.rcp) RcpHeader::answer(packet, connection.heard_rate);
@@ -533,6 +548,7 @@ void Simulator::set_port_timer(std::uint32_t link) {
 void Simulator::close_if_done(std::uint32_t number) {
   Connection& connection = *connections_[number];
   if (!connection.sender.done()) return;
+  if (connection.receiver.optimistic() && connection.receiver.in_order() < connection.sender.bytes()) return;
   if (connection.group && connection.group->kind == Group::Kind::repflow) close_others(number, connection);
   close(number);
 }
@@ -600,8 +616,10 @@ void Simulator::record(FlowResult& result, std::uint32_t number, const Connectio
       if (connection.place == 0) result.retransmissions += group->multipath->repeated();
     } else if (group->kind == Group::Kind::requests) {
       // Sequence numbers are whole segments; the last one of an answer may be shorter.
-      const std::uint64_t bytes = conversations_[exchanges_[group->exchange].conversation].settings.response_bytes;
-      const std::uint64_t answers = messages_in(delivered, bytes), rest = delivered - messages_end(answers, bytes);
+      const Conversation& conversation = conversations_[exchanges_[group->exchange].conversation];
+      const std::uint64_t bytes = conversation.settings.response_bytes;
+      const std::uint64_t answers = conversation.messages_in(delivered, bytes);
+      const std::uint64_t rest = delivered - conversation.messages_end(answers, bytes);
       delivered = number == group->members[0] ? answers * bytes + std::min(rest, bytes) : 0;
     }
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "congestion_controls.hpp"
+#include "coupled.hpp"
 #include "multipath.hpp"
 #include "packet.hpp"
 #include "packet_slab.hpp"
@@ -36,10 +37,7 @@ class Simulator {
     std::uint64_t seed;
     Time end;
     double clock_skew;  // links run off their rate by a factor drawn from 1 +- this
-    double dctcp_first_alpha;
-    bool hystart;
-    bool opportunistic_retransmission, penalisation;  // of subflows
-    TcpSettings tcp;
+    std::uint32_t segment_bytes;  // of most packets, for queues that reckon with it
   };
   struct LinkSettings {
     std::uint32_t from, to;
@@ -85,7 +83,7 @@ class Simulator {
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
 
-  // rule, numbers: of its queue, as queue_rule_named takes them. All ports with a shared buffer that leave one node
+  // rule, numbers: of its queue, as link_queue_named takes them. All ports with a shared buffer that leave one node
   // share one memory.
   std::uint32_t add_link(const LinkSettings& link, const std::string& rule, const std::vector<double>& numbers);
 
@@ -107,7 +105,7 @@ class Simulator {
 
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
   void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
-               ControlKind control);
+               MakeControl control, std::shared_ptr<const TcpSettings> tcp);
   // A flow that has been added gets a congestion control of its own, one for each connection.
   void give_control(std::uint32_t flow, std::function<std::unique_ptr<CongestionControl>()> make) {
     own_controls_[flow] = std::move(make);
@@ -139,7 +137,7 @@ class Simulator {
 
   // Guests are packets that somebody else sends and receives, and whose bytes he keeps, by the places that they have
   // until they are delivered or dropped. They are admitted now, at the first link of a path; advance() lets time pass.
-  // They have no flow: in departures their places stand for one.
+  // In departures their places stand for a flow; queues are told the flow that they are admitted with.
   void deliver_guests_to(std::function<void(std::uint32_t place, std::uint32_t link, bool marked)> deliver) {
     deliver_guest_ = std::move(deliver);
   }
@@ -151,7 +149,7 @@ class Simulator {
   std::uint32_t given_path(const std::vector<std::uint32_t>& links) { return path_table_.place_of_given(links); }
   std::uint32_t node_before(std::uint32_t link) const { return routes_.ends(link).first; }
   std::size_t routings() const { return next_use_; }  // grows when routes change
-  std::uint32_t admit(std::uint32_t path, std::uint32_t bytes, bool ecn_capable);
+  std::uint32_t admit(std::uint32_t path, std::uint32_t bytes, bool ecn_capable, std::uint32_t flow);
   void advance(Time until);
   Time next_event() const { return std::min(tree_->time(), timers_.time()); }
 
@@ -181,10 +179,11 @@ class Simulator {
     std::uint32_t from, to;
     Time start, duration;
     std::uint64_t bytes;
-    ControlKind control;
+    MakeControl control;
     bool is_tcp;
     bool poisson;
     Time gap;  // mean between datagrams
+    std::shared_ptr<const TcpSettings> tcp;
   };
   // Connections that serve one flow together.
   struct Group {
@@ -197,7 +196,15 @@ class Simulator {
   };
   struct Conversation {  // of one client and its servers
     RequestSettings settings;
+    std::uint64_t segment_bytes;
     std::uint32_t first_exchange, unopened, unanswered = 0;
+    // Messages of a connection follow each other in whole segments.
+    std::uint64_t messages_end(std::uint64_t messages, std::uint64_t message_bytes) const {
+      return messages * ((message_bytes + segment_bytes - 1) / segment_bytes) * segment_bytes;
+    }
+    std::uint64_t messages_in(std::uint64_t in_order, std::uint64_t message_bytes) const {
+      return in_order / messages_end(1, message_bytes);
+    }
   };
   struct Exchange {  // of a client and one server
     std::uint32_t conversation, answers, requests;  // the latter two by number of their connections
@@ -286,6 +293,7 @@ class Simulator {
   void set_datagram_timer(std::uint32_t flow, DatagramSource& source);
   void set_sender_timer(std::uint32_t flow, Connection& connection);
   void on_sender_due(std::uint32_t flow, Time set_for);
+  void set_receiver_timer(std::uint32_t flow, Connection& connection);
   void on_receiver_due(std::uint32_t flow, Time set_for);
 
   std::uint32_t new_packet(std::uint32_t flow, std::uint32_t path, std::uint32_t wire_bytes, std::uint16_t flags);
@@ -300,6 +308,7 @@ class Simulator {
   void deliver(std::uint32_t packet);
   void take_data(std::uint32_t packet, Connection& connection);
   void acknowledge(std::uint32_t packet, Connection& connection);
+  void send_answer(std::uint32_t packet, Connection& connection, std::uint32_t number, std::uint32_t answers);
   void send_syn(std::uint32_t flow, Connection& connection);
   bool send_segment(std::uint32_t flow, Connection& connection);
   void pump(std::uint32_t flow, Connection& connection);
@@ -329,14 +338,6 @@ class Simulator {
   void serve(std::uint32_t exchange);
   void answer(std::uint32_t exchange);
   void on_answer(std::uint32_t exchange);
-  // Messages of a connection follow each other in whole segments.
-  std::uint64_t messages_end(std::uint64_t messages, std::uint64_t message_bytes) const {
-    const std::uint64_t segment = settings_.tcp.segment_bytes;
-    return messages * ((message_bytes + segment - 1) / segment) * segment;
-  }
-  std::uint64_t messages_in(std::uint64_t in_order, std::uint64_t message_bytes) const {
-    return in_order / messages_end(1, message_bytes);
-  }
 
   Settings settings_;
   Routes routes_;

@@ -22,15 +22,17 @@ void Simulator::split(std::uint32_t flow, std::uint32_t subflows) {
   group.kind = Group::Kind::multipath;
   group.members = {flow};
   group.coupling = std::make_shared<Coupling>();
-  group.multipath = std::make_unique<Multipath>(flows_[flow].bytes, settings_.tcp.segment_bytes,
-                                                settings_.tcp.receive_window_bytes, subflows);
+  const TcpSettings& tcp = *flows_[flow].tcp;
+  group.multipath =
+      std::make_unique<Multipath>(flows_[flow].bytes, tcp.segment_bytes, tcp.receive_window_bytes, subflows);
   for (std::uint32_t i = 1; i < subflows; ++i) add_companion(flow, i, false, false);
 }
 
 void Simulator::request(const RequestSettings& settings) {
   const auto first = static_cast<std::uint32_t>(exchanges_.size());
   const auto conversation = static_cast<std::uint32_t>(conversations_.size());
-  conversations_.push_back({settings, first, 2 * settings.servers});
+  conversations_.push_back(
+      {settings, flows_[settings.first_answer].tcp->segment_bytes, first, 2 * settings.servers});
   for (std::uint32_t i = 0; i < settings.servers; ++i) {
     const std::uint32_t answers = settings.first_answer + i;
     Group& group = groups_[answers];
@@ -84,16 +86,18 @@ void Simulator::on_group_data(const Packet& packet, Connection& connection) {
       reset_other_receivers(packet.flow, connection);
       break;
     case Group::Kind::multipath:
-      group.multipath->receive(connection.place, packet.sequence / settings_.tcp.segment_bytes);
+      group.multipath->receive(connection.place, packet.sequence / flows_[flow_of(packet.flow)].tcp->segment_bytes);
       if (group.multipath->all_arrived() && result.completion == never) result.completion = now_;
       break;
     case Group::Kind::requests: {
       Exchange& exchange = exchanges_[group.exchange];
-      const RequestSettings& settings = conversations_[exchange.conversation].settings;
+      const Conversation& conversation = conversations_[exchange.conversation];
+      const RequestSettings& settings = conversation.settings;
       const std::uint64_t in_order = connection.receiver.in_order();
       if (packet.flow == exchange.requests) {
-        for (; exchange.served < messages_in(in_order, settings.request_bytes); ++exchange.served) serve(group.exchange);
-      } else if (exchange.answered < messages_in(in_order, settings.response_bytes)) {
+        for (; exchange.served < conversation.messages_in(in_order, settings.request_bytes); ++exchange.served)
+          serve(group.exchange);
+      } else if (exchange.answered < conversation.messages_in(in_order, settings.response_bytes)) {
         ++exchange.answered;
         on_answer(group.exchange);
       }
@@ -151,12 +155,13 @@ std::optional<std::uint64_t> Simulator::rescue(Connection& connection) {
   Connection& slow = *connections_[connection.group->members[multipath.blocker()]];
   const Time own = connection.sender.round_trip().smoothed(), other = slow.sender.round_trip().smoothed();
   Time& until = multipath.penalised_until(connection.place);
-  if (settings_.penalisation && now_ >= until && own < other && slow.sender.open_state()) {
+  const TcpSettings& tcp = *flows_[connection.group->members[0]].tcp;
+  if (tcp.penalisation && now_ >= until && own < other && slow.sender.open_state()) {
     slow.sender.penalise();
     until = now_ + own;
   }
   const bool worth_it = slow.sender.window().segments <= 4 || 4 * own < other;
-  return settings_.opportunistic_retransmission && worth_it ? std::optional(multipath.first()) : std::nullopt;
+  return tcp.opportunistic_retransmission && worth_it ? std::optional(multipath.first()) : std::nullopt;
 }
 
 bool Simulator::supply_waits(Connection& connection) {

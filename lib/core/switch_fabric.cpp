@@ -92,7 +92,8 @@ void SwitchFabric::take_in(const PacketRing::Arrival& arrival) {
   Connection& connection = connection_of(packet);
   const std::uint32_t path = way_of(connection, packet, cable->second);
   record_links();  // before the place of a packet that was lost inside is another's
-  const std::uint32_t place = network_.admit(path, arrival.size, ecn_bits::capable(arrival.bytes, arrival.size));
+  const std::uint32_t place =
+      network_.admit(path, arrival.size, ecn_bits::capable(arrival.bytes, arrival.size), connection.number);
   if (place >= frames_.size()) frames_.resize(place + 1);
   Frame& frame = frames_[place];
   if (!frame.bytes && !spare_.empty()) {

@@ -18,6 +18,9 @@ class TcpReceiver {
         whole_segments_(whole_segments),
         selective_(settings.selective),
         precise_ecn_(precise_ecn),
+        policy_(settings.receiver),
+        count_(settings.receiver_count),
+        interval_(settings.receiver_interval),
         window_(settings.segment_bytes, settings.receive_window_bytes) {}
 
   // DCTCP (RFC 8257, 3.2): before marks begin or end, what was held back is acknowledged as it was. And before a hole
@@ -30,7 +33,7 @@ class TcpReceiver {
   // True when an acknowledgement is due at once; else one is due at deadline(). round_trip: as time stamps tell both
   // ends, 0 while unknown.
   bool take(const Packet& packet, Time now, Time round_trip) {
-    bool at_once = delay_ == 0;
+    bool at_once = delay_ == 0 || policy_ != ReceiverPolicy::honest;
     if (precise_ecn_) {
       at_once |= packet.has(Packet::congestion_experienced) != echo_;
       echo_ = packet.has(Packet::congestion_experienced);
@@ -63,6 +66,7 @@ class TcpReceiver {
     if (is_old) quick_ = quick_at_most;
     if (window_.grow()) quick_ |= 1;
     if (quick_ > 0) --quick_, at_once = true;
+    if (optimistic()) return begin_to_claim(is_old, now);
     at_once |= (had_holes && beyond_.empty()) || std::max(held_back_, next_ - before) > segment_bytes_;
     if (at_once) return true;
     if (!beyond_.empty()) return !may_compress(now, round_trip);
@@ -70,8 +74,29 @@ class TcpReceiver {
     return false;
   }
 
+  // In how many acknowledgements a receiver tells what it has to tell now; an honest one takes one.
+  std::uint32_t answers() const {
+    const std::uint64_t news = next_ - acknowledged_;
+    if (policy_ == ReceiverPolicy::ack_division && news > 0)
+      return static_cast<std::uint32_t>(std::min<std::uint64_t>(count_, news));
+    return policy_ == ReceiverPolicy::duplicate_spoofing && news > 0 ? 1 + count_ : 1;
+  }
+  // Fills in the first, second, ... of them.
+  void acknowledge(Packet& packet, std::uint32_t answer, std::uint32_t answers) {
+    if (policy_ == ReceiverPolicy::ack_division && answer < answers) return acknowledge_part(packet, answer, answers);
+    acknowledge(packet);
+    if (optimistic()) claim(packet);
+  }
+
+  bool optimistic() const { return policy_ == ReceiverPolicy::optimistic; }
+  // When it is time: one more segment.
+  void claim_more() {
+    claimed_ = std::max(claimed_, next_) + segment_bytes_;
+    claim_at_ += interval_;
+  }
+
   // Fills in an acknowledgement of what is held now.
-  void acknowledge(Packet& packet, bool selective) {
+  void acknowledge(Packet& packet) {
     packet.sequence = next_;
     packet.length = 0;
     packet.flags = static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0) |
@@ -81,7 +106,7 @@ class TcpReceiver {
     duplicate_seen_ = false;
     acknowledged_ = next_;
     packet.blocks = 0;
-    if (selective && !beyond_.empty()) add_blocks(packet);
+    if (selective_ && !beyond_.empty()) add_blocks(packet);
     held_back_ = 0;
     compressed_ = 0;
     deadline_ = never;
@@ -103,6 +128,34 @@ class TcpReceiver {
   static constexpr int blocks_expected = 2, compressed_at_most = 44;
   static constexpr Time compressed_for = picoseconds_per_second / 1000;
   static constexpr double compressed_share_of_round_trip = 0.05;
+
+  // A part of what is new, and nothing beyond it.
+  void acknowledge_part(Packet& packet, std::uint32_t answer, std::uint32_t answers) const {
+    packet.sequence = acknowledged_ + (next_ - acknowledged_) * answer / answers;
+    packet.length = 0;
+    packet.flags =
+        static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0));
+    packet.stamp_ms = stamp_ms_;
+    packet.duplicate_end = 0;
+    packet.blocks = 0;
+  }
+
+  // The first segment begins the claims. One that is there already tells that the sender waits in vain: it had not sent
+  // what was claimed.
+  bool begin_to_claim(bool is_old, Time now) {
+    const bool begins = claim_at_ == never;
+    if (begins) claim_at_ = now;
+    if (begins || is_old) claimed_ = next_, claim_at_ += interval_;
+    deadline_ = claim_at_;
+    return begins || is_old;
+  }
+  // Holes are kept to itself.
+  void claim(Packet& packet) {
+    packet.sequence = std::max(claimed_, next_);
+    packet.flags &= static_cast<std::uint16_t>(~Packet::duplicate_seen);
+    packet.blocks = 0;
+    deadline_ = claim_at_;
+  }
 
   // How many blocks are more recent than the one that this segment extends, or are there where it begins one.
   int blocks_before(const Packet& packet) const {
@@ -173,6 +226,10 @@ class TcpReceiver {
   std::uint32_t segment_bytes_;
   Time delay_, deadline_ = never;
   bool whole_segments_, selective_, precise_ecn_, echo_ = false, capable_seen_ = false, duplicate_seen_ = false;
+  ReceiverPolicy policy_;
+  std::uint32_t count_;
+  Time interval_, claim_at_ = never;
+  std::uint64_t claimed_ = 0;
   int quick_ = quick_at_most, duplicates_ = 0, compressed_ = 0;
   ReceiveWindow window_;
   std::uint64_t next_ = 0, held_back_ = 0, hole_at_ = 0, duplicate_end_ = 0;

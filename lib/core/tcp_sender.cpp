@@ -17,7 +17,7 @@ TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionCont
       window_{settings.initial_window, 1e18},
       round_trip_(settings.minimum_timeout, settings.initial_timeout),
       ecn_(settings.ecn || control_->wants_precise_ecn()) {
-  if (control_->owns_window()) rates_.emplace();
+  if (control_->owns_window()) rate_.emplace();
 }
 
 TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control, std::uint64_t bytes)
@@ -29,9 +29,8 @@ TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionCont
 }
 
 void TcpSender::append(std::uint64_t bytes, Time now) {
-  if (rates_ && !more_expected_ && in_flight() < allowed())
-    rates_->application_limited_until = std::max(1.0, rates_->delivered + in_flight());
-  if (settings_.slow_start_after_idle && !rates_ && outstanding() == 0 && next_ > 0) restart_after(now - last_sent_);
+  if (rate_ && !more_expected_ && in_flight() < allowed()) rate_->limit_by_application(in_flight());
+  if (settings_.slow_start_after_idle && !rate_ && outstanding() == 0 && next_ > 0) restart_after(now - last_sent_);
   const std::uint64_t count = (bytes + settings_.segment_bytes - 1) / settings_.segment_bytes;
   segments_ += count;
   bytes_ = segments_ * settings_.segment_bytes;
@@ -80,11 +79,11 @@ void TcpSender::finish() {
 std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   if (!connected_) return std::nullopt;
   const bool probe = std::exchange(probe_due_, false);
-  if (!probe && in_flight() >= allowed()) {
+  if (!probe && !repairs_now() && in_flight() >= allowed()) {
     window_blocked_ = window_blocked_ || has_lost() || next_ < segments_ || more_expected_;
     return std::nullopt;
   }
-  waits_for_pace_ = send_at_ > now && !probe && (has_lost() || next_ < segments_);
+  waits_for_pace_ = send_from() > now && !probe && (has_lost() || next_ < segments_);
   if (waits_for_pace_) return std::nullopt;
   std::uint64_t segment;
   const std::uint64_t sent_again = retransmissions_;
@@ -93,6 +92,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     segment = std::max(resend_from_, first_);
     while ((board_[segment].marks & (lost | resent)) != lost) ++segment;
     resend_from_ = segment + 1;
+    repair_due_ = false;
     Sent& sent = board_[segment];
     sent.at = now;
     sent.marks |= resent | ever_resent;
@@ -116,11 +116,12 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     return std::nullopt;
   }
   // Linux's CA_EVENT_TX_START, which BBR heeds only where the application has held it back.
-  if (was_silent && (!rates_ || rates_->application_limited_until > 0)) control_->on_restart(now - last_sent_, now);
-  if (rates_) note_for_rate(segment, now);
+  if (was_silent && (!rate_ || rate_->application_limited())) control_->on_restart(now - last_sent_, now);
+  if (rate_) rate_->on_sent(segment, segment == first_ && next_ == first_ + 1, now);
   pace(board_[segment].length, now);
   last_sent_ = now;
   sent_in_reduction_ += 1;
+  control_->on_sent(window_, next_, now);
   if (probe) {
     probe_out_ = true;
     probe_end_ = next_;
@@ -158,42 +159,8 @@ void TcpSender::pace(std::uint32_t length, Time now) {
 
 // Delivery rate.
 
-void TcpSender::note_for_rate(std::uint64_t segment, Time now) {
-  Rates& rates = *rates_;
-  if (segment == first_ && next_ == first_ + 1) rates.first_sent = rates.delivered_at = now;  // nothing else is out
-  const RateMark mark{rates.first_sent, rates.delivered_at, rates.delivered, rates.application_limited_until > 0};
-  if (segment == rates.marks.tail())
-    rates.marks.push(mark);
-  else
-    rates.marks[segment] = mark;
-}
-
-void TcpSender::take_rate(std::uint64_t segment, const Sent& sent) {
-  Rates& rates = *rates_;
-  rates.delivered += 1;
-  const RateMark& mark = rates.marks[segment];
-  if (rates.sampled && mark.delivered < rates.newest.delivered) return;
-  rates.sampled = true;
-  rates.newest = mark;
-  rates.send_interval = sent.at - mark.first_sent;
-  rates.first_sent = sent.at;
-}
-
 RateSample TcpSender::rate_sample(Time now, double in_flight_before, std::uint64_t lost_before) {
-  Rates& rates = *rates_;
-  if (rates.application_limited_until > 0 && rates.delivered > rates.application_limited_until)
-    rates.application_limited_until = 0;
-  RateSample sample{now};
-  if (newly_delivered_ > 0) rates.delivered_at = now;
-  if (std::exchange(rates.sampled, false)) {
-    sample.prior_delivered = rates.newest.delivered;
-    sample.application_limited = rates.newest.application_limited;
-    sample.interval = std::max(rates.send_interval, now - rates.newest.delivered_at);
-    // A sample within less than a round trip compresses acknowledgements: it tells nothing.
-    if (sample.interval >= round_trip_.smallest()) sample.delivered = rates.delivered - rates.newest.delivered;
-  }
-  sample.total_delivered = rates.delivered;
-  sample.newly_delivered = newly_delivered_;
+  RateSample sample = rate_->sample(now, newly_delivered_, round_trip_.smallest());
   sample.newly_lost = static_cast<double>(ever_lost_ - lost_before);
   sample.in_flight = in_flight();
   sample.in_flight_before = in_flight_before;
@@ -226,7 +193,7 @@ void TcpSender::schedule_probe(Time now) {
 }
 
 void TcpSender::on_deadline(Time now) {
-  if (send_at_ <= now) waits_for_pace_ = false;
+  if (send_from() <= now) waits_for_pace_ = false;
   if (deadline_ > now) return;
   switch (purpose_) {
     case Purpose::timeout:
@@ -244,7 +211,7 @@ void TcpSender::on_deadline(Time now) {
       find_losses(now);
       if (lost_ > 0 && (state_ == State::open || state_ == State::reducing)) {
         enter_recovery();
-        if (!rates_) reduce_proportionally(false);
+        if (!rate_ && !of_old()) reduce_proportionally(false);
       }
       return;
   }
@@ -259,7 +226,7 @@ void TcpSender::take_probe_answer(const Packet& packet) {
   } else if (first_ > probe_end_) {
     // The probe itself repaired the loss: that the network dropped something still counts.
     probe_out_ = false;
-    if (state_ == State::open && !rates_) {
+    if (state_ == State::open && !rate_) {
       window_.segments = window_.threshold = control_->threshold_after_loss(window_);
       undo_ = {};
       tell_of_reduction();
@@ -273,6 +240,9 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   const std::uint64_t to =
       packet.sequence >= bytes_ ? segments_ : packet.sequence / settings_.segment_bytes;
   if (to < first_ || to > next_) return;
+  const std::uint64_t newly_acknowledged = std::max(packet.sequence, acknowledged_) - acknowledged_;
+  const bool news = newly_acknowledged > 0;
+  acknowledged_ += newly_acknowledged;
   const std::uint64_t outstanding_before = outstanding(), first_before = first_, lost_before = ever_lost_;
   const double in_flight_before = in_flight();
   newly_delivered_ = 0;
@@ -283,12 +253,12 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   const bool progress = first_ > first_before;
   if (settings_.selective)
     take_selective(packet, now);
-  else if (!progress && outstanding_before > 0)
-    take_duplicate();
+  else if (packet.sequence == acknowledged_ && !news && outstanding_before > 0)
+    take_duplicate(now);
   count_duplicate(packet);
   adapt_settling_time(now);
   if (sampled_ > 0) round_trip_.sample(sampled_);
-  if (progress) {
+  if (news) {
     round_trip_.forget_back_off();
     timeouts_without_progress_ = 0;
     restart_timeout(now);
@@ -302,17 +272,18 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
       window_blocked_ ||
       (window_.in_slow_start() && window_.segments < 2 * static_cast<double>(outstanding_before));
   window_blocked_ = false;
-  const Delivery delivery{now, newly_delivered_, echo, limited, sampled_, first_, next_};
+  const Delivery delivery{now, newly_delivered_, echo, limited, sampled_, first_, next_, in_flight()};
   control_->on_delivery(window_, delivery);
 
   if (echo) undo_.threshold = 0;
-  leave_finished_state(packet);
+  leave_finished_state(packet, news);
   try_undo(packet, first_before);
   take_probe_answer(packet);
   if (settings_.selective) {
     if (!withholds_repairs_) find_losses(now);
   } else if (progress && (state_ == State::recovery) && outstanding() > 0) {
     mark_lost(first_);  // NewReno: a partial acknowledgement tells the next hole
+    repair_due_ = of_old();
   }
   if (lost_ > 0 && (state_ == State::open || state_ == State::reducing)) {
     enter_recovery();
@@ -321,15 +292,22 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
     undo_ = {};
     begin_reduction(State::reducing, control_->threshold_after_mark(window_));
   }
-  if (rates_) {
+  if (rate_) {
     control_->on_rate_sample(window_, rate_sample(now, in_flight_before, lost_before));
-    if (control_->wants_application_limited_mark())
-      rates_->application_limited_until = std::max(1.0, rates_->delivered + in_flight());
-  } else if (state_ == State::reducing || state_ == State::recovery)
-    reduce_proportionally(progress && ever_lost_ == lost_before);
-  else if (progress)
-    control_->grow(window_, delivery);
+    if (control_->wants_application_limited_mark()) rate_->limit_by_application(in_flight());
+  } else if (state_ == State::reducing || state_ == State::recovery) {
+    if (!of_old()) reduce_proportionally(progress && ever_lost_ == lost_before);
+  } else if (news) {
+    control_->grow(window_, counted(delivery, newly_acknowledged));
+  }
   if (progress) schedule_probe(now);
+}
+
+// What lets the window grow, by what the sender counts.
+Delivery TcpSender::counted(Delivery delivery, std::uint64_t bytes) const {
+  if (settings_.counts == Counts::acknowledgements) delivery.segments = 1;
+  if (settings_.counts == Counts::bytes) delivery.segments = static_cast<double>(bytes) / settings_.segment_bytes;
+  return delivery;
 }
 
 void TcpSender::enter_recovery() {
@@ -337,6 +315,8 @@ void TcpSender::enter_recovery() {
   if (state_ == State::open) begin_reduction(State::recovery, control_->threshold_after_loss(window_));
   state_ = State::recovery;
   high_ = next_;
+  repair_due_ = of_old();
+  if (settings_.recovery == Recovery::newreno) be_careful();
   if (purpose_ == Purpose::probe) {
     deadline_ = timeout_at_;
     purpose_ = Purpose::timeout;
@@ -345,7 +325,7 @@ void TcpSender::enter_recovery() {
 
 void TcpSender::take_delivered(std::uint64_t segment, const Sent& sent, Time now) {
   newly_delivered_ += 1;
-  if (rates_) take_rate(segment, sent);
+  if (rate_) rate_->on_delivered(segment, sent.at);
   if (sent.marks & lost) --lost_;
   if (sent.marks & resent) --resent_;
   const bool again = sent.marks & ever_resent;
@@ -372,7 +352,7 @@ void TcpSender::take_cumulative(std::uint64_t to, Time now) {
       take_delivered(first_, sent, now);
     ambiguous |= (sent.marks & ever_resent) != 0;
     board_.pop();
-    if (rates_) rates_->marks.pop();
+    if (rate_) rate_->forget_first();
   }
   if (ambiguous) sampled_ = newest_sample_ = 0;  // Karn: which copy is it that this answers?
   if (!settings_.selective && count > 0) {
@@ -421,9 +401,14 @@ void TcpSender::take_selective(const Packet& packet, Time now) {
   seen_base_ = packet.sequence;
 }
 
-void TcpSender::take_duplicate() {
-  if (state_ == State::loss) return;
+void TcpSender::take_duplicate(Time now) {
+  if (state_ == State::loss || (state_ != State::recovery && first_ < careful_until_)) return;
   ++duplicates_;
+  if (of_old() && state_ != State::recovery) {  // the first ones let nothing go (RFC 3042 came later)
+    if (duplicates_ != duplicates_that_tell_a_loss) return;
+    if (settings_.recovery == Recovery::tahoe) return begin_again(now);
+    delivered_ = std::min(duplicates_, outstanding()) - 1;  // and the last of them below
+  }
   if (delivered_ + lost_ < outstanding()) {
     ++delivered_;  // some segment has arrived, nobody knows which
     newly_delivered_ = 1;
@@ -445,6 +430,7 @@ void TcpSender::mark_lost(std::uint64_t segment) {
 // trip and some time for reordering. As in Linux the timer waits for the last of them, and a little longer, so that
 // acknowledgements come first if there are any.
 void TcpSender::find_losses(Time now) {
+  if (of_old()) return find_losses_by_count();
   const Time margin = settling_time();
   Time last_due = 0;
   if (judged_ < next_ && (delivered_ > 0 || board_[judged_].at < newest_delivered_)) {
@@ -463,6 +449,15 @@ void TcpSender::find_losses(Time now) {
   }
   last_due = std::max(last_due, find_lost_retransmissions(margin, now));
   if (last_due > 0) judge_at(last_due + timer_margin);
+}
+
+// RFC 6675: lost is what three segments beyond it have arrived.
+void TcpSender::find_losses_by_count() {
+  if (delivered_ < duplicates_that_tell_a_loss) return;
+  std::uint64_t third = highest_delivered_;
+  for (std::uint64_t beyond = 0; beyond < duplicates_that_tell_a_loss;) beyond += board_[--third].marks & delivered;
+  for (; judged_ < third; ++judged_)
+    if (!(board_[judged_].marks & (delivered | lost))) mark_lost(judged_);
 }
 
 Time TcpSender::newest_hole_due(Time margin) {
@@ -525,6 +520,7 @@ void TcpSender::begin_reduction(State state, double threshold) {
   state_ = state;
   high_ = next_;
   tell_of_reduction();
+  if (of_old() && !rate_) window_.segments = threshold;
 }
 
 // RFC 9937, which follows RFC 6937: one more than was delivered only while nothing else is found lost.
@@ -542,12 +538,13 @@ void TcpSender::reduce_proportionally(bool found_no_loss) {
   window_.segments = std::max(flying + std::max(send, sent_in_reduction_ > 0 ? 0.0 : 1.0), 1.0);
 }
 
-void TcpSender::leave_finished_state(const Packet& packet) {
-  if (state_ == State::open || first_ < high_) return;
+void TcpSender::leave_finished_state(const Packet& packet, bool news) {
+  const bool at_once = settings_.recovery == Recovery::reno && state_ == State::recovery && news;
+  if (state_ == State::open || (first_ < high_ && !at_once)) return;
   const bool undone = may_undo(packet);
   if (undone)
     undo_reduction(state_ == State::loss);
-  else if (state_ != State::loss && !rates_)
+  else if (state_ != State::loss && !rate_)
     window_.segments = window_.threshold;
   if (!undone && state_ != State::reducing && settling_keeps_ > 0) --settling_keeps_;
   if (!settings_.selective) delivered_ = 0, duplicates_ = 0;
@@ -558,6 +555,7 @@ void TcpSender::leave_finished_state(const Packet& packet) {
 
 // Before the window or threshold changes. A reduction that a mark asked for, and that goes on, is not to be undone.
 void TcpSender::prepare_undo(bool reduces) {
+  if (of_old()) return;
   const std::uint64_t under_way = resent_ + (probe_out_ && probe_resent_);
   if (resent_ == 0 && !(board_[first_].marks & ever_resent)) first_resent_at_ = never;
   undo_ = {true, first_, window_.segments, reduces ? std::max(window_.threshold, window_.segments * 3 / 4) : 0, {}};
@@ -616,7 +614,7 @@ void TcpSender::undo_reduction(bool forgets_losses) {
   }
   if (undo_.threshold > 0) {
     control_->on_undo();
-    if (!rates_) window_.segments = std::max(window_.segments, undo_.window);
+    if (!rate_) window_.segments = std::max(window_.segments, undo_.window);
     if (undo_.threshold > window_.threshold) {
       window_.threshold = undo_.threshold;
       reduction_pending_ = false;
@@ -635,8 +633,22 @@ void TcpSender::on_timeout(Time now) {
   }
   control_->on_timeout();
   ++timeouts_without_progress_;
+  send_all_again();
+  round_trip_.back_off();
+  restart_timeout(now);
+}
+
+// Tahoe: three duplicates are as good as a timeout.
+void TcpSender::begin_again(Time now) {
+  window_.threshold = control_->threshold_after_loss(window_);
+  send_all_again();
+  restart_timeout(now);
+}
+
+void TcpSender::send_all_again() {
   state_ = State::loss;
   high_ = next_;
+  be_careful();
   tell_of_reduction();
   window_.segments = 1;
   if (!settings_.selective) delivered_ = duplicates_ = 0;
@@ -650,7 +662,5 @@ void TcpSender::on_timeout(Time now) {
   judged_ = next_;
   resend_from_ = first_;
   resent_order_ = {};
-  probe_out_ = probe_due_ = withholds_repairs_ = false;
-  round_trip_.back_off();
-  restart_timeout(now);
+  probe_out_ = probe_due_ = withholds_repairs_ = repair_due_ = false;
 }

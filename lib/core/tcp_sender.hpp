@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "congestion_control.hpp"
+#include "delivery_rate.hpp"
 #include "packet.hpp"
 #include "ring.hpp"
 #include "round_trip_estimator.hpp"
@@ -43,14 +44,14 @@ class TcpSender {
 
   void on_acknowledgement(const Packet& packet, Time now);
   void on_deadline(Time now);
-  Time deadline() const { return waits_for_pace_ ? std::min(deadline_, send_at_) : deadline_; }
+  Time deadline() const { return waits_for_pace_ ? std::min(deadline_, send_from()) : deadline_; }
 
   // The segment to send now, if windows allow one; it counts as sent.
   std::optional<Segment> next_segment(Time now);
   // Whether there would be one; who only waits for its pace asks to be called at deadline().
   bool wants_to_send(Time now) {
     const bool has_some = has_lost() || (next_ < segments_ && has_room());
-    return probe_due_ || (connected_ && has_some && in_flight() < allowed() && pace_allows(now));
+    return probe_due_ || (connected_ && has_some && (repairs_now() || in_flight() < allowed()) && pace_allows(now));
   }
   void finish();  // nothing more than what has been sent already
 
@@ -98,23 +99,27 @@ class TcpSender {
   double allowed() const { return std::max(1.0, std::floor(window_.segments + 1e-9)); }
   bool has_lost() const { return lost_ > resent_ && !withholds_repairs_; }
   bool has_room() const { return (outstanding() + 1) * settings_.segment_bytes <= settings_.receive_window_bytes; }
+  Time send_from() const { return std::max(send_at_, window_.send_from); }
   bool pace_allows(Time now) {
-    waits_for_pace_ |= send_at_ > now;
-    return send_at_ <= now;
+    waits_for_pace_ |= send_from() > now;
+    return send_from() <= now;
   }
+  bool of_old() const { return settings_.recovery != Recovery::linux_like; }
+  // What was sent again though it had arrived gives duplicates too: they tell of no loss (ns-2; RFC 6582, section 4.1).
+  void be_careful() { careful_until_ = of_old() ? high_ + 1 : 0; }
+  bool repairs_now() const { return repair_due_ && has_lost(); }
   void restart_after(Time idle);
   double pacing_rate() const;
   void pace(std::uint32_t length, Time now);
-  void note_for_rate(std::uint64_t segment, Time now);
-  void take_rate(std::uint64_t segment, const Sent& sent);
   RateSample rate_sample(Time now, double in_flight_before, std::uint64_t lost_before);
-  bool owns_window() const { return rates_.has_value(); }
+  bool owns_window() const { return rate_.has_value(); }
   void take_delivered(std::uint64_t segment, const Sent& sent, Time now);
   void take_cumulative(std::uint64_t to, Time now);
   void take_selective(const Packet& packet, Time now);
-  void take_duplicate();
+  void take_duplicate(Time now);
   void mark_lost(std::uint64_t segment);
   void find_losses(Time now);
+  void find_losses_by_count();
   Time settling_time() const;
   Time settled_at(Time sent_at, Time margin) const { return sent_at + newest_round_trip_ + margin; }
   void adapt_settling_time(Time now);
@@ -123,6 +128,8 @@ class TcpSender {
   Time find_lost_retransmissions(Time margin, Time now);
   void enter_recovery();
   void on_timeout(Time now);
+  void begin_again(Time now);
+  void send_all_again();
   void restart_timeout(Time now, bool judges_first = false);
   void schedule_probe(Time now);
   void take_probe_answer(const Packet& packet);
@@ -130,7 +137,8 @@ class TcpSender {
   // Whatever the reason, so that no mark of before reduces the window once more.
   void tell_of_reduction() { reduction_pending_ = ecn_ && !control_->wants_precise_ecn(); }
   void reduce_proportionally(bool found_no_loss);
-  void leave_finished_state(const Packet& packet);
+  void leave_finished_state(const Packet& packet, bool news);
+  Delivery counted(Delivery delivery, std::uint64_t bytes) const;
   void prepare_undo(bool reduces);
   void count_duplicate(const Packet& packet);
   bool original_arrived(const Packet& packet) const;
@@ -147,16 +155,8 @@ class TcpSender {
   Time send_at_ = 0;  // pacing: no sooner
   bool waits_for_pace_ = false;
   std::uint64_t sent_ = 0, ever_lost_ = 0;
-  struct Rates {  // kept for those who own their window
-    Ring<RateMark> marks;  // segments first_ to next_
-    Time first_sent = 0, delivered_at = 0;
-    double delivered = 0, application_limited_until = 0;
-    // of the acknowledgement being taken in
-    bool sampled = false;
-    RateMark newest{};
-    Time send_interval = 0;
-  };
-  std::optional<Rates> rates_;
+  std::optional<DeliveryRate> rate_;  // of those who own their window
+  std::uint64_t acknowledged_ = 0;      // bytes; a receiver may acknowledge a part of a segment
   std::uint64_t first_ = 0, next_ = 0;  // oldest segment not acknowledged, next new one
   CongestionWindow window_;
   RoundTripEstimator round_trip_;
@@ -194,6 +194,8 @@ class TcpSender {
   double before_reduction_ = 0, delivered_in_reduction_ = 0, sent_in_reduction_ = 0;
   Undo undo_;
   Time first_resent_at_ = never;    // since all was well last
+  std::uint64_t careful_until_ = 0;  // before it, duplicates mean nothing
+  bool repair_due_ = false;         // of old: a lost segment leaves at once, whatever the window
   bool withholds_repairs_ = false;  // for this acknowledgement: originals arrive
   std::uint64_t timeouts_without_progress_ = 0;
   // of the acknowledgement being taken in

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,19 @@ def echo_paper(add_notebook: Callable[..., Path], workbench: Path) -> Path:
     path = add_notebook("echo")
     shutil.copytree(FIXTURES / "echo_data", workbench / "data" / "echo")
     return path
+
+
+@pytest.fixture(scope="session")
+def commit_all() -> Callable[[Path], None]:
+    """Commit everything in a workbench but runs/; it becomes a repository of its own with the first commit."""
+
+    def commit(root: Path) -> None:
+        (root / ".gitignore").write_text("runs/\n")
+        identity = ["-c", "user.name=test", "-c", "user.email=test@example.invalid"]
+        for words in (["init"], ["add", "."], ["commit", "--allow-empty", "-m", "everything"]):
+            subprocess.run(["git", "-C", str(root), *identity, *words], check=True, capture_output=True)
+
+    return commit
 
 
 # What takes longest begins first: a worker that is given a long file at the end works alone.

@@ -97,14 +97,14 @@ def test_no_cell_holds_logic(notebook):
 
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, RunReport]]:
-    """The whole set in the quick profile, without touching figures/.
+    """The whole set in the quick profile.
 
     Where NETREPRO_EXECUTED names a folder of runs, runs in it count that ended well with the same notebook, data and
     library.
     """
     kept = os.environ.get("NETREPRO_EXECUTED")
     folder = Path(kept).resolve() if kept else tmp_path_factory.mktemp("executed")
-    yield folder, run(publish_results=False, into=folder, resume=True)
+    yield folder, run(into=folder, resume=True)
 
 
 @pytest.mark.timeout(3000)

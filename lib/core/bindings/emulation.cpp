@@ -35,15 +35,15 @@ void run_link_relay(const std::vector<DirectionTuple>& directions, std::uint64_t
   for (const auto& [from, to, delay, jitter, loss, reordering, reordering_ns, rule, values, rate, paced, owner] :
        directions) {
     std::shared_ptr<RelayMemory> memory;
-    if (rule == "shared_buffer") {
-      std::shared_ptr<RelayMemory>& of_switch = memories[owner];
+    const auto switch_memory = [&memory, &of_switch = memories[owner]] {
       if (!of_switch) of_switch = std::make_shared<RelayMemory>();
-      memory = of_switch;
-    }
+      return memory = of_switch;
+    };
     std::optional<RelayQueue> queue;
     const std::uint64_t stream = directions.size() + described.size();
     if (!rule.empty())
-      queue.emplace(queue_rule_named(rule, values, {rate, 1'000'000'000, seed, stream, memory}), rate, paced);
+      queue.emplace(queue_rule_named(rule, values, {rate, 1'000'000'000, seed, stream, switch_memory}), rate,
+                    paced);
     described.push_back({from, to, delay, jitter, loss, reordering, reordering_ns, static_cast<std::uint64_t>(rate),
                          std::move(queue), memory});
   }

@@ -49,7 +49,7 @@ void run_switch_fabric(std::size_t nodes, const std::vector<LinkCall>& links, co
   Simulator::Settings settings{};
   settings.seed = seed;
   settings.end = never;
-  settings.tcp.segment_bytes = full_segment_bytes;
+  settings.segment_bytes = full_segment_bytes;
   Simulator network(settings, nodes);
   set_up(network, links, routing);
   std::vector<SwitchFabric::Host> known;

@@ -3,12 +3,16 @@
 
 PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled core of netrepro.";
+  bind_agreement(module);
   bind_emulation(module);
+  bind_peer_swarm(module);
+  bind_protocols(module);
   bind_queueing(module);
+  bind_queues(module);
   bind_traffic(module);
   bind_mixtures(module);
   bind_simulation(module);
   bind_verification(module);
   bind_fabric(module);   // after the simulator of bind_simulation
-  bind_dummynet(module);  // after the queue rules of bind_simulation
+  bind_dummynet(module);
 }

@@ -1,9 +1,13 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
+void bind_agreement(pybind11::module_& module);
 void bind_dummynet(pybind11::module_& module);
 void bind_emulation(pybind11::module_& module);
 void bind_fabric(pybind11::module_& module);
+void bind_queues(pybind11::module_& module);
+void bind_peer_swarm(pybind11::module_& module);
+void bind_protocols(pybind11::module_& module);
 void bind_queueing(pybind11::module_& module);
 void bind_traffic(pybind11::module_& module);
 void bind_mixtures(pybind11::module_& module);

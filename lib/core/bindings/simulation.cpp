@@ -1,7 +1,9 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,16 +35,17 @@ void add_flows(Simulator& simulator, const Items<bool>& is_tcp, const Items<std:
                const Items<std::uint32_t>& destination, const Items<double>& start_s,
                const Items<std::uint64_t>& size_bytes, const Items<double>& duration_s,
                const Items<std::uint8_t>& control, const std::vector<std::string>& controls,
+               const Items<std::uint32_t>& tcp, const std::vector<std::shared_ptr<TcpSettings>>& tcps,
                const Items<std::uint8_t>& replication, const Items<bool>& same_path,
                const Items<std::uint32_t>& subflows, const Items<double>& rate,
                const Items<std::uint32_t>& packet_bytes, const Items<bool>& poisson) {
   const py::ssize_t flows = is_tcp.size();
   for (const py::array& column : std::initializer_list<py::array>{source, destination, start_s, size_bytes, duration_s,
-                                                                  control, replication, same_path, subflows, rate,
+                                                                  control, tcp, replication, same_path, subflows, rate,
                                                                   packet_bytes, poisson})
     if (column.ndim() != 1 || column.size() != flows) throw std::invalid_argument("flows: arrays of different lengths");
-  std::vector<ControlKind> kinds;
-  for (const std::string& name : controls) kinds.push_back(control_named(name));
+  std::vector<MakeControl> makers;
+  for (const std::string& name : controls) makers.push_back(control_named(name));
   for (py::ssize_t i = 0; i < flows; ++i) {
     const std::uint32_t from = source.at(i), to = destination.at(i);
     const Time start = from_seconds(start_s.at(i)), duration = from_seconds(duration_s.at(i));
@@ -51,7 +54,8 @@ void add_flows(Simulator& simulator, const Items<bool>& is_tcp, const Items<std:
       continue;
     }
     const std::uint64_t bytes = size_bytes.at(i);
-    simulator.add_tcp(from, to, start, bytes ? bytes : TcpSender::unlimited, duration, kinds.at(control.at(i)));
+    simulator.add_tcp(from, to, start, bytes ? bytes : TcpSender::unlimited, duration, makers.at(control.at(i)),
+                      tcps.at(tcp.at(i)));
     const auto flow = static_cast<std::uint32_t>(simulator.flows() - 1);
     if (replication.at(i))
       simulator.replicate(flow, replication.at(i) == 2 ? Simulator::Replication::repsyn : Simulator::Replication::repflow,
@@ -61,65 +65,18 @@ void add_flows(Simulator& simulator, const Items<bool>& is_tcp, const Items<std:
   }
 }
 
-// A queue rule as the emulator and the tests use it: all times in one unit, whichever.
-template <class Rule>
-py::class_<Rule> bind_rule(py::module_& module, const char* name) {
-  return py::class_<Rule>(module, name)
-      .def_property_readonly_static("decides_at_departure",
-                                    [](const py::object&) { return Rule::decides_at_departure; })
-      .def(
-          "arrival",
-          [](Rule& rule, std::uint64_t waiting_packets, std::uint64_t waiting_bytes, Time idle_since,
-             std::uint32_t bytes, bool ecn_capable, Time now) {
-            return rule.arrival({waiting_packets, waiting_bytes, idle_since}, {bytes, ecn_capable}, now);
-          },
-          py::arg("waiting_packets"), py::arg("waiting_bytes"), py::arg("idle_since"), py::arg("bytes"),
-          py::arg("ecn_capable"), py::arg("now"))
-      .def(
-          "departure",
-          [](Rule& rule, std::uint64_t left_packets, std::uint64_t left_bytes, Time waited, std::uint32_t bytes,
-             bool ecn_capable, Time now) {
-            return rule.departure({left_packets, left_bytes, now}, waited, {bytes, ecn_capable}, now);
-          },
-          py::arg("left_packets"), py::arg("left_bytes"), py::arg("waited"), py::arg("bytes"), py::arg("ecn_capable"),
-          py::arg("now"));
+// Sets one of the values of an enumeration by its name.
+template <class Value>
+py::cpp_function named(Value TcpSettings::* field, std::vector<std::string> names) {
+  return py::cpp_function([field, names = std::move(names)](TcpSettings& tcp, const std::string& name) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end()) throw std::invalid_argument("no " + name);
+    tcp.*field = static_cast<Value>(found - names.begin());
+  });
 }
 }  // namespace
 
 void bind_simulation(py::module_& module) {
-  py::enum_<Verdict>(module, "Verdict")
-      .value("accept", Verdict::accept)
-      .value("mark", Verdict::mark)
-      .value("drop", Verdict::drop);
-  bind_rule<DropTail>(module, "DropTailRule")
-      .def(py::init<std::uint64_t, std::uint64_t>(), py::arg("limit_packets"), py::arg("limit_bytes"));
-  bind_rule<EcnThreshold>(module, "EcnThresholdRule")
-      .def(py::init<std::uint64_t, std::uint64_t>(), py::arg("limit_packets"), py::arg("threshold_packets"));
-  bind_rule<CoDel>(module, "CoDelRule")
-      .def(py::init<std::uint64_t, Time, Time, bool>(), py::arg("limit_packets"), py::arg("target"),
-           py::arg("interval"), py::arg("ecn"));
-  bind_rule<Red>(module, "RedRule")
-      .def(py::init([](std::uint64_t limit_packets, double min_threshold, double max_threshold, double max_probability,
-                       double weight, bool ecn, Time packet_time, std::uint64_t seed) {
-             return Red({limit_packets, min_threshold, max_threshold, max_probability, weight, ecn, packet_time}, seed,
-                        0);
-           }),
-           py::arg("limit_packets"), py::arg("min_threshold"), py::arg("max_threshold"), py::arg("max_probability"),
-           py::arg("weight"), py::arg("ecn"), py::arg("packet_time"), py::arg("seed"))
-      .def_property_readonly("average", &Red::average);
-
-  bind_rule<Pie>(module, "PieRule")
-      .def(py::init([](std::uint64_t limit_packets, Time target, Time update, Time burst, Time second, bool ecn,
-                       std::uint64_t seed) {
-             return Pie({limit_packets, target, update, burst, second, ecn}, seed, 0);
-           }),
-           py::arg("limit_packets"), py::arg("target"), py::arg("update"), py::arg("burst"), py::arg("second"),
-           py::arg("ecn"), py::arg("seed"))
-      .def_property_readonly("probability", &Pie::probability);
-  bind_rule<PhantomQueue>(module, "PhantomQueueRule")
-      .def(py::init<std::uint64_t, double, double, double>(), py::arg("limit_packets"), py::arg("drain_share"),
-           py::arg("threshold_bytes"), py::arg("time_per_byte"))
-      .def_property_readonly("level", &PhantomQueue::level);
   py::class_<CongestionWindow>(module, "CongestionWindow", "In segments, which need not be whole.")
       .def_readwrite("segments", &CongestionWindow::segments)
       .def_readwrite("threshold", &CongestionWindow::threshold, "Where slow start ends.")
@@ -147,39 +104,61 @@ void bind_simulation(py::module_& module) {
            py::kw_only(), py::arg("source"), py::arg("destination"), py::arg("rate"), py::arg("delay_s"),
            py::arg("jitter_s"), py::arg("loss"), py::arg("room"), py::arg("reordering"), py::arg("held_back_s"));
 
+  module.def("congestion_controls", &control_names, "Names, as add_flows takes them.");
+
+  // A line a field; whoever makes one names them all.
+  const auto time = [](Time TcpSettings::* field) {
+    return std::pair([field](const TcpSettings& tcp) { return to_seconds(tcp.*field); },
+                     [field](TcpSettings& tcp, double seconds) { tcp.*field = from_seconds(seconds); });
+  };
+  const auto [minimum, set_minimum] = time(&TcpSettings::minimum_timeout);
+  const auto [initial, set_initial] = time(&TcpSettings::initial_timeout);
+  const auto [delay, set_delay] = time(&TcpSettings::acknowledgement_delay);
+  const auto [interval, set_interval] = time(&TcpSettings::receiver_interval);
+  py::class_<TcpSettings, std::shared_ptr<TcpSettings>>(
+      module, "TcpSettings", "How a flow speaks TCP, as netrepro.networks.compiled.tcp_settings writes it.")
+      .def(py::init([](const py::kwargs& values) {
+        auto settings = std::make_shared<TcpSettings>();
+        const py::object self = py::cast(settings);
+        for (const auto& [name, value] : values) py::setattr(self, name, value);
+        return settings;
+      }))
+      .def_readwrite("segment_bytes", &TcpSettings::segment_bytes)
+      .def_readwrite("initial_window_segments", &TcpSettings::initial_window)
+      .def_readwrite("receive_window_bytes", &TcpSettings::receive_window_bytes)
+      .def_property("minimum_timeout_s", minimum, set_minimum)
+      .def_property("initial_timeout_s", initial, set_initial)
+      .def_property("acknowledgement_delay_s", delay, set_delay)
+      .def_readwrite("selective", &TcpSettings::selective)
+      .def_readwrite("tail_loss_probe", &TcpSettings::tail_loss_probe)
+      .def_readwrite("ecn", &TcpSettings::ecn)
+      .def_readwrite("dctcp_first_alpha", &TcpSettings::dctcp_first_alpha)
+      .def_readwrite("slow_start_after_idle", &TcpSettings::slow_start_after_idle)
+      .def_readwrite("hystart", &TcpSettings::hystart)
+      .def_readwrite("hystart_rounds_from_start", &TcpSettings::hystart_rounds_from_start)
+      .def_property("recovery", nullptr, named(&TcpSettings::recovery, {"linux", "sack", "newreno", "reno", "tahoe"}))
+      .def_property("counts", nullptr, named(&TcpSettings::counts, {"segments", "bytes", "acknowledgements"}))
+      .def_property("receiver", nullptr,
+                    named(&TcpSettings::receiver, {"honest", "ack_division", "duplicate_spoofing", "optimistic"}))
+      .def_readwrite("receiver_count", &TcpSettings::receiver_count)
+      .def_property("receiver_interval_s", interval, set_interval)
+      .def_readwrite("suss_rounds", &TcpSettings::suss_rounds)
+      .def_readwrite("suss_guard", &TcpSettings::suss_guard)
+      .def_readwrite("suss_pacing", &TcpSettings::suss_pacing)
+      .def_readwrite("opportunistic_retransmission", &TcpSettings::opportunistic_retransmission)
+      .def_readwrite("penalisation", &TcpSettings::penalisation)
+      .def_readwrite("pacing", &TcpSettings::pacing)
+      .def_readwrite("pacing_slow_start_ratio", &TcpSettings::pacing_slow_start_ratio)
+      .def_readwrite("pacing_ratio", &TcpSettings::pacing_ratio)
+      .def_readwrite("unpaced_segments", &TcpSettings::unpaced_segments);
+
   py::class_<Simulator>(module, "Simulator", "A network in virtual time. Nodes are numbers; times are seconds.")
       .def(py::init([](std::size_t nodes, std::uint64_t seed, double duration_s, double clock_skew,
-                       std::uint32_t segment_bytes, double initial_window_segments, std::uint64_t receive_window_bytes,
-                       double minimum_timeout_s, double initial_timeout_s, double acknowledgement_delay_s,
-                       bool selective, bool tail_loss_probe, bool ecn, double dctcp_first_alpha,
-                       bool slow_start_after_idle, bool hystart, bool opportunistic_retransmission,
-                       bool penalisation, bool pacing, double pacing_slow_start_ratio, double pacing_ratio,
-                       std::uint64_t unpaced_segments) {
-             const TcpSettings tcp{segment_bytes,
-                                   initial_window_segments,
-                                   receive_window_bytes,
-                                   from_seconds(minimum_timeout_s),
-                                   from_seconds(initial_timeout_s),
-                                   from_seconds(acknowledgement_delay_s),
-                                   selective,
-                                   tail_loss_probe,
-                                   ecn,
-                                   pacing,
-                                   pacing_slow_start_ratio,
-                                   pacing_ratio,
-                                   unpaced_segments,
-                                   slow_start_after_idle};
-             return new Simulator({seed, from_seconds(duration_s), clock_skew, dctcp_first_alpha, hystart,
-                                   opportunistic_retransmission, penalisation, tcp},
-                                  nodes);
+                       std::uint32_t segment_bytes) {
+             return new Simulator({seed, from_seconds(duration_s), clock_skew, segment_bytes}, nodes);
            }),
            py::kw_only(), py::arg("nodes"), py::arg("seed"), py::arg("duration_s"), py::arg("clock_skew"),
-           py::arg("segment_bytes"), py::arg("initial_window_segments"), py::arg("receive_window_bytes"),
-           py::arg("minimum_timeout_s"), py::arg("initial_timeout_s"), py::arg("acknowledgement_delay_s"),
-           py::arg("selective"), py::arg("tail_loss_probe"), py::arg("ecn"), py::arg("dctcp_first_alpha"),
-           py::arg("slow_start_after_idle"), py::arg("hystart"), py::arg("opportunistic_retransmission"),
-           py::arg("penalisation"), py::arg("pacing"), py::arg("pacing_slow_start_ratio"), py::arg("pacing_ratio"),
-           py::arg("unpaced_segments"))
+           py::arg("segment_bytes"))
       .def("add_link", &Simulator::add_link, py::arg("settings"), py::arg("rule"), py::arg("numbers"),
            "A link with a queue, as netrepro.networks.compiled.queue_rule writes it.")
       .def("spray", &Simulator::spray, "A path for every packet.")
@@ -208,10 +187,10 @@ void bind_simulation(py::module_& module) {
           "A rate of 0 leaves the rate as it was.")
       .def("add_flows", &add_flows, py::kw_only(), py::arg("is_tcp"), py::arg("source"), py::arg("destination"),
            py::arg("start_s"), py::arg("size_bytes"), py::arg("duration_s"), py::arg("control"), py::arg("controls"),
-           py::arg("replication"), py::arg("same_path"), py::arg("subflows"), py::arg("rate"), py::arg("packet_bytes"),
+           py::arg("tcp"), py::arg("tcps"), py::arg("replication"), py::arg("same_path"), py::arg("subflows"), py::arg("rate"), py::arg("packet_bytes"),
            py::arg("poisson"),
            "Flows in order of their numbers, one element of every array each. Of TCP: size_bytes, or duration_s when "
-           "that is 0; control is a place in controls; replication 0 is none, 1 RepFlow, 2 RepSYN; more subflows than "
+           "that is 0; control is a place in controls, tcp in tcps; replication 0 is none, 1 RepFlow, 2 RepSYN; more subflows than "
            "one spread it. Of datagrams: rate in bit/s, packet_bytes.")
       .def(
           "give_control",

@@ -11,7 +11,16 @@ from netrepro.claims.results import (
     read_results,
     write_results,
 )
-from netrepro.claims.verdicts import LEVELS, VERDICTS, Interval, Judgement, Measured, judge, paper_level
+from netrepro.claims.verdicts import (
+    LEVELS,
+    VERDICTS,
+    Interval,
+    Judgement,
+    Measured,
+    coverage_text,
+    judge,
+    paper_level,
+)
 
 __all__ = [
     "KINDS",
@@ -29,6 +38,7 @@ __all__ = [
     "Run",
     "all_papers",
     "committed_results",
+    "coverage_text",
     "judge",
     "load_claims",
     "paper_level",

@@ -100,7 +100,11 @@ class Claim(_Strict):
     published : a float (effect, absolute, proportion), names best first (ordering), or [x, y] points (curve).
     class_report : the same shape, as a class project measured it, or None.
     neutral : for effects, the value that means no effect (1 for a ratio, 0 for a difference).
-    control : what is broken on purpose, and what must happen then; None where there is no control.
+    control : what is broken on purpose, and what must happen then; None where there is no control. control_weakness :
+        why it is none after all (a tautology, another load, a strawman): then the claim does not count.
+    fixed : whether the acceptance was written before anything was measured, or after a first look at it.
+    monotonic : a curve that can only rise or fall, as percentiles do, so that moving as published shows nothing.
+    blame, settles : of a claim that disagrees, whose fault it is, and the experiment that would settle it.
     timed : its values are seconds of this machine, so that another verdict on another day is no regression.
     needs : what must be present to measure it (a data set that cannot be shipped), or None.
     """
@@ -115,6 +119,11 @@ class Claim(_Strict):
     accept: Accept
     comparable_on: tuple[Tier, ...] = Field(min_length=1)
     control: str | None = Field(None, min_length=1)
+    control_weakness: str | None = Field(None, min_length=1)
+    fixed: Literal["before", "after a first look"] = "before"
+    monotonic: bool = False
+    blame: Literal["paper", "ours", "unknown"] | None = None
+    settles: str | None = Field(None, min_length=1)
     neutral: float = 1.0
     timed: bool = False
     needs: str | None = Field(None, min_length=1)
@@ -136,6 +145,12 @@ class Claim(_Strict):
             )
         if self.kind != "effect" and "neutral" in self.model_fields_set:
             raise ValueError(f"neutral: only effects have one, and this is of kind {self.kind!r}")
+        if self.kind != "curve" and self.monotonic:
+            raise ValueError(f"monotonic: only curves are, and this is of kind {self.kind!r}")
+        if self.control_weakness and not self.control:
+            raise ValueError("control_weakness: there is no control")
+        if (self.blame is None) != (self.settles is None):
+            raise ValueError("blame and settles go together: whose fault it is, and what would settle it")
         if self.kind == "absolute" and not self.unit:
             raise ValueError("unit: an absolute number needs one")
         object.__setattr__(self, "published", self._shaped("published", self.published))
@@ -226,6 +241,7 @@ class PaperClaims(_Strict):
                     "accepted": str(claim.accept),
                     "comparable_on": ", ".join(claim.comparable_on),
                     "control": claim.control or "",
+                    "fixed": claim.fixed,
                     "note": claim.note,
                 }
                 for claim in self.claims

@@ -1,4 +1,4 @@
-"""What was measured and when: figures/<slug>/results.json, one run a profile and tier.
+"""What was measured and when: results.json of a run, and figures/<slug>/results.json with what is published of all.
 
 Measured values are stored, verdicts are not: they follow from today's claims.yaml.
 """
@@ -24,7 +24,11 @@ PROFILES: tuple[str, ...] = get_args(Profile)
 
 
 class Run(BaseModel):
-    """One run of a paper's notebook: when, of which commit, how, and every measured claim."""
+    """One run of a paper's notebook: when, of which commit, how, and every measured claim.
+
+    commit : ends with "-dirty" where the library, the notebook or its data differed from it.
+    changed : parameters that were not the committed notebook's defaults, with their values.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -37,6 +41,7 @@ class Run(BaseModel):
     parameters: dict[str, JsonValue]
     answer: str
     measured: list[Measured]
+    changed: dict[str, JsonValue] = {}
 
     @property
     def key(self) -> str:
@@ -121,7 +126,7 @@ def write_results(results: Results, path: Path) -> bool:
 
 
 def published_results(slug: str) -> Results | None:
-    """figures/<slug>/results.json as it lies there; None before the first run."""
+    """figures/<slug>/results.json as it lies there; None before the first publication."""
     path = figures_dir(slug) / "results.json"
     return read_results(path) if path.exists() else None
 

@@ -27,9 +27,10 @@ DISAGREES: Verdict = "disagrees"
 UNTRUSTED: Verdict = "untrusted"
 NOT_MEASURED: Verdict = "not measured"
 VERDICTS: tuple[Verdict, ...] = (AGREES, DIRECTION, DISAGREES, UNTRUSTED, NOT_MEASURED)
-LEVELS = ("replicated", "replicated with differences", "partly", "not reproduced", "not measured")
+LEVELS = ("replicated", "replicated with differences", "partly", "not reproduced", "undecided", "not measured")
 
 CONFIDENCE = 0.95
+SIZE = 3.0  # how far an effect or a curve may be off and still have the published direction
 _ROUNDING = 1e-9  # share of a band's edge by which arithmetic may miss it
 _MORE = "more repetitions would decide"
 
@@ -135,7 +136,8 @@ class Judgement(BaseModel):
 
     value, interval : mean and interval of what was compared: for orderings Kendall's tau, for curves the
         distance as a share of the published range, else the claim's unit. None where nothing was compared.
-    counts : False where the negative control was not run, or held as well as the claim.
+    counts : False where there is no negative control, or a weak one, where it was not run, or held as well as the
+        claim; what disagrees counts all the same, as it has shown that it can fail.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -166,10 +168,11 @@ class _Finding(NamedTuple):
 def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
     """Compare what was measured on a tier with a claim.
 
-    `agrees` when the whole interval is accepted. Otherwise `agrees in direction` when an effect's interval
-    lies on the published side of no effect, when the mean is accepted but not the whole interval, when an ordering
-    correlates positively, or when a curve rises and falls with the published one in every repetition; else
-    `disagrees`. An effect whose interval includes no effect has no direction, unless no effect is accepted.
+    `agrees` when the whole interval is accepted. Otherwise `agrees in direction` when an effect's interval lies on the
+    published side of no effect and its mean is within a factor of SIZE of the published distance from it, when the mean
+    is accepted but not the whole interval, when an ordering correlates positively, or when a curve rises and falls with
+    the published one in every repetition, at SIZE times the accepted distance at most, and could have done otherwise;
+    else `disagrees`. An effect whose interval includes no effect has no direction, unless no effect is accepted.
 
     Raises NetreproError for values that do not have the claim's shape, fewer than two repetitions of
     something inexact, curves that do not cover the published x, and an unknown tier.
@@ -193,16 +196,36 @@ def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
     return blank.model_copy(update=finding._asdict() | {"counts": counts, "reason": reason})
 
 
+def coverage(judgements: Iterable[_Judged]) -> tuple[int, int]:
+    """(claims that were measured, trusted and count, claims in all)."""
+    judged = list(judgements)
+    return len(_decided(judged)), len(judged)
+
+
+def coverage_text(judgements: Iterable[_Judged]) -> str:
+    """The coverage in words: "11 of 32 claims"."""
+    decided, claims = coverage(judgements)
+    return f"{decided} of {claims} claims"
+
+
 def paper_level(judgements: Iterable[_Judged]) -> str:
-    """One of LEVELS, from the counted claims that were measured and trusted."""
-    verdicts = [each.verdict for each in judgements if each.counts and each.verdict in VERDICTS[:3]]
+    """One of LEVELS, from the counted claims that were measured and trusted; where these are less than half of all, at
+    most "partly". "undecided": there are measured and trusted claims, but none of them counts."""
+    judged = list(judgements)
+    verdicts = _decided(judged)
     if not verdicts:
-        return "not measured"
+        return "undecided" if any(each.verdict in VERDICTS[:3] for each in judged) else "not measured"
+    if 2 * len(verdicts) < len(judged):
+        return "not reproduced" if all(verdict == DISAGREES for verdict in verdicts) else "partly"
     if all(verdict == AGREES for verdict in verdicts):
         return "replicated"
     if AGREES in verdicts and DISAGREES not in verdicts:
         return "replicated with differences"
     return "not reproduced" if all(verdict == DISAGREES for verdict in verdicts) else "partly"
+
+
+def _decided(judged: Iterable[_Judged]) -> list[str]:
+    return [each.verdict for each in judged if each.counts and each.verdict in VERDICTS[:3]]
 
 
 class _Judged(Protocol):
@@ -214,10 +237,12 @@ class _Judged(Protocol):
 
 def _judge_control(claim: Claim, measured: Measured, verdict: Verdict) -> tuple[bool, str]:
     """(does the claim count, what to say of its control)."""
+    # What disagrees has shown that it can fail.
     if not claim.control:
-        return True, ""
+        return verdict == DISAGREES, "it has no control"
+    if claim.control_weakness:
+        return verdict == DISAGREES, f"its control is weak: {claim.control_weakness}"
     if not measured.has_control():
-        # What disagrees has shown that it can fail.
         return verdict == DISAGREES, "the control was not run"
     broken = _find(claim, measured.broken(), "control of ").verdict
     if broken == DISAGREES:
@@ -270,8 +295,12 @@ def _place(claim: Claim, value: float, interval: Interval) -> tuple[Verdict, str
         includes_neutral = interval.low <= claim.neutral <= interval.high
         if overlaps and includes_neutral and not low <= claim.neutral <= high:
             return DISAGREES, f"interval includes no effect ({claim.neutral:g}); {_MORE}"
+        share = (value - claim.neutral) / (claim.published - claim.neutral)
         if interval.low > claim.neutral if up else interval.high < claim.neutral:
-            return DIRECTION, f"not inside the accepted {band}, on the published side of {claim.neutral:g}"
+            if 1 / SIZE <= share <= SIZE:
+                return DIRECTION, f"not inside the accepted {band}, on the published side of {claim.neutral:g}"
+            if not overlaps:
+                return DISAGREES, f"outside the accepted {band}: {share:.2g} times the published effect"
     if not overlaps:
         return DISAGREES, f"outside the accepted {band}"
     if low - slack <= value <= high + slack:
@@ -311,8 +340,14 @@ def _find_curve(claim: Claim, measured: Measured, name: str) -> _Finding:
     reason = f"distance {value:.3g} of the published range, most accepted {most:g}"
     if interval.high <= most * (1 + _ROUNDING):
         return _Finding(AGREES, reason, value, interval, len(distances))
-    if all(tau > 0 for tau in taus):
+    moves = all(tau > 0 for tau in taus)
+    if moves and not claim.monotonic and value <= SIZE * most:
         return _Finding(DIRECTION, f"{reason}; it moves as published", value, interval, len(distances))
+    if value <= most:
+        return _Finding(DIRECTION, f"{reason}; {_MORE}", value, interval, len(distances))
+    if moves:
+        why = "it can only move this way" if claim.monotonic else "it moves as published, but far from it"
+        return _Finding(DISAGREES, f"{reason}; {why}", value, interval, len(distances))
     return _Finding(DISAGREES, f"{reason}; it does not move as published", value, interval, len(distances))
 
 

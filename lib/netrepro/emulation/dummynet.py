@@ -22,8 +22,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.compiled import queue_rule
-from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Pie, Red
+from netrepro.networks.queues import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Pie, Red
 from netrepro.traffic.captures import CaptureFile
 
 Action = Literal["allow", "deny", "count", "pipe"]
@@ -431,7 +430,7 @@ class Dummynet:
         places = {}
         for pipe in self.rule_set.pipes:
             rate = (pipe.rate_mbps or 0.0) * 1e6
-            queue, numbers = queue_rule(pipe.queue)
+            queue, numbers = pipe.queue.rule()
             places[pipe.number] = engine.add_pipe(
                 rate=rate,
                 delay_s=pipe.delay_ms / 1e3,

@@ -49,9 +49,10 @@ from netrepro.emulation.recording import (
 from netrepro.emulation.tcp import check_tcp
 from netrepro.emulation.traffic import FIRST_SOURCE_PORT, SOURCE_PORTS
 from netrepro.errors import NetreproError
-from netrepro.networks.compiled import link_calls, link_numbers, links_on, node_numbers, queue_packets, routing_calls
+from netrepro.networks.compiled import link_calls, link_numbers, links_on, node_numbers, routing_calls
 from netrepro.networks.experiment import FIDELITY_COLUMNS, LINK_COLUMNS, QUEUE_COLUMNS, Experiment
-from netrepro.networks.links import DropTail, Link
+from netrepro.networks.links import Link
+from netrepro.networks.queues import DropTail
 from netrepro.networks.routing import LinkChange, Path, Routing, links_in_use
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
@@ -207,7 +208,7 @@ class FabricPlan(Plan):
 
 
 def _drop_tail_of(link: Link) -> DropTail:
-    return DropTail(packets=queue_packets(link.queue))
+    return DropTail(packets=link.queue.most_packets)
 
 
 def make_fabric_plan(

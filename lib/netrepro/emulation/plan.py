@@ -18,8 +18,9 @@ from netrepro.emulation.messages import Interface, NextHop, Request
 from netrepro.emulation.netem import check_netem, redirection, wire
 from netrepro.emulation.tcp import check_tcp, host_sysctls, route_metrics
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.experiment import Experiment
-from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
+from netrepro.networks.experiment import Experiment, own_settings
+from netrepro.networks.links import Link
+from netrepro.networks.queues import FAIR_QUEUES, FULL_PACKET_BYTES, DropTail
 from netrepro.networks.routing import Path, Routing, check_path, links_in_use
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp
@@ -516,9 +517,9 @@ def host_controls(topology: Topology, congestion_control: str | Mapping[str, str
 
 
 def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
-    """Raises NetreproError for what an emulated network does not do: subflows, replicas on the same path; on switches
-    that are kernels packet spraying, and changes to a rate that no kernel can shape."""
-    remedy = "use tier 'simulated'"
+    """Raises NetreproError for what an emulated network does not do: subflows, replicas on the same path, flows that
+    speak TCP otherwise than the experiment but for their congestion control; on switches that are kernels packet
+    spraying, and changes to a rate that no kernel can shape."""
     if backend == "kernel" and experiment.routing.scheme == "packet_spraying":
         raise NetreproError(NO_SPRAYING, "use backend 'fabric', or tier 'simulated'")
     for change in experiment.changes:
@@ -526,6 +527,12 @@ def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
             if backend == "fabric" and port[0][0] == "s":
                 continue
             _check_rate(f"the link from {port[0]} to {port[1]} at {change.at_s:g} s", change.rate_mbps or 0.0)
+    check_flows(experiment)
+
+
+def check_flows(experiment: Experiment) -> None:
+    """Raises NetreproError for flows that no kernel's hosts send as they are described."""
+    remedy = "use tier 'simulated'"
     for entry in experiment.traffic:
         if isinstance(entry, (Flow, PoissonFlows)) and entry.replication and entry.replica_same_path:
             raise NetreproError(
@@ -533,6 +540,12 @@ def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
             )
         if isinstance(entry, (Flow, PoissonFlows)) and entry.subflows > 1:
             raise NetreproError(f"a flow of {entry.subflows} subflows on an emulated network", remedy)
+        own = [name for name in own_settings(experiment, entry) if name != "congestion_control"]
+        if own:
+            raise NetreproError(
+                f"a flow with {', '.join(own)} of its own, and an emulated host has one for all its flows",
+                f"give it to the experiment's Tcp, or {remedy}",
+            )
 
 
 def _check_rate(what: str, rate_mbps: float) -> None:
@@ -560,6 +573,11 @@ def _check_link(what: str, link: Link) -> None:
         raise NetreproError(
             f"{what}: a delay of {link.delay_ms:g} ms",
             f"give 0, {MIN_DELAY_MS:g} to {MAX_DELAY_MS:g} ms, or use tier 'simulated'",
+        )
+    if isinstance(link.queue, FAIR_QUEUES):
+        raise NetreproError(
+            f"{what}: a queue of kind {type(link.queue).__name__}, which tells flows apart, and the relay does not",
+            "use backend 'fabric', or tier 'simulated'",
         )
 
 

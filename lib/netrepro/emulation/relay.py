@@ -12,7 +12,6 @@ import pandas as pd
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
 from netrepro.emulation.guests import LauncherConnection
 from netrepro.emulation.plan import HUB, Delay, Plan, kernel_queue
-from netrepro.networks.compiled import queue_rule
 
 # A socket holds about 200 kB of waiting packets, each charged with its bookkeeping.
 CHARGE_PER_PACKET_BYTES, LEAST_SOCKET_BYTES, SMALLEST_PACKET_BYTES = 2304, 200_000, 60
@@ -158,7 +157,7 @@ def _described(of: Delay) -> tuple:
     """What the relay does to a direction, as run_link_relay takes it."""
     link = of.link
     delay_ns, jitter_ns, reordering_ns = (round(ms * 1e6) for ms in (link.delay_ms, link.jitter_ms, link.reordering_ms))
-    rule = ("", ()) if kernel_queue(link, of.paced) else queue_rule(link.queue)
+    rule = ("", ()) if kernel_queue(link, of.paced) else link.queue.rule()
     return delay_ns, jitter_ns, link.loss, link.reordering, reordering_ns, *rule, link.rate_mbps * 1e6, of.paced
 
 

@@ -1,18 +1,21 @@
 """Floor 1: topologies, links, traffic and experiments as plain descriptions."""
 
 from netrepro.networks.experiment import Experiment, Measure, Measurements
-from netrepro.networks.links import (
+from netrepro.networks.links import Link
+from netrepro.networks.queues import (
     CoDel,
     DropTail,
     EcnThreshold,
-    Link,
+    FqCoDel,
     PhantomQueue,
     Pie,
     Queue,
     Red,
+    Sfq,
     SharedBuffer,
 )
 from netrepro.networks.rcp import Rcp
+from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck, Receiver
 from netrepro.networks.routing import (
     ROUTINGS,
     LinkChange,
@@ -47,25 +50,31 @@ from netrepro.networks.workloads import (
 __all__ = [
     "CONGESTION_CONTROLS",
     "ROUTINGS",
+    "AckDivision",
     "Cable",
     "CoDel",
     "Datagrams",
     "DropTail",
+    "DuplicateSpoofing",
     "EcnThreshold",
     "Experiment",
     "Flow",
+    "FqCoDel",
     "Link",
     "LinkChange",
     "Measure",
     "Measurements",
+    "OptimisticAck",
     "PhantomQueue",
     "Pie",
     "PoissonFlows",
     "Queue",
     "Rcp",
+    "Receiver",
     "Red",
     "Requests",
     "Routing",
+    "Sfq",
     "SharedBuffer",
     "Tcp",
     "Topology",

@@ -10,20 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from netrepro.networks.links import (
-    FULL_PACKET_BYTES,
-    CoDel,
-    DropTail,
-    EcnThreshold,
-    Link,
-    PhantomQueue,
-    Pie,
-    Queue,
-    Red,
-    SharedBuffer,
-)
+from netrepro.networks.links import Link
+from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck
 from netrepro.networks.routing import LinkChange, Path, Routing, k_shortest_paths, links_in_use
 from netrepro.networks.topology import Topology
+from netrepro.networks.workloads import RECOVERIES_WITH_SACK, Tcp
 
 # Packets of its own that a host lets wait at its port, as TCP small queues do; more wait in the sockets.
 OWN_PACKETS_AT_PORT = 4
@@ -55,7 +46,7 @@ def link_calls(topology: Topology, instead: Mapping[Port, Link] | None = None) -
 
 
 def _link_call(source: int, destination: int, link: Link) -> LinkCall:
-    rule, numbers = queue_rule(link.queue)
+    rule, numbers = link.queue.rule()
     settings = dict(
         source=source,
         destination=destination,
@@ -63,42 +54,54 @@ def _link_call(source: int, destination: int, link: Link) -> LinkCall:
         delay_s=link.delay_ms / 1e3,
         jitter_s=link.jitter_ms / 1e3,
         loss=link.loss,
-        room=min(OWN_PACKETS_AT_PORT, queue_packets(link.queue)),
+        room=min(OWN_PACKETS_AT_PORT, link.queue.most_packets),
         reordering=link.reordering,
         held_back_s=link.reordering_ms / 1e3,
     )
     return settings, rule, numbers
 
 
-def queue_packets(queue: Queue) -> int:
-    """How many full packets fit into a queue at most."""
-    if isinstance(queue, SharedBuffer):
-        return max(queue.bytes // FULL_PACKET_BYTES, 1)
-    if isinstance(queue, DropTail) and queue.bytes is not None:
-        return queue.bytes // FULL_PACKET_BYTES
-    return queue.packets or 1
+def tcp_settings(tcp: Tcp) -> dict[str, Any]:
+    """What the core's TcpSettings are made of, but for the congestion control."""
+    return dict(
+        segment_bytes=tcp.segment_bytes,
+        initial_window_segments=float(tcp.initial_window_segments),
+        receive_window_bytes=tcp.receive_window_bytes,
+        minimum_timeout_s=tcp.min_rto_ms / 1e3,
+        initial_timeout_s=tcp.initial_rto_ms / 1e3,
+        acknowledgement_delay_s=tcp.delayed_ack_ms / 1e3,
+        selective=tcp.sack and tcp.recovery in RECOVERIES_WITH_SACK,
+        tail_loss_probe=tcp.tail_loss_probe and tcp.recovery == "linux",
+        ecn=tcp.ecn,
+        dctcp_first_alpha=tcp.dctcp_alpha,
+        slow_start_after_idle=tcp.slow_start_after_idle,
+        hystart=tcp.hystart,
+        hystart_rounds_from_start=tcp.hystart_rounds_from_start,
+        recovery=tcp.recovery,
+        counts=tcp.counts,
+        **_receiver(tcp),
+        suss_rounds=tcp.suss_rounds,
+        suss_guard=tcp.suss_guard,
+        suss_pacing=tcp.suss_pacing,
+        opportunistic_retransmission=tcp.opportunistic_retransmission,
+        penalisation=tcp.penalisation,
+        pacing=tcp.pacing,
+        pacing_slow_start_ratio=tcp.pacing_slow_start_ratio,
+        pacing_ratio=tcp.pacing_ratio,
+        unpaced_segments=tcp.unpaced_segments,
+    )
 
 
-def queue_rule(queue: Queue) -> Call:
-    """The core's rule for a queue, and its numbers in the order in which the core takes them; times are seconds."""
-    match queue:
-        case DropTail():
-            return "drop_tail", (queue.packets or 0, queue.bytes or 0)
-        case EcnThreshold():
-            return "ecn_threshold", (queue.packets, queue.threshold_packets)
-        case Red():
-            thresholds = queue.min_threshold_packets, queue.max_threshold_packets
-            return "red", (queue.packets, *thresholds, queue.max_probability, queue.weight, queue.ecn)
-        case CoDel():
-            return "codel", (queue.packets, queue.target_ms / 1e3, queue.interval_ms / 1e3, queue.ecn)
-        case Pie():
-            times_s = queue.target_ms / 1e3, queue.update_ms / 1e3, queue.burst_ms / 1e3
-            return "pie", (queue.packets, *times_s, queue.ecn)
-        case PhantomQueue():
-            return "phantom_queue", (queue.packets, queue.drain_share, queue.threshold_bytes)
-        case SharedBuffer():
-            return "shared_buffer", (queue.bytes, queue.alpha, queue.mark_packets or 0)
-    raise TypeError(f"no queue {queue!r}")
+def _receiver(tcp: Tcp) -> dict[str, Any]:
+    policy, count, interval_s = "honest", 0, 0.0
+    match tcp.receiver:
+        case AckDivision():
+            policy, count = "ack_division", tcp.receiver.pieces
+        case DuplicateSpoofing():
+            policy, count = "duplicate_spoofing", tcp.receiver.copies
+        case OptimisticAck():
+            policy, interval_s = "optimistic", tcp.segment_bytes * 8 / (tcp.receiver.rate_mbps * 1e6)
+    return dict(receiver=policy, receiver_count=count, receiver_interval_s=interval_s)
 
 
 def routing_calls(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from netrepro.errors import NetreproError, nearest
@@ -82,10 +83,16 @@ def set_number(
     raise NetreproError(f"{type(description).__name__}: {name} = {value!r}", remedy)
 
 
-def check_count(description: Any, name: str, least: int = 1) -> None:
-    """Raises NetreproError when the field is no whole number of at least `least`."""
+def check_count(description: Any, name: str, least: int = 1, most: float = math.inf) -> None:
+    """Raises NetreproError when the field is no whole number from `least` to `most`."""
     value = getattr(description, name)
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise NetreproError(
-            f"{type(description).__name__}: {name} = {value!r}", f"give a whole number of {least} or more"
-        )
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        bounds = f"{least} or more" if most == math.inf else f"{least} to {most}"
+        raise NetreproError(f"{type(description).__name__}: {name} = {value!r}", f"give a whole number of {bounds}")
+
+
+def check_one_of(description: Any, name: str, names: Sequence[str]) -> None:
+    """Raises NetreproError, with the nearest name, when the field is none of the names."""
+    value = getattr(description, name)
+    if value not in names:
+        raise NetreproError(f"{type(description).__name__}: {name} = {value!r}", nearest(str(value), names))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from netrepro.networks.description import check_count, described, set_number
 from netrepro.networks.rcp import Rcp
 from netrepro.networks.routing import LinkChange, Routing, check_path
 from netrepro.networks.topology import Topology
-from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Requests, Tcp, Traffic
+from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Requests, Tcp, Traffic, own_tcp
 
 Port = tuple[str, str]
 
@@ -188,6 +188,13 @@ class Experiment:
         if isinstance(entry, Flow):
             for path in (*((entry.path,) if entry.path else ()), *entry.subflow_paths):
                 check_path(self.topology, path, entry.source, entry.destination)
+        lone = isinstance(entry, Datagrams) or (
+            isinstance(entry, (Flow, PoissonFlows)) and entry.subflows == 1 and not entry.replication
+        )
+        if self.tcp_of(entry).receiver is not None and not lone:
+            raise NetreproError(
+                f"{self.tcp_of(entry).receiver!r} of a flow with several connections", "give it to plain flows"
+            )
         if entry.start_s >= self.duration_s:
             raise NetreproError(
                 f"traffic that starts at {entry.start_s:g} s in an experiment of {self.duration_s:g} s",
@@ -214,6 +221,10 @@ class Experiment:
         table.insert(0, "flow", np.arange(len(table)))
         return table[FLOW_TABLE_COLUMNS]
 
+    def tcp_of(self, entry: Traffic) -> Tcp:
+        """How the connections of an entry speak TCP, but for a congestion control that it names."""
+        return own_tcp(entry) or self.tcp
+
     def _row(self, place: int, entry: Traffic) -> _Row:
         if isinstance(entry, Datagrams):
             return _Row(
@@ -228,7 +239,7 @@ class Experiment:
                 spacing=entry.spacing,
                 entry=place,
             )
-        control = entry.congestion_control or self.tcp.congestion_control
+        control = entry.congestion_control or self.tcp_of(entry).congestion_control
         if isinstance(entry, Requests):
             return _Row(
                 "requests",
@@ -323,6 +334,14 @@ class Experiment:
                 nearest("Experiment", ["Experiment"]),
             )
         return found
+
+
+def own_settings(experiment: Experiment, entry: Traffic) -> list[str]:
+    """Names of what an entry's Tcp has other than the experiment's."""
+    ours, theirs = experiment.tcp, experiment.tcp_of(entry)
+    if theirs is ours:
+        return []
+    return [each.name for each in fields(ours) if getattr(ours, each.name) != getattr(theirs, each.name)]
 
 
 @dataclass(frozen=True)

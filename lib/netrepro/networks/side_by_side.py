@@ -53,7 +53,9 @@ def side_by_side(experiments: Sequence[Experiment]) -> Experiment:
         first,
         topology=Topology(tuple(cables), "side by side: " + ", ".join(part.topology.name for part in experiments)),
         traffic=tuple(
-            _renamed(entry, names, part.tcp.congestion_control) for part, names in parts for entry in part.traffic
+            _renamed(entry, names, part.tcp_of(entry).congestion_control)
+            for part, names in parts
+            for entry in part.traffic
         ),
         measure=replace(
             first.measure,

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from netrepro import _core
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.description import check_count, described, set_number
+from netrepro.networks.description import check_count, check_one_of, described, set_number
 from netrepro.networks.flow_sizes import FlowSizeDistribution
+from netrepro.networks.receivers import Receiver
 
-# "lia" (RFC 6356) and "olia" (Khalili et al., CoNEXT 2012) couple the subflows of a flow; alone they are Reno.
-CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia", "rcp", "bic", "vegas", "westwood")
+# Those of the core. "lia" (RFC 6356) and "olia" (Khalili et al., CoNEXT 2012) couple the subflows of a flow; alone they
+# are Reno.
+CONGESTION_CONTROLS = tuple(_core.congestion_controls())
+CONTROLS_OF_KERNELS = ("vegas", "westwood")  # that the core lacks
 OWN_CONTROL_PREFIX = (
     "my_"  # of congestion controls that a person brings along; whoever runs them checks that they are there
 )
 REPLICATIONS = ("", "repflow", "repsyn")
+RECOVERIES = ("linux", "sack", "newreno", "reno", "tahoe")
+RECOVERIES_WITH_SACK = RECOVERIES[:2]
+COUNTS = ("segments", "bytes", "acknowledgements")
 
 described(FlowSizeDistribution)
 
@@ -23,7 +30,8 @@ def check_congestion_control(name: str | None) -> None:
 
     Names that start with "my_" are let through: they are the reader's own.
     """
-    if name is not None and name not in CONGESTION_CONTROLS and not str(name).startswith(OWN_CONTROL_PREFIX):
+    known = name in (None, *CONGESTION_CONTROLS, *CONTROLS_OF_KERNELS)
+    if not known and not str(name).startswith(OWN_CONTROL_PREFIX):
         raise NetreproError(
             f"no congestion control {name!r}",
             f"{nearest(str(name), CONGESTION_CONTROLS)}; there are {', '.join(CONGESTION_CONTROLS)}",
@@ -33,7 +41,7 @@ def check_congestion_control(name: str | None) -> None:
 @described
 @dataclass(frozen=True)
 class Tcp:
-    """How all hosts of an experiment speak TCP; the defaults are Linux's.
+    """How connections speak TCP: all of an experiment, or those of a flow that has its own; the defaults are Linux's.
 
     Segments are payload. The retransmission timeout is the smoothed round trip plus four times its variation, the
     latter at least `min_rto_ms`; the first SYN waits `initial_rto_ms`; both double each time. With `delayed_ack_ms`
@@ -41,7 +49,23 @@ class Tcp:
     receive window grow, and the first three beyond a hole (what follows there: once a millisecond). With 0 each one is.
     `dctcp_alpha` is DCTCP's first estimate of the share of marked bytes (1 in Linux, 0 in the paper's model).
     `slow_start_after_idle`: a connection that was silent for a retransmission timeout starts again from the initial
-    window. `hystart`: CUBIC may leave slow start by delay and acknowledgement trains.
+    window. `hystart`: CUBIC and SUSS may leave slow start by delay and acknowledgement trains,
+    `hystart_rounds_from_start`: rounds begin with the first segments, as in kernels since 2025, not with the first
+    acknowledgement that finds a window of 16.
+
+    `recovery`: how a sender finds and repairs losses. "linux" with RACK and proportional rate reduction, and undoing
+    what was for nothing; or as senders did of old, with the window cut at once: "sack" (three segments beyond it tell a
+    loss, RFC 6675), and without SACK "newreno" (RFC 6582), "reno" (1990: fast recovery ends with the first new
+    acknowledgement), "tahoe" (1988: none; slow start, and all is sent again). The latter two are those of ns-2.
+    `counts`: what lets the window grow: whole "segments" that are acknowledged (Linux), "bytes" (RFC 3465), or
+    "acknowledgements", whatever they tell (RFC 2581, and senders before it).
+
+    `receiver`: one that acknowledges what it should not (AckDivision, DuplicateSpoofing, OptimisticAck); None is
+    honest. Flows with one are of a single connection.
+
+    With `congestion_control="suss"` (Arghavani et al., SIGCOMM 2024) the window may grow fourfold in the first
+    `suss_rounds` rounds after the initial window; `suss_guard` and `suss_pacing` say whether what goes out beyond a
+    doubling waits for the guard interval and is paced.
 
     With `pacing`, segments leave evenly at window over smoothed round trip, times `pacing_slow_start_ratio` in slow
     start and `pacing_ratio` after it (Linux's tcp_pacing_ss_ratio and tcp_pacing_ca_ratio); the first
@@ -64,12 +88,19 @@ class Tcp:
     dctcp_alpha: float = 1.0
     slow_start_after_idle: bool = True
     hystart: bool = True
+    hystart_rounds_from_start: bool = False
     pacing: bool = False
     pacing_slow_start_ratio: float = 2.0
     pacing_ratio: float = 1.2
     unpaced_segments: int = 10
     opportunistic_retransmission: bool = False
     penalisation: bool = False
+    recovery: str = "linux"
+    counts: str = "segments"
+    receiver: Receiver | None = None
+    suss_rounds: int = 3
+    suss_guard: bool = True
+    suss_pacing: bool = True
 
     def __post_init__(self) -> None:
         check_congestion_control(self.congestion_control)
@@ -83,6 +114,15 @@ class Tcp:
         set_number(self, "pacing_slow_start_ratio", above=0)
         set_number(self, "pacing_ratio", above=0)
         check_count(self, "unpaced_segments", least=0)
+        check_count(self, "suss_rounds", least=0)
+        if not isinstance(self.receiver, Receiver | None):
+            raise NetreproError(
+                f"Tcp: receiver = {self.receiver!r}", "give AckDivision, DuplicateSpoofing or OptimisticAck"
+            )
+        check_one_of(self, "recovery", RECOVERIES)
+        check_one_of(self, "counts", COUNTS)
+        if self.recovery == "sack" and not self.sack:
+            raise NetreproError("Tcp: recovery = 'sack' without SACK", "give sack=True, or recovery='newreno'")
 
 
 @described
@@ -90,7 +130,8 @@ class Tcp:
 class Flow:
     """One TCP connection that sends `size_bytes`, or for `duration_s`, from `start_s` on.
 
-    `congestion_control` None is the experiment's. `label` names the flow's group in the results.
+    `tcp` None is the experiment's, `congestion_control` None that of `tcp`. `label` names the flow's group in the
+    results.
 
     `replication` (Xu and Li, INFOCOM 2014; Liu et al., "RepNet"), for a size of `replicate_below_bytes` at most:
     with "repflow" two connections carry all bytes, and the flow is complete with the first of them; with "repsyn"
@@ -120,6 +161,7 @@ class Flow:
     subflows: int = 1
     path: tuple[str, ...] = ()
     subflow_paths: tuple[tuple[str, ...], ...] = ()
+    tcp: Tcp | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", tuple(self.path))
@@ -134,7 +176,7 @@ class Flow:
         if self.duration_s is not None:
             set_number(self, "duration_s", above=0)
         set_number(self, "start_s", least=0)
-        check_congestion_control(self.congestion_control)
+        _check_tcp(self)
         _check_connections(self)
         if self.path and (self.replication or self.subflows > 1):
             raise NetreproError("one path for a flow of several connections", "give it no path, or one connection")
@@ -154,7 +196,8 @@ class Requests:
     `answer_within_ms`. With `barrier` the next round begins when all servers have answered, `think_ms` later (a striped
     read); without, each server is asked again by itself.
     The connections are opened at `start_s`; the first requests leave when all are open. In the results a server's
-    answers are one flow from the server to the client; `requests` has a row for each answer. Raises NetreproError
+    answers are one flow from the server to the client; `requests` has a row for each answer. Connections speak TCP
+    as those of Flow, requests as the answers. Raises NetreproError
     for no servers, a server named twice, or a client that is its own server.
     """
 
@@ -169,6 +212,7 @@ class Requests:
     congestion_control: str | None = None
     label: str = ""
     answer_within_ms: float = 0.0
+    tcp: Tcp | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "servers", tuple(self.servers))
@@ -178,7 +222,7 @@ class Requests:
             check_count(self, name)
         for name in ("think_ms", "start_s", "answer_within_ms"):
             set_number(self, name, least=0)
-        check_congestion_control(self.congestion_control)
+        _check_tcp(self)
         for server in self.servers:
             _check_apart(self.client, server)
 
@@ -219,7 +263,7 @@ class PoissonFlows:
 
     Sizes are drawn from `sizes`; every flow's source and destination are drawn evenly from `sources` and
     `destinations` (all hosts when empty), never the same host. Which flows these are depends on the experiment's
-    seed and on the place of this entry in its traffic, so that tiers see the same flows. Replication and subflows
+    seed and on the place of this entry in its traffic, so that tiers see the same flows. Replication, subflows and tcp
     are those of Flow; larger flows than `replicate_below_bytes` are not replicated.
     """
 
@@ -235,12 +279,13 @@ class PoissonFlows:
     replicate_below_bytes: int = 100_000
     replica_same_path: bool = False
     subflows: int = 1
+    tcp: Tcp | None = None
 
     def __post_init__(self) -> None:
         set_number(self, "flows_per_s", above=0)
         set_number(self, "start_s", least=0)
         check_count(self, "count")
-        check_congestion_control(self.congestion_control)
+        _check_tcp(self)
         for name in ("sources", "destinations"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         if len({*self.sources, *self.destinations}) == 1:
@@ -254,6 +299,17 @@ Traffic = Flow | Datagrams | PoissonFlows | Requests
 def flows_per_s_at_load(sizes: FlowSizeDistribution, load: float, capacity_mbps: float) -> float:
     """How many flows a second offer `load` (0..1) times `capacity_mbps` of payload."""
     return load * capacity_mbps * 1e6 / 8 / sizes.in_bytes().mean
+
+
+def own_tcp(entry: Traffic) -> Tcp | None:
+    """How the connections of an entry speak TCP, or None where it does not say."""
+    return None if isinstance(entry, Datagrams) else entry.tcp
+
+
+def _check_tcp(entry: Flow | PoissonFlows | Requests) -> None:
+    check_congestion_control(entry.congestion_control)
+    if not isinstance(entry.tcp, Tcp | None):
+        raise NetreproError(f"{type(entry).__name__}: tcp = {entry.tcp!r}", "give a Tcp, or None for the experiment's")
 
 
 def _check_apart(source: str, destination: str) -> None:

@@ -9,12 +9,17 @@ import pandas as pd
 
 from netrepro.emulation import Emulation, check_backend, emulate
 from netrepro.emulation.machine import watch_machine
-from netrepro.emulation.tiers import TIERS, VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
+from netrepro.emulation.tiers import REAL_TIME_TIERS, TIERS, probe_tiers, resolve_tier
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.networks.experiment import Experiment, Measurements, Port
 from netrepro.networks.side_by_side import apart, side_by_side
 from netrepro.papers._runs import Progress, Value, in_parallel
 from netrepro.simulation import simulate
+
+
+def in_real_time(tier: str) -> bool:
+    """Whether runs on this tier take as long as they say, and share the machine's clock with everything else."""
+    return tier in REAL_TIME_TIERS
 
 
 def run_experiment(
@@ -66,20 +71,25 @@ def at_once(most: int, mbps: float) -> int:
 
 
 def run_together(
-    experiments: Sequence[Experiment], tier: str = "simulated", *, backend: str = "kernel", attempts: int = 1
+    experiments: Sequence[Experiment],
+    tier: str = "simulated",
+    *,
+    backend: str = "kernel",
+    attempts: int = 1,
+    until_complete: bool = False,
 ) -> list[Measurements]:
     """What the tier measures in each of the experiments; where that takes real time, they share it as parts of one
     fabric's network (see side_by_side, which also says what it refuses). Else one after the other."""
-    if tier in VIRTUAL_TIME_TIERS or backend != "fabric" or len(experiments) == 1:
-        return [run_experiment(each, tier, backend=backend, attempts=attempts) for each in experiments]
-    found = run_experiment(side_by_side(experiments), tier, backend=backend, attempts=attempts)
-    return apart(found, experiments)
+    how: dict[str, Any] = {"backend": backend, "attempts": attempts, "until_complete": until_complete}
+    if not in_real_time(tier) or backend != "fabric" or len(experiments) == 1:
+        return [run_experiment(each, tier, **how) for each in experiments]
+    return apart(run_experiment(side_by_side(experiments), tier, **how), experiments)
 
 
 def idle_checks(tier: str, **label: Any) -> list[pd.DataFrame]:
     """Whether others use the machine now, which would slow hosts without any port's showing it: what watch_machine
     sees, with the columns of `label`; in virtual time, nothing."""
-    return [] if tier in VIRTUAL_TIME_TIERS else [watch_machine().assign(**label)]
+    return [watch_machine().assign(**label)] if in_real_time(tier) else []
 
 
 def run_all(
@@ -96,7 +106,7 @@ def run_all(
     As `in_parallel`; on real kernels, which run in real time, one after the other.
     """
     before = idle_checks(tier, **label)
-    found = in_parallel(function, work, n_jobs if tier in VIRTUAL_TIME_TIERS else 1, progress)
+    found = in_parallel(function, work, 1 if in_real_time(tier) else n_jobs, progress)
     return found, [*before, *idle_checks(tier, **label)]
 
 
@@ -117,7 +127,7 @@ def run_in_groups(
 
     together : so many run together on real kernels; in virtual time each is one of run_all's.
     """
-    size = together if tier not in VIRTUAL_TIME_TIERS and backend == "fabric" else 1
+    size = together if in_real_time(tier) and backend == "fabric" else 1
     groups = [tuple(work[place : place + size]) for place in range(0, len(work), size)]
 
     def run_group(*group: tuple) -> list[Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -45,6 +46,7 @@ class Machine(Protocol):
 
 
 Delay = Callable[[Hashable, Hashable, Any], float | None]
+Outputs = Iterable[tuple[Hashable, Output | None]]  # None: nothing but a look at the machine's alarm
 
 
 def drive(
@@ -52,7 +54,7 @@ def drive(
     delay_s: Delay,
     until_s: float,
     *,
-    at: Iterable[tuple[float, Callable[[float], Iterable[tuple[Hashable, Output]]]]] = (),
+    at: Iterable[tuple[float, Callable[[float], Outputs]]] = (),
     most_events: int = 10_000_000,
 ) -> list[tuple[float, Hashable, Event]]:
     """Run machines against each other in virtual time; returns (time_s, name, event) in the order in which they happen.
@@ -60,7 +62,7 @@ def drive(
     Parameters
     ----------
     machines : name -> machine. One that is taken out of the mapping while this runs has crashed: it is not woken and
-        gets nothing any more.
+        gets nothing any more; one that is put back under its name has restarted.
     delay_s : sender, receiver, message -> seconds on the way, or None for a message that is lost.
     until_s : when to stop.
     at : (time_s, function) pairs: called with the time, for what comes from outside; it returns (name, output) pairs,
@@ -71,62 +73,72 @@ def drive(
     message to nobody's name, for a negative delay, and for too many events.
     """
     order = count()
-    queue: list[tuple[float, int, Callable[[float], Iterable[tuple[Hashable, Output]]]]] = []
+    queue: list[tuple[float, int, Callable[[float], Outputs]]] = []
     events: list[tuple[float, Hashable, Event]] = []
     wakes: dict[Hashable, float] = {}
     names = set(machines)
 
-    def push(time_s: float, act: Callable[[float], Iterable[tuple[Hashable, Output]]]) -> None:
+    def push(time_s: float, act: Callable[[float], Outputs]) -> None:
         heapq.heappush(queue, (time_s, next(order), act))
 
-    def from_machine(name: Hashable, outputs: Iterable[Output]) -> Iterable[tuple[Hashable, Output]]:
-        return [(name, output) for output in outputs]
-
-    def arrival(name: Hashable, sender: Hashable, message: Any):
-        return lambda now_s: (
-            from_machine(name, machines[name].receive(now_s, sender, message)) if name in machines else ()
-        )
-
-    def alarm(name: Hashable):
-        def act(now_s: float) -> Iterable[tuple[Hashable, Output]]:
-            if wakes.get(name) != now_s or name not in machines:  # put off or crashed since
-                return ()
-            del wakes[name]
-            return from_machine(name, machines[name].wake(now_s)) if machines[name].wake_at_s <= now_s else ()
+    def arrival(name: Hashable, sender: Hashable, message: Any) -> Callable[[float], Outputs]:
+        def act(now_s: float) -> Outputs:
+            machine = machines.get(name)
+            return _from(name, machine.receive(now_s, sender, message)) if machine else ()
 
         return act
 
-    def carry_out(now_s: float, outputs: Iterable[tuple[Hashable, Output]]) -> None:
-        for name, output in outputs:
-            if isinstance(output, Event):
-                events.append((now_s, name, output))
-                continue
-            if output.to not in names:
-                raise NetreproError(f"a message from {name!r} to {output.to!r}", "there is no machine of that name")
-            delay = delay_s(name, output.to, output.message)
-            if delay is not None:
-                if delay < 0:
-                    raise NetreproError(f"a delay of {delay} s from {name!r} to {output.to!r}", "give 0 at least")
-                push(now_s + delay, arrival(output.to, name, output.message))
+    def alarm(name: Hashable) -> Callable[[float], Outputs]:
+        def act(now_s: float) -> Outputs:
+            machine = machines.get(name)
+            if wakes.get(name) != now_s or machine is None:  # put off or crashed since
+                return ()
+            del wakes[name]
+            return _from(name, machine.wake(now_s) if machine.wake_at_s <= now_s else ())
 
-    def set_alarms(now_s: float) -> None:
-        for name, machine in machines.items():
-            due = max(machine.wake_at_s, now_s)
-            if due != wakes.get(name) and due <= until_s:
-                wakes[name] = due
+        return act
+
+    def carry_out(now_s: float, outputs: Outputs) -> None:
+        for name, output in outputs:
+            if output is None:
+                set_alarm(name, now_s)
+            elif isinstance(output, Event):
+                events.append((now_s, name, output))
+            elif output.to not in names:
+                raise NetreproError(f"a message from {name!r} to {output.to!r}", "there is no machine of that name")
+            else:
+                delay = delay_s(name, output.to, output.message)
+                if delay is not None and delay < 0:
+                    raise NetreproError(f"a delay of {delay} s from {name!r} to {output.to!r}", "give 0 at least")
+                if delay is not None:
+                    push(now_s + delay, arrival(output.to, name, output.message))
+
+    def set_alarm(name: Hashable, now_s: float) -> None:
+        due = max(machines[name].wake_at_s, now_s) if name in machines else math.inf
+        if due != wakes.get(name):
+            wakes[name] = due
+            if due <= until_s and due < math.inf:
                 push(due, alarm(name))
 
+    def from_outside(act: Callable[[float], Outputs]) -> Callable[[float], Outputs]:
+        # Whoever acts from outside may have called any machine.
+        return lambda now_s: [*act(now_s), *((name, None) for name in machines)]
+
     for time_s, act in at:
-        push(time_s, act)
+        push(time_s, from_outside(act))
     for name, machine in list(machines.items()):
-        carry_out(0.0, from_machine(name, machine.start(0.0)))
-    set_alarms(0.0)
+        carry_out(0.0, _from(name, machine.start(0.0)))
     done = 0
     while queue and queue[0][0] <= until_s:
         now_s, _, act = heapq.heappop(queue)
         carry_out(now_s, act(now_s))
-        set_alarms(now_s)
         done += 1
         if done > most_events:
             raise NetreproError(f"more than {most_events} events by {now_s:.6g} s", "do the machines let time pass?")
     return events
+
+
+def _from(name: Hashable, outputs: Iterable[Output]) -> Outputs:
+    """What the machine put out, and after it that its alarm has to be looked at."""
+    yield from ((name, output) for output in outputs)
+    yield name, None

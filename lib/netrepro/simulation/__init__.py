@@ -2,6 +2,6 @@
 
 from netrepro.simulation.gaps import gap_shares
 from netrepro.simulation.own_control import OwnCongestionControl
-from netrepro.simulation.simulate import SIMULATED_CONGESTION_CONTROLS, simulate
+from netrepro.simulation.simulate import simulate
 
-__all__ = ["SIMULATED_CONGESTION_CONTROLS", "OwnCongestionControl", "gap_shares", "simulate"]
+__all__ = ["OwnCongestionControl", "gap_shares", "simulate"]

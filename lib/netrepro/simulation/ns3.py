@@ -160,7 +160,7 @@ def _check(experiment: Experiment) -> None:
     if len(experiment.measure.queues) > 1:
         refuse("more than one measured queue")
     for entry in experiment.traffic:
-        if not isinstance(entry, Flow) or entry.replication or entry.subflows > 1 or entry.path:
+        if not isinstance(entry, Flow) or entry.replication or entry.subflows > 1 or entry.path or entry.tcp:
             refuse("other traffic than plain flows")
     controls = set(experiment.flow_table["congestion_control"])
     if len(controls) != 1 or not controls <= NS3_CONTROLS.keys():

@@ -10,7 +10,14 @@ import pandas as pd
 
 from netrepro import _core
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.compiled import link_calls, link_numbers, links_on, node_numbers, routing_calls
+from netrepro.networks.compiled import (
+    link_calls,
+    link_numbers,
+    links_on,
+    node_numbers,
+    routing_calls,
+    tcp_settings,
+)
 from netrepro.networks.experiment import (
     FIDELITY_COLUMNS,
     LINK_COLUMNS,
@@ -20,10 +27,9 @@ from netrepro.networks.experiment import (
     Experiment,
     Measurements,
 )
-from netrepro.networks.workloads import OWN_CONTROL_PREFIX, REPLICATIONS, Flow
+from netrepro.networks.workloads import OWN_CONTROL_PREFIX, REPLICATIONS, Flow, Tcp, own_tcp
 from netrepro.simulation.own_control import OwnCongestionControl
 
-SIMULATED_CONGESTION_CONTROLS = ("reno", "cubic", "dctcp", "bbr", "lia", "olia", "rcp")
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
 
@@ -49,7 +55,7 @@ def simulate(
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
     `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
     window among those of its flow. Retransmissions, timeouts and attempts of a flow are those of all its connections.
-    Raises NetreproError for what the simulator cannot do: a congestion control that it lacks.
+    Raises NetreproError for a congestion control of your own that is not given.
 
     Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
     Requests and answers travel on connections of their own, each with its acknowledgements.
@@ -71,31 +77,14 @@ def _build(
     own_controls: Mapping[str, type[OwnCongestionControl]] = MappingProxyType({}),
 ) -> _core.Simulator:
     _check_controls(experiment, own_controls)
-    topology, tcp = experiment.topology, experiment.tcp
+    topology = experiment.topology
     number, ports = node_numbers(topology), link_numbers(topology)
     simulator = _core.Simulator(
         nodes=len(number),
         seed=experiment.seed,
         duration_s=experiment.duration_s,
         clock_skew=clock_skew_ppm * 1e-6,
-        segment_bytes=tcp.segment_bytes,
-        initial_window_segments=float(tcp.initial_window_segments),
-        receive_window_bytes=tcp.receive_window_bytes,
-        minimum_timeout_s=tcp.min_rto_ms / 1e3,
-        initial_timeout_s=tcp.initial_rto_ms / 1e3,
-        acknowledgement_delay_s=tcp.delayed_ack_ms / 1e3,
-        selective=tcp.sack,
-        tail_loss_probe=tcp.tail_loss_probe,
-        ecn=tcp.ecn,
-        dctcp_first_alpha=tcp.dctcp_alpha,
-        slow_start_after_idle=tcp.slow_start_after_idle,
-        hystart=tcp.hystart,
-        opportunistic_retransmission=tcp.opportunistic_retransmission,
-        penalisation=tcp.penalisation,
-        pacing=tcp.pacing,
-        pacing_slow_start_ratio=tcp.pacing_slow_start_ratio,
-        pacing_ratio=tcp.pacing_ratio,
-        unpaced_segments=tcp.unpaced_segments,
+        segment_bytes=experiment.tcp.segment_bytes,
     )
     for settings, rule, numbers in link_calls(topology):
         simulator.add_link(_core.LinkSettings(**settings), rule, numbers)
@@ -124,6 +113,7 @@ def _add_flows(
 ) -> None:
     table = experiment.flow_table
     places, names = pd.factorize(table["congestion_control"])
+    spoken, tcps = _tcp_of_flows(experiment)
     simulator.add_flows(
         is_tcp=table["transport"] != "datagrams",
         source=[number[host] for host in table["source"].tolist()],
@@ -134,6 +124,8 @@ def _add_flows(
         control=places,
         # Datagrams name none; connections of a control of one's own get it below.
         controls=["reno" if not name or name in own_controls else name for name in names],
+        tcp=spoken,
+        tcps=[_core.TcpSettings(**tcp_settings(tcp)) for tcp in tcps],
         replication=[REPLICATIONS.index(name) for name in table["replication"].tolist()],
         same_path=table["replica_same_path"],
         subflows=table["subflows"],
@@ -144,6 +136,15 @@ def _add_flows(
     for name, control in own_controls.items():
         for flow in table["flow"][table["congestion_control"] == name]:
             simulator.give_control(flow, control)
+
+
+def _tcp_of_flows(experiment: Experiment) -> tuple[np.ndarray, list[Tcp]]:
+    """Every flow's place in the list of those settings that are in use."""
+    place = {experiment.tcp: 0}
+    of_entries = [
+        place.setdefault(experiment.tcp_of(entry), len(place)) if own_tcp(entry) else 0 for entry in experiment.traffic
+    ]
+    return np.array(of_entries, dtype=int)[experiment.flow_table["entry"].to_numpy(dtype=int)], list(place)
 
 
 def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnCongestionControl]]) -> None:
@@ -158,13 +159,9 @@ def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnC
     if ((table["congestion_control"] == "rcp") & (table["subflows"] > 1)).any():
         raise NetreproError("subflows with rcp, which couples nothing", "give such flows lia or olia, or one subflow")
     for name in table["congestion_control"].unique():
-        if not name or name in SIMULATED_CONGESTION_CONTROLS or name in own_controls:
-            continue
-        if name.startswith(OWN_CONTROL_PREFIX):
+        if name.startswith(OWN_CONTROL_PREFIX) and name not in own_controls:
             remedy = f"give its class to simulate(congestion_controls=...); {nearest(name, own_controls)}"
-        else:
-            remedy = f"use {', '.join(SIMULATED_CONGESTION_CONTROLS)}, or another tier"
-        raise NetreproError(f"the simulator has no {name}", remedy)
+            raise NetreproError(f"the simulator has no {name}", remedy)
 
 
 def _route(simulator: _core.Simulator, experiment: Experiment) -> None:
@@ -198,7 +195,9 @@ def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measure
     queues |= dict(source=sources[queues["link"]], destination=destinations[queues["link"]])
 
     windows = _whole(simulator.window_samples(), "flow", "connection")
-    segment, threshold, round_trip_s = experiment.tcp.segment_bytes, "threshold_segments", windows["round_trip_s"]
+    spoken, tcps = _tcp_of_flows(experiment)
+    segment = np.array([tcp.segment_bytes for tcp in tcps])[spoken[windows["flow"]]]
+    threshold, round_trip_s = "threshold_segments", windows["round_trip_s"]
     windows |= dict(
         window_bytes=windows["window_segments"] * segment,
         slow_start_threshold_bytes=np.where(windows[threshold] < 1e17, windows[threshold], np.inf) * segment,

@@ -6,18 +6,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from netrepro.workbench.comparison import compare
     from netrepro.workbench.doctor import examine
+    from netrepro.workbench.publishing import publish
     from netrepro.workbench.report import answer_slot, open_report
     from netrepro.workbench.runner import run
-    from netrepro.workbench.sweep import sweep
+    from netrepro.workbench.sweeping import sweep
 
-__all__ = ["answer_slot", "examine", "open_report", "run", "sweep"]
+__all__ = ["answer_slot", "compare", "examine", "open_report", "publish", "run", "sweep"]
 
 _HOME = {
     "answer_slot": "report",
     "open_report": "report",
     "run": "runner",
-    "sweep": "sweep",
+    "sweep": "sweeping",
+    "publish": "publishing",
+    "compare": "comparison",
     "examine": "doctor",
     "guide": "guide",
 }

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterable
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +18,9 @@ from rich.table import Table
 from netrepro.errors import NetreproError
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from netrepro.workbench.catalogue import Notebook
     from netrepro.workbench.runner import Event, RunReport
 
 app = typer.Typer(
@@ -31,7 +37,23 @@ Parameters = Annotated[
 Jobs = Annotated[int | None, typer.Option(help="notebooks at a time in the compute lane [default: one a core]")]
 Scheduler = Annotated[str | None, typer.Option(help="address of a Dask scheduler, tcp://…")]
 Resume = Annotated[bool, typer.Option("--resume", help="keep runs that ended well and whose inputs are unchanged")]
+Json = Annotated[bool, typer.Option("--json", help="as JSON, for programs")]
 Patience = Annotated[float, typer.Option(help="a cell may take this many times the declared budget")]
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        from netrepro import __version__
+
+        _print_lines([f"netrepro {__version__}"])
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_say_version, is_eager=True, help="say it")] = False,
+) -> None:
+    """Published network-systems results, run again."""
 
 
 @app.command()
@@ -45,7 +67,7 @@ def run(
     resume: Resume = False,
     patience: Patience = 3.0,
 ) -> None:
-    """Execute notebooks headlessly; end with the scorecard."""
+    """Execute notebooks headlessly; end with one's own scorecard beside the published one."""
     given = _assignments(parameter)
     if given:
         _check_early(slugs, given)
@@ -71,41 +93,126 @@ def run(
             console.print(f"no scorecard: {error}", style="red", markup=False, soft_wrap=True)
             code = code or 1
     _print_failures(report)  # after the scorecard, which is long
+    _print_places(report)
     ended = {outcome: sum(status.outcome == outcome for status in report.statuses) for outcome in _outcomes(report)}
     console.print(", ".join(f"{count} {outcome}" for outcome, count in ended.items()) or "nothing to run")
     raise typer.Exit(code)
 
 
-@app.command("list")
-def list_notebooks() -> None:
-    """Name every notebook, its lane, tiers and declared cost."""
-    from netrepro.workbench.catalogue import catalogue
+@app.command()
+def publish(
+    slugs: Slugs = None,
+    every: Annotated[bool, typer.Option("--all", help="every paper that has a good run")] = False,
+    run: Annotated[Path | None, typer.Option(help="the folder of this run, instead of the newest")] = None,
+    profile: Annotated[str | None, typer.Option(help="only runs of this profile")] = None,
+    tier: Annotated[str | None, typer.Option(help="only runs of this tier")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would change")] = False,
+    dirty: Annotated[bool, typer.Option("--dirty", help="take runs of a library that was not committed")] = False,
+    fewer: Annotated[bool, typer.Option("--fewer", help="take runs with fewer claims or figures")] = False,
+    pictures: Annotated[bool | None, typer.Option(help="publish the figures too [default: the best run's]")] = None,
+) -> None:
+    """Copy figures and results of good runs from runs/ to figures/, after showing what would change."""
+    if sum([bool(slugs), every, run is not None]) != 1:
+        raise NetreproError("what is to be published?", "name papers, or give --all, or --run FOLDER")
+    from netrepro.workbench.publishing import Publication
+    from netrepro.workbench.publishing import publish as publish_runs
 
-    table = Table("slug", "question", "lane", "tiers", "quick", "paper", box=None)
-    for notebook in catalogue():
-        declared = notebook.declaration
-        cost = [f"{declared.budget_s[name]:.0f} s" for name in ("quick", "paper")]
-        title = notebook.title if not notebook.problem else f"[red]{notebook.problem}[/red]"
-        table.add_row(notebook.slug, title, declared.lane, ", ".join(declared.tiers), *cost)
-    console.print(table)
+    answers: list[bool] = []
+
+    def agree(plan: list[Publication]) -> bool:
+        _print_lines(item.text() for item in plan)
+        answers.append(yes or (sys.stdin.isatty() and typer.confirm("Publish this?")))
+        return answers[0]
+
+    plan = publish_runs(
+        slugs,
+        run=run,
+        profile=profile,
+        tier=tier,
+        dirty=dirty,
+        fewer=fewer,
+        pictures=pictures,
+        dry_run=dry_run,
+        agree=agree,
+    )
+    if not answers:
+        _print_lines(item.text() for item in plan)
+    published = sum(bool(item.changes) and not item.refusals for item in plan) if answers == [True] else 0
+    refused = sum(bool(item.refusals) for item in plan)
+    _print_lines([f"{published} published, {refused} refused, of {len(plan)} runs" + " (dry run)" * dry_run])
+    if answers == [False]:
+        _print_lines(["nothing was published: answer with yes, or give --yes"])
+    if published:
+        _print_lines(["to refresh the README's excerpt: netrepro scorecard --readme"])
+    raise typer.Exit(int(bool(refused) or answers == [False]))
 
 
 @app.command()
-def show(slug: str) -> None:
-    """Show a notebook's parameters with types, defaults and help, and what it costs."""
+def compare(
+    first: Annotated[str, typer.Argument(metavar="RUN", help="a folder, or its name below runs/, or a published slug")],
+    second: Annotated[str, typer.Argument(metavar="RUN", help="another")],
+    into: Annotated[Path | None, typer.Option(help="the page to write [default: below runs/compare/]")] = None,
+) -> None:
+    """Put two runs beside each other: settings, values, verdicts; as a page with their figures too."""
+    from netrepro.workbench.comparison import compare as compare_runs
+
+    done = compare_runs(first, second)
+    _print_lines(done.lines())
+    _print_lines([f"with figures: {_short(done.write(into))}"])
+
+
+@app.command("list")
+def list_notebooks(as_json: Json = False) -> None:
+    """Name every notebook, its declared cost, lane, tiers and question."""
+    from netrepro.workbench.catalogue import catalogue
+    from netrepro.workbench.lines import columns_of, folded
+
+    notebooks = catalogue()
+    if as_json:
+        _print_json([_described(notebook) for notebook in notebooks])
+        return
+    rows = [["slug", "quick", "paper", "lane", "tiers"]]
+    for notebook in notebooks:
+        declared = notebook.declaration
+        cost = [f"{declared.budget_s[name]:.0f} s" for name in ("quick", "paper")]
+        rows.append([notebook.slug, *cost, declared.lane, ", ".join(declared.tiers)])
+    heads = columns_of(rows)  # no line of them folds: tiers are short
+    _print_lines(heads[:1])
+    for line, notebook in zip(heads[1:], notebooks, strict=True):
+        _print_lines([line, *folded(notebook.problem or notebook.title, "    ")])
+
+
+@app.command()
+def show(slug: str, as_json: Json = False) -> None:
+    """Show a notebook's parameters with types, defaults, ranges and help, and what it costs."""
     from netrepro.workbench.catalogue import find
+    from netrepro.workbench.lines import folded
 
     notebook = find(slug)
     if notebook.problem:
         raise NetreproError(notebook.problem)
+    if as_json:
+        _print_json(_described(notebook))
+        return
     declared = notebook.declaration
-    console.print(f"[bold]{notebook.title}[/bold]  ({notebook.path.name})")
+    _print_lines([*folded(f"{notebook.title} ({notebook.path.name})"), *folded(f"tiers: {', '.join(declared.tiers)}")])
     for profile in ("quick", "paper"):
-        console.print(f"  {profile}: {declared.budget_s[profile]:.0f} s, {declared.memory_mb[profile]} MB")
-    table = Table("parameter", "type", "default", "help", box=None)
+        _print_lines([f"{profile}: {declared.budget_s[profile]:.0f} s, {declared.memory_mb[profile]} MB"])
     for item in notebook.parameters.values():
-        table.add_row(item.name, item.type, repr(item.default), item.help)
-    console.print(table)
+        _print_lines(["", *folded(f"{item.name}: {item.type} = {item.default!r}"), *folded(item.help, "    ")])
+
+
+def _described(notebook: Notebook) -> dict[str, Any]:
+    """A notebook as JSON."""
+    return {
+        "slug": notebook.slug,
+        "file": notebook.path.name,
+        "question": notebook.title,
+        "problem": notebook.problem,
+        **notebook.declaration.model_dump(exclude={"slug"}),
+        "parameters": [asdict(item) for item in notebook.parameters.values()],
+    }
 
 
 @app.command()
@@ -121,7 +228,7 @@ def sweep(
     resume: Resume = False,
 ) -> None:
     """Run a notebook over values of one parameter; a table and a figure land under runs/sweeps/."""
-    from netrepro.workbench.sweep import sweep as run_sweep
+    from netrepro.workbench.sweeping import sweep as run_sweep
 
     with _told() as told:
         done = run_sweep(
@@ -198,11 +305,28 @@ def kernel_shell() -> None:
 
 
 @app.command()
-def doctor() -> None:
+def draw(
+    slug: str,
+    folder: Annotated[Path | None, typer.Option("--from", help="folder of a run [default: the newest]")] = None,
+) -> None:
+    """Draw a paper's figures again, and judge its claims, from the tables of a run; nothing is measured."""
+    from netrepro.workbench.redraw import redraw
+
+    found, verdicts = redraw(slug, folder)
+    console.print(verdicts.to_string(index=False), markup=False, soft_wrap=True)
+    console.print(f"figures: {_short(found)}")
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
     """Say what this machine can do, and what each notebook would use."""
     from netrepro.workbench.doctor import examine
 
-    examine().render(console)
+    found = examine()
+    if as_json:
+        _print_json({name: _records(table) for name, table in found.tables().items()})
+    else:
+        _print_lines(found.lines())
 
 
 @app.command()
@@ -225,30 +349,45 @@ def capture(
 
 @app.command()
 def scorecard(
+    slugs: Annotated[list[str] | None, typer.Argument(metavar="[SLUG]...", help="show each claim of these")] = None,
+    claims: Annotated[bool, typer.Option("--claims", help="show each claim of every paper")] = False,
     check: Annotated[bool, typer.Option("--check", help="fail if a committed verdict no longer holds")] = False,
     into: Annotated[Path | None, typer.Option(help="write scorecard.csv, .md, .html and .png to this folder")] = None,
     readme: Annotated[
         bool, typer.Option("--readme", help="refresh figures/scorecard.* and the README's excerpt")
     ] = False,
+    history: Annotated[bool, typer.Option("--history", help="ask git when acceptances and first results came")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Compare every published number with ours."""
+    """Compare every paper's numbers with mine and with what is published here."""
+    if history:
+        from netrepro.claims.history import history as ask_git
+
+        console.print(ask_git().to_string(index=False), markup=False, soft_wrap=True)
+        return
+    from netrepro.claims.scorecard import beside
     from netrepro.claims.scorecard import scorecard as build
     from netrepro.paths import workbench_root
-    from netrepro.workbench.publish import lost_verdicts, refresh_readme, write_scorecard
+    from netrepro.workbench.kept import own_results
+    from netrepro.workbench.publishing import lost_verdicts, refresh_readme, write_scorecard
 
-    _print_scorecard()
-    for folder in [into, workbench_root() / "figures" if readme else None]:
-        if folder is not None:
-            write_scorecard(build(), folder)
-            console.print(f"written: {_short(folder)}/scorecard.csv, .md, .html, .png")
+    if as_json:
+        _print_json(_records(beside(build(slugs, results=own_results), build(slugs))))
+    else:
+        _print_scorecard(slugs, claims)
+    if into is not None:
+        write_scorecard(build(), into, build(results=own_results))
+        console.print(f"written: {_short(into)}/scorecard.csv, .md, .html, .png")
     if readme:
+        write_scorecard(build(), workbench_root() / "figures")
         refresh_readme(build(), workbench_root() / "README.md")
+        console.print("written: figures/scorecard.csv, .md, .html, .png and the README's excerpt, of what is published")
     if check:
         lost, notes = lost_verdicts()
         for line in notes:
-            console.print(f"[dim]{line}[/dim]")
+            console.print(line, style="dim", markup=False, soft_wrap=True)
         for line in lost:
-            console.print(f"[red]{line}[/red]")
+            console.print(line, style="red", markup=False, soft_wrap=True)
         console.print("every committed verdict still holds" if not lost else f"{len(lost)} verdicts no longer hold")
         raise typer.Exit(int(bool(lost)))
 
@@ -329,17 +468,43 @@ def _print_failures(report: RunReport) -> None:
             console.print(status.explanation(), style="red", markup=False, highlight=False, soft_wrap=True)
 
 
-def _print_scorecard() -> None:
-    from netrepro.claims.scorecard import BADGES, paper_summary, scorecard
+def _print_places(report: RunReport) -> None:
+    """Where the executed notebooks are."""
+    folders = [status.folder for status in report.statuses if status.folder is not None]
+    if len(folders) == 1:
+        _print_lines([f"executed notebook: {_short(folders[0])}/executed.ipynb"])
+    elif folders:
+        _print_lines([f"executed notebooks, figures and logs: {_short(folders[0].parent)}/"])
 
-    summary = paper_summary(scorecard())
-    if summary.empty:
-        return
-    table = Table("paper", "level", "agrees", "in direction", "disagrees", "untrusted", "not measured", box=None)
-    for row in summary.to_dict("records"):
-        counts = ("agrees", "agrees in direction", "disagrees", "untrusted", "not measured")
-        table.add_row(row["paper"], f"{BADGES[row['level']]} {row['level']}", *(str(row[name]) for name in counts))
-    console.print(table)
+
+def _print_scorecard(slugs: list[str] | None = None, claims: bool = False) -> None:
+    from netrepro.claims.scorecard import beside, scorecard
+    from netrepro.workbench.kept import own_results
+    from netrepro.workbench.terminal import claim_lines, differing, summary_lines
+
+    mine, published = scorecard(slugs, results=own_results), scorecard(slugs)
+    table = beside(mine, published)
+    if slugs or claims:
+        _print_lines([*claim_lines(table), ""])
+    _print_lines(summary_lines(mine, published))
+    others = differing(table)
+    if not (slugs or claims) and len(others):
+        _print_lines(["", "Mine is not what is published:", *claim_lines(others)])
+
+
+def _records(table: DataFrame) -> list[dict[str, Any]]:
+    """A table's rows as JSON has them: what is missing is null."""
+    return json.loads(table.to_json(orient="records"))
+
+
+def _print_json(content: Any) -> None:
+    _print_lines(json.dumps(content, indent=1, ensure_ascii=False).splitlines())
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    """Lines as they are: no markup, no cutting."""
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _short(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""What this machine can run, what it lacks, and what needs it: tables, and a page for the terminal."""
+"""What this machine can run, what it lacks, and what needs it: tables, and lines for the terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,15 +18,13 @@ import pandas as pd
 from dask.system import cpu_count
 from distributed.system import memory_limit
 from packaging.requirements import Requirement
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from netrepro.emulation.bpf_controls import HEADER
 from netrepro.emulation.tiers import TierProbe, kernel_features, probe_tiers, resolve_tier
 from netrepro.emulation.virtual.kernel import kernel_archive
 from netrepro.errors import NetreproError
 from netrepro.workbench.catalogue import Declaration, catalogue
+from netrepro.workbench.lines import columns_of, folded
 
 QUIET_LOAD_PER_CORE = 0.5  # above it, packets of an emulated network wait for a core, not for the link
 
@@ -52,6 +50,7 @@ TOOLS = (
     Tool("clang", "--version", "clang", "compiling eBPF programs (privileged tier)"),
     Tool(str(HEADER), "", "libbpf-dev", "compiling eBPF programs (privileged tier)"),
     Tool("bpftool", "version", "bpftool", "loading eBPF congestion controls (privileged tier)"),
+    Tool("etcd", "--version", "etcd-server", "a second opinion on Raft's elections: real processes (raft)"),
     Tool("bird", "--version", "bird2", "a second opinion on BGP routes"),
     Tool("flex", "--version", "flex", "building the virtual kernel"),
     Tool("bison", "--version", "bison", "building the virtual kernel"),
@@ -107,32 +106,59 @@ class Diagnosis:
     notebooks: pd.DataFrame
     warnings: pd.DataFrame
 
-    def render(self, console: Console) -> None:
-        """Show every table that has rows, the warnings last."""
-        for name in ("machine", "tiers", "kernel_features", "tools", "packages", "notebooks"):
-            content = getattr(self, name)
-            if not content.empty:
-                console.print(_rich_table(name.replace("_", " ").capitalize(), content))
-        if self.warnings.empty:
-            console.print("Nothing to warn about.", style="green")
+    def lines(self) -> list[str]:
+        """For a terminal: every table that has rows, in 80 columns, the warnings last."""
+        shown = [
+            ("Machine", self.machine, ["property", "value"], []),
+            ("Tiers", self.tiers, ["tier", "available"], ["why"]),
+            ("Kernel features", self.kernel_features, ["feature", "works"], ["needed_by", "why"]),
+            ("Tools", self.tools, ["tool", "found", "version"], ["package", "needed_by"]),
+            ("Packages", self.packages, ["package", "fine", "installed"], ["required", "note", "needed_by"]),
+            ("Notebooks", self._costs(), ["slug", "lane", "tier", "quick", "paper"], []),
+        ]
+        lines: list[str] = []
+        for title, table, columns, words in shown:
+            if not table.empty:
+                heads = [*columns, "; ".join(words)] if words else columns
+                rows = [[head.replace("_", " ") for head in heads], *_rows(table, columns, words)]
+                lines += [title, *columns_of(rows, "  "), ""]
+        for why, slugs in self.notebooks.groupby("why", sort=False)["slug"] if len(self.notebooks) else []:
+            lines += folded(f"{why}: {', '.join(slugs)}", "  ", "    ")
         for row in self.warnings.itertuples():
-            console.print(Text(f"! {row.warning}", style="yellow"))
-            console.print(Text(f"  {row.remedy}"))
+            lines += [*folded(f"! {row.warning}", "", "  "), *folded(str(row.remedy), "    ")]
+        return lines if len(self.warnings) else [*lines, "Nothing to warn about."]
+
+    def _costs(self) -> pd.DataFrame:
+        """The notebooks with time and memory of a profile in one column."""
+        costs = {
+            profile: [
+                f"{_cell(row[f'{profile}_s'])} s, {_cell(row[f'{profile}_mb'])} MB"
+                for row in self.notebooks.to_dict("records")
+            ]
+            for profile in ("quick", "paper")
+        }
+        return self.notebooks.assign(**costs)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Every table by its name."""
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
-def _rich_table(title: str, content: pd.DataFrame) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold")
-    for column in content.columns:
-        table.add_column(str(column), overflow="fold")
-    for row in content.itertuples(index=False):
-        table.add_row(*(Text(_cell(value)) for value in row))
-    return table
+def _rows(table: pd.DataFrame, columns: list[str], words: list[str]) -> list[list[str]]:
+    """Cells of the columns and, as one more, all words."""
+    rows = []
+    for row in table.to_dict("records"):
+        said = "; ".join(cell for cell in (_cell(row[name]) for name in words) if cell not in ("", row[columns[0]]))
+        rows.append([_cell(row[name]) for name in columns] + ([said] if words else []))
+    return rows
 
 
 def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "" if value is None or value != value else str(value)
+    if value is None or value != value:
+        return ""
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _first_value(file: str, key: str) -> str:

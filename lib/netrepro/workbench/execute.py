@@ -6,6 +6,7 @@ Started by the supervisor as `python -m netrepro.workbench.execute <job folder>`
 from __future__ import annotations
 
 import errno
+import math
 import re
 import sys
 import time
@@ -89,7 +90,7 @@ def _run_cells(job: Job, position: Position) -> tuple[Outcome, str]:
                 stdout_file=log,
                 stderr_file=log,
                 start_timeout=job.start_limit_s,
-                execution_timeout=job.cell_limit_s,
+                execution_timeout=math.ceil(job.cell_limit_s),  # whole seconds are all that it takes
                 kernel_manager_class=IPCKernelManager,
                 extra_arguments=[f"--IPKernelApp.exec_lines={ANSWER_WHERE}"],
                 on_cell_start=position,

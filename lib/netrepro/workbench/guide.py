@@ -1,34 +1,58 @@
-"""What the guide notebooks (start_here, scorecard) show: the papers with their badges, parameters, verdicts."""
+"""What the guide notebooks (start_here, scorecard) show: the papers with their badges, parameters, verdicts.
+
+One's own results, where there are any, beside those that are published.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pandas as pd
+from IPython.display import HTML
 from matplotlib.figure import Figure
 from pandas.io.formats.style import Styler
 
-from netrepro.claims import TIERS, VERDICTS, load_claims
-from netrepro.claims.scorecard import BADGES, VERDICT_LOOKS, draw_scorecard, paper_summary, scorecard
+from netrepro.claims import TIERS, VERDICTS, all_papers, load_claims
+from netrepro.claims.scorecard import (
+    BADGES,
+    VERDICT_LOOKS,
+    claims_to_html,
+    combined,
+    draw_scorecard,
+    paper_summary,
+    scorecard,
+)
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError, nearest
 from netrepro.style import use_style
 from netrepro.workbench.catalogue import catalogue, find
-from netrepro.workbench.tables import dress, interval_text, number_text, verdict_text
+from netrepro.workbench.kept import own_results
+from netrepro.workbench.tables import dress, number_text
 
 ALL = "all"
 
 
+def _both() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """The scorecards: mine, what is published, and of each paper mine or, where I have no run, the published one."""
+    mine, published = scorecard(results=own_results), scorecard()
+    has_runs = (mine["date"] != "").any()
+    return mine, published, combined(mine, published) if has_runs else published
+
+
 def draw_papers() -> Figure:
-    """The scorecard in one picture: a row a paper, a coloured cell a claim."""
+    """The scorecard in one picture: a row a paper, a coloured cell a claim; pale what is published only."""
     use_style()
-    return draw_scorecard(scorecard())
+    return draw_scorecard(_both()[2])
 
 
 def map_of_papers() -> Styler:
     """Every notebook with its question, badge, tiers and cost; names are links."""
-    summary = paper_summary(scorecard())
+    mine, published, shown = _both()
+    summary = paper_summary(shown)
     levels = dict(zip(summary["paper"], summary["level"], strict=True))
+    run = set(mine.loc[mine["date"] != "", "paper"])
+    whose = {slug: "mine" if slug in run else "published" for slug in published.loc[published["date"] != "", "paper"]}
+    whose |= dict.fromkeys(run, "mine")
     rows = []
     for notebook in catalogue():
         declared = notebook.declaration
@@ -38,6 +62,7 @@ def map_of_papers() -> Styler:
                 "notebook": f'<a href="{notebook.path.name}">{notebook.name}</a>',
                 "question": notebook.title,
                 "result": f"{BADGES.get(level, '')} {level}".strip(),
+                "whose": whose.get(notebook.slug, ""),
                 "tiers": ", ".join(declared.tiers),
                 "quick": f"{declared.budget_s['quick']:.0f} s",
                 "paper": f"{declared.budget_s['paper']:.0f} s",
@@ -56,7 +81,7 @@ def parameters_of(slug: str) -> Styler:
 def claims_of(slug: str) -> Styler:
     """What a paper claims, where, what counts as agreement, and the negative control."""
     table = load_claims(slug).table()
-    shown = table[["says", "where", "unit", "published", "class_report", "accepted", "control"]]
+    shown = table[["says", "where", "unit", "published", "class_report", "accepted", "fixed", "control"]]
     shown = shown.assign(
         published=table["published"].map(number_text), class_report=table["class_report"].map(number_text)
     )
@@ -73,7 +98,7 @@ def verdicts() -> Styler:
     """What each verdict means."""
     meaning = {
         "agrees": "the whole interval lies in the accepted band",
-        "agrees in direction": "the effect has the published sign, its size is not (or not surely) in the band",
+        "agrees in direction": "the published side and within a factor of 3, but not (or not surely) in the band",
         "disagrees": "neither",
         "untrusted": "the run's own fidelity check failed, so its numbers decide nothing",
         "not measured": "this tier or machine cannot measure it; the reason stands beside it",
@@ -83,44 +108,47 @@ def verdicts() -> Styler:
 
 
 def papers_table() -> Styler:
-    """A row a paper: its level and how many claims got which verdict."""
-    summary = paper_summary(scorecard())
-    summary["level"] = [f"{BADGES[level]} {level}" for level in summary["level"]]
-    return dress(summary, wide=["title"])
+    """A row a paper: my level and the published one, and how many claims got which verdict."""
+    mine, published, shown = _both()
+    run = set(mine.loc[mine["date"] != "", "paper"])
+    summary, theirs = paper_summary(shown), paper_summary(published)
+    levels = [f"{BADGES[level]} {level}" for level in summary["level"]]
+    summary.insert(
+        0, "mine", [level if slug in run else "not run" for slug, level in zip(summary["paper"], levels, strict=True)]
+    )
+    summary.insert(1, "published", [f"{BADGES[level]} {level}" for level in theirs["level"]])
+    whose = ["mine" if slug in run else "published" for slug in summary["paper"]]
+    counts = summary.drop(columns=["level", "title"]).assign(whose=whose)
+    return dress(counts.rename(columns={"not_counted": "not counted", "agrees in direction": "in direction"}))
 
 
-def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> Styler:
-    """Every claim with the published number and ours, filtered. Raises NetreproError for an unknown filter."""
-    table = scorecard(tier=None if tier == ALL else tier)
-    for column, chosen, valid in (("paper", paper, sorted(set(table["paper"]))), ("verdict", verdict, VERDICTS)):
+def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> HTML:
+    """Every claim with the paper's number, mine and the published one, filtered by mine or, not run, by that.
+
+    Raises NetreproError for an unknown filter.
+    """
+    mine, published, shown = _both()
+    for column, chosen, valid in (
+        ("paper", paper, sorted(set(published["paper"]))),
+        ("verdict", verdict, VERDICTS),
+        ("tier", tier, TIERS),
+    ):
         if chosen != ALL and chosen not in valid:
             raise NetreproError(f"unknown {column} {chosen!r}", nearest(chosen, [ALL, *valid]))
-        if chosen != ALL:
-            table = table[table[column] == chosen]
-    ours = [row[f"ours_{row['tier']}"] if row["tier"] else None for row in table.to_dict("records")]
-    shown = pd.DataFrame(
-        {
-            "paper": table["paper"],
-            "claim": table["says"],
-            "where": table["where"],
-            "unit": table["unit"],
-            "published": table["published"].map(number_text),
-            "class report": table["class_report"].map(number_text),
-            "ours": [number_text(value) for value in ours],
-            "95 % interval": [
-                interval_text((row["interval_low"], row["interval_high"]), row["repetitions"])
-                for row in table.to_dict("records")
-            ],
-            "runs": table["repetitions"],
-            "verdict": [
-                verdict_text(verdict, counts) for verdict, counts in zip(table["verdict"], table["counts"], strict=True)
-            ],
-            "tier": table["tier"],
-            "date": table["date"],
-            "commit": table["commit"],
-        }
-    )
-    return dress(shown, wide=["claim"])
+    fits = pd.Series(True, index=shown.index)
+    for column, chosen in (("paper", paper), ("verdict", verdict), ("tier", tier)):
+        fits &= (shown[column] == chosen) | (chosen == ALL)
+    own = mine[fits] if (mine["date"] != "").any() else None
+    return HTML(f'{_STYLE}<div class="netrepro-claims">{claims_to_html(published[fits], own)}</div>')
+
+
+_STYLE = """<style>
+.netrepro-claims table { width: 100%; table-layout: fixed; }
+.netrepro-claims th, .netrepro-claims td {
+  text-align: left !important; vertical-align: top; overflow-wrap: anywhere; white-space: normal;
+}
+.netrepro-claims th:last-child { width: 38%; }
+</style>"""
 
 
 def claims_browser() -> Any:
@@ -128,7 +156,7 @@ def claims_browser() -> Any:
     import ipywidgets as widgets
     from IPython.display import display
 
-    papers = sorted(set(scorecard()["paper"]))
+    papers = [paper.paper for paper in all_papers()]
     menus = {
         "paper": widgets.Dropdown(options=[ALL, *papers], description="paper"),
         "verdict": widgets.Dropdown(options=[ALL, *VERDICTS], description="verdict"),

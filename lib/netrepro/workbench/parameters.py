@@ -1,4 +1,4 @@
-"""Typed notebook parameters: read from the cell tagged `parameters`, checked before anything starts.
+"""Typed notebook parameters with their ranges: read from the cell tagged `parameters`, checked before anything starts.
 
 papermill only warns about a mistyped name and never looks at types. The reading here gives what
 papermill.inspect_notebook gives (a test compares them) without importing it, so that a typing error is
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import io
 import json
+import math
 import tokenize
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from netrepro.errors import NetreproError, nearest
+from netrepro.workbench.ranges import range_of
 
 # The types a parameter may have; a string from the command line is parsed by them.
 TYPES: dict[str, Any] = {
@@ -33,7 +35,7 @@ TYPES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Parameter:
-    """One line `name: type = default  # help with unit` of the parameters cell."""
+    """One line `name: type = default  # help with unit [range]` of the parameters cell; see `ranges` for the last."""
 
     name: str
     type: str
@@ -41,17 +43,25 @@ class Parameter:
     help: str
 
     def parse(self, given: Any) -> Any:
-        """The value of the right type. Text is parsed (`0.5`, `true`, `0.1,0.2`). Raises NetreproError."""
+        """The value of the right type and in the range. Text is parsed (`0.5`, `true`, `0.1,0.2`).
+
+        Raises NetreproError, for a number that is not finite too.
+        """
         value = given
         if isinstance(given, str) and self.type != "str":
             value = self._parse_text(given)
+        declared = f"{self.name}: {self.type} = {self.default!r}  # {self.help}"
         try:
-            return TypeAdapter(TYPES[self.type]).validate_python(value, strict=True)
+            value = TypeAdapter(TYPES[self.type]).validate_python(value, strict=True)
         except ValidationError:
-            raise NetreproError(
-                f"parameter {self.name} = {given!r} is not of type {self.type}",
-                f"{self.name}: {self.type} = {self.default!r}  # {self.help}",
-            ) from None
+            raise NetreproError(f"parameter {self.name} = {given!r} is not of type {self.type}", declared) from None
+        numbers = [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, float)]
+        if not all(map(math.isfinite, numbers)):
+            raise NetreproError(f"parameter {self.name} = {given!r} is not finite", declared)
+        limits = range_of(self.name, self.help)
+        if limits and not limits.holds(value):
+            raise NetreproError(f"parameter {self.name} = {given!r} is not {limits.text}", limits.advice(value))
+        return value
 
     def _parse_text(self, text: str) -> Any:
         if self.type.startswith("list["):
@@ -68,7 +78,7 @@ def read_parameters(notebook: Mapping[str, Any]) -> dict[str, Parameter]:
     """The parameters of a notebook (its JSON as a mapping), in order.
 
     Raises NetreproError when there is no cell tagged `parameters`, or a line of it is not
-    `name: type = literal  # help` with one of the known types.
+    `name: type = literal  # help` with one of the known types, or a default is out of its range.
     """
     for cell in notebook["cells"]:
         if "parameters" in cell.get("metadata", {}).get("tags", []):

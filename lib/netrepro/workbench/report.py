@@ -1,7 +1,7 @@
 """What a notebook calls to fit into the workbench: its claims, figures, verdicts and results.
 
-Run headlessly, everything goes to the folder of that run and from there to figures/; opened by a person it
-goes to runs/interactive/<slug>/, and the published results stay as they are.
+Run headlessly, everything goes to the folder of that run; opened by a person it goes to runs/interactive/<slug>/, or
+beside it where settings are not the committed ones. What is published stays as it is.
 """
 
 from __future__ import annotations
@@ -22,10 +22,22 @@ from matplotlib.figure import Figure
 from pandas.io.formats.style import Styler
 from tqdm.auto import tqdm
 
-from netrepro.claims import Measured, Results, Run, judge, load_claims, paper_level, published_results, write_results
+from netrepro.claims import (
+    Claim,
+    Measured,
+    Results,
+    Run,
+    coverage_text,
+    judge,
+    load_claims,
+    paper_level,
+    published_results,
+    write_results,
+)
 from netrepro.claims.models import readable
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
+from netrepro.papers._study import TABLES, Runs, Study
 from netrepro.paths import runs_dir, workbench_root
 from netrepro.processes import in_processes
 from netrepro.style import save_figure, use_style
@@ -33,6 +45,7 @@ from netrepro.workbench import job as files
 from netrepro.workbench.catalogue import PROFILES, find
 from netrepro.workbench.manifest import git_state
 from netrepro.workbench.parameters import check_parameters
+from netrepro.workbench.standard import changed_parameters, edited_inputs, folder_suffix, made_by
 from netrepro.workbench.tables import dress, interval_text, number_text, verdict_text
 
 Item = TypeVar("Item")
@@ -75,6 +88,8 @@ class Report:
     slug, profile, tier, why_tier, repetitions, seed : how it runs; `tier` is resolved, never "auto".
     folder : where figures and results go.
     parameters : every parameter of the notebook with the value it runs with.
+    changed : those that are not the committed notebook's defaults.
+    made_by : says which command makes it again.
     """
 
     def __init__(
@@ -86,13 +101,15 @@ class Report:
         repetitions: int,
         seed: int,
         parameters: dict[str, Any],
+        changed: dict[str, Any],
         answer: AnswerSlot | None,
     ):
         self.slug, self.profile, self.tier, self.why_tier = slug, profile, tier, why_tier
-        self.repetitions, self.seed, self.parameters = repetitions, seed, parameters
+        self.repetitions, self.seed, self.parameters, self.changed = repetitions, seed, parameters, changed
         self.claims = load_claims(slug)
         named = os.environ.get(files.RUN_DIR_VARIABLE)
-        self.folder = Path(named) if named else runs_dir() / "interactive" / slug
+        self.folder = Path(named) if named else runs_dir() / "interactive" / (slug + folder_suffix(changed))
+        self.made_by = made_by(find(slug), profile, tier, changed)
         self.folder.mkdir(parents=True, exist_ok=True)
         self._answer = answer
         self._measured: list[Measured] | None = None
@@ -102,20 +119,48 @@ class Report:
         """A function that wraps items in a progress bar; paper modules take it as their `progress` argument."""
         return partial(tqdm, desc=label, leave=False)
 
+    def measure(self, study: Study, setting: Any, **how: Any) -> Runs:
+        """Every case and repetition of a study as this report runs it, with a progress bar; the tables are saved in the
+        run's folder. how : as Study.measure takes it (backend, beside)."""
+        runs = study.measure(
+            setting,
+            profile=self.profile,
+            tier=self.tier,
+            repetitions=self.repetitions,
+            seed=self.seed,
+            progress=self.progress("cases and repetitions"),
+            **how,
+        )
+        runs.save(self.folder / TABLES)
+        return runs
+
+    def vary(self, runs: Runs, knob: str) -> pd.DataFrame:
+        """Turn a knob of the runs' study, with a progress bar; its table is saved beside the others."""
+        table = runs.study.vary(runs, knob, self.progress(knob))
+        runs.save(self.folder / TABLES)
+        return table
+
+    def draw(self, runs: Runs, name: str) -> None:
+        """Draw a figure of the runs' study, save and show it. Raises NetreproError for a figure it does not have."""
+        figures = runs.study.figures
+        if name not in figures:
+            raise NetreproError(f"{self.slug} has no figure {name!r}", nearest(name, figures))
+        self.show(figures[name](runs), name)
+
     def show(self, figure: Figure, name: str) -> None:
         """Save a figure as <name>.png and <name>.svg (the same bytes for the same data) and display it here.
 
         Raises NetreproError for a name that is no plain file name.
         """
         self._check_name(name)
-        save_figure(figure, self.folder, name)
+        save_figure(figure, self.folder, name, self.made_by)
         self._display(figure, name)
 
     def show_all(self, figures: Mapping[str, Figure]) -> None:
         """`show` of several by their names, which takes less time than of one after the other."""
         for name in figures:
             self._check_name(name)
-        in_processes(save_figure, [(figure, self.folder, name) for name, figure in figures.items()])
+        in_processes(save_figure, [(figure, self.folder, name, self.made_by) for name, figure in figures.items()])
         for name, figure in figures.items():
             self._display(figure, name)
 
@@ -126,10 +171,13 @@ class Report:
 
     def _display(self, figure: Figure, name: str) -> None:
         display(Image(filename=str(self.folder / f"{name}.png")))  # as it was saved, instead of drawing it once more
+        caption = f"{name}, {self.made_by}"
+        html = f"<small style='color: #777'>{escape(caption)}</small>"
+        display({"text/html": html, "text/plain": caption}, raw=True)
         plt.close(figure)
 
     def judge(self, measured: Sequence[Measured]) -> Styler:
-        """Verdicts on every claim of the paper: a styled table with paper, class report and ours side by side.
+        """Verdicts on every claim of the paper: a styled table, verdict first, then paper, class report and ours.
 
         Raises NetreproError for a measurement of a claim that claims.yaml does not have.
         """
@@ -140,9 +188,10 @@ class Report:
                 raise NetreproError(f"{self.slug} has no claim {name!r}", nearest(name, known))
         self._measured = list(measured)
         judgements = [judge(claim, by_claim.get(claim.id), self.tier) for claim in self.claims.claims]
-        self._level = paper_level(judgements)
+        self._level = f"{paper_level(judgements)}, {coverage_text(judgements)}"
         rows = [
             {
+                "verdict": verdict_text(judgement.verdict, judgement.counts),
                 "claim": claim.says,
                 "where": claim.where,
                 "unit": claim.unit,
@@ -150,12 +199,14 @@ class Report:
                 "class report": number_text(readable(claim.class_report)),
                 "ours": number_text(judgement.value),
                 "95 % interval": interval_text(judgement.interval, judgement.repetitions),
-                "verdict": verdict_text(judgement.verdict, judgement.counts),
-                "reason": judgement.reason,
+                "reason": _with_blame(judgement.reason, judgement.verdict, claim),
+                "acceptance fixed": claim.fixed,
             }
             for claim, judgement in zip(self.claims.claims, judgements, strict=True)
         ]
-        return dress(pd.DataFrame(rows, index=pd.Index(known, name="id")), wide=["claim", "reason"])
+        table = pd.DataFrame(rows, index=pd.Index(known, name="id"))
+        empty = [name for name in ("class report", "unit") if not table[name].any()]
+        return dress(table.drop(columns=empty), wide=["claim", "reason"])
 
     def finish(self, answer: str) -> HTML:
         """Write results.json, put the one-sentence answer at the top, and return the paper-level verdict to show.
@@ -167,7 +218,7 @@ class Report:
         run = Run.model_validate(
             {
                 "date": datetime.now(UTC).date(),
-                "commit": git_state(workbench_root()).get("commit") or "unknown",
+                "commit": self._commit(),
                 "profile": self.profile,
                 "tier": self.tier,
                 "seed": self.seed,
@@ -175,12 +226,25 @@ class Report:
                 "parameters": self.parameters,
                 "answer": answer,
                 "measured": self._measured,
+                "changed": self.changed,
             }
         )
         write_results(Results(paper=self.slug, runs={run.key: run}), self.folder / files.RESULTS)
         if self._answer is not None:
             self._answer.fill(answer)
-        return HTML(f"<b>{escape(self._level)}</b> ({escape(self.profile)} profile, {self.tier}): {escape(answer)}")
+        settings = "".join(f", {name} = {value!r}" for name, value in self.changed.items())
+        how = escape(f"{self.profile} profile, {self.tier}{settings}")
+        return HTML(f"<b>{escape(self._level)}</b> ({how}): {escape(answer)}")
+
+    def _commit(self) -> str:
+        commit = git_state(workbench_root()).get("commit")
+        return f"{commit or 'unknown'}{'-dirty' if edited_inputs(find(self.slug)) else ''}"
+
+
+def _with_blame(reason: str, verdict: str, claim: Claim) -> str:
+    if verdict != "disagrees" or claim.blame is None:
+        return reason
+    return f"{reason}. Whose fault: {claim.blame}. It would be settled by: {claim.settles}"
 
 
 def open_report(
@@ -204,24 +268,30 @@ def open_report(
 
     Raises
     ------
-    NetreproError : for an unknown slug or profile, fewer than two repetitions, or a tier that this machine or
-        notebook cannot honour.
+    NetreproError : for an unknown slug or profile, fewer than two repetitions, a parameter out of its range, or a tier
+        that this machine or notebook cannot honour.
     """
     use_style()
     notebook = find(slug)
     if profile not in PROFILES:
         raise NetreproError(f"no profile {profile!r}", nearest(profile, PROFILES))
-    if repetitions < 2:
+    if isinstance(repetitions, int) and repetitions < 2:
         raise NetreproError(f"repetitions = {repetitions}", "at least 2: a verdict compares intervals, not single runs")
+    standard = {"profile": profile, "repetitions": repetitions, "seed": seed}
+    check_parameters(notebook.parameters, standard, slug)
     checked = check_parameters(notebook.parameters, parameters, slug)
     resolved, why = resolve_tier(tier, notebook.declaration.tiers, probe_tiers())
-    return Report(slug, profile, resolved, _why_run_has(resolved) or why, repetitions, seed, checked, answer)
+    said = _what_the_run_says()
+    if said.get("tier") == resolved:
+        why = str(said["why_tier"])
+    changed = changed_parameters(notebook, checked | {"repetitions": repetitions, "seed": seed})
+    changed = said.get("changed", {}) | changed
+    return Report(slug, profile, resolved, why, repetitions, seed, checked, changed, answer)
 
 
-def _why_run_has(tier: str) -> str:
-    """What the run that executes this notebook says of its tier, which it chose before; "" outside of one."""
+def _what_the_run_says() -> dict[str, Any]:
+    """The manifest of the run that executes this notebook, which chose its tier before; empty outside of one."""
     folder = os.environ.get(files.RUN_DIR_VARIABLE)
     if not folder or not Path(folder, files.MANIFEST).is_file():
-        return ""
-    said = json.loads(Path(folder, files.MANIFEST).read_text())
-    return str(said["why_tier"]) if said["tier"] == tier else ""
+        return {}
+    return json.loads(Path(folder, files.MANIFEST).read_text())

@@ -1,4 +1,4 @@
-"""Execute notebooks headlessly: check everything first, run in two lanes, judge, keep what is whole.
+"""Execute notebooks headlessly: check everything first, run in two lanes, judge, keep what is whole in runs/.
 
 The compute lane runs several notebooks at a time, each in a process of its own; the quiet lane (emulated,
 timing-sensitive) runs one at a time with nothing beside it. With a Dask scheduler the same jobs go to its
@@ -7,11 +7,8 @@ workers, and the quiet lane asks for the worker resource `quiet_machine`.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
-import shlex
 import shutil
 import signal
 import socket
@@ -35,6 +32,7 @@ from netrepro.workbench.catalogue import PROFILES, Notebook, find, select
 from netrepro.workbench.job import Job, Progress, Status, write_atomically
 from netrepro.workbench.manifest import file_sha256, notebook_fingerprint
 from netrepro.workbench.parameters import check_parameters
+from netrepro.workbench.standard import changed_parameters, edited_inputs, folder_suffix, run_command
 from netrepro.workbench.supervise import supervise
 
 QUIET_RESOURCE = "quiet_machine"
@@ -86,11 +84,10 @@ def run(
     scheduler: str | None = None,
     resume: bool = False,
     patience: float = 3.0,
-    publish_results: bool = True,
     into: Path | None = None,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> RunReport:
-    """Execute notebooks and return how each ended.
+    """Execute notebooks and return how each ended; figures/ stays as it is (see `publish`).
 
     Parameters
     ----------
@@ -103,9 +100,8 @@ def run(
     scheduler : address of a Dask scheduler ("tcp://…") whose workers see this folder, instead of local processes.
     resume : take over runs that ended well with the same notebook, data, library and parameters.
     patience : a cell may take this many times the notebook's declared budget, in seconds.
-    publish_results : copy figures and results of default runs to figures/ (only runs without `parameters`); of a tier
-        that "auto" would not take, only the results.
-    into : the folder for executed notebooks, logs and manifests; default: runs/<profile>/.
+    into : the folder for executed notebooks, figures, results, logs and manifests; default: runs/<profile>/. A run
+        whose parameters are not the committed notebook's defaults gets a folder of its own, named after them.
     on_event : called with an Event at every start, change of heading and end.
 
     Raises
@@ -117,7 +113,7 @@ def run(
     settings = _Settings(profile, tier, into or runs_dir() / profile, _workers(jobs), patience)
     whole_set = not names and not parameters
     planned, refused = _plan(asked, settings, bool(names), on_event, both_kinds=whole_set)
-    return _execute(planned, refused, settings, scheduler, resume, publish_results and not parameters, on_event)
+    return _execute(planned, refused, settings, scheduler, resume, on_event)
 
 
 def run_variants(
@@ -133,11 +129,11 @@ def run_variants(
     patience: float = 3.0,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> RunReport:
-    """Execute one notebook once for each set of parameters; otherwise as run, and nothing is published."""
+    """Execute one notebook once for each set of parameters, each in a folder named after the set; otherwise as run."""
     asked = [(find(name), dict(variant)) for variant in variants]
-    settings = _Settings(profile, tier, into, _workers(jobs), patience)
+    settings = _Settings(profile, tier, into, _workers(jobs), patience, variants=True)
     planned, refused = _plan(asked, settings, True, on_event)
-    return _execute(planned, refused, settings, scheduler, resume, False, on_event)
+    return _execute(planned, refused, settings, scheduler, resume, on_event)
 
 
 def _workers(jobs: int | None) -> int:
@@ -153,6 +149,7 @@ class _Settings:
     folder: Path
     workers: int
     patience: float
+    variants: bool = False
 
 
 def _execute(
@@ -161,7 +158,6 @@ def _execute(
     settings: _Settings,
     scheduler: str | None,
     resume: bool,
-    publishing: bool,
     on_event: Callable[[Event], None],
 ) -> RunReport:
     report = RunReport()
@@ -173,7 +169,7 @@ def _execute(
         planned = [item for item in planned if not _take_over(item, report, on_event)]
     with _lanes(settings.workers, scheduler) as lanes, _stop_on_interrupt() as stop:
         for group in _phases(planned):
-            _run_group(group, lanes[group[0].lane], stop, report, publishing, on_event)
+            _run_group(group, lanes[group[0].lane], stop, report, on_event)
     report.statuses.sort(key=lambda status: order.get(status.name, -1))
     return report
 
@@ -186,7 +182,6 @@ class _Planned:
     final: Path
     lane: str
     last: bool
-    has_pictures: bool  # that are published
 
 
 def _plan(
@@ -203,8 +198,12 @@ def _plan(
     """
     if settings.profile not in PROFILES:
         raise NetreproError(f"no profile {settings.profile!r}", nearest(settings.profile, PROFILES))
-    if settings.workers < 1 or settings.patience <= 0:
+    if settings.workers < 1 or not 0 < settings.patience < float("inf"):
         raise NetreproError(f"jobs = {settings.workers}, patience = {settings.patience}", "both must be positive")
+    for name, chosen in (("profile", settings.profile), ("tier", settings.tier)):
+        others = {str(given[name]) for _, given in asked if name in given} - {chosen}
+        if others:
+            raise NetreproError(f"-p {name}={others.pop()}", f"choose it by --{name}, which sets budgets and lanes too")
     checked = [
         (notebook, check_parameters(notebook.parameters, given, notebook.slug))
         for notebook, given in asked
@@ -247,7 +246,11 @@ def _plan_one(
     standard = {"profile": settings.profile, "tier": tier}
     values = {name: value for name, value in standard.items() if name in notebook.parameters} | given
     root, budget_s = workbench_root(), declared.budget_on(tier, settings.profile)
-    final = settings.folder / (notebook.name + _suffix(given | ({} if settings.tier == "auto" else {"tier": tier})))
+    used = {name: values.get(name, item.default) for name, item in notebook.parameters.items()}
+    changed = changed_parameters(notebook, used)
+    named = (given if settings.variants else {}) | changed | ({} if settings.tier == "auto" else {"tier": tier})
+    final = settings.folder / (notebook.name + folder_suffix(named))
+    usual_tier, _ = resolve_tier("auto", declared.tiers, probe_tiers())
     shown = {
         "slug": notebook.slug,
         "profile": settings.profile,
@@ -255,7 +258,10 @@ def _plan_one(
         "why_tier": why_tier,
         "lane": lane,
         "budget_s": budget_s,
-        "parameters": {name: values.get(name, item.default) for name, item in notebook.parameters.items()},
+        "usual_tier": usual_tier,  # whose figures are published
+        "parameters": used,
+        "changed": changed,
+        "edited": edited_inputs(notebook),
     }
     job = Job(
         slug=notebook.slug,
@@ -269,13 +275,12 @@ def _plan_one(
         cell_limit_s=settings.patience * budget_s,
         total_limit_s=settings.patience * budget_s + 180,
         memory_mb=declared.memory_mb[settings.profile],
-        command=_command(notebook.slug, settings.profile, settings.tier, given),
+        command=run_command(notebook.slug, settings.profile, settings.tier, changed | given),
         threads=1 if lane == "quiet" else max(1, len(os.sched_getaffinity(0)) // settings.workers),
         manifest=shown,
         fingerprint=notebook_fingerprint(notebook.path, notebook.slug, values, root),
     )
-    usual_tier, _ = resolve_tier("auto", declared.tiers, probe_tiers())
-    return _Planned(job, final, lane, declared.last, has_pictures=tier == usual_tier)
+    return _Planned(job, final, lane, declared.last)
 
 
 def _make_writable(folder: Path) -> None:
@@ -300,28 +305,8 @@ def _refusal(notebook: Notebook, profile: str) -> Status:
         seconds=0,
         budget_s=notebook.declaration.budget_s[profile],
         exception=notebook.problem,
-        command=_command(notebook.slug, profile, "auto", {}),
+        command=run_command(notebook.slug, profile, "auto", {}),
     )
-
-
-def _suffix(overrides: Mapping[str, Any]) -> str:
-    """A folder-name ending that tells runs with other parameters apart."""
-    if not overrides:
-        return ""
-    text = ",".join(f"{name}={value}" for name, value in sorted(overrides.items()))
-    readable = re.sub(r"[^A-Za-z0-9=.,_+-]", "_", text)
-    if len(readable) > 80 or readable != text:
-        readable = f"{readable[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-    return f"--{readable}"
-
-
-def _command(slug: str, profile: str, tier: str, chosen: Mapping[str, Any]) -> str:
-    words = ["netrepro", "run", slug]
-    words += [] if profile == "quick" else ["--profile", profile]
-    words += [] if tier == "auto" else ["--tier", tier]
-    for name, value in chosen.items():
-        words += ["-p", f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"]
-    return shlex.join(words)
 
 
 def _take_over(item: _Planned, report: RunReport, on_event: Callable[[Event], None]) -> bool:
@@ -411,7 +396,6 @@ def _run_group(
     executor: Executor,
     stop: threading.Event,
     report: RunReport,
-    publishing: bool,
     on_event: Callable[[Event], None],
 ) -> None:
     """Run jobs that may run beside each other; on a stop ask all to end and wait until they have."""
@@ -423,8 +407,6 @@ def _run_group(
             if stop.is_set():
                 (item.job.folder / files.CANCEL).touch()
             pending[executor.submit(supervise, item.job.folder)] = item
-        if publishing:  # brings matplotlib, which takes a second, in which the notebooks start
-            import netrepro.workbench.publish  # noqa: F401
         while pending:
             if stop.is_set() and not report.interrupted:
                 report.interrupted = True
@@ -432,7 +414,7 @@ def _run_group(
                     (item.job.folder / files.CANCEL).touch()
             done, _ = wait(pending, timeout=POLL_S, return_when=FIRST_COMPLETED)
             for future in done:
-                _finish(pending.pop(future), future, report, publishing, on_event)
+                _finish(pending.pop(future), future, report, on_event)
             for item in pending.values():
                 _tell_progress(item.job, started, on_event)
     finally:
@@ -458,10 +440,8 @@ def _tell_progress(job: Job, started: dict[str, float], on_event: Callable[[Even
     on_event(Event("progress", job.name, job.budget_s, time.monotonic() - started[job.name], progress))
 
 
-def _finish(
-    item: _Planned, future: Future, report: RunReport, publishing: bool, on_event: Callable[[Event], None]
-) -> None:
-    """Complete the manifest, move the folder to its final name, publish; an interrupted run leaves nothing."""
+def _finish(item: _Planned, future: Future, report: RunReport, on_event: Callable[[Event], None]) -> None:
+    """Complete the manifest, move the folder to its final name; an interrupted run leaves nothing."""
     job = item.job
     try:
         status = future.result()
@@ -478,10 +458,6 @@ def _finish(
     if status.outcome != "interrupted":
         try:
             _keep(item, status)
-            if status.ok and publishing and job.kind == "paper":
-                from netrepro.workbench.publish import publish
-
-                publish(item.final, job.slug, pictures=item.has_pictures)
         except OSError as error:
             status.outcome, status.folder = "failed", None
             status.exception = f"its results cannot be kept: {error.strerror} ({error.filename or item.final})"

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from netrepro.workbench import job as files
-from netrepro.workbench.job import Job, Outcome, Status, write_atomically
+from netrepro.workbench.job import Job, Outcome, Progress, Status, write_atomically
 from netrepro.workbench.kernel import KERNEL_PID_FILE
 from netrepro.workbench.manifest import describe_machine
 
@@ -151,6 +151,9 @@ def _status(job: Job, folder: Path, code: int | None, stopped: Outcome | None, s
             command=job.command,
         )
         status.log_tail = _tail(folder / files.RUNNER_LOG)
+        with suppress(OSError, ValueError):  # none before the first cell
+            reached = Progress.model_validate_json((folder / files.PROGRESS).read_text())
+            status.heading, status.cell = reached.heading, reached.cell
     if stopped:
         status.outcome = stopped
         status.exception = (

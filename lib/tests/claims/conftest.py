@@ -26,6 +26,7 @@ claims:
     published: [a, b, c]
     accept: {kendall_at_least: 0.8}
     comparable_on: [simulated]
+    control: "without the mechanism c must come first"
     note: "no emulation of c"
 """
 

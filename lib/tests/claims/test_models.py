@@ -30,7 +30,7 @@ def test_a_sound_file_is_read_whole(workbench):
     gain, order = paper.claims
     assert (gain.published, gain.class_report, gain.accept.relative) == (0.5, 0.6, 0.1)
     assert (gain.neutral, gain.comparable_on[0]) == (1.0, "privileged")
-    assert (order.published, order.control) == (["a", "b", "c"], None)
+    assert (order.published, order.fixed, order.blame) == (["a", "b", "c"], "before", None)
 
 
 def test_the_table_puts_orderings_and_acceptance_in_words(workbench):
@@ -51,7 +51,11 @@ def test_the_table_puts_orderings_and_acceptance_in_words(workbench):
         ("[simulated]", "[]", r"'best-first': comparable_on"),
         ("[simulated]", "[simulated, simulated]", r"a tier is named twice"),
         ("id: best-first", "id: mean-gain", r"id 'mean-gain' is used more than once"),
-        ('    control: "mechanism off: the ratio must return to 1"\n', "", r"none has a 'control'"),
+        ("    note:", "    fixed: later\n    note:", r"'best-first': fixed: unknown value 'later'"),
+        ("    note:", "    monotonic: true\n    note:", r"'best-first': monotonic: only curves are"),
+        ("    note:", "    blame: paper\n    note:", r"'best-first': blame and settles go together"),
+        ("    note:", "    blame: them\n    note:", r"'best-first': blame: unknown value 'them'"),
+        ("    control:", "    control_weakness:", r"'mean-gain': control_weakness: there is no control"),
         ("{relative: 0.1}", "{}", r"'mean-gain': accept: needs exactly one of .*has none"),
         ("{relative: 0.1}", "{relative: 0.1, factor: 2}", r"exactly one of .*has relative, factor"),
         ("{relative: 0.1}", "{kendall_at_least: 0.5}", r"'kendall_at_least' does not fit kind 'effect'"),
@@ -81,6 +85,11 @@ def test_what_cannot_be_judged_is_refused_by_name(workbench, old, new, expected)
     message = refusal(workbench, changed(old, new))
     assert message.startswith("data/constructed/claims.yaml")
     assert re.search(expected, message), message
+
+
+def test_a_paper_without_any_control_is_refused(workbench):
+    without = "\n".join(line for line in CLAIMS.splitlines() if "control:" not in line)
+    assert re.search(r"none has a 'control'", refusal(workbench, without))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from matplotlib.colors import to_hex
 from netrepro.claims import Measured, Results, Run, publish_run
 from netrepro.claims.scorecard import (
     VERDICT_LOOKS,
+    beside,
+    combined,
     draw_scorecard,
     paper_summary,
     regressions,
@@ -32,7 +34,7 @@ def gain(value: float, control: float | None = 1.0, **more) -> Measured:
 
 
 def order(*rankings: str) -> Measured:
-    return Measured(claim="best-first", values=[list(ranking) for ranking in rankings])
+    return Measured(claim="best-first", values=[list(ranking) for ranking in rankings], control=[list("cba")] * 2)
 
 
 def a_run(*measured: Measured, profile="quick", tier="simulated") -> Run:
@@ -112,7 +114,26 @@ def test_a_summary_counts_claims_that_count_and_says_how_many_do_not(workbench):
     (summary,) = paper_summary().to_dict("records")
     assert summary["level"] == "partly"  # the ordering alone counts, and it does not agree in full
     assert (summary["agrees"], summary["agrees in direction"], summary["not_counted"]) == (0, 1, 1)
-    assert summary["claims"] == 2
+    assert (summary["claims"], summary["coverage"]) == (2, "1 of 2 claims")
+
+
+def test_a_verdict_that_does_not_count_hides_none_that_does(workbench):
+    publish(a_run(gain(GOOD, control=GOOD), tier="privileged"), a_run(gain(BAD)))
+    assert (row()["tier"], row()["verdict"], row()["counts"]) == ("simulated", "disagrees", True)
+
+
+def test_a_worse_verdict_of_another_tier_stands_beside_the_one_that_decides(workbench):
+    publish(a_run(gain(GOOD), tier="privileged"), a_run(gain(FAIR), tier="rootless"), a_run(gain(BAD)))
+    assert row()["verdict"] == "agrees"
+    assert row()["worse"] == "rootless agrees in direction, simulated disagrees"
+    corner = [patch for patch in draw_scorecard(scorecard()).axes[0].patches if patch.get_path().vertices.shape[0] == 4]
+    assert [to_hex(each.get_facecolor()).upper() for each in corner] == [VERDICT_LOOKS["disagrees"][0]]
+
+
+def test_a_better_or_untrusted_verdict_elsewhere_is_no_worse_one(workbench):
+    busy = gain(BAD, trusted=False, why="too busy")
+    publish(a_run(gain(FAIR), tier="privileged"), a_run(busy, tier="rootless"), a_run(gain(GOOD)))
+    assert row()["worse"] == ""
 
 
 def three_papers(workbench) -> None:
@@ -122,13 +143,32 @@ def three_papers(workbench) -> None:
     publish(a_run(gain(BAD), order("cba", "cba")), slug="alpha")
 
 
+def test_mine_stands_beside_what_is_published_and_what_i_did_not_run_is_marked(workbench):
+    three_papers(workbench)  # published: constructed and alpha
+    own = {"constructed": results(a_run(gain(BAD), order("abc", "abc"), profile="paper"))}
+    mine, published = scorecard(results=own.get), scorecard()
+    table = beside(mine, published).set_index(["paper", "claim"])
+    gains = table.xs("mean-gain", level="claim")
+    assert list(gains["mine_verdict"]) == ["not measured", "disagrees", "not measured"]
+    assert list(gains["mine_date"] != "") == [False, True, False]
+    assert gains.loc["constructed", ["mine_profile", "mine_value"]].tolist() == ["paper", pytest.approx(1.5005)]
+    assert gains.loc["constructed", ["published_verdict", "published_tier"]].tolist() == ["agrees", "simulated"]
+    shown = combined(mine, published)
+    assert list(shown["source"]) == ["published"] * 2 + ["mine"] * 2 + ["published"] * 2
+    assert list(shown["verdict"])[:4] == ["disagrees", "disagrees", "disagrees", "agrees"]
+    cells = draw_scorecard(shown).axes[0].patches
+    assert [cell.get_alpha() for cell in cells] == [0.3, 0.3, 1, 1, 0.3, 0.3]
+    page = to_html(published, mine)
+    assert page.count("<td>published only</td>") == 6 and page.count("paper, simulated, 2026-11-21") == 2
+
+
 def test_a_readmes_excerpt_has_a_line_a_paper(workbench):
     three_papers(workbench)
     lines = to_markdown(scorecard()).splitlines()
     assert len(lines) == 5
-    assert re.search(r"\| ○ not reproduced \| 0 \| 0 \| 2 \| 0 \| 0 \| 0 \|$", lines[2])
-    assert re.search(r"\| ● replicated \| 2 \| 0 \| 0 \| 0 \| 0 \| 0 \|$", lines[3])
-    assert re.search(r"\| · not measured \| 0 \| 0 \| 0 \| 0 \| 2 \| 0 \|$", lines[4])
+    assert re.search(r"\| ○ not reproduced \| 2 of 2 \| 0 \| 0 \| 2 \| 0 \| 0 \| 0 \|$", lines[2])
+    assert re.search(r"\| ● replicated \| 2 of 2 \| 2 \| 0 \| 0 \| 0 \| 0 \| 0 \|$", lines[3])
+    assert re.search(r"\| · not measured \| 0 of 2 \| 0 \| 0 \| 0 \| 0 \| 2 \| 0 \|$", lines[4])
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_escapes_what_it_quotes(workbench):
@@ -152,7 +192,8 @@ def test_a_click_on_a_columns_head_sorts_by_number_then_back(workbench, tmp_path
         script = f"""<script>
         const head = [...document.querySelectorAll("th")].filter(h => h.textContent == "agrees")[0];
         for (let i = 0; i < {clicks}; i++) head.click();
-        document.title = [...head.closest("table").tBodies[0].rows].map(r => r.cells[0].textContent).join();
+        const slug = row => row.cells[1].textContent.split(":")[0];
+        document.title = [...head.closest("table").tBodies[0].rows].map(slug).join();
         </script></body>"""
         (tmp_path / "page.html").write_text(page.replace("</body>", script))
         command = [

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from netrepro.claims import Claim, Judgement, Measured, judge, paper_level
+from netrepro.claims import Claim, Judgement, Measured, coverage_text, judge, paper_level
 from netrepro.claims.verdicts import VERDICTS, kendall_tau, student_interval, wilson_interval
 from netrepro.errors import NetreproError
 
@@ -76,12 +76,14 @@ def test_a_mean_agrees_only_with_its_whole_interval():
     [
         (2.0, 1, [2.0, 2.01], "agrees"),
         (2.0, 1, [1.4, 1.41, 1.4], "agrees in direction"),
-        (2.0, 1, [9.0, 9.1, 9.0], "agrees in direction"),
+        (2.0, 1, [3.9, 3.91, 3.9], "agrees in direction"),
+        (2.0, 1, [1.3, 1.31, 1.3], "disagrees"),  # the published side, and less than a third of the effect
+        (2.0, 1, [9.0, 9.1, 9.0], "disagrees"),  # more than three times of it
         (2.0, 1, [0.9, 0.91, 0.9], "disagrees"),
         (2.0, 1, [0.9, 1.1, 1.2], "disagrees"),  # not decided between nothing and something
         (0.5, 1, [0.7, 0.71, 0.7], "agrees in direction"),
         (0.5, 1, [1.3, 1.31, 1.3], "disagrees"),
-        (5.0, 0, [1.0, 1.1, 1.0], "agrees in direction"),
+        (5.0, 0, [2.0, 2.1, 2.0], "agrees in direction"),
         (1.0, 1, [1.5, 1.51, 1.5], "disagrees"),  # "no effect" has no direction to agree in
         (1.0, 1, [0.9, 1.0, 1.2], "agrees in direction"),  # but its band can be straddled
         (1.05, 1, [0.9, 1.0, 1.2], "agrees in direction"),  # as can one that accepts no effect
@@ -305,8 +307,23 @@ def test_fewer_repetitions_never_earn_a_direction_by_a_wide_interval_alone():
     assert wide.verdict == "disagrees" and "more repetitions would decide" in wide.reason
 
 
-def test_a_claim_without_a_control_counts():
-    assert judge(a_claim("effect", 2, {"relative": 0.1}), Measured(claim="it", values=[2, 2]), "simulated").counts
+@pytest.mark.parametrize("given", [{}, {"control": "x/x", "control_weakness": "it is always 1"}])
+def test_a_claim_without_a_control_or_with_a_weak_one_counts_only_where_it_disagrees(given):
+    claim = a_claim("effect", 2, {"relative": 0.1}, **given)
+    for values, counts in (([2, 2], False), ([1.5, 1.5], False), ([0.5, 0.5], True)):
+        judgement = judge(claim, Measured(claim="it", values=values, control=[1, 1]), "simulated")
+        assert judgement.counts is counts and "control" in judgement.reason
+
+
+def test_a_curve_that_can_only_rise_earns_nothing_by_rising_and_none_by_a_shape_far_away():
+    shifts = {8: "agrees in direction", 20: "disagrees"}  # accepted: 4, a tenth of the range
+    for shift, expected in shifts.items():
+        ours = [[[x, y + shift] for x, y in POINTS]] * 2
+        assert verdict(a_claim("curve", POINTS, {"curve_distance": 0.1}), ours) == expected
+        rising = a_claim("curve", POINTS, {"curve_distance": 0.1}, monotonic=True)
+        judgement = judge(rising, Measured(claim="it", values=ours), "simulated")
+        assert judgement.verdict == "disagrees" and "can only move this way" in judgement.reason
+        assert verdict(rising, [POINTS, POINTS]) == "agrees"
 
 
 def test_controls_of_every_kind_are_judged():
@@ -346,6 +363,8 @@ LETTERS = dict(zip("adxun", VERDICTS, strict=True))
     [
         ("aa", "replicated"),
         ("aaun", "replicated"),
+        ("aaunn", "partly"),  # less than half of its claims
+        ("xunn", "not reproduced"),
         ("ad", "replicated with differences"),
         ("dd", "partly"),
         ("ax", "partly"),
@@ -360,9 +379,17 @@ LETTERS = dict(zip("adxun", VERDICTS, strict=True))
 def test_the_level_of_a_paper_follows_from_its_counted_claims(verdicts, expected):
     judged = [Judgement(claim="it", tier="simulated", verdict=LETTERS[letter], reason="") for letter in verdicts]
     assert paper_level(judged) == expected
-    for letter in "adx":
-        uncounted = Judgement(claim="it", tier="simulated", verdict=LETTERS[letter], reason="", counts=False)
-        assert paper_level([*judged, uncounted]) == expected
+
+
+@pytest.mark.parametrize("letter", "adx")
+def test_a_claim_that_does_not_count_is_one_that_the_level_lacks(letter):
+    agrees, uncounted = (
+        Judgement(claim="it", tier="simulated", verdict=verdict, reason="", counts=counts)
+        for verdict, counts in (("agrees", True), (LETTERS[letter], False))
+    )
+    assert paper_level([agrees, uncounted]) == "replicated"
+    assert paper_level([agrees, uncounted, uncounted]) == "partly"
+    assert coverage_text([agrees, uncounted, uncounted]) == "1 of 3 claims"
 
 
 # A second implementation, and invariants ----------------------------------------------------------

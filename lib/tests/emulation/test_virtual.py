@@ -21,7 +21,8 @@ from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.network import Event, Program, run_programs
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
-from netrepro.networks.links import CoDel, DropTail, EcnThreshold, Link, PhantomQueue, Pie, Red, SharedBuffer
+from netrepro.networks.links import Link
+from netrepro.networks.queues import CoDel, DropTail, EcnThreshold, FqCoDel, PhantomQueue, Pie, Red, Sfq, SharedBuffer
 from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology, dumbbell, leaf_spine, star
 from netrepro.networks.workloads import Flow, Requests, Tcp
@@ -85,15 +86,16 @@ def test_the_same_seed_gives_the_same_bytes_beside_other_work_too(tmp_path):
 
 def test_dctcp_keeps_a_short_queue_where_tcp_fills_the_buffer_as_on_hardware():
     """Mininet-HiFi, Fig. 6, by its claims' own acceptance; without marks DCTCP fills the buffer as TCP does."""
-    seconds = {"tcp": 25.0, "dctcp": 8.0, "dctcp, no marking": 8.0}
+    cases = {"tcp": ({}, 25.0), "dctcp": (dctcp.DCTCP, 8.0), "no marks": (dctcp.DCTCP | {"queue": "drop tail"}, 8.0)}
     found = {}
-    for case, lasts in seconds.items():
-        queues = emulate(dctcp.experiment(dctcp.CASES[case], dctcp.PRINTED, lasts, 1), tier="virtual").queues
+    for case, (change, lasts) in cases.items():
+        experiment = dctcp.experiment(replace(dctcp.Setting(), **change), lasts, 1)
+        queues = emulate(experiment, tier="virtual").queues
         found[case] = queues[queues.time_s >= lasts / 4]["queue_packets"].to_numpy()
     for claim, case in (("tcp-mean-queue", "tcp"), ("dctcp-mean-queue", "dctcp")):
         low, high = load_claims("dctcp").claim(claim).accepted_band()
         assert low <= found[case].mean() <= high
-        assert not low <= found["dctcp, no marking" if case == "dctcp" else "dctcp"].mean() <= high
+        assert not low <= found["no marks" if case == "dctcp" else "dctcp"].mean() <= high
     hardware = dctcp.hardware_queue().set_index("percentile")["tcp_packets"]
     curve = np.percentile(found["tcp"], dctcp.PERCENTILES) - hardware[list(dctcp.PERCENTILES)].to_numpy()
     assert np.sqrt(np.mean(curve**2)) < 0.15 * (hardware[99] - hardware[1])
@@ -141,6 +143,8 @@ def test_a_single_flow_takes_as_long_as_in_the_simulator():
         Pie(300),
         PhantomQueue(200),
         SharedBuffer(150_000, alpha=2.0),
+        Sfq(packets=100),
+        FqCoDel(packets=300),
     ],
     ids=lambda queue: type(queue).__name__,
 )

@@ -20,6 +20,7 @@ from netrepro.networks import (
     EcnThreshold,
     Experiment,
     Flow,
+    FqCoDel,
     Link,
     LinkChange,
     Measure,
@@ -30,6 +31,7 @@ from netrepro.networks import (
     Red,
     Requests,
     Routing,
+    Sfq,
     SharedBuffer,
     Tcp,
     Topology,
@@ -242,6 +244,8 @@ queues = st.one_of(
     st.builds(Pie, st.integers(1, 500), st.floats(0.1, 50), ecn=st.booleans()),
     st.builds(PhantomQueue, st.integers(1, 500), st.floats(0.5, 1), st.integers(0, 9000)),
     st.builds(SharedBuffer, st.just(10**6), st.floats(0.1, 8), st.none() | st.integers(1, 60)),
+    st.builds(Sfq, st.integers(1, 500), st.integers(100, 3000)),
+    st.builds(FqCoDel, st.integers(1, 500), st.floats(0.1, 50), ecn=st.booleans()),
 )
 reordering = st.floats(0, 1)
 links = st.builds(

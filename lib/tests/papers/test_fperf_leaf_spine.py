@@ -195,12 +195,13 @@ def made_up_spread(differ: float) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["horizon_steps", "mutation", "seed", "solver_steps", "status"])
 
 
-@pytest.mark.parametrize(("differ", "verdict"), [(0.3, "agrees"), (0.02, "agrees in direction"), (0.0, "disagrees")])
+@pytest.mark.parametrize(("differ", "verdict"), [(0.3, "agrees"), (0.05, "agrees in direction"), (0.0, "disagrees")])
 def test_the_seeds_are_judged_by_how_far_single_runs_lie_from_their_median(differ, verdict):
     measured = paper._measured_spread(made_up_spread(differ))
     claim = load_claims("fperf_leaf_spine").claim(measured.claim)
     found = judge(claim, measured, "simulated")
-    assert (found.verdict, found.counts) == (verdict, True)
+    assert found.verdict == verdict
+    assert found.counts == (verdict == "disagrees")  # its control, the same seed again, is a weak one
 
 
 def test_averages_of_many_runs_differ_less_than_single_runs_do():

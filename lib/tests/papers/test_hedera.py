@@ -38,7 +38,7 @@ def test_every_claim_is_measured_and_none_of_the_controls_agrees(runs):
     assert set(measured) == {claim.id for claim in claims.claims}
     for claim in claims.claims:
         judgement = judge(claim, measured[claim.id], "simulated")
-        assert claim.control and judgement.counts
+        assert judgement.counts == (claim.control_weakness is None)
         assert judge(claim, measured[claim.id].broken(), "simulated").verdict != "agrees"
 
 

@@ -43,6 +43,10 @@ def test_messages_take_their_delay_and_machines_their_pause():
     ]
 
 
+def test_without_an_end_it_stops_when_nothing_is_to_come():
+    assert len(drive(two(4, 0.5), lambda *_: 0.25, math.inf)) == 4
+
+
 def test_a_lost_message_ends_the_conversation():
     events = drive(two(9), lambda sender, to, message: None if message == 3 else 0.1, 10.0)
     assert [event.value for _, _, event in events] == [1, 2]

@@ -50,10 +50,14 @@ class Waiting:
 
 
 class CoDelQueue:
-    """RFC 8289, section 5: enqueue, dequeue and dodequeue as printed, without ECN, the interval in whole units."""
+    """RFC 8289, section 5: enqueue, dequeue and dodequeue as printed, without ECN, the interval in whole units.
 
-    def __init__(self, limit: int, target: int, interval: int):
+    version : "rfc8289", or the other two by what they change in dequeue.
+    """
+
+    def __init__(self, limit: int, target: int, interval: int, version: str = "rfc8289", maxpacket: int = 1514):
         self.limit, self.target, self.interval = limit, target, interval
+        self.version, self.maxpacket = version, maxpacket
         self.queue: deque[Waiting] = deque()
         self.first_above_time = self.drop_next = self.count = self.lastcount = 0
         self.has_first_above = self.dropping = False
@@ -73,7 +77,7 @@ class CoDelQueue:
             self.has_first_above = False
             return None, False
         packet = self.queue.popleft()
-        if now - packet.since < self.target or sum(other.bytes for other in self.queue) <= 1514:
+        if now - packet.since < self.target or sum(other.bytes for other in self.queue) <= self.maxpacket:
             self.has_first_above = False
             return packet, False
         if not self.has_first_above:
@@ -100,39 +104,77 @@ class CoDelQueue:
             self.dropped.append(packet.name)
             packet, ok_to_drop = self.dodequeue(now)
             self.dropping = True
-            delta = self.count - self.lastcount
-            self.count = delta if delta > 1 and now - self.drop_next < 16 * self.interval else 1
+            ago = (now - self.drop_next) / self.interval
+            if self.version == "ns2_2012":
+                self.count = self.count - 1 if self.count > 1 and ago < 16 else 1
+            elif self.version == "draft01":
+                self.count = self.count - 2 if self.count > 2 and ago < 8 else 1
+            else:
+                delta = self.count - self.lastcount
+                self.count = delta if delta > 1 and ago < 16 else 1
             self.drop_next = self.control_law(now)
             self.lastcount = self.count
         return packet.name if packet else None
 
 
 class RedQueue:
-    """Floyd and Jacobson, Fig. 2, without ECN; pow() is the library's, so averages agree to rounding only."""
+    """Floyd and Jacobson, Fig. 2, without ECN; pow() is the library's, so averages agree to rounding only.
 
-    def __init__(self, limit, minimum, maximum, max_probability, weight, packet_time, seed):
+    Options as in the description of ns-2's: gentle, wait, by_bytes (with the mean packet), and adaptive, which is the
+    time between corrections.
+    """
+
+    def __init__(self, limit, minimum, maximum, max_probability, weight, packet_time, seed, **options):
         self.limit, self.minimum, self.maximum = limit, minimum, maximum
         self.max_probability, self.weight, self.packet_time = max_probability, weight, packet_time
         self.random = Xoshiro(seed)
         self.average, self.count = 0.0, -1
+        self.sizes: list[int] = []  # of packets since the last drop, the first one after it left out at the start
+        self.gentle, self.wait = options.get("gentle", False), options.get("wait", False)
+        self.mean, self.interval = options.get("mean", 0), options.get("interval", 0)
+        self.corrected = 0
 
-    def drops(self, waiting: int, idle_since: int, now: int) -> bool:
+    def correct(self, now):
+        if not self.interval or now - self.corrected <= self.interval:
+            return
+        place = (self.average - self.minimum) / (self.maximum - self.minimum)
+        if place < 0.4 and self.max_probability > 0.01:
+            self.max_probability *= 0.9
+            self.corrected = now
+        elif place > 0.6 and self.max_probability < 0.5:
+            self.max_probability += min(0.01, 0.25 * self.max_probability)
+            self.corrected = now
+
+    def drops(self, waiting: int, idle_since: int, now: int, size: int = 1514) -> bool:
+        """waiting : packets of 1514 bytes."""
+        queue = waiting * 1514 / self.mean if self.mean else waiting
         if waiting == 0 and idle_since <= now:
             self.average *= (1 - self.weight) ** ((now - idle_since) // self.packet_time)
         else:
-            self.average = (1 - self.weight) * self.average + self.weight * waiting
+            self.average = (1 - self.weight) * self.average + self.weight * queue
+        self.correct(now)
         if waiting >= self.limit:
-            self.count = 0
+            self.count, self.sizes = 0, []
             return True
         if self.average < self.minimum:
-            self.count = -1
+            self.count, self.sizes = -1, []
             return False
-        if self.average < self.maximum:
+        if self.average < self.maximum or (self.gentle and self.average < 2 * self.maximum):
             self.count += 1
-            base = self.max_probability * (self.average - self.minimum) / (self.maximum - self.minimum)
-            if 1 - self.count * base > 0 and self.random.uniform() >= base / (1 - self.count * base):
+            if self.count > 0:
+                self.sizes.append(size)
+            if self.average < self.maximum:
+                base = self.max_probability * (self.average - self.minimum) / (self.maximum - self.minimum)
+            else:  # from max_p at the threshold to 1 at twice that
+                base = self.max_probability + (self.average / self.maximum - 1) * (1 - self.max_probability)
+            passed = (sum(self.sizes) / self.mean if self.mean else self.count) * base
+            if self.wait and passed < 1:
                 return False
-        self.count = 0
+            room = 2 - passed if self.wait else 1 - passed
+            share = size / self.mean if self.mean else 1
+            if room > 0 and self.random.uniform() >= base / room * share:
+                return False
+        self.count, self.sizes = 0, []
         return True
 
 
@@ -209,3 +251,96 @@ class PieQueue:
             return False
         self.accu_prob = 0.0
         return True
+
+
+class SfqQueue:
+    """Linux's sch_sfq in words: buckets in a ring, each with an allotment that may be overdrawn by one packet."""
+
+    def __init__(self, limit, quantum, bucket_of):
+        self.limit, self.quantum, self.bucket_of = limit, quantum, bucket_of
+        self.ring: list[int] = []  # buckets with packets, the one to be served first
+        self.packets: dict[int, list[Waiting]] = {}
+        self.allotment: dict[int, int] = {}
+
+    def enqueue(self, packet, flow):
+        """The name of the packet that is dropped, if any."""
+        bucket = self.bucket_of(flow)
+        if bucket not in self.ring:
+            self.ring.append(bucket)
+            self.packets[bucket], self.allotment[bucket] = [], self.quantum
+        self.packets[bucket].append(packet)
+        if sum(map(len, self.packets.values())) <= self.limit:
+            return None
+        longest = max(map(len, self.packets.values()))
+        candidates = [b for b in (bucket, *self.ring) if len(self.packets[b]) == longest]
+        victim = self.packets[candidates[0]].pop()
+        if not self.packets[candidates[0]]:
+            self.ring.remove(candidates[0])
+        return victim.name
+
+    def dequeue(self):
+        if not self.ring:
+            return None
+        while self.allotment[self.ring[0]] <= 0:
+            self.allotment[self.ring[0]] += self.quantum
+            self.ring.append(self.ring.pop(0))
+        bucket = self.ring[0]
+        packet = self.packets[bucket].pop(0)
+        self.allotment[bucket] -= packet.bytes
+        if not self.packets[bucket]:
+            self.ring.pop(0)
+        return packet.name
+
+
+class FqCoDelQueue:
+    """RFC 8290, section 4, over CoDelQueue; of an overfull buffer the fattest queue loses half, 64 packets at most."""
+
+    def __init__(self, limit, target, interval, quantum, flows, queue_of):
+        self.limit, self.quantum, self.queue_of = limit, quantum, queue_of
+        self.queues = [CoDelQueue(1 << 60, target, interval) for _ in range(flows)]
+        self.credits = [0] * flows
+        self.new: list[int] = []
+        self.old: list[int] = []
+        self.sizes: dict[int, int] = {}
+
+    def enqueue(self, name, size, flow, now):
+        """Names of the packets that are dropped."""
+        number = self.queue_of(flow)
+        self.sizes[name] = size
+        self.queues[number].enqueue(name, size, now)
+        if number not in self.new and number not in self.old:
+            self.credits[number] = self.quantum
+            self.new.append(number)
+        if sum(len(queue.queue) for queue in self.queues) <= self.limit:
+            return []
+        backlogs = [sum(packet.bytes for packet in queue.queue) for queue in self.queues]
+        fattest = self.queues[backlogs.index(max(backlogs))].queue
+        dropped = [fattest.popleft()]
+        while len(dropped) < 64 and sum(packet.bytes for packet in dropped) < max(backlogs) // 2:
+            dropped.append(fattest.popleft())
+        return [packet.name for packet in dropped]
+
+    def dequeue(self, now):
+        """The name of the packet that is sent, or None, and names of those that were dropped."""
+        before = [len(queue.dropped) for queue in self.queues]
+        sent = self.scheduled(now)
+        return sent, [name for queue, n in zip(self.queues, before, strict=True) for name in queue.dropped[n:]]
+
+    def scheduled(self, now):
+        while self.new or self.old:
+            turns = self.new or self.old
+            number = turns[0]
+            if self.credits[number] <= 0:
+                self.credits[number] += self.quantum
+                turns.pop(0)
+                self.old.append(number)
+                continue
+            name = self.queues[number].dequeue(now) if self.queues[number].queue else None
+            if name is not None:
+                self.credits[number] -= self.sizes[name]
+                return name
+            was_new = turns is self.new
+            turns.pop(0)
+            if was_new and self.old:
+                self.old.append(number)
+        return None

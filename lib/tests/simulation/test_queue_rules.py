@@ -11,6 +11,9 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from netrepro import _core as core
+from netrepro.errors import NetreproError
+from netrepro.networks import CoDel, Red
+from netrepro.networks.queues import REENTRIES
 
 ACCEPT, MARK, DROP = core.Verdict.accept, core.Verdict.mark, core.Verdict.drop
 packet_sizes = st.sampled_from([66, 600, 1514])
@@ -33,10 +36,18 @@ def test_an_ecn_threshold_marks_from_the_threshold_on_and_drops_only_when_full()
 steps = st.tuples(st.integers(0, 400), packet_sizes, st.integers(0, 3), st.integers(0, 3))
 
 
-@given(st.lists(steps, min_size=50, max_size=400), st.integers(5, 60), st.integers(20, 200), st.integers(100, 2000))
-def test_codel_drops_what_the_pseudocode_of_rfc_8289_drops(steps, limit, target, interval):
-    rule = core.CoDelRule(limit_packets=limit, target=target, interval=interval, ecn=False)
-    oracle = twin.CoDelQueue(limit, target, interval)
+@settings(deadline=None)
+@given(
+    st.lists(steps, min_size=50, max_size=400),
+    st.integers(5, 60),
+    st.integers(20, 200),
+    st.integers(100, 2000),
+    st.sampled_from(REENTRIES),
+    st.sampled_from([600, 1514]),
+)
+def test_codel_drops_what_the_pseudocode_of_its_version_drops(steps, limit, target, interval, version, least):
+    rule = core.CoDelRule(limit, target, interval, False, REENTRIES.index(version), least)
+    oracle = twin.CoDelQueue(limit, target, interval, version, least)
     queue: deque[tuple[int, int, int]] = deque()
     dropped, name, now = [], 0, 0
     for gap, size, arrivals, departures in steps:
@@ -75,21 +86,129 @@ def test_codel_drops_at_all_and_marks_instead_when_ecn_is_on():
     assert len(times[False]) == len(times[True]) > 10
 
 
-red_steps = st.tuples(st.integers(0, 40), st.integers(0, 2000))
+@pytest.mark.parametrize(
+    ("version", "gap", "second"),
+    [  # drops come at 100, 200, 270, 327, 377, 421, 462 and so on: nine by 534; then a calm of so many intervals
+        ("rfc8289", 2, [2, 8]),
+        ("ns2_2012", 2, [9, 8]),
+        ("draft01", 2, [9, 7]),
+        ("rfc8289", 9, [2, 8]),
+        ("ns2_2012", 9, [9, 8]),
+        ("draft01", 9, [9, 1]),
+        ("rfc8289", 20, [2, 1]),
+        ("ns2_2012", 20, [9, 1]),
+        ("draft01", 20, [9, 1]),
+    ],
+)
+def test_codel_starts_again_as_its_version_says(version, gap, second):
+    """The gaps between drops tell the count: interval / sqrt(count)."""
+    interval = 1000
+    rule = core.CoDelRule(10_000, 50, interval, False, REENTRIES.index(version))
+
+    def drops(begin, end):
+        verdicts = [(now, rule.departure(50, 75_000, 500, 1514, False, now)) for now in range(begin, end)]
+        return [now for now, verdict in verdicts if verdict == DROP]
+
+    first = drops(0, 5400)
+    assert len(first) == 9
+    begin = 5400 + gap * interval
+    rule.departure(0, 0, 0, 1514, False, 5400)  # calm
+    again = drops(begin, begin + 4 * interval)
+    # Entered one interval after it had become bad again, with the count of the version.
+    count = second[1]
+    assert again[0] == begin + interval
+    assert again[1] - again[0] == pytest.approx(interval / count**0.5, abs=1.5)
 
 
-@given(st.lists(red_steps, min_size=30, max_size=400), st.integers(0, 1000), st.sampled_from([0.002, 0.1, 0.5]))
-def test_red_decides_as_the_algorithm_in_the_paper(steps, seed, weight):
-    settings = dict(limit_packets=30, min_threshold=3.0, max_threshold=12.0, max_probability=0.1, weight=weight)
-    rule = core.RedRule(**settings, ecn=False, packet_time=100, seed=seed)
-    oracle = twin.RedQueue(30, 3.0, 12.0, 0.1, weight, 100, seed)
+red_steps = st.tuples(st.integers(0, 40), st.integers(0, 2000), packet_sizes)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(red_steps, min_size=30, max_size=400),
+    st.integers(0, 1000),
+    st.sampled_from([0.002, 0.1, 0.5, 1.0]),
+    st.sampled_from([0.0, 0.1, 1.0]),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0, 500, 1514]),
+    st.sampled_from([0, 3000]),
+)
+def test_red_decides_as_the_algorithm_in_the_paper(steps, seed, weight, most, gentle, wait, mean, interval):
+    rule = core.RedRule(
+        30, 3.0, 12.0, most, weight, False, 100, seed,
+        by_bytes=mean > 0, gentle=gentle, wait=wait, mean_bytes=mean or 1514, adapt_every=interval,
+    )  # fmt: skip
+    options = dict(gentle=gentle, wait=wait, mean=mean, interval=interval)
+    oracle = twin.RedQueue(30, 3.0, 12.0, most, weight, 100, seed, **options)
     now = 0
-    for waiting, gap in steps:
+    for waiting, gap, size in steps:
         idle_since = now
         now += gap
-        theirs = oracle.drops(waiting, idle_since, now)
-        assert (rule.arrival(waiting, waiting * 1514, idle_since, 1514, False, now) == DROP) is theirs
+        theirs = oracle.drops(waiting, idle_since, now, size)
+        assert (rule.arrival(waiting, waiting * 1514, idle_since, size, False, now) == DROP) is theirs
         assert rule.average == pytest.approx(oracle.average, rel=1e-9, abs=1e-12)
+        assert rule.max_probability == pytest.approx(oracle.max_probability, rel=1e-9)
+
+
+def test_red_with_a_weight_of_one_sees_the_queue_itself_and_without_a_probability_drops_at_the_upper_threshold_only():
+    sees = core.RedRule(1000, 5.0, 15.0, 0.02, 1.0, False, 1, 7)
+    never = core.RedRule(1000, 5.0, 15.0, 0.0, 1.0, False, 1, 7)
+    for i, waiting in enumerate([3, 14, 8, 14, 14, 15, 2]):
+        sees.arrival(waiting, 0, 1 << 60, 1514, False, i)
+        assert sees.average == waiting
+        assert (never.arrival(waiting, 0, 1 << 60, 1514, False, i) == DROP) == (waiting >= 15)
+
+
+def red_share(average, size=1514, **options):
+    """The share of packets that are dropped while so many wait."""
+    rule = core.RedRule(1000, 5.0, 15.0, 0.1, 1.0, False, 1, 7, **options)
+    count = 40_000
+    return sum(rule.arrival(average, average * 1514, 1 << 60, size, False, i) == DROP for i in range(count)) / count
+
+
+def test_gentle_red_goes_on_from_its_probability_at_the_upper_threshold_to_all_at_twice_that():
+    # Gaps are uniform up to 1/p packets, so that 2 p of them are dropped.
+    for average, base in ((10, 0.05), (15, 0.1)):
+        assert red_share(average, gentle=True) == pytest.approx(2 * base, rel=0.05)
+    assert red_share(15) == 1.0 == red_share(30, gentle=True)
+    assert red_share(24, gentle=True) < 1.0
+
+
+def test_red_by_bytes_spares_small_packets_in_proportion():
+    small, full = (red_share(10, size, by_bytes=True) for size in (151, 1514))
+    assert full == pytest.approx(red_share(10), rel=0.05)
+    assert small == pytest.approx(full / 10, rel=0.1)
+    assert red_share(10, 151) == pytest.approx(red_share(10, 1514))  # by packets they are alike
+
+
+def test_red_that_waits_never_drops_two_within_so_many_packets():
+    rule = core.RedRule(1000, 5.0, 15.0, 0.1, 1.0, False, 1, 7, wait=True)
+    dropped = [i for i in range(20_000) if rule.arrival(10, 15140, 1 << 60, 1514, False, i) == DROP]
+    gaps = [b - a for a, b in pairwise(dropped)]
+    assert 20 <= min(gaps) <= max(gaps) <= 40  # 1/p to 2/p, p = 0.05
+    hasty = core.RedRule(1000, 5.0, 15.0, 0.1, 1.0, False, 1, 7)
+    dropped = [i for i in range(20_000) if hasty.arrival(10, 15140, 1 << 60, 1514, False, i) == DROP]
+    assert min(b - a for a, b in pairwise(dropped)) < 5
+
+
+def test_red_set_for_a_link_is_as_ns2_sets_itself():
+    slow, fast = (Red.self_configured(rate, 1000) for rate in (3, 100))
+    assert (slow.min_threshold_packets, slow.max_threshold_packets) == (5, 15)
+    packets_per_s = 100e6 / 8 / 1514
+    assert fast.min_threshold_packets == pytest.approx(0.005 * packets_per_s / 2)
+    assert fast.max_threshold_packets == 3 * fast.min_threshold_packets
+    assert fast.weight == pytest.approx(1 / packets_per_s, rel=1e-3)
+    assert fast.adaptive and fast.gentle and fast.wait and fast.by_bytes and fast.max_probability == 0.1
+
+
+def test_versions_and_options_that_are_none_are_refused():
+    with pytest.raises(NetreproError, match="rfc8289"):
+        CoDel(reentry="rfc8298")
+    with pytest.raises(NetreproError, match="start it above 0"):
+        Red(100, 5, 15, 0, adaptive=True)
+    with pytest.raises(NetreproError, match="from 0 to 1"):
+        Red(100, 5, 15, -0.1)
 
 
 def test_red_spreads_its_drops_evenly():
@@ -191,3 +310,27 @@ def test_a_phantom_queue_marks_only_what_can_bear_it_and_drops_what_does_not_fit
     assert rule.arrival(0, 0, 0, 1514, False, 0) == ACCEPT
     assert rule.arrival(0, 0, 1514, 1514, True, 0) == MARK
     assert rule.arrival(10, 15_140, 3028, 1514, True, 0) == DROP
+
+
+def test_a_phantom_queue_drains_while_the_link_is_idle():
+    rule = core.PhantomQueueRule(limit_packets=100, drain_share=0.5, threshold_bytes=3000, time_per_byte=1.0)
+    assert [rule.arrival(0, 0, 1000 * n, 1000, True, 0) for n in range(8)][-1] == MARK
+    assert rule.level == 1000 + 7 * 500
+    # The link has sent all at 8000 and is idle: 4000 units later half of a byte each has drained.
+    assert rule.arrival(0, 0, 8000, 1000, True, 12_000) == ACCEPT
+    assert rule.level == 4500 - (12_000 + 1000 - 8000) * 0.5 + 1000
+    rule.arrival(0, 0, 13_000, 1000, True, 1_000_000)
+    assert rule.level == 1000  # and never below nothing
+
+
+def test_a_shared_buffer_drops_at_its_threshold_when_it_is_full_and_marks_at_its_mark():
+    pool = core.KnownPool()
+    rule = core.SharedBufferRule(pool, limit_bytes=10_000, alpha=0.5, mark_packets=3)
+    pool.used_bytes = 4000
+    verdicts = [rule.arrival(packets, held, 0, 1000, True, 0) for packets, held in ((2, 2999), (2, 3000), (3, 2999))]
+    assert verdicts == [ACCEPT, DROP, MARK]  # 3000 is half of what is free
+    assert rule.arrival(3, 2999, 0, 1000, False, 0) == ACCEPT
+    greedy = core.SharedBufferRule(pool, limit_bytes=10_000, alpha=1000.0, mark_packets=1 << 40)
+    pool.used_bytes = 9000
+    assert greedy.arrival(6, 9000, 0, 1000, True, 0) == ACCEPT
+    assert greedy.arrival(6, 9000, 0, 1001, True, 0) == DROP  # no room, whatever the threshold

@@ -26,6 +26,7 @@ from netrepro.networks import (
     EcnThreshold,
     Experiment,
     Flow,
+    FqCoDel,
     Link,
     LinkChange,
     Measure,
@@ -35,6 +36,7 @@ from netrepro.networks import (
     Red,
     Requests,
     Routing,
+    Sfq,
     SharedBuffer,
     Tcp,
     Topology,
@@ -68,6 +70,10 @@ queues = st.one_of(
     st.builds(Pie, st.integers(1, 60), st.floats(0.1, 5), st.floats(0.1, 15), st.floats(0, 20), ecn=st.booleans()),
     st.builds(PhantomQueue, st.integers(1, 60), st.floats(0.5, 1), st.integers(0, 9000)),
     st.builds(SharedBuffer, st.just(60_000), st.floats(0.1, 8), st.none() | st.integers(1, 20)),
+    st.builds(Sfq, st.integers(1, 60), st.integers(100, 3000), st.integers(1, 8)),
+    st.builds(
+        FqCoDel, st.integers(1, 60), st.floats(0.1, 5), st.floats(5, 100), st.booleans(), flows=st.integers(1, 8)
+    ),
 )
 shares = st.sampled_from([0.0, 0.01, 0.3])
 jitters = st.sampled_from([0.0, 1.0])
@@ -384,12 +390,6 @@ def test_control_c_ends_a_run_that_would_take_hours_and_other_threads_go_on_mean
     timer.join()
 
 
-@pytest.mark.parametrize("control", ["bic"])
-def test_a_congestion_control_that_only_kernels_have_is_refused_before_the_start(control):
-    with pytest.raises(NetreproError, match="use reno, cubic, dctcp"):
-        simulate(Experiment(star(2, LINK), (Flow("h1", "h2", 10, congestion_control=control),), 1))
-
-
 def test_a_clock_skew_beyond_reason_is_refused():
     with pytest.raises(NetreproError, match="clock_skew_ppm"):
         simulate(busy(), clock_skew_ppm=-1)
@@ -408,9 +408,10 @@ def test_the_core_refuses_what_no_description_can_say():
                 "rate",
                 "packet_bytes",
                 "poisson",
+                "tcp",
             ),
             np.zeros(1),
         )
         one = dict.fromkeys(("is_tcp", "destination", "size_bytes", "subflows"), np.ones(1))
-        _build(busy(), 0).add_flows(**zeros, **one, controls=["magic"])
+        _build(busy(), 0).add_flows(**zeros, **one, controls=["magic"], tcps=[])
     assert isinstance(_build(busy(), 0), _core.Simulator)

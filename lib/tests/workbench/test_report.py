@@ -39,6 +39,24 @@ def test_the_same_figure_is_saved_with_the_same_bytes(report):
     assert saved[0] == saved[1]
 
 
+def test_every_figure_says_what_makes_it_again(echo_paper):
+    from PIL import Image
+
+    report = open_report("echo", **(SETTINGS | {"profile": "paper", "seed": 3}), load=0.7)
+    assert report.made_by == "made by: netrepro run echo --profile paper -p load=0.7 -p seed=3"
+    report.show(plt.figure(), "line")
+    assert Image.open(report.folder / "line.png").text["Description"] == report.made_by
+    assert report.made_by in (report.folder / "line.svg").read_text()
+
+
+def test_a_person_with_settings_of_their_own_writes_beside_the_standard_ones_and_names_them(echo_paper, workbench):
+    report = open_report("echo", **SETTINGS, load=0.7)
+    report.judge([Measured(claim="load-is-half", values=[0.7, 0.7])])
+    assert "load = 0.7" in report.finish("The load is 0.7.").data
+    assert report.folder == workbench / "runs/interactive/echo--load=0.7"
+    assert read_results(report.folder / "results.json").runs["quick/simulated"].changed == {"load": 0.7}
+
+
 def test_a_tier_that_the_run_chose_by_itself_is_not_said_to_be_asked_for(echo_paper, tmp_path, monkeypatch):
     """A run hands its notebook the tier that "auto" has found, which by itself looks like a tier that is asked for."""
     given = SETTINGS | {"tier": "simulated"}

@@ -22,7 +22,6 @@ from netrepro.errors import NetreproError
 from netrepro.workbench import runner
 from netrepro.workbench.catalogue import Declaration
 from netrepro.workbench.job import Status
-from netrepro.workbench.publish import publish
 from netrepro.workbench.runner import Event, RunReport, run, run_variants
 
 FIXTURES = Path(__file__).parents[1] / "notebooks"
@@ -168,20 +167,45 @@ def test_the_command_line_refuses_a_mistyped_parameter_naming_the_right_one(add_
     assert "did you mean 'load'" in result.stdout
 
 
-def test_a_run_with_other_parameters_gets_a_folder_of_its_own_and_is_not_published(echo_paper, workbench):
-    report = run(["echo"], parameters={"load": "0.7"})
+def test_a_run_never_touches_what_is_published(echo_paper, workbench):
+    published = workbench / "figures/echo/results.json"
+    published.parent.mkdir()
+    published.write_text('{"paper": "echo", "runs": {}}')
+    assert run(["echo"]).ok
+    assert published.read_text() == '{"paper": "echo", "runs": {}}' and list(published.parent.iterdir()) == [published]
+    assert {"results.json", "fig1_load.png", "fig1_load.svg"} <= {
+        path.name for path in (workbench / "runs/quick/10_echo").iterdir()
+    }
+
+
+def result_of(folder: Path) -> dict:
+    (result,) = json.loads((folder / "results.json").read_text())["runs"].values()
+    return result
+
+
+def test_a_run_with_other_parameters_gets_a_folder_of_its_own_and_names_them(echo_paper, workbench):
+    report = run(["echo"], parameters={"load": "0.7", "seed": "1"})
     assert report.ok, report.statuses[0].explanation()
-    assert (workbench / "runs/quick/10_echo--load=0.7/results.json").exists()
-    assert not list((workbench / "figures").iterdir())
+    assert result_of(workbench / "runs/quick/10_echo--load=0.7")["changed"] == {"load": 0.7}
+    assert not (workbench / "runs/quick/10_echo").exists()
 
 
-def test_a_default_run_publishes_figures_and_results_and_a_repeat_changes_no_byte(echo_paper, workbench):
+def test_a_parameter_given_its_default_is_the_default_run(echo_paper, workbench):
+    assert run(["echo"], parameters={"load": "0.5"}).ok
+    assert "changed" not in result_of(workbench / "runs/quick/10_echo")
+
+
+def test_settings_edited_and_saved_are_no_default_run(echo_paper, workbench, commit_all):
+    commit_all(workbench)
     assert run(["echo"]).ok
-    published = sorted(path for path in (workbench / "figures/echo").iterdir())
-    assert [path.name for path in published] == ["fig1_load.png", "fig1_load.svg", "results.json"]
-    before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in published]
-    assert run(["echo"]).ok
-    assert [(path.read_bytes(), path.stat().st_mtime_ns) for path in published] == before
+    echo_paper.write_text(echo_paper.read_text().replace("load: float = 0.5", "load: float = 0.7"))
+    report = run(["echo"])
+    assert report.ok, report.statuses[0].explanation()
+    assert result_of(workbench / "runs/quick/10_echo--load=0.7")["changed"] == {"load": 0.7}
+    assert report.statuses[0].command == "netrepro run echo -p load=0.7"
+    assert "changed" not in result_of(workbench / "runs/quick/10_echo")
+    commit_all(workbench)  # now it is the standard
+    assert run(["echo"]).statuses[0].name == "10_echo"
 
 
 def test_resume_keeps_what_ended_well_and_repeats_what_changed(echo_paper, workbench):
@@ -218,7 +242,7 @@ def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_noteboo
         assert process.wait(60) == 130
         output.seek(0)
         text = output.read()
-    assert "2 interrupted" in text
+    assert "2 interrupted" in text and "10_endless_cell: interrupted in '5 Measure', cell " in text
     assert list((workbench / "runs/quick").iterdir()) == []
     assert our_processes(workbench) == []
 
@@ -286,8 +310,8 @@ def test_the_whole_set_runs_what_asks_for_it_on_both_kinds_of_tiers(
     assert [status.name for status in report.statuses] == expected
     if second:
         assert report.statuses[1].budget_s == 77 and f"--tier {second}" in report.statuses[1].command
-    results = json.loads((workbench / "figures/echo/results.json").read_text())
-    assert set(results["runs"]) == {"quick/simulated", *([f"quick/{second}"] if second else [])}
+    tiers = {result_of(workbench / f"runs/quick/{name}")["tier"] for name in expected[:-1]}
+    assert tiers == {"simulated", *([second] if second else [])}
 
 
 def test_only_a_quick_run_of_the_whole_set_takes_both_kinds(add_notebook, workbench, monkeypatch):
@@ -296,36 +320,3 @@ def test_only_a_quick_run_of_the_whole_set_takes_both_kinds(add_notebook, workbe
     assert [status.name for status in run().statuses] == ["10_well_behaved", "10_well_behaved--tier=simulated"]
     for options in ({"names": ["well_behaved"]}, {"tier": "simulated"}, {"profile": "paper"}):
         assert len(run(**options).statuses) == 1
-
-
-def test_figures_are_those_of_the_tier_that_auto_takes(echo_paper, workbench):
-    assert run(["echo"]).ok
-    folder, published = workbench / "runs/quick/10_echo", workbench / "figures/echo/fig1_load.png"
-    before = published.read_bytes()
-    for picture in folder.glob("fig1_load.*"):
-        picture.write_bytes(b"another tier's")
-    publish(folder, "echo", pictures=False)
-    assert published.read_bytes() == before
-    publish(folder, "echo")
-    assert published.read_bytes() == b"another tier's"
-
-
-@pytest.mark.parametrize(("usual", "other"), [("simulated", "privileged"), ("privileged", "simulated")])
-def test_a_tier_that_is_asked_for_publishes_figures_only_where_auto_would_take_it(
-    echo_paper, add_notebook, workbench, monkeypatch, usual, other
-):
-    offer(monkeypatch, *TIERS)
-    add_notebook("echo", tiers=[usual, other])
-    assert run(["echo"], tier=other).ok
-    assert [path.name for path in (workbench / "figures/echo").iterdir()] == ["results.json"]
-    assert run(["echo"], tier=usual).ok
-    results = json.loads((workbench / "figures/echo/results.json").read_text())
-    assert set(results["runs"]) == {f"quick/{usual}", f"quick/{other}"}
-    assert (workbench / "figures/echo/fig1_load.png").exists()
-
-
-def test_figures_are_those_of_the_best_tier_that_this_machine_has(echo_paper, add_notebook, workbench, monkeypatch):
-    offer(monkeypatch, "rootless", "simulated")
-    add_notebook("echo", tiers=["privileged", "rootless", "simulated"])
-    assert run(["echo"], tier="rootless").ok
-    assert (workbench / "figures/echo/fig1_load.png").exists()

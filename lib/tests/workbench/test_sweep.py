@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
 from netrepro.workbench.parameters import Parameter
-from netrepro.workbench.sweep import parse_range, sweep
+from netrepro.workbench.sweeping import parse_range, sweep
 
 LOAD = Parameter("load", "float", 0.5, "")
 COUNT = Parameter("count", "int", 4, "")

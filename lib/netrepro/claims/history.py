@@ -1,0 +1,119 @@
+"""What git knows of a claim: since when its acceptance stands, and when it was first measured.
+
+A claim says of itself whether its acceptance was fixed before anything was measured (`fixed`). Git can show that it was
+not; that it was, only where acceptance and results are commits of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import pandas as pd
+import yaml
+
+from netrepro.claims.models import all_papers
+from netrepro.errors import NetreproError
+from netrepro.paths import workbench_root
+
+HISTORY_COLUMNS = [
+    *("paper", "claim", "fixed", "accepted", "accepted_commit"),
+    *("code", "code_commit", "measured", "measured_commit", "git"),
+]
+JUDGED_BY = ("kind", "published", "accept", "neutral")  # what a verdict follows from
+
+
+class Commit(NamedTuple):
+    """A commit and when it was made (ISO 8601, UTC)."""
+
+    name: str
+    date: str
+
+
+def history() -> pd.DataFrame:
+    """A row a claim: what it says (`fixed`); the commits since which its acceptance stands, with the first code of the
+    paper, and with the first result of the claim (`measured`); and what git says.
+
+    That is "before" (the acceptance came before any code that could measure), "before results" (after or with the code,
+    and before results), "with results" (one commit), "after results", "not measured" or "not committed": only "before"
+    is shown by git, the others have to be believed. Raises NetreproError where there is no git or no clone."""
+    rows = []
+    for paper in all_papers():
+        accepted = _since(_versions(f"data/{paper.paper}/claims.yaml", _accepted))
+        code = _first(_versions(f"lib/netrepro/papers/{paper.paper}.py", lambda _: {"": True})).get("")
+        measured = _first(_versions(f"figures/{paper.paper}/results.json", _measured))
+        for claim in paper.claims:
+            since, first = accepted.get(claim.id), measured.get(claim.id)
+            dates = (*_both(since), *_both(code), *_both(first))
+            rows.append([paper.paper, claim.id, claim.fixed, *dates, _said(since, code, first)])
+    return pd.DataFrame(rows, columns=HISTORY_COLUMNS)
+
+
+def _said(since: Commit | None, code: Commit | None, first: Commit | None) -> str:
+    if since is None:
+        return "not committed"
+    if first is None:
+        return "not measured"
+    if since.name == first.name:
+        return "with results"
+    if since.date > first.date:
+        return "after results"
+    is_alone = code is None or since.date < code.date
+    return "before" if is_alone else "before results"
+
+
+def _both(commit: Commit | None) -> tuple[str, str]:
+    return (commit.date[:16].replace("T", " "), commit.name[:7]) if commit else ("", "")
+
+
+def _since(versions: Iterator[tuple[Commit, Mapping[str, Any]]]) -> dict[str, Commit]:
+    """For every key the commit in which its present value came."""
+    found: dict[str, Commit] = {}
+    before: Mapping[str, Any] = {}
+    for commit, content in versions:
+        found |= {key: commit for key, value in content.items() if key not in before or before[key] != value}
+        before = content
+    return {key: found[key] for key in before}
+
+
+def _first(versions: Iterator[tuple[Commit, Mapping[str, Any]]]) -> dict[str, Commit]:
+    """For every key the commit in which it first was there."""
+    found: dict[str, Commit] = {}
+    for commit, content in versions:
+        for key in content:
+            found.setdefault(key, commit)
+    return found
+
+
+def _accepted(text: str) -> Mapping[str, Any]:
+    content = yaml.safe_load(text)
+    return {each["id"]: {key: each.get(key) for key in JUDGED_BY} for each in content["claims"]}
+
+
+def _measured(text: str) -> Mapping[str, Any]:
+    runs = json.loads(text)["runs"].values()
+    return {measured["claim"]: True for run in runs for measured in run["measured"]}
+
+
+def _versions(path: str, read: Any) -> Iterator[tuple[Commit, Mapping[str, Any]]]:
+    """What `read` makes of every committed version of a file, oldest first; a version that it cannot read is none."""
+    listed = _git("log", "--reverse", "--date=iso-strict-local", "--format=%H %ad", "--", path)
+    for line in listed.splitlines():
+        name, date = line.split(maxsplit=1)
+        try:
+            yield Commit(name, date), read(_git("show", f"{name}:./{path}"))
+        except (NetreproError, yaml.YAMLError, ValueError, KeyError, TypeError):
+            continue
+
+
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(workbench_root()), *words]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
+    except OSError:
+        raise NetreproError("git is not installed", "install git: it knows when claims were fixed") from None
+    if done.returncode:
+        raise NetreproError(f"git {words[0]}: {done.stderr.strip()}", "work in a clone of the repository")
+    return done.stdout

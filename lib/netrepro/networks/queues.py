@@ -1,0 +1,330 @@
+"""The queues in front of links, as plain descriptions; `rule` is what the compiled core is told of each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.description import check_count, described, set_number
+
+# A full segment on the wire: 1448 bytes of data, TCP with timestamps 32, IPv4 20, Ethernet 14.
+FULL_PACKET_BYTES = 1514
+MOST_BUCKETS = 65_536  # of a fair queue
+REENTRIES = ("rfc8289", "ns2_2012", "draft01")  # of CoDel, in the core's order
+ADAPTED_EVERY_S = 0.5  # of RED's probability
+
+Rule = tuple[str, tuple]  # the core's name of it, and its numbers in the order in which the core takes them; seconds
+
+
+class _Queue:
+    packets: int | None
+
+    def rule(self) -> Rule:
+        """The core's name of the queue, and its numbers in the core's order; times are seconds."""
+        raise NotImplementedError
+
+    @property
+    def most_packets(self) -> int:
+        """How many full packets fit in at most."""
+        return self.packets or 1
+
+
+@described
+@dataclass(frozen=True)
+class DropTail(_Queue):
+    """First in, first out; an arrival that does not fit is dropped.
+
+    Exactly one limit: `packets` (ACKs count as packets) or `bytes`, both without the packet that is being sent.
+    Raises NetreproError for none, two, or one below a full packet.
+    """
+
+    packets: int | None = None
+    bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.packets is None) == (self.bytes is None):
+            raise NetreproError("DropTail with none or two limits", "give packets=... or bytes=...")
+        if self.packets is not None:
+            check_count(self, "packets")
+        if self.bytes is not None:
+            check_count(self, "bytes", least=FULL_PACKET_BYTES)
+
+    def rule(self) -> Rule:
+        return "drop_tail", (self.packets or 0, self.bytes or 0)
+
+    @property
+    def most_packets(self) -> int:
+        return self.packets or (self.bytes or 0) // FULL_PACKET_BYTES
+
+
+@described
+@dataclass(frozen=True)
+class EcnThreshold(_Queue):
+    """Drop-tail of `packets` that marks an ECN-capable arrival which finds `threshold_packets` or more waiting.
+
+    The marking of DCTCP (Alizadeh et al., SIGCOMM 2010, section 3.1). Packets without ECN are never marked, and
+    dropped only when the buffer is full. Raises NetreproError for a threshold beyond the buffer.
+    """
+
+    packets: int
+    threshold_packets: int
+
+    def __post_init__(self) -> None:
+        check_count(self, "packets")
+        check_count(self, "threshold_packets")
+        if self.threshold_packets > self.packets:
+            raise NetreproError(
+                f"EcnThreshold: a threshold of {self.threshold_packets} packets in a buffer of {self.packets}",
+                "give a threshold within the buffer",
+            )
+
+    def rule(self) -> Rule:
+        return "ecn_threshold", (self.packets, self.threshold_packets)
+
+
+@described
+@dataclass(frozen=True)
+class Red(_Queue):
+    """Random early detection (Floyd and Jacobson, ToN 1993) in a buffer of `packets`.
+
+    `weight` averages the queue length (1: the length itself); between the thresholds (packets) a packet is dropped, or
+    marked with `ecn=True`, with a probability that rises to `max_probability`; from the upper threshold on always.
+    A `max_probability` of 0 drops nothing in between. Raises NetreproError unless 0 < min < max <= packets.
+
+    Options are ns-2's. `gentle`: above the upper threshold the probability rises further, to 1 at twice that. `wait`:
+    after a drop 1/p packets pass before there may be another. `by_bytes`: the queue counts as its bytes over
+    `mean_packet_bytes` (None: a full packet), and a packet's chance is in proportion to its size; the mean also says
+    how fast the average falls while the link is idle. `adaptive`: every half second at most `max_probability` is
+    corrected so that the average stays in the middle fifth between the thresholds (Floyd, Gummadi and Shenker 2001).
+    """
+
+    packets: int
+    min_threshold_packets: float
+    max_threshold_packets: float
+    max_probability: float = 0.02
+    weight: float = 0.002
+    ecn: bool = False
+    by_bytes: bool = False
+    gentle: bool = False
+    wait: bool = False
+    mean_packet_bytes: int | None = None
+    adaptive: bool = False
+
+    def __post_init__(self) -> None:
+        check_count(self, "packets")
+        set_number(self, "min_threshold_packets", above=0)
+        set_number(self, "max_threshold_packets", above=self.min_threshold_packets, most=self.packets)
+        set_number(self, "max_probability", least=0, most=1)
+        set_number(self, "weight", above=0, most=1)
+        if self.mean_packet_bytes is not None:
+            check_count(self, "mean_packet_bytes")
+        if self.adaptive and self.max_probability == 0:
+            raise NetreproError("Red: adaptive from max_probability = 0", "start it above 0, as at 0.1")
+
+    @classmethod
+    def self_configured(
+        cls,
+        rate_mbps: float,
+        packets: int,
+        *,
+        target_delay_ms: float = 5.0,
+        adaptive: bool = True,
+        ecn: bool = False,
+        mean_packet_bytes: int = FULL_PACKET_BYTES,
+    ) -> Red:
+        """Set for a link of that rate, as ns-2's RED sets itself (Floyd, Gummadi and Shenker 2001, section 6).
+
+        The weight is 1 - exp(-1/C) for C packets a second (ns-2 slows it for propagation delays above 33 ms), the
+        thresholds are half the target delay's packets, 5 at least, and three times that; gentle, waiting, by bytes,
+        from a probability of 0.1. Raises NetreproError for a buffer below the upper threshold.
+        """
+        packets_per_s = rate_mbps * 1e6 / 8 / mean_packet_bytes
+        low = max(5.0, target_delay_ms / 1e3 * packets_per_s / 2)
+        return cls(
+            packets,
+            low,
+            3 * low,
+            max_probability=0.1,
+            weight=-math.expm1(-1 / packets_per_s),
+            ecn=ecn,
+            by_bytes=True,
+            gentle=True,
+            wait=True,
+            mean_packet_bytes=mean_packet_bytes,
+            adaptive=adaptive,
+        )
+
+    def rule(self) -> Rule:
+        thresholds = self.min_threshold_packets, self.max_threshold_packets
+        options = self.by_bytes, self.gentle, self.wait, self.mean_packet_bytes or 0, self.adaptive and ADAPTED_EVERY_S
+        return "red", (self.packets, *thresholds, self.max_probability, self.weight, self.ecn, *options)
+
+
+@described
+@dataclass(frozen=True)
+class CoDel(_Queue):
+    """Controlled delay (Nichols and Jacobson, ACM Queue 2012; RFC 8289) in a buffer of `packets`.
+
+    Drops, or marks with `ecn=True`, at departure once packets have waited `target_ms` or more for `interval_ms`, but
+    nothing while `least_bytes` or fewer wait, a packet of the greatest size. `reentry` names the version by which it
+    starts again soon after it had stopped, with the count of drops so far: "rfc8289" (and Linux) with those of the last
+    time, within 16 intervals; "ns2_2012", the authors' simulations, with one fewer within 16; "draft01" (draft-nichols-
+    tsvwg-codel-01) with two fewer within 8; all of them otherwise with 1.
+    """
+
+    packets: int = 1000
+    target_ms: float = 5.0
+    interval_ms: float = 100.0
+    ecn: bool = False
+    reentry: str = "rfc8289"
+    least_bytes: int = FULL_PACKET_BYTES
+
+    def __post_init__(self) -> None:
+        check_count(self, "packets")
+        set_number(self, "target_ms", above=0)
+        set_number(self, "interval_ms", above=0)
+        check_count(self, "least_bytes", least=0)
+        if self.reentry not in REENTRIES:
+            raise NetreproError(f"CoDel: reentry = {self.reentry!r}", nearest(str(self.reentry), REENTRIES))
+
+    def rule(self) -> Rule:
+        times_s = self.target_ms / 1e3, self.interval_ms / 1e3
+        return "codel", (self.packets, *times_s, self.ecn, REENTRIES.index(self.reentry), self.least_bytes)
+
+
+@described
+@dataclass(frozen=True)
+class Pie(_Queue):
+    """Proportional integral controller enhanced (RFC 8033) in a buffer of `packets`.
+
+    Every `update_ms` the probability of a drop is corrected by how far the queue's delay is from `target_ms` and by
+    how it has changed; gains, steps and the derandomisation are the RFC's. For `burst_ms` after a calm nothing is
+    dropped. With `ecn=True` a packet that can bear it is marked instead while the probability is at most 10 %
+    (section 5.1).
+    """
+
+    packets: int = 1000
+    target_ms: float = 15.0
+    update_ms: float = 15.0
+    burst_ms: float = 150.0
+    ecn: bool = False
+
+    def __post_init__(self) -> None:
+        check_count(self, "packets")
+        set_number(self, "target_ms", above=0)
+        set_number(self, "update_ms", above=0)
+        set_number(self, "burst_ms", least=0)
+
+    def rule(self) -> Rule:
+        times_s = self.target_ms / 1e3, self.update_ms / 1e3, self.burst_ms / 1e3
+        return "pie", (self.packets, *times_s, self.ecn)
+
+
+@described
+@dataclass(frozen=True)
+class PhantomQueue(_Queue):
+    """Drop-tail of `packets` beside which a queue is counted that nobody waits in (HULL, NSDI 2012, section 4.1).
+
+    The phantom takes in what the link sends and drains at `drain_share` of the link's rate; an ECN-capable packet
+    that leaves it with more than `threshold_bytes` is marked. So congestion is told before there is a queue.
+    """
+
+    packets: int
+    drain_share: float = 0.95
+    threshold_bytes: int = 3000
+
+    def __post_init__(self) -> None:
+        check_count(self, "packets")
+        check_count(self, "threshold_bytes", least=0)
+        set_number(self, "drain_share", above=0, most=1)
+
+    def rule(self) -> Rule:
+        return "phantom_queue", (self.packets, self.drain_share, self.threshold_bytes)
+
+
+@described
+@dataclass(frozen=True)
+class SharedBuffer(_Queue):
+    """Drop-tail in a memory of `bytes` that all ports of a switch with such a queue have in common.
+
+    A port takes a packet that fits, as long as no more waits at the port than `alpha` times what is free (dynamic
+    thresholds; Choudhury and Hahne, ToN 1998). What is being sent does not count. With `mark_packets` an ECN-capable
+    arrival that finds so many packets or more waiting at its port is marked. All of a switch's ports name the same
+    number of bytes; `alpha` and `mark_packets` are each port's own.
+    """
+
+    bytes: int
+    alpha: float = 1.0
+    mark_packets: int | None = None
+
+    def __post_init__(self) -> None:
+        check_count(self, "bytes", least=FULL_PACKET_BYTES)
+        set_number(self, "alpha", above=0)
+        if self.mark_packets is not None:
+            check_count(self, "mark_packets")
+
+    def rule(self) -> Rule:
+        return "shared_buffer", (self.bytes, self.alpha, self.mark_packets or 0)
+
+    @property
+    def most_packets(self) -> int:
+        return max(self.bytes // FULL_PACKET_BYTES, 1)
+
+
+@described
+@dataclass(frozen=True)
+class Sfq(_Queue):
+    """Stochastic fair queueing (McKenney, INFOCOM 1990), as Linux's sch_sfq serves it, in a buffer of `packets`.
+
+    Flows are hashed into `buckets`, which take turns of `quantum_bytes`. An arrival that makes the packets too many
+    costs the longest bucket its last packet. Flows that share a bucket share its turns; unlike in Linux the hash
+    stays the same for the whole run, and no bucket has a limit of its own.
+    """
+
+    packets: int = 127
+    quantum_bytes: int = FULL_PACKET_BYTES
+    buckets: int = 1024
+
+    def __post_init__(self) -> None:
+        check_count(self, "packets")
+        check_count(self, "quantum_bytes")
+        check_count(self, "buckets", most=MOST_BUCKETS)
+
+    def rule(self) -> Rule:
+        return "sfq", (self.packets, self.quantum_bytes, self.buckets)
+
+
+@described
+@dataclass(frozen=True)
+class FqCoDel(_Queue):
+    """FQ-CoDel (RFC 8290) in a buffer of `packets`; the defaults are the RFC's (section 5.2).
+
+    Flows are hashed into `flows` queues, each under a CoDel of its own (`target_ms`, `interval_ms`, marks with
+    `ecn=True`), which take turns of `quantum_bytes`, new ones first. An arrival that makes the packets too many costs
+    the queue with most bytes half of them at its head, 64 packets at most.
+    """
+
+    packets: int = 10_240
+    target_ms: float = 5.0
+    interval_ms: float = 100.0
+    ecn: bool = True
+    quantum_bytes: int = FULL_PACKET_BYTES
+    flows: int = 1024
+
+    def __post_init__(self) -> None:
+        check_count(self, "packets")
+        set_number(self, "target_ms", above=0)
+        set_number(self, "interval_ms", above=0)
+        check_count(self, "quantum_bytes")
+        check_count(self, "flows", most=MOST_BUCKETS)
+
+    def rule(self) -> Rule:
+        times_s = self.target_ms / 1e3, self.interval_ms / 1e3
+        return "fq_codel", (self.packets, *times_s, self.ecn, self.quantum_bytes, self.flows)
+
+
+# A new queue has its class above, its place here, and its C++ file (lib/core/README.md).
+Queue = DropTail | EcnThreshold | Red | CoDel | Pie | PhantomQueue | SharedBuffer | Sfq | FqCoDel
+# Those that see the flows of their packets and choose among them.
+FAIR_QUEUES = (Sfq, FqCoDel)

@@ -1,0 +1,47 @@
+"""Receivers that acknowledge otherwise than they should, to be sent more than their share (Savage et al., CCR 1999)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netrepro.networks.description import check_count, described, set_number
+
+
+@described
+@dataclass(frozen=True)
+class AckDivision:
+    """Every segment is acknowledged in so many `pieces`, each of which covers a part of its bytes."""
+
+    pieces: int
+
+    def __post_init__(self) -> None:
+        check_count(self, "pieces")
+
+
+@described
+@dataclass(frozen=True)
+class DuplicateSpoofing:
+    """Every acknowledgement of something new is sent so many `copies` more, as if segments beyond it had come."""
+
+    copies: int
+
+    def __post_init__(self) -> None:
+        check_count(self, "copies")
+
+
+@described
+@dataclass(frozen=True)
+class OptimisticAck:
+    """Acknowledges payload at `rate_mbps`, a segment at a time, from the first that comes on, be it there or not.
+
+    Losses are kept quiet, so that a flow that had one never has all its bytes. What has not been sent is no news to the
+    sender; when that waits in vain and sends again what is there, the receiver begins anew from what it holds.
+    """
+
+    rate_mbps: float
+
+    def __post_init__(self) -> None:
+        set_number(self, "rate_mbps", above=0)
+
+
+Receiver = AckDivision | DuplicateSpoofing | OptimisticAck

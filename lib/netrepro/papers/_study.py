@@ -1,0 +1,642 @@
+"""A network paper as data: the paper declares, the house runs.
+
+How to write a paper. In `papers/<slug>.py` stands what is the paper's own:
+
+    @dataclass(frozen=True)
+    class Setting:                                   # the notebook's parameters, with their defaults, and what else
+        rate_mbps: float = 100.0                     # cases change
+        congestion_control: str = "reno"
+
+    def experiment(setting, seconds, seed) -> Experiment: ...       # the network and traffic of one setting
+
+    def read(found, setting) -> dict:                # what one run says: numbers, tables (DataFrames), checks
+        return {"goodput_mbps": ..., "queue": table, "checks": [Check("blocks complete", 1.0, at_least=1.0)]}
+
+    STUDY = Study(
+        slug="...", setting=Setting(), experiment=experiment, read=read, answer=answer,
+        cases={"tcp": {}, "dctcp": {"congestion_control": "dctcp"},  # name -> what changes in the setting
+               "many": {"servers": each(1, 8, 64)}},                 # a grid: one run for each value
+        profiles={"quick": Scale(seconds=30), "paper": Scale(seconds=120)},
+        claims={                                                     # id in claims.yaml -> what is compared with it
+            "mean-queue": Evidence("mean_packets", "dctcp", control="no marking"),
+            "as-fast": Evidence("goodput_mbps", ("dctcp", "tcp"), control=("slow", "tcp"), how=ratio),
+            "steadier": Evidence("deviation", ("dctcp", "red"), control=("no marking", "red"),
+                                 how=least_first("dctcp", "red")),
+            "collapse": Evidence("share", "many", control="deep buffer", how=lambda share: share[64] / share[1])},
+        knobs={"rate": Knob({"dctcp": {"rate_mbps": each(10, 100)}}, Scale(seconds=10))},
+        figures={"fig6_queue": draw_queues})                         # file name -> function of the Runs
+
+`Evidence.how` is given one argument a case, those of the same repetition: a number; of a case with `each` a Series
+over its values (over two: with two levels); a table where the reading is one; of a tuple of readings, a Series of
+them. It returns what the claim's kind wants: a number, a ranking (`least_first`, `greatest_first`), a curve
+(`curve(xs)`, or by default the points of a Series or of a table with two columns). A proportion of trials: a reading
+that is 0 or 1 (or a table of them), and `counted=True`. A control that is computed otherwise is an Evidence itself.
+
+A paper whose experiment is no `Experiment` gives `measure_one`, a function (setting, seconds, seed, tier) -> dict, in
+place of `experiment` and `read`. In the notebook: `runs = report.measure(paper.STUDY, setting)`, `runs.summary()`,
+`runs.trust_table()`, `runs.tier_table()`, `report.draw(runs, "fig6_queue")`, `report.judge(runs.measured_claims())`,
+`report.vary(runs, "rate")`, `paper.STUDY.explore()`. Tables land in `tables/` of the run's folder;
+`netrepro draw <slug>` makes figures and verdicts from them without measuring. Every repetition has a seed of its own,
+the same for all cases. `_drawing.py` has the standard pictures, `_trust.py` the checks; take what fits. Where a paper
+is odd, it writes plain functions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from netrepro.claims import Measured
+from netrepro.emulation.bpf_controls import has_congestion_control, missing_for_bpf
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.experiment import Experiment, Measurements
+from netrepro.papers._running import at_once, in_real_time, run_all, run_experiment, run_together
+from netrepro.papers._runs import Progress, of_profile, seed_of
+from netrepro.papers._trust import Check, check_table, trust_of, trust_table, with_directions
+
+SIMULATED = "simulated"
+TABLES = "tables"  # in the folder of a run
+LABELS = ["tier", "case", "repetition"]
+Changes = Mapping[str, Any]
+Readings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Each:
+    """Values of a setting's field, of which every one is measured; made by `each`."""
+
+    values: tuple[Any, ...]
+
+
+def each(*values: Any) -> Each:
+    """In a case: this field takes all of these values, one after the other."""
+    return Each(values)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a profile stands for: simulated or real seconds of a run (0 where the experiment knows itself when to end),
+    repetitions at most, changes of the setting, and of values swept by `each` the only ones that are measured (all
+    where a field is not named)."""
+
+    seconds: float = 0.0
+    repetitions: int | None = None
+    changes: Changes = field(default_factory=dict)
+    only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is compared with a published claim: a reading (or several) of cases, and how it becomes the claim's value.
+
+    control : the cases in which the mechanism is broken, in the same order; or an Evidence of its own.
+    how : of one argument a case, as the module says. counted : sum successes and trials over all repetitions.
+    exact : a closed form, the same in every repetition, of which the first is taken.
+    """
+
+    reading: str | tuple[str, ...]
+    cases: str | tuple[str, ...]
+    control: str | tuple[str, ...] | Evidence | None = None
+    how: Callable[..., Any] | None = None
+    counted: bool = False
+    exact: bool = False
+
+    @property
+    def case_names(self) -> tuple[str, ...]:
+        return (self.cases,) if isinstance(self.cases, str) else self.cases
+
+    @property
+    def broken(self) -> Evidence | None:
+        """The control, as evidence."""
+        if self.control is None or isinstance(self.control, Evidence):
+            return self.control
+        return replace(self, cases=self.control, control=None)
+
+
+@dataclass(frozen=True)
+class Knob:
+    """What the paper did not turn: cases of its own, at one scale or one a profile; in the simulator.
+
+    tables : those read that are kept, as knob "<name>_<table>", beside the numbers.
+    """
+
+    cases: Mapping[str, Changes]
+    scale: Scale | Mapping[str, Scale]
+    repetitions: int = 1
+    tables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Play:
+    """For `explore`: cases to choose from, sliders (field -> least, most, step) or menus (field -> list of values), and
+    how one run is drawn."""
+
+    cases: tuple[str, ...]
+    sliders: Mapping[str, tuple[float, float, float] | list[Any]]
+    draw: Callable[[Any, str], Figure]  # of Measurements (else what measure_one returned), and the case
+    seconds: float = 10.0
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting that is measured: of a case, at a place of its grid."""
+
+    case: str
+    swept: Mapping[str, Any]
+    setting: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """What a paper declares; the module's text shows all of it.
+
+    on_kernels : scales that kernels take instead, as they are slower. together : on kernels in real time, so many
+    experiments may share the machine. until_complete : they end when all sized traffic has arrived. slow_motion : the
+    setting as kernels in real time can hold it. repetitions : the notebook's default.
+
+    Raises NetreproError for cases, evidence or knobs that name what there is not.
+    """
+
+    slug: str
+    setting: Any
+    cases: Mapping[str, Changes]
+    profiles: Mapping[str, Scale]
+    experiment: Callable[[Any, float, int], Experiment] | None = None
+    read: Callable[[Measurements, Any], Readings] | None = None
+    measure_one: Callable[[Any, float, int, str], Readings] | None = None
+    claims: Mapping[str, Evidence] = field(default_factory=dict)
+    knobs: Mapping[str, Knob] = field(default_factory=dict)
+    figures: Mapping[str, Callable[[Runs], Figure]] = field(default_factory=dict)
+    answer: Callable[[Runs], str] | None = None
+    play: Play | None = None
+    repetitions: int = 5
+    on_kernels: Mapping[str, Scale] = field(default_factory=dict)
+    together: int = 1
+    until_complete: bool = False
+    slow_motion: Callable[[Any], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.measure_one is None) == (self.experiment is None or self.read is None):
+            raise NetreproError(f"{self.slug}: what is measured", "give experiment and read, or measure_one")
+        known = [each.name for each in fields(self.setting)]
+        for name, changes in [
+            *self.cases.items(),
+            *(pair for knob in self.knobs.values() for pair in knob.cases.items()),
+        ]:
+            for changed in set(changes) - set(known):
+                raise NetreproError(f"{self.slug}: case {name!r} changes {changed!r}", nearest(changed, known))
+        for claim, evidence in self.claims.items():
+            for case in {*evidence.case_names, *(evidence.broken.case_names if evidence.broken else ())}:
+                if case not in self.cases:
+                    raise NetreproError(f"{self.slug}: claim {claim!r} needs case {case!r}", nearest(case, self.cases))
+
+    # What is measured.
+
+    def scale(self, profile: str, tier: str = SIMULATED) -> Scale:
+        """The sizes of a profile on a tier. Raises NetreproError, with the nearest name, for an unknown profile."""
+        return of_profile(profile, {**self.profiles, **(self.on_kernels if tier != SIMULATED else {})})
+
+    def case(self, name: str, setting: Any = None) -> Any:
+        """The setting of a case, at the first place of its grid. Raises NetreproError for an unknown case."""
+        if name not in self.cases:
+            raise NetreproError(f"{self.slug} has no case {name!r}", nearest(name, self.cases))
+        return next(points({name: self.cases[name]}, setting or self.setting)).setting
+
+    def why_not(self, point: Point, tier: str) -> str:
+        """Why kernels of this tier cannot run it, and what to do; "" where they can."""
+        if not in_real_time(tier) or self.experiment is None:
+            return ""
+        controls = set(self.experiment(point.setting, 1.0, 1).flow_table["congestion_control"]) - {""}
+        for control in sorted(controls):
+            if not has_congestion_control(control, tier):
+                return f"no {control.upper()} to compare with: {_remedy(control, tier)}"
+        return ""
+
+    def measure(
+        self,
+        setting: Any = None,
+        *,
+        profile: str = "quick",
+        tier: str = SIMULATED,
+        repetitions: int | None = None,
+        seed: int = 1,
+        backend: str = "fabric",
+        beside: bool = True,
+        progress: Progress = iter,
+    ) -> Runs:
+        """Every case and repetition on the tier and, unless `beside` is False, the same in the simulator.
+
+        backend : what switches are in real time, as emulate takes it. progress : wraps what is worked through.
+        Raises NetreproError for an unknown profile or tier, and for fewer than one repetition.
+        """
+        setting, scale = setting or self.setting, self.scale(profile, tier)
+        asked = self.repetitions if repetitions is None else repetitions
+        if asked < 1:
+            raise NetreproError(f"{asked} repetitions", "give 1 or more")
+        times = min(asked, scale.repetitions or asked)
+        runs = Runs(self, setting, tier, profile, seed, times, scale.seconds)
+        wanted = list(points(self.cases, setting, scale))
+        if self.slow_motion and in_real_time(tier):  # the simulator beside runs what kernels ran
+            wanted = [replace(point, setting=self.slow_motion(point.setting)) for point in wanted]
+        for where in dict.fromkeys((tier, SIMULATED) if beside else (tier,)):
+            reasons = {point.case: self.why_not(point, where) for point in wanted}
+            runs.skipped.update({f"{where}: {case}": why for case, why in reasons.items() if why})
+            able = [point for point in wanted if not reasons[point.case]]
+            runs.add(self._measure_points(able, scale.seconds, times, seed, where, backend, progress))
+        return runs
+
+    def vary(self, runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
+        """Turn a knob, in the simulator: a row a place and repetition, with the fields that change and the numbers
+        read. Kept in `runs.knobs`. Raises NetreproError for an unknown knob."""
+        if name not in self.knobs:
+            raise NetreproError(f"{self.slug} has no knob {name!r}", nearest(name, self.knobs))
+        knob = self.knobs[name]
+        scale = knob.scale if isinstance(knob.scale, Scale) else of_profile(runs.profile, knob.scale)
+        wanted = list(points(knob.cases, runs.setting, scale))
+        found = self._measure_points(wanted, scale.seconds, knob.repetitions, runs.seed, SIMULATED, "fabric", progress)
+        runs.knobs[name] = found.values.drop(columns="tier")
+        runs.knobs |= {f"{name}_{table}": found.tables[table].drop(columns="tier") for table in knob.tables}
+        return runs.knobs[name]
+
+    def _measure_points(
+        self, wanted: list[Point], seconds: float, times: int, seed: int, tier: str, backend: str, progress: Progress
+    ) -> _Found:
+        work = [(point, repetition) for repetition in range(times) for point in wanted]
+        real = in_real_time(tier)
+        size = self._at_once(wanted[0], seconds) if real and backend == "fabric" and wanted else 1
+        groups = [tuple(work[place : place + size]) for place in range(0, len(work), size)]
+
+        def run_group(*group: tuple[Point, int]) -> list[Readings]:
+            if self.measure_one is not None:
+                return [self.measure_one(point.setting, seconds, seed_of(seed, each), tier) for point, each in group]
+            assert self.experiment is not None and self.read is not None
+            asked = [self.experiment(point.setting, seconds, seed_of(seed, each)) for point, each in group]
+            asked = [_with_sampled_ports(each) for each in asked] if real else asked
+            how: dict[str, Any] = {"until_complete": self.until_complete} if real else {}
+            measured = run_together(asked, tier, backend=backend, attempts=2, **how)
+            return [
+                {**self.read(found, point.setting), "_fidelity": found.fidelity}
+                for found, (point, _) in zip(measured, group, strict=True)
+            ]
+
+        found, idle = run_all(run_group, groups, tier, progress, case="", repetition=0)
+        readings = [one for group in found for one in group]
+        order = {id(point): place for place, point in enumerate(wanted)}
+        pairs = sorted(zip(work, readings, strict=True), key=lambda pair: order[id(pair[0][0])])
+        return _gather([(point, repetition, one) for (point, repetition), one in pairs], idle, tier)
+
+    def _at_once(self, point: Point, seconds: float) -> int:
+        """How many networks share a fabric: each carries what its recorded ports let through."""
+        if self.experiment is None:
+            return 1
+        asked = self.experiment(point.setting, seconds, 1)
+        ports = {*asked.measure.queues, *asked.measure.packets}
+        return at_once(self.together, sum(asked.topology.link(*port).rate_mbps for port in ports)) if ports else 1
+
+    def explore(self) -> object:
+        """Sliders and a menu of cases; the simulator redraws one run at once. Raises NetreproError without `play`."""
+        import ipywidgets as widgets
+        from IPython.display import display
+
+        if self.play is None:
+            raise NetreproError(f"{self.slug} has nothing to play with", "give its Study play=Play(...)")
+        play, controls = self.play, {}
+        controls["case"] = widgets.Dropdown(options=list(play.cases), description="case")
+        for name, values in play.sliders.items():
+            start, said = getattr(self.setting, name), {"description": name.replace("_", " ")}
+            if isinstance(values, list):
+                controls[name] = widgets.Dropdown(options=values, value=start, **said)
+            else:
+                kind = widgets.IntSlider if isinstance(start, int) else widgets.FloatSlider
+                controls[name] = kind(start, **dict(zip(("min", "max", "step"), values, strict=True)), **said)
+            controls[name].style.description_width = "initial"
+
+        def redraw(case: str, **changed: Any) -> None:
+            display(play.draw(self.run_once(case, play.seconds, **changed), case))
+
+        return widgets.VBox([widgets.HBox(list(controls.values())), widgets.interactive_output(redraw, controls)])
+
+    def run_once(self, case: str, seconds: float, seed: int = 1, **changed: Any) -> Any:
+        """One run of a case in the simulator: Measurements, or what measure_one returns. A field that is `changed` wins
+        over the case."""
+        setting = replace(self.case(case), **changed)
+        if self.experiment is None:
+            assert self.measure_one is not None
+            return self.measure_one(setting, seconds, seed, SIMULATED)
+        return run_experiment(self.experiment(setting, seconds, seed))
+
+    def read_once(self, setting: Any, seconds: float = 0.0, seed: int = 1) -> Readings:
+        """What is read of one run of a setting in the simulator."""
+        if self.measure_one is not None:
+            return self.measure_one(setting, seconds, seed, SIMULATED)
+        assert self.experiment is not None and self.read is not None
+        return self.read(run_experiment(self.experiment(setting, seconds, seed)), setting)
+
+    def load(self, folder: Path) -> Runs:
+        """The runs whose tables `Runs.save` left in a folder. Raises NetreproError where there are none."""
+        path = folder / "run.json"
+        if not path.is_file():
+            raise NetreproError(f"no tables in {folder}", f"measure first: netrepro run {self.slug}")
+        said = json.loads(path.read_text())
+        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in said["setting"].items()}
+        runs = Runs(self, replace(self.setting, **plain), *(said[name] for name in _SAID))
+        runs.skipped.update(said["skipped"])
+        tables = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
+        runs.values, runs.checks = tables.pop("values"), tables.pop("checks").astype({"holds": bool})
+        for name, table in tables.items():
+            target = runs.knobs if name.startswith("knob_") else runs.tables
+            target[name.removeprefix("knob_")] = table
+        return runs
+
+
+_SAID = ("tier", "profile", "seed", "repetitions", "seconds")
+
+
+@dataclass
+class _Found:
+    values: pd.DataFrame
+    tables: dict[str, pd.DataFrame]
+    checks: pd.DataFrame
+
+
+@dataclass
+class Runs:
+    """All that was measured, on the tier that was asked for and in the simulator beside it.
+
+    values : tier, case, repetition, the fields that any case sweeps, and the numbers read. tables : those read, with
+    the same labels. checks : with the same labels, CHECK_COLUMNS. knobs : what `Study.vary` found. skipped : "tier:
+    case" -> why it could not be run. seconds : of a run.
+    """
+
+    study: Study
+    setting: Any
+    tier: str
+    profile: str
+    seed: int
+    repetitions: int
+    seconds: float
+    values: pd.DataFrame = field(default_factory=pd.DataFrame)
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    checks: pd.DataFrame = field(default_factory=pd.DataFrame)
+    knobs: dict[str, pd.DataFrame] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    def add(self, found: _Found) -> None:
+        """Take in what was found on one more tier."""
+        self.values = _below(self.values, found.values)
+        self.checks = _below(self.checks, found.checks)
+        for name, table in found.tables.items():
+            self.tables[name] = _below(self.tables.get(name, pd.DataFrame()), table)
+
+    @property
+    def tiers(self) -> list[str]:
+        """The tiers that were measured, the one asked for first."""
+        return list(dict.fromkeys([self.tier, *self.values["tier"]]))
+
+    @property
+    def swept(self) -> list[str]:
+        """The fields that any case sweeps."""
+        places = [name for changes in self.study.cases.values() for name in _swept(changes)]
+        return list(dict.fromkeys(places))
+
+    def has(self, *cases: str, tier: str = "") -> bool:
+        """Whether the tier (the one asked for unless named) ran all of these cases."""
+        return set(cases) <= set(self.values["case"][self.values["tier"] == (tier or self.tier)])
+
+    def why_not(self, case: str) -> str:
+        """Why a case is missing on the tier asked for; "" where it is there."""
+        return self.skipped.get(f"{self.tier}: {case}", "")
+
+    def numbers(self, case: str, tier: str = "") -> pd.DataFrame:
+        """The rows of `values` of one case on one tier."""
+        return self.values[(self.values["case"] == case) & (self.values["tier"] == (tier or self.tier))]
+
+    def table(self, name: str, case: str, tier: str = "") -> pd.DataFrame:
+        """The rows of a table of one case on one tier. Raises NetreproError for an unknown table."""
+        if name not in self.tables:
+            raise NetreproError(f"{self.study.slug} reads no table {name!r}", nearest(name, self.tables))
+        table = self.tables[name]
+        return table[(table["case"] == case) & (table["tier"] == (tier or self.tier))]
+
+    def reading(self, name: str | tuple[str, ...], case: str, tier: str = "") -> dict[int, Any]:
+        """What was read in each repetition of a case: a number, of a case with a grid a Series over it, of a name of a
+        table that table, of several names a Series of them. Raises NetreproError for an unknown name."""
+        grid = _swept(self.study.cases[case])
+        if isinstance(name, str) and name in self.tables:
+            rows = self.table(name, case, tier)
+            drop = [column for column in (*LABELS, *self.swept) if column not in grid]
+            return {int(each): group.drop(columns=drop) for each, group in rows.groupby("repetition")}
+        rows, names = self.numbers(case, tier), [name] if isinstance(name, str) else list(name)
+        known = [column for column in self.values if column not in LABELS]
+        for missing in set(names) - set(known):
+            raise NetreproError(f"{self.study.slug} reads no {missing!r}", nearest(missing, [*known, *self.tables]))
+        found: dict[int, Any] = {}
+        for repetition, group in rows.groupby("repetition"):
+            wanted = group.set_index(grid)[names] if grid else group[names].iloc[0]
+            found[int(repetition)] = wanted[name] if isinstance(name, str) else wanted
+        return found
+
+    def summary(self, tier: str = "") -> pd.DataFrame:
+        """Means over repetitions of every number read: a row a case (and place of its grid)."""
+        rows = self.values[self.values["tier"] == (tier or self.tier)]
+        return rows.drop(columns=["tier", "repetition"]).groupby(["case", *self.swept], sort=False).mean()
+
+    def tier_table(self, *readings: str) -> pd.DataFrame:
+        """The tiers side by side: a row a case, for every number read (or those named) each tier's mean; NaN where not
+        measured."""
+        means = {tier: self.summary(tier) for tier in self.tiers}
+        columns = list(readings) or list(next(iter(means.values())).columns)
+        side = pd.concat({tier: table[columns] for tier, table in means.items()}, axis=1).swaplevel(axis=1)
+        order = [case for case in self.study.cases if case in set(side.index.get_level_values(0))]
+        return side[columns].loc[order]
+
+    def trust_table(self) -> pd.DataFrame:
+        """Every check that was made, of all tiers: its worst value, its bounds, how often it was made and failed."""
+        return trust_table(self.checks)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether every check of the tier asked for holds."""
+        return bool(trust_of(self.checks[self.checks["tier"] == self.tier])["trusted"])
+
+    def measured_claims(self, tier: str = "") -> list[Measured]:
+        """One measurement a claim whose cases the tier could run, with its control where that could be run too."""
+        where = tier or self.tier
+        trust, found = trust_of(self.checks[self.checks["tier"] == where]), []
+        for claim, evidence in self.study.claims.items():
+            if not self.has(*evidence.case_names, tier=where):
+                continue
+            given = _as_measured(self.values_of(evidence, where), evidence)
+            broken = evidence.broken
+            if broken is not None and self.has(*broken.case_names, tier=where):
+                control = _as_measured(self.values_of(broken, where), broken)
+                given |= {"control" if name == "values" else f"control_{name}": each for name, each in control.items()}
+            given.pop("control_exact", None)
+            found.append(Measured(claim=claim, **given, **trust))
+        return found
+
+    def values_of(self, evidence: Evidence, tier: str = "") -> list[Any]:
+        """What the evidence makes of every repetition."""
+        by_case = [self.reading(evidence.reading, case, tier) for case in evidence.case_names]
+        how = evidence.how or _itself
+        return [how(*(readings[each] for readings in by_case)) for each in sorted(by_case[0])]
+
+    def save(self, folder: Path) -> None:
+        """Leave every table as a CSV file, and run.json, which says how they were measured."""
+        folder.mkdir(parents=True, exist_ok=True)
+        tables = {"values": self.values, "checks": self.checks, **self.tables}
+        tables |= {f"knob_{name}": table for name, table in self.knobs.items()}
+        for name, table in tables.items():
+            table.to_csv(folder / f"{name}.csv", index=False)
+        said = {name: getattr(self, name) for name in _SAID}
+        said |= {"slug": self.study.slug, "setting": asdict(self.setting), "skipped": self.skipped}
+        (folder / "run.json").write_text(json.dumps(said, indent=1))
+
+
+def points(cases: Mapping[str, Changes], setting: Any, scale: Scale | None = None) -> Iterator[Point]:
+    """Every setting of every case, in order. A change that is a function is given the setting with all the others."""
+    scale = scale or Scale(1.0)
+    for name, changes in cases.items():
+        swept = {
+            key: _only(change.values, scale.only.get(key))
+            for key, change in changes.items()
+            if isinstance(change, Each)
+        }
+        plain = {
+            key: change for key, change in changes.items() if not isinstance(change, Each) and not callable(change)
+        }
+        later = {key: change for key, change in changes.items() if callable(change)}
+        for place in product(*swept.values()):
+            at = dict(zip(swept, place, strict=True))
+            changed = replace(setting, **{**scale.changes, **plain, **at})
+            yield Point(name, at, replace(changed, **{key: change(changed) for key, change in later.items()}))
+
+
+def _with_sampled_ports(asked: Experiment) -> Experiment:
+    """In real time gaps between a port's packets can be judged only where its queue is sampled, often enough."""
+    look = asked.measure
+    if look.queues or not look.packets:
+        return asked
+    return replace(asked, measure=replace(look, queues=look.packets, queue_interval_ms=1.0))
+
+
+def _only(values: Sequence[Any], wanted: Sequence[Any] | None) -> list[Any]:
+    return [value for value in values if wanted is None or value in wanted]
+
+
+def _swept(changes: Changes) -> list[str]:
+    return [name for name, change in changes.items() if isinstance(change, Each)]
+
+
+def _gather(found: list[tuple[Point, int, Readings]], idle: list[pd.DataFrame], tier: str) -> _Found:
+    """The readings of one tier as tables; fields that any point sweeps are columns of all."""
+    swept = list(dict.fromkeys(name for point, _, _ in found for name in point.swept))
+    rows, checks = [], [with_directions(each).assign(tier=tier) for each in idle]
+    tables: dict[str, list[pd.DataFrame]] = {}
+    for point, repetition, readings in found:
+        label = {"tier": tier, "case": point.case, "repetition": repetition}
+        label |= {name: getattr(point.setting, name) for name in swept}
+        numbers = {}
+        for name, value in readings.items():
+            if name == "_fidelity":
+                checks.append(with_directions(value).assign(**label))
+            elif name == "checks":
+                checks.append(check_table(value).assign(**label))
+            elif isinstance(value, pd.DataFrame):
+                tables.setdefault(name, []).append(_labelled(value, label))
+            else:
+                numbers[name] = value
+        rows.append(label | numbers)
+    together = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+    made = [each for each in checks if len(each)]
+    columns = [*LABELS, *swept, "check", "value", "at_least", "at_most", "holds"]
+    checked = pd.concat(made, ignore_index=True).reindex(columns=columns) if made else pd.DataFrame(columns=columns)
+    return _Found(pd.DataFrame(rows), together, checked.astype({"holds": bool}))
+
+
+def _labelled(table: pd.DataFrame, label: Mapping[str, Any]) -> pd.DataFrame:
+    return table.assign(**label)[[*label, *(name for name in table if name not in label)]]
+
+
+def _below(above: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
+    parts = [each for each in (above, more) if len(each)]
+    return pd.concat(parts, ignore_index=True) if parts else more
+
+
+def _remedy(control: str, tier: str) -> str:
+    lacks = f"this kernel lacks it (where it is a module, root's `modprobe tcp_{control}` helps)"
+    if tier != "privileged":
+        return f"{lacks}, and tier {tier!r} cannot load ours; tier 'privileged' can"
+    return f"{lacks}, and ours cannot be loaded: {missing_for_bpf()}; see `netrepro doctor`"
+
+
+def _as_measured(values: list[Any], evidence: Evidence) -> dict[str, Any]:
+    if evidence.counted:
+        trials = np.concatenate([np.ravel(np.asarray(each, dtype=float)) for each in values])
+        return {"successes": int(trials.sum()), "trials": len(trials)}
+    return {"values": values[:1], "exact": True} if evidence.exact else {"values": values}
+
+
+# How readings of one repetition become a claim's value.
+
+
+def _itself(value: Any) -> Any:
+    """A number as it is; a Series or a table of two columns as a curve."""
+    if isinstance(value, pd.Series):
+        return [(float(x), float(y)) for x, y in value.items()]
+    if isinstance(value, pd.DataFrame):
+        return [tuple(map(float, row)) for row in value.itertuples(index=False)]
+    return value
+
+
+def ratio(ours: float, baseline: float) -> float:
+    """The first case over the second."""
+    return ours / baseline
+
+
+def curve(xs: Sequence[float]) -> Callable[[pd.Series], list[tuple[float, float]]]:
+    """The curve through readings (or the places of a grid), in their order, at `xs`."""
+    return lambda values: list(zip(map(float, xs), map(float, values), strict=True))
+
+
+def least_first(*names: str) -> Callable[..., list[str]]:
+    """A ranking of the cases by their readings, under these names. What is equal stands in the reverse of the order
+    that is given, so that only a difference can agree with it."""
+    return lambda *values: _ranked(names, values)
+
+
+def greatest_first(*names: str) -> Callable[..., list[str]]:
+    """As least_first, the greatest reading first."""
+    return lambda *values: _ranked(names, [-value for value in values])
+
+
+def _ranked(names: Sequence[str], values: Sequence[float]) -> list[str]:
+    backwards = sorted(zip(values, range(len(names)), strict=True), key=lambda pair: (pair[0], -pair[1]))
+    return [names[place] for _, place in backwards]
+
+
+__all__ = [
+    "Check",
+    "Each",
+    "Evidence",
+    "Knob",
+    "Play",
+    "Point",
+    "Runs",
+    "Scale",
+    "Study",
+    "curve",
+    "each",
+    "greatest_first",
+    "least_first",
+    "points",
+    "ratio",
+]

@@ -1,0 +1,101 @@
+"""Whether runs are to be believed: checks with their bounds, and one table of them for all papers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from netrepro.networks.experiment import Measurements, Port
+from netrepro.simulation import gap_shares
+
+CHECK_COLUMNS = ["check", "value", "at_least", "at_most", "holds"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """Something that must hold of a run for its numbers to be believed; without a bound it is only shown."""
+
+    name: str
+    value: float
+    at_least: float | None = None
+    at_most: float | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the value is within the bounds; no number never is."""
+        low = self.at_least is None or self.value >= self.at_least
+        return low and (self.at_most is None or self.value <= self.at_most)
+
+
+def check_table(checks: Iterable[Check]) -> pd.DataFrame:
+    """A row a check: check, value, at_least and at_most (NaN: no such bound), holds."""
+    rows = [(each.name, each.value, each.at_least, each.at_most, each.holds) for each in checks]
+    numbers = dict.fromkeys(("value", "at_least", "at_most"), float)
+    return pd.DataFrame(rows, columns=CHECK_COLUMNS).astype(numbers | {"holds": bool})
+
+
+def with_directions(fidelity: pd.DataFrame) -> pd.DataFrame:
+    """A tier's own checks (check, value, bound, holds) as CHECK_COLUMNS, whatever other columns there are.
+
+    A bound's direction follows from the rows of a check whose value is not the bound itself: what is below its bound
+    and holds is bounded from above. Where all values are the bound itself, they are bounded from both sides.
+    """
+    above, holds = fidelity["value"] > fidelity["bound"], fidelity["holds"].astype(bool)
+    differs = (fidelity["value"] != fidelity["bound"]) & fidelity[["value", "bound"]].notna().all(axis=1)
+    decided, from_above = set(fidelity["check"][differs]), set(fidelity["check"][differs & (above != holds)])
+    is_most = fidelity["check"].isin(from_above) | ~fidelity["check"].isin(decided)
+    found = fidelity.assign(
+        at_least=fidelity["bound"].where(~fidelity["check"].isin(from_above)),
+        at_most=fidelity["bound"].where(is_most),
+        holds=holds,
+    )
+    return found.drop(columns="bound")
+
+
+def gap_checks(found: Measurements, port: Port) -> list[Check]:
+    """Full packets that leave the busy `port` must be as far apart as its rate demands: 99 % of the gaps within 10 %,
+    90 % within 1 % (Handigol et al., CoNEXT 2012, section 5.1). Of the simulator; kernels' own checks are that test
+    already, with a lower bound. Needs the port's packets recorded; none where it was never busy."""
+    if found.tier != "simulated":
+        return []
+    shares = gap_shares(found, port)
+    return [Check(name, share, at_least=bound) for name, share, bound in shares if not np.isnan(share)]
+
+
+def trust_table(checks: pd.DataFrame) -> pd.DataFrame:
+    """A row a check: its worst value (the least where there is a lower bound, else the greatest), the bounds, in how
+    many runs it was made and in how many it failed."""
+    rows = []
+    for (tier, name), group in checks.groupby(["tier", "check"], sort=False):
+        lower = group["at_least"].notna().any()
+        rows.append(
+            {
+                "tier": tier,
+                "check": name,
+                "worst": group["value"].min() if lower else group["value"].max(),
+                "at least": group["at_least"].max(),
+                "at most": group["at_most"].min(),
+                "runs": len(group),
+                "failed": int((~group["holds"]).sum()),
+            }
+        )
+    columns = ["tier", "check", "worst", "at least", "at most", "runs", "failed"]
+    return pd.DataFrame(rows, columns=columns).set_index(["tier", "check"])
+
+
+def trust_of(checks: pd.DataFrame) -> dict[str, Any]:
+    """`trusted` and `why`, as a measured claim takes them: whether every check holds."""
+    failed: Sequence[Any] = list(checks[~checks["holds"]].itertuples())
+    if not failed:
+        return {"trusted": True, "why": ""}
+    first = failed[0]
+    bound = first.at_least if not np.isnan(first.at_least) else first.at_most
+    return {
+        "trusted": False,
+        "why": f"{len(failed)} of {len(checks)} fidelity checks failed, see section 6: first {first.check}, "
+        f"{first.value:.4g} (bound {bound:.4g})",
+    }

@@ -1,0 +1,711 @@
+"""How fast traffic leaves a CDN site that fails: Zhu et al., "The Best of Both Worlds: High Availability CDN Routing
+Without Compromising Control" (IMC 2022), Fig. 2.
+
+A CDN has several sites and one AS number. The site that fails stops to announce its prefix; routers without a valid
+route drop what clients send, or send it in circles, until they have heard of another site. What the other sites
+announce, and when, is the technique. Everything runs in virtual time: BGP speakers with the usual policies on a
+generated Internet, whose delays are calibrated to anycast alone.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from netrepro.claims import Measured
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.as_graph import AsGraph, Relation, hierarchy
+from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
+from netrepro.processes import in_processes
+from netrepro.protocols import drive
+from netrepro.protocols.bgp import LOCAL, Speaker
+from netrepro.protocols.machine import Output
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
+
+SPECIFIC, COVERING = "184.164.244.0/24", "184.164.244.0/23"
+CDN = 47065  # the sites' AS number
+FIRST_SITE = 1_000_000  # the sites' numbers as speakers: beyond all ASes
+PUBLISHED_MEDIAN_S = 10.0
+DELAY_LAWS = ("exponential", "lognormal", "constant")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The Internet, the CDN and how it is watched."""
+
+    top: int = 8
+    transit: int = 80
+    stubs: int = 240
+    peering: float = 0.4
+    sites: int = 5
+    prepends: int = 3
+    ping_interval_s: float = 1.5
+    watch_s: float = 600.0
+    link_delay_ms: float = 20.0
+    delay_law: str = "exponential"
+    advertisement_interval_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.delay_law not in DELAY_LAWS:
+            raise NetreproError(f"no law of delays {self.delay_law!r}", nearest(self.delay_law, DELAY_LAWS))
+        if self.sites < 2:
+            raise NetreproError(f"sites = {self.sites}", "at least 2: one fails, the others take over")
+
+
+PRINTED = Setting()
+
+
+@dataclass(frozen=True)
+class Technique:
+    """What the sites other than the specific one announce.
+
+    prefix : before the failure; "" for nothing. prepends : to it. reacts_after_s : when they announce the specific
+    prefix, in seconds after the failure; None: never. delays : False for routers that pass everything on at once.
+    """
+
+    prefix: str = ""
+    prepends: int = 0
+    reacts_after_s: float | None = None
+    delays: bool = True
+
+
+def techniques(setting: Setting = PRINTED) -> dict[str, Technique]:
+    """The paper's techniques, and each one broken on purpose."""
+    found = {
+        "anycast": Technique(SPECIFIC),
+        "reactive-anycast": Technique(reacts_after_s=0.0),
+        "proactive-prepending": Technique(SPECIFIC, setting.prepends),
+        "proactive-superprefix": Technique(COVERING),
+    }
+    return found | {
+        "reactive-anycast, no delays": replace(found["reactive-anycast"], delays=False),
+        "proactive-prepending, no delays": replace(found["proactive-prepending"], delays=False),
+        "reactive-anycast, a minute late": Technique(reacts_after_s=60.0),
+        "no prepends": Technique(SPECIFIC, 0),
+        "prepending after the failure": Technique("", setting.prepends, reacts_after_s=0.0),
+    }
+
+
+PAPER = ("anycast", "reactive-anycast", "proactive-prepending", "proactive-superprefix")
+
+
+def worlds_of(profile: str) -> int:
+    """How many Internets a repetition has in profile "quick" or "paper"."""
+    return of_profile(profile, {"quick": 3, "paper": 20})
+
+
+def setting_of(profile: str, **changed: Any) -> Setting:
+    """The setting of profile "quick" or "paper", which has the larger Internet. Raises NetreproError for another."""
+    sizes = of_profile(profile, {"quick": (80, 240), "paper": (400, 2000)})
+    return Setting(transit=sizes[0], stubs=sizes[1], **changed)
+
+
+@dataclass(frozen=True)
+class World:
+    """One Internet with the CDN in it: its graph with the sites joined to it, and the sites."""
+
+    graph: AsGraph
+    sites: tuple[int, ...]
+
+
+def make_world(setting: Setting, seed: int) -> World:
+    """An Internet in which every site buys from two transit ASes."""
+    graph = hierarchy(seed, top=setting.top, transit=setting.transit, stubs=setting.stubs, peering=setting.peering)
+    transits = range(setting.top + 1, setting.top + setting.transit + 1)
+    providers = np.random.default_rng([seed, 1]).choice(transits, size=(setting.sites, 2), replace=False)
+    sites = tuple(FIRST_SITE + place for place in range(setting.sites))
+    links = [(site, int(one), Relation.PROVIDER) for site, pair in zip(sites, providers, strict=True) for one in pair]
+    return World(graph.joined(links), sites)
+
+
+def delay_of(law: str, mean_s: float, random_stream: random.Random) -> Callable[[], float]:
+    """Draws how long an update takes through an AS; of all laws the mean is `mean_s`."""
+    sigma = 1.2
+    draws: dict[str, Callable[[], float]] = {
+        "exponential": lambda: random_stream.expovariate(1 / mean_s),
+        "lognormal": lambda: random_stream.lognormvariate(math.log(mean_s) - sigma**2 / 2, sigma),
+        "constant": lambda: mean_s,
+    }
+    return draws[law]
+
+
+Changes = dict[int, list[tuple[float, str, int | None]]]  # AS -> (time after the failure in s, prefix, next hop)
+
+
+def fail(world: World, technique: Technique, failed: int, setting: Setting, mean_delay_s: float, seed: int) -> Changes:
+    """What the failure of site `failed` changes in every AS's routes; at time -1 what they were before.
+
+    BGP has converged before; then the site withdraws its prefix, as if it were switched off cleanly.
+    """
+    speakers = {
+        number: Speaker(number, neighbours, as_number=CDN if number in world.sites else None)
+        for number, neighbours in world.graph.neighbours.items()
+    }
+    others = [site for site in world.sites if site != failed]
+
+    def announce(sites: Sequence[int], prefix: str, prepends: int) -> Callable[[float], list[tuple[int, Output]]]:
+        return lambda now_s: [
+            (site, each) for site in sites for each in speakers[site].originate(now_s, prefix, prepends)
+        ]
+
+    def withdraw(now_s: float) -> list[tuple[int, Output]]:
+        return [(failed, each) for each in speakers[failed].withdraw(now_s, SPECIFIC)]
+
+    link_s = setting.link_delay_ms * 1e-3
+    before = [(0.0, announce([failed], SPECIFIC, 0))]
+    if technique.prefix:
+        before.append((0.0, announce(others, technique.prefix, technique.prepends)))
+    drive(speakers, lambda *_: link_s, math.inf, at=before)
+    changes: Changes = {
+        number: [(-1.0, prefix, route.next_hop) for prefix, route in each.routes.items()]
+        for number, each in speakers.items()
+    }
+    if technique.delays:  # before the failure nothing needed to take its time
+        for number, each in speakers.items():
+            _slow_down(each, setting, mean_delay_s, random.Random(f"{seed} {number}"))
+    after = [(0.0, withdraw)]
+    if technique.reacts_after_s is not None:
+        after.append((technique.reacts_after_s, announce(others, SPECIFIC, technique.prepends)))
+    for time_s, number, event in drive(speakers, lambda *_: link_s, setting.watch_s, at=after):
+        prefix, next_hop = event.value
+        changes[number].append((time_s, prefix, next_hop))
+    return changes
+
+
+def _slow_down(speaker: Speaker, setting: Setting, mean_delay_s: float, stream: random.Random) -> None:
+    speaker.delay_s = delay_of(setting.delay_law, mean_delay_s, stream)
+    if setting.advertisement_interval_s:  # with the jitter that RFC 4271, section 10, asks for
+        speaker.advertisement_interval_s = lambda: setting.advertisement_interval_s * stream.uniform(0.75, 1)
+
+
+def arrivals(changes: Changes, targets: Sequence[int], times_s: np.ndarray) -> np.ndarray:
+    """At which site the answers of targets arrive: an array (targets, times) of the sites' numbers, 0 for none.
+
+    Each AS sends along its next hop for the longest prefix of which it has a route; where routes are missing or lead
+    in a circle, the answer is lost. What is on its way takes no time here.
+    """
+    every = [(time_s, number, prefix, hop) for number, each in changes.items() for time_s, prefix, hop in each]
+    moments = sorted(every, key=lambda moment: moment[0])  # an AS's own stay in their order
+    tables: dict[str, dict[int, int]] = {SPECIFIC: {}, COVERING: {}}
+    found = np.zeros((len(targets), len(times_s)), dtype=np.int64)
+    place = 0
+    ends: dict[int, int] = {}
+
+    def end_of(number: int) -> int:
+        way = []
+        while number not in ends:
+            way.append(number)
+            ends[number] = 0  # until it is known: coming by again is a circle
+            hop = tables[SPECIFIC].get(number, tables[COVERING].get(number))
+            if hop == LOCAL:
+                ends[number] = number
+            elif hop is not None:
+                number = hop
+        for each in way:
+            ends[each] = ends[number]
+        return ends[number]
+
+    for column, time_s in enumerate(times_s):
+        if column and (place == len(moments) or moments[place][0] > time_s):
+            found[:, column] = found[:, column - 1]
+            continue
+        while place < len(moments) and moments[place][0] <= time_s:
+            _, number, prefix, hop = moments[place]
+            if hop is None:
+                tables[prefix].pop(number, None)
+            else:
+                tables[prefix][number] = hop
+            place += 1
+            ends = {}
+        found[:, column] = [end_of(target) for target in targets]
+    return found
+
+
+# Measured.
+
+
+@dataclass(frozen=True)
+class Runs(CheckedRuns):
+    """All failures of all repetitions under every technique.
+
+    times : technique, repetition, site, target, reconnection_s, failover_s (watch_s where it never came).
+    answers : of the first repetition's failures, technique -> array (targets, pings): whether an answer arrived.
+    mean_delay_s : the calibrated mean time of an update through an AS.
+    fidelity : check, value, bound, holds.
+    """
+
+    times: pd.DataFrame
+    answers: dict[str, np.ndarray]
+    mean_delay_s: float
+    setting: Setting
+    fidelity: pd.DataFrame
+
+    def of(self, technique: str) -> pd.DataFrame:
+        return self.times[self.times.technique == technique]
+
+
+def calibrated_delay_s(setting: Setting, seed: int, worlds: int = 30) -> float:
+    """The mean time of an update through an AS with which anycast's median of reconnection is 10 s.
+
+    Found on Internets of their own, from anycast alone. Times grow with the mean, but for the links' delays.
+    """
+    unit = replace(setting, link_delay_ms=1e-3, advertisement_interval_s=0.0)
+    seeds = [seed_of(seed, 1_000_000 + number) for number in range(worlds)]
+    work = [(unit, 1.0, each, site, ("anycast",)) for each in seeds for site in range(setting.sites)]
+    found = pd.concat([times for times, _ in in_processes(_one_failure, work, at_a_time=setting.sites)])
+    return PUBLISHED_MEDIAN_S / float(found.exact_s.median())
+
+
+def measure(setting: Setting, repetitions: int, seed: int, *, worlds: int = 3, progress: Progress = iter) -> Runs:
+    """Let every site fail, one after the other, in `worlds` Internets a repetition, under each technique.
+
+    How fast a site is left depends on the few ASes next to it, which all targets share: single failures differ widely.
+    Targets are the stubs whose traffic anycast brings to the failing site; those that a technique does not bring there
+    are left out of it.
+    """
+    mean_delay_s = calibrated_delay_s(setting, seed)
+    names = tuple(techniques(setting))
+    places = [
+        (repetition, world, site)
+        for repetition in range(repetitions)
+        for world in range(worlds)
+        for site in range(setting.sites)
+    ]
+    work = [
+        (setting, mean_delay_s, seed_of(seed, repetition * worlds + world), site, names)
+        for repetition, world, site in places
+    ]
+    found = in_processes(_one_failure, work, progress)
+    times = pd.concat(
+        [
+            table.assign(repetition=repetition, world=world, site=site)
+            for (table, _), (repetition, world, site) in zip(found, places, strict=True)
+        ],
+        ignore_index=True,
+    )
+    first = [answers for (_, answers), (repetition, *_) in zip(found, places, strict=True) if repetition == 0]
+    answers = {name: np.concatenate([each[name] for each in first]) for name in PAPER}
+    return Runs(times, answers, mean_delay_s, setting, _fidelity(times, setting))
+
+
+def _one_failure(
+    setting: Setting, mean_delay_s: float, seed: int, site: int, names: Sequence[str]
+) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
+    world = make_world(setting, seed)
+    failed, stubs = world.sites[site], world.graph.stubs
+    stubs = [stub for stub in stubs if stub < FIRST_SITE]
+    # A ping has no business with the failure's moment: their phase is drawn.
+    phase = np.random.default_rng([seed, site]).random()
+    pings = (phase + np.arange(math.ceil(setting.watch_s / setting.ping_interval_s) - 1)) * setting.ping_interval_s
+    tables, answers, near = [], {}, None
+    for name in dict.fromkeys(("anycast", *names)):
+        changes = fail(world, techniques(setting)[name], failed, setting, mean_delay_s, seed)
+        before = arrivals(changes, stubs, np.array([-0.5]))[:, 0] == failed
+        near = before if near is None else near
+        targets = [
+            stub for stub, is_near, goes_there in zip(stubs, near, before, strict=True) if is_near and goes_there
+        ]
+        answered = arrivals(changes, targets, pings) > 0
+        answers[name] = answered
+        tables.append(
+            pd.DataFrame(
+                {
+                    "technique": name,
+                    "target": targets,
+                    "reconnection_s": first_answer_s(answered, pings, setting.watch_s),
+                    "failover_s": failover_s(answered, pings, setting.watch_s),
+                    "share_at_site": before.mean(),
+                    "exact_s": _exact_reconnection_s(changes, targets) if name == "anycast" else math.nan,
+                }
+            )
+        )
+    return pd.concat(tables, ignore_index=True), answers
+
+
+def _exact_reconnection_s(changes: Changes, targets: Sequence[int]) -> np.ndarray:
+    """When an answer could first arrive, to the moment of the change that made it possible."""
+    moments = np.unique([max(time_s, 0.0) for each in changes.values() for time_s, *_ in each])
+    return first_answer_s(arrivals(changes, targets, moments) > 0, moments, math.inf)
+
+
+def first_answer_s(answered: np.ndarray, times_s: np.ndarray, never_s: float) -> np.ndarray:
+    """Reconnection: when the first answer arrived, by target; `never_s` where none did."""
+    return np.where(answered.any(axis=1), times_s[answered.argmax(axis=1)], never_s)
+
+
+def failover_s(answered: np.ndarray, times_s: np.ndarray, never_s: float) -> np.ndarray:
+    """Failover: from when on every ping was answered until the end, by target; `never_s` where the last was not."""
+    missed = answered.shape[1] - answered[:, ::-1].argmin(axis=1)  # one beyond the last that was missed
+    missed = np.where(answered.all(axis=1), 0, missed)
+    return np.where(missed < len(times_s), times_s[np.minimum(missed, len(times_s) - 1)], never_s)
+
+
+def consecutive_s(answered: np.ndarray, times_s: np.ndarray, count: int, never_s: float) -> np.ndarray:
+    """Failover as the class took it: when the first `count` answers in a row began; `never_s` where none did."""
+    whole = np.lib.stride_tricks.sliding_window_view(answered, count, axis=1).all(axis=2)
+    return np.where(whole.any(axis=1), times_s[whole.argmax(axis=1)], never_s)
+
+
+def _fidelity(times: pd.DataFrame, setting: Setting) -> pd.DataFrame:
+    anycast = times[times.technique == "anycast"]
+    paper = times[times.technique.isin(PAPER)]
+    back = float((paper.failover_s < setting.watch_s).mean())
+    median = float(anycast.reconnection_s.median())
+    low, high = 0.75 * PUBLISHED_MEDIAN_S, 1.25 * PUBLISHED_MEDIAN_S
+    rows = [
+        ("anycast's median of reconnection, s, at least", median, low, median >= low),
+        ("anycast's median of reconnection, s, at most", median, high, median <= high),
+        ("share of targets that are served again in the end", back, 0.999, back >= 0.999),
+        ("targets", float(len(anycast)), 100.0, len(anycast) >= 100),
+    ]
+    return pd.DataFrame(rows, columns=["check", "value", "bound", "holds"])
+
+
+def summary(runs: Runs) -> pd.DataFrame:
+    """A row a technique: targets, and percentiles of reconnection and failover in seconds."""
+    rows = {}
+    for name in techniques(runs.setting):
+        each = runs.of(name)
+        rows[name] = {"targets": len(each)} | {
+            f"{what} p{percent}": float(each[f"{what}_s"].quantile(percent / 100))
+            for what in ("reconnection", "failover")
+            for percent in (5, 10, 50, 90)
+        }
+    return pd.DataFrame(rows).T
+
+
+# Claims.
+
+
+def measured_claims(runs: Runs) -> list[Measured]:
+    """One measurement a claim of data/cdn_routing/claims.yaml."""
+
+    def quantiles(technique: str, what: str, share: float = 0.5) -> np.ndarray:
+        return runs.of(technique).groupby("repetition")[f"{what}_s"].quantile(share).to_numpy()
+
+    reactive, prepending, superprefix = PAPER[1:]
+    quick, quick_prepending = f"{reactive}, no delays", f"{prepending}, no delays"
+    failover = {name: quantiles(name, "failover") for name in techniques(runs.setting)}
+    same = dict.fromkeys(("anycast", prepending, superprefix), failover["no prepends"])
+    values: dict[str, tuple[Any, Any]] = {
+        "reactive-reconnection": (quantiles(reactive, "reconnection"), quantiles(quick, "reconnection")),
+        "prepending-reconnection": (quantiles(prepending, "reconnection"), quantiles(quick_prepending, "reconnection")),
+        "reactive-failover": (
+            failover[reactive] / failover["anycast"],
+            failover[f"{reactive}, a minute late"] / failover["anycast"],
+        ),
+        "prepending-failover": (
+            failover[prepending] - failover[reactive],
+            failover["no prepends"] - failover[reactive],
+        ),
+        "slower-than-its-reconnection": (
+            failover[prepending] - quantiles(prepending, "reconnection"),
+            failover[quick_prepending] - quantiles(quick_prepending, "reconnection"),
+        ),
+        "longest-with-superprefix": (
+            _rankings({name: failover[name] for name in ("anycast", prepending, superprefix)}),
+            _rankings(same),
+        ),
+        "early-reconnection": (
+            _rankings({name: quantiles(name, "reconnection", 0.1) for name in (prepending, reactive)}),
+            _rankings(
+                {
+                    prepending: quantiles("prepending after the failure", "reconnection", 0.1),
+                    reactive: quantiles(reactive, "reconnection", 0.1),
+                }
+            ),
+        ),
+        "late-reconnection": (
+            _rankings({name: quantiles(name, "reconnection", 0.9) for name in (reactive, prepending)}),
+            _rankings(
+                {
+                    reactive: quantiles(reactive, "reconnection", 0.9),
+                    prepending: quantiles("no prepends", "reconnection", 0.9),
+                }
+            ),
+        ),
+        "reactive-begins": (quantiles(reactive, "reconnection", 0.05), quantiles(quick, "reconnection", 0.05)),
+    }
+    return [
+        Measured(claim=claim, values=ours, control=broken, **runs.trust) for claim, (ours, broken) in values.items()
+    ]
+
+
+def _rankings(values: dict[str, np.ndarray]) -> list[list[str]]:
+    """Names by value, least first, for each repetition; equal ones in the reverse of the order given."""
+    names = list(reversed(values))
+    return [sorted(names, key=lambda name: values[name][place]) for place in range(len(values[names[0]]))]
+
+
+def answer(runs: Runs) -> str:
+    """The paper's question answered in one sentence, with this run's numbers."""
+    median = runs.times.groupby("technique")[["reconnection_s", "failover_s"]].median()
+    said = [f"{name} {median.failover_s[name]:.0f} s" for name in PAPER]
+    return (
+        f"Half of the clients are served steadily again after: {', '.join(said)}; calibrated to anycast's reconnection "
+        f"alone ({median.reconnection_s['anycast']:.0f} s)."
+    )
+
+
+# Knobs.
+
+
+def vary_prepends(
+    setting: Setting,
+    seed: int,
+    *,
+    prepends: Sequence[int] = (0, 1, 2, 3, 5),
+    worlds: int = 2,
+    progress: Progress = iter,
+) -> pd.DataFrame:
+    """Proactive prepending with more and fewer prepends: what is lost and what is gained.
+
+    Returns prepends, share_at_site (of all clients, if the site is to serve everybody), reconnection_s and failover_s
+    (medians).
+    """
+    mean_delay_s = calibrated_delay_s(setting, seed, worlds=8)
+    name, seeds = "proactive-prepending", [seed_of(seed, number) for number in range(worlds)]
+    work = [
+        (replace(setting, prepends=count), mean_delay_s, each, site, (name,))
+        for count in prepends
+        for each in seeds
+        for site in range(setting.sites)
+    ]
+    found = in_processes(_one_failure, work, progress, at_a_time=setting.sites)
+    rows = [
+        times[times.technique == name].assign(prepends=changed.prepends)
+        for (changed, *_), (times, _) in zip(work, found, strict=True)
+    ]
+    grouped = pd.concat(rows).groupby("prepends")
+    medians = grouped[["reconnection_s", "failover_s"]].median()
+    return medians.assign(share_at_site=grouped.share_at_site.mean()).reset_index()
+
+
+def vary_delays(setting: Setting, seed: int, *, worlds: int = 2, progress: Progress = iter) -> pd.DataFrame:
+    """The techniques under other laws of delay, and with an advertisement interval of 30 s; each calibrated anew.
+
+    Returns delays, technique, reconnection_s, failover_s (medians).
+    """
+    laws = {law: replace(setting, delay_law=law) for law in DELAY_LAWS}
+    laws["exponential, 30 s between announcements"] = replace(setting, advertisement_interval_s=30.0)
+    work, names = [], []
+    for name, changed in laws.items():
+        mean_delay_s = calibrated_delay_s(changed, seed, worlds=8)
+        for number in range(worlds):
+            for site in range(setting.sites):
+                work.append((changed, mean_delay_s, seed_of(seed, number), site, PAPER))
+                names.append(name)
+    found = in_processes(_one_failure, work, progress, at_a_time=setting.sites)
+    times = pd.concat([table.assign(delays=name) for name, (table, _) in zip(names, found, strict=True)])
+    medians = times.groupby(["delays", "technique"], sort=False)[["reconnection_s", "failover_s"]].median()
+    return medians.reset_index()
+
+
+def vary_definition(
+    runs: Runs,
+    seed: int,
+    *,
+    losses: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
+    counts: Sequence[int] = (1, 3, 5, 10),
+) -> pd.DataFrame:
+    """The median failover of reactive-anycast when it begins with so many answers in a row and some answers get lost.
+
+    Returns loss (share of answers), count, failover_s. The class took ten in a row.
+    """
+    answers, interval_s, watch_s = runs.answers["reactive-anycast"], runs.setting.ping_interval_s, runs.setting.watch_s
+    pings = np.arange(answers.shape[1]) * interval_s
+    stream = np.random.default_rng(seed)
+    rows = []
+    for loss in losses:
+        heard = answers & (stream.random(answers.shape) >= loss)
+        for count in counts:
+            rows.append((loss, count, float(np.median(consecutive_s(heard, pings, count, watch_s)))))
+    return pd.DataFrame(rows, columns=["loss", "count", "failover_s"])
+
+
+def unicast_failover_s(count: int, seed: int, *, time_to_live_s: float = 60.0) -> np.ndarray:
+    """When clients of a unicast site have asked DNS again, `count` of them, in seconds after the failure.
+
+    A model without any routing: records expire evenly within their time to live; 13 % of clients go on with an expired
+    one, half of these for 56 s or more (exponential; figures of the first author's later proposal).
+    """
+    stream = np.random.default_rng(seed)
+    expires = stream.random(count) * time_to_live_s
+    stays = stream.random(count) < 0.13
+    return expires + stays * stream.exponential(56 / math.log(2), count)
+
+
+# Figures.
+
+LOOKS = dict(zip(PAPER, CURVES, strict=False))
+
+
+def draw_idea() -> Figure:
+    """What the specific site and the others announce, before and after the failure (Fig. 1)."""
+    figure, axis = new_figure("Who announces what (Fig. 1)", "", "")
+    axis.axis("off")
+    said = {
+        "unicast": ("specific prefix", "nothing", "nothing; DNS moves clients"),
+        "anycast": ("specific prefix", "specific prefix", "the same"),
+        "reactive-anycast": ("specific prefix", "nothing", "specific prefix, from now on"),
+        "proactive-prepending": ("specific prefix", "specific prefix,\nlonger path", "the same"),
+        "proactive-superprefix": ("specific prefix", "covering prefix", "the same"),
+    }
+    heads = ("technique", "specific site", "other sites, before", "other sites, after its failure")
+    cells = [[name, *row] for name, row in said.items()]
+    table = axis.table(cells, colLabels=heads, loc="center", cellLoc="left", colWidths=[0.24, 0.19, 0.24, 0.33])
+    table.auto_set_font_size(False)
+    table.set_fontsize(9)
+    table.scale(1, 2.4)
+    for (row, column), cell in table.get_celld().items():
+        cell.set_edgecolor("#dddddd")
+        if row == 0 or column == 0:
+            cell.set_text_props(weight="bold")
+        if row > 0 and column == 0 and cells[row - 1][0] in LOOKS:
+            cell.set_text_props(weight="bold", color=LOOKS[cells[row - 1][0]])
+    return figure
+
+
+def draw_network(setting: Setting, seed: int) -> Figure:
+    """The generated Internet by level, and the sites' links into it."""
+    world = make_world(setting, seed_of(seed, 0))
+    first_transit, first_stub = setting.top + 1, setting.top + setting.transit + 1
+    levels = {}
+    for number in world.graph.neighbours:
+        level = 3 if number < first_transit else 2 if number < first_stub else 1 if number < FIRST_SITE else 0
+        levels.setdefault(level, []).append(number)
+    place = {
+        number: ((index + 0.5) / len(numbers), level)
+        for level, numbers in levels.items()
+        for index, number in enumerate(numbers)
+    }
+    figure, axis = new_figure("One of the Internets, and the CDN's sites", "", "")
+    for a, b, relation in world.graph.links:
+        is_site = a >= FIRST_SITE
+        colour = CURVES[6] if is_site else PUBLISHED_GREY if relation == Relation.PROVIDER else CURVES[0]
+        look = {"linewidth": 1.6 if is_site else 0.3, "alpha": 0.9 if is_site else 0.4}
+        axis.plot(*zip(place[a], place[b], strict=True), color=colour, zorder=2 if is_site else 1, **look)
+    names = {3: "top", 2: "transit", 1: "stubs (clients)", 0: "sites of the CDN"}
+    for level, numbers in levels.items():
+        xs = [place[number][0] for number in numbers]
+        axis.plot(
+            xs, [level] * len(xs), "s" if level == 0 else "o", color="black", markersize=7 if level in (0, 3) else 2
+        )
+    axis.set_yticks(list(names), [f"{names[level]}: {len(levels[level])}" for level in names])
+    axis.set_xticks([])
+    axis.grid(False)
+    axis.spines[:].set_visible(False)
+    axis.plot([], [], color=CURVES[0], label="peers")
+    axis.plot([], [], color=PUBLISHED_GREY, label="provider and customer")
+    axis.plot([], [], color=CURVES[6], label="a site's providers")
+    figure.legend(loc="outside lower center", ncols=3, fontsize=9)
+    return figure
+
+
+def draw_times(runs: Runs, time_to_live_s: float = 60.0) -> Figure:
+    """Distribution of reconnection and failover by technique (Fig. 2), with what was published of it in words."""
+    figure, _ = new_figure(
+        "After a site has failed (Fig. 2)", "seconds after the failure", "share of clients", columns=2
+    )
+    published = {
+        "reconnection": [(10.0, "published medians: 10 s")],
+        "failover": [(10.0, "published: anycast, reactive: 10 s"), (15.0, "published: prepending: 5 s later")],
+    }
+    for axis, (what, points) in zip(figure.axes, published.items(), strict=True):
+        for name in PAPER:
+            values = np.sort(runs.of(name)[f"{what}_s"])
+            axis.step(values, np.arange(1, len(values) + 1) / len(values), color=LOOKS[name], label=name, where="post")
+        if what == "failover":
+            values = np.sort(unicast_failover_s(2000, 0, time_to_live_s=time_to_live_s))
+            share = np.arange(1, len(values) + 1) / len(values)
+            axis.plot(values, share, color=CURVES[4], linestyle=":", label="unicast (a model of DNS)")
+        for (time_s, words), marker in zip(points, "Dv", strict=False):
+            axis.plot(time_s, 0.5, marker, color=PUBLISHED_GREY, markersize=8, label=words, linestyle="none")
+        axis.set(xlim=(0, 120), ylim=(0, 1.02), title=what)
+        axis.legend(fontsize=8, loc="lower right")
+    return figure
+
+
+def draw_control(runs: Runs) -> Figure:
+    """The techniques with their mechanism taken away."""
+    figure, axis = new_figure(
+        "Broken on purpose", "failover, seconds after the failure", "share of clients", log_x=True
+    )
+    broken = {
+        "reactive-anycast": ("reactive-anycast, no delays", "reactive-anycast, a minute late"),
+        "proactive-prepending": ("proactive-prepending, no delays", "prepending after the failure", "no prepends"),
+    }
+    for name, others in broken.items():
+        for style, each in zip(("-", "--", ":", "-."), (name, *others), strict=False):
+            values = np.sort(runs.of(each).failover_s)
+            share = np.arange(1, len(values) + 1) / len(values)
+            axis.step(values, share, color=LOOKS[name], linestyle=style, label=each, where="post", linewidth=1.5)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8)
+    return figure
+
+
+def draw_prepends(table: pd.DataFrame) -> Figure:
+    """What more prepends cost and bring."""
+    figure, _ = new_figure("How many prepends?", "prepends", "", columns=2)
+    left, right = figure.axes
+    left.plot(table.prepends, table.share_at_site, "o-", color=LOOKS["proactive-prepending"])
+    left.set(ylabel="share of all clients that go to the site", ylim=(0, 1.05))
+    right.plot(table.prepends, table.reconnection_s, "o--", color=LOOKS["proactive-prepending"], label="reconnection")
+    right.plot(table.prepends, table.failover_s, "o-", color=LOOKS["proactive-prepending"], label="failover")
+    right.set(ylabel="median (s)")
+    right.set_ylim(bottom=0)
+    right.legend()
+    return figure
+
+
+def draw_delays(table: pd.DataFrame) -> Figure:
+    """Medians of the techniques by the law of delays."""
+    figure, axis = new_figure("Does it matter how delays are distributed?", "median failover (s)", "")
+    laws = list(dict.fromkeys(table.delays))
+    for name in PAPER:
+        rows = table[table.technique == name].set_index("delays").loc[laws]
+        axis.plot(rows.failover_s, range(len(laws)), "o", color=LOOKS[name], label=name, markersize=8)
+    axis.plot([10, 15], [-0.35, -0.35], "D", color=PUBLISHED_GREY, label="published: 10 s, prepending 5 s later")
+    axis.set_yticks(range(len(laws)), [law.replace(", ", ",\n") for law in laws])
+    axis.set_ylim(-0.6, len(laws) - 0.5)
+    axis.set_xlim(left=0)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8)
+    return figure
+
+
+def draw_definition(table: pd.DataFrame) -> Figure:
+    """Failover over the share of lost answers, a curve for each number of answers in a row; the class's in grey."""
+    figure, axis = new_figure("What the class measured", "share of answers that are lost", "median failover (s)")
+    for colour, (count, rows) in zip(CURVES, table.groupby("count"), strict=False):
+        axis.plot(rows.loss, rows.failover_s, "o-", color=colour, label=f"{count} in a row")
+    axis.axhline(600.48, color=PUBLISHED_GREY, linestyle="--", label="class report: 600.48 s")
+    axis.set_ylim(bottom=0)
+    axis.legend(fontsize=9)
+    return figure
+
+
+def explore(seed: int = 1) -> object:
+    """Sliders for prepends and the law of delays; four failures are run again at once."""
+    import ipywidgets as widgets
+    from IPython.display import display
+
+    controls = {
+        "prepends": widgets.IntSlider(3, min=0, max=6, description="prepends"),
+        "law": widgets.Dropdown(options=DELAY_LAWS, description="delays"),
+        "mean_s": widgets.FloatSlider(7.0, min=0.5, max=20, step=0.5, description="mean (s)"),
+    }
+
+    def redraw(prepends: int, law: str, mean_s: float) -> None:
+        setting = replace(PRINTED, prepends=prepends, delay_law=law)
+        work = [(setting, mean_s, seed_of(seed, number), 0, PAPER) for number in range(4)]
+        times = pd.concat([_one_failure(*each)[0] for each in work], ignore_index=True)
+        display(draw_times(Runs(times, {}, mean_s, setting, pd.DataFrame())))
+
+    return widgets.VBox([widgets.HBox(list(controls.values())), widgets.interactive_output(redraw, controls)])

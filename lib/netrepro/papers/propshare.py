@@ -1,0 +1,809 @@
+"""PropShare: Levin, LaCurts, Spring and Bhattacharjee, "BitTorrent is an Auction: Analyzing and Improving BitTorrent's
+Incentives", SIGCOMM 2008, Fig. 8.
+
+Swarms in which some clients share their upload in proportion to what they received and the others run BitTorrent's
+auction: who downloads faster, who gets what it gives, and what a Sybil or a free rider gets out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy import stats
+
+from netrepro.claims import Measured
+from netrepro.claims.verdicts import student_interval
+from netrepro.errors import NetreproError, nearest
+from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
+from netrepro.processes import in_processes
+from netrepro.protocols.bittorrent.chokers import (
+    Choker,
+    PermutedPropShare,
+    PropShare,
+    RoundRobin,
+    TitForTat,
+    choker,
+)
+from netrepro.simulation.swarm import BLOCK_BYTES, SwarmPeer, run_swarm
+from netrepro.style import PUBLISHED_GREY, new_figure, scheme
+
+PUBLISHED_RANGE_S = (125.0, 225.0)  # of Fig. 8's vertical axis, as a class report gives it
+IDENTITIES = 4  # of the Sybil
+EXAMPLE_BYTES = {"A": 9, "B": 6, "C": 4, "D": 1}  # for the picture of the idea
+BETWEEN = (0.0, 1.0)  # of pure swarms
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A swarm. The paper's numbers of peers, capacities and file were not at hand: these are ours, and the file is so
+    long that times lie in the range of Fig. 8.
+
+    free_riders : their share of the leechers. stays_s : how long a leecher serves on after its download.
+    seeds_know_clients : seeds serve one identity of a Sybil alone.
+    """
+
+    leechers: int = 30
+    seeds: int = 3
+    seed_kilobytes_per_s: float = 128.0
+    slowest_kilobytes_per_s: float = 20.0
+    fastest_kilobytes_per_s: float = 300.0
+    pieces: int = 48
+    blocks_per_piece: int = 16
+    reserve: float = 0.2
+    free_riders: float = 0.0
+    stays_s: float = 0.0
+    round_s: float = 10.0
+    optimistic_s: float = 30.0
+    seeds_know_clients: bool = False
+
+    @property
+    def file_bytes(self) -> int:
+        return self.pieces * self.blocks_per_piece * BLOCK_BYTES
+
+    @property
+    def median_kilobytes_per_s(self) -> float:
+        """Of the leechers, whose upload rates are uniform on a logarithmic axis."""
+        return float(np.sqrt(self.slowest_kilobytes_per_s * self.fastest_kilobytes_per_s))
+
+
+PRINTED = Setting()
+NO_CAP_KILOBYTES_PER_S = 8_000.0  # 64 Mb/s: about what the class's smallest cloud machines send
+CLASS = replace(
+    PRINTED,
+    leechers=12,
+    pieces=256,
+    blocks_per_piece=1,
+    seed_kilobytes_per_s=NO_CAP_KILOBYTES_PER_S,
+    slowest_kilobytes_per_s=NO_CAP_KILOBYTES_PER_S,
+    fastest_kilobytes_per_s=NO_CAP_KILOBYTES_PER_S,
+    round_s=2.0,
+    optimistic_s=5.0,
+)
+CLASS_CASES = {
+    "class, no cap": CLASS,
+    "class, with upload caps": replace(
+        CLASS,
+        **{
+            name: getattr(PRINTED, name)
+            for name in ("seed_kilobytes_per_s", "slowest_kilobytes_per_s", "fastest_kilobytes_per_s")
+        },
+    ),
+    "ours": PRINTED,
+}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Leechers, fractions of PropShare clients, least trials of each, and trials a value of a knob."""
+
+    leechers: int
+    fractions: tuple[float, ...]
+    least_trials: int
+    knob_trials: int
+
+
+def scale(profile: str) -> Scale:
+    """How much is computed. Raises NetreproError for another profile than quick and paper."""
+    scales = {
+        "quick": Scale(30, (0.0, 0.25, 0.5, 0.75, 1.0), 2, 10),
+        "paper": Scale(100, tuple(i / 10 for i in range(11)), 100, 50),
+    }
+    return of_profile(profile, scales)
+
+
+# Swarms.
+
+
+def capacities(setting: Setting, seed: int) -> list[float]:
+    """Upload rates of the leechers (kB/s), uniform on a logarithmic axis."""
+    random, low = Random(seed), setting.slowest_kilobytes_per_s
+    ratio = setting.fastest_kilobytes_per_s / low
+    return [low * ratio ** random.random() for _ in range(setting.leechers)]
+
+
+def swarm(
+    setting: Setting,
+    fraction: float,
+    seed: int,
+    *,
+    kind: str = "propshare",
+    identities: int = 0,
+    swapped: bool = False,
+) -> list[SwarmPeer]:
+    """Seeds and leechers, of which the `fraction`, at random, run the choker `kind` and the others BitTorrent's.
+
+    With `identities`, the first leecher is an attacker with twice the median rate, that comes as so many peers.
+    `swapped`: at a fraction of one half, the two kinds change places.
+    Raises NetreproError for a fraction, or a share of free riders, that is none.
+    """
+    for name, value in (("fraction", fraction), ("share of free riders", setting.free_riders)):
+        if not 0 <= value <= 1:
+            raise NetreproError(f"a {name} of {value:g}", "give 0 to 1")
+    random, rates = Random(seed_of(seed, 1)), capacities(setting, seed)
+    order = random.sample(range(setting.leechers), setting.leechers)
+    riders = set(order[: round(setting.free_riders * setting.leechers)])
+    givers = [i for i in order if i not in riders]
+    ours = set(givers[::-1][: round(fraction * len(givers))] if swapped else givers[: round(fraction * len(givers))])
+    peers = [SwarmPeer("seed", setting.seed_kilobytes_per_s, is_seed=True)] * setting.seeds
+    for i, rate in enumerate(rates):
+        own = kind if i in ours else "bittorrent"
+        if identities and i == 0:
+            each = 2 * setting.median_kilobytes_per_s / identities
+            peers += [SwarmPeer(own, each, client="attacker", stays_s=setting.stays_s)] * identities
+        elif i in riders:
+            peers.append(SwarmPeer("free rider", 0.0, stays_s=setting.stays_s))
+        else:
+            peers.append(SwarmPeer(own, rate, stays_s=setting.stays_s))
+    return peers
+
+
+class OneIdentity(RoundRobin):
+    """A seed that knows which peers are one client's, and serves only the first of them."""
+
+    def __init__(self, random: Random, others: frozenset[int], *, round_s: float, turn_s: float):
+        super().__init__(random, round_s=round_s, turn_s=turn_s)
+        self.others = others
+
+    def decide(self, now_s: float, interested: Sequence, received_bytes: Mapping) -> dict:
+        """See Choker."""
+        return super().decide(now_s, [peer for peer in interested if peer not in self.others], received_bytes)
+
+
+def make_choker(setting: Setting, identities: int, kind: str, random: Random) -> Choker:
+    """The choker of a kind with the setting's constants; `identities` of the attacker, see `swarm`."""
+    round_s, optimistic_s = setting.round_s, setting.optimistic_s
+    if kind == "bittorrent":
+        return TitForTat(random, round_s=round_s, optimistic_s=optimistic_s)
+    if kind == "seed":
+        others = range(setting.seeds + 1, setting.seeds + identities) if setting.seeds_know_clients else ()
+        return OneIdentity(random, frozenset(others), round_s=round_s, turn_s=optimistic_s)
+    if kind in ("propshare", "permuted"):
+        make = PropShare if kind == "propshare" else PermutedPropShare
+        return make(random, reserve=setting.reserve, round_s=round_s, optimistic_s=optimistic_s)
+    return choker(kind, random)
+
+
+def run_one(setting: Setting, fraction: float, seed: int, **more: Any) -> tuple[pd.DataFrame, dict[str, float]]:
+    """One swarm: its leechers, one row a client (kind, upload_kilobytes_per_s, complete_s, sent_bytes), and what its
+    checks found."""
+    peers = swarm(setting, fraction, seed, **more)
+    found = run_swarm(
+        peers,
+        seed,
+        pieces=setting.pieces,
+        blocks_per_piece=setting.blocks_per_piece,
+        make_choker=partial(make_choker, setting, more.get("identities", 0)),
+    )
+    leechers = found[~found.is_seed]
+    able = 1e3 * found["upload_kilobytes_per_s"] * found["present_s"]
+    checks = {
+        "clients that did not complete": float(leechers["complete_s"].isna().sum()),
+        "bytes received less bytes sent": float(found["received_bytes"].sum() - found["sent_bytes"].sum()),
+        "bytes beyond a peer's rate, in blocks": float(((found["sent_bytes"] - able) / BLOCK_BYTES).max()),
+        "share of the upload that is used": float(found["sent_bytes"].sum() / able.sum()),
+    }
+    clients = leechers.groupby("client", sort=False).agg(
+        kind=("kind", "first"),
+        upload_kilobytes_per_s=("upload_kilobytes_per_s", "sum"),
+        complete_s=("complete_s", "first"),
+        sent_bytes=("sent_bytes", "sum"),
+    )
+    return clients.reset_index(), checks
+
+
+# What must hold in every trial: (at most, at least). A cap binds when most of what could be sent is sent.
+BOUNDS = {
+    "clients that did not complete": (0.0, None),
+    "bytes received less bytes sent": (0.0, None),
+    "bytes beyond a peer's rate, in blocks": (1.0, None),
+    "share of the upload that is used": (None, 0.5),
+}
+
+
+@dataclass(frozen=True)
+class Runs(CheckedRuns):
+    """All trials. clients : case, fraction, trial, client, kind, upload_kilobytes_per_s, complete_s, sent_bytes.
+    fidelity : case, check, value (the worst of all trials), bound, holds.
+
+    Cases: "figure 8" and "permuted" (its control) over the fractions; "equal", with equal capacities; "free riders" and
+    "free riders, permuted"; "sybil, 1" and "sybil, 4" by the attacker's identities; those of CLASS_CASES but ours.
+    """
+
+    clients: pd.DataFrame
+    fidelity: pd.DataFrame
+
+
+def measure(scale: Scale, trials: int, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter) -> Runs:
+    """Every case, with `trials` swarms, or the scale's least, of each. Pure swarms of the same trial are of the same
+    capacities, whatever clients run there."""
+    setting = replace(setting, leechers=scale.leechers)
+    trials = max(trials, scale.least_trials)
+    equal = replace(
+        setting,
+        slowest_kilobytes_per_s=setting.median_kilobytes_per_s,
+        fastest_kilobytes_per_s=setting.median_kilobytes_per_s,
+    )
+    riders = replace(setting, free_riders=0.2)
+    work: list[tuple[str, Setting, float, dict]] = []
+    work += [("figure 8", setting, fraction, {}) for fraction in scale.fractions]
+    work += [("permuted", setting, fraction, {"kind": "permuted"}) for fraction in scale.fractions if fraction]
+    work += [("equal", equal, 0.5, {})]
+    work += [("free riders", riders, fraction, {}) for fraction in BETWEEN]
+    work += [("free riders, permuted", riders, 1.0, {"kind": "permuted"})]
+    work += [
+        (f"sybil, {count}", setting, fraction, {"identities": count})
+        for count in (1, IDENTITIES)
+        for fraction in BETWEEN
+    ]
+    work += [(name, case, 0.5, {}) for name, case in CLASS_CASES.items() if name != "ours"]
+    return _all(work, trials, seed, progress)
+
+
+def _all(work: Sequence[tuple[str, Setting, float, dict]], trials: int, seed: int, progress: Progress) -> Runs:
+    def one(place: int, trial: int) -> tuple[pd.DataFrame, dict[str, Any]]:
+        name, setting, fraction, more = work[place]
+        # Mixed swarms have capacities of their own at every fraction, so that trials are independent.
+        own = seed_of(seed, trial if fraction in BETWEEN else trial + 100_000 * round(100 * fraction))
+        clients, checks = run_one(setting, fraction, own, **more)
+        return clients.assign(case=name, fraction=fraction, trial=trial), {"case": name} | checks
+
+    jobs = [(place, trial) for place in range(len(work)) for trial in range(trials)]
+    found = in_processes(one, jobs, progress, at_a_time=max(1, min(20, len(jobs) // 8)))
+    checks = pd.DataFrame([each for _, each in found]).groupby("case", sort=False)
+    rows = []
+    for check, (most, least) in BOUNDS.items():
+        for case, values in checks[check]:
+            if least is not None and case == "class, no cap":
+                continue  # nothing binds there: that is what it shows
+            value = values.max() if least is None else values.min()
+            bound = most if least is None else least
+            rows.append((case, check, value, bound, value <= bound if least is None else value >= bound))
+    return Runs(
+        pd.concat([clients for clients, _ in found], ignore_index=True),
+        pd.DataFrame(rows, columns=["case", "check", "value", "bound", "holds"]),
+    )
+
+
+# Readings.
+
+
+def _means(runs: Runs, case: str, column: str = "complete_s") -> pd.DataFrame:
+    """Mean of a column by fraction and trial (rows) and kind (columns)."""
+    rows = runs.clients[runs.clients.case == case]
+    return rows.pivot_table(index=["fraction", "trial"], columns="kind", values=column)
+
+
+def ratios(runs: Runs, case: str = "figure 8", column: str = "complete_s") -> pd.Series:
+    """PropShare's mean over BitTorrent's of the same swarm, by fraction and trial of mixed swarms."""
+    means = _means(runs, case, column).dropna(subset=["bittorrent"])
+    kind = "permuted" if case == "permuted" else "propshare"
+    return (means[kind] / means["bittorrent"]).dropna()
+
+
+def comparison(runs: Runs, case: str = "figure 8") -> pd.DataFrame:
+    """Every mixed fraction: trials, mean times (s), their ratio with its 95 % interval, the share of trials in which
+    PropShare's are faster, and the probability of as clear a difference by chance (Wilcoxon's signed ranks)."""
+    kind = "permuted" if case == "permuted" else "propshare"
+    means, rows = _means(runs, case), []
+    for fraction, values in ratios(runs, case).groupby("fraction"):
+        low, high = student_interval(list(values))
+        here = means.loc[fraction]
+        rows.append(
+            {
+                "fraction": fraction,
+                "trials": len(values),
+                "PropShare (s)": here[kind].mean(),
+                "BitTorrent (s)": here["bittorrent"].mean(),
+                "ratio": values.mean(),
+                "low": low,
+                "high": high,
+                "faster": (values < 1).mean(),
+                "p": stats.wilcoxon(np.log(values)).pvalue,
+            }
+        )
+    return pd.DataFrame(rows).set_index("fraction")
+
+
+def rank_correlation(runs: Runs, case: str, fraction: float) -> pd.Series:
+    """Spearman's correlation of upload capacity and download rate over the clients of a swarm, by trial."""
+    rows = runs.clients[(runs.clients.case == case) & (runs.clients.fraction == fraction)]
+    return pd.Series(
+        {
+            trial: stats.spearmanr(each["upload_kilobytes_per_s"], 1 / each["complete_s"]).statistic
+            for trial, each in rows.groupby("trial")
+        }
+    )
+
+
+def sybil_gain(runs: Runs, fraction: float) -> pd.Series:
+    """The attacker's time as one peer over that as IDENTITIES peers, by trial; all others run one choker."""
+    rows = runs.clients[(runs.clients.client == "attacker") & (runs.clients.fraction == fraction)]
+    times = rows.pivot_table(index="trial", columns="case", values="complete_s")
+    return times["sybil, 1"] / times[f"sybil, {IDENTITIES}"]
+
+
+def free_rider_cost(runs: Runs, case: str, fraction: float) -> pd.Series:
+    """Free riders' mean time over the contributors', by trial."""
+    means = _means(runs, case).loc[fraction].dropna(axis=1)
+    return means["free rider"] / means.drop(columns="free rider").mean(axis=1)
+
+
+def class_table(runs: Runs, trials: int = 3) -> pd.DataFrame:
+    """What an experiment of so many trials at a fraction of one half says: mean times, the ratio and its interval over
+    all trials, and the share of such experiments in which Welch's test of all clients' times finds a difference (5 %).
+    """
+    rows = []
+    for name in CLASS_CASES:
+        case = "figure 8" if name == "ours" else name
+        times = runs.clients[(runs.clients.case == case) & (runs.clients.fraction == 0.5)]
+        values = ratios(runs, case).loc[0.5]
+        found = []
+        for first in range(0, times["trial"].max() + 2 - trials, trials):
+            some = times[times["trial"].between(first, first + trials - 1)]
+            by_kind = {kind: each["complete_s"] for kind, each in some.groupby("kind")}
+            found.append(stats.ttest_ind(by_kind["propshare"], by_kind["bittorrent"], equal_var=False).pvalue < 0.05)
+        low, high = student_interval(list(values))
+        means = times.groupby("kind")["complete_s"].mean()
+        rows.append(
+            (name, means["propshare"], means["bittorrent"], values.mean(), low, high, len(found), np.mean(found))
+        )
+    columns = ["case", "PropShare (s)", "BitTorrent (s)", "ratio", "low", "high", "experiments", "find a difference"]
+    return pd.DataFrame(rows, columns=columns).set_index("case")
+
+
+# Claims.
+
+
+def measured_claims(runs: Runs) -> list[Measured]:
+    """One measurement a claim of data/propshare/claims.yaml."""
+
+    def count(holds: pd.Series, broken: pd.Series) -> dict[str, Any]:
+        return {
+            "successes": int(holds.sum()),
+            "trials": len(holds),
+            "control_successes": int(broken.sum()),
+            "control_trials": len(broken),
+        }
+
+    auction = rank_correlation(runs, "figure 8", 0.0)
+    cheap = free_rider_cost(runs, "free riders", 0.0)
+    values: dict[str, dict[str, Any]] = {
+        "faster-than-bittorrent": count(ratios(runs) < 1, ratios(runs, "permuted") < 1),
+        "competitive": {"values": list(ratios(runs)), "control": list(ratios(runs, "permuted"))},
+        "uploads-no-more": {
+            "values": list(ratios(runs, column="sent_bytes")),
+            "control": list(ratios(runs, "permuted", "sent_bytes")),
+        },
+        "rewards-contribution": count(
+            rank_correlation(runs, "figure 8", 1.0) > auction, rank_correlation(runs, "permuted", 1.0) > auction
+        ),
+        "sybil-gains-nothing": {"values": list(sybil_gain(runs, 1.0)), "control": list(sybil_gain(runs, 0.0))},
+        "free-riders-pay": count(
+            free_rider_cost(runs, "free riders", 1.0) > cheap,
+            free_rider_cost(runs, "free riders, permuted", 1.0) > cheap,
+        ),
+    }
+    return [Measured(claim=claim, **found, **runs.trust) for claim, found in values.items()]
+
+
+def answer(runs: Runs) -> str:
+    """The question answered in one sentence, with this run's numbers."""
+    table, values = comparison(runs), ratios(runs)
+    low, high = student_interval(list(values))
+    correlation = [rank_correlation(runs, "figure 8", fraction).mean() for fraction in BETWEEN]
+    gain = [sybil_gain(runs, fraction).mean() for fraction in BETWEEN]
+    return (
+        f"In {len(values)} swarms of both kinds PropShare's clients take {values.mean():.3f} times as long as "
+        f"BitTorrent's ({low:.3f} to {high:.3f}; faster in {100 * (values < 1).mean():.0f} %, mean times "
+        f"{table['PropShare (s)'].mean():.0f} and {table['BitTorrent (s)'].mean():.0f} s); what a client gives decides "
+        f"more of what it gets (rank correlation {correlation[1]:.2f} against {correlation[0]:.2f}), and a Sybil of "
+        f"{IDENTITIES} is {gain[1]:.2f} times as fast as one peer, among BitTorrent's {gain[0]:.2f} times."
+    )
+
+
+# Knobs.
+
+KNOBS: dict[str, tuple[str, tuple[float, ...]]] = {
+    "pieces": ("pieces of the file", (12, 48, 192)),
+    "reserve": ("PropShare's reserve for newcomers", (0.05, 0.1, 0.2, 0.4)),
+    "free_riders": ("share of free riders", (0.0, 0.2, 0.4)),
+    "stays_s": ("time as a seed after the download (s)", (0.0, 15.0, 60.0)),
+}
+
+
+def vary(name: str, scale: Scale, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter) -> pd.DataFrame:
+    """PropShare's mean time over BitTorrent's, half of each, as one number of the setting goes over KNOBS.
+
+    Every trial is a swarm and the same with the kinds in each other's places, whose ratios are averaged: which of them
+    had the faster peers by chance does not matter. Returns value, trial, ratio. Raises NetreproError for another name.
+    """
+    if name not in KNOBS:
+        raise NetreproError(f"no knob {name!r}", nearest(name, KNOBS))
+    values = KNOBS[name][1]
+
+    def one(value: float, trial: int) -> tuple[float, int, float]:
+        own = replace(setting, leechers=scale.leechers, **{name: type(getattr(setting, name))(value)})
+        logs = []
+        for swapped in (False, True):
+            clients, _ = run_one(own, 0.5, seed_of(seed, trial), swapped=swapped)
+            means = clients.groupby("kind")["complete_s"].mean()
+            logs.append(np.log(means["propshare"] / means["bittorrent"]))
+        return value, trial, float(np.exp(np.mean(logs)))
+
+    work = [(value, trial) for value in values for trial in range(scale.knob_trials)]
+    rows = in_processes(one, work, progress, at_a_time=10)
+    return pd.DataFrame(rows, columns=["value", "trial", "ratio"])
+
+
+def vary_identities(scale: Scale, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter) -> pd.DataFrame:
+    """The attacker's time as one peer over that as several, where all others are of one kind, and seeds serve every
+    identity or one of a client alone. Returns others, seeds_know_clients, identities, trial, gain."""
+    counts = (1, 2, 4, 8)
+
+    def one(fraction: float, known: bool, trial: int) -> list[tuple]:
+        own = replace(setting, leechers=scale.leechers, seeds_know_clients=known)
+        times = []
+        for count in counts:
+            clients, _ = run_one(own, fraction, seed_of(seed, trial), identities=count)
+            times.append(float(clients.set_index("client").loc["attacker", "complete_s"]))
+        others = "propshare" if fraction else "bittorrent"
+        return [(others, known, count, trial, times[0] / time) for count, time in zip(counts, times, strict=True)]
+
+    work = [
+        (fraction, known, trial)
+        for fraction in BETWEEN
+        for known in (False, True)
+        for trial in range(scale.knob_trials)
+    ]
+    rows = [row for rows in in_processes(one, work, progress, at_a_time=10) for row in rows]
+    return pd.DataFrame(rows, columns=["others", "seeds_know_clients", "identities", "trial", "gain"])
+
+
+def vary_reserve(scale: Scale, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter) -> pd.DataFrame:
+    """What free riders pay over PropShare's reserve; a reserve of NaN is BitTorrent.
+
+    Returns reserve, trial, cost (their time over the contributors').
+    """
+
+    def one(reserve: float, trial: int) -> tuple[float, int, float]:
+        own = replace(setting, leechers=scale.leechers, free_riders=0.2, reserve=reserve)
+        fraction = 1.0
+        if np.isnan(reserve):
+            own, fraction = replace(own, reserve=setting.reserve), 0.0
+        clients, _ = run_one(own, fraction, seed_of(seed, trial))
+        is_rider = clients["kind"] == "free rider"
+        cost = clients["complete_s"][is_rider].mean() / clients["complete_s"][~is_rider].mean()
+        return reserve, trial, float(cost)
+
+    values = (*KNOBS["reserve"][1], float("nan"))
+    work = [(reserve, trial) for reserve in values for trial in range(scale.knob_trials)]
+    rows = in_processes(one, work, progress, at_a_time=10)
+    return pd.DataFrame(rows, columns=["reserve", "trial", "cost"])
+
+
+def vary_sybil(
+    scale: Scale,
+    seed: int,
+    *,
+    pieces: Sequence[int] = (48, 192),
+    reserves: Sequence[float] = (0.05, 0.2),
+    setting: Setting = PRINTED,
+    progress: Progress = iter,
+) -> pd.DataFrame:
+    """What a Sybil gains, that seeds serve once, over the file's length and PropShare's reserve (NaN: BitTorrent).
+
+    Returns pieces, reserve, trial, gain (time as one peer over that as IDENTITIES).
+    """
+
+    def one(count: int, reserve: float, trial: int) -> tuple[int, float, int, float]:
+        own = replace(setting, leechers=scale.leechers, pieces=count, seeds_know_clients=True, reserve=reserve)
+        fraction = 1.0
+        if np.isnan(reserve):
+            own, fraction = replace(own, reserve=setting.reserve), 0.0
+        times = []
+        for identities in (1, IDENTITIES):
+            clients, _ = run_one(own, fraction, seed_of(seed, trial), identities=identities)
+            times.append(float(clients.set_index("client").loc["attacker", "complete_s"]))
+        return count, reserve, trial, times[0] / times[1]
+
+    work = [
+        (count, reserve, trial)
+        for count in sorted(pieces, reverse=True)
+        for reserve in (*reserves, float("nan"))
+        for trial in range(scale.knob_trials)
+    ]
+    rows = in_processes(one, work, progress, at_a_time=5)
+    return pd.DataFrame(rows, columns=["pieces", "reserve", "trial", "gain"])
+
+
+# Figures.
+
+
+def _bars(axis: Any, x: Sequence[float] | np.ndarray, values: Sequence[pd.Series], look: str, **more: Any) -> None:
+    """Means with their 95 % intervals, joined by a line."""
+    means = np.array([each.mean() for each in values])
+    ends = np.array([student_interval(list(each)) for each in values]).T
+    own = scheme(look)
+    axis.errorbar(
+        x, means, abs(ends - means), color=own.colour, marker=own.marker, capsize=3, **({"label": own.label} | more)
+    )
+
+
+def draw_idea() -> Figure:
+    """What four peers sent, and what they get back: by the auction, and in proportion."""
+    names = list(EXAMPLE_BYTES)
+    received = {name: float(value) for name, value in EXAMPLE_BYTES.items()}
+    others = [*names, "E", "F"]
+    shares = {
+        "bittorrent": TitForTat(Random(3)).decide(0, others, received),
+        "propshare": PropShare(Random(2)).decide(0, others, received),
+    }
+    figure, axis = new_figure("Six peers want something", "who sent how much", "share of the upload (%)")
+    for i, (kind, each) in enumerate(shares.items()):
+        own = scheme(kind)
+        place = np.arange(len(others)) + 0.4 * i - 0.2
+        bars = axis.bar(place, [100 * each.get(n, 0) for n in others], 0.38, color=own.colour, label=own.label)
+        axis.bar_label(bars, fmt="%.0f", fontsize=8)
+    axis.set_xticks(range(len(others)), [f"{name}: {EXAMPLE_BYTES.get(name, 0)}" for name in others])
+    axis.legend()
+    return figure
+
+
+def draw_swarm(setting: Setting = PRINTED, seed: int = 1) -> Figure:
+    """Upload rates of the peers of a mixed swarm, sorted."""
+    peers = sorted(swarm(setting, 0.5, seed_of(seed, 0)), key=lambda peer: peer.upload_kilobytes_per_s)
+    title = f"{setting.leechers} leechers and {setting.seeds} seeds, {setting.file_bytes / 1e6:.1f} MB"
+    figure, axis = new_figure(title, "peers, sorted", "upload rate (kB/s)")
+    colours = {"seed": "#999999"} | {kind: scheme(kind).colour for kind in ("bittorrent", "propshare", "free rider")}
+    for kind in dict.fromkeys(peer.kind for peer in peers):
+        places = [i for i, peer in enumerate(peers) if peer.kind == kind]
+        label = "seed" if kind == "seed" else scheme(kind).label
+        axis.bar(places, [peers[i].upload_kilobytes_per_s for i in places], color=colours[kind], label=label)
+    axis.legend()
+    return figure
+
+
+def draw_figure_8(runs: Runs) -> Figure:
+    """Fig. 8: mean download time of both kinds of clients over the fraction of PropShare's, 95 % intervals."""
+    figure, axis = new_figure(
+        "Download time in mixed swarms (Fig. 8)", "fraction of PropShare clients", "mean download time (s)"
+    )
+    axis.axhspan(*PUBLISHED_RANGE_S, color=PUBLISHED_GREY, alpha=0.15, linewidth=0, label="range of the published axis")
+    means = _means(runs, "figure 8")
+    for kind, shift in (("bittorrent", -0.004), ("propshare", 0.004)):
+        found = means[kind].dropna().groupby("fraction")
+        _bars(axis, [fraction + shift for fraction, _ in found], [values for _, values in found], kind)
+    axis.set_ylim(0, 1.1 * PUBLISHED_RANGE_S[1])
+    axis.legend(loc="lower center", ncols=3, fontsize=9)
+    return figure
+
+
+def draw_ratio(runs: Runs) -> Figure:
+    """PropShare's time over BitTorrent's at every mixed fraction: every trial a point, mean with its interval, and
+    the mean of three trials, as the paper took them."""
+    figure, axis = new_figure(
+        "The same swarms, trial by trial", "fraction of PropShare clients", "PropShare's time / BitTorrent's"
+    )
+    found = list(ratios(runs).groupby("fraction"))
+    width = min(0.1, 0.4 * float(np.min(np.diff([f for f, _ in found])))) if len(found) > 1 else 0.1
+    for i, (fraction, values) in enumerate(found):
+        places = fraction + np.linspace(-width, width, len(values))
+        axis.plot(places, values, ".", color="#bbbbbb", zorder=1, label=None if i else "a swarm")
+        threes = [values.iloc[j : j + 3].mean() for j in range(0, len(values) - 2, 3)]
+        places = fraction + np.linspace(-width, width, len(threes))
+        axis.plot(places, threes, "x", color="#444444", zorder=2, label=None if i else "mean of three")
+    _bars(axis, [f for f, _ in found], [v for _, v in found], "propshare", label="mean of all, 95 %", linestyle="none")
+    axis.axhline(1, color=scheme("bittorrent").colour)
+    axis.set_ylim(top=axis.get_ylim()[1] + 0.05)
+    axis.legend(ncols=3, fontsize=9, loc="upper center")
+    return figure
+
+
+def draw_by_capacity(runs: Runs, groups: int = 6) -> Figure:
+    """Mean time over upload capacity in pure swarms (left), and of either kind in mixed ones (right)."""
+    figure, axes = new_figure("Who gets what it gives?", "upload capacity (kB/s)", "", columns=2, log_x=True)
+    rows = runs.clients[(runs.clients.case == "figure 8")]
+    pure, mixed = rows[rows.fraction.isin(BETWEEN)], rows[~rows.fraction.isin(BETWEEN)]
+    edges = np.quantile(rows["upload_kilobytes_per_s"], np.linspace(0, 1, groups + 1))
+    edges[0] = 0
+    for axis, some, title in ((axes[0], pure, "all of one kind"), (axes[1], mixed, "in the same swarms")):
+        for kind in ("bittorrent", "propshare"):
+            own = some[some.kind == kind]
+            found = own.groupby(pd.cut(own["upload_kilobytes_per_s"], edges), observed=True)
+            centres = found["upload_kilobytes_per_s"].mean()
+            # Clients of one swarm are not independent: an interval is over the trials' means.
+            trials = [each.groupby(["fraction", "trial"])["complete_s"].mean() for _, each in found]
+            _bars(axis, list(centres), trials, kind)
+        axis.set_title(title, fontsize=10)
+        axis.set_ylim(bottom=0)
+    axes[0].set_ylabel("mean download time (s)")
+    axes[0].legend()
+    return figure
+
+
+def draw_strategies(runs: Runs) -> Figure:
+    """Free riders' time over the contributors', and the Sybil's gain: every trial a point, means with intervals."""
+    figure, axes = new_figure("Who does not play fair", "", "", columns=2)
+    looks = ("bittorrent", "propshare", "control")
+    cost = [
+        free_rider_cost(runs, "free riders", 0.0),
+        free_rider_cost(runs, "free riders", 1.0),
+        free_rider_cost(runs, "free riders, permuted", 1.0),
+    ]
+    gain = [sybil_gain(runs, fraction) for fraction in BETWEEN]
+    for axis, values, label in (
+        (axes[0], cost, "free riders' time / contributors'"),
+        (axes[1], gain, f"time as one peer / as {IDENTITIES}"),
+    ):
+        for i, (each, look) in enumerate(zip(values, looks, strict=False)):
+            places = i + np.linspace(-0.15, 0.15, len(each))
+            axis.plot(places, each, ".", color="#bbbbbb", zorder=1)
+            _bars(axis, [i], [each], look)
+        names = ["all others\nBitTorrent", "all others\nPropShare", "PropShare,\npermuted"][: len(values)]
+        axis.set_xticks(range(len(values)), names)
+        axis.set_xlim(-0.5, len(values) - 0.5)
+        axis.axhline(1, color="black", linewidth=1)
+        axis.set_ylabel(label)
+    return figure
+
+
+def draw_class(runs: Runs) -> Figure:
+    """Three trials at a fraction of one half: the ratio that each such experiment would print, by case."""
+    figure, axis = new_figure("What three trials say", "PropShare's time / BitTorrent's, mean of three trials", "")
+    for i, name in enumerate(CLASS_CASES):
+        values = ratios(runs, "figure 8" if name == "ours" else name).loc[0.5]
+        threes = [values.iloc[j : j + 3].mean() for j in range(0, len(values) - 2, 3)]
+        axis.plot(threes, i + np.linspace(-0.2, 0.2, len(threes)), "x", color="#444444")
+        low, high = student_interval(list(values))
+        axis.errorbar(values.mean(), i, xerr=[[values.mean() - low], [high - values.mean()]], **_ALL)
+    axis.plot([], [], "x", color="#444444", label="an experiment of three")
+    axis.errorbar([], [], **_ALL, label="all trials, 95 %")
+    axis.set_yticks(range(len(CLASS_CASES)), CLASS_CASES)
+    axis.axvline(1, color="black", linewidth=1)
+    axis.set_ylim(-0.5, len(CLASS_CASES) + 0.1)
+    axis.legend(ncols=2, loc="upper center")
+    return figure
+
+
+_ALL: dict[str, Any] = {"color": scheme("propshare").colour, "marker": "s", "capsize": 4}
+
+
+def draw_control(runs: Runs) -> Figure:
+    """The ratio with the mechanism broken, and where there is nothing to share unequally; rank correlations."""
+    figure, axes = new_figure("Broken on purpose", "", "", columns=2)
+    found = {
+        "as it is": (ratios(runs), "propshare"),
+        "permuted": (ratios(runs, "permuted"), "control"),
+        "equal\ncapacities": (ratios(runs, "equal"), "propshare"),
+    }
+    for i, (values, look) in enumerate(found.values()):
+        _bars(axes[0], [i], [values], look)
+    axes[0].set_xticks(range(len(found)), list(found))
+    axes[0].axhline(1, color=scheme("bittorrent").colour)
+    axes[0].set_ylabel("PropShare's time / BitTorrent's")
+    rewards = {
+        "BitTorrent": (rank_correlation(runs, "figure 8", 0.0), "bittorrent"),
+        "PropShare": (rank_correlation(runs, "figure 8", 1.0), "propshare"),
+        "permuted": (rank_correlation(runs, "permuted", 1.0), "control"),
+    }
+    for i, (values, look) in enumerate(rewards.values()):
+        _bars(axes[1], [i], [values], look)
+    axes[1].set_xticks(range(len(rewards)), list(rewards))
+    axes[1].axhline(0, color="black", linewidth=1)
+    axes[1].set_ylabel("rank correlation, capacity and download rate")
+    for axis in axes:
+        axis.set_xlim(-0.5, 2.5)
+    return figure
+
+
+def draw_knobs(tables: Mapping[str, pd.DataFrame]) -> Figure:
+    """The ratio over each knob, side by side: name of KNOBS -> table of `vary`."""
+    figure, _ = new_figure("Half PropShare, half BitTorrent", "", "", columns=len(tables))
+    for axis, (name, table) in zip(figure.axes, tables.items(), strict=True):
+        found = list(table.groupby("value")["ratio"])
+        _bars(axis, [float(value) for value, _ in found], [values for _, values in found], "propshare")
+        axis.axhline(1, color=scheme("bittorrent").colour)
+        axis.set_xlabel(KNOBS[name][0])
+        if name == "pieces":
+            axis.set_xscale("log")
+            axis.set_xticks([value for value, _ in found], [f"{value:g}" for value, _ in found])
+            axis.minorticks_off()
+    figure.axes[0].set_ylabel("PropShare's time / BitTorrent's")
+    return figure
+
+
+def draw_identities(table: pd.DataFrame) -> Figure:
+    """The Sybil's gain over its identities, with seeds that serve all of them and with seeds that know better."""
+    figure, axis = new_figure("What a Sybil gains, and from whom", "identities", "time as one peer / as several")
+    for (others, known), rows in table.groupby(["others", "seeds_know_clients"]):
+        found = list(rows.groupby("identities")["gain"])
+        x, values = [count for count, _ in found], [each for _, each in found]
+        label = f"others {scheme(others).label}, seeds serve {'one' if known else 'all'}"
+        aside = 0.06 if others == "propshare" else -0.06  # so that intervals do not hide each other
+        _bars(axis, np.array(x[1:]) + aside, values[1:], others, linestyle="--" if known else "-", label=label)
+    axis.axhline(1, color="black", linewidth=1)
+    axis.set_xticks(sorted(set(table["identities"]))[1:])
+    axis.set_ylim(top=axis.get_ylim()[1] + 0.3)
+    axis.legend(fontsize=9, handlelength=4, loc="upper left")
+    return figure
+
+
+def draw_reserve(riders: pd.DataFrame, sybil: pd.DataFrame) -> Figure:
+    """Free riders' cost over the reserve (the band is BitTorrent's, 95 %), and the Sybil's gain over the file."""
+    figure, axes = new_figure("Who lives on the reserve?", "", "", columns=2)
+    found = list(riders.groupby("reserve")["cost"])
+    _bars(axes[0], [float(value) for value, _ in found], [values for _, values in found], "propshare")
+    auction = scheme("bittorrent")
+    low, high = student_interval(list(riders["cost"][riders["reserve"].isna()]))
+    axes[0].axhspan(low, high, color=auction.colour, alpha=0.2, linewidth=0, label=auction.label)
+    axes[0].set_xlabel(KNOBS["reserve"][0])
+    axes[0].set_ylabel("free riders' time / contributors'")
+    for i, (reserve, rows) in enumerate(sybil.groupby("reserve", dropna=False)):
+        found = list(rows.groupby("pieces")["gain"])
+        look = "bittorrent" if np.isnan(reserve) else "propshare"
+        label = auction.label if np.isnan(reserve) else f"PropShare, reserve {reserve:g}"
+        line = "--" if i == 0 else "-"
+        x = np.array([count for count, _ in found]) + 2.0 * (i - 1)  # aside, as above
+        _bars(axes[1], x, [each for _, each in found], look, label=label, linestyle=line)
+    axes[1].set_xlabel("pieces of the file")
+    axes[1].set_xticks(sorted(set(sybil["pieces"])))
+    axes[1].set_ylabel(f"time as one peer / as {IDENTITIES}, seeds serve one")
+    for axis in axes:
+        axis.axhline(1, color="black", linewidth=1)
+        axis.legend(handlelength=4)
+    return figure
+
+
+def explore() -> object:
+    """Sliders for a swarm; every client's time over its capacity, redrawn at once."""
+    import ipywidgets as widgets
+    from IPython.display import display
+
+    controls = {
+        "fraction": widgets.FloatSlider(0.5, min=0, max=1, step=0.1, description="PropShare"),
+        "fastest": widgets.FloatSlider(300, min=20, max=1000, step=20, description="fastest kB/s"),
+        "pieces": widgets.IntSlider(48, min=8, max=192, step=8, description="pieces"),
+        "free_riders": widgets.FloatSlider(0, min=0, max=0.5, step=0.05, description="free riders"),
+        "seed": widgets.IntSlider(1, min=1, max=20, description="seed"),
+    }
+
+    def redraw(fraction: float, fastest: float, pieces: int, free_riders: float, seed: int) -> None:
+        setting = replace(PRINTED, fastest_kilobytes_per_s=fastest, pieces=pieces, free_riders=free_riders)
+        clients, _ = run_one(setting, fraction, seed)
+        figure, axis = new_figure("One swarm", "upload capacity (kB/s)", "download time (s)")
+        for kind, rows in clients.groupby("kind"):
+            own = scheme(str(kind))
+            label = f"{own.label}: mean {rows['complete_s'].mean():.0f} s"
+            axis.plot(rows["upload_kilobytes_per_s"], rows["complete_s"], own.marker, color=own.colour, label=label)
+        axis.set_ylim(bottom=0)
+        axis.legend()
+        display(figure)
+
+    return widgets.VBox([widgets.HBox(list(controls.values())), widgets.interactive_output(redraw, controls)])

@@ -1,0 +1,175 @@
+"""A BGP speaker (RFC 4271) with the routing policy of Gao and Rexford (ToN 2001), as a machine without sockets.
+
+One speaker stands for a whole AS. It knows for each prefix what every neighbour announced, prefers customers over
+peers over providers, then the shortest path, then the neighbour of the lowest number, and tells neighbours of a change:
+customers of every one, the others only of what it originates or learned from a customer. A longer prefix is another
+prefix here; which one packets follow is the data plane's affair.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from netrepro.networks.as_graph import Relation
+from netrepro.protocols.machine import Event, Output, Send
+
+LOCAL = 0  # the next hop of what a speaker originates itself; no AS has this number
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A prefix and its path, the neighbour's own number first and the origin's last; None withdraws the prefix."""
+
+    prefix: str
+    path: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """The route in use: the next hop (LOCAL for the speaker's own prefix) and its path."""
+
+    next_hop: int
+    path: tuple[int, ...]
+
+
+class Speaker:
+    """One AS.
+
+    Parameters
+    ----------
+    number : its name towards neighbours.
+    neighbours : number -> what the neighbour is to this AS.
+    as_number : what it puts into paths; sites of one network share one. None: `number`.
+    accepts_own : how often its own AS number may be in a path that it accepts; 0 as RFC 4271 asks.
+    delay_s : seconds until a received update has gone through this AS, drawn anew for each; updates of one neighbour
+        stay in order, as over TCP. None: at once.
+    advertisement_interval_s : function that draws how long announcements to one neighbour stay apart (RFC 4271, section
+        9.2.1.1; withdrawals do not wait). None: no such interval.
+
+    Events: "route" with (prefix, next hop or None) whenever the route in use changes to another next hop.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        neighbours: Mapping[int, Relation],
+        *,
+        as_number: int | None = None,
+        accepts_own: int = 0,
+        delay_s: Callable[[], float] | None = None,
+        advertisement_interval_s: Callable[[], float] | None = None,
+    ):
+        self.number, self.neighbours = number, dict(neighbours)
+        self.as_number = number if as_number is None else as_number
+        self.accepts_own, self.delay_s = accepts_own, delay_s
+        self.advertisement_interval_s = advertisement_interval_s
+        self.routes: dict[str, Route] = {}  # in use, by prefix
+        self._heard: dict[str, dict[int, tuple[int, ...]]] = {}
+        self._own: dict[str, tuple[int, ...]] = {}
+        self._told: dict[str, dict[int, tuple[int, ...]]] = {}
+        self._inbox: list[tuple[float, int, int, Update]] = []
+        self._received = 0
+        self._in_order_s: dict[int, float] = {}
+        self._may_announce_s: dict[int, float] = {}
+        self._waiting: dict[int, set[str]] = {}  # announcements that wait for the interval, by neighbour
+
+    @property
+    def wake_at_s(self) -> float:
+        due = self._inbox[0][0] if self._inbox else math.inf
+        return min([due, *(self._may_announce_s[each] for each in self._waiting)])
+
+    def start(self, now_s: float) -> Iterable[Output]:
+        return ()
+
+    def receive(self, now_s: float, sender: Any, message: Update) -> list[Output]:
+        if self.delay_s is None:
+            return list(self._take(now_s, sender, message))
+        due = max(now_s + self.delay_s(), self._in_order_s.get(sender, 0.0))
+        self._in_order_s[sender] = due
+        self._received += 1
+        heapq.heappush(self._inbox, (due, self._received, sender, message))
+        return []
+
+    def wake(self, now_s: float) -> list[Output]:
+        outputs: list[Output] = []
+        while self._inbox and self._inbox[0][0] <= now_s:
+            _, _, sender, update = heapq.heappop(self._inbox)
+            outputs += self._take(now_s, sender, update)
+        for neighbour in [each for each in self._waiting if self._may_announce_s[each] <= now_s]:
+            for prefix in sorted(self._waiting.pop(neighbour)):
+                outputs += self._tell(now_s, neighbour, prefix)
+        return outputs
+
+    def originate(self, now_s: float, prefix: str, prepends: int = 0) -> list[Output]:
+        """Announce a prefix as one's own, with the AS number so many times more than once."""
+        self._own[prefix] = (self.as_number,) * prepends
+        return list(self._decide(now_s, prefix))
+
+    def withdraw(self, now_s: float, prefix: str) -> list[Output]:
+        """Stop to announce one's own prefix."""
+        self._own.pop(prefix, None)
+        return list(self._decide(now_s, prefix))
+
+    def _take(self, now_s: float, sender: int, update: Update) -> Iterator[Output]:
+        heard = self._heard.setdefault(update.prefix, {})
+        if update.path is None or update.path.count(self.as_number) > self.accepts_own:
+            heard.pop(sender, None)
+        else:
+            heard[sender] = update.path
+        return self._decide(now_s, update.prefix)
+
+    def _decide(self, now_s: float, prefix: str) -> Iterator[Output]:
+        before, best = self.routes.get(prefix), self._best(prefix)
+        if best == before:
+            return
+        if best is None:
+            del self.routes[prefix]
+        else:
+            self.routes[prefix] = best
+        if before is None or best is None or before.next_hop != best.next_hop:
+            yield Event("route", (prefix, best.next_hop if best else None))
+        for neighbour in self.neighbours:
+            yield from self._tell(now_s, neighbour, prefix)
+
+    def _best(self, prefix: str) -> Route | None:
+        if prefix in self._own:
+            return Route(LOCAL, self._own[prefix])
+        heard = self._heard.get(prefix)
+        if not heard:
+            return None
+        neighbours = self.neighbours
+        next_hop = min(heard, key=lambda each: (-neighbours[each], len(heard[each]), each))
+        return Route(next_hop, heard[next_hop])
+
+    def _tell(self, now_s: float, neighbour: int, prefix: str) -> Iterator[Output]:
+        told, path = self._told.setdefault(prefix, {}), self._path_for(neighbour, prefix)
+        if told.get(neighbour) == path:
+            if neighbour in self._waiting:
+                self._waiting[neighbour].discard(prefix)
+                if not self._waiting[neighbour]:
+                    del self._waiting[neighbour]
+            return
+        if path is not None and self.advertisement_interval_s is not None:
+            if self._may_announce_s.get(neighbour, 0.0) > now_s:
+                self._waiting.setdefault(neighbour, set()).add(prefix)
+                return
+            self._may_announce_s[neighbour] = now_s + self.advertisement_interval_s()
+        if path is None:
+            del told[neighbour]
+        else:
+            told[neighbour] = path
+        yield Send(neighbour, Update(prefix, path))
+
+    def _path_for(self, neighbour: int, prefix: str) -> tuple[int, ...] | None:
+        """What this neighbour is to be told; None: nothing, or a withdrawal."""
+        route = self.routes.get(prefix)
+        if route is None or route.next_hop == neighbour:
+            return None
+        goes_to_all = route.next_hop == LOCAL or self.neighbours[route.next_hop] == Relation.CUSTOMER
+        if not goes_to_all and self.neighbours[neighbour] != Relation.CUSTOMER:
+            return None
+        return (self.as_number, *route.path)

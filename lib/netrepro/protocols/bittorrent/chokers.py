@@ -1,0 +1,191 @@
+"""Whom a peer serves, and with what share of its upload: BitTorrent's choker, PropShare's, and a seed's.
+
+BitTorrent: the specification BEP 3 and Cohen, "Incentives Build Robustness in BitTorrent" (2003). PropShare: Levin,
+LaCurts, Spring and Bhattacharjee, "BitTorrent is an Auction" (SIGCOMM 2008).
+
+A choker is asked once a round, and between rounds when nobody whom it serves wants anything. It gets the time, who is
+interested, and how many bytes each peer has sent so far (a new mapping each time, which it keeps); it answers with the
+weight of each peer to unchoke. Weights are shares of the upload: what one cannot use goes to the others in their
+proportion. An empty answer chokes all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from random import Random
+from typing import Protocol, TypeVar
+
+from netrepro.errors import NetreproError, nearest
+
+ROUND_S = 10.0  # BEP 3: choked again every 10 s
+OPTIMISTIC_S = 30.0  # BEP 3: the optimistic unchoke is rotated every 30 s
+SLOTS = 4  # BEP 3: four downloaders, one of them optimistic
+
+Name = TypeVar("Name", bound=Hashable)
+
+
+class Choker(Protocol):
+    """What every choker is. `round_s`: how often it wants to be asked."""
+
+    round_s: float
+
+    def decide(
+        self, now_s: float, interested: Sequence[Name], received_bytes: Mapping[Name, float]
+    ) -> dict[Name, float]:
+        """The weight of each peer to unchoke, all of them interested."""
+
+
+class _Recent:
+    """What was received in the last `window_s`, and one optimistic unchoke that is rotated."""
+
+    def __init__(self, random: Random, *, round_s: float, optimistic_s: float, window_s: float):
+        if not 0 < round_s <= optimistic_s:
+            raise NetreproError(
+                f"a round of {round_s:g} s and an optimistic unchoke of {optimistic_s:g} s",
+                "give a round of more than 0 s, and an optimistic unchoke of at least a round",
+            )
+        self.round_s, self.optimistic_s, self.window_s, self.random = round_s, optimistic_s, window_s, random
+        self._seen: deque[tuple[float, Mapping]] = deque([(-math.inf, {})])  # oldest first
+        self._optimistic: Hashable = None
+        self._rotate_at_s = 0.0
+
+    def _recent(
+        self, now_s: float, interested: Sequence[Name], received_bytes: Mapping[Name, float]
+    ) -> dict[Name, float]:
+        """Bytes from each interested peer in the last `window_s` (or a little more, as it was seen last)."""
+        self._seen.append((now_s, received_bytes))
+        while self._seen[1][0] <= now_s - self.window_s:
+            self._seen.popleft()
+        old = self._seen[0][1]
+        return {name: received_bytes.get(name, 0.0) - old.get(name, 0.0) for name in interested}
+
+    def _choose_optimistic(self, now_s: float, candidates: Sequence[Name]) -> list[Name]:
+        """The optimistic unchoke, kept until it is due; another at once when it is no candidate any more."""
+        if self._optimistic in candidates and now_s < self._rotate_at_s:
+            return [name for name in candidates if name == self._optimistic]
+        if not candidates:
+            return []
+        chosen = self.random.choice(candidates)
+        self._optimistic, self._rotate_at_s = chosen, now_s + self.optimistic_s
+        return [chosen]
+
+
+class TitForTat(_Recent):
+    """BitTorrent's: the peers that sent most in the last two rounds, and one at random, get equal shares.
+
+    The paper calls it an auction: bids are what was sent, and every winner gets the same.
+    """
+
+    def __init__(
+        self, random: Random, *, slots: int = SLOTS, round_s: float = ROUND_S, optimistic_s: float = OPTIMISTIC_S
+    ):
+        super().__init__(random, round_s=round_s, optimistic_s=optimistic_s, window_s=2 * round_s)
+        if slots < 2:
+            raise NetreproError(f"{slots} slots", "give at least 2: one of them is the optimistic unchoke")
+        self.slots = slots
+
+    def decide(
+        self, now_s: float, interested: Sequence[Name], received_bytes: Mapping[Name, float]
+    ) -> dict[Name, float]:
+        """See Choker. Among equal bids chance decides."""
+        bids = self._recent(now_s, interested, received_bytes)
+        order = sorted(interested, key=lambda name: (-bids[name], self.random.random()))
+        winners = order[: self.slots - 1]
+        optimistic = self._choose_optimistic(now_s, order[self.slots - 1 :])
+        return dict.fromkeys([*winners, *optimistic], 1.0 / self.slots)
+
+
+class PropShare(_Recent):
+    """Each interested peer's share is its part of what they all sent in the last round.
+
+    reserve : the part of the upload that is kept for one peer at random of those that sent nothing. Before anybody has
+    sent anything, as many at random as BitTorrent has slots get equal shares.
+    """
+
+    def __init__(
+        self, random: Random, *, reserve: float = 0.2, round_s: float = ROUND_S, optimistic_s: float = OPTIMISTIC_S
+    ):
+        super().__init__(random, round_s=round_s, optimistic_s=optimistic_s, window_s=round_s)
+        if not 0 < reserve < 1:
+            raise NetreproError(
+                f"a reserve of {reserve:g}", "give more than 0, or no newcomer is served, and less than 1"
+            )
+        self.reserve = reserve
+
+    def decide(
+        self, now_s: float, interested: Sequence[Name], received_bytes: Mapping[Name, float]
+    ) -> dict[Name, float]:
+        """See Choker."""
+        sent = self._credit(self._recent(now_s, interested, received_bytes))
+        total = sum(sent.values())
+        newcomers = [name for name in interested if sent[name] <= 0]
+        if total <= 0:
+            chosen = self.random.sample(newcomers, min(SLOTS, len(newcomers)))
+            return dict.fromkeys(chosen, 1.0 / SLOTS)
+        weights = {name: (1 - self.reserve) * bytes_ / total for name, bytes_ in sent.items() if bytes_ > 0}
+        return weights | dict.fromkeys(self._choose_optimistic(now_s, newcomers), self.reserve)
+
+    def _credit(self, sent: dict[Name, float]) -> dict[Name, float]:
+        return sent
+
+
+class PermutedPropShare(PropShare):
+    """The control: what was received is permuted among the interested peers before it is shared out."""
+
+    def _credit(self, sent: dict[Name, float]) -> dict[Name, float]:
+        return dict(zip(sent, self.random.sample(list(sent.values()), len(sent)), strict=True))
+
+
+class RoundRobin:
+    """A seed's, which receives nothing: each of `slots` peers is served for `turn_s`, then who has waited longest."""
+
+    def __init__(self, random: Random, *, slots: int = SLOTS, round_s: float = ROUND_S, turn_s: float = OPTIMISTIC_S):
+        if slots < 1 or not 0 < round_s <= turn_s:
+            raise NetreproError(
+                f"{slots} slots, rounds of {round_s:g} s, turns of {turn_s:g} s", "give 1, and rounds first"
+            )
+        self.slots, self.round_s, self.turn_s, self.random = slots, round_s, turn_s, random
+        self._since_s: dict[Hashable, float] = {}
+        self._last_s: dict[Hashable, float] = {}
+
+    def decide(
+        self, now_s: float, interested: Sequence[Name], received_bytes: Mapping[Name, float]
+    ) -> dict[Name, float]:
+        """See Choker."""
+        kept = [name for name in interested if now_s - self._since_s.get(name, -self.turn_s) < self.turn_s]
+        waiting = self.random.sample([name for name in interested if name not in kept], len(interested) - len(kept))
+        waiting.sort(key=lambda name: self._last_s.get(name, -1.0))
+        chosen = [*kept, *waiting][: self.slots]
+        self._since_s = {name: self._since_s[name] if name in kept else now_s for name in chosen}
+        self._last_s |= dict.fromkeys(chosen, now_s)
+        return dict.fromkeys(chosen, 1.0 / self.slots)
+
+
+class FreeRider:
+    """Serves nobody."""
+
+    round_s = ROUND_S
+
+    def decide(
+        self, now_s: float, interested: Sequence[Name], received_bytes: Mapping[Name, float]
+    ) -> dict[Name, float]:
+        """See Choker: nobody."""
+        return {}
+
+
+CHOKERS: dict[str, Callable[[Random], Choker]] = {
+    "bittorrent": TitForTat,
+    "propshare": PropShare,
+    "permuted": PermutedPropShare,
+    "seed": RoundRobin,
+    "free rider": lambda random: FreeRider(),
+}
+
+
+def choker(name: str, random: Random) -> Choker:
+    """A choker with the protocol's constants by name. Raises NetreproError for another than those of CHOKERS."""
+    if name not in CHOKERS:
+        raise NetreproError(f"no choker {name!r}", nearest(name, CHOKERS))
+    return CHOKERS[name](random)

@@ -1,0 +1,339 @@
+"""Egalitarian Paxos (Moraru, Andersen and Kaminsky, SOSP 2013) as EPaxos Revisited (NSDI 2021) ran it, without crashes.
+
+Every replica leads the commands of its clients. A command is ordered by its dependencies, the last interfering write
+of each replica, and a sequence number; where the two nearest replicas tell the same of both it is committed after one
+round trip, else after a second. It is executed after all that it depends on; where that is a circle, by sequence
+numbers. Two commands interfere where they have the same key and one writes; as in the released code a read depends on
+writes and nothing depends on a read, which is answered by its leader alone.
+
+Options: the chain fix (a dependency that also depends on this command and has the higher sequence number runs later
+anyway and is not waited for), and TOQ (all who matter hold a command back until the same time on their clocks before
+they look for what interferes).
+
+Dependencies name the last interfering write of a replica only, but stand for all before it on the same key. The chain
+fix must look at each of them: the last may run later while one before it must run first. It is applied to every edge
+of the graph, and not only to those from the command that asks, so that the order is a function of what is committed
+and thus the same everywhere. Recovery from crashes is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from netrepro.errors import NetreproError
+from netrepro.protocols.machine import Event, Output, Send
+from netrepro.protocols.replicated_store import Command, HoldBack, Reply, Request, Store
+
+Place = tuple[int, int]  # the replica that leads a command, and the how manieth of its commands this is
+Dependencies = tuple[int, ...]  # by replica, the number of its last interfering write; -1 for none
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What orders a command."""
+
+    sequence: int
+    dependencies: Dependencies
+
+    def merged(self, other: Attributes) -> Attributes:
+        """Both: the greater of each number."""
+        pairs = zip(self.dependencies, other.dependencies, strict=True)
+        return Attributes(max(self.sequence, other.sequence), tuple(max(pair) for pair in pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class PreAccept:
+    """First round. With TOQ `look_at_s`, on the clocks, is when to look for what interferes."""
+
+    place: Place
+    command: Command
+    attributes: Attributes
+    look_at_s: float = -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class PreAccepted:
+    """What the sender knows to interfere."""
+
+    place: Place
+    attributes: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """Second round: the union of what was known."""
+
+    place: Place
+    command: Command
+    attributes: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The sender has accepted it."""
+
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The attributes are final."""
+
+    place: Place
+    command: Command
+    attributes: Attributes
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Value of the event "committed"."""
+
+    command: Command
+    is_fast: bool
+
+
+@dataclass(slots=True)
+class _Led:
+    """A command that this replica leads."""
+
+    command: Command
+    attributes: Attributes
+    replies: list[Attributes]
+    has_looked: bool = False  # for what interferes; not while it is held back
+    accepted: int = 0
+    state: str = "first round"
+
+
+@dataclass(slots=True)
+class _Committed:
+    command: Command
+    attributes: Attributes
+    is_executed: bool = False
+
+
+class EPaxosReplica:
+    """One of three or five replicas.
+
+    hold_back_s : by leader, with TOQ, how long after its request a command is held back (on the clocks, which agree);
+        None without TOQ.
+    clock_error_s : what this replica's clock shows beyond the true time.
+    fast_path : False sends every command through the second round.
+
+    Events: "committed" (Committed, at the leader), "executed" (Command, at everyone).
+    Raises NetreproError for another number of replicas: with more than five the fast quorum is another one.
+    """
+
+    def __init__(
+        self,
+        name: Hashable,
+        replicas: Sequence[Hashable],
+        *,
+        chain_fix: bool = True,
+        fast_path: bool = True,
+        hold_back_s: Mapping[Hashable, float] | None = None,
+        clock_error_s: float = 0.0,
+    ):
+        if len(replicas) not in (3, 5) or name not in replicas:
+            raise NetreproError(f"{name!r} among {len(replicas)} replicas", "give 3 or 5, itself among them")
+        self.name, self.replicas, self.number = name, list(replicas), list(replicas).index(name)
+        self.chain_fix, self.fast_path, self.clock_error_s = chain_fix, fast_path, clock_error_s
+        self.hold_back_s = None if hold_back_s is None else hold_back_s[name]
+        self.others = [each for each in replicas if each != name]
+        self.needed = len(replicas) // 2  # beside itself: F + floor((F + 1) / 2) - 1 for both rounds
+        self.store = Store()
+        self._never = (-1,) * len(replicas)
+        self._led: list[_Led] = []
+        self._own_writes: dict[int, int] = {}
+        self._last_writes: dict[int, list[int]] = {}
+        self._highest: dict[int, int] = {}
+        self._committed: dict[Place, _Committed] = {}
+        self._waiting: dict[Place, list[Place]] = {}  # by what is not committed yet, who waits for it
+        self._held = HoldBack()
+
+    @property
+    def wake_at_s(self) -> float:
+        """When the next command that is held back is due, in true time."""
+        return self._held.next_s
+
+    def start(self, now_s: float) -> Iterable[Output]:
+        """Nothing happens before the first request."""
+        return ()
+
+    def wake(self, now_s: float) -> Iterable[Output]:
+        """Look at the commands whose time has come."""
+        return [output for message in self._held.due(now_s) for output in self._look(message)]
+
+    def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]:
+        """Lead a request, or take part in a round."""
+        if isinstance(message, Request):
+            return self._lead(now_s, message.command)
+        if isinstance(message, PreAccept):
+            due_s = message.look_at_s - self.clock_error_s
+            if due_s <= now_s:
+                return self._look(message)
+            self._held.put(due_s, message)
+            return ()
+        if isinstance(message, PreAccepted):
+            return self._first_reply(message)
+        if isinstance(message, Accept):
+            self._know(message.place, message.command, message.attributes.sequence)
+            return [Send(sender, Accepted(message.place))]
+        if isinstance(message, Accepted):
+            return self._second_reply(message)
+        assert isinstance(message, Commit)
+        return self._commit(message)
+
+    # Rounds.
+
+    def _lead(self, now_s: float, command: Command) -> list[Output]:
+        place = (self.number, len(self._led))
+        dependencies = [-1] * len(self.replicas)
+        dependencies[self.number] = self._own_writes.get(command.key, -1)
+        if command.is_write:
+            self._own_writes[command.key] = place[1]
+        message = PreAccept(place, command, Attributes(1, tuple(dependencies)))
+        self._led.append(_Led(command, message.attributes, []))
+        if self.hold_back_s is None:
+            message = replace(message, attributes=self._look_myself(message))
+        else:
+            message = replace(message, look_at_s=now_s + self.clock_error_s + self.hold_back_s)
+            self._held.put(now_s + self.hold_back_s, message)
+        return [Send(other, message) for other in self.others]
+
+    def _look(self, message: PreAccept) -> list[Output]:
+        if message.place[0] != self.number:
+            return [Send(self.replicas[message.place[0]], PreAccepted(message.place, self._interfering(message)))]
+        self._look_myself(message)
+        return []
+
+    def _look_myself(self, message: PreAccept) -> Attributes:
+        led = self._led[message.place[1]]
+        if not led.has_looked:
+            led.attributes, led.has_looked = self._interfering(message), True
+        return led.attributes
+
+    def _interfering(self, message: PreAccept) -> Attributes:
+        """What the sender and this replica know; from now on this replica knows the command, too."""
+        leader = message.place[0]
+        sent, key = message.attributes, message.command.key
+        # The leader alone says which of its own writes comes before: an Accept may have told of later ones.
+        last = list(self._last_writes.get(key, self._never))
+        last[leader] = sent.dependencies[leader]
+        found = sent.merged(Attributes(self._highest.get(key, 0) + 1, tuple(last)))
+        self._know(message.place, message.command, found.sequence)
+        return found
+
+    def _know(self, place: Place, command: Command, sequence: int) -> None:
+        if command.is_write:
+            last = self._last_writes.setdefault(command.key, list(self._never))
+            last[place[0]] = max(last[place[0]], place[1])
+            self._highest[command.key] = max(self._highest.get(command.key, 0), sequence)
+
+    def _first_reply(self, message: PreAccepted) -> list[Output]:
+        led = self._led[message.place[1]]
+        if led.state != "first round":
+            return []
+        # Where clocks are apart, an answer may come before its own time to look.
+        union = self._look_myself(PreAccept(message.place, led.command, led.attributes))
+        led.replies.append(message.attributes)
+        if len(led.replies) < self.needed:
+            return []
+        for reply in led.replies:
+            union = union.merged(reply)
+        led.attributes = union
+        if self.fast_path and all(reply == union for reply in led.replies):
+            return self._decide(message.place, led, True)
+        led.state = "second round"
+        self._know(message.place, led.command, union.sequence)
+        return [Send(other, Accept(message.place, led.command, union)) for other in self.others]
+
+    def _second_reply(self, message: Accepted) -> list[Output]:
+        led = self._led[message.place[1]]
+        led.accepted += 1
+        return self._decide(message.place, led, False) if led.accepted == self.needed else []
+
+    def _decide(self, place: Place, led: _Led, is_fast: bool) -> list[Output]:
+        led.state = "committed"
+        message = Commit(place, led.command, led.attributes)
+        told = [Send(other, message) for other in self.others]
+        return [Event("committed", Committed(led.command, is_fast)), *told, *self._commit(message)]
+
+    # Execution.
+
+    def _commit(self, message: Commit) -> list[Output]:
+        self._know(message.place, message.command, message.attributes.sequence)
+        self._committed[message.place] = _Committed(message.command, message.attributes)
+        outputs = self._try(message.place)
+        for waiting in self._waiting.pop(message.place, []):
+            outputs += self._try(waiting)
+        return outputs
+
+    def _edges(self, place: Place) -> Iterator[Place]:
+        """What must be executed before it; one that is not committed ends the search."""
+        attributes = self._committed[place].attributes
+        for leader, number in enumerate(attributes.dependencies):
+            while number >= 0:
+                other = (leader, number)
+                known = self._committed.get(other)
+                if known is None:
+                    yield other
+                    break
+                if known.is_executed:
+                    break
+                if not (self.chain_fix and self._runs_later(place, other)):
+                    yield other  # which depends on those before it
+                    break
+                number = known.attributes.dependencies[leader]
+
+    def _runs_later(self, place: Place, other: Place) -> bool:
+        mine, its = self._committed[place].attributes, self._committed[other].attributes
+        return (its.sequence, *other) > (mine.sequence, *place) and its.dependencies[place[0]] >= place[1]
+
+    def _try(self, root: Place) -> list[Output]:
+        """Execute a command and what it needs, by Tarjan's strongly connected components (SIAM J. Comput. 1, 1972);
+        where something is not committed, wait for it.
+        """
+        if self._committed[root].is_executed:
+            return []
+        order: dict[Place, int] = {root: 0}
+        lowest = {root: 0}
+        stack, on_stack, outputs = [root], {root}, []
+        path = [(root, self._edges(root))]
+        while path:
+            place, edges = path[-1]
+            following = next(edges, None)
+            if following is None:
+                path.pop()
+                if path:
+                    above = path[-1][0]
+                    lowest[above] = min(lowest[above], lowest[place])
+                if lowest[place] == order[place]:
+                    begin = stack.index(place)
+                    component, stack = stack[begin:], stack[:begin]
+                    on_stack.difference_update(component)
+                    outputs += self._execute(component)
+            elif following not in self._committed:
+                self._waiting.setdefault(following, []).append(root)
+                return outputs
+            elif following not in order:
+                order[following] = lowest[following] = len(order)
+                stack.append(following)
+                on_stack.add(following)
+                path.append((following, self._edges(following)))
+            elif following in on_stack:
+                lowest[place] = min(lowest[place], order[following])
+        return outputs
+
+    def _execute(self, component: list[Place]) -> list[Output]:
+        outputs: list[Output] = []
+        for place in sorted(component, key=lambda each: (self._committed[each].attributes.sequence, *each)):
+            entry = self._committed[place]
+            entry.is_executed = True
+            value = self.store.execute(entry.command)
+            outputs.append(Event("executed", entry.command))
+            if place[0] == self.number:
+                outputs.append(Send(entry.command.client, Reply(entry.command, value)))
+        return outputs

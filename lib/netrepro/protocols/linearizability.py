@@ -1,0 +1,53 @@
+"""Whether what clients saw could have come from one copy of the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+_LONG_AGO_S = -1e300
+
+
+def violations(history: pd.DataFrame) -> pd.DataFrame:
+    """Keys whose reads and writes no single copy explains: key, and why.
+
+    history : one row a command that was answered: command (a number, each once), key, is_write, value (the command
+    that wrote what was read, -1 for nothing; ignored for writes), sent_s, answered_s.
+
+    Every write writes another value, so that it is known whom a read has read, and the test is exact and quick
+    (Gibbons and Korach, "Testing Shared Memories", SIAM J. Comput. 26, 1997): with a write and its reads as a cluster,
+    f its first answer and s its last sending, no read may end before its write was sent, no two clusters with f < s
+    may overlap in (f, s), and none with s < f may lie, as (s, f), within such an interval.
+    """
+    rows = history[["command", "key", "is_write", "value", "sent_s", "answered_s"]]
+    value = np.where(rows.is_write, rows.command, rows.value)
+    rows = rows.assign(value=value)
+    written = rows[rows.is_write].set_index("command")
+    found: list[tuple[int, str]] = []
+    reads = rows[~rows.is_write & (rows.value != -1)]
+    unknown = reads[~reads.value.isin(written.index)]
+    found += [(key, "read what nobody has written") for key in unknown.key.unique()]
+    reads = reads[reads.value.isin(written.index)]
+    other_key = written.key.reindex(reads.value).to_numpy() != reads.key.to_numpy()
+    found += [(key, "read what was written elsewhere") for key in reads.key[other_key].unique()]
+    early = reads.answered_s.to_numpy() < written.sent_s.reindex(reads.value).to_numpy()
+    found += [(key, "read before it was written") for key in reads.key[early].unique()]
+    clusters = rows.groupby(["key", "value"], as_index=False).agg(first=("answered_s", "min"), last=("sent_s", "max"))
+    clusters.loc[clusters.value == -1, "first"] = _LONG_AGO_S  # what nobody has written was there before everything
+    forward = clusters[clusters["first"] < clusters["last"]].sort_values(["key", "first"])
+    same_key = forward.key.to_numpy()[1:] == forward.key.to_numpy()[:-1]
+    overlap = same_key & (forward["first"].to_numpy()[1:] < forward["last"].to_numpy()[:-1])
+    found += [(key, "two values at once") for key in forward.key.to_numpy()[1:][overlap]]
+    backward = clusters[clusters["first"] >= clusters["last"]]
+    within = pd.merge_asof(
+        backward.sort_values("last"),
+        forward.sort_values("first"),
+        left_on="last",
+        right_on="first",
+        by="key",
+        suffixes=("", "_around"),
+        allow_exact_matches=False,
+    )
+    lies_within = within["first"] < within["last_around"]
+    found += [(key, "an older value after a newer one") for key in within.key[lies_within]]
+    return pd.DataFrame(found, columns=["key", "why"]).drop_duplicates(ignore_index=True)

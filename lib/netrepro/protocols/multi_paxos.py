@@ -1,0 +1,103 @@
+"""Multi-Paxos with a stable leader (Lamport, "Paxos Made Simple", 2001, section 3), without crashes.
+
+The leader gives every command the next place of one log, and executes and answers it when a majority has accepted it
+and all places before it. Elections are left out: this is what runs while nobody fails.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from netrepro.errors import NetreproError
+from netrepro.protocols.machine import Event, Output, Send
+from netrepro.protocols.replicated_store import Command, Reply, Request, Store
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """The leader asks to accept a command at a place of the log."""
+
+    place: int
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The sender has accepted what was asked for."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A majority has accepted: the place is decided."""
+
+    place: int
+    command: Command
+
+
+class MultiPaxosReplica:
+    """One replica. Events: "committed" (Command, at the leader) and "executed" (Command, at everyone).
+
+    Raises NetreproError for a leader that is no replica, and for a request to another than the leader.
+    """
+
+    wake_at_s = math.inf
+
+    def __init__(self, name: Hashable, replicas: Sequence[Hashable], leader: Hashable):
+        if leader not in replicas or name not in replicas:
+            raise NetreproError(f"{name!r} led by {leader!r}", f"the replicas are {', '.join(map(str, replicas))}")
+        self.name, self.leader = name, leader
+        self.others = [each for each in replicas if each != name]
+        self.needed = len(replicas) // 2  # beside itself
+        self.store = Store()
+        self._places = 0
+        self._accepted: dict[int, int] = {}
+        self._commands: dict[int, Command] = {}
+        self._chosen: dict[int, Command] = {}
+        self._executed = 0
+
+    def start(self, now_s: float) -> Iterable[Output]:
+        """Nothing happens before the first request."""
+        return ()
+
+    def wake(self, now_s: float) -> Iterable[Output]:
+        """Never asked for."""
+        return ()
+
+    def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]:
+        """Order a request, accept, count, or execute."""
+        if isinstance(message, Accept):
+            return [Send(sender, Accepted(message.place))]
+        if isinstance(message, Chosen):
+            self._chosen[message.place] = message.command
+            return self._execute()
+        if isinstance(message, Accepted):
+            return self._count(message.place)
+        if not isinstance(message, Request) or self.name != self.leader:
+            raise NetreproError(f"{self.name!r} got {message!r}", f"requests go to the leader, {self.leader!r}")
+        place, self._places = self._places, self._places + 1
+        self._commands[place], self._accepted[place] = message.command, 0
+        return [Send(other, Accept(place, message.command)) for other in self.others]
+
+    def _count(self, place: int) -> list[Output]:
+        self._accepted[place] += 1
+        if self._accepted[place] != self.needed:
+            return []
+        command = self._chosen[place] = self._commands[place]
+        chosen = Chosen(place, command)
+        return [Event("committed", command), *(Send(other, chosen) for other in self.others), *self._execute()]
+
+    def _execute(self) -> list[Output]:
+        outputs: list[Output] = []
+        while self._executed in self._chosen:
+            command = self._chosen.pop(self._executed)
+            self._executed += 1
+            value = self.store.execute(command)
+            outputs.append(Event("executed", command))
+            if self.name == self.leader:
+                outputs.append(Send(command.client, Reply(command, value)))
+        return outputs

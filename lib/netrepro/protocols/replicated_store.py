@@ -1,0 +1,156 @@
+"""What replicas of a key-value store and their clients say to each other, whichever protocol orders the commands."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import deque
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from netrepro.errors import NetreproError
+from netrepro.protocols.machine import Event, Machine, Output, Send
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """The `number`-th command of a client: reads `key`, or writes it; what is written is the command itself."""
+
+    client: Hashable
+    number: int
+    key: int
+    is_write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A client asks for a command to be ordered, executed and answered."""
+
+    command: Command
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The command has been executed. `value` is the write it has read, or None; for a write, itself."""
+
+    command: Command
+    value: Command | None
+
+
+@dataclass(slots=True)
+class Store:
+    """Values by key, and the order in which each key was written."""
+
+    values: dict[int, Command] = field(default_factory=dict)
+    writes: dict[int, list[Command]] = field(default_factory=dict)
+
+    def execute(self, command: Command) -> Command | None:
+        """Carry out a command; returns what it reads, or itself for a write."""
+        if command.is_write:
+            self.values[command.key] = command
+            self.writes.setdefault(command.key, []).append(command)
+        return self.values.get(command.key)
+
+
+class Client:
+    """Wants a command at each of `arrivals_s`, but has at most `cap` under way; what must wait is sent in order.
+
+    After `stop_s` it sends nothing more. Events: "sent" and "answered" (a Reply).
+    Raises NetreproError for a cap below 1.
+    """
+
+    def __init__(
+        self, replica: Hashable, arrivals_s: Sequence[float], commands: Sequence[Command], cap: int, stop_s: float
+    ):
+        if cap < 1:
+            raise NetreproError(f"a client with at most {cap} commands under way", "give 1 at least")
+        self.replica, self.arrivals_s, self.commands, self.cap, self.stop_s = replica, arrivals_s, commands, cap, stop_s
+        self.sent = self.answered = 0
+        self.has_stopped = False
+
+    @property
+    def wake_at_s(self) -> float:
+        """The next arrival, unless the cap or the end forbids to send it."""
+        if self.has_stopped or self.sent == len(self.commands) or self.sent - self.answered == self.cap:
+            return math.inf
+        return float(self.arrivals_s[self.sent])
+
+    def start(self, now_s: float) -> Iterable[Output]:
+        """Nothing happens before the first arrival."""
+        return ()
+
+    def wake(self, now_s: float) -> Iterable[Output]:
+        """Send what has arrived."""
+        outputs: list[Output] = []
+        self.has_stopped = now_s >= self.stop_s
+        while self.wake_at_s <= now_s:
+            command = self.commands[self.sent]
+            self.sent += 1
+            outputs += [Event("sent", command), Send(self.replica, Request(command))]
+        return outputs
+
+    def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]:
+        """An answer makes room for the next command."""
+        self.answered += 1
+        return [Event("answered", message), *self.wake(now_s)]
+
+
+class Processor:
+    """A machine whose host handles one message at a time, in `cost_s` each; it sends when it is done with one."""
+
+    def __init__(self, machine: Machine, cost_s: float):
+        if cost_s < 0:
+            raise NetreproError(f"a message costs {cost_s} s", "give 0 at least")
+        self.machine, self.cost_s = machine, cost_s
+        self.free_s = self.busy_s = 0.0
+        self._waiting: deque[tuple[float, Hashable, Any]] = deque()
+
+    @property
+    def wake_at_s(self) -> float:
+        """When the message in hand is done, or the machine wants to be woken."""
+        return min(self._waiting[0][0] if self._waiting else math.inf, self.machine.wake_at_s)
+
+    def start(self, now_s: float) -> Iterable[Output]:
+        """Start the machine."""
+        return self.machine.start(now_s)
+
+    def receive(self, now_s: float, sender: Hashable, message: Any) -> Iterable[Output]:
+        """Put the message behind those that wait."""
+        self.free_s = max(now_s, self.free_s) + self.cost_s
+        self.busy_s += self.cost_s
+        self._waiting.append((self.free_s, sender, message))
+        return ()
+
+    def wake(self, now_s: float) -> Iterable[Output]:
+        """Hand over what is done."""
+        outputs: list[Output] = []
+        while self._waiting and self._waiting[0][0] <= now_s:
+            _, sender, message = self._waiting.popleft()
+            outputs += self.machine.receive(now_s, sender, message)
+        if self.machine.wake_at_s <= now_s:
+            outputs += self.machine.wake(now_s)
+        return outputs
+
+
+class HoldBack:
+    """Messages that wait until a time, and come out in the order of these times."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Any]] = []
+        self._count = 0
+
+    @property
+    def next_s(self) -> float:
+        """When the next one is due; math.inf for none."""
+        return self._heap[0][0] if self._heap else math.inf
+
+    def put(self, due_s: float, item: Any) -> None:
+        """Hold `item` back until `due_s`."""
+        heapq.heappush(self._heap, (due_s, self._count, item))
+        self._count += 1
+
+    def due(self, now_s: float) -> Iterable[Any]:
+        """Take out what is due, one after the other."""
+        while self.next_s <= now_s:
+            yield heapq.heappop(self._heap)[2]

@@ -1,0 +1,192 @@
+"""Two runs beside each other: settings, values, verdicts and figures."""
+
+from __future__ import annotations
+
+import base64
+import html
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from netrepro.claims import Results, Run, published_results
+from netrepro.claims.scorecard import beside, claims_to_html, scorecard
+from netrepro.errors import NetreproError
+from netrepro.paths import figures_dir, runs_dir, workbench_root
+from netrepro.workbench.job import write_atomically
+from netrepro.workbench.kept import kept_runs, read_kept, shown_path
+from netrepro.workbench.lines import folded
+from netrepro.workbench.terminal import claim_lines
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two runs of a paper gave.
+
+    first, second : name, folder and result of each.
+    settings : setting, first, second: what was not the same in both.
+    table : a row a claim, as `netrepro.claims.scorecard.beside` gives it, `mine_` for the first run.
+    """
+
+    first: Side
+    second: Side
+    settings: pd.DataFrame
+    table: pd.DataFrame
+    page: str
+
+    def lines(self) -> list[str]:
+        """For a terminal: what differs in the settings, then every claim, in 80 columns."""
+        lines = [
+            *folded(self.first.words, "first      ", " " * 11),
+            *folded(self.second.words, "second     ", " " * 11),
+        ]
+        for row in self.settings.to_dict("records"):
+            lines += folded(f"{row['setting']}: first {row['first']}, second {row['second']}", "differs    ", " " * 11)
+        return [*lines, "", *claim_lines(self.table, ("first", "second"))]
+
+    def write(self, path: Path | None = None) -> Path:
+        """Write the page, by default into runs/compare/; returns where. Raises NetreproError where that cannot be."""
+        name = f"{self.first.name}-and-{self.second.name}".replace("/", "_")
+        path = path or runs_dir() / "compare" / f"{name}.html"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, self.page)
+        except OSError as error:
+            raise NetreproError(f"cannot write {path}: {error.strerror}", "choose another with --into") from None
+        return path
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two: its name, the folder of its figures, its result."""
+
+    name: str
+    slug: str
+    folder: Path
+    run: Run
+
+    @property
+    def words(self) -> str:
+        changed = "".join(f", {name} = {value!r}" for name, value in self.run.changed.items())
+        return f"{self.name} ({self.run.profile}, {self.run.tier}, {self.run.date}, {self.run.commit}{changed})"
+
+
+def compare(first: str | Path, second: str | Path) -> Comparison:
+    """Compare two runs of a paper.
+
+    Each is the folder of a run, its name below runs/ (`quick/14_dctcp`, or `14_dctcp` in the quick profile), or a slug:
+    the newest of one's own runs, as the second word what is published (of the first's profile and tier if there is such
+    a run).
+
+    Raises
+    ------
+    NetreproError : where no such run is, where it has no results, or where the two are of different papers.
+    """
+    one = _kept(first) or _newest(str(first))
+    other = _kept(second, one.run.key) or _published(str(second), one.run.key)
+    if one.slug != other.slug:
+        raise NetreproError(
+            f"{one.name} is a run of {one.slug}, {other.name} of {other.slug}", "compare runs of one paper"
+        )
+    sheets = [_sheet(side) for side in (one, other)]
+    table = beside(*sheets)
+    settings = _differences(one.run, other.run)
+    return Comparison(one, other, settings, table, _page(one, other, settings, sheets))
+
+
+def _sheet(side: Side) -> pd.DataFrame:
+    alone = Results(paper=side.slug, runs={side.run.key: side.run})
+    return scorecard([side.slug], results=lambda slug: alone)
+
+
+def _kept(given: str | Path, key: str = "") -> Side | None:
+    """The run in that folder, of a published one that of `key`; None where there is no such folder."""
+    for folder in (Path(given), workbench_root() / given, runs_dir() / given, runs_dir() / "quick" / given):
+        if (folder / "status.json").exists() or (folder.is_dir() and (folder / "results.json").exists()):
+            if folder.resolve().parent == figures_dir("any").parent:
+                return _published(folder.name, key)
+            kept = read_kept(folder)
+            if kept.result is None:
+                raise NetreproError(f"{kept.name} has no results: {kept.problem}", "run it again")
+            return Side(shown_path(kept.folder).removeprefix("runs/"), kept.slug, kept.folder, kept.result)
+    return None
+
+
+def _newest(slug: str) -> Side:
+    for kept in kept_runs(slug):
+        if kept.result is not None:
+            return Side(kept.name.removeprefix("runs/"), kept.slug, kept.folder, kept.result)
+    raise NetreproError(f"no run called {slug!r} in runs/", "give a folder, such as runs/quick/14_dctcp")
+
+
+def _published(slug: str, key: str) -> Side:
+    results = published_results(slug)
+    if results is None or not results.runs:
+        raise NetreproError(f"no run called {slug!r} in runs/, and nothing published", "give a folder of runs/")
+    run = results.runs.get(key) or next(iter(results.runs.values()))
+    return Side(f"figures/{slug}", slug, figures_dir(slug), run)
+
+
+def _differences(first: Run, second: Run) -> pd.DataFrame:
+    """What was set otherwise. Columns: setting, first, second."""
+    both = [_settings(run) for run in (first, second)]
+    names = list(dict.fromkeys([*both[0], *both[1]]))
+    rows = [(name, *(settings.get(name) for settings in both)) for name in names]
+    return pd.DataFrame([row for row in rows if row[1] != row[2]], columns=["setting", "first", "second"], dtype=object)
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    own = {name: getattr(run, name) for name in ("profile", "tier", "commit", "repetitions", "seed")}
+    return own | run.parameters | run.changed
+
+
+def _page(one: Side, other: Side, settings: pd.DataFrame, sheets: list[pd.DataFrame]) -> str:
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(str(value))}</td>" for value in row.values()) + "</tr>"
+        for row in settings.to_dict("records")
+    )
+    names = sorted({path.name for side in (one, other) for path in side.folder.glob("*.png")})
+    pictures = "".join(
+        f"<tr><th colspan=2>{html.escape(name)}</th></tr><tr>{_picture(one, name)}{_picture(other, name)}</tr>"
+        for name in names
+    )
+    return _PAGE.format(
+        slug=html.escape(one.slug),
+        first=html.escape(one.words),
+        second=html.escape(other.words),
+        settings=rows or "<tr><td colspan=3>nothing</td></tr>",
+        claims=claims_to_html(sheets[1], sheets[0], names=("first", "second")),
+        pictures=pictures,
+    )
+
+
+def _picture(side: Side, name: str) -> str:
+    path = side.folder / name
+    if not path.exists():
+        return "<td>not drawn</td>"
+    data = base64.b64encode(path.read_bytes()).decode()
+    return f'<td><img alt="{html.escape(name)}" src="data:image/png;base64,{data}"></td>'
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{slug}: two runs</title>
+<style>
+body {{ font: 13px system-ui, sans-serif; margin: 2em auto; padding: 0 1em; max-width: 1140px; color: #222; }}
+table {{ border-collapse: collapse; margin-bottom: 2em; width: 100%; }}
+th, td {{ border-bottom: 1px solid #ddd; padding: 4px 8px; text-align: left; vertical-align: top; }}
+td {{ overflow-wrap: anywhere; }}
+img {{ max-width: 100%; }}
+.pictures td {{ width: 50%; }}
+small, summary {{ color: #666; }}
+</style></head><body>
+<h1>{slug}: two runs</h1>
+<p>first: {first}<br>second: {second}</p>
+<h2>What was set otherwise</h2>
+<table><tr><th>setting</th><th>first</th><th>second</th></tr>{settings}</table>
+<h2>Claims</h2>
+{claims}
+<h2>Figures</h2>
+<table class="pictures">{pictures}</table>
+</body></html>
+"""

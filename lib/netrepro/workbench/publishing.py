@@ -1,0 +1,307 @@
+"""Publish: copy what a good run made from runs/ to figures/<slug>/, where the README and every clone look.
+
+A command of its own, so that a run never changes what others read. It shows what would change, and refuses what would
+make the published results worse by accident.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from netrepro.claims import (
+    Judgement,
+    PaperClaims,
+    Results,
+    Run,
+    all_papers,
+    committed_results,
+    judge,
+    load_claims,
+    published_results,
+    write_results,
+)
+from netrepro.claims.scorecard import beside, combined, draw_scorecard, regressions, to_html, to_markdown
+from netrepro.errors import NetreproError
+from netrepro.paths import figures_dir, runs_dir
+from netrepro.style import save_figure, use_style
+from netrepro.workbench.catalogue import find, select
+from netrepro.workbench.job import write_atomically
+from netrepro.workbench.kept import BY_HAND, Kept, kept_runs, own_results, read_kept
+from netrepro.workbench.lines import folded
+from netrepro.workbench.standard import changed_parameters
+from netrepro.workbench.tables import number_text
+
+PICTURES = (".png",)  # drawings as SVG stay in the folder of their run
+README_BEGIN, README_END = "<!-- scorecard -->", "<!-- /scorecard -->"
+
+
+@dataclass
+class Publication:
+    """What publishing one run would change.
+
+    refusals : why it must not be published; nothing of it is then.
+    changes : what would change, a line each; empty where the run repeats what is published.
+    pictures : whether its figures are published too.
+    """
+
+    run: Kept
+    refusals: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
+    pictures: bool = False
+
+    def text(self) -> str:
+        """For a person: the run, then each refusal or change."""
+        what = f"{self.run.result.key}, {self.run.result.commit}" if self.run.result else self.run.outcome
+        lines = [f"{self.run.slug}: {self.run.name} ({what})"]
+        said = [f"refused: {line}" for line in self.refusals] or self.changes or ["repeats what is published"]
+        for line in said:
+            lines += folded(line, "  ", "    ")
+        return "\n".join(lines)
+
+
+def publish(
+    names: Sequence[str] | None = None,
+    *,
+    run: Path | None = None,
+    profile: str | None = None,
+    tier: str | None = None,
+    dirty: bool = False,
+    fewer: bool = False,
+    pictures: bool | None = None,
+    dry_run: bool = False,
+    agree: Callable[[list[Publication]], bool] = lambda plan: True,
+) -> list[Publication]:
+    """Publish runs from runs/ in figures/, where their measurements join those of other profiles and tiers.
+
+    Parameters
+    ----------
+    names : slugs; of each profile and tier the newest run with standard settings. None: of every paper that was run.
+    run : the folder of one run, instead of the newest.
+    profile, tier : only runs of these.
+    dirty : take also runs whose library, data or notebook differed from a commit; their results say "-dirty".
+    fewer : let a run replace another that measured more claims or drew more figures.
+    pictures : whether figures are published too. None: where the run's tier is the one that "auto" takes, and no
+        published run of the paper profile on that tier has the better ones.
+    dry_run : only say what would change.
+    agree : asked with the whole plan before anything is touched.
+
+    Returns
+    -------
+    A Publication for each run, with what changed or why it was refused. The others are published nevertheless.
+
+    Raises
+    ------
+    NetreproError : for an unknown slug, a folder that holds no run, a name without a run.
+    """
+    plan: list[Publication] = []
+    results: dict[str, Results] = {}
+    for kept in _chosen(names, run, profile, tier):
+        before = results.get(kept.slug) or published_results(kept.slug) or Results(paper=kept.slug, runs={})
+        item = _plan(kept, before, dirty=dirty, fewer=fewer, pictures=pictures)
+        plan.append(item)
+        if kept.result and not item.refusals:
+            results[kept.slug] = before.with_run(kept.result)
+    to_do = [item for item in plan if item.changes and not item.refusals]
+    if dry_run or not to_do or not agree(plan):
+        return plan
+    for item in to_do:
+        if item.pictures:
+            _publish_pictures(item.run.folder, figures_dir(item.run.slug))
+    for slug, result in results.items():
+        write_results(result, figures_dir(slug) / "results.json")
+    return plan
+
+
+def _chosen(names: Sequence[str] | None, folder: Path | None, profile: str | None, tier: str | None) -> list[Kept]:
+    """The runs to publish, those that failed too; paper before quick, because its figures go before."""
+    if folder is not None:
+        if not folder.is_dir():
+            raise NetreproError(f"there is no run in {folder}", f"runs lie in {runs_dir()}")
+        return [read_kept(folder)]
+    chosen: list[Kept] = []
+    for notebook in select(names):
+        if notebook.problem or notebook.declaration.kind != "paper":
+            continue
+        kept = [each for each in kept_runs(notebook.slug) if each.outcome != BY_HAND]
+        fitting = [
+            each
+            for each in kept
+            if each.result is None
+            or (not each.result.changed and profile in (None, each.result.profile) and tier in (None, each.result.tier))
+        ]
+        newest = {each.result.key: each for each in reversed(fitting) if each.result}
+        failed = [each for each in fitting if each.result is None and not each.manifest.get("changed")]
+        if names and not newest and not failed:
+            raise NetreproError(f"no run of {notebook.slug} with its standard settings lies in runs/", _advice(kept))
+        chosen += sorted(newest.values(), key=lambda each: each.result.key if each.result else "")
+        chosen += failed
+    return chosen
+
+
+def _advice(kept: list[Kept]) -> str:
+    others = [each for each in kept if each.result and each.result.changed]
+    if not others:
+        return "run it first: netrepro run"
+    return f"{others[0].name} has {_settings(others[0])}, which never stands for the standard one"
+
+
+def _settings(kept: Kept) -> str:
+    changed = kept.result.changed if kept.result else {}
+    return ", ".join(f"{name} = {value!r}" for name, value in changed.items())
+
+
+def _plan(kept: Kept, before: Results, *, dirty: bool, fewer: bool, pictures: bool | None) -> Publication:
+    item = Publication(kept)
+    if kept.result is None or not kept.good:
+        item.refusals.append(kept.problem or "it was run by hand, cell by cell: nobody saw that all of it ran")
+        return item
+    run, paper = kept.result, load_claims(kept.slug)
+    old = before.runs.get(run.key)
+    item.pictures = _has_pictures(kept, run, before) if pictures is None else pictures
+    item.refusals += _refusals_of_settings(kept, run, dirty)
+    item.refusals += _refusals_of_claims(paper, run, old, fewer)
+    made, there = _pictures(kept.folder), _pictures(figures_dir(kept.slug))
+    gone = sorted(there.keys() - made.keys())
+    if item.pictures and gone and not fewer:
+        item.refusals.append(f"it lacks published figures: {', '.join(gone)} (if the notebook dropped them: --fewer)")
+    item.changes += _changes_of_claims(paper, run, old)
+    if item.pictures:
+        new = sorted(made.keys() - there.keys())
+        other = sorted(name for name in made.keys() & there.keys() if made[name] != there[name])
+        for words, names in (("new", new), ("changed", other), ("removed", gone)):
+            item.changes += [f"figures {words}: {', '.join(names)}"] if names else []
+    return item
+
+
+def _refusals_of_settings(kept: Kept, run: Run, dirty: bool) -> list[str]:
+    refusals = []
+    notebook = find(kept.slug)
+    changed = run.changed | changed_parameters(notebook, kept.manifest.get("parameters", {}))
+    if changed:
+        settings = ", ".join(f"{name} = {value!r}" for name, value in changed.items())
+        refusals.append(f"it ran with {settings}, not with the committed notebook's settings")
+    edited = kept.manifest.get("edited")
+    if edited is None and not dirty:
+        refusals.append("git does not say which commit it ran (if that may be: --dirty)")
+    elif edited and not dirty:
+        refusals.append(f"{_some(edited)} differed from the commit (if that may be: --dirty)")
+    return refusals
+
+
+def _refusals_of_claims(paper: PaperClaims, run: Run, old: Run | None, fewer: bool) -> list[str]:
+    refusals = []
+    known = {claim.id for claim in paper.claims}
+    strange = [each.claim for each in run.measured if each.claim not in known]
+    if strange:
+        refusals.append(f"it measured claims that claims.yaml no longer has: {_some(strange)}")
+    if old is None:
+        return refusals
+    lost, doubtful = [], []
+    for claim in paper.claims:
+        before, now = old.measurement(claim.id), run.measurement(claim.id)
+        if before is not None and now is None:
+            lost.append(claim.id)
+        elif before is not None and now is not None and before.trusted and not now.trusted:
+            doubtful.append(f"{claim.id} ({now.why})")
+    if lost and not fewer:
+        refusals.append(f"it did not measure {_some(lost)}, which is published (if that is meant: --fewer)")
+    if doubtful:
+        refusals.append(f"it is untrusted where what is published is trusted: {_some(doubtful)}")
+    return refusals
+
+
+def _some(names: Sequence[str], most: int = 4) -> str:
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _changes_of_claims(paper: PaperClaims, run: Run, old: Run | None) -> list[str]:
+    if old is None:
+        return [f"{run.key}: new, {len(run.measured)} claims measured"]
+    if run.repeats(old):
+        return []
+    lines = [f"{run.key}: replaces that of {old.date}, {old.commit}"]
+    for claim in paper.claims:
+        before, now = (judge(claim, each.measurement(claim.id), each.tier) for each in (old, run))
+        if (before.verdict, before.counts, before.value) != (now.verdict, now.counts, now.value):
+            lines.append(f"{claim.id}: {_said(before)} -> {_said(now)}")
+    return lines
+
+
+def _said(judgement: Judgement) -> str:
+    counted = "" if judgement.counts or judgement.verdict == "not measured" else ", not counted"
+    return f"{judgement.verdict} {number_text(judgement.value)}".strip() + counted
+
+
+def _has_pictures(kept: Kept, run: Run, before: Results) -> bool:
+    """Figures come from the tier that "auto" takes, and there from the paper profile, whose verdicts decide."""
+    better = run.profile == "quick" and f"paper/{run.tier}" in before.runs
+    return kept.manifest.get("usual_tier") == run.tier and not better
+
+
+def _pictures(folder: Path) -> dict[str, bytes]:
+    files_there = sorted(folder.iterdir()) if folder.is_dir() else []
+    return {path.name: path.read_bytes() for path in files_there if path.suffix in PICTURES}
+
+
+def _publish_pictures(folder: Path, target: Path) -> None:
+    """Make the target's pictures those of the folder; files with the same bytes are left untouched."""
+    target.mkdir(parents=True, exist_ok=True)
+    made, there = _pictures(folder), _pictures(target)
+    for name in there.keys() - made.keys():
+        (target / name).unlink()
+    for name in [name for name, content in made.items() if there.get(name) != content]:
+        partial = target / f".{name}.partial"
+        shutil.copyfile(folder / name, partial)
+        partial.replace(target / name)
+
+
+def write_scorecard(table: pd.DataFrame, folder: Path, mine: pd.DataFrame | None = None) -> None:
+    """The scorecard as scorecard.csv, .md (the README's excerpt), .html (sortable) and .png (the picture).
+
+    table : what is published; with `mine` the user's own stands beside it. Raises NetreproError for a folder that
+    cannot be written.
+    """
+    shown = table if mine is None else combined(mine, table)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        csv = (table if mine is None else beside(mine, table)).to_csv(index=False)
+        write_atomically(folder / "scorecard.csv", csv)
+        write_atomically(folder / "scorecard.md", to_markdown(shown))
+        write_atomically(folder / "scorecard.html", to_html(table, mine))
+        use_style()
+        save_figure(draw_scorecard(shown), folder, "scorecard", endings=(".png",))
+    except OSError as error:
+        raise NetreproError(f"cannot write to {folder}: {error.strerror}", "choose another folder") from None
+
+
+def refresh_readme(table: pd.DataFrame, readme: Path) -> None:
+    """Put the scorecard's excerpt between the two scorecard marks of a README. Raises NetreproError without marks."""
+    text = readme.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(README_BEGIN)
+    _, end, after = rest.partition(README_END)
+    if not begin or not end:
+        raise NetreproError(f"{readme.name} has no {README_BEGIN} … {README_END}", "put both marks where it belongs")
+    write_atomically(readme, f"{before}{begin}\n{to_markdown(table)}{end}{after}")
+
+
+def lost_verdicts() -> tuple[list[str], list[str]]:
+    """(verdicts that held at the committed results and no longer do at the same tier and profile, notes).
+
+    Compared with what figures/ holds now, and with the user's own runs.
+    """
+    lost, notes = [], []
+    for paper in all_papers():
+        committed, why = committed_results(paper.paper)
+        published, own = published_results(paper.paper), own_results(paper.paper)
+        if committed is None or (published is None and own is None):
+            notes.append(f"{paper.paper}: nothing to compare: {why or 'not run yet'}")
+            continue
+        for where, now in (("published", published), ("your run", own)):
+            lost += [f"{where}: {line}" for line in regressions(committed, now)] if now else []
+    return lost, notes

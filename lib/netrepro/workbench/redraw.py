@@ -1,0 +1,71 @@
+"""Figures and verdicts of a run made again from the tables it left, without measuring."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+
+from netrepro.claims import judge, load_claims
+from netrepro.errors import NetreproError
+from netrepro.papers._study import TABLES, Runs, Study
+from netrepro.paths import runs_dir
+from netrepro.style import save_figure, use_style
+from netrepro.workbench.catalogue import find
+from netrepro.workbench.kept import read_kept
+from netrepro.workbench.standard import made_by as made_by_of
+
+
+def redraw(slug: str, folder: Path | None = None) -> tuple[Path, pd.DataFrame]:
+    """Draw every figure of a paper's Study from saved tables, beside them, and judge its claims.
+
+    folder : of the run; by default the paper's newest below runs/. Returns it and a table: claim, verdict, value,
+    reason. Raises NetreproError for a paper that is no Study, and where no run has left tables.
+    """
+    study = study_of(slug)
+    found = folder or max(_folders_with_tables(study.slug), key=lambda each: each.stat().st_mtime, default=None)
+    if found is None:
+        raise NetreproError(f"no run of {slug} has left tables", f"measure first: netrepro run {slug}")
+    runs, result = study.load(found / TABLES), read_kept(found).result
+    made_by = made_by_of(find(slug), result.profile, result.tier, result.changed) if result else None
+    use_style()
+    for name, draw in study.figures.items():
+        try:
+            figure = draw(runs)
+        except KeyError as error:
+            if not runs.knobs.keys() >= study.knobs.keys():
+                raise NetreproError(f"{name} needs {error} of the run in {found}, which ended before it") from None
+            raise
+        save_figure(figure, found, name, made_by)
+        plt.close(figure)
+    return found, _verdicts(runs)
+
+
+def study_of(slug: str) -> Study:
+    """The Study of a paper. Raises NetreproError for an unknown slug and for a paper that is none."""
+    name = find(slug).slug
+    try:
+        study = getattr(import_module(f"netrepro.papers.{name}"), "STUDY", None)
+    except ModuleNotFoundError as error:
+        if error.name != f"netrepro.papers.{name}":
+            raise
+        study = None
+    if not isinstance(study, Study):
+        raise NetreproError(f"{name} is no Study", f"run it: netrepro run {name}")
+    return study
+
+
+def _folders_with_tables(slug: str) -> Iterator[Path]:
+    for said in runs_dir().glob(f"*/*{slug}*/{TABLES}/run.json"):
+        if json.loads(said.read_text())["slug"] == slug:
+            yield said.parents[1]
+
+
+def _verdicts(runs: Runs) -> pd.DataFrame:
+    claims, measured = load_claims(runs.study.slug), {each.claim: each for each in runs.measured_claims()}
+    judged = [judge(claim, measured.get(claim.id), runs.tier) for claim in claims.claims]
+    return pd.DataFrame([each.model_dump(include={"claim", "verdict", "value", "reason"}) for each in judged])

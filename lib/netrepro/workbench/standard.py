@@ -1,0 +1,113 @@
+"""A notebook as the last commit has it: its standard settings, and what has been edited since.
+
+A person may edit a notebook's settings and save them. That makes no other standard: what is standard is committed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from netrepro.errors import NetreproError
+from netrepro.paths import workbench_root
+from netrepro.workbench.catalogue import Notebook, cell_source
+from netrepro.workbench.parameters import Parameter, read_parameters
+
+CHOSEN_BY_THE_RUN = ("profile", "tier")  # `--profile` and `--tier` set them
+
+
+def _git(*words: str) -> str | None:
+    """What git says in the workbench; None where it is missing or refuses."""
+    try:
+        shown = subprocess.run(
+            ["git", "-C", str(workbench_root()), *words], capture_output=True, text=True, encoding="utf-8", check=False
+        )
+    except OSError:
+        return None
+    return None if shown.returncode else shown.stdout
+
+
+def committed_notebook(path: Path) -> dict[str, Any] | None:
+    """A notebook's JSON as the last commit has it; None where there is none, or no git."""
+    text = _git("show", f"HEAD:./{path.parent.name}/{path.name}")
+    try:
+        content = json.loads(text) if text else None
+    except json.JSONDecodeError:
+        return None
+    return content if isinstance(content, dict) and isinstance(content.get("cells"), list) else None
+
+
+def standard_parameters(notebook: Notebook) -> dict[str, Parameter]:
+    """The committed notebook's parameters; those of the file where it is not committed."""
+    committed = committed_notebook(notebook.path)
+    try:
+        return read_parameters(committed) if committed else notebook.parameters
+    except NetreproError:
+        return notebook.parameters
+
+
+def changed_parameters(notebook: Notebook, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of `values` that are not the standard ones, profile and tier apart.
+
+    Values of the right type, as `check_parameters` gives them; for a parameter that the last commit does not have,
+    the standard is the file's.
+    """
+    standard = notebook.parameters | standard_parameters(notebook)
+    return {
+        name: value
+        for name, value in values.items()
+        if name in standard and name not in CHOSEN_BY_THE_RUN and value != standard[name].default
+    }
+
+
+def edited_inputs(notebook: Notebook) -> list[str] | None:
+    """Files that decide a result and differ from the last commit: the library, the paper's data, the notebook's cells.
+
+    None where git cannot tell. Saved outputs of a notebook are no edit.
+    """
+    places = ["lib/netrepro", "lib/core", f"data/{notebook.slug}", f"notebooks/{notebook.path.name}"]
+    said = _git("status", "--porcelain", "--untracked-files=all", "-z", "--no-renames", "--", *places)
+    if said is None or _git("rev-parse", "HEAD") is None:
+        return None
+    edited = [entry[3:] for entry in said.split("\0") if entry]
+    committed = committed_notebook(notebook.path)
+    if committed and _cells(committed) == _cells(json.loads(notebook.path.read_text(encoding="utf-8"))):
+        edited = [name for name in edited if not name.endswith(f"notebooks/{notebook.path.name}")]
+    return edited
+
+
+def _cells(content: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(cell["cell_type"], cell_source(cell)) for cell in content["cells"]]
+
+
+def run_command(slug: str, profile: str, tier: str, chosen: Mapping[str, Any]) -> str:
+    """What a person types to run a notebook so; quick and auto need no words."""
+    words = ["netrepro", "run", slug]
+    words += [] if profile == "quick" else ["--profile", profile]
+    words += [] if tier == "auto" else ["--tier", tier]
+    for name, value in chosen.items():
+        words += ["-p", f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"]
+    return shlex.join(words)
+
+
+def made_by(notebook: Notebook, profile: str, tier: str, changed: Mapping[str, Any]) -> str:
+    """What the metadata of a figure says: the command that makes it again, with the tier where that is a choice."""
+    choice = len(notebook.declaration.tiers) > 1
+    return f"made by: {run_command(notebook.slug, profile, tier if choice else 'auto', changed)}"
+
+
+def folder_suffix(overrides: Mapping[str, Any]) -> str:
+    """A folder-name ending that tells runs with other parameters apart."""
+    if not overrides:
+        return ""
+    text = ",".join(f"{name}={value}" for name, value in sorted(overrides.items()))
+    readable = re.sub(r"[^A-Za-z0-9=.,_+-]", "_", text)
+    if len(readable) > 80 or readable != text:
+        readable = f"{readable[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return f"--{readable}"

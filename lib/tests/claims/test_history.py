@@ -1,0 +1,108 @@
+"""When acceptances were fixed, from the commits of a constructed repository."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from netrepro.claims.history import history
+from netrepro.claims.scorecard import scorecard
+from netrepro.errors import NetreproError
+
+from .conftest import CLAIMS, write_claims
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def commit(workbench, monkeypatch):
+    """A function that commits all there is, a day after the commit before."""
+    days = iter(range(1, 28))
+
+    def git(*words: str, date: str = "") -> None:
+        who = {
+            "GIT_AUTHOR_NAME": "A",
+            "GIT_AUTHOR_EMAIL": "a@b",
+            "GIT_COMMITTER_NAME": "A",
+            "GIT_COMMITTER_EMAIL": "a@b",
+        }
+        for name, value in who.items() | {"GIT_AUTHOR_DATE": date, "GIT_COMMITTER_DATE": date}.items():
+            monkeypatch.setenv(name, value)
+        subprocess.run(["git", "-C", workbench, *words], check=True, capture_output=True)
+
+    def commit_all() -> None:
+        date = f"2026-11-{next(days):02}T12:00:00+00:00"
+        git("add", "-A", date=date)
+        git("commit", "-m", "more", date=date)
+
+    git("init")
+    return commit_all
+
+
+def write_results(workbench: Path, *claims: str) -> None:
+    folder = workbench / "figures" / "constructed"
+    folder.mkdir(parents=True, exist_ok=True)
+    runs = {"quick/simulated": {"measured": [{"claim": claim} for claim in claims]}}
+    (folder / "results.json").write_text(json.dumps({"runs": runs}))
+
+
+def write_code(workbench: Path) -> None:
+    folder = workbench / "lib" / "netrepro" / "papers"
+    folder.mkdir(parents=True)
+    (folder / "constructed.py").write_text("STUDY = None")
+
+
+def said() -> dict[str, str]:
+    return dict(history().set_index("claim")["git"])
+
+
+def test_an_acceptance_committed_before_any_code_is_shown_to_be_fixed_before(workbench, commit):
+    commit()
+    write_code(workbench)
+    commit()
+    assert said() == {"mean-gain": "not measured", "best-first": "not measured"}
+    write_results(workbench, "mean-gain")
+    commit()
+    assert said() == {"mean-gain": "before", "best-first": "not measured"}
+    (row,) = history().query("claim == 'mean-gain'").to_dict("records")
+    assert (row["fixed"], row["accepted"], row["measured"]) == ("before", "2026-11-01 12:00", "2026-11-03 12:00")
+
+
+def test_an_acceptance_committed_with_the_code_has_to_be_believed(workbench, commit):
+    write_code(workbench)
+    commit()
+    write_results(workbench, "mean-gain", "best-first")
+    commit()
+    assert set(said().values()) == {"before results"}
+
+
+def test_an_acceptance_committed_with_results_or_changed_after_them_is_noticed(workbench, commit):
+    write_results(workbench, "mean-gain", "best-first")
+    commit()
+    write_claims(workbench, CLAIMS.replace("{relative: 0.1}", "{relative: 0.5}").replace("no emulation", "no better"))
+    commit()
+    assert said() == {"mean-gain": "after results", "best-first": "with results"}
+
+
+def test_what_is_not_committed_is_named_and_no_clone_is_an_error(workbench, commit):
+    (workbench / "README.md").write_text("nothing yet")
+    claims = (workbench / "data" / "constructed" / "claims.yaml").rename(workbench / "claims.yaml")
+    commit()
+    claims.rename(workbench / "data" / "constructed" / "claims.yaml")
+    assert set(said().values()) == {"not committed"}
+
+
+def test_without_a_clone_git_is_asked_in_vain(workbench):
+    with pytest.raises(NetreproError, match="work in a clone"):
+        history()
+
+
+def test_every_published_disagreement_says_whose_fault_it_is_and_what_would_settle_it(monkeypatch):
+    monkeypatch.setenv("NETREPRO_ROOT", str(REPOSITORY))
+    table = scorecard()
+    red = table[(table["verdict"] == "disagrees") | table["worse"].str.contains("disagrees")]
+    silent = red[(red["blame"] == "") | (red["settles"] == "")]
+    assert list(silent["paper"] + ": " + silent["claim"]) == []

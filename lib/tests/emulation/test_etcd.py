@@ -1,0 +1,38 @@
+"""A real etcd on the loopback, whose leader is killed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from netrepro.emulation.etcd import EtcdCluster, etcd_is_here
+from netrepro.errors import NetreproError
+
+needs_etcd = pytest.mark.skipif(not etcd_is_here(), reason="needs etcd (package etcd-server)")
+
+
+@needs_etcd
+def test_a_killed_leader_is_replaced_after_an_election_timeout_and_nothing_is_left_behind():
+    with EtcdCluster(3, heartbeat_ms=20, election_ms=200) as cluster:
+        processes, folder = list(cluster._processes.values()), cluster._folder
+        times_s = [cluster.time_without_leader_s(0.01) for _ in range(2)]
+        processes += cluster._processes.values()
+    # A timer that was set just before the crash counts ten ticks at least, of which the first may be short.
+    assert min(times_s) > 0.2 - 2 * 0.02 - 0.01
+    assert max(times_s) < 10
+    assert all(process.poll() is not None for process in processes)
+    assert not Path(folder).exists()
+
+
+@needs_etcd
+def test_timeouts_that_etcd_refuses_are_refused_by_name():
+    with pytest.raises(NetreproError, match="election_ms 50"):
+        EtcdCluster(3, heartbeat_ms=20, election_ms=50)
+
+
+def test_where_there_is_no_etcd_the_package_is_named(monkeypatch):
+    monkeypatch.setenv("PATH", os.devnull)
+    with pytest.raises(NetreproError, match="etcd-server"):
+        EtcdCluster()

@@ -1,0 +1,195 @@
+"""EPaxos Revisited (Tollman, Park and Ousterhout, NSDI 2021), Fig. 7: the load, the claims and their controls."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from netrepro.claims import judge, load_claims
+from netrepro.errors import NetreproError
+from netrepro.networks.zipf import exact_ranks, gray_ranks, zeta
+from netrepro.papers import epaxos_revisited as paper
+from netrepro.simulation.replication import simulate_replication
+
+SMALL = paper.Scale(((0.5, 0.3), (0.9, 0.3), (0.9, 0.5)), 0.8, 1.4)
+
+
+@pytest.fixture(scope="module")
+def runs() -> paper.Runs:
+    return paper.measure(SMALL, repetitions=2, seed=5)
+
+
+def test_every_claim_is_measured_and_none_of_the_controls_agrees(runs):
+    claims = load_claims(paper.SLUG)
+    measured = {each.claim: each for each in paper.measured_claims(runs)}
+    assert set(measured) == {claim.id for claim in claims.claims}
+    for claim in claims.claims:
+        judged = judge(claim, measured[claim.id], "simulated")
+        assert judged.counts and judged.verdict != "untrusted", (claim.id, judged)
+        assert judge(claim, measured[claim.id].broken(), "simulated").verdict != "agrees", claim.id
+
+
+def test_every_run_keeps_the_order_of_writes_and_is_linearizable(runs):
+    assert runs.trusted, runs.trust
+    assert runs.fidelity.groupby("case").check.nunique().eq(5).all()
+
+
+def test_a_run_that_is_not_linearizable_would_be_noticed():
+    case = paper.Case(theta=0.99, writes=0.5)
+    run = simulate_replication(paper.deployment(case, paper.PRINTED, 1), paper.demand(case, paper.PRINTED, 1.0, 1))
+    after = paper._settled(run, 0.2)
+    assert paper._checks(run, case, after).holds.all()
+    seen = run.commands.copy()
+    reads = seen[~seen.is_write & (seen.value >= 0)]
+    first = reads.sort_values("sent_s").groupby("key").value.first()
+    late = reads.groupby("key").sent_s.idxmax()  # the last read of each key sees the first value again
+    seen.loc[late, "value"] = first.reindex(reads.loc[late].key).to_numpy()
+    broken = paper._checks(replace(run, commands=seen), case, after).set_index("check").holds
+    assert not broken["keys that are not linearizable"]
+
+
+# The setting.
+
+
+def test_the_delay_matrix_gives_all_four_published_minima():
+    """The authors' base latencies; TOQ of all five was published, too, and rounded to whole milliseconds."""
+    published = {
+        "EPaxos": [64, 64, 59, 98, 129],
+        "Multi-Paxos": [64, 128, 90, 162, 201],
+        "EPaxos, TOQ union": [64, 64, 59, 122, 133],
+        "EPaxos, TOQ of all": [100, 105, 94, 159, 175],
+    }
+    table = paper.minima()
+    assert table.least_ms.to_numpy() == pytest.approx(table.must_ms.to_numpy())
+    for scheme, least in published.items():
+        assert table[table.scheme == scheme].least_ms.to_numpy() == pytest.approx(least, abs=1.0)
+
+
+def test_the_two_free_round_trips_do_not_move_the_published_minima_within_their_bounds():
+    trips = np.array(paper.round_trips())
+    for virginia_london, oregon_japan in ((64, 59), (64, 98), (129, 59), (129, 98)):
+        other = trips.copy()
+        other[1, 4] = other[4, 1] = virginia_london
+        other[2, 3] = other[3, 2] = oregon_japan
+        where = paper.deployment(paper.Case(), replace(paper.PRINTED, jitter_ms=0), 1)
+        least = replace(where, round_trips_ms=tuple(map(tuple, other))).minimum_ms()
+        assert least == pytest.approx([64, 64, 59, 98, 129])
+
+
+def test_the_cost_of_a_message_keeps_the_leader_four_fifths_busy(runs):
+    busy = runs.processors[(runs.processors.case == "Multi-Paxos") & (runs.processors.region == "CA")].busy_share
+    assert busy.to_numpy() == pytest.approx(0.8, abs=0.06)
+    assert sum(100 / ms for ms in (0.064, 0.128, 0.090, 0.162, 0.201)) * 5 * 35e-6 == pytest.approx(0.8, abs=0.005)
+
+
+def test_the_paper_profile_has_both_readings_of_the_99_cells():
+    cells = set(paper.scale("paper").cells)
+    released = paper.grid(paper.SKEWS_AS_RELEASED, paper.WRITES_AS_RELEASED)
+    of_the_class = paper.grid(paper.SKEWS_OF_THE_CLASS, paper.WRITES_OF_THE_CLASS)
+    assert len(released) == len(of_the_class) == 99 and cells == {*released, *of_the_class}
+    with pytest.raises(NetreproError, match="quick"):
+        paper.scale("quik")
+
+
+# Keys.
+
+
+@pytest.mark.parametrize(("theta", "hot", "squares"), [(0.6, 0.16, 1.3e-5), (0.8, 1.34, 4.1e-4), (0.99, 6.50, 7.0e-3)])
+def test_the_most_popular_of_a_million_keys_has_its_share_by_zipfs_law(theta, hot, squares):
+    shares = np.arange(1, 10**6 + 1) ** -theta / zeta(10**6, theta)
+    assert 100 * shares[0] == pytest.approx(hot, abs=0.006)
+    assert (shares**2).sum() == pytest.approx(squares, rel=0.05)
+    uniform = np.random.default_rng(1).random(400_000)
+    for ranks in (gray_ranks(uniform, 10**6, theta), exact_ranks(uniform, 10**6, theta)):
+        counts = Counter(ranks[ranks < 2].tolist())
+        for rank in (0, 1):
+            expected = len(uniform) * shares[rank]
+            assert abs(counts[rank] - expected) < 4 * np.sqrt(expected)
+        assert ranks.min() >= 0 and ranks.max() < 10**6
+
+
+def test_grays_generator_is_near_the_law_beyond_the_two_exact_keys():
+    uniform = np.linspace(0, 1, 200_001)[:-1]
+    gray, exact = gray_ranks(uniform, 1000, 0.9), exact_ranks(uniform, 1000, 0.9)
+    for first, last in pairwise((0, 10, 100, 1000)):
+        mine, law = (np.mean((ranks >= first) & (ranks < last)) for ranks in (gray, exact))
+        assert mine == pytest.approx(law, abs=0.03)
+
+
+def test_zeta_of_a_thousand_million_keys_agrees_with_known_values():
+    assert zeta(10**9, 1.0) == pytest.approx(np.log(10**9) + 0.5772156649015329 + 0.5e-9, rel=1e-12)
+    assert 100 / zeta(10**9, 0.99) == pytest.approx(4.24, abs=0.005)
+    assert zeta(3, 0.5) == pytest.approx(1 + 2**-0.5 + 3**-0.5)
+
+
+def test_at_skew_1_grays_generator_gives_a_number_that_is_no_key():
+    """IEEE arithmetic: 1 / (1 - theta) is infinite, and 1 to that power is 1."""
+    hot = paper.hottest_key(1.0)
+    expected = 100 * (1 - 1.5 / zeta(10**9, 1.0))
+    assert hot["generator"] == pytest.approx(expected, abs=0.3) and hot["law"] < 5
+    assert gray_ranks(np.array([0.9]), 1000, 1.0) == [1000]
+    for wrong in (1.2, -0.1):
+        with pytest.raises(NetreproError, match="theta"):
+            gray_ranks(np.array([0.5]), 10, wrong)
+    with pytest.raises(NetreproError, match="million"):
+        exact_ranks(np.array([0.5]), 10**9, 1.0)
+
+
+def test_own_keys_are_shared_by_no_two_clients_and_the_load_is_poisson():
+    some = paper.demand(paper.Case(own_keys=True), paper.PRINTED, 5.0, 3)
+    owners = {}
+    for key, client in zip(some.keys.tolist(), some.clients.tolist(), strict=True):
+        assert owners.setdefault(key, client) == client
+    assert len(some.keys) == pytest.approx(50 * 5.0 / 0.0045, rel=0.02)
+    assert some.arrivals_s.max() < 5.0 and set(some.regions) == set(paper.REGIONS)
+
+
+@pytest.mark.parametrize("wrong", [{"cap": 0}, {"arrival_ms": 0}, {"clients_per_region": 0}, {"keys": 1}])
+def test_an_impossible_load_is_refused(wrong):
+    with pytest.raises(NetreproError, match=re.escape(next(iter(wrong)))):
+        paper.Setting(**wrong)
+
+
+# What the class ran.
+
+
+def test_the_class_could_see_no_conflicts_but_waits_where_all_regions_run():
+    """Three replicas: no conflict is possible; one region at a time: not even a wait."""
+    table = paper.class_cases(paper.Scale((), 0.5, 1.0), 1)
+    epaxos = table.xs("epaxos", level="protocol")
+    assert (epaxos.loc[["one region at a time", "all three at once"]].conflicts == 0).all()
+    alone, together = (epaxos.loc[(case, "OR"), "p99_ms"] for case in ("one region at a time", "all three at once"))
+    leader = table.loc[("all three at once", "multi-paxos", "OR"), "p99_ms"]
+    assert alone < 63 and together > 1.5 * leader
+
+
+def test_without_a_cap_the_leader_is_overloaded_and_answers_come_later_and_later():
+    table = paper.class_cases(paper.Scale((), 0.5, 1.0), 1).loc["five regions, no cap"]
+    assert table.loc[("multi-paxos", "CA"), "busiest"] > 0.95
+    assert table.loc[("multi-paxos", "CA"), "mean_ms"] > 5 * table.loc[("epaxos", "CA"), "mean_ms"]
+
+
+# Pictures.
+
+
+def test_all_pictures_can_be_drawn(runs):
+    leaders = paper.vary_leader(runs, SMALL, 1)
+    clocks = paper.vary_clocks(SMALL, 1, apart_ms=(0, 100))
+    pictures = [paper.draw_idea(), paper.draw_network(), paper.draw_leader(leaders), paper.draw_clocks(clocks)]
+    pictures += [draw(runs) for draw in (paper.draw_minima, paper.draw_heat_maps, paper.draw_conflicts,
+                                         paper.draw_tails, paper.draw_toq, paper.draw_control)]  # fmt: skip
+    assert all(isinstance(each, Figure) for each in pictures)
+    least = leaders.set_index("scheme").mean_ms
+    assert least["Multi-Paxos from OR"] < least["Multi-Paxos from CA"] < least["Multi-Paxos from EU"]
+    held = clocks[clocks.toq == "quorum"].set_index("apart_ms").conflicts
+    assert held[0] < held[100]
+
+
+def test_the_answer_names_the_worst_cell(runs):
+    assert "99th percentile" in paper.answer(runs)

@@ -1,0 +1,119 @@
+"""What every paper that is a Study keeps, in place of a copy of these tests in each paper's own file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from netrepro import papers
+from netrepro.claims import judge, load_claims
+from netrepro.errors import NetreproError
+from netrepro.papers._study import Runs, Study
+from netrepro.style import use_style
+from netrepro.workbench.catalogue import find
+
+SLUGS = sorted(
+    path.stem
+    for path in Path(papers.__file__).parent.glob("[a-z]*.py")
+    if re.search(r"^STUDY\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+)
+REPETITIONS = 4
+NOT_OF_THE_SETTING = {"profile", "tier", "repetitions", "seed", "backend"}
+COUNTS = ("servers", "flows", "hosts", "clients", "receivers", "nodes", "peers", "connections", "repetitions")
+
+
+def study_named(slug: str) -> Study:
+    return import_module(f"netrepro.papers.{slug}").STUDY
+
+
+@pytest.fixture(scope="module", params=SLUGS)
+def study(request: pytest.FixtureRequest) -> Study:
+    return study_named(request.param)
+
+
+@pytest.fixture(scope="module")
+def runs(study: Study) -> Runs:
+    """The quick profile (or a profile named "test", which is smaller) with few repetitions, and every knob."""
+    profile = "test" if "test" in study.profiles else "quick"
+    found = study.measure(profile=profile, repetitions=min(REPETITIONS, study.repetitions), seed=7)
+    for knob in study.knobs:
+        study.vary(found, knob)
+    return found
+
+
+@pytest.fixture(scope="module")
+def figures(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Figure]:
+    """Every figure, from tables that were saved and read again."""
+    folder = tmp_path_factory.mktemp("tables")
+    runs.save(folder)
+    again = runs.study.load(folder)
+    use_style()
+    return {name: draw(again) for name, draw in runs.study.figures.items()}
+
+
+def test_the_notebooks_defaults_are_the_settings(study):
+    parameters = find(study.slug).parameters
+    assert parameters["repetitions"].default == study.repetitions
+    for name in set(parameters) - NOT_OF_THE_SETTING:
+        assert parameters[name].default == getattr(study.setting, name), name
+    for scale in [*study.profiles.values(), *study.on_kernels.values()]:
+        assert not set(scale.changes) & set(parameters), "what a profile changes, a parameter could not"
+
+
+def test_every_claim_is_measured(study, runs):
+    assert {each.claim for each in runs.measured_claims()} == {claim.id for claim in load_claims(study.slug).claims}
+
+
+def test_no_control_of_a_claim_that_counts_agrees(study, runs):
+    claims = load_claims(study.slug)
+    for measured in runs.measured_claims():
+        claim = claims.claim(measured.claim)
+        if judge(claim, measured, runs.tier).counts and claim.control and measured.has_control():
+            assert judge(claim, measured.broken(), runs.tier).verdict != "agrees", claim.id
+
+
+def test_every_check_holds_and_a_run_that_fails_one_is_untrusted(runs):
+    assert runs.trusted, runs.trust_table()
+    assert len(runs.checks)
+    broken = replace(runs, checks=runs.checks.assign(holds=False))
+    claims = load_claims(runs.study.slug)
+    for measured in broken.measured_claims():
+        assert judge(claims.claim(measured.claim), measured, runs.tier).verdict == "untrusted"
+
+
+def test_saved_tables_give_the_same_claims_and_answer(study, runs, tmp_path):
+    runs.save(tmp_path)
+    again = study.load(tmp_path)
+    assert again.setting == runs.setting
+    assert again.measured_claims() == runs.measured_claims()
+    assert study.answer is None or study.answer(again) == study.answer(runs)
+
+
+def test_every_axis_says_what_it_shows_and_in_which_unit(figures):
+    for name, figure in figures.items():
+        figure.canvas.draw()
+        for axis in figure.axes:
+            for which in (axis.xaxis, axis.yaxis) if axis.axison else ():
+                label, ticks = which.get_label_text(), [tick.get_text() for tick in which.get_ticklabels()]
+                has_names = any(re.search("[a-z]", tick.replace("mathdefault", ""), re.I) for tick in ticks)
+                assert has_names or "(" in label or label.startswith((*COUNTS, "share of")), f"{name}: {label!r}"
+                assert not any(r"\times" in tick for tick in ticks), f"{name}: {ticks}"
+
+
+def test_the_same_seed_gives_the_same_runs(study):
+    name, changes = next(iter(study.cases.items()))
+    profile = "test" if "test" in study.profiles else "quick"
+    small = replace(study, cases={name: changes}, claims={}, knobs={}, figures={})
+    first, again = (small.measure(profile=profile, repetitions=1, seed=3).values for _ in range(2))
+    pd.testing.assert_frame_equal(first, again)
+
+
+def test_an_unknown_profile_is_refused_by_the_nearest_name(study):
+    with pytest.raises(NetreproError, match="did you mean 'paper'"):
+        study.measure(profile="papr")

@@ -1,0 +1,224 @@
+"""Queues that keep their packets and tell flows apart: against a second implementation, and by what they are for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import queue_twin as twin
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from netrepro import _core as core
+from netrepro.emulation.plan import make_plan
+from netrepro.errors import NetreproError
+from netrepro.networks import (
+    CoDel,
+    Datagrams,
+    DropTail,
+    EcnThreshold,
+    Experiment,
+    Flow,
+    FqCoDel,
+    Link,
+    LinkChange,
+    Measure,
+    Pie,
+    Red,
+    Sfq,
+    Tcp,
+    dumbbell,
+    star,
+)
+from netrepro.simulation import simulate
+
+FAST = Link(1000, 0.1)
+# (gap, flow, bytes) of a packet that comes, or (gap, None, 0) of a call for the next one.
+events = st.tuples(st.integers(0, 500), st.none() | st.integers(0, 5), st.sampled_from([66, 600, 1514]))
+PS_PER_S = 10**12
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(events, min_size=50, max_size=300), st.integers(1, 20), st.integers(100, 3000), st.integers(1, 8))
+def test_sfq_sends_and_drops_what_a_second_implementation_does(steps, limit, quantum, buckets):
+    queue = core.NamedQueue("sfq", [limit, quantum, buckets])
+    oracle = twin.SfqQueue(limit, quantum, lambda flow: core.flow_bucket(flow, buckets))
+    dropped = 0
+    for name, (_, flow, size) in enumerate(steps):
+        if flow is None:
+            sent, lost = queue.next(0)
+            assert (sent and sent[0], lost) == (oracle.dequeue(), [])
+            continue
+        victim = oracle.enqueue(twin.Waiting(name, size, 0), flow)
+        assert queue.join(name, size, flow, False, 0) == ([] if victim is None else [victim])
+        assert queue.packets == sum(map(len, oracle.packets.values())) <= limit
+        dropped += victim is not None
+    event(f"dropped {min(dropped, 3)}")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(events, min_size=100, max_size=400),
+    st.integers(3, 40),
+    st.integers(100, 3000),
+    st.integers(1, 6),
+    st.integers(50, 400),
+)
+def test_fq_codel_sends_and_drops_what_rfc_8290_says(steps, limit, quantum, flows, interval):
+    target = interval // 10
+    seconds = target / PS_PER_S, interval / PS_PER_S
+    queue = core.NamedQueue("fq_codel", [limit, *seconds, 0, quantum, flows])
+    oracle = twin.FqCoDelQueue(limit, target, interval, quantum, flows, lambda flow: core.flow_bucket(flow, flows))
+    now, by_codel, by_limit = 0, 0, 0
+    for name, (gap, flow, size) in enumerate(steps):
+        now += gap // 8
+        if flow is None:
+            sent, lost = queue.next(now)
+            assert (sent and sent[0], lost) == oracle.dequeue(now)
+            by_codel += len(lost)
+        else:
+            lost = queue.join(name, size, flow, False, now)
+            assert lost == oracle.enqueue(name, size, flow, now)
+            by_limit += len(lost)
+    event(f"dropped by CoDel {min(by_codel, 3)}, by the limit {min(by_limit, 3)}")
+
+
+def test_a_full_fq_codel_takes_half_of_the_fattest_queue_and_64_packets_at_most():
+    queue = core.NamedQueue("fq_codel", [300, 0.005, 0.1, 1, 1514, 1024])
+    queue.join(0, 1514, 2, False, 0)
+    names = [queue.join(name, 1514, 1, False, 0) for name in range(1, 301)]
+    assert names[:-1] == [[]] * 299 and names[-1] == list(range(1, 65))
+    small = core.NamedQueue("fq_codel", [10, 0.005, 0.1, 1, 1514, 1024])
+    assert [small.join(name, 100, 1, False, 0) for name in range(11)][-1] == [0, 1, 2, 3, 4, 5]
+
+
+def test_flows_spread_evenly_over_buckets_and_otherwise_with_another_seed():
+    counts = Counter(core.flow_bucket(flow, 16, seed=3) for flow in range(16_000))
+    assert set(counts) == set(range(16)) and max(counts.values()) < 1.15 * min(counts.values())
+    others = [core.flow_bucket(flow, 16, seed=4) for flow in range(100)]
+    assert others != [core.flow_bucket(flow, 16, seed=3) for flow in range(100)]
+
+
+def blast(queue, *, sizes=(1514, 1514), rates=(40.0, 2.0)):
+    """Two flows of datagrams over 10 Mb/s: flows, links, and packets of the bottleneck."""
+    network = dumbbell(2, access=FAST, bottleneck=Link(10, 1, queue))
+    traffic = [
+        Datagrams(f"h{i + 1}", f"h{i + 3}", rate, 4, packet_bytes=size)
+        for i, (rate, size) in enumerate(zip(rates, sizes, strict=True))
+    ]
+    return simulate(Experiment(network, traffic, 5, measure=Measure(packets=[("s1", "s2")])))
+
+
+@pytest.mark.parametrize("queue", [Sfq(100), FqCoDel(100)])
+def test_a_fair_queue_shields_a_small_flow_from_a_big_one_and_drop_tail_does_not(queue):
+    small, sent = 1, 2e6 / 8 * 4
+    fair, tail = blast(queue), blast(DropTail(packets=100))
+    assert fair.flows["delivered_bytes"][small] > 0.99 * sent
+    assert tail.flows["delivered_bytes"][small] < 0.5 * sent
+    # It waits for one packet of the other flow, not for a full queue.
+    for found, bound in ((fair, 3 * 1.22), (tail, 200)):
+        wait_ms = found.packets.query("flow == @small")["wait_ms"].max()
+        assert wait_ms < bound
+    assert tail.packets.query("flow == @small")["wait_ms"].max() > 100
+    assert fair.trusted and tail.trusted
+
+
+def test_sfq_shares_bytes_and_not_packets():
+    ratios = {}
+    for buckets in (1024, 1):  # in one bucket they share its turns as packets
+        packets = blast(Sfq(100, buckets=buckets), sizes=(1514, 300), rates=(20.0, 20.0)).packets
+        sent = packets.query("0.5 < time_s < 4").groupby("flow")["size_bytes"].sum()
+        ratios[buckets] = sent[0] / sent[1]
+    assert ratios[1024] == pytest.approx(1, rel=0.01)
+    assert ratios[1] != pytest.approx(1, rel=0.05)
+
+
+def test_sfq_gives_connections_of_different_round_trips_the_same_share_and_drop_tail_does_not():
+    shares = {}
+    for queue in (DropTail(packets=30), Sfq(60)):
+        near, far = Link(100, 1, DropTail(packets=1000)), Link(100, 20, DropTail(packets=1000))
+        network = dumbbell(2, access=near, bottleneck=Link(10, 1, queue))
+        network = replace(
+            network,
+            cables=tuple(
+                replace(cable, forward=far, backward=far) if "h2" in (cable.first, cable.second) else cable
+                for cable in network.cables
+            ),
+        )
+        flows = [Flow("h1", "h3", duration_s=20), Flow("h2", "h4", duration_s=20)]
+        found = simulate(Experiment(network, flows, 20, tcp=Tcp("reno")))
+        shares[type(queue)] = found.flows["goodput_mbps"][0] / found.flows["goodput_mbps"][1]
+    assert shares[DropTail] > 2 and 0.9 < shares[Sfq] < 1.25
+
+
+def test_fq_codel_keeps_the_delay_of_a_bulk_flow_at_its_target_and_marks_who_can_bear_it():
+    flow = [Flow("h1", "h2", duration_s=20)]
+    for ecn in (False, True):
+        network = dumbbell(1, access=FAST, bottleneck=Link(10, 10, FqCoDel(ecn=True)))
+        found = simulate(
+            Experiment(network, flow, 20, tcp=Tcp("reno", ecn=ecn), measure=Measure(packets=[("s1", "s2")]))
+        )
+        wait_ms = found.packets.query("time_s > 5")["wait_ms"]
+        assert wait_ms.median() < 7
+        link = found.links.query("source == 's1' and destination == 's2'").iloc[0]
+        assert (link.marked_packets > 0, link.dropped_packets > 0) == (ecn, not ecn)
+        assert link.utilisation > 0.9
+
+
+@pytest.mark.parametrize("queue", [Sfq(40), FqCoDel(40), CoDel(40)])
+def test_a_link_that_breaks_drops_what_its_discipline_keeps_and_serves_again_when_it_is_mended(queue):
+    network = dumbbell(2, access=FAST, bottleneck=Link(10, 1, queue))
+    traffic = [Datagrams("h1", "h3", 15, 3), Datagrams("h2", "h4", 3, 3)]
+    changes = (
+        LinkChange(1.0, "s1", "s2", up=False),
+        LinkChange(1.5, "s1", "s2", up=True),
+        LinkChange(2.0, "s1", "s2", rate_mbps=5),
+    )
+    found = simulate(Experiment(network, traffic, 4, changes=changes, measure=Measure(packets=[("s1", "s2")])))
+    assert found.trusted
+    times = found.packets["time_s"]
+    assert not times.between(1.001, 1.499).any() and times.between(1.5, 1.51).any()
+    slow = found.packets.query("2.1 < time_s < 2.9")
+    assert slow["size_bytes"].sum() * 8 / 0.8 == pytest.approx(5e6, rel=0.02)
+
+
+@pytest.mark.parametrize("queue", [DropTail(packets=20), EcnThreshold(20, 5), Red(20, 4, 12, 0.1, 0.01), Pie(20)])
+def test_a_rule_that_decides_at_arrival_decides_the_same_in_front_of_a_queue_that_keeps_its_packets(queue):
+    rule, numbers = queue.rule()
+    kept = core.NamedQueue(rule, numbers, rate=1e9, seed=1)
+    waiting, now = [], 0
+    dropped, marked = set(), set()
+    for name in range(200):
+        now += 3_000_000  # a packet takes 12,112,000
+        dropped.update(kept.join(name, 1514, 0, True, now))
+        waiting.append(name)
+        if name % 4 == 3:
+            sent, lost = kept.next(now)
+            assert not lost
+            assert sent[0] == next(other for other in waiting if other not in dropped)
+            waiting = [other for other in waiting if other > sent[0]]
+            if sent[1]:
+                marked.add(sent[0])
+    assert dropped
+    assert bool(marked) == isinstance(queue, EcnThreshold)
+    left = [name for name in waiting if name not in dropped]
+    assert kept.clear() == left and kept.packets == kept.bytes == 0
+
+
+def test_fair_queues_refuse_what_they_cannot_be():
+    for make in (
+        lambda: Sfq(0),
+        lambda: Sfq(quantum_bytes=0),
+        lambda: Sfq(buckets=1 << 20),
+        lambda: FqCoDel(flows=0),
+        lambda: FqCoDel(target_ms=0),
+        lambda: FqCoDel(quantum_bytes=1.5),
+    ):
+        with pytest.raises(NetreproError, match="give"):
+            make()
+
+
+def test_a_queue_that_tells_flows_apart_is_refused_where_the_relay_would_keep_it():
+    with pytest.raises(NetreproError, match="Sfq, which tells flows apart"):
+        make_plan(star(2, Link(10, 1, Sfq(100))))

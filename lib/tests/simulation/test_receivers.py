@@ -1,0 +1,170 @@
+"""Receivers that acknowledge what they should not (Savage et al., CCR 1999), and senders that do or do not heed it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from netrepro.emulation.tcp import check_tcp
+from netrepro.errors import NetreproError
+from netrepro.networks import (
+    AckDivision,
+    Datagrams,
+    DropTail,
+    DuplicateSpoofing,
+    Experiment,
+    Flow,
+    Link,
+    Measure,
+    OptimisticAck,
+    Requests,
+    Tcp,
+    dumbbell,
+)
+from netrepro.simulation import simulate
+
+PLENTY = DropTail(packets=10_000)
+# A sender of 1999 and its path: 60 KB, 72 ms.
+OF_1999 = Tcp(
+    "reno",
+    initial_window_segments=2,
+    segment_bytes=1460,
+    delayed_ack_ms=0,
+    recovery="reno",
+    counts="acknowledgements",
+    tail_loss_probe=False,
+)
+DOCUMENT_BYTES, ROUND_TRIP_MS = 60_000, 72
+
+
+def fetch(tcp: Tcp, size_bytes=DOCUMENT_BYTES, **link):
+    net = dumbbell(1, Link(1000, 0.01, PLENTY), Link(100, ROUND_TRIP_MS / 2 - 0.02, **{"queue": PLENTY, **link}))
+    measure = Measure(windows_interval_ms=2, packets=(("h1", "s1"),))
+    return simulate(Experiment(net, (Flow("h1", "h2", size_bytes),), 30, tcp=tcp, measure=measure))
+
+
+def rounds(measured) -> list[int]:
+    """Segments that left in each round trip, from the first on."""
+    data = measured.packets[measured.packets["size_bytes"] > 100]["time_s"].to_numpy()
+    return np.bincount(np.round((data - data[0]) * 1e3 / ROUND_TRIP_MS).astype(int)).tolist()
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3, 10])
+def test_who_counts_acknowledgements_sends_one_segment_more_for_every_piece(pieces):
+    sent = rounds(fetch(replace(OF_1999, receiver=AckDivision(pieces))))
+    expected, left = [], 42  # of 1460 bytes
+    window = 2
+    while left > 0:
+        expected.append(min(window, left))
+        left -= expected[-1]
+        window += expected[-1] * pieces
+    assert sent == expected
+
+
+@pytest.mark.parametrize("counts", ["segments", "bytes"])
+def test_who_counts_bytes_or_whole_segments_gives_nothing_for_pieces(counts):
+    honest = fetch(replace(OF_1999, counts=counts))
+    divided = fetch(replace(OF_1999, counts=counts, receiver=AckDivision(20)))
+    assert divided.flows["completion_ms"][0] == pytest.approx(honest.flows["completion_ms"][0], abs=0.5)
+    assert rounds(divided) == rounds(honest)
+
+
+def test_bytes_are_acknowledged_exactly():
+    # In congestion avoidance from the first segment on: of pieces a third each, a third of the growth each.
+    thirds = fetch(replace(OF_1999, counts="bytes", receiver=AckDivision(3)), 10 * 1460).windows["window_bytes"]
+    grown = np.unique(np.round(np.diff(thirds / 1460), 6))
+    assert set(grown[grown > 0]) <= {round(k / 3, 6) for k in range(1, 60)}
+    assert thirds.iloc[-1] == pytest.approx(fetch(OF_1999, 10 * 1460).windows["window_bytes"].iloc[-1])
+
+
+def test_spoofed_duplicates_inflate_the_window_of_a_reno_until_the_rest_leaves_at_once():
+    honest = fetch(OF_1999)
+    spoofed = fetch(replace(OF_1999, receiver=DuplicateSpoofing(100)))
+    assert rounds(spoofed)[0] == 2 and sum(rounds(spoofed)[:2]) >= 42  # all but the first round in the second one
+    assert spoofed.flows["completion_ms"][0] < honest.flows["completion_ms"][0] - 2 * ROUND_TRIP_MS
+    # It looked like a loss: something was sent again though nothing was lost.
+    assert spoofed.flows["retransmitted_packets"][0] > 0 == honest.flows["retransmitted_packets"][0]
+
+
+def test_a_sender_with_sack_does_not_hear_duplicates_that_tell_of_nothing():
+    modern = Tcp("reno", delayed_ack_ms=0)
+    honest, spoofed = fetch(modern), fetch(replace(modern, receiver=DuplicateSpoofing(100)))
+    assert spoofed.flows["completion_ms"][0] == pytest.approx(honest.flows["completion_ms"][0], abs=3)
+    assert spoofed.flows["retransmitted_packets"][0] == 0
+
+
+def test_optimistic_acknowledgements_make_the_round_trip_short():
+    honest, optimistic = fetch(OF_1999), fetch(replace(OF_1999, receiver=OptimisticAck(2.0)))
+    assert optimistic.flows["completion_ms"][0] < honest.flows["completion_ms"][0] - ROUND_TRIP_MS
+    assert optimistic.flows["delivered_bytes"][0] == DOCUMENT_BYTES
+    seen_ms = optimistic.windows["round_trip_ms"].dropna()
+    assert seen_ms.min() < 0.8 * ROUND_TRIP_MS
+
+
+def test_what_was_lost_under_optimistic_acknowledgements_never_comes():
+    lossy = fetch(replace(OF_1999, receiver=OptimisticAck(2.0)), queue=DropTail(packets=10_000), loss=0.05)
+    assert lossy.links["lost_packets"].sum() > 0
+    assert np.isnan(lossy.flows["completion_ms"][0]) and lossy.flows["delivered_bytes"][0] < DOCUMENT_BYTES
+    assert lossy.trusted
+
+
+def test_claims_far_beyond_what_was_sent_are_no_news_and_the_flow_ends_all_the_same():
+    measured = fetch(replace(OF_1999, receiver=OptimisticAck(2000.0), min_rto_ms=50))
+    assert measured.flows["completion_ms"].notna()[0] and measured.flows["timeouts"][0] > 0
+
+
+def test_a_greedy_receiver_takes_from_an_honest_one_unless_bytes_are_counted():
+    net = dumbbell(2, Link(1000, 0.1, PLENTY), Link(20, 20, DropTail(packets=60)))
+
+    def share(counts, recovery="sack"):
+        tcp = replace(OF_1999, counts=counts, recovery=recovery)
+        greedy = replace(tcp, receiver=AckDivision(10))
+        flows = (Flow("h1", "h3", duration_s=30, tcp=greedy), Flow("h2", "h4", duration_s=30))
+        goodput = simulate(Experiment(net, flows, 30, tcp=tcp)).flows["goodput_mbps"]
+        return goodput[0] / goodput.sum()
+
+    assert share("acknowledgements") > 0.8
+    assert share("bytes") == pytest.approx(0.5, abs=0.1) and share("segments") == pytest.approx(0.5, abs=0.1)
+    # Ten segments more each round trip lose too many at once for a sender without SACK: greed harms itself.
+    assert share("acknowledgements", "newreno") < 0.5
+
+
+@pytest.mark.parametrize("receiver", [AckDivision(7), DuplicateSpoofing(5), OptimisticAck(5.0)])
+@pytest.mark.parametrize("recovery", ["linux", "sack", "newreno", "reno", "tahoe"])
+def test_no_receiver_breaks_a_sender_or_loses_account_of_packets(receiver, recovery):
+    net = dumbbell(2, Link(1000, 0.1, PLENTY), Link(20, 5, DropTail(packets=15), jitter_ms=2))
+    tcp = replace(OF_1999, recovery=recovery, min_rto_ms=20, receiver=receiver)
+    flows = (Flow("h1", "h3", 1_000_000), Flow("h2", "h4", duration_s=2), Datagrams("h2", "h4", 1, 3))
+    measured = simulate(Experiment(net, flows, 20, tcp=tcp))
+    assert measured.trusted
+    whole = measured.flows["delivered_bytes"][0] == 1_000_000
+    assert whole == measured.flows["completion_ms"].notna()[0]
+    assert whole or isinstance(receiver, OptimisticAck)
+
+
+def test_what_cannot_be_is_refused():
+    greedy = Tcp(receiver=AckDivision(3))
+    net = dumbbell(1, Link(1000, 0.1, PLENTY), Link(20, 5, PLENTY))
+    for entry in (
+        Requests("h2", ("h1",), 10, 10, 1, tcp=greedy),
+        Flow("h1", "h2", 10, subflows=2, tcp=greedy),
+        Flow("h1", "h2", 10, replication="repflow", tcp=greedy),
+    ):
+        with pytest.raises(NetreproError, match="several connections"):
+            Experiment(net, (entry,), 1)
+    for make in (lambda: AckDivision(0), lambda: DuplicateSpoofing(1.5), lambda: OptimisticAck(0)):
+        with pytest.raises(NetreproError, match="give a"):
+            make()
+    with pytest.raises(NetreproError, match="AckDivision"):
+        Tcp(receiver="optimistic")
+    with pytest.raises(NetreproError, match="receiver"):
+        check_tcp(greedy)
+
+
+def test_such_flows_are_descriptions():
+    net = dumbbell(1, Link(1000, 0.1, PLENTY), Link(20, 5, PLENTY))
+    for receiver in (AckDivision(3), DuplicateSpoofing(2), OptimisticAck(3)):
+        one = Experiment(net, (Flow("h1", "h2", 10, tcp=Tcp(receiver=receiver)),), 1)
+        assert Experiment.from_json(one.to_json()) == one and hash(one) == hash(Experiment.from_json(one.to_json()))

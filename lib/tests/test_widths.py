@@ -1,0 +1,85 @@
+"""Tables of verdicts are as wide as what they stand in, and the verdict is on the screen: seen in a real browser."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+from netrepro.claims import published_results
+from netrepro.claims.scorecard import scorecard, to_html
+from netrepro.workbench import guide
+from netrepro.workbench.catalogue import catalogue
+from netrepro.workbench.report import open_report
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+SLUGS = [notebook.slug for notebook in catalogue(FOLDER) if notebook.declaration.kind == "paper"]
+WIDTH = 934  # of a notebook's output area on a screen of 1,200 px
+# What JupyterLab says of tables in its outputs.
+PAGE = """<!doctype html><meta charset="utf-8"><style>
+body {{ font: 13px sans-serif; line-height: 20px; margin: 0; }}
+table {{ border-collapse: collapse; font-size: 12px; table-layout: auto; }}
+td, th {{ padding: 0.5em; white-space: normal; text-align: right; }}
+</style><div id="area" style="width: {width}px">{content}</div>"""
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not (shutil.which("chromium") and shutil.which("chromedriver")), reason="needs chromium"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(shutil.which("chromium"))
+    profile = f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"
+    for option in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1200,900", profile):
+        options.add_argument(option)
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+def show(browser: webdriver.Chrome, folder: Path, page: str) -> None:
+    (folder / "page.html").write_text(page, encoding="utf-8")
+    browser.get(f"file://{folder}/page.html")
+
+
+def widest(browser: webdriver.Chrome) -> int:
+    return browser.execute_script("return Math.max(...[...document.querySelectorAll('table')].map(t => t.scrollWidth))")
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_the_verdicts_of_a_paper_fit_and_come_first(browser, tmp_path, monkeypatch, slug):
+    results = published_results(slug)
+    if results is None:
+        return  # not published yet: nothing to show
+    run = next(iter(results.runs.values()))
+    monkeypatch.setenv("NETREPRO_RUN_DIR", str(tmp_path))
+    report = open_report(slug, profile="quick", tier="auto", repetitions=2, seed=1)
+    show(browser, tmp_path, PAGE.format(width=WIDTH, content=report.judge(run.measured).to_html()))
+    assert widest(browser) <= WIDTH
+    assert browser.execute_script("return document.querySelector('th').textContent") == "verdict"
+
+
+def test_all_claims_fit_into_the_scorecards_notebook(browser, tmp_path):
+    show(browser, tmp_path, PAGE.format(width=WIDTH, content=guide.claims_table().data))
+    assert widest(browser) <= WIDTH
+    show(browser, tmp_path, PAGE.format(width=WIDTH, content=guide.papers_table().to_html()))
+    assert widest(browser) <= WIDTH
+
+
+@pytest.mark.parametrize("mine", [False, True])
+def test_the_page_of_the_scorecard_is_no_wider_than_a_screen_and_filters(browser, tmp_path, mine):
+    table = scorecard()
+    show(browser, tmp_path, to_html(table, table if mine else None))
+    assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    shown = "return [...document.querySelectorAll('.claims tbody tr')].filter(row => row.offsetHeight).length"
+    assert browser.execute_script(shown) == len(table)
+    browser.find_element("css selector", "input").send_keys("hedera")
+    assert browser.execute_script(shown) == (table["paper"] == "hedera").sum()
+    assert browser.find_elements("css selector", ".claims td")[0].rect["x"] < 100

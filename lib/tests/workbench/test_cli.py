@@ -1,0 +1,89 @@
+"""What is printed fits into 80 columns wherever it goes, drops nothing, and is there as JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import netrepro
+from netrepro.workbench.lines import COLUMNS, columns_of, folded
+
+LONG = "a question so long that it does not fit into one line of eighty columns, whatever else stands there?"
+
+
+def command(*words: str) -> str:
+    called = [sys.executable, "-m", "netrepro.workbench.cli", *words]
+    return subprocess.run(called, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def long_question(echo_paper):
+    echo_paper.write_text(echo_paper.read_text().replace("# Fixture: echo", f"# {LONG}"))
+    return echo_paper
+
+
+@given(st.text(st.characters(categories=("L", "N", "P")), max_size=300), st.integers(0, 30))
+def test_folding_keeps_every_character_but_blanks(text, indent):
+    lines = folded(text, " " * indent)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+    assert all(len(line) <= COLUMNS for line in lines)
+
+
+@given(st.lists(st.tuples(st.text("ab", max_size=9), st.text("cd ", max_size=99)), min_size=1, max_size=5))
+def test_columns_keep_every_cell(rows):
+    said = "".join("".join(columns_of(rows)).split())
+    assert said == "".join("".join(first + last for first, last in rows).split())
+
+
+@pytest.mark.parametrize("words", [["list"], ["show", "echo"], ["scorecard"], ["scorecard", "echo"]])
+def test_a_pipe_gets_at_most_80_columns_and_nothing_is_cut(long_question, words):
+    said = command(*words)
+    assert max(map(len, said.splitlines())) <= COLUMNS and "…" not in said
+    if words[0] in ("list", "show"):
+        assert LONG in " ".join(said.split())
+
+
+def test_a_narrow_terminal_gets_the_same_lines_as_a_pipe(long_question):
+    piped = command("list")
+    terminal, end = pty.openpty()
+    environment = os.environ | {"COLUMNS": "80", "TERM": "dumb"}
+    called = [sys.executable, "-m", "netrepro.workbench.cli", "list"]
+    subprocess.run(called, stdout=end, env=environment, check=True)
+    os.close(end)
+    said = os.read(terminal, 100_000).decode()
+    assert said.replace("\r\n", "\n") == piped
+
+
+def test_show_gives_name_type_default_range_and_help(echo_paper):
+    said = command("show", "echo")
+    assert "load: float = 0.5\n    offered load of one path (0 to 1)" in said and "quick: 30 s, 200 MB" in said
+
+
+def test_the_same_is_there_as_json(echo_paper):
+    (listed,) = json.loads(command("list", "--json"))
+    assert (listed["slug"], listed["tiers"], listed["budget_s"]["quick"]) == ("echo", ["simulated"], 30)
+    shown = json.loads(command("show", "echo", "--json"))
+    assert shown == listed and shown["parameters"][-1]["default"] == 0.5
+    (claim,) = json.loads(command("scorecard", "--json"))
+    assert (claim["claim"], claim["mine_verdict"], claim["mine_value"]) == ("load-is-half", "not measured", None)
+
+
+def test_it_says_its_version():
+    assert command("--version") == f"netrepro {netrepro.__version__}\n"
+
+
+def test_a_claim_that_does_not_count_is_counted_as_such(echo_paper, workbench):
+    folder = workbench / "runs/interactive/echo"
+    folder.mkdir(parents=True)
+    measured = [{"claim": "load-is-half", "values": [0.5, 0.5]}]
+    run = {"date": "2026-11-25", "commit": "abc", "profile": "quick", "tier": "simulated", "seed": 1, "repetitions": 2}
+    run |= {"parameters": {}, "answer": "", "measured": measured}
+    (folder / "results.json").write_text(json.dumps({"paper": "echo", "runs": {"quick/simulated": run}}))
+    assert "1□" in command("scorecard") and "✓ agrees, not counted" in command("scorecard", "echo")

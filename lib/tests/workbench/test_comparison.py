@@ -1,0 +1,49 @@
+"""Two runs beside each other."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from netrepro.errors import NetreproError
+from netrepro.workbench import compare
+from netrepro.workbench.runner import run_variants
+
+
+@pytest.fixture
+def two_runs(echo_paper, workbench) -> list[str]:
+    report = run_variants("echo", [{"load": 0.5}, {"load": 0.7}], into=workbench / "runs/quick", jobs=2)
+    assert report.ok
+    return [status.name for status in report.statuses]
+
+
+def test_two_runs_show_settings_values_verdicts_and_figures(two_runs, workbench):
+    done = compare(*two_runs)
+    assert done.settings.to_dict("records") == [{"setting": "load", "first": 0.5, "second": 0.7}]
+    (row,) = done.table.to_dict("records")
+    assert (row["mine_value"], row["mine_verdict"]) == (0.5, "agrees")
+    assert (row["published_value"], row["published_verdict"]) == (0.7, "disagrees")
+    lines = done.lines()
+    assert "differs    load: first 0.5, second 0.7" in lines and max(map(len, lines)) <= 80
+    page = done.write().read_text()
+    assert page.count("data:image/png;base64,") == 2 and "disagrees" in page
+    assert not re.search(r"https?://", page)
+    assert done.write(workbench / "page.html").read_text() == page
+
+
+def test_a_figure_that_only_one_has_is_said_to_be_missing(two_runs, workbench):
+    (workbench / "runs/quick" / two_runs[1] / "fig1_load.png").unlink()
+    page = compare(f"runs/quick/{two_runs[0]}", workbench / "runs/quick" / two_runs[1]).page
+    assert page.count("data:image/png") == 1 and "not drawn" in page
+
+
+def test_what_is_no_run_or_another_papers_is_refused(two_runs, workbench, add_notebook):
+    with pytest.raises(NetreproError, match="no run called 'ekko'"):
+        compare("ekko", two_runs[0])
+    with pytest.raises(NetreproError, match="nothing published"):
+        compare("echo", "echo")
+    results = workbench / "runs/quick" / two_runs[1] / "results.json"
+    results.write_text("{")
+    with pytest.raises(NetreproError, match="has no results"):
+        compare(*two_runs)
