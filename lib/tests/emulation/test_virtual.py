@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,7 +19,9 @@ from netrepro.claims import load_claims
 from netrepro.emulation import Emulation, emulate
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.emulation.virtual.experiment import emulate_virtually
+from netrepro.emulation.virtual.kernel import build_kernel, kernel_path
 from netrepro.emulation.virtual.network import Event, Program, run_programs
+from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import Link
@@ -377,3 +380,41 @@ with socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262) as server:
             rates.append(float(net["h1"].run([sys.executable, "-c", script, first]).stdout))
             server.kill()
     assert rates[0] < 8 and rates[1] > 1.2 * rates[0]
+
+
+def test_the_command_line_says_where_the_kernel_is_and_builds_none_twice():
+    netrepro = [sys.executable, "-m", "netrepro.workbench.cli", "kernel"]
+    path = subprocess.check_output([*netrepro, "path"], text=True).strip()
+    assert Path(path) == kernel_path() and Path(path).stat().st_size <= 12e6
+    assert path in subprocess.check_output([*netrepro, "build"], text=True)
+
+
+def test_without_a_kernel_one_line_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    works, why = try_virtual()
+    assert not works and "kernel build" in why
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NetreproError, match=r"apt install .*flex.*bison"):
+        build_kernel()
+
+
+def test_bgp_daemons_converge_as_programs():
+    """BIRD on two hosts, unmodified; what one announces the other's own client shows."""
+    if not shutil.which("bird"):
+        pytest.skip("needs BIRD")
+    with Emulation(SMALL, tier="virtual") as net:
+        addresses = [net[name].address for name in ("h1", "h2")]
+        for name, number in (("h1", 0), ("h2", 1)):
+            ours, theirs = addresses[number], addresses[1 - number]
+            network = f"192.0.{2 + number}.0/24"
+            settings = (
+                f"router id {ours}; protocol device {{}}"
+                f" protocol static {{ ipv4; route {network} blackhole; }}"
+                f" protocol bgp {{ local {ours} as {65001 + number}; neighbor {theirs} as {65002 - number}; multihop;"
+                " ipv4 { import all; export all; next hop self; }; }"
+            )
+            (net.folder / f"{name}.conf").write_text(settings)
+            net[name].popen(["bird", "-f", "-c", f"{name}.conf", "-s", f"/run/{name}.ctl", "-P", f"/run/{name}.pid"])
+        net.sleep(30.0)
+        seen = net["h1"].run(["birdc", "-s", "/run/h1.ctl", "show", "route"]).stdout
+    assert "192.0.3.0/24" in seen and "AS65002" in seen
