@@ -520,7 +520,6 @@ def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
     """Raises NetreproError for what an emulated network does not do: subflows, replicas on the same path, flows that
     speak TCP otherwise than the experiment but for their congestion control; on switches that are kernels packet
     spraying, and changes to a rate that no kernel can shape."""
-    remedy = "use tier 'simulated'"
     if backend == "kernel" and experiment.routing.scheme == "packet_spraying":
         raise NetreproError(NO_SPRAYING, "use backend 'fabric', or tier 'simulated'")
     for change in experiment.changes:
@@ -528,6 +527,12 @@ def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
             if backend == "fabric" and port[0][0] == "s":
                 continue
             _check_rate(f"the link from {port[0]} to {port[1]} at {change.at_s:g} s", change.rate_mbps or 0.0)
+    check_flows(experiment)
+
+
+def check_flows(experiment: Experiment) -> None:
+    """Raises NetreproError for flows that no kernel's hosts send as they are described."""
+    remedy = "use tier 'simulated'"
     for entry in experiment.traffic:
         if isinstance(entry, (Flow, PoissonFlows)) and entry.replication and entry.replica_same_path:
             raise NetreproError(

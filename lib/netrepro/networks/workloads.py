@@ -10,11 +10,10 @@ from netrepro.networks.description import check_count, check_one_of, described, 
 from netrepro.networks.flow_sizes import FlowSizeDistribution
 from netrepro.networks.receivers import Receiver
 
-# Of the core, and of kernels alone. "lia" (RFC 6356) and "olia" (Khalili et al., CoNEXT 2012) couple the subflows of a
-# flow; alone they are Reno.
-SIMULATED_CONGESTION_CONTROLS = tuple(_core.congestion_controls())
-KERNEL_CONGESTION_CONTROLS = ("vegas", "westwood")
-CONGESTION_CONTROLS = (*SIMULATED_CONGESTION_CONTROLS, *KERNEL_CONGESTION_CONTROLS)
+# Those of the core. "lia" (RFC 6356) and "olia" (Khalili et al., CoNEXT 2012) couple the subflows of a flow; alone they
+# are Reno.
+CONGESTION_CONTROLS = tuple(_core.congestion_controls())
+CONTROLS_OF_KERNELS = ("vegas", "westwood")  # that the core lacks
 OWN_CONTROL_PREFIX = (
     "my_"  # of congestion controls that a person brings along; whoever runs them checks that they are there
 )
@@ -31,7 +30,8 @@ def check_congestion_control(name: str | None) -> None:
 
     Names that start with "my_" are let through: they are the reader's own.
     """
-    if name is not None and name not in CONGESTION_CONTROLS and not str(name).startswith(OWN_CONTROL_PREFIX):
+    known = name in (None, *CONGESTION_CONTROLS, *CONTROLS_OF_KERNELS)
+    if not known and not str(name).startswith(OWN_CONTROL_PREFIX):
         raise NetreproError(
             f"no congestion control {name!r}",
             f"{nearest(str(name), CONGESTION_CONTROLS)}; there are {', '.join(CONGESTION_CONTROLS)}",

@@ -28,10 +28,10 @@ from netrepro.networks.experiment import (
     Measurements,
 )
 from netrepro.networks.workloads import (
-    KERNEL_CONGESTION_CONTROLS,
+    CONGESTION_CONTROLS,
+    CONTROLS_OF_KERNELS,
     OWN_CONTROL_PREFIX,
     REPLICATIONS,
-    SIMULATED_CONGESTION_CONTROLS,
     Flow,
     Tcp,
     own_tcp,
@@ -168,8 +168,8 @@ def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnC
     if ((table["congestion_control"] == "rcp") & (table["subflows"] > 1)).any():
         raise NetreproError("subflows with rcp, which couples nothing", "give such flows lia or olia, or one subflow")
     for name in table["congestion_control"].unique():
-        if name in KERNEL_CONGESTION_CONTROLS:
-            here = ", ".join(SIMULATED_CONGESTION_CONTROLS)
+        if name in CONTROLS_OF_KERNELS:
+            here = ", ".join(CONGESTION_CONTROLS)
             raise NetreproError(f"the simulator has no congestion control {name!r}", f"there are {here}")
         if name.startswith(OWN_CONTROL_PREFIX) and name not in own_controls:
             remedy = f"give its class to simulate(congestion_controls=...); {nearest(name, own_controls)}"

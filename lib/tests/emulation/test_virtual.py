@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,10 +19,13 @@ from netrepro.claims import load_claims
 from netrepro.emulation import Emulation, emulate
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.emulation.virtual.experiment import emulate_virtually
+from netrepro.emulation.virtual.kernel import build_kernel, kernel_path
 from netrepro.emulation.virtual.network import Event, Program, run_programs
+from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
-from netrepro.networks.links import CoDel, DropTail, EcnThreshold, Link, PhantomQueue, Pie, Red, SharedBuffer
+from netrepro.networks.links import Link
+from netrepro.networks.queues import CoDel, DropTail, EcnThreshold, FqCoDel, PhantomQueue, Pie, Red, Sfq, SharedBuffer
 from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology, dumbbell, leaf_spine, star
 from netrepro.networks.workloads import Flow, Requests, Tcp
@@ -85,15 +89,16 @@ def test_the_same_seed_gives_the_same_bytes_beside_other_work_too(tmp_path):
 
 def test_dctcp_keeps_a_short_queue_where_tcp_fills_the_buffer_as_on_hardware():
     """Mininet-HiFi, Fig. 6, by its claims' own acceptance; without marks DCTCP fills the buffer as TCP does."""
-    seconds = {"tcp": 25.0, "dctcp": 8.0, "dctcp, no marking": 8.0}
+    cases = {"tcp": ({}, 25.0), "dctcp": (dctcp.DCTCP, 8.0), "no marks": (dctcp.DCTCP | {"queue": "drop tail"}, 8.0)}
     found = {}
-    for case, lasts in seconds.items():
-        queues = emulate(dctcp.experiment(dctcp.CASES[case], dctcp.PRINTED, lasts, 1), tier="virtual").queues
+    for case, (change, lasts) in cases.items():
+        experiment = dctcp.experiment(replace(dctcp.Setting(), **change), lasts, 1)
+        queues = emulate(experiment, tier="virtual").queues
         found[case] = queues[queues.time_s >= lasts / 4]["queue_packets"].to_numpy()
     for claim, case in (("tcp-mean-queue", "tcp"), ("dctcp-mean-queue", "dctcp")):
         low, high = load_claims("dctcp").claim(claim).accepted_band()
         assert low <= found[case].mean() <= high
-        assert not low <= found["dctcp, no marking" if case == "dctcp" else "dctcp"].mean() <= high
+        assert not low <= found["no marks" if case == "dctcp" else "dctcp"].mean() <= high
     hardware = dctcp.hardware_queue().set_index("percentile")["tcp_packets"]
     curve = np.percentile(found["tcp"], dctcp.PERCENTILES) - hardware[list(dctcp.PERCENTILES)].to_numpy()
     assert np.sqrt(np.mean(curve**2)) < 0.15 * (hardware[99] - hardware[1])
@@ -141,6 +146,8 @@ def test_a_single_flow_takes_as_long_as_in_the_simulator():
         Pie(300),
         PhantomQueue(200),
         SharedBuffer(150_000, alpha=2.0),
+        Sfq(packets=100),
+        FqCoDel(packets=300),
     ],
     ids=lambda queue: type(queue).__name__,
 )
@@ -373,3 +380,41 @@ with socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262) as server:
             rates.append(float(net["h1"].run([sys.executable, "-c", script, first]).stdout))
             server.kill()
     assert rates[0] < 8 and rates[1] > 1.2 * rates[0]
+
+
+def test_the_command_line_says_where_the_kernel_is_and_builds_none_twice():
+    netrepro = [sys.executable, "-m", "netrepro.workbench.cli", "kernel"]
+    path = subprocess.check_output([*netrepro, "path"], text=True).strip()
+    assert Path(path) == kernel_path() and Path(path).stat().st_size <= 12e6
+    assert path in subprocess.check_output([*netrepro, "build"], text=True)
+
+
+def test_without_a_kernel_one_line_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    works, why = try_virtual()
+    assert not works and "kernel build" in why
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NetreproError, match=r"apt install .*flex.*bison"):
+        build_kernel()
+
+
+def test_bgp_daemons_converge_as_programs():
+    """BIRD on two hosts, unmodified; what one announces the other's own client shows."""
+    if not shutil.which("bird"):
+        pytest.skip("needs BIRD")
+    with Emulation(SMALL, tier="virtual") as net:
+        addresses = [net[name].address for name in ("h1", "h2")]
+        for name, number in (("h1", 0), ("h2", 1)):
+            ours, theirs = addresses[number], addresses[1 - number]
+            network = f"192.0.{2 + number}.0/24"
+            settings = (
+                f"router id {ours}; protocol device {{}}"
+                f" protocol static {{ ipv4; route {network} blackhole; }}"
+                f" protocol bgp {{ local {ours} as {65001 + number}; neighbor {theirs} as {65002 - number}; multihop;"
+                " ipv4 { import all; export all; next hop self; }; }"
+            )
+            (net.folder / f"{name}.conf").write_text(settings)
+            net[name].popen(["bird", "-f", "-c", f"{name}.conf", "-s", f"/run/{name}.ctl", "-P", f"/run/{name}.pid"])
+        net.sleep(30.0)
+        seen = net["h1"].run(["birdc", "-s", "/run/h1.ctl", "show", "route"]).stdout
+    assert "192.0.3.0/24" in seen and "AS65002" in seen

@@ -9,7 +9,7 @@ from netrepro import _core
 from netrepro.emulation.tcp import check_tcp
 from netrepro.errors import NetreproError
 from netrepro.networks import (
-    SIMULATED_CONGESTION_CONTROLS,
+    CONGESTION_CONTROLS,
     Cable,
     DropTail,
     Experiment,
@@ -217,12 +217,9 @@ def test_bic_does_as_a_second_one_in_python():
 
 
 def test_every_congestion_control_of_the_registry_runs_and_is_known_by_name():
-    assert (
-        list(SIMULATED_CONGESTION_CONTROLS) == _core.congestion_controls()
-        and len(set(SIMULATED_CONGESTION_CONTROLS)) >= 9
-    )
+    assert list(CONGESTION_CONTROLS) == _core.congestion_controls() and len(set(CONGESTION_CONTROLS)) >= 9
     net = dumbbell(1, Link(1000, 0.1, PLENTY), Link(20, 5, DropTail(packets=20)))
-    for control in SIMULATED_CONGESTION_CONTROLS:
+    for control in CONGESTION_CONTROLS:
         measured = simulate(Experiment(net, (Flow("h1", "h2", 500_000),), 20, tcp=Tcp(control)))
         assert measured.flows["completion_ms"].notna().all()
 

@@ -17,7 +17,7 @@ import pandas as pd
 from netrepro.emulation import fidelity, messages
 from netrepro.emulation.messages import Request
 from netrepro.emulation.paths import connections
-from netrepro.emulation.plan import HUB
+from netrepro.emulation.plan import HUB, check_flows
 from netrepro.emulation.recording import check_captures
 from netrepro.emulation.tcp import check_tcp
 from netrepro.emulation.traffic import TrafficDescription
@@ -36,7 +36,7 @@ from netrepro.emulation.virtual.plan import (
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import FIDELITY_COLUMNS, WINDOW_COLUMNS, Experiment, Measurements, Port
 from netrepro.networks.routing import links_in_use
-from netrepro.networks.workloads import Flow, PoissonFlows, Tcp
+from netrepro.networks.workloads import Tcp
 
 # Fixed before any run; a kernel whose clock jumps straight to the next event has no excuse.
 LEAST_SHARE_WITHIN_1_PERCENT = 0.99
@@ -173,17 +173,10 @@ def release_numbers(release: str) -> tuple[int, ...]:
 def _check(experiment: Experiment, modules: Mapping[str, str | Path]) -> set[str]:
     """The congestion controls that it wants. Raises NetreproError for what the kernel cannot honour."""
     check_tcp(replace(experiment.tcp, hystart=True, dctcp_alpha=1.0), least_rto_ms=1.0)
-    remedy = "use tier 'simulated'"
     wanted, there = set(experiment.flow_table["congestion_control"]) - {""}, congestion_controls() | set(modules)
     for name in sorted(wanted - there):
         raise NetreproError(f"the virtual kernel has no {name}", f"use {', '.join(sorted(there))}")
-    for entry in experiment.traffic:
-        if isinstance(entry, (Flow, PoissonFlows)) and entry.replication and entry.replica_same_path:
-            raise NetreproError(
-                "replicas on the same path, and kernels choose paths by ports, which replicas must not share", remedy
-            )
-        if isinstance(entry, (Flow, PoissonFlows)) and entry.subflows > 1:
-            raise NetreproError(f"a flow of {entry.subflows} subflows on the virtual kernel", remedy)
+    check_flows(experiment)
     return wanted
 
 

@@ -42,6 +42,7 @@ _ARGUMENTS = (
     "loglevel=4",
     "umid=kernel",
 )
+_PREFIX = "netrepro-virtual-"
 _SHELL_MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/run"))
 _LOOK_S = 0.5
 MEMORY_MB = 512
@@ -60,7 +61,7 @@ class Instance:
         self, seed: int, descriptors: Sequence[int] = (), patience_s: float = 120.0, memory_mb: int = MEMORY_MB
     ):
         self._patience_s = patience_s
-        self._folder = tempfile.mkdtemp(prefix="netrepro-virtual-", dir=folder_for_memory())
+        self._folder = _own_folder()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
         self._left, self._closed = bytearray(), False
         kernel = str(kernel_path())
@@ -245,6 +246,16 @@ def batched_by_node(requests: Mapping[str, Iterable[Request]]) -> dict[str, list
     return {node: batched(those) for node, those in requests.items()}
 
 
+def _own_folder() -> str:
+    """A new one; those of processes that were killed before they could remove theirs are removed."""
+    home = folder_for_memory()
+    for left in Path(home).glob(f"{_PREFIX}*-*"):
+        owner = left.name.removeprefix(_PREFIX).partition("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=home)
+
+
 def folder_for_memory() -> str:
     """Where a kernel's memory lies: in memory, where programs may run."""
     for folder in ("/dev/shm", os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir()):
@@ -302,7 +313,7 @@ class _Processor:
 
 def run_shell() -> int:
     """A shell in a kernel of its own, on this terminal; its status. While nobody types, time jumps on."""
-    with tempfile.TemporaryDirectory(prefix="netrepro-virtual-", dir=folder_for_memory()) as folder:
+    with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", dir=folder_for_memory()) as folder:
         init = Path(folder, "init")
         mounts = "".join(f"mount -t {kind} {kind} {at}\n" for kind, at in _SHELL_MOUNTS)
         init.write_text(f"#!/bin/sh\n{mounts}cd /; PS1='virtual# ' setsid -c sh -i; poweroff -f\n")
