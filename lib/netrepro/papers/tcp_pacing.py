@@ -118,13 +118,14 @@ def _flows(setting: Setting, seconds: float, seed: int) -> list[Flow]:
             wait_s = random.exponential(MIXED_THINK_S, setting.flows).clip(max=MIXED_EVERY_S / 2)
         for place in range(setting.flows):
             start_s = float(begin_s + wait_s[place])
-            size = {"size_bytes": setting.size_packets * setting.segment_bytes} if setting.size_packets else {}
-            size = size or {"duration_s": seconds - start_s}
+            lasts: dict[str, Any] = {"duration_s": seconds - start_s}
+            if setting.size_packets:
+                lasts = {"size_bytes": setting.size_packets * setting.segment_bytes}
             is_paced = place < paced
             own = replace(tcp, pacing=setting.paced and is_paced)
             label = "paced" if is_paced else "reno"
             ends = f"h{place + 1}", f"h{setting.flows + place + 1}"
-            flows.append(Flow(*ends, **size, start_s=start_s, label=label, tcp=own))
+            flows.append(Flow(*ends, **lasts, start_s=start_s, label=label, tcp=own))
     return flows
 
 
@@ -266,7 +267,7 @@ def _draw_points(axis: Axes, points: dict[str, tuple[float, float]]) -> None:
     """Published points, named."""
     for said, (x, y) in points.items():
         axis.plot(x, y, "o", color=drawing.PUBLISHED_GREY, markersize=8, zorder=1)
-        axis.annotate(said, (x, y), (6, 4), textcoords="offset points", color="#555555", fontsize=9)
+        axis.annotate(said, (x, y), (30, 0), textcoords="offset points", color="#555555", fontsize=9, va="center")
 
 
 def draw_course(runs: Runs, cases: dict[str, str], title: str) -> Figure:
@@ -289,7 +290,8 @@ def draw_single_windows(runs: Runs) -> Figure:
     """Fig. 4: the window of a single flow."""
     figure, axis = new_figure("Window of a single flow (Fig. 4)", "time (round trips)", "window (packets)")
     _draw_windows(axis, runs, {"reno": "reno", "paced": "paced"}, 250)
-    _draw_points(axis, {"published: 62": (6, 62), "published: 213": (9, 213)})
+    _draw_points(axis, {"62": (6, 62), "213": (9, 213)})
+    axis.plot([], [], "o", color=drawing.PUBLISHED_GREY, markersize=8, label="published, end of slow start")
     drawing.draw_published_level(axis, 135, "published top (135)")
     drawing.draw_published_level(axis, 67, "published bottom (67)")
     axis.legend()
@@ -300,8 +302,9 @@ def draw_fifty_windows(runs: Runs) -> Figure:
     """Fig. 8: the sum of all windows."""
     figure, axis = new_figure("All windows of fifty flows (Fig. 8)", "time (round trips)", "sum of windows (packets)")
     _draw_windows(axis, runs, {"fifty reno": "reno", "fifty paced": "paced"}, 80)
-    _draw_points(axis, {"3300": (8, 3300), "200": (14, 200), "2400": (12, 2400)})
-    axis.plot([], [], "o", color=drawing.PUBLISHED_GREY, markersize=8, label="published")
+    _draw_points(axis, {"3300": (8, 3300), "200": (14, 200)})
+    axis.plot([], [], "o", color=drawing.PUBLISHED_GREY, markersize=8, label="published, paced")
+    drawing.draw_published_level(axis, 2400, "published peak of Reno (2400)")
     setting = runs.study.case("fifty reno", runs.setting)
     holds = setting.path_packets + setting.queue_packets
     axis.axhline(holds, color="#444444", linestyle=":", linewidth=1, label=f"path and buffer hold {holds:.0f}")
@@ -353,8 +356,6 @@ def draw_recovery(runs: Runs) -> Figure:
         at = np.arange(len(means)) + 0.4 * (place - 0.5)
         axes[0].bar(at, means, 0.38, color=LOOKS[case]["color"], label=LOOKS[case]["label"])
         axes[0].set_xticks(range(len(means)), means.index)
-        level = means["reno"]
-        axes[1].axhline(level, linestyle="--", linewidth=1, color=LOOKS[case]["color"], label=f"{case}, ratio 1")
     for axis in axes:
         axis.set(ylabel="throughput (Mb/s, payload)", ylim=(0, None))
     axes[0].set_xlabel("sender's recovery")
