@@ -38,9 +38,10 @@ class Setting:
     """The paper's path and senders, those of its single flow.
 
     packet_bytes : on the wire. paced : whether the paced flows pace; `paced_share` of all flows are called so.
-    starts_within_s : flows start at random so far apart at most. size_packets : of flows that end; every 15 s such a
-    flow of every sender, after a random time with a mean of a second. seconds : how long a run lasts, 0 for what the
-    profile says. buffer_share : of the path's own packets, in place of `buffer_packets`, 0 for none.
+    side_jitter_ms : by how much the side links' delay varies from packet to packet at most. starts_within_s : flows
+    start at random so far apart at most. size_packets : of flows that end; every 15 s such a flow of every sender,
+    after a random time with a mean of a second. seconds : how long a run lasts, 0 for what the profile says.
+    buffer_share : of the path's own packets, in place of `buffer_packets`, 0 for none.
     """
 
     rate_mbps: float = 5.0
@@ -50,6 +51,7 @@ class Setting:
     paced_share: float = 1.0
     core_delay_ms: float = 40.0
     side_delay_ms: float = 5.0
+    side_jitter_ms: float = 0.0
     packet_bytes: int = 576
     initial_window_segments: int = 1
     min_rto_ms: float = 200.0
@@ -145,7 +147,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     least_s = MIXED_EVERY_S if setting.size_packets else setting.starts_within_s
     if seconds < least_s or (seconds == least_s and not setting.size_packets):
         raise NetreproError(f"a run of {seconds:g} s", f"give seconds above {least_s:g}")
-    side = Link(4 * setting.rate_mbps, setting.side_delay_ms)
+    side = Link(4 * setting.rate_mbps, setting.side_delay_ms, jitter_ms=setting.side_jitter_ms)
     core = Link(setting.rate_mbps, setting.core_delay_ms, _queue(setting))
     look = Measure(windows_interval_ms=None if setting.size_packets else WINDOWS_MS)
     return Experiment(dumbbell(setting.flows, side, core), tuple(_flows(setting, seconds, seed)), seconds, seed, look)
@@ -406,6 +408,7 @@ LINUX = {"packet_bytes": 1514, "initial_window_segments": 10, "recovery": "linux
 LINUX |= {"flows": 5, "rate_mbps": 5.0}
 BUFFER_SHARES = (0.1, 0.25, 0.5, 1.0, 2.0)
 COURSE_S = each(*(float(second) for second in range(1, 31)))
+CLASS_S = each(*COURSE_S.values[:20])
 CASES: dict[str, dict[str, Any]] = {
     "reno": {},
     "paced": PACED,
@@ -472,10 +475,10 @@ STUDY = Study(
                 "paced": PACED | {"seconds": COURSE_S},
                 "fifty reno": FIFTY | {"seconds": each(*COURSE_S.values[:20])},
                 "fifty paced": FIFTY | PACED | {"seconds": each(*COURSE_S.values[:20])},
-                "class reno": LINUX | {"buffer_packets": 1000, "seconds": COURSE_S},
-                "class paced": LINUX | PACED | {"buffer_packets": 1000, "seconds": COURSE_S},
-                "class reno, small buffer": LINUX | {"buffer_packets": 10, "seconds": COURSE_S},
-                "class paced, small buffer": LINUX | PACED | {"buffer_packets": 10, "seconds": COURSE_S},
+                "class reno": LINUX | {"buffer_packets": 1000, "seconds": CLASS_S},
+                "class paced": LINUX | PACED | {"buffer_packets": 1000, "seconds": CLASS_S},
+                "class reno, small buffer": LINUX | {"buffer_packets": 10, "seconds": CLASS_S},
+                "class paced, small buffer": LINUX | PACED | {"buffer_packets": 10, "seconds": CLASS_S},
             },
             Scale(40.0),
         ),
@@ -492,6 +495,14 @@ STUDY = Study(
                 for name, changes in (("reno", {}), ("paced", PACED))
             },
             Scale(4.0),
+            repetitions=3,
+        ),
+        "jitter": Knob(
+            {
+                name: changes | FIFTY | {"side_jitter_ms": each(0.0, 0.08, 0.3, 1.0)}
+                for name, changes in (("reno", {}), ("paced", PACED))
+            },
+            Scale(20.0),
             repetitions=3,
         ),
         "ratio": Knob(
@@ -519,6 +530,14 @@ STUDY = Study(
             "The class's five flows, buffer of a quarter of the path (10 packets)",
         ),
         "control": draw_controls,
+        "knob_jitter": lambda runs: drawing.sweep_figure(
+            "Hosts that do not keep step (fifty flows; a packet takes 0.08 ms)",
+            runs.knobs["jitter"],
+            ("side_jitter_ms", "jitter of the side links (ms)"),
+            {"loss_share": "share of flows that lose together", "goodput_mbps": "throughput (Mb/s, payload)"},
+            by="case",
+            log_x=False,
+        ),
         "knob_recovery": draw_recovery,
     },
     play=Play(
