@@ -231,9 +231,9 @@ def draw_idea() -> Figure:
         times = np.linspace(0, 10, 400)
         queue = np.array([_backlog(sent, time) for time in times])
         axis.fill_between(times, -queue / 4, 0, color="#999999", alpha=0.6)
-        axis.text(9.9, 0.5, "packets sent", ha="right")
+        axis.text(9.9, 1.12, "packets sent", ha="right")
         axis.text(9.9, -0.9, "queue at a slower link", ha="right")
-        axis.set(xlim=(-0.3, 10), ylim=(-1.8, 1.2), xlabel="time (share of a round trip, in tenths)")
+        axis.set(xlim=(-0.3, 10), ylim=(-1.8, 1.4), xlabel="time (tenths of a round trip)")
         axis.set_yticks([])
         axis.grid(False)
     return figure
@@ -438,7 +438,7 @@ STUDY = Study(
     experiment=experiment,
     read=read,
     answer=answer,
-    profiles={"quick": Scale(40.0), "paper": Scale(120.0), "test": Scale(30.0)},
+    profiles={"quick": Scale(30.0), "paper": Scale(120.0)},
     claims={
         "reno-leaves-slow-start": Evidence("exit_packets", "reno", control="paced"),
         "paced-leaves-slow-start": Evidence("exit_packets", "paced", control="reno"),
@@ -500,7 +500,7 @@ STUDY = Study(
         "jitter": Knob(
             {
                 name: changes | FIFTY | {"side_jitter_ms": each(0.0, 0.08, 0.3, 1.0)}
-                for name, changes in (("reno", {}), ("paced", PACED))
+                for name, changes in (("paced", PACED), ("reno", {}))
             },
             Scale(20.0),
             repetitions=3,
