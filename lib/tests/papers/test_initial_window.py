@@ -139,6 +139,21 @@ def test_the_class_gains_nothing_at_20_ms_and_30_ms_at_50_as_it_saw(runs):
         assert gains.gain_ms[round_trip_ms] == pytest.approx(seen[round_trip_ms], abs=1.5)
 
 
+def test_a_receive_window_of_ten_segments_explains_what_the_class_saw(runs):
+    """From 500 ms on it saw one round trip and no more than 3.4 % beside; a free sender gains nearly two."""
+    paper.STUDY.vary(runs, "class_reasons")
+    seen = paper.published("class_gains").set_index("round_trip_ms").gain_ms
+    found = runs.knobs["class_reasons_buckets"].groupby("case")
+    gains = {
+        case: paper.bucket_gains(rows).query("panel == 'round_trip_ms'").set_index("upper") for case, rows in found
+    }
+    for round_trip_ms in (500, 1000, 3000):
+        assert gains["ours, receive window of 10"].gain_ms[round_trip_ms] == pytest.approx(
+            seen[round_trip_ms], rel=0.04
+        )
+        assert gains["ours"].gain_ms[round_trip_ms] > 1.7 * seen[round_trip_ms]
+
+
 def test_published_tables_are_those_of_the_claims():
     claims = load_claims("initial_window")
     rows = paper.published("retransmissions").pivot(index="centre", columns="initial_window_segments", values="percent")
