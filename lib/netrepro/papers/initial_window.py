@@ -1,0 +1,596 @@
+"""How much a larger initial window shortens web responses: Dukkipati et al., "An Argument for Increasing TCP's Initial
+Congestion Window", ACM SIGCOMM CCR 40(3), 2010.
+
+Clients are drawn from the published distributions; each asks once, over a narrow link of its own, and the same clients
+ask again with every initial window. Latency is what a front end sees: from its first segment to the last
+acknowledgement, without the handshake.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy.stats import norm
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.experiment import Experiment, Measurements
+from netrepro.networks.links import DropTail, Link
+from netrepro.networks.topology import HOST_QUEUE, Cable, Topology
+from netrepro.networks.workloads import Requests, Tcp
+from netrepro.papers import _drawing as drawing
+from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, least_first
+from netrepro.papers._trust import Check
+from netrepro.paths import data_dir
+from netrepro.style import CURVES, new_figure, scheme, use_logarithm
+
+SEGMENT_BYTES = 1430
+WIRE_BYTES = SEGMENT_BYTES + 66  # with headers of TCP (and its time stamps), IP and Ethernet
+REQUEST_BYTES = 400
+WINDOWS = (3, 6, 10, 16, 26, 42)
+OLD, NEW = 3, 10
+PERCENTILES = (10, 50, 90, 95, 96, 97, 99, 99.9)
+LEAST_ROUND_TRIP_MS, MOST_ROUND_TRIP_MS = 5.0, 6000.0
+LEAST_RATE_KBPS = 28.0  # a modem's
+RANK_CORRELATION = -0.7  # of rate and round trip; data/initial_window/SOURCES.md
+MOST_LOSS = 0.3
+APART_S = 0.01  # clients ask one after the other, so that they do not meet at the servers
+PATIENCE_S = 900.0
+LEAST_GAIN_MS = 0.1  # less counts as this much where a gain's logarithm is taken
+CENTRES = ("average", "slow", "class")
+PANELS = {"round_trip_ms": "round trip (ms)", "rate_kbps": "rate (kb/s)", "product_kb": "rate x round trip (kB)"}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The clients of a data centre ("average" or "slow"; "class": a class project's), and how they are answered.
+
+    Sizes (median in segments) and buffers (median in kB) are log-normal, with the deviation of the logarithm; no
+    response is longer than `most_segments`. Wire loss is the published mean times `loss_scale`. Each client asks over
+    so many `connections` at once, on each for so many `responses`, one after the other. `rate_spread`: of the rates'
+    logarithm; 0: the centre's.
+    """
+
+    response_segments: float = 15.0
+    response_spread: float = 0.37
+    most_segments: int = 1000
+    buffer_kb: float = 64.0
+    buffer_spread: float = 0.69
+    loss_scale: float = 1.0
+    centre: str = "average"
+    clients: int = 1000
+    initial_window_segments: int = NEW
+    connections: int = 1
+    responses: int = 1
+    pacing: bool = False
+    receive_window_segments: int = 4000
+    rate_spread: float = 0.0
+
+
+def published(name: str) -> pd.DataFrame:
+    """A table of data/initial_window, by its name without .csv."""
+    return pd.read_csv(data_dir("initial_window") / f"{name}.csv", comment="#")
+
+
+# Clients.
+
+
+@lru_cache(maxsize=8)
+def population(setting: Setting, seed: int) -> pd.DataFrame:
+    """A row a client: round_trip_ms, rate_kbps, product_kb (of the two), size_bytes (of a response), loss (on the
+    wire), buffer_bytes. They depend on the seed, and neither on the initial window nor on how it is sent.
+
+    Raises NetreproError for an unknown centre or fewer clients than 1.
+    """
+    if setting.centre not in CENTRES:
+        raise NetreproError(f"no centre {setting.centre!r}", nearest(setting.centre, CENTRES))
+    if setting.clients < 1:
+        raise NetreproError(f"{setting.clients} clients", "give 1 or more")
+    if setting.centre == "class":
+        return _class_clients(setting)
+    centre = published("centres").set_index("centre").loc[setting.centre]
+    rate, other, size, buffer = np.random.default_rng([seed, 13]).standard_normal((4, setting.clients))
+    losses = np.random.default_rng([seed, 14]).exponential(centre.loss, setting.clients)
+    tied = RANK_CORRELATION * rate + np.sqrt(1 - RANK_CORRELATION**2) * other
+    segments = setting.response_segments * np.exp(setting.response_spread * size)
+    return _with_product(
+        {
+            "round_trip_ms": round_trip_quantile(norm.cdf(tied)),
+            "rate_kbps": np.maximum(
+                LEAST_RATE_KBPS, centre.rate_kbps * np.exp((setting.rate_spread or centre.rate_spread) * rate)
+            ),
+            "size_bytes": np.ceil(SEGMENT_BYTES * np.minimum(segments, setting.most_segments)).astype(int),
+            "loss": np.minimum(MOST_LOSS, setting.loss_scale * losses),
+            "buffer_bytes": _at_least_two_packets(1e3 * setting.buffer_kb * np.exp(setting.buffer_spread * buffer)),
+        }
+    )
+
+
+def _class_clients(setting: Setting) -> pd.DataFrame:
+    """A class project's: a client for each of its round trips, 28 segments at 1.2 Mb/s, nothing lost."""
+    size_bytes = min(28, setting.most_segments) * SEGMENT_BYTES
+    round_trips = published("class_gains")["round_trip_ms"].astype(float)
+    fixed = {"rate_kbps": 1200.0, "size_bytes": size_bytes, "loss": 0.0, "buffer_bytes": 100 * WIRE_BYTES}
+    return _with_product({"round_trip_ms": round_trips, **fixed})
+
+
+def _with_product(columns: dict[str, Any]) -> pd.DataFrame:
+    table = pd.DataFrame(columns)
+    return table.assign(product_kb=table.rate_kbps * table.round_trip_ms / 8e3)
+
+
+def _at_least_two_packets(buffer_bytes: np.ndarray) -> np.ndarray:
+    return np.maximum(2 * WIRE_BYTES, buffer_bytes).astype(int)
+
+
+def round_trip_quantile(share: np.ndarray) -> np.ndarray:
+    """The round trip (ms) that a share of the average centre's responses does not exceed (Fig. 5), even in the
+    logarithm within a bucket."""
+    buckets = published("buckets").query("panel == 'round_trip_ms'")
+    ends = np.log([LEAST_ROUND_TRIP_MS, *buckets["upper"].fillna(MOST_ROUND_TRIP_MS)])
+    shares = np.concatenate([[0], np.cumsum(buckets["share_percent"])])
+    return np.exp(np.interp(share, shares / shares[-1], ends))
+
+
+# The closed form, and what it leaves out.
+
+
+def rounds(segments: Any, window: float, growth: float = 2.0) -> Any:
+    """Round trips until so many segments are sent, when the window grows by a factor a round (Eq. 1)."""
+    exact = np.log(np.asarray(segments) * (growth - 1) / window + 1) / np.log(growth)
+    return np.ceil(exact - 1e-9)
+
+
+def model_ms(size_bytes: Any, window: float, round_trip_ms: Any, rate_kbps: Any, growth: float = 2.0) -> Any:
+    """Eq. 1: rounds times the round trip, and the size at the link's rate. It counts twice what a full link carries
+    while it waits for acknowledgements."""
+    segments = np.ceil(np.asarray(size_bytes) / SEGMENT_BYTES)
+    return rounds(segments, window, growth) * round_trip_ms + _on_wire_bytes(size_bytes) * 8 / rate_kbps
+
+
+def pipelined_ms(size_bytes: Any, window: float, round_trip_ms: Any, rate_kbps: Any) -> Any:
+    """As model_ms with growth 2, but a round is idle only for what its window leaves of the round trip."""
+    segments = np.ceil(np.asarray(size_bytes, dtype=float) / SEGMENT_BYTES)
+    packet_ms = WIRE_BYTES * 8 / np.asarray(rate_kbps, dtype=float)
+    idle_ms, sent, burst = (
+        np.zeros(np.broadcast(segments, packet_ms, round_trip_ms).shape),
+        float(window),
+        float(window),
+    )
+    while np.any(segments > sent):
+        waits = np.maximum(0, round_trip_ms - (burst - 1) * packet_ms)
+        idle_ms = idle_ms + np.where(segments > sent, waits, 0)
+        sent, burst = sent + 2 * burst, 2 * burst
+    return round_trip_ms + _on_wire_bytes(size_bytes) * 8 / rate_kbps + idle_ms
+
+
+def _on_wire_bytes(size_bytes: Any) -> Any:
+    return np.asarray(size_bytes) + np.ceil(np.asarray(size_bytes) / SEGMENT_BYTES) * (WIRE_BYTES - SEGMENT_BYTES)
+
+
+# One run.
+
+
+def experiment(setting: Setting, _: float, seed: int) -> Experiment:
+    """Servers behind fast links, as many as a client has connections; clients on narrow ones, all at one switch."""
+    clients, servers = population(setting, seed), tuple(f"h{place + 1}" for place in range(setting.connections))
+    fast = Link(10_000, 0.0, HOST_QUEUE)
+    cables = [Cable(server, "s1", fast) for server in servers]
+    traffic = []
+    for place, client in enumerate(clients.itertuples()):
+        name, one_way_ms = f"h{place + 1 + len(servers)}", client.round_trip_ms / 2
+        queue = DropTail(bytes=int(client.buffer_bytes))
+        down = Link(client.rate_kbps / 1e3, one_way_ms, queue, loss=client.loss)
+        cables.append(Cable("s1", name, down, Link(1000, one_way_ms, HOST_QUEUE)))
+        size_bytes, start_s = int(client.size_bytes), APART_S * place
+        traffic.append(Requests(name, servers, REQUEST_BYTES, size_bytes, setting.responses, start_s=start_s))
+    tcp = Tcp(
+        initial_window_segments=setting.initial_window_segments,
+        segment_bytes=SEGMENT_BYTES,
+        receive_window_bytes=setting.receive_window_segments * SEGMENT_BYTES,
+        initial_rto_ms=3000.0,  # until RFC 6298 (2011)
+        pacing=setting.pacing,
+        unpaced_segments=0,
+        tail_loss_probe=False,  # Linux got it after the paper
+        counts="acknowledgements",
+    )
+    seconds = PATIENCE_S + APART_S * len(clients)
+    return Experiment(Topology(tuple(cables), "clients"), tuple(traffic), seconds, seed, tcp=tcp)
+
+
+def latencies(found: Measurements) -> np.ndarray:
+    """How long each client waited for a response (ms; the mean of several), with several connections for the last of
+    them, in the order of the clients; NaN where one never came."""
+    rows = found.requests.assign(place=found.requests["client"].str[1:].astype(int))
+    waits = rows.pivot(index=["place", "request"], columns="server", values="completion_ms").max(axis=1, skipna=False)
+    return waits.unstack("request").mean(axis=1, skipna=False).to_numpy()
+
+
+def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+    """mean_ms and percentiles of latency, model_ms and pipelined_ms (closed forms, means over the same clients),
+    resent_percent (of all segments), timeouts a connection; the same means by bucket of Fig. 5."""
+    clients, waits = population(setting, found.experiment.seed), latencies(found)
+    window, answered = setting.initial_window_segments, np.isfinite(waits)
+    at = (clients.size_bytes, window, clients.round_trip_ms, clients.rate_kbps)
+    table = clients.assign(mean_ms=waits, model_ms=model_ms(*at), pipelined_ms=pipelined_ms(*at))
+    resent = found.flows.retransmitted_packets.sum()
+    segments = np.ceil(clients.size_bytes / SEGMENT_BYTES).sum() * setting.connections * setting.responses
+    quantiles = dict(zip(QUANTILES, np.percentile(waits[answered], PERCENTILES), strict=True))
+    return {
+        **{name: float(table[name].mean()) for name in TIMES},
+        **quantiles,
+        "resent_percent": 100 * float(resent / (segments + resent)),
+        "timeouts": float(found.flows.timeouts.mean()),
+        "buckets": in_buckets(table),
+        "checks": [Check("responses complete", float(answered.mean()), at_least=1.0)],
+    }
+
+
+TIMES = ("mean_ms", "model_ms", "pipelined_ms")
+QUANTILES = tuple(f"p{percentile:g}" for percentile in PERCENTILES)
+
+
+def in_buckets(table: pd.DataFrame) -> pd.DataFrame:
+    """Means of TIMES by bucket of Fig. 5: panel, upper (of the open bucket: infinity), clients, and they."""
+    rows = []
+    for panel, buckets in published("buckets").groupby("panel", sort=False):
+        ends = buckets["upper"].fillna(np.inf).to_numpy()
+        upper = ends[np.searchsorted(ends, table[panel].to_numpy())]
+        groups = table.groupby(upper)
+        means = groups[list(TIMES)].mean().assign(clients=groups.size(), panel=panel)
+        rows.append(means.rename_axis("upper").reset_index())
+    return pd.concat(rows, ignore_index=True)
+
+
+# How claims read it.
+
+
+def gain_ms(latency: pd.Series) -> float:
+    """How much sooner with a window of 10 than of 3 (ms), of a Series over the window."""
+    return float(latency[OLD] - latency[NEW])
+
+
+def gain_percent(latency: pd.Series) -> float:
+    """The same, in % of the latency with 3."""
+    return 100 * gain_ms(latency) / float(latency[OLD])
+
+
+def resent_ratio(percent: pd.Series) -> float:
+    return float(percent[NEW] / percent[OLD])
+
+
+def loss_ms(latency: pd.Series) -> float:
+    return -gain_ms(latency)
+
+
+def rank_windows(latency: pd.Series) -> list[str]:
+    return least_first("16", "6", "3")(latency[16], latency[6], latency[3])
+
+
+def bucket_gains(buckets: pd.DataFrame, column: str = "mean_ms") -> pd.DataFrame:
+    """Of rows of `buckets` of one case with windows of 3 and 10: panel, upper, gain_ms, gain_percent (means over
+    repetitions where there are several)."""
+    where = ["panel", "upper"]
+    times = buckets.groupby([*where, "initial_window_segments"], sort=False)[column].mean().unstack()
+    gains = times[OLD] - times[NEW]
+    return pd.DataFrame({"gain_ms": gains, "gain_percent": 100 * gains / times[OLD]}).reset_index()
+
+
+def gain_over_round_trip(buckets: pd.DataFrame) -> list[tuple[float, float]]:
+    """Logarithms of the upper end and of the gain, for round trips up to 1 s."""
+    rows = bucket_gains(buckets).query("panel == 'round_trip_ms' and upper <= 1000").sort_values("upper")
+    return list(zip(np.log10(rows.upper).round(3), np.log10(rows.gain_ms.clip(lower=LEAST_GAIN_MS)), strict=True))
+
+
+def answer(runs: Runs) -> str:
+    """The question answered in one sentence, with this run's numbers."""
+    table = runs.summary()
+    average, slow, maps = table.loc["average"].mean_ms, table.loc["slow"].mean_ms, table.loc["maps"].p99
+    return (
+        f"Ten segments in place of three bring a response {gain_ms(average):.0f} ms sooner to average clients "
+        f"({gain_percent(average):.1f} %; published 68 ms, 11.7 %), {gain_ms(slow):.0f} ms to slow ones "
+        f"({gain_percent(slow):.1f} %; 72 ms, 8.7 %), and ten connections at once over a slow path end "
+        f"{abs(loss_ms(maps)):.0f} ms {'later' if loss_ms(maps) > 0 else 'sooner'} at the 99th percentile "
+        "(published: 80 ms later)."
+    )
+
+
+# Figures.
+
+
+def draw_idea() -> Figure:
+    """Round trips that a response takes, over its size, by initial window (Eq. 1)."""
+    figure, axis = new_figure("How many round trips a response takes (Eq. 1)", "response (segments)", "count of rounds")
+    segments = np.arange(1, 101)
+    for colour, window in zip(CURVES, (3, 10, 42), strict=False):
+        axis.step(segments, rounds(segments, window), where="mid", color=colour, label=f"initial window of {window}")
+    axis.set(ylim=(0, 6.5), ylabel="round trips (count)")
+    axis.legend()
+    return figure
+
+
+def draw_network(setting: Setting) -> Figure:
+    """The class project's clients, which are few enough to be seen."""
+    asked = experiment(STUDY.case("class", setting), 0.0, 1)
+    return drawing.draw_network(asked, "Every client asks the server over a link of its own (here those of the class)")
+
+
+def draw_clients(setting: Setting, seed: int = 1) -> Figure:
+    """Rate and round trip of the clients of both centres."""
+    figure, axes = drawing.panels(
+        "The clients: rate and round trip", PANELS["rate_kbps"], PANELS["round_trip_ms"], ("average", "slow")
+    )
+    for axis, case in zip(axes, ("average", "slow"), strict=True):
+        drawn = population(STUDY.case(case, setting), seed)
+        axis.plot(drawn.rate_kbps, drawn.round_trip_ms, ".", markersize=3, alpha=0.5)
+        use_logarithm(axis, "x")
+        use_logarithm(axis, "y")
+    return figure
+
+
+def draw_windows(runs: Runs) -> Figure:
+    """Mean latency over the initial window (Fig. 2), and the closed forms over the same clients."""
+    figure, axis = new_figure("Mean latency over the initial window (Fig. 2)", WINDOW, "mean latency (ms)", log_x=True)
+    points, rows = published("windows"), runs.numbers("average")
+    drawing.draw_published_curve(axis, points.initial_window_segments, points.mean_ms)
+    drawing.draw_sweep(axis, rows.assign(all="ours"), "initial_window_segments", "mean_ms", by="all")
+    for column, look, label in (
+        ("model_ms", "--", "Eq. 1, nothing lost"),
+        ("pipelined_ms", ":", "idle times, nothing lost"),
+    ):
+        means = rows.groupby("initial_window_segments")[column].mean()
+        axis.plot(means.index, means, look, color=drawing.INK, label=label)
+    drawing.name_ticks(axis, "x", WINDOWS)
+    axis.set_ylim(bottom=0)
+    axis.legend()
+    return figure
+
+
+def draw_percentiles(runs: Runs) -> Figure:
+    """Gain at percentiles of the latency (Table 3), in %."""
+    figure, axes = drawing.panels(
+        "Gain of 10 over 3 segments (Table 3)", "percentile of the latency (%)", "gain (%)", CLIENT_NAMES
+    )
+    for axis, centre in zip(axes, ("average", "slow"), strict=True):
+        rows = published("percentiles").set_index("centre").loc[centre]
+        names = [f"p{percentile:g}" for percentile in rows.percentile]
+        ours = {name[1:]: [gain_percent(each) for each in runs.reading(name, centre).values()] for name in names}
+        heights = dict(zip(ours, rows.gain_percent, strict=True))
+        drawing.draw_bars(axis, ours, heights)
+        axis.axhline(0, color=drawing.INK, linewidth=0.8)
+    return figure
+
+
+def draw_buckets(runs: Runs) -> Figure:
+    """Gain by round trip, rate and their product (Fig. 5); means over all repetitions' clients."""
+    figure, axes = drawing.panels("Gain by path, average clients (Fig. 5)", "", "gain (ms)", [""] * 3, log_y=True)
+    buckets, points = runs.table("buckets", "average"), published("buckets").dropna(subset="upper")
+    for axis, (panel, label) in zip(axes, PANELS.items(), strict=True):
+        rows = points[points.panel == panel]
+        drawing.draw_published_curve(axis, rows.upper, rows.gain_ms)
+        for column, look, said in (
+            ("mean_ms", "o-", "ours"),
+            ("model_ms", "--", "Eq. 1"),
+            ("pipelined_ms", ":", "idle times"),
+        ):
+            gains = bucket_gains(buckets, column).replace(np.inf, np.nan).dropna().sort_values("upper")
+            shown = gains[(gains.panel == panel) & (gains.gain_ms > LEAST_GAIN_MS)]
+            axis.plot(shown.upper, shown.gain_ms, look, color=CURVES[0] if look == "o-" else drawing.INK, label=said)
+        use_logarithm(axis, "x")
+        axis.set_xlabel(f"{label}, up to")
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_retransmissions(runs: Runs) -> Figure:
+    """Share of segments that are sent again (Table 7)."""
+    figure, axes = drawing.panels("Segments sent again (Table 7)", WINDOW, "segments sent again (%)", CLIENT_NAMES)
+    for axis, centre in zip(axes, ("average", "slow"), strict=True):
+        rows = published("retransmissions").set_index("centre").loc[centre].set_index("initial_window_segments")
+        found = pd.DataFrame(runs.reading("resent_percent", centre))
+        ours = {f"{window}": list(found.loc[window]) for window in (OLD, NEW)}
+        drawing.draw_bars(axis, ours, {f"{window}": rows.percent[window] for window in (OLD, NEW)})
+    return figure
+
+
+def draw_maps(runs: Runs) -> Figure:
+    """How much later pages of ten connections end, at percentiles (Table 8), and those of one; logarithmic beyond ten
+    milliseconds on either side."""
+    figure, axes = drawing.panels(
+        "Slow clients, 10 against 3 segments (Table 8)",
+        "percentile of the page's time (%)",
+        "longer by (ms)",
+        ("ten connections at once", "one connection"),
+    )
+    rows = published("maps")
+    names = [f"p{percentile:g}" for percentile in rows.percentile]
+    for axis, case in zip(axes, ("maps", "maps, one connection"), strict=True):
+        ours = {name[1:]: [loss_ms(each) for each in runs.reading(name, case).values()] for name in names}
+        drawing.draw_bars(axis, ours, dict(zip(ours, rows.loss_ms, strict=True)) if case == "maps" else {})
+        axis.axhline(0, color=drawing.INK, linewidth=0.8)
+        axis.set_yscale("symlog", linthresh=10)
+        axis.yaxis.set_major_formatter("{x:g}")
+    return figure
+
+
+def draw_control(runs: Runs) -> Figure:
+    """Latency over the window, of responses as they are and of at most three segments."""
+    figure, axis = new_figure(
+        "Broken on purpose: responses of 3 segments at most", WINDOW, "mean latency (ms)", log_x=True
+    )
+    rows = pd.concat([runs.numbers("average"), runs.numbers("average, 3 segments")])
+    drawing.draw_sweep(axis, rows, "initial_window_segments", "mean_ms", by="case")
+    drawing.name_ticks(axis, "x", WINDOWS)
+    axis.set_ylim(bottom=0)
+    axis.legend()
+    return figure
+
+
+def draw_knob(runs: Runs, name: str, title: str, x: tuple[str, str]) -> Figure:
+    """Mean latency and segments sent again over a field, a curve an initial window (and case)."""
+    rows = runs.knobs[name]
+    label = rows.initial_window_segments.astype(int).astype(str) + " segments"
+    rows = rows.assign(curve=label + (", " + rows.case if rows.case.nunique() > 1 else ""))
+    columns = {"mean_ms": "mean latency (ms)", "resent_percent": "segments sent again (%)"}
+    return drawing.sweep_figure(title, rows, x, columns, by="curve", log_x=x[0] != "loss_scale")
+
+
+def knob_gains(runs: Runs, name: str, x: str) -> pd.DataFrame:
+    """Gains of 10 over 3 segments (%), of the mean and two percentiles, over a field that a knob sweeps."""
+    times = runs.knobs[name].pivot(index=x, columns="initial_window_segments", values=list(GAINS)).dropna()
+    gains = {label: 100 * (1 - times[column][NEW] / times[column][OLD]) for column, label in GAINS.items()}
+    return pd.DataFrame(gains)
+
+
+def draw_gains(runs: Runs, name: str, title: str, x: tuple[str, str]) -> Figure:
+    """knob_gains, a curve each."""
+    gains = knob_gains(runs, name, x[0])
+    figure, axis = new_figure(title, x[1], "gain of 10 over 3 segments (%)")
+    for colour, label in zip(CURVES, gains, strict=False):
+        axis.plot(gains.index, gains[label], "o-", color=colour, label=label)
+    axis.axhline(0, color=drawing.INK, linewidth=0.8)
+    drawing.name_ticks(axis, "x", gains.index)
+    axis.legend()
+    return figure
+
+
+def draw_class_reasons(runs: Runs) -> Figure:
+    """A class project's gain in round trips, and that of the same clients here, with several receive windows."""
+    rows, buckets = published("class_gains"), runs.knobs["class_reasons_buckets"]
+    figure, axis = new_figure(
+        "28 segments at 1.2 Mb/s: what a class saw", PANELS["round_trip_ms"], "gain (round trips)", log_x=True
+    )
+    drawing.draw_published_curve(axis, rows.round_trip_ms, rows.gain_ms / rows.round_trip_ms, "class")
+    axis.plot(
+        rows.round_trip_ms, [rounds(28, OLD) - rounds(28, NEW)] * len(rows), "--", color=drawing.INK, label="Eq. 1"
+    )
+    for colour, (case, found) in zip(CURVES, buckets.groupby("case", sort=False), strict=False):
+        gains = bucket_gains(found).query("panel == 'round_trip_ms'")
+        axis.plot(gains.upper, gains.gain_ms / gains.upper, "o-", color=colour, label=case)
+    drawing.name_ticks(axis, "x", rows.round_trip_ms)
+    axis.legend()
+    return figure
+
+
+def draw_run(found: Measurements, case: str) -> Figure:
+    """One run's latencies as a distribution."""
+    waits = np.sort(latencies(found))
+    figure, axis = new_figure(f"{case}: mean {waits.mean():.0f} ms", "latency (ms)", "share of responses", log_x=True)
+    axis.step(waits, np.arange(1, len(waits) + 1) / len(waits), where="post", color=scheme("tcp").colour)
+    axis.set_ylim(0, 1.02)
+    return figure
+
+
+WINDOW = "initial window (segments)"
+GAINS = {"mean_ms": "mean", "p50": "median", "p95": "95th percentile"}
+CLIENT_NAMES = ("average clients", "slow clients")
+BOTH = {"initial_window_segments": each(OLD, NEW)}
+SLOW: dict[str, Any] = BOTH | {"centre": "slow"}
+SHORT, DEEP = {"most_segments": 3}, {"buffer_kb": 1e6}
+MAPS = SLOW | {"clients": lambda setting: max(1, setting.clients // 2)}
+CASES: dict[str, dict[str, Any]] = {
+    "average": {"initial_window_segments": each(*WINDOWS)},
+    "average, 3 segments": SHORT | {"initial_window_segments": each(3, 6, 10, 16)},
+    "average, deep buffers": BOTH | DEEP,
+    "slow": SLOW,
+    "slow, 3 segments": SLOW | SHORT,
+    "slow, deep buffers": SLOW | DEEP,
+    "maps": MAPS | {"connections": 10},
+    "maps, one connection": MAPS,
+    "class": BOTH | {"centre": "class"},
+}
+THREE = each(OLD, NEW, 42)
+FEW = Scale(changes={"clients": 300})
+STUDY = Study(
+    slug="initial_window",
+    setting=Setting(),
+    cases=CASES,
+    experiment=experiment,
+    read=read,
+    answer=answer,
+    until_complete=True,
+    profiles={
+        "quick": Scale(),
+        "paper": Scale(changes={"clients": 20_000}),
+        "test": Scale(changes={"clients": 300}),
+    },
+    claims={
+        "average-gain": Evidence("mean_ms", "average", control="average, 3 segments", how=gain_percent),
+        "slow-gain": Evidence("mean_ms", "slow", control="slow, 3 segments", how=gain_percent),
+        "average-gain-ms": Evidence("mean_ms", "average", control="average, 3 segments", how=gain_ms),
+        "slow-gain-ms": Evidence("mean_ms", "slow", control="slow, 3 segments", how=gain_ms),
+        "gain-over-round-trip": Evidence("buckets", "average", control="average, 3 segments", how=gain_over_round_trip),
+        "optimum": Evidence("mean_ms", "average", control="average, 3 segments", how=rank_windows),
+        "retransmissions-average": Evidence(
+            "resent_percent", "average", control="average, deep buffers", how=resent_ratio
+        ),
+        "retransmissions-slow": Evidence("resent_percent", "slow", control="slow, deep buffers", how=resent_ratio),
+        "parallel-connections-lose": Evidence("p99", "maps", control="maps, one connection", how=loss_ms),
+    },
+    knobs={
+        "buffer": Knob(
+            {
+                name: {"centre": "slow", "loss_scale": 0.0, "pacing": paced, "initial_window_segments": THREE}
+                | {"buffer_kb": each(8.0, 16.0, 32.0, 64.0, 128.0)}
+                for name, paced in (("at once", False), ("paced", True))
+            },
+            FEW,
+        ),
+        "loss": Knob({"average": {"initial_window_segments": THREE, "loss_scale": each(0.0, 1.0, 2.0, 4.0)}}, FEW),
+        "reuse": Knob({"average": BOTH | {"responses": each(1, 2, 4, 8)}}, FEW),
+        "spread": Knob({"slow": SLOW | {"rate_spread": each(0.4, 0.8, 1.2, 1.6, 1.912)}}, FEW),
+        "class_reasons": Knob(
+            {
+                name: BOTH | {"centre": "class", "receive_window_segments": window}
+                for name, window in (
+                    ("ours", 4000),
+                    ("ours, receive window of 16", 16),
+                    ("ours, receive window of 10", 10),
+                )
+            },
+            Scale(),
+            tables=("buckets",),
+        ),
+    },
+    figures={
+        "fig2_latency_over_window": draw_windows,
+        "table3_gain_by_percentile": draw_percentiles,
+        "fig5_gain_by_path": draw_buckets,
+        "table7_sent_again": draw_retransmissions,
+        "table8_parallel_connections": draw_maps,
+        "control_three_segments": draw_control,
+        "knob_buffer": lambda runs: draw_knob(
+            runs,
+            "buffer",
+            "Small buffers, nothing lost on the wire (slow clients)",
+            ("buffer_kb", "median buffer (kB)"),
+        ),
+        "knob_loss": lambda runs: draw_knob(
+            runs, "loss", "Loss on the wire (average clients)", ("loss_scale", "loss (times the published mean)")
+        ),
+        "knob_reuse": lambda runs: draw_gains(
+            runs, "reuse", "Several responses over one connection", ("responses", "responses over a connection (count)")
+        ),
+        "knob_spread": lambda runs: draw_gains(
+            runs,
+            "spread",
+            "Slow clients: how unlike are they?",
+            ("rate_spread", "spread of the rates (of the logarithm)"),
+        ),
+        "class_reasons": draw_class_reasons,
+    },
+    play=Play(
+        ("average", "slow", "maps", "class"),
+        {
+            "initial_window_segments": (1, 64, 1),
+            "buffer_kb": (4.0, 256.0, 4.0),
+            "response_segments": (1.0, 100.0, 1.0),
+            "pacing": [False, True],
+        },
+        draw_run,
+    ),
+)

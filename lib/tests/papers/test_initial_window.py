@@ -1,0 +1,176 @@
+"""The initial window (CCR 2010): simulated responses beside the closed forms, published tables, what must not gain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netrepro.claims import load_claims
+from netrepro.errors import NetreproError
+from netrepro.papers import initial_window as paper
+from netrepro.papers._study import Runs
+from netrepro.simulation import simulate
+
+LOSSLESS = paper.Setting(loss_scale=0.0, buffer_kb=1e6, clients=300)
+
+
+@pytest.fixture(scope="module")
+def runs() -> Runs:
+    return paper.STUDY.measure(profile="test", repetitions=2, seed=7)
+
+
+@pytest.mark.parametrize(
+    ("segments", "window", "growth", "expected"),
+    [
+        *[(3, 3, 2, 1), (4, 3, 2, 2), (9, 3, 2, 2), (10, 3, 2, 3), (21, 3, 2, 3), (22, 3, 2, 4), (10, 10, 2, 1)],
+        *[(30, 10, 2, 2), (31, 10, 2, 3), (7, 3, 1.5, 2), (8, 3, 1.5, 3), (1, 42, 2, 1)],
+    ],
+)
+def test_equation_1_counts_the_rounds_that_windows_add_up_to(segments, window, growth, expected):
+    """3 + 6 + 12 = 21 with growth 2; 3 + 4.5 = 7.5 with 1.5."""
+    assert paper.rounds(segments, window, growth) == expected
+
+
+@given(st.integers(1, 2000), st.integers(1, 60))
+def test_equation_1_is_the_loop_it_stands_for(segments, window):
+    sent, burst, count = 0, window, 0
+    while sent < segments:
+        sent, burst, count = sent + burst, 2 * burst, count + 1
+    assert paper.rounds(segments, window) == count
+
+
+@given(st.integers(1, 200_000), st.sampled_from(paper.WINDOWS), st.floats(5, 3000), st.floats(30, 1e5))
+def test_what_a_link_carries_meanwhile_only_shortens_equation_1_and_never_below_one_round_and_the_bytes(
+    size_bytes, window, round_trip_ms, rate_kbps
+):
+    at = (size_bytes, window, round_trip_ms, rate_kbps)
+    least = round_trip_ms + size_bytes * 8 / rate_kbps
+    assert least <= paper.pipelined_ms(*at) <= paper.model_ms(*at) + 1e-6
+
+
+@pytest.mark.parametrize("window", [3, 10, 42])
+def test_where_nothing_is_lost_the_simulated_latency_is_the_closed_form_of_idle_times(window):
+    """Of clients whose first timeout cannot fire in vain, as it does where a segment takes longer than it; the median
+    is exact, and from the 17th segment on every second acknowledgement is held back."""
+    setting = replace(LOSSLESS, initial_window_segments=window)
+    found = simulate(paper.experiment(setting, 0.0, 5))
+    clients = paper.population(setting, 5)
+    expected = paper.pipelined_ms(clients.size_bytes, window, clients.round_trip_ms, clients.rate_kbps)
+    usual = ((clients.rate_kbps > 100) & (clients.round_trip_ms < 3000)).to_numpy()
+    ratio = (paper.latencies(found) / expected)[usual]
+    assert usual.sum() > 250
+    assert np.median(ratio) == pytest.approx(1, abs=2e-3)
+    assert np.quantile(ratio, [0.02, 0.95]) == pytest.approx(1, abs=0.02)
+
+
+def test_on_links_as_fast_as_can_be_latency_is_rounds_times_the_round_trip(monkeypatch):
+    clients = paper.population(replace(LOSSLESS, clients=60), 3).assign(rate_kbps=1e6)
+    clients = clients.assign(round_trip_ms=np.linspace(10, 900, 60))
+    monkeypatch.setattr(paper, "population", lambda *_: clients)
+    for window in (3, 10):
+        found = simulate(paper.experiment(replace(LOSSLESS, initial_window_segments=window), 0.0, 3))
+        rounds = paper.rounds(np.ceil(clients.size_bytes / paper.SEGMENT_BYTES), window)
+        assert (paper.latencies(found) / clients.round_trip_ms).to_numpy() == pytest.approx(rounds, rel=0.06)
+
+
+def test_clients_follow_the_published_shares_and_medians():
+    drawn = paper.population(paper.Setting(clients=40_000), 1)
+    buckets = paper.published("buckets").query("panel == 'round_trip_ms'")
+    ends = [0, *buckets["upper"].fillna(np.inf)]
+    shares = np.histogram(drawn.round_trip_ms, ends)[0] / len(drawn)
+    assert 100 * shares == pytest.approx(buckets["share_percent"].to_numpy(), abs=0.8)
+    assert drawn.round_trip_ms.median() == pytest.approx(70, rel=0.06)
+    assert drawn.rate_kbps.median() == pytest.approx(1200, rel=0.03)
+    assert drawn.loss.mean() == pytest.approx(0.0198, rel=0.03)
+    slow = paper.population(paper.Setting(clients=40_000, centre="slow"), 1)
+    assert slow.rate_kbps.median() == pytest.approx(500, rel=0.04)
+    assert (slow.rate_kbps < 100).mean() == pytest.approx(0.2, abs=0.01)
+    assert slow.round_trip_ms[slow.rate_kbps <= 56].mean() == pytest.approx(343, rel=0.12)
+
+
+def test_the_same_clients_ask_with_every_initial_window():
+    three, ten = (
+        paper.experiment(paper.Setting(clients=20, initial_window_segments=window), 0.0, 4) for window in (3, 10)
+    )
+    assert three.topology == ten.topology and three.traffic == ten.traffic and three.tcp != ten.tcp
+
+
+def test_responses_of_three_segments_gain_nothing_and_longer_ones_do(runs):
+    short, usual = (runs.reading("mean_ms", case)[0] for case in ("average, 3 segments", "average"))
+    assert short.nunique() == 1
+    assert paper.gain_percent(usual) > 5
+
+
+def test_buffers_lose_more_the_larger_the_window(runs):
+    resent = runs.reading("resent_percent", "average")[0]
+    assert resent[42] > resent[16] > resent[3]
+
+
+def test_small_buffers_turn_a_gain_into_a_loss():
+    """Nothing is lost on the wire: all that a window of 42 loses it loses in its own burst."""
+    tiny = replace(paper.Setting(), centre="slow", loss_scale=0.0, clients=200, buffer_kb=8.0, rate_spread=0.8)
+    small, huge = (paper.STUDY.read_once(replace(tiny, initial_window_segments=window), seed=2) for window in (3, 42))
+    assert huge["resent_percent"] > 3 * small["resent_percent"]
+    assert huge["mean_ms"] > small["mean_ms"]
+
+
+def test_a_gain_over_the_round_trip_is_read_as_logarithms_and_no_gain_as_a_tenth_of_a_millisecond():
+    rows = pd.DataFrame(
+        [
+            ("round_trip_ms", upper, window, 10.0 + gain * (window == 3))
+            for upper, gain in ((100, 10), (200, -5))
+            for window in (3, 10)
+        ],
+        columns=["panel", "upper", "initial_window_segments", "mean_ms"],
+    )
+    assert paper.gain_over_round_trip(rows) == [(2.0, pytest.approx(1.0)), (2.301, pytest.approx(-1.0))]
+
+
+def test_the_class_gains_nothing_at_20_ms_and_30_ms_at_50_as_it_saw(runs):
+    """At 1.2 Mb/s three segments take 30 ms: a round trip of 20 ms leaves the link never idle."""
+    gains = paper.bucket_gains(runs.table("buckets", "class")).query("panel == 'round_trip_ms'").set_index("upper")
+    seen = paper.published("class_gains").set_index("round_trip_ms").gain_ms
+    for round_trip_ms in (20, 50):
+        assert gains.gain_ms[round_trip_ms] == pytest.approx(seen[round_trip_ms], abs=1.5)
+
+
+def test_a_receive_window_of_ten_segments_explains_what_the_class_saw(runs):
+    """From 500 ms on it saw one round trip and no more than 3.4 % beside; a free sender gains nearly two."""
+    paper.STUDY.vary(runs, "class_reasons")
+    seen = paper.published("class_gains").set_index("round_trip_ms").gain_ms
+    found = runs.knobs["class_reasons_buckets"].groupby("case")
+    gains = {
+        case: paper.bucket_gains(rows).query("panel == 'round_trip_ms'").set_index("upper") for case, rows in found
+    }
+    for round_trip_ms in (500, 1000, 3000):
+        assert gains["ours, receive window of 10"].gain_ms[round_trip_ms] == pytest.approx(
+            seen[round_trip_ms], rel=0.04
+        )
+        assert gains["ours"].gain_ms[round_trip_ms] > 1.7 * seen[round_trip_ms]
+
+
+def test_published_tables_are_those_of_the_claims():
+    claims = load_claims("initial_window")
+    rows = paper.published("retransmissions").pivot(index="centre", columns="initial_window_segments", values="percent")
+    for centre in ("average", "slow"):
+        ratio = rows.loc[centre, 10] / rows.loc[centre, 3]
+        assert claims.claim(f"retransmissions-{centre}").published == pytest.approx(ratio, abs=1e-3)
+    buckets = paper.published("buckets").query("panel == 'round_trip_ms' and upper <= 1000")
+    curve = np.array(claims.claim("gain-over-round-trip").published)
+    assert 10 ** curve[:, 0] == pytest.approx(buckets.upper.to_numpy(), rel=2e-3)
+    assert 10 ** curve[:, 1] == pytest.approx(buckets.gain_ms.to_numpy(), rel=3e-3)
+    maps = paper.published("maps").set_index("percentile").loss_ms
+    assert claims.claim("parallel-connections-lose").published == maps[99]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"), [("centre", "averag", "did you mean 'average'"), ("clients", 0, "1 or more")]
+)
+def test_a_mistaken_population_is_refused(field, value, said):
+    with pytest.raises(NetreproError, match=said):
+        paper.population(replace(paper.Setting(), **{field: value}), 1)
