@@ -28,6 +28,7 @@ HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
 WINDOWS_MS = 10.0
 SETTLED_ROUNDS = 100  # of a single flow: published, paced senders are back at their sawtooth after about 90
 PEAK_ROUNDS, FALL_ROUNDS = 20, 12  # where the windows' peak is looked for, and the least after it
+FINE_ROUNDS = 40  # whose windows are kept at every look, for figures; later at every fifth
 MIXED_EVERY_S, MIXED_THINK_S = 15.0, 1.0
 RED_PACKETS, RED_SHARE, RED_PROBABILITY = 5, 0.9, 0.02  # the best of the paper's
 QUEUES = ("drop tail", "red")
@@ -174,7 +175,8 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     numbers = {"carried_mbit": carried_mbit, "goodput_mbps": carried_mbit / seconds}
     numbers |= {"loss_share": share_that_loses(windows, setting.flows, round_s)}
     numbers |= _of_one(total, round_s) if setting.flows == 1 else _of_many(total, round_s)
-    shown = total.iloc[:: 2 if setting.flows == 1 else 5].reset_index()
+    first = total.index <= FINE_ROUNDS * round_s
+    shown = pd.concat([total[first], total[~first].iloc[::5]]).reset_index()
     return numbers | {"windows": shown, "checks": checks}
 
 
@@ -292,11 +294,11 @@ def draw_single_windows(runs: Runs) -> Figure:
     """Fig. 4: the window of a single flow."""
     figure, axis = new_figure("Window of a single flow (Fig. 4)", "time (round trips)", "window (packets)")
     _draw_windows(axis, runs, {"reno": "reno", "paced": "paced"}, 250)
-    _draw_points(axis, {"62": (6, 62), "213": (9, 213)})
-    axis.plot([], [], "o", color=drawing.PUBLISHED_GREY, markersize=8, label="published, end of slow start")
+    ends = "published ends of slow start (62, 213; their times are not known)"
+    axis.hlines([62, 213], 0, 30, color=drawing.PUBLISHED_GREY, linewidth=4, zorder=1, label=ends)
     drawing.draw_published_level(axis, 135, "published top (135)")
     drawing.draw_published_level(axis, 67, "published bottom (67)")
-    axis.legend()
+    axis.legend(loc="upper right", fontsize=8)
     return figure
 
 
