@@ -267,9 +267,9 @@ def progress_share(each_second: pd.DataFrame, setting: Setting, seconds: float) 
     return float((without.goodput_mbps > 0).mean())
 
 
-def masses(latency_ms: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """(edges, share of the blocks in each bin of BIN_MS); shares add up to 1, or are one 0 where there is no block."""
-    edges = np.arange(0, (latency_ms.max() if len(latency_ms) else -BIN_MS) + 2 * BIN_MS, BIN_MS)
+def masses(latency_ms: pd.Series, bin_ms: float = BIN_MS) -> tuple[np.ndarray, np.ndarray]:
+    """(edges, share of the blocks in each bin); shares add up to 1, or are one 0 where there is no block."""
+    edges = np.arange(0, (latency_ms.max() if len(latency_ms) else -bin_ms) + 2 * bin_ms, bin_ms)
     counts, _ = np.histogram(latency_ms, edges)
     return edges, counts / max(1, counts.sum())
 
@@ -314,32 +314,22 @@ def draw_network(setting: Setting) -> Figure:
     return drawing.draw_network(experiment(setting, 1.0, 1), "One stream over WiFi (s3) and 3G (s4)")
 
 
-def draw_masses(axis: Axes, table: pd.DataFrame, label: str, **look: Any) -> None:
-    """Share of blocks in each bin of 20 ms, all repetitions together."""
-    edges, shares = masses(table.latency_ms)
+def draw_masses(axis: Axes, table: pd.DataFrame, label: str, bin_ms: float = BIN_MS, **look: Any) -> None:
+    """Share of blocks in each bin, all repetitions together."""
+    edges, shares = masses(table.latency_ms, bin_ms)
     axis.stairs(shares, edges, label=label, **{"linewidth": 1.4} | look)
 
 
-def draw_latencies(runs: Runs, cases: dict[str, str], title: str, most_ms: float) -> Figure:
-    """Histograms of the latency, one case below the other."""
-    figure, axis = new_figure(title, "latency of a block (ms)", "blocks (share of all, in each 20 ms)")
-    for (case, label), colour in zip(cases.items(), LOOKS, strict=False):
-        draw_masses(axis, runs.table("blocks", case), label, color=colour)
-    axis.set(xlim=(0, most_ms), ylim=(0, None))
-    axis.legend()
-    return figure
-
-
 def draw_fig7(runs: Runs) -> Figure:
-    """Fig. 7: latencies up to a second, and all in a second panel."""
-    names = ["up to 1 s", "all (logarithmic share)"]
+    """Fig. 7: on the left cut, as TCP over WiFi has nearly all in one bin, on the right the whole."""
+    cut = 0.2
+    names = [f"cut at {cut:g} (TCP over WiFi goes on)", "the whole, logarithmic"]
     label = "blocks (share of all, in each 20 ms)"
     figure, axes = drawing.panels("Latency of 8 KB blocks (Fig. 7)", "latency of a block (ms)", label, names)
-    for axis, most_ms in zip(axes, (1000.0, None), strict=True):
+    for axis in axes:
         for name, colour in zip(FIG7, LOOKS, strict=True):
             draw_masses(axis, runs.table("blocks", name), name, color=colour)
-        axis.set(xlim=(0, most_ms))
-    axes[0].set_ylim(bottom=0)
+    axes[0].set_ylim(0, cut)
     axes[1].set_yscale("log")
     drawing.share_legend(figure)
     return figure
@@ -350,36 +340,58 @@ def draw_fig4(runs: Runs) -> Figure:
     rows = pd.concat([runs.numbers(f"fig 4: {name}") for name in FIG7])
     rows = rows.assign(case=rows.case.str.removeprefix("fig 4: "))
     figure, axis = new_figure("Goodput over the buffers (Fig. 4)", "receive buffer (KB)", "goodput (Mb/s)", log_x=True)
-    for name, colour in zip(FIG7, LOOKS, strict=True):
-        drawing.draw_sweep(axis, rows[rows.case == name], "receive_buffer_kb", "goodput_mbps", by="case", color=colour)
+    _draw_cases(axis, rows, "receive_buffer_kb", "goodput_mbps")
     drawing.draw_published_level(axis, runs.setting.carried_mbps, "both links full")
     drawing.name_ticks(axis, "x", RECEIVE_BUFFERS_KB)
-    axis.set_ylim(0, None)
-    axis.legend(fontsize=8)
+    axis.set_ylim(0, 1.35 * runs.setting.carried_mbps)
+    axis.legend(loc="upper left", ncols=2, fontsize=9)
     return figure
 
 
 def draw_ratios(runs: Runs) -> Figure:
-    """The class's extension at its own receive buffer: latencies as WiFi gets faster and 3G stays."""
-    rows = pd.concat([runs.numbers(f"ratio: {name}") for name in FIG7[:3]])
-    rows = rows.assign(case=rows.case.str.removeprefix("ratio: "))
-    return _over_ratio(rows, runs, f"WiFi gets faster (the class's {CLASS_KB} KB)")
+    """The class's extension at its own receive buffer: WiFi gets faster, 3G stays; without loss, and with."""
+    names = ["no loss: the curves are one", f"WiFi loses {100 * PROJECT_LOSS:g} %"]
+    title = f"The class's ratios ({CLASS_KB} KB)"
+    figure, axes = drawing.panels(title, "rate of WiFi (times that of 3G)", MEAN, names, log_x=True)
+    clean = pd.concat([runs.numbers(f"ratio: {name}") for name in FIG7[:3]])
+    clean = clean.assign(case=clean.case.str.removeprefix("ratio: "))
+    for axis, rows in zip(axes, (clean, runs.knobs["ratio"]), strict=True):
+        rows = rows.assign(ratio=rows.wifi_mbps / runs.setting.mobile_mbps)
+        _draw_cases(axis, rows, "ratio", "mean_ms")
+        drawing.name_ticks(axis, "x", rows.ratio)
+    drawing.share_legend(figure)
+    return figure
 
 
-def _over_ratio(rows: pd.DataFrame, runs: Runs, title: str) -> Figure:
-    rows = rows.assign(ratio=rows.wifi_mbps / runs.setting.mobile_mbps)
-    x = ("ratio", "rate of WiFi (times that of 3G)")
-    return drawing.sweep_figure(title, rows, x, {"mean_ms": MEAN, "mobile_share": ON_3G}, by="case")
+def _draw_cases(axis: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
+    """y over x, each way to send in its own colour."""
+    for name, colour in zip(FIG7, LOOKS, strict=True):
+        if name in set(rows.case):
+            drawing.draw_sweep(axis, rows[rows.case == name], x, y, by="case", color=colour)
+    axis.set_ylim(bottom=0)
+
+
+def draw_losses(runs: Runs) -> Figure:
+    """The class's receive buffer over a WiFi that loses packets."""
+    title = f"A WiFi that loses packets (receive buffer of {CLASS_KB} KB)"
+    figure, axes = drawing.panels(title, "loss on WiFi (%)", "", ["", ""])
+    rows = runs.knobs["wifi_loss"].assign(loss_percent=lambda table: 100 * table.wifi_loss)
+    for axis, (column, label) in zip(axes, {"mean_ms": MEAN, "mobile_share": ON_3G}.items(), strict=True):
+        _draw_cases(axis, rows, "loss_percent", column)
+        axis.set_ylabel(label)
+    drawing.share_legend(figure)
+    return figure
 
 
 def draw_control(runs: Runs) -> Figure:
-    """With plenty of memory both mechanisms must make no difference."""
-    names = ["buffers of 200 KB", f"buffers of {PLENTY_KB // 1024} MB"]
-    label = "blocks (share of all, in each 20 ms)"
-    figure, axes = drawing.panels("Broken on purpose: nothing is blocked", "latency of a block (ms)", label, names)
-    for axis, start in zip(axes, ("", "plenty: "), strict=True):
+    """With plenty of memory both mechanisms have next to nothing to do."""
+    names = ["buffers of 200 KB (in each 20 ms)", f"buffers of {PLENTY_KB // 1024} MB (in each 200 ms)"]
+    title = "Broken on purpose: hardly anything is blocked"
+    figure, axes = drawing.panels(title, "latency of a block (ms)", "blocks (share of all)", names)
+    for axis, start, bin_ms in zip(axes, ("", "plenty: "), (BIN_MS, 10 * BIN_MS), strict=True):
         for name, look in (("mptcp", {"linewidth": 4, "alpha": 0.5}), (BOTH, {"linewidth": 1.2})):
-            draw_masses(axis, runs.table("blocks", start + name), name, color=LOOKS[FIG7.index(name)], **look)
+            colour = LOOKS[FIG7.index(name)]
+            draw_masses(axis, runs.table("blocks", start + name), name, bin_ms, color=colour, **look)
         axis.set_ylim(bottom=0)
     drawing.share_legend(figure)
     return figure
@@ -480,7 +492,7 @@ def latest_first(share: pd.Series) -> list[str]:
 
 KNOB = {"quick": Scale(15.0), "paper": Scale(100.0), "test": Scale(6.0)}
 PROJECT_LOSS = 0.0075  # of WiFi in another class's project (2014)
-KNOB_KB, LOSSES = (32, 50, 75, 100, 150, 200), (0.0, 0.0025, 0.005, PROJECT_LOSS, 0.01)
+LOSSES = (0.0, 0.0025, 0.005, PROJECT_LOSS, 0.01)
 ORDER = (BOTH, "tcp over wifi", "mptcp", "tcp over 3g")
 STUDY = Study(
     slug="mptcp_wireless",
@@ -562,7 +574,6 @@ STUDY = Study(
             },
             KNOB,
         ),
-        "receive_buffer": Knob({name: HOW[name] | {"receive_buffer_kb": each(*KNOB_KB)} for name in FIG7[:3]}, KNOB),
         "wifi_loss": Knob({name: HOW[name] | CLASS | {"wifi_loss": each(*LOSSES)} for name in FIG7[:3]}, KNOB),
         "ratio": Knob(
             {name: HOW[name] | CLASS | {"wifi_loss": PROJECT_LOSS, "wifi_mbps": each(*WIFI_MBPS)} for name in FIG7[:3]},
@@ -572,30 +583,16 @@ STUDY = Study(
     figures={
         "fig7_latency": draw_fig7,
         "fig4_goodput": draw_fig4,
-        "class_ratios": draw_ratios,
         "handover": draw_handover,
         "control_plenty": draw_control,
         "knob_changes": lambda runs: drawing.changes_figure(
-            "One change at a time (buffers of 200 KB)", runs.knobs["changes"], "mean_ms", MEAN
+            "One change at a time (buffers of 200 KB)",
+            runs.knobs["changes"].assign(mean_s=lambda table: table.mean_ms / 1e3),
+            "mean_s",
+            "mean latency of a block (s)",
         ),
-        "knob_receive_buffer": lambda runs: drawing.sweep_figure(
-            "Where the class's receive buffer lies",
-            runs.knobs["receive_buffer"],
-            ("receive_buffer_kb", "receive buffer (KB)"),
-            {"mean_ms": MEAN, "mobile_share": ON_3G},
-            by="case",
-        ),
-        "knob_wifi_loss": lambda runs: drawing.sweep_figure(
-            f"A WiFi that loses packets ({CLASS_KB} KB)",
-            runs.knobs["wifi_loss"].assign(loss_percent=lambda rows: 100 * rows.wifi_loss),
-            ("loss_percent", "loss on WiFi (%)"),
-            {"mean_ms": MEAN, "mobile_share": ON_3G},
-            by="case",
-            log_x=False,
-        ),
-        "knob_ratio": lambda runs: _over_ratio(
-            runs.knobs["ratio"], runs, f"The class's ratios where WiFi loses {100 * PROJECT_LOSS:g} % ({CLASS_KB} KB)"
-        ),
+        "knob_wifi_loss": draw_losses,
+        "class_ratios": draw_ratios,
     },
     play=Play(
         FIG7,
