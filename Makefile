@@ -4,6 +4,9 @@ VENV   := .venv
 READY  := $(VENV)/netrepro-ready
 CORE   := $(shell find lib/core -name '*.cpp' -o -name '*.hpp')
 
+# Made where there is what it is made of; else one line says what is missing, each time.
+KERNEL := $(VENV)/netrepro-kernel
+
 .PHONY: run test paper bench lab clean setup lint lock strip
 
 setup: $(READY)
@@ -15,24 +18,28 @@ $(READY): lib/requirements.txt lib/pyproject.toml lib/CMakeLists.txt lib/bootstr
 .PHONY: neural
 neural:
 
-run: $(READY)
+$(KERNEL): $(READY) $(shell find lib/kernel -type f)
+	@$(VENV)/bin/netrepro kernel build --if-possible
+	@! $(VENV)/bin/netrepro kernel path >/dev/null 2>&1 || touch $@
+
+run: $(READY) $(KERNEL)
 	@$(VENV)/bin/netrepro run $(ARGS)
 
-paper: $(READY)
+paper: $(READY) $(KERNEL)
 	@$(VENV)/bin/netrepro run --profile paper $(ARGS)
 
 # Real kernels run in real time: what failed, as when other work held packets back, is tested once more.
 PYTEST  = $(VENV)/bin/python -m pytest $(1) $(ARGS) || $(VENV)/bin/python -m pytest $(1) $(ARGS) --last-failed
 
 # Emulated networks are tested with nothing beside them: packets wait for a core otherwise.
-test: $(READY)
+test: $(READY) $(KERNEL)
 	@$(call PYTEST,lib/tests --ignore=lib/tests/emulation --numprocesses auto --dist loadfile --no-loadscope-reorder)
 	@$(call PYTEST,lib/tests/emulation)
 
-bench: $(READY)
+bench: $(READY) $(KERNEL)
 	@cd lib && ../$(VENV)/bin/python -m benchmarks $(ARGS)
 
-lab: $(READY)
+lab: $(READY) $(KERNEL)
 	@$(VENV)/bin/jupyter lab --notebook-dir=. $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb $(ARGS)
 
 lint: $(READY)

@@ -19,7 +19,7 @@ import pandas as pd
 
 from netrepro.networks import Cable, Datagrams, DropTail, Experiment, Flow, Link, Tcp, Topology, dumbbell, fat_tree
 from netrepro.simulation.ns3 import build_ns3, simulate_ns3
-from netrepro.simulation.simulate import EVENTS_AT_A_TIME, _build, simulate
+from netrepro.simulation.simulate import EVENTS_AT_A_TIME, build, simulate
 
 
 def dumbbell_experiment(duration_s: float, sack: bool = True) -> Experiment:
@@ -46,7 +46,7 @@ def hops_per_s(experiment: Experiment) -> tuple[float, float]:
     """(packet-hops a CPU second, goodput in Mb/s) of the best of three runs."""
     best = 0.0
     for _ in range(3):
-        simulator = _build(experiment, clock_skew_ppm=100)
+        simulator = build(experiment, clock_skew_ppm=100)
         started = time.process_time()
         while not simulator.run(EVENTS_AT_A_TIME):
             pass

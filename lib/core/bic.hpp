@@ -1,6 +1,7 @@
-// Binary increase (Xu, Harfoush and Rhee, INFOCOM 2004) with the constants of Linux's tcp_bic.c: after a loss the window
-// goes half of the way (here a quarter) to where it was, again and again, and then beyond it, slowly first. Segments are
-// counted, so that the kernel's correction for receivers that acknowledge every second one is not needed.
+// Binary increase (Xu, Harfoush and Rhee, INFOCOM 2004) with the constants of Linux's tcp_bic.c: after a loss the
+// window goes half of the way (here a quarter) to where it was, again and again, and then beyond it, slowly first.
+// Segments are counted, so that the kernel's correction for receivers that acknowledge every second one is not
+// needed.
 #pragma once
 #include <algorithm>
 

@@ -1,6 +1,6 @@
-// The sender's half of the delivery rate (draft-cheng-iccrg-delivery-rate-estimation, as in Linux's tcp_rate.c): what is
-// noted of each segment when it leaves, and what an acknowledgement makes of that. Kept for congestion controls that own
-// their window.
+// The sender's half of the delivery rate (draft-cheng-iccrg-delivery-rate-estimation, as in Linux's tcp_rate.c):
+// what is noted of each segment when it leaves, and what an acknowledgement makes of that. Kept for congestion
+// controls that own their window.
 #pragma once
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,6 @@
-// HyStart (Ha and Rhee 2011) as Linux has it: two signs that slow start has gone far enough. Acknowledgements that follow
-// each other closely for half of the least round trip say that the window fills the path; round trips that grow say
-// that a queue does.
+// HyStart (Ha and Rhee 2011) as Linux has it: two signs that slow start has gone far enough. Acknowledgements that
+// follow each other closely for half of the least round trip say that the window fills the path; round trips that
+// grow say that a queue does.
 #pragma once
 #include <algorithm>
 

@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "fq_codel.hpp"
+#include "nic_pacer.hpp"
 #include "queue_discipline.hpp"
 #include "queue_rules.hpp"
 #include "ruled_fifo.hpp"
 #include "sfq.hpp"
 
-using QueueDisciplines = std::tuple<Sfq, FqCoDel>;  // those that are no rules: a new one has its place here
+using QueueDisciplines = std::tuple<Sfq, FqCoDel, NicPacer>;  // those that are no rules: a new one has its place here
 using LinkQueue = std::variant<QueueRule, std::unique_ptr<QueueDiscipline>>;
 
 template <class... Disciplines>

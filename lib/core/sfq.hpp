@@ -1,6 +1,6 @@
-// Stochastic fair queueing (McKenney, INFOCOM 1990), served as Linux's sch_sfq serves it: flows are hashed into buckets,
-// buckets take turns, each sending `quantum` bytes a turn and a packet more when it has begun one. When packets are one
-// too many, the last of the longest bucket is dropped.
+// Stochastic fair queueing (McKenney, INFOCOM 1990), served as Linux's sch_sfq serves it: flows are hashed into
+// buckets, buckets take turns, each sending `quantum` bytes a turn and what is left of a packet that it has begun. When
+// packets are one too many, the last of the longest bucket is dropped.
 #pragma once
 #include <algorithm>
 #include <cstdint>

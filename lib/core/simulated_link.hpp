@@ -173,6 +173,11 @@ class alignas(64) SimulatedLink {
     last_arrival_ = std::min(last_arrival_, now);
   }
 
+  // When a discipline that has nothing to send now wants to be asked again.
+  Time ready_at() const { return discipline_->ready_at(); }
+  void hear_echo(std::uint32_t flow, Time now) {
+    if (discipline_) discipline_->hear_echo(flow, now);
+  }
   bool waits_for_transmitter() const { return waits_for_transmitter_; }
   Time free_at() const { return free_at_; }
   // When what the link has now will have been sent.

@@ -28,7 +28,7 @@ std::uint32_t Simulator::add_link(const LinkSettings& link, const std::string& r
   links_.push_back(std::make_unique<SimulatedLink>(wire, std::move(queue), stream(losses, number),
                                                    stream(jitters, number), stream(reorderings, number)));
   if (memory) memory->ports.push_back(links_[number].get());
-  ports_.push_back({link.room, {}});
+  ports_.push_back({.room = link.room, .burst_bytes = link.burst_bytes, .flows = {}});
   return number;
 }
 
@@ -72,8 +72,8 @@ void Simulator::begin() {
   start_changes();
   if (rcp_)
     for (const auto& link : links_) offers_.emplace_back(*rcp_, link->bytes_per_second());
-  starts_.resize(flows_.size());
-  for (std::uint32_t flow = 0; flow < flows_.size(); ++flow) starts_[flow] = flow;
+  for (std::uint32_t flow = 0; flow < flows_.size(); ++flow)
+    if (flows_[flow].start != never) starts_.push_back(flow);  // not those of programs
   std::stable_sort(starts_.begin(), starts_.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return flows_[a].start < flows_[b].start; });
   if (!starts_.empty()) set_timer(flows_[starts_[0]].start, flow_start, 0);
@@ -224,7 +224,9 @@ void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   const Companion companion = number == flow ? Companion{flow, 0, false, false} : companions_[number - flows_.size()];
   const std::uint64_t key = stream(path_choice, companion.same_path ? flow : number).next();
   const auto [forward, backward] = paths_of(number, key);
-  const bool piecewise = group && (group->kind == Group::Kind::multipath || group->kind == Group::Kind::requests);
+  using Kind = Group::Kind;
+  const bool piecewise =
+      group && (group->kind == Kind::multipath || group->kind == Kind::requests || group->kind == Kind::program);
   auto control = control_for(number, group, place);
   TcpSettings tcp = *description.tcp;
   auto* rcp = dynamic_cast<RcpControl*>(control.get());
@@ -279,7 +281,7 @@ void Simulator::on_sender_due(std::uint32_t flow, Time set_for) {
     const std::uint64_t timeouts = connection->sender.timeouts();
     connection->sender.on_deadline(now_);
     if (is_subflow(*connection) && connection->sender.timeouts() > timeouts) on_subflow_timeout(*connection);
-    pump(flow, *connection);
+    pump(flow, *connection, true);
   }
   set_sender_timer(flow, *connection);
 }
@@ -334,10 +336,11 @@ std::uint32_t Simulator::path_over(std::uint32_t link, std::uint32_t to, std::ui
   return path_table_.place_of_given(links);
 }
 
-std::uint32_t Simulator::admit(std::uint32_t path, std::uint32_t bytes, bool ecn_capable, std::uint32_t flow) {
+std::uint32_t Simulator::admit(std::uint32_t path, std::uint32_t bytes, bool ecn_capable, std::uint32_t flow,
+                               std::optional<std::uint32_t> recorded_as) {
   const std::uint16_t capable = ecn_capable ? Packet::ecn_capable : 0;
   const std::uint32_t place = new_packet(0, path, bytes, static_cast<std::uint16_t>(Packet::guest | capable));
-  packets_[place].flow = place;
+  packets_[place].flow = recorded_as.value_or(place);
   packets_[place].sequence = flow;
   send(place);
   return place;
@@ -372,7 +375,10 @@ void Simulator::start_transmission(std::uint32_t number) {
   const bool started = link.start_transmission(
       now_, [&](std::uint32_t packet) { drop(packet); },
       [&](std::uint32_t packet) { packets_[packet].flags |= Packet::congestion_experienced; });
-  if (!started) return;
+  if (!started) {
+    if (link.free_at() <= now_) tree_->set(timers_source_ + 1 + number, link.ready_at());
+    return;
+  }
   tree_->set(timers_source_ + 1 + number, link.free_at());
   if (link.next_arrival() != before) tree_->set(number, link.next_arrival());
 }
@@ -435,6 +441,7 @@ void Simulator::deliver(std::uint32_t place) {
     if (connection->group) on_group_connected(flow, *connection);
   } else if (packet.has(Packet::acknowledgement)) {
     const std::uint64_t stream_in_order = packet.stream_in_order;
+    if (packet.has(Packet::congestion_echo)) links_[path_table_[connection->forward]]->hear_echo(flow, now_);
     if (RcpControl* rcp = connection->rcp)
       rcp->be_told(RcpHeader::answered(packet), connection->sender.round_trip().smoothed());
     connection->sender.on_acknowledgement(packet, now_);
@@ -496,6 +503,7 @@ void Simulator::send_syn(std::uint32_t flow, Connection& connection) {
 
 bool Simulator::send_segment(std::uint32_t flow, Connection& connection) {
   if (is_subflow(connection)) supply(connection);
+  if (is_program(connection)) supply_message(flow, connection);
   const auto segment = connection.sender.next_segment(now_);
   if (!segment) return false;
   std::uint16_t flags = segment->ecn_capable ? Packet::ecn_capable : 0;
@@ -509,14 +517,30 @@ bool Simulator::send_segment(std::uint32_t flow, Connection& connection) {
   return true;
 }
 
-void Simulator::pump(std::uint32_t flow, Connection& connection) {
+// With segmentation offload a sender lets its window open until it has a burst to hand over, or the rest, as Linux's
+// does: of a third of the window at most, and not while it repairs losses or while nothing is under way that could open it.
+bool Simulator::collects_burst(std::uint32_t number, const Connection& connection, const HostPort& port) const {
+  const TcpSender& sender = connection.sender;
+  if (port.burst_bytes == 0 || is_subflow(connection)) return false;
+  if (!sender.open_state() || sender.next_new() == sender.first_unacknowledged()) return false;
+  const TcpSettings& tcp = *flows_[flow_of(number)].tcp;
+  const std::uint64_t segment = tcp.segment_bytes;
+  const std::uint64_t window =
+      std::min(static_cast<std::uint64_t>(sender.window().segments), tcp.receive_window_bytes / segment);
+  const std::uint64_t end = sender.first_unacknowledged() + window;  // of what it may send
+  const std::uint64_t burst = std::min(port.burst_bytes / segment, window / 3);
+  return end < sender.next_new() + burst && end * segment < sender.bytes();
+}
+
+void Simulator::pump(std::uint32_t flow, Connection& connection, bool at_once) {
   if (connection.waits_for_port) return;
   const std::uint32_t link = path_table_[connection.forward];
   HostPort& port = ports_[link];
+  if (!at_once && collects_burst(flow, connection, port)) return;
   if (port.flows.empty())
     while (links_[link]->waiting(now_).packets < port.room)
       if (!send_segment(flow, connection)) return;
-  if (!connection.sender.wants_to_send(now_) && !supply_waits(connection)) return;
+  if (!connection.sender.wants_to_send(now_) && !supply_waits(flow, connection)) return;
   connection.waits_for_port = true;
   port.flows.push(flow);
   set_port_timer(link);
@@ -599,7 +623,7 @@ void Simulator::apply(const LinkChange& change) {
 // RCP.
 
 void Simulator::offer_rate(std::uint32_t number, Packet& packet) {
-  const bool asks = !(packet.flags & (Packet::acknowledgement | Packet::reset)) && connections_[packet.flow] &&
+  const bool asks = !(packet.flags & (Packet::acknowledgement | Packet::reset | Packet::guest)) && connections_[packet.flow] &&
                     connections_[packet.flow]->rcp;
   const Time round_trip = asks ? RcpHeader::round_trip(packet) : 0;
   const double rate = offers_[number].arrival(packet.wire_bytes, round_trip, links_[number]->drained_at(now_), now_);
@@ -614,6 +638,8 @@ void Simulator::record(FlowResult& result, std::uint32_t number, const Connectio
     if (is_subflow(connection)) {
       delivered = group->multipath->delivered_bytes();
       if (connection.place == 0) result.retransmissions += group->multipath->repeated();
+    } else if (group->kind == Group::Kind::program) {
+      delivered = dialogues_[flow_of(number) - first_program_].delivered_bytes;
     } else if (group->kind == Group::Kind::requests) {
       // Sequence numbers are whole segments; the last one of an answer may be shorter.
       const Conversation& conversation = conversations_[exchanges_[group->exchange].conversation];

@@ -47,6 +47,7 @@ class Simulator {
     std::uint64_t room;  // packets of its own that a host lets wait here
     double reordering;   // share of packets that the wire holds back
     Time held_back;      // for so long
+    std::uint64_t burst_bytes;  // that a host hands over at a time; 0: each segment when it may
   };
   struct LinkChange {
     Time at;
@@ -137,7 +138,7 @@ class Simulator {
 
   // Guests are packets that somebody else sends and receives, and whose bytes he keeps, by the places that they have
   // until they are delivered or dropped. They are admitted now, at the first link of a path; advance() lets time pass.
-  // In departures their places stand for a flow; queues are told the flow that they are admitted with.
+  // In departures their places stand for a flow if nothing else does; queues are told the flow.
   void deliver_guests_to(std::function<void(std::uint32_t place, std::uint32_t link, bool marked)> deliver) {
     deliver_guest_ = std::move(deliver);
   }
@@ -149,14 +150,34 @@ class Simulator {
   std::uint32_t given_path(const std::vector<std::uint32_t>& links) { return path_table_.place_of_given(links); }
   std::uint32_t node_before(std::uint32_t link) const { return routes_.ends(link).first; }
   std::size_t routings() const { return next_use_; }  // grows when routes change
-  std::uint32_t admit(std::uint32_t path, std::uint32_t bytes, bool ecn_capable, std::uint32_t flow);
+  std::uint32_t admit(std::uint32_t path, std::uint32_t bytes, bool ecn_capable, std::uint32_t flow,
+                      std::optional<std::uint32_t> recorded_as = std::nullopt);
   void advance(Time until);
   Time next_event() const { return std::min(tree_->time(), timers_.time()); }
+
+  // Programs at hosts, run by somebody else who lets time pass by advance_to_news (simulator_programs.cpp). After all
+  // flows, so many connections are set aside; connect() opens one after the other, from a client to a server, each way
+  // with segments and acknowledgements of its own. Messages of one direction arrive in their order. hang_up() throws
+  // std::logic_error while one is on its way; the others std::out_of_range for what is not there.
+  void reserve_connections(std::uint32_t count, MakeControl control, const std::shared_ptr<const TcpSettings>& tcp);
+  std::uint32_t connect(std::uint32_t from, std::uint32_t to);
+  void write(std::uint32_t connection, bool to_client, std::uint64_t bytes);
+  void hang_up(std::uint32_t connection);
+  // A datagram, of a flow as queues tell flows apart. Its number names it until it is delivered or dropped.
+  std::uint32_t post(std::uint32_t from, std::uint32_t to, std::uint32_t bytes, std::uint32_t flow);
+  struct News {
+    Time time;
+    enum class Kind : std::uint8_t { connected, message_to_server, message_to_client, datagram } kind;
+    std::uint32_t number;  // of the connection or the datagram
+  };
+  // Goes on until there are news, or to that time.
+  const std::vector<News>& advance_to_news(Time until);
 
   // Connections are numbered as flows are; those beyond the last flow are the second and later ones of a flow.
   std::uint32_t flow_of(std::uint32_t connection) const {
     return connection < flows_.size() ? connection : companions_[connection - flows_.size()].flow;
   }
+  bool is_connection(std::uint32_t number) const { return number < flows_.size() + companions_.size(); }
   std::size_t flows() const { return flows_.size(); }
   Time now() const { return now_; }
   std::uint64_t events() const { return events_; }
@@ -187,7 +208,7 @@ class Simulator {
   };
   // Connections that serve one flow together.
   struct Group {
-    enum class Kind : std::uint8_t { repflow, repsyn, multipath, requests } kind;
+    enum class Kind : std::uint8_t { repflow, repsyn, multipath, requests, program } kind;
     std::vector<std::uint32_t> members;
     bool decided = false;                  // repflow: the receiver has all bytes
     std::unique_ptr<Multipath> multipath;
@@ -211,6 +232,18 @@ class Simulator {
     std::uint64_t asked = 0, served = 0, answered = 0;
     std::size_t result = 0;  // of the request under way
     RandomStream delays;     // of answers
+  };
+  struct Speaker {  // one end of a connection of programs
+    struct Message {
+      std::uint64_t end, bytes;
+    };
+    std::uint64_t end = 0;         // of what was written, in whole segments
+    Ring<std::uint64_t> unsent;    // messages behind the one being sent
+    Ring<Message> awaited;         // by the other end
+  };
+  struct Dialogue {  // of a program's connection
+    Speaker client, server;
+    std::uint64_t delivered_bytes = 0;
   };
   struct Companion {
     std::uint32_t flow;
@@ -250,7 +283,7 @@ class Simulator {
     RandomStream gaps;
   };
   struct HostPort {  // flows that would send if fewer packets waited: they take turns
-    std::uint64_t room;
+    std::uint64_t room, burst_bytes;
     Ring<std::uint32_t> flows;
     Time timer = never;  // the one that is set
   };
@@ -311,12 +344,21 @@ class Simulator {
   void send_answer(std::uint32_t packet, Connection& connection, std::uint32_t number, std::uint32_t answers);
   void send_syn(std::uint32_t flow, Connection& connection);
   bool send_segment(std::uint32_t flow, Connection& connection);
-  void pump(std::uint32_t flow, Connection& connection);
+  bool collects_burst(std::uint32_t number, const Connection& connection, const HostPort& port) const;
+  void pump(std::uint32_t flow, Connection& connection, bool at_once = false);
   void serve_port(std::uint32_t link);
   void set_port_timer(std::uint32_t link);
   void close_if_done(std::uint32_t number);
   void close(std::uint32_t number);
   void record(FlowResult& result, std::uint32_t number, const Connection& connection) const;
+
+  Dialogue& dialogue_of(std::uint32_t connection);
+  Speaker& speaker_of(std::uint32_t connection);
+  void supply_message(std::uint32_t number, Connection& connection);
+  void take_messages(std::uint32_t number, const Connection& connection);
+  bool is_program(const Connection& connection) const {
+    return connection.group && connection.group->kind == Group::Kind::program;
+  }
 
   // What connections of a group do beyond a lone one (simulator_groups.cpp).
   bool is_subflow(const Connection& connection) const { return connection.group && connection.group->multipath; }
@@ -328,7 +370,7 @@ class Simulator {
   void close_others(std::uint32_t number, Connection& connection);
   void supply(Connection& connection);
   std::optional<std::uint64_t> rescue(Connection& connection);
-  bool supply_waits(Connection& connection);
+  bool supply_waits(std::uint32_t number, Connection& connection);
   void on_subflow_acknowledgement(std::uint32_t number, Connection& connection, std::uint64_t stream_in_order);
   void on_subflow_timeout(Connection& connection);
   void pump_all(Group& group);
@@ -364,6 +406,9 @@ class Simulator {
   std::vector<Conversation> conversations_;
   std::vector<Exchange> exchanges_;
   std::vector<RequestResult> request_results_;
+  std::uint32_t first_program_ = 0, reserved_ = 0;  // connections set aside for programs
+  std::vector<Dialogue> dialogues_;                 // those that are in use
+  std::vector<News> news_;
   std::vector<FlowResult> results_;
 
   std::function<void(std::uint32_t, std::uint32_t, bool)> deliver_guest_;

@@ -58,6 +58,10 @@ void Simulator::on_group_connected(std::uint32_t number, Connection& connection)
     case Group::Kind::repsyn:
       close_others(number, connection);
       break;
+    case Group::Kind::program:
+      if (!std::exchange(connection.opened, true) && connection.place == 0)
+        news_.push_back({now_, News::Kind::connected, number});
+      break;
     case Group::Kind::multipath:
       for (std::uint32_t place = 1; place < group.members.size() && connection.place == 0; ++place)
         if (!connections_[group.members[place]]) open(group.members[place], &group, place);
@@ -88,6 +92,9 @@ void Simulator::on_group_data(const Packet& packet, Connection& connection) {
     case Group::Kind::multipath:
       group.multipath->receive(connection.place, packet.sequence / flows_[flow_of(packet.flow)].tcp->segment_bytes);
       if (group.multipath->all_arrived() && result.completion == never) result.completion = now_;
+      break;
+    case Group::Kind::program:
+      take_messages(packet.flow, connection);
       break;
     case Group::Kind::requests: {
       Exchange& exchange = exchanges_[group.exchange];
@@ -164,7 +171,8 @@ std::optional<std::uint64_t> Simulator::rescue(Connection& connection) {
   return tcp.opportunistic_retransmission && worth_it ? std::optional(multipath.first()) : std::nullopt;
 }
 
-bool Simulator::supply_waits(Connection& connection) {
+bool Simulator::supply_waits(std::uint32_t number, Connection& connection) {
+  if (is_program(connection)) return connection.sender.could_send_new(now_) && !speaker_of(number).unsent.empty();
   return is_subflow(connection) && connection.sender.could_send_new(now_) &&
          connection.group->multipath->next_for(connection.place).has_value();
 }

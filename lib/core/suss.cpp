@@ -24,7 +24,10 @@ void Suss::on_delivery(CongestionWindow& window, const Delivery& delivery) {
     return Cubic::on_delivery(window, delivery);
   }
   if (delivery.round_trip == 0) return;
-  if (delivery.round_trip < smallest_round_trip_) smallest_round_trip_ = delivery.round_trip, smallest_in_round_ = round_;
+  if (delivery.round_trip < smallest_round_trip_) {
+    smallest_round_trip_ = delivery.round_trip;
+    smallest_in_round_ = round_;
+  }
   if (!window.in_slow_start() || !signs_.look(window, delivery)) return;
   const bool grew = signs_.round_trips_grew(delivery.round_trip, smallest_round_trip_);
   if (!hystart_) return;

@@ -41,7 +41,7 @@ class Suss : public Cubic {
   Mode mode_ = Mode::clocked;
   bool off_by_now_ = false;
   int round_ = 1, smallest_in_round_ = 1, paced_rounds_ = 0;
-  std::uint64_t head_ = 0, tail_;  // of the blue part of what was sent in this round: first segment, one beyond the last
+  std::uint64_t head_ = 0, tail_;  // of what was sent in this round: the first segment, and one beyond the blue part
   Time round_start_ = 0;
   Colour colour_ = Colour::red;
   double blue_acknowledged_ = 0;

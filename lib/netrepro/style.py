@@ -1,11 +1,12 @@
 """How every figure looks: one colour and marker a scheme, units on axes, published points in grey.
 
-One registry for the whole workbench, so that TCP is the same blue in every notebook. Colours are Okabe and
-Ito's, which readers with any colour vision can tell apart.
+One registry for the whole workbench: TCP is the same blue in every notebook, and nothing else is that blue. Most
+colours are Okabe and Ito's and Paul Tol's, which readers with any colour vision can tell apart.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,42 +40,42 @@ SCHEMES = {
     "mptcp": Scheme("MPTCP", "#E69F00", "D"),
     "dctcp": Scheme("DCTCP", "#CC79A7", "D"),
     "cubic": Scheme("CUBIC", "#56B4E9", "v"),
-    "reno": Scheme("Reno", "#E69F00", "P"),
+    "reno": Scheme("Reno", "#8C510A", "P"),
     "bbr": Scheme("BBR", "#000000", "X"),
-    "RCP": Scheme("RCP", "#009E73", "^"),
+    "RCP": Scheme("RCP", "#01665E", "^"),
     "processor sharing": Scheme("processor sharing", "#444444", "."),
-    "fat-tree": Scheme("fat-tree", "#0072B2", "s"),
-    "jellyfish": Scheme("Jellyfish", "#D55E00", "o"),
+    "fat-tree": Scheme("fat-tree", "#4477AA", "s"),
+    "jellyfish": Scheme("Jellyfish", "#EE6677", "o"),
     "non-blocking": Scheme("non-blocking", "#999933", "s"),
-    "EPaxos": Scheme("EPaxos", "#D55E00", "o"),
-    "EPaxos, TOQ": Scheme("EPaxos, TOQ (quorum)", "#009E73", "^"),
-    "EPaxos, TOQ union": Scheme("EPaxos, TOQ (quorum union)", "#56B4E9", "v"),
-    "Multi-Paxos": Scheme("Multi-Paxos", "#0072B2", "s"),
-    "ECMP": Scheme("ECMP", "#56B4E9", "^"),
+    "EPaxos": Scheme("EPaxos", "#C44E52", "o"),
+    "EPaxos, TOQ": Scheme("EPaxos, TOQ (quorum)", "#2F9E44", "^"),
+    "EPaxos, TOQ union": Scheme("EPaxos, TOQ (quorum union)", "#F4A261", "v"),
+    "Multi-Paxos": Scheme("Multi-Paxos", "#1E88E5", "s"),
+    "ECMP": Scheme("ECMP", "#33BBEE", "^"),
     "spanning tree": Scheme("spanning tree", "#882255", "v"),
-    "first fit": Scheme("global first fit", "#009E73", "o"),
-    "annealing": Scheme("simulated annealing", "#E69F00", "D"),
-    "bittorrent": Scheme("BitTorrent", "#0072B2", "o"),
-    "propshare": Scheme("PropShare", "#D55E00", "s"),
-    "free rider": Scheme("free rider", "#444444", "v"),
-    "GMM": Scheme("Gaussian mixtures", "#0072B2", "o"),
-    "NB": Scheme("naive Bayes", "#E69F00", "P"),
-    "DT": Scheme("decision tree", "#009E73", "^"),
-    "KNN": Scheme("k nearest neighbours", "#CC79A7", "D"),
-    "SVM": Scheme("support vector machine", "#56B4E9", "v"),
+    "first fit": Scheme("global first fit", "#228833", "o"),
+    "annealing": Scheme("simulated annealing", "#EE7733", "D"),
+    "bittorrent": Scheme("BitTorrent", "#3B5BA9", "o"),
+    "propshare": Scheme("PropShare", "#E8590C", "s"),
+    "free rider": Scheme("free rider", "#6C757D", "v"),
+    "GMM": Scheme("Gaussian mixtures", "#332288", "o"),
+    "NB": Scheme("naive Bayes", "#DDCC77", "P"),
+    "DT": Scheme("decision tree", "#44AA99", "^"),
+    "KNN": Scheme("k nearest neighbours", "#AA4499", "D"),
+    "SVM": Scheme("support vector machine", "#88CCEE", "v"),
     "RF": Scheme("random forest", "#117733", "s"),
-    "GBT": Scheme("gradient boosting", "#D55E00", "X"),
-    "MLP": Scheme("multilayer perceptron", "#000000", "h"),
-    "FT-Transformer": Scheme("FT-Transformer", "#7f3c8d", "*"),
-    "MAILS": Scheme("mail", "#E69F00", "^"),
-    "P2P": Scheme("peer to peer", "#0072B2", "s"),
-    "SKYPE": Scheme("Skype", "#009E73", "D"),
-    "WEB": Scheme("web", "#CC79A7", "o"),
-    "OTHERS": Scheme("others", "#000000", "x"),
+    "GBT": Scheme("gradient boosting", "#CC6677", "X"),
+    "MLP": Scheme("multilayer perceptron", "#555555", "h"),
+    "FT-Transformer": Scheme("FT-Transformer", "#661100", "*"),
+    "MAILS": Scheme("mail", "#DDAA33", "^"),
+    "P2P": Scheme("peer to peer", "#004488", "s"),
+    "SKYPE": Scheme("Skype", "#66CCEE", "D"),
+    "WEB": Scheme("web", "#BB5566", "o"),
+    "OTHERS": Scheme("others", "#777777", "x"),
     "control": Scheme("control", "#7f3c8d", "x"),
-    "simulated": Scheme("simulated", "#117733", "."),
-    "emulated": Scheme("emulated", "#0072B2", "o"),
-    "ns-3": Scheme("ns-3", "#D55E00", "D"),
+    "simulated": Scheme("simulated", "#5AAE61", "."),
+    "emulated": Scheme("emulated", "#2166AC", "o"),
+    "ns-3": Scheme("ns-3", "#B2182B", "D"),
 }
 
 
@@ -141,8 +142,15 @@ def new_figure(
     return figure, axes
 
 
-def save_figure(figure: Figure, folder: Path, name: str, description: str | None = None) -> None:
-    """Save <name>.png and <name>.svg, each whole or not at all, the same bytes for the same figure.
+def save_figure(
+    figure: Figure,
+    folder: Path,
+    name: str,
+    description: str | None = None,
+    endings: Sequence[str] = (".png", ".svg"),
+) -> None:
+    """Save <name>.png and <name>.svg, or those of `endings`, each whole or not at all, the same bytes for the same
+    figure.
 
     description : goes into the files' metadata (PNG text and SVG element `Description`), not into the picture.
     """
@@ -154,6 +162,8 @@ def save_figure(figure: Figure, folder: Path, name: str, description: str | None
             figure.set_layout_engine(None)
         box = figure.get_tightbbox().padded(mpl.rcParams["savefig.pad_inches"])
         for ending, unwanted in ((".png", ("Software",)), (".svg", ("Date", "Creator"))):
+            if ending not in endings:
+                continue
             metadata = dict.fromkeys(unwanted) | {"Description": description}
             partial = folder / f".{name}.partial{ending}"
             figure.savefig(partial, metadata=metadata, bbox_inches=box)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from netrepro.style import new_figure
+from netrepro.style import PUBLISHED_GREY, SCHEMES, new_figure
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,9 @@ def test_a_logarithmic_axis_has_plain_numbers_and_powers_of_ten_only_far_out(low
     labels = [tick.get_text() for minor in (False, True) for tick in axis.get_yticklabels(minor=minor)]
     assert expected <= set(labels)
     assert axis.get_xscale() == "linear"
+
+
+def test_no_two_schemes_share_a_colour_and_none_has_that_of_published_points():
+    colours = [look.colour.upper() for look in SCHEMES.values()]
+    assert len(set(colours)) == len(colours)
+    assert PUBLISHED_GREY.upper() not in colours

@@ -67,6 +67,8 @@ class NamedQueue {
     if (taken) sent = {taken->name, taken->marked};
     return {sent, names_of_dropped()};
   }
+  void hear_echo(std::uint32_t flow, Time now) { discipline_->hear_echo(flow, now); }
+  Time ready_at() const { return discipline_->ready_at(); }
   std::vector<std::uint32_t> clear() {
     discipline_->clear(dropped_);
     return names_of_dropped();
@@ -146,6 +148,8 @@ void bind_queues(py::module_& module) {
            py::arg("now"), "The names of the packets that are dropped.")
       .def("next", &NamedQueue::next, py::arg("now"),
            "((name, marked) of the packet that is sent or None, names of those dropped).")
+      .def("hear_echo", &NamedQueue::hear_echo, py::arg("flow"), py::arg("now"))
+      .def_property_readonly("ready_at", &NamedQueue::ready_at)
       .def("clear", &NamedQueue::clear, "The names of those that waited.")
       .def_property_readonly("packets", &NamedQueue::packets)
       .def_property_readonly("bytes", &NamedQueue::bytes);

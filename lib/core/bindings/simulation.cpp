@@ -97,12 +97,14 @@ void bind_simulation(py::module_& module) {
   using LinkSettings = Simulator::LinkSettings;
   py::class_<LinkSettings>(module, "LinkSettings", "Rate in bit/s; room: packets of its own that a host lets wait.")
       .def(py::init([](std::uint32_t source, std::uint32_t destination, double rate, double delay_s, double jitter_s,
-                       double loss, std::uint64_t room, double reordering, double held_back_s) {
+                       double loss, std::uint64_t room, double reordering, double held_back_s,
+                       std::uint64_t burst_bytes) {
              return LinkSettings{source, destination, rate,       from_seconds(delay_s),    from_seconds(jitter_s),
-                                 loss,   room,        reordering, from_seconds(held_back_s)};
+                                 loss,   room,        reordering, from_seconds(held_back_s), burst_bytes};
            }),
            py::kw_only(), py::arg("source"), py::arg("destination"), py::arg("rate"), py::arg("delay_s"),
-           py::arg("jitter_s"), py::arg("loss"), py::arg("room"), py::arg("reordering"), py::arg("held_back_s"));
+           py::arg("jitter_s"), py::arg("loss"), py::arg("room"), py::arg("reordering"), py::arg("held_back_s"),
+           py::arg("burst_bytes"));
 
   module.def("congestion_controls", &control_names, "Names, as add_flows takes them.");
 
@@ -217,6 +219,30 @@ void bind_simulation(py::module_& module) {
       .def("sample_windows",
            [](Simulator& simulator, double interval_s) { simulator.sample_windows(from_seconds(interval_s)); })
       .def("record_departures", &Simulator::record_departures)
+      .def(
+          "reserve_connections",
+          [](Simulator& simulator, std::uint32_t count, const std::string& control, std::shared_ptr<TcpSettings> tcp) {
+            simulator.reserve_connections(count, control_named(control), tcp);
+          },
+          "After all flows: so many connections for programs at the hosts, who let time pass by advance_to_news.")
+      .def("connect", &Simulator::connect, "From a client's node to a server's; the number of the connection.")
+      .def("write", &Simulator::write, "A message of so many bytes over a connection, to its client or to its server.")
+      .def("hang_up", &Simulator::hang_up, "Nothing more is sent over a connection.")
+      .def("post", &Simulator::post, "A datagram from node to node, of so many bytes on the wire and a flow; its number.")
+      .def(
+          "advance_to_news",
+          [](Simulator& simulator, double until_s) {
+            static constexpr const char* kinds[] = {"connected", "message to server", "message to client", "datagram"};
+            const Time until = std::min(from_seconds(until_s), simulator.end());
+            py::gil_scoped_release released;
+            const std::vector<Simulator::News>& news = simulator.advance_to_news(until);
+            py::gil_scoped_acquire held;
+            py::list told;
+            for (const Simulator::News& item : news)
+              told.append(py::make_tuple(to_seconds(item.time), kinds[static_cast<int>(item.kind)], item.number));
+            return told;
+          },
+          "Goes on until there are news, (time_s, kind, number) each, or to that time.")
       .def("run", &Simulator::run, py::call_guard<py::gil_scoped_release>(), py::arg("events"),
            "Goes on for so many events at most; True when the end is reached.")
       .def_property_readonly("now_s", [](const Simulator& simulator) { return to_seconds(simulator.now()); })
@@ -303,7 +329,9 @@ void bind_simulation(py::module_& module) {
             for (const Departure& departure : simulator.links().at(link)->departures())
               if (departure.time <= simulator.now()) departures.push_back(departure);
             py::dict columns;
-            columns["flow"] = column(departures, [&](const Departure& d) { return simulator.flow_of(d.flow); });
+            columns["flow"] = column(departures, [&](const Departure& d) {
+              return simulator.is_connection(d.flow) ? simulator.flow_of(d.flow) : d.flow;
+            });
             columns["time_s"] = column(departures, [](const Departure& d) { return to_seconds(d.time); });
             columns["size_bytes"] = column(departures, [](const Departure& d) { return d.bytes; });
             columns["wait_s"] = column(departures, [](const Departure& d) { return to_seconds(d.waited); });

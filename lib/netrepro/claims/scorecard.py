@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -305,11 +305,14 @@ def to_html(table: pd.DataFrame, mine: pd.DataFrame | None = None) -> str:
 
 
 def claims_to_html(
-    table: pd.DataFrame, mine: pd.DataFrame | None = None, names: tuple[str, str] = ("mine", "published here")
+    table: pd.DataFrame,
+    mine: pd.DataFrame | None = None,
+    names: tuple[str, str] = ("mine", "published here"),
+    links: Mapping[str, str] | None = None,
 ) -> str:
     """An HTML table, a row a claim: verdict, value and run, first the user's if there is one; reasons fold out.
 
-    names : what the two are called.
+    names : what the two are called. links : of a slug the page whose anchors `claim-<id>` a claim's name leads to.
     """
     rows = beside(table if mine is None else mine, table).to_dict("records")
     sides = dict(zip(("mine", "published"), names, strict=True))
@@ -329,6 +332,8 @@ def claims_to_html(
         )
         why = f"<details><summary>why</summary>{reasons}</details>" if reasons else ""
         name = html.escape(f"{row['paper']}: {row['claim']}")
+        if links and row["paper"] in links:
+            name = f'<a href="{links[row["paper"]]}#claim-{row["claim"]}">{name}</a>'
         cells.append(f"<td><strong>{name}</strong><br>{html.escape(row['says'])}{why}")
         body.append("<tr>" + "</td>".join(cells) + "</td></tr>")
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n" + "\n".join(body) + "\n</tbody></table>"

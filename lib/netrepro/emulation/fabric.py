@@ -35,6 +35,7 @@ from netrepro.emulation.plan import (
     Plan,
     Port,
     addresses,
+    check_host_port,
     host_controls,
     tree_in_use,
 )
@@ -232,7 +233,9 @@ def make_fabric_plan(
             "give flows paths of their own, or use tier 'simulated'",
         )
     for source, destination in topology.ports:
-        rate_mbps = topology.link(source, destination).rate_mbps
+        link = topology.link(source, destination)
+        check_host_port(f"the link from {source} to {destination}", link)
+        rate_mbps = link.rate_mbps
         if source[0] == "h" and rate_mbps > MAX_RATE_MBPS:
             raise NetreproError(
                 f"the link from {source}: {rate_mbps:g} Mb/s; a kernel shapes {MAX_RATE_MBPS:g} Mb/s at most",

@@ -20,7 +20,7 @@ from netrepro.emulation.tcp import check_tcp, host_sysctls, route_metrics
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, own_settings
 from netrepro.networks.links import Link
-from netrepro.networks.queues import FAIR_QUEUES, FULL_PACKET_BYTES, DropTail
+from netrepro.networks.queues import FLOW_QUEUES, FULL_PACKET_BYTES, DropTail, NicPacer
 from netrepro.networks.routing import Path, Routing, check_path, links_in_use
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp
@@ -520,7 +520,6 @@ def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
     """Raises NetreproError for what an emulated network does not do: subflows, replicas on the same path, flows that
     speak TCP otherwise than the experiment but for their congestion control; on switches that are kernels packet
     spraying, and changes to a rate that no kernel can shape."""
-    remedy = "use tier 'simulated'"
     if backend == "kernel" and experiment.routing.scheme == "packet_spraying":
         raise NetreproError(NO_SPRAYING, "use backend 'fabric', or tier 'simulated'")
     for change in experiment.changes:
@@ -528,6 +527,12 @@ def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
             if backend == "fabric" and port[0][0] == "s":
                 continue
             _check_rate(f"the link from {port[0]} to {port[1]} at {change.at_s:g} s", change.rate_mbps or 0.0)
+    check_flows(experiment)
+
+
+def check_flows(experiment: Experiment) -> None:
+    """Raises NetreproError for flows that no kernel's hosts send as they are described."""
+    remedy = "use tier 'simulated'"
     for entry in experiment.traffic:
         if isinstance(entry, (Flow, PoissonFlows)) and entry.replication and entry.replica_same_path:
             raise NetreproError(
@@ -569,11 +574,19 @@ def _check_link(what: str, link: Link) -> None:
             f"{what}: a delay of {link.delay_ms:g} ms",
             f"give 0, {MIN_DELAY_MS:g} to {MAX_DELAY_MS:g} ms, or use tier 'simulated'",
         )
-    if isinstance(link.queue, FAIR_QUEUES):
+    check_host_port(what, link)
+    if isinstance(link.queue, FLOW_QUEUES):
         raise NetreproError(
             f"{what}: a queue of kind {type(link.queue).__name__}, which tells flows apart, and the relay does not",
             "use backend 'fabric', or tier 'simulated'",
         )
+
+
+def check_host_port(what: str, link: Link) -> None:
+    """Raises NetreproError for what no kernel does to what its host sends; `what` names the link."""
+    if link.offload_bytes or isinstance(link.queue, NicPacer):
+        asked = "segmentation offload" if link.offload_bytes else "a NicPacer"
+        raise NetreproError(f"{what}: {asked}, which kernels have not as described", "use tier 'simulated'")
 
 
 def addresses(topology: Topology, pool: str, paths: int = 0) -> dict[str, ipaddress.IPv4Address]:

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 from netrepro.networks.links import Link
+from netrepro.networks.queues import FULL_PACKET_BYTES, NicPacer
 from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck
 from netrepro.networks.routing import LinkChange, Path, Routing, k_shortest_paths, links_in_use
 from netrepro.networks.topology import Topology
@@ -54,11 +55,19 @@ def _link_call(source: int, destination: int, link: Link) -> LinkCall:
         delay_s=link.delay_ms / 1e3,
         jitter_s=link.jitter_ms / 1e3,
         loss=link.loss,
-        room=min(OWN_PACKETS_AT_PORT, link.queue.most_packets),
+        room=_room(link),
         reordering=link.reordering,
         held_back_s=link.reordering_ms / 1e3,
+        burst_bytes=link.offload_bytes,
     )
     return settings, rule, numbers
+
+
+def _room(link: Link) -> int:
+    """Packets of its own that a host lets wait at this port: two bursts, as in Linux, and all that a pacer may hold."""
+    bursts = 2 * -(-link.offload_bytes // FULL_PACKET_BYTES)
+    wanted = link.queue.most_packets if isinstance(link.queue, NicPacer) else max(OWN_PACKETS_AT_PORT, bursts)
+    return min(wanted, link.queue.most_packets)
 
 
 def tcp_settings(tcp: Tcp) -> dict[str, Any]:

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from netrepro.errors import NetreproError
-from netrepro.networks.description import described, set_number
+from netrepro.networks.description import check_count, described, set_number
 from netrepro.networks.queues import (
     FULL_PACKET_BYTES,
     CoDel,
     DropTail,
     EcnThreshold,
     FqCoDel,
+    NicPacer,
     PhantomQueue,
     Pie,
     Queue,
@@ -28,6 +29,7 @@ __all__ = [
     "EcnThreshold",
     "FqCoDel",
     "Link",
+    "NicPacer",
     "PhantomQueue",
     "Pie",
     "Queue",
@@ -35,6 +37,9 @@ __all__ = [
     "Sfq",
     "SharedBuffer",
 ]
+
+
+MOST_OFFLOAD_BYTES = 65_536
 
 
 @described
@@ -45,8 +50,10 @@ class Link:
     `loss` is the probability that a packet is lost on the wire, independently of all others. `jitter_ms` is the
     standard deviation of the delay, bell-shaped and cut off at no delay; packets keep their order, but for the share
     `reordering`, each of which is held back `reordering_ms` longer, independently of all others, while those behind it
-    may overtake. Raises NetreproError for a rate that is not positive, a negative delay or jitter, a loss outside
-    [0, 1), a reordering outside [0, 1] or with no time to hold packets back.
+    may overtake. `offload_bytes`, of a host's own port: senders hand over bursts of so many bytes (segmentation
+    offload), of a third of their window where that is less, and the rest of what they have; 0: each segment when it
+    may leave. Raises NetreproError for a rate that is not positive, a negative delay or jitter, a loss outside [0, 1),
+    a reordering outside [0, 1] or with no time to hold packets back.
     """
 
     rate_mbps: float
@@ -56,6 +63,7 @@ class Link:
     jitter_ms: float = 0.0
     reordering: float = 0.0
     reordering_ms: float = 0.0
+    offload_bytes: int = 0
 
     def __post_init__(self) -> None:
         set_number(self, "rate_mbps", above=0)
@@ -64,6 +72,7 @@ class Link:
         set_number(self, "jitter_ms", least=0)
         set_number(self, "reordering", least=0, most=1)
         set_number(self, "reordering_ms", least=0)
+        check_count(self, "offload_bytes", least=0, most=MOST_OFFLOAD_BYTES)
         if self.reordering > 0 and self.reordering_ms == 0:
             raise NetreproError(f"Link: reordering = {self.reordering}, and no time", "give reordering_ms=...")
         if self.loss >= 1:

@@ -324,7 +324,43 @@ class FqCoDel(_Queue):
         return "fq_codel", (self.packets, *times_s, self.ecn, self.quantum_bytes, self.flows)
 
 
+@described
+@dataclass(frozen=True)
+class NicPacer(_Queue):
+    """The pacer of HULL's network interfaces (Alizadeh et al., NSDI 2012, section 4.2): of a host's own port only.
+
+    Packets of a paced flow wait for tokens, of which a bucket holds `bucket_bytes`; others go past. The tokens' rate
+    follows what comes, R <- (1 - eta) R + eta M/T + beta Q every T = `update_us`, with M the bytes that came in T for
+    the bucket and Q those that wait for it. An acknowledgement with an ECN echo has its flow paced with probability
+    `association` for `associated_ms`, from then on. `packets` wait in all; senders never overflow that.
+
+    Defaults are the paper's but for `update_us`, as is the equation, by a replica of it (Prasopoulos, EPFL: report and
+    ns-2 code, from which `update_us` is too).
+    """
+
+    packets: int = 1000
+    bucket_bytes: int = 3000
+    eta: float = 0.125
+    beta: float = 16.0
+    update_us: float = 64.0
+    association: float = 0.125
+    associated_ms: float = 10.0
+
+    def __post_init__(self) -> None:
+        check_count(self, "packets")
+        check_count(self, "bucket_bytes", least=FULL_PACKET_BYTES)
+        set_number(self, "eta", above=0, most=1)
+        set_number(self, "beta", above=0)
+        set_number(self, "update_us", least=1)
+        set_number(self, "association", least=0, most=1)
+        set_number(self, "associated_ms", above=0)
+
+    def rule(self) -> Rule:
+        rates = self.eta, self.beta, self.update_us / 1e6
+        return "nic_pacer", (self.packets, self.bucket_bytes, *rates, self.association, self.associated_ms / 1e3)
+
+
 # A new queue has its class above, its place here, and its C++ file (lib/core/README.md).
-Queue = DropTail | EcnThreshold | Red | CoDel | Pie | PhantomQueue | SharedBuffer | Sfq | FqCoDel
-# Those that see the flows of their packets and choose among them.
-FAIR_QUEUES = (Sfq, FqCoDel)
+Queue = DropTail | EcnThreshold | Red | CoDel | Pie | PhantomQueue | SharedBuffer | Sfq | FqCoDel | NicPacer
+# Those that tell the flows of their packets apart, which only the simulator and the fabric do for them.
+FLOW_QUEUES = (Sfq, FqCoDel, NicPacer)

@@ -12,7 +12,7 @@ import networkx as nx
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.description import described
-from netrepro.networks.links import DropTail, Link, SharedBuffer
+from netrepro.networks.links import DropTail, Link, NicPacer, SharedBuffer
 
 # Linux's default transmit queue: what a host's own packets wait in.
 HOST_QUEUE = DropTail(packets=1000)
@@ -64,6 +64,9 @@ class Topology:
             seen.add(frozenset((first, second)))
         pools: dict[str, set[int]] = {}
         for (node, _), link in self.ports.items():
+            if node[0] == "s" and (link.offload_bytes or isinstance(link.queue, NicPacer)):
+                what = "segmentation offload" if link.offload_bytes else "a NicPacer"
+                raise NetreproError(f"{self.name}: {what} at switch {node}", "give it to a host's own port")
             if isinstance(link.queue, SharedBuffer):
                 pools.setdefault(node, set()).add(link.queue.bytes)
         for node, sizes in pools.items():
@@ -139,8 +142,8 @@ class Topology:
 
 
 def host_cable(host: str, switch: str, link: Link) -> Cable:
-    """A host's cable: the switch's port has the link's queue, the host's own port Linux's."""
-    return Cable(host, switch, replace(link, queue=HOST_QUEUE), link)
+    """A host's cable: the switch's port has the link's queue, the host's own port Linux's and any offload."""
+    return Cable(host, switch, replace(link, queue=HOST_QUEUE), replace(link, offload_bytes=0))
 
 
 def dumbbell(pairs: int, access: Link, bottleneck: Link) -> Topology:

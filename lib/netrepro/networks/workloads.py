@@ -13,6 +13,7 @@ from netrepro.networks.receivers import Receiver
 # Those of the core. "lia" (RFC 6356) and "olia" (Khalili et al., CoNEXT 2012) couple the subflows of a flow; alone they
 # are Reno.
 CONGESTION_CONTROLS = tuple(_core.congestion_controls())
+CONTROLS_OF_KERNELS = ("vegas", "westwood")  # that the core lacks
 OWN_CONTROL_PREFIX = (
     "my_"  # of congestion controls that a person brings along; whoever runs them checks that they are there
 )
@@ -29,7 +30,8 @@ def check_congestion_control(name: str | None) -> None:
 
     Names that start with "my_" are let through: they are the reader's own.
     """
-    if name is not None and name not in CONGESTION_CONTROLS and not str(name).startswith(OWN_CONTROL_PREFIX):
+    known = name in (None, *CONGESTION_CONTROLS, *CONTROLS_OF_KERNELS)
+    if not known and not str(name).startswith(OWN_CONTROL_PREFIX):
         raise NetreproError(
             f"no congestion control {name!r}",
             f"{nearest(str(name), CONGESTION_CONTROLS)}; there are {', '.join(CONGESTION_CONTROLS)}",
@@ -47,8 +49,9 @@ class Tcp:
     receive window grow, and the first three beyond a hole (what follows there: once a millisecond). With 0 each one is.
     `dctcp_alpha` is DCTCP's first estimate of the share of marked bytes (1 in Linux, 0 in the paper's model).
     `slow_start_after_idle`: a connection that was silent for a retransmission timeout starts again from the initial
-    window. `hystart`: CUBIC may leave slow start by delay and acknowledgement trains, `hystart_rounds_from_start`:
-    rounds are told apart from the first on, as in kernels since 2025, not only from 16 segments on.
+    window. `hystart`: CUBIC and SUSS may leave slow start by delay and acknowledgement trains,
+    `hystart_rounds_from_start`: rounds begin with the first segments, as in kernels since 2025, not with the first
+    acknowledgement that finds a window of 16.
 
     `recovery`: how a sender finds and repairs losses. "linux" with RACK and proportional rate reduction, and undoing
     what was for nothing; or as senders did of old, with the window cut at once: "sack" (three segments beyond it tell a

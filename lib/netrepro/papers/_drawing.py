@@ -23,7 +23,7 @@ from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import DropTail, EcnThreshold, Link, Red
 from netrepro.networks.topology import HOST_QUEUE, Topology
 from netrepro.networks.workloads import PoissonFlows, Requests
-from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
+from netrepro.style import CURVES, PUBLISHED_GREY, SCHEMES, Scheme, new_figure
 
 MOST_SHOWN = 6  # hosts of one kind on one switch; of more, two, dots and the last
 INK = "#444444"
@@ -60,11 +60,16 @@ def draw_sweep(
     axis: Axes, table: pd.DataFrame, x: str, y: str, *, by: str = "", label: str = "{}", **look: Any
 ) -> None:
     """y over x: means with their intervals over repetitions, every single one a faint point; a curve for each value of
-    `by`, named by `label`."""
+    `by`, named by `label`, schemes in their own colours."""
     groups = list(table.groupby(by, sort=False)) if by else [("", table)]
     for colour, (value, rows) in zip(CURVES * (1 + len(groups) // len(CURVES)), groups, strict=False):
-        named = f"{value:g}" if isinstance(value, (int, float)) else str(value)
-        _draw_means(axis, rows, x, y, label=label.format(named), **{"color": colour, "marker": "o"} | look)
+        known = SCHEMES.get(str(value), Scheme(_named(value), colour, "o"))
+        own = {"color": known.colour, "marker": known.marker} | look
+        _draw_means(axis, rows, x, y, label=label.format(known.label), **own)
+
+
+def _named(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, (int, float)) else str(value)
 
 
 def _draw_means(axis: Axes, rows: pd.DataFrame, x: str, y: str, **look: Any) -> None:

@@ -21,10 +21,10 @@ from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.as_graph import AsGraph, Relation, hierarchy
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.processes import in_processes
 from netrepro.protocols import drive
+from netrepro.protocols.as_graph import AsGraph, Relation, hierarchy
 from netrepro.protocols.bgp import LOCAL, Speaker
 from netrepro.protocols.machine import Output
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
@@ -139,6 +139,9 @@ def delay_of(law: str, mean_s: float, random_stream: random.Random) -> Callable[
 Changes = dict[int, list[tuple[float, str, int | None]]]  # AS -> (time after the failure in s, prefix, next hop)
 
 
+Moment = tuple[float, Callable[[float], list[tuple[int, Output]]]]
+
+
 def fail(world: World, technique: Technique, failed: int, setting: Setting, mean_delay_s: float, seed: int) -> Changes:
     """What the failure of site `failed` changes in every AS's routes; at time -1 what they were before.
 
@@ -159,7 +162,7 @@ def fail(world: World, technique: Technique, failed: int, setting: Setting, mean
         return [(failed, each) for each in speakers[failed].withdraw(now_s, SPECIFIC)]
 
     link_s = setting.link_delay_ms * 1e-3
-    before = [(0.0, announce([failed], SPECIFIC, 0))]
+    before: list[Moment] = [(0.0, announce([failed], SPECIFIC, 0))]
     if technique.prefix:
         before.append((0.0, announce(others, technique.prefix, technique.prepends)))
     drive(speakers, lambda *_: link_s, math.inf, at=before)
@@ -170,7 +173,7 @@ def fail(world: World, technique: Technique, failed: int, setting: Setting, mean
     if technique.delays:  # before the failure nothing needed to take its time
         for number, each in speakers.items():
             _slow_down(each, setting, mean_delay_s, random.Random(f"{seed} {number}"))
-    after = [(0.0, withdraw)]
+    after: list[Moment] = [(0.0, withdraw)]
     if technique.reacts_after_s is not None:
         after.append((technique.reacts_after_s, announce(others, SPECIFIC, technique.prepends)))
     for time_s, number, event in drive(speakers, lambda *_: link_s, setting.watch_s, at=after):
@@ -349,8 +352,8 @@ def failover_s(answered: np.ndarray, times_s: np.ndarray, never_s: float) -> np.
 
 def consecutive_s(answered: np.ndarray, times_s: np.ndarray, count: int, never_s: float) -> np.ndarray:
     """Failover as the class took it: when the first `count` answers in a row began; `never_s` where none did."""
-    whole = np.lib.stride_tricks.sliding_window_view(answered, count, axis=1).all(axis=2)
-    return np.where(whole.any(axis=1), times_s[whole.argmax(axis=1)], never_s)
+    whole = np.all(np.lib.stride_tricks.sliding_window_view(answered, count, axis=1), axis=2)
+    return first_answer_s(whole, times_s, never_s)
 
 
 def _fidelity(times: pd.DataFrame, setting: Setting) -> pd.DataFrame:
@@ -577,7 +580,7 @@ def draw_network(setting: Setting, seed: int) -> Figure:
     """The generated Internet by level, and the sites' links into it."""
     world = make_world(setting, seed_of(seed, 0))
     first_transit, first_stub = setting.top + 1, setting.top + setting.transit + 1
-    levels = {}
+    levels: dict[int, list[int]] = {}
     for number in world.graph.neighbours:
         level = 3 if number < first_transit else 2 if number < first_stub else 1 if number < FIRST_SITE else 0
         levels.setdefault(level, []).append(number)

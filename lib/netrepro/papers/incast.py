@@ -357,7 +357,7 @@ STUDY = Study(
         ),
         "buffer": Knob({"reno": {"buffer_packets": each(32, 64, 128, 256, 512), "servers": KNOB_SERVERS}}, BLOCKS),
         "scheme": Knob(
-            {scheme(name).label: {"congestion_control": name, "servers": KNOB_SERVERS} for name in ("reno", "dctcp")},
+            {name: {"congestion_control": name, "servers": KNOB_SERVERS} for name in ("reno", "dctcp")},
             BLOCKS,
         ),
     },

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from netrepro.networks.as_graph import Relation
+from netrepro.protocols.as_graph import Relation
 from netrepro.protocols.machine import Event, Output, Send
 
 LOCAL = 0  # the next hop of what a speaker originates itself; no AS has this number

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from netrepro.errors import NetreproError
 
@@ -46,17 +46,18 @@ class Machine(Protocol):
 
 
 Delay = Callable[[Hashable, Hashable, Any], float | None]
-Outputs = Iterable[tuple[Hashable, Output | None]]  # None: nothing but a look at the machine's alarm
+Name = TypeVar("Name", bound=Hashable)
+Outputs = Iterable[tuple[Any, Output | None]]  # None: nothing but a look at the machine's alarm
 
 
 def drive(
-    machines: Mapping[Hashable, Machine],
+    machines: Mapping[Name, Machine],
     delay_s: Delay,
     until_s: float,
     *,
     at: Iterable[tuple[float, Callable[[float], Outputs]]] = (),
     most_events: int = 10_000_000,
-) -> list[tuple[float, Hashable, Event]]:
+) -> list[tuple[float, Name, Event]]:
     """Run machines against each other in virtual time; returns (time_s, name, event) in the order in which they happen.
 
     Parameters
@@ -74,21 +75,21 @@ def drive(
     """
     order = count()
     queue: list[tuple[float, int, Callable[[float], Outputs]]] = []
-    events: list[tuple[float, Hashable, Event]] = []
-    wakes: dict[Hashable, float] = {}
+    events: list[tuple[float, Name, Event]] = []
+    wakes: dict[Name, float] = {}
     names = set(machines)
 
     def push(time_s: float, act: Callable[[float], Outputs]) -> None:
         heapq.heappush(queue, (time_s, next(order), act))
 
-    def arrival(name: Hashable, sender: Hashable, message: Any) -> Callable[[float], Outputs]:
+    def arrival(name: Name, sender: Hashable, message: Any) -> Callable[[float], Outputs]:
         def act(now_s: float) -> Outputs:
             machine = machines.get(name)
             return _from(name, machine.receive(now_s, sender, message)) if machine else ()
 
         return act
 
-    def alarm(name: Hashable) -> Callable[[float], Outputs]:
+    def alarm(name: Name) -> Callable[[float], Outputs]:
         def act(now_s: float) -> Outputs:
             machine = machines.get(name)
             if wakes.get(name) != now_s or machine is None:  # put off or crashed since
@@ -113,7 +114,7 @@ def drive(
                 if delay is not None:
                     push(now_s + delay, arrival(output.to, name, output.message))
 
-    def set_alarm(name: Hashable, now_s: float) -> None:
+    def set_alarm(name: Name, now_s: float) -> None:
         due = max(machines[name].wake_at_s, now_s) if name in machines else math.inf
         if due != wakes.get(name):
             wakes[name] = due

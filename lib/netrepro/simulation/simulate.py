@@ -27,7 +27,15 @@ from netrepro.networks.experiment import (
     Experiment,
     Measurements,
 )
-from netrepro.networks.workloads import OWN_CONTROL_PREFIX, REPLICATIONS, Flow, Tcp, own_tcp
+from netrepro.networks.workloads import (
+    CONGESTION_CONTROLS,
+    CONTROLS_OF_KERNELS,
+    OWN_CONTROL_PREFIX,
+    REPLICATIONS,
+    Flow,
+    Tcp,
+    own_tcp,
+)
 from netrepro.simulation.own_control import OwnCongestionControl
 
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
@@ -62,20 +70,46 @@ def simulate(
     """
     if not 0 <= clock_skew_ppm < 1e6:
         raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")
-    simulator = _build(experiment, clock_skew_ppm, congestion_controls or {})
+    simulator = build(experiment, clock_skew_ppm, congestion_controls or {})
     while not simulator.run(EVENTS_AT_A_TIME):
         if progress is not None:
             progress(simulator.now_s / experiment.duration_s)
     if progress is not None:
         progress(1.0)
-    return _measurements(experiment, simulator)
+    return measurements(experiment, simulator)
 
 
-def _build(
+def simulate_deliveries(
+    experiment: Experiment, *, flow: int = 0, clock_skew_ppm: float = 100.0, events: int = 1
+) -> tuple[Measurements, pd.DataFrame]:
+    """As `simulate`, and what the receiver of one flow holds meanwhile: a row each time that it has grown.
+
+    Columns: time_s, delivered_bytes (payload in order, as in FLOW_COLUMNS). events : between two looks; with 1 every
+    time is exact, at some 2 us of Python an event; with more a time is late by what so many events take.
+    Raises NetreproError for fewer events than 1, and for a flow that there is not.
+    """
+    if events < 1:
+        raise NetreproError(f"a look every {events} events", "give 1 or more")
+    if not 0 <= flow < len(experiment.flow_table):
+        raise NetreproError(f"no flow {flow}", f"there are {len(experiment.flow_table)}, from 0 on")
+    simulator = build(experiment, clock_skew_ppm)
+    times_s, delivered, ended = [], [0], False
+    while not ended:
+        ended = simulator.run(events)
+        held = int(simulator.flows()["delivered_bytes"][flow])
+        if held > delivered[-1]:
+            times_s.append(simulator.now_s)
+            delivered.append(held)
+    table = pd.DataFrame({"time_s": np.array(times_s, dtype=float), "delivered_bytes": np.array(delivered[1:], int)})
+    return measurements(experiment, simulator), table
+
+
+def build(
     experiment: Experiment,
     clock_skew_ppm: float,
     own_controls: Mapping[str, type[OwnCongestionControl]] = MappingProxyType({}),
 ) -> _core.Simulator:
+    """The simulator of an experiment, before anything has happened. Raises NetreproError as simulate does."""
     _check_controls(experiment, own_controls)
     topology = experiment.topology
     number, ports = node_numbers(topology), link_numbers(topology)
@@ -159,6 +193,9 @@ def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnC
     if ((table["congestion_control"] == "rcp") & (table["subflows"] > 1)).any():
         raise NetreproError("subflows with rcp, which couples nothing", "give such flows lia or olia, or one subflow")
     for name in table["congestion_control"].unique():
+        if name in CONTROLS_OF_KERNELS:
+            here = ", ".join(CONGESTION_CONTROLS)
+            raise NetreproError(f"the simulator has no congestion control {name!r}", f"there are {here}")
         if name.startswith(OWN_CONTROL_PREFIX) and name not in own_controls:
             remedy = f"give its class to simulate(congestion_controls=...); {nearest(name, own_controls)}"
             raise NetreproError(f"the simulator has no {name}", remedy)
@@ -185,7 +222,8 @@ def _route(simulator: _core.Simulator, experiment: Experiment) -> None:
             simulator.change_link(change.at_s, ports[port], (change.rate_mbps or 0) * 1e6, change.up)
 
 
-def _measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurements:
+def measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurements:
+    """What the experiment's simulator has measured so far."""
     # Columns are put right before they become tables: pandas takes longer over a short one than a short run lasts.
     sources, destinations = (np.array(ends) for ends in zip(*experiment.topology.ports, strict=True))
     links = _whole(simulator.links(), *(name for name in LINK_COLUMNS if name.endswith(("_packets", "_bytes"))))
@@ -227,7 +265,8 @@ def _table(columns: Mapping[str, np.ndarray], names: list[str]) -> pd.DataFrame:
 
 def _flows(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
     counts = "delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts"
-    return experiment.flow_results(pd.DataFrame(_whole(simulator.flows(), *counts)))
+    flows = pd.DataFrame(_whole(simulator.flows(), *counts))
+    return experiment.flow_results(flows.iloc[: len(experiment.flow_table)])  # others are those of programs
 
 
 def _packets(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:

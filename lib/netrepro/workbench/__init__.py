@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from netrepro.workbench.comparison import compare
     from netrepro.workbench.doctor import examine
+    from netrepro.workbench.pages import gallery
     from netrepro.workbench.publishing import publish
     from netrepro.workbench.report import answer_slot, open_report
     from netrepro.workbench.runner import run
+    from netrepro.workbench.skeleton import new_paper
     from netrepro.workbench.sweeping import sweep
 
-__all__ = ["answer_slot", "compare", "examine", "open_report", "publish", "run", "sweep"]
+__all__ = ["answer_slot", "compare", "examine", "gallery", "new_paper", "open_report", "publish", "run", "sweep"]
 
 _HOME = {
     "answer_slot": "report",
@@ -23,6 +25,8 @@ _HOME = {
     "publish": "publishing",
     "compare": "comparison",
     "examine": "doctor",
+    "gallery": "pages",
+    "new_paper": "skeleton",
     "guide": "guide",
 }
 

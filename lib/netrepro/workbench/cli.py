@@ -267,9 +267,17 @@ def build_kernel(
     from netrepro.emulation.virtual.kernel import build_kernel as build
 
     try:
-        with Progress(console=console, transient=True) as bar:
-            task = bar.add_task("the virtual kernel", total=1.0)
-            path = build(lambda what, share: bar.update(task, description=what, completed=share), jobs=jobs)
+        with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+            task, before = bar.add_task("the virtual kernel", total=1.0), ""
+
+            def tell(what: str, share: float) -> None:
+                nonlocal before
+                if what != before and not console.is_terminal:
+                    console.print(f"  the virtual kernel: {what} ...", markup=False, soft_wrap=True)
+                before = what
+                bar.update(task, description=what, completed=share)
+
+            path = build(tell, jobs=jobs)
     except NetreproError as error:
         if not quietly:
             raise
@@ -337,6 +345,34 @@ def capture(
 
     made = make_capture(into, seconds=seconds, scale=scale, days=days, seed=seed, tier=tier, progress=tqdm)
     console.print(made.to_string())
+
+
+@app.command()
+def new(
+    slug: Annotated[str, typer.Argument(help="small letters, digits and _, such as red_queue")],
+    number: Annotated[int | None, typer.Option(help="of the notebook's file [default: a free one from 70 on]")] = None,
+) -> None:
+    """Begin a paper: module, claims, notebook and test that run, to be filled."""
+    from netrepro.workbench.skeleton import new_paper
+
+    made = new_paper(slug, number)
+    _print_lines(["written, with an invented claim to replace:", *(f"  {_short(path)}" for path in made)])
+    _print_lines([f"it runs: netrepro run {slug}; its test: pytest {_short(made[3])}"])
+
+
+@app.command()
+def gallery(
+    into: Annotated[Path, typer.Option(help="folder for the pages")],
+    functions: Annotated[bool, typer.Option(help="describe the library's functions too (needs pdoc)")] = True,
+) -> None:
+    """Make static pages of the executed notebooks, with the scorecard as their index."""
+    from tqdm import tqdm
+
+    from netrepro.workbench.pages import gallery as make
+
+    pages = make(into, functions=functions, progress=lambda notebooks: tqdm(notebooks, desc="pages", leave=False))
+    run = sum(page.run is not None for page in pages)
+    _print_lines([f"{len(pages)} pages, {run} of them executed: {_short(into / 'index.html')}"])
 
 
 @app.command()

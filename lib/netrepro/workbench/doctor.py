@@ -21,6 +21,7 @@ from packaging.requirements import Requirement
 
 from netrepro.emulation.bpf_controls import HEADER
 from netrepro.emulation.tiers import TierProbe, kernel_features, probe_tiers, resolve_tier
+from netrepro.emulation.virtual.kernel import kernel_archive
 from netrepro.errors import NetreproError
 from netrepro.workbench.catalogue import Declaration, catalogue
 from netrepro.workbench.lines import columns_of, folded
@@ -51,6 +52,10 @@ TOOLS = (
     Tool("bpftool", "version", "bpftool", "loading eBPF congestion controls (privileged tier)"),
     Tool("etcd", "--version", "etcd-server", "a second opinion on Raft's elections: real processes (raft)"),
     Tool("bird", "--version", "bird2", "a second opinion on BGP routes"),
+    Tool("flex", "--version", "flex", "building the virtual kernel"),
+    Tool("bison", "--version", "bison", "building the virtual kernel"),
+    Tool("bc", "--version", "bc", "building the virtual kernel"),
+    Tool(str(kernel_archive()), "", "linux-source", "building the virtual kernel, unless apt-get can fetch it"),
     Tool("chromium", "--version", "chromium", "tests that open a notebook in a browser"),
     Tool("chromedriver", "--version", "chromium-driver", "tests that open a notebook in a browser"),
     Tool("qemu-system-x86_64", "--version", "qemu-system-x86", "tests that start another kernel"),
@@ -63,6 +68,7 @@ TOOLS = (
 EXTRAS = {
     "neural": "neural models (gmm_traffic, gmm_diagnosis)",
     "capture": "making a labelled capture (netrepro capture; the data of gmm_traffic and gmm_diagnosis)",
+    "gallery": "pages of the library's functions (netrepro gallery)",
 }
 
 
@@ -186,7 +192,7 @@ def find_tools(tools: Iterable[Tool] = TOOLS) -> pd.DataFrame:
     for tool in tools:
         program = shutil.which(tool.name, path=path)
         version = _version_of(program, tool.version_argument) if program else ""
-        found = Path(tool.name).exists() if tool.name.endswith(".h") else program is not None
+        found = Path(tool.name).exists() if Path(tool.name).is_absolute() else program is not None
         rows.append((tool.name, found, version, tool.package, tool.needed_by))
     return pd.DataFrame(rows, columns=["tool", "found", "version", "package", "needed_by"])
 

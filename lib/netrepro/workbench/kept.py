@@ -93,6 +93,19 @@ def kept_runs(slug: str) -> list[Kept]:
     return sorted((read_kept(folder) for folder in _folders(slug)), key=lambda kept: -kept.made)
 
 
+def newest_executed(slug: str) -> Path | None:
+    """Of the runs with standard settings that ended well the newest folder with an executed notebook; of guides too."""
+    fitting = [
+        kept.folder
+        for kept in kept_runs(slug)
+        if kept.outcome == "ok"
+        and not kept.manifest.get("changed")
+        and kept.manifest.get("tier") == kept.manifest.get("usual_tier")
+    ]
+    executed = [folder for folder in fitting if (folder / files.EXECUTED).exists()]
+    return max(executed, key=lambda folder: (folder / files.EXECUTED).stat().st_mtime, default=None)
+
+
 def own_results(slug: str) -> Results | None:
     """What a user has measured with the standard settings, of each profile and tier the newest; None without a run.
 

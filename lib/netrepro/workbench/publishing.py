@@ -36,7 +36,7 @@ from netrepro.workbench.lines import folded
 from netrepro.workbench.standard import changed_parameters
 from netrepro.workbench.tables import number_text
 
-PICTURES = (".png", ".svg")
+PICTURES = (".png",)  # drawings as SVG stay in the folder of their run
 README_BEGIN, README_END = "<!-- scorecard -->", "<!-- /scorecard -->"
 
 
@@ -262,7 +262,7 @@ def _publish_pictures(folder: Path, target: Path) -> None:
 
 
 def write_scorecard(table: pd.DataFrame, folder: Path, mine: pd.DataFrame | None = None) -> None:
-    """The scorecard as scorecard.csv, .md (the README's excerpt), .html (sortable) and .png and .svg (the picture).
+    """The scorecard as scorecard.csv, .md (the README's excerpt), .html (sortable) and .png (the picture).
 
     table : what is published; with `mine` the user's own stands beside it. Raises NetreproError for a folder that
     cannot be written.
@@ -275,7 +275,7 @@ def write_scorecard(table: pd.DataFrame, folder: Path, mine: pd.DataFrame | None
         write_atomically(folder / "scorecard.md", to_markdown(shown))
         write_atomically(folder / "scorecard.html", to_html(table, mine))
         use_style()
-        save_figure(draw_scorecard(shown), folder, "scorecard")
+        save_figure(draw_scorecard(shown), folder, "scorecard", endings=(".png",))
     except OSError as error:
         raise NetreproError(f"cannot write to {folder}: {error.strerror}", "choose another folder") from None
 

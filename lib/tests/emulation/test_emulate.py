@@ -24,6 +24,7 @@ from netrepro.emulation.bpf_controls import has_congestion_control, missing_for_
 from netrepro.emulation.fidelity import PACKETS_A_FRAME
 from netrepro.emulation.guests import LauncherConnection
 from netrepro.emulation.tiers import TierStatus
+from netrepro.emulation.traffic import TrafficDescription
 from netrepro.errors import NetreproError
 from netrepro.networks import DropTail, EcnThreshold, Link, dumbbell, fat_tree, star
 from netrepro.networks.experiment import Experiment, Measure
@@ -470,6 +471,6 @@ def test_traffic_that_waits_for_a_processor_is_not_trusted():
 
 def test_a_generator_that_fails_says_why(monkeypatch):
     nowhere = (7, 7, 1, 1, 0, 0, 1, "reno", 0.0, 0, False, "")
-    monkeypatch.setattr(KERNEL.GeneratedTraffic, "_described", lambda self, net: [nowhere])
+    monkeypatch.setattr(TrafficDescription, "_described", lambda self: [nowhere])
     with pytest.raises(NetreproError, match=r"the traffic cannot be sent: .*namespace"):
         run(Experiment(narrow(), (Flow("h1", "h2", size_bytes=1),), 1.0))

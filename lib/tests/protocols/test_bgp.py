@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
-from netrepro.networks.as_graph import AsGraph, Relation, hierarchy, load_as_relationships
 from netrepro.protocols import Send, drive
+from netrepro.protocols.as_graph import AsGraph, Relation, hierarchy, load_as_relationships
 from netrepro.protocols.bgp import LOCAL, Speaker, Update
 
 PREFIX = "192.0.2.0/24"

@@ -224,6 +224,12 @@ def test_every_congestion_control_of_the_registry_runs_and_is_known_by_name():
         assert measured.flows["completion_ms"].notna().all()
 
 
+def test_a_congestion_control_that_only_kernels_have_is_refused_by_name():
+    net = dumbbell(1, Link(1000, 0.1, PLENTY), Link(20, 5, DropTail(packets=20)))
+    with pytest.raises(NetreproError, match="no congestion control 'vegas'"):
+        simulate(Experiment(net, (Flow("h1", "h2", 500_000),), 20, tcp=Tcp("vegas")))
+
+
 def test_what_senders_of_old_cannot_be_is_refused():
     with pytest.raises(NetreproError, match="did you mean 'newreno'"):
         Tcp(recovery="new reno")

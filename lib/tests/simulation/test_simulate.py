@@ -56,7 +56,7 @@ from netrepro.networks.experiment import (
 )
 from netrepro.networks.flow_sizes import load_flow_sizes
 from netrepro.simulation import simulate
-from netrepro.simulation.simulate import _build
+from netrepro.simulation.simulate import build
 
 LINK = Link(100, 0.1, DropTail(packets=50))
 TABLES = ("flows", "queues", "links", "windows", "packets", "fidelity")
@@ -93,6 +93,11 @@ tcps = st.builds(
 )
 
 
+def offloading(links):
+    """The same, some with segmentation offload at the host's end."""
+    return st.builds(lambda link, size: replace(link, offload_bytes=size), links, st.sampled_from([0, 65_536]))
+
+
 @st.composite
 def experiments(draw, links=links, routings=routings, changing=True) -> Experiment:
     nodes = draw(st.integers(2, 5))
@@ -100,7 +105,7 @@ def experiments(draw, links=links, routings=routings, changing=True) -> Experime
     nx.add_path(graph, range(nodes))
     for a, b in graph.edges:
         graph.edges[a, b]["link"] = draw(links)
-    net = from_graph(graph, LINK, hosts_per_switch=draw(st.integers(1, 2)), host_link=draw(links))
+    net = from_graph(graph, LINK, hosts_per_switch=draw(st.integers(1, 2)), host_link=draw(offloading(links)))
     ends = st.permutations(net.hosts).map(lambda hosts: hosts[:2])
     traffic: list = []
     for source, destination in draw(st.lists(ends, min_size=1, max_size=6)):
@@ -151,7 +156,7 @@ def experiments(draw, links=links, routings=routings, changing=True) -> Experime
 @settings(max_examples=120, deadline=None)
 @given(experiments())
 def test_packets_and_bytes_are_conserved_in_any_network(experiment):
-    simulator = _build(experiment, clock_skew_ppm=100)
+    simulator = build(experiment, clock_skew_ppm=100)
     while not simulator.run(1000):
         pass
     account, links, flows = simulator.account, pd.DataFrame(simulator.links()), pd.DataFrame(simulator.flows())
@@ -262,7 +267,7 @@ def test_looking_closer_changes_nothing():
 def test_the_size_of_the_pieces_of_a_run_changes_nothing():
     results = []
     for events in (1, 977, 1 << 30):
-        simulator = _build(replace(busy(), duration_s=0.05), 100)
+        simulator = build(replace(busy(), duration_s=0.05), 100)
         while not simulator.run(events):
             pass
         results.append(pd.DataFrame(simulator.links()).to_csv())
@@ -413,5 +418,5 @@ def test_the_core_refuses_what_no_description_can_say():
             np.zeros(1),
         )
         one = dict.fromkeys(("is_tcp", "destination", "size_bytes", "subflows"), np.ones(1))
-        _build(busy(), 0).add_flows(**zeros, **one, controls=["magic"], tcps=[])
-    assert isinstance(_build(busy(), 0), _core.Simulator)
+        build(busy(), 0).add_flows(**zeros, **one, controls=["magic"], tcps=[])
+    assert isinstance(build(busy(), 0), _core.Simulator)

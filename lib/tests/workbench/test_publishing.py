@@ -58,7 +58,7 @@ def test_a_readme_without_marks_is_refused_and_left_alone(tmp_path):
 def test_the_scorecard_is_written_in_every_form_and_the_same_twice(tmp_path):
     write_scorecard(scorecard(), tmp_path)
     first = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert set(first) == {f"scorecard.{ending}" for ending in ("csv", "md", "html", "png", "svg")}
+    assert set(first) == {f"scorecard.{ending}" for ending in ("csv", "md", "html", "png")}
     write_scorecard(scorecard(), tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == first
 
@@ -117,7 +117,7 @@ def refusals(**options: object) -> str:
 def test_a_good_run_is_published_with_its_figures_and_twice_changes_no_byte(ran, figures):
     (item,) = publish(["echo"])
     assert not item.refusals and item.changes[0] == "quick/simulated: new, 1 claims measured"
-    assert set(content(figures)) == {"fig1_load.png", "fig1_load.svg", "results.json"}
+    assert set(content(figures)) == {"fig1_load.png", "results.json"}
     before = [(path.read_bytes(), path.stat().st_mtime_ns) for path in sorted(figures.iterdir())]
     (again,) = publish(["echo"])
     assert again.changes == [] and "repeats what is published" in again.text()
@@ -173,12 +173,12 @@ def test_a_part_does_not_replace_the_whole_unless_that_is_meant(ran, figures):
     publish(["echo"])
     before = content(figures)
     rewrite(ran, measured=[])
-    (ran / "fig1_load.svg").unlink()
+    (ran / "fig1_load.png").unlink()
     said = refusals()
-    assert "did not measure load-is-half" in said and "lacks published figures: fig1_load.svg" in said
+    assert "did not measure load-is-half" in said and "lacks published figures: fig1_load.png" in said
     assert content(figures) == before
     assert refusals(fewer=True) == ""
-    assert set(content(figures)) == {"fig1_load.png", "results.json"}
+    assert set(content(figures)) == {"results.json"}
 
 
 @pytest.mark.parametrize("edited", [False, True])

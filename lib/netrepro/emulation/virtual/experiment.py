@@ -17,13 +17,13 @@ import pandas as pd
 from netrepro.emulation import fidelity, messages
 from netrepro.emulation.messages import Request
 from netrepro.emulation.paths import connections
-from netrepro.emulation.plan import HUB
+from netrepro.emulation.plan import HUB, check_flows
 from netrepro.emulation.recording import check_captures
 from netrepro.emulation.tcp import check_tcp
 from netrepro.emulation.traffic import TrafficDescription
 from netrepro.emulation.virtual.events import Events
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched, batched_by_node
-from netrepro.emulation.virtual.kernel import congestion_controls
+from netrepro.emulation.virtual.kernel import congestion_controls, modules_for
 from netrepro.emulation.virtual.plan import (
     CAPTURED_BYTES,
     CLOCK_SKEW_PPM,
@@ -36,7 +36,7 @@ from netrepro.emulation.virtual.plan import (
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import FIDELITY_COLUMNS, WINDOW_COLUMNS, Experiment, Measurements, Port
 from netrepro.networks.routing import links_in_use
-from netrepro.networks.workloads import Flow, PoissonFlows, Tcp
+from netrepro.networks.workloads import Tcp
 
 # Fixed before any run; a kernel whose clock jumps straight to the next event has no excuse.
 LEAST_SHARE_WITHIN_1_PERCENT = 0.99
@@ -51,17 +51,20 @@ def emulate_virtually(
     until_complete: bool = False,
     clock_skew_ppm: float = CLOCK_SKEW_PPM,
     patience_s: float = 120.0,
+    modules: Mapping[str, str | Path] | None = None,
 ) -> Measurements:
     """What the virtual kernel measures in the experiment, as `emulate` says; tier "virtual".
 
     The same experiment gives the same bytes. clock_skew_ppm : every link's rate is off by a factor drawn evenly from
     1 +- this many parts per million, as in the simulator. patience_s : seconds of real time in which virtual time has
-    to advance by a hundredth of the experiment's.
+    to advance by a hundredth of the experiment's. modules : congestion control -> the C that it is, a file or its text,
+    compiled as a module and loaded; names start with "my_".
 
     Raises NetreproError for what the kernel cannot honour, before it starts; for a kernel that is not built; and for
     one that ends, with its last lines, or whose time stands still.
     """
-    _check(experiment)
+    controls = _check(experiment, modules or {})
+    loaded = modules_for(controls, modules or {})
     folder = None if captures is None else Path(captures)
     check_captures(folder)
     made = connections(experiment)
@@ -88,6 +91,8 @@ def emulate_virtually(
             captures={port: file.fileno() for port, file in files.items()},
             has_seeds=release_numbers(instance.kernel) >= (6, 11),
         )
+        for module in loaded:
+            instance.order("load", name=module.name, module=str(module))
         build(instance, plan, whole_settings(experiment.tcp))
         traffic = TrafficDescription(experiment, made, plan, until_complete)
         answer = instance.order(
@@ -165,19 +170,14 @@ def release_numbers(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.partition("-")[0].split("."))
 
 
-def _check(experiment: Experiment) -> None:
+def _check(experiment: Experiment, modules: Mapping[str, str | Path]) -> set[str]:
+    """The congestion controls that it wants. Raises NetreproError for what the kernel cannot honour."""
     check_tcp(replace(experiment.tcp, hystart=True, dctcp_alpha=1.0), least_rto_ms=1.0)
-    remedy = "use tier 'simulated'"
-    for name in sorted(set(experiment.flow_table["congestion_control"]) - {""}):
-        if name not in congestion_controls():
-            raise NetreproError(f"the virtual kernel has no {name}", f"use {', '.join(sorted(congestion_controls()))}")
-    for entry in experiment.traffic:
-        if isinstance(entry, (Flow, PoissonFlows)) and entry.replication and entry.replica_same_path:
-            raise NetreproError(
-                "replicas on the same path, and kernels choose paths by ports, which replicas must not share", remedy
-            )
-        if isinstance(entry, (Flow, PoissonFlows)) and entry.subflows > 1:
-            raise NetreproError(f"a flow of {entry.subflows} subflows on the virtual kernel", remedy)
+    wanted, there = set(experiment.flow_table["congestion_control"]) - {""}, congestion_controls() | set(modules)
+    for name in sorted(wanted - there):
+        raise NetreproError(f"the virtual kernel has no {name}", f"use {', '.join(sorted(there))}")
+    check_flows(experiment)
+    return wanted
 
 
 @dataclass

@@ -7,6 +7,7 @@ import ctypes
 import fcntl
 import json
 import os
+import re
 import resource
 import select
 import shutil
@@ -41,6 +42,7 @@ _ARGUMENTS = (
     "loglevel=4",
     "umid=kernel",
 )
+_PREFIX = "netrepro-virtual-"
 _SHELL_MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev"), ("tmpfs", "/run"))
 _LOOK_S = 0.5
 MEMORY_MB = 512
@@ -59,7 +61,7 @@ class Instance:
         self, seed: int, descriptors: Sequence[int] = (), patience_s: float = 120.0, memory_mb: int = MEMORY_MB
     ):
         self._patience_s = patience_s
-        self._folder = tempfile.mkdtemp(prefix="netrepro-virtual-", dir=folder_for_memory())
+        self._folder = _own_folder()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
         self._left, self._closed = bytearray(), False
         kernel = str(kernel_path())
@@ -138,8 +140,6 @@ class Instance:
         while True:
             message = self._message()
             if message is None:
-                if self._process.poll() is not None and not select.select([self._from_guest], [], [], 0)[0]:
-                    raise self._ended()
                 if time.monotonic() - heard > self._patience_s:
                     raise self._stuck(what, share)
                 continue
@@ -158,7 +158,7 @@ class Instance:
                 return answer | {"contents": contents}
 
     def _message(self) -> tuple[bytes, bytes] | None:
-        """The next, or None where there is none within a moment."""
+        """The next, or None where there is none within a moment. Raises NetreproError where there will be none."""
         while True:
             if len(self._left) >= 5:
                 kind, size = struct.unpack_from("<cI", self._left)
@@ -170,8 +170,7 @@ class Instance:
                 return None
             more = os.read(self._from_guest, 1 << 20)
             if not more:
-                time.sleep(0.05)
-                return None
+                raise self._ended()
             self._left += more
 
     def _said(self) -> str:
@@ -181,16 +180,18 @@ class Instance:
         return "\n".join(f"  | {line}" for line in lines[-_LAST_LINES:])
 
     def _ended(self) -> NetreproError:
-        self._process.wait()
-        lines = self._said()
-        found = [line for line in lines.splitlines() if "panic" in line or "BUG" in line]
+        try:
+            status = str(self._process.wait(timeout=5))
+        except subprocess.TimeoutExpired:
+            status = "that it does not tell"
         self._log.seek(0)
-        whole = self._log.read().decode(errors="replace")
-        panic = next((line.strip() for line in whole.splitlines() if "panic" in line), found[0] if found else "")
-        return NetreproError(
-            f"the virtual kernel has ended: {panic or f'status {self._process.returncode}'}",
-            f"its last lines:\n{lines}",
-        )
+        said = self._log.read().decode(errors="replace")
+        panic = re.search(r"(Kernel panic.*|BUG: .*)", said)
+        problem = f"the virtual kernel has ended: {panic[0] if panic else f'status {status}'}"
+        if panic is None:
+            return NetreproError(problem, f"its last lines:\n{self._said()}")
+        trace = [line for line in said[panic.start() :].splitlines() if "?" not in line]
+        return NetreproError(problem, "\n".join(["where:", *(f"  | {line}" for line in trace[:_LAST_LINES])]))
 
     def _stuck(self, what: str, share: float) -> NetreproError:
         return NetreproError(
@@ -243,6 +244,16 @@ def batched(requests: Iterable[Request]) -> list[tuple[str, int, list[str]]]:
 
 def batched_by_node(requests: Mapping[str, Iterable[Request]]) -> dict[str, list[tuple[str, int, list[str]]]]:
     return {node: batched(those) for node, those in requests.items()}
+
+
+def _own_folder() -> str:
+    """A new one; those of processes that were killed before they could remove theirs are removed."""
+    home = folder_for_memory()
+    for left in Path(home).glob(f"{_PREFIX}*-*"):
+        owner = left.name.removeprefix(_PREFIX).partition("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            shutil.rmtree(left, ignore_errors=True)
+    return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=home)
 
 
 def folder_for_memory() -> str:
@@ -302,7 +313,7 @@ class _Processor:
 
 def run_shell() -> int:
     """A shell in a kernel of its own, on this terminal; its status. While nobody types, time jumps on."""
-    with tempfile.TemporaryDirectory(prefix="netrepro-virtual-", dir=folder_for_memory()) as folder:
+    with tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{os.getpid()}-", dir=folder_for_memory()) as folder:
         init = Path(folder, "init")
         mounts = "".join(f"mount -t {kind} {kind} {at}\n" for kind, at in _SHELL_MOUNTS)
         init.write_text(f"#!/bin/sh\n{mounts}cd /; PS1='virtual# ' setsid -c sh -i; poweroff -f\n")

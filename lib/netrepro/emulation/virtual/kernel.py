@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,9 +77,15 @@ def recipe() -> Path:
 
 
 def congestion_controls() -> set[str]:
-    """Those that it has."""
+    """Those that it has built in, and those of lib/kernel/modules."""
     config = (recipe() / "config").read_text()
-    return {"reno", *(name.lower() for name in re.findall(r"^CONFIG_TCP_CONG_(\w+)=y", config, re.M))} - {"advanced"}
+    built_in = {name.lower() for name in re.findall(r"^CONFIG_TCP_CONG_(\w+)=y", config, re.M)} - {"advanced"}
+    return {"reno", *built_in, *_own_sources()}
+
+
+def _own_sources() -> dict[str, Path]:
+    """Congestion control -> its source, for each lib/kernel/modules/tcp_NAME.c."""
+    return {path.stem.removeprefix("tcp_"): path for path in (recipe() / "modules").glob("tcp_*.c")}
 
 
 @functools.cache
@@ -131,11 +137,20 @@ def sources() -> list[Source]:
             if re.fullmatch(r"linux-source-\d+\.\d+(\.\d+)?", package) and shutil.which("apt-get"):
                 version = _version(package.removeprefix("linux-source-"))
                 found[version[:2]] = Source(version, package)
-    for archive in [*Path("/usr/src").glob("linux-source-*.tar.*"), *Path("/usr/src").glob("*/linux-source-*.tar.*")]:
+    for archive in _archives():
         version = _version(archive.name.removeprefix("linux-source-").partition(".tar")[0])
         found[version[:2]] = Source(version, archive.name.partition(".tar")[0], archive)
     fits = [source for source in found.values() if OLDEST <= source.version[:2] <= NEWEST]
     return sorted(fits, key=lambda source: source.version, reverse=True)
+
+
+def _archives() -> list[Path]:
+    return [*Path("/usr/src").glob("linux-source-*.tar.*"), *Path("/usr/src").glob("*/linux-source-*.tar.*")]
+
+
+def kernel_archive() -> Path:
+    """The newest source archive on this machine, or where one would be."""
+    return max(_archives(), key=lambda path: _version(path.name), default=Path("/usr/src/linux-source.tar.xz"))
 
 
 def build_kernel(
@@ -256,6 +271,7 @@ def _compile(tree: Path, tell: Callable[[str, float], None], jobs: int) -> None:
     if made.returncode:
         wrong = [line for line in lines if "rror" in line][-5:] or lines[-5:]
         raise NetreproError("the virtual kernel does not compile:\n" + "".join(wrong), "report it, with these lines")
+    _run(["make", "-s", "ARCH=um", "modules_prepare"], tree, "modules cannot be prepared")
     _run(["strip", "--strip-debug", "linux"], tree, "the kernel cannot be stripped")
 
 
@@ -275,18 +291,26 @@ def _keep_for_modules(tree: Path, kept: Path) -> None:
                 path.unlink()
 
 
-def build_module(source: Path, into: Path) -> Path:
-    """A module of the virtual kernel (NAME.ko) made of one file of C.
+def build_module(source: str | Path) -> Path:
+    """A module of the virtual kernel, made of one file of C or its text; kept, and found again, beside the kernel.
 
     Raises NetreproError with the compiler's complaints and their lines, and where there is no kernel.
     """
-    tree = kernel_path().parent / "tree"
-    name = source.stem
+    text = source.read_text() if isinstance(source, Path) else source
+    key = hashlib.sha256(text.encode()).hexdigest()[:16]
+    name = source.stem if isinstance(source, Path) else f"own_{key}"  # the kernel knows modules by their names
+    home = kernel_path().parent
+    made = home / "modules" / key / f"{name}.ko"
+    if made.exists():
+        return made
+    if not (home / "tree").is_dir():
+        raise NetreproError("this virtual kernel was kept without what modules are compiled against", BUILD_HINT)
+    made.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="netrepro-module-") as folder:
-        shutil.copy(source, folder)
+        Path(folder, f"{name}.c").write_text(text)
         Path(folder, "Makefile").write_text(f"obj-m += {name}.o\n")
         done = subprocess.run(
-            ["make", "-s", "-C", str(tree), "ARCH=um", f"M={folder}", "modules"],
+            ["make", "-s", "-C", str(home / "tree"), "ARCH=um", f"M={folder}", "modules"],
             capture_output=True,
             text=True,
             errors="replace",
@@ -295,25 +319,17 @@ def build_module(source: Path, into: Path) -> Path:
         if done.returncode:
             said = [line.replace(f"{folder}/", "") for line in done.stderr.splitlines()]
             wrong = [line for line in said if re.match(rf"{re.escape(name)}\.c:\d+", line)] or said[-5:]
-            raise NetreproError(f"{source.name} does not compile:\n" + "\n".join(wrong), "mend these lines")
-        made = into / f"{name}.ko"
-        shutil.move(Path(folder, made.name), made)
+            raise NetreproError(f"{name}.c does not compile:\n" + "\n".join(wrong), "mend these lines")
+        part = made.with_name(f"{name}-{os.getpid()}.part")
+        shutil.move(Path(folder, made.name), part)
+        part.rename(made)
     return made
 
 
-def own_modules() -> dict[str, Path]:
-    """Congestion control -> its module, for each lib/kernel/modules/tcp_NAME.c; those that are new are compiled."""
-    found = {}
-    for source in sorted((recipe() / "modules").glob("tcp_*.c")):
-        key = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
-        into = kernel_path().parent / "modules" / key
-        made = into / f"{source.stem}.ko"
-        if not made.exists():
-            into.mkdir(parents=True, exist_ok=True)
-            with _alone(into / "lock"):
-                build_module(source, into)
-        found[source.stem.removeprefix("tcp_")] = made
-    return found
+def modules_for(names: Iterable[str], given: Mapping[str, str | Path]) -> list[Path]:
+    """The modules of those congestion controls that are not built in: `given` (name -> source), else our own."""
+    sources = {**_own_sources(), **given}
+    return [build_module(sources[name]) for name in sorted(set(names)) if name in sources]
 
 
 def _run(command: list[str], folder: Path, problem: str) -> None:

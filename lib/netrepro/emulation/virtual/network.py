@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -377,33 +378,36 @@ def run_programs(
             if running[place].poll() is None:
                 running[place].send_signal(programs[place].end_signal)
 
-        moments: list[tuple[float, int, Callable[[], None]]] = []
-        for place, each in enumerate(programs):
-            moments.append((each.start_s, 1, lambda place=place: begin(place)))
-            if each.end_s is not None and each.end_s <= seconds:
-                moments.append((each.end_s, 2, lambda place=place: end(place)))
-        for event in events:
-            ends = event.source, event.destination
+        def change(event: Event) -> None:
             how = {"rate_mbps": event.rate_mbps, "up": event.up, "both": event.both}
-            moments.append((event.at_s, 0, lambda ends=ends, how=how: net.change_link(*ends, **how)))
+            net.change_link(event.source, event.destination, **how)  # type: ignore[arg-type]
+
+        moments: list[tuple[float, int, Callable[[], None]]] = [
+            (event.at_s, 0, partial(change, event)) for event in events
+        ]
+        for place, each in enumerate(programs):
+            moments.append((each.start_s, 1, partial(begin, place)))
+            if each.end_s is not None and each.end_s <= seconds:
+                moments.append((each.end_s, 2, partial(end, place)))
         for at_s, _, act in sorted(moments, key=lambda moment: moment[:2]):
             net.sleep(at_s - net.now_s)
             if progress is not None:
                 progress(min(at_s / seconds, 1.0))
             act()
         net.sleep(seconds - net.now_s)
-        for program in running.values():
-            if program.poll() is None:
-                program.send_signal(signal.SIGTERM)
+        for started in running.values():
+            if started.poll() is None:
+                started.send_signal(signal.SIGTERM)
         net.sleep(1.0)
-        found = []
-        for place, each in enumerate(programs):
-            program = running[place]
-            if program.poll() is None:
-                program.kill()
-                program.wait()
-            assert program.returncode is not None and program.ended_s is not None
-            found.append(Ended(each, program.returncode, program.ended_s, program.output, program.errors))
-        if progress is not None:
-            progress(1.0)
+        found = [_how_it_ended(each, running[place]) for place, each in enumerate(programs)]
+    if progress is not None:
+        progress(1.0)
     return found
+
+
+def _how_it_ended(program: Program, started: VirtualProgram) -> Ended:
+    if started.poll() is None:
+        started.kill()
+        started.wait()
+    assert started.returncode is not None and started.ended_s is not None
+    return Ended(program, started.returncode, started.ended_s, started.output, started.errors)

@@ -18,15 +18,18 @@ from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
 from netrepro.emulation.plan import NO_SPRAYING, Plan, Port, addresses, host_controls, tree_in_use
 from netrepro.errors import NetreproError
-from netrepro.networks.links import (
+from netrepro.networks.links import Link
+from netrepro.networks.queues import (
     FULL_PACKET_BYTES,
     CoDel,
     DropTail,
     EcnThreshold,
-    Link,
+    FqCoDel,
     PhantomQueue,
     Pie,
+    Queue,
     Red,
+    Sfq,
     SharedBuffer,
 )
 from netrepro.networks.routing import Path, Routing, check_path
@@ -37,6 +40,7 @@ UP, REPORT, RECORD = 1, 2, 4  # flags of a line
 _ROOT, _LINE, _QUEUE, _INNER = 0xFFFFFFFF, 0x10000, 0x20000, 0x30000
 CLOCK_SKEW_PPM = 100.0  # as in the simulator
 PIE_BURST_MS = 150.0  # the kernel's own
+MOST_SFQ_PACKETS = 127 * 128
 CAPTURED_BYTES = 128  # of a packet, in a capture
 # Settings of the whole kernel, not of a namespace: room for all that a run may hold, so that no limit of a machine's
 # enters it.
@@ -214,6 +218,16 @@ def new_queue(index: int, queue: object, rate_mbps: float) -> list[Request]:
         case CoDel():
             words = {1: queue.target_ms * 1e3, 2: queue.packets, 3: queue.interval_ms * 1e3, 4: int(queue.ecn)}
             return [_new_inside(index, "codel", _numbers(words))]
+        case FqCoDel():
+            words = {1: queue.target_ms * 1e3, 2: queue.packets, 3: queue.interval_ms * 1e3, 4: int(queue.ecn)}
+            words |= {5: queue.flows, 6: queue.quantum_bytes, 9: 2**31}  # the memory's limit is no queue's
+            return [_new_inside(index, "fq_codel", _numbers(words))]
+        case Sfq():
+            return [
+                _new_inside(
+                    index, "sfq", struct.pack("=IiIII", queue.quantum_bytes, 0, queue.packets, queue.buckets, 0)
+                )
+            ]
         case Pie():
             words = {1: queue.target_ms * 1e3, 2: queue.packets, 3: queue.update_ms * 1e3, 6: int(queue.ecn)}
             return [_new_inside(index, "pie", _numbers(words))]
@@ -262,17 +276,13 @@ def make_virtual_plan(
 ) -> VirtualPlan:
     """The plan of a network in virtual time, as netrepro.emulation.plan.make_plan; any rate and delay will do.
 
-    Raises NetreproError for packet spraying, and for a burst of Pie other than the kernel's.
+    Raises NetreproError for packet spraying, and for settings of queues that the kernel's do not have.
     """
     routing = routing if isinstance(routing, Routing) else Routing(routing)
     if routing.scheme == "packet_spraying":
         raise NetreproError(NO_SPRAYING, "use tier 'simulated'")
     for (source, destination), link in topology.ports.items():
-        if isinstance(link.queue, Pie) and link.queue.burst_ms != PIE_BURST_MS:
-            raise NetreproError(
-                f"{source} to {destination}: burst_ms = {link.queue.burst_ms:g}, and the kernel's is fixed",
-                f"give {PIE_BURST_MS:g}, or use tier 'simulated'",
-            )
+        _check_queue(f"{source} to {destination}", link.queue)
     chosen = tuple(dict.fromkeys(map(tuple, paths)))
     for path in chosen:
         check_path(topology, path, path[0], path[-1])
@@ -290,3 +300,24 @@ def make_virtual_plan(
     )
     _ = plan.requests  # finds hosts that no route can reach
     return plan
+
+
+# Settings in which a queue of the kernel is as it is: kind -> name -> its value.
+_FIXED: Mapping[type, Mapping[str, object]] = {
+    Pie: {"burst_ms": PIE_BURST_MS},
+    CoDel: {"reentry": "rfc8289", "least_bytes": FULL_PACKET_BYTES},
+    Red: {"by_bytes": False, "gentle": False, "wait": False, "mean_packet_bytes": None, "adaptive": False},
+}
+
+
+def _check_queue(port: str, queue: Queue) -> None:
+    for name, value in _FIXED.get(type(queue), {}).items():
+        if getattr(queue, name) != value:
+            raise NetreproError(
+                f"{port}: {type(queue).__name__} with {name} = {getattr(queue, name)!r}, and the kernel's is fixed",
+                f"give {value!r}, or use tier 'simulated'",
+            )
+    if isinstance(queue, Sfq) and queue.packets > MOST_SFQ_PACKETS:
+        raise NetreproError(
+            f"{port}: Sfq of {queue.packets} packets, and the kernel's holds {MOST_SFQ_PACKETS}", "give fewer"
+        )

@@ -1,0 +1,553 @@
+"""TCP pacing: Aggarwal, Savage and Anderson, "Understanding the Performance of TCP Pacing", INFOCOM 2000.
+
+A sender that spreads its window evenly over a round trip instead of sending it in bursts. A single one gains, as
+bursts overflow a small buffer early; of fifty that start together all learn of the overflow late, and at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.links import DropTail, Link, Queue, Red
+from netrepro.networks.topology import dumbbell
+from netrepro.networks.workloads import Flow, Tcp
+from netrepro.papers import _drawing as drawing
+from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first
+from netrepro.papers._trust import Check
+from netrepro.style import new_figure, scheme
+
+HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
+WINDOWS_MS = 10.0
+SETTLED_ROUNDS = 100  # of a single flow: published, paced senders are back at their sawtooth after about 90
+PEAK_ROUNDS, FALL_ROUNDS = 20, 12  # where the windows' peak is looked for, and the least after it
+MIXED_EVERY_S, MIXED_THINK_S = 15.0, 1.0
+RED_PACKETS, RED_SHARE, RED_PROBABILITY = 5, 0.9, 0.02  # the best of the paper's
+QUEUES = ("drop tail", "red")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The paper's path and senders, those of its single flow.
+
+    packet_bytes : on the wire. paced : whether the paced flows pace; `paced_share` of all flows are called so.
+    side_jitter_ms : by how much the side links' delay varies from packet to packet at most. starts_within_s : flows
+    start at random so far apart at most. size_packets : of flows that end; every 15 s such a flow of every sender,
+    after a random time with a mean of a second. seconds : how long a run lasts, 0 for what the profile says.
+    buffer_share : of the path's own packets, in place of `buffer_packets`, 0 for none.
+    """
+
+    rate_mbps: float = 5.0
+    buffer_packets: int = 25
+    flows: int = 1
+    paced: bool = False
+    paced_share: float = 1.0
+    core_delay_ms: float = 40.0
+    side_delay_ms: float = 5.0
+    side_jitter_ms: float = 0.0
+    packet_bytes: int = 576
+    initial_window_segments: int = 1
+    min_rto_ms: float = 200.0
+    delayed_ack_ms: float = 0.0
+    recovery: str = "reno"
+    slow_start_ratio: float = 1.0
+    pacing_ratio: float = 1.0
+    queue: str = "drop tail"
+    starts_within_s: float = 0.0
+    size_packets: int = 0
+    seconds: float = 0.0
+    buffer_share: float = 0.0
+
+    @property
+    def round_trip_ms(self) -> float:
+        """Of an empty path; a round trip of the figures."""
+        return 2 * (self.core_delay_ms + 2 * self.side_delay_ms)
+
+    @property
+    def path_packets(self) -> float:
+        """What the path itself holds: rate times round trip."""
+        return self.rate_mbps * self.round_trip_ms * 1e3 / 8 / self.packet_bytes
+
+    @property
+    def queue_packets(self) -> int:
+        """The buffer, as it is given."""
+        return max(1, round(self.buffer_share * self.path_packets)) if self.buffer_share else self.buffer_packets
+
+    @property
+    def segment_bytes(self) -> int:
+        """Payload of a packet."""
+        return self.packet_bytes - HEADER_BYTES
+
+
+def _queue(setting: Setting) -> Queue:
+    packets = setting.queue_packets
+    if setting.queue == "red":
+        return Red(packets, RED_PACKETS, RED_SHARE * packets, RED_PROBABILITY)
+    return DropTail(packets=packets)
+
+
+def _flows(setting: Setting, seconds: float, seed: int) -> list[Flow]:
+    random = np.random.default_rng([seed, setting.flows])
+    tcp = Tcp(
+        "reno",
+        initial_window_segments=setting.initial_window_segments,
+        segment_bytes=setting.segment_bytes,
+        receive_window_bytes=10_000 * setting.segment_bytes,
+        min_rto_ms=setting.min_rto_ms,
+        delayed_ack_ms=setting.delayed_ack_ms,
+        sack=setting.recovery in ("linux", "sack"),
+        tail_loss_probe=False,
+        pacing=False,
+        pacing_slow_start_ratio=setting.slow_start_ratio,
+        pacing_ratio=setting.pacing_ratio,
+        unpaced_segments=0,
+        recovery=setting.recovery,
+        counts="acknowledgements",
+    )
+    paced = round(setting.paced_share * setting.flows)
+    begins_s = np.arange(0.0, seconds - MIXED_EVERY_S + 1e-9, MIXED_EVERY_S) if setting.size_packets else [0.0]
+    flows = []
+    for begin_s in begins_s:
+        wait_s = random.uniform(0, setting.starts_within_s, setting.flows)
+        if setting.size_packets:
+            wait_s = random.exponential(MIXED_THINK_S, setting.flows).clip(max=MIXED_EVERY_S / 2)
+        for place in range(setting.flows):
+            start_s = float(begin_s + wait_s[place])
+            lasts: dict[str, Any] = {"duration_s": seconds - start_s}
+            if setting.size_packets:
+                lasts = {"size_bytes": setting.size_packets * setting.segment_bytes}
+            is_paced = place < paced
+            own = replace(tcp, pacing=setting.paced and is_paced)
+            label = "paced" if is_paced else "reno"
+            ends = f"h{place + 1}", f"h{setting.flows + place + 1}"
+            flows.append(Flow(*ends, **lasts, start_s=start_s, label=label, tcp=own))
+    return flows
+
+
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
+    """The dumbbell, side links four times as fast as the bottleneck; all packets of the paper's size.
+
+    Raises NetreproError for no flow, an unknown queue, packets that are all header, and for runs that end before
+    flows that start at random do, or before a round of flows with an end.
+    """
+    seconds = setting.seconds or seconds
+    if setting.flows < 1:
+        raise NetreproError(f"{setting.flows} flows", "give 1 or more")
+    if setting.queue not in QUEUES:
+        raise NetreproError(f"no queue {setting.queue!r}", f"give one of {', '.join(QUEUES)}")
+    if setting.packet_bytes <= HEADER_BYTES:
+        raise NetreproError(f"packets of {setting.packet_bytes} bytes", f"give more than the {HEADER_BYTES} of headers")
+    least_s = MIXED_EVERY_S if setting.size_packets else setting.starts_within_s
+    if seconds < least_s or (seconds == least_s and not setting.size_packets):
+        raise NetreproError(f"a run of {seconds:g} s", f"give seconds above {least_s:g}")
+    side = Link(4 * setting.rate_mbps, setting.side_delay_ms, jitter_ms=setting.side_jitter_ms)
+    core = Link(setting.rate_mbps, setting.core_delay_ms, _queue(setting))
+    look = Measure(windows_interval_ms=None if setting.size_packets else WINDOWS_MS)
+    return Experiment(dumbbell(setting.flows, side, core), tuple(_flows(setting, seconds, seed)), seconds, seed, look)
+
+
+def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+    """Of long flows: carried_mbit (payload in order), goodput_mbps, loss_share; of one flow exit_packets and
+    top_packets; of several peak_packets and least_packets; the sum of all windows over time. Of flows with an end:
+    their mean latencies, latency_ratio (Reno over paced). Nothing may carry more than the bottleneck, and flows with an
+    end must be complete."""
+    seconds = found.experiment.duration_s
+    carried_mbit = float(found.flows.delivered_bytes.sum()) * 8e-6
+    most_mbit = setting.rate_mbps * seconds * setting.segment_bytes / setting.packet_bytes
+    checks = [Check("payload within what the bottleneck carries", carried_mbit / most_mbit, at_most=1.0002)]
+    if setting.size_packets:
+        done = Check("flows complete", float(found.flows.completion_ms.notna().mean()), at_least=1.0)
+        means = found.flows.groupby("label").completion_ms.mean()
+        latency = {f"{label}_latency_s": float(mean) / 1e3 for label, mean in means.items()}
+        both = {"latency_ratio": means.reno / means.paced} if len(means) == 2 else {}
+        return latency | both | {"checks": [*checks, done]}
+    windows = found.windows.assign(packets=found.windows.window_bytes / setting.segment_bytes)
+    total = windows.groupby("time_s").packets.sum()
+    round_s = setting.round_trip_ms / 1e3
+    numbers = {"carried_mbit": carried_mbit, "goodput_mbps": carried_mbit / seconds}
+    numbers |= {"loss_share": share_that_loses(windows, setting.flows, round_s)}
+    numbers |= _of_one(total, round_s) if setting.flows == 1 else _of_many(total, round_s)
+    shown = total.iloc[:: 2 if setting.flows == 1 else 5].reset_index()
+    return numbers | {"windows": shown, "checks": checks}
+
+
+def share_that_loses(windows: pd.DataFrame, flows: int, round_s: float) -> float:
+    """Mean share of flows that lose in the same round trip, of round trips in which any does; NaN where none does.
+
+    A loss shows in a changed slow start threshold.
+    """
+    ordered = windows.sort_values(["flow", "time_s"])
+    same = ordered.flow.eq(ordered.flow.shift())
+    changed = ordered.slow_start_threshold_bytes.ne(ordered.slow_start_threshold_bytes.shift())
+    lost = ordered[same & changed]
+    if lost.empty:
+        return float("nan")
+    return float(lost.groupby((lost.time_s / round_s).astype(int)).flow.nunique().mean()) / flows
+
+
+def tops(window: pd.Series) -> pd.Series:
+    """Where a window over time is cut: its last values before it falls by a quarter or more."""
+    return window[(window.shift(-1) < 0.75 * window)]
+
+
+def _of_one(window: pd.Series, round_s: float) -> dict[str, float]:
+    """exit_packets (slow start's last window), exit_seen_packets (the same, looked at once a round trip), top_packets
+    (mean of the settled sawtooth's, NaN in a run too short for one)."""
+    cut, settled = tops(window), tops(window[window.index >= SETTLED_ROUNDS * round_s])
+    until = cut.index[0] if len(cut) else window.index[-1]
+    step = round(round_s * 1e3 / WINDOWS_MS)
+    seen = window[window.index <= until].iloc[step - 1 :: step]
+    return {
+        "exit_packets": float(window[:until].max()),
+        "exit_seen_packets": float(seen.max()),
+        "top_packets": float(settled.mean()),
+    }
+
+
+def _of_many(total: pd.Series, round_s: float) -> dict[str, float]:
+    """peak_packets of the first rounds, peak_round, and least_packets soon after it."""
+    first = total[total.index <= PEAK_ROUNDS * round_s]
+    at_s = float(first.idxmax())
+    after = total[(total.index > at_s) & (total.index <= at_s + FALL_ROUNDS * round_s)]
+    return {"peak_packets": float(first.max()), "peak_round": at_s / round_s, "least_packets": float(after.min())}
+
+
+# Figures.
+
+
+def draw_idea() -> Figure:
+    """One window of eight packets in a round trip, sent as acknowledgements arrive, and paced; the queue of each."""
+    names = ["Reno: in a burst", "paced: evenly"]
+    figure, axes = drawing.panels("The same window, and the queue it makes (not to scale)", "", "", names)
+    for axis, name, sent in zip(axes, ("reno", "paced"), (np.arange(8) * 0.25, np.arange(8) * 1.25), strict=True):
+        axis.vlines(sent, 0, 1, color=LOOKS[name]["color"], linewidth=3)
+        times = np.linspace(0, 10, 400)
+        queue = np.array([_backlog(sent, time) for time in times])
+        axis.fill_between(times, -queue / 4, 0, color="#999999", alpha=0.6)
+        axis.text(9.9, 1.12, "packets sent", ha="right")
+        axis.text(9.9, -0.9, "queue at a slower link", ha="right")
+        axis.set(xlim=(-0.3, 10), ylim=(-1.8, 1.4), xlabel="time (tenths of a round trip)")
+        axis.set_yticks([])
+        axis.grid(False)
+    return figure
+
+
+def _backlog(sent: np.ndarray, time: float) -> float:
+    """Packets that wait at a link which takes one each unit of time."""
+    left = 0.0
+    for place, at in enumerate(sent[sent <= time]):
+        after = sent[place + 1] if place + 1 < len(sent) else np.inf
+        left = max(0.0, left + 1 - (min(after, time) - at))
+    return left
+
+
+def draw_network(setting: Setting) -> Figure:
+    """The dumbbell, with the fifty flows' rate and buffer."""
+    return drawing.draw_network(
+        experiment(STUDY.case("fifty reno", setting), 10.0, 1), "Fifty senders, one bottleneck (packets of 576 bytes)"
+    )
+
+
+def _draw_windows(axis: Axes, runs: Runs, cases: dict[str, str], rounds: float) -> None:
+    """Of the first repetition, in round trips; case -> scheme."""
+    round_s = runs.setting.round_trip_ms / 1e3
+    for case, name in cases.items():
+        rows = runs.table("windows", case).query("repetition == 0")
+        rows = rows[rows.time_s <= rounds * round_s]
+        axis.plot(rows.time_s / round_s, rows.packets, **LOOKS[name])
+    axis.set_ylim(bottom=0)
+
+
+def _draw_points(axis: Axes, points: dict[str, tuple[float, float]]) -> None:
+    """Published points, named."""
+    for said, (x, y) in points.items():
+        axis.plot(x, y, "o", color=drawing.PUBLISHED_GREY, markersize=8, zorder=1)
+        axis.annotate(said, (x, y), (30, 0), textcoords="offset points", color="#555555", fontsize=9, va="center")
+
+
+def draw_course(runs: Runs, cases: dict[str, str], title: str) -> Figure:
+    """Cumulative throughput over time, and what an interval of a second carried: the same runs."""
+    names = ["cumulative, as published", "in each second, as iperf3 shows it"]
+    figure, axes = drawing.panels(title, "time (s)", "throughput (Mb/s, payload)", names)
+    table = runs.knobs["course"]
+    for case, name in cases.items():
+        rows = table[table.case == case].sort_values("seconds")
+        axes[0].plot(rows.seconds, rows.carried_mbit / rows.seconds, **LOOKS[name])
+        each_second = np.diff(rows.carried_mbit, prepend=0.0) / np.diff(rows.seconds, prepend=0.0)
+        axes[1].step(rows.seconds, each_second, where="pre", **LOOKS[name])
+    for axis in axes:
+        axis.set_ylim(bottom=0)
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_single_windows(runs: Runs) -> Figure:
+    """Fig. 4: the window of a single flow."""
+    figure, axis = new_figure("Window of a single flow (Fig. 4)", "time (round trips)", "window (packets)")
+    _draw_windows(axis, runs, {"reno": "reno", "paced": "paced"}, 250)
+    _draw_points(axis, {"62": (6, 62), "213": (9, 213)})
+    axis.plot([], [], "o", color=drawing.PUBLISHED_GREY, markersize=8, label="published, end of slow start")
+    drawing.draw_published_level(axis, 135, "published top (135)")
+    drawing.draw_published_level(axis, 67, "published bottom (67)")
+    axis.legend()
+    return figure
+
+
+def draw_fifty_windows(runs: Runs) -> Figure:
+    """Fig. 8: the sum of all windows."""
+    figure, axis = new_figure("All windows of fifty flows (Fig. 8)", "time (round trips)", "sum of windows (packets)")
+    _draw_windows(axis, runs, {"fifty reno": "reno", "fifty paced": "paced"}, 80)
+    _draw_points(axis, {"3300": (8, 3300), "200": (14, 200)})
+    axis.plot([], [], "o", color=drawing.PUBLISHED_GREY, markersize=8, label="published, paced")
+    drawing.draw_published_level(axis, 2400, "published peak of Reno (2400)")
+    setting = runs.study.case("fifty reno", runs.setting)
+    holds = setting.path_packets + setting.queue_packets
+    axis.axhline(holds, color="#444444", linestyle=":", linewidth=1, label=f"path and buffer hold {holds:.0f}")
+    axis.legend()
+    return figure
+
+
+def gain(table: pd.DataFrame) -> pd.DataFrame:
+    """What pacing adds to the throughput (percent): a row a buffer (of the path's own) and rate, from cases "reno" and
+    "paced"."""
+    means = table.pivot_table(index=["rate_mbps", "buffer_share"], columns="case", values="carried_mbit")
+    return (100 * (means["paced"] / means["reno"] - 1)).rename("gain_percent").reset_index()
+
+
+def draw_gain(runs: Runs) -> Figure:
+    """Fig. 5: the gain over the path's size, for buffers."""
+    figure, axis = new_figure(
+        "What pacing adds in 150 round trips (Fig. 5)", "buffer (of the path's own packets)", "gain (%)", log_x=True
+    )
+    for colour, (rate, rows) in zip(drawing.CURVES, gain(runs.knobs["buffer"]).groupby("rate_mbps"), strict=False):
+        packets = replace(runs.setting, rate_mbps=rate).path_packets
+        axis.plot(rows.buffer_share, rows.gain_percent, "o-", color=colour, label=f"path of {packets:.0f} packets")
+    axis.axhline(0, color="#444444", linewidth=1)
+    axis.axvline(0.5, color=drawing.PUBLISHED_GREY, linestyle="--", label="published: no gain from here on")
+    drawing.name_ticks(axis, "x", BUFFER_SHARES)
+    axis.legend()
+    return figure
+
+
+def draw_controls(runs: Runs) -> Figure:
+    """The windows where the mechanism is broken: random starts, RED."""
+    names = ["paced, together and at random", "with RED"]
+    figure, axes = drawing.panels("Broken on purpose", "time (round trips)", "sum of windows (packets)", names)
+    _draw_windows(axes[0], runs, {"fifty paced": "paced", "fifty paced, random starts": "control"}, 150)
+    _draw_windows(axes[1], runs, {"fifty reno, RED": "reno", "fifty paced, RED": "paced"}, 150)
+    axes[0].legend(["start together", "start within 10 s"])
+    axes[1].legend()
+    return figure
+
+
+def draw_recovery(runs: Runs) -> Figure:
+    """What is left of the collapse with other ways to repair losses, and with faster pacing."""
+    names = ["how losses are repaired", "how fast slow start paces (window per round trip)"]
+    figure, axes = drawing.panels("Fifty flows, the first 40 round trips", "", "", names)
+    drawing.draw_sweep(axes[1], runs.knobs["ratio"], "slow_start_ratio", "goodput_mbps", **LOOKS["paced"])
+    table = runs.knobs["recovery"]
+    for place, (case, rows) in enumerate(table.groupby("case")):
+        means = rows.groupby("recovery", sort=False).goodput_mbps.mean()
+        at = np.arange(len(means)) + 0.4 * (place - 0.5)
+        axes[0].bar(at, means, 0.38, color=LOOKS[case]["color"], label=LOOKS[case]["label"])
+        axes[0].set_xticks(range(len(means)), means.index)
+    for axis in axes:
+        axis.set(ylabel="throughput (Mb/s, payload)", ylim=(0, None))
+    axes[0].set_xlabel("sender's recovery")
+    axes[1].set_xlabel("pacing ratio in slow start (of window per round trip)")
+    axes[0].legend()
+    return figure
+
+
+def draw_run(found: Measurements, case: str) -> Figure:
+    """All windows of one run over time."""
+    total = found.windows.groupby("time_s").window_bytes.sum() / 1e3
+    goodput = float(found.flows.delivered_bytes.sum()) * 8e-6 / found.experiment.duration_s
+    figure, axis = new_figure(f"{case}: {goodput:.2f} Mb/s of payload", "time (s)", "sum of windows (kB)")
+    axis.plot(total.index, total, linewidth=1.2)
+    axis.set_ylim(bottom=0)
+    return figure
+
+
+def answer(runs: Runs) -> str:
+    """The question answered in one sentence, with this run's numbers."""
+    means = runs.summary()
+    one = [means.loc[f"{name}, 150 round trips"].carried_mbit for name in ("paced", "reno")]
+    paced, reno = means.loc["fifty paced"], means.loc["fifty reno"]
+    return (
+        f"A single paced flow carries {100 * (one[0] / one[1] - 1):.0f} % more in its first 150 round trips, as bursts "
+        f"overflow a small buffer; of fifty that start together the windows grow to {paced.peak_packets:.0f} packets "
+        f"in {paced.peak_round:.0f} round trips and fall to {paced.least_packets:.0f} (Reno's: to "
+        f"{reno.peak_packets:.0f} and {reno.least_packets:.0f}), and in the long run both carry the same "
+        f"({paced.goodput_mbps:.1f} and {reno.goodput_mbps:.1f} Mb/s)."
+    )
+
+
+def mean_of_two(first: float, second: float) -> float:
+    return (first + second) / 2
+
+
+LOOKS: dict[str, dict[str, Any]] = {
+    "reno": {"color": scheme("reno").colour, "label": "Reno", "linewidth": 1.3},
+    "paced": {"color": scheme("tcp").colour, "label": "paced", "linewidth": 1.3},
+    "control": {"color": scheme("control").colour, "label": "control", "linewidth": 1.3, "linestyle": "--"},
+}
+FIFTY: dict[str, Any] = {"flows": 50, "rate_mbps": 57.0, "buffer_packets": 312}
+FIRST, ROUNDS_150 = {"seconds": 4.0}, {"seconds": 15.0}
+PACED, RED, DEEP = {"paced": True}, {"queue": "red"}, {"buffer_packets": 108}
+MIXED: dict[str, Any] = {"flows": 20, "rate_mbps": 25.0, "buffer_share": 0.25, "size_packets": 300}
+MIXED |= {"paced_share": 0.1, "seconds": 150.0}
+LINUX = {"packet_bytes": 1514, "initial_window_segments": 10, "recovery": "linux", "delayed_ack_ms": 40.0}
+LINUX |= {"flows": 5, "rate_mbps": 5.0}
+BUFFER_SHARES = (0.1, 0.25, 0.5, 1.0, 2.0)
+COURSE_S = each(*(float(second) for second in range(1, 31)))
+CLASS_S = each(*COURSE_S.values[:20])
+CASES: dict[str, dict[str, Any]] = {
+    "reno": {},
+    "paced": PACED,
+    "reno, deep buffer": DEEP,
+    "paced, deep buffer": PACED | DEEP,
+    "reno, 150 round trips": ROUNDS_150,
+    "paced, 150 round trips": PACED | ROUNDS_150,
+    "reno, deep buffer, 150 round trips": DEEP | ROUNDS_150,
+    "paced, deep buffer, 150 round trips": PACED | DEEP | ROUNDS_150,
+    "fifty reno": FIFTY,
+    "fifty paced": FIFTY | PACED,
+    "fifty reno, RED": FIFTY | RED,
+    "fifty paced, RED": FIFTY | PACED | RED,
+    "fifty paced, random starts": FIFTY | PACED | {"starts_within_s": 10.0},
+    "fifty reno, at first": FIFTY | FIRST,
+    "fifty paced, at first": FIFTY | PACED | FIRST,
+    "fifty reno, RED, at first": FIFTY | RED | FIRST,
+    "fifty paced, RED, at first": FIFTY | PACED | RED | FIRST,
+    "mixed, two paced": MIXED | PACED,
+    "mixed, none paced": MIXED,
+}
+BY_SENDER = greatest_first("reno", "paced")
+STUDY = Study(
+    slug="tcp_pacing",
+    setting=Setting(),
+    cases=CASES,
+    experiment=experiment,
+    read=read,
+    answer=answer,
+    profiles={"quick": Scale(30.0), "paper": Scale(120.0)},
+    claims={
+        "reno-leaves-slow-start": Evidence("exit_packets", "reno", control="paced"),
+        "paced-leaves-slow-start": Evidence("exit_packets", "paced", control="reno"),
+        "sawtooth-top": Evidence(
+            "top_packets", ("reno", "paced"), control=("reno, deep buffer", "paced, deep buffer"), how=mean_of_two
+        ),
+        "single-flow-gain": Evidence(
+            "carried_mbit",
+            ("paced, 150 round trips", "reno, 150 round trips"),
+            control=("paced, deep buffer, 150 round trips", "reno, deep buffer, 150 round trips"),
+            how=greatest_first("paced", "reno"),
+        ),
+        "paced-peak-of-fifty": Evidence("peak_packets", "fifty paced", control="fifty reno"),
+        "paced-collapse-of-fifty": Evidence("least_packets", "fifty paced", control="fifty paced, random starts"),
+        "reno-peak-of-fifty": Evidence("peak_packets", "fifty reno", control="fifty paced"),
+        "reno-better-at-first": Evidence(
+            "carried_mbit",
+            ("fifty reno, at first", "fifty paced, at first"),
+            control=("fifty reno, RED, at first", "fifty paced, RED, at first"),
+            how=BY_SENDER,
+        ),
+        "paced-flows-lose-together": Evidence(
+            "loss_share",
+            ("fifty paced", "fifty reno"),
+            control=("fifty paced, RED", "fifty reno"),
+            how=greatest_first("paced", "reno"),
+        ),
+        "paced-among-reno": Evidence("latency_ratio", "mixed, two paced", control="mixed, none paced"),
+    },
+    knobs={
+        "course": Knob(
+            {
+                "reno": {"seconds": COURSE_S},
+                "paced": PACED | {"seconds": COURSE_S},
+                "fifty reno": FIFTY | {"seconds": each(*COURSE_S.values[:20])},
+                "fifty paced": FIFTY | PACED | {"seconds": each(*COURSE_S.values[:20])},
+                "class reno": LINUX | {"buffer_packets": 1000, "seconds": CLASS_S},
+                "class paced": LINUX | PACED | {"buffer_packets": 1000, "seconds": CLASS_S},
+                "class reno, small buffer": LINUX | {"buffer_packets": 10, "seconds": CLASS_S},
+                "class paced, small buffer": LINUX | PACED | {"buffer_packets": 10, "seconds": CLASS_S},
+            },
+            Scale(40.0),
+        ),
+        "buffer": Knob(
+            {
+                name: changes | ROUNDS_150 | {"rate_mbps": each(2.0, 5.0, 20.0), "buffer_share": each(*BUFFER_SHARES)}
+                for name, changes in (("reno", {}), ("paced", PACED))
+            },
+            Scale(15.0),
+        ),
+        "recovery": Knob(
+            {
+                name: changes | FIFTY | FIRST | {"recovery": each("tahoe", "reno", "newreno", "sack", "linux")}
+                for name, changes in (("reno", {}), ("paced", PACED))
+            },
+            Scale(4.0),
+            repetitions=3,
+        ),
+        "jitter": Knob(
+            {
+                name: changes | FIFTY | {"side_jitter_ms": each(0.0, 0.08, 0.3, 1.0)}
+                for name, changes in (("paced", PACED), ("reno", {}))
+            },
+            Scale(20.0),
+            repetitions=3,
+        ),
+        "ratio": Knob(
+            {"paced": FIFTY | PACED | FIRST | {"slow_start_ratio": each(1.0, 1.25, 1.5, 2.0, 3.0, 4.0)}},
+            Scale(4.0),
+            repetitions=3,
+        ),
+    },
+    figures={
+        "fig3_throughput": lambda runs: draw_course(
+            runs, {"reno": "reno", "paced": "paced"}, "A single flow, 5 Mb/s, buffer of 25 packets (Fig. 3)"
+        ),
+        "fig4_window": draw_single_windows,
+        "fig5_gain": draw_gain,
+        "fig6_throughput_of_fifty": lambda runs: draw_course(
+            runs, {"fifty reno": "reno", "fifty paced": "paced"}, "Fifty flows, 57 Mb/s, buffer of 312 packets (Fig. 6)"
+        ),
+        "fig8_windows_of_fifty": draw_fifty_windows,
+        "class_throughput": lambda runs: draw_course(
+            runs, {"class reno": "reno", "class paced": "paced"}, "The class's five flows, buffer of 1000 packets"
+        ),
+        "class_small_buffer": lambda runs: draw_course(
+            runs,
+            {"class reno, small buffer": "reno", "class paced, small buffer": "paced"},
+            "The class's five flows, buffer of a quarter of the path (10 packets)",
+        ),
+        "control": draw_controls,
+        "knob_jitter": lambda runs: drawing.sweep_figure(
+            "Hosts that do not keep step (fifty flows; a packet takes 0.08 ms)",
+            runs.knobs["jitter"],
+            ("side_jitter_ms", "jitter of the side links (ms)"),
+            {"loss_share": "share of flows that lose together", "goodput_mbps": "throughput (Mb/s, payload)"},
+            by="case",
+            log_x=False,
+        ),
+        "knob_recovery": draw_recovery,
+    },
+    play=Play(
+        ("reno", "paced", "fifty reno", "fifty paced"),
+        {
+            "buffer_packets": (5, 1000, 5),
+            "slow_start_ratio": (1.0, 4.0, 0.25),
+            "recovery": ["reno", "newreno", "sack", "linux"],
+        },
+        draw_run,
+        seconds=20.0,
+    ),
+)

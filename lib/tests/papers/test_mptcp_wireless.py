@@ -1,0 +1,159 @@
+"""One connection over WiFi and 3G: block latencies against closed forms and a second way, and what must not hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netrepro.errors import NetreproError
+from netrepro.papers import mptcp_wireless as paper
+from netrepro.papers.mptcp_wireless import BOTH, KB, Setting
+from netrepro.simulation import simulate_deliveries
+
+SECONDS = 15.0
+
+
+def found(case: str, **changed):
+    return paper.STUDY.run_once(case, SECONDS, seed=3, **changed)
+
+
+def test_the_links_buffers_are_the_classs_packets():
+    assert paper.buffer_packets(8, 80) == 54 and paper.buffer_packets(2, 2000) == 334
+    asked = paper.experiment(Setting(), 1.0, 1).topology
+    assert asked.link("s1", "s3").queue.packets == 54 and asked.link("s1", "s4").queue.packets == 334
+
+
+# The latency of a block.
+
+
+def one_by_one(delivered, acknowledged, send_buffer):
+    """The application as a loop: how far it has written at every moment, how far the receiver has read."""
+    latencies, end = [], paper.BLOCK_BYTES
+    while end <= max((held for _, held in delivered), default=0):
+        accepted = next((at for at, known in acknowledged if known + send_buffer >= end), 0.0)
+        accepted = 0.0 if end <= send_buffer else accepted
+        arrived = next(at for at, held in delivered if held >= end)
+        latencies.append((arrived - accepted) * 1e3)
+        end += paper.BLOCK_BYTES
+    return latencies
+
+
+@given(
+    steps=st.lists(st.tuples(st.integers(1, 50), st.integers(1, 20_000)), min_size=1, max_size=60),
+    delay=st.integers(1, 80),
+    send_buffer=st.integers(8 * KB, 100 * KB),
+)
+def test_latencies_are_those_of_an_application_that_writes_in_a_loop(steps, delay, send_buffer):
+    gaps, sizes = zip(*steps, strict=True)
+    delivered = list(zip(np.cumsum(gaps) / 1e3, np.cumsum(sizes), strict=True))
+    known = [(at + delay / 1e3, held) for at, held in delivered]
+    tables = [
+        pd.DataFrame(rows, columns=["time_s", name])
+        for rows, name in ((delivered, "delivered_bytes"), (known, "acknowledged_bytes"))
+    ]
+    # Acknowledgements must let the sender write what it delivered: only then is the trace one that could be.
+    blocks = paper.block_latencies(*tables, 10**9)
+    assert (blocks.accepted_s == 0).all()
+    last = int(np.sum(sizes)) - send_buffer
+    tables[0] = tables[0][tables[0].delivered_bytes <= max(0, last) + send_buffer]
+    ours = paper.block_latencies(*tables, send_buffer).latency_ms
+    assert list(ours) == pytest.approx(one_by_one(delivered, known, send_buffer))
+
+
+@pytest.mark.parametrize(("network", "one_way_ms", "mbps"), [("tcp over wifi", 10.0, 8.0), ("tcp over 3g", 75.0, 2.0)])
+@pytest.mark.parametrize("send_buffer_kb", [100, 200])
+def test_on_one_path_a_block_waits_for_the_send_buffer_to_drain(network, one_way_ms, mbps, send_buffer_kb):
+    """What is in the buffer when a block is accepted must be acknowledged, but for the last one-way delay."""
+    readings = found(network, send_buffer_kb=send_buffer_kb, receive_buffer_kb=60, mobile_jitter_ms=0.0)
+    drain_ms = send_buffer_kb * KB * 8 / (mbps * 1448 / 1514) / 1e3
+    packet_ms = 1514 * 8 / (mbps * 1e3)
+    assert readings["median_ms"] == pytest.approx(drain_ms - one_way_ms, abs=2 * packet_ms)
+
+
+def test_what_the_sender_knows_is_what_the_receiver_held_one_way_delay_before():
+    setting = replace(paper.STUDY.case("tcp over wifi"), receive_buffer_kb=40)
+    measured, delivered = simulate_deliveries(paper.experiment(setting, 4.0, 3))
+    known = paper.acknowledged(measured, delivered)
+    before = np.searchsorted(delivered.time_s, known.time_s - 10e-3, side="right")
+    held = np.concatenate([[0], delivered.delivered_bytes])
+    assert (known.acknowledged_bytes.to_numpy() == held[before]).mean() > 0.99
+
+
+@given(st.lists(st.floats(0, 5000), min_size=1, max_size=200))
+def test_the_masses_of_a_density_add_up_to_one(latencies):
+    edges, shares = paper.masses(pd.Series(latencies))
+    assert shares.sum() == pytest.approx(1) and len(edges) == len(shares) + 1
+    assert np.diff(edges) == pytest.approx(paper.BIN_MS)
+
+
+def test_a_run_too_short_for_a_block_has_an_empty_density():
+    edges, shares = paper.masses(pd.Series(dtype=float))
+    assert len(edges) == 2 and shares.tolist() == [0.0]
+
+
+# The mechanisms.
+
+
+def test_what_3g_holds_slows_plain_mptcp_and_both_mechanisms_bring_it_back_to_wifi():
+    plain, both, wifi = (found(name)["mean_ms"] for name in ("mptcp", BOTH, "tcp over wifi"))
+    assert plain > 1.4 * wifi and both < 1.1 * wifi
+
+
+def test_on_two_equal_paths_the_mechanisms_make_no_difference():
+    equal = {"mobile_mbps": 8.0, "mobile_round_trip_ms": 20.0, "mobile_buffer_ms": 80.0, "mobile_jitter_ms": 0.0}
+    plain, both = (found(name, **equal) for name in ("mptcp", BOTH))
+    assert plain["mobile_share"] > 0.2
+    assert both["mean_ms"] == pytest.approx(plain["mean_ms"], rel=0.05)
+
+
+def test_the_classs_receive_buffer_reaches_3g_only_where_wifi_loses_packets():
+    clean, lossy = (found("class: mptcp", wifi_loss=loss) for loss in (0.0, paper.PROJECT_LOSS))
+    assert clean["mobile_share"] < 0.01 < 0.1 < lossy["mobile_share"]
+    rescued = found(f"class: {BOTH}", wifi_loss=paper.PROJECT_LOSS)
+    assert rescued["mean_ms"] < 0.7 * lossy["mean_ms"]
+
+
+def test_a_connection_over_both_survives_the_loss_of_wifi_and_tcp_stalls():
+    both, alone = (found(f"lost: {name}") for name in ("mptcp", "tcp over wifi"))
+    assert both["progress_share"] == 1.0
+    assert alone["progress_share"] <= 0.2  # of five seconds, the first has what was on its way
+    assert alone["seconds"].goodput_mbps.iloc[-1] > 5  # WiFi is back
+
+
+def test_progress_counts_whole_seconds_without_wifi_only():
+    table = pd.DataFrame({"second": np.arange(9.0), "goodput_mbps": [1, 1, 1, 0, 2, 0, 1, 1, 1]})
+    assert paper.progress_share(table, Setting(lost=(1 / 3, 2 / 3)), 9.0) == pytest.approx(1 / 3)
+    assert np.isnan(paper.progress_share(table, Setting(), 9.0))
+
+
+# Rankings and mistakes.
+
+
+def test_equal_ratios_stand_in_the_reverse_of_the_claims_order():
+    by_rate = pd.Series([0.1, 0.2, 0.3, 0.4], index=paper.WIFI_MBPS)
+    assert paper.latest_first(by_rate) == ["32", "16", "8", "4"]
+    assert paper.latest_first(0 * by_rate) == ["4", "8", "16", "32"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"networks": ("lte",)}, "lte"),
+        ({"networks": ()}, "networks"),
+        ({"mobile_queue": "red"}, "red"),
+        ({"receive_buffer_kb": 1}, "less than a packet"),
+    ],
+)
+def test_what_cannot_be_is_refused(changed, match):
+    with pytest.raises(NetreproError, match=match):
+        paper.experiment(replace(Setting(), **changed), 1.0, 1)
+
+
+def test_another_tier_is_refused():
+    with pytest.raises(NetreproError, match="simulated"):
+        paper.measure_one(Setting(), 1.0, 1, "virtual")

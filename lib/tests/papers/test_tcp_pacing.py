@@ -1,0 +1,142 @@
+"""TCP pacing (INFOCOM 2000): closed forms of slow start and sawtooth, what pacing is, and how windows are read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import Experiment, Measure
+from netrepro.papers import tcp_pacing as paper
+from netrepro.simulation import simulate
+
+PAPER = paper.Setting()
+
+
+def readings(seconds: float = 40.0, seed: int = 3, **changed):
+    setting = replace(PAPER, **changed)
+    return paper.read(simulate(paper.experiment(setting, seconds, seed)), setting)
+
+
+def test_the_published_path_holds_108_packets_of_a_round_trip_of_100_ms():
+    assert PAPER.round_trip_ms == 100
+    assert PAPER.path_packets == pytest.approx(108, abs=1)
+    assert paper.STUDY.case("fifty reno").path_packets == pytest.approx(1237, abs=1)
+
+
+@pytest.mark.parametrize("rate_mbps, buffer_packets", [(5.0, 25), (5.0, 60), (3.0, 25), (5.0, 108)])
+@pytest.mark.parametrize("paced", [False, True])
+def test_the_sawtooth_turns_where_path_and_buffer_are_full(rate_mbps, buffer_packets, paced):
+    """It grows by a packet each round trip, one more until the loss is noticed, and the link itself holds one."""
+    setting = replace(PAPER, rate_mbps=rate_mbps)
+    found = readings(60.0, rate_mbps=rate_mbps, buffer_packets=buffer_packets, paced=paced)
+    assert 0 <= found["top_packets"] - setting.path_packets - buffer_packets <= 5
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(8, 45))
+def test_bursts_of_slow_start_overflow_a_buffer_within_a_round_and_paced_ones_only_beyond_the_path(buffer):
+    """In the round that doubles a window one packet queues for each acknowledgement. So the first loss comes in the
+    round from 2^k > buffer on, at a window of 2^k + buffer; it has doubled at most when the sender learns of it."""
+    lost_at = 2 ** int(np.floor(np.log2(buffer)) + 1) + buffer
+    reno, paced = (readings(4.0, buffer_packets=buffer, paced=paced)["exit_packets"] for paced in (False, True))
+    assert lost_at <= reno <= 2 * lost_at + 4
+    assert paced >= PAPER.path_packets + buffer
+    assert paced > reno
+
+
+def test_a_paced_flow_spreads_its_packets_over_the_round_trip_and_reno_sends_them_in_bursts():
+    """Of a window well below the path's: the largest gap between packets is most of a round trip, or a share of it."""
+
+    def largest_share(paced: bool) -> float:
+        asked = paper.experiment(replace(PAPER, paced=paced, buffer_packets=500), 0.75, 1)
+        found = simulate(replace(asked, measure=Measure(packets=(("h1", "s1"),))))
+        times = found.packets[found.packets.size_bytes == PAPER.packet_bytes].time_s
+        sent = times[(times >= 0.5) & (times < 0.7)].diff()  # windows of 8 to 32
+        return float(sent.max() * 1e3 / PAPER.round_trip_ms)
+
+    assert largest_share(False) > 0.6
+    assert largest_share(True) < 0.3
+
+
+def test_a_single_flow_gains_by_pacing_with_a_small_buffer_and_not_with_the_paths_own():
+    carried = {
+        (buffer, paced): readings(15.0, buffer_packets=buffer, paced=paced)["carried_mbit"]
+        for buffer in (25, 108)
+        for paced in (False, True)
+    }
+    assert carried[25, True] > 1.05 * carried[25, False]
+    assert carried[108, True] == pytest.approx(carried[108, False], rel=0.02)
+
+
+def test_fifty_paced_flows_overshoot_and_collapse_and_with_selective_acknowledgements_the_fall_is_no_such_one():
+    reno = readings(4.0, **paper.FIFTY, paced=True)
+    linux = readings(4.0, **paper.FIFTY, paced=True, recovery="linux")
+    holds = paper.STUDY.case("fifty reno").path_packets + 312
+    assert reno["peak_packets"] > 1.8 * holds
+    assert reno["least_packets"] < 0.2 * holds < linux["least_packets"]
+    assert linux["carried_mbit"] > 1.2 * reno["carried_mbit"]
+
+
+def test_only_the_paced_flows_of_a_mix_pace_and_in_the_control_none_does():
+    for case, pacing in (("mixed, two paced", 2), ("mixed, none paced", 0)):
+        flows = paper.experiment(paper.STUDY.case(case), 1.0, 1).traffic
+        assert sum(flow.label == "paced" for flow in flows) * 10 == len(flows) == 200
+        assert sum(flow.tcp.pacing for flow in flows) == 10 * pacing
+    paced, none = (
+        paper.experiment(paper.STUDY.case(case), 1.0, 5) for case in ("mixed, two paced", "mixed, none paced")
+    )
+    assert [flow.start_s for flow in paced.traffic] == [flow.start_s for flow in none.traffic]
+
+
+def windows_of(**thresholds: list[float]) -> pd.DataFrame:
+    tables = [
+        pd.DataFrame({"flow": flow, "time_s": np.arange(len(values)) / 20, "slow_start_threshold_bytes": values})
+        for flow, values in enumerate(thresholds.values())
+    ]
+    return pd.concat(tables, ignore_index=True)
+
+
+def test_the_share_that_loses_counts_flows_once_a_round_trip():
+    inf = np.inf
+    together = windows_of(a=[inf, inf, 9, 8, 8, 8], b=[inf, inf, inf, 7, 7, 7])
+    apart = windows_of(a=[inf, inf, 9, 9, 9, 9], b=[inf, inf, inf, inf, 7, 7])
+    assert paper.share_that_loses(together, 2, 0.1) == 1
+    assert paper.share_that_loses(apart, 2, 0.1) == 0.5
+    assert np.isnan(paper.share_that_loses(windows_of(a=[inf, inf], b=[3, 3]), 2, 0.1))
+
+
+def test_tops_are_the_last_values_before_a_fall_by_a_quarter():
+    window = pd.Series([1, 2, 4, 2, 3, 2.9, 3, 1], index=np.arange(8.0))
+    assert paper.tops(window).to_dict() == {2.0: 4, 6.0: 3}
+
+
+def test_red_has_the_papers_thresholds():
+    red = paper.experiment(paper.STUDY.case("fifty paced, RED"), 1.0, 1).topology.link("s1", "s2").queue
+    assert (red.packets, red.min_threshold_packets, red.max_probability) == (312, 5, 0.02)
+    assert red.max_threshold_packets == pytest.approx(0.9 * 312)
+
+
+def test_an_experiment_survives_json():
+    asked = paper.experiment(paper.STUDY.case("mixed, two paced"), 30.0, 2)
+    assert Experiment.from_json(asked.to_json()) == asked
+
+
+@pytest.mark.parametrize(
+    "changed, said",
+    [
+        ({"flows": 0}, "0 flows"),
+        ({"queue": "blue"}, "no queue 'blue'"),
+        ({"packet_bytes": 66}, "packets of 66 bytes"),
+        ({"starts_within_s": 10.0}, "a run of 10 s"),
+        ({"size_packets": 300}, "a run of 10 s"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_by_name(changed, said):
+    with pytest.raises(NetreproError, match=said):
+        paper.experiment(replace(PAPER, **changed), 10.0, 1)

@@ -1,0 +1,138 @@
+"""The gallery: pages of executed notebooks with the scorecard as their index, seen in a real browser."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+from netrepro.errors import NetreproError
+from netrepro.workbench import gallery
+from netrepro.workbench import pages as module
+from netrepro.workbench.pages import claims_schema
+from netrepro.workbench.runner import run
+
+FIXTURES = Path(__file__).parents[1] / "notebooks"
+DATA = Path(__file__).parents[3] / "data"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A gallery of a paper that was run, of another that was not, and of what the library has."""
+    root = tmp_path_factory.mktemp("workbench")
+    (root / "notebooks").mkdir()
+    for number, slug in ((10, "echo"), (11, "silent")):
+        notebook = nbformat.read(FIXTURES / "echo.ipynb", as_version=4)
+        notebook.metadata["netrepro"]["slug"] = slug
+        notebook.cells[2].source = (
+            r"## 8 Paper, class report and ours" + "\n\n" + r"where $E[W]=\rho/(1-\rho)$, `$HOME`"
+        )
+        nbformat.write(notebook, root / f"notebooks/{number}_{slug}.ipynb")
+        shutil.copytree(FIXTURES / "echo_data", root / "data" / slug)
+        claims = root / "data" / slug / "claims.yaml"
+        claims.write_text(claims.read_text().replace("paper: echo", f"paper: {slug}"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NETREPRO_ROOT", str(root))
+        assert run(["echo"]).ok
+        pages = gallery(root / "site", functions=False)
+        assert [(page.file, page.run is not None) for page in pages] == [
+            ("10_echo.html", True),
+            ("11_silent.html", False),
+        ]
+        yield root / "site"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
+    if not (shutil.which("chromium") and shutil.which("chromedriver")):
+        pytest.skip("needs chromium")
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(shutil.which("chromium"))
+    profile = f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"
+    for option in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1200,700", profile):
+        options.add_argument(option)
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+@pytest.mark.browser
+def test_a_click_on_a_cell_leads_to_its_claim_and_nothing_comes_from_elsewhere(site, browser):
+    browser.get(f"file://{site}/index.html")
+    cells = browser.find_elements("css selector", ".papers a.cell")
+    assert [cell.text for cell in cells] == ["✓", "·"]
+    assert "published, not run here" in browser.find_elements("css selector", ".papers tr")[1].text
+    cells[0].click()
+    row = browser.find_element("css selector", "tr:target")
+    assert browser.current_url.endswith("10_echo.html#claim-load-is-half") and "agrees" in row.text
+    deadline = time.monotonic() + 10  # it scrolls once all is laid out
+    while not browser.execute_script(
+        "const r = arguments[0].getBoundingClientRect(); return r.y >= 0 && r.y < 700", row
+    ):
+        assert time.monotonic() < deadline, "the claim is not on the screen"
+    fetched = browser.execute_script("return performance.getEntriesByType('resource').map(entry => entry.name)")
+    assert [name for name in fetched if not name.startswith(("file:", "data:"))] == []
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    widths = "return [...document.images].map(image => image.naturalWidth)"
+    assert all(browser.execute_script(widths)) and len(browser.execute_script(widths)) == 2  # formula and figure
+
+
+@pytest.mark.browser
+def test_a_paper_that_nobody_has_run_says_so(site, browser):
+    browser.get(f"file://{site}/index.html")
+    browser.find_elements("css selector", ".papers a.cell")[1].click()
+    assert "Nobody has run this notebook here" in browser.find_element("css selector", "body").text
+    assert browser.find_element("css selector", "a#claim-load-is-half")
+
+
+def test_every_link_leads_to_a_page_and_an_anchor_that_exist(site):
+    import re
+
+    for page in site.glob("*.html"):
+        text = page.read_text()
+        for target in re.findall(r'<a [^>]*href="([^"#:]*(?:#claim[^"]*)?)"', text):
+            file, _, anchor = target.partition("#")
+            assert not file or (site / file).exists(), f"{page.name} links to {target}"
+            assert not anchor or f'id="{anchor}"' in (site / (file or page.name)).read_text(), target
+
+
+def test_formulas_are_pictures_and_code_is_not(site):
+    page = (site / "10_echo.html").read_text()
+    assert r'alt="E[W]=\rho/(1-\rho)"' in page and "<code>$HOME</code>" in page
+
+
+def test_the_schema_takes_every_claims_file_and_names_a_mistyped_key(site):
+    jsonschema = pytest.importorskip("jsonschema")  # nbformat brings it
+    schema = json.loads((site / "claims.schema.json").read_text())
+    assert schema == claims_schema()
+    for path in DATA.glob("*/claims.yaml"):
+        jsonschema.validate(yaml.safe_load(path.read_text()), schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"paper": "x", "title": "y", "claims": [], "titel": "z"}, schema)
+
+
+def test_functions_are_described_module_by_module(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_module_names", lambda: ["netrepro.errors", "netrepro.claims.models", "netrepro.none"])
+    module._describe_functions(tmp_path)
+    assert "the valid word nearest to" in (tmp_path / "netrepro/errors.html").read_text()
+    assert "How near to the published value" in (tmp_path / "netrepro/claims/models.html").read_text()
+    assert (tmp_path / "index.html").exists()
+
+
+def test_what_cannot_be_made_is_refused_in_two_lines(echo_paper, monkeypatch):
+    command = [sys.executable, "-m", "netrepro.workbench.cli", "gallery", "--no-functions", "--into", "/proc/none"]
+    said = subprocess.run(command, capture_output=True, text=True)
+    assert said.returncode == 2 and "cannot write to /proc/none" in said.stdout
+    monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(NetreproError, match="pdoc is not installed"):
+        gallery(Path("/proc/none"))
