@@ -362,6 +362,7 @@ def draw_percentiles(runs: Runs) -> Figure:
         heights = dict(zip(ours, rows.gain_percent, strict=True))
         drawing.draw_bars(axis, ours, heights)
         axis.axhline(0, color=drawing.INK, linewidth=0.8)
+    drawing.share_legend(figure)
     return figure
 
 
@@ -394,6 +395,7 @@ def draw_retransmissions(runs: Runs) -> Figure:
         found = pd.DataFrame(runs.reading("resent_percent", centre))
         ours = {f"{window}": list(found.loc[window]) for window in (OLD, NEW)}
         drawing.draw_bars(axis, ours, {f"{window}": rows.percent[window] for window in (OLD, NEW)})
+    drawing.share_legend(figure)
     return figure
 
 
@@ -414,6 +416,7 @@ def draw_maps(runs: Runs) -> Figure:
         axis.axhline(0, color=drawing.INK, linewidth=0.8)
         axis.set_yscale("symlog", linthresh=10)
         axis.yaxis.set_major_formatter("{x:g}")
+    drawing.share_legend(figure)
     return figure
 
 
@@ -515,7 +518,7 @@ STUDY = Study(
     until_complete=True,
     profiles={
         "quick": Scale(),
-        "paper": Scale(changes={"clients": 20_000}),
+        "paper": Scale(changes={"clients": 5_000}),
         "test": Scale(changes={"clients": 300}),
     },
     claims={
