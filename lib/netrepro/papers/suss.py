@@ -247,17 +247,24 @@ def round_windows(bdp_packets: float, fourfold: int) -> list[int]:
     return windows
 
 
-def saved_round_trips(bdp_packets: float, most: int = MOST_FOURFOLD) -> float:
-    """Round trips that SUSS saves once both fill the path.
+def idle_round_trips(bdp_packets: float, fourfold: int) -> float:
+    """Round trips that the path has idle until it is full: a round of window W leaves 1 - W / BDP of one."""
+    return sum(1 - window / bdp_packets for window in round_windows(bdp_packets, fourfold))
 
-    A round of window W leaves the path idle for 1 - W / BDP of a round trip; nothing else differs, so the saving is the
+
+def saved_round_trips(bdp_packets: float, most: int = MOST_FOURFOLD) -> float:
+    """Round trips that SUSS saves once both fill the path: nothing differs from then on, so the saving is the
     difference of what both leave idle. It depends on the path alone, not on the size of the flow.
     """
+    fourfold = rounds_that_grow_fourfold(bdp_packets, most)
+    return idle_round_trips(bdp_packets, 0) - idle_round_trips(bdp_packets, fourfold)
 
-    def idle(fourfold: int) -> float:
-        return sum(1 - window / bdp_packets for window in round_windows(bdp_packets, fourfold))
 
-    return idle(0) - idle(rounds_that_grow_fourfold(bdp_packets, most))
+def completion_at_full_path_ms(setting: Setting, fourfold: int) -> float:
+    """Completion (from the connect call) of a flow that is large enough to fill the path, without losses: one and a
+    half round trips until the first data arrive, the rounds that leave it idle, and the bytes at its rate."""
+    waiting_ms = (1.5 + idle_round_trips(setting.bdp_packets, fourfold)) * setting.path_ms
+    return waiting_ms + setting.size_mb * 8e3 / setting.rate_mbps * FULL_PACKET_BYTES / SEGMENT_BYTES
 
 
 def flights(segments: int, fourfold: int) -> int:
@@ -572,7 +579,7 @@ STUDY = Study(
     read=read,
     answer=answer,
     profiles={
-        "quick": Scale(repetitions=4, only={"round_trip_ms": (*NEAR_MS, 25.0, 75.0, 100.0, 250.0)}),
+        "quick": Scale(repetitions=3, only={"round_trip_ms": (*NEAR_MS, 25.0, 75.0, 100.0, 250.0)}),
         "paper": Scale(),
         "test": Scale(repetitions=2, only={"round_trip_ms": (1.0, 75.0, 100.0), "buffer_bdp": (1.0,)}),
     },

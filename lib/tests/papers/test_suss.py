@@ -56,10 +56,33 @@ def test_the_saving_is_the_closed_forms_where_hystart_is_mended(rate_mbps, round
         assert saved(size_mb=size_mb, **path) == pytest.approx(closed, abs=0.06)
 
 
+@pytest.mark.parametrize("rate_mbps, round_trip_ms, size_mb", [(50, 100, 4.0), (100, 100, 10.0), (25, 200, 4.0)])
+def test_completion_times_are_the_closed_forms_where_hystart_is_mended(rate_mbps, round_trip_ms, size_mb):
+    path = {"rate_mbps": rate_mbps, "round_trip_ms": round_trip_ms, "size_mb": size_mb, "mended": True}
+    setting = Setting(**path)
+    fourfold = paper.rounds_that_grow_fourfold(setting.bdp_packets)
+    for changes, times in (({}, 0), (SUSS, fourfold)):
+        closed_ms = paper.completion_at_full_path_ms(setting, times)
+        assert completion_ms(**changes, **path, buffer_bdp=2.0) == pytest.approx(closed_ms, rel=0.02)
+
+
 def test_the_fault_of_hystart_makes_the_saving_look_larger_on_long_paths():
     """The paper's kernels leave slow start too early without SUSS."""
     path = {"round_trip_ms": 250.0, "size_mb": 10.0}
     assert saved(**path) > 2 * saved(**path, mended=True) > 5
+
+
+@pytest.mark.parametrize("round_trip_ms", [100.0, 250.0])
+def test_with_the_fault_suss_overshoots_a_buffer_of_one_product_and_mended_it_does_not(round_trip_ms):
+    lost = {
+        (control, mended): paper.STUDY.read_once(
+            Setting(round_trip_ms=round_trip_ms, size_mb=10.0, congestion_control=control, mended=mended)
+        )["dropped_packets"]
+        for control in ("cubic", "suss")
+        for mended in (False, True)
+    }
+    assert lost.pop(("suss", False)) > 300
+    assert set(lost.values()) == {0}
 
 
 @pytest.mark.parametrize("bdp_packets, fourfold", [(39, 0), (40, 1), (159, 1), (160, 2), (639, 2), (640, 3), (9999, 3)])
@@ -149,6 +172,12 @@ def test_in_the_later_test_suss_leaves_slow_start_a_round_trip_sooner_and_too_la
 def test_the_class_saw_little_without_more_delay_and_much_with_it(runs):
     table = paper.improvements(runs, "class").set_index("extra_ms").improvement
     assert table[0.0] < 0.05 and table[500.0] > 0.3
+    mended = 540 * saved(round_trip_ms=540.0, size_mb=12.0, mended=True)  # most of it is HyStart's fault
+    assert mended < 0.4 * table_ms(runs)[500.0]
+
+
+def table_ms(runs: Runs) -> pd.Series:
+    return paper.improvements(runs, "class").set_index("extra_ms").saved_ms
 
 
 def test_what_was_carried_is_acknowledged_a_round_trip_after_it_left(runs):
