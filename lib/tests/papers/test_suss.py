@@ -1,0 +1,215 @@
+"""SUSS: the closed form of what it saves, the authors' logs and table, and where nothing may be saved."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netrepro.claims import load_claims
+from netrepro.errors import NetreproError
+from netrepro.papers import suss as paper
+from netrepro.papers._study import Runs
+from netrepro.papers.suss import SUSS, Setting
+
+
+@pytest.fixture(scope="module")
+def runs() -> Runs:
+    """All but the grid and the fifth flow, once each."""
+    few = {
+        name: changes for name, changes in paper.CASES.items() if name.split(",")[0] in ("example", "later", "class")
+    }
+    return replace(paper.STUDY, cases=few, claims={}).measure(repetitions=1, seed=11)
+
+
+def completion_ms(**changed) -> float:
+    return float(paper.STUDY.read_once(replace(Setting(), **changed))["completion_ms"])
+
+
+def saved(**changed) -> float:
+    """Round trips."""
+    round_trip_ms = changed.get("round_trip_ms", 100.0)
+    return (completion_ms(**changed) - completion_ms(**{**SUSS, **changed})) / round_trip_ms
+
+
+def test_the_closed_form_by_hand():
+    """196 segments fill the example's path: 10 20 40 80 160 against 10 40 160."""
+    assert paper.round_windows(196, 0) == [10, 20, 40, 80, 160]
+    assert paper.round_windows(196, 2) == [10, 40, 160]
+    assert paper.saved_round_trips(196) == pytest.approx((5 - 310 / 196) - (3 - 210 / 196))
+    assert paper.round_windows(1000, 3) == [10, 40, 160, 640]
+    assert paper.round_windows(5000, 3) == [10, 40, 160, 640, 1280, 2560]
+
+
+@pytest.mark.parametrize(
+    "rate_mbps, round_trip_ms", [(48, 49.5), (50, 75), (50, 100), (50, 200), (100, 100), (50, 250)]
+)
+def test_the_saving_is_the_closed_forms_where_hystart_is_mended(rate_mbps, round_trip_ms):
+    path = {"rate_mbps": rate_mbps, "round_trip_ms": round_trip_ms, "buffer_bdp": 2.0, "mended": True}
+    closed = paper.saved_round_trips(Setting(**path).bdp_packets)
+    assert 1.4 < closed < 2.7
+    for size_mb in (4.0, 10.0):
+        assert saved(size_mb=size_mb, **path) == pytest.approx(closed, abs=0.06)
+
+
+@pytest.mark.parametrize("rate_mbps, round_trip_ms, size_mb", [(50, 100, 4.0), (100, 100, 10.0), (25, 200, 4.0)])
+def test_completion_times_are_the_closed_forms_where_hystart_is_mended(rate_mbps, round_trip_ms, size_mb):
+    path = {"rate_mbps": rate_mbps, "round_trip_ms": round_trip_ms, "size_mb": size_mb, "mended": True}
+    setting = Setting(**path)
+    fourfold = paper.rounds_that_grow_fourfold(setting.bdp_packets)
+    for changes, times in (({}, 0), (SUSS, fourfold)):
+        closed_ms = paper.completion_at_full_path_ms(setting, times)
+        assert completion_ms(**changes, **path, buffer_bdp=2.0) == pytest.approx(closed_ms, rel=0.02)
+
+
+def test_the_fault_of_hystart_makes_the_saving_look_larger_on_long_paths():
+    """The paper's kernels leave slow start too early without SUSS."""
+    path = {"round_trip_ms": 250.0, "size_mb": 10.0}
+    assert saved(**path) > 2 * saved(**path, mended=True) > 5
+
+
+@pytest.mark.parametrize("round_trip_ms", [100.0, 250.0])
+def test_with_the_fault_suss_overshoots_a_buffer_of_one_product_and_mended_it_does_not(round_trip_ms):
+    lost = {
+        (control, mended): paper.STUDY.read_once(
+            Setting(round_trip_ms=round_trip_ms, size_mb=10.0, congestion_control=control, mended=mended)
+        )["dropped_packets"]
+        for control in ("cubic", "suss")
+        for mended in (False, True)
+    }
+    assert lost.pop(("suss", False)) > 300
+    assert set(lost.values()) == {0}
+
+
+@pytest.mark.parametrize("bdp_packets, fourfold", [(39, 0), (40, 1), (159, 1), (160, 2), (639, 2), (640, 3), (9999, 3)])
+def test_the_window_grows_fourfold_while_it_fits_the_path(bdp_packets, fourfold):
+    assert paper.rounds_that_grow_fourfold(bdp_packets) == fourfold
+
+
+@pytest.mark.parametrize("bdp_packets, fourfold", [(30, 0), (60, 1), (120, 1), (250, 2), (500, 2), (900, 3)])
+def test_the_simulator_grows_fourfold_as_often_as_the_closed_form_says(bdp_packets, fourfold):
+    """One round fewer allowed must cost time, one more must not save any."""
+    path = {"rate_mbps": bdp_packets * 8 * 1514 / 100e3, "size_mb": 2.0, "buffer_bdp": 2.0, "mended": True}
+    times = [completion_ms(**SUSS, **path, suss_rounds=n) for n in range(4)]
+    assert np.all(np.diff(times[: fourfold + 1]) < -1)
+    assert times[fourfold:] == pytest.approx([times[fourfold]] * (4 - fourfold), abs=0.5)
+
+
+@given(st.floats(20, 20_000))
+def test_the_closed_form_saves_never_less_than_nothing_nor_more_than_the_rounds_it_skips(bdp_packets):
+    skipped = len(paper.round_windows(bdp_packets, 0)) - len(
+        paper.round_windows(bdp_packets, paper.rounds_that_grow_fourfold(bdp_packets))
+    )
+    assert 0 <= paper.saved_round_trips(bdp_packets) <= skipped + 1e-9 <= 3 + 1e-9
+    assert paper.saved_round_trips(bdp_packets, most=0) == 0
+
+
+@given(st.integers(1, 20_000), st.integers(0, 3))
+def test_flights_carry_all_segments_and_no_flight_too_many(segments, fourfold):
+    windows = paper.round_windows(1e9, fourfold)
+    count = paper.flights(segments, fourfold)
+    assert sum(windows[: count - 1]) < segments <= sum(windows[:count])
+
+
+def test_a_tenth_of_a_megabyte_cannot_gain_as_it_takes_as_many_flights():
+    segments = -(-100_000 // paper.SEGMENT_BYTES)
+    assert paper.flights(segments, 0) == paper.flights(segments, 3) == 3
+    assert saved(size_mb=0.1, rate_mbps=200.0, round_trip_ms=250.0) < 0.05
+    assert paper.flights(2 * segments, 0) == paper.flights(2 * segments, 3) + 1
+
+
+@pytest.mark.parametrize("changed", [{"round_trip_ms": 9.0}, {"round_trip_ms": 1.0}, {"suss_rounds": 0}])
+def test_where_suss_is_off_nothing_is_saved(changed):
+    for size_mb in (0.5, 2.0):
+        assert saved(size_mb=size_mb, **changed) == 0
+
+
+def test_the_authors_example_run(runs):
+    table = paper.improvements(runs, "example", "completion_s").set_index("size_mb")
+    for size_mb, (off_ms, on_ms) in paper.EXAMPLE_PUBLISHED_MS.items():
+        assert table.cubic[size_mb] * 1e3 == pytest.approx(off_ms, rel=0.04)
+        assert table.suss[size_mb] * 1e3 == pytest.approx(on_ms, rel=0.04)
+
+
+def test_the_published_numbers_of_module_and_claims_are_the_same():
+    claims = load_claims("suss")
+    curve = dict(claims.claim("example-improvement").published)
+    assert set(curve) == set(paper.EXAMPLE_PUBLISHED_MS) == set(paper.EXAMPLE_MB)
+    for size_mb, (off_ms, on_ms) in paper.EXAMPLE_PUBLISHED_MS.items():
+        assert curve[size_mb] == pytest.approx(1 - on_ms / off_ms, abs=6e-4)
+    for case, column, claim in (
+        ("suss", 0, "later-test-suss-time"),
+        ("hystart", 0, "later-test-hystart-time"),
+        ("suss", 1, "later-test-suss-losses"),
+        ("none", 1, "later-test-none-losses"),
+    ):
+        assert paper.LATER_PUBLISHED[case][column] == claims.claim(claim).published
+
+
+def test_the_later_table_stands_beside_the_authors(runs):
+    table = paper.later_table(runs)
+    times = table["5 MB (s)"]
+    assert times["ours"].to_list() == pytest.approx(times["published"].to_list(), rel=0.05)
+    assert list(times["ours"]) == sorted(times["ours"], reverse=True)
+    exits = table["exit (segments)"].loc[["hystart", "suss"]]
+    assert exits["ours"].to_list() == pytest.approx(exits["published"].to_list(), rel=0.03)
+
+
+def test_in_the_later_test_suss_leaves_slow_start_a_round_trip_sooner_and_too_late_with_the_fault(runs):
+    exits = runs.numbers("later, not mended").set_index("size_mb").exit_segments
+    assert exits[20.0] > 1000
+    peak_s = {}
+    for case in ("hystart", "suss"):
+        rows = runs.table("windows", f"later, {case}").query("size_mb == 20 and window_segments >= 500")
+        peak_s[case] = rows.time_s.min()
+    assert peak_s == pytest.approx({"hystart": 0.55, "suss": 0.35}, abs=0.04)  # read off the authors' plot
+
+
+def test_the_class_saw_little_without_more_delay_and_much_with_it(runs):
+    table = paper.improvements(runs, "class").set_index("extra_ms").improvement
+    assert table[0.0] < 0.05 and table[500.0] > 0.3
+    mended = 540 * saved(round_trip_ms=540.0, size_mb=12.0, mended=True)  # most of it is HyStart's fault
+    assert mended < 0.4 * table_ms(runs)[500.0]
+
+
+def table_ms(runs: Runs) -> pd.Series:
+    return paper.improvements(runs, "class").set_index("extra_ms").saved_ms
+
+
+def test_what_was_carried_is_acknowledged_a_round_trip_after_it_left(runs):
+    carried = runs.table("carried", "class, cubic").query("extra_ms == 500")
+    assert carried.time_s.iloc[0] == pytest.approx(0.54, abs=0.01)
+    assert carried.carried_mb.max() == pytest.approx(12.0, rel=0.03)
+
+
+def test_jains_index():
+    even = pd.DataFrame({"time_s": np.repeat([0.5, 1.5], 4), "flow": [0, 1, 2, 3] * 2, "size_bytes": 1514})
+    assert list(paper.jain_by_second(even, 4).jain) == [1.0, 1.0]
+    assert list(paper.jain_by_second(even, 5).jain) == pytest.approx([0.8, 0.8])
+    alone = even[even.flow == 2]
+    assert list(paper.jain_by_second(alone, 4).jain) == [0.25, 0.25]
+
+
+def test_a_run_that_never_is_fair_counts_as_long_as_it_lasts():
+    setting = replace(Setting(), flows=5, joins_s=2.0, lasts_s=6.0)
+    course = pd.DataFrame({"time_s": range(6), "jain": [1.0, 1.0, 0.5, 0.6, 0.97, 0.9]})
+    assert paper.fair_after_s(course, setting) == 2.0
+    assert paper.fair_after_s(course.assign(jain=0.5), setting) == 4.0
+
+
+def test_only_what_the_abstract_speaks_of_counts():
+    places = pd.MultiIndex.from_tuples([(1.0, 100.0), (20.0, 100.0), (1.0, 50.0)], names=["size_mb", "round_trip_ms"])
+    cubic, suss = pd.Series(100.0, places), pd.Series([70.0, 99.0, 98.0], places)
+    assert paper.least_improvement(suss, cubic) == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    "changed, said", [({"size_mb": 0.0}, "give size_mb above 0"), ({"round_trip_ms": 0.01}, "round trip of 0.01 ms")]
+)
+def test_a_setting_that_makes_no_sense_is_refused(changed, said):
+    with pytest.raises(NetreproError, match=said):
+        paper.STUDY.read_once(replace(Setting(), **changed))
