@@ -8,7 +8,7 @@ pass, the queue stays short, and not all connections lose at once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,6 @@ BUFFERS = (15, 20, 25, 30, 40, 50, 60, 80, 100, 120, 140)
 THRESHOLDS = (3, 5, 7, 9, 11, 13, 15, 20, 25, 30, 40, 50)
 FLAT_FROM = 5  # packets: RED's throughput is flat from this minimum threshold on
 OVERHEAD_MS = 0.05  # deviation of 0 to .17 ms, evenly: the scripts' random delay of senders
-CLASS_DELAY_MS = 20.0  # of the class project's netem, inside its RED
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,8 @@ class Setting:
 
     threshold_ratio : maximum over minimum threshold. flows : of Fig. 5's path, all alike. seconds : how long a run
     lasts, 0 for what the profile says. window_packets : greatest window of all, 0 for the scene's own.
-    unit_bytes : what buffer and thresholds count as a packet, 0 for a packet as it is.
+    unit_bytes : what buffer and thresholds count as a packet, 0 for a packet as it is. bottleneck_delay_ms : 0 for the
+    scene's own.
     reference_packets : the paper's maximum threshold, with which the average is compared, whatever the gateway's.
     """
 
@@ -87,6 +87,7 @@ class Setting:
     gentle: bool = False
     packet_bytes: int = 1000
     unit_bytes: int = 0
+    bottleneck_delay_ms: float = 0.0
     flows: int = 2
     window_packets: int = 0
     seconds: float = 0.0
@@ -130,15 +131,6 @@ def class_weight(min_packets: float) -> float:
     return tc_weight(min_packets, int(5 * min_packets / 3))
 
 
-def class_bound(min_packets: Any, rate_mbps: float) -> Any:
-    """Utilisation at most of a RED inside of which packets wait for 20 ms more, as the class project's do.
-
-    By Little's law rate times delay of packets are in it; it drops all while they are more than the maximum threshold.
-    """
-    most_mbps = 3 * np.asarray(min_packets) * 1000 * 8 / (CLASS_DELAY_MS * 1e3)
-    return np.minimum(1.0, most_mbps / rate_mbps)
-
-
 def _scene(setting: Setting) -> Scene:
     if setting.scene not in SCENES:
         raise NetreproError(f"no scene {setting.scene!r}", nearest(setting.scene, SCENES))
@@ -146,8 +138,9 @@ def _scene(setting: Setting) -> Scene:
         raise NetreproError(f"{setting.flows} flows", "give 1 or more")
     found = SCENES[setting.scene]
     if setting.scene == "fig5":
-        found = Scene(found.delays_ms[:1] * setting.flows, found.windows[:1] * setting.flows, found.bottleneck_delay_ms)
-    return found
+        alike = {"delays_ms": found.delays_ms[:1] * setting.flows, "windows": found.windows[:1] * setting.flows}
+        found = replace(found, **alike)
+    return replace(found, bottleneck_delay_ms=setting.bottleneck_delay_ms or found.bottleneck_delay_ms)
 
 
 def _queue(setting: Setting) -> Queue:
@@ -248,15 +241,19 @@ def losing_share(found: Measurements, round_trip_s: float) -> float:
 
 
 def read(found: Measurements, setting: Setting) -> dict[str, Any]:
-    """utilisation of the bottleneck, mean_queue_packets and delay_ms in front of it. Of Fig. 3: share_within (of the
-    time after .2 s in which the average is below the reference), greatest_queue, greatest_average and FAR_ABOVE times
-    that, and the table `average`. Of the bursty node: its share of all throughput. Of ten flows: losing_share."""
+    """Of the bottleneck utilisation, throughput_mbps and dropped_share; mean_queue_packets and delay_ms in front of it.
+
+    Of Fig. 3: share_within (of the time after .2 s in which the average is below the reference), greatest_queue,
+    greatest_average and FAR_ABOVE times that, and the table `average`. Of the bursty node: its share of all throughput.
+    Of ten flows and more: losing_share.
+    """
     port = port_of(setting)
     links = found.links.set_index(["source", "destination"])
     busy, queue = float(links.utilisation[port]), float(found.queues.queue_packets.mean())
     dropped = int(links.dropped_packets[port])
     readings: dict[str, Any] = {
         "utilisation": busy,
+        "throughput_mbps": busy * setting.rate_mbps,
         "mean_queue_packets": queue,
         "delay_ms": queue * setting.packet_ms,
         "dropped_share": dropped / (dropped + int(links.sent_packets[port])),
@@ -265,7 +262,7 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     if setting.scene == "fig3":
         table = averages(found, setting)
         later = table[table.time_s >= 0.2]
-        lasts = np.diff(later.time_s, append=found.experiment.duration_s)
+        lasts = np.diff(later.time_s, append=later.time_s.iloc[-1])  # later arrivals had not left at the end
         greatest = float(table.average_packets.max())
         readings |= {
             "share_within": float(lasts[later.average_packets < setting.reference_packets].sum() / lasts.sum()),
@@ -318,6 +315,12 @@ CLASS: dict[str, Any] = {  # as the project's scripts have it; its thresholds co
     "weight": lambda setting: class_weight(setting.min_threshold_packets),
 }
 
+CLASS_SENDER = {name: CLASS[name] for name in ("sender", "packet_bytes", "unit_bytes")}
+CLASS_DROP_TAIL = CLASS_SENDER | {"buffer_packets": each(15, 45, 75, 100, 140)}
+# What `tc` refuses of the scripts' commands (data/red/SOURCES.md): the delay of 20 ms in front of the bottleneck, so
+# that the round trip is 22 ms; and with drop tail the class of 45 Mb/s, so that only the senders' links limit the rate.
+AS_IT_RAN = {"bottleneck_delay_ms": 10.0}
+
 
 CASES: dict[str, dict[str, Any]] = {
     "fig3": FIG3,
@@ -340,6 +343,9 @@ CASES: dict[str, dict[str, Any]] = {
     "class, Tahoe": CLASS | {"sender": "tahoe"},
     "class, 1000-byte packets": CLASS | {"packet_bytes": 1000},
     "class, weight .002": CLASS | {"weight": 0.002},
+    "class, as it ran": CLASS | AS_IT_RAN,
+    "class, drop tail as it ran": CLASS_DROP_TAIL | AS_IT_RAN | {"rate_mbps": 1000.0},
+    "class, drop tail": CLASS_DROP_TAIL,
 }
 
 
@@ -408,12 +414,12 @@ def draw_idea(setting: Setting) -> Figure:
     figure, axis = new_figure("When a packet is dropped", "average queue (packets)", "probability of a drop (share)")
     low, high = setting.min_threshold_packets, setting.min_threshold_packets * setting.threshold_ratio
     most = setting.max_probability
-    axis.plot([0, low, high], [0, 0, most], color=RED_LOOK["color"], label="RED: up to its maximum threshold")
-    axis.plot([high, high, 1.5 * high], [most, 1, 1], color=RED_LOOK["color"], linestyle=":", label="above it: always")
+    axis.plot([0, low, high], [0, 0, most], color=RED_LOOK["color"], label="RED")
+    axis.plot([high, high, 1.5 * high], [most, 1, 1], color=RED_LOOK["color"], linestyle=":", label="RED, above")
     twice = [high, 2 * high, 2.2 * high]
-    axis.plot(twice, [most, 1, 1], color=CURVES[2], linestyle="--", label="gentle, of 2000: less suddenly")
-    axis.set_ylim(0, 1.05)
-    axis.legend(loc="upper left")
+    axis.plot(twice, [most, 1, 1], color=CURVES[2], linestyle="--", label="gentle (2000)")
+    axis.set(xlim=(0, 3.5 * high), ylim=(0, 1.05))
+    axis.legend(loc="center right")
     return figure
 
 
@@ -448,10 +454,10 @@ def draw_fig5(runs: Runs) -> Figure:
     for case, look, label in (("drop tail", DROP_TAIL_LOOK, "drop tail"), ("red", RED_LOOK, "RED")):
         means = runs.summary().loc[case]
         axis.plot(runs.numbers(case).utilisation, runs.numbers(case).delay_ms, ".", color=look["color"], alpha=0.2)
-        axis.plot(means.utilisation, means.delay_ms, **look, label=label)
+        axis.plot(means.utilisation, means.delay_ms, **look, linestyle="none", label=label)
         known = _of_replica(case)
-        grey = {"color": PUBLISHED_GREY, "marker": look["marker"], "linestyle": "--", "zorder": 1}
-        axis.plot(known.utilisation, known.delay_ms, **grey, label=f"{label}, re-run in ns-2", linewidth=1)
+        grey = {"color": PUBLISHED_GREY, "marker": look["marker"], "linestyle": "none", "zorder": 1}
+        axis.plot(known.utilisation, known.delay_ms, **grey, label=f"{label}, re-run in ns-2")
     axis.set_ylim(bottom=0)
     axis.legend(loc="upper left")
     return figure
@@ -494,9 +500,9 @@ def draw_bursty(runs: Runs) -> Figure:
         means = runs.summary().loc[case]
         axis.plot(means.mean_queue_packets, means.burst_share, **look, label=label)
     fair = 8 / 36 / (8 / 36 + 4 * 12 / 6)
-    drawing.draw_published_level(axis, fair, "window over round trip, nobody loses and no queue")
+    drawing.draw_published_level(axis, fair, "its window over its round trip (no loss, no queue)")
     axis.set_ylim(bottom=0)
-    axis.legend(loc="lower right")
+    drawing.share_legend(figure)
     return figure
 
 
@@ -541,18 +547,23 @@ def draw_senders(runs: Runs) -> Figure:
 
 
 def draw_class(runs: Runs) -> Figure:
-    """The class project's RED, and with one thing at a time as in 1993; dashed: what its delay inside RED allows."""
-    title = "The class project's RED, one thing changed at a time"
-    figure, axis = new_figure(title, "minimum threshold (thousands of bytes)", UTILISATION)
-    for case, colour, marker in zip(_CLASS, (*CURVES[:3], CURVES[3]), "osD^", strict=True):
-        label = "as in its scripts" if case == "class" else case.removeprefix("class, ")
-        look = {"color": colour, "marker": marker, "label": label}
-        drawing.draw_sweep(axis, runs.numbers(case), "min_threshold_packets", "utilisation", **look)
-    lows = np.linspace(3, 50, 100)
-    bound = class_bound(lows, runs.setting.rate_mbps)
-    axis.plot(lows, bound, color="#444444", linestyle="--", label="at most, with 20 ms inside RED's queue")
-    axis.set_ylim(0, 1.05)
-    axis.legend(loc="lower right")
+    """The class project's gateways as its scripts ask for them, as `tc` took them, and with one change at a time."""
+    names = ["RED", "drop tail"]
+    figure, axes = drawing.panels("The class project's gateways", "", "throughput (Mb/s)", names)
+    labels = [
+        {"class": "as the scripts ask", "class, as it ran": "as tc took them"},
+        {"class, drop tail": "as the scripts ask", "class, drop tail as it ran": "as tc took them"},
+    ]
+    labels[0] |= {case: case.removeprefix("class, ") for case in _CLASS}
+    for axis, known, x in zip(axes, labels, ("min_threshold_packets", "buffer_packets"), strict=True):
+        for place, (case, label) in enumerate(known.items()):
+            look = {"color": CURVES[place], "marker": "osD^v"[place], "label": label}
+            drawing.draw_sweep(axis, runs.numbers(case), x, "throughput_mbps", **look)
+        drawing.draw_published_level(axis, runs.setting.rate_mbps, "rate of the bottleneck")
+        axis.set_ylim(bottom=0)
+    axes[0].set_xlabel("minimum threshold (thousands of bytes)")
+    axes[1].set_xlabel("buffer (thousands of bytes)")
+    drawing.share_legend(figure)
     return figure
 
 
@@ -582,7 +593,7 @@ def draw_run(found: Measurements, case: str) -> Figure:
 
 _SWEPT = {"drop tail": "buffer_packets", "red": "min_threshold_packets"}
 _TEN = ("ten, drop tail", "ten, red", "ten, red as drop tail")
-_CLASS = ("class", "class, Tahoe", "class, 1000-byte packets", "class, weight .002")
+_CLASS = ("class, Tahoe", "class, 1000-byte packets", "class, weight .002")
 _SAID = {"tahoe": "Tahoe", "reno": "Reno", "sack": "SACK", "cubic": "CUBIC"}
 AT_FLOWS = {"flows": each(2, 4, 8, 16, 32, 64)}
 POINTS = ("utilisation", "mean_queue_packets")
@@ -627,7 +638,7 @@ STUDY = Study(
         "flows": Knob(
             {"drop tail": AT_FLOWS, "RED": AT_FLOWS | RED, "RED, gentle": AT_FLOWS | RED | {"gentle": True}},
             Scale(5.0),
-            repetitions=2,
+            repetitions=5,
         )
     },
     figures={
