@@ -138,8 +138,8 @@ def _scene(setting: Setting) -> Scene:
         raise NetreproError(f"{setting.flows} flows", "give 1 or more")
     found = SCENES[setting.scene]
     if setting.scene == "fig5":
-        alike = {"delays_ms": found.delays_ms[:1] * setting.flows, "windows": found.windows[:1] * setting.flows}
-        found = replace(found, **alike)
+        count = setting.flows
+        found = replace(found, delays_ms=found.delays_ms[:1] * count, windows=found.windows[:1] * count)
     return replace(found, bottleneck_delay_ms=setting.bottleneck_delay_ms or found.bottleneck_delay_ms)
 
 
