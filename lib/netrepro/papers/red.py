@@ -493,14 +493,14 @@ def draw_bursty(runs: Runs) -> Figure:
     title = "Who sends in bursts gets less from drop tail (Figs 11 to 14)"
     figure, axis = new_figure(title, "mean queue (packets)", "share of the bursty node's throughput")
     for case, look, label in (
-        ("bursty, drop tail", DROP_TAIL_LOOK, "drop tail, buffers of 8 to 22"),
-        ("bursty, red", RED_LOOK, "RED, minimum thresholds of 3 to 14"),
-        ("bursty, red, weight 1", BROKEN_LOOK, "RED with weight 1"),
+        ("bursty, drop tail", DROP_TAIL_LOOK, "drop tail"),
+        ("bursty, red", RED_LOOK, "RED"),
+        ("bursty, red, weight 1", BROKEN_LOOK, "RED, weight 1"),
     ):
         means = runs.summary().loc[case]
         axis.plot(means.mean_queue_packets, means.burst_share, **look, label=label)
     fair = 8 / 36 / (8 / 36 + 4 * 12 / 6)
-    drawing.draw_published_level(axis, fair, "its window over its round trip (no loss, no queue)")
+    drawing.draw_published_level(axis, fair, "empty network")
     axis.set_ylim(bottom=0)
     drawing.share_legend(figure)
     return figure
