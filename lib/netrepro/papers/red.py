@@ -1,0 +1,661 @@
+"""Random early detection: Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", IEEE/ACM
+Transactions on Networking 1(4), 1993.
+
+A gateway that drops a packet now and then while the average queue, not the queue, is between two thresholds: bursts
+pass, the queue stays short, and not all connections lose at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.links import DropTail, Link, Queue, Red
+from netrepro.networks.topology import Topology, host_cable
+from netrepro.networks.workloads import Flow, Tcp
+from netrepro.papers import _drawing as drawing
+from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, curve, each, greatest_first, least_first
+from netrepro.papers._trust import Check
+from netrepro.paths import data_dir
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
+
+HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
+FAR_ABOVE = 1.4  # a burst: the queue is so many times the average
+BAND = (0.74, 0.77)  # of the link, where RED's and drop tail's queues are compared
+BUFFERS = (15, 20, 25, 30, 40, 50, 60, 80, 100, 120, 140)
+THRESHOLDS = (3, 5, 7, 9, 11, 13, 15, 20, 25, 30, 40, 50)
+FLAT_FROM = 5  # packets: RED's throughput is flat from this minimum threshold on
+OVERHEAD_MS = 0.05  # deviation of 0 to .17 ms, evenly: the scripts' random delay of senders
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A network of the paper and who sends over it: delay (ms), rate (Mb/s) and greatest window (packets) of each
+    sender, starts (s; None: at random, up to `within_s`, the first at once), delay of the bottleneck."""
+
+    delays_ms: tuple[float, ...]
+    windows: tuple[int, ...]
+    bottleneck_delay_ms: float
+    rates_mbps: tuple[float, ...] = ()
+    starts_s: tuple[float, ...] | None = None
+    within_s: float = 0.01
+
+
+SCENES = {
+    "fig3": Scene((1, 4, 8, 5), (33, 67, 112, 78), 2, starts_s=(0.0, 0.2, 0.4, 0.6)),
+    "fig5": Scene((1, 1), (240, 240), 20),
+    "bursty": Scene((1, 1, 1, 1, 16), (12, 12, 12, 12, 8), 2, (100, 100, 100, 100, 45), within_s=0.1),
+}
+SENDERS: dict[str, dict[str, Any]] = {
+    "tahoe": {"congestion_control": "reno", "recovery": "tahoe", "sack": False},
+    "reno": {"congestion_control": "reno", "recovery": "reno", "sack": False},
+    "sack": {"congestion_control": "reno", "recovery": "sack"},
+    "cubic": {"congestion_control": "cubic"},
+    "bic": {"congestion_control": "bic"},
+}
+OF_1993 = ("tahoe", "reno", "sack")  # they count acknowledgements, and start with one packet
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The gateway and the senders; what `scene` leaves open.
+
+    threshold_ratio : maximum over minimum threshold. flows : of Fig. 5's path, all alike. seconds : how long a run
+    lasts, 0 for what the profile says. window_packets : greatest window of all, 0 for the scene's own.
+    unit_bytes : what buffer and thresholds count as a packet, 0 for a packet as it is. bottleneck_delay_ms : 0 for the
+    scene's own.
+    reference_packets : the paper's maximum threshold, with which the average is compared, whatever the gateway's.
+    """
+
+    scene: str = "fig5"
+    queue: str = "drop tail"
+    sender: str = "tahoe"
+    rate_mbps: float = 45.0
+    buffer_packets: int = 140
+    min_threshold_packets: float = 5.0
+    threshold_ratio: float = 3.0
+    max_probability: float = 0.02
+    weight: float = 0.002
+    gentle: bool = False
+    packet_bytes: int = 1000
+    unit_bytes: int = 0
+    bottleneck_delay_ms: float = 0.0
+    flows: int = 2
+    window_packets: int = 0
+    seconds: float = 0.0
+    reference_packets: float = 15.0
+
+    @property
+    def limits_packets(self) -> tuple[int, float, float]:
+        """Buffer, minimum and maximum threshold in the senders' packets; the latter within the buffer."""
+        unit = self.unit_bytes / self.packet_bytes if self.unit_bytes else 1.0
+        buffer, low = int(unit * self.buffer_packets), unit * self.min_threshold_packets
+        return buffer, low, min(low * self.threshold_ratio, float(buffer))
+
+    @property
+    def segment_bytes(self) -> int:
+        """Payload of a packet."""
+        return self.packet_bytes - HEADER_BYTES
+
+    @property
+    def packet_ms(self) -> float:
+        """How long the bottleneck sends a packet."""
+        return self.packet_bytes * 8 / (self.rate_mbps * 1e3)
+
+
+def tc_weight(min_packets: float, burst: int) -> float:
+    """The weight that Linux's `tc` takes for a RED of that minimum threshold and `burst` (packets): the greatest
+    power of two, 1/2 at most, with which a burst into an empty queue does not reach the threshold (Floyd and Jacobson,
+    equation 3). Raises NetreproError for a burst below the threshold.
+    """
+    least = burst + 1 - min_packets
+    if least < 1:
+        raise NetreproError(f"a burst of {burst} packets below {min_packets:g}", "give at least the minimum threshold")
+    for logarithm in range(1, 32):
+        weight = 2.0**-logarithm
+        if least <= (1 - (1 - weight) ** burst) / weight:
+            return weight
+    raise NetreproError(f"a burst of {burst} packets from {min_packets:g} on", "give a shorter burst")
+
+
+def class_weight(min_packets: float) -> float:
+    """What the class project's scripts made of it: their burst is 5/3 of the minimum threshold."""
+    return tc_weight(min_packets, int(5 * min_packets / 3))
+
+
+def _scene(setting: Setting) -> Scene:
+    if setting.scene not in SCENES:
+        raise NetreproError(f"no scene {setting.scene!r}", nearest(setting.scene, SCENES))
+    if setting.flows < 1:
+        raise NetreproError(f"{setting.flows} flows", "give 1 or more")
+    found = SCENES[setting.scene]
+    if setting.scene == "fig5":
+        count = setting.flows
+        found = replace(found, delays_ms=found.delays_ms[:1] * count, windows=found.windows[:1] * count)
+    return replace(found, bottleneck_delay_ms=setting.bottleneck_delay_ms or found.bottleneck_delay_ms)
+
+
+def _queue(setting: Setting) -> Queue:
+    buffer, low, high = setting.limits_packets
+    if setting.queue == "drop tail":
+        return DropTail(packets=buffer)
+    if setting.queue != "red":
+        raise NetreproError(f"no queue {setting.queue!r}", nearest(setting.queue, ("drop tail", "red")))
+    chances = setting.max_probability, setting.weight
+    return Red(buffer, low, high, *chances, gentle=setting.gentle, mean_packet_bytes=setting.packet_bytes)
+
+
+def _tcp(setting: Setting, window: int) -> Tcp:
+    if setting.sender not in SENDERS:
+        raise NetreproError(f"no sender {setting.sender!r}", nearest(setting.sender, SENDERS))
+    old = setting.sender in OF_1993
+    return Tcp(
+        segment_bytes=setting.segment_bytes,
+        receive_window_bytes=(setting.window_packets or window) * setting.segment_bytes,
+        initial_window_segments=1 if old else 10,
+        delayed_ack_ms=0.0 if old else 40.0,
+        counts="acknowledgements" if old else "segments",
+        tail_loss_probe=not old,
+        **SENDERS[setting.sender],
+    )
+
+
+def port_of(setting: Setting) -> tuple[str, str]:
+    """The gateway's port to the bottleneck."""
+    return "s1", f"h{len(_scene(setting).delays_ms) + 1}"
+
+
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
+    """All senders at one gateway, from which the bottleneck leads to the host that receives.
+
+    Raises NetreproError for an unknown scene, queue or sender, no flow, and packets that are all header.
+    """
+    if setting.packet_bytes <= HEADER_BYTES:
+        raise NetreproError(f"packets of {setting.packet_bytes} bytes", f"give more than the {HEADER_BYTES} of headers")
+    scene, port, seconds = _scene(setting), port_of(setting), setting.seconds or seconds
+    random = np.random.default_rng([seed, len(scene.delays_ms)])
+    starts_s = scene.starts_s or (0.0, *map(float, random.uniform(0, scene.within_s, len(scene.delays_ms) - 1)))
+    rates = scene.rates_mbps or (100.0,) * len(scene.delays_ms)
+    cables = [host_cable(port[1], "s1", Link(setting.rate_mbps, scene.bottleneck_delay_ms, _queue(setting)))]
+    flows = []
+    for place, (delay_ms, window, start_s) in enumerate(zip(scene.delays_ms, scene.windows, starts_s, strict=True)):
+        host, link = f"h{place + 1}", Link(rates[place], delay_ms, jitter_ms=OVERHEAD_MS)
+        cables.append(host_cable(host, "s1", link))
+        flows.append(Flow(host, port[1], duration_s=seconds - start_s, start_s=start_s, tcp=_tcp(setting, window)))
+    look = Measure(
+        queues=(port,),
+        queue_interval_ms=5.0,
+        windows_interval_ms=5.0 if len(flows) >= 10 else None,
+        packets=(port,) if setting.scene == "fig3" else (),
+    )
+    return Experiment(Topology(tuple(cables), setting.scene), tuple(flows), seconds, seed, look)
+
+
+def averages(found: Measurements, setting: Setting) -> pd.DataFrame:
+    """RED's average, computed again from what the gateway let in: time_s of each arrival, the queue (packets) it found
+    and the average after it. As in the paper's Fig. 2, while the link is idle the average falls as if packets of the
+    mean size found no queue. Arrivals that were dropped are not recorded; they are left out.
+    """
+    packets = found.packets
+    leaves_s, wait_s = packets.time_s.to_numpy(), packets.wait_ms.to_numpy() * 1e-3
+    begins_s = leaves_s - packets.size_bytes.to_numpy() * 8e-6 / setting.rate_mbps
+    comes_s = begins_s - wait_s
+    queue = np.arange(len(packets)) - np.searchsorted(begins_s, comes_s, side="right")
+    queue = np.maximum(queue, 0)
+    idle_s = np.maximum(comes_s - np.concatenate(([np.inf], leaves_s[:-1])), 0.0)
+    average, values = 0.0, np.empty(len(packets))
+    for place, (waiting, idle) in enumerate(zip(queue, idle_s, strict=True)):
+        if idle > 0:
+            average *= (1 - setting.weight) ** int(idle * 1e3 / setting.packet_ms)
+        else:
+            average += setting.weight * (waiting - average)
+        values[place] = average
+    return pd.DataFrame({"time_s": comes_s, "queue_packets": queue, "average_packets": values})
+
+
+def losing_share(found: Measurements, round_trip_s: float) -> float:
+    """Mean share of flows that lose in a round trip in which any loses; NaN where none does.
+
+    A flow loses when its slow-start threshold is cut. The round trip begins with the first to lose; the next begins
+    with the first that loses after it.
+    """
+    windows = found.windows.sort_values(["flow", "time_s"])
+    limit, flow = windows.slow_start_threshold_bytes.to_numpy(), windows.flow.to_numpy()
+    cut = np.concatenate(([False], (limit[1:] < limit[:-1]) & (flow[1:] == flow[:-1])))
+    losses = windows[cut].sort_values("time_s")
+    times, flows, shares = losses.time_s.to_numpy(), losses.flow.to_numpy(), []
+    place = 0
+    while place < len(times):
+        end = int(np.searchsorted(times, times[place] + round_trip_s))
+        shares.append(len(set(flows[place:end])) / len(found.flows))
+        place = end
+    return float(np.mean(shares)) if shares else float("nan")
+
+
+def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+    """Of the bottleneck utilisation, throughput_mbps and dropped_share; mean_queue_packets and delay_ms in front of it.
+
+    Of Fig. 3: share_within (of the time after .2 s in which the average is below the reference), greatest_queue,
+    greatest_average and FAR_ABOVE times that, and the table `average`. Of the bursty node: its share of all throughput.
+    Of ten flows and more: losing_share.
+    """
+    port = port_of(setting)
+    links = found.links.set_index(["source", "destination"])
+    busy, queue = float(links.utilisation[port]), float(found.queues.queue_packets.mean())
+    dropped = int(links.dropped_packets[port])
+    readings: dict[str, Any] = {
+        "utilisation": busy,
+        "throughput_mbps": busy * setting.rate_mbps,
+        "mean_queue_packets": queue,
+        "delay_ms": queue * setting.packet_ms,
+        "dropped_share": dropped / (dropped + int(links.sent_packets[port])),
+        "checks": [Check("utilisation of the bottleneck", busy, at_least=0.0, at_most=1.0)],
+    }
+    if setting.scene == "fig3":
+        table = averages(found, setting)
+        later = table[table.time_s >= 0.2]
+        lasts = np.diff(later.time_s, append=later.time_s.iloc[-1])  # later arrivals had not left at the end
+        greatest = float(table.average_packets.max())
+        readings |= {
+            "share_within": float(lasts[later.average_packets < setting.reference_packets].sum() / lasts.sum()),
+            "greatest_queue": float(table.queue_packets.max()),
+            "greatest_average": greatest,
+            "far_above_average": FAR_ABOVE * greatest,
+            "average": table.iloc[::4],
+        }
+    if setting.scene == "bursty":
+        delivered = found.flows.delivered_bytes
+        readings["burst_share"] = float(delivered.iloc[-1] / delivered.sum())
+    if len(found.windows):
+        scene = _scene(setting)
+        readings["losing_share"] = losing_share(found, 2e-3 * (scene.delays_ms[0] + scene.bottleneck_delay_ms))
+    return readings
+
+
+# Cases.
+
+RED, FIG3, BURSTY = (
+    {"queue": "red"},
+    {"queue": "red", "scene": "fig3", "seconds": 1.0},
+    {"scene": "bursty", "seconds": 10.0},
+)
+AT_BUFFERS = {"buffer_packets": each(*BUFFERS)}
+AT_THRESHOLDS = RED | {"min_threshold_packets": each(*THRESHOLDS)}
+TEN = {"flows": 10}
+IS_DROP_TAIL: dict[str, Any] = {  # a queue one short of the buffer passes, a full one does not
+    "queue": "red",
+    "weight": 1.0,
+    "min_threshold_packets": lambda setting: setting.buffer_packets - 1.0,
+    "threshold_ratio": 1000.0,
+}
+BURSTY_BUFFERS = BURSTY | {"buffer_packets": each(8, 10, 12, 14, 16, 18, 20, 22)}
+BURSTY_RED = BURSTY | {
+    "queue": "red",
+    "min_threshold_packets": each(3, 4, 6, 8, 10, 12, 14),
+    "buffer_packets": lambda setting: int(4 * setting.min_threshold_packets),
+}
+FEW_BUFFERS = {"buffer_packets": each(15, 40, 100, 140)}
+FEW_THRESHOLDS = RED | {"min_threshold_packets": each(3, 5, 15, 50)}
+LATER_SENDERS = ("reno", "sack", "cubic")
+CLASS: dict[str, Any] = {  # as the project's scripts have it; its thresholds count 1000 bytes
+    "queue": "red",
+    "sender": "bic",
+    "packet_bytes": 1514,
+    "unit_bytes": 1000,
+    "buffer_packets": 100,
+    "min_threshold_packets": each(3, 5, 10, 20, 50),
+    "weight": lambda setting: class_weight(setting.min_threshold_packets),
+}
+
+CLASS_SENDER = {name: CLASS[name] for name in ("sender", "packet_bytes", "unit_bytes")}
+CLASS_DROP_TAIL = CLASS_SENDER | {"buffer_packets": each(15, 45, 75, 100, 140)}
+# What `tc` refuses of the scripts' commands (data/red/SOURCES.md): the delay of 20 ms in front of the bottleneck, so
+# that the round trip is 22 ms; and with drop tail the class of 45 Mb/s, so that only the senders' links limit the rate.
+AS_IT_RAN = {"bottleneck_delay_ms": 10.0}
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "fig3": FIG3,
+    "fig3, no drops": FIG3 | {"max_probability": 1e-6, "threshold_ratio": 200.0, "buffer_packets": 1000},
+    "fig3, weight 1": FIG3 | {"weight": 1.0},
+    "drop tail": AT_BUFFERS,
+    "red": AT_THRESHOLDS,
+    "drop tail, one packet in flight": AT_BUFFERS | {"window_packets": 1},
+    "red, probability 1": AT_THRESHOLDS | {"max_probability": 1.0},
+    "red as drop tail": AT_BUFFERS | IS_DROP_TAIL,
+    "bursty, drop tail": BURSTY_BUFFERS,
+    "bursty, red": BURSTY_RED,
+    "bursty, red, weight 1": BURSTY_RED | {"weight": 1.0},
+    "ten, drop tail": TEN,
+    "ten, red": TEN | RED,
+    "ten, red as drop tail": TEN | IS_DROP_TAIL,
+    **{f"drop tail, {sender}": FEW_BUFFERS | {"sender": sender} for sender in LATER_SENDERS},
+    **{f"red, {sender}": FEW_THRESHOLDS | {"sender": sender} for sender in LATER_SENDERS},
+    "class": CLASS,
+    "class, Tahoe": CLASS | {"sender": "tahoe"},
+    "class, 1000-byte packets": CLASS | {"packet_bytes": 1000},
+    "class, weight .002": CLASS | {"weight": 0.002},
+    "class, as it ran": CLASS | AS_IT_RAN,
+    "class, drop tail as it ran": CLASS_DROP_TAIL | AS_IT_RAN | {"rate_mbps": 1000.0},
+    "class, drop tail": CLASS_DROP_TAIL,
+}
+
+
+# From readings to the claims' values.
+
+
+def queue_in_band(points: pd.DataFrame) -> float:
+    """Mean of mean_queue_packets where the utilisation is within BAND; where none is, that of the nearest to its
+    middle."""
+    far = (points.utilisation - sum(BAND) / 2).abs()
+    inside = points[far <= (BAND[1] - BAND[0]) / 2]
+    return float((inside if len(inside) else points.loc[[far.idxmin()]]).mean_queue_packets.mean())
+
+
+def queue_ratio(red: pd.DataFrame, drop_tail: pd.DataFrame) -> float:
+    """RED's queue over drop tail's, each where it carries what BAND says."""
+    return queue_in_band(red) / queue_in_band(drop_tail)
+
+
+def mean_from_5(utilisation: pd.Series) -> float:
+    """Mean over the minimum thresholds from FLAT_FROM on."""
+    return float(utilisation[utilisation.index >= FLAT_FROM].mean())
+
+
+def _means(rank: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    """A ranking by each case's mean over its grid."""
+    return lambda *shares: rank(*(float(np.mean(each)) for each in shares))
+
+
+def _both(pair: pd.Series) -> list[str]:
+    return greatest_first("queue", "average")(*pair)
+
+
+def answer(runs: Runs) -> str:
+    """The question answered in one sentence, with this run's numbers."""
+    ratio = float(np.mean(runs.values_of(STUDY.claims["delay-at-equal-utilisation"])))
+    first = runs.numbers("fig3")
+    few, many = (float(runs.numbers("drop tail").query(f"buffer_packets == {b}").utilisation.mean()) for b in (15, 140))
+    return (
+        f"RED keeps its average below 15 packets for {100 * first.share_within.mean():.0f} % of the time while the "
+        f"queue reaches {first.greatest_queue.mean():.0f}; where both carry about 75 % of the link, its queue is "
+        f"{ratio:.2f} of drop tail's, which at 15 packets carries {100 * few:.0f} % and at 140 {100 * many:.0f} %."
+    )
+
+
+# Figures.
+
+DROP_TAIL_LOOK: dict[str, Any] = {"color": CURVES[0], "marker": "o"}
+RED_LOOK: dict[str, Any] = {"color": CURVES[6], "marker": "s"}
+BROKEN_LOOK: dict[str, Any] = {"color": scheme("control").colour, "marker": "x", "linestyle": "--"}
+UTILISATION = "utilisation (share of the link)"
+
+
+def replica() -> pd.DataFrame:
+    """Fig. 5 run again by others in ns-2: gateway, packets, utilisation, delay_ms. From data/red."""
+    return pd.read_csv(data_dir("red") / "replica_fig5.csv", comment="#")
+
+
+def _of_replica(gateway: str) -> pd.DataFrame:
+    table = replica()
+    return table[table.gateway == gateway]
+
+
+def draw_idea(setting: Setting) -> Figure:
+    """The probability of a drop over the average queue, RED's and that of a full buffer (the paper's Fig. 2)."""
+    figure, axis = new_figure("When a packet is dropped", "average queue (packets)", "probability of a drop (share)")
+    low, high = setting.min_threshold_packets, setting.min_threshold_packets * setting.threshold_ratio
+    most = setting.max_probability
+    axis.plot([0, low, high], [0, 0, most], color=RED_LOOK["color"], label="RED")
+    axis.plot([high, high, 1.5 * high], [most, 1, 1], color=RED_LOOK["color"], linestyle=":", label="RED, above")
+    twice = [high, 2 * high, 2.2 * high]
+    axis.plot(twice, [most, 1, 1], color=CURVES[2], linestyle="--", label="gentle (2000)")
+    axis.set(xlim=(0, 3.5 * high), ylim=(0, 1.05))
+    axis.legend(loc="center right")
+    return figure
+
+
+def draw_network(setting: Setting) -> Figure:
+    """Fig. 3's four senders and their gateway."""
+    asked = experiment(STUDY.case("fig3", setting), 1.0, 1)
+    return drawing.draw_network(asked, "Four senders, one gateway (Fig. 3)")
+
+
+def _draw_average(axis: Axes, runs: Runs, case: str, legend: bool = True) -> None:
+    rows = runs.table("average", case).query("repetition == 0")
+    axis.plot(rows.time_s, rows.queue_packets, color=CURVES[5], linewidth=0.8, label="queue")
+    axis.plot(rows.time_s, rows.average_packets, color=RED_LOOK["color"], label="average")
+    high = runs.setting.reference_packets
+    for level, name in ((high / runs.setting.threshold_ratio, "thresholds"), (high, "")):
+        axis.axhline(level, color="#444444", linestyle=":", linewidth=1, label=name)
+    axis.set_ylim(bottom=0)
+    if legend:
+        axis.legend(loc="upper left")
+
+
+def draw_fig3(runs: Runs) -> Figure:
+    """Queue and average over the second of Fig. 3, one repetition."""
+    figure, axis = new_figure("Four flows start one after the other (Fig. 3)", "time (s)", "queue (packets)")
+    _draw_average(axis, runs, "fig3")
+    return figure
+
+
+def draw_fig5(runs: Runs) -> Figure:
+    """Delay over utilisation, a point a buffer or threshold; the re-run in ns-2 in grey (Fig. 5)."""
+    figure, axis = new_figure("Delay that throughput costs (Fig. 5)", UTILISATION, "mean delay in the queue (ms)")
+    for case, look, label in (("drop tail", DROP_TAIL_LOOK, "drop tail"), ("red", RED_LOOK, "RED")):
+        means = runs.summary().loc[case]
+        axis.plot(runs.numbers(case).utilisation, runs.numbers(case).delay_ms, ".", color=look["color"], alpha=0.2)
+        axis.plot(means.utilisation, means.delay_ms, **look, linestyle="none", label=label)
+        known = _of_replica(case)
+        grey = {"color": PUBLISHED_GREY, "marker": look["marker"], "linestyle": "none", "zorder": 1}
+        axis.plot(known.utilisation, known.delay_ms, **grey, label=f"{label}, re-run in ns-2")
+    axis.set_ylim(bottom=0)
+    axis.legend(loc="upper left")
+    return figure
+
+
+def _draw_beside(axis: Axes, runs: Runs, gateway: str, x: str, broken: str, label: str) -> None:
+    known, look = _of_replica(gateway), DROP_TAIL_LOOK if gateway == "drop tail" else RED_LOOK
+    drawing.draw_published_curve(axis, known.packets, known.utilisation, "re-run in ns-2")
+    drawing.draw_sweep(axis, runs.numbers(gateway), x, "utilisation", **look, label=label)
+    if broken:
+        drawing.draw_sweep(axis, runs.numbers(broken), x, "utilisation", **BROKEN_LOOK, label="broken on purpose")
+    axis.set_ylim(0, 1)
+
+
+def _gateways(title: str) -> tuple[Figure, list[Axes]]:
+    figure, axes = drawing.panels(title, "", UTILISATION, ["drop tail", "RED"])
+    axes[0].set_xlabel("buffer (packets)")
+    axes[1].set_xlabel("minimum threshold (packets)")
+    return figure, axes
+
+
+def draw_throughput(runs: Runs) -> Figure:
+    """Utilisation over drop tail's buffer and RED's minimum threshold (Fig. 5, its two parameters)."""
+    figure, axes = _gateways("Throughput over what each gateway is given (Fig. 5)")
+    for axis, (gateway, x) in zip(axes, _SWEPT.items(), strict=True):
+        _draw_beside(axis, runs, gateway, x, "", "ours")
+        axis.legend(loc="lower right")
+    return figure
+
+
+def draw_bursty(runs: Runs) -> Figure:
+    """The bursty node's share of the throughput over the mean queue (Figs 11 to 14)."""
+    title = "Who sends in bursts gets less from drop tail (Figs 11 to 14)"
+    figure, axis = new_figure(title, "mean queue (packets)", "share of the bursty node's throughput")
+    for case, look, label in (
+        ("bursty, drop tail", DROP_TAIL_LOOK, "drop tail"),
+        ("bursty, red", RED_LOOK, "RED"),
+        ("bursty, red, weight 1", BROKEN_LOOK, "RED, weight 1"),
+    ):
+        means = runs.summary().loc[case]
+        axis.plot(means.mean_queue_packets, means.burst_share, **look, label=label)
+    fair = 8 / 36 / (8 / 36 + 4 * 12 / 6)
+    drawing.draw_published_level(axis, fair, "empty network")
+    axis.set_ylim(bottom=0)
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_synchronisation(runs: Runs) -> Figure:
+    """How many of ten flows lose together."""
+    figure, axis = new_figure("Who loses at the same time (ten flows)", "", "share of flows that lose together")
+    ours = {case.removeprefix("ten, "): list(runs.numbers(case).losing_share) for case in _TEN}
+    names = dict(zip(ours, ("drop tail", "RED", "RED as drop tail"), strict=True))
+    colours = dict(zip(names.values(), (DROP_TAIL_LOOK, RED_LOOK, BROKEN_LOOK), strict=True))
+    drawing.draw_bars(
+        axis, {names[name]: each for name, each in ours.items()}, colours={k: v["color"] for k, v in colours.items()}
+    )
+    return figure
+
+
+def draw_control(runs: Runs) -> Figure:
+    """Fig. 3 without drops; Fig. 5 with one packet a flow in flight, and with a probability of 1."""
+    names = ["Fig. 3: nothing is dropped", "Fig. 5: one packet a flow", "Fig. 5: probability 1"]
+    figure, axes = drawing.panels("Broken on purpose", "", "", names)
+    _draw_average(axes[0], runs, "fig3, no drops")
+    axes[0].set(xlabel="time (s)", ylabel="queue (packets)")
+    _draw_beside(axes[1], runs, "drop tail", "buffer_packets", "drop tail, one packet in flight", "drop tail")
+    _draw_beside(axes[2], runs, "red", "min_threshold_packets", "red, probability 1", "RED")
+    axes[1].set(xlabel="buffer (packets)", ylabel=UTILISATION)
+    axes[2].set(xlabel="minimum threshold (packets)", ylabel=UTILISATION)
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_senders(runs: Runs) -> Figure:
+    """Fig. 5 with senders of 1988 to 2005."""
+    figure, axes = _gateways("The same gateways under later senders")
+    looks = {"tahoe": CURVES[4], "reno": scheme("reno").colour, "sack": CURVES[2], "cubic": scheme("cubic").colour}
+    for axis, (gateway, x) in zip(axes, _SWEPT.items(), strict=True):
+        for place, (sender, colour) in enumerate(looks.items()):
+            case = gateway if sender == "tahoe" else f"{gateway}, {sender}"
+            look = {"color": colour, "marker": "osD^"[place]}
+            drawing.draw_sweep(axis, runs.numbers(case), x, "utilisation", **look, label=_SAID[sender])
+        axis.set_ylim(0, 1)
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_class(runs: Runs) -> Figure:
+    """The class project's gateways as its scripts ask for them, as `tc` took them, and with one change at a time."""
+    names = ["RED", "drop tail"]
+    figure, axes = drawing.panels("The class project's gateways", "", "throughput (Mb/s)", names)
+    labels = [
+        {"class": "as the scripts ask", "class, as it ran": "as tc took them"},
+        {"class, drop tail": "as the scripts ask", "class, drop tail as it ran": "as tc took them"},
+    ]
+    labels[0] |= {case: case.removeprefix("class, ") for case in _CLASS}
+    for axis, known, x in zip(axes, labels, ("min_threshold_packets", "buffer_packets"), strict=True):
+        for place, (case, label) in enumerate(known.items()):
+            look = {"color": CURVES[place], "marker": "osD^v"[place], "label": label}
+            drawing.draw_sweep(axis, runs.numbers(case), x, "throughput_mbps", **look)
+        drawing.draw_published_level(axis, runs.setting.rate_mbps, "rate of the bottleneck")
+        axis.set_ylim(bottom=0)
+    axes[0].set_xlabel("minimum threshold (thousands of bytes)")
+    axes[1].set_xlabel("buffer (thousands of bytes)")
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_flows(runs: Runs) -> Figure:
+    """Utilisation and mean queue over the number of flows, thresholds of 5 and 15."""
+    table = runs.knobs["flows"]
+    figure, axes = drawing.panels("How many flows does RED stand?", "flows", "", [""] * 2, log_x=True)
+    columns = {"utilisation": UTILISATION, "mean_queue_packets": "mean queue (packets)"}
+    looks = {"drop tail": DROP_TAIL_LOOK, "RED": RED_LOOK, "RED, gentle": {"color": CURVES[2], "marker": "^"}}
+    for axis, (column, said) in zip(axes, columns.items(), strict=True):
+        for case, look in looks.items():
+            drawing.draw_sweep(axis, table[table.case == case], "flows", column, **look, label=case)
+        axis.set(ylabel=said, ylim=(0, None))
+        drawing.name_ticks(axis, "x", table.flows)
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_run(found: Measurements, case: str) -> Figure:
+    """One run's queue over time."""
+    links = found.links.set_index(["source", "destination"])
+    share = float(links.utilisation[found.experiment.measure.queues[0]])
+    figure, axis = new_figure(f"{case}: {100 * share:.0f} % of the link", "time (s)", "queue (packets)")
+    axis.plot(found.queues.time_s, found.queues.queue_packets, linewidth=1)
+    return figure
+
+
+_SWEPT = {"drop tail": "buffer_packets", "red": "min_threshold_packets"}
+_TEN = ("ten, drop tail", "ten, red", "ten, red as drop tail")
+_CLASS = ("class, Tahoe", "class, 1000-byte packets", "class, weight .002")
+_SAID = {"tahoe": "Tahoe", "reno": "Reno", "sack": "SACK", "cubic": "CUBIC"}
+AT_FLOWS = {"flows": each(2, 4, 8, 16, 32, 64)}
+POINTS = ("utilisation", "mean_queue_packets")
+STUDY = Study(
+    slug="red",
+    setting=Setting(),
+    cases=CASES,
+    experiment=experiment,
+    read=read,
+    answer=answer,
+    repetitions=20,
+    profiles={
+        "quick": Scale(5.0, repetitions=6),
+        "paper": Scale(5.0),
+    },
+    claims={
+        "average-within-thresholds": Evidence("share_within", "fig3", control="fig3, no drops"),
+        "bursts-allowed": Evidence(
+            ("greatest_queue", "far_above_average"), "fig3", control="fig3, weight 1", how=_both
+        ),
+        "delay-at-equal-utilisation": Evidence(
+            POINTS, ("red", "drop tail"), control=("red as drop tail", "drop tail"), how=queue_ratio
+        ),
+        "drop-tail-needs-queue": Evidence(
+            "utilisation", "drop tail", control="drop tail, one packet in flight", how=curve(BUFFERS)
+        ),
+        "red-flat": Evidence("utilisation", "red", control="red, probability 1", how=mean_from_5),
+        "no-bias-against-bursts": Evidence(
+            "burst_share",
+            ("bursty, red", "bursty, drop tail"),
+            control=("bursty, red, weight 1", "bursty, drop tail"),
+            how=_means(greatest_first("red", "drop tail")),
+        ),
+        "no-synchronisation": Evidence(
+            "losing_share",
+            ("ten, red", "ten, drop tail"),
+            control=("ten, red as drop tail", "ten, drop tail"),
+            how=least_first("red", "drop tail"),
+        ),
+    },
+    knobs={
+        "flows": Knob(
+            {"drop tail": AT_FLOWS, "RED": AT_FLOWS | RED, "RED, gentle": AT_FLOWS | RED | {"gentle": True}},
+            Scale(5.0),
+            repetitions=5,
+        )
+    },
+    figures={
+        "fig3_queue_and_average": draw_fig3,
+        "fig5_delay_over_throughput": draw_fig5,
+        "fig5_throughput": draw_throughput,
+        "fig11_14_bursty_node": draw_bursty,
+        "synchronisation": draw_synchronisation,
+        "senders": draw_senders,
+        "class_report": draw_class,
+        "control_broken": draw_control,
+        "knob_flows": draw_flows,
+    },
+    play=Play(
+        ("red", "drop tail", "ten, red", "fig3"),
+        {"min_threshold_packets": (3.0, 45.0, 1.0), "weight": [0.002, 0.0005, 0.02, 1.0], "gentle": [False, True]},
+        draw_run,
+        seconds=5.0,
+    ),
+)

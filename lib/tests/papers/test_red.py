@@ -1,0 +1,199 @@
+"""RED: the gateway's average computed again, its closed forms, the equivalence with drop tail, and the controls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from netrepro.claims import load_claims
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import Experiment
+from netrepro.papers import red as paper
+from netrepro.papers._study import points
+
+SECONDS = 5.0
+RATE = paper.Setting().rate_mbps
+
+
+def found(case: str, seconds: float = SECONDS, seed: int = 3, **changed):
+    return paper.STUDY.run_once(case, seconds, seed=seed, **changed)
+
+
+def packets_at(leaves_ms, waits_ms):
+    """What a gateway recorded, in the columns that `averages` reads."""
+    table = pd.DataFrame({"time_s": np.array(leaves_ms) / 1e3, "wait_ms": waits_ms, "size_bytes": 1000})
+    return SimpleNamespace(packets=table)
+
+
+def burst(packets: int, weight: float) -> pd.DataFrame:
+    """The average of a burst that comes at once."""
+    one_ms = paper.Setting().packet_ms
+    leaves = one_ms * np.arange(1, packets + 1)
+    waits = np.maximum(leaves - one_ms - 1e-9 * np.arange(packets), 0.0)
+    return paper.averages(packets_at(leaves, waits), paper.Setting(weight=weight))
+
+
+@pytest.mark.parametrize("weight", [0.002, 0.1])
+def test_equation_3_of_a_burst_into_an_empty_queue(weight):
+    """After arrivals that found 1, ..., L waiting the average is L + 1 + ((1 - w)^(L + 1) - 1)/w."""
+    table = burst(40, weight)
+    waiting = table.queue_packets.to_numpy()
+    assert list(waiting[1:]) == list(range(39))  # the one that is being sent does not wait
+    last = 38
+    assert table.average_packets.iloc[-1] == pytest.approx(last + 1 + ((1 - weight) ** (last + 1) - 1) / weight)
+
+
+@given(some.floats(0.001, 1.0), some.integers(2, 60))
+def test_the_average_lies_between_none_and_the_greatest_queue_and_weight_1_is_the_queue(weight, packets):
+    table = burst(packets, weight)
+    assert ((table.average_packets >= 0) & (table.average_packets <= table.queue_packets.max() + 1e-9)).all()
+    alike = burst(packets, 1.0)
+    assert np.allclose(alike.average_packets, alike.queue_packets)
+
+
+def test_while_the_link_is_idle_the_average_falls_as_if_packets_found_no_queue():
+    one_ms = paper.Setting().packet_ms
+    leaves = [*(one_ms * np.arange(1, 21)), 20 * one_ms + 10.5 * one_ms + one_ms]
+    waits = [*np.maximum(one_ms * np.arange(20) - 1e-6, 0), 0.0]
+    average = paper.averages(packets_at(leaves, waits), paper.Setting(weight=0.1)).average_packets.to_numpy()
+    assert average[-2] > 1
+    assert average[-1] == pytest.approx(average[-2] * 0.9**10)
+
+
+def test_the_queue_computed_again_is_the_sampled_one():
+    """Without drops every arrival is recorded: the queue's time average must be that of the samples."""
+    run = found("fig3, no drops", 1.0)
+    table = paper.averages(run, paper.STUDY.case("fig3, no drops"))
+    samples = run.queues[run.queues.time_s < table.time_s.iloc[-1]]  # who came later had not left at the end
+    at = np.searchsorted(table.time_s, samples.time_s) - 1
+    later, sampled = table.queue_packets.to_numpy()[at[1:]], samples.queue_packets.to_numpy()[1:]
+    assert sampled.max() > 150
+    assert abs(later - sampled).max() <= 6  # since the last arrival some have left
+    assert abs(later.mean() - sampled.mean()) < 1
+
+
+def test_nothing_is_dropped_while_the_average_stays_below_the_minimum_threshold():
+    setting = replace(paper.STUDY.case("fig3"), min_threshold_packets=400.0, buffer_packets=1000)
+    run = paper.STUDY.run_once("fig3", 1.0, min_threshold_packets=400.0, buffer_packets=1000)
+    assert paper.averages(run, setting).average_packets.max() < 400
+    assert paper.read(run, setting)["dropped_share"] == 0
+
+
+@pytest.mark.parametrize("buffer", [15, 60, 140])
+def test_with_weight_1_and_thresholds_next_to_each_other_red_is_drop_tail(buffer):
+    same, tail = (
+        next(points({"": paper.CASES[name] | {"buffer_packets": buffer}}, paper.Setting())).setting
+        for name in ("red as drop tail", "drop tail")
+    )
+    ours, theirs = (paper.STUDY.read_once(setting, SECONDS, seed=5) for setting in (same, tail))
+    assert ours["utilisation"] == theirs["utilisation"] > 0.3
+    assert ours["mean_queue_packets"] == theirs["mean_queue_packets"]
+
+
+def test_a_window_of_one_packet_carries_one_packet_a_round_trip():
+    run = found("drop tail, one packet in flight")
+    carried = paper.read(run, paper.STUDY.case("drop tail, one packet in flight"))["utilisation"]
+    round_trip_ms = 2 * 21 + 1000 * 8 / 100e3 + paper.Setting().packet_ms
+    assert carried == pytest.approx(2 * paper.Setting().packet_ms / round_trip_ms, rel=0.05)
+
+
+def test_without_loss_the_bursty_node_has_its_window_over_its_round_trip():
+    setting = replace(paper.STUDY.case("bursty, drop tail"), buffer_packets=200)
+    run = paper.STUDY.read_once(setting, SECONDS)
+    queue_ms = run["delay_ms"]
+    ours, others = 8 / (36 + queue_ms), 4 * 12 / (6 + queue_ms)
+    assert run["dropped_share"] == 0
+    assert run["burst_share"] == pytest.approx(ours / (ours + others), rel=0.1)
+
+
+def windows(limits: dict[int, list[float]]) -> SimpleNamespace:
+    """Slow-start thresholds of flows, sampled every 10 ms."""
+    rows = [(flow, 0.01 * place, limit) for flow, each in limits.items() for place, limit in enumerate(each)]
+    table = pd.DataFrame(rows, columns=["flow", "time_s", "slow_start_threshold_bytes"])
+    return SimpleNamespace(windows=table, flows=pd.DataFrame(index=range(len(limits))))
+
+
+def test_flows_that_lose_in_one_round_trip_are_counted_together_and_each_once():
+    both = windows({0: [9, 9, 4, 4, 2, 2, 2, 2], 1: [9, 9, 9, 5, 5, 5, 5, 5]})
+    assert paper.losing_share(both, 0.035) == 1.0  # flow 0 twice, flow 1 once, within one round trip
+    assert paper.losing_share(both, 0.005) == 0.5  # three, one after the other
+    assert np.isnan(paper.losing_share(windows({0: [9, 9], 1: [9, 12]}), 0.05))
+
+
+@pytest.mark.parametrize(("low", "burst", "weight"), [(3, 5, 1 / 4), (5, 8, 1 / 8), (50, 83, 1 / 64)])
+def test_the_weight_that_tc_takes_is_the_greatest_that_lets_the_burst_pass(low, burst, weight):
+    assert paper.tc_weight(low, burst) == paper.class_weight(low) == weight
+
+    def average(of: float) -> float:
+        """Equation 3: after a burst into an empty queue."""
+        return burst + 1 + ((1 - of) ** (burst + 1) - 1) / of
+
+    assert average(weight) <= low + 1
+    assert average(2 * weight) > low
+
+
+def test_a_burst_below_the_threshold_is_refused():
+    with pytest.raises(NetreproError, match="a burst of 3 packets below 5"):
+        paper.tc_weight(5, 3)
+
+
+def test_what_ran_of_the_class_projects_drop_tail_had_no_bottleneck_and_so_no_buffer_to_vary():
+    small, large = (
+        paper.read(found("class, drop tail as it ran", 2.0, buffer_packets=packets), paper.Setting(rate_mbps=1000.0))
+        for packets in (15, 140)
+    )
+    assert small["throughput_mbps"] == pytest.approx(large["throughput_mbps"], rel=0.02)
+    assert small["throughput_mbps"] > RATE and small["dropped_share"] == 0
+
+
+def test_the_class_counts_thousands_of_bytes():
+    setting = paper.STUDY.case("class")
+    assert setting.limits_packets == (66, pytest.approx(3000 / 1514), pytest.approx(9000 / 1514))
+    assert replace(setting, min_threshold_packets=50.0).limits_packets[2] == 66
+
+
+def test_the_claims_numbers_are_those_of_the_re_run():
+    table = paper.replica()
+    tail, red = (table[table.gateway == name] for name in ("drop tail", "red"))
+    assert tuple(tail.packets) == paper.BUFFERS and tuple(red.packets) == paper.THRESHOLDS
+    claims = load_claims("red")
+    assert claims.claim("drop-tail-needs-queue").published == list(
+        zip(map(float, tail.packets), tail.utilisation, strict=True)
+    )
+    assert paper.mean_from_5(red.set_index("packets").utilisation) == pytest.approx(
+        claims.claim("red-flat").published, rel=0.01
+    )
+
+
+def test_queues_are_compared_where_both_carry_the_band_or_next_to_it():
+    table = pd.DataFrame({"utilisation": [0.6, 0.75, 0.76, 0.9], "mean_queue_packets": [1.0, 2.0, 4.0, 50.0]})
+    assert paper.queue_in_band(table) == 3.0
+    assert paper.queue_in_band(table.iloc[[0, 3]]) == 50.0  # .9 is nearer to .755 than .6 by .01
+    assert paper.queue_ratio(table.iloc[:2], table) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"scene": "fig4"}, "no scene 'fig4'"),
+        ({"queue": "red_"}, "no queue 'red_'"),
+        ({"sender": "taho"}, "did you mean 'tahoe'"),
+        ({"flows": 0}, "0 flows"),
+        ({"packet_bytes": 60}, "packets of 60 bytes"),
+    ],
+)
+def test_a_users_mistake_is_refused_by_name(changed, said):
+    with pytest.raises(NetreproError, match=said):
+        paper.experiment(replace(paper.Setting(), **changed), 1.0, 1)
+
+
+@pytest.mark.parametrize("case", ["fig3", "red", "bursty, red", "class"])
+def test_an_experiment_survives_json(case):
+    asked = paper.experiment(paper.STUDY.case(case), 10.0, 1)
+    assert Experiment.from_json(asked.to_json()) == asked
