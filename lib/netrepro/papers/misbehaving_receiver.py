@@ -1,0 +1,409 @@
+"""Receivers that acknowledge what they should not: Savage, Cardwell, Wetherall, Anderson, "TCP Congestion Control with
+a Misbehaving Receiver", CCR 1999.
+
+A sender lets its window grow with every acknowledgement, so that whoever writes acknowledgements steers it. A receiver
+acknowledges each segment in pieces (ACK division), repeats acknowledgements (duplicate-ACK spoofing), or acknowledges
+what has not come yet (optimistic acknowledgements), and has its document sooner.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.links import DropTail, Link
+from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck, Receiver
+from netrepro.networks.topology import Cable, Topology
+from netrepro.networks.workloads import Flow, Tcp
+from netrepro.papers import _drawing as drawing
+from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, least_first
+from netrepro.papers._trust import Check
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
+
+BOTTLENECK = ("s1", "s2")
+NO_DATA_BYTES = 100  # packets up to this size carry none
+SEGMENT_BYTES = 1460
+RECEIVERS = ("honest", "division", "spoofing", "optimistic")
+EXAMPLE = (487, 973, 1461)  # how the paper's example acknowledges bytes 1 to 1460
+PIECES = (1, 2, 3, 4, 5, 8, 10, 20)
+PUBLISHED_S = {"honest": 0.53, "division": 0.22, "spoofing": 0.22}  # last data, read off Figs 4 and 5
+PLENTY = DropTail(packets=100_000)  # of return paths, where only acknowledgements wait, and of hosts
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A document that a client fetches over one bottleneck, from a sender of 1999.
+
+    Published are document, segment and, read off the figures, the round trip, which is drawn anew for every seed within
+    `round_trip_spread_ms`. That the initial window is one segment follows from the figures' six rounds. Our choices are
+    the rate and how hard receivers press: `pieces` of a segment, `copies` of an acknowledgement, and a segment
+    acknowledged every `ack_interval_ms`. `rival` : instead of the document, a transfer without end beside one with an
+    honest receiver. `jitter_ms` : by how much a sender's link varies, so that two flows do not keep
+    step.
+    """
+
+    document_bytes: int = 60_000
+    round_trip_ms: float = 72.0
+    round_trip_spread_ms: float = 2.5
+    rate_mbps: float = 100.0
+    buffer_packets: int = 1000
+    initial_window_segments: int = 1
+    receiver: str = "honest"
+    pieces: int = 50
+    copies: int = 50
+    ack_interval_ms: float = 5.0
+    counts: str = "acknowledgements"
+    recovery: str = "reno"
+    rival: bool = False
+    jitter_ms: float = 0.0
+
+
+def receiver_of(setting: Setting) -> Receiver | None:
+    """The receiver that the setting names; None is honest. Raises NetreproError, with the nearest name, for another."""
+    if setting.receiver not in RECEIVERS:
+        raise NetreproError(f"no receiver {setting.receiver!r}", nearest(setting.receiver, RECEIVERS))
+    if setting.receiver == "division":
+        return AckDivision(setting.pieces)
+    if setting.receiver == "spoofing":
+        return DuplicateSpoofing(setting.copies)
+    if setting.receiver == "optimistic":
+        return OptimisticAck(SEGMENT_BYTES * 8e-3 / setting.ack_interval_ms)
+    return None
+
+
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
+    """h1 sends to the client behind s2, with `rival` h2 to an honest receiver beside it, both until the end."""
+    spread_ms = setting.round_trip_spread_ms
+    round_trip_ms = setting.round_trip_ms + Random(seed).uniform(-spread_ms, spread_ms)
+    tcp = Tcp(
+        "reno",
+        initial_window_segments=setting.initial_window_segments,
+        segment_bytes=SEGMENT_BYTES,
+        delayed_ack_ms=0,
+        sack=setting.recovery in ("sack", "linux"),
+        tail_loss_probe=False,
+        recovery=setting.recovery,
+        counts=setting.counts,
+    )
+    pressing = replace(tcp, receiver=receiver_of(setting))
+    access = Link(100 * setting.rate_mbps, 0.01, PLENTY)
+    towards, back = (
+        Link(setting.rate_mbps, round_trip_ms / 2 - 0.02, queue)
+        for queue in (DropTail(packets=setting.buffer_packets), PLENTY)
+    )
+    flows = [Flow("h1", "h2", setting.document_bytes, tcp=pressing)]
+    if setting.rival:
+        starts_s = [Random(seed + place).uniform(0, 1) for place in range(2)]
+        flows = [
+            Flow(f"h{place + 1}", f"h{place + 3}", duration_s=seconds - start_s, start_s=start_s, tcp=how)
+            for place, (start_s, how) in enumerate(zip(starts_s, (pressing, tcp), strict=True))
+        ]
+    pairs = range(1, 1 + len(flows))
+    cables = [Cable(f"h{pair}", "s1", replace(access, jitter_ms=setting.jitter_ms), access) for pair in pairs]
+    cables += [Cable(f"h{len(flows) + pair}", "s2", access) for pair in pairs]
+    net = Topology((*cables, Cable(*BOTTLENECK, towards, back)), "one bottleneck")
+    return Experiment(net, tuple(flows), seconds, seed, Measure(packets=(BOTTLENECK,)), tcp)
+
+
+def arrivals(found: Measurements) -> pd.DataFrame:
+    """Data packets of the first flow as the client sees them: time_ms since its own SYN (had it opened the connection
+    and then asked), and kilobytes so far, with what was sent again."""
+    data = found.packets[(found.packets.size_bytes > NO_DATA_BYTES) & (found.packets.flow == 0)]
+    header_bytes = data.size_bytes.max() - SEGMENT_BYTES
+    one_way_ms = found.experiment.topology.link(*BOTTLENECK).delay_ms
+    time_ms = data.time_s * 1e3 + 2 * one_way_ms
+    return pd.DataFrame({"time_ms": time_ms, "kilobytes": (data.size_bytes - header_bytes).cumsum() / 1e3})
+
+
+def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+    """Of the document last_data_ms (since the client's SYN; NaN if never complete), segments of the second round and
+    those sent again, packets dropped, timeouts, and the course. With a rival the first flow's share of goodput and of
+    the bottleneck's data packets, goodput_mbps of both, and the same losses.
+    """
+    dropped = int(found.links.set_index(["source", "destination"]).dropped_packets.loc[[BOTTLENECK]].sum())
+    flow, one_way_ms = found.flows.iloc[0], found.experiment.topology.link(*BOTTLENECK).delay_ms
+    if setting.rival:
+        data = found.packets[found.packets.size_bytes > NO_DATA_BYTES]
+        return {
+            "goodput_share": float(flow.delivered_bytes / found.flows.delivered_bytes.sum()),
+            "link_share": float((data.flow == 0).mean()),
+            "goodput_mbps": float(found.flows.delivered_bytes.sum() * 8e-6 / found.experiment.duration_s),
+            "dropped_packets": dropped,
+            "timeouts": int(flow.timeouts),
+        }
+    course = arrivals(found)
+    rounds = np.round((course.time_ms - course.time_ms.iloc[0]) / (2 * one_way_ms))
+    return {
+        "last_data_ms": float(flow.completion_ms) + one_way_ms,
+        "second_round_segments": int((rounds == 1).sum()),
+        "sent_again": int(flow.retransmitted_packets),
+        "dropped_packets": dropped,
+        "timeouts": int(flow.timeouts),
+        "course": course,
+        "checks": [] if dropped else [Check("document complete", float(not np.isnan(flow.completion_ms)), at_least=1)],
+    }
+
+
+def example_acknowledgements(pieces: int, segment_bytes: int = SEGMENT_BYTES) -> list[int]:
+    """Acknowledgement numbers of a first segment (bytes 1 to segment_bytes) in so many pieces, as in the paper's
+    example: pieces of equal length, and the rest with the last."""
+    length = segment_bytes // pieces
+    return [1 + piece * length for piece in range(1, pieces)] + [1 + segment_bytes]
+
+
+def gains(table: pd.DataFrame) -> pd.DataFrame:
+    """What a receiver gains over an honest one (ms sooner): a row a sender, a column a receiver."""
+    times = table.pivot_table(index="case", columns="receiver", values="last_data_ms", sort=False)
+    return pd.DataFrame({name: times.honest - times[name] for name in RECEIVERS[1:]})
+
+
+def answer(runs: Runs) -> str:
+    """The question answered in one sentence, with this run's numbers."""
+    ends, mended = runs.summary().last_data_ms.groupby(level="case", sort=False).first(), "division, bytes counted"
+    return (
+        f"By how it acknowledges: the last data come {ends['division']:.0f} ms after the start with segments "
+        f"acknowledged in pieces, after {ends['spoofing']:.0f} with spoofed duplicates and after "
+        f"{ends['optimistic']:.0f} with optimistic acknowledgements, where an honest receiver waits "
+        f"{ends['honest']:.0f}; of a sender that counts bytes pieces bring nothing ({ends[mended]:.0f})."
+    )
+
+
+# Figures.
+
+
+def draw_idea() -> Figure:
+    """The paper's example: one segment, acknowledged at once or in three pieces, and the round that follows."""
+    figure, axes = drawing.panels("One segment, acknowledged once or in three pieces", "", "", ["honest", "in pieces"])
+    for axis, pieces in zip(axes, (1, len(EXAMPLE)), strict=True):
+        _draw_ladder(axis, example_acknowledgements(pieces))
+    return figure
+
+
+def _draw_ladder(axis: Axes, acknowledgements: list[int]) -> None:
+    def arrow(start: tuple[float, float], end: tuple[float, float], colour: str) -> None:
+        axis.annotate("", end, start, arrowprops={"arrowstyle": "->", "color": colour})
+
+    arrow((0, 0), (1, -1), scheme("tcp").colour)
+    axis.text(0.3, -0.15, "1 to 1460", color=scheme("tcp").colour)
+    for place, number in enumerate(acknowledgements):
+        arrow((1, -1 - 0.25 * place), (0, -2 - 0.25 * place), CURVES[6])
+        axis.text(1.03, -1.04 - 0.25 * place, f"ACK {number}", color=CURVES[6])
+    for place in range(1 + len(acknowledgements)):
+        arrow((0, -2.1 - 0.25 * place), (1, -3.1 - 0.25 * place), scheme("tcp").colour)
+    axis.text(0.5, -4.25, f"{1 + len(acknowledgements)} segments", color=scheme("tcp").colour, ha="center")
+    axis.text(0, 0.1, "sender", ha="center")
+    axis.text(1, 0.1, "receiver", ha="center")
+    axis.set(xlim=(-0.2, 1.5), ylim=(-4.4, 0.3))
+    axis.axis("off")
+
+
+def draw_network(setting: Setting) -> Figure:
+    """A sender, a path, a client."""
+    return drawing.draw_network(experiment(setting, 1.0, 1), "A client fetches a document over a long path")
+
+
+def draw_course(runs: Runs, case: str, title: str) -> Figure:
+    """The time-sequence picture of a receiver beside an honest one; grey: when its last data came as published."""
+    figure, axis = new_figure(title, "time since the client's SYN (ms)", "data so far, also sent again (kB)")
+    looks = {"honest": (scheme("tcp").colour, "o"), case: (CURVES[6], "s")}
+    for name, (colour, marker) in looks.items():
+        course = runs.table("course", name).query("repetition == 0")
+        axis.plot(course.time_ms, course.kilobytes, marker, color=colour, markersize=4, label=name)
+        if name in PUBLISHED_S:
+            axis.axvline(PUBLISHED_S[name] * 1e3, color=PUBLISHED_GREY, linestyle="--", linewidth=1.5, zorder=1)
+            at = {"x": PUBLISHED_S[name] * 1e3 - 3, "y": 1, "ha": "right", "rotation": 90, "fontsize": 8}
+            axis.text(s=f"{name}, published", color=PUBLISHED_GREY, **at)
+    axis.set(xlim=(100, 620), ylim=(0, None))
+    axis.legend(loc="upper left")
+    return figure
+
+
+def draw_growth(runs: Runs) -> Figure:
+    """The second round over the pieces, and the rule 1 + m; control: a sender that counts bytes."""
+    figure, axis = new_figure(
+        "One segment, acknowledged in m pieces", "pieces m (a segment)", "second round (segments)"
+    )
+    drawing.draw_published_curve(axis, PIECES, [1 + pieces for pieces in PIECES], "published: 1 + m")
+    axis.plot(len(EXAMPLE), 1 + len(EXAMPLE), "D", color=PUBLISHED_GREY, markersize=10, label="the paper's example")
+    looks = {GROWTH: CURVES[6], f"{GROWTH}, bytes counted": scheme("control").colour}
+    for (name, colour), said in zip(looks.items(), ("acknowledgements counted", "bytes counted"), strict=True):
+        drawing.draw_sweep(axis, runs.numbers(name), "pieces", "second_round_segments", label=said, color=colour)
+    axis.set_ylim(0, None)
+    axis.legend()
+    return figure
+
+
+def draw_controls(runs: Runs) -> Figure:
+    """When the last data come, of the sender of 1999 and of one that is mended."""
+    titles = {"division": "bytes counted", "spoofing": "SACK"}
+    figure, axes = drawing.panels("Broken on purpose: senders that are mended", "", "last data (ms)", list(titles))
+    for axis, (attack, mended) in zip(axes, titles.items(), strict=True):
+        cases = ["honest", attack, f"honest, {mended}", f"{attack}, {mended}"]
+        ours = {case.replace(", ", ",\n"): list(runs.numbers(case).last_data_ms) for case in cases}
+        looks = (scheme("tcp").colour, CURVES[6], scheme("tcp").colour, scheme("control").colour)
+        colours = dict(zip(ours, looks, strict=True))
+        drawing.draw_bars(axis, ours, colours=colours)
+    return figure
+
+
+def draw_buffer(runs: Runs) -> Figure:
+    """When the last data come over the bottleneck's buffer; published is none of it."""
+    title, over = "Whose buffer holds the burst?", ("buffer_packets", "buffer of the bottleneck (packets)")
+    return drawing.sweep_figure(title, runs.knobs["buffer"], over, {"last_data_ms": "last data (ms)"}, by="case")
+
+
+def draw_interval(runs: Runs) -> Figure:
+    """Last data over the interval of optimistic acknowledgements, by round trip; dashed: an honest receiver."""
+    table = runs.knobs["interval"]
+    optimistic, honest = (table[table.case == name] for name in ("optimistic", "honest"))
+    title, over = "Optimistic acknowledgements", ("ack_interval_ms", "a segment acknowledged every (ms)")
+    how: dict[str, Any] = {"by": "round_trip_ms", "label": "round trip {} ms"}
+    figure = drawing.sweep_figure(title, optimistic, over, {"last_data_ms": "last data (ms)"}, **how)
+    for colour, level in zip(CURVES, honest.last_data_ms, strict=False):
+        figure.axes[0].axhline(level, color=colour, linestyle="--", linewidth=1)
+    return figure
+
+
+def draw_rivals(runs: Runs) -> Figure:
+    """What a divider takes from an honest flow, and what is left of the link, over pieces, by sender."""
+    columns = {"goodput_share": "divider's goodput (share of both)", "goodput_mbps": "goodput of both (Mb/s)"}
+    title, over = "A divider beside an honest flow", ("pieces", "pieces (a segment)")
+    figure = drawing.sweep_figure(title, runs.knobs["rivals"], over, columns, by="case")
+    figure.axes[0].axhline(0.5, color="#444444", linestyle=":", linewidth=1)
+    figure.axes[0].set_ylim(0, 1.02)
+    return figure
+
+
+def draw_run(found: Measurements, case: str) -> Figure:
+    """The time-sequence picture of one run."""
+    course = arrivals(found)
+    title = f"{case}: last data after {course.time_ms.max():.0f} ms"
+    figure, axis = new_figure(title, "time since the client's SYN (ms)", "data so far (kB)")
+    axis.plot(course.time_ms, course.kilobytes, "s", color=CURVES[6], markersize=4)
+    axis.set_ylim(0, None)
+    return figure
+
+
+GROWTH = "growth"
+BYTES, SACK = {"counts": "bytes"}, {"recovery": "sack"}
+CASES: dict[str, dict[str, Any]] = {
+    **{name: {"receiver": name} for name in RECEIVERS},
+    "honest, bytes counted": BYTES,
+    "division, bytes counted": BYTES | {"receiver": "division"},
+    "honest, SACK": SACK,
+    "spoofing, SACK": SACK | {"receiver": "spoofing"},
+    GROWTH: {"receiver": "division", "pieces": each(*PIECES)},
+    f"{GROWTH}, bytes counted": BYTES | {"receiver": "division", "pieces": each(*PIECES)},
+}
+SENDERS: dict[str, dict[str, Any]] = {
+    "Tahoe, counts acknowledgements": {"recovery": "tahoe"},
+    "Reno, counts acknowledgements": {},
+    "NewReno, counts acknowledgements": {"recovery": "newreno"},
+    "SACK, counts acknowledgements": SACK,
+    "Reno, counts bytes": BYTES,
+    "SACK, counts bytes": SACK | BYTES,
+    "Linux (SACK, PRR), counts segments": {"recovery": "linux", "counts": "segments"},
+}
+SHARED = {"rival": True, "rate_mbps": 20.0, "round_trip_ms": 40.0, "buffer_packets": 60, "jitter_ms": 4.0}
+RIVAL_SENDERS = [name for name in SENDERS if not name.startswith(("Tahoe", "Reno"))]
+BUFFERS = (4, 8, 16, 32, 64, 128)
+
+
+def sooner(attacking: float, honest: float) -> float:
+    """By how much earlier the last data come (ms)."""
+    return honest - attacking
+
+
+STUDY = Study(
+    slug="misbehaving_receiver",
+    setting=Setting(),
+    cases=CASES,
+    experiment=experiment,
+    read=read,
+    answer=answer,
+    profiles={"test": Scale(10.0), "quick": Scale(10.0), "paper": Scale(10.0)},
+    claims={
+        "growth-by-division": Evidence("second_round_segments", GROWTH, control=f"{GROWTH}, bytes counted"),
+        "division-saves": Evidence(
+            "last_data_ms",
+            ("division", "honest"),
+            control=("division, bytes counted", "honest, bytes counted"),
+            how=sooner,
+        ),
+        "spoofing-saves": Evidence(
+            "last_data_ms", ("spoofing", "honest"), control=("spoofing, SACK", "honest, SACK"), how=sooner
+        ),
+        "spoofing-sends-again": Evidence("sent_again", "spoofing", control="spoofing, SACK"),
+        "normal-end": Evidence("last_data_ms", "honest"),
+        "optimistic-is-faster": Evidence(
+            "last_data_ms",
+            ("optimistic", "honest"),
+            control=("honest", "honest"),
+            how=least_first("optimistic", "honest"),
+        ),
+    },
+    knobs={
+        "senders": Knob({name: how | {"receiver": each(*RECEIVERS)} for name, how in SENDERS.items()}, Scale(10.0)),
+        "buffer": Knob(
+            {
+                f"{receiver}, {name}": {"receiver": receiver, "recovery": recovery, "buffer_packets": each(*BUFFERS)}
+                for receiver, name, recovery in (
+                    ("honest", "Reno", "reno"),
+                    ("division", "Reno", "reno"),
+                    ("division", "SACK", "sack"),
+                    ("spoofing", "Reno", "reno"),
+                )
+            },
+            Scale(60.0),
+        ),
+        "interval": Knob(
+            {
+                "optimistic": {
+                    "receiver": "optimistic",
+                    "round_trip_ms": each(36.0, 72.0, 144.0),
+                    "ack_interval_ms": each(1.0, 2.0, 5.0, 10.0, 20.0),
+                },
+                "honest": {"round_trip_ms": each(36.0, 72.0, 144.0)},
+            },
+            Scale(10.0),
+        ),
+        "rivals": Knob(
+            {
+                name: SHARED | SENDERS[name] | {"receiver": "division", "pieces": each(1, 2, 3, 5, 10)}
+                for name in RIVAL_SENDERS
+            },
+            {"test": Scale(10.0), "quick": Scale(30.0), "paper": Scale(120.0)},
+            repetitions=4,
+        ),
+    },
+    figures={
+        "growth_by_division": draw_growth,
+        "fig4_division": lambda runs: draw_course(runs, "division", "ACK division (Fig. 4)"),
+        "fig5_spoofing": lambda runs: draw_course(runs, "spoofing", "Duplicate-ACK spoofing (Fig. 5)"),
+        "fig6_optimistic": lambda runs: draw_course(runs, "optimistic", "Optimistic acknowledgements (Fig. 6)"),
+        "controls": draw_controls,
+        "knob_interval": draw_interval,
+        "knob_buffer": draw_buffer,
+        "knob_rivals": draw_rivals,
+    },
+    play=Play(
+        RECEIVERS,
+        {
+            "pieces": (1, 100, 1),
+            "copies": (1, 100, 1),
+            "ack_interval_ms": (0.5, 20.0, 0.5),
+            "buffer_packets": (4, 1000, 4),
+            "counts": ["acknowledgements", "bytes", "segments"],
+            "recovery": ["reno", "tahoe", "newreno", "sack", "linux"],
+        },
+        draw_run,
+    ),
+)

@@ -1,0 +1,144 @@
+"""Receivers that acknowledge what they should not: closed forms, the senders that heed them, and what must not hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netrepro.claims import judge, load_claims
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import Experiment
+from netrepro.networks.receivers import OptimisticAck
+from netrepro.papers import misbehaving_receiver as paper
+from netrepro.papers._study import Runs
+
+SEGMENTS = 42  # of 1460 bytes in 60 kB
+
+
+@pytest.fixture(scope="module")
+def runs() -> Runs:
+    return paper.STUDY.measure(profile="test", repetitions=4, seed=7)
+
+
+def read(**changed):
+    return paper.STUDY.read_once(replace(paper.Setting(round_trip_spread_ms=0.0), **changed), 20.0)
+
+
+def share(repetitions: int = 3, **changed) -> float:
+    setting = replace(paper.Setting(), **paper.SHARED, **changed)
+    return float(np.mean([paper.STUDY.read_once(setting, 20.0, seed)["goodput_share"] for seed in range(repetitions)]))
+
+
+def rounds_of(pieces: int) -> int:
+    """Round trips until all segments are sent, when each that is acknowledged lets `pieces` more go."""
+    window, left, rounds = 1, SEGMENTS, 0
+    while left > 0:
+        sent = min(window, left)
+        window, left, rounds = window + pieces * sent, left - sent, rounds + 1
+    return rounds
+
+
+@settings(max_examples=15, deadline=None)
+@given(pieces=st.integers(1, 60), round_trip_ms=st.floats(20, 200))
+def test_a_divider_is_done_after_as_many_rounds_as_the_rule_says(pieces, round_trip_ms):
+    found = read(receiver="division", pieces=pieces, round_trip_ms=round_trip_ms)
+    packet_ms = 1514 * 8e-3 / 100
+    trips = rounds_of(pieces) + 1  # the handshake and the request; the first data come with the second
+    assert 0 <= found["last_data_ms"] - trips * round_trip_ms <= (SEGMENTS + 3) * packet_ms
+    assert found["second_round_segments"] == min(1 + pieces, SEGMENTS - 1)
+
+
+def test_the_papers_example_of_three_pieces():
+    assert tuple(paper.example_acknowledgements(3)) == paper.EXAMPLE
+    assert paper.example_acknowledgements(1) == [1461]
+    assert read(receiver="division", pieces=3)["second_round_segments"] == 4
+
+
+@pytest.mark.parametrize("counts", ["bytes", "segments"])
+def test_pieces_gain_nothing_from_who_counts_bytes_or_segments(counts):
+    honest, divided = (read(receiver=name, counts=counts)["last_data_ms"] for name in ("honest", "division"))
+    assert divided == pytest.approx(honest, abs=2.0)  # the last of 50 acknowledgements comes a little later
+
+
+def test_copies_inflate_by_one_segment_each_and_byte_counting_is_no_remedy():
+    for copies in (5, 10, 30):
+        assert read(receiver="spoofing", copies=copies)["second_round_segments"] == copies + 1
+    honest, spoofed = (read(receiver=name, counts="bytes")["last_data_ms"] for name in ("honest", "spoofing"))
+    assert honest - spoofed > 3.5 * 72
+
+
+def test_a_tahoe_punishes_who_spoofs_and_a_sack_sender_does_not_hear_it():
+    honest, tahoe, sack = (
+        read(receiver=receiver, recovery=recovery)["last_data_ms"]
+        for receiver, recovery in (("honest", "tahoe"), ("spoofing", "tahoe"), ("spoofing", "sack"))
+    )
+    assert tahoe > 2 * honest
+    assert sack == pytest.approx(honest, abs=1.0)
+
+
+def test_optimistic_acknowledgements_leave_three_round_trips_and_the_interval():
+    """Handshake, request and the first data's way, a round trip for the last; each acknowledgement releases two."""
+    for round_trip_ms in (36.0, 72.0):
+        fast, slow = (
+            read(receiver="optimistic", ack_interval_ms=interval, round_trip_ms=round_trip_ms)["last_data_ms"]
+            for interval in (1.0, 2.0)
+        )
+        assert slow - fast == pytest.approx(20, abs=0.5)
+        assert fast - 20 == pytest.approx(3 * round_trip_ms, abs=5)
+
+
+def test_a_burst_that_the_buffer_does_not_hold_harms_the_attacker():
+    honest = read(buffer_packets=16)
+    for receiver in ("division", "spoofing"):
+        assert read(receiver=receiver, buffer_packets=16)["last_data_ms"] > 1.5 * honest["last_data_ms"]
+        assert read(receiver=receiver, buffer_packets=64)["last_data_ms"] < 0.5 * honest["last_data_ms"]
+    assert not honest["dropped_packets"]
+
+
+def test_a_divider_takes_from_an_honest_flow_only_where_acknowledgements_are_counted():
+    divider = {"receiver": "division", "pieces": 10, "recovery": "sack"}
+    assert share(**divider) > 0.75
+    assert share(**divider, counts="bytes") == pytest.approx(0.5, abs=0.15)
+
+
+def test_the_verdicts_and_that_every_control_flips(runs):
+    verdicts = {}
+    for measured in runs.measured_claims():
+        claim = load_claims("misbehaving_receiver").claim(measured.claim)
+        verdicts[claim.id] = judge(claim, measured, "simulated").verdict
+        if measured.has_control():
+            assert judge(claim, measured.broken(), "simulated").verdict != "agrees", claim.id
+    assert verdicts.pop("spoofing-sends-again") == "disagrees"  # our receiver repeats all that it acknowledges
+    assert set(verdicts.values()) == {"agrees"}
+
+
+def test_data_come_in_order_of_time_and_all_of_it(runs):
+    for case in ("honest", "division", "optimistic"):
+        for _, course in runs.table("course", case).groupby("repetition"):
+            assert course.time_ms.is_monotonic_increasing
+            assert course.kilobytes.iloc[-1] == pytest.approx(60.0)
+
+
+def test_gains_are_against_the_honest_receiver_of_the_same_sender(runs):
+    table = paper.gains(paper.STUDY.vary(runs, "senders"))
+    assert list(table.index) == list(paper.SENDERS)
+    assert (table["optimistic"] > 150).all()
+    assert table.loc["Reno, counts bytes", "division"] == pytest.approx(0, abs=2)
+    assert table.loc["SACK, counts bytes", "spoofing"] == pytest.approx(0, abs=1)
+
+
+def test_settings_become_receivers_and_unknown_ones_are_refused():
+    assert paper.receiver_of(paper.Setting()) is None
+    assert paper.receiver_of(paper.Setting(receiver="optimistic", ack_interval_ms=10)) == OptimisticAck(1.168)
+    with pytest.raises(NetreproError, match="did you mean 'division'"):
+        paper.receiver_of(paper.Setting(receiver="divison"))
+
+
+def test_an_experiment_survives_json():
+    for case in ("spoofing", "optimistic", "division"):
+        asked = paper.experiment(paper.STUDY.case(case), 10.0, 1)
+        assert Experiment.from_json(asked.to_json()) == asked
