@@ -15,11 +15,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.flow_sizes import FlowSizeDistribution
 from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, FqCoDel, Link, Queue, Red
 from netrepro.networks.routing import LinkChange
-from netrepro.networks.topology import Cable, Topology
+from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp, Traffic
 from netrepro.papers import _drawing as drawing
 from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first, least_first, ratio
@@ -78,8 +79,13 @@ class Setting:
         return self.buffer_packets or max(50, 8 * self.path_packets)
 
 
+QUEUES = ("codel", "fq_codel", "red", "drop tail")
+
+
 def queue_of(setting: Setting) -> Queue:
-    """What stands before the link."""
+    """What stands before the link. Raises NetreproError, with the nearest name, for an unknown queue."""
+    if setting.queue not in QUEUES:
+        raise NetreproError(f"queue = {setting.queue!r}", nearest(setting.queue, QUEUES))
     times = (setting.target_ms, setting.interval_ms)
     if setting.queue == "codel":
         return CoDel(setting.buffer, *times, setting.ecn, setting.reentry, setting.packet_bytes)
@@ -98,7 +104,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     access_ms = setting.round_trip_ms / 5
     hosts = range(1, FTPS + 1)
     cables = [
-        Cable(f"h{i + far}", f"s{2 if far else 1}", Link(10 * setting.rate_mbps, access_ms + (0 if far else i)))
+        host_cable(f"h{i + far}", f"s{2 if far else 1}", Link(10 * setting.rate_mbps, access_ms + (0 if far else i)))
         for far in (0, FTPS)
         for i in hosts
     ]
@@ -292,7 +298,7 @@ def _named(runs: Runs, cases: dict[str, str]) -> pd.DataFrame:
     return pd.concat([runs.numbers(case).assign(case=name) for case, name in cases.items()])
 
 
-def _levels(figure: Figure, target: str, full: bool = True) -> Figure:
+def _levels(figure: Figure) -> Figure:
     """The target in the first panel, on a logarithmic axis; the second up to all of the link."""
     first = figure.axes[0]
     first.set_ylim(bottom=None, auto=True)
@@ -300,11 +306,10 @@ def _levels(figure: Figure, target: str, full: bool = True) -> Figure:
     values = [value for line in first.lines for value in np.atleast_1d(line.get_ydata()) if value > 0]
     first.set_ylim(min(values) / 1.5, max(values) * 1.5)
     drawing.name_ticks(first, "y", [tick for tick in LOG_TICKS if min(values) / 1.5 < tick < max(values) * 1.5])
-    drawing.draw_published_level(first, 5.0, target)
-    for axis in figure.axes:
-        axis.legend(fontsize=8)
-    if full:
-        figure.axes[1].set_ylim(0, 1.05)
+    drawing.draw_published_level(first, 5.0, "target: 5 ms")
+    figure.axes[1].set_ylim(0, 1.05)
+    figure.legends[0].remove()
+    drawing.share_legend(figure)
     return figure
 
 
@@ -312,9 +317,9 @@ def draw_static(runs: Runs) -> Figure:
     """Median delay and utilisation over the rate, means over round trips (Fig. 5)."""
     rows = _named(runs, STATIC_NAMES).groupby(["case", "rate_mbps", "repetition"], sort=False).mean(numeric_only=True)
     title = "Links of 3 to 100 Mb/s, means over round trips (Fig. 5)"
-    how: dict[str, Any] = {"by": "case", "ticks": RATES}
+    how: dict[str, Any] = {"by": "case"}
     figure = drawing.sweep_figure(title, rows.reset_index(), ("rate_mbps", "rate (Mb/s)"), BOTH, **how)
-    return _levels(figure, "target: 5 ms")
+    return _levels(figure)
 
 
 def draw_round_trips(runs: Runs) -> Figure:
@@ -323,9 +328,9 @@ def draw_round_trips(runs: Runs) -> Figure:
         _named(runs, STATIC_NAMES).groupby(["case", "round_trip_ms", "repetition"], sort=False).mean(numeric_only=True)
     )
     title = "Round trips of 10 to 500 ms, means over rates (Fig. 8)"
-    how: dict[str, Any] = {"by": "case", "ticks": ROUND_TRIPS}
+    how: dict[str, Any] = {"by": "case"}
     figure = drawing.sweep_figure(title, rows.reset_index(), ("round_trip_ms", "round trip (ms)"), BOTH, **how)
-    return _levels(figure, "target: 5 ms")
+    return _levels(figure)
 
 
 def draw_low_rates(runs: Runs) -> Figure:
@@ -334,10 +339,10 @@ def draw_low_rates(runs: Runs) -> Figure:
     rows["case"] = rows["case"] + rows.packet_bytes.map(lambda size: f", {500 if size == 500 else 1500} bytes")
     rows = rows.sort_values(["case", "rate_mbps"])
     title = "Links of 128 kb/s to 1.5 Mb/s (Fig. 6)"
-    how: dict[str, Any] = {"by": "case", "ticks": LOW_RATES}
+    how: dict[str, Any] = {"by": "case"}
     figure = drawing.sweep_figure(title, rows, ("rate_mbps", "rate (Mb/s)"), BOTH, **how)
     figure.axes[0].axhspan(100, 200, color="#bbbbbb", alpha=0.5, zorder=0, label="RED, published")
-    return _levels(figure, "target: 5 ms")
+    return _levels(figure)
 
 
 def _course(axis: Any, runs: Runs, case: str, column: str, **look: Any) -> None:
@@ -356,6 +361,7 @@ def _dynamic(title: str, runs: Runs, cases: dict[str, str], columns: dict[str, s
             axis.set_yscale("log")
             drawing.name_ticks(axis, "y", (1, 10, 100, 1000, 10_000))
             axis.set_ylim(LEAST_MS, 20_000)
+            drawing.draw_published_level(axis, 10_000, "drop tail, published: up to 10 s")
         for place in range(1, len(SCHEDULE_MBPS)):
             axis.axvline(runs.seconds / len(SCHEDULE_MBPS) * place, color="#888888", linestyle=":", linewidth=0.8)
     drawing.share_legend(figure)
@@ -379,7 +385,7 @@ def draw_ten_packets(runs: Runs) -> Figure:
 def draw_control(runs: Runs) -> Figure:
     """CoDel that never drops, and load that does not care about drops."""
     cases = {DYNAMIC_CODEL: "CoDel", NEVER: "target = interval = 10 s", UNRESPONSIVE: "unresponsive UDP, 120 Mb/s"}
-    return _dynamic("Broken on purpose", runs, cases | {DYNAMIC_TAIL: "drop tail"}, {"greatest_ms": "delay (ms)"})
+    return _dynamic("Broken on purpose", runs, cases | {DYNAMIC_TAIL: "drop tail"}, {"mean_ms": "mean delay (ms)"})
 
 
 def draw_reentry(runs: Runs) -> Figure:
@@ -388,21 +394,15 @@ def draw_reentry(runs: Runs) -> Figure:
     columns = {"p95_time_ms": "95th percentile of the delay over time (ms)", "sent_mb": "sent (MB)"}
     for axis, (column, label) in zip(axes, columns.items(), strict=True):
         drawing.draw_bars(axis, {name: list(runs.numbers(case)[column]) for case, name in VERSIONS.items()})
-        axis.set_ylabel(label)
+        axis.set(ylabel=label, ylim=(0, None))
     return figure
 
 
 def draw_interval(runs: Runs) -> Figure:
-    """Utilisation and median delay over the interval, a curve a round trip."""
-    return drawing.sweep_figure(
-        "How long may the interval be? (10 Mb/s)",
-        runs.knobs["interval"],
-        ("interval_ms", "interval (ms)"),
-        {"utilisation": BOTH["utilisation"], "median_ms": BOTH["median_ms"]},
-        by="round_trip_ms",
-        label="round trip {} ms",
-        ticks=INTERVALS,
-    )
+    """Median delay and utilisation over the interval, a curve a round trip."""
+    title, over = "How long may the interval be? (10 Mb/s)", ("interval_ms", "interval (ms)")
+    how: dict[str, Any] = {"by": "round_trip_ms", "label": "round trip {} ms"}
+    return _levels(drawing.sweep_figure(title, runs.knobs["interval"], over, BOTH, **how))
 
 
 def draw_ecn(runs: Runs) -> Figure:
@@ -417,7 +417,7 @@ def draw_ecn(runs: Runs) -> Figure:
     table = table.assign(percent=100 * table.drop_share)
     for axis, (column, label) in zip(axes, columns.items(), strict=True):
         drawing.draw_bars(axis, {name: list(rows[column]) for name, rows in table.groupby("case", sort=False)})
-        axis.set_ylabel(label)
+        axis.set(ylabel=label, ylim=(0, None))
     return figure
 
 
@@ -518,7 +518,7 @@ STUDY = Study(
             {"codel": {"interval_ms": each(*INTERVALS), "round_trip_ms": each(10.0, 30.0, 100.0, 500.0)}},
             Scale(changes={"static_s": 15.0}),
         ),
-        "ecn": Knob({"drops": DYNAMIC, "marks": DYNAMIC | {"ecn": True}}, Scale(300.0), repetitions=2),
+        "ecn": Knob({"drops": DYNAMIC, "marks": DYNAMIC | {"ecn": True}}, Scale(300.0), repetitions=3),
     },
     figures={
         "fig5_static": draw_static,
