@@ -1,0 +1,540 @@
+"""CoDel: Nichols and Jacobson, "Controlling Queue Delay", ACM Queue 10(5) and CACM 55(7), 2012.
+
+A queue that stays is told from one that passes by the least time packets have waited lately. Long CUBIC flows and web
+traffic cross one link: of a fixed rate from 128 kb/s to 100 Mb/s (Figs 5, 6 and 8), and of one that changes by two
+orders of magnitude (Fig. 7), with CoDel, RED and drop tail in front of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.flow_sizes import FlowSizeDistribution
+from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, FqCoDel, Link, Queue, Red
+from netrepro.networks.routing import LinkChange
+from netrepro.networks.topology import Cable, Topology, host_cable
+from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp, Traffic
+from netrepro.papers import _drawing as drawing
+from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first, least_first, ratio
+from netrepro.papers._trust import Check, gap_checks
+from netrepro.style import CURVES, new_figure
+
+PORT = ("s1", "s2")
+FTPS = 4
+SENDERS = tuple(f"h{i}" for i in range(1, FTPS + 1))
+ACCESS = tuple((host, PORT[0]) for host in SENDERS)
+HEADERS_BYTES = FULL_PACKET_BYTES - 1448
+SCHEDULE_MBPS = (100.0, 10.0, 1.0, 50.0, 1.0, 100.0)  # each for a sixth of the run
+FALLS = (1, 2, 4)  # places in the schedule at which the rate falls
+BIN_S = 0.1  # of the delay over time
+# Web objects; PackMime's distribution is not printed in the article, so that this one is our choice: 12 kB in the mean.
+WEB = FlowSizeDistribution(
+    ((300, 0), (1000, 0.2), (3000, 0.5), (10_000, 0.85), (100_000, 0.995), (300_000, 1)), "bytes", "web objects"
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sections "Simulation experiments" and "Performance on dynamic links"; delays and windows are those of the
+    authors' script (codel.tcl).
+
+    queue : "codel", "fq_codel", "red" or "drop tail". reentry : CoDel's, as networks.queues.CoDel has it; the default
+    is that of the authors' simulations. buffer_packets : 0 for eight times the product of rate and round trip, at least
+    50. dynamic : the rate follows SCHEDULE_MBPS, else the run lasts `static_s`. udp_share : datagrams at this multiple
+    of the rate in place of the long flows. packet_bytes : on the wire. count_drops : record what comes to a dynamic
+    link too, which says when it drops.
+    """
+
+    rate_mbps: float = 10.0
+    round_trip_ms: float = 100.0
+    queue: str = "codel"
+    target_ms: float = 5.0
+    interval_ms: float = 100.0
+    reentry: str = "ns2_2012"
+    ecn: bool = False
+    buffer_packets: int = 0
+    packet_bytes: int = FULL_PACKET_BYTES
+    dynamic: bool = False
+    web_per_s: float = 0.0
+    udp_share: float = 0.0
+    static_s: float = 10.0
+    count_drops: bool = False
+
+    @property
+    def path_packets(self) -> int:
+        """The product of rate and round trip in packets, at least one."""
+        return max(1, round(self.rate_mbps * self.round_trip_ms * 1e3 / 8 / self.packet_bytes))
+
+    @property
+    def buffer(self) -> int:
+        """Packets that fit in the buffer."""
+        return self.buffer_packets or max(50, 8 * self.path_packets)
+
+
+QUEUES = ("codel", "fq_codel", "red", "drop tail")
+
+
+def queue_of(setting: Setting) -> Queue:
+    """What stands before the link. Raises NetreproError, with the nearest name, for an unknown queue."""
+    if setting.queue not in QUEUES:
+        raise NetreproError(f"queue = {setting.queue!r}", nearest(setting.queue, QUEUES))
+    times = (setting.target_ms, setting.interval_ms)
+    if setting.queue == "codel":
+        return CoDel(setting.buffer, *times, setting.ecn, setting.reentry, setting.packet_bytes)
+    if setting.queue == "fq_codel":
+        return FqCoDel(setting.buffer, *times, ecn=setting.ecn, quantum_bytes=setting.packet_bytes)
+    if setting.queue == "red":
+        size = setting.packet_bytes
+        return Red.self_configured(setting.rate_mbps, setting.buffer, ecn=setting.ecn, mean_packet_bytes=size)
+    return DropTail(packets=setting.buffer)
+
+
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
+    """Four pairs over one link, a fifth of the round trip in each access, a tenth in the link, one way each; the pairs'
+    access differs by a millisecond."""
+    seconds = seconds if setting.dynamic else setting.static_s
+    access_ms = setting.round_trip_ms / 5
+    hosts = range(1, FTPS + 1)
+    cables = [
+        host_cable(f"h{i + far}", f"s{2 if far else 1}", Link(10 * setting.rate_mbps, access_ms + (0 if far else i)))
+        for far in (0, FTPS)
+        for i in hosts
+    ]
+    forward = Link(setting.rate_mbps, setting.round_trip_ms / 10, queue_of(setting))
+    backward = Link(setting.rate_mbps, setting.round_trip_ms / 10, DropTail(packets=10_000))
+    network = Topology((*cables, Cable(*PORT, forward, backward)), "dumbbell of 4 pairs")
+    dwell_s = seconds / len(SCHEDULE_MBPS)
+    changes = tuple(LinkChange(dwell_s * at, *PORT, rate_mbps=rate) for at, rate in enumerate(SCHEDULE_MBPS) if at > 0)
+    return Experiment(
+        network,
+        tuple(_traffic(setting, seconds)),
+        seconds,
+        seed,
+        Measure((PORT,), packets=(PORT, *ACCESS)) if setting.count_drops else Measure(packets=(PORT,)),
+        Tcp(
+            initial_window_segments=4,
+            segment_bytes=setting.packet_bytes - HEADERS_BYTES,
+            receive_window_bytes=max(2**16, 16 * setting.path_packets * setting.packet_bytes),
+            hystart=False,  # younger than the simulator's TCP
+            ecn=setting.ecn,
+        ),
+        changes=changes if setting.dynamic else (),
+    )
+
+
+def _traffic(setting: Setting, seconds: float) -> list[Traffic]:
+    pairs = [(f"h{i}", f"h{i + FTPS}") for i in range(1, FTPS + 1)]
+    traffic: list[Traffic] = [
+        Flow(*pair, duration_s=seconds - 0.1 * place, start_s=0.1 * place, label="long")
+        for place, pair in enumerate(pairs)
+    ]
+    if setting.udp_share:
+        rate = setting.udp_share * setting.rate_mbps
+        traffic = [Datagrams(*pairs[0], rate, seconds, packet_bytes=setting.packet_bytes, label="unresponsive")]
+    if setting.web_per_s:
+        sources, destinations = (tuple(names) for names in zip(*pairs, strict=True))
+        count = max(1, round(setting.web_per_s * seconds * 0.95))  # so that they begin before the end
+        web = PoissonFlows(WEB, setting.web_per_s, count, sources, destinations, congestion_control="reno", label="web")
+        traffic.append(web)
+    return traffic
+
+
+def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+    """Delay of packets that left the port (median, upper quartile, ms; the greatest, s), 95th percentile of the delay
+    over time (ms), utilisation, megabytes sent, share of packets dropped; of a dynamic link the first drop after a fall
+    of the rate (ms) and, each tenth of a second, delay and megabytes so far.
+
+    A static link is counted from a quarter of its run on, when slow start is over.
+    """
+    seconds = found.experiment.duration_s
+    since_s = 0.0 if setting.dynamic else seconds / 4
+    packets = found.packets[(found.packets.time_s >= since_s) & (found.packets.source == PORT[0])]
+    link = found.links.set_index(["source", "destination"]).loc[PORT]
+    capacity_mb = capacity_mbps(setting) * (seconds - since_s) / 8
+    sent_mb = packets.size_bytes.sum() / 1e6
+    course = over_time(packets, since_s, seconds)
+    readings: dict[str, Any] = {
+        "median_ms": float(packets.wait_ms.median()),
+        "upper_quartile_ms": float(packets.wait_ms.quantile(0.75)),
+        "p95_time_ms": float(course.mean_ms.quantile(0.95)),
+        "greatest_s": float(packets.wait_ms.max()) / 1e3,
+        "utilisation": sent_mb / capacity_mb,
+        "sent_mb": float(sent_mb),
+        "drop_share": float(link.dropped_packets / (link.dropped_packets + link.sent_packets)),
+        "marked_share": float(link.marked_packets / link.sent_packets),
+    }
+    if not setting.dynamic:
+        return readings | {
+            "checks": [*gap_checks(found, PORT), _within(sent_mb - setting.packet_bytes / 1e6, capacity_mb)]
+        }
+    readings["first_drop_ms"] = max(first_drops_ms(found)) if setting.count_drops else np.nan
+    return readings | {"course": course, "checks": [_within(sent_mb - setting.packet_bytes / 1e6, capacity_mb)]}
+
+
+def _within(sent_mb: float, capacity_mb: float) -> Check:
+    """All but the first packet, which began earlier; a link's clock may be 100 parts in a million fast."""
+    return Check("bytes sent over what the link could", sent_mb / capacity_mb, at_most=1.001)
+
+
+def capacity_mbps(setting: Setting) -> float:
+    """The link's mean rate."""
+    return float(np.mean(SCHEDULE_MBPS)) if setting.dynamic else setting.rate_mbps
+
+
+def over_time(packets: pd.DataFrame, since_s: float, until_s: float) -> pd.DataFrame:
+    """A row a tenth of a second (BIN_S): time_s at its begin, mean and greatest wait (ms; 0 where no packet left), and
+    sent_mb since the first."""
+    count = max(1, round((until_s - since_s) / BIN_S))
+    place = np.minimum(((packets.time_s - since_s) / BIN_S).astype(int), count - 1)
+    rows = packets.groupby(place).agg(
+        mean_ms=("wait_ms", "mean"), greatest_ms=("wait_ms", "max"), mb=("size_bytes", "sum")
+    )
+    rows = rows.reindex(range(count), fill_value=0)
+    return pd.DataFrame(
+        {
+            "time_s": since_s + BIN_S * np.arange(count),
+            "mean_ms": rows.mean_ms.to_numpy(),
+            "greatest_ms": rows.greatest_ms.to_numpy(),
+            "sent_mb": rows.mb.cumsum().to_numpy() / 1e6,
+        }
+    )
+
+
+def drops_over_time(found: Measurements) -> pd.DataFrame:
+    """How many packets the port has dropped, at each sample of its queue: those that came less those that began to
+    leave and those that wait. Columns time_s, drops. Of a dynamic link, whose access ports are recorded."""
+    packets, queue = found.packets, found.queues
+    came = packets[packets.destination == PORT[0]]
+    delay_ms = came.source.map({host: found.experiment.topology.link(host, PORT[0]).delay_ms for host in SENDERS})
+    came_s = np.sort((came.time_s + delay_ms / 1e3).to_numpy())
+    left = packets[packets.source == PORT[0]]
+    dwell_s = found.experiment.duration_s / len(SCHEDULE_MBPS)
+    place = np.minimum((left.time_s / dwell_s).astype(int), len(SCHEDULE_MBPS) - 1)
+    began_s = np.sort((left.time_s - left.size_bytes * 8e-6 / np.array(SCHEDULE_MBPS)[place]).to_numpy())
+    at = queue.time_s.to_numpy()
+    gone = np.searchsorted(came_s, at, "right") - np.searchsorted(began_s, at, "right")
+    drops = gone - queue.queue_packets.to_numpy()
+    return pd.DataFrame({"time_s": at, "drops": np.minimum.accumulate(drops[::-1])[::-1]})  # a count never falls
+
+
+def first_drops_ms(found: Measurements) -> list[float]:
+    """How long after each fall of the rate the port first drops a packet; where it does not, the time to the next
+    change. To the queue's samples (10 ms)."""
+    dwell_s, drops = found.experiment.duration_s / len(SCHEDULE_MBPS), drops_over_time(found)
+    first = []
+    for fall in FALLS:
+        rows = drops[(drops.time_s >= fall * dwell_s) & (drops.time_s < (fall + 1) * dwell_s)]
+        later = rows.time_s[rows.drops > rows.drops.iloc[0]]
+        first.append(float(later.min() - fall * dwell_s if len(later) else dwell_s) * 1e3)
+    return first
+
+
+# How claims read what was measured: Series over rate, round trip or packet size.
+
+
+def middle(values: pd.Series) -> float:
+    return float(values.median())
+
+
+def utilisation_below_500_ms(utilisation: pd.Series) -> float:
+    return float(utilisation[utilisation.index.get_level_values("round_trip_ms") < 500].mean())
+
+
+def of_utilisations(ours: pd.Series, baseline: pd.Series) -> float:
+    return utilisation_below_500_ms(ours) / utilisation_below_500_ms(baseline)
+
+
+def by_fast_utilisation(*names: str) -> Callable[..., list[str]]:
+    order = greatest_first(*names)
+    return lambda *series: order(*(each[each.index.get_level_values("rate_mbps") >= 10].mean() for each in series))
+
+
+def answer(runs: Runs) -> str:
+    """The question answered in one sentence, with this run's numbers."""
+    table = runs.summary().groupby("case").mean()
+    ours, tail, short = (table.loc[name] for name in (DYNAMIC_CODEL, DYNAMIC_TAIL, TEN_PACKETS))
+    return (
+        f"Where the rate changes between 1 and 100 Mb/s, half of the packets wait for less than {ours.median_ms:.1f} "
+        f"ms with CoDel and for {tail.median_ms:.0f} ms or more with drop tail (at worst {tail.greatest_s:.0f} s); "
+        f"CoDel carries {ours.sent_mb / tail.sent_mb:.0%} of drop tail's bytes, a buffer of 10 packets "
+        f"{short.sent_mb / tail.sent_mb:.0%}."
+    )
+
+
+# Figures.
+
+
+def draw_idea() -> Figure:
+    """Two queues that are both never empty for long: one that leaves within a round trip, one that stays."""
+    names = ["good: a burst, gone within a round trip", "bad: a standing queue"]
+    figure, axes = drawing.panels("Which queue should go? (not to scale)", "time (round trips)", "wait (ms)", names)
+    time = np.linspace(0, 6, 1201)
+    waits = [np.clip(24 - 30 * (time % 1), 0, None), np.clip(24 - 30 * time, 14 + 1.5 * np.sin(12 * time), None)]
+    for axis, wait in zip(axes, waits, strict=True):
+        least = [wait[(time > now - 1) & (time <= now)].min() for now in time]
+        axis.plot(time, wait, color=CURVES[0], label="wait of each packet")
+        axis.plot(time, least, color=CURVES[1], label="least wait of the last interval")
+        axis.axhline(5, color="#444444", linestyle=":", label="target (5 ms)")
+        axis.set_ylim(0, 30)
+    axes[1].legend(loc="upper right")
+    return figure
+
+
+def draw_network(setting: Setting) -> Figure:
+    """Four pairs over the dynamic link at its first rate."""
+    return drawing.draw_network(experiment(STUDY.case(DYNAMIC_CODEL, setting), 60.0, 1), "Four pairs share one link")
+
+
+def _named(runs: Runs, cases: dict[str, str]) -> pd.DataFrame:
+    """The rows of `values` of cases, under shorter names."""
+    return pd.concat([runs.numbers(case).assign(case=name) for case, name in cases.items()])
+
+
+def _levels(figure: Figure) -> Figure:
+    """The target in the first panel, on a logarithmic axis; the second up to all of the link."""
+    first = figure.axes[0]
+    first.set_ylim(bottom=None, auto=True)
+    first.set_yscale("log")
+    values = [value for line in first.lines for value in np.atleast_1d(line.get_ydata()) if value > 0]
+    first.set_ylim(min(values) / 1.5, max(values) * 1.5)
+    drawing.name_ticks(first, "y", [tick for tick in LOG_TICKS if min(values) / 1.5 < tick < max(values) * 1.5])
+    drawing.draw_published_level(first, 5.0, "target: 5 ms")
+    figure.axes[1].set_ylim(0, 1.05)
+    figure.legends[0].remove()
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_static(runs: Runs) -> Figure:
+    """Median delay and utilisation over the rate, means over round trips (Fig. 5)."""
+    rows = _named(runs, STATIC_NAMES).groupby(["case", "rate_mbps", "repetition"], sort=False).mean(numeric_only=True)
+    title = "Links of 3 to 100 Mb/s, means over round trips (Fig. 5)"
+    how: dict[str, Any] = {"by": "case"}
+    figure = drawing.sweep_figure(title, rows.reset_index(), ("rate_mbps", "rate (Mb/s)"), BOTH, **how)
+    return _levels(figure)
+
+
+def draw_round_trips(runs: Runs) -> Figure:
+    """Median delay and utilisation over the round trip, means over rates (Fig. 8)."""
+    rows = (
+        _named(runs, STATIC_NAMES).groupby(["case", "round_trip_ms", "repetition"], sort=False).mean(numeric_only=True)
+    )
+    title = "Round trips of 10 to 500 ms, means over rates (Fig. 8)"
+    how: dict[str, Any] = {"by": "case"}
+    figure = drawing.sweep_figure(title, rows.reset_index(), ("round_trip_ms", "round trip (ms)"), BOTH, **how)
+    return _levels(figure)
+
+
+def draw_low_rates(runs: Runs) -> Figure:
+    """Median delay and utilisation at low rates, with packets of 500 and 1500 bytes (Fig. 6)."""
+    rows = _named(runs, {LOW_CODEL: "CoDel", LOW_RED: "RED"})
+    rows["case"] = rows["case"] + rows.packet_bytes.map(lambda size: f", {500 if size == 500 else 1500} bytes")
+    rows = rows.sort_values(["case", "rate_mbps"])
+    title = "Links of 128 kb/s to 1.5 Mb/s (Fig. 6)"
+    how: dict[str, Any] = {"by": "case"}
+    figure = drawing.sweep_figure(title, rows, ("rate_mbps", "rate (Mb/s)"), BOTH, **how)
+    figure.axes[0].axhspan(100, 200, color="#bbbbbb", alpha=0.5, zorder=0, label="RED, published")
+    return _levels(figure)
+
+
+def _course(axis: Any, runs: Runs, case: str, column: str, **look: Any) -> None:
+    rows = runs.table("course", case).query("repetition == 0")
+    axis.plot(rows.time_s, rows[column].clip(lower=LEAST_MS) if column.endswith("ms") else rows[column], **look)
+
+
+def _dynamic(title: str, runs: Runs, cases: dict[str, str], columns: dict[str, str]) -> Figure:
+    """Cases of the dynamic link over time, a panel for each column; dotted where the rate changes."""
+    figure, _ = new_figure(title, "time (s)", "", columns=len(columns))
+    for axis, (column, label) in zip(figure.axes, columns.items(), strict=True):
+        for colour, (case, name) in zip(CURVES, cases.items(), strict=False):
+            _course(axis, runs, case, column, color=colour, label=name, linewidth=1)
+        axis.set_ylabel(label)
+        if column.endswith("ms"):
+            axis.set_yscale("log")
+            drawing.name_ticks(axis, "y", (1, 10, 100, 1000, 10_000))
+            axis.set_ylim(LEAST_MS, 20_000)
+            drawing.draw_published_level(axis, 10_000, "drop tail, published: up to 10 s")
+        for place in range(1, len(SCHEDULE_MBPS)):
+            axis.axvline(runs.seconds / len(SCHEDULE_MBPS) * place, color="#888888", linestyle=":", linewidth=0.8)
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_dynamic(runs: Runs) -> Figure:
+    """Delay over time and megabytes so far of CoDel, RED and drop tail (Fig. 7)."""
+    cases = {DYNAMIC_CODEL: "CoDel", DYNAMIC_RED: "RED", DYNAMIC_TAIL: "drop tail"}
+    columns = {"greatest_ms": "delay (ms)", "sent_mb": "sent (MB)"}
+    return _dynamic("100, 10, 1, 50, 1 and 100 Mb/s (Fig. 7)", runs, cases, columns)
+
+
+def draw_ten_packets(runs: Runs) -> Figure:
+    """The same with buffers of 10 packets."""
+    cases = {TEN_PACKETS: "drop tail, 10 packets", TEN_CODEL: "CoDel, 10 packets", DYNAMIC_CODEL: "CoDel, 830 packets"}
+    columns = {"greatest_ms": "delay (ms)", "sent_mb": "sent (MB)"}
+    return _dynamic("Buffers of 10 packets (Fig. 7)", runs, cases, columns)
+
+
+def draw_control(runs: Runs) -> Figure:
+    """CoDel that never drops, and load that does not care about drops."""
+    cases = {DYNAMIC_CODEL: "CoDel", NEVER: "target = interval = 10 s", UNRESPONSIVE: "unresponsive UDP, 120 Mb/s"}
+    return _dynamic("Broken on purpose", runs, cases | {DYNAMIC_TAIL: "drop tail"}, {"mean_ms": "mean delay (ms)"})
+
+
+def draw_reentry(runs: Runs) -> Figure:
+    """What the rule of starting again changes, and queues a flow: delay over time 95 % and bytes, beside RFC 8289."""
+    figure, axes = drawing.panels("Three rules of starting again, and a queue a flow", "", "", ["", ""])
+    columns = {"p95_time_ms": "95th percentile of the delay over time (ms)", "sent_mb": "sent (MB)"}
+    for axis, (column, label) in zip(axes, columns.items(), strict=True):
+        drawing.draw_bars(axis, {name: list(runs.numbers(case)[column]) for case, name in VERSIONS.items()})
+        axis.set(ylabel=label, ylim=(0, None))
+    return figure
+
+
+def draw_interval(runs: Runs) -> Figure:
+    """Median delay and utilisation over the interval, a curve a round trip."""
+    title, over = "How long may the interval be? (10 Mb/s)", ("interval_ms", "interval (ms)")
+    how: dict[str, Any] = {"by": "round_trip_ms", "label": "round trip {} ms"}
+    return _levels(drawing.sweep_figure(title, runs.knobs["interval"], over, BOTH, **how))
+
+
+def draw_ecn(runs: Runs) -> Figure:
+    """Marks in place of drops, on the dynamic link."""
+    figure, axes = drawing.panels("Marks in place of drops", "", "", [""] * 3)
+    table = runs.knobs["ecn"]
+    columns = {
+        "upper_quartile_ms": "75th percentile of the delay (ms)",
+        "sent_mb": "sent (MB)",
+        "percent": "dropped (%)",
+    }
+    table = table.assign(percent=100 * table.drop_share)
+    for axis, (column, label) in zip(axes, columns.items(), strict=True):
+        drawing.draw_bars(axis, {name: list(rows[column]) for name, rows in table.groupby("case", sort=False)})
+        axis.set(ylabel=label, ylim=(0, None))
+    return figure
+
+
+def draw_run(found: Measurements, case: str) -> Figure:
+    """The delay of one run over time."""
+    packets = found.packets[found.packets.source == PORT[0]]
+    course = over_time(packets, 0.0, found.experiment.duration_s)
+    megabytes = course.sent_mb.iloc[-1]
+    figure, axis = new_figure(f"{case}: {megabytes:.0f} MB", "time (s)", "greatest delay (ms)")
+    axis.plot(course.time_s, course.greatest_ms, linewidth=1)
+    axis.set_ylim(bottom=0)
+    return figure
+
+
+RATES, ROUND_TRIPS = (3.0, 10.0, 45.0, 100.0), (10.0, 30.0, 100.0, 200.0, 500.0)
+LOW_RATES, PACKETS = (0.128, 0.256, 0.512, 1.5), (500, FULL_PACKET_BYTES)
+INTERVALS = (1.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+LEAST_MS = 0.1  # of an axis
+LOG_TICKS = (0.1, 1, 5, 10, 20, 50, 100, 200, 500, 1000)
+BOTH = {"median_ms": "median delay (ms)", "utilisation": "utilisation (share)"}
+TAIL, RED_QUEUE = {"queue": "drop tail"}, {"queue": "red"}
+COUNTED = {"count_drops": True}
+NEVER_DROPS = {"target_ms": 10_000.0, "interval_ms": 10_000.0}
+STATIC = {"rate_mbps": each(*RATES), "round_trip_ms": each(*ROUND_TRIPS)}
+LOW = {"rate_mbps": each(*LOW_RATES), "packet_bytes": each(*PACKETS), "round_trip_ms": each(30.0, 100.0)}
+DYNAMIC = {"dynamic": True, "rate_mbps": SCHEDULE_MBPS[0], "web_per_s": 5.0, "buffer_packets": 830}
+STATIC_NAMES = {"codel": "CoDel", "red": "RED", "drop tail": "drop tail"}
+LOW_CODEL, LOW_RED = "codel, low rates", "red, low rates"
+DYNAMIC_CODEL, DYNAMIC_RED, DYNAMIC_TAIL = "codel, dynamic", "red, dynamic", "drop tail, dynamic"
+NEVER, UNRESPONSIVE = "codel of 10 s, dynamic", "unresponsive, dynamic"
+TEN_PACKETS, TEN_CODEL = "drop tail of 10, dynamic", "codel of 10 packets, dynamic"
+SHORT_TEN, SHORT_TAIL = "drop tail of 10, 10 ms, dynamic", "drop tail, 10 ms, dynamic"
+RFC, DRAFT, FAIR = "codel rfc8289, dynamic", "codel draft01, dynamic", "fq_codel, dynamic"
+VERSIONS = {DRAFT: "draft 01", DYNAMIC_CODEL: "ns-2\n2012", RFC: "RFC 8289", FAIR: "FQ-CoDel"}
+CASES: dict[str, dict[str, Any]] = {
+    "codel": STATIC,
+    "red": STATIC | RED_QUEUE,
+    "drop tail": STATIC | TAIL,
+    "codel of 10 packets": STATIC | {"buffer_packets": 10},
+    "unresponsive": STATIC | {"udp_share": 1.2},
+    LOW_CODEL: LOW,
+    LOW_RED: LOW | RED_QUEUE,
+    DYNAMIC_CODEL: DYNAMIC | COUNTED,
+    DYNAMIC_RED: DYNAMIC | RED_QUEUE,
+    DYNAMIC_TAIL: DYNAMIC | TAIL,
+    NEVER: DYNAMIC | NEVER_DROPS | COUNTED,
+    UNRESPONSIVE: DYNAMIC | {"udp_share": 1.2},
+    TEN_PACKETS: DYNAMIC | TAIL | {"buffer_packets": 10},
+    TEN_CODEL: DYNAMIC | {"buffer_packets": 10},
+    SHORT_TEN: DYNAMIC | TAIL | {"buffer_packets": 10, "round_trip_ms": 10.0},
+    SHORT_TAIL: DYNAMIC | TAIL | {"round_trip_ms": 10.0},
+    RFC: DYNAMIC | {"reentry": "rfc8289"},
+    DRAFT: DYNAMIC | {"reentry": "draft01"},
+    FAIR: DYNAMIC | {"queue": "fq_codel"},
+}
+SMALL_CODEL = ("codel of 10 packets", "drop tail")
+STUDY = Study(
+    slug="codel",
+    setting=Setting(),
+    cases=CASES,
+    experiment=experiment,
+    read=read,
+    answer=answer,
+    repetitions=5,
+    profiles={
+        "quick": Scale(300.0, repetitions=3, only={"round_trip_ms": (10.0, 30.0, 100.0)}),
+        "paper": Scale(300.0, changes={"static_s": 300.0}),
+        "test": Scale(300.0, 1, {"static_s": 6.0}, {"round_trip_ms": (30.0, 100.0)}),
+    },
+    claims={
+        "static-median-delay": Evidence("median_ms", "codel", control="unresponsive", how=middle),
+        "static-utilisation": Evidence("utilisation", ("codel", "drop tail"), control=SMALL_CODEL, how=of_utilisations),
+        "red-overcontrols": Evidence(
+            "utilisation",
+            ("codel", "red"),
+            control=("codel of 10 packets", "red"),
+            how=by_fast_utilisation("codel", "red"),
+        ),
+        "red-at-low-rates": Evidence("median_ms", LOW_RED, control=LOW_CODEL, how=middle),
+        "drop-tail-peak": Evidence("greatest_s", DYNAMIC_TAIL, control=TEN_PACKETS),
+        "dynamic-median": Evidence("median_ms", DYNAMIC_CODEL, control=NEVER),
+        "dynamic-upper-quartile": Evidence("upper_quartile_ms", DYNAMIC_CODEL, control=UNRESPONSIVE),
+        "dynamic-95th": Evidence("p95_time_ms", DYNAMIC_CODEL, control=NEVER),
+        "new-control-point": Evidence("first_drop_ms", DYNAMIC_CODEL, control=NEVER),
+        "dynamic-order": Evidence(
+            "p95_time_ms",
+            (DYNAMIC_CODEL, DYNAMIC_RED, DYNAMIC_TAIL),
+            control=(NEVER, DYNAMIC_RED, DYNAMIC_TAIL),
+            how=least_first("codel", "red", "drop tail"),
+        ),
+        "dynamic-bytes": Evidence(
+            "sent_mb", (DYNAMIC_CODEL, DYNAMIC_TAIL), control=(TEN_CODEL, DYNAMIC_TAIL), how=ratio
+        ),
+        "small-buffer": Evidence("sent_mb", (TEN_PACKETS, DYNAMIC_TAIL), control=(SHORT_TEN, SHORT_TAIL), how=ratio),
+    },
+    knobs={
+        "interval": Knob(
+            {"codel": {"interval_ms": each(*INTERVALS), "round_trip_ms": each(10.0, 30.0, 100.0, 500.0)}},
+            Scale(changes={"static_s": 15.0}),
+        ),
+        "ecn": Knob({"drops": DYNAMIC, "marks": DYNAMIC | {"ecn": True}}, Scale(300.0), repetitions=3),
+    },
+    figures={
+        "fig5_static": draw_static,
+        "fig6_low_rates": draw_low_rates,
+        "fig7_dynamic": draw_dynamic,
+        "fig7_ten_packets": draw_ten_packets,
+        "fig8_round_trips": draw_round_trips,
+        "control": draw_control,
+        "reentry": draw_reentry,
+        "knob_interval": draw_interval,
+        "knob_ecn": draw_ecn,
+    },
+    play=Play(
+        ("codel", "red", "drop tail", DYNAMIC_CODEL, DYNAMIC_RED, DYNAMIC_TAIL, FAIR),
+        {"target_ms": (1.0, 50.0, 1.0), "interval_ms": (10.0, 1000.0, 10.0), "round_trip_ms": (10.0, 500.0, 10.0)},
+        draw_run,
+        60.0,
+    ),
+)

@@ -1,0 +1,125 @@
+"""CoDel: one link of fixed and of changing rate, drops counted at the port, and what must not hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from netrepro.claims import load_claims
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import Experiment
+from netrepro.networks.queues import CoDel, DropTail, FqCoDel, Red
+from netrepro.papers import codel as paper
+
+SECONDS = 60.0  # ten at each rate
+
+
+def found(case: str, seconds: float = SECONDS, **changed):
+    return paper.STUDY.run_once(case, seconds, seed=3, **changed)
+
+
+def numbers(case: str, **changed):
+    setting = replace(paper.STUDY.case(case), **changed)
+    return paper.STUDY.read_once(setting, SECONDS, seed=3)
+
+
+def dropped(measured) -> int:
+    return int(measured.links.set_index(["source", "destination"]).dropped_packets[paper.PORT])
+
+
+@pytest.mark.parametrize("case", [paper.DYNAMIC_CODEL, paper.NEVER, paper.DYNAMIC_RED, paper.UNRESPONSIVE])
+def test_drops_are_counted_from_what_comes_and_what_leaves_as_the_link_counts_them(case):
+    measured = found(case, count_drops=True)
+    drops = paper.drops_over_time(measured).drops
+    assert np.all(np.diff(drops) >= 0) and drops.iloc[0] >= 0
+    assert abs(drops.iloc[-1] - dropped(measured)) <= 1  # one may be on its way in
+
+
+def test_a_queue_that_drops_nothing_is_seen_to_drop_nothing():
+    measured = found(paper.NEVER, count_drops=True, buffer_packets=100_000, web_per_s=0.0, udp_share=0.5)
+    calm = replace(measured, queues=measured.queues[measured.queues.time_s < SECONDS / 6])
+    assert paper.drops_over_time(calm).drops.max() == 0
+
+
+def test_codel_that_never_drops_is_drop_tail_packet_by_packet():
+    never, tail = (found(case, count_drops=False) for case in (paper.NEVER, paper.DYNAMIC_TAIL))
+    pd.testing.assert_frame_equal(never.packets, tail.packets)
+    assert not found(paper.DYNAMIC_CODEL, count_drops=False).packets.equals(tail.packets)
+
+
+@pytest.mark.parametrize("rate", [10.0, 45.0])
+def test_the_buffers_size_does_not_matter_to_codel_and_is_the_delay_of_drop_tail(rate):
+    """Section "Simulator configuration": a large buffer, to verify that its size does not matter."""
+    ours, tail = (
+        [numbers(case, rate_mbps=rate, round_trip_ms=30.0, buffer_packets=size)["median_ms"] for size in (300, 1200)]
+        for case in ("codel", "drop tail")
+    )
+    assert ours[1] == pytest.approx(ours[0], rel=0.25)
+    assert max(ours) < 12
+    assert tail[1] > 2 * tail[0] > 20 * max(ours) / rate
+
+
+def test_unresponsive_load_fills_the_buffer_whatever_codel_drops():
+    """12 Mb/s into 10: a sixth must go."""
+    read = numbers("unresponsive", rate_mbps=10.0, round_trip_ms=100.0, static_s=40.0)
+    assert read["drop_share"] == pytest.approx(1 / 6, abs=0.01)
+    assert read["utilisation"] == pytest.approx(1, abs=0.001)
+    assert numbers("codel", rate_mbps=10.0, round_trip_ms=100.0)["median_ms"] < 10 < read["median_ms"]
+
+
+def test_packets_of_a_full_buffer_wait_for_all_before_them():
+    """830 packets at 1 Mb/s: 10 s, and one of 10 packets a hundredth of that."""
+    long, short = (numbers(case, count_drops=False)["greatest_s"] for case in (paper.DYNAMIC_TAIL, paper.TEN_PACKETS))
+    assert long <= 831 * 1514 * 8e-6 * 1.001
+    assert 9 * 1514 * 8e-6 < short <= 11 * 1514 * 8e-6
+
+
+def test_the_rate_is_that_of_the_schedule():
+    packets = found(paper.UNRESPONSIVE).packets.query("source == 's1'")
+    place = (packets.time_s // (SECONDS / 6)).astype(int)
+    sent_mbps = packets.groupby(place).size_bytes.sum() * 8e-6 / (SECONDS / 6)
+    assert list(sent_mbps[:6]) == pytest.approx(list(paper.SCHEDULE_MBPS), rel=0.02)
+
+
+def test_over_time_counts_every_byte_and_is_zero_where_nothing_leaves():
+    packets = pd.DataFrame({"time_s": [0.01, 0.02, 0.35], "wait_ms": [1.0, 3.0, 7.0], "size_bytes": [100, 200, 300]})
+    course = paper.over_time(packets, 0.0, 0.5)
+    assert list(course.mean_ms) == [2.0, 0.0, 0.0, 7.0, 0.0]
+    assert list(course.greatest_ms) == [3.0, 0.0, 0.0, 7.0, 0.0]
+    assert course.sent_mb.iloc[-1] * 1e6 == pytest.approx(600)
+
+
+def test_the_buffer_is_eight_times_the_path_or_what_is_asked_for():
+    path = paper.Setting(rate_mbps=100.0, round_trip_ms=100.0)
+    assert path.path_packets == round(1.25e6 / 1514)
+    assert path.buffer == 8 * path.path_packets
+    assert replace(path, buffer_packets=830).buffer == 830
+    assert paper.Setting(rate_mbps=0.128, round_trip_ms=30.0).buffer == 50
+
+
+def test_queues_are_those_that_are_asked_for():
+    setting = paper.Setting(packet_bytes=500)
+    kinds = {name: paper.queue_of(replace(setting, queue=name)) for name in ("codel", "fq_codel", "red", "drop tail")}
+    assert [type(queue) for queue in kinds.values()] == [CoDel, FqCoDel, Red, DropTail]
+    assert kinds["codel"].least_bytes == 500 and kinds["codel"].reentry == "ns2_2012"
+    assert kinds["red"].adaptive and kinds["red"].mean_packet_bytes == 500
+    with pytest.raises(NetreproError, match="did you mean 'drop tail'"):
+        paper.queue_of(replace(setting, queue="droptail"))
+    with pytest.raises(NetreproError, match="reentry"):
+        paper.queue_of(replace(setting, reentry="rfc8290"))
+
+
+def test_web_objects_are_of_twelve_kilobytes_and_end_with_the_run():
+    assert paper.WEB.mean == pytest.approx(12_000, rel=0.05)
+    asked = paper.experiment(paper.STUDY.case(paper.DYNAMIC_CODEL), 300.0, 1)
+    web = asked.flow_table[asked.flow_table.label == "web"]
+    assert len(web) / 300 == pytest.approx(5, rel=0.06)
+    assert Experiment.from_json(asked.to_json()) == asked
+
+
+def test_what_does_not_count_says_why():
+    claims = load_claims("codel").claims
+    assert [claim.id for claim in claims if claim.control_weakness] == ["new-control-point"]
