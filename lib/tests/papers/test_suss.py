@@ -213,3 +213,18 @@ def test_only_what_the_abstract_speaks_of_counts():
 def test_a_setting_that_makes_no_sense_is_refused(changed, said):
     with pytest.raises(NetreproError, match=said):
         paper.STUDY.read_once(replace(Setting(), **changed))
+
+
+@pytest.mark.parametrize("case", ["example, suss", "example, cubic", "later, suss", "later, not mended"])
+def test_every_case_to_play_with_is_drawn(case):
+    assert paper.STUDY.play and case in paper.STUDY.play.cases
+    figure = paper.draw_run(paper.STUDY.run_once(case, 0.0, size_mb=0.5), case)
+    assert np.max(np.asarray(figure.axes[0].lines[0].get_ydata())) > 100
+
+
+def test_another_rate_is_not_that_of_published_runs():
+    setting = replace(Setting(), rate_mbps=20.0)
+    rates = {name: paper.STUDY.case(name, setting).rate_mbps for name in paper.CASES}
+    assert {name for name, rate in rates.items() if rate == 20.0} == {
+        name for name in paper.CASES if name.split(",")[0] in ("fig12", "near")
+    }
