@@ -54,7 +54,7 @@ class Setting:
     round_trip_ms: float = 72.0
     round_trip_spread_ms: float = 2.5
     rate_mbps: float = 100.0
-    buffer_packets: int = 1000
+    buffer_packets: int = 500
     initial_window_segments: int = 1
     receiver: str = "honest"
     pieces: int = 50
@@ -207,7 +207,8 @@ def _draw_ladder(axis: Axes, acknowledgements: list[int]) -> None:
 
 def draw_network(setting: Setting) -> Figure:
     """A sender, a path, a client."""
-    return drawing.draw_network(experiment(setting, 1.0, 1), "A client fetches a document over a long path")
+    asked = experiment(replace(setting, round_trip_spread_ms=0.0), 1.0, 1)
+    return drawing.draw_network(asked, "A client fetches a document over a long path")
 
 
 def draw_course(runs: Runs, case: str, title: str) -> Figure:
@@ -219,7 +220,7 @@ def draw_course(runs: Runs, case: str, title: str) -> Figure:
         axis.plot(course.time_ms, course.kilobytes, marker, color=colour, markersize=4, label=name)
         if name in PUBLISHED_S:
             axis.axvline(PUBLISHED_S[name] * 1e3, color=PUBLISHED_GREY, linestyle="--", linewidth=1.5, zorder=1)
-            at = {"x": PUBLISHED_S[name] * 1e3 - 3, "y": 1, "ha": "right", "rotation": 90, "fontsize": 8}
+            at = {"x": PUBLISHED_S[name] * 1e3 - 6, "y": 1, "ha": "right", "rotation": 90, "fontsize": 8}
             axis.text(s=f"{name}, published", color=PUBLISHED_GREY, **at)
     axis.set(xlim=(100, 620), ylim=(0, None))
     axis.legend(loc="upper left")
@@ -269,6 +270,7 @@ def draw_interval(runs: Runs) -> Figure:
     figure = drawing.sweep_figure(title, optimistic, over, {"last_data_ms": "last data (ms)"}, **how)
     for colour, level in zip(CURVES, honest.last_data_ms, strict=False):
         figure.axes[0].axhline(level, color=colour, linestyle="--", linewidth=1)
+    figure.axes[0].set_ylim(0, 1.05 * table.last_data_ms.max())
     return figure
 
 
