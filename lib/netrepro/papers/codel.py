@@ -355,13 +355,13 @@ def _dynamic(title: str, runs: Runs, cases: dict[str, str], columns: dict[str, s
     figure, _ = new_figure(title, "time (s)", "", columns=len(columns))
     for axis, (column, label) in zip(figure.axes, columns.items(), strict=True):
         for colour, (case, name) in zip(CURVES, cases.items(), strict=False):
-            _course(axis, runs, case, column, color=colour, label=name, linewidth=1)
+            broad = {"linewidth": 5, "alpha": 0.35} if case == DYNAMIC_TAIL and NEVER in cases else {"linewidth": 1}
+            _course(axis, runs, case, column, color=colour, label=name, **broad)
         axis.set_ylabel(label)
         if column.endswith("ms"):
             axis.set_yscale("log")
             drawing.name_ticks(axis, "y", (1, 10, 100, 1000, 10_000))
             axis.set_ylim(LEAST_MS, 20_000)
-            drawing.draw_published_level(axis, 10_000, "drop tail, published: up to 10 s")
         for place in range(1, len(SCHEDULE_MBPS)):
             axis.axvline(runs.seconds / len(SCHEDULE_MBPS) * place, color="#888888", linestyle=":", linewidth=0.8)
     drawing.share_legend(figure)
@@ -372,7 +372,11 @@ def draw_dynamic(runs: Runs) -> Figure:
     """Delay over time and megabytes so far of CoDel, RED and drop tail (Fig. 7)."""
     cases = {DYNAMIC_CODEL: "CoDel", DYNAMIC_RED: "RED", DYNAMIC_TAIL: "drop tail"}
     columns = {"greatest_ms": "delay (ms)", "sent_mb": "sent (MB)"}
-    return _dynamic("100, 10, 1, 50, 1 and 100 Mb/s (Fig. 7)", runs, cases, columns)
+    figure = _dynamic("100, 10, 1, 50, 1 and 100 Mb/s (Fig. 7)", runs, cases, columns)
+    drawing.draw_published_level(figure.axes[0], 10_000, "drop tail, published: up to 10 s")
+    figure.legends[0].remove()
+    drawing.share_legend(figure)
+    return figure
 
 
 def draw_ten_packets(runs: Runs) -> Figure:

@@ -102,10 +102,11 @@ def test_the_buffer_is_eight_times_the_path_or_what_is_asked_for():
 
 def test_queues_are_those_that_are_asked_for():
     setting = paper.Setting(packet_bytes=500)
-    kinds = {name: paper.queue_of(replace(setting, queue=name)) for name in ("codel", "fq_codel", "red", "drop tail")}
-    assert [type(queue) for queue in kinds.values()] == [CoDel, FqCoDel, Red, DropTail]
-    assert kinds["codel"].least_bytes == 500 and kinds["codel"].reentry == "ns2_2012"
-    assert kinds["red"].adaptive and kinds["red"].mean_packet_bytes == 500
+    codel, fair, red, tail = (paper.queue_of(replace(setting, queue=name)) for name in paper.QUEUES)
+    assert codel == CoDel(setting.buffer, reentry="ns2_2012", least_bytes=500)
+    assert fair == FqCoDel(setting.buffer, ecn=False, quantum_bytes=500)
+    assert red == Red.self_configured(10.0, setting.buffer, mean_packet_bytes=500)
+    assert tail == DropTail(packets=setting.buffer)
     with pytest.raises(NetreproError, match="did you mean 'drop tail'"):
         paper.queue_of(replace(setting, queue="droptail"))
     with pytest.raises(NetreproError, match="reentry"):
