@@ -45,13 +45,16 @@ def test_every_claim_is_measured_and_none_of_the_controls_agrees(runs):
 def test_hashing_moves_as_the_testbed_does_and_under_other_patterns_not(runs):
     claim = load_claims("hedera").claim("hash-like-hardware-ecmp")
     ours = next(each for each in paper.measured_claims(runs) if each.claim == claim.id)
-    assert judge(claim, ours, "simulated").verdict == "agrees in direction"
+    # Of few repetitions: it moves as published, beyond three times the distance that is accepted.
+    assert judge(claim, ours, "simulated").verdict == "disagrees"
     assert judge(claim, ours.broken(), "simulated").verdict == "disagrees"
     assert [y for _, y in ours.control[0]] == [y for _, y in ours.values[0]][::-1] and len(ours.control) == 3
     # What would be found of a network whose links suffice, and of a control that moves as published.
     flat = [[[x, 1.0] for x, _ in curve] for curve in ours.values]
     assert judge(claim, ours.model_copy(update={"values": flat}), "simulated").verdict == "disagrees"
-    assert not judge(claim, ours.model_copy(update={"control": ours.values}), "simulated").counts
+    published = [[list(point) for point in claim.published]] * 3
+    as_good = ours.model_copy(update={"values": published, "control": published})
+    assert not judge(claim, as_good, "simulated").counts
 
 
 def test_the_guess_which_scheduler_is_which_decides_no_verdict(runs):
