@@ -62,7 +62,7 @@ from netrepro.papers._running import at_once, in_real_time, run_all, run_experim
 from netrepro.papers._runs import Progress, of_profile, seed_of
 from netrepro.papers._trust import Check, check_table, trust_of, trust_table, with_directions
 
-SIMULATED = "simulated"
+SIMULATED, VIRTUAL = "simulated", "virtual"
 TABLES = "tables"  # in the folder of a run
 LABELS = ["tier", "case", "repetition"]
 Changes = Mapping[str, Any]
@@ -158,7 +158,8 @@ class Point:
 class Study:
     """What a paper declares; the module's text shows all of it.
 
-    on_kernels : scales that kernels take instead, as they are slower. together : on kernels in real time, so many
+    on_kernels : scales that kernels take instead, as they are slower. on_virtual : those of the virtual kernel, which
+    is faster than real time; without any it takes those of kernels. together : on kernels in real time, so many
     experiments may share the machine. until_complete : they end when all sized traffic has arrived. slow_motion : the
     setting as kernels in real time can hold it. repetitions : the notebook's default.
 
@@ -179,6 +180,7 @@ class Study:
     play: Play | None = None
     repetitions: int = 5
     on_kernels: Mapping[str, Scale] = field(default_factory=dict)
+    on_virtual: Mapping[str, Scale] = field(default_factory=dict)
     together: int = 1
     until_complete: bool = False
     slow_motion: Callable[[Any], Any] | None = None
@@ -202,7 +204,8 @@ class Study:
 
     def scale(self, profile: str, tier: str = SIMULATED) -> Scale:
         """The sizes of a profile on a tier. Raises NetreproError, with the nearest name, for an unknown profile."""
-        return of_profile(profile, {**self.profiles, **(self.on_kernels if tier != SIMULATED else {})})
+        instead = {SIMULATED: {}, VIRTUAL: self.on_virtual or self.on_kernels}.get(tier, self.on_kernels)
+        return of_profile(profile, {**self.profiles, **instead})
 
     def case(self, name: str, setting: Any = None) -> Any:
         """The setting of a case, at the first place of its grid. Raises NetreproError for an unknown case."""

@@ -165,3 +165,9 @@ def test_the_answer_names_the_hardwares_means_which_are_those_of_the_claims(runs
 def test_the_network_is_drawn_with_the_threshold_that_was_asked_for():
     said = paper.draw_network(replace(paper.Setting(), threshold_packets=40)).legends[0].get_texts()[0].get_text()
     assert "marks from 40 on" in said and "buffer of 425 packets" in said
+
+
+def test_each_kind_of_tier_runs_as_long_as_it_can_afford():
+    seconds = {tier: paper.STUDY.scale("quick", tier).seconds for tier in ("simulated", "virtual", "rootless")}
+    assert seconds == {"simulated": 30.0, "virtual": 20.0, "rootless": 6.0}
+    assert paper.STUDY.scale("paper", "virtual") == paper.STUDY.scale("paper", "simulated")

@@ -62,7 +62,7 @@ def test_the_notebooks_defaults_are_the_settings(study):
     assert parameters["repetitions"].default == study.repetitions
     for name in set(parameters) - NOT_OF_THE_SETTING:
         assert parameters[name].default == getattr(study.setting, name), name
-    for scale in [*study.profiles.values(), *study.on_kernels.values()]:
+    for scale in [*study.profiles.values(), *study.on_kernels.values(), *study.on_virtual.values()]:
         assert not set(scale.changes) & set(parameters), "what a profile changes, a parameter could not"
 
 
