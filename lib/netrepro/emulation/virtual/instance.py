@@ -23,7 +23,7 @@ from typing import Any
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
-from netrepro.emulation.virtual.kernel import kernel_path
+from netrepro.emulation.virtual.kernel import cache, kernel_path
 from netrepro.errors import NetreproError
 
 GUEST = Path(__file__).with_name("guest.py")
@@ -288,9 +288,9 @@ class _Processor:
         self.number: int | None = None
         self._file: int | None = None
         allowed = sorted(os.sched_getaffinity(0))
-        folder = Path(tempfile.gettempdir(), f"netrepro-processors-{os.getuid()}")
+        folder = cache() / f"processors-{os.getuid()}"  # kept: it is no trace of a run
         try:
-            folder.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError:
             allowed_only = allowed[os.getpid() % len(allowed)]
             self.number = allowed_only

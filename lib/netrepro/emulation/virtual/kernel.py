@@ -106,7 +106,10 @@ def cache() -> Path:
 def kernel_path() -> Path:
     """The newest one that is built from the present recipe. Raises NetreproError where there is none."""
     ending = f"-{_recipe_key(recipe())}"
-    built = [path for path in cache().glob(f"*{ending}/linux") if os.access(path, os.X_OK)]
+    try:
+        built = [path for path in cache().glob(f"*{ending}/linux") if os.access(path, os.X_OK)]
+    except OSError as error:  # a home that is another's
+        raise NetreproError(f"no virtual kernel: {error}", "set XDG_CACHE_HOME to a folder of your own") from error
     if not built:
         raise NetreproError("the virtual kernel is not built", missing_for_build() or BUILD_HINT)
     return max(built, key=lambda path: _version(path.parent.name.removesuffix(ending)))
