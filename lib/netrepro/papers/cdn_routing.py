@@ -93,6 +93,7 @@ def techniques(setting: Setting = PRINTED) -> dict[str, Technique]:
     }
 
 
+CLASS_CASE = "reactive-anycast"  # whose pings are judged as the class judged them
 PAPER = ("anycast", "reactive-anycast", "proactive-prepending", "proactive-superprefix")
 
 
@@ -239,13 +240,13 @@ class Runs(CheckedRuns):
     """All failures of all repetitions under every technique.
 
     times : technique, repetition, site, target, reconnection_s, failover_s (watch_s where it never came).
-    answers : of the first repetition's failures, technique -> array (targets, pings): whether an answer arrived.
+    answers : of the first repetition's failures under CLASS_CASE, array (targets, pings): whether an answer arrived.
     mean_delay_s : the calibrated mean time of an update through an AS.
     fidelity : check, value, bound, holds.
     """
 
     times: pd.DataFrame
-    answers: dict[str, np.ndarray]
+    answers: np.ndarray
     mean_delay_s: float
     setting: Setting
     fidelity: pd.DataFrame
@@ -294,20 +295,20 @@ def measure(setting: Setting, repetitions: int, seed: int, *, worlds: int = 3, p
         ignore_index=True,
     )
     first = [answers for (_, answers), (repetition, *_) in zip(found, places, strict=True) if repetition == 0]
-    answers = {name: np.concatenate([each[name] for each in first]) for name in PAPER}
-    return Runs(times, answers, mean_delay_s, setting, _fidelity(times, setting))
+    return Runs(times, np.concatenate(first), mean_delay_s, setting, _fidelity(times, setting))
 
 
 def _one_failure(
     setting: Setting, mean_delay_s: float, seed: int, site: int, names: Sequence[str]
-) -> tuple[pd.DataFrame, dict[str, np.ndarray]]:
+) -> tuple[pd.DataFrame, np.ndarray]:
+    """The clients' times under each technique, and whether pings were answered under CLASS_CASE (none without it)."""
     world = make_world(setting, seed)
     failed, stubs = world.sites[site], world.graph.stubs
     stubs = [stub for stub in stubs if stub < FIRST_SITE]
     # A ping has no business with the failure's moment: their phase is drawn.
     phase = np.random.default_rng([seed, site]).random()
     pings = (phase + np.arange(math.ceil(setting.watch_s / setting.ping_interval_s) - 1)) * setting.ping_interval_s
-    tables, answers, near = [], {}, None
+    tables, answers, near = [], np.zeros((0, len(pings)), dtype=bool), None
     for name in dict.fromkeys(("anycast", *names)):
         changes = fail(world, techniques(setting)[name], failed, setting, mean_delay_s, seed)
         before = arrivals(changes, stubs, np.array([-0.5]))[:, 0] == failed
@@ -316,7 +317,8 @@ def _one_failure(
             stub for stub, is_near, goes_there in zip(stubs, near, before, strict=True) if is_near and goes_there
         ]
         answered = arrivals(changes, targets, pings) > 0
-        answers[name] = answered
+        if name == CLASS_CASE:
+            answers = answered
         tables.append(
             pd.DataFrame(
                 {
@@ -518,11 +520,11 @@ def vary_definition(
     losses: Sequence[float] = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5),
     counts: Sequence[int] = (1, 3, 5, 10),
 ) -> pd.DataFrame:
-    """The median failover of reactive-anycast when it begins with so many answers in a row and some answers get lost.
+    """The median failover of CLASS_CASE when it begins with so many answers in a row and some answers get lost.
 
     Returns loss (share of answers), count, failover_s. The class took ten in a row.
     """
-    answers, interval_s, watch_s = runs.answers["reactive-anycast"], runs.setting.ping_interval_s, runs.setting.watch_s
+    answers, interval_s, watch_s = runs.answers, runs.setting.ping_interval_s, runs.setting.watch_s
     pings = np.arange(answers.shape[1]) * interval_s
     stream = np.random.default_rng(seed)
     rows = []
@@ -709,6 +711,6 @@ def explore(seed: int = 1) -> object:
         setting = replace(PRINTED, prepends=prepends, delay_law=law)
         work = [(setting, mean_s, seed_of(seed, number), 0, PAPER) for number in range(4)]
         times = pd.concat([_one_failure(*each)[0] for each in work], ignore_index=True)
-        display(draw_times(Runs(times, {}, mean_s, setting, pd.DataFrame())))
+        display(draw_times(Runs(times, np.empty((0, 0)), mean_s, setting, pd.DataFrame())))
 
     return widgets.VBox([widgets.HBox(list(controls.values())), widgets.interactive_output(redraw, controls)])
