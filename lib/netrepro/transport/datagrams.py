@@ -27,9 +27,14 @@ class Post:
     """
 
     def __init__(self, addresses: Mapping[Any, tuple[str, int]], here: tuple[str, int], kinds: Iterable[type]):
-        self.addresses, self.kinds = dict(addresses), {kind.__name__: kind for kind in kinds}
+        self.addresses: dict[Any, tuple[str, int]] = dict(addresses)
+        self.understand(kinds)
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind(here)
+
+    def understand(self, kinds: Iterable[type]) -> None:
+        """These dataclasses from now on."""
+        self.kinds = {kind.__name__: kind for kind in kinds}
 
     def send(self, sender: Hashable, to: Hashable, message: Any) -> None:
         """One datagram; whether it arrives nobody says."""
@@ -68,7 +73,7 @@ def _plain(value: Any) -> Any:
 
 
 def drive_over_sockets(
-    machines: Mapping[Hashable, Machine],
+    machines: Mapping[Any, Machine],
     post: Post,
     note: Callable[[float, Hashable, Event], None],
     until_s: float = math.inf,
