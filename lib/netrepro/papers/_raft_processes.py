@@ -70,11 +70,11 @@ class Crashes(Trials):
         return list(self.trials.line.unique())
 
 
-def network(setting: Election) -> Topology:
+def network(setting: Election, hosts: int = len(PLACES)) -> Topology:
     """Five servers and the tester on a switch; a message's way has the mean and the deviation of the setting's."""
     delay_ms = (setting.least_delay_ms + setting.greatest_delay_ms) / 2
     deviation_ms = (setting.greatest_delay_ms - setting.least_delay_ms) / np.sqrt(12)
-    return star(len(PLACES), Link(1000.0, delay_ms / 2, jitter_ms=float(deviation_ms / np.sqrt(2))))
+    return star(hosts, Link(1000.0, delay_ms / 2, jitter_ms=float(deviation_ms / np.sqrt(2))))
 
 
 def crash_processes(

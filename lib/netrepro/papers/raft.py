@@ -18,10 +18,12 @@ from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
 from netrepro.emulation.etcd import EtcdCluster
+from netrepro.emulation.virtual.etcd import etcd_without_leader_s
 from netrepro.errors import NetreproError
 from netrepro.papers._drawing import say_not_measured
-from netrepro.papers._raft_processes import Case, Crashes, Trials, crash_processes
-from netrepro.papers._runs import Progress, in_parallel, of_profile, seed_of
+from netrepro.papers._processes import why_no_processes
+from netrepro.papers._raft_processes import Case, Crashes, Trials, crash_processes, network
+from netrepro.papers._runs import Progress, all_checks, in_parallel, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.protocols.raft_elections import Election, elect, split_vote_share
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
@@ -307,6 +309,11 @@ def measure_processes(
     return crash_processes(cases, trials, repetitions if tier == "virtual" else 1, seed, progress)
 
 
+def checks(runs: Runs, crashes: Crashes) -> pd.DataFrame:
+    """Of the elections and, where there are any, of the processes: check, value, bound, holds."""
+    return runs.fidelity if crashes.why else all_checks(runs, crashes)
+
+
 def tier_table(runs: Runs, crashes: Crashes) -> pd.DataFrame:
     """A row a line and tier: trials, median, mean and 90th percentile (ms), mean terms that began; and the greatest
     distance of the processes' distribution from the simulated one, beside what chance alone exceeds in 1 of 20."""
@@ -320,6 +327,17 @@ def tier_table(runs: Runs, crashes: Crashes) -> pd.DataFrame:
             rows.append((line, tier, len(times), *numbers, *((apart, chance) if tier == "virtual" else (None, None))))
     names = ["line", "tier", "trials", "median_ms", "mean_ms", "p90_ms", "terms", "distance", "by_chance"]
     return pd.DataFrame(rows, columns=names).set_index(names[:2])
+
+
+def measure_virtual_etcd(trials: int, seed: int, progress: Progress = iter) -> tuple[np.ndarray, str]:
+    """As measure_etcd, of processes in virtual time: other work on the machine does not matter."""
+    try:
+        if why := why_no_processes():
+            raise NetreproError(why)
+        times_s = etcd_without_leader_s(network(ETCD, ETCD.servers), trials, seed, **ETCD_MS, progress=progress)
+    except NetreproError as error:
+        return np.array([]), f"not measured: {error.problem}"
+    return 1e3 * np.array(times_s), ""
 
 
 def answer(runs: Runs) -> str:
@@ -418,15 +436,22 @@ def draw_knobs(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_etcd(times_ms: np.ndarray, why: str, trials: int = 5000, seed: int = 1) -> Figure:
-    """Real etcd beside our elections with its timers, and Fig. 16's line of the same range in grey."""
+def draw_etcd(
+    real: tuple[np.ndarray, str], virtual: tuple[np.ndarray, str], trials: int = 5000, seed: int = 1
+) -> Figure:
+    """Real etcd, in real and in virtual time, beside our elections with its timers, and Fig. 16's line of the same
+    range in grey."""
     title = "etcd with a tick of 15 ms and timeouts of 150 to 285 ms"
     figure, axis = new_figure(title, "time without leader (ms)", "cumulative share of trials (%)")
     axis.plot(published()["150-300"], range(101), "--", color=PUBLISHED_GREY, label="published: LogCabin, 150-300 ms")
     ours = elect("150-300", ETCD, trials, seed).without_leader_ms.to_numpy()
     _steps(axis, ours, color=scheme("simulated").colour, label="our elections, with etcd's timers")
-    label = why or f"etcd, five processes, {len(times_ms)} crashes"
-    _steps(axis, times_ms, color=scheme("emulated").colour, marker="o", label=label)
+    for (times_ms, why), name, colour, marker in (
+        (virtual, "virtual", scheme("emulated").colour, "o"),
+        (real, "real", CURVES[1], "^"),
+    ):
+        label = f"etcd in {name} time, " + (why or f"{len(times_ms)} crashes")
+        _steps(axis, times_ms, color=colour, marker=marker, markersize=5, label=label)
     axis.set_xlim(0, 500)
     axis.legend(loc="lower right", fontsize="small")
     return figure
