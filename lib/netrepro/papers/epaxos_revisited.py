@@ -22,7 +22,7 @@ from netrepro.networks.zipf import exact_ranks, gray_ranks, zeta
 from netrepro.papers._drawing import say_not_measured
 from netrepro.papers._epaxos_processes import run_replication
 from netrepro.papers._processes import why_no_processes
-from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
+from netrepro.papers._runs import CheckedRuns, Progress, all_checks, in_parallel, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.protocols.linearizability import violations
 from netrepro.simulation.replication import Demand, Deployment, ReplicatedRun, simulate_replication
@@ -473,6 +473,11 @@ class Processes(CheckedRuns):
         return pd.DataFrame(rows, columns=names).set_index(names[:2])
 
 
+def checks(runs: Runs, processes: Processes) -> pd.DataFrame:
+    """Of the simulated runs and, where there are any, of the processes: the columns of Runs.fidelity."""
+    return runs.fidelity if processes.why else all_checks(runs, processes)
+
+
 def measure_processes(seed: int, tier: str, progress: Progress = iter) -> Processes:
     """Every scheme without load, and Multi-Paxos and some cells at a light one, over real sockets; a shorter stream of
     commands where another tier is the notebook's, and nothing, with the reason, where there is no such kernel."""
@@ -493,11 +498,11 @@ def measure_processes(seed: int, tier: str, progress: Progress = iter) -> Proces
     for name, asked in loaded.items():
         for where, run in (("simulated", simulate_replication(*asked)), ("virtual", runs[name])):
             parts.append(_settled(run, settle_s)[columns].assign(case=name, tier=where))
-    checks = [
+    found = [
         _checks(runs[name], case, _settled(runs[name], 0.0), LIGHTER).assign(case=name)
         for name, case in (SCHEMES | cells).items()
     ]
-    fidelity = pd.concat(checks, ignore_index=True)
+    fidelity = pd.concat(found, ignore_index=True)
     fidelity["check"] = "processes: " + fidelity["check"]
     return Processes(pd.concat(parts, ignore_index=True), minima(runs), fidelity)
 
