@@ -31,8 +31,9 @@ def etcd_without_leader_s(
     """For each crash the seconds from the leader's SIGKILL, at any time between two heartbeats, until all other hosts'
     servers have told of one new leader; to a millisecond, as etcd's log has it. Then it is restarted.
 
-    A server on every host of the topology. Raises NetreproError where there is no etcd or no virtual kernel, for
-    timeouts that etcd refuses, and where a leader does not come within 30 s.
+    A server on every host of the topology. Unlike other programs, two calls with one seed may differ; why is not known.
+    Raises NetreproError where there is no etcd or no virtual kernel, for timeouts that etcd refuses, and where a leader
+    does not come within 30 s.
     """
     check_etcd(heartbeat_ms, election_ms)
     random = Random(seed)
