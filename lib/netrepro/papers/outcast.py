@@ -1,0 +1,314 @@
+"""TCP Outcast: Prakash, Dixit, Hu and Kompella, "The TCP Outcast Problem: Exposing Unfairness in Data Center Networks",
+NSDI 2012.
+
+Where flows come in at two ports of a drop-tail switch and leave by a third, the port with fewer flows loses packets in
+a row, its flows wait for timeouts, and get least, although their round trip is the shortest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.experiment import Experiment, Measure, Measurements, Port
+from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Red, Sfq
+from netrepro.networks.routing import LinkChange, Routing
+from netrepro.networks.topology import HOST_QUEUE, Cable, Topology, fat_tree, host_cable
+from netrepro.networks.workloads import Flow, Tcp
+from netrepro.papers import _drawing as drawing
+from netrepro.papers._running import run_experiment
+from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first
+from netrepro.papers._trust import Check, gap_checks
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
+
+HOPS = ("2 hops", "4 hops", "6 hops")
+NEAR, MIDDLE, FAR = HOPS
+COLOURS = dict(zip(HOPS, CURVES, strict=False))
+RECEIVER = "h1"
+PORT = ("s1", RECEIVER)
+# Published values, read off figures as a student project copies them (data/outcast/SOURCES.md).
+FAT_TREE_MBPS = {NEAR: 12.5, MIDDLE: 37.0, FAR: 70.5}
+PUBLISHED_SHARES = {"drop tail": 0.167, "red": 2.0, "sfq": 0.844, "paced": 0.544}
+ROWS_MBPS = {1: {0: 1000, 5: 680, 6: 0}, 5: {0: 870, 6: 320}, 7: {6: 820}}
+NETWORKS = ("two ports", "one switch", "fat-tree", "equal length", "on and off")
+QUEUES = ("drop tail", "red", "sfq")
+ROUTES = ("spanning_tree", "ecmp")
+AT_ONCE_MBPS = 1e6  # of a link on which no packet waits
+FIRST_ROW_S = 0.05  # slow start is over
+SAME_S = 4e-7  # packets of one port are 30 times as far apart
+SHOWN_S = 0.002  # of arrivals around the longest row of drops
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The testbed: 1 Gb/s, 16 KB of drop tail a port, BIC, least timeout of 2 ms. Delays make the published round trips
+    (.41, .57 and .75 ms over 2, 4 and 6 hops). Our choice: `start_spread_ms`, within which flows start, so that no
+    SYN meets a full queue and every seed has phases of its own.
+
+    network : one of NETWORKS. far_flows : beside the near one, each from a host of its own; from one host in "one
+    switch". clock_skew_ppm : how far links are from their rate at most. jitter_ms : of hosts' links, standard deviation.
+    near_moved : behind the far flows' port. drops_in_a_row, on_ms : of a port that is on and off; 0 for always on.
+    drops_apart : the same number, evenly over time.
+    """
+
+    network: str = "two ports"
+    far_flows: int = 12
+    rate_mbps: float = 1000.0
+    buffer_bytes: int = 16_384
+    queue: str = "drop tail"
+    congestion_control: str = "bic"
+    min_rto_ms: float = 2.0
+    clock_skew_ppm: float = 100.0
+    jitter_ms: float = 0.0
+    host_delay_ms: float = 0.1025
+    hop_delay_ms: float = 0.0425
+    start_spread_ms: float = 0.5
+    pacing: bool = False
+    near_moved: bool = False
+    routing: str = "spanning_tree"
+    drops_in_a_row: int = 0
+    drops_apart: bool = False
+    on_ms: float = 20.0
+
+    def __post_init__(self) -> None:
+        for name, known in (("network", NETWORKS), ("queue", QUEUES), ("routing", ROUTES)):
+            if getattr(self, name) not in known:
+                raise NetreproError(f"{name} = {getattr(self, name)!r}", nearest(str(getattr(self, name)), known))
+        if self.far_flows < 1 or self.drops_in_a_row < 0 or self.on_ms <= 0:
+            raise NetreproError(
+                f"far_flows = {self.far_flows}, drops_in_a_row = {self.drops_in_a_row}, on_ms = {self.on_ms}",
+                "give far_flows of 1 or more, drops_in_a_row of 0 or more, a positive on_ms",
+            )
+
+    @property
+    def port_queue(self) -> Queue:
+        """Of every port of a switch. RED's buffer is twice its upper threshold, which 16 KB would not hold."""
+        packets = max(1, self.buffer_bytes // FULL_PACKET_BYTES)
+        queues: dict[str, Queue] = {
+            "drop tail": DropTail(bytes=self.buffer_bytes),
+            "red": Red(max(30, packets), 5, 15, max_probability=0.1, weight=0.002),
+            "sfq": Sfq(packets),
+        }
+        return queues[self.queue]
+
+    @property
+    def hop(self) -> Link:
+        """Between switches."""
+        return Link(self.rate_mbps, self.hop_delay_ms, self.port_queue)
+
+    @property
+    def host_link(self) -> Link:
+        """To a host."""
+        return Link(self.rate_mbps, self.host_delay_ms, self.port_queue, jitter_ms=self.jitter_ms)
+
+
+# Networks: the topology, and of every sending host its hops.
+
+Built = tuple[Topology, dict[str, str]]
+
+
+def two_ports(setting: Setting) -> Built:
+    """The receiver and the near host on s1, far hosts on s2, as far away as over 6 hops."""
+    far = [f"h{i + 3}" for i in range(setting.far_flows)]
+    cables = [host_cable(RECEIVER, "s1", setting.host_link)]
+    cables.append(host_cable("h2", "s2" if setting.near_moved else "s1", setting.host_link))
+    cables += [host_cable(host, "s2", setting.host_link) for host in far]
+    cables.append(Cable("s2", "s1", replace(setting.hop, delay_ms=4 * setting.hop_delay_ms)))
+    return Topology(tuple(cables), "two ports"), {"h2": NEAR} | dict.fromkeys(far, FAR)
+
+
+def one_switch(setting: Setting) -> Built:
+    """A class project's: three hosts on a switch, all far flows from one of them."""
+    cables = [host_cable(host, "s1", setting.host_link) for host in (RECEIVER, "h2", "h3")]
+    return Topology(tuple(cables), "one switch"), {"h2": NEAR, "h3": FAR}
+
+
+def _hops(host: int) -> str:
+    """In a fat-tree of k = 4, from the first host."""
+    return NEAR if host == 2 else MIDDLE if host <= 4 else FAR
+
+
+def whole_fat_tree(setting: Setting) -> Built:
+    """k = 4; all 15 others send to the first host (Fig. 2)."""
+    topology = fat_tree(4, setting.hop, setting.host_link)
+    return topology, {f"h{i}": _hops(i) for i in range(2, 17)}
+
+
+def equal_length(setting: Setting) -> Built:
+    """The same where all packets go up to one core switch and down again (section 5). Directions of a cable share
+    nothing, so the way down is drawn as switches of its own: s1 the receiver's edge, s2 its pod's, s3 the core, then
+    each pod's way up.
+    """
+    cables = [host_cable(RECEIVER, "s1", setting.host_link)]
+    cables += [Cable("s2", "s1", setting.hop), Cable("s3", "s2", setting.hop)]
+    for pod in range(4):
+        cables.append(Cable(f"s{4 + pod}", "s3", setting.hop))
+        cables += [Cable(f"s{8 + edge}", f"s{4 + pod}", setting.hop) for edge in (2 * pod, 2 * pod + 1)]
+    cables += [host_cable(f"h{i}", f"s{8 + (i - 1) // 2}", setting.host_link) for i in range(2, 17)]
+    return Topology(tuple(cables), "equal-length routing"), {f"h{i}": _hops(i) for i in range(2, 17)}
+
+
+def on_and_off(setting: Setting) -> Built:
+    """Far hosts share a port of s1; behind it a link so fast that nothing waits there is off now and then (section 4)."""
+    far = [f"h{i + 2}" for i in range(setting.far_flows)]
+    cables = [host_cable(host, "s1", setting.host_link) for host in far]
+    cables += [Cable("s1", "s2", setting.hop), Cable("s2", "s3", Link(AT_ONCE_MBPS, 0.0))]
+    cables.append(host_cable(RECEIVER, "s3", replace(setting.host_link, queue=HOST_QUEUE)))
+    return Topology(tuple(cables), "a port that is on and off"), dict.fromkeys(far, FAR)
+
+
+BUILDERS: dict[str, Callable[[Setting], Built]] = dict(
+    zip(NETWORKS, (two_ports, one_switch, whole_fat_tree, equal_length, on_and_off), strict=True)
+)
+
+
+def changes(setting: Setting, seconds: float) -> tuple[LinkChange, ...]:
+    """When the link behind the port is off: once every `on_ms` for the time of `drops_in_a_row` packets at the port's
+    rate, or as often for one each."""
+    packet_s = FULL_PACKET_BYTES * 8e-6 / setting.rate_mbps
+    times, packets = (setting.drops_in_a_row, 1) if setting.drops_apart else (1, setting.drops_in_a_row)
+    if not setting.drops_in_a_row:
+        return ()
+    found: list[LinkChange] = []
+    for at_s in np.arange(FIRST_ROW_S, seconds - 1e-3, setting.on_ms / 1e3 / times).tolist():
+        off, on = (
+            LinkChange(when, "s2", "s3", up=up, both_directions=False)
+            for when, up in ((at_s, False), (at_s + packets * packet_s, True))
+        )
+        found += [off, on]
+    return tuple(found)
+
+
+def inputs(setting: Setting) -> dict[str, Port]:
+    """The last switch's two input ports where the near flow has one for itself: hops -> that port."""
+    if setting.near_moved or setting.network not in ("two ports", "one switch"):
+        return {}
+    return {NEAR: ("h2", "s1"), FAR: ("s2" if setting.network == "two ports" else "h3", "s1")}
+
+
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
+    """All hosts send to the first one, from within `start_spread_ms` on, to the end."""
+    topology, hops = BUILDERS[setting.network](setting)
+    copies = setting.far_flows if setting.network == "one switch" else 1
+    senders = [host for host, far in hops.items() for _ in range(copies if far == FAR else 1)]
+    starts_s = np.random.default_rng(seed).uniform(0, setting.start_spread_ms / 1e3, len(senders))
+    flows = [
+        Flow(host, RECEIVER, duration_s=seconds - start, start_s=start, label=hops[host])
+        for host, start in zip(senders, starts_s.tolist(), strict=True)
+    ]
+    tcp = Tcp(
+        setting.congestion_control,
+        min_rto_ms=setting.min_rto_ms,
+        tail_loss_probe=False,  # Linux got it after the paper
+        pacing=setting.pacing,
+        pacing_slow_start_ratio=1.0,  # the window over a round trip, as Aggarwal et al. define pacing
+        pacing_ratio=1.0,
+    )
+    # One core switch: routes depend on the destination alone, as in the paper. In the other networks there is one way.
+    tree = setting.network == "fat-tree" and setting.routing == "spanning_tree"
+    routing = Routing("spanning_tree", root="s17") if tree else Routing("ecmp", rerouting_ms=1e6)
+    ports = (_last(setting), *inputs(setting).values())
+    off = changes(setting, seconds) if setting.network == "on and off" else ()
+    return Experiment(topology, tuple(flows), seconds, seed, Measure(packets=ports), tcp, routing, off)
+
+
+def _last(setting: Setting) -> Port:
+    """The port where all flows meet."""
+    return ("s1", "s2") if setting.network == "on and off" else PORT
+
+
+# What one run says.
+
+
+def arrivals(found: Measurements, ports: dict[str, Port]) -> pd.DataFrame:
+    """What came to the receiver's port from each input port: time_s, port (its hops), flow, dropped, in order.
+
+    A packet was let in if one of its flow began to wait at the moment it came. Needs the packets of all three ports,
+    and links behind the input ports without jitter.
+    """
+    packets, topology = found.packets, found.experiment.topology
+    at = packets.source + " " + packets.destination
+    rate_mbps = topology.link(*PORT).rate_mbps
+    left = packets[at == " ".join(PORT)]
+    entered_s = left.time_s - left.size_bytes * 8e-6 / rate_mbps - left.wait_ms / 1e3
+    parts = []
+    for hops, port in ports.items():
+        came = packets[at == " ".join(port)]
+        came = pd.DataFrame(
+            {"time_s": came.time_s + topology.link(*port).delay_ms / 1e3, "port": hops, "flow": came.flow}
+        )
+        for flow, rows in came.groupby("flow"):
+            mine = np.sort(np.append(entered_s[left.flow == flow], np.inf))
+            first = mine[np.searchsorted(mine, rows.time_s.to_numpy() - SAME_S)]
+            parts.append(rows.assign(dropped=first > rows.time_s + SAME_S))
+    table = pd.concat(parts).sort_values("time_s", ignore_index=True)
+    return table[table.time_s < found.experiment.duration_s - 1e-3]  # what still waits at the end is no drop
+
+
+def rows_of_drops(dropped: np.ndarray) -> np.ndarray:
+    """Lengths of the rows of True in a sequence, in order."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], dropped.astype(int), [0]])))
+    return edges[1::2] - edges[::2]
+
+
+def read_drops(found: Measurements, setting: Setting) -> dict[str, Any]:
+    """Shares of packets that the near and the far port lose, of rows of drops that are of one packet (both ports),
+    the near port's longest row, the arrivals around it, and a check. NaN where the ports cannot be told apart."""
+    names = ("near_lost_share", "far_lost_share", "single_share", "longest_row")
+    if not inputs(setting) or setting.jitter_ms:
+        return dict.fromkeys(names, np.nan)
+    table = arrivals(found, inputs(setting))
+    by_port = {hops: table[table.port == hops].dropped.to_numpy() for hops in (NEAR, FAR)}
+    rows = {hops: rows_of_drops(dropped) for hops, dropped in by_port.items()}
+    both = np.concatenate(list(rows.values()))
+    near = table[(table.port == NEAR)].reset_index(drop=True)
+    longest = rows[NEAR].max(initial=0)
+    starts = np.flatnonzero(np.diff(np.concatenate([[0], near.dropped.astype(int)])) == 1)
+    middle_s = near.time_s[starts[rows[NEAR].argmax()] + longest // 2] if longest else table.time_s.median()
+    shown = table[(table.time_s - middle_s).abs() < SHOWN_S / 2].assign(time_ms=lambda x: (x.time_s - middle_s) * 1e3)
+    links = found.links.set_index(["source", "destination"])
+    counted = int(links.dropped_packets[PORT])
+    share = (int(table.dropped.sum()) + 1) / (counted + 1)
+    return {
+        **dict(zip(names, (by_port[NEAR].mean(), by_port[FAR].mean()), strict=False)),
+        "single_share": float((both == 1).mean()) if len(both) else np.nan,
+        "longest_row": int(longest),
+        "timeline": shown[["time_ms", "port", "flow", "dropped"]],
+        "checks": [Check("drops found / counted by the port", share, 0.98, 1.02)],
+    }
+
+
+def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+    """Goodput by hops (Mb/s; NaN where there are none), shares of that of the far flows, timeouts a second; drops."""
+    flows = found.flows.assign(hops=found.flows.label)
+    seconds = found.experiment.duration_s
+    mbps = flows.groupby("hops").goodput_mbps.mean().reindex(HOPS)
+    timeouts = flows.groupby("hops").timeouts.mean().reindex(HOPS) / seconds
+    total_mbps = float(flows.delivered_bytes.sum()) * 8e-6 / seconds
+    drops = read_drops(found, setting)
+    checks = [Check("payload / the port's rate", total_mbps / setting.rate_mbps, at_most=1.0)]
+    return {
+        **dict(zip(("near_mbps", "middle_mbps", "far_mbps"), mbps, strict=True)),
+        "near_share": mbps[NEAR] / mbps[FAR],
+        "middle_share": mbps[MIDDLE] / mbps[FAR],
+        "total_mbps": total_mbps,
+        "near_timeouts_per_s": timeouts[NEAR],
+        "far_timeouts_per_s": timeouts[FAR],
+        **drops,
+        "flows": flows[["flow", "hops", "goodput_mbps", "timeouts"]],
+        "checks": [*checks, *drops.get("checks", ()), *gap_checks(found, _last(setting))],
+    }
+
+
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+    """One run on a tier, with the clocks that the setting asks for."""
+    found = run_experiment(experiment(setting, seconds, seed), tier, clock_skew_ppm=setting.clock_skew_ppm)
+    return {**read(found, setting), "_fidelity": found.fidelity}
