@@ -36,12 +36,12 @@ PORT = ("s1", RECEIVER)
 # Published values, read off figures as a student project copies them (data/outcast/SOURCES.md).
 FAT_TREE_MBPS = {NEAR: 12.5, MIDDLE: 37.0, FAR: 70.5}
 PUBLISHED_SHARES = {"drop tail": 0.167, "red": 2.0, "sfq": 0.844, "paced": 0.544}
-ROWS_MBPS = {1: {0: 1000, 5: 680, 6: 0}, 5: {0: 870, 6: 320}, 7: {6: 820}}
+ROWS_MBPS = {1: {0: 1000, 5: 680, 6: 0}, 5: {6: 320}, 7: {6: 820}}
 NETWORKS = ("two ports", "one switch", "fat-tree", "equal length", "on and off")
 QUEUES = ("drop tail", "red", "sfq")
 ROUTES = ("spanning_tree", "ecmp")
 AT_ONCE_MBPS = 1e6  # of a link on which no packet waits
-FIRST_ROW_S = 0.05  # slow start is over
+SETTLED_S = 0.05  # slow start is over
 SAME_S = 4e-7  # packets of one port are 30 times as far apart
 SHOWN_S = 0.002  # of arrivals around the longest row of drops
 
@@ -178,7 +178,7 @@ def changes(setting: Setting, seconds: float) -> tuple[LinkChange, ...]:
     if not setting.drops_in_a_row:
         return ()
     found: list[LinkChange] = []
-    for at_s in np.arange(FIRST_ROW_S, seconds - 1e-3, setting.on_ms / 1e3 / times).tolist():
+    for at_s in np.arange(SETTLED_S, seconds - 1e-3, setting.on_ms / 1e3 / times).tolist():
         off, on = (
             LinkChange(when, "s2", "s3", up=up, both_directions=False)
             for when, up in ((at_s, False), (at_s + packets * packet_s, True))
@@ -260,9 +260,22 @@ def rows_of_drops(dropped: np.ndarray) -> np.ndarray:
     return edges[1::2] - edges[::2]
 
 
+def longest_row(table: pd.DataFrame) -> tuple[int, pd.DataFrame]:
+    """Of `arrivals`: the near port's longest row of drops, and what came to both ports around its middle: time_ms,
+    port, dropped."""
+    near = table[table.port == NEAR].reset_index(drop=True)
+    dropped = near.dropped.to_numpy()
+    lengths, starts = rows_of_drops(dropped), np.flatnonzero(np.diff(np.concatenate([[0], dropped.astype(int)])) == 1)
+    longest = int(lengths.max(initial=0))
+    middle_s = near.time_s[starts[lengths.argmax()] + longest // 2] if longest else table.time_s.median()
+    shown = table[(table.time_s - middle_s).abs() < SHOWN_S / 2]
+    return longest, shown.assign(time_ms=(shown.time_s - middle_s) * 1e3)[["time_ms", "port", "dropped"]]
+
+
 def read_drops(found: Measurements, setting: Setting) -> dict[str, Any]:
     """Shares of packets that the near and the far port lose, of rows of drops that are of one packet (both ports),
-    the near port's longest row, the arrivals around it, and a check. NaN where the ports cannot be told apart."""
+    the near port's longest row after slow start, the arrivals around it, and a check. NaN where the ports cannot be
+    told apart."""
     names = ("near_lost_share", "far_lost_share", "single_share", "longest_row")
     if not inputs(setting) or setting.jitter_ms:
         return dict.fromkeys(names, np.nan)
@@ -270,19 +283,15 @@ def read_drops(found: Measurements, setting: Setting) -> dict[str, Any]:
     by_port = {hops: table[table.port == hops].dropped.to_numpy() for hops in (NEAR, FAR)}
     rows = {hops: rows_of_drops(dropped) for hops, dropped in by_port.items()}
     both = np.concatenate(list(rows.values()))
-    near = table[(table.port == NEAR)].reset_index(drop=True)
-    longest = rows[NEAR].max(initial=0)
-    starts = np.flatnonzero(np.diff(np.concatenate([[0], near.dropped.astype(int)])) == 1)
-    middle_s = near.time_s[starts[rows[NEAR].argmax()] + longest // 2] if longest else table.time_s.median()
-    shown = table[(table.time_s - middle_s).abs() < SHOWN_S / 2].assign(time_ms=lambda x: (x.time_s - middle_s) * 1e3)
+    longest, timeline = longest_row(table[table.time_s >= SETTLED_S])
     links = found.links.set_index(["source", "destination"])
     counted = int(links.dropped_packets[PORT])
     share = (int(table.dropped.sum()) + 1) / (counted + 1)
     return {
         **dict(zip(names, (by_port[NEAR].mean(), by_port[FAR].mean()), strict=False)),
         "single_share": float((both == 1).mean()) if len(both) else np.nan,
-        "longest_row": int(longest),
-        "timeline": shown[["time_ms", "port", "flow", "dropped"]],
+        "longest_row": longest,
+        "timeline": timeline,
         "checks": [Check("drops found / counted by the port", share, 0.9, 1.01)],
     }
 
@@ -356,6 +365,8 @@ def _draw_arrivals(axis: Axes, table: pd.DataFrame, x: str) -> None:
         rows = table[table.port == port]
         for dropped, marker, said in ((False, "|", "let in"), (True, "x", "dropped")):
             there = rows[rows.dropped == dropped]
+            if there.empty:
+                continue
             at = np.full(len(there), place + 0.25 * dropped)
             axis.plot(there[x], at, marker, color=COLOURS[port], markersize=7, label=f"{name}, {said}")
     axis.set(ylim=(-0.3, 2.0), yticks=(0, 1), yticklabels=("far", "near"))
@@ -392,7 +403,7 @@ Rows = dict[str, tuple[str, str, float | None]]  # what is said -> case, reading
 
 
 def draw_shares(runs: Runs, title: str, rows: Rows, against: str = "the far flows") -> Figure:
-    """A row a case, every seed a dot, the mean a line, on all tiers that were measured."""
+    """A row a case, every seed a dot, the median a line, on all tiers that were measured."""
     figure, axis = new_figure(title, f"throughput / mean of {against}", "", log_x=True)
     axis.axvline(1, color="black", linewidth=0.8)
     colours = dict(zip(runs.tiers, CURVES, strict=False))
@@ -401,11 +412,11 @@ def draw_shares(runs: Runs, title: str, rows: Rows, against: str = "the far flow
             values = runs.numbers(case, tier)[reading].clip(lower=1e-3)
             at = -place + 0.12 * (len(runs.tiers) - 1) - 0.24 * shift
             axis.plot(values, np.full(len(values), at), "o", color=colours[tier], alpha=0.4, markersize=5)
-            axis.plot([values.mean()], [at], "|", color=colours[tier], markersize=16, markeredgewidth=2.5)
+            axis.plot([values.median()], [at], "|", color=colours[tier], markersize=16, markeredgewidth=2.5)
         if published:
             axis.plot([published], [-place], "D", color=PUBLISHED_GREY, markersize=7)
     for tier, colour in colours.items():
-        axis.plot([], [], "o", color=colour, label=f"{tier}: every seed, and the mean")
+        axis.plot([], [], "o", color=colour, label=f"{tier}: every seed, and the median")
     if any(published for *_, published in rows.values()):
         axis.plot([], [], "D", color=PUBLISHED_GREY, label="published")
     axis.set_yticks([-place for place in range(len(rows))], list(rows))
@@ -428,10 +439,12 @@ def draw_remedies(runs: Runs) -> Figure:
 
 
 def draw_routes(runs: Runs) -> Figure:
-    """Equal-length routing (section 5), and the class project's hashed routing, in the fat-tree."""
+    """Equal-length routing (section 5), the class project's hashed routing, and a jitter of a packet's time."""
     rows: Rows = {
         "2 hops": ("fat-tree", "near_share", 0.178),
         "4 hops": ("fat-tree", "middle_share", 0.525),
+        "2 hops, jitter of 12 µs": ("fat-tree, jitter", "near_share", 0.178),
+        "4 hops, jitter of 12 µs": ("fat-tree, jitter", "middle_share", 0.525),
         "2 hops, hashed routes": ("fat-tree, hashed", "near_share", None),
         "4 hops, hashed routes": ("fat-tree, hashed", "middle_share", None),
         "2 hops, equal length": ("equal length", "near_share", 0.833),
@@ -472,7 +485,7 @@ def draw_rows(runs: Runs) -> Figure:
             drawing.say_not_measured(axis, runs.tier)
             continue
         rows = runs.numbers(case)
-        drawing.draw_sweep(axis, rows, "drops_in_a_row", "total_mbps", by="far_flows", label="{} flows")
+        drawing.draw_sweep(axis, rows, "drops_in_a_row", "total_mbps", by="far_flows", label="flows: {}")
         for colour, flows in zip(CURVES, rows.far_flows.unique(), strict=False):
             points = ROWS_MBPS.get(flows, {})
             axis.plot(list(points), list(points.values()), "D", color=PUBLISHED_GREY, markeredgecolor=colour, zorder=1)
@@ -490,21 +503,31 @@ KNOB_LABELS = {
 }
 
 
-def draw_knobs(runs: Runs) -> Figure:
-    """Shares by hops in the fat-tree over what the paper did not turn."""
-    title, y_label = "What the unfairness hangs on (fat-tree, simulated)", "throughput / flows over 6 hops"
-    figure, axes = drawing.panels(title, "", y_label, [""] * len(KNOB_LABELS), log_y=True)
-    for axis, (field, label) in zip(axes, KNOB_LABELS.items(), strict=True):
+def _draw_knobs(runs: Runs, title: str, fields: tuple[str, ...]) -> Figure:
+    """Shares by hops in the fat-tree: every seed a dot, medians joined."""
+    figure, axes = drawing.panels(title, "", "throughput / flows over 6 hops", [""] * len(fields), log_y=True)
+    for axis, field in zip(axes, fields, strict=True):
         rows = runs.knobs["phases"].query("case == @field")
         places = sorted(rows[field].unique())
-        rows = rows.assign(place=rows[field].map(places.index))
         for hops, column in ((NEAR, "near_share"), (MIDDLE, "middle_share")):
-            drawing.draw_sweep(axis, rows, "place", column, label=hops, color=COLOURS[hops])
+            at, values = rows[field].map(places.index), rows[column].clip(lower=1e-3)
+            axis.plot(at, values, "o", color=COLOURS[hops], alpha=0.35, markersize=4)
+            axis.plot(values.groupby(at).median(), color=COLOURS[hops], label=hops)
         axis.axhline(1, color="black", linewidth=0.8)
         axis.set_xticks(range(len(places)), [f"{place:g}" for place in places])
-        axis.set(xlabel=label, ylim=(0.01, 10))
+        axis.set(xlabel=KNOB_LABELS[field])
     drawing.share_legend(figure)
     return figure
+
+
+def draw_timing(runs: Runs) -> Figure:
+    """How far from exact clocks and links are."""
+    return _draw_knobs(runs, "Timing (fat-tree, simulated)", ("clock_skew_ppm", "jitter_ms"))
+
+
+def draw_sizes(runs: Runs) -> Figure:
+    """The buffer of all ports, and the least timeout."""
+    return _draw_knobs(runs, "Buffer and timeout (fat-tree, simulated)", ("buffer_bytes", "min_rto_ms"))
 
 
 def draw_run(found: dict[str, Any], case: str) -> Figure:
@@ -532,6 +555,7 @@ CASES: dict[str, dict[str, Any]] = {
     "paced": {"pacing": True},
     "fat-tree": TREE,
     "fat-tree, red": TREE | {"queue": "red"},
+    "fat-tree, jitter": TREE | {"jitter_ms": 0.012},
     "fat-tree, hashed": TREE | {"routing": "ecmp"},
     "equal length": {"network": "equal length"},
     "class, 16 kB": CLASS,
@@ -564,7 +588,7 @@ STUDY = Study(
     answer=answer,
     profiles={"quick": Scale(1.0, only={"drops_in_a_row": (0, 1, 2, 5, 6)}), "paper": Scale(10.0)},
     on_kernels={
-        "quick": Scale(0.5, repetitions=3, only=NOT_IN_ROWS),
+        "quick": Scale(0.4, repetitions=3, only=NOT_IN_ROWS),
         "paper": Scale(10.0, repetitions=5, only=NOT_IN_ROWS),
     },
     repetitions=10,
@@ -614,7 +638,8 @@ STUDY = Study(
         "routes": draw_routes,
         "class_report": draw_class,
         "control_port": draw_control,
-        "knob_phases": draw_knobs,
+        "knob_timing": draw_timing,
+        "knob_buffer_and_timeout": draw_sizes,
     },
     play=Play(
         ("drop tail", "red", "sfq", "paced", "near moved", "fat-tree", "equal length"),
