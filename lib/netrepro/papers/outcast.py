@@ -43,7 +43,7 @@ ROUTES = ("spanning_tree", "ecmp")
 AT_ONCE_MBPS = 1e6  # of a link on which no packet waits
 SETTLED_S = 0.05  # slow start is over
 SAME_S = 4e-7  # packets of one port are 30 times as far apart
-SHOWN_S = 0.002  # of arrivals around the longest row of drops
+SHOWN_S = (-0.5e-3, 3e-3)  # of arrivals, from the longest row of drops on: a timeout and what follows
 
 
 @dataclass(frozen=True)
@@ -261,20 +261,20 @@ def rows_of_drops(dropped: np.ndarray) -> np.ndarray:
 
 
 def longest_row(table: pd.DataFrame) -> tuple[int, pd.DataFrame]:
-    """Of `arrivals`: the near port's longest row of drops, and what came to both ports around its middle: time_ms,
-    port, dropped."""
+    """Of `arrivals`: the near port's longest row of drops, and what came to both ports from then on (SHOWN_S): time_ms
+    since its first drop, port, dropped."""
     near = table[table.port == NEAR].reset_index(drop=True)
     dropped = near.dropped.to_numpy()
     lengths, starts = rows_of_drops(dropped), np.flatnonzero(np.diff(np.concatenate([[0], dropped.astype(int)])) == 1)
     longest = int(lengths.max(initial=0))
-    middle_s = near.time_s[starts[lengths.argmax()] + longest // 2] if longest else table.time_s.median()
-    shown = table[(table.time_s - middle_s).abs() < SHOWN_S / 2]
-    return longest, shown.assign(time_ms=(shown.time_s - middle_s) * 1e3)[["time_ms", "port", "dropped"]]
+    first_s = near.time_s[starts[lengths.argmax()]] if longest else table.time_s.median()
+    shown = table[(table.time_s - first_s).between(*SHOWN_S)]
+    return longest, shown.assign(time_ms=(shown.time_s - first_s) * 1e3)[["time_ms", "port", "dropped"]]
 
 
 def read_drops(found: Measurements, setting: Setting) -> dict[str, Any]:
     """Shares of packets that the near and the far port lose, of rows of drops that are of one packet (both ports),
-    the near port's longest row after slow start, the arrivals around it, and a check. NaN where the ports cannot be
+    the near port's longest row after slow start, the arrivals from then on, and a check. NaN where the ports cannot be
     told apart."""
     names = ("near_lost_share", "far_lost_share", "single_share", "longest_row")
     if not inputs(setting) or setting.jitter_ms:
@@ -389,7 +389,7 @@ def draw_fat_tree(runs: Runs) -> Figure:
 
 
 def draw_timeline(runs: Runs) -> Figure:
-    """Packets at the last switch around the longest row of drops of the near port (Fig. 9), with drop tail and RED."""
+    """Packets at the last switch from the near port's longest row of drops on (Fig. 9), with drop tail and RED."""
     title = f"Drops at the port, by input port (Fig. 9; {runs.tier}, one run)"
     figure, axes = drawing.panels(title, "time (ms)", "", ("drop tail", "RED"))
     for axis, case in zip(axes, ("drop tail", "red"), strict=True):
