@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -402,82 +403,69 @@ def draw_timeline(runs: Runs) -> Figure:
     return figure
 
 
-Rows = dict[str, tuple[str, str, float | None]]  # what is said -> case, reading, published
+# Figure -> title, and what is said -> case, reading, published.
+OUTCAST = ("drop tail", "near_share", PUBLISHED_SHARES["drop tail"])
+SHARES: dict[str, tuple[str, dict[str, tuple[str, str, float | None]]]] = {
+    "near_and_far": (
+        "One near flow beside several far ones",
+        {"2 far": ("2 far", "near_share", None), "6 far": ("6 far", "near_share", None), "12 far": OUTCAST},
+    ),
+    "remedies": (
+        "Remedies: the near flow beside twelve far ones (section 5)",
+        {case: (case, "near_share", published) for case, published in PUBLISHED_SHARES.items()},
+    ),
+    "routes": (
+        "Routes in the fat-tree",
+        {
+            "2 hops": ("fat-tree", "near_share", 0.178),
+            "4 hops": ("fat-tree", "middle_share", 0.525),
+            "2 hops, jitter of 12 µs": ("fat-tree, jitter", "near_share", 0.178),
+            "4 hops, jitter of 12 µs": ("fat-tree, jitter", "middle_share", 0.525),
+            "2 hops, hashed routes": ("fat-tree, hashed", "near_share", None),
+            "4 hops, hashed routes": ("fat-tree, hashed", "middle_share", None),
+            "2 hops, equal length": ("equal length", "near_share", 0.833),
+            "4 hops, equal length": ("equal length", "middle_share", None),
+            "2 hops, RED": ("fat-tree, red", "near_share", None),
+            "4 hops, RED": ("fat-tree, red", "middle_share", None),
+        },
+    ),
+    "class_report": (
+        "What student projects set up",
+        {
+            "1 Gb/s, the paper's": OUTCAST,
+            "100 Mb/s, BIC, 16 kB": ("class, 16 kB", "near_share", None),
+            "16 kB, jitter of 12 µs": ("class, 16 kB, jitter", "near_share", None),
+            "128 kB, jitter of 12 µs": ("class, 128 kB, jitter", "near_share", None),
+            "100 Mb/s, Reno, 200 packets": ("class, reno", "near_share", None),
+            "Reno, jitter of 12 µs": ("class, reno, jitter", "near_share", None),
+        },
+    ),
+    "control_port": (
+        "Broken on purpose: the near flow's port",
+        {"a port of its own": OUTCAST, "behind the far flows' port": ("near moved", "near_share", None)},
+    ),
+}
 
 
-def draw_shares(runs: Runs, title: str, rows: Rows, against: str = "the far flows") -> Figure:
-    """A row a case, every seed a dot, the median a line, on all tiers that were measured."""
-    figure, axis = new_figure(title, f"throughput / mean of {against}", "", log_x=True)
+def draw_shares(runs: Runs, name: str) -> Figure:
+    """One of SHARES: a row a case, every seed a dot, the median a line, on all tiers that were measured."""
+    title, rows = SHARES[name]
+    figure, axis = new_figure(title, "throughput / mean of the flows from afar", "", log_x=True)
     axis.axvline(1, color="black", linewidth=0.8)
-    colours = dict(zip(runs.tiers, CURVES, strict=False))
     for place, (case, reading, published) in enumerate(rows.values()):
-        for shift, tier in enumerate(runs.tiers):
+        for shift, (tier, colour) in enumerate(zip(runs.tiers, CURVES, strict=False)):
             values = runs.numbers(case, tier)[reading].clip(lower=1e-3)
             at = -place + 0.12 * (len(runs.tiers) - 1) - 0.24 * shift
-            axis.plot(values, np.full(len(values), at), "o", color=colours[tier], alpha=0.4, markersize=5)
-            axis.plot([values.median()], [at], "|", color=colours[tier], markersize=16, markeredgewidth=2.5)
+            label = "" if place else f"{tier}: every seed, and the median"
+            axis.plot(values, np.full(len(values), at), "o", color=colour, alpha=0.4, markersize=5, label=label)
+            axis.plot([values.median()], [at], "|", color=colour, markersize=16, markeredgewidth=2.5)
         if published:
             axis.plot([published], [-place], "D", color=PUBLISHED_GREY, markersize=7)
-    for tier, colour in colours.items():
-        axis.plot([], [], "o", color=colour, label=f"{tier}: every seed, and the median")
-    if any(published for *_, published in rows.values()):
-        axis.plot([], [], "D", color=PUBLISHED_GREY, label="published")
+    axis.plot([], [], "D", color=PUBLISHED_GREY, label="published")
     axis.set_yticks([-place for place in range(len(rows))], list(rows))
     axis.set_ylim(-len(rows) + 0.5, 0.5)
     figure.legend(loc="outside lower center", ncols=2)
     return figure
-
-
-def draw_far_flows(runs: Runs) -> Figure:
-    """One near flow beside 2, 6 and 12 far ones (section 3)."""
-    rows: Rows = {f"{flows} far": (case, "near_share", None) for flows, case in ((2, "2 far"), (6, "6 far"))}
-    rows |= {"12 far": ("drop tail", "near_share", PUBLISHED_SHARES["drop tail"])}
-    return draw_shares(runs, "One near flow beside several far ones", rows)
-
-
-def draw_remedies(runs: Runs) -> Figure:
-    """RED, stochastic fair queueing and pacing (section 5)."""
-    rows: Rows = {case: (case, "near_share", published) for case, published in PUBLISHED_SHARES.items()}
-    return draw_shares(runs, "Remedies: the near flow beside twelve far ones (section 5)", rows)
-
-
-def draw_routes(runs: Runs) -> Figure:
-    """Equal-length routing (section 5), the class project's hashed routing, and a jitter of a packet's time."""
-    rows: Rows = {
-        "2 hops": ("fat-tree", "near_share", 0.178),
-        "4 hops": ("fat-tree", "middle_share", 0.525),
-        "2 hops, jitter of 12 µs": ("fat-tree, jitter", "near_share", 0.178),
-        "4 hops, jitter of 12 µs": ("fat-tree, jitter", "middle_share", 0.525),
-        "2 hops, hashed routes": ("fat-tree, hashed", "near_share", None),
-        "4 hops, hashed routes": ("fat-tree, hashed", "middle_share", None),
-        "2 hops, equal length": ("equal length", "near_share", 0.833),
-        "4 hops, equal length": ("equal length", "middle_share", None),
-        "2 hops, RED": ("fat-tree, red", "near_share", None),
-        "4 hops, RED": ("fat-tree, red", "middle_share", None),
-    }
-    return draw_shares(runs, "Routes in the fat-tree", rows, "flows from other pods")
-
-
-def draw_control(runs: Runs) -> Figure:
-    """The near flow at a port of its own, and behind the far flows' port."""
-    rows: Rows = {
-        "a port of its own": ("drop tail", "near_share", PUBLISHED_SHARES["drop tail"]),
-        "behind the far flows' port": ("near moved", "near_share", None),
-    }
-    return draw_shares(runs, "Broken on purpose: the near flow's port", rows)
-
-
-def draw_class(runs: Runs) -> Figure:
-    """The set-ups of two student projects."""
-    rows: Rows = {
-        "1 Gb/s, the paper's": ("drop tail", "near_share", PUBLISHED_SHARES["drop tail"]),
-        "100 Mb/s, BIC, 16 kB": ("class, 16 kB", "near_share", None),
-        "same, jitter of 12 µs": ("class, 16 kB, jitter", "near_share", None),
-        "same, 128 kB": ("class, 128 kB, jitter", "near_share", None),
-        "100 Mb/s, Reno, 200 packets": ("class, reno", "near_share", None),
-        "same, jitter of 12 µs ": ("class, reno, jitter", "near_share", None),
-    }
-    return draw_shares(runs, "What student projects set up", rows)
 
 
 def draw_rows(runs: Runs) -> Figure:
@@ -648,13 +636,9 @@ STUDY = Study(
     },
     figures={
         "fig2a_fat_tree": draw_fat_tree,
-        "near_and_far": draw_far_flows,
         "fig9_drops": draw_timeline,
         "rows_of_drops": draw_rows,
-        "remedies": draw_remedies,
-        "routes": draw_routes,
-        "class_report": draw_class,
-        "control_port": draw_control,
+        **{name: partial(draw_shares, name=name) for name in SHARES},
         "knob_timing": draw_timing,
         "knob_buffer_and_timeout": draw_sizes,
     },
