@@ -531,7 +531,19 @@ def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
 
 
 def check_flows(experiment: Experiment) -> None:
-    """Raises NetreproError for flows that no kernel's hosts send as they are described."""
+    """Raises NetreproError for flows that hosts which all speak TCP alike do not send as they are described."""
+    check_connections(experiment)
+    for entry in experiment.traffic:
+        own = [name for name in own_settings(experiment, entry) if name != "congestion_control"]
+        if own:
+            raise NetreproError(
+                f"a flow with {', '.join(own)} of its own, and an emulated host has one for all its flows",
+                "give it to the experiment's Tcp, or use tier 'virtual' or 'simulated'",
+            )
+
+
+def check_connections(experiment: Experiment) -> None:
+    """Raises NetreproError for connections that no kernel has."""
     remedy = "use tier 'simulated'"
     for entry in experiment.traffic:
         if isinstance(entry, (Flow, PoissonFlows)) and entry.replication and entry.replica_same_path:
@@ -540,12 +552,6 @@ def check_flows(experiment: Experiment) -> None:
             )
         if isinstance(entry, (Flow, PoissonFlows)) and entry.subflows > 1:
             raise NetreproError(f"a flow of {entry.subflows} subflows on an emulated network", remedy)
-        own = [name for name in own_settings(experiment, entry) if name != "congestion_control"]
-        if own:
-            raise NetreproError(
-                f"a flow with {', '.join(own)} of its own, and an emulated host has one for all its flows",
-                f"give it to the experiment's Tcp, or {remedy}",
-            )
 
 
 def _check_rate(what: str, rate_mbps: float) -> None:

@@ -7,7 +7,7 @@ import struct
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,8 @@ import pandas as pd
 from netrepro.emulation import fidelity, messages
 from netrepro.emulation.messages import Request
 from netrepro.emulation.paths import connections
-from netrepro.emulation.plan import HUB, check_flows
+from netrepro.emulation.plan import HUB
 from netrepro.emulation.recording import check_captures
-from netrepro.emulation.tcp import check_tcp
 from netrepro.emulation.traffic import TrafficDescription
 from netrepro.emulation.virtual.events import Events
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched, batched_by_node
@@ -33,6 +32,7 @@ from netrepro.emulation.virtual.plan import (
     make_virtual_plan,
     new_line,
 )
+from netrepro.emulation.virtual.speech import speech_of
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import FIDELITY_COLUMNS, WINDOW_COLUMNS, Experiment, Measurements, Port
 from netrepro.networks.routing import links_in_use
@@ -63,8 +63,8 @@ def emulate_virtually(
     Raises NetreproError for what the kernel cannot honour, before it starts; for a kernel that is not built; and for
     one that ends, with its last lines, or whose time stands still.
     """
-    controls = _check(experiment, modules or {})
-    loaded = modules_for(controls, modules or {})
+    speech = speech_of(experiment)
+    loaded = modules_for(_controls(experiment, modules or {}), modules or {})
     folder = None if captures is None else Path(captures)
     check_captures(folder)
     made = connections(experiment)
@@ -82,7 +82,7 @@ def emulate_virtually(
         plan = make_virtual_plan(
             experiment.topology,
             experiment.seed,
-            experiment.tcp,
+            speech.tcp,
             experiment.routing,
             sorted({path for each in made for path in (each.there, each.back) if path}),
             skew_ppm=clock_skew_ppm,
@@ -93,8 +93,10 @@ def emulate_virtually(
         )
         for module in loaded:
             instance.order("load", name=module.name, module=str(module))
-        build(instance, plan, whole_settings(experiment.tcp))
-        traffic = TrafficDescription(experiment, made, plan, until_complete)
+        build(instance, plan, whole_settings(speech.tcp))
+        traffic = TrafficDescription(
+            experiment, made, plan, until_complete, kinds=speech.kinds, kind_of_flow=speech.kind_of_flow
+        )
         answer = instance.order(
             "traffic",
             progress,
@@ -170,13 +172,11 @@ def release_numbers(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.partition("-")[0].split("."))
 
 
-def _check(experiment: Experiment, modules: Mapping[str, str | Path]) -> set[str]:
-    """The congestion controls that it wants. Raises NetreproError for what the kernel cannot honour."""
-    check_tcp(replace(experiment.tcp, hystart=True, dctcp_alpha=1.0), least_rto_ms=1.0)
+def _controls(experiment: Experiment, modules: Mapping[str, str | Path]) -> set[str]:
+    """The congestion controls that it wants. Raises NetreproError for one that the kernel has not."""
     wanted, there = set(experiment.flow_table["congestion_control"]) - {""}, congestion_controls() | set(modules)
     for name in sorted(wanted - there):
         raise NetreproError(f"the virtual kernel has no {name}", f"use {', '.join(sorted(there))}")
-    check_flows(experiment)
     return wanted
 
 
