@@ -67,6 +67,7 @@ class TrafficDescription:
     made : the experiment's connections. controls : congestion control -> the name under which sockets get it; others
     keep their own. until_complete : whether they end with the last of them, if that is earlier than the experiment.
     kinds : of sockets, and kind_of_flow which of them each flow has; by default all are as the experiment's Tcp says.
+    control_of_flow : in place of what the flow table says.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class TrafficDescription:
         *,
         kinds: Sequence[SocketKind] = (),
         kind_of_flow: Sequence[int] = (),
+        control_of_flow: Sequence[str] = (),
     ):
         from netrepro import _core
 
@@ -86,7 +88,8 @@ class TrafficDescription:
         self._flows = experiment.flow_table
         self._connections = made
         self._addresses = [each.addresses(plan) for each in made]
-        self._controls = controls or {}
+        named = control_of_flow or self._flows["congestion_control"]
+        self._control_of_flow = [(controls or {}).get(name, name) for name in named]
         interval_ms = experiment.measure.windows_interval_ms
         self._kind_of_flow = kind_of_flow or [0] * len(self._flows)
         self.core = str(_core.__file__)
@@ -120,7 +123,7 @@ class TrafficDescription:
                 nanoseconds(flows["start_s"]),
                 nanoseconds(flows["duration_s"]),
                 flows["size_bytes"].fillna(0.0).astype(np.int64).tolist(),
-                [self._controls.get(name, name) for name in flows["congestion_control"]],
+                self._control_of_flow,
                 (flows["rate_mbps"].fillna(0.0) * 1e6).astype(float).tolist(),
                 flows["packet_bytes"].astype(int).tolist(),
                 (flows["spacing"] == "poisson").tolist(),

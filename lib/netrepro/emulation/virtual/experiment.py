@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ from netrepro.emulation.virtual.plan import (
     make_virtual_plan,
     new_line,
 )
-from netrepro.emulation.virtual.speech import speech_of
+from netrepro.emulation.virtual.speech import Speech, speech_of
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import FIDELITY_COLUMNS, WINDOW_COLUMNS, Experiment, Measurements, Port
 from netrepro.networks.routing import links_in_use
@@ -64,7 +64,8 @@ def emulate_virtually(
     one that ends, with its last lines, or whose time stands still.
     """
     speech = speech_of(experiment)
-    loaded = modules_for(_controls(experiment, modules or {}), modules or {})
+    controls = _controls(speech, modules or {})
+    loaded = modules_for(controls, modules or {})
     folder = None if captures is None else Path(captures)
     check_captures(folder)
     made = connections(experiment)
@@ -90,12 +91,19 @@ def emulate_virtually(
             recorded=frozenset(ports),
             captures={port: file.fileno() for port, file in files.items()},
             has_seeds=release_numbers(instance.kernel) >= (6, 11),
+            of_hosts=speech.of_hosts,
         )
         for module in loaded:
             instance.order("load", name=module.name, module=str(module))
-        build(instance, plan, whole_settings(speech.tcp))
+        build(instance, plan, whole_settings(speech.tcp, controls))
         traffic = TrafficDescription(
-            experiment, made, plan, until_complete, kinds=speech.kinds, kind_of_flow=speech.kind_of_flow
+            experiment,
+            made,
+            plan,
+            until_complete,
+            kinds=speech.kinds,
+            kind_of_flow=speech.kind_of_flow,
+            control_of_flow=speech.control_of_flow,
         )
         answer = instance.order(
             "traffic",
@@ -153,13 +161,28 @@ def build(instance: Instance, plan: VirtualPlan, whole: Mapping[str, str]) -> No
     )
 
 
-def whole_settings(tcp: Tcp | None) -> dict[str, str]:
-    """File -> content, of the whole kernel: limits that no run should meet, and what TCP has one switch for."""
+def whole_settings(tcp: Tcp | None, controls: Collection[str] = ()) -> dict[str, str]:
+    """File -> content, of the whole kernel: limits that no run should meet, and what TCP has one switch for.
+
+    controls : whose switches are there, beside those of what is built in.
+    """
     tcp = tcp or Tcp()
-    return WHOLE | {
-        "/sys/module/tcp_cubic/parameters/hystart": str(int(tcp.hystart)),
-        "/sys/module/tcp_dctcp/parameters/dctcp_alpha_on_init": str(round(1024 * tcp.dctcp_alpha)),
+    suss = {
+        "fourfold_rounds": tcp.suss_rounds,
+        "guards": tcp.suss_guard,
+        "paces": tcp.suss_pacing,
+        "hystart": tcp.hystart,
+        "rounds_from_start": tcp.hystart_rounds_from_start,
     }
+    of_suss = {f"/sys/module/tcp_suss/parameters/{name}": str(int(value)) for name, value in suss.items()}
+    return (
+        WHOLE
+        | (of_suss if "suss" in controls else {})
+        | {
+            "/sys/module/tcp_cubic/parameters/hystart": str(int(tcp.hystart)),
+            "/sys/module/tcp_dctcp/parameters/dctcp_alpha_on_init": str(round(1024 * tcp.dctcp_alpha)),
+        }
+    )
 
 
 def _memory_mb(experiment: Experiment) -> int:
@@ -172,9 +195,9 @@ def release_numbers(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.partition("-")[0].split("."))
 
 
-def _controls(experiment: Experiment, modules: Mapping[str, str | Path]) -> set[str]:
+def _controls(speech: Speech, modules: Mapping[str, str | Path]) -> set[str]:
     """The congestion controls that it wants. Raises NetreproError for one that the kernel has not."""
-    wanted, there = set(experiment.flow_table["congestion_control"]) - {""}, congestion_controls() | set(modules)
+    wanted, there = set(speech.control_of_flow) - {""}, congestion_controls() | set(modules)
     for name in sorted(wanted - there):
         raise NetreproError(f"the virtual kernel has no {name}", f"use {', '.join(sorted(there))}")
     return wanted

@@ -4,35 +4,78 @@
 |-----------------------------------------------------------|---------------|-------------------------------|
 | congestion_control, segment_bytes, pacing                 | their sockets | yes                           |
 | receive_window_bytes                                      | their sockets | yes, if all are below 1 MiB   |
+| counts "segments", or "acknowledgements" with Reno;       |               |                               |
+| unpaced_segments 10, or 0 with Reno and ratios of 1       |               |                               |
 | initial_window_segments, min_rto_ms (1 or more),          | all hosts     | no                            |
 | delayed_ack_ms (0 or 40), sack, tail_loss_probe, ecn,     |               |                               |
 | slow_start_after_idle, both ratios of pacing              |               |                               |
-| hystart, dctcp_alpha                                      | the kernel    | no                            |
+| hystart, dctcp_alpha, suss_rounds, suss_guard,            | the kernel    | no                            |
+| suss_pacing, hystart_rounds_from_start                    |               |                               |
 
+Reno that counts acknowledgements or paces its first segments, and SUSS, are modules (lib/kernel/modules). CUBIC of the
+kernel begins rounds of HyStart as its release does; SUSS with suss_rounds=0 is CUBIC that begins them as one says.
 The rest is refused by name: timers, receivers and recoveries that this kernel has not.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from netrepro.emulation.plan import check_connections
-from netrepro.emulation.tcp import BUFFER_PER_WINDOW, LARGE_WINDOW_BYTES, SocketKind, check_tcp, socket_kind
+from netrepro.emulation.tcp import (
+    BUFFER_PER_GROWN_WINDOW,
+    BUFFER_PER_WINDOW,
+    DCTCP_ALPHA,
+    LARGE_WINDOW_BYTES,
+    UNPACED_SEGMENTS,
+    SocketKind,
+    check_tcp,
+    socket_kind,
+)
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Datagrams, Tcp
 
 LEAST_RTO_MS = 1.0
-OF_SOCKETS = ("congestion_control", "segment_bytes", "pacing", "receive_window_bytes")
+# What this kernel takes beyond the others', as they take it.
+_HONOURED: dict[str, Any] = {
+    "hystart": True,
+    "hystart_rounds_from_start": False,
+    "dctcp_alpha": DCTCP_ALPHA,
+    "counts": "segments",
+    "unpaced_segments": UNPACED_SEGMENTS,
+}
+OF_SOCKETS = (
+    "congestion_control", "segment_bytes", "pacing", "receive_window_bytes", "counts", "unpaced_segments"
+)  # fmt: skip
+# (whether Reno counts acknowledgements, whether it paces from the first segment on) -> its name in the kernel
+RENO = {
+    (False, False): "reno",
+    (True, False): "ack_counting",
+    (False, True): "paced_reno",
+    (True, True): "paced_counting",
+}
 
 
 @dataclass(frozen=True)
 class Speech:
-    """tcp : what all hosts, and the kernel, are told. kinds : of sockets; kind_of_flow : flow -> which of them."""
+    """tcp : what all hosts, and the kernel, are told. kinds : of sockets. Of each flow: which kind it has, and the
+    kernel's name of its congestion control, "" for datagrams."""
 
     tcp: Tcp
     kinds: tuple[SocketKind, ...]
     kind_of_flow: tuple[int, ...]
+    control_of_flow: tuple[str, ...]
+
+    @property
+    def of_hosts(self) -> dict[str, str]:
+        """More settings of hosts: receivers of SUSS offer what they can from the start. From Linux's first buffer on a
+        window grows too late for a sender that quadruples its own, which its authors had take no notice of it."""
+        if "suss" not in self.control_of_flow or self.tcp.receive_window_bytes < LARGE_WINDOW_BYTES:
+            return {}
+        buffer_bytes = BUFFER_PER_GROWN_WINDOW * self.tcp.receive_window_bytes
+        return {"net/ipv4/tcp_rmem": f"4096 {buffer_bytes} {buffer_bytes}"}
 
 
 def speech_of(experiment: Experiment) -> Speech:
@@ -42,7 +85,7 @@ def speech_of(experiment: Experiment) -> Speech:
     spoken = [tcp for tcp, entry in zip(of_entry, experiment.traffic, strict=True) if not isinstance(entry, Datagrams)]
     ways = list(dict.fromkeys(spoken)) or [experiment.tcp]
     for tcp in ways:
-        check_tcp(replace(tcp, hystart=True, dctcp_alpha=1.0), LEAST_RTO_MS)
+        check_tcp(replace(tcp, **_HONOURED), LEAST_RTO_MS)
         _check_alike(ways[0], tcp)
     windows = {tcp.receive_window_bytes for tcp in ways}
     if len(windows) > 1 and max(windows) >= LARGE_WINDOW_BYTES:
@@ -56,8 +99,33 @@ def speech_of(experiment: Experiment) -> Speech:
         of_way = [kind._replace(receive_buffer_bytes=BUFFER_PER_WINDOW * kind.receive_window_bytes) for kind in of_way]
     kinds = list(dict.fromkeys(of_way))
     kind = {tcp: kinds.index(of_sockets) for tcp, of_sockets in zip(ways, of_way, strict=True)}
-    of_flows = tuple(kind.get(of_entry[entry], 0) for entry in experiment.flow_table["entry"])
-    return Speech(replace(ways[0], receive_window_bytes=max(windows)), tuple(kinds), of_flows)
+    flows = experiment.flow_table
+    of_flows = [of_entry[entry] for entry in flows["entry"]]
+    return Speech(
+        replace(ways[0], receive_window_bytes=max(windows)),
+        tuple(kinds),
+        tuple(kind.get(tcp, 0) for tcp in of_flows),
+        tuple(_kernel_control(*each) for each in zip(flows["congestion_control"], of_flows, strict=True)),
+    )
+
+
+def _kernel_control(control: str, tcp: Tcp) -> str:
+    """The kernel's name of it. Raises NetreproError for what only Reno does, of another."""
+    if not control:
+        return ""
+    counting = tcp.counts == "acknowledgements"
+    paced = tcp.pacing and tcp.unpaced_segments == 0
+    if tcp.counts == "bytes" or (counting and control != "reno"):
+        raise NetreproError(f"Tcp: {control} with counts = {tcp.counts!r}", "give 'segments', or 'reno' and its counts")
+    if tcp.pacing and tcp.unpaced_segments != UNPACED_SEGMENTS:
+        ratios = tcp.pacing_slow_start_ratio, tcp.pacing_ratio
+        if not paced or control != "reno" or ratios != (1.0, 1.0):
+            raise NetreproError(
+                f"Tcp: {control} with unpaced_segments = {tcp.unpaced_segments} and pacing at {ratios[0]:g} and "
+                f"{ratios[1]:g} times window over round trip; the kernel does not pace the first {UNPACED_SEGMENTS}",
+                f"give {UNPACED_SEGMENTS}, or 'reno' with 0 and ratios of 1, or use tier 'simulated'",
+            )
+    return RENO[counting, paced] if control == "reno" else control
 
 
 def _check_alike(first: Tcp, other: Tcp) -> None:
