@@ -97,12 +97,12 @@ std::vector<TcpState> ask_of(int socket, bool multipath) {
   if (!multipath || getsockopt(socket, level, tcp_infos, bytes.data(), &length)) return {ask_kernel(socket)};
   std::memcpy(&header, bytes.data(), sizeof header);
   for (std::size_t place = 0; place < std::min<std::size_t>(header.subflows, most); ++place) {
-    const char* from = bytes.data() + sizeof header + place * info_bytes;
+    const char* from = bytes.data() + sizeof header + place * header.user_bytes;  // as many as the kernel has
     TcpState& each = found.emplace_back();
-    std::memcpy(&each.info, from, std::min(sizeof each.info, info_bytes));
+    std::memcpy(&each.info, from, std::min<std::size_t>(sizeof each.info, header.user_bytes));
     std::uint16_t timeouts = 0;
     std::memcpy(&timeouts, from + total_timeouts_at, sizeof timeouts);
-    if (header.kernel_bytes >= total_timeouts_at + sizeof timeouts) each.timeouts = timeouts;
+    if (header.user_bytes >= total_timeouts_at + sizeof timeouts) each.timeouts = timeouts;
   }
   return found;
 }

@@ -185,9 +185,16 @@ class TrafficDescription:
         return _RESULTS_FROM + len(self._flows) * len(_RESULTS)
 
     def flow_of_end(self) -> dict[int, int]:
-        """end_key of who opened a flow's connection -> flow; of flows that share a port, the last."""
+        """end_key of who opened a flow's connection -> flow; of flows that share a port, the last.
+
+        Further subflows have ports of the kernel's choice, and are known by the addresses of their paths: port 0.
+        """
         ports = FIRST_SOURCE_PORT + np.arange(len(self._connections)) % SOURCE_PORTS
         return {
+            end_key(int(self._plan.path_addresses[path]), 0): each.flow
+            for each in self._connections
+            for path in each.paths[2:]
+        } | {
             end_key(address, int(port)): each.flow
             for each, (address, _), port in zip(self._connections, self._addresses, ports, strict=True)
         }

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from netrepro.emulation import emulate
+from netrepro.emulation.paths import connections
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.emulation.virtual.speech import speech_of
 from netrepro.errors import NetreproError
@@ -152,4 +153,5 @@ def test_paced_reno_spreads_every_window_over_the_round_trip_from_the_first_on(c
 )
 def test_what_only_reno_does_is_refused_of_others(tcp, said):
     with pytest.raises(NetreproError, match=said):
-        speech_of(one_flow(tcp, 1000, 20.0))
+        experiment = one_flow(tcp, 1000, 20.0)
+        speech_of(experiment, connections(experiment))

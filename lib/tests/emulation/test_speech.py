@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from netrepro.emulation import emulate
+from netrepro.emulation.paths import connections
 from netrepro.emulation.tiers import probe_tiers
-from netrepro.emulation.virtual.speech import speech_of
+from netrepro.emulation.virtual.speech import Speech, speech_of
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.links import Link
@@ -22,6 +23,10 @@ needs_kernel = pytest.mark.skipif(
     not probe_tiers().virtual.available, reason=f"no virtual kernel: {probe_tiers().virtual.why}"
 )
 OLD = Tcp("reno", initial_window_segments=2, segment_bytes=960, delayed_ack_ms=0, tail_loss_probe=False)
+
+
+def speak(experiment: Experiment) -> Speech:
+    return speech_of(experiment, connections(experiment))
 
 
 def beside(first: Tcp, second: Tcp, *, seconds: float = 3.0) -> Experiment:
@@ -69,11 +74,11 @@ def test_one_flow_is_paced_beside_one_that_is_not():
 )
 def test_what_flows_cannot_have_for_themselves_is_refused_by_name(change, said):
     with pytest.raises(NetreproError, match=f"(?s){said}"):
-        speech_of(beside(OLD, replace(OLD, **change)))
+        speak(beside(OLD, replace(OLD, **change)))
 
 
 def test_flows_that_speak_alike_share_sockets_whatever_their_control():
     experiment = beside(OLD, replace(OLD, congestion_control="cubic"))
     experiment = replace(experiment, traffic=(Datagrams("h1", "h3", 1.0, 1.0), *experiment.traffic))
-    found = speech_of(experiment)
+    found = speak(experiment)
     assert len(found.kinds) == 1 and found.kind_of_flow == (0, 0, 0) and found.tcp == OLD

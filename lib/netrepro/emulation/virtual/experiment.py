@@ -23,6 +23,7 @@ from netrepro.emulation.traffic import TrafficDescription
 from netrepro.emulation.virtual.events import Events
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched, batched_by_node
 from netrepro.emulation.virtual.kernel import congestion_controls, modules_for
+from netrepro.emulation.virtual.multipath import tell_path_managers
 from netrepro.emulation.virtual.plan import (
     CAPTURED_BYTES,
     CLOCK_SKEW_PPM,
@@ -63,12 +64,12 @@ def emulate_virtually(
     Raises NetreproError for what the kernel cannot honour, before it starts; for a kernel that is not built; and for
     one that ends, with its last lines, or whose time stands still.
     """
-    speech = speech_of(experiment)
+    made = connections(experiment)
+    speech = speech_of(experiment, made)
     controls = _controls(speech, modules or {})
     loaded = modules_for(controls, modules or {})
     folder = None if captures is None else Path(captures)
     check_captures(folder)
-    made = connections(experiment)
     measure = experiment.measure
     ports = tuple(dict.fromkeys((*measure.queues, *measure.packets)))
     with ExitStack() as undone:
@@ -85,7 +86,7 @@ def emulate_virtually(
             experiment.seed,
             speech.tcp,
             experiment.routing,
-            sorted({path for each in made for path in (each.there, each.back) if path}),
+            sorted({path for each in made for path in each.paths}),
             skew_ppm=clock_skew_ppm,
             events=events.fileno(),
             recorded=frozenset(ports),
@@ -96,6 +97,7 @@ def emulate_virtually(
         for module in loaded:
             instance.order("load", name=module.name, module=str(module))
         build(instance, plan, whole_settings(speech.tcp, controls))
+        tell_path_managers(instance, plan, made)
         traffic = TrafficDescription(
             experiment,
             made,
@@ -263,11 +265,12 @@ def _fidelity(
 
 
 def _rates(experiment: Experiment, plan: VirtualPlan, port: Port) -> list[fidelity.Interval]:
-    """When the port had which rate, by its own clock."""
+    """When the port had which rate, by its own clock; where it goes down or comes up, another time begins, too."""
     factor = plan.clock_factors[port]
-    changes = [
-        fidelity.Interval(change.at_s, change.at_s, change.rate_mbps * factor)
-        for change in sorted(experiment.changes, key=lambda change: change.at_s)
-        if change.rate_mbps is not None and port in change.links
-    ]
-    return fidelity.intervals(experiment.topology.link(*port).rate_mbps * factor, changes)
+    first = rate_mbps = experiment.topology.link(*port).rate_mbps
+    changes = []
+    for change in sorted(experiment.changes, key=lambda change: change.at_s):
+        if port in change.links:
+            rate_mbps = change.rate_mbps or rate_mbps
+            changes.append(fidelity.Interval(change.at_s, change.at_s, rate_mbps * factor))
+    return fidelity.intervals(first * factor, changes)

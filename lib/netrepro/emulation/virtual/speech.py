@@ -19,10 +19,12 @@ The rest is refused by name: timers, receivers and recoveries that this kernel h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from netrepro.emulation.plan import check_connections
+from netrepro.emulation.paths import Connection
+from netrepro.emulation.plan import check_replicas
 from netrepro.emulation.tcp import (
     BUFFER_PER_GROWN_WINDOW,
     BUFFER_PER_WINDOW,
@@ -33,6 +35,7 @@ from netrepro.emulation.tcp import (
     check_tcp,
     socket_kind,
 )
+from netrepro.emulation.virtual.multipath import check_subflows, has_subflows, socket_kind_of_subflows
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Datagrams, Tcp
@@ -78,9 +81,13 @@ class Speech:
         return {"net/ipv4/tcp_rmem": f"4096 {buffer_bytes} {buffer_bytes}"}
 
 
-def speech_of(experiment: Experiment) -> Speech:
-    """How its flows speak. Raises NetreproError for what this kernel does not do, or not for one flow alone."""
-    check_connections(experiment)
+def speech_of(experiment: Experiment, made: Sequence[Connection]) -> Speech:
+    """How its flows speak; `made` are its connections.
+
+    Raises NetreproError for what this kernel does not do, or not for one flow alone.
+    """
+    check_replicas(experiment)
+    check_subflows(experiment, made)
     of_entry = [experiment.tcp_of(entry) for entry in experiment.traffic]
     spoken = [tcp for tcp, entry in zip(of_entry, experiment.traffic, strict=True) if not isinstance(entry, Datagrams)]
     ways = list(dict.fromkeys(spoken)) or [experiment.tcp]
@@ -94,17 +101,22 @@ def speech_of(experiment: Experiment) -> Speech:
             "more grow, as all hosts let them",
             "give all flows the same, or smaller ones, or use tier 'simulated'",
         )
-    of_way = [socket_kind(tcp) for tcp in ways]
-    if len(windows) > 1:  # the hosts' buffers are those of the largest
-        of_way = [kind._replace(receive_buffer_bytes=BUFFER_PER_WINDOW * kind.receive_window_bytes) for kind in of_way]
-    kinds = list(dict.fromkeys(of_way))
-    kind = {tcp: kinds.index(of_sockets) for tcp, of_sockets in zip(ways, of_way, strict=True)}
+    kinds: dict[SocketKind, int] = {}
+    of_entries = []
+    for entry, tcp in zip(experiment.traffic, of_entry, strict=True):
+        if isinstance(entry, Datagrams):
+            of_entries.append(0)
+            continue
+        kind = socket_kind_of_subflows(tcp) if has_subflows(entry) else socket_kind(tcp)
+        if len(windows) > 1 and not kind.multipath:  # the hosts' buffers are those of the largest
+            kind = kind._replace(receive_buffer_bytes=BUFFER_PER_WINDOW * kind.receive_window_bytes)
+        of_entries.append(kinds.setdefault(kind, len(kinds)))
     flows = experiment.flow_table
     of_flows = [of_entry[entry] for entry in flows["entry"]]
     return Speech(
         replace(ways[0], receive_window_bytes=max(windows)),
-        tuple(kinds),
-        tuple(kind.get(tcp, 0) for tcp in of_flows),
+        tuple(kinds) or (socket_kind(experiment.tcp),),
+        tuple(of_entries[entry] for entry in flows["entry"]),
         tuple(_kernel_control(*each) for each in zip(flows["congestion_control"], of_flows, strict=True)),
     )
 
