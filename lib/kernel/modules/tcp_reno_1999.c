@@ -3,7 +3,8 @@
  * Reno as senders of 1999 and their simulators had it, for whoever wants to run their papers again:
  *
  * ack_counting    the window grows by acknowledgements, whatever they acknowledge
- * paced_reno      segments leave at window over smoothed round trip from the first one on
+ * paced_reno      segments leave at window over smoothed round trip, times net.ipv4.tcp_pacing_ss_ratio or _ca_ratio,
+ *                 from the first one on
  * paced_counting  both
  *
  * Losses are found and repaired as this kernel does.
@@ -25,8 +26,11 @@ static void pace_from_the_first_on(struct sock *sk)
 static u32 rate_of_window(struct sock *sk)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u64 rate = (u64)tcp_snd_cwnd(tp) * tp->mss_cache * (USEC_PER_SEC << 3);
+	const struct netns_ipv4 *ours = &sock_net(sk)->ipv4;
+	bool early = tcp_snd_cwnd(tp) < tp->snd_ssthresh / 2;
+	u64 rate = (u64)tcp_snd_cwnd(tp) * tp->mss_cache * (USEC_PER_SEC / 100 << 3);
 
+	rate *= early ? READ_ONCE(ours->sysctl_tcp_pacing_ss_ratio) : READ_ONCE(ours->sysctl_tcp_pacing_ca_ratio);
 	if (tp->srtt_us)	/* eight times the smoothed round trip */
 		WRITE_ONCE(sk->sk_pacing_rate, div_u64(rate, tp->srtt_us));
 	return 1;

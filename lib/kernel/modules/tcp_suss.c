@@ -7,7 +7,11 @@
  * interval and is then paced over most of the round trip. Acknowledgements of red segments open no window.
  *
  * With fourfold_rounds=0 it is CUBIC alone, with rounds of HyStart that begin as one likes: before 2025 Linux began them
- * only once the window had 16 segments, so that all of them began in the middle (rounds_from_start=0).
+ * only once the window had 16 segments, so that all of them began in the middle (rounds_from_start=0). So are
+ *
+ * cubic_counting  whose window grows by acknowledgements, whatever they acknowledge
+ * cubic_paced     which paces, where it is asked to, from the first segment on
+ * cubic_both
  */
 #include <linux/module.h>
 #include <net/tcp.h>
@@ -26,6 +30,7 @@ module_param(rounds_from_start, bool, 0644);
 #define LOW_WINDOW 16		/* below it HyStart does not look */
 #define SAMPLES 8
 #define LEAST_ROUND_TRIP_US 10000
+#define UNPACED_SEGMENTS 10	/* that a connection has to have sent before the kernel paces any */
 #define AT_ONCE (1UL << 34)	/* bytes a second: as good as not paced, and yet asked after each segment */
 
 /* guarding: the blue part is being sent; pacing: the red part is; off: what is left is CUBIC. */
@@ -42,7 +47,7 @@ struct suss {
 	/* SUSS: head and tail are the end of what was sent before the round, and of its blue part */
 	u32 head, tail, blue_start, blue_acked, train_before, limit, cap;
 	u8 samples, mode, colour, round, smallest_in, paced_rounds, initial_window;
-	bool quadruples;
+	bool quadruples, counts_acks;
 };
 
 static u32 now_us(const struct sock *sk)
@@ -82,6 +87,33 @@ static void suss_init(struct sock *sk)
 	ca->quadruples = true;
 	if (fourfold_rounds == 0 || sk->sk_pacing_status != SK_PACING_NONE)
 		ca->mode = OFF;
+}
+
+static void cubic_init(struct sock *sk, bool counts_acks, bool paces_all)
+{
+	struct suss *ca = inet_csk_ca(sk);
+	struct tcp_sock *tp = tcp_sk(sk);
+
+	suss_init(sk);
+	ca->mode = OFF;
+	ca->counts_acks = counts_acks;
+	if (paces_all)
+		tp->data_segs_out = max_t(u32, tp->data_segs_out, UNPACED_SEGMENTS);
+}
+
+static void counting_init(struct sock *sk)
+{
+	cubic_init(sk, true, false);
+}
+
+static void paced_init(struct sock *sk)
+{
+	cubic_init(sk, false, true);
+}
+
+static void both_init(struct sock *sk)
+{
+	cubic_init(sk, true, true);
 }
 
 /* The red part is over: acknowledgements clock again. */
@@ -322,6 +354,8 @@ static void suss_cong_avoid(struct sock *sk, u32 ack, u32 acked)
 	}
 	if (!tcp_is_cwnd_limited(sk))
 		return;
+	if (ca->counts_acks)
+		acked = 1;
 	if (tcp_in_slow_start(tp)) {
 		acked = tcp_slow_start(tp, acked);
 		if (!acked)
@@ -364,24 +398,36 @@ static void suss_cwnd_event(struct sock *sk, enum tcp_ca_event event)
 		ca->epoch = min(ca->epoch + jiffies_to_msecs(idle), now_ms(sk));
 }
 
-static struct tcp_congestion_ops suss = {
-	.name = "suss",
-	.owner = THIS_MODULE,
-	.init = suss_init,
-	.pkts_acked = suss_pkts_acked,
-	.cong_avoid = suss_cong_avoid,
-	.min_tso_segs = suss_before_sending,
-	.ssthresh = suss_ssthresh,
-	.set_state = suss_set_state,
-	.cwnd_event = suss_cwnd_event,
-	.undo_cwnd = tcp_reno_undo_cwnd,
+#define CUBIC(its_name, its_init)			\
+	.name = its_name,				\
+	.owner = THIS_MODULE,				\
+	.init = its_init,				\
+	.pkts_acked = suss_pkts_acked,			\
+	.cong_avoid = suss_cong_avoid,			\
+	.ssthresh = suss_ssthresh,			\
+	.set_state = suss_set_state,			\
+	.cwnd_event = suss_cwnd_event,			\
+	.undo_cwnd = tcp_reno_undo_cwnd
+
+static struct tcp_congestion_ops controls[] = {
+	{ CUBIC("suss", suss_init), .min_tso_segs = suss_before_sending },
+	{ CUBIC("cubic_counting", counting_init) },
+	{ CUBIC("cubic_paced", paced_init) },
+	{ CUBIC("cubic_both", both_init) },
 };
 
-static int __init suss_register(void)
+static int __init register_all(void)
 {
-	return tcp_register_congestion_control(&suss);
+	int each, failed;
+
+	for (each = 0; each < ARRAY_SIZE(controls); each++) {
+		failed = tcp_register_congestion_control(&controls[each]);
+		if (failed)
+			return failed;
+	}
+	return 0;
 }
-module_init(suss_register);
+module_init(register_all);
 
 MODULE_LICENSE("GPL");
 MODULE_DESCRIPTION("SUSS over CUBIC with HyStart");

@@ -142,16 +142,28 @@ def test_paced_reno_spreads_every_window_over_the_round_trip_from_the_first_on(c
 
 
 @pytest.mark.parametrize(
+    ("counts", "paced"), [("acknowledgements", False), ("segments", True), ("acknowledgements", True)]
+)
+def test_cubic_does_both_too_at_the_ratios_of_its_rate(counts, paced):
+    """At twice the window over the round trip a first window of ten segments takes half of it."""
+    tcp = Tcp("cubic", pacing=paced, unpaced_segments=0, counts=counts, hystart=False)
+    found, simulated = both(one_flow(tcp, 300_000, 100.0))
+    assert completion_ms(found) == pytest.approx(completion_ms(simulated), rel=0.01)
+    assert sent_s(found)[9] == pytest.approx(0.045 if paced else 0.0, abs=0.0005)
+    plain = emulate(one_flow(replace(tcp, counts="segments"), 300_000, 100.0), tier="virtual")
+    assert (completion_ms(found) == completion_ms(plain)) == (counts == "segments")
+
+
+@pytest.mark.parametrize(
     ("tcp", "said"),
     [
-        (Tcp("cubic", counts="acknowledgements"), "cubic with counts"),
+        (Tcp("bbr", counts="acknowledgements"), "bbr with counts"),
         (Tcp("reno", counts="bytes"), "reno with counts = 'bytes'"),
-        (replace(PACED, congestion_control="cubic"), "unpaced_segments = 0"),
-        (replace(PACED, pacing_ratio=1.2), "1.2 times window"),
+        (replace(PACED, congestion_control="bic"), "unpaced_segments = 0"),
         (replace(PACED, unpaced_segments=4), "unpaced_segments = 4"),
     ],
 )
-def test_what_only_reno_does_is_refused_of_others(tcp, said):
+def test_what_only_reno_and_cubic_do_is_refused_of_others(tcp, said):
     with pytest.raises(NetreproError, match=said):
         experiment = one_flow(tcp, 1000, 20.0)
         speech_of(experiment, connections(experiment))

@@ -190,15 +190,15 @@ def average_of(queue: Red, segment_bytes: int = 1448) -> tuple[float, float]:
     return kernel, simulator
 
 
-def test_red_adapts_its_probability_and_counts_packets_of_the_mean_size():
+def test_red_adapts_its_probability_and_counts_packets_of_the_flows_size():
     """From a probability of a half, which keeps the queue at the lower threshold, towards the middle of both."""
     red = Red(200, 10, 50, max_probability=0.5)
     fixed, adaptive = average_of(red), average_of(replace(red, adaptive=True))
-    small = average_of(replace(red, mean_packet_bytes=500), segment_bytes=434)
+    small = average_of(red, segment_bytes=434)
     for kernel, simulator in (fixed, adaptive, small):
         assert kernel == pytest.approx(simulator, rel=0.2)
     assert adaptive[0] > 1.5 * fixed[0]
-    wrong = average_of(red, segment_bytes=434)  # thresholds of full packets hold three times as many
+    wrong = average_of(replace(red, mean_packet_bytes=1514), segment_bytes=434)  # hold three times as many
     assert wrong[0] > 2 * small[0]
 
 

@@ -33,7 +33,7 @@ from netrepro.emulation.virtual.plan import (
     make_virtual_plan,
     new_line,
 )
-from netrepro.emulation.virtual.speech import Speech, speech_of
+from netrepro.emulation.virtual.speech import OF_MODULE, Speech, speech_of
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import FIDELITY_COLUMNS, WINDOW_COLUMNS, Experiment, Measurements, Port
 from netrepro.networks.routing import links_in_use
@@ -179,7 +179,7 @@ def whole_settings(tcp: Tcp | None, controls: Collection[str] = ()) -> dict[str,
     of_suss = {f"/sys/module/tcp_suss/parameters/{name}": str(int(value)) for name, value in suss.items()}
     return (
         WHOLE
-        | (of_suss if "suss" in controls else {})
+        | (of_suss if OF_MODULE & set(controls) else {})
         | {
             "/sys/module/tcp_cubic/parameters/hystart": str(int(tcp.hystart)),
             "/sys/module/tcp_dctcp/parameters/dctcp_alpha_on_init": str(round(1024 * tcp.dctcp_alpha)),

@@ -88,7 +88,7 @@ def _own_sources() -> dict[str, Path]:
     return {
         name: path
         for path in sorted((recipe() / "modules").glob("tcp_*.c"))
-        for name in re.findall(r'^\t+\.name = "(\w+)"', path.read_text(), re.M)
+        for name in re.findall(r'(?:\.name = |CUBIC\()"(\w+)"', path.read_text())
     }
 
 

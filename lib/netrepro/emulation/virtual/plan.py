@@ -10,9 +10,9 @@ Linux has none (step, lib/kernel/built_in/step.c):
 | EcnThreshold | step          |                                                                                      |
 | PhantomQueue | step          |                                                                                      |
 | SharedBuffer | step          |                                                                                      |
-| Red          | red, pfifo    | the queue's length is its bytes over `mean_packet_bytes` (None: a full packet), while|
-|              |               | any packet's chance is the same; `weight` is the nearest power of two; `gentle`,     |
-|              |               | `wait` and `by_bytes` are refused, `adaptive` is honoured                            |
+| Red          | red, pfifo    | the queue's length is its bytes over `mean_packet_bytes` (None: a full segment of the|
+|              |               | flows), while any packet's chance is the same; `weight` is the nearest power of two; |
+|              |               | `gentle`, `wait` and `by_bytes` are refused, `adaptive` is honoured                  |
 | CoDel        | codel         | `reentry` is "rfc8289", `least_bytes` a full packet                                  |
 | FqCoDel      | fq_codel      |                                                                                      |
 | Pie          | pie           | `burst_ms` is 150                                                                    |
@@ -35,6 +35,7 @@ import numpy as np
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
 from netrepro.emulation.plan import NO_SPRAYING, Plan, Port, addresses, host_controls, tree_in_use
+from netrepro.emulation.tcp import FULL_SEGMENT_BYTES
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 from netrepro.networks.queues import (
@@ -174,7 +175,7 @@ class VirtualPlan(Plan):
                     index, memory=owner, memory_bytes=queue.bytes, alpha=queue.alpha, threshold=queue.mark_packets or 0
                 )
             ]
-        return new_queue(index, queue, rate_mbps)
+        return new_queue(index, queue, rate_mbps, self.packet_bytes)
 
     def reports(self) -> dict[str, list[Request]]:
         """node -> messages that have its lines write their totals, and all events that they still hold."""
@@ -184,6 +185,11 @@ class VirtualPlan(Plan):
             asked = messages.replacing(new_line(port.shaper[1], replace(line, flags=line.flags | REPORT)))
             found.setdefault(port.shaper[0], []).append(asked)
         return found
+
+    @property
+    def packet_bytes(self) -> int:
+        """Of a full segment on the wire."""
+        return FULL_PACKET_BYTES - FULL_SEGMENT_BYTES + self.tcp.segment_bytes if self.tcp else FULL_PACKET_BYTES
 
     @property
     def seeded(self) -> bool:
@@ -222,8 +228,8 @@ def _step(
     return _new_inside(index, "step", messages.attribute(1, struct.pack("=2Q6I", *numbers)))
 
 
-def new_queue(index: int, queue: object, rate_mbps: float) -> list[Request]:
-    """The queue in the line of an interface, as the link describes it."""
+def new_queue(index: int, queue: object, rate_mbps: float, packet_bytes: int) -> list[Request]:
+    """The queue in the line of an interface, as the link describes it; packet_bytes : of what is counted in bytes."""
     match queue:
         case DropTail(packets=int(packets)):
             return [_new_inside(index, "pfifo", struct.pack("=I", packets))]
@@ -235,7 +241,7 @@ def new_queue(index: int, queue: object, rate_mbps: float) -> list[Request]:
             rate = round(rate_mbps * 1e6 / 8 * queue.drain_share)
             return [_step(index, limit=queue.packets, phantom_rate=rate, phantom_bytes=queue.threshold_bytes)]
         case Red():
-            return _red(index, queue, rate_mbps)
+            return _red(index, queue, rate_mbps, packet_bytes)
         case CoDel():
             words = {1: queue.target_ms * 1e3, 2: queue.packets, 3: queue.interval_ms * 1e3, 4: int(queue.ecn)}
             return [_new_inside(index, "codel", _numbers(words))]
@@ -261,10 +267,10 @@ def _numbers(words: Mapping[int, float]) -> bytes:
     return b"".join(messages.attribute(kind, struct.pack("=I", round(value))) for kind, value in words.items())
 
 
-def _red(index: int, queue: Red, rate_mbps: float) -> list[Request]:
+def _red(index: int, queue: Red, rate_mbps: float, packet_bytes: int) -> list[Request]:
     """The kernel's RED counts bytes: thresholds are those of so many full packets. Its weight is a power of two."""
-    packet_bytes = queue.mean_packet_bytes or FULL_PACKET_BYTES
-    low, high, weight_log = _red_thresholds(queue)
+    packet_bytes = queue.mean_packet_bytes or packet_bytes
+    low, high, weight_log = _red_thresholds(queue, packet_bytes)
     scale, table = _red_idle_table(weight_log, packet_bytes * 8 / rate_mbps)
     limit_bytes = queue.packets * max(packet_bytes, FULL_PACKET_BYTES)  # packets are counted behind it
     flags = int(queue.ecn) | (RED_ADAPTS if queue.adaptive else 0)
@@ -275,9 +281,8 @@ def _red(index: int, queue: Red, rate_mbps: float) -> list[Request]:
     return [_new_inside(index, "red", options), inner]
 
 
-def _red_thresholds(queue: Red) -> tuple[int, int, int]:
+def _red_thresholds(queue: Red, packet_bytes: int) -> tuple[int, int, int]:
     """Both in bytes, and the weight's logarithm."""
-    packet_bytes = queue.mean_packet_bytes or FULL_PACKET_BYTES
     low, high = queue.min_threshold_packets, queue.max_threshold_packets
     return round(low * packet_bytes), round(high * packet_bytes), max(round(-log2(queue.weight)), 0)
 
@@ -351,7 +356,7 @@ def _check_queue(port: str, queue: Queue) -> None:
                 f"give {value!r}, or use tier 'simulated'",
             )
     if isinstance(queue, Red):
-        _, high, weight_log = _red_thresholds(queue)
+        _, high, weight_log = _red_thresholds(queue, queue.mean_packet_bytes or FULL_PACKET_BYTES)
         if high.bit_length() + weight_log > MOST_RED_BITS:
             raise NetreproError(
                 f"{port}: Red with max_threshold_packets = {queue.max_threshold_packets:g} and weight = "

@@ -4,16 +4,17 @@
 |-----------------------------------------------------------|---------------|-------------------------------|
 | congestion_control, segment_bytes, pacing                 | their sockets | yes                           |
 | receive_window_bytes                                      | their sockets | yes, if all are below 1 MiB   |
-| counts "segments", or "acknowledgements" with Reno;       |               |                               |
-| unpaced_segments 10, or 0 with Reno and ratios of 1       |               |                               |
+| counts "segments", or "acknowledgements" with Reno, CUBIC |               |                               |
+| unpaced_segments 10, or 0 with Reno, CUBIC                |               |                               |
 | initial_window_segments, min_rto_ms (1 or more),          | all hosts     | no                            |
 | delayed_ack_ms (0 or 40), sack, tail_loss_probe, ecn,     |               |                               |
 | slow_start_after_idle, both ratios of pacing              |               |                               |
 | hystart, dctcp_alpha, suss_rounds, suss_guard,            | the kernel    | no                            |
 | suss_pacing, hystart_rounds_from_start                    |               |                               |
 
-Reno that counts acknowledgements or paces its first segments, and SUSS, are modules (lib/kernel/modules). CUBIC of the
-kernel begins rounds of HyStart as its release does; SUSS with suss_rounds=0 is CUBIC that begins them as one says.
+Reno and CUBIC that count acknowledgements or pace their first segments, and SUSS, are modules (lib/kernel/modules).
+CUBIC of the kernel begins rounds of HyStart as its release does; that of the modules, as which SUSS with suss_rounds=0
+counts, too, begins them as one says.
 The rest is refused by name: timers, receivers and recoveries that this kernel has not.
 """
 
@@ -52,13 +53,23 @@ _HONOURED: dict[str, Any] = {
 OF_SOCKETS = (
     "congestion_control", "segment_bytes", "pacing", "receive_window_bytes", "counts", "unpaced_segments"
 )  # fmt: skip
-# (whether Reno counts acknowledgements, whether it paces from the first segment on) -> its name in the kernel
-RENO = {
-    (False, False): "reno",
-    (True, False): "ack_counting",
-    (False, True): "paced_reno",
-    (True, True): "paced_counting",
+# Control -> whether it counts acknowledgements, whether it paces from the first segment on -> its name in the kernel.
+VARIANTS = {
+    "reno": {
+        (False, False): "reno",
+        (True, False): "ack_counting",
+        (False, True): "paced_reno",
+        (True, True): "paced_counting",
+    },
+    "cubic": {
+        (False, False): "cubic",
+        (True, False): "cubic_counting",
+        (False, True): "cubic_paced",
+        (True, True): "cubic_both",
+    },
 }
+
+OF_MODULE = {"suss", *VARIANTS["cubic"].values()} - {"cubic"}  # those whose HyStart has switches of its own
 
 
 @dataclass(frozen=True)
@@ -122,22 +133,19 @@ def speech_of(experiment: Experiment, made: Sequence[Connection]) -> Speech:
 
 
 def _kernel_control(control: str, tcp: Tcp) -> str:
-    """The kernel's name of it. Raises NetreproError for what only Reno does, of another."""
-    if not control:
-        return ""
+    """The kernel's name of it. Raises NetreproError for what only Reno and CUBIC do, of another."""
     counting = tcp.counts == "acknowledgements"
     paced = tcp.pacing and tcp.unpaced_segments == 0
-    if tcp.counts == "bytes" or (counting and control != "reno"):
-        raise NetreproError(f"Tcp: {control} with counts = {tcp.counts!r}", "give 'segments', or 'reno' and its counts")
-    if tcp.pacing and tcp.unpaced_segments != UNPACED_SEGMENTS:
-        ratios = tcp.pacing_slow_start_ratio, tcp.pacing_ratio
-        if not paced or control != "reno" or ratios != (1.0, 1.0):
-            raise NetreproError(
-                f"Tcp: {control} with unpaced_segments = {tcp.unpaced_segments} and pacing at {ratios[0]:g} and "
-                f"{ratios[1]:g} times window over round trip; the kernel does not pace the first {UNPACED_SEGMENTS}",
-                f"give {UNPACED_SEGMENTS}, or 'reno' with 0 and ratios of 1, or use tier 'simulated'",
-            )
-    return RENO[counting, paced] if control == "reno" else control
+    names = VARIANTS.get(control, {(False, False): control})
+    if control and (tcp.counts == "bytes" or (counting and len(names) == 1)):
+        raise NetreproError(f"Tcp: {control} with counts = {tcp.counts!r}", "give 'segments', or use tier 'simulated'")
+    if control and tcp.pacing and tcp.unpaced_segments != UNPACED_SEGMENTS and not (paced and len(names) > 1):
+        raise NetreproError(
+            f"Tcp: {control} with unpaced_segments = {tcp.unpaced_segments}; the kernel does not pace the first "
+            f"{UNPACED_SEGMENTS}",
+            f"give {UNPACED_SEGMENTS}, or 0 of Reno or CUBIC, or use tier 'simulated'",
+        )
+    return names[counting, paced] if control else ""
 
 
 def _check_alike(first: Tcp, other: Tcp) -> None:
