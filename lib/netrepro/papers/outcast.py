@@ -475,7 +475,7 @@ def draw_rows(runs: Runs) -> Figure:
         "rows, reno": "Reno of 1990",
         "rows, reno, 200 ms": "Reno of 1990, least timeout 200 ms",
     }
-    title, x_label = "A port that is on and off (section 4, simulated)", "packets dropped in a row, every 20 ms"
+    title, x_label = "A port that is on and off (section 4, simulated)", "dropped in a row every 20 ms (packets)"
     figure, axes = drawing.panels(title, x_label, "throughput of all flows (Mb/s)", list(names.values()))
     for axis, case in zip(axes, names, strict=True):
         if not runs.has(case):
