@@ -450,7 +450,7 @@ SHARES: dict[str, tuple[str, dict[str, tuple[str, str, float | None]]]] = {
 def draw_shares(runs: Runs, name: str) -> Figure:
     """One of SHARES: a row a case, every seed a dot, the median a line, on all tiers that were measured."""
     title, rows = SHARES[name]
-    figure, axis = new_figure(title, "throughput / mean of the flows from afar", "", log_x=True)
+    figure, axis = new_figure(title, "share of the mean of flows from afar", "", log_x=True)
     axis.axvline(1, color="black", linewidth=0.8)
     for place, (case, reading, published) in enumerate(rows.values()):
         for shift, (tier, colour) in enumerate(zip(runs.tiers, CURVES, strict=False)):
@@ -502,7 +502,7 @@ KNOB_LABELS = {
 
 def _draw_knobs(runs: Runs, title: str, fields: tuple[str, ...]) -> Figure:
     """Shares by hops in the fat-tree: every seed a dot, medians joined."""
-    figure, axes = drawing.panels(title, "", "throughput / flows over 6 hops", [""] * len(fields), log_y=True)
+    figure, axes = drawing.panels(title, "", "share of flows over 6 hops", [""] * len(fields), log_y=True)
     for axis, field in zip(axes, fields, strict=True):
         rows = runs.knobs["phases"].query("case == @field")
         places = sorted(rows[field].unique())
