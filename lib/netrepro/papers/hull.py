@@ -24,7 +24,7 @@ from netrepro.papers._running import run_experiment
 from netrepro.papers._study import SIMULATED, Evidence, Knob, Play, Runs, Scale, Study, each, least_first, ratio
 from netrepro.papers._trust import Check, gap_checks
 from netrepro.paths import data_dir
-from netrepro.style import CURVES, new_figure, scheme
+from netrepro.style import CURVES, new_figure, scheme, use_logarithm
 
 SETTLED_SHARE = 1 / 3  # of a run with long flows; slow start is over by then
 LARGE_BYTES, SMALL_SHARE = 10_000_000, 0.8  # four small requests to a large one, as the replica had them
@@ -262,7 +262,8 @@ def draw_controls(runs: Runs) -> Figure:
     for name, colour in zip(names, CURVES, strict=False):
         if runs.has(name):
             waits = runs.table("waits", name).query("repetition == 0")
-            axis.plot(waits.wait_us.clip(lower=0.5), waits.share, color=colour, label=name)
+            broad = {"linewidth": 5, "alpha": 0.4} if name == "pq950" else {}  # kernels: that with linux pacing
+            axis.plot(waits.wait_us.clip(lower=0.5), waits.share, color=colour, label=name, **broad)
     axis.set(xscale="log", ylim=(0, 1.02))
     axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return figure
@@ -293,7 +294,7 @@ def _over_load(runs: Runs, group: str, title: str) -> Figure:
     rows = [runs.numbers(f"{group} {name}").assign(case=name) for name in names]
     figure = _lines(title, pd.concat(rows), ("load", "load"), columns)
     for axis in figure.axes:
-        axis.set_yscale("log")
+        use_logarithm(axis, "y")
     return figure
 
 
@@ -301,11 +302,12 @@ def _lines(title: str, table: pd.DataFrame, x: tuple[str, str], columns: dict[st
     """A panel a column: means over x, a curve a case, every run a faint point. (Intervals of few runs reach below zero,
     where a logarithmic axis has no room.)"""
     figure, axes = drawing.panels(title, x[1], "", [""] * len(columns))
+    figure.set_size_inches(4.4 * len(columns), 4.0)
     for axis, (column, said) in zip(axes, columns.items(), strict=True):
-        for (name, rows), other in zip(table.groupby("case", sort=False), CURVES, strict=False):
+        for (name, rows), other in zip(table.groupby("case", sort=False), CURVES[5:] + CURVES, strict=False):
             colour = COLOURS.get(str(name), other)
             means = rows.groupby(x[0])[column].mean()
-            axis.plot(means.index, means, "o-", color=colour, label=name)
+            axis.plot(means.index, means, "o--" if "gamma" in str(name) else "o-", color=colour, label=name)
             axis.plot(rows[x[0]], rows[column], ".", color=colour, alpha=0.4)
         axis.set(ylabel=said)
         drawing.name_ticks(axis, "x", sorted(table[x[0]].unique()))
@@ -338,7 +340,7 @@ def _knob_figure(runs: Runs, knob: str, title: str, x: tuple[str, str]) -> Figur
     for axis in figure.axes:
         axis.set_xscale("log")
         drawing.name_ticks(axis, "x", sorted(runs.knobs[knob][x[0]].unique()))
-    figure.axes[0].set_yscale("log")
+    use_logarithm(figure.axes[0], "y")
     figure.axes[1].set_ylim(bottom=0)
     return figure
 
