@@ -372,7 +372,7 @@ STUDY = Study(
     measure_one=measure_one,
     answer=answer,
     repetitions=3,
-    profiles={"quick": Scale(0.6), "paper": Scale(5.0)},
+    profiles={"quick": Scale(0.6), "paper": Scale(5.0, changes={"stretch": 6})},
     # Requests need seconds to complete: in the quick profile there are none on the virtual kernel.
     on_virtual={
         "quick": Scale(0.6, repetitions=2, only={"load": ()}),
