@@ -1,0 +1,438 @@
+"""A little bandwidth for low latency: Alizadeh et al., "Less Is More" (HULL, NSDI 2012).
+
+Flows meet at one switch port of 1 Gb/s. DCTCP keeps a short queue; a phantom queue, which drains slower than the
+link, marks before there is one, and pacers at the hosts take the bursts of segmentation offload apart. Long flows
+(static load), and requests of 1 KB and 10 MB (dynamic load), of the paper and of a replica in ns-2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.flow_sizes import FlowSizeDistribution
+from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link, NicPacer, PhantomQueue, Queue
+from netrepro.networks.topology import Cable, Topology
+from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
+from netrepro.papers import _drawing as drawing
+from netrepro.papers._running import run_experiment
+from netrepro.papers._study import SIMULATED, Evidence, Knob, Play, Runs, Scale, Study, each, least_first, ratio
+from netrepro.papers._trust import Check, gap_checks
+from netrepro.paths import data_dir
+from netrepro.style import CURVES, new_figure, scheme, use_logarithm
+
+SETTLED_SHARE = 1 / 3  # of a run with long flows; slow start is over by then
+LARGE_BYTES, SMALL_SHARE = 10_000_000, 0.8  # four small requests to a large one, as the replica had them
+SERVERS = 9  # and one client
+ARRIVING_SHARE = 0.75  # of such a run; what came then has the rest to complete
+HEADER_BYTES = FULL_PACKET_BYTES - 1448
+PUBLISHED_PQ_US = {2: 11, 3: 13, 4: 14, 5: 17, 6: 22, 7: 22, 8: 48}  # read off a replica's report, Fig. 2(a)
+PUBLISHED_US = {"tcp": 2100.0, "30k": 170.0, "6k": 25.0, "pq950": 11.0}  # two flows, from the same figure
+PUBLISHED_PQ_MBPS = 860.0  # at least, from the same figure
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Section 4's mechanisms; link delay and buffer are choices. `queue` is "drop tail", "ecn" or "phantom", `pacer`
+    "none", "nic" (the paper's) or "linux" (every segment, at 1.2 windows a round trip). A `load` above 0 (share of the
+    port's rate) is of requests in place of `flows` long flows; they are few, so that their runs last `stretch` times as
+    long."""
+
+    flows: int = 2
+    load: float = 0.0
+    stretch: int = 15
+    small_bytes: int = 1000
+    rate_mbps: float = 1000.0
+    link_delay_ms: float = 0.04
+    buffer_packets: int = 425
+    segment_bytes: int = 1448
+    queue: str = "drop tail"
+    threshold_packets: int = 20
+    drain_share: float = 0.95
+    phantom_bytes: int = 1000
+    congestion_control: str = "reno"
+    pacer: str = "none"
+    offload_bytes: int = 65_536
+
+
+DCTCP = {"congestion_control": "dctcp"}
+ITSELF = DCTCP | {"queue": "phantom", "pacer": "nic"}
+# The packet that is marked does not count itself: for the core, which counts it, the threshold and one full packet.
+PQ950 = ITSELF | {"phantom_bytes": 1000 + FULL_PACKET_BYTES}
+SCHEMES: dict[str, dict[str, Any]] = {
+    "tcp": {},
+    "30k": DCTCP | {"queue": "ecn"},
+    "6k": DCTCP | {"queue": "ecn", "threshold_packets": 4, "pacer": "nic"},
+    "pq950": PQ950,
+    "pq950, gamma 1": PQ950 | {"drain_share": 1.0},
+}
+COLOURS = dict(zip(("tcp", "30k", "6k", "pq950"), CURVES, strict=False)) | {"pq950, gamma 1": scheme("control").colour}
+LOADS = {"load": each(0.2, 0.4, 0.6)}
+# The replica's packets, of 950 bytes, are below the threshold: they may count themselves. 30 KB are 31 of them.
+REPLICA = LOADS | {"small_bytes": 900, "link_delay_ms": 0.005, "buffer_packets": 500, "segment_bytes": 898}
+REPLICA_OWN: dict[str, dict[str, Any]] = {
+    "30k": {"threshold_packets": 31},
+    "6k": {"threshold_packets": 6},
+    "pq950": {"phantom_bytes": 1000},
+    "pq950, gamma 1": {"phantom_bytes": 1000},
+}
+CASES: dict[str, dict[str, Any]] = {
+    **SCHEMES,
+    "30k, no marking": DCTCP,
+    "pq950, no pacer": PQ950 | {"pacer": "none"},
+    "pq950, linux pacing": PQ950 | {"pacer": "linux", "offload_bytes": 0},
+    "pq950, counts itself": ITSELF,
+    "counts itself, gamma 1": ITSELF | {"drain_share": 1.0},
+    **{f"dynamic {name}": changes | LOADS for name, changes in SCHEMES.items()},
+    **{f"replica {name}": changes | REPLICA | REPLICA_OWN.get(name, {}) for name, changes in SCHEMES.items()},
+}
+
+
+def as_kernels_can(setting: Setting) -> Setting:
+    """Without what kernels have not: Linux's own pacing in place of the NIC's, and its own segmentation offload."""
+    pacer = "linux" if setting.pacer == "nic" else setting.pacer
+    return replace(setting, pacer=pacer, offload_bytes=0)
+
+
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
+    """Hosts send to another one through s1: long flows a millisecond apart, or requests that come at random."""
+    queues: dict[str, Queue] = {
+        "drop tail": DropTail(packets=setting.buffer_packets),
+        "ecn": EcnThreshold(setting.buffer_packets, min(setting.threshold_packets, setting.buffer_packets)),
+        "phantom": PhantomQueue(setting.buffer_packets, setting.drain_share, setting.phantom_bytes),
+    }
+    port = Link(setting.rate_mbps, setting.link_delay_ms, queues[setting.queue])
+    out = NicPacer() if setting.pacer == "nic" else DropTail(packets=1000)
+    own = Link(setting.rate_mbps, setting.link_delay_ms, out, offload_bytes=setting.offload_bytes)
+    seconds, senders = (seconds * setting.stretch, SERVERS) if setting.load else (seconds, setting.flows)
+    hosts = [f"h{number + 1}" for number in range(senders + 1)]
+    cables = tuple(Cable(host, "s1", own, port) for host in hosts)
+    tcp = Tcp(
+        setting.congestion_control,
+        segment_bytes=setting.segment_bytes,
+        ecn=setting.queue != "drop tail",
+        min_rto_ms=10,
+        pacing=setting.pacer == "linux",
+    )
+    traffic = _requests(setting, hosts, seconds) if setting.load else _long_flows(hosts, seconds)
+    return Experiment(Topology(cables), traffic, seconds, seed, Measure(packets=(("s1", hosts[-1]),)), tcp)
+
+
+def _long_flows(hosts: list[str], seconds: float) -> tuple[Traffic, ...]:
+    starts = [place * 1e-3 for place in range(len(hosts) - 1)]
+    return tuple(
+        Flow(host, hosts[-1], duration_s=seconds - at, start_s=at) for host, at in zip(hosts[:-1], starts, strict=True)
+    )
+
+
+def _requests(setting: Setting, hosts: list[str], seconds: float) -> tuple[Traffic, ...]:
+    small, large = setting.small_bytes, LARGE_BYTES
+    sizes = FlowSizeDistribution(((small, 0.0), (small, SMALL_SHARE), (large, SMALL_SHARE), (large, 1.0)), "bytes")
+    per_s = flows_per_s_at_load(sizes, setting.load, setting.rate_mbps)
+    count = max(round(per_s * seconds * ARRIVING_SHARE), 1)
+    return (PoissonFlows(sizes, per_s, count, tuple(hosts[:-1]), (hosts[-1],)),)
+
+
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+    """One run on the tier; kernels are asked for what they can."""
+    asked = experiment(setting if tier == SIMULATED else as_kernels_can(setting), seconds, seed)
+    found = run_experiment(asked, tier)
+    fidelity = {} if tier == SIMULATED else {"_fidelity": found.fidelity}
+    return read(found, setting) | fidelity
+
+
+def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+    """Waits at the switch (mean, 99th percentile, microseconds; of long flows once settled), payload that arrived
+    (Mb/s), and completion times of requests (ms; NaN of long flows)."""
+    seconds, flows = found.experiment.duration_s, found.flows
+    settled_s = 0.0 if setting.load else SETTLED_SHARE * seconds
+    packets = found.packets[found.packets.time_s >= settled_s]
+    waits_us = packets["wait_ms"].to_numpy() * 1e3
+    numbers = {
+        "mean_us": float(waits_us.mean()),
+        "p99_us": float(np.quantile(waits_us, 0.99)),
+        "goodput_mbps": float(flows["delivered_bytes"].sum()) * 8e-6 / seconds,
+    }
+    small = flows.completion_ms[flows.size_bytes == setting.small_bytes].dropna()
+    large = flows.completion_ms[flows.size_bytes == LARGE_BYTES].dropna()
+    numbers |= {"small_mean_ms": small.mean(), "small_p99_ms": small.quantile(0.99)}
+    numbers |= {"large_mean_ms": large.mean(), "large_p99_ms": large.quantile(0.99)}
+    # Requests that did not complete are missing in the percentiles; long flows keep the port busy, or not.
+    complete = [Check("requests complete", float(flows.completion_ms.notna().mean()), at_least=0.98)]
+    checks = complete if setting.load else gap_checks(found, found.experiment.measure.packets[0])
+    return {**numbers, "waits": _percentiles(waits_us), "checks": checks}
+
+
+def _percentiles(waits_us: np.ndarray) -> pd.DataFrame:
+    shares = np.linspace(0, 1, 101)
+    return pd.DataFrame({"share": shares, "wait_us": np.quantile(waits_us, shares)})
+
+
+# Closed forms.
+
+
+def all_marked(
+    flows: int, round_trip_us: float, window_segments: float = 2.0, rate_mbps: float = 1000.0
+) -> tuple[float, float]:
+    """(payload in Mb/s, wait at the switch in microseconds) of DCTCP flows whose every packet is marked.
+
+    Each keeps `window_segments`, of which there are two at least; what does not fit into the round trip without a
+    queue (microseconds, with its transmission times) waits at the switch.
+    """
+    packets = flows * window_segments
+    packet_us = FULL_PACKET_BYTES * 8 / rate_mbps
+    goodput_mbps = packets * 1448 * 8 / max(round_trip_us, packets * packet_us)
+    return goodput_mbps, max(packets * packet_us - round_trip_us, 0.0)
+
+
+def rule_bounds() -> pd.DataFrame:
+    """What round trip (microseconds) the published numbers allow where a packet counts itself, so that all are marked.
+
+    Two flows of at most three segments (two, and one more before the next cut) carry the published 860 Mb/s only where
+    it is below the first row; eight of at least two wait no longer than published only where it is above the second.
+    """
+    most = 2 * 3 * 1448 * 8 / PUBLISHED_PQ_MBPS
+    least = 8 * 2 * FULL_PACKET_BYTES * 8 / 1000 - PUBLISHED_PQ_US[8]
+    rows = {"2 flows, goodput: at most": most, "8 flows, wait: at least": least}
+    return pd.DataFrame({"round trip (µs)": rows})
+
+
+def answer(runs: Runs) -> str:
+    """The paper's question answered in one sentence, with this run's numbers."""
+    means = {name: runs.numbers(name).mean(numeric_only=True) for name in ("pq950", "30k")}
+    ours, plain = means["pq950"], means["30k"]
+    return (
+        f"With the phantom queue a packet waits {ours.mean_us:.1f} microseconds at {ours.goodput_mbps:.0f} Mb/s, "
+        f"with DCTCP-30K {plain.mean_us:.0f} at {plain.goodput_mbps:.0f} Mb/s."
+    )
+
+
+# Figures.
+
+
+def replica_table() -> pd.DataFrame:
+    """The replica's own results: load, case, mean_us, p99_us of the wait at the switch."""
+    return pd.read_csv(data_dir("hull") / "replica.csv", comment="#")
+
+
+def draw_idea() -> Figure:
+    """A link at 97 % of its rate, whose phantom queue grows while the real one stays empty."""
+    figure, axis = new_figure("Two queues, one of them imaginary", "time (ms)", "queue (packets)")
+    time_ms = np.linspace(0, 3, 300)
+    sent, packet_ms = np.where(time_ms < 1.5, 0.97, 0.9), FULL_PACKET_BYTES * 8e-6
+    grown = np.cumsum((sent - 0.95) / packet_ms) * (time_ms[1] - time_ms[0])
+    axis.plot(time_ms, np.maximum(grown, 0), color=CURVES[0], label="phantom: drains at 95 %")
+    axis.plot(time_ms, np.zeros_like(time_ms), color="0.2", label="real: drains at 100 %")
+    axis.axvspan(0, 1.5, color="0.92", zorder=0)
+    axis.text(0.75, grown.max() * 1.04, "link at 97 %", ha="center")
+    axis.text(2.25, grown.max() * 1.04, "link at 90 %", ha="center")
+    axis.set_ylim(-0.1, grown.max() * 1.15)
+    axis.legend(loc="center right")
+    return figure
+
+
+def draw_network(setting: Setting) -> Figure:
+    """Two senders and a receiver on one switch."""
+    asked = experiment(STUDY.case("pq950", setting), 1.0, 1)
+    return drawing.draw_network(asked, "Long flows meet at one port")
+
+
+def draw_static(runs: Runs) -> Figure:
+    """Mean wait and goodput of two long flows, each scheme beside what was published."""
+    figure, axes = drawing.panels("Two long flows", "", "", ["wait at the switch", "goodput"])
+    names = list(PUBLISHED_US)
+    for axis, column in zip(axes, ("mean_us", "goodput_mbps"), strict=True):
+        ours = {name: list(runs.numbers(name)[column]) for name in names}
+        drawing.draw_bars(axis, ours, PUBLISHED_US if column == "mean_us" else None, COLOURS)
+    axes[0].set(yscale="log", ylabel="mean (µs)")
+    axes[1].set(ylabel="payload of both (Mb/s)")
+    axes[1].axhline(950 * 1448 / FULL_PACKET_BYTES, color="0.2", linestyle=":", linewidth=1)
+    return figure
+
+
+def draw_controls(runs: Runs) -> Figure:
+    """Distribution of the wait at the switch, with the mechanisms and without one of them each."""
+    figure, axis = new_figure("Broken on purpose", "wait at the switch (µs)", "share of packets")
+    names = ("pq950", "pq950, no pacer", "pq950, linux pacing", "pq950, counts itself", "pq950, gamma 1", "30k")
+    for name, colour in zip(names, CURVES, strict=False):
+        if runs.has(name):
+            waits = runs.table("waits", name).query("repetition == 0")
+            broad = {"linewidth": 5, "alpha": 0.4} if name == "pq950" else {}  # kernels: that with linux pacing
+            axis.plot(waits.wait_us.clip(lower=0.5), waits.share, color=colour, label=name, **broad)
+    axis.set(xscale="log", ylim=(0, 1.02))
+    axis.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return figure
+
+
+def draw_dynamic(runs: Runs) -> Figure:
+    """Over the load: the switch's 99th percentile, small requests' and large ones'."""
+    return _over_load(runs, "dynamic", "Requests of 1 KB and 10 MB")
+
+
+def draw_replica(runs: Runs) -> Figure:
+    """The same in the replica's network, beside its own percentiles (hollow)."""
+    figure = _over_load(runs, "replica", "The replica's network")
+    for name, rows in replica_table().groupby("case"):
+        figure.axes[0].plot(rows.load, rows.p99_us, "o", mfc="none", color=COLOURS[str(name)], markersize=8)
+    return figure
+
+
+def _over_load(runs: Runs, group: str, title: str) -> Figure:
+    columns = {"p99_us": "wait, 99th (µs)", "small_p99_ms": "small requests, 99th (ms)"}
+    columns |= {"large_p99_ms": "large requests, 99th (ms)"}
+    names = [name for name in SCHEMES if runs.has(f"{group} {name}")]
+    if not names:
+        figure, axes = drawing.panels(title, "load", "", list(columns.values()))
+        for axis in axes:
+            drawing.say_not_measured(axis, runs.tier)
+        return figure
+    rows = [runs.numbers(f"{group} {name}").assign(case=name) for name in names]
+    figure = _lines(title, pd.concat(rows), ("load", "load"), columns)
+    for axis in figure.axes:
+        use_logarithm(axis, "y")
+    return figure
+
+
+def _lines(title: str, table: pd.DataFrame, x: tuple[str, str], columns: dict[str, str]) -> Figure:
+    """A panel a column: means over x, a curve a case, every run a faint point. (Intervals of few runs reach below zero,
+    where a logarithmic axis has no room.)"""
+    figure, axes = drawing.panels(title, x[1], "", [""] * len(columns))
+    figure.set_size_inches(4.4 * len(columns), 4.0)
+    for axis, (column, said) in zip(axes, columns.items(), strict=True):
+        for (name, rows), other in zip(table.groupby("case", sort=False), CURVES[5:] + CURVES, strict=False):
+            colour = COLOURS.get(str(name), other)
+            means = rows.groupby(x[0])[column].mean()
+            axis.plot(means.index, means, "o--" if "gamma" in str(name) else "o-", color=colour, label=name)
+            axis.plot(rows[x[0]], rows[column], ".", color=colour, alpha=0.4)
+        axis.set(ylabel=said)
+        drawing.name_ticks(axis, "x", sorted(table[x[0]].unique()))
+    drawing.share_legend(figure)
+    return figure
+
+
+WAIT_AND_GOODPUT = {"mean_us": "mean wait at the switch (µs)", "goodput_mbps": "goodput of all flows (Mb/s)"}
+
+
+def draw_flows(runs: Runs) -> Figure:
+    """Latency and goodput over the number of flows, beyond the published 8."""
+    figure = _knob_figure(runs, "flows", "More flows through one port", ("flows", "long flows"))
+    figure.axes[0].plot(*zip(*PUBLISHED_PQ_US.items(), strict=True), "o", color="0.6", zorder=1)
+    return figure
+
+
+def draw_delay(runs: Runs) -> Figure:
+    """The phantom queue over the delay of a link: a window is two segments at least."""
+    return _knob_figure(runs, "delay", "Round trip against the smallest window", ("link_delay_ms", "link delay (ms)"))
+
+
+def draw_rate(runs: Runs) -> Figure:
+    """A faster port, with the thresholds of 1 Gb/s and with ten times as much."""
+    return _knob_figure(runs, "rate", "At 10 Gb/s", ("rate_mbps", "port (Mb/s)"))
+
+
+def _knob_figure(runs: Runs, knob: str, title: str, x: tuple[str, str]) -> Figure:
+    figure = _lines(title, runs.knobs[knob], x, WAIT_AND_GOODPUT)
+    for axis in figure.axes:
+        axis.set_xscale("log")
+        drawing.name_ticks(axis, "x", sorted(runs.knobs[knob][x[0]].unique()))
+    use_logarithm(figure.axes[0], "y")
+    figure.axes[1].set_ylim(bottom=0)
+    return figure
+
+
+def draw_run(found: dict[str, Any], case: str) -> Figure:
+    """One run's waits."""
+    title = f"{case}: mean {found['mean_us']:.1f} µs, {found['goodput_mbps']:.0f} Mb/s"
+    figure, axis = new_figure(title, "wait at the switch (µs)", "share of packets")
+    axis.plot(found["waits"].wait_us, found["waits"].share)
+    return figure
+
+
+def _mean_change(ours: pd.Series, baseline: pd.Series) -> float:
+    """Mean over the loads of ours / baseline."""
+    return float((ours / baseline).mean())
+
+
+def _dynamic(reading: str, baseline: str) -> Evidence:
+    broken = ("dynamic pq950, gamma 1", f"dynamic {baseline}")
+    return Evidence(reading, ("dynamic pq950", f"dynamic {baseline}"), control=broken, how=_mean_change)
+
+
+GAMMA_1 = "pq950, gamma 1"
+NAMES = ("pq950", "6k", "30k", "tcp")
+STUDY = Study(
+    slug="hull",
+    setting=Setting(),
+    cases=CASES,
+    measure_one=measure_one,
+    answer=answer,
+    repetitions=3,
+    profiles={"quick": Scale(0.6), "paper": Scale(5.0, changes={"stretch": 6})},
+    # Requests need seconds to complete: in the quick profile there are none on the virtual kernel.
+    on_virtual={
+        "quick": Scale(0.6, repetitions=2, only={"load": ()}),
+        "paper": Scale(2.0, repetitions=2, changes={"stretch": 3}, only={"load": (0.4,)}),
+    },
+    claims={
+        "static-latency-order": Evidence("mean_us", NAMES, control=(GAMMA_1, *NAMES[1:]), how=least_first(*NAMES)),
+        "static-latency-30k": Evidence("mean_us", "30k", control="30k, no marking"),
+        "static-latency-pq": Evidence("mean_us", "pq950", control=GAMMA_1),
+        "static-sacrifice": Evidence("goodput_mbps", ("pq950", "30k"), control=(GAMMA_1, "30k"), how=ratio),
+        "dynamic-latency-tcp": _dynamic("p99_us", "tcp"),
+        "dynamic-latency-30k": _dynamic("p99_us", "30k"),
+        "dynamic-small-tcp": _dynamic("small_p99_ms", "tcp"),
+        "dynamic-small-30k": _dynamic("small_p99_ms", "30k"),
+        "dynamic-large-tcp": _dynamic("large_p99_ms", "tcp"),
+        "dynamic-large-30k": _dynamic("large_p99_ms", "30k"),
+        "replica-latency-order": Evidence(
+            "p99_us",
+            tuple(f"replica {name}" for name in NAMES),
+            control=tuple(f"replica {name}" for name in (GAMMA_1, *NAMES[1:])),
+            how=lambda *waits: least_first(*NAMES)(*(of_load[0.4] for of_load in waits)),
+        ),
+        "replica-large-mean": Evidence(
+            "large_mean_ms",
+            ("replica pq950", "replica tcp"),
+            control=(f"replica {GAMMA_1}", "replica tcp"),
+            how=lambda ours, tcp: ours.iloc[0] / tcp.iloc[0],
+        ),
+    },
+    knobs={
+        "flows": Knob({name: CASES[name] | {"flows": each(2, 4, 8, 16, 32)} for name in NAMES[:3]}, Scale(0.3)),
+        "delay": Knob(
+            {
+                f"{flows} flows": PQ950 | {"flows": flows, "link_delay_ms": each(0.005, 0.01, 0.02, 0.04, 0.08, 0.16)}
+                for flows in (2, 8)
+            },
+            Scale(0.2),
+        ),
+        "rate": Knob(
+            {
+                "pq950": PQ950 | {"rate_mbps": each(1000.0, 10_000.0)},
+                "pq950, 10 KB": PQ950 | {"phantom_bytes": 10_000, "rate_mbps": each(1000.0, 10_000.0)},
+                "30k": CASES["30k"] | {"rate_mbps": each(1000.0, 10_000.0)},
+            },
+            Scale(0.1),
+        ),
+    },
+    figures={
+        "static": draw_static,
+        "control_waits": draw_controls,
+        "dynamic": draw_dynamic,
+        "replica": draw_replica,
+        "knob_flows": draw_flows,
+        "knob_delay": draw_delay,
+        "knob_rate": draw_rate,
+    },
+    play=Play(
+        ("pq950", "30k", "tcp", "pq950, no pacer"),
+        {"drain_share": (0.8, 1.0, 0.01), "flows": (2, 16, 1), "link_delay_ms": (0.005, 0.2, 0.005)},
+        draw_run,
+        seconds=0.2,
+    ),
+)

@@ -1,0 +1,121 @@
+"""HULL: what the phantom queue and the pacer do, and what must not hold without them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from netrepro.emulation.virtual.probe import try_virtual
+from netrepro.errors import NetreproError
+from netrepro.networks.links import FULL_PACKET_BYTES, NicPacer
+from netrepro.papers import hull as paper
+
+SECONDS = 0.4
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return paper.STUDY.measure(paper.Setting(stretch=4), repetitions=2, seed=7)
+
+
+@pytest.fixture(scope="module")
+def table(runs):
+    return runs.summary().xs(0.0, level="load")
+
+
+def test_the_phantom_queue_keeps_goodput_below_its_own_rate_and_near_it(table):
+    most_mbps = 0.95 * 1000 * 1448 / FULL_PACKET_BYTES
+    assert 0.85 * most_mbps <= table.loc["pq950"].goodput_mbps <= most_mbps
+
+
+def test_at_gamma_1_queue_and_throughput_come_back(table):
+    ours, broken = table.loc["pq950"], table.loc["pq950, gamma 1"]
+    assert broken.mean_us > 10 * ours.mean_us
+    assert broken.goodput_mbps > 1.05 * ours.goodput_mbps
+
+
+def test_without_the_pacer_bursts_wait_longer(table):
+    assert table.loc["pq950, no pacer"].p99_us > 1.5 * table.loc["pq950"].p99_us
+
+
+def test_a_packet_that_counts_itself_is_always_marked_so_gamma_is_of_no_matter(table):
+    ours = table.loc["pq950, counts itself"].goodput_mbps
+    assert ours == pytest.approx(table.loc["counts itself, gamma 1"].goodput_mbps)
+    assert ours < 0.5 * table.loc["pq950"].goodput_mbps
+
+
+@pytest.mark.parametrize(("flows", "delay_ms"), [(2, 0.04), (2, 0.16), (8, 0.02), (16, 0.005)])
+def test_where_all_is_marked_the_closed_form_holds(flows, delay_ms):
+    """Windows are two segments, three at times; an acknowledgement waits for the second: three transmissions."""
+    setting = paper.STUDY.case("pq950, counts itself", paper.Setting(link_delay_ms=delay_ms))
+    setting = replace(setting, flows=flows, pacer="none", offload_bytes=0)
+    found = paper.measure_one(setting, SECONDS, 1, "simulated")
+    round_trip_us = 4e3 * delay_ms + 3 * FULL_PACKET_BYTES * 8 / 1000 + 2 * 0.6
+    least, most = (paper.all_marked(flows, round_trip_us, window) for window in (2.0, 3.0))
+    assert 0.95 * least[0] <= found["goodput_mbps"] <= 1.02 * most[0]
+    assert 0.9 * least[1] - 12 <= found["mean_us"] <= most[1] + 13
+
+
+def test_the_published_numbers_exclude_that_all_is_marked():
+    most, least = paper.rule_bounds()["round trip (µs)"]
+    assert most < least
+
+
+def test_dctcp_waits_about_as_long_as_its_threshold_lasts(table):
+    threshold_us = 20 * FULL_PACKET_BYTES * 8 / 1000
+    assert 0.5 * threshold_us <= table.loc["30k"].mean_us <= 1.2 * threshold_us
+
+
+def test_requests_offer_the_load_that_was_asked_for():
+    asked = paper.experiment(paper.STUDY.case("replica pq950"), 4.0, 1)
+    flows = asked.flow_table
+    offered = flows.size_bytes.sum() * 8 / (asked.duration_s * paper.ARRIVING_SHARE) / 1e9
+    assert offered == pytest.approx(0.2, rel=0.35)
+    assert set(flows.size_bytes) == {900, paper.LARGE_BYTES}
+    assert len(set(flows.source)) == paper.SERVERS and set(flows.destination) == {"h10"}
+
+
+def test_small_requests_gain_and_large_ones_pay(runs):
+    ours, plain = (runs.summary().xs(f"dynamic {name}") for name in ("pq950", "30k"))
+    assert (ours.small_p99_ms < plain.small_p99_ms).all()
+    assert (ours.large_mean_ms > plain.large_mean_ms).all()
+
+
+def test_controls_of_what_agrees_flip(runs):
+    found = {each.claim: each for each in runs.measured_claims()}
+    claims = found["static-latency-order"]
+    assert all(order[0] == "pq950" for order in claims.values)
+    assert all(order[0] != "pq950" for order in claims.control)
+    assert all(0.87 <= value <= 0.92 for value in found["static-sacrifice"].values)
+    assert all(value > 0.92 for value in found["static-sacrifice"].control)
+
+
+def test_kernels_are_asked_for_what_they_have():
+    setting = paper.as_kernels_can(paper.STUDY.case("pq950"))
+    asked = paper.experiment(setting, 1.0, 1)
+    assert asked.tcp.pacing
+    assert not any(link.offload_bytes or isinstance(link.queue, NicPacer) for link in asked.topology.ports.values())
+
+
+def test_the_replicas_table_is_whole():
+    table = paper.replica_table()
+    assert set(table.case) == set(paper.NAMES) and len(table) == 12
+    assert (table.p99_us > table.mean_us).all()
+
+
+def test_a_queue_that_there_is_not_and_an_unknown_case_are_refused():
+    with pytest.raises(NetreproError):
+        paper.STUDY.case("pq90")
+    with pytest.raises(NetreproError):
+        paper.experiment(paper.Setting(queue="phantom", drain_share=1.5), 1.0, 1)
+
+
+def test_the_kernel_agrees_with_the_simulator_on_its_pacing():
+    if not try_virtual()[0]:
+        pytest.skip("no virtual kernel is built")
+    setting = paper.STUDY.case("pq950, linux pacing")
+    kernel, ours = (paper.measure_one(setting, 0.3, 1, tier) for tier in ("virtual", "simulated"))
+    assert kernel["goodput_mbps"] == pytest.approx(ours["goodput_mbps"], rel=0.1)
+    assert 0.5 <= kernel["mean_us"] / ours["mean_us"] <= 2
+    assert kernel["_fidelity"].holds.all()
