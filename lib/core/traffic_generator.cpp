@@ -357,6 +357,8 @@ void TrafficGenerator::open_tcp(std::size_t number) {
                               connection.opener_address, source_port(number));
   connection.opener.socket = made;
   set_congestion_control(made, wanted.congestion_control);
+  // By which a control that couples subflows knows those of one connection.
+  if (kind.multipath) set_option(made, SOL_SOCKET, SO_MARK, static_cast<int>(number) + 1, "the mark of subflows");
   send_as_asked(made, kind);
   if (requests) bound_window(made, kind);
   if (kind.segment_bytes) set_option(made, IPPROTO_TCP, TCP_MAXSEG, kind.segment_bytes, "segment size");

@@ -117,7 +117,8 @@ void bind_emulation(py::module_& module) {
   module.def("run_link_relay", &run_link_relay, py::arg("directions"), py::arg("seed"), py::arg("shared_descriptor"),
              py::arg("sample_descriptor"), py::arg("most_sockets"), py::arg("ready"));
   module.def("traffic_generator_bytes", &traffic_generator_bytes, py::arg("flows"), py::arg("answers"));
-  module.def("run_traffic_generator", &run_traffic_generator, py::arg("flows"), py::arg("replicas"), py::arg("conversations"),
-             py::arg("duration_ns"), py::arg("seed"), py::arg("kinds"), py::arg("window_interval_ns"), py::arg("shared_descriptor"), py::arg("sample_descriptor"),
+  module.def("run_traffic_generator", &run_traffic_generator, py::arg("flows"), py::arg("replicas"),
+             py::arg("conversations"), py::arg("duration_ns"), py::arg("seed"), py::arg("kinds"),
+             py::arg("window_interval_ns"), py::arg("shared_descriptor"), py::arg("sample_descriptor"),
              py::arg("until_complete"), py::arg("ready"));
 }

@@ -141,6 +141,29 @@ def refused(experiment: Experiment, said: str) -> None:
 
 
 @needs_kernel
-def test_a_coupled_control_is_refused_by_name():
-    with pytest.raises(NetreproError, match="the virtual kernel has no lia"):
-        emulate(phone(replace(RENO, congestion_control="lia"), first=WIFI, second=MOBILE), tier="virtual")
+def test_a_coupled_control_that_the_kernel_has_not_is_refused_by_name():
+    with pytest.raises(NetreproError, match="the virtual kernel has no olia"):
+        emulate(phone(replace(RENO, congestion_control="olia"), first=WIFI, second=MOBILE), tier="virtual")
+
+
+def beside_one_tcp(control: str) -> Experiment:
+    """Two subflows and a plain flow that meet at one bottleneck."""
+    middle = "s2", "s5", Link(10.0, 10.0, DropTail(packets=60))
+    cables = [Cable("h1", "s1", FAST), Cable("h3", "s2", FAST), Cable("s5", "h2", FAST), Cable(*middle)]
+    cables += [Cable(*ends, FAST) for ends in (("s1", "s3"), ("s3", "s2"), ("s1", "s4"), ("s4", "s2"), ("s5", "h4"))]
+    paths = tuple(("h1", "s1", way, "s2", "s5", "h2") for way in ("s3", "s4"))
+    flows = (
+        Flow("h1", "h2", duration_s=20.0, subflows=2, subflow_paths=paths, congestion_control=control),
+        Flow("h3", "h4", duration_s=20.0, path=("h3", "s2", "s5", "h4"), congestion_control="reno"),
+    )
+    return Experiment(Topology(tuple(cables)), flows, 20.0, measure=Measure(windows_interval_ms=100.0), tcp=RENO)
+
+
+@needs_kernel
+def test_lia_takes_of_one_bottleneck_what_one_tcp_takes():
+    """RFC 6356, section 1, goal 2; subflows that are not coupled take twice as much."""
+    shares = {}
+    for control in ("lia", "reno"):
+        both, one = emulate(beside_one_tcp(control), tier="virtual").flows["goodput_mbps"]
+        shares[control] = both / one
+    assert 0.7 < shares["lia"] < 1.3 and shares["reno"] > 1.6

@@ -5,7 +5,8 @@ address of its own at the destination, which the destination announces; the sour
 it is answered with takes the same path back. So a host that receives announces one set of paths, to one source.
 
 Subflows are scheduled, and what a silent one holds is sent again, as this kernel does; each has the congestion control
-of the flow (there are none that couple subflows). A small receive window is one of all subflows.
+of the flow, of which only LIA (lib/kernel/modules/tcp_lia.c) couples them. A small receive window is one of all
+subflows.
 """
 
 from __future__ import annotations
