@@ -287,12 +287,12 @@ def _over_load(runs: Runs, group: str, title: str) -> Figure:
     columns |= {"large_p99_ms": "large requests, 99th (ms)"}
     names = [name for name in SCHEMES if runs.has(f"{group} {name}")]
     if not names:
-        figure, axes = drawing.panels(title, "load", "", list(columns.values()))
+        figure, axes = drawing.panels(title, "load (share of the rate)", "", list(columns.values()))
         for axis in axes:
             drawing.say_not_measured(axis, runs.tier)
         return figure
     rows = [runs.numbers(f"{group} {name}").assign(case=name) for name in names]
-    figure = _lines(title, pd.concat(rows), ("load", "load"), columns)
+    figure = _lines(title, pd.concat(rows), ("load", "load (share of the rate)"), columns)
     for axis in figure.axes:
         use_logarithm(axis, "y")
     return figure
@@ -320,7 +320,7 @@ WAIT_AND_GOODPUT = {"mean_us": "mean wait at the switch (µs)", "goodput_mbps": 
 
 def draw_flows(runs: Runs) -> Figure:
     """Latency and goodput over the number of flows, beyond the published 8."""
-    figure = _knob_figure(runs, "flows", "More flows through one port", ("flows", "long flows"))
+    figure = _knob_figure(runs, "flows", "More flows through one port", ("flows", "flows that last"))
     figure.axes[0].plot(*zip(*PUBLISHED_PQ_US.items(), strict=True), "o", color="0.6", zorder=1)
     return figure
 
