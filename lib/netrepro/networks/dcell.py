@@ -1,5 +1,5 @@
-"""DCell (Guo et al., SIGCOMM 2008): a network that servers forward in, defined by recursion; its routing, its broadcast,
-its way around failures, and its topology for experiments.
+"""DCell (Guo et al., SIGCOMM 2008): a network that servers forward in, defined by recursion; its routing, its
+broadcast, its way around failures, and its topology for experiments.
 
 A DCell_0 is n servers on a mini-switch. A DCell_l joins all its DCell_(l-1)s with each other, every two by one cable
 between two servers. A server's address [a_k, ..., a_0] says in which of them it is at every level; a path is the tuple
@@ -30,7 +30,7 @@ MOST_SERVERS = 5_000_000
 
 
 def servers_in(n: int, level: int) -> int:
-    """t_l, the servers of a DCell_l of mini-switches with n ports (section 3.1): t_0 = n, t_l = (t_(l-1) + 1) t_(l-1)."""
+    """t_l, the servers of a DCell_l of switches with n ports (section 3.1): t_0 = n, t_l = (t_(l-1) + 1) t_(l-1)."""
     servers = n
     for _ in range(level):
         servers *= servers + 1
@@ -44,8 +44,8 @@ def longest_path(k: int) -> int:
 
 @dataclass(frozen=True)
 class DCell:
-    """A DCell_k of mini-switches with n ports. Raises NetreproError for fewer than two ports, a negative k, or more than
-    MOST_SERVERS servers."""
+    """A DCell_k of mini-switches with n ports. Raises NetreproError for fewer than two ports, a negative k, or more
+    than MOST_SERVERS servers."""
 
     n: int
     k: int
@@ -83,7 +83,8 @@ class DCell:
         most = (*(self.sizes[level - 1] for level in range(self.k, 0, -1)), self.n - 1)
         if len(server) != self.k + 1 or not all(0 <= digit <= top for digit, top in zip(server, most, strict=True)):
             raise NetreproError(
-                f"no server {list(server)} in a DCell_{self.k} of n = {self.n}", f"give {self.k + 1} digits, up to {most}"
+                f"no server {list(server)} in a DCell_{self.k} of n = {self.n}",
+                f"give {self.k + 1} digits, up to {most}",
             )
 
     def peer(self, server: Server, level: int) -> Server:
@@ -104,7 +105,9 @@ class DCell:
 
     def level(self, one: Server, other: Server) -> int:
         """The smallest l whose DCell_l both are in."""
-        return self.k - next((place for place, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]), self.k)
+        return self.k - next(
+            (place for place, pair in enumerate(zip(one, other, strict=True)) if pair[0] != pair[1]), self.k
+        )
 
     @cached_property
     def graph(self) -> nx.Graph:
@@ -314,8 +317,8 @@ class DCell:
     def split_topology(self, link: Link, inside: Link, processor: Link) -> Topology:
         """As `topology`, with a server's switch in two: what comes in passes the link `processor` before it goes out.
 
-        Packets that a server sends, receives and forwards pass it alike, each once, on paths of `split_names`. What goes
-        back over a path (acknowledgements) passes links of its own, as fast, and inside as fast as `inside`.
+        Packets that a server sends, receives and forwards pass it alike, once each, on paths of `split_names`. What
+        goes back over a path (acknowledgements) passes links of its own, as fast, and inside as fast as `inside`.
         """
         cables = []
         for each in self.servers:

@@ -32,7 +32,7 @@ class Routing:
     paths : k of "k_shortest_paths"; the other schemes do not look at it.
     root : the switch at the tree's root; "" is the first one, as the lowest bridge identifier would be.
     rerouting_ms : how long after a link went down or came up the routes are those of the network as it is then.
-    over : (from when in s, the links (from, to) that routes lead over from then on) of a protocol that decides by itself,
+    over : (from when in s, the links (from, to) that routes lead over from then on) of a protocol of its own,
         in place of `rerouting_ms`; where they lead nowhere, routes stay. Of "ecmp" alone. () for all that are up.
 
     Paths are counted in cables. Acknowledgements are routed like any packet, by a hash of their own. Raises
@@ -50,7 +50,9 @@ class Routing:
         object.__setattr__(self, "over", over)
         moments = [at_s for at_s, _ in over]
         if over and (min(moments) < 0 or moments != sorted(set(moments)) or self.scheme != "ecmp"):
-            raise NetreproError(f"routing {self.scheme!r} over other links at {moments} s", "use ecmp, and moments from 0 on")
+            raise NetreproError(
+                f"routing {self.scheme!r} over other links at {moments} s", "use ecmp, and moments from 0 on"
+            )
         if self.scheme not in ROUTINGS:
             raise NetreproError(
                 f"no routing {self.scheme!r}", f"{nearest(str(self.scheme), ROUTINGS)}; there are {', '.join(ROUTINGS)}"

@@ -1,19 +1,22 @@
-"""DCell: Guo et al., "DCell: A Scalable and Fault-Tolerant Network Structure for Data Centers", SIGCOMM 2008, section 7.3
-and Figs 11 and 12.
+"""DCell: Guo et al., "DCell: A Scalable and Fault-Tolerant Network Structure for Data Centers", SIGCOMM 2008,
+section 7.3 and Figs 11 and 12.
 
 Twenty servers in a DCell_1 of n = 4 forward for each other. One connection outlives a link and a server on its path;
-380 flows between all of them end in half the time that a two-level tree takes. What the authors' machines add, processors
-that forward and switches that pause, are switches here.
+380 flows between all of them end in half the time that a two-level tree takes. What the authors' machines add,
+processors that forward and switches that pause, can be had and left out here.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -26,8 +29,9 @@ from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _drawing as drawing
 from netrepro.papers._running import run_experiment
-from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, curve, each, ratio
+from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, ratio
 from netrepro.papers._trust import Check
+from netrepro.paths import data_dir
 from netrepro.queueing.backpressure import Drained, drain
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
@@ -49,9 +53,11 @@ class Setting:
     timeline_s : of Fig. 11: link out, link back, server down, end. reroutes : whether routes follow failures. hello_s,
     timeout_s : the interval of link state, and the silence after which a server counts as down. more_failed : servers
     that go down with FIRST_SERVER. network : "dcell" or "tree". processor_share : what a server's processor can handle,
-    in rates of a link; 0 for any amount. uplink_share : rate of the tree's uplinks. flow_kb : of each flow (1000 bytes).
-    looks_past_head : of switches that pause. n : of DCells whose paths are measured. room_packets : of a port, or of an
-    input that pauses. window_kb : what a receiver lets be on its way (Windows Server 2003 without window scaling).
+    in rates of a link; 0 for any amount. uplink_share : rate of the tree's uplinks. flow_kb, model_kb : of each flow,
+    and of each in the model (1000 bytes). rate_mbps, flows_mbps : of all links in Fig. 11's and in Fig. 12's runs.
+    server_packets : that wait in a server for a port or its processor. looks_past_head : of switches that pause.
+    n : of DCells whose paths are measured. room_packets : of a port, or of an input that pauses. window_kb : what a receiver
+    lets be on its way (Windows Server 2003 without window scaling).
     """
 
     kind: str = "failures"
@@ -64,7 +70,10 @@ class Setting:
     network: str = "dcell"
     processor_share: float = 0.0
     uplink_share: float = 1.0
-    flow_kb: int = 1000
+    flow_kb: int = 4000
+    model_kb: int = 1000
+    flows_mbps: float = 100.0
+    server_packets: int = 1000
     looks_past_head: bool = False
     n: int = 4
     room_packets: int = 100
@@ -73,7 +82,11 @@ class Setting:
     def __post_init__(self) -> None:
         if self.kind not in KINDS or self.network not in ("dcell", "tree"):
             raise NetreproError(f"{self.kind!r} on {self.network!r}", f"give {', '.join(KINDS)}; on dcell or tree")
-        if list(self.timeline_s) != sorted(set(self.timeline_s)) or len(self.timeline_s) != 4 or self.timeline_s[0] <= 1:
+        if (
+            list(self.timeline_s) != sorted(set(self.timeline_s))
+            or len(self.timeline_s) != 4
+            or self.timeline_s[0] <= 1
+        ):
             raise NetreproError(
                 f"a timeline {self.timeline_s}", "give four ascending times, the first beyond 1 s: out, back, down, end"
             )
@@ -81,16 +94,15 @@ class Setting:
 
 NETWORK = DCell(4, 1)
 FAST = DropTail(packets=10_000)
-SERVER_QUEUE = DropTail(packets=1000)  # Linux's; the authors' driver's is not known
 
 
-def _link(setting: Setting) -> Link:
-    return Link(setting.rate_mbps, 0.005, DropTail(packets=setting.room_packets))
+def _link(rate_mbps: float, packets: int) -> Link:
+    return Link(rate_mbps, 0.005, DropTail(packets=packets))
 
 
-def _inside(setting: Setting) -> Link:
+def _inside(rate_mbps: float) -> Link:
     """From a server's applications to its network, and back: no limit."""
-    return Link(10 * setting.rate_mbps, 0.001, FAST)
+    return Link(10 * rate_mbps, 0.001, FAST)
 
 
 def _tcp(setting: Setting) -> Tcp:
@@ -141,7 +153,7 @@ def known_paths(setting: Setting, seed: int) -> list[tuple[float, ServerPath]]:
 
 
 def _failure_experiment(setting: Setting, seed: int) -> Experiment:
-    network = NETWORK.topology(_link(setting), _inside(setting))
+    network = NETWORK.topology(_link(setting.rate_mbps, setting.room_packets), _inside(setting.rate_mbps))
     out_s, back_s, down_s, end_s = setting.timeline_s
     one, other = map(NETWORK.forwarder, FIRST_LINK)
     changes = [LinkChange(out_s, one, other, up=False), LinkChange(back_s, one, other, up=True)]
@@ -149,7 +161,7 @@ def _failure_experiment(setting: Setting, seed: int) -> Experiment:
         name = NETWORK.forwarder(server)
         changes += [LinkChange(down_s, name, peer, up=False) for peer in network.graph[name]]
     over = tuple((at_s, tuple(_both_ways(NETWORK.names(path)))) for at_s, path in known_paths(setting, seed))
-    ports = _last_port(DESTINATION), tuple(map(NETWORK.forwarder, NEW_LINK))
+    ports = _last_port(DESTINATION), (NETWORK.forwarder(NEW_LINK[0]), NETWORK.forwarder(NEW_LINK[1]))
     return Experiment(
         network,
         (Flow(NETWORK.host(SOURCE), NETWORK.host(DESTINATION), duration_s=end_s),),
@@ -222,20 +234,19 @@ def one_hop_pairs() -> np.ndarray:
 
 
 def all_to_all(setting: Setting, seed: int) -> Experiment:
-    """380 flows that start within a hundredth of a flow's time, on DCell over the paths of DCellRouting or on the tree."""
-    size_bytes, link = setting.flow_kb * 1000, _link(setting)
-    flow_s = size_bytes * 8e-6 / setting.rate_mbps
+    """380 flows that start within a hundredth of a flow's time, on DCell (paths of DCellRouting) or on the tree."""
+    size_bytes, rate_mbps = setting.flow_kb * 1000, setting.flows_mbps
+    link, inside = _link(rate_mbps, setting.room_packets), _inside(rate_mbps)
+    flow_s = size_bytes * 8e-6 / rate_mbps
     starts = np.random.default_rng([seed, 12]).random(len(pairs())) * flow_s / 100
     if setting.network == "tree":
-        network = two_level_tree(5, 4, link, replace(link, rate_mbps=setting.uplink_share * setting.rate_mbps))
+        network = two_level_tree(5, 4, link, replace(link, rate_mbps=setting.uplink_share * rate_mbps))
         paths: list[tuple[str, ...]] = [()] * len(pairs())
         ports = tuple((f"s{place // 4 + 1}", f"h{place + 1}") for place in range(20))
     else:
-        share = setting.processor_share
-        queued = replace(link, queue=SERVER_QUEUE)
-        processor = replace(queued, rate_mbps=share * setting.rate_mbps, delay_ms=0.001) if share else _inside(setting)
-        network = NETWORK.split_topology(queued, _inside(setting), processor)
-        network = _with_switch_ports(network, link)
+        share, queued = setting.processor_share, _link(rate_mbps, setting.server_packets)
+        processor = replace(queued, rate_mbps=share * rate_mbps, delay_ms=0.001) if share else inside
+        network = _with_switch_ports(NETWORK.split_topology(queued, inside, processor), link)
         paths = [NETWORK.split_names(NETWORK.route(a, b)) for a, b in pairs()]
         ports = tuple((NETWORK.sender(each), NETWORK.host(each)) for each in NETWORK.servers)
     flows = [
@@ -252,55 +263,59 @@ def _with_switch_ports(network: Any, link: Link) -> Any:
     return replace(network, cables=tuple(cables))
 
 
-def lossless_ways(setting: Setting) -> tuple[list[tuple[Any, ...]], dict[tuple[Any, Any], float], dict[Any, int]]:
-    """(ways of the flows, rates of links that differ, rooms of inputs that differ) of the model of switches that pause.
+def lossless_way(setting: Setting, source: Server, destination: Server) -> tuple[Any, ...]:
+    """Nodes of the model of switches that pause that a flow's packets pass; servers with a processor's limit are two,
+    what comes in and what goes out."""
+    if setting.network == "tree":
+        beyond = () if source[0] == destination[0] else ("root", f"mini {destination[0]}")
+        return source, f"mini {source[0]}", *beyond, destination
+    path = NETWORK.route(source, destination)
+    found: list[Any] = []
+    for place, server in enumerate(path):
+        if place and NETWORK.level(path[place - 1], server) == 0:
+            found.append(f"mini {server[0]}")
+        found += [("in", server), ("out", server)] if setting.processor_share else [("out", server)]
+    return tuple(found)
 
-    Servers that forward have memory for all that comes; so only switches pause.
-    """
-    ways: list[tuple[Any, ...]] = []
+
+@lru_cache(maxsize=64)
+def _drained(setting: Setting, seed: int) -> Drained:
+    """Servers have memory for all that comes, and a queue for each of their ports; so only switches pause."""
+    ways = [lossless_way(setting, *pair) for pair in pairs()]
+    servers = {node for way in ways for node in way if not isinstance(node, str)}
     rates: dict[tuple[Any, Any], float] = {}
-    rooms: dict[Any, int] = {}
-    for a, b in pairs():
-        if setting.network == "tree":
-            up = [] if a[0] == b[0] else ["root"]
-            ways.append((a, f"mini {a[0]}", *up, *([f"mini {b[0]}"] if up else []), b))
-            continue
-        names = NETWORK.split_names(NETWORK.route(a, b))
-        ways.append(names)
-        for one, other in pairwise(names):
-            if {one[0], other[0]} & {"h"}:
-                rates[one, other] = 1000.0
     if setting.network == "tree":
         for cell in range(5):
-            rates |= {(f"mini {cell}", "root"): setting.uplink_share, ("root", f"mini {cell}"): setting.uplink_share}
-    else:
-        for each in NETWORK.servers:
-            rates[NETWORK.forwarder(each), NETWORK.sender(each)] = setting.processor_share or 1000.0
-            rooms |= {NETWORK.forwarder(each): 10**9, NETWORK.sender(each): 10**9}
-    return ways, rates, rooms
+            rates |= dict.fromkeys(((f"mini {cell}", "root"), ("root", f"mini {cell}")), setting.uplink_share)
+    elif setting.processor_share:
+        rates |= {(("in", server), ("out", server)): setting.processor_share for server in NETWORK.servers}
+    return drain(
+        ways,
+        _model_packets(setting),
+        rates=rates,
+        rooms=dict.fromkeys(servers, 10**9),
+        room=setting.room_packets,
+        window=max(1, setting.window_kb * 1024 // SEGMENT_BYTES),
+        past_head={*servers, *(node for way in ways for node in way if setting.looks_past_head)},
+        seed=seed,
+    )
+
+
+def _model_packets(setting: Setting) -> int:
+    return max(1, round(setting.model_kb * 1000 / SEGMENT_BYTES))
 
 
 def _read_lossless(setting: Setting, seed: int) -> dict[str, Any]:
-    packets = max(1, round(setting.flow_kb * 1000 / SEGMENT_BYTES))
-    ways, rates, rooms = lossless_ways(setting)
-    window = max(1, setting.window_kb * 1024 // SEGMENT_BYTES)
-    found = drain(
-        ways,
-        packets,
-        rates=rates,
-        rooms=rooms,
-        room=setting.room_packets,
-        window=window,
-        looks_past_head=setting.looks_past_head,
-        seed=seed,
-    )
+    packets, found = _model_packets(setting), _drained(setting, seed)
     unit = packets * SEGMENT_BYTES / FULL_PACKET_BYTES  # a flow's payload on an idle link, in packets' times
-    readings = _finish(found.ends(len(ways)) / unit, found.delivered_at / unit, packets)
-    return readings | {"checks": [Check("flows that ended", float(len(ways)), at_least=380)]}
+    readings = _finish(found.ends(len(pairs())) / unit, found.delivered_at / unit, packets)
+    return readings | {
+        "checks": [Check("packets that arrived (share)", len(found.of_flow) / packets / 380, at_least=1)]
+    }
 
 
 def _read_packets(found: Measurements, setting: Setting) -> dict[str, Any]:
-    unit_s = setting.flow_kb * 8e-3 / setting.rate_mbps
+    unit_s = setting.flow_kb * 8e-3 / setting.flows_mbps
     ends = (found.flows.start_s + found.flows.completion_ms / 1e3).to_numpy() / unit_s
     full = found.packets[found.packets.size_bytes >= FULL_PACKET_BYTES - SEGMENT_BYTES + 1]
     payload = (full.size_bytes - (FULL_PACKET_BYTES - SEGMENT_BYTES)).sum() / (setting.flow_kb * 1000)
@@ -328,11 +343,7 @@ def _finish(ends: np.ndarray, arrivals: np.ndarray, packets: float) -> dict[str,
 
 def flows_on_links(setting: Setting) -> dict[tuple[Any, Any], int]:
     """How many of the 380 flows cross each link of the model, processors among them: what bounds the finish below."""
-    found: dict[tuple[Any, Any], int] = {}
-    for way in lossless_ways(setting)[0]:
-        for link in pairwise(way):
-            found[link] = found.get(link, 0) + 1
-    return found
+    return Counter(link for pair in pairs() for link in pairwise(lossless_way(setting, *pair)))
 
 
 # All kinds.
@@ -365,3 +376,392 @@ def answer(runs: Runs) -> str:
         f"takes {tree.finish / ideal.finish:.2f} times as long as DCell on machines that cost nothing, and "
         f"{paused.finish / limited.finish:.2f} times with the authors' pause and processors (published: 1.96)."
     )
+
+
+def lost_pairs(
+    shares: Iterable[float] = (0.02, 0.05, 0.1, 0.15, 0.2), n: int = 4, k: int = 2, seed: int = 1
+) -> pd.DataFrame:
+    """Of 300 random pairs of live servers, the shares that fault-tolerant routing loses and that no path joins, with so
+    many servers down at random: failed_share, state_level ("none": no path at all), lost_share."""
+    network, random, rows = DCell(n, k), np.random.default_rng(seed), []
+    for share in shares:
+        order = [network.servers[place] for place in random.permutation(len(network.servers))]
+        failed, alive = frozenset(order[: round(share * len(order))]), order[round(share * len(order)) :]
+        wanted = [tuple(alive[place] for place in random.choice(len(alive), 2, replace=False)) for _ in range(300)]
+        for state_level in (0, 1):
+            paths = [network.route_around(a, b, failed, state_level=state_level) for a, b in wanted]
+            rows.append((share, f"DFR, b = {state_level}", float(np.mean([path is None for path in paths]))))
+        live = network.graph.subgraph(alive)
+        part = {server: place for place, servers in enumerate(nx.connected_components(live)) for server in servers}
+        rows.append((share, "no path at all", float(np.mean([part[a] != part[b] for a, b in wanted]))))
+    return pd.DataFrame(rows, columns=["failed_share", "routing", "lost_share"])
+
+
+# Figures.
+
+TREE_COLOUR, DCELL_COLOUR = CURVES[1], CURVES[0]
+
+
+def _places() -> dict[Any, tuple[float, float]]:
+    """Cells around a circle, each with its mini-switch in the middle and its servers beside each other."""
+    places: dict[Any, tuple[float, float]] = {}
+    for cell in range(5):
+        turn = math.pi / 2 - 2 * math.pi * cell / 5
+        x, y = 3.2 * math.cos(turn), 2.6 * math.sin(turn)
+        places[f"mini {cell}"] = (x * 1.45, y * 1.4)
+        for server in range(4):
+            off = (server - 1.5) * 0.62
+            places[cell, server] = (x + off * math.sin(turn), y - off * math.cos(turn))
+    return places
+
+
+def draw_structure() -> Figure:
+    """A DCell_1 of n = 4 with the path of Fig. 11 and the one around [0,3]."""
+    figure, axis = new_figure("A DCell_1 of n = 4: servers (dots) forward", "", "")
+    places = _places()
+
+    def line(one: Any, other: Any, **look: Any) -> None:
+        axis.plot(*zip(places[one], places[other], strict=True), **look)
+
+    for server in NETWORK.servers:
+        line(server, f"mini {server[0]}", color="#bbbbbb", linewidth=1, zorder=1)
+        line(server, NETWORK.peer(server, 1), color="#bbbbbb", linewidth=1, zorder=1)
+    around = NETWORK.route_around(SOURCE, DESTINATION, {FIRST_SERVER}, state_level=1) or ()
+    for path, colour, label in (
+        (NETWORK.route(SOURCE, DESTINATION), DCELL_COLOUR, "first path"),
+        (around, CURVES[6], "around [0,3]"),
+    ):
+        for one, other in pairwise(path):
+            mini = [f"mini {one[0]}"] if NETWORK.level(one, other) == 0 else []
+            for ends in pairwise((one, *mini, other)):
+                line(*ends, color=colour, linewidth=2.4, alpha=0.8, label=label, zorder=2)
+                label = ""
+    for node, (x, y) in places.items():
+        is_mini = isinstance(node, str)
+        axis.plot(x, y, "s" if is_mini else "o", color="#444444", markersize=9 if is_mini else 6, zorder=3)
+        if not is_mini:
+            axis.annotate(f"{node[0]},{node[1]}", (x, y), (4, 4), textcoords="offset points", fontsize=7)
+    axis.set_axis_off()
+    axis.set_aspect("equal")
+    axis.legend(loc="lower right", fontsize=8)
+    return figure
+
+
+def _draw_goodput(axis: Any, runs: Runs, case: str, tier: str, **look: Any) -> None:
+    if not runs.has(case, tier=tier):
+        drawing.say_not_measured(axis, tier)
+        return
+    rows = runs.table("goodput", case, tier).query("repetition == 0")
+    axis.step(rows.time_s, rows.goodput_share, where="post", **look)
+
+
+def _mark_failures(axis: Any, setting: Setting) -> None:
+    for at_s, said in zip(setting.timeline_s[:3], ("link out", "link back", "server down"), strict=True):
+        axis.axvline(at_s, color="#444444", linestyle=":", linewidth=1)
+        axis.annotate(said, (at_s, 1.03), (2, 0), textcoords="offset points", fontsize=8)
+
+
+def _timeline(runs: Runs, setting: Setting) -> Setting:
+    changes = runs.study.scale(runs.profile, runs.tier).changes
+    return replace(setting, **{name: value for name, value in changes.items() if name == "timeline_s"})
+
+
+def draw_fig11(runs: Runs) -> Figure:
+    """Fig. 11: goodput over time, in shares of the link's rate, one repetition."""
+    figure, axis = new_figure("A link and a server fail (Fig. 11)", "time (s)", "goodput (share of the link's rate)")
+    drawing.draw_published_level(axis, 0.91, "published before failures: 910 of 1000 Mb/s")
+    for tier in reversed(runs.tiers):
+        look = {"color": scheme("tcp").colour} if tier == runs.tier else {"color": scheme("simulated").colour}
+        style = "-" if tier == runs.tier else "--"
+        _draw_goodput(axis, runs, "fig 11", tier, label=tier, linewidth=1.4, linestyle=style, **look)
+    _mark_failures(axis, _timeline(runs, runs.setting))
+    axis.set_ylim(0, 1.12)
+    axis.legend(loc="lower left")
+    return figure
+
+
+def draw_control(runs: Runs) -> Figure:
+    """Fig. 11 with rerouting off."""
+    figure, axis = new_figure("Broken on purpose: no rerouting", "time (s)", "goodput (share of the link's rate)")
+    look = {"color": scheme("control").colour, "linewidth": 1.4}
+    _draw_goodput(axis, runs, "rerouting off", runs.tier, label="rerouting off", **look)
+    _draw_goodput(axis, runs, "fig 11", runs.tier, label="as published", color=PUBLISHED_GREY, linewidth=1)
+    _mark_failures(axis, _timeline(runs, runs.setting))
+    axis.set_ylim(0, 1.12)
+    axis.legend(loc="lower right")
+    return figure
+
+
+def published_levels() -> pd.DataFrame:
+    """Of Fig. 12: network, from_s, to_s, gbps, end_s."""
+    return pd.read_csv(data_dir("dcell") / "fig12.csv", comment="#")
+
+
+CURVES_OF_FIG12 = {
+    "machines that cost nothing": {"DCell": "dcell", "tree": "tree"},
+    "processors of 1.07 links, switches that pause": {"DCell": "dcell, processor", "tree": "tree, pause"},
+}
+
+
+def draw_fig12(runs: Runs) -> Figure:
+    """Fig. 12: all flows together over time; left what networks give, right what the authors' machines leave of it."""
+    x_label = "time (of a flow's bytes on an idle link; 40 s for 5 GB at 1 Gb/s)"
+    figure, axes = drawing.panels(
+        "380 flows together (Fig. 12)", x_label, "goodput (rates of a link)", list(CURVES_OF_FIG12)
+    )
+    for axis, curves in zip(axes, CURVES_OF_FIG12.values(), strict=True):
+        for place, row in enumerate(published_levels().itertuples()):
+            label = "published: first level, end" if place == 0 else ""
+            axis.hlines(
+                row.gbps,
+                row.from_s / PUBLISHED_S,
+                row.to_s / PUBLISHED_S,
+                color=PUBLISHED_GREY,
+                linewidth=4,
+                label=label,
+            )
+            axis.plot(row.end_s / PUBLISHED_S, 0.3, "v", color=PUBLISHED_GREY, markersize=9, clip_on=False)
+        for (name, case), colour in zip(curves.items(), (DCELL_COLOUR, TREE_COLOUR), strict=True):
+            if runs.has(case):
+                rows = runs.table("throughput", case).query("repetition == 0")
+                axis.step(rows.time, rows.rates, where="post", color=colour, label=f"{name}", linewidth=1.4)
+        axis.set_ylim(bottom=0)
+        axis.legend()
+    return figure
+
+
+CAUSES = {
+    "DCell": ("dcell", "dcell, pause", "dcell, processor", "dcell, pause, processor"),
+    "tree": ("tree", "tree, pause, past the head", "tree, pause"),
+}
+
+
+def draw_causes(runs: Runs) -> Figure:
+    """When the last flow ends, with each limit by itself and together; grey: published."""
+    label = "last flow ends (times of a flow's bytes on an idle link)"
+    figure, axes = drawing.panels("What holds each network back", label, "", list(CAUSES))
+    table = runs.summary().groupby("case", sort=False).first()
+    for axis, (network, cases), end, bound in zip(axes, CAUSES.items(), (56.75, 111.5), (27, 64), strict=True):
+        colour = DCELL_COLOUR if network == "DCell" else TREE_COLOUR
+        shown = [case for case in reversed(cases) if case in table.index]
+        bars = axis.barh([_said(case) for case in shown], table.finish[shown], color=colour)
+        axis.bar_label(bars, [f"{value:.0f}" for value in table.finish[shown]], padding=3, fontsize=9)
+        axis.axvline(end, color=PUBLISHED_GREY, linewidth=3, label=f"published ({end:g})", zorder=0)
+        axis.axvline(
+            bound * FULL_PACKET_BYTES / SEGMENT_BYTES,
+            color="#444444",
+            linestyle=":",
+            linewidth=1,
+            label=f"least possible: {bound} flows on a link",
+        )
+        axis.set_xlim(0, 130)
+    drawing.share_legend(figure)
+    return figure
+
+
+def _said(case: str) -> str:
+    words = case.removeprefix("dcell").removeprefix("tree").removeprefix(", ")
+    return {"": "TCP, switches drop", "pause": "pause (model)", "processor": "TCP, processor's limit"}.get(words, words)
+
+
+def draw_uplinks(runs: Runs) -> Figure:
+    """The tree's advantage lost: the control of Fig. 12."""
+    figure, axis = new_figure(
+        "Broken on purpose: uplinks of four links' rate", "last flow ends (times of a flow's bytes)", ""
+    )
+    table = runs.summary().groupby("case", sort=False).first()
+    cases = [case for case in ("tree, 4 x uplinks", "tree", "dcell") if case in table.index]
+    colours = {"dcell": DCELL_COLOUR, "tree": TREE_COLOUR}
+    bars = axis.barh(cases, table.finish[cases], color=[colours.get(case, scheme("control").colour) for case in cases])
+    axis.bar_label(bars, [f"{value:.0f}" for value in table.finish[cases]], padding=3)
+    return figure
+
+
+def draw_timeout(runs: Runs) -> Figure:
+    """How long the server's loss costs, over the time-out; dotted: the time-out itself."""
+    table = runs.knobs["timeout"]
+    figure = drawing.sweep_figure(
+        "How soon may silence count as death?",
+        table,
+        ("timeout_s", "time-out of link state (s)"),
+        {"node_outage_s": "nothing arrives (s)"},
+        log_x=False,
+    )
+    values = sorted(table.timeout_s.unique())
+    figure.axes[0].plot(values, values, ":", color="#444444", linewidth=1, label="the time-out itself")
+    figure.axes[0].legend()
+    return figure
+
+
+def draw_more_failures(runs: Runs) -> Figure:
+    """Several servers at once: how long nothing arrives."""
+    table = runs.knobs["failures"]
+    return drawing.changes_figure(
+        "More servers go with [0,3]", table, "node_outage_s", "nothing arrives (s; 20 s: never again)", 22
+    )
+
+
+def draw_room(runs: Runs) -> Figure:
+    """Pause in the tree: finish over the room of an input, with head-of-line blocking and without."""
+    table = runs.knobs["room"].assign(inputs=lambda rows: rows.case)
+    figure = drawing.sweep_figure(
+        "No larger buffer helps a switch that pauses",
+        table,
+        ("room_packets", "room of an input (packets)"),
+        {"finish": "last flow ends (times of a flow's bytes)"},
+        by="inputs",
+    )
+    drawing.draw_published_level(figure.axes[0], 111.5, "published")
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_server_queue(runs: Runs) -> Figure:
+    """DCell with the processor's limit: what the queue in servers does to the first flows."""
+    figure = drawing.sweep_figure(
+        "The queue in front of a processor decides who is first",
+        runs.knobs["server queue"],
+        ("server_packets", "queue in a server (packets)"),
+        {
+            "peak_rates": "greatest goodput (rates of a link)",
+            "one_hop_share": "one-hop flows end (share of the finish)",
+            "finish": "last flow ends (times of a flow's bytes)",
+        },
+    )
+    for axis, value in zip(figure.axes, (9.6, 0.154, 56.75), strict=True):
+        drawing.draw_published_level(axis, value, "published")
+        axis.legend()
+    return figure
+
+
+def draw_lost_pairs() -> Figure:
+    """`lost_pairs` of a DCell_2 of n = 4."""
+    figure, axis = new_figure("420 servers, some of them down", "servers down (share)", "pairs lost (share)")
+    for (name, rows), colour in zip(lost_pairs().groupby("routing", sort=False), CURVES, strict=False):
+        axis.plot(rows.failed_share, rows.lost_share, "o-", color=colour, label=name)
+    axis.legend()
+    return figure
+
+
+def draw_run(found: dict[str, Any], case: str) -> Figure:
+    """One run: goodput over time."""
+    if "goodput" in found:
+        figure, axis = new_figure(
+            f"{case}: nothing arrives for {found['node_outage_s']:.1f} s", "time (s)", "goodput (share)"
+        )
+        axis.step(found["goodput"].time_s, found["goodput"].goodput_share, where="post")
+    else:
+        figure, axis = new_figure(
+            f"{case}: over at {found['finish']:.1f}", "time (of a flow's bytes)", "goodput (link rates)"
+        )
+        axis.step(found["throughput"].time, found["throughput"].rates, where="post")
+    axis.set_ylim(bottom=0)
+    return figure
+
+
+FLOWS, MODEL, TREE = {"kind": "all to all"}, {"kind": "lossless"}, {"network": "tree"}
+PROCESSOR = {"processor_share": 1.07}  # 910 Mb/s take 40 to 45 % of two cores; one core is the driver's
+SHORT = {"timeline_s": (2.0, 4.0, 6.0, 26.0)}
+CASES: dict[str, dict[str, Any]] = {
+    "fig 11": {},
+    "fig 11, 1 Gb/s": {"rate_mbps": 1000.0, "timeline_s": (2.0, 4.0, 5.0, 15.0)},
+    "rerouting off": {"reroutes": False},
+    "time-out = hello": {"timeout_s": lambda setting: setting.hello_s},
+    "dcell": FLOWS,
+    "dcell, processor": FLOWS | PROCESSOR,
+    "tree": FLOWS | TREE,
+    "tree, 4 x uplinks": FLOWS | TREE | {"uplink_share": 4.0},
+    "dcell, pause": MODEL,
+    "dcell, pause, processor": MODEL | PROCESSOR,
+    "tree, pause": MODEL | TREE,
+    "tree, pause, past the head": MODEL | TREE | {"looks_past_head": True},
+    "lengths": {"kind": "lengths", "n": each(4, 5, 6)},
+}
+PUBLISHED_TIMELINE = {"timeline_s": (34.0, 42.0, 104.0, 160.0)}
+
+STUDY = Study(
+    slug="dcell",
+    setting=Setting(),
+    cases=CASES,
+    measure_one=measure_one,
+    answer=answer,
+    repetitions=3,
+    profiles={
+        "quick": Scale(changes={"model_kb": 500}),
+        "paper": Scale(changes=PUBLISHED_TIMELINE | {"rate_mbps": 1000.0, "flow_kb": 20_000, "model_kb": 4000}),
+    },
+    on_virtual={
+        "quick": Scale(repetitions=1, changes={"timeline_s": (3.0, 11.0, 13.0, 24.0), "flow_kb": 250, "model_kb": 500}),
+        "paper": Scale(
+            repetitions=1, changes=PUBLISHED_TIMELINE | {"rate_mbps": 1000.0, "flow_kb": 4000, "model_kb": 4000}
+        ),
+    },
+    claims={
+        "link-outage": Evidence("link_outage_s", "fig 11", control="rerouting off"),
+        "node-outage": Evidence("node_outage_s", "fig 11", control="rerouting off"),
+        "node-against-link": Evidence("outage_ratio", "fig 11", control="time-out = hello"),
+        "new-path": Evidence("new_path_share", "fig 11", control="rerouting off"),
+        "throughput-on-detour": Evidence("detour_share", "fig 11", control="rerouting off"),
+        "finish-ratio": Evidence("finish", ("tree", "dcell"), control=("tree, 4 x uplinks", "dcell"), how=ratio),
+        "finish-ratio-limited": Evidence(
+            "finish", ("tree, pause", "dcell, processor"), control=("tree, pause", "dcell"), how=ratio
+        ),
+        "dcell-finish": Evidence("finish", "dcell, processor", control="dcell"),
+        "tree-finish": Evidence("finish", "tree, pause", control="tree, pause, past the head"),
+        "dcell-peak": Evidence("peak_rates", "dcell, processor", control="dcell"),
+        "tree-peak": Evidence("peak_rates", "tree, pause", control="tree, pause, past the head"),
+        "one-hop-flows": Evidence("one_hop_share", "dcell, processor", control="tree"),
+        "routing-path-length": Evidence(
+            "routed_hops", "lengths", control=Evidence("shortest_hops", "lengths", exact=True), exact=True
+        ),
+        "shortest-path-length": Evidence(
+            "shortest_hops", "lengths", control=Evidence("routed_hops", "lengths", exact=True), exact=True
+        ),
+    },
+    knobs={
+        "timeout": Knob({"fig 11": SHORT | {"timeout_s": each(1.0, 2.0, 3.0, 5.0, 8.0, 12.0)}}, Scale(), 5),
+        "failures": Knob(
+            {
+                "[0,3]": SHORT,
+                "and [1,0]": SHORT | {"more_failed": ((1, 0),)},
+                "and [1,0], [0,1]": SHORT | {"more_failed": ((1, 0), (0, 1))},
+                "and [1,0], [0,1], [0,2]": SHORT | {"more_failed": ((1, 0), (0, 1), (0, 2))},
+            },
+            Scale(),
+        ),
+        "room": Knob(
+            {
+                "one FIFO an input": MODEL | TREE | {"room_packets": each(2, 8, 32, 128, 512)},
+                "a queue for each way out": MODEL
+                | TREE
+                | {"looks_past_head": True, "room_packets": each(2, 8, 32, 128, 512)},
+            },
+            Scale(changes={"model_kb": 500}),
+        ),
+        "server queue": Knob(
+            {"dcell, processor": FLOWS | PROCESSOR | {"server_packets": each(10, 30, 100, 300, 1000)}},
+            Scale(changes={"flow_kb": 4000}),
+        ),
+    },
+    figures={
+        "fig11_failures": draw_fig11,
+        "fig12_throughput": draw_fig12,
+        "causes": draw_causes,
+        "control_no_rerouting": draw_control,
+        "control_uplinks": draw_uplinks,
+        "knob_timeout": draw_timeout,
+        "knob_failures": draw_more_failures,
+        "knob_room": draw_room,
+        "knob_server_queue": draw_server_queue,
+    },
+    play=Play(
+        ("fig 11", "rerouting off", "dcell", "dcell, processor", "tree"),
+        {
+            "timeout_s": (0.5, 12.0, 0.5),
+            "hello_s": (0.1, 3.0, 0.1),
+            "uplink_share": (0.5, 8.0, 0.5),
+            "flow_kb": (100, 4000, 100),
+        },
+        draw_run,
+    ),
+)

@@ -2,7 +2,7 @@
 802.3x). A model of packets of one size, without TCP.
 
 Every link ends in an input of its far node, with room for so many packets; nobody sends into a full one. An input is
-one FIFO: a packet whose way is blocked holds up all behind it (head-of-line blocking), unless switches look past the
+one FIFO: a packet whose way is blocked holds up all behind it (head-of-line blocking), unless its node looks past the
 head. A source is such a FIFO, too, that all its flows share. Each flow has a window of packets in the network or
 waiting at its source; when one arrives the next joins the end of the source's queue at once.
 """
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -45,22 +46,22 @@ def drain(
     rooms: Mapping[Node, int] | None = None,
     room: int = 16,
     window: int = 16,
-    looks_past_head: bool = False,
+    past_head: Collection[Node] = (),
     seed: int = 1,
     until: float = float("inf"),
 ) -> Drained:
     """Send so many packets of every flow over its way (nodes from its source on) until all have arrived, or `until`.
 
     rates : of links, in packets a time, 1 unless named. rooms : of the inputs of a node, `room` unless named.
-    looks_past_head : inputs have a queue for every link onwards, in the same room. seed : of the order in which the
-    first windows wait.
+    past_head : nodes whose inputs, and sources, have a queue for every link onwards, in the same room. seed : of the order in which
+    the first windows wait.
 
     Links take inputs in the order in which they began to want them. Raises NetreproError for sizes below 1, ways of one
     node, and packets that block each other for good.
     """
     if min(packets, room, window, *(rooms or {}).values()) < 1 or any(len(way) < 2 for way in ways):
         raise NetreproError("a network without room, packets or ways", "give 1 or more of each, and ways of two nodes")
-    network = _Network(ways, rates or {}, rooms or {}, room, looks_past_head)
+    network = _Network(ways, rates or {}, rooms or {}, room, past_head)
     first = [flow for flow in range(len(ways)) for _ in range(min(window, packets))]
     Random(seed).shuffle(first)
     for flow in first:
@@ -87,20 +88,22 @@ class _Network:
         rates: Mapping[tuple[Node, Node], float],
         rooms: Mapping[Node, int],
         room: int,
-        looks_past_head: bool,
+        past_head: Collection[Node],
     ):
         number: dict[tuple[Node, Node], int] = {}
         self._ways = []  # of flows: the links, and at the end -1
         for way in ways:
-            links = [number.setdefault(link, len(number)) for link in zip(way, way[1:], strict=False)]
+            links = [number.setdefault(link, len(number)) for link in pairwise(way)]
             self._ways.append((*links, -1))
-        sources = {way[0]: len(number) + place for place, way in enumerate(dict.fromkeys((way[0],) for way in ways))}
+        sources = {node: len(number) + place for place, node in enumerate(dict.fromkeys(way[0] for way in ways))}
         self._source = [sources[way[0]] for way in ways]
         self._times = [1 / rates.get(link, 1.0) for link in number]
         self._room = [rooms.get(link[1], room) for link in number]  # left in the input that a link ends in
         self._busy = [False] * len(number)
-        self._wanted: list[deque[tuple[int, int]]] = [deque() for _ in number]  # queues that want a link, in their order
-        self._past = looks_past_head
+        self._wanted: list[deque[tuple[int, int]]] = [
+            deque() for _ in number
+        ]  # queues that want a link, in their order
+        self._past = [link[1] in past_head for link in number] + [source in past_head for source in sources]
         self._queues: dict[tuple[int, int], deque[tuple[int, int]]] = {}  # (input, link onwards or -1) -> flow, place
         self.events: list[tuple[float, int, int, int, int, tuple[int, int]]] = []
         self.now, self._count = 0.0, 0
@@ -111,7 +114,7 @@ class _Network:
 
     def _arrive(self, where: int, flow: int, place: int) -> None:
         onward = self._ways[flow][place]
-        key = (where, onward if self._past and where < len(self._busy) else -1)
+        key = (where, onward if self._past[where] else -1)
         queue = self._queues.setdefault(key, deque())
         queue.append((flow, place))
         if len(queue) == 1:
