@@ -53,8 +53,8 @@ def drain(
     """Send so many packets of every flow over its way (nodes from its source on) until all have arrived, or `until`.
 
     rates : of links, in packets a time, 1 unless named. rooms : of the inputs of a node, `room` unless named.
-    past_head : nodes whose inputs, and sources, have a queue for every link onwards, in the same room. seed : of the order in
-    which the first windows wait.
+    past_head : nodes whose inputs, and sources, have a queue for every link onwards, in the same room. seed : of the
+    order in which the first windows wait.
 
     Links take inputs in the order in which they began to want them. Raises NetreproError for sizes below 1, ways of one
     node, and packets that block each other for good.

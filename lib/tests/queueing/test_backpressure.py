@@ -1,5 +1,7 @@
 """Switches that pause, against what is known of head-of-line blocking, and invariants."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -42,7 +44,7 @@ def test_all_arrive_none_sooner_than_its_busiest_link_allows(ways, packets, wind
     assert np.bincount(found.of_flow, minlength=len(ways)).tolist() == [packets] * len(ways)
     loads = {}
     for way in ways:
-        for link in zip(way, way[1:], strict=False):
+        for link in pairwise(way):
             loads[link] = loads.get(link, 0) + packets
     assert found.delivered_at[-1] >= max(loads.values())
     assert (np.diff(found.delivered_at) >= 0).all()
