@@ -52,13 +52,13 @@ class Setting:
 
     timeline_s : of Fig. 11: link out, link back, server down, end. reroutes : whether routes follow failures. hello_s,
     timeout_s : the interval of link state, and the silence after which a server counts as down. hello_phase : share of
-    the interval that has passed at 0 s until link state first goes out; NaN: drawn from the seed. more_failed : servers
-    that go down with FIRST_SERVER. network : "dcell" or "tree". processor_share : what a server's processor can handle,
-    in rates of a link; 0 for any amount. uplink_share : rate of the tree's uplinks. flow_kb, model_kb : of each flow,
-    and of each in the model (1000 bytes). rate_mbps, flows_mbps : of all links in Fig. 11's and in Fig. 12's runs.
-    server_packets : that wait in a server for a port or its processor. looks_past_head : of switches that pause.
-    n : of DCells whose paths are measured. room_packets : of a port, or of an input that pauses. window_kb : what a
-    receiver lets be on its way (Windows Server 2003 without window scaling).
+    the interval that has passed at 0 s until link state first goes out; below 0: drawn from the seed. more_failed :
+    servers that go down with FIRST_SERVER. network : "dcell" or "tree". processor_share : what a server's processor
+    can handle, in rates of a link; 0 for any amount. uplink_share : rate of the tree's uplinks. flow_kb, model_kb : of
+    each flow, and of each in the model (1000 bytes). rate_mbps, flows_mbps : of all links in Fig. 11's and in Fig.
+    12's runs. server_packets : that wait in a server for a port or its processor. looks_past_head : of switches that
+    pause. n : of DCells whose paths are measured. room_packets : of a port, or of an input that pauses. window_kb :
+    what a receiver lets be on its way (Windows Server 2003 without window scaling).
     """
 
     kind: str = "failures"
@@ -67,7 +67,7 @@ class Setting:
     reroutes: bool = True
     hello_s: float = 1.0
     timeout_s: float = 5.0
-    hello_phase: float = math.nan
+    hello_phase: float = -1.0
     more_failed: tuple[Server, ...] = ()
     network: str = "dcell"
     processor_share: float = 0.0
@@ -133,7 +133,7 @@ def failures(setting: Setting, seed: int) -> list[Failure]:
     """
     out_s, back_s, down_s, _ = setting.timeline_s
     drawn = float(np.random.default_rng([seed, 11]).random())
-    phase_s = (drawn if math.isnan(setting.hello_phase) else setting.hello_phase) * setting.hello_s
+    phase_s = (drawn if setting.hello_phase < 0 else setting.hello_phase) * setting.hello_s
 
     def last_word(before_s: float) -> float:
         return phase_s + math.floor((before_s - phase_s) / setting.hello_s) * setting.hello_s
@@ -405,8 +405,8 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
 
 def answer(runs: Runs) -> str:
     """The question answered in one sentence, with this run's numbers."""
-    table = runs.summary().groupby("case", sort=False).first()
-    failed, ideal, limited = table.loc["fig 11"], table.loc["dcell"], table.loc["dcell, processor"]
+    table = runs.summary().groupby("case", sort=False).mean()
+    failed, ideal, limited = table.loc["phases"], table.loc["dcell"], table.loc["dcell, processor"]
     tree, paused = table.loc["tree"], table.loc["tree, pause"]
     return (
         f"A link costs the connection {failed.link_outage_s:.1f} s and a server {failed.node_outage_s:.1f} s; the tree "
@@ -513,7 +513,7 @@ def draw_fig11(runs: Runs) -> Figure:
         _draw_goodput(axis, runs, "fig 11", tier, label=tier, linewidth=1.4, linestyle=style, **look)
     _mark_failures(axis, _timeline(runs, runs.setting))
     axis.set_ylim(0, 1.12)
-    axis.legend(loc="center left")
+    drawing.share_legend(figure)
     return figure
 
 
@@ -525,7 +525,7 @@ def draw_control(runs: Runs) -> Figure:
     _draw_goodput(axis, runs, "fig 11", runs.tier, label="as published", color=PUBLISHED_GREY, linewidth=1)
     _mark_failures(axis, _timeline(runs, runs.setting))
     axis.set_ylim(0, 1.12)
-    axis.legend(loc="lower right")
+    drawing.share_legend(figure)
     return figure
 
 
@@ -642,21 +642,21 @@ def draw_room(runs: Runs) -> Figure:
     """Pause in the tree: finish over the room of an input, with head-of-line blocking and without."""
     table = runs.knobs["room"].assign(inputs=lambda rows: rows.case)
     figure = drawing.sweep_figure(
-        "No larger buffer helps a switch that pauses",
+        "No larger buffer helps a switch that pauses (dashed: published)",
         table,
         ("room_packets", "room of an input (packets)"),
         {"finish": "last flow ends (times of a flow's bytes)"},
         by="inputs",
     )
-    drawing.draw_published_level(figure.axes[0], 111.5, "published")
-    drawing.share_legend(figure)
+    figure.axes[0].axhline(111.5, color=PUBLISHED_GREY, linestyle="--")
+    figure.axes[0].set_ylim(0, 125)
     return figure
 
 
 def draw_server_queue(runs: Runs) -> Figure:
-    """DCell with the processor's limit: what the queue in servers does to the first flows."""
+    """DCell with the processor's limit, over the room of the queues in servers."""
     figure = drawing.sweep_figure(
-        "The queue in front of a processor decides who is first",
+        "How long must the queue in front of a processor be?",
         runs.knobs["server queue"],
         ("server_packets", "queue in a server (packets)"),
         {
@@ -667,6 +667,7 @@ def draw_server_queue(runs: Runs) -> Figure:
     )
     for axis, value in zip(figure.axes, (9.6, 0.154, 56.75), strict=True):
         drawing.draw_published_level(axis, value, "published")
+        axis.set_ylim(0, 1.15 * max(axis.get_ylim()[1], value))
         axis.legend()
     return figure
 
@@ -731,13 +732,13 @@ STUDY = Study(
     answer=answer,
     repetitions=3,
     profiles={
-        "quick": Scale(changes={"model_kb": 500}),
+        "quick": Scale(changes={"model_kb": 250}),
         "paper": Scale(changes=PUBLISHED_TIMELINE | {"rate_mbps": 1000.0, "flow_kb": 20_000, "model_kb": 4000}),
     },
     on_virtual={
         "quick": Scale(
             repetitions=1,
-            changes={"timeline_s": (3.0, 11.0, 13.0, 24.0), "flow_kb": 250, "model_kb": 500},
+            changes={"timeline_s": (3.0, 11.0, 13.0, 24.0), "flow_kb": 250, "model_kb": 250},
             only={"hello_phase": PHASES[::2]},
         ),
         "paper": Scale(
@@ -771,7 +772,7 @@ STUDY = Study(
         ),
     },
     knobs={
-        "timeout": Knob({"fig 11": SHORT | {"timeout_s": each(1.0, 2.0, 3.0, 5.0, 8.0, 12.0)}}, Scale(), 5),
+        "timeout": Knob({"fig 11": SHORT | {"timeout_s": each(1.0, 2.0, 3.0, 5.0, 8.0, 12.0)}}, Scale(), 3),
         "failures": Knob(
             {
                 "[0,3]": SHORT,
@@ -783,16 +784,16 @@ STUDY = Study(
         ),
         "room": Knob(
             {
-                "one FIFO an input": MODEL | TREE | {"room_packets": each(2, 8, 32, 128, 512)},
+                "one FIFO an input": MODEL | TREE | {"room_packets": each(2, 8, 32, 128)},
                 "a queue for each way out": MODEL
                 | TREE
-                | {"looks_past_head": True, "room_packets": each(2, 8, 32, 128, 512)},
+                | {"looks_past_head": True, "room_packets": each(2, 8, 32, 128)},
             },
-            Scale(changes={"model_kb": 500}),
+            Scale(changes={"model_kb": 250}),
         ),
         "server queue": Knob(
-            {"dcell, processor": FLOWS | PROCESSOR | {"server_packets": each(10, 30, 100, 300, 1000)}},
-            Scale(changes={"flow_kb": 4000}),
+            {"dcell, processor": FLOWS | PROCESSOR | {"server_packets": each(10, 30, 100, 1000)}},
+            Scale(changes={"flow_kb": 2000}),
         ),
     },
     figures={
