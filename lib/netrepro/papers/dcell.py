@@ -42,6 +42,8 @@ SEGMENT_BYTES = 1448
 INTERVALS = 40  # of a run, in which throughput is counted
 BIN_S = 0.5
 PUBLISHED_S = 40.0  # 5 GB at 1 Gb/s: the unit of time of Fig. 12
+POSITIVE = ("rate_mbps", "hello_s", "timeout_s", "uplink_share", "flow_kb", "model_kb", "flows_mbps", "server_packets")
+POSITIVE += ("room_packets", "window_kb")
 KINDS = ("failures", "all to all", "lossless", "lengths")
 
 
@@ -84,11 +86,13 @@ class Setting:
     def __post_init__(self) -> None:
         if self.kind not in KINDS or self.network not in ("dcell", "tree"):
             raise NetreproError(f"{self.kind!r} on {self.network!r}", f"give {', '.join(KINDS)}; on dcell or tree")
-        if (
-            list(self.timeline_s) != sorted(set(self.timeline_s))
-            or len(self.timeline_s) != 4
-            or self.timeline_s[0] <= 1
-        ):
+        for name in POSITIVE:
+            if not getattr(self, name) > 0:
+                raise NetreproError(f"{name} = {getattr(self, name)}", "give more than 0")
+        if self.processor_share < 0:
+            raise NetreproError(f"processor_share = {self.processor_share:g}", "give 0 (no limit) or more")
+        times = list(self.timeline_s)
+        if times != sorted(set(times)) or len(times) != 4 or times[0] <= 1:
             raise NetreproError(
                 f"a timeline {self.timeline_s}", "give four ascending times, the first beyond 1 s: out, back, down, end"
             )
@@ -156,7 +160,8 @@ def known_paths(setting: Setting, seed: int) -> list[tuple[float, ServerPath]]:
     return [(at_s, path) for at_s, path in found if at_s < setting.timeline_s[-1]]
 
 
-def _failure_experiment(setting: Setting, seed: int) -> Experiment:
+def failure_experiment(setting: Setting, seed: int) -> Experiment:
+    """One connection over failures; arrivals are recorded, and what crosses the link of the new path."""
     network = NETWORK.topology(_link(setting.rate_mbps, setting.room_packets), _inside(setting.rate_mbps))
     out_s, back_s, down_s, end_s = setting.timeline_s
     one, other = map(NETWORK.forwarder, FIRST_LINK)
@@ -389,7 +394,7 @@ def _kind_of_link(link: tuple[Any, Any]) -> str:
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
     """What is read of one run: see `Setting.kind`. The model and the lengths are computed, whatever the tier."""
     if setting.kind == "failures":
-        return _read_failures(run_experiment(_failure_experiment(setting, seed), tier), setting)
+        return _read_failures(run_experiment(failure_experiment(setting, seed), tier), setting)
     if setting.kind == "all to all":
         return _read_packets(run_experiment(all_to_all(setting, seed), tier, until_complete=True), setting)
     if setting.kind == "lossless":
@@ -704,14 +709,14 @@ def _ratio_of_means(outages: Any) -> float:
 FLOWS, MODEL, TREE = {"kind": "all to all"}, {"kind": "lossless"}, {"network": "tree"}
 PROCESSOR = {"processor_share": 1.07}  # 910 Mb/s take 40 to 45 % of two cores; one core is the driver's
 SHORT = {"timeline_s": (2.0, 4.0, 6.0, 26.0)}
-EARLY = (2.0, 5.0, 6.0, 14.0)
+EARLY = {"timeline_s": (2.0, 5.0, 6.0, 14.0), "rate_mbps": 50.0}  # outages do not depend on the rate
 PHASES = (0.1, 0.3, 0.5, 0.7, 0.9)
 CASES: dict[str, dict[str, Any]] = {
     "fig 11": {},
-    "fig 11, 1 Gb/s": {"rate_mbps": 1000.0, "timeline_s": (1.2, 3.0, 3.4, 11.0)},
-    "phases": {"hello_phase": each(*PHASES), "timeline_s": EARLY},
+    "fig 11, 1 Gb/s": {"rate_mbps": 1000.0, "timeline_s": (1.1, 2.7, 2.8, 10.3)},
+    "phases": EARLY | {"hello_phase": each(*PHASES)},
     "rerouting off": {"reroutes": False},
-    "time-out = hello": {"timeout_s": lambda setting: setting.hello_s, "timeline_s": EARLY},
+    "time-out = hello": EARLY | {"timeout_s": lambda setting: setting.hello_s},
     "dcell": FLOWS,
     "dcell, processor": FLOWS | PROCESSOR,
     "tree": FLOWS | TREE,
@@ -737,12 +742,12 @@ STUDY = Study(
     },
     on_virtual={
         "quick": Scale(
-            repetitions=1,
-            changes={"timeline_s": (3.0, 11.0, 13.0, 24.0), "flow_kb": 250, "model_kb": 250},
+            repetitions=2,
+            changes={"timeline_s": (2.0, 10.0, 11.0, 19.5), "flow_kb": 200, "model_kb": 200},
             only={"hello_phase": PHASES[::2]},
         ),
         "paper": Scale(
-            repetitions=1, changes=PUBLISHED_TIMELINE | {"rate_mbps": 1000.0, "flow_kb": 4000, "model_kb": 4000}
+            repetitions=2, changes=PUBLISHED_TIMELINE | {"rate_mbps": 1000.0, "flow_kb": 4000, "model_kb": 4000}
         ),
     },
     claims={
