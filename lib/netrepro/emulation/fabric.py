@@ -197,7 +197,7 @@ class FabricPlan(Plan):
         return dict(
             nodes=len(number),
             links=link_calls(topology, instant),
-            routing=[no_transit, *routing_calls(topology, self.fabric.routing, pairs)],
+            routing=[no_transit, *routing_calls(topology, replace(self.fabric.routing, over=()), pairs)],
             changes=changes,
             uses=[(from_s, [port in in_use for port in links]) for from_s, in_use in uses],
             hosts=hosts,

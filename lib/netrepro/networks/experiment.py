@@ -161,6 +161,13 @@ class Experiment:
                 f"{self.topology.name}: no switch {self.routing.root!r} to be a root",
                 nearest(self.routing.root, self.topology.switches),
             )
+        for at_s, ports in self.routing.over:
+            for port in ports:
+                self.topology.link(*port)
+            if at_s >= self.duration_s:
+                raise NetreproError(
+                    f"other routes at {at_s:g} s in an experiment of {self.duration_s:g} s", "let it last longer"
+                )
         changes = (self.changes,) if isinstance(self.changes, LinkChange) else tuple(self.changes)
         object.__setattr__(self, "changes", changes)
         for change in self.changes:

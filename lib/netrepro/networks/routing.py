@@ -32,17 +32,27 @@ class Routing:
     paths : k of "k_shortest_paths"; the other schemes do not look at it.
     root : the switch at the tree's root; "" is the first one, as the lowest bridge identifier would be.
     rerouting_ms : how long after a link went down or came up the routes are those of the network as it is then.
+    over : (from when in s, the links (from, to) that routes lead over from then on) of a protocol of its own,
+        in place of `rerouting_ms`; where they lead nowhere, routes stay. Of "ecmp" alone. () for all that are up.
 
     Paths are counted in cables. Acknowledgements are routed like any packet, by a hash of their own. Raises
-    NetreproError for a scheme that there is not, fewer than one path, a negative time.
+    NetreproError for a scheme that there is not, fewer than one path, a negative time, `over` out of order.
     """
 
     scheme: str = "ecmp"
     paths: int = 8
     root: str = ""
     rerouting_ms: float = 100.0
+    over: tuple[tuple[float, tuple[tuple[str, str], ...]], ...] = ()
 
     def __post_init__(self) -> None:
+        over = tuple((float(at_s), tuple(sorted(tuple(port) for port in ports))) for at_s, ports in self.over)
+        object.__setattr__(self, "over", over)
+        moments = [at_s for at_s, _ in over]
+        if over and (min(moments) < 0 or moments != sorted(set(moments)) or self.scheme != "ecmp"):
+            raise NetreproError(
+                f"routing {self.scheme!r} over other links at {moments} s", "use ecmp, and moments from 0 on"
+            )
         if self.scheme not in ROUTINGS:
             raise NetreproError(
                 f"no routing {self.scheme!r}", f"{nearest(str(self.scheme), ROUTINGS)}; there are {', '.join(ROUTINGS)}"
@@ -123,8 +133,11 @@ def links_in_use(
 ) -> tuple[tuple[float, frozenset[tuple[str, str]]], ...]:
     """(from when, links that routes lead over) from 0 s on, and after each change that the routing answers.
 
-    A spanning tree uses the cables of the tree, the other schemes all links that are up.
+    A spanning tree uses the cables of the tree, the other schemes all links that are up; with `Routing.over` those
+    that it names, whatever happens to links.
     """
+    if routing.over:
+        return ((0.0, frozenset(topology.ports)), *((at_s, frozenset(ports)) for at_s, ports in routing.over))
     switched = sorted((change for change in changes if change.up is not None), key=lambda change: change.at_s)
     moments = sorted({change.at_s + routing.rerouting_ms / 1e3 for change in switched})
     found = []

@@ -159,6 +159,8 @@ def _check(experiments: Sequence[Experiment]) -> None:
     if routing.scheme not in _ROUTINGS or routing.root:
         what = f"{routing.scheme}{f' with root {routing.root}' if routing.root else ''}"
         raise NetreproError(f"experiments side by side with routing {what}", f"give {' or '.join(_ROUTINGS)}, no root")
+    if routing.over:
+        raise NetreproError("experiments side by side whose routes change by themselves", "run each alone")
     # Routes follow a change with all changes until then, those of other parts too.
     switched = [[change.at_s for change in each.changes if change.up is not None] for each in experiments]
     for one, other in permutations(switched, 2):

@@ -130,3 +130,16 @@ def test_paths_that_there_are_not_are_refused_with_their_remedy(find, says):
     chain = Topology((Cable("h1", "h2", LINK), Cable("h2", "h3", LINK), Cable("h2", "s1", LINK)))
     with pytest.raises(NetreproError, match=says):
         find(chain)
+
+
+def test_routes_of_a_protocol_lead_over_the_links_it_names_from_when_it_says():
+    ring = Topology((*(Cable(f"h{i}", f"s{i}", LINK) for i in (1, 2)), Cable("s1", "s2", LINK)))
+    first, later = tuple(ring.ports), (("h1", "s1"), ("s1", "h1"))
+    found = links_in_use(ring, Routing(over=((0.0, first), (3.0, later))), (LinkChange(1.0, "s1", "s2", up=False),))
+    assert found[-2:] == ((0.0, frozenset(first)), (3.0, frozenset(later)))
+    assert all(at_s != 1.1 for at_s, _ in found)  # what happens to links does not matter
+    for wrong in (((-1.0, first),), ((2.0, first), (1.0, later))):
+        with pytest.raises(NetreproError, match="moments from 0 on"):
+            Routing(over=wrong)
+    with pytest.raises(NetreproError, match="use ecmp"):
+        Routing("spanning_tree", over=((0.0, first),))

@@ -183,6 +183,9 @@ class Guest:
                 children.append(aside(lambda: self.tell_progress(duration_s, begins)))
 
         flows = [tuple(flow) for flow in arguments.pop("flows")]
+        # A flow, or two of its replicas, has two ends, and may have a listener of its own.
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] + 6 * len(flows)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
         began = self.clock()
         module.run_traffic_generator(
             flows=flows,

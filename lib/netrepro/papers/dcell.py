@@ -1,0 +1,828 @@
+"""DCell: Guo et al., "DCell: A Scalable and Fault-Tolerant Network Structure for Data Centers", SIGCOMM 2008,
+section 7.3 and Figs 11 and 12.
+
+Twenty servers in a DCell_1 of n = 4 forward for each other. One connection outlives a link and a server on its path;
+380 flows between all of them end in half the time that a two-level tree takes. What the authors' machines add,
+processors that forward and switches that pause, can be had and left out here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from netrepro.errors import NetreproError
+from netrepro.networks.dcell import DCell, Server, ServerPath, two_level_tree
+from netrepro.networks.experiment import Experiment, Measure, Measurements, Port
+from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
+from netrepro.networks.routing import LinkChange, Routing
+from netrepro.networks.workloads import Flow, Tcp
+from netrepro.papers import _drawing as drawing
+from netrepro.papers._running import run_experiment
+from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, ratio
+from netrepro.papers._trust import Check
+from netrepro.paths import data_dir
+from netrepro.queueing.backpressure import Drained, drain
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
+
+SOURCE, DESTINATION = (0, 0), (4, 3)
+FIRST_LINK, FIRST_SERVER = ((0, 3), (4, 0)), (0, 3)  # that fail
+NEW_LINK = ((1, 3), (4, 1))  # on the new path
+SEGMENT_BYTES = 1448
+INTERVALS = 40  # of a run, in which throughput is counted
+BIN_S = 0.5
+PUBLISHED_S = 40.0  # 5 GB at 1 Gb/s: the unit of time of Fig. 12
+POSITIVE = (
+    *("rate_mbps", "flows_mbps", "uplink_share", "hello_s", "timeout_s"),
+    *("flow_kb", "model_kb", "window_kb", "room_packets", "server_packets"),
+)
+KINDS = ("failures", "all to all", "lossless", "lengths")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """kind : one of KINDS: the run of Fig. 11; 380 TCP flows of Fig. 12; the same 380 in the model of switches that
+    pause; lengths of paths.
+
+    timeline_s : of Fig. 11: link out, link back, server down, end. reroutes : whether routes follow failures. hello_s,
+    timeout_s : the interval of link state, and the silence after which a server counts as down. hello_phase : share of
+    the interval that has passed at 0 s until link state first goes out; below 0: drawn from the seed. more_failed :
+    servers that go down with FIRST_SERVER. network : "dcell" or "tree". processor_share : what a server's processor
+    can handle, in rates of a link; 0 for any amount. uplink_share : rate of the tree's uplinks. flow_kb, model_kb : of
+    each flow, and of each in the model (1000 bytes). rate_mbps, flows_mbps : of all links in Fig. 11's and in Fig.
+    12's runs. server_packets : that wait in a server for a port or its processor. looks_past_head : of switches that
+    pause. n : of DCells whose paths are measured. room_packets : of a port, or of an input that pauses. window_kb :
+    what a receiver lets be on its way (Windows Server 2003 without window scaling).
+    """
+
+    kind: str = "failures"
+    rate_mbps: float = 100.0
+    timeline_s: tuple[float, ...] = (4.0, 12.0, 20.0, 34.0)
+    reroutes: bool = True
+    hello_s: float = 1.0
+    timeout_s: float = 5.0
+    hello_phase: float = -1.0
+    more_failed: tuple[Server, ...] = ()
+    network: str = "dcell"
+    processor_share: float = 0.0
+    uplink_share: float = 1.0
+    flow_kb: int = 4000
+    model_kb: int = 1000
+    flows_mbps: float = 100.0
+    server_packets: int = 1000
+    looks_past_head: bool = False
+    n: int = 4
+    room_packets: int = 100
+    window_kb: int = 64
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS or self.network not in ("dcell", "tree"):
+            raise NetreproError(f"{self.kind!r} on {self.network!r}", f"give {', '.join(KINDS)}; on dcell or tree")
+        for name in POSITIVE:
+            if not getattr(self, name) > 0:
+                raise NetreproError(f"{name} = {getattr(self, name)}", "give more than 0")
+        if self.processor_share < 0:
+            raise NetreproError(f"processor_share = {self.processor_share:g}", "give 0 (no limit) or more")
+        times = list(self.timeline_s)
+        if times != sorted(set(times)) or len(times) != 4 or times[0] <= 1:
+            raise NetreproError(
+                f"a timeline {self.timeline_s}", "give four ascending times, the first beyond 1 s: out, back, down, end"
+            )
+
+
+NETWORK = DCell(4, 1)
+FAST = DropTail(packets=10_000)
+
+
+def _link(rate_mbps: float, packets: int) -> Link:
+    return Link(rate_mbps, 0.005, DropTail(packets=packets))
+
+
+def _inside(rate_mbps: float) -> Link:
+    """From a server's applications to its network, and back: no limit."""
+    return Link(10 * rate_mbps, 0.001, FAST)
+
+
+def _tcp(setting: Setting) -> Tcp:
+    return Tcp("reno", receive_window_bytes=setting.window_kb * 1024)
+
+
+# Fig. 11: failures.
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What servers and cables are down from a moment on, and when the source's routing knows."""
+
+    at_s: float
+    known_s: float
+    servers: tuple[Server, ...] = ()
+    cables: tuple[tuple[Server, Server], ...] = ()
+
+
+def failures(setting: Setting, seed: int) -> list[Failure]:
+    """The link goes, comes back, and the server goes.
+
+    Link state goes out every `hello_s`, from a moment that the seed draws where the setting gives none. A server that
+    senses its link's state tells of it the next time; of a server that is down the others know `timeout_s` after its
+    last word.
+    """
+    out_s, back_s, down_s, _ = setting.timeline_s
+    drawn = float(np.random.default_rng([seed, 11]).random())
+    phase_s = (drawn if setting.hello_phase < 0 else setting.hello_phase) * setting.hello_s
+
+    def last_word(before_s: float) -> float:
+        return phase_s + math.floor((before_s - phase_s) / setting.hello_s) * setting.hello_s
+
+    return [
+        Failure(out_s, last_word(out_s) + setting.hello_s, cables=(FIRST_LINK,)),
+        Failure(back_s, last_word(back_s) + setting.hello_s),
+        Failure(down_s, last_word(down_s) + setting.timeout_s, servers=(FIRST_SERVER, *setting.more_failed)),
+    ]
+
+
+def known_paths(setting: Setting, seed: int) -> list[tuple[float, ServerPath]]:
+    """(from when, the path that fault-tolerant routing gives); where it gives none the one before stays."""
+    found = [(0.0, NETWORK.route(SOURCE, DESTINATION))]
+    for failure in failures(setting, seed) if setting.reroutes else ():
+        broken = [frozenset(cable) for cable in failure.cables]
+        path = NETWORK.route_around(SOURCE, DESTINATION, failure.servers, broken, state_level=1)
+        if path is not None and path != found[-1][1]:
+            found.append((failure.known_s, path))
+    return [(at_s, path) for at_s, path in found if at_s < setting.timeline_s[-1]]
+
+
+def failure_experiment(setting: Setting, seed: int) -> Experiment:
+    """One connection over failures; arrivals are recorded, and what crosses the link of the new path."""
+    network = NETWORK.topology(_link(setting.rate_mbps, setting.room_packets), _inside(setting.rate_mbps))
+    out_s, back_s, down_s, end_s = setting.timeline_s
+    one, other = map(NETWORK.forwarder, FIRST_LINK)
+    changes = [LinkChange(out_s, one, other, up=False), LinkChange(back_s, one, other, up=True)]
+    for server in (FIRST_SERVER, *setting.more_failed):
+        name = NETWORK.forwarder(server)
+        changes += [LinkChange(down_s, name, peer, up=False) for peer in network.graph[name]]
+    over = tuple((at_s, tuple(_both_ways(NETWORK.names(path)))) for at_s, path in known_paths(setting, seed))
+    ports = _last_port(DESTINATION), (NETWORK.forwarder(NEW_LINK[0]), NETWORK.forwarder(NEW_LINK[1]))
+    return Experiment(
+        network,
+        (Flow(NETWORK.host(SOURCE), NETWORK.host(DESTINATION), duration_s=end_s),),
+        end_s,
+        seed,
+        Measure(packets=ports),
+        _tcp(setting),
+        Routing(over=over),
+        tuple(changes),
+    )
+
+
+def _both_ways(names: Iterable[str]) -> Iterator[Port]:
+    for one, other in pairwise(names):
+        yield from ((one, other), (other, one))
+
+
+def _last_port(server: Server) -> Port:
+    return NETWORK.forwarder(server), NETWORK.host(server)
+
+
+def _times_s(found: Measurements, source: str, destination: str) -> np.ndarray:
+    packets = found.packets
+    return packets.time_s[(packets.source == source) & (packets.destination == destination)].to_numpy()
+
+
+def longest_silence(times_s: np.ndarray, begin_s: float, end_s: float) -> float:
+    """The longest time without an arrival between two moments."""
+    within = times_s[(times_s >= begin_s) & (times_s <= end_s)]
+    return float(np.diff(np.concatenate([[begin_s], within, [end_s]])).max())
+
+
+def _read_failures(found: Measurements, setting: Setting) -> dict[str, Any]:
+    out_s, back_s, down_s, end_s = setting.timeline_s
+    came_s = _times_s(found, *_last_port(DESTINATION))
+    crossed_s = _times_s(found, *map(NETWORK.forwarder, NEW_LINK))
+    edges = np.arange(0, end_s + BIN_S / 2, BIN_S)
+    goodput = np.histogram(came_s, edges)[0] * SEGMENT_BYTES * 8e-6 / BIN_S
+
+    def mean_mbps(begin_s: float, end_s: float) -> float:
+        return float(((came_s >= begin_s) & (came_s < end_s)).sum()) * SEGMENT_BYTES * 8e-6 / (end_s - begin_s)
+
+    link_s, node_s = longest_silence(came_s, out_s, back_s), longest_silence(came_s, down_s, end_s)
+    afterwards = (came_s > down_s + 0.1).sum()
+    before_mbps, after_mbps = mean_mbps(1.0, out_s), mean_mbps(end_s - 1.0, end_s)
+    return {
+        "link_outage_s": link_s,
+        "node_outage_s": node_s,
+        "outage_ratio": node_s / link_s,
+        "before_mbps": before_mbps,
+        "detour_share": after_mbps / before_mbps,
+        "new_path_share": min(1.0, float((crossed_s > down_s + 0.1).sum()) / afterwards) if afterwards else 0.0,
+        "goodput": pd.DataFrame({"time_s": edges[:-1], "goodput_share": goodput / setting.rate_mbps}),
+        "checks": [Check("goodput before the first failure (share of the rate)", before_mbps / setting.rate_mbps, 0.9)],
+        "_fidelity": found.fidelity,
+    }
+
+
+# Fig. 12: all to all.
+
+
+def pairs() -> list[tuple[Server, Server]]:
+    """Every two servers, both ways: 380."""
+    return [(a, b) for a in NETWORK.servers for b in NETWORK.servers if a != b]
+
+
+def one_hop_pairs() -> np.ndarray:
+    """Which of `pairs` have a cable between their cells of their own: 20."""
+    return np.array([b == NETWORK.peer(a, 1) for a, b in pairs()])
+
+
+def all_to_all(setting: Setting, seed: int) -> Experiment:
+    """380 flows that start within a hundredth of a flow's time, on DCell (paths of DCellRouting) or on the tree."""
+    size_bytes, rate_mbps = setting.flow_kb * 1000, setting.flows_mbps
+    link, inside = _link(rate_mbps, setting.room_packets), _inside(rate_mbps)
+    flow_s = size_bytes * 8e-6 / rate_mbps
+    starts = np.random.default_rng([seed, 12]).random(len(pairs())) * flow_s / 100
+    if setting.network == "tree":
+        network = two_level_tree(5, 4, link, replace(link, rate_mbps=setting.uplink_share * rate_mbps))
+        paths: list[tuple[str, ...]] = [()] * len(pairs())
+        ports = tuple((f"s{place // 4 + 1}", f"h{place + 1}") for place in range(20))
+    else:
+        share, queued = setting.processor_share, _link(rate_mbps, setting.server_packets)
+        processor = replace(queued, rate_mbps=share * rate_mbps, delay_ms=0.001) if share else inside
+        network = _with_switch_ports(NETWORK.split_topology(queued, inside, processor), link)
+        paths = [NETWORK.split_names(NETWORK.route(a, b)) for a, b in pairs()]
+        ports = tuple((NETWORK.sender(each), NETWORK.host(each)) for each in NETWORK.servers)
+    flows = [
+        Flow(NETWORK.host(a), NETWORK.host(b), size_bytes=size_bytes, start_s=float(start), path=path)
+        for (a, b), start, path in zip(pairs(), starts, paths, strict=True)
+    ]
+    most_s = 400 * flow_s + 60.0  # a timer that has doubled eight times
+    return Experiment(network, tuple(flows), most_s, seed, Measure(packets=ports), _tcp(setting))
+
+
+def _with_switch_ports(network: Any, link: Link) -> Any:
+    """Mini-switches have short queues, servers long ones."""
+    minis = {NETWORK.mini_switch(each, 2) for each in NETWORK.servers}
+    cables = [replace(each, forward=link) if each.first in minis else each for each in network.cables]
+    return replace(network, cables=tuple(cables))
+
+
+def lossless_way(setting: Setting, source: Server, destination: Server) -> tuple[Any, ...]:
+    """Nodes of the model of switches that pause that a flow's packets pass; servers with a processor's limit are two,
+    what comes in and what goes out."""
+    if setting.network == "tree":
+        beyond = () if source[0] == destination[0] else ("root", f"mini {destination[0]}")
+        return source, f"mini {source[0]}", *beyond, destination
+    path = NETWORK.route(source, destination)
+    found: list[Any] = []
+    for place, server in enumerate(path):
+        if place and NETWORK.level(path[place - 1], server) == 0:
+            found.append(f"mini {server[0]}")
+        found += [("in", server), ("out", server)] if setting.processor_share else [("out", server)]
+    return tuple(found)
+
+
+@lru_cache(maxsize=64)
+def _drained(setting: Setting, seed: int) -> Drained:
+    """Servers have memory for all that comes, and a queue for each of their ports; so only switches pause."""
+    ways = [lossless_way(setting, *pair) for pair in pairs()]
+    servers = {node for way in ways for node in way if not isinstance(node, str)}
+    rates: dict[tuple[Any, Any], float] = {}
+    if setting.network == "tree":
+        for cell in range(5):
+            rates |= dict.fromkeys(((f"mini {cell}", "root"), ("root", f"mini {cell}")), setting.uplink_share)
+    elif setting.processor_share:
+        rates |= {(("in", server), ("out", server)): setting.processor_share for server in NETWORK.servers}
+    return drain(
+        ways,
+        _model_packets(setting),
+        rates=rates,
+        rooms=dict.fromkeys(servers, 10**9),
+        room=setting.room_packets,
+        window=max(1, setting.window_kb * 1024 // SEGMENT_BYTES),
+        past_head={*servers, *(node for way in ways for node in way if setting.looks_past_head)},
+        seed=seed,
+    )
+
+
+def _model_packets(setting: Setting) -> int:
+    return max(1, round(setting.model_kb * 1000 / SEGMENT_BYTES))
+
+
+def _read_lossless(setting: Setting, seed: int) -> dict[str, Any]:
+    packets, found = _model_packets(setting), _drained(setting, seed)
+    unit = packets * SEGMENT_BYTES / FULL_PACKET_BYTES  # a flow's payload on an idle link, in packets' times
+    readings = _finish(found.ends(len(pairs())) / unit, found.delivered_at / unit, packets)
+    return readings | {
+        "checks": [Check("packets that arrived (share)", len(found.of_flow) / packets / 380, at_least=1)]
+    }
+
+
+def _read_packets(found: Measurements, setting: Setting) -> dict[str, Any]:
+    unit_s = setting.flow_kb * 8e-3 / setting.flows_mbps
+    ends = (found.flows.start_s + found.flows.completion_ms / 1e3).to_numpy() / unit_s
+    full = found.packets[found.packets.size_bytes >= FULL_PACKET_BYTES - SEGMENT_BYTES + 1]
+    payload = (full.size_bytes - (FULL_PACKET_BYTES - SEGMENT_BYTES)).sum() / (setting.flow_kb * 1000)
+    arrived = np.sort(full.time_s.to_numpy()) / unit_s
+    readings = _finish(ends, arrived, len(arrived) / payload if payload else 1.0)
+    readings["repeated_share"] = float(found.flows.retransmitted_packets.sum() / max(1, len(arrived)))
+    readings["timeouts"] = float(found.flows.timeouts.sum())
+    checks = [Check("flows that ended", float(np.isfinite(ends).sum()), at_least=380)]
+    return readings | {"checks": checks, "_fidelity": found.fidelity}
+
+
+def _finish(ends: np.ndarray, arrivals: np.ndarray, packets: float) -> dict[str, Any]:
+    """ends : of flows; arrivals : of packets; both in times that a flow takes on an idle link. packets : of a flow."""
+    finish = float(np.max(ends))
+    edges = np.linspace(0, finish, INTERVALS + 1)
+    rate = np.histogram(arrivals, edges)[0] / packets / np.diff(edges)
+    return {
+        "finish": finish,
+        "peak_rates": float(rate.max()),
+        "mean_rates": len(ends) / finish,
+        "one_hop_share": float(ends[one_hop_pairs()].max() / finish),
+        "throughput": pd.DataFrame({"time": edges[:-1], "rates": rate}),
+    }
+
+
+def flows_on_links(setting: Setting) -> dict[tuple[Any, Any], int]:
+    """How many of the 380 flows cross each link of the model, processors among them: what bounds the finish below."""
+    return Counter(link for pair in pairs() for link in pairwise(lossless_way(setting, *pair)))
+
+
+def busiest_links() -> pd.DataFrame:
+    """What counting alone says of 380 flows: network, busiest, flows that cross it, least_finish (times of a flow's
+    bytes on an idle link, headers included)."""
+    rows = []
+    for network, changes in (
+        ("DCell", {}),
+        ("DCell, processor's limit", PROCESSOR),
+        ("tree", TREE),
+        ("tree, 4 x uplinks", TREE | {"uplink_share": 4.0}),
+    ):
+        setting = replace(Setting(), **changes)
+        rated = {link: flows / _rate_share(setting, link) for link, flows in flows_on_links(setting).items()}
+        busiest = max(rated, key=lambda link: (rated[link], str(link)))
+        kind = _kind_of_link(busiest)
+        least = rated[busiest] * FULL_PACKET_BYTES / SEGMENT_BYTES
+        rows.append((network, kind, flows_on_links(setting)[busiest], least))
+    return pd.DataFrame(rows, columns=["network", "busiest", "flows", "least_finish"])
+
+
+def _rate_share(setting: Setting, link: tuple[Any, Any]) -> float:
+    kind = _kind_of_link(link)
+    return {"processor": setting.processor_share, "uplink": setting.uplink_share}.get(kind, 1.0)
+
+
+def _kind_of_link(link: tuple[Any, Any]) -> str:
+    one, other = link
+    if "root" in link:
+        return "uplink"
+    if isinstance(one, str) or isinstance(other, str):
+        return "server to mini-switch"
+    return "processor" if one[0] == "in" and other[0] == "out" else "cable between cells"
+
+
+# All kinds.
+
+
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+    """What is read of one run: see `Setting.kind`. The model and the lengths are computed, whatever the tier."""
+    if setting.kind == "failures":
+        return _read_failures(run_experiment(failure_experiment(setting, seed), tier), setting)
+    if setting.kind == "all to all":
+        return _read_packets(run_experiment(all_to_all(setting, seed), tier, until_complete=True), setting)
+    if setting.kind == "lossless":
+        return _read_lossless(setting, seed)
+    network = DCell(setting.n, 2)
+    routed, shortest = network.route_lengths(), network.shortest_lengths()
+    return {
+        "routed_hops": float(routed[routed > 0].mean()),
+        "shortest_hops": float(shortest[shortest > 0].mean()),
+        "checks": [Check("longest path (hops)", float(routed.max()), at_most=7)],
+    }
+
+
+def answer(runs: Runs) -> str:
+    """The question answered in one sentence, with this run's numbers."""
+    table = runs.summary().groupby("case", sort=False).mean()
+    failed, ideal, limited = table.loc["phases"], table.loc["dcell"], table.loc["dcell, processor"]
+    tree, paused = table.loc["tree"], table.loc["tree, pause"]
+    return (
+        f"A link costs the connection {failed.link_outage_s:.1f} s and a server {failed.node_outage_s:.1f} s; the tree "
+        f"takes {tree.finish / ideal.finish:.2f} times as long as DCell on machines that cost nothing, and "
+        f"{paused.finish / limited.finish:.2f} times with the authors' pause and processors (published: 1.96)."
+    )
+
+
+def lost_pairs(
+    shares: Iterable[float] = (0.02, 0.05, 0.1, 0.15, 0.2), n: int = 4, k: int = 2, seed: int = 1
+) -> pd.DataFrame:
+    """Of 300 random pairs of live servers, the shares that fault-tolerant routing loses and that no path joins, with so
+    many servers down at random: failed_share, state_level ("none": no path at all), lost_share."""
+    network, random, rows = DCell(n, k), np.random.default_rng(seed), []
+    for share in shares:
+        order = [network.servers[place] for place in random.permutation(len(network.servers))]
+        failed, alive = frozenset(order[: round(share * len(order))]), order[round(share * len(order)) :]
+        wanted = [tuple(alive[place] for place in random.choice(len(alive), 2, replace=False)) for _ in range(300)]
+        for state_level in (0, 1):
+            paths = [network.route_around(a, b, failed, state_level=state_level) for a, b in wanted]
+            rows.append((share, f"DFR, b = {state_level}", float(np.mean([path is None for path in paths]))))
+        live = network.graph.subgraph(alive)
+        part = {server: place for place, servers in enumerate(nx.connected_components(live)) for server in servers}
+        rows.append((share, "no path at all", float(np.mean([part[a] != part[b] for a, b in wanted]))))
+    return pd.DataFrame(rows, columns=["failed_share", "routing", "lost_share"])
+
+
+# Figures.
+
+TREE_COLOUR, DCELL_COLOUR = CURVES[1], CURVES[0]
+
+
+def _places() -> dict[Any, tuple[float, float]]:
+    """Cells around a circle, each with its mini-switch in the middle and its servers beside each other."""
+    places: dict[Any, tuple[float, float]] = {}
+    for cell in range(5):
+        turn = math.pi / 2 - 2 * math.pi * cell / 5
+        x, y = 3.2 * math.cos(turn), 2.6 * math.sin(turn)
+        places[f"mini {cell}"] = (x * 1.45, y * 1.4)
+        for server in range(4):
+            off = (server - 1.5) * 0.62
+            places[cell, server] = (x + off * math.sin(turn), y - off * math.cos(turn))
+    return places
+
+
+def draw_structure() -> Figure:
+    """A DCell_1 of n = 4 with the path of Fig. 11 and the one around [0,3]."""
+    figure, axis = new_figure("A DCell_1 of n = 4: servers (dots) forward", "", "")
+    places = _places()
+
+    def line(one: Any, other: Any, **look: Any) -> None:
+        axis.plot(*zip(places[one], places[other], strict=True), **look)
+
+    for server in NETWORK.servers:
+        line(server, f"mini {server[0]}", color="#bbbbbb", linewidth=1, zorder=1)
+        line(server, NETWORK.peer(server, 1), color="#bbbbbb", linewidth=1, zorder=1)
+    around = NETWORK.route_around(SOURCE, DESTINATION, {FIRST_SERVER}, state_level=1) or ()
+    for path, colour, label in (
+        (NETWORK.route(SOURCE, DESTINATION), DCELL_COLOUR, "first path"),
+        (around, CURVES[6], "around [0,3]"),
+    ):
+        for one, other in pairwise(path):
+            mini = [f"mini {one[0]}"] if NETWORK.level(one, other) == 0 else []
+            for ends in pairwise((one, *mini, other)):
+                line(*ends, color=colour, linewidth=2.4, alpha=0.8, label=label, zorder=2)
+                label = ""
+    for node, (x, y) in places.items():
+        is_mini = isinstance(node, str)
+        axis.plot(x, y, "s" if is_mini else "o", color="#444444", markersize=9 if is_mini else 6, zorder=3)
+        if not is_mini:
+            axis.annotate(f"{node[0]},{node[1]}", (x, y), (4, 4), textcoords="offset points", fontsize=7)
+    axis.set_axis_off()
+    axis.set_aspect("equal")
+    axis.legend(loc="upper left", fontsize=8)
+    return figure
+
+
+def _draw_goodput(axis: Any, runs: Runs, case: str, tier: str, **look: Any) -> None:
+    if not runs.has(case, tier=tier):
+        drawing.say_not_measured(axis, tier)
+        return
+    rows = runs.table("goodput", case, tier).query("repetition == 0")
+    axis.step(rows.time_s, rows.goodput_share, where="post", **look)
+
+
+def _mark_failures(axis: Any, setting: Setting) -> None:
+    for at_s, said in zip(setting.timeline_s[:3], ("link out", "link back", "server down"), strict=True):
+        axis.axvline(at_s, color="#444444", linestyle=":", linewidth=1)
+        axis.annotate(said, (at_s, 1.03), (2, 0), textcoords="offset points", fontsize=8)
+
+
+def _timeline(runs: Runs, setting: Setting) -> Setting:
+    changes = runs.study.scale(runs.profile, runs.tier).changes
+    return replace(setting, **{name: value for name, value in changes.items() if name == "timeline_s"})
+
+
+def draw_fig11(runs: Runs) -> Figure:
+    """Fig. 11: goodput over time, in shares of the link's rate, one repetition."""
+    figure, axis = new_figure("A link and a server fail (Fig. 11)", "time (s)", "goodput (share of the link's rate)")
+    drawing.draw_published_level(axis, 0.91, "published before failures: 910 of 1000 Mb/s")
+    for tier in reversed(runs.tiers):
+        look = {"color": scheme("tcp").colour} if tier == runs.tier else {"color": scheme("simulated").colour}
+        style = "-" if tier == runs.tier else "--"
+        _draw_goodput(axis, runs, "fig 11", tier, label=tier, linewidth=1.4, linestyle=style, **look)
+    _mark_failures(axis, _timeline(runs, runs.setting))
+    axis.set_ylim(0, 1.12)
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_control(runs: Runs) -> Figure:
+    """Fig. 11 with rerouting off."""
+    figure, axis = new_figure("Broken on purpose: no rerouting", "time (s)", "goodput (share of the link's rate)")
+    look = {"color": scheme("control").colour, "linewidth": 1.4}
+    _draw_goodput(axis, runs, "rerouting off", runs.tier, label="rerouting off", **look)
+    _draw_goodput(axis, runs, "fig 11", runs.tier, label="as published", color=PUBLISHED_GREY, linewidth=1)
+    _mark_failures(axis, _timeline(runs, runs.setting))
+    axis.set_ylim(0, 1.12)
+    drawing.share_legend(figure)
+    return figure
+
+
+def published_levels() -> pd.DataFrame:
+    """Of Fig. 12: network, from_s, to_s, gbps, end_s."""
+    return pd.read_csv(data_dir("dcell") / "fig12.csv", comment="#")
+
+
+CURVES_OF_FIG12 = {
+    "machines that cost nothing": {"DCell": "dcell", "tree": "tree"},
+    "processors of 1.07 links, switches that pause": {"DCell": "dcell, processor", "tree": "tree, pause"},
+}
+
+
+def draw_fig12(runs: Runs) -> Figure:
+    """Fig. 12: all flows together over time; left what networks give, right what the authors' machines leave of it."""
+    x_label = "time (of a flow's bytes on an idle link; 40 s for 5 GB at 1 Gb/s)"
+    figure, axes = drawing.panels(
+        "380 flows together (Fig. 12)", x_label, "goodput (rates of a link)", list(CURVES_OF_FIG12)
+    )
+    for axis, curves in zip(axes, CURVES_OF_FIG12.values(), strict=True):
+        for place, row in enumerate(published_levels().itertuples()):
+            label = "published: first level, end" if place == 0 else ""
+            axis.hlines(
+                row.gbps,
+                row.from_s / PUBLISHED_S,
+                row.to_s / PUBLISHED_S,
+                color=PUBLISHED_GREY,
+                linewidth=4,
+                label=label,
+            )
+            axis.plot(row.end_s / PUBLISHED_S, 0.3, "v", color=PUBLISHED_GREY, markersize=9, clip_on=False)
+        for (name, case), colour in zip(curves.items(), (DCELL_COLOUR, TREE_COLOUR), strict=True):
+            if runs.has(case):
+                rows = runs.table("throughput", case).query("repetition == 0")
+                axis.step(rows.time, rows.rates, where="post", color=colour, label=f"{name}", linewidth=1.4)
+        axis.set_ylim(bottom=0)
+        axis.legend()
+    return figure
+
+
+CAUSES = {
+    "DCell": ("dcell", "dcell, pause", "dcell, processor", "dcell, pause, processor"),
+    "tree": ("tree", "tree, pause, past the head", "tree, pause"),
+}
+
+
+def draw_causes(runs: Runs) -> Figure:
+    """When the last flow ends, with each limit by itself and together; grey: published."""
+    label = "last flow ends (times of a flow's bytes on an idle link)"
+    figure, axes = drawing.panels("What holds each network back", label, "", list(CAUSES))
+    table = runs.summary().groupby("case", sort=False).first()
+    for axis, (network, cases), end, bound in zip(axes, CAUSES.items(), (56.75, 111.5), (27, 64), strict=True):
+        colour = DCELL_COLOUR if network == "DCell" else TREE_COLOUR
+        shown = [case for case in reversed(cases) if case in table.index]
+        bars = axis.barh([_said(case) for case in shown], table.finish[shown], color=colour)
+        axis.bar_label(bars, [f"{value:.0f}" for value in table.finish[shown]], padding=3, fontsize=9)
+        axis.axvline(end, color=PUBLISHED_GREY, linewidth=3, label=f"{network}, published: {end:g}", zorder=0)
+        axis.axvline(
+            bound * FULL_PACKET_BYTES / SEGMENT_BYTES,
+            color="#444444",
+            linestyle=":",
+            linewidth=1,
+            label=f"{network}, least possible: {bound} flows on a link",
+        )
+        axis.set_xlim(0, 130)
+    drawing.share_legend(figure)
+    return figure
+
+
+def _said(case: str) -> str:
+    words = case.removeprefix("dcell").removeprefix("tree").removeprefix(", ")
+    return {"": "TCP, switches drop", "pause": "pause (model)", "processor": "TCP, processor's limit"}.get(words, words)
+
+
+def draw_uplinks(runs: Runs) -> Figure:
+    """The tree's advantage lost: the control of Fig. 12."""
+    figure, axis = new_figure(
+        "Broken on purpose: uplinks of four links' rate", "last flow ends (times of a flow's bytes)", ""
+    )
+    table = runs.summary().groupby("case", sort=False).first()
+    cases = [case for case in ("tree, 4 x uplinks", "tree", "dcell") if case in table.index]
+    colours = {"dcell": DCELL_COLOUR, "tree": TREE_COLOUR}
+    bars = axis.barh(cases, table.finish[cases], color=[colours.get(case, scheme("control").colour) for case in cases])
+    axis.bar_label(bars, [f"{value:.0f}" for value in table.finish[cases]], padding=3)
+    return figure
+
+
+def draw_timeout(runs: Runs) -> Figure:
+    """How long the server's loss costs, over the time-out; dotted: the time-out itself."""
+    table = runs.knobs["timeout"]
+    figure = drawing.sweep_figure(
+        "How soon may silence count as death?",
+        table,
+        ("timeout_s", "time-out of link state (s)"),
+        {"node_outage_s": "nothing arrives (s)"},
+        log_x=False,
+    )
+    values = sorted(table.timeout_s.unique())
+    figure.axes[0].plot(values, values, ":", color="#444444", linewidth=1, label="the time-out itself")
+    figure.axes[0].legend()
+    return figure
+
+
+def draw_more_failures(runs: Runs) -> Figure:
+    """Several servers at once: how long nothing arrives."""
+    table = runs.knobs["failures"]
+    return drawing.changes_figure(
+        "More servers go with [0,3]", table, "node_outage_s", "nothing arrives (s; 20 s: never again)", 22
+    )
+
+
+def draw_room(runs: Runs) -> Figure:
+    """Pause in the tree: finish over the room of an input, with head-of-line blocking and without."""
+    table = runs.knobs["room"].assign(inputs=lambda rows: rows.case)
+    figure = drawing.sweep_figure(
+        "No larger buffer helps a switch that pauses (dashed: published)",
+        table,
+        ("room_packets", "room of an input (packets)"),
+        {"finish": "last flow ends (times of a flow's bytes)"},
+        by="inputs",
+    )
+    figure.axes[0].axhline(111.5, color=PUBLISHED_GREY, linestyle="--")
+    figure.axes[0].set_ylim(0, 125)
+    return figure
+
+
+def draw_server_queue(runs: Runs) -> Figure:
+    """DCell with the processor's limit, over the room of the queues in servers."""
+    figure = drawing.sweep_figure(
+        "How long must the queue in front of a processor be?",
+        runs.knobs["server queue"],
+        ("server_packets", "queue in a server (packets)"),
+        {
+            "peak_rates": "greatest goodput (rates of a link)",
+            "one_hop_share": "one-hop flows end (share of the finish)",
+            "finish": "last flow ends (times of a flow's bytes)",
+        },
+    )
+    for axis, value in zip(figure.axes, (9.6, 0.154, 56.75), strict=True):
+        drawing.draw_published_level(axis, value, "published")
+        axis.set_ylim(0, 1.15 * max(axis.get_ylim()[1], value))
+        axis.legend()
+    return figure
+
+
+def draw_lost_pairs() -> Figure:
+    """`lost_pairs` of a DCell_2 of n = 4."""
+    figure, axis = new_figure("420 servers, some of them down", "servers down (share)", "pairs lost (share)")
+    for (name, rows), colour in zip(lost_pairs().groupby("routing", sort=False), CURVES, strict=False):
+        axis.plot(rows.failed_share, rows.lost_share, "o-", color=colour, label=name)
+    axis.legend()
+    return figure
+
+
+def draw_run(found: dict[str, Any], case: str) -> Figure:
+    """One run: goodput over time."""
+    if "goodput" in found:
+        figure, axis = new_figure(
+            f"{case}: nothing arrives for {found['node_outage_s']:.1f} s", "time (s)", "goodput (share)"
+        )
+        axis.step(found["goodput"].time_s, found["goodput"].goodput_share, where="post")
+    else:
+        figure, axis = new_figure(
+            f"{case}: over at {found['finish']:.1f}", "time (of a flow's bytes)", "goodput (link rates)"
+        )
+        axis.step(found["throughput"].time, found["throughput"].rates, where="post")
+    axis.set_ylim(bottom=0)
+    return figure
+
+
+def _ratio_of_means(outages: Any) -> float:
+    return float(np.mean(outages["node_outage_s"]) / np.mean(outages["link_outage_s"]))
+
+
+FLOWS, MODEL, TREE = {"kind": "all to all"}, {"kind": "lossless"}, {"network": "tree"}
+PROCESSOR = {"processor_share": 1.07}  # 910 Mb/s take 40 to 45 % of two cores; one core is the driver's
+SHORT = {"timeline_s": (2.0, 4.0, 6.0, 26.0)}
+EARLY = {"timeline_s": (2.0, 5.0, 6.0, 14.0), "rate_mbps": 50.0}  # outages do not depend on the rate
+PHASES = (0.1, 0.3, 0.5, 0.7, 0.9)
+CASES: dict[str, dict[str, Any]] = {
+    "fig 11": {},
+    "fig 11, 1 Gb/s": {"rate_mbps": 1000.0, "timeline_s": (1.1, 2.7, 2.8, 10.6)},
+    "phases": EARLY | {"hello_phase": each(*PHASES)},
+    "rerouting off": {"reroutes": False},
+    "time-out = hello": EARLY | {"timeout_s": lambda setting: setting.hello_s},
+    "dcell": FLOWS,
+    "dcell, processor": FLOWS | PROCESSOR,
+    "tree": FLOWS | TREE,
+    "tree, 4 x uplinks": FLOWS | TREE | {"uplink_share": 4.0},
+    "dcell, pause": MODEL,
+    "dcell, pause, processor": MODEL | PROCESSOR,
+    "tree, pause": MODEL | TREE,
+    "tree, pause, past the head": MODEL | TREE | {"looks_past_head": True},
+    "lengths": {"kind": "lengths", "n": each(4, 5, 6)},
+}
+PUBLISHED_TIMELINE = {"timeline_s": (34.0, 42.0, 104.0, 160.0)}
+
+STUDY = Study(
+    slug="dcell",
+    setting=Setting(),
+    cases=CASES,
+    measure_one=measure_one,
+    answer=answer,
+    repetitions=3,
+    profiles={
+        "quick": Scale(changes={"model_kb": 250}),
+        "paper": Scale(changes=PUBLISHED_TIMELINE | {"rate_mbps": 1000.0, "flow_kb": 20_000, "model_kb": 4000}),
+    },
+    on_virtual={
+        "quick": Scale(
+            repetitions=2,
+            changes={"timeline_s": (2.0, 10.0, 11.0, 19.5), "flow_kb": 120, "model_kb": 200},
+            only={"hello_phase": PHASES[::2]},
+        ),
+        "paper": Scale(
+            repetitions=2, changes=PUBLISHED_TIMELINE | {"rate_mbps": 1000.0, "flow_kb": 4000, "model_kb": 4000}
+        ),
+    },
+    claims={
+        "link-outage": Evidence(
+            "link_outage_s", "phases", control="rerouting off", how=lambda outages: float(np.mean(outages))
+        ),
+        "node-outage": Evidence("node_outage_s", "fig 11", control="rerouting off"),
+        "node-against-link": Evidence(
+            ("node_outage_s", "link_outage_s"), "phases", control="time-out = hello", how=_ratio_of_means
+        ),
+        "new-path": Evidence("new_path_share", "fig 11", control="rerouting off"),
+        "throughput-on-detour": Evidence("detour_share", "fig 11", control="rerouting off"),
+        "finish-ratio": Evidence("finish", ("tree", "dcell"), control=("tree, 4 x uplinks", "dcell"), how=ratio),
+        "finish-ratio-limited": Evidence(
+            "finish", ("tree, pause", "dcell, processor"), control=("tree, pause", "dcell"), how=ratio
+        ),
+        "dcell-finish": Evidence("finish", "dcell, processor", control="dcell"),
+        "tree-finish": Evidence("finish", "tree, pause", control="tree, pause, past the head"),
+        "dcell-peak": Evidence("peak_rates", "dcell, processor", control="dcell"),
+        "tree-peak": Evidence("peak_rates", "tree, pause", control="tree, pause, past the head"),
+        "one-hop-flows": Evidence("one_hop_share", "dcell, processor", control="tree"),
+        "routing-path-length": Evidence(
+            "routed_hops", "lengths", control=Evidence("shortest_hops", "lengths", exact=True), exact=True
+        ),
+        "shortest-path-length": Evidence(
+            "shortest_hops", "lengths", control=Evidence("routed_hops", "lengths", exact=True), exact=True
+        ),
+    },
+    knobs={
+        "timeout": Knob({"fig 11": SHORT | {"timeout_s": each(1.0, 2.0, 3.0, 5.0, 8.0, 12.0)}}, Scale(), 3),
+        "failures": Knob(
+            {
+                "[0,3]": SHORT,
+                "and [1,0]": SHORT | {"more_failed": ((1, 0),)},
+                "and [1,0], [0,1]": SHORT | {"more_failed": ((1, 0), (0, 1))},
+                "and [1,0], [0,1], [0,2]": SHORT | {"more_failed": ((1, 0), (0, 1), (0, 2))},
+            },
+            Scale(),
+        ),
+        "room": Knob(
+            {
+                "one FIFO an input": MODEL | TREE | {"room_packets": each(2, 8, 32, 128)},
+                "a queue for each way out": MODEL
+                | TREE
+                | {"looks_past_head": True, "room_packets": each(2, 8, 32, 128)},
+            },
+            Scale(changes={"model_kb": 250}),
+        ),
+        "server queue": Knob(
+            {"dcell, processor": FLOWS | PROCESSOR | {"server_packets": each(10, 30, 100, 1000)}},
+            Scale(changes={"flow_kb": 2000}),
+        ),
+    },
+    figures={
+        "fig11_failures": draw_fig11,
+        "fig12_throughput": draw_fig12,
+        "causes": draw_causes,
+        "control_no_rerouting": draw_control,
+        "control_uplinks": draw_uplinks,
+        "knob_timeout": draw_timeout,
+        "knob_failures": draw_more_failures,
+        "knob_room": draw_room,
+        "knob_server_queue": draw_server_queue,
+    },
+    play=Play(
+        ("fig 11", "rerouting off", "dcell", "dcell, processor", "tree"),
+        {
+            "timeout_s": (0.5, 12.0, 0.5),
+            "hello_s": (0.1, 3.0, 0.1),
+            "uplink_share": (0.5, 8.0, 0.5),
+            "flow_kb": (100, 4000, 100),
+        },
+        draw_run,
+    ),
+)

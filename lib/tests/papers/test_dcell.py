@@ -1,0 +1,170 @@
+"""DCell (SIGCOMM 2008): outages against TCP's timer, ends against counted links, and what must not hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netrepro.emulation.virtual.kernel import kernel_path
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import Experiment
+from netrepro.papers import dcell as paper
+from netrepro.papers.dcell import Setting
+
+FIG_11 = Setting(timeline_s=(2.0, 5.0, 6.0, 14.0))
+LEAST_TIMER_S = 0.2
+
+
+def measured(setting: Setting, seed: int = 1, tier: str = "simulated"):
+    return paper.measure_one(setting, 0.0, seed, tier)
+
+
+def next_retransmission_s(known_s: float) -> float:
+    """Of a sender whose timer doubles from 0.2 s on, the first one that finds the new route."""
+    return next(at for at in (LEAST_TIMER_S * (2**place - 1) for place in range(1, 12)) if at >= known_s)
+
+
+@pytest.mark.parametrize("phase", [0.1, 0.3, 0.5, 0.7, 0.9])
+def test_an_outage_ends_with_the_first_retransmission_over_the_new_path(phase):
+    setting = replace(FIG_11, hello_phase=phase)
+    found = measured(setting)
+    out, _, down = paper.failures(setting, 1)
+    for failure, outage_s in ((out, found["link_outage_s"]), (down, found["node_outage_s"])):
+        waited_s = next_retransmission_s(failure.known_s - failure.at_s)
+        assert waited_s <= outage_s < waited_s * 1.05 + 0.05  # the timer is a little above 0.2 s
+    assert found["new_path_share"] == 1.0
+    assert found["detour_share"] == pytest.approx(1.0, abs=0.01)
+
+
+@given(st.floats(0.0, 0.999), st.floats(0.1, 1.0), st.floats(1.0, 5.0), st.integers(1, 50))
+def test_a_link_is_known_within_an_interval_and_a_server_within_the_timeout(phase, hello_s, timeout_s, seed):
+    setting = replace(FIG_11, hello_phase=phase, hello_s=hello_s, timeout_s=timeout_s)
+    out, back, down = paper.failures(setting, seed)
+    for change in (out, back):
+        assert 0 <= change.known_s - change.at_s <= hello_s + 1e-9
+    assert timeout_s - hello_s - 1e-9 <= down.known_s - down.at_s <= timeout_s + 1e-9
+
+
+def test_the_connection_takes_the_published_paths():
+    first, around, back, last = (path for _, path in paper.known_paths(FIG_11, 1))
+    assert first == back == ((0, 0), (0, 3), (4, 0), (4, 3))
+    assert paper.FIRST_SERVER in first and tuple(sorted(paper.FIRST_LINK)) in pairwise(first)
+    assert last == ((0, 0), (1, 0), (1, 3), (4, 1), (4, 3))
+    assert tuple(sorted(paper.FIRST_LINK)) not in pairwise(around)
+
+
+def test_without_rerouting_the_link_must_come_back_and_the_server_never_does():
+    found = measured(replace(FIG_11, reroutes=False))
+    assert found["link_outage_s"] == pytest.approx(3.0, abs=0.01) and found["node_outage_s"] > 7.9
+    assert found["new_path_share"] == found["detour_share"] == 0.0
+
+
+def test_with_all_neighbours_down_no_path_is_left():
+    gone = ((0, 1), (0, 2), (1, 0))
+    assert len(paper.known_paths(replace(FIG_11, more_failed=gone[1:]), 1)) == 4
+    assert len(paper.known_paths(replace(FIG_11, more_failed=gone), 1)) == 3
+    assert measured(replace(FIG_11, more_failed=gone))["node_outage_s"] > 7.9
+
+
+def test_silence_is_the_longest_gap_ends_of_the_time_included():
+    times_s = np.array([0.0, 2.5, 3.0, 7.0, 7.5, 30.0])
+    assert paper.longest_silence(times_s, 2.0, 8.0) == 4.0
+    assert paper.longest_silence(times_s, 4.0, 6.0) == 2.0
+    assert paper.longest_silence(times_s, 7.0, 20.0) == 12.5
+
+
+def test_counted_links_are_those_that_were_counted_by_hand():
+    table = paper.busiest_links().set_index("network")
+    assert table.flows.to_dict() == {
+        "DCell": 27,  # a server's port to its mini-switch
+        "DCell, processor's limit": 62,  # 19 sent, 19 received, 24 forwarded
+        "tree": 64,  # 4 servers, each to 16 others
+        "tree, 4 x uplinks": 19,
+    }
+    assert paper.one_hop_pairs().sum() == 20 and len(paper.pairs()) == 380
+
+
+def test_forwarded_flows_are_those_that_lie_inside_the_paths():
+    """A second count of what passes a processor: every server on a path, its ends included."""
+    counted = {server: 0 for server in paper.NETWORK.servers}
+    for pair in paper.pairs():
+        for server in paper.NETWORK.route(*pair):
+            counted[server] += 1
+    of_model = paper.flows_on_links(Setting(processor_share=1.07))
+    assert counted == {server: of_model[("in", server), ("out", server)] for server in counted}
+
+
+@pytest.mark.parametrize(
+    ("case", "network"),
+    [
+        ("dcell", "DCell"),
+        ("dcell, processor", "DCell, processor's limit"),
+        ("tree", "tree"),
+        ("tree, 4 x uplinks", "tree, 4 x uplinks"),
+        ("dcell, pause", "DCell"),
+        ("dcell, pause, processor", "DCell, processor's limit"),
+        ("tree, pause", "tree"),
+        ("tree, pause, past the head", "tree"),
+    ],
+)
+def test_no_network_ends_before_its_busiest_link_can(case, network):
+    found = measured(replace(paper.STUDY.case(case), flow_kb=200, model_kb=100))
+    least = paper.busiest_links().set_index("network").least_finish[network]
+    assert found["finish"] > 0.999 * least
+    if case in ("dcell, processor", "dcell, pause, processor", "tree, pause, past the head", "tree, 4 x uplinks"):
+        assert found["finish"] < 1.1 * least  # nothing but that link holds it back
+
+
+def test_pause_costs_the_tree_what_head_of_line_blocking_of_five_inputs_leaves():
+    """About 64 % (Karol, Hluchyj and Morgan 1987; four ports .6553, eight .6184), by the busiest link."""
+    found = measured(replace(paper.STUDY.case("tree, pause"), model_kb=150))
+    least = paper.busiest_links().set_index("network").least_finish["tree"]
+    assert 0.6184 < least / found["finish"] < 0.6753
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(paper.pairs()), st.booleans())
+def test_ways_of_the_model_are_paths_with_mini_switches_between(pair, has_processor):
+    way = paper.lossless_way(Setting(processor_share=1.07 if has_processor else 0.0), *pair)
+    servers = [node[1] for node in way if node[0] == "out"]
+    assert tuple(servers) == paper.NETWORK.route(*pair)
+    assert len(set(way)) == len(way)
+
+
+def test_lost_pairs_are_fewer_where_more_is_known_and_never_fewer_than_have_no_path():
+    table = paper.lost_pairs((0.15,), seed=3).pivot(index="failed_share", columns="routing", values="lost_share")
+    assert (table["DFR, b = 1"] >= table["no path at all"]).all()
+    assert (table["DFR, b = 0"] > table["DFR, b = 1"]).all()
+
+
+@pytest.mark.parametrize("case", ["fig 11", "dcell", "dcell, processor", "tree"])
+def test_an_experiment_survives_json(case):
+    setting = paper.STUDY.case(case)
+    make = paper.all_to_all if setting.kind == "all to all" else paper.failure_experiment
+    experiment = make(setting, 1)
+    assert Experiment.from_json(experiment.to_json()) == experiment
+
+
+def test_users_mistakes_are_refused_by_name():
+    with pytest.raises(NetreproError, match="ring"):
+        Setting(network="ring")
+    with pytest.raises(NetreproError, match="four ascending times"):
+        Setting(timeline_s=(4.0, 3.0, 20.0, 34.0))
+    for name in ("hello_s", "timeout_s", "rate_mbps", "flow_kb", "model_kb", "window_kb", "uplink_share"):
+        with pytest.raises(NetreproError, match=name):
+            Setting(**{name: 0})
+    with pytest.raises(NetreproError, match="processor_share"):
+        Setting(processor_share=-1.0)
+
+
+@pytest.mark.skipif(not kernel_path().exists(), reason="no virtual kernel: not built")
+def test_a_linux_stack_waits_as_long_as_the_simulators():
+    setting = replace(FIG_11, rate_mbps=20.0, hello_phase=0.3)
+    simulated, virtual = (measured(setting, tier=tier) for tier in ("simulated", "virtual"))
+    for name in ("link_outage_s", "node_outage_s", "new_path_share", "before_mbps"):
+        assert virtual[name] == pytest.approx(simulated[name], rel=0.05), name
