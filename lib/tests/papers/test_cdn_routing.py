@@ -65,7 +65,7 @@ def test_a_late_reaction_is_late_by_as_much(runs):
 
 
 def test_before_the_failure_every_answer_reaches_a_site_and_afterwards_another(world):
-    stubs = [stub for stub in world.graph.stubs if stub < paper.FIRST_SITE]
+    stubs = world.clients
     failed = world.sites[0]
     for technique in (paper.techniques(SMALL)[name] for name in paper.PAPER):
         changes = paper.fail(world, technique, failed, SMALL, 1.0, 3)
@@ -74,7 +74,7 @@ def test_before_the_failure_every_answer_reaches_a_site_and_afterwards_another(w
 
 
 def test_more_prepends_keep_more_clients_at_the_site(world):
-    stubs, kept = [stub for stub in world.graph.stubs if stub < paper.FIRST_SITE], []
+    stubs, kept = world.clients, []
     for prepends in (0, 1, 3, 6):
         technique = paper.Technique(paper.SPECIFIC, prepends)
         changes = paper.fail(world, technique, world.sites[0], SMALL, 1.0, 3)
