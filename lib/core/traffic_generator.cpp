@@ -19,6 +19,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 namespace {
@@ -31,6 +32,7 @@ constexpr std::uint64_t taught_bytes = 1 << 16;
 // bytes, and the processor is others'. With more the kernel sees the receive window read in steps, and grows it late.
 constexpr int woken_for_bytes = 5 * 1448;
 constexpr std::size_t samples_at_a_time = 4096;
+constexpr int multipath_tcp = 262;  // IPPROTO_MPTCP, absent from older headers
 constexpr int tcp_syn_sent = 2;  // as TCP_INFO numbers states
 
 [[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
@@ -81,6 +83,30 @@ TcpState ask_kernel(int socket) {
   return found;
 }
 
+// Of each subflow of a connection: what MPTCP tells (linux/mptcp.h), or the one TCP connection.
+std::vector<TcpState> ask_of(int socket, bool multipath) {
+  constexpr int level = 284, tcp_infos = 2;
+  constexpr std::size_t most = 16, info_bytes = 256, total_timeouts_at = 240;
+  struct Header {
+    std::uint32_t header_bytes, subflows, kernel_bytes, user_bytes;
+  } header{sizeof(Header), 0, 0, info_bytes};
+  std::array<char, sizeof(Header) + most * info_bytes> bytes{};
+  std::memcpy(bytes.data(), &header, sizeof header);
+  socklen_t length = bytes.size();
+  std::vector<TcpState> found;
+  if (!multipath || getsockopt(socket, level, tcp_infos, bytes.data(), &length)) return {ask_kernel(socket)};
+  std::memcpy(&header, bytes.data(), sizeof header);
+  for (std::size_t place = 0; place < std::min<std::size_t>(header.subflows, most); ++place) {
+    const char* from = bytes.data() + sizeof header + place * header.user_bytes;  // as many as the kernel has
+    TcpState& each = found.emplace_back();
+    std::memcpy(&each.info, from, std::min<std::size_t>(sizeof each.info, header.user_bytes));
+    std::uint16_t timeouts = 0;
+    std::memcpy(&timeouts, from + total_timeouts_at, sizeof timeouts);
+    if (header.user_bytes >= total_timeouts_at + sizeof timeouts) each.timeouts = timeouts;
+  }
+  return found;
+}
+
 }  // namespace
 
 TrafficGenerator::TrafficGenerator(std::vector<Flow> flows, const std::vector<Replica>& replicas,
@@ -94,13 +120,13 @@ TrafficGenerator::TrafficGenerator(std::vector<Flow> flows, const std::vector<Re
     shared_->results[flow] = {none, 0, 0, none, 0, 0};
     random_.emplace_back(settings_.seed, flow);
     connections_.push_back({flow, 0, flows_[flow].opener_address, flows_[flow].accepter_address, {}, {}});
-    if (is_tcp(flow)) port_of_control_.emplace(flows_[flow].congestion_control, 0);
+    if (is_tcp(flow)) port_of_.emplace(std::pair(flows_[flow].congestion_control, flows_[flow].kind), 0);
   }
   add_replicas(replicas);
   add_conversations(conversations);
   open_ = connections_.size();
   int port = first_server_port;
-  for (auto& [name, its_port] : port_of_control_) its_port = ++port;  // datagrams have the first
+  for (auto& [what, its_port] : port_of_) its_port = ++port;  // datagrams have the first
   try {
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     if (epoll_ < 0) fail("epoll");
@@ -132,9 +158,9 @@ void TrafficGenerator::enter(int network_namespace) {
   entered_ = network_namespace;
 }
 
-int TrafficGenerator::new_socket(int network_namespace, int type, std::uint32_t address, int port) {
+int TrafficGenerator::new_socket(int network_namespace, int type, int protocol, std::uint32_t address, int port) {
   enter(network_namespace);
-  const int made = socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const int made = socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, protocol);
   if (made < 0) fail("opening a socket");
   const int yes = 1;
   setsockopt(made, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -159,12 +185,21 @@ void TrafficGenerator::set_congestion_control(int socket, const std::string& nam
 }
 
 // What both ends that send payload have in common, beside the congestion control.
-void TrafficGenerator::send_as_asked(int socket) const {
+void TrafficGenerator::send_as_asked(int socket, const SocketKind& kind) const {
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1, "no delay");
   set_option(socket, IPPROTO_TCP, TCP_NOTSENT_LOWAT, unsent_bytes, "unsent bytes");
-  if (!settings_.paces) return;
+  if (!kind.paces) return;
   const std::uint64_t most = std::uint64_t{1} << 40;  // bytes a second: paced, and never held back by this
   if (setsockopt(socket, SOL_SOCKET, SO_MAX_PACING_RATE, &most, sizeof most)) fail("pacing");
+}
+
+// Of an end that receives payload, before it is connected.
+void TrafficGenerator::bound_window(int socket, const SocketKind& kind) const {
+  // The kernel doubles what it is asked for.
+  if (kind.receive_buffer_bytes)
+    set_option(socket, SOL_SOCKET, SO_RCVBUF, kind.receive_buffer_bytes / 2, "the receive buffer");
+  if (kind.receive_window_bytes)
+    set_option(socket, IPPROTO_TCP, TCP_WINDOW_CLAMP, kind.receive_window_bytes, "the receive window");
 }
 
 void TrafficGenerator::watch(int descriptor, std::uint32_t events, Source source, std::size_t number) {
@@ -175,20 +210,21 @@ void TrafficGenerator::watch(int descriptor, std::uint32_t events, Source source
 }
 
 void TrafficGenerator::open_receivers() {
-  std::map<std::pair<std::uint32_t, int>, int> open;
+  std::map<std::tuple<int, std::uint32_t, int>, int> open;  // namespace, address, port
   for (const Connection& each : connections_) {
     const std::size_t flow = each.flow;
     const Flow& wanted = flows_[flow];
-    const int port = is_tcp(flow) ? port_of_control_.at(wanted.congestion_control) : first_server_port;
-    if (!open.emplace(std::pair(each.accepter_address, port), 0).second) continue;
+    const SocketKind& kind = kind_of(flow);
+    const int port = is_tcp(flow) ? server_port(wanted) : first_server_port;
+    const std::uint32_t address = is_tcp(flow) && kind.multipath ? INADDR_ANY : each.accepter_address;
+    if (!open.emplace(std::tuple(wanted.accepter_namespace, address, port), 0).second) continue;
     const int made = new_socket(wanted.accepter_namespace, is_tcp(flow) ? SOCK_STREAM : SOCK_DGRAM,
-                                each.accepter_address, port);
+                                is_tcp(flow) && kind.multipath ? multipath_tcp : 0, address, port);
     if (is_tcp(flow)) {
-      listeners_.push_back({made, each.accepter_address, wanted.congestion_control});
+      listeners_.push_back({made, wanted.kind});
       set_congestion_control(made, wanted.congestion_control);
-      if (settings_.receive_window_bytes)
-        set_option(made, IPPROTO_TCP, TCP_WINDOW_CLAMP, settings_.receive_window_bytes, "the receive window");
-      if (settings_.segment_bytes) set_option(made, IPPROTO_TCP, TCP_MAXSEG, settings_.segment_bytes, "segment size");
+      bound_window(made, kind);
+      if (kind.segment_bytes) set_option(made, IPPROTO_TCP, TCP_MAXSEG, kind.segment_bytes, "segment size");
       if (listen(made, 4096)) fail("listening");
       watch(made, EPOLLIN, listener, listeners_.size() - 1);
     } else {
@@ -301,7 +337,7 @@ void TrafficGenerator::open(std::size_t number) {
   const Flow& wanted = flows_[connection.flow];
   connection_from_[key(connection.opener_address, source_port(number))] = number;
   if (is_tcp(connection.flow)) return open_tcp(number);
-  const int made = new_socket(wanted.opener_namespace, SOCK_DGRAM, connection.opener_address, source_port(number));
+  const int made = new_socket(wanted.opener_namespace, SOCK_DGRAM, 0, connection.opener_address, source_port(number));
   connection.opener.socket = made;
   const sockaddr_in peer = endpoint(connection.accepter_address, first_server_port);
   if (connect(made, reinterpret_cast<const sockaddr*>(&peer), sizeof peer)) fail("connecting");
@@ -316,14 +352,15 @@ void TrafficGenerator::open_tcp(std::size_t number) {
   const Flow& wanted = flows_[connection.flow];
   const bool requests = answers_requests(connection.flow);
   if (!requests) connection.opener.to_write = wanted.duration_ns ? ~std::uint64_t{0} : wanted.size_bytes;
-  const int made = new_socket(wanted.opener_namespace, SOCK_STREAM, connection.opener_address, source_port(number));
+  const SocketKind& kind = kind_of(connection.flow);
+  const int made = new_socket(wanted.opener_namespace, SOCK_STREAM, kind.multipath ? multipath_tcp : 0,
+                              connection.opener_address, source_port(number));
   connection.opener.socket = made;
   set_congestion_control(made, wanted.congestion_control);
-  send_as_asked(made);
-  if (requests && settings_.receive_window_bytes)
-    set_option(made, IPPROTO_TCP, TCP_WINDOW_CLAMP, settings_.receive_window_bytes, "the receive window");
-  if (settings_.segment_bytes) set_option(made, IPPROTO_TCP, TCP_MAXSEG, settings_.segment_bytes, "segment size");
-  const sockaddr_in peer = endpoint(connection.accepter_address, port_of_control_.at(wanted.congestion_control));
+  send_as_asked(made, kind);
+  if (requests) bound_window(made, kind);
+  if (kind.segment_bytes) set_option(made, IPPROTO_TCP, TCP_MAXSEG, kind.segment_bytes, "segment size");
+  const sockaddr_in peer = endpoint(connection.accepter_address, server_port(wanted));
   connection.state = State::connecting;
   if (connect(made, reinterpret_cast<const sockaddr*>(&peer), sizeof peer) && errno != EINPROGRESS) fail("connecting");
   watch(made, requests ? EPOLLIN | EPOLLOUT | EPOLLET : EPOLLOUT | EPOLLET, opener, number);
@@ -338,7 +375,8 @@ void TrafficGenerator::stop(std::size_t flow) {
   if (connection.state == State::over) return;
   connection.opener.to_write = connection.opener.written;
   if (connection.state == State::sending) connection.state = State::sent;
-  if (connection.accepter.socket >= 0) set_option(connection.accepter.socket, SOL_SOCKET, SO_RCVLOWAT, 1, "waking up");
+  if (connection.accepter.socket >= 0 && !kind_of(flow).multipath)
+    set_option(connection.accepter.socket, SOL_SOCKET, SO_RCVLOWAT, 1, "waking up");
   complete_if_all_arrived(flow);
 }
 
@@ -397,7 +435,7 @@ void TrafficGenerator::accept_from(std::size_t number) {
       const TcpState before = ask_kernel(made);
       connection.accepter.retransmitted_before = before.info.tcpi_total_retrans;
       connection.accepter.timeouts_before = static_cast<std::uint32_t>(std::max<std::int64_t>(before.timeouts, 0));
-      send_as_asked(made);
+      send_as_asked(made, kind_of(connection.flow));
       watch(made, EPOLLIN | EPOLLOUT | EPOLLET, accepter, found->second);
     } else {
       watch(made, EPOLLIN | EPOLLRDHUP, accepter, found->second);
@@ -414,11 +452,13 @@ bool TrafficGenerator::drain(std::size_t number, End& to) {
     if (got < 0 && errno == EAGAIN) return true;
     if (got <= 0) return fail_connection(number, got == 0 ? EPIPE : errno), false;
     // The first full segment teaches the kernel what a packet weighs, and it sets the window's bound anew.
-    if (settings_.receive_window_bytes && to.received < taught_bytes)
-      set_option(to.socket, IPPROTO_TCP, TCP_WINDOW_CLAMP, settings_.receive_window_bytes, "the window");
+    const std::size_t flow = connections_[number].flow;
+    const SocketKind& kind = kind_of(flow);
+    if (kind.receive_window_bytes && to.received < taught_bytes)
+      set_option(to.socket, IPPROTO_TCP, TCP_WINDOW_CLAMP, kind.receive_window_bytes, "the window");
     const bool was_taught = to.received >= taught_bytes;
     to.received += static_cast<std::uint64_t>(got);
-    if (!was_taught && to.received >= taught_bytes && flows_[connections_[number].flow].duration_ns)
+    if (!was_taught && to.received >= taught_bytes && flows_[flow].duration_ns && !kind.multipath)
       set_option(to.socket, SOL_SOCKET, SO_RCVLOWAT, woken_for_bytes, "waking up late");
     if (got < 1 << 22) return true;
   }
@@ -453,9 +493,13 @@ void TrafficGenerator::note_counters(Connection& connection) {
   std::int64_t timeouts = 0;
   for (const End* each : {&connection.opener, &connection.accepter}) {
     if (each->socket < 0) continue;
-    const TcpState found = ask_kernel(each->socket);
-    connection.retransmissions += std::int64_t{found.info.tcpi_total_retrans} - each->retransmitted_before;
-    timeouts += std::max<std::int64_t>(found.timeouts - each->timeouts_before, 0);
+    std::int64_t its_timeouts = 0;
+    for (const TcpState& found : ask_of(each->socket, kind_of(connection.flow).multipath)) {
+      connection.retransmissions += found.info.tcpi_total_retrans;
+      its_timeouts += std::max<std::int64_t>(found.timeouts, 0);
+    }
+    connection.retransmissions -= each->retransmitted_before;
+    timeouts += std::max<std::int64_t>(its_timeouts - each->timeouts_before, 0);
   }
   if (connection.timeouts != none) connection.timeouts = timeouts;
 }
@@ -532,9 +576,12 @@ void TrafficGenerator::sample() {
     const Connection& each = connections_[number];
     const int sends = answers_requests(each.flow) ? each.accepter.socket : each.opener.socket;
     if (each.state == State::connecting || sends < 0) continue;
-    const tcp_info info = ask_kernel(sends).info;
-    samples_.push_back({static_cast<std::int64_t>(each.flow), static_cast<std::int64_t>(each.place), at,
-                        info.tcpi_snd_cwnd, info.tcpi_snd_ssthresh, info.tcpi_rtt, info.tcpi_snd_mss});
+    auto place = static_cast<std::int64_t>(each.place);
+    for (const TcpState& found : ask_of(sends, kind_of(each.flow).multipath)) {
+      const tcp_info& info = found.info;
+      samples_.push_back({static_cast<std::int64_t>(each.flow), place++, at, info.tcpi_snd_cwnd,
+                          info.tcpi_snd_ssthresh, info.tcpi_rtt, info.tcpi_snd_mss});
+    }
   }
   if (samples_.size() >= samples_at_a_time) flush_samples();
 }

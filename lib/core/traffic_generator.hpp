@@ -1,9 +1,9 @@
 // Sends and receives an experiment's traffic through sockets in many network namespaces, from one thread.
 //
 // Both ends of every flow are here, so that a flow's completion is known on one clock without a message: when the
-// receiver has read the last byte. Flows of one destination share a listening socket for each congestion control
-// (the accepting side has one too); a connection is known by its source port. The first connections are those of the
-// flows, in their order; the replicas of replicated flows follow.
+// receiver has read the last byte. Flows of one destination share a listening socket for each congestion control (the
+// accepting side has one too) and each kind of sockets; a connection is known by its source port. The first
+// connections are those of the flows, in their order; the replicas of replicated flows follow.
 //
 // A client's requests and a server's answers travel on one connection, which the client opens; the answers are the
 // flow. Replicated flows and requests are in traffic_generator_groups.cpp.
@@ -33,6 +33,14 @@ class TrafficGenerator {
     std::uint32_t packet_bytes;      // of datagrams, on the wire
     bool poisson;
     Replication replication;
+    std::size_t kind;  // of its sockets
+  };
+  struct SocketKind {          // how connections speak TCP, as far as sockets decide it
+    int receive_window_bytes;  // 0 for what the kernel grows it to
+    int receive_buffer_bytes;  // that holds it; 0 for the host's
+    int segment_bytes;         // payload of a full segment; 0 for what the kernel takes
+    bool paces;                // in the kernel, whatever the congestion control
+    bool multipath;            // MPTCP; whoever listens does so at all addresses of its host
   };
   struct Replica {
     std::size_t flow;
@@ -48,9 +56,7 @@ class TrafficGenerator {
   struct Settings {
     std::int64_t duration_ns;
     std::uint64_t seed;
-    int receive_window_bytes;         // 0 for what the kernel grows it to
-    int segment_bytes;                // payload of a full segment; 0 for what the kernel takes
-    bool paces;                       // every connection, in the kernel, whatever its congestion control
+    std::vector<SocketKind> kinds;
     std::int64_t window_interval_ns;  // how often windows are sampled; 0 for never
     int sample_descriptor;            // file that samples are appended to
     bool until_complete;              // ends when all flows are over, if that is earlier
@@ -107,8 +113,7 @@ class TrafficGenerator {
   };
   struct Listener {
     int socket;
-    std::uint32_t address;
-    std::string congestion_control;
+    std::size_t kind;
   };
   struct Exchange {  // with one server
     std::size_t conversation, connection;
@@ -126,13 +131,16 @@ class TrafficGenerator {
   static int source_port(std::size_t connection) {
     return first_source_port + static_cast<int>(connection % static_cast<std::size_t>(source_ports));
   }
+  int server_port(const Flow& flow) const { return port_of_.at({flow.congestion_control, flow.kind}); }
   static std::uint64_t key(std::uint32_t address, int port) { return std::uint64_t{address} << 16 | port; }
 
   std::int64_t now() const;  // since the beginning
   void enter(int network_namespace);
-  int new_socket(int network_namespace, int type, std::uint32_t address, int port);
+  const SocketKind& kind_of(std::size_t flow) const { return settings_.kinds[flows_[flow].kind]; }
+  int new_socket(int network_namespace, int type, int protocol, std::uint32_t address, int port);
   void set_congestion_control(int socket, const std::string& name) const;
-  void send_as_asked(int socket) const;
+  void send_as_asked(int socket, const SocketKind& kind) const;
+  void bound_window(int socket, const SocketKind& kind) const;
   void watch(int descriptor, std::uint32_t events, Source source, std::size_t number);
   void open_receivers();
   void close_all();
@@ -188,7 +196,7 @@ class TrafficGenerator {
   std::vector<RandomStream> random_;
   std::vector<Listener> listeners_;
   std::vector<int> sinks_;  // sockets that datagrams arrive at
-  std::map<std::string, int> port_of_control_;
+  std::map<std::pair<std::string, std::size_t>, int> port_of_;  // (congestion control, kind) -> where servers listen
   std::unordered_map<std::uint64_t, std::size_t> connection_from_;  // (source address, port)
   std::vector<std::size_t> live_;                                   // TCP connections that may be sampled
   std::vector<Sample> samples_;

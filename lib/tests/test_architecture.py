@@ -23,7 +23,15 @@ FLOORS = {
     4: {"workbench"},
 }
 FLOOR_OF = {name: floor for floor, names in FLOORS.items() for name in names}
-TOP_LEVEL = {"README.md", "LICENSE", "environment.yml", "Makefile"} | {
+TOP_LEVEL = {
+    "README.md",
+    "LICENSE",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "CONTRIBUTING.md",
+    "environment.yml",
+    "Makefile",
+} | {
     "binder",
     "notebooks",
     "lib",

@@ -67,23 +67,29 @@ TrafficGenerator::Replication replication(const std::string& name) {
 }
 
 using FlowTuple = std::tuple<int, int, std::uint32_t, std::uint32_t, std::int64_t, std::int64_t, std::uint64_t,
-                             std::string, double, std::uint32_t, bool, std::string>;
+                             std::string, double, std::uint32_t, bool, std::string, std::size_t>;
 using ReplicaTuple = std::tuple<std::size_t, std::uint32_t, std::uint32_t>;  // flow, addresses
 // first flow, servers, bytes of requests and answers, count, barrier, thinking time, longest wait for an answer
 using ConversationTuple =
     std::tuple<std::size_t, std::size_t, std::uint64_t, std::uint64_t, std::size_t, bool, std::int64_t, std::int64_t>;
 
+using KindTuple = std::tuple<int, int, int, bool, bool>;  // in the order of SocketKind
+
 // Runs the traffic to the experiment's end. `shared_descriptor` is a file of traffic_generator_bytes(), all zero.
 void run_traffic_generator(const std::vector<FlowTuple>& flows, const std::vector<ReplicaTuple>& replicas,
                            const std::vector<ConversationTuple>& conversations, std::int64_t duration_ns,
-                           std::uint64_t seed, int receive_window_bytes, int segment_bytes, bool paces,
-                           std::int64_t window_interval_ns, int shared_descriptor, int sample_descriptor,
-                           bool until_complete, const py::object& ready) {
+                           std::uint64_t seed, const std::vector<KindTuple>& kinds, std::int64_t window_interval_ns,
+                           int shared_descriptor, int sample_descriptor, bool until_complete,
+                           const py::object& ready) {
   std::vector<TrafficGenerator::Flow> described;
-  for (const auto& [opens, accepts, opener, accepter, start, duration, size, control, rate, packet, poisson, twice] :
-       flows)
+  for (const auto& [opens, accepts, opener, accepter, start, duration, size, control, rate, packet, poisson, twice,
+                    kind] : flows)
     described.push_back({opens, accepts, opener, accepter, start, duration, size, control, rate, packet, poisson,
-                         replication(twice)});
+                         replication(twice), kind});
+  std::vector<TrafficGenerator::SocketKind> of_sockets;
+  for (const auto& each : kinds)
+    of_sockets.push_back(
+        std::apply([](const auto&... field) { return TrafficGenerator::SocketKind{field...}; }, each));
   std::vector<TrafficGenerator::Replica> copies;
   for (const auto& [flow, opener, accepter] : replicas) copies.push_back({flow, opener, accepter});
   std::vector<TrafficGenerator::Conversation> talks;
@@ -97,8 +103,7 @@ void run_traffic_generator(const std::vector<FlowTuple>& flows, const std::vecto
       map_shared<TrafficGenerator::Shared>(shared_descriptor, traffic_generator_bytes(flows.size(), answers));
   TrafficGenerator generator(
       std::move(described), copies, talks,
-      {duration_ns, seed, receive_window_bytes, segment_bytes, paces, window_interval_ns, sample_descriptor,
-       until_complete},
+      {duration_ns, seed, std::move(of_sockets), window_interval_ns, sample_descriptor, until_complete},
       shared);
   ready();
   py::gil_scoped_release released;
@@ -113,7 +118,6 @@ void bind_emulation(py::module_& module) {
              py::arg("sample_descriptor"), py::arg("most_sockets"), py::arg("ready"));
   module.def("traffic_generator_bytes", &traffic_generator_bytes, py::arg("flows"), py::arg("answers"));
   module.def("run_traffic_generator", &run_traffic_generator, py::arg("flows"), py::arg("replicas"), py::arg("conversations"),
-             py::arg("duration_ns"), py::arg("seed"), py::arg("receive_window_bytes"), py::arg("segment_bytes"),
-             py::arg("paces"), py::arg("window_interval_ns"), py::arg("shared_descriptor"), py::arg("sample_descriptor"),
+             py::arg("duration_ns"), py::arg("seed"), py::arg("kinds"), py::arg("window_interval_ns"), py::arg("shared_descriptor"), py::arg("sample_descriptor"),
              py::arg("until_complete"), py::arg("ready"));
 }

@@ -23,6 +23,16 @@ def etcd_is_here() -> bool:
     return shutil.which("etcd") is not None
 
 
+def check_etcd(heartbeat_ms: int, election_ms: int) -> None:
+    """Raises NetreproError where there is no etcd, and for timeouts that it refuses."""
+    if not etcd_is_here():
+        raise NetreproError("no etcd on this machine", "install the package etcd-server")
+    if election_ms < 5 * heartbeat_ms:
+        raise NetreproError(
+            f"election_ms {election_ms} with heartbeat_ms {heartbeat_ms}", "etcd wants five heartbeats at least"
+        )
+
+
 class EtcdCluster:
     """Some etcd servers, to be used in a `with`; on leaving, they are killed and their data removed.
 
@@ -32,12 +42,7 @@ class EtcdCluster:
     """
 
     def __init__(self, servers: int = 5, heartbeat_ms: int = 15, election_ms: int = 150):
-        if not etcd_is_here():
-            raise NetreproError("no etcd on this machine", "install the package etcd-server")
-        if election_ms < 5 * heartbeat_ms:
-            raise NetreproError(
-                f"election_ms {election_ms} with heartbeat_ms {heartbeat_ms}", "etcd wants five heartbeats at least"
-            )
+        check_etcd(heartbeat_ms, election_ms)
         self.names = [f"netrepro{place}" for place in range(servers)]
         self._timing = (f"--heartbeat-interval={heartbeat_ms}", f"--election-timeout={election_ms}")
         self._processes: dict[str, subprocess.Popen] = {}

@@ -10,11 +10,15 @@ import numpy as np
 from netrepro.emulation.plan import Plan
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.routing import Path, k_shortest_paths
+from netrepro.networks.workloads import Flow
 
 
 @dataclass(frozen=True)
 class Connection:
-    """One of a flow's, `place` 0 or, of a replica, 1; with the paths there and back where it has its own."""
+    """One of a flow's, `place` 0 or, of a replica, 1; with the paths there and back where it has its own.
+
+    further : of MPTCP, the paths of its other subflows, which take them back, too.
+    """
 
     flow: int
     place: int
@@ -22,6 +26,13 @@ class Connection:
     accepter: str
     there: Path = ()
     back: Path = ()
+    further: tuple[Path, ...] = ()
+
+    @property
+    def paths(self) -> list[Path]:
+        """All that its packets take."""
+        backwards = (path[::-1] for path in self.further)
+        return [path for path in (self.there, self.back, *self.further, *backwards) if path]
 
     def addresses(self, plan: Plan) -> tuple[int, int]:
         """(of who opens it, of who accepts it): those that lead over its paths, else the hosts' own."""
@@ -45,7 +56,9 @@ def _connections(experiment: Experiment) -> Iterator[Connection]:
             opener, accepter = row.source, row.destination
             if row.transport == "requests":
                 opener, accepter = accepter, opener
-            there: Path = row.path
+            entry = experiment.traffic[row.entry]
+            subflows = entry.subflow_paths if isinstance(entry, Flow) else ()
+            there: Path = subflows[0] if subflows else row.path
             back = there[::-1]
             if not there and routing.scheme == "k_shortest_paths":
                 random = np.random.default_rng([experiment.seed, row.flow, place])
@@ -54,4 +67,4 @@ def _connections(experiment: Experiment) -> Iterator[Connection]:
                     for ends in ((opener, accepter), (accepter, opener))
                     for paths in (k_shortest_paths(topology, *ends, routing.paths),)
                 )
-            yield Connection(row.flow, place, opener, accepter, there, back)
+            yield Connection(row.flow, place, opener, accepter, there, back, tuple(subflows[1:]))

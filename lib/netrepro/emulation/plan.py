@@ -300,11 +300,15 @@ class Plan:
         towards = self._cabling.index_towards
         for path, address in self.path_addresses.items():
             found.setdefault(path[-1], []).append(messages.new_address(2, address.packed))
+        for path, address in self.path_addresses.items():
+            back = self.path_addresses.get(path[::-1])
             for node, peer in pairwise(path):
                 if node not in self._place:
                     continue
                 gateway = None if peer == path[-1] else self.addresses[peer].packed
                 own = self._own_attributes(node) if node[0] == "h" else ()
+                if own and back:  # who connects over the path is answered over it
+                    own = back.packed, *own[1:]
                 route = messages.new_route(address.packed, [NextHop(towards[node, peer], gateway)], *own)
                 found.setdefault(node, []).append(route)
         return found
@@ -531,20 +535,28 @@ def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
 
 
 def check_flows(experiment: Experiment) -> None:
-    """Raises NetreproError for flows that no kernel's hosts send as they are described."""
-    remedy = "use tier 'simulated'"
+    """Raises NetreproError for flows that hosts which all speak TCP alike do not send as they are described."""
+    check_replicas(experiment)
     for entry in experiment.traffic:
-        if isinstance(entry, (Flow, PoissonFlows)) and entry.replication and entry.replica_same_path:
-            raise NetreproError(
-                "replicas on the same path, and kernels choose paths by ports, which replicas must not share", remedy
-            )
         if isinstance(entry, (Flow, PoissonFlows)) and entry.subflows > 1:
-            raise NetreproError(f"a flow of {entry.subflows} subflows on an emulated network", remedy)
+            raise NetreproError(
+                f"a flow of {entry.subflows} subflows on an emulated network", "use tier 'virtual' or 'simulated'"
+            )
         own = [name for name in own_settings(experiment, entry) if name != "congestion_control"]
         if own:
             raise NetreproError(
                 f"a flow with {', '.join(own)} of its own, and an emulated host has one for all its flows",
-                f"give it to the experiment's Tcp, or {remedy}",
+                "give it to the experiment's Tcp, or use tier 'virtual' or 'simulated'",
+            )
+
+
+def check_replicas(experiment: Experiment) -> None:
+    """Raises NetreproError for replicas that no kernel sends."""
+    for entry in experiment.traffic:
+        if isinstance(entry, (Flow, PoissonFlows)) and entry.replication and entry.replica_same_path:
+            raise NetreproError(
+                "replicas on the same path, and kernels choose paths by ports, which replicas must not share",
+                "use tier 'simulated'",
             )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from netrepro.errors import NetreproError
 from netrepro.networks.workloads import Tcp
 
@@ -71,6 +73,26 @@ def window_clamp_bytes(tcp: Tcp) -> int:
     short, so that only small windows, which are soon reached, are given at once and exactly.
     """
     return tcp.receive_window_bytes if tcp.receive_window_bytes < LARGE_WINDOW_BYTES else 0
+
+
+class SocketKind(NamedTuple):
+    """How connections speak TCP, as far as their sockets decide it; 0 is what the kernel does by itself.
+
+    receive_window_bytes : what the receiver holds its window to. receive_buffer_bytes : of its own, in place of the
+    host's. segment_bytes : with the timestamps. multipath : MPTCP.
+    """
+
+    receive_window_bytes: int
+    receive_buffer_bytes: int
+    segment_bytes: int
+    paces: bool
+    multipath: bool = False
+
+
+def socket_kind(tcp: Tcp) -> SocketKind:
+    """That of connections which speak TCP so, on hosts that all do."""
+    segment_bytes = 0 if tcp.segment_bytes == FULL_SEGMENT_BYTES else tcp.segment_bytes + TIMESTAMP_BYTES
+    return SocketKind(window_clamp_bytes(tcp), 0, segment_bytes, tcp.pacing)
 
 
 def host_sysctls(tcp: Tcp) -> dict[str, str]:

@@ -14,7 +14,7 @@ from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_
 from netrepro.emulation.paths import Connection
 from netrepro.emulation.plan import HUB, Plan
 from netrepro.emulation.recording import end_key
-from netrepro.emulation.tcp import FULL_SEGMENT_BYTES, TIMESTAMP_BYTES, window_clamp_bytes
+from netrepro.emulation.tcp import SocketKind, socket_kind
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Requests
 
@@ -66,6 +66,8 @@ class TrafficDescription:
 
     made : the experiment's connections. controls : congestion control -> the name under which sockets get it; others
     keep their own. until_complete : whether they end with the last of them, if that is earlier than the experiment.
+    kinds : of sockets, and kind_of_flow which of them each flow has; by default all are as the experiment's Tcp says.
+    control_of_flow : in place of what the flow table says.
     """
 
     def __init__(
@@ -75,6 +77,10 @@ class TrafficDescription:
         plan: Plan,
         until_complete: bool = False,
         controls: Mapping[str, str] | None = None,
+        *,
+        kinds: Sequence[SocketKind] = (),
+        kind_of_flow: Sequence[int] = (),
+        control_of_flow: Sequence[str] = (),
     ):
         from netrepro import _core
 
@@ -82,9 +88,10 @@ class TrafficDescription:
         self._flows = experiment.flow_table
         self._connections = made
         self._addresses = [each.addresses(plan) for each in made]
-        self._controls = controls or {}
+        named = control_of_flow or self._flows["congestion_control"]
+        self._control_of_flow = [(controls or {}).get(name, name) for name in named]
         interval_ms = experiment.measure.windows_interval_ms
-        segment_bytes = experiment.tcp.segment_bytes
+        self._kind_of_flow = kind_of_flow or [0] * len(self._flows)
         self.core = str(_core.__file__)
         self.shared_bytes = _core.traffic_generator_bytes(len(self._flows), self._answers)
         self.arguments = {
@@ -93,9 +100,7 @@ class TrafficDescription:
             "conversations": self._conversations(),
             "duration_ns": round(experiment.duration_s * 1e9),
             "seed": experiment.seed,
-            "receive_window_bytes": window_clamp_bytes(experiment.tcp),
-            "segment_bytes": 0 if segment_bytes == FULL_SEGMENT_BYTES else segment_bytes + TIMESTAMP_BYTES,
-            "paces": experiment.tcp.pacing,
+            "kinds": [tuple(kind) for kind in kinds or [socket_kind(experiment.tcp)]],
             "window_interval_ns": 0 if interval_ms is None else round(interval_ms * 1e6),
             "until_complete": until_complete,
         }
@@ -118,11 +123,12 @@ class TrafficDescription:
                 nanoseconds(flows["start_s"]),
                 nanoseconds(flows["duration_s"]),
                 flows["size_bytes"].fillna(0.0).astype(np.int64).tolist(),
-                [self._controls.get(name, name) for name in flows["congestion_control"]],
+                self._control_of_flow,
                 (flows["rate_mbps"].fillna(0.0) * 1e6).astype(float).tolist(),
                 flows["packet_bytes"].astype(int).tolist(),
                 (flows["spacing"] == "poisson").tolist(),
                 flows["replication"].tolist(),
+                self._kind_of_flow,
                 strict=True,
             )
         )
@@ -179,9 +185,16 @@ class TrafficDescription:
         return _RESULTS_FROM + len(self._flows) * len(_RESULTS)
 
     def flow_of_end(self) -> dict[int, int]:
-        """end_key of who opened a flow's connection -> flow; of flows that share a port, the last."""
+        """end_key of who opened a flow's connection -> flow; of flows that share a port, the last.
+
+        Further subflows have ports of the kernel's choice, and are known by the addresses of their paths: port 0.
+        """
         ports = FIRST_SOURCE_PORT + np.arange(len(self._connections)) % SOURCE_PORTS
         return {
+            end_key(int(self._plan.path_addresses[path]), 0): each.flow
+            for each in self._connections
+            for path in each.paths[2:]
+        } | {
             end_key(address, int(port)): each.flow
             for each, (address, _), port in zip(self._connections, self._addresses, ports, strict=True)
         }

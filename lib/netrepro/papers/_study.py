@@ -406,9 +406,9 @@ class Runs:
 
     @property
     def swept(self) -> list[str]:
-        """The fields that any case sweeps."""
+        """The fields that any measured case sweeps."""
         places = [name for changes in self.study.cases.values() for name in _swept(changes)]
-        return list(dict.fromkeys(places))
+        return [name for name in dict.fromkeys(places) if name in self.values]
 
     def has(self, *cases: str, tier: str = "") -> bool:
         """Whether the tier (the one asked for unless named) ran all of these cases."""

@@ -7,7 +7,7 @@ message in virtual time; delays, the load and a processor's cost of a message ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -19,7 +19,10 @@ from matplotlib.figure import Figure
 from netrepro.claims import Measured
 from netrepro.errors import NetreproError
 from netrepro.networks.zipf import exact_ranks, gray_ranks, zeta
-from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
+from netrepro.papers._drawing import say_not_measured
+from netrepro.papers._epaxos_processes import run_replication
+from netrepro.papers._processes import why_no_processes
+from netrepro.papers._runs import CheckedRuns, Progress, all_checks, in_parallel, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.protocols.linearizability import violations
 from netrepro.simulation.replication import Demand, Deployment, ReplicatedRun, simulate_replication
@@ -248,8 +251,8 @@ def summary_of(after: pd.DataFrame, seconds: float) -> pd.DataFrame:
     )
 
 
-def _checks(run: ReplicatedRun, case: Case, after: pd.DataFrame) -> pd.DataFrame:
-    least = pd.Series(deployment(case, PRINTED, 1).minimum_ms(), REGIONS)
+def _checks(run: ReplicatedRun, case: Case, after: pd.DataFrame, setting: Setting = PRINTED) -> pd.DataFrame:
+    least = pd.Series(deployment(case, setting, 1).minimum_ms(), REGIONS)
     # Clocks that are apart may let a command be looked at too early, but never answer before the quorum can.
     short = (after.groupby("region")["ms"].min() / least.reindex(after.region.unique())).min() if len(after) else 1.0
     if case.clock_error_ms:
@@ -279,14 +282,19 @@ PUBLISHED_MINIMA = {
 }
 
 
-def minima() -> pd.DataFrame:
-    """Least latencies where no two clients share a key and messages cost nothing: measured, and by arithmetic."""
+def _without_load(stop_s: float) -> dict[str, tuple[Deployment, Demand]]:
+    """The schemes, where no two clients share a key and messages cost nothing."""
     idle = replace(PRINTED, clients_per_region=1, cap=1, arrival_ms=50, message_cost_us=0, jitter_ms=0)
+    return {name: (deployment(case, idle, 1), demand(case, idle, stop_s, 1)) for name, case in SCHEMES.items()}
+
+
+def minima(found: Mapping[str, ReplicatedRun] | None = None) -> pd.DataFrame:
+    """Least latencies of the schemes without load, as found (default: simulated) and by arithmetic."""
+    cases = _without_load(3.0)
+    found = found or {name: simulate_replication(*case) for name, case in cases.items()}
     rows = []
-    for name, case in SCHEMES.items():
-        where = deployment(case, idle, 1)
-        least = _settled(simulate_replication(where, demand(case, idle, 3.0, 1)), 0).groupby("region")["ms"].min()
-        must = where.minimum_ms()
+    for name, (where, _) in cases.items():
+        least, must = _settled(found[name], 0).groupby("region")["ms"].min(), where.minimum_ms()
         rows += [(name, region, least[region], must[i]) for i, region in enumerate(REGIONS)]
     return pd.DataFrame(rows, columns=["scheme", "region", "least_ms", "must_ms"])
 
@@ -376,9 +384,15 @@ def measured_claims(runs: Runs) -> list[Measured]:
         "toq-union-conflicts": (np.max(toq("union"), axis=0), np.max(toq("union", **apart), axis=0)),
         "toq-mean": (toq_mean(), toq_mean(**apart)),
     }
+    return _least_latencies(runs) + [
+        Measured(claim=claim, values=ours, control=control, **runs.trust) for claim, (ours, control) in values.items()
+    ]
+
+
+def _least_latencies(runs: Runs | Processes) -> list[Measured]:
     curves = {name: rows.least_ms.tolist() for name, rows in runs.minima.groupby("scheme")}
     broken = dict(zip(PUBLISHED_MINIMA, list(SCHEMES)[3:], strict=True))
-    least = [
+    return [
         Measured(
             claim=claim,
             exact=True,
@@ -388,9 +402,11 @@ def measured_claims(runs: Runs) -> list[Measured]:
         )
         for name, claim in PUBLISHED_MINIMA.items()
     ]
-    return least + [
-        Measured(claim=claim, values=ours, control=control, **runs.trust) for claim, (ours, control) in values.items()
-    ]
+
+
+def claims_on(tier: str, runs: Runs, processes: Processes) -> list[Measured]:
+    """What the tier measured. Of real processes the least latencies alone: the other claims want more load."""
+    return measured_claims(runs) if tier == "simulated" else _least_latencies(processes)
 
 
 def _mean_order(table: pd.DataFrame) -> list[list[str]]:
@@ -419,6 +435,76 @@ def answer(runs: Runs) -> str:
         f"regions, up to {worst.p99:.1f} times in {worst.region} at theta {worst.theta:g} with "
         f"{100 * worst.writes:.0f} % writes."
     )
+
+
+# Real processes.
+
+LIGHTER = replace(PRINTED, cap=2, jitter_ms=0.0)  # a message of a real process costs real time
+PROCESS_CELLS = ((0.8, 0.5), (0.9, 0.5), HOTTEST)
+SAME_MS = 0.1
+
+
+@dataclass(frozen=True)
+class Processes(CheckedRuns):
+    """What five replicas and their clients did as real processes in virtual time, and what the simulator says of the
+    same commands.
+
+    commands : case, tier, command, region, ms, commit_ms, is_fast, of those sent after settling. minima, fidelity : as
+    of Runs, of the processes. why : there are none.
+    """
+
+    commands: pd.DataFrame
+    minima: pd.DataFrame
+    fidelity: pd.DataFrame
+    why: str = ""
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """A row a case and tier: commands, mean_ms, p99_ms, conflicts (%); within: share of commands (%) that take as
+        long on both tiers, to SAME_MS."""
+        rows = []
+        for name, of_case in self.commands.groupby("case", sort=False):
+            both = of_case.pivot(index="command", columns="tier", values="ms")
+            within = 100 * ((both["virtual"] - both["simulated"]).abs() < SAME_MS).mean()
+            for tier, found in of_case.groupby("tier", sort=False):
+                numbers = (len(found), found.ms.mean(), found.ms.quantile(0.99), 100 * (1 - found.is_fast.mean()))
+                rows.append((name, tier, *numbers, within))
+        names = ["case", "tier", "commands", "mean_ms", "p99_ms", "conflicts", "within"]
+        return pd.DataFrame(rows, columns=names).set_index(names[:2])
+
+
+def checks(runs: Runs, processes: Processes) -> pd.DataFrame:
+    """Of the simulated runs and, where there are any, of the processes: the columns of Runs.fidelity."""
+    return runs.fidelity if processes.why else all_checks(runs, processes)
+
+
+def measure_processes(seed: int, tier: str, progress: Progress = iter) -> Processes:
+    """Every scheme without load, and Multi-Paxos and some cells at a light one, over real sockets; a shorter stream of
+    commands where another tier is the notebook's, and nothing, with the reason, where there is no such kernel."""
+    settle_s, stop_s = 0.5, 2.5 if tier == "virtual" else 1.0
+    cells = {"Multi-Paxos": Case("multi-paxos")} | dict(grid_case(*cell) for cell in PROCESS_CELLS)
+    idle = _without_load(1.0)
+    loaded = {
+        name: (deployment(case, LIGHTER, seed), demand(case, LIGHTER, stop_s, seed)) for name, case in cells.items()
+    }
+    if why := why_no_processes():
+        nothing = pd.DataFrame(columns=["case", "tier", "command", "region", "ms", "commit_ms", "is_fast"])
+        return Processes(nothing, minima().iloc[:0], pd.DataFrame(columns=["check", "value", "bound", "holds"]), why)
+    *first, hot = loaded.items()
+    halves = [(dict([*idle.items(), *first[:2]]),), (dict([*first[2:], hot]),)]
+    runs = {name: run for half in in_parallel(run_replication, halves, progress=progress) for name, run in half.items()}
+    columns = ["command", "region", "ms", "commit_ms", "is_fast"]
+    parts = []
+    for name, asked in loaded.items():
+        for where, run in (("simulated", simulate_replication(*asked)), ("virtual", runs[name])):
+            parts.append(_settled(run, settle_s)[columns].assign(case=name, tier=where))
+    found = [
+        _checks(runs[name], case, _settled(runs[name], 0.0), LIGHTER).assign(case=name)
+        for name, case in (SCHEMES | cells).items()
+    ]
+    fidelity = pd.concat(found, ignore_index=True)
+    fidelity["check"] = "processes: " + fidelity["check"]
+    return Processes(pd.concat(parts, ignore_index=True), minima(runs), fidelity)
 
 
 # What the class ran.
@@ -631,6 +717,26 @@ def draw_tails(runs: Runs, theta: float = 0.99, writes: float = 1.0) -> Figure:
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4)
     figure.suptitle(f"Execution latency at theta {theta:g}, {100 * writes:g} % writes")
+    return figure
+
+
+def draw_processes(processes: Processes) -> Figure:
+    """How many commands take longer: real processes (solid) and the simulator (dashed), a panel a case."""
+    names = ["Multi-Paxos", *(grid_case(*cell)[0] for cell in PROCESS_CELLS)]
+    figure, axes = new_figure("Real processes in virtual time", "", "", columns=len(names), log_y=True)
+    figure.set_size_inches(12.8, 3.6)
+    for axis, name in zip(axes, names, strict=True):
+        looks = {"virtual": ("-", 5.0, scheme("emulated").colour, 0.5), "simulated": ("--", 1.3, "black", 1.0)}
+        for tier, (style, width, colour, alpha) in looks.items():
+            ms = np.sort(processes.commands.query("case == @name and tier == @tier").ms)
+            longer = 100 * (1 - np.arange(len(ms)) / max(len(ms), 1))
+            axis.plot(ms, longer, style, color=colour, linewidth=width, alpha=alpha, label=tier)
+        if processes.why:
+            say_not_measured(axis, "virtual")
+        axis.set(title=name, xlabel="execution latency (ms)", ylim=(0.1, 110), xlim=(0, 450))
+        axis.set_yticks([0.1, 1, 10, 100], ["0.1", "1", "10", "100"])
+    axes[0].set_ylabel("commands that take longer (%)")
+    axes[-1].legend(loc="upper right")
     return figure
 
 

@@ -18,8 +18,12 @@ from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
 from netrepro.emulation.etcd import EtcdCluster
+from netrepro.emulation.virtual.etcd import etcd_without_leader_s
 from netrepro.errors import NetreproError
-from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
+from netrepro.papers._drawing import say_not_measured
+from netrepro.papers._processes import why_no_processes
+from netrepro.papers._raft_processes import Case, Crashes, Trials, crash_processes, network
+from netrepro.papers._runs import Progress, all_checks, in_parallel, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.protocols.raft_elections import Election, elect, split_vote_share
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
@@ -49,6 +53,8 @@ class Scale:
     control_trials: int
     calibration_trials: int
     knob_trials: int
+    process_trials: int  # of real processes, a line and repetition
+    process_control_trials: int
 
 
 def setting(**changes: float) -> Election:
@@ -58,7 +64,9 @@ def setting(**changes: float) -> Election:
 
 def scale(profile: str) -> Scale:
     """How much is tried. Raises NetreproError for another profile than quick and paper."""
-    return of_profile(profile, {"quick": Scale(1000, 50, 4000, 2000), "paper": Scale(1000, 1000, 40_000, 20_000)})
+    return of_profile(
+        profile, {"quick": Scale(1000, 50, 4000, 2000, 20, 1), "paper": Scale(1000, 1000, 40_000, 20_000, 1000, 20)}
+    )
 
 
 @cache
@@ -113,21 +121,11 @@ def split_votes(trials: int, seed: int, latencies_ms: Sequence[float] = (1, 2, 5
 
 
 @dataclass(frozen=True)
-class Runs(CheckedRuns):
+class Runs(Trials):
     """All trials (columns of `elect`; case: Raft or one seed; line; repetition), split votes, and the checks."""
 
-    trials: pd.DataFrame
     splits: pd.DataFrame
     fidelity: pd.DataFrame
-
-    def times(self, case: str, line: str) -> list[np.ndarray]:
-        """ms without a leader, an array a repetition."""
-        rows = self.trials[(self.trials.case == case) & (self.trials.line == line)]
-        return [times.to_numpy() for _, times in rows.groupby("repetition")["without_leader_ms"]]
-
-    def each(self, statistic: Callable, line: str, case: str = "Raft") -> list[float]:
-        """The statistic of the times, a value a repetition."""
-        return [float(statistic(times)) for times in self.times(case, line)]
 
     @property
     def summary(self) -> pd.DataFrame:
@@ -169,26 +167,44 @@ def measure(scale: Scale, repetitions: int, seed: int, setting: Election, progre
     return Runs(trials, splits, pd.DataFrame(rows, columns=["check", "value", "bound", "holds"]))
 
 
-def measured_claims(runs: Runs) -> list[Measured]:
-    """What section 9.3 and the dissertation say, a value a repetition."""
-    statistics: dict[str, tuple[Callable, str]] = {
-        "five-ms-median": (np.median, "150-155"),
-        "fifty-ms-worst": (np.max, "150-200"),
-        "short-timeouts-mean": (np.mean, "12-24"),
-        "short-timeouts-worst": (np.max, "12-24"),
-        "wan-mean": (np.mean, "WAN, one failed"),
-        "wan-two-failed-mean": (np.mean, "WAN, two failed"),
-    }
-    for line in LINES:
-        if line not in ("150-150", CALIBRATED_ON):
-            statistics[f"curve-{line}"] = (distance_to(line), line)
-    values: dict[str, list[Any]] = {
-        name: [runs.each(*each, case) for case in ("Raft", "one seed")] for name, each in statistics.items()
-    }
-    values["order-of-medians"] = [order_of_medians(runs, case) for case in ("Raft", "one seed")]
-    found = [
+STATISTICS: dict[str, tuple[Callable, str]] = {
+    "five-ms-median": (np.median, "150-155"),
+    "fifty-ms-worst": (np.max, "150-200"),
+    "short-timeouts-mean": (np.mean, "12-24"),
+    "short-timeouts-worst": (np.max, "12-24"),
+    "wan-mean": (np.mean, "WAN, one failed"),
+    "wan-two-failed-mean": (np.mean, "WAN, two failed"),
+}
+STATISTICS |= {f"curve-{line}": (distance_to(line), line) for line in LINES if line not in ("150-150", CALIBRATED_ON)}
+OF_FEW_TRIALS = ("five-ms-median", "short-timeouts-mean", "wan-mean", "wan-two-failed-mean")
+
+
+def _of_statistics(runs: Trials, names: Iterable[str]) -> list[Measured]:
+    """A value a repetition, with all servers on one seed as the control."""
+    values = {name: [runs.each(*STATISTICS[name], case) for case in ("Raft", "one seed")] for name in names}
+    return [
         Measured(claim=name, values=ours, control=control, **runs.trust) for name, (ours, control) in values.items()
     ]
+
+
+def claims_on(tier: str, runs: Runs, crashes: Crashes) -> list[Measured]:
+    """What the tier measured: simulated elections, or real processes in virtual time.
+
+    Of real processes no more than medians and means, where there are fewer than Fig. 16's 1,000 trials a repetition:
+    the greatest of a few, and the distance of their distribution, would be other numbers than the published.
+    """
+    if tier == "simulated":
+        return measured_claims(runs)
+    is_whole = all(len(times) >= 1000 for line in crashes.lines for times in crashes.times("Raft", line))
+    names = STATISTICS if is_whole else OF_FEW_TRIALS
+    return _of_statistics(crashes, [name for name in names if STATISTICS[name][1] in crashes.lines])
+
+
+def measured_claims(runs: Runs) -> list[Measured]:
+    """What section 9.3 and the dissertation say, a value a repetition."""
+    found = _of_statistics(runs, STATISTICS)
+    ranked, broken = (order_of_medians(runs, case) for case in ("Raft", "one seed"))
+    found.append(Measured(claim="order-of-medians", values=ranked, control=broken, **runs.trust))
     shares = {
         "no-randomness-beyond-10-s": [np.concatenate(runs.times("Raft", line)) > 10_000 for line in RANDOMNESS[:3:2]],
         "wan-share-below-1500-ms": [
@@ -276,6 +292,54 @@ def measure_etcd(trials: int, seed: int, progress: Progress = iter) -> tuple[np.
     return 1e3 * np.array(times), ""
 
 
+# Real processes.
+
+PROCESS_LINES = ("150-155", "150-300", "12-24")
+
+
+def measure_processes(
+    scale: Scale, repetitions: int, seed: int, setting: Election, tier: str, progress: Progress = iter
+) -> Crashes:
+    """Leaders of five real processes killed in virtual time; one repetition where another tier is the notebook's, and
+    nothing, with the reason, where there is no such kernel."""
+    cases = [Case(line, line, setting) for line in PROCESS_LINES]
+    cases += [Case(name, WAN_TIMEOUTS, replace(wan, timer_late_ms=setting.timer_late_ms)) for name, wan in WANS.items()]
+    cases += [replace(each, case="one seed") for each in cases] if tier == "virtual" else []
+    trials = {"Raft": scale.process_trials, "one seed": scale.process_control_trials}
+    return crash_processes(cases, trials, repetitions if tier == "virtual" else 1, seed, progress)
+
+
+def checks(runs: Runs, crashes: Crashes) -> pd.DataFrame:
+    """Of the elections and, where there are any, of the processes: check, value, bound, holds."""
+    return runs.fidelity if crashes.why else all_checks(runs, crashes)
+
+
+def tier_table(runs: Runs, crashes: Crashes) -> pd.DataFrame:
+    """A row a line and tier: trials, median, mean and 90th percentile (ms), mean terms that began; and the greatest
+    distance of the processes' distribution from the simulated one, beside what chance alone exceeds in 1 of 20."""
+    rows = []
+    for line in crashes.lines:
+        ours, theirs = (np.concatenate(each.times("Raft", line)) for each in (crashes, runs))
+        apart, chance = distance(ours, np.percentile(theirs, range(101))), 1.36 / np.sqrt(len(ours))
+        for tier, found, times in (("simulated", runs, theirs), ("virtual", crashes, ours)):
+            terms = found.trials[(found.trials.case == "Raft") & (found.trials.line == line)].terms.mean()
+            numbers = (np.median(times), times.mean(), np.percentile(times, 90), terms)
+            rows.append((line, tier, len(times), *numbers, *((apart, chance) if tier == "virtual" else (None, None))))
+    names = ["line", "tier", "trials", "median_ms", "mean_ms", "p90_ms", "terms", "distance", "by_chance"]
+    return pd.DataFrame(rows, columns=names).set_index(names[:2])
+
+
+def measure_virtual_etcd(trials: int, seed: int, progress: Progress = iter) -> tuple[np.ndarray, str]:
+    """As measure_etcd, of processes in virtual time: other work on the machine does not matter."""
+    try:
+        if why := why_no_processes():
+            raise NetreproError(why)
+        times_s = etcd_without_leader_s(network(ETCD, ETCD.servers), trials, seed, **ETCD_MS, progress=progress)
+    except NetreproError as error:
+        return np.array([]), f"not measured: {error.problem}"
+    return 1e3 * np.array(times_s), ""
+
+
 def answer(runs: Runs) -> str:
     """The notebook's one sentence."""
     none, little, much = (np.mean(runs.each(np.median, line)) for line in ("150-150", "150-155", "150-300"))
@@ -331,6 +395,31 @@ def draw_control(runs: Runs) -> Figure:
     return figure
 
 
+def draw_tiers(runs: Runs, crashes: Crashes) -> Figure:
+    """Real processes (solid) beside simulated elections (dashed), and what Fig. 16 has of these lines in grey."""
+    figure, axes = new_figure("Real processes in virtual time", "", "", columns=2, log_x=True)
+    figure.set_size_inches(11, 4)
+    groups = (PROCESS_LINES, tuple(WANS))
+    for axis, lines, title in zip(axes, groups, ("Fig. 16's cluster", "30 to 40 ms apart"), strict=True):
+        for line, colour in zip(lines, CURVES, strict=False):
+            if line in published():
+                axis.plot(published()[line], range(101), color=PUBLISHED_GREY, linewidth=3, alpha=0.6)
+            _steps(axis, np.concatenate(runs.times("Raft", line)), color=colour, linestyle="--")
+            if line in crashes.lines:
+                times = np.concatenate(crashes.times("Raft", line))
+                _steps(axis, times, color=colour, label=f"{line}{' ms' * (line in published())}, {len(times)} crashes")
+        axis.plot([], [], "--", color="black", label="simulated")
+        if crashes.why:
+            say_not_measured(axis, "virtual")
+        axis.set(xlabel="time without leader (ms)", title=title)
+    axes[0].plot([], [], color=PUBLISHED_GREY, linewidth=3, label="published")
+    axes[0].set(ylabel="cumulative share of trials (%)", xlim=(10, 3000))
+    axes[1].set(xlim=(200, 6000))
+    for axis in axes:
+        axis.legend(loc="lower right", fontsize="small")
+    return figure
+
+
 def draw_knobs(table: pd.DataFrame) -> Figure:
     """Median (dot) to 90th percentile (end of the bar), a column a knob."""
     names = list(dict.fromkeys(table.knob))
@@ -347,15 +436,22 @@ def draw_knobs(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def draw_etcd(times_ms: np.ndarray, why: str, trials: int = 5000, seed: int = 1) -> Figure:
-    """Real etcd beside our elections with its timers, and Fig. 16's line of the same range in grey."""
+def draw_etcd(
+    real: tuple[np.ndarray, str], virtual: tuple[np.ndarray, str], trials: int = 5000, seed: int = 1
+) -> Figure:
+    """Real etcd, in real and in virtual time, beside our elections with its timers, and Fig. 16's line of the same
+    range in grey."""
     title = "etcd with a tick of 15 ms and timeouts of 150 to 285 ms"
     figure, axis = new_figure(title, "time without leader (ms)", "cumulative share of trials (%)")
     axis.plot(published()["150-300"], range(101), "--", color=PUBLISHED_GREY, label="published: LogCabin, 150-300 ms")
     ours = elect("150-300", ETCD, trials, seed).without_leader_ms.to_numpy()
     _steps(axis, ours, color=scheme("simulated").colour, label="our elections, with etcd's timers")
-    label = why or f"etcd, five processes, {len(times_ms)} crashes"
-    _steps(axis, times_ms, color=scheme("emulated").colour, marker="o", label=label)
+    for (times_ms, why), name, colour, marker in (
+        (virtual, "virtual", scheme("emulated").colour, "o"),
+        (real, "real", CURVES[1], "^"),
+    ):
+        label = f"etcd in {name} time, " + (why or f"{len(times_ms)} crashes")
+        _steps(axis, times_ms, color=colour, marker=marker, markersize=5, label=label)
     axis.set_xlim(0, 500)
     axis.legend(loc="lower right", fontsize="small")
     return figure

@@ -172,7 +172,7 @@ def simulate_replication(deployment: Deployment, demand: Demand, seed: int = 1) 
         key_count=len(keys),
     )
     columns = {name: found[name] for name in ("sent", "committed", "answered", "is_fast", "value")}
-    return _run(demand, columns, found["busy"], found["unlike_keys"], found["unexecuted"], found["events"])
+    return replicated_run(demand, columns, found["busy"], found["unlike_keys"], found["unexecuted"], found["events"])
 
 
 def drive_replication(deployment: Deployment, demand: Demand) -> ReplicatedRun:
@@ -228,7 +228,8 @@ def drive_replication(deployment: Deployment, demand: Demand) -> ReplicatedRun:
     stores = [replica.store.writes for replica in replicas.values()]
     unlike = max(sum(store.get(key) != stores[0].get(key) for key in {*store, *stores[0]}) for store in stores)
     missing = int((columns["sent"] >= 0).sum()) * len(names) - executed
-    return _run(demand, columns, [getattr(host, "busy_s", 0.0) for host in hosts.values()], unlike, missing, 0)
+    busy = [getattr(host, "busy_s", 0.0) for host in hosts.values()]
+    return replicated_run(demand, columns, busy, unlike, missing, 0)
 
 
 def _places(deployment: Deployment, demand: Demand) -> list[int]:
@@ -242,9 +243,10 @@ def _clock_errors_s(deployment: Deployment) -> list[float]:
     return [each / 1e3 for each in deployment.clock_errors_ms] or [0.0] * len(deployment.regions)
 
 
-def _run(
+def replicated_run(
     demand: Demand, found: dict[str, np.ndarray], busy: Any, unlike: int, missing: int, events: int
 ) -> ReplicatedRun:
+    """What became of a demand's commands (found: sent, committed, answered, is_fast, value; -1 for never or none)."""
     table = pd.DataFrame(
         {
             "command": np.arange(len(demand.keys)),

@@ -470,7 +470,7 @@ def test_traffic_that_waits_for_a_processor_is_not_trusted():
 
 
 def test_a_generator_that_fails_says_why(monkeypatch):
-    nowhere = (7, 7, 1, 1, 0, 0, 1, "reno", 0.0, 0, False, "")
+    nowhere = (7, 7, 1, 1, 0, 0, 1, "reno", 0.0, 0, False, "", 0)
     monkeypatch.setattr(TrafficDescription, "_described", lambda self: [nowhere])
     with pytest.raises(NetreproError, match=r"the traffic cannot be sent: .*namespace"):
         run(Experiment(narrow(), (Flow("h1", "h2", size_bytes=1),), 1.0))

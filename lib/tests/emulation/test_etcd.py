@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from netrepro.emulation.etcd import EtcdCluster, etcd_is_here
+from netrepro.emulation.tiers import probe_tiers
+from netrepro.emulation.virtual.etcd import etcd_without_leader_s
 from netrepro.errors import NetreproError
+from netrepro.networks.links import Link
+from netrepro.networks.topology import star
 
 needs_etcd = pytest.mark.skipif(not etcd_is_here(), reason="needs etcd (package etcd-server)")
 
@@ -30,6 +34,14 @@ def test_a_killed_leader_is_replaced_after_an_election_timeout_and_nothing_is_le
 def test_timeouts_that_etcd_refuses_are_refused_by_name():
     with pytest.raises(NetreproError, match="election_ms 50"):
         EtcdCluster(3, heartbeat_ms=20, election_ms=50)
+
+
+@needs_etcd
+@pytest.mark.skipif(not probe_tiers().virtual.available, reason=f"no virtual kernel: {probe_tiers().virtual.why}")
+def test_in_virtual_time_a_killed_leader_is_replaced_after_an_election_timeout_too():
+    network = star(3, Link(1000.0, 0.1, jitter_ms=0.02))
+    times_s = etcd_without_leader_s(network, 3, 1, heartbeat_ms=15, election_ms=150)
+    assert len(times_s) == 3 and min(times_s) > 0.15 - 2 * 0.015 - 0.01 and max(times_s) < 2
 
 
 def test_where_there_is_no_etcd_the_package_is_named(monkeypatch):

@@ -21,11 +21,23 @@ from netrepro.emulation.tiers import probe_tiers
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.kernel import build_kernel, kernel_path
 from netrepro.emulation.virtual.network import Event, Program, run_programs
+from netrepro.emulation.virtual.plan import make_virtual_plan
 from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import Link
-from netrepro.networks.queues import CoDel, DropTail, EcnThreshold, FqCoDel, PhantomQueue, Pie, Red, Sfq, SharedBuffer
+from netrepro.networks.queues import (
+    CoDel,
+    DropTail,
+    EcnThreshold,
+    FqCoDel,
+    NicPacer,
+    PhantomQueue,
+    Pie,
+    Red,
+    Sfq,
+    SharedBuffer,
+)
 from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology, dumbbell, leaf_spine, star
 from netrepro.networks.workloads import Flow, Requests, Tcp
@@ -146,8 +158,9 @@ def test_a_single_flow_takes_as_long_as_in_the_simulator():
         Pie(300),
         PhantomQueue(200),
         SharedBuffer(150_000, alpha=2.0),
-        Sfq(packets=100),
+        Sfq(packets=100, buckets=4096),
         FqCoDel(packets=300),
+        FqCoDel(packets=300, ecn=False),
     ],
     ids=lambda queue: type(queue).__name__,
 )
@@ -165,6 +178,49 @@ def test_every_queue_holds_what_it_says_and_counts_every_packet(queue):
     counted = "marked_packets" if getattr(queue, "ecn", False) or control == "dctcp" else "dropped_packets"
     assert port[counted] > 0 and model[counted] > 0
     assert found.trusted
+
+
+def average_of(queue: Red, segment_bytes: int = 1448) -> tuple[float, float]:
+    """The settled queue, in the kernel and in the simulator."""
+    flows = tuple(Flow(host, "h3", duration_s=16.0) for host in ("h1", "h2"))
+    tcp = Tcp("reno", segment_bytes=segment_bytes)
+    experiment = Experiment(star(3, Link(10.0, 1.0, queue)), flows, 16.0, 1, Measure(queues=(PORT,)), tcp)
+    both = emulate(experiment, tier="virtual"), simulate(experiment)
+    kernel, simulator = (found.queues[found.queues.time_s > 11.0]["queue_packets"].mean() for found in both)
+    return kernel, simulator
+
+
+def test_red_adapts_its_probability_and_counts_packets_of_the_flows_size():
+    """From a probability of a half, which keeps the queue at the lower threshold, towards the middle of both."""
+    red = Red(200, 10, 50, max_probability=0.5)
+    fixed, adaptive = average_of(red), average_of(replace(red, adaptive=True))
+    small = average_of(red, segment_bytes=434)
+    for kernel, simulator in (fixed, adaptive, small):
+        assert kernel == pytest.approx(simulator, rel=0.2)
+    assert adaptive[0] > 1.5 * fixed[0]
+    wrong = average_of(replace(red, mean_packet_bytes=1514), segment_bytes=434)  # hold three times as many
+    assert wrong[0] > 2 * small[0]
+
+
+@pytest.mark.parametrize(
+    ("queue", "said"),
+    [
+        (Red(200, 20, 60, gentle=True), "Red with gentle"),
+        (Red(200, 20, 60, wait=True), "Red with wait"),
+        (Red(200, 20, 60, by_bytes=True), "Red with by_bytes"),
+        (Red(9000, 2000, 6000, weight=0.0002), "Red with max_threshold_packets = 6000"),
+        (CoDel(reentry="ns2_2012"), "CoDel with reentry"),
+        (CoDel(least_bytes=600), "CoDel with least_bytes"),
+        (Pie(burst_ms=100.0), "Pie with burst_ms"),
+        (Sfq(buckets=1000), "buckets = 1000"),
+        (Sfq(packets=1), "packets = 1"),
+        (NicPacer(), "NicPacer"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_no_queue_of_the_kernel_does_is_refused_by_name(queue, said):
+    with pytest.raises(NetreproError, match=said):
+        make_virtual_plan(star(3, Link(50.0, 1.0, queue)), 1, None)
 
 
 SMALL = star(3, Link(10.0, 5.0))

@@ -15,6 +15,8 @@ from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.zipf import exact_ranks, gray_ranks, zeta
 from netrepro.papers import epaxos_revisited as paper
+from netrepro.papers._epaxos_processes import run_replication
+from netrepro.papers._processes import why_no_processes
 from netrepro.simulation.replication import simulate_replication
 
 SMALL = paper.Scale(((0.5, 0.3), (0.9, 0.3), (0.9, 0.5)), 0.8, 1.4)
@@ -52,6 +54,55 @@ def test_a_run_that_is_not_linearizable_would_be_noticed():
     seen.loc[late, "value"] = first.reindex(reads.loc[late].key).to_numpy()
     broken = paper._checks(replace(run, commands=seen), case, after).set_index("check").holds
     assert not broken["keys that are not linearizable"]
+
+
+# Real processes.
+
+needs_virtual = pytest.mark.skipif(bool(why_no_processes()), reason=why_no_processes() or "there is one")
+
+
+@needs_virtual
+def test_real_processes_take_as_long_as_the_simulator_says_command_by_command():
+    load = replace(paper.LIGHTER, clients_per_region=2)
+    cases = {"Multi-Paxos": paper.Case("multi-paxos"), "hot": paper.Case("epaxos", *paper.HOTTEST)}
+    cases["own keys"] = paper.Case(own_keys=True, toq="union")
+    asked = {name: (paper.deployment(case, load, 1), paper.demand(case, load, 0.7, 1)) for name, case in cases.items()}
+    for name, run in run_replication(asked).items():
+        told = simulate_replication(*asked[name])
+        checks = paper._checks(run, cases[name], paper._settled(run, 0.0), load)
+        assert checks.holds.all(), checks
+        # Where two commands meet at the same moment, either may come first.
+        assert len(run.commands) == pytest.approx(len(told.commands), rel=0.05)
+        ours, theirs = (paper._settled(each, 0.0).set_index("command").ms for each in (run, told))
+        assert ((ours - theirs).abs() < paper.SAME_MS).mean() > (0.85 if name == "hot" else 0.95)
+
+
+@needs_virtual
+def test_the_least_latencies_of_real_processes_are_exact_to_microseconds():
+    table = paper.minima(run_replication(paper._without_load(0.6)))
+    assert (table.least_ms >= table.must_ms).all()
+    assert (table.least_ms - table.must_ms).max() < 0.2  # a place of Multi-Paxos' log may wait for the one before
+    assert (table.least_ms - table.must_ms).median() < 0.003
+
+
+def test_without_the_kernel_the_notebook_says_so_and_goes_on(runs, monkeypatch):
+    monkeypatch.setattr(paper, "why_no_processes", lambda: "no virtual kernel: not built")
+    processes = paper.measure_processes(1, "simulated")
+    assert processes.why and processes.summary.empty and processes.minima.empty
+    assert paper.checks(runs, processes).equals(runs.fidelity)
+    assert paper.claims_on("simulated", runs, processes) == paper.measured_claims(runs)
+    said = [text.get_text() for axis in paper.draw_processes(processes).axes for text in axis.texts]
+    assert said == ["not measured on the virtual tier"] * 4
+
+
+def test_of_real_processes_the_least_latencies_alone_are_judged_and_controls_miss_them(runs):
+    processes = paper.Processes(runs.latencies, runs.minima, runs.fidelity)
+    found = paper.claims_on("virtual", runs, processes)
+    assert [each.claim for each in found] == list(paper.PUBLISHED_MINIMA.values())
+    for each in found:
+        claim = load_claims(paper.SLUG).claim(each.claim)
+        assert judge(claim, each, "virtual").verdict == "agrees"
+        assert judge(claim, each.broken(), "virtual").verdict == "disagrees"
 
 
 # The setting.

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
+from netrepro.papers import _raft_processes
 from netrepro.papers import raft as paper
+from netrepro.papers._processes import why_no_processes
+from netrepro.papers._raft_processes import CHECKS, Case, Crashes, crash_processes, violations
 from netrepro.protocols.raft_elections import Election, elect, split_vote_share, timeouts_of
 
 SCALE = replace(paper.scale("quick"), control_trials=50, calibration_trials=1000)
@@ -153,6 +156,87 @@ def test_equal_seeds_give_equal_trials_and_others_do_not():
     assert not first.equals(second)
 
 
+# Real processes.
+
+needs_virtual = pytest.mark.skipif(bool(why_no_processes()), reason=why_no_processes() or "there is one")
+FEW = replace(SCALE, process_trials=6, process_control_trials=1)
+
+
+def crash(lines=("12-24", "150-300"), trials=6, seed=3) -> Crashes:
+    cases = [Case(line, line, DISK, case) for line in lines for case in ("Raft", "one seed")]
+    return crash_processes(cases, {"Raft": trials, "one seed": 1}, 1, seed)
+
+
+@pytest.fixture(scope="module")
+def crashes() -> Crashes:
+    return crash()
+
+
+@needs_virtual
+def test_real_processes_elect_one_leader_a_term_and_their_logs_are_the_same(crashes):
+    assert crashes.trusted and len(crashes.trials) == 2 * (6 + 1)
+    assert set(crashes.fidelity.check) >= {f"processes: {check}" for check in CHECKS}
+    raft = crashes.trials[crashes.trials.case == "Raft"]
+    assert raft.elected.all() and (raft.terms >= 1).all()
+
+
+@needs_virtual
+def test_real_processes_need_a_timeout_less_a_heartbeat_interval_and_one_seed_is_no_randomness(crashes):
+    for line, least_ms in (("12-24", 12), ("150-300", 150)):
+        ours, broken = (np.concatenate(crashes.times(case, line)) for case in ("Raft", "one seed"))
+        assert ours.min() >= least_ms / 2 and np.median(ours) < 3 * least_ms
+        assert broken.min() > 2 * np.median(ours)
+
+
+@needs_virtual
+def test_the_same_seed_gives_the_same_crashes_to_the_nanosecond():
+    first, again = (crash(("12-24",), 2) for _ in range(2))
+    assert first.trials.equals(again.trials)
+
+
+@needs_virtual
+def test_of_few_crashes_medians_and_means_are_judged_and_controls_do_not_agree(runs):
+    few = runs.trials[runs.trials.line.isin([*paper.PROCESS_LINES, *paper.WANS])]
+    found = Crashes(few.groupby(["case", "line", "repetition"]).head(20), runs.fidelity)
+    names = [each.claim for each in paper.claims_on("virtual", runs, found)]
+    assert names == list(paper.OF_FEW_TRIALS)
+    whole = [each.claim for each in paper.claims_on("virtual", runs, Crashes(few, runs.fidelity))]
+    assert {"curve-150-155", "curve-12-24", "short-timeouts-worst"} < set(whole)
+    for each in paper.claims_on("virtual", runs, found):
+        assert judge(load_claims("raft").claim(each.claim), each.broken(), "virtual").verdict == "disagrees"
+
+
+FOUND = {
+    "reports": [("a", 1, 0.1, "leader", 1), ("a", 1, 0.2, "applied", [1, "x"]), ("b", 2, 0.3, "applied", [1, "x"])],
+    "logs": {"a": [[1, "x"]], "b": [[1, "x"]]},
+}
+
+
+@pytest.mark.parametrize(
+    ("check", "change"),
+    [
+        (None, {}),
+        (CHECKS[0], {"reports": [*FOUND["reports"], ("b", 2, 0.4, "leader", 1)]}),
+        (CHECKS[1], {"logs": {"a": [[1, "x"]], "b": [[1, "x"], [2, "y"]]}}),
+        (CHECKS[2], {"reports": [*FOUND["reports"], ("b", 2, 0.4, "applied", [1, "y"])]}),
+        (CHECKS[3], {"logs": {"a": [[1, "x"]], "b": []}}),
+    ],
+)
+def test_logs_and_leaders_that_break_a_promise_are_noticed(check, change):
+    wrong = violations(FOUND | change)
+    assert (sum(wrong.values()) == 0) if check is None else wrong[check] >= 1
+
+
+def test_without_the_kernel_the_notebook_says_so_and_goes_on(runs, monkeypatch):
+    monkeypatch.setattr(_raft_processes, "why_no_processes", lambda: "no virtual kernel: not built")
+    crashes = paper.measure_processes(FEW, 5, 1, DISK, "simulated")
+    assert crashes.why and not crashes.lines and paper.tier_table(runs, crashes).empty
+    assert paper.checks(runs, crashes).equals(runs.fidelity)
+    assert paper.claims_on("simulated", runs, crashes) == paper.measured_claims(runs)
+    said = [text.get_text() for axis in paper.draw_tiers(runs, crashes).axes for text in axis.texts]
+    assert said == ["not measured on the virtual tier"] * 2
+
+
 # etcd, figures, mistakes.
 
 
@@ -161,8 +245,10 @@ def test_an_etcd_that_is_absent_is_not_measured_and_the_figure_says_so(monkeypat
     times_ms, why = paper.measure_etcd(3, 1)
     assert len(times_ms) == 0
     assert "etcd-server" in why
-    figure = paper.draw_etcd(times_ms, why, trials=100)
-    assert any("not measured" in text.get_text() for text in figure.axes[0].get_legend().get_texts())
+    virtual = paper.measure_virtual_etcd(3, 1)
+    figure = paper.draw_etcd((times_ms, why), virtual, trials=100)
+    said = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+    assert sum("not measured" in each for each in said) == 2
 
 
 def test_the_figures_can_be_drawn(runs):

@@ -80,7 +80,10 @@ class Events:
                 end_key(left[address].astype(np.int64), left[f"{address}_port"].astype(np.int64))
                 for address in ("from", "to")
             ]
-            flow = pd.Series(ends[0]).map(flow_of_end).fillna(pd.Series(ends[1]).map(flow_of_end)).fillna(-1)
+            flow = pd.Series(np.nan, range(len(left)))
+            for end in (*ends, *(end >> 16 << 16 for end in ends)):  # or by the address alone
+                flow = flow.fillna(pd.Series(end).map(flow_of_end))
+            flow = flow.fillna(-1)
             table = pd.DataFrame(
                 {
                     "source": source,

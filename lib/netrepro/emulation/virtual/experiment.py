@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import struct
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ import pandas as pd
 from netrepro.emulation import fidelity, messages
 from netrepro.emulation.messages import Request
 from netrepro.emulation.paths import connections
-from netrepro.emulation.plan import HUB, check_flows
+from netrepro.emulation.plan import HUB
 from netrepro.emulation.recording import check_captures
-from netrepro.emulation.tcp import check_tcp
 from netrepro.emulation.traffic import TrafficDescription
 from netrepro.emulation.virtual.events import Events
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched, batched_by_node
 from netrepro.emulation.virtual.kernel import congestion_controls, modules_for
+from netrepro.emulation.virtual.multipath import tell_path_managers
 from netrepro.emulation.virtual.plan import (
     CAPTURED_BYTES,
     CLOCK_SKEW_PPM,
@@ -33,6 +33,7 @@ from netrepro.emulation.virtual.plan import (
     make_virtual_plan,
     new_line,
 )
+from netrepro.emulation.virtual.speech import OF_MODULE, Speech, speech_of
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import FIDELITY_COLUMNS, WINDOW_COLUMNS, Experiment, Measurements, Port
 from netrepro.networks.routing import links_in_use
@@ -63,11 +64,12 @@ def emulate_virtually(
     Raises NetreproError for what the kernel cannot honour, before it starts; for a kernel that is not built; and for
     one that ends, with its last lines, or whose time stands still.
     """
-    controls = _check(experiment, modules or {})
+    made = connections(experiment)
+    speech = speech_of(experiment, made)
+    controls = _controls(speech, modules or {})
     loaded = modules_for(controls, modules or {})
     folder = None if captures is None else Path(captures)
     check_captures(folder)
-    made = connections(experiment)
     measure = experiment.measure
     ports = tuple(dict.fromkeys((*measure.queues, *measure.packets)))
     with ExitStack() as undone:
@@ -82,19 +84,29 @@ def emulate_virtually(
         plan = make_virtual_plan(
             experiment.topology,
             experiment.seed,
-            experiment.tcp,
+            speech.tcp,
             experiment.routing,
-            sorted({path for each in made for path in (each.there, each.back) if path}),
+            sorted({path for each in made for path in each.paths}),
             skew_ppm=clock_skew_ppm,
             events=events.fileno(),
             recorded=frozenset(ports),
             captures={port: file.fileno() for port, file in files.items()},
             has_seeds=release_numbers(instance.kernel) >= (6, 11),
+            of_hosts=speech.of_hosts,
         )
         for module in loaded:
             instance.order("load", name=module.name, module=str(module))
-        build(instance, plan, whole_settings(experiment.tcp))
-        traffic = TrafficDescription(experiment, made, plan, until_complete)
+        build(instance, plan, whole_settings(speech.tcp, controls))
+        tell_path_managers(instance, plan, made)
+        traffic = TrafficDescription(
+            experiment,
+            made,
+            plan,
+            until_complete,
+            kinds=speech.kinds,
+            kind_of_flow=speech.kind_of_flow,
+            control_of_flow=speech.control_of_flow,
+        )
         answer = instance.order(
             "traffic",
             progress,
@@ -151,13 +163,28 @@ def build(instance: Instance, plan: VirtualPlan, whole: Mapping[str, str]) -> No
     )
 
 
-def whole_settings(tcp: Tcp | None) -> dict[str, str]:
-    """File -> content, of the whole kernel: limits that no run should meet, and what TCP has one switch for."""
+def whole_settings(tcp: Tcp | None, controls: Collection[str] = ()) -> dict[str, str]:
+    """File -> content, of the whole kernel: limits that no run should meet, and what TCP has one switch for.
+
+    controls : whose switches are there, beside those of what is built in.
+    """
     tcp = tcp or Tcp()
-    return WHOLE | {
-        "/sys/module/tcp_cubic/parameters/hystart": str(int(tcp.hystart)),
-        "/sys/module/tcp_dctcp/parameters/dctcp_alpha_on_init": str(round(1024 * tcp.dctcp_alpha)),
+    suss = {
+        "fourfold_rounds": tcp.suss_rounds,
+        "guards": tcp.suss_guard,
+        "paces": tcp.suss_pacing,
+        "hystart": tcp.hystart,
+        "rounds_from_start": tcp.hystart_rounds_from_start,
     }
+    of_suss = {f"/sys/module/tcp_suss/parameters/{name}": str(int(value)) for name, value in suss.items()}
+    return (
+        WHOLE
+        | (of_suss if OF_MODULE & set(controls) else {})
+        | {
+            "/sys/module/tcp_cubic/parameters/hystart": str(int(tcp.hystart)),
+            "/sys/module/tcp_dctcp/parameters/dctcp_alpha_on_init": str(round(1024 * tcp.dctcp_alpha)),
+        }
+    )
 
 
 def _memory_mb(experiment: Experiment) -> int:
@@ -170,13 +197,11 @@ def release_numbers(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.partition("-")[0].split("."))
 
 
-def _check(experiment: Experiment, modules: Mapping[str, str | Path]) -> set[str]:
-    """The congestion controls that it wants. Raises NetreproError for what the kernel cannot honour."""
-    check_tcp(replace(experiment.tcp, hystart=True, dctcp_alpha=1.0), least_rto_ms=1.0)
-    wanted, there = set(experiment.flow_table["congestion_control"]) - {""}, congestion_controls() | set(modules)
+def _controls(speech: Speech, modules: Mapping[str, str | Path]) -> set[str]:
+    """The congestion controls that it wants. Raises NetreproError for one that the kernel has not."""
+    wanted, there = set(speech.control_of_flow) - {""}, congestion_controls() | set(modules)
     for name in sorted(wanted - there):
         raise NetreproError(f"the virtual kernel has no {name}", f"use {', '.join(sorted(there))}")
-    check_flows(experiment)
     return wanted
 
 
@@ -240,11 +265,12 @@ def _fidelity(
 
 
 def _rates(experiment: Experiment, plan: VirtualPlan, port: Port) -> list[fidelity.Interval]:
-    """When the port had which rate, by its own clock."""
+    """When the port had which rate, by its own clock; where it goes down or comes up, another time begins, too."""
     factor = plan.clock_factors[port]
-    changes = [
-        fidelity.Interval(change.at_s, change.at_s, change.rate_mbps * factor)
-        for change in sorted(experiment.changes, key=lambda change: change.at_s)
-        if change.rate_mbps is not None and port in change.links
-    ]
-    return fidelity.intervals(experiment.topology.link(*port).rate_mbps * factor, changes)
+    first = rate_mbps = experiment.topology.link(*port).rate_mbps
+    changes = []
+    for change in sorted(experiment.changes, key=lambda change: change.at_s):
+        if port in change.links:
+            rate_mbps = change.rate_mbps or rate_mbps
+            changes.append(fidelity.Interval(change.at_s, change.at_s, rate_mbps * factor))
+    return fidelity.intervals(first * factor, changes)

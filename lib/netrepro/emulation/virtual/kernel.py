@@ -84,8 +84,12 @@ def congestion_controls() -> set[str]:
 
 
 def _own_sources() -> dict[str, Path]:
-    """Congestion control -> its source, for each lib/kernel/modules/tcp_NAME.c."""
-    return {path.stem.removeprefix("tcp_"): path for path in (recipe() / "modules").glob("tcp_*.c")}
+    """Congestion control -> the file in lib/kernel/modules that registers it."""
+    return {
+        name: path
+        for path in sorted((recipe() / "modules").glob("tcp_*.c"))
+        for name in re.findall(r'(?:\.name = |CUBIC\()"(\w+)"', path.read_text())
+    }
 
 
 @functools.cache
@@ -332,7 +336,8 @@ def build_module(source: str | Path) -> Path:
 def modules_for(names: Iterable[str], given: Mapping[str, str | Path]) -> list[Path]:
     """The modules of those congestion controls that are not built in: `given` (name -> source), else our own."""
     sources = {**_own_sources(), **given}
-    return [build_module(sources[name]) for name in sorted(set(names)) if name in sources]
+    wanted = dict.fromkeys(sources[name] for name in sorted(set(names)) if name in sources)
+    return [build_module(source) for source in wanted]
 
 
 def _run(command: list[str], folder: Path, problem: str) -> None:

@@ -1,7 +1,25 @@
 """A network in virtual time: the plan of the other tiers, with links that are lines of the kernel's own.
 
 A line (lib/kernel/built_in/line.c) is a whole direction of a cable: queue, rate, delay, jitter, loss, reordering. So
-every cable is one pair of interfaces, and nothing stands between them.
+every cable is one pair of interfaces, and nothing stands between them. Its queue is one of Linux's, or of ours where
+Linux has none (step, lib/kernel/built_in/step.c):
+
+| queue        | in the kernel | as described, but for                                                                |
+|--------------|---------------|--------------------------------------------------------------------------------------|
+| DropTail     | pfifo, bfifo  |                                                                                      |
+| EcnThreshold | step          |                                                                                      |
+| PhantomQueue | step          |                                                                                      |
+| SharedBuffer | step          |                                                                                      |
+| Red          | red, pfifo    | the queue's length is its bytes over `mean_packet_bytes` (None: a full segment of the|
+|              |               | flows), while any packet's chance is the same; `weight` is the nearest power of two; |
+|              |               | `gentle`, `wait` and `by_bytes` are refused, `adaptive` is honoured                  |
+| CoDel        | codel         | `reentry` is "rfc8289", `least_bytes` a full packet                                  |
+| FqCoDel      | fq_codel      |                                                                                      |
+| Pie          | pie           | `burst_ms` is 150                                                                    |
+| Sfq          | sfq           | no flow has more than 127 packets there; `buckets` is a power of two                 |
+| NicPacer     | none          | refused                                                                              |
+
+Marks (ECN) are made where a queue says so, of packets whose Tcp asked for them.
 """
 
 from __future__ import annotations
@@ -17,6 +35,7 @@ import numpy as np
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
 from netrepro.emulation.plan import NO_SPRAYING, Plan, Port, addresses, host_controls, tree_in_use
+from netrepro.emulation.tcp import FULL_SEGMENT_BYTES
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 from netrepro.networks.queues import (
@@ -40,7 +59,8 @@ UP, REPORT, RECORD = 1, 2, 4  # flags of a line
 _ROOT, _LINE, _QUEUE, _INNER = 0xFFFFFFFF, 0x10000, 0x20000, 0x30000
 CLOCK_SKEW_PPM = 100.0  # as in the simulator
 PIE_BURST_MS = 150.0  # the kernel's own
-MOST_SFQ_PACKETS = 127 * 128
+SFQ_DEPTH, MOST_SFQ_FLOWS, LEAST_SFQ_QUANTUM_BYTES = 127, 65_408, 256
+RED_ADAPTS, MOST_RED_BITS = 4, 31  # a flag; of a threshold in bytes and its weight
 CAPTURED_BYTES = 128  # of a packet, in a capture
 # Settings of the whole kernel, not of a namespace: room for all that a run may hold, so that no limit of a machine's
 # enters it.
@@ -114,6 +134,7 @@ class VirtualPlan(Plan):
     recorded: frozenset[tuple[str, str]] = frozenset()
     captures: Mapping[tuple[str, str], int] = field(default_factory=dict)
     has_seeds: bool = True  # of the routers' hashes, from Linux 6.11 on
+    of_hosts: Mapping[str, str] = field(default_factory=dict)  # more of their settings
 
     @cached_property
     def lines(self) -> dict[tuple[str, str], Line]:
@@ -154,7 +175,7 @@ class VirtualPlan(Plan):
                     index, memory=owner, memory_bytes=queue.bytes, alpha=queue.alpha, threshold=queue.mark_packets or 0
                 )
             ]
-        return new_queue(index, queue, rate_mbps)
+        return new_queue(index, queue, rate_mbps, self.packet_bytes)
 
     def reports(self) -> dict[str, list[Request]]:
         """node -> messages that have its lines write their totals, and all events that they still hold."""
@@ -166,12 +187,18 @@ class VirtualPlan(Plan):
         return found
 
     @property
+    def packet_bytes(self) -> int:
+        """Of a full segment on the wire."""
+        return FULL_PACKET_BYTES - FULL_SEGMENT_BYTES + self.tcp.segment_bytes if self.tcp else FULL_PACKET_BYTES
+
+    @property
     def seeded(self) -> bool:
         return self.has_seeds
 
     @cached_property
     def sysctls(self) -> dict[str, dict[str, str]]:
-        return {node: settings | OWN for node, settings in super().sysctls.items()}
+        more = {"h": OWN | dict(self.of_hosts)}
+        return {node: settings | more.get(node[0], OWN) for node, settings in super().sysctls.items()}
 
 
 def new_line(index: int, line: Line) -> Request:
@@ -201,8 +228,8 @@ def _step(
     return _new_inside(index, "step", messages.attribute(1, struct.pack("=2Q6I", *numbers)))
 
 
-def new_queue(index: int, queue: object, rate_mbps: float) -> list[Request]:
-    """The queue in the line of an interface, as the link describes it."""
+def new_queue(index: int, queue: object, rate_mbps: float, packet_bytes: int) -> list[Request]:
+    """The queue in the line of an interface, as the link describes it; packet_bytes : of what is counted in bytes."""
     match queue:
         case DropTail(packets=int(packets)):
             return [_new_inside(index, "pfifo", struct.pack("=I", packets))]
@@ -214,7 +241,7 @@ def new_queue(index: int, queue: object, rate_mbps: float) -> list[Request]:
             rate = round(rate_mbps * 1e6 / 8 * queue.drain_share)
             return [_step(index, limit=queue.packets, phantom_rate=rate, phantom_bytes=queue.threshold_bytes)]
         case Red():
-            return _red(index, queue, rate_mbps)
+            return _red(index, queue, rate_mbps, packet_bytes)
         case CoDel():
             words = {1: queue.target_ms * 1e3, 2: queue.packets, 3: queue.interval_ms * 1e3, 4: int(queue.ecn)}
             return [_new_inside(index, "codel", _numbers(words))]
@@ -225,7 +252,9 @@ def new_queue(index: int, queue: object, rate_mbps: float) -> list[Request]:
         case Sfq():
             return [
                 _new_inside(
-                    index, "sfq", struct.pack("=IiIII", queue.quantum_bytes, 0, queue.packets, queue.buckets, 0)
+                    index,
+                    "sfq",
+                    struct.pack("=IiIII", queue.quantum_bytes, 0, queue.packets, queue.buckets, _sfq_flows(queue)),
                 )
             ]
         case Pie():
@@ -238,19 +267,28 @@ def _numbers(words: Mapping[int, float]) -> bytes:
     return b"".join(messages.attribute(kind, struct.pack("=I", round(value))) for kind, value in words.items())
 
 
-def _red(index: int, queue: Red, rate_mbps: float) -> list[Request]:
+def _red(index: int, queue: Red, rate_mbps: float, packet_bytes: int) -> list[Request]:
     """The kernel's RED counts bytes: thresholds are those of so many full packets. Its weight is a power of two."""
-    low, high = (
-        round(packets * FULL_PACKET_BYTES) for packets in (queue.min_threshold_packets, queue.max_threshold_packets)
-    )
-    weight_log = max(round(-log2(queue.weight)), 0)
-    scale, table = _red_idle_table(weight_log, FULL_PACKET_BYTES * 8 / rate_mbps)
-    limit_bytes = queue.packets * FULL_PACKET_BYTES
-    parameters = struct.pack("=3I4B", limit_bytes, low, high, weight_log, 0, scale, int(queue.ecn))
+    packet_bytes = queue.mean_packet_bytes or packet_bytes
+    low, high, weight_log = _red_thresholds(queue, packet_bytes)
+    scale, table = _red_idle_table(weight_log, packet_bytes * 8 / rate_mbps)
+    limit_bytes = queue.packets * max(packet_bytes, FULL_PACKET_BYTES)  # packets are counted behind it
+    flags = int(queue.ecn) | (RED_ADAPTS if queue.adaptive else 0)
+    parameters = struct.pack("=3I4B", limit_bytes, low, high, weight_log, 0, scale, flags)
     probability = struct.pack("=I", min(round(queue.max_probability * 2**32), 2**32 - 1))
     options = messages.attribute(1, parameters) + messages.attribute(2, table) + messages.attribute(3, probability)
     inner = _new_inside(index, "pfifo", struct.pack("=I", queue.packets), _INNER, _QUEUE | 1)
     return [_new_inside(index, "red", options), inner]
+
+
+def _red_thresholds(queue: Red, packet_bytes: int) -> tuple[int, int, int]:
+    """Both in bytes, and the weight's logarithm."""
+    low, high = queue.min_threshold_packets, queue.max_threshold_packets
+    return round(low * packet_bytes), round(high * packet_bytes), max(round(-log2(queue.weight)), 0)
+
+
+def _sfq_flows(queue: Sfq) -> int:
+    return min(queue.buckets, MOST_SFQ_FLOWS)
 
 
 def _red_idle_table(weight_log: int, packet_us: float) -> tuple[int, bytes]:
@@ -306,7 +344,7 @@ def make_virtual_plan(
 _FIXED: Mapping[type, Mapping[str, object]] = {
     Pie: {"burst_ms": PIE_BURST_MS},
     CoDel: {"reentry": "rfc8289", "least_bytes": FULL_PACKET_BYTES},
-    Red: {"by_bytes": False, "gentle": False, "wait": False, "mean_packet_bytes": None, "adaptive": False},
+    Red: {"by_bytes": False, "gentle": False, "wait": False},
 }
 
 
@@ -317,7 +355,25 @@ def _check_queue(port: str, queue: Queue) -> None:
                 f"{port}: {type(queue).__name__} with {name} = {getattr(queue, name)!r}, and the kernel's is fixed",
                 f"give {value!r}, or use tier 'simulated'",
             )
-    if isinstance(queue, Sfq) and queue.packets > MOST_SFQ_PACKETS:
-        raise NetreproError(
-            f"{port}: Sfq of {queue.packets} packets, and the kernel's holds {MOST_SFQ_PACKETS}", "give fewer"
-        )
+    if isinstance(queue, Red):
+        _, high, weight_log = _red_thresholds(queue, queue.mean_packet_bytes or FULL_PACKET_BYTES)
+        if high.bit_length() + weight_log > MOST_RED_BITS:
+            raise NetreproError(
+                f"{port}: Red with max_threshold_packets = {queue.max_threshold_packets:g} and weight = "
+                f"{queue.weight:g}, and the kernel averages in 32 bits",
+                "give a lower threshold or a larger weight",
+            )
+    if isinstance(queue, Sfq):
+        _check_sfq(port, queue)
+
+
+def _check_sfq(port: str, queue: Sfq) -> None:
+    least = {"packets": 2, "quantum_bytes": LEAST_SFQ_QUANTUM_BYTES, "buckets": 1}
+    most = {"packets": SFQ_DEPTH * _sfq_flows(queue), "quantum_bytes": 2**20, "buckets": 2**16}
+    for name, lowest in least.items():
+        if not lowest <= getattr(queue, name) <= most[name]:
+            raise NetreproError(
+                f"{port}: Sfq with {name} = {getattr(queue, name)}", f"the kernel's takes {lowest} to {most[name]}"
+            )
+    if queue.buckets & (queue.buckets - 1):
+        raise NetreproError(f"{port}: Sfq with buckets = {queue.buckets}", "the kernel's takes a power of two")

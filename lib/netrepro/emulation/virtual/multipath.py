@@ -1,0 +1,105 @@
+"""Flows of several subflows on the virtual kernel: MPTCP (RFC 8684), whose hosts' path managers open what is described.
+
+A flow's first subflow is the connection that is opened, over the first of its `subflow_paths`. Each further path has an
+address of its own at the destination, which the destination announces; the source then opens a subflow to it, and what
+it is answered with takes the same path back. So a host that receives announces one set of paths, to one source.
+
+Subflows are scheduled, and what a silent one holds is sent again, as this kernel does; each has the congestion control
+of the flow (there are none that couple subflows). A small receive window is one of all subflows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from netrepro.emulation.paths import Connection
+from netrepro.emulation.tcp import FULL_SEGMENT_BYTES, LARGE_WINDOW_BYTES, SocketKind
+from netrepro.emulation.virtual.instance import Instance
+from netrepro.emulation.virtual.plan import VirtualPlan
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import Experiment
+from netrepro.networks.workloads import Flow, Tcp, Traffic
+
+MOST_SUBFLOWS = 8  # of the kernel's path manager
+BUFFER_PER_SHARED_WINDOW = 2304 / FULL_SEGMENT_BYTES  # the kernel charges a full segment so much
+
+
+def has_subflows(entry: Traffic) -> bool:
+    """Whether its flows are MPTCP's."""
+    return getattr(entry, "subflows", 1) > 1
+
+
+def socket_kind_of_subflows(tcp: Tcp) -> SocketKind:
+    """MPTCP's sockets have a buffer, and no other bound of the window."""
+    window_bytes = tcp.receive_window_bytes
+    buffer_bytes = round(BUFFER_PER_SHARED_WINDOW * window_bytes) if window_bytes < LARGE_WINDOW_BYTES else 0
+    return SocketKind(0, buffer_bytes, 0, tcp.pacing, multipath=True)
+
+
+def check_subflows(experiment: Experiment, made: Iterable[Connection]) -> None:
+    """Raises NetreproError for subflows that the kernel's path manager does not open so."""
+    remedy = "use tier 'simulated'"
+    for entry in filter(has_subflows, experiment.traffic):
+        if not isinstance(entry, Flow) or not entry.subflow_paths:
+            raise NetreproError(
+                f"flows of {entry.subflows} subflows without paths; a kernel has one for each pair of addresses",  # type: ignore[union-attr]
+                f"give Flow its subflow_paths, or {remedy}",
+            )
+        if entry.subflows > MOST_SUBFLOWS or len(set(entry.subflow_paths)) < entry.subflows:
+            raise NetreproError(
+                f"a flow over {entry.subflows} paths, {len(set(entry.subflow_paths))} of them different",
+                f"give each its own, {MOST_SUBFLOWS} at most, or {remedy}",
+            )
+        tcp = experiment.tcp_of(entry)
+        for name in ("opportunistic_retransmission", "penalisation"):
+            if getattr(tcp, name):
+                raise NetreproError(
+                    f"Tcp: {name} of subflows, which Linux's MPTCP has not", f"leave it off, or {remedy}"
+                )
+        if tcp.segment_bytes != FULL_SEGMENT_BYTES:
+            raise NetreproError(
+                f"Tcp: segment_bytes = {tcp.segment_bytes} of subflows, whose size the kernel chooses",
+                f"give {FULL_SEGMENT_BYTES}, or {remedy}",
+            )
+    announced: dict[str, tuple] = {}
+    for each in made:
+        if each.further and announced.setdefault(each.accepter, (each.opener, each.further)) != (
+            each.opener,
+            each.further,
+        ):
+            raise NetreproError(
+                f"flows with subflows to {each.accepter} over different paths; it announces the same to all",
+                f"give them a host each, or {remedy}",
+            )
+    for opener, _ in announced.values():
+        if opener in announced:
+            raise NetreproError(
+                f"{opener} sends and receives flows with subflows", f"give them a host each, or {remedy}"
+            )
+
+
+def tell_path_managers(instance: Instance, plan: VirtualPlan, made: Iterable[Connection]) -> None:
+    """Have hosts announce the paths, and open subflows over what they hear of."""
+    told: dict[str, str] = {}
+    for each in made:
+        if each.further:
+            most = len(each.further)
+            told[each.opener] = f"ip mptcp limits set subflows {most} add_addr_accepted {most}"
+            addresses = [plan.address_over(path, each.accepter) for path in each.further]
+            announces = [f"ip mptcp endpoint add {address} signal" for address in addresses]
+            told[each.accepter] = " && ".join([f"ip mptcp limits set subflows {most}", *announces])
+    for host, command in told.items():
+        _run(instance, host, command)
+
+
+def _run(instance: Instance, host: str, command: str) -> None:
+    files = {"output": "/run/told", "errors": "/run/told", "stdin": "/dev/null"}
+    started = instance.order(
+        "start", None, node=host, command=["sh", "-c", command], environment={}, folder="/run", **files
+    )
+    status = instance.order("wait", process=started["process"], seconds=None)["status"]
+    if status:
+        raise NetreproError(
+            f"{host} could not be told its subflows: status {status} of {command}",
+            "see whether this machine's ip (iproute2) knows mptcp",
+        )

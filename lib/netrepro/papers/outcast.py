@@ -1,0 +1,657 @@
+"""TCP Outcast: Prakash, Dixit, Hu and Kompella, "The TCP Outcast Problem: Exposing Unfairness in Data Center Networks",
+NSDI 2012.
+
+Where flows come in at two ports of a drop-tail switch and leave by a third, the port with fewer flows loses packets in
+a row, its flows wait for timeouts, and get least, although their round trip is the shortest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.experiment import Experiment, Measure, Measurements, Port
+from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Red, Sfq
+from netrepro.networks.routing import LinkChange, Routing
+from netrepro.networks.topology import HOST_QUEUE, Cable, Topology, fat_tree, host_cable
+from netrepro.networks.workloads import Flow, Tcp
+from netrepro.papers import _drawing as drawing
+from netrepro.papers._running import run_experiment
+from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first
+from netrepro.papers._trust import Check, gap_checks
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
+
+HOPS = ("2 hops", "4 hops", "6 hops")
+NEAR, MIDDLE, FAR = HOPS
+COLOURS = dict(zip(HOPS, CURVES, strict=False))
+RECEIVER = "h1"
+PORT = ("s1", RECEIVER)
+# Published values, read off figures as a student project copies them (data/outcast/SOURCES.md).
+FAT_TREE_MBPS = {NEAR: 12.5, MIDDLE: 37.0, FAR: 70.5}
+PUBLISHED_SHARES = {"drop tail": 0.167, "red": 2.0, "sfq": 0.844, "paced": 0.544}
+ROWS_MBPS = {1: {0: 1000, 5: 680, 6: 0}, 5: {6: 320}, 7: {6: 820}}
+NETWORKS = ("two ports", "one switch", "fat-tree", "equal length", "on and off")
+QUEUES = ("drop tail", "red", "sfq")
+ROUTES = ("spanning_tree", "ecmp")
+FULL_RATE_MBPS = 1000.0
+AT_ONCE_MBPS = 1e6  # of a link on which no packet waits
+SETTLED_S = 0.05  # slow start is over
+SAME_S = 4e-7  # packets of one port are 30 times as far apart
+SHOWN_S = (-0.5e-3, 3e-3)  # of arrivals, from the longest row of drops on: a timeout and what follows
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The testbed: 1 Gb/s, 16 KB of drop tail a port, BIC, least timeout of 2 ms. Delays make the published round trips
+    (.41, .57 and .75 ms over 2, 4 and 6 hops). Our choice: `start_spread_ms`, within which flows start, so that no
+    SYN meets a full queue and every seed has phases of its own.
+
+    network : one of NETWORKS. far_flows : beside the near one, each from a host of its own; from one host in "one
+    switch". clock_skew_ppm : how far links' rates are off at most. jitter_ms : of hosts' links, standard deviation.
+    near_moved : behind the far flows' port. drops_in_a_row, on_ms : of a port that is on and off; 0 for always on.
+    drops_apart : the same number, evenly over time.
+    """
+
+    network: str = "two ports"
+    far_flows: int = 12
+    rate_mbps: float = 1000.0
+    buffer_bytes: int = 16_384
+    queue: str = "drop tail"
+    congestion_control: str = "bic"
+    min_rto_ms: float = 2.0
+    clock_skew_ppm: float = 100.0
+    jitter_ms: float = 0.0
+    host_delay_ms: float = 0.1025
+    hop_delay_ms: float = 0.0425
+    start_spread_ms: float = 0.5
+    pacing: bool = False
+    near_moved: bool = False
+    routing: str = "spanning_tree"
+    recovery: str = "linux"
+    drops_in_a_row: int = 0
+    drops_apart: bool = False
+    on_ms: float = 20.0
+
+    def __post_init__(self) -> None:
+        for name, known in (("network", NETWORKS), ("queue", QUEUES), ("routing", ROUTES)):
+            if getattr(self, name) not in known:
+                raise NetreproError(f"{name} = {getattr(self, name)!r}", nearest(str(getattr(self, name)), known))
+        if self.far_flows < 1 or self.drops_in_a_row < 0 or self.on_ms <= 0:
+            raise NetreproError(
+                f"far_flows = {self.far_flows}, drops_in_a_row = {self.drops_in_a_row}, on_ms = {self.on_ms}",
+                "give far_flows of 1 or more, drops_in_a_row of 0 or more, a positive on_ms",
+            )
+
+    @property
+    def port_queue(self) -> Queue:
+        """Of every port of a switch. RED's buffer is twice its upper threshold, which 16 KB would not hold."""
+        packets = max(1, self.buffer_bytes // FULL_PACKET_BYTES)
+        queues: dict[str, Queue] = {
+            "drop tail": DropTail(bytes=self.buffer_bytes),
+            "red": Red(max(30, packets), 5, 15, max_probability=0.1, weight=0.002),
+            "sfq": Sfq(packets),
+        }
+        return queues[self.queue]
+
+    @property
+    def hop(self) -> Link:
+        """Between switches."""
+        return Link(self.rate_mbps, self.hop_delay_ms, self.port_queue)
+
+    @property
+    def host_link(self) -> Link:
+        """To a host."""
+        return Link(self.rate_mbps, self.host_delay_ms, self.port_queue, jitter_ms=self.jitter_ms)
+
+
+# Networks: the topology, and of every sending host its hops.
+
+Built = tuple[Topology, dict[str, str]]
+
+
+def two_ports(setting: Setting) -> Built:
+    """The receiver and the near host on s1, far hosts on s2, as far away as over 6 hops."""
+    far = [f"h{i + 3}" for i in range(setting.far_flows)]
+    cables = [host_cable(RECEIVER, "s1", setting.host_link)]
+    cables.append(host_cable("h2", "s2" if setting.near_moved else "s1", setting.host_link))
+    cables += [host_cable(host, "s2", setting.host_link) for host in far]
+    cables.append(Cable("s2", "s1", replace(setting.hop, delay_ms=4 * setting.hop_delay_ms)))
+    return Topology(tuple(cables), "two ports"), {"h2": NEAR} | dict.fromkeys(far, FAR)
+
+
+def one_switch(setting: Setting) -> Built:
+    """A class project's: three hosts on a switch, all far flows from one of them."""
+    cables = [host_cable(host, "s1", setting.host_link) for host in (RECEIVER, "h2", "h3")]
+    return Topology(tuple(cables), "one switch"), {"h2": NEAR, "h3": FAR}
+
+
+def _hops(host: int) -> str:
+    """In a fat-tree of k = 4, from the first host."""
+    return NEAR if host == 2 else MIDDLE if host <= 4 else FAR
+
+
+def whole_fat_tree(setting: Setting) -> Built:
+    """k = 4; all 15 others send to the first host (Fig. 2)."""
+    topology = fat_tree(4, setting.hop, setting.host_link)
+    return topology, {f"h{i}": _hops(i) for i in range(2, 17)}
+
+
+def equal_length(setting: Setting) -> Built:
+    """The same where all packets go up to one core switch and down again (section 5). Directions of a cable share
+    nothing, so the way down is drawn as switches of its own: s1 the receiver's edge, s2 its pod's, s3 the core, then
+    each pod's way up.
+    """
+    cables = [host_cable(RECEIVER, "s1", setting.host_link)]
+    cables += [Cable("s2", "s1", setting.hop), Cable("s3", "s2", setting.hop)]
+    for pod in range(4):
+        cables.append(Cable(f"s{4 + pod}", "s3", setting.hop))
+        cables += [Cable(f"s{8 + edge}", f"s{4 + pod}", setting.hop) for edge in (2 * pod, 2 * pod + 1)]
+    cables += [host_cable(f"h{i}", f"s{8 + (i - 1) // 2}", setting.host_link) for i in range(2, 17)]
+    return Topology(tuple(cables), "equal-length routing"), {f"h{i}": _hops(i) for i in range(2, 17)}
+
+
+def on_and_off(setting: Setting) -> Built:
+    """Far hosts share a port of s1; behind it a link on which nothing waits is off now and then (section 4)."""
+    far = [f"h{i + 2}" for i in range(setting.far_flows)]
+    cables = [host_cable(host, "s1", setting.host_link) for host in far]
+    cables += [Cable("s1", "s2", setting.hop), Cable("s2", "s3", Link(AT_ONCE_MBPS, 0.0))]
+    cables.append(host_cable(RECEIVER, "s3", replace(setting.host_link, queue=HOST_QUEUE)))
+    return Topology(tuple(cables), "a port that is on and off"), dict.fromkeys(far, FAR)
+
+
+BUILDERS: dict[str, Callable[[Setting], Built]] = dict(
+    zip(NETWORKS, (two_ports, one_switch, whole_fat_tree, equal_length, on_and_off), strict=True)
+)
+
+
+def changes(setting: Setting, seconds: float) -> tuple[LinkChange, ...]:
+    """When the link behind the port is off: once every `on_ms` for the time of `drops_in_a_row` packets at the port's
+    rate, or as often for one each."""
+    packet_s = FULL_PACKET_BYTES * 8e-6 / setting.rate_mbps
+    times, packets = (setting.drops_in_a_row, 1) if setting.drops_apart else (1, setting.drops_in_a_row)
+    if not setting.drops_in_a_row:
+        return ()
+    found: list[LinkChange] = []
+    for at_s in np.arange(SETTLED_S, seconds - 1e-3, setting.on_ms / 1e3 / times).tolist():
+        off, on = (
+            LinkChange(when, "s2", "s3", up=up, both_directions=False)
+            for when, up in ((at_s, False), (at_s + packets * packet_s, True))
+        )
+        found += [off, on]
+    return tuple(found)
+
+
+def inputs(setting: Setting) -> dict[str, Port]:
+    """Of the two ports, where the near flow has one for itself: hops -> the last switch's input port."""
+    if setting.near_moved or setting.network != "two ports":
+        return {}
+    return {NEAR: ("h2", "s1"), FAR: ("s2", "s1")}
+
+
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
+    """All hosts send to the first one, from within `start_spread_ms` on, to the end."""
+    topology, hops = BUILDERS[setting.network](setting)
+    copies = setting.far_flows if setting.network == "one switch" else 1
+    senders = [host for host, far in hops.items() for _ in range(copies if far == FAR else 1)]
+    starts_s = np.random.default_rng(seed).uniform(0, setting.start_spread_ms / 1e3, len(senders))
+    flows = [
+        Flow(host, RECEIVER, duration_s=seconds - start, start_s=start, label=hops[host])
+        for host, start in zip(senders, starts_s.tolist(), strict=True)
+    ]
+    tcp = Tcp(
+        setting.congestion_control,
+        min_rto_ms=setting.min_rto_ms,
+        tail_loss_probe=False,  # Linux got it after the paper
+        pacing=setting.pacing,
+        pacing_slow_start_ratio=1.0,  # the window over a round trip, as Aggarwal et al. define pacing
+        pacing_ratio=1.0,
+        recovery=setting.recovery,
+    )
+    # One core switch: routes depend on the destination alone, as in the paper. In the other networks there is one way.
+    tree = setting.network == "fat-tree" and setting.routing == "spanning_tree"
+    routing = Routing("spanning_tree", root="s17") if tree else Routing("ecmp", rerouting_ms=1e6)
+    ports = (_last(setting), *inputs(setting).values())
+    off = changes(setting, seconds) if setting.network == "on and off" else ()
+    return Experiment(topology, tuple(flows), seconds, seed, Measure(packets=ports), tcp, routing, off)
+
+
+def _last(setting: Setting) -> Port:
+    """The port where all flows meet."""
+    return ("s1", "s2") if setting.network == "on and off" else PORT
+
+
+# What one run says.
+
+
+def arrivals(found: Measurements, ports: dict[str, Port]) -> pd.DataFrame:
+    """What came to the receiver's port from each input port: time_s, port (its hops), flow, dropped, in order.
+
+    A packet was let in if one of its flow began to wait at the moment it came. Needs the packets of all three ports,
+    and links behind the input ports without jitter.
+    """
+    packets, topology = found.packets, found.experiment.topology
+    at = packets.source + " " + packets.destination
+    rate_mbps = topology.link(*PORT).rate_mbps
+    left = packets[at == " ".join(PORT)]
+    entered_s = left.time_s - left.size_bytes * 8e-6 / rate_mbps - left.wait_ms / 1e3
+    parts = []
+    for hops, port in ports.items():
+        came = packets[at == " ".join(port)]
+        came = pd.DataFrame(
+            {"time_s": came.time_s + topology.link(*port).delay_ms / 1e3, "port": hops, "flow": came.flow}
+        )
+        for flow, rows in came.groupby("flow"):
+            mine = np.sort(np.append(entered_s[left.flow == flow], np.inf))
+            first = mine[np.searchsorted(mine, rows.time_s.to_numpy() - SAME_S)]
+            parts.append(rows.assign(dropped=first > rows.time_s + SAME_S))
+    table = pd.concat(parts).sort_values("time_s", ignore_index=True)
+    return table[table.time_s <= entered_s.max()]  # of what came later some may wait still
+
+
+def rows_of_drops(dropped: np.ndarray) -> np.ndarray:
+    """Lengths of the rows of True in a sequence, in order."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], dropped.astype(int), [0]])))
+    return edges[1::2] - edges[::2]
+
+
+def longest_row(table: pd.DataFrame) -> tuple[int, pd.DataFrame]:
+    """Of `arrivals`: the near port's longest row of drops, and what came to both ports from then on (SHOWN_S): time_ms
+    since its first drop, port, dropped."""
+    near = table[table.port == NEAR].reset_index(drop=True)
+    dropped = near.dropped.to_numpy()
+    lengths, starts = rows_of_drops(dropped), np.flatnonzero(np.diff(np.concatenate([[0], dropped.astype(int)])) == 1)
+    longest = int(lengths.max(initial=0))
+    first_s = near.time_s[starts[lengths.argmax()]] if longest else table.time_s.median()
+    shown = table[(table.time_s - first_s).between(*SHOWN_S)]
+    return longest, shown.assign(time_ms=(shown.time_s - first_s) * 1e3)[["time_ms", "port", "dropped"]]
+
+
+def read_drops(found: Measurements, setting: Setting) -> dict[str, Any]:
+    """Shares of packets that the near and the far port lose, of rows of drops that are of one packet (both ports),
+    the near port's longest row after slow start, the arrivals from then on, and a check. NaN where the ports cannot be
+    told apart."""
+    names = ("near_lost_share", "far_lost_share", "single_share", "longest_row")
+    if not inputs(setting) or setting.jitter_ms:
+        return dict.fromkeys(names, np.nan)
+    table = arrivals(found, inputs(setting))
+    by_port = {hops: table[table.port == hops].dropped.to_numpy() for hops in (NEAR, FAR)}
+    rows = {hops: rows_of_drops(dropped) for hops, dropped in by_port.items()}
+    both = np.concatenate(list(rows.values()))
+    longest, timeline = longest_row(table[table.time_s >= SETTLED_S])
+    links = found.links.set_index(["source", "destination"])
+    counted = int(links.dropped_packets[PORT])
+    share = (int(table.dropped.sum()) + 1) / (counted + 1)
+    return {
+        **dict(zip(names, (by_port[NEAR].mean(), by_port[FAR].mean()), strict=False)),
+        "single_share": float((both == 1).mean()) if len(both) else np.nan,
+        "longest_row": longest,
+        "timeline": timeline,
+        "checks": [Check("drops found / counted by the port", share, 0.9, 1.01)],
+    }
+
+
+def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+    """Goodput by hops (Mb/s; NaN where there are none), shares of that of the far flows, timeouts a second; drops."""
+    flows = found.flows.assign(hops=found.flows.label)
+    seconds = found.experiment.duration_s
+    mbps = flows.groupby("hops").goodput_mbps.mean().reindex(HOPS)
+    timeouts = flows.groupby("hops").timeouts.mean().reindex(HOPS) / seconds
+    total_mbps = float(flows.delivered_bytes.sum()) * 8e-6 / seconds
+    drops = read_drops(found, setting)
+    checks = [Check("payload / the port's rate", total_mbps / setting.rate_mbps, at_most=1.0)]
+    return {
+        **dict(zip(("near_mbps", "middle_mbps", "far_mbps"), mbps, strict=True)),
+        "near_share": mbps[NEAR] / mbps[FAR],
+        "middle_share": mbps[MIDDLE] / mbps[FAR],
+        "total_mbps": total_mbps,
+        "near_timeouts_per_s": timeouts[NEAR],
+        "far_timeouts_per_s": timeouts[FAR],
+        **drops,
+        "flows": flows[["flow", "hops", "goodput_mbps", "timeouts"]],
+        "checks": [*checks, *drops.get("checks", ()), *gap_checks(found, _last(setting))],
+    }
+
+
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+    """One run on a tier, with the clocks that the setting asks for; on slower links so much longer that as many packets
+    pass as at 1 Gb/s."""
+    lasts_s = seconds * max(1.0, FULL_RATE_MBPS / setting.rate_mbps)
+    found = run_experiment(experiment(setting, lasts_s, seed), tier, clock_skew_ppm=setting.clock_skew_ppm)
+    return {**read(found, setting), "_fidelity": found.fidelity}
+
+
+def answer(runs: Runs) -> str:
+    """The paper's question answered in one sentence, with this run's numbers."""
+    table = runs.summary().groupby("case").mean()
+    tail, red = table.loc["drop tail"], table.loc["red"]
+    return (
+        f"At a drop-tail port a flow that comes in alone gets {tail.near_mbps:.0f} Mb/s, each of twelve from afar at "
+        f"the other port {tail.far_mbps:.0f} (published: 13 and 78); with RED {red.near_mbps:.0f} and "
+        f"{red.far_mbps:.0f} (142 and 71)."
+    )
+
+
+# Figures.
+
+
+def who_gets_in(slots: int, near_every: int = 1, near_first: bool = False) -> pd.DataFrame:
+    """The least model of a port's blackout: a full queue of which one packet leaves a slot, a far packet in every slot
+    and a near one in each `near_every`th. The first to come after a departure takes the place: slot, port, dropped."""
+    order = (NEAR, FAR) if near_first else (FAR, NEAR)
+    rows = []
+    for slot in range(slots):
+        coming = [port for port in order if port == FAR or slot % near_every == 0]
+        rows += [(slot + 0.2 + 0.4 * place, port, place > 0) for place, port in enumerate(coming)]
+    return pd.DataFrame(rows, columns=["slot", "port", "dropped"])
+
+
+def draw_idea() -> Figure:
+    """Two ports whose packets come in step at a full queue: who comes first after a departure gets the place."""
+    figure, axis = new_figure("A full queue, and two ports in step", "departures from the queue", "")
+    _draw_arrivals(axis, who_gets_in(12), "slot")
+    for slot in range(13):
+        axis.axvline(slot, color=PUBLISHED_GREY, linewidth=1, zorder=0)
+    axis.legend(loc="upper center", ncols=2)
+    return figure
+
+
+def _draw_arrivals(axis: Axes, table: pd.DataFrame, x: str) -> None:
+    """Packets by input port, dropped ones as crosses above those that were let in."""
+    for place, (port, name) in enumerate(((FAR, "far port"), (NEAR, "near port"))):
+        rows = table[table.port == port]
+        for dropped, marker, said in ((False, "|", "let in"), (True, "x", "dropped")):
+            there = rows[rows.dropped == dropped]
+            if there.empty:
+                continue
+            at = np.full(len(there), place + 0.25 * dropped)
+            axis.plot(there[x], at, marker, color=COLOURS[port], markersize=7, label=f"{name}, {said}")
+    axis.set(ylim=(-0.3, 2.0), yticks=(0, 1), yticklabels=("far", "near"))
+    axis.grid(False)
+
+
+def draw_network(setting: Setting) -> Figure:
+    """The two ports: the near host on the receiver's switch, the far ones behind another."""
+    return drawing.draw_network(experiment(setting, 1.0, 1), "One near flow and twelve from afar meet at one port")
+
+
+def draw_fat_tree(runs: Runs) -> Figure:
+    """Throughput by hops (Fig. 2a), a panel a tier."""
+    figure, axes = drawing.panels("Fifteen flows to one host (Fig. 2a)", "", "throughput of a flow (Mb/s)", runs.tiers)
+    for axis, tier in zip(axes, runs.tiers, strict=True):
+        found = runs.numbers("fat-tree", tier)
+        ours = dict(zip(HOPS, (found.near_mbps, found.middle_mbps, found.far_mbps), strict=True))
+        drawing.draw_bars(axis, {hops: list(values) for hops, values in ours.items()}, FAT_TREE_MBPS, COLOURS)
+    return figure
+
+
+def draw_timeline(runs: Runs) -> Figure:
+    """Packets at the last switch from the near port's longest row of drops on (Fig. 9), with drop tail and RED."""
+    title = f"Drops at the port, by input port (Fig. 9; {runs.tier}, one run)"
+    figure, axes = drawing.panels(title, "time (ms)", "", ("drop tail", "RED"))
+    for axis, case in zip(axes, ("drop tail", "red"), strict=True):
+        rows = runs.table("timeline", case)
+        _draw_arrivals(axis, rows[rows.repetition == 0], "time_ms")
+    drawing.share_legend(figure)
+    return figure
+
+
+# Figure -> title, and what is said -> case, reading, published.
+OUTCAST = ("drop tail", "near_share", PUBLISHED_SHARES["drop tail"])
+SHARES: dict[str, tuple[str, dict[str, tuple[str, str, float | None]]]] = {
+    "near_and_far": (
+        "One near flow beside several far ones",
+        {"2 far": ("2 far", "near_share", None), "6 far": ("6 far", "near_share", None), "12 far": OUTCAST},
+    ),
+    "remedies": (
+        "Remedies: the near flow beside twelve far ones (section 5)",
+        {case: (case, "near_share", published) for case, published in PUBLISHED_SHARES.items()},
+    ),
+    "routes": (
+        "Routes in the fat-tree",
+        {
+            "2 hops": ("fat-tree", "near_share", 0.178),
+            "4 hops": ("fat-tree", "middle_share", 0.525),
+            "2 hops, jitter of 12 µs": ("fat-tree, jitter", "near_share", 0.178),
+            "4 hops, jitter of 12 µs": ("fat-tree, jitter", "middle_share", 0.525),
+            "2 hops, hashed routes": ("fat-tree, hashed", "near_share", None),
+            "4 hops, hashed routes": ("fat-tree, hashed", "middle_share", None),
+            "2 hops, equal length": ("equal length", "near_share", 0.833),
+            "4 hops, equal length": ("equal length", "middle_share", None),
+            "2 hops, RED": ("fat-tree, red", "near_share", None),
+            "4 hops, RED": ("fat-tree, red", "middle_share", None),
+        },
+    ),
+    "class_report": (
+        "What student projects set up",
+        {
+            "1 Gb/s, the paper's": OUTCAST,
+            "100 Mb/s, BIC, 16 kB": ("class, 16 kB", "near_share", None),
+            "16 kB, jitter of 12 µs": ("class, 16 kB, jitter", "near_share", None),
+            "128 kB, jitter of 12 µs": ("class, 128 kB, jitter", "near_share", None),
+            "100 Mb/s, Reno, 200 packets": ("class, reno", "near_share", None),
+            "Reno, jitter of 12 µs": ("class, reno, jitter", "near_share", None),
+        },
+    ),
+    "control_port": (
+        "Broken on purpose: the near flow's port",
+        {"a port of its own": OUTCAST, "behind the far flows' port": ("near moved", "near_share", None)},
+    ),
+}
+
+
+def draw_shares(runs: Runs, name: str) -> Figure:
+    """One of SHARES: a row a case, every seed a dot, the median a line, on all tiers that were measured."""
+    title, rows = SHARES[name]
+    figure, axis = new_figure(title, "share of the mean of flows from afar", "", log_x=True)
+    axis.axvline(1, color="black", linewidth=0.8)
+    for place, (case, reading, published) in enumerate(rows.values()):
+        for shift, (tier, colour) in enumerate(zip(runs.tiers, CURVES, strict=False)):
+            values = runs.numbers(case, tier)[reading].clip(lower=1e-3)
+            at = -place + 0.12 * (len(runs.tiers) - 1) - 0.24 * shift
+            label = "" if place else f"{tier}: every seed, and the median"
+            axis.plot(values, np.full(len(values), at), "o", color=colour, alpha=0.4, markersize=5, label=label)
+            axis.plot([values.median()], [at], "|", color=colour, markersize=16, markeredgewidth=2.5)
+        if published:
+            axis.plot([published], [-place], "D", color=PUBLISHED_GREY, markersize=7)
+    axis.plot([], [], "D", color=PUBLISHED_GREY, label="published")
+    axis.set_yticks([-place for place in range(len(rows))], list(rows))
+    axis.set_ylim(-len(rows) + 0.5, 0.5)
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def draw_rows(runs: Runs) -> Figure:
+    """Throughput of a port that drops k packets in a row (section 4), with three kinds of sender."""
+    names = {
+        "rows": "BIC with SACK, as elsewhere here",
+        "rows, reno": "Reno of 1990",
+        "rows, reno, 200 ms": "Reno of 1990, least timeout 200 ms",
+    }
+    title, x_label = "A port that is on and off (section 4, simulated)", "dropped in a row every 20 ms (packets)"
+    figure, axes = drawing.panels(title, x_label, "throughput of all flows (Mb/s)", list(names.values()))
+    for axis, case in zip(axes, names, strict=True):
+        if not runs.has(case):
+            drawing.say_not_measured(axis, runs.tier)
+            continue
+        rows = runs.numbers(case)
+        drawing.draw_sweep(axis, rows, "drops_in_a_row", "total_mbps", by="far_flows", label="flows: {}")
+        for colour, flows in zip(CURVES, rows.far_flows.unique(), strict=False):
+            points = ROWS_MBPS.get(flows, {})
+            axis.plot(list(points), list(points.values()), "D", color=PUBLISHED_GREY, markeredgecolor=colour, zorder=1)
+        axis.plot([], [], "D", color=PUBLISHED_GREY, label="published (rim: flows)")
+        axis.set_ylim(0, 1050)
+    drawing.share_legend(figure)
+    return figure
+
+
+KNOB_LABELS = {
+    "clock_skew_ppm": "clocks' skew (ppm)",
+    "jitter_ms": "jitter of hosts' links (ms)",
+    "buffer_bytes": "buffer (bytes)",
+    "min_rto_ms": "least timeout (ms)",
+}
+
+
+def _draw_knobs(runs: Runs, title: str, fields: tuple[str, ...]) -> Figure:
+    """Shares by hops in the fat-tree: every seed a dot, medians joined."""
+    figure, axes = drawing.panels(title, "", "share of flows over 6 hops", [""] * len(fields), log_y=True)
+    for axis, field in zip(axes, fields, strict=True):
+        rows = runs.knobs["phases"].query("case == @field")
+        places = sorted(rows[field].unique())
+        for hops, column in ((NEAR, "near_share"), (MIDDLE, "middle_share")):
+            at, values = rows[field].map(places.index), rows[column].clip(lower=1e-3)
+            axis.plot(at, values, "o", color=COLOURS[hops], alpha=0.35, markersize=4)
+            axis.plot(values.groupby(at).median(), color=COLOURS[hops], label=hops)
+        axis.axhline(1, color="black", linewidth=0.8)
+        axis.set_xticks(range(len(places)), [f"{place:g}" for place in places])
+        axis.set(xlabel=KNOB_LABELS[field])
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_timing(runs: Runs) -> Figure:
+    """How far from exact clocks and links are."""
+    return _draw_knobs(runs, "Timing (fat-tree, simulated)", ("clock_skew_ppm", "jitter_ms"))
+
+
+def draw_sizes(runs: Runs) -> Figure:
+    """The buffer of all ports, and the least timeout."""
+    return _draw_knobs(runs, "Buffer and timeout (fat-tree, simulated)", ("buffer_bytes", "min_rto_ms"))
+
+
+def draw_run(found: dict[str, Any], case: str) -> Figure:
+    """One run: a bar a flow."""
+    flows = found["flows"]
+    figure, axis = new_figure(f"{case}: {found['total_mbps']:.0f} Mb/s in all", "flow", "throughput (Mb/s)")
+    for hops in HOPS:
+        rows = flows[flows.hops == hops]
+        axis.bar(rows.flow, rows.goodput_mbps, color=COLOURS[hops], label=hops)
+    axis.legend()
+    return figure
+
+
+TREE = {"network": "fat-tree"}
+JITTER = {"jitter_ms": 0.012}  # a packet's time at 1 Gb/s
+CLASS = {"network": "one switch", "rate_mbps": 100.0, "host_delay_ms": 1.0}
+CLASS_RENO = {
+    "rate_mbps": 100.0,
+    "host_delay_ms": 1.0,
+    "hop_delay_ms": 0.25,
+    "buffer_bytes": 200 * FULL_PACKET_BYTES,
+    "congestion_control": "reno",
+    "min_rto_ms": 200.0,
+    "far_flows": 5,
+}
+ROW = {"network": "on and off", "far_flows": each(1, 3, 5, 7), "drops_in_a_row": each(0, 1, 2, 3, 5, 6, 8)}
+NOT_IN_ROWS = {"drops_in_a_row": ()}  # simulated only, as in the paper
+CASES: dict[str, dict[str, Any]] = {
+    "drop tail": {},
+    "2 far": {"far_flows": 2},
+    "6 far": {"far_flows": 6},
+    "near moved": {"near_moved": True},
+    "red": {"queue": "red"},
+    "sfq": {"queue": "sfq"},
+    "paced": {"pacing": True},
+    "fat-tree": TREE,
+    "fat-tree, red": TREE | {"queue": "red"},
+    "fat-tree, jitter": TREE | JITTER,
+    "fat-tree, hashed": TREE | {"routing": "ecmp"},
+    "equal length": {"network": "equal length"},
+    "class, 16 kB": CLASS,
+    "class, 16 kB, jitter": CLASS | JITTER,
+    "class, 128 kB, jitter": CLASS | JITTER | {"buffer_bytes": 131_072},
+    "class, reno": CLASS_RENO,
+    "class, reno, jitter": CLASS_RENO | JITTER,
+    "rows": ROW,
+    "rows, reno": ROW | {"congestion_control": "reno", "recovery": "reno"},
+    "rows, reno, 200 ms": ROW | {"congestion_control": "reno", "recovery": "reno", "min_rto_ms": 200.0},
+    "rows, apart": ROW | {"far_flows": 1, "drops_in_a_row": each(6), "drops_apart": True},
+}
+
+
+def hops_by_throughput(mbps: pd.Series) -> list[str]:
+    """Of far, middle and near throughput the ranking, most first."""
+    return greatest_first(FAR, MIDDLE, NEAR)(*mbps)
+
+
+STUDY = Study(
+    slug="outcast",
+    setting=Setting(),
+    cases=CASES,
+    measure_one=measure_one,
+    answer=answer,
+    profiles={
+        "quick": Scale(1.0, only={"drops_in_a_row": (0, 1, 5, 6), "far_flows": (1, 5, 7)}),
+        "paper": Scale(10.0),
+    },
+    on_kernels={
+        "quick": Scale(0.4, repetitions=3, only=NOT_IN_ROWS),
+        "paper": Scale(10.0, repetitions=5, only=NOT_IN_ROWS),
+    },
+    repetitions=8,
+    claims={
+        "near-flow-outcast": Evidence("near_share", "drop tail", control="near moved"),
+        "fat-tree-2-hops": Evidence("near_share", "fat-tree", control="fat-tree, red"),
+        "fat-tree-4-hops": Evidence("middle_share", "fat-tree", control="fat-tree, red"),
+        "fewer-hops-less": Evidence(
+            ("far_mbps", "middle_mbps", "near_mbps"), "fat-tree", control="fat-tree, red", how=hops_by_throughput
+        ),
+        "red-turns-it": Evidence("near_share", "red", control="drop tail"),
+        "red-single-drops": Evidence("single_share", "red", control="drop tail"),
+        "sfq-fair": Evidence("near_share", "sfq", control="drop tail"),
+        "pacing-partial": Evidence("near_share", "paced", control="drop tail"),
+        "equal-length-routing": Evidence("near_share", "equal length", control="fat-tree"),
+        "one-flow-collapses": Evidence(
+            "total_mbps",
+            "rows",
+            control=Evidence("total_mbps", ("rows, apart", "rows"), how=lambda apart, rows: apart[6] / rows[1, 0]),
+            how=lambda rows: rows[1, 6] / rows[1, 0],
+        ),
+        "many-flows-survive": Evidence(
+            "total_mbps",
+            "rows",
+            control=Evidence("total_mbps", "rows", how=lambda rows: rows[1, 6]),
+            how=lambda rows: rows[7, 6],
+        ),
+    },
+    knobs={
+        "phases": Knob(
+            {
+                "clock_skew_ppm": TREE | {"clock_skew_ppm": each(0.0, 10.0, 100.0, 1000.0)},
+                "jitter_ms": TREE | {"jitter_ms": each(0.0, 0.003, 0.012, 0.05)},
+                "buffer_bytes": TREE | {"buffer_bytes": each(8_192, 16_384, 32_768, 65_536, 131_072)},
+                "min_rto_ms": TREE | {"min_rto_ms": each(2.0, 10.0, 50.0, 200.0)},
+            },
+            {"quick": Scale(1.0), "paper": Scale(10.0)},
+            repetitions=5,
+        )
+    },
+    figures={
+        "fig2a_fat_tree": draw_fat_tree,
+        "fig9_drops": draw_timeline,
+        "rows_of_drops": draw_rows,
+        **{name: partial(draw_shares, name=name) for name in SHARES},
+        "knob_timing": draw_timing,
+        "knob_buffer_and_timeout": draw_sizes,
+    },
+    play=Play(
+        ("drop tail", "red", "sfq", "paced", "near moved", "fat-tree", "equal length"),
+        {
+            "far_flows": (1, 20, 1),
+            "jitter_ms": (0.0, 0.05, 0.001),
+            "clock_skew_ppm": (0.0, 1000.0, 10.0),
+            "buffer_bytes": (4_096, 131_072, 4_096),
+            "min_rto_ms": (2.0, 200.0, 1.0),
+        },
+        draw_run,
+        seconds=1.0,
+    ),
+)

@@ -1,0 +1,248 @@
+"""TCP Outcast: the networks, what a run says beside other ways to find it, and what must turn round."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netrepro.claims import load_claims
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import Experiment
+from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Red
+from netrepro.networks.routing import spanning_tree
+from netrepro.papers import _study
+from netrepro.papers import outcast as paper
+from netrepro.papers._study import Runs
+from netrepro.simulation import simulate
+
+SECONDS = 0.4
+
+
+def shares(case: str, seeds: int = 4, **changed) -> np.ndarray:
+    setting = replace(paper.STUDY.case(case), **changed)
+    return np.array([paper.measure_one(setting, SECONDS, seed, "simulated")["near_share"] for seed in range(seeds)])
+
+
+@pytest.fixture(scope="module")
+def few() -> Runs:
+    study = replace(paper.STUDY, profiles={"quick": _study.Scale(0.2, only={"drops_in_a_row": (0, 5, 6)})}, knobs={})
+    return study.measure(repetitions=2, seed=3)
+
+
+# Networks.
+
+
+@pytest.mark.parametrize(("hops", "published_ms"), [(2, 0.41), (4, 0.57), (6, 0.75)])
+def test_round_trips_are_those_of_fig_2b(hops, published_ms):
+    setting = paper.Setting()
+    there_ms = 2 * setting.host_delay_ms + (hops - 2) * setting.hop_delay_ms
+    assert 2 * there_ms == pytest.approx(published_ms, abs=0.015)
+
+
+def test_in_the_fat_tree_one_two_and_twelve_flows_come_over_2_4_and_6_hops_and_in_at_the_published_ports():
+    topology, hops = paper.whole_fat_tree(paper.Setting())
+    tree = spanning_tree(topology, "s17")
+    paths = {host: nx.shortest_path(tree, host, paper.RECEIVER) for host in hops}
+    assert {host: f"{len(path) - 1} hops" for host, path in paths.items()} == hops
+    last = pd.Series([path[-3] for path in paths.values()]).value_counts()
+    assert sorted(last) == [1, 14]
+    above = pd.Series([path[-4] for path in paths.values() if len(path) > 3]).value_counts()
+    assert sorted(above) == [2, 12]
+
+
+def test_with_equal_length_routing_every_packet_passes_the_core_and_no_flow_has_a_port_for_itself():
+    topology, hops = paper.equal_length(paper.Setting())
+    paths = {host: nx.shortest_path(topology.graph, host, paper.RECEIVER) for host in hops}
+    assert {len(path) - 1 for path in paths.values()} == {6}
+    assert all(path[-4:] == ["s3", "s2", "s1", "h1"] for path in paths.values())
+    into_the_core = pd.Series([path[-5] for path in paths.values()]).value_counts()
+    assert sorted(into_the_core) == [3, 4, 4, 4]
+
+
+def test_the_near_flow_moves_behind_the_far_port_and_nothing_else_changes():
+    topology, hops = paper.two_ports(replace(paper.Setting(), near_moved=True))
+    assert topology.graph.has_edge("h2", "s2") and not topology.graph.has_edge("h2", "s1")
+    assert hops == paper.two_ports(paper.Setting())[1]
+
+
+def test_reds_upper_threshold_fits_in_its_buffer_but_not_in_the_papers():
+    queue = replace(paper.Setting(), queue="red").port_queue
+    assert isinstance(queue, Red) and queue.packets >= 2 * queue.max_threshold_packets
+    assert queue.max_threshold_packets * FULL_PACKET_BYTES > paper.Setting().buffer_bytes
+    assert paper.Setting().port_queue == DropTail(bytes=16_384)
+
+
+@pytest.mark.parametrize("case", paper.CASES)
+def test_every_cases_experiment_survives_json(case):
+    experiment = paper.experiment(paper.STUDY.case(case), 0.5, 1)
+    assert Experiment.from_json(experiment.to_json()) == experiment
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"network": "fattree"}, "fat-tree"),
+        ({"queue": "codel"}, "queue"),
+        ({"routing": "hashed"}, "routing"),
+        ({"far_flows": 0}, "far_flows of 1 or more"),
+        ({"drops_in_a_row": -1}, "drops_in_a_row"),
+        ({"on_ms": 0.0}, "positive on_ms"),
+    ],
+)
+def test_bad_parameters_are_refused_by_name(changed, said):
+    with pytest.raises(NetreproError, match=said):
+        replace(paper.Setting(), **changed)
+
+
+# What is read.
+
+
+@given(st.lists(st.booleans(), max_size=60))
+def test_rows_of_drops_are_those_that_counting_finds(dropped):
+    said = "".join("x" if each else " " for each in dropped).split()
+    assert list(paper.rows_of_drops(np.array(dropped, dtype=bool))) == [len(row) for row in said]
+
+
+@pytest.mark.parametrize("case", ["drop tail", "red", "sfq", "paced"])
+def test_drops_that_are_found_by_input_port_are_as_many_as_the_port_counts(case):
+    setting = paper.STUDY.case(case)
+    found = simulate(paper.experiment(setting, SECONDS, 2))
+    table = paper.arrivals(found, paper.inputs(setting))
+    counted = found.links.set_index(["source", "destination"]).dropped_packets[paper.PORT]
+    assert counted > 100
+    assert table.dropped.sum() == pytest.approx(counted, abs=12)  # what the queue holds at the end
+
+
+def test_a_packet_that_never_left_is_found_to_be_dropped_at_its_port():
+    setting = paper.STUDY.case("drop tail")
+    found = simulate(paper.experiment(setting, 0.1, 2))
+    before = paper.arrivals(found, paper.inputs(setting))
+    left = found.packets[(found.packets.source == "s1") & (found.packets.destination == "h1")]
+    near = left.index[left.flow == 0][5]
+    after = paper.arrivals(replace(found, packets=found.packets.drop(index=near)), paper.inputs(setting))
+    more = after.groupby("port").dropped.sum() - before.groupby("port").dropped.sum()
+    assert dict(more) == {paper.NEAR: 1, paper.FAR: 0}
+
+
+def test_the_longest_row_begins_at_no_time_and_holds_as_many_drops_as_counting_all_arrivals_finds():
+    setting = paper.STUDY.case("drop tail")
+    measured = simulate(paper.experiment(setting, SECONDS, 2))
+    found, table = paper.read(measured, setting), paper.arrivals(measured, paper.inputs(setting))
+    near = table[(table.port == paper.NEAR) & (table.time_s >= paper.SETTLED_S)].dropped
+    assert found["longest_row"] == paper.rows_of_drops(near.to_numpy()).max() > 1
+    shown = found["timeline"].query("port == @paper.NEAR")
+    assert shown.dropped[shown.time_ms == 0].all() and len(shown[shown.time_ms == 0]) == 1
+    before = shown[shown.time_ms < 0].dropped
+    assert not before.tail(1).any()
+
+
+def test_where_ports_cannot_be_told_apart_drops_are_no_numbers_and_no_checks():
+    for case in ("near moved", "fat-tree", "fat-tree, jitter"):
+        setting = paper.STUDY.case(case)
+        found = paper.read(simulate(paper.experiment(setting, 0.1, 1)), setting)
+        assert np.isnan(found["longest_row"]) and "timeline" not in found
+        assert all(check.holds for check in found["checks"])
+
+
+# A port that is on and off.
+
+
+@pytest.mark.parametrize(("packets", "apart"), [(1, False), (6, False), (6, True)])
+def test_a_busy_port_loses_just_the_packets_it_should(packets, apart):
+    setting = replace(paper.STUDY.case("rows, apart"), far_flows=3, drops_in_a_row=packets, drops_apart=apart)
+    found = simulate(paper.experiment(setting, SECONDS, 1))
+    lost = found.links.set_index(["source", "destination"]).loc[("s2", "s3")]
+    rows = len(np.arange(paper.SETTLED_S, SECONDS - 1e-3, setting.on_ms / 1e3))
+    assert lost.dropped_packets + lost.lost_packets == pytest.approx(rows * packets, rel=0.06)
+
+
+def test_a_port_that_is_always_on_changes_nothing():
+    assert paper.changes(replace(paper.STUDY.case("rows"), drops_in_a_row=0), 1.0) == ()
+
+
+def test_rows_of_drops_stop_reno_of_1990_and_not_a_sender_with_sack():
+    def share(case: str) -> float:
+        mbps = [
+            paper.measure_one(
+                replace(paper.STUDY.case(case), far_flows=1, drops_in_a_row=packets), 1.0, 1, "simulated"
+            )["total_mbps"]
+            for packets in (6, 0)
+        ]
+        return mbps[0] / mbps[1]
+
+    assert share("rows, reno, 200 ms") < 0.2 < 0.8 < share("rows")
+
+
+# What must turn round.
+
+
+def test_the_near_flow_is_the_outcast_and_with_red_it_wins():
+    assert (shares("drop tail") < 0.5).all()
+    assert (shares("red") > 1.3).all()
+
+
+def test_behind_the_far_flows_port_the_near_flow_is_no_outcast():
+    assert np.median(shares("near moved", seeds=8)) > 2 * np.median(shares("drop tail", seeds=8))
+
+
+def test_with_a_jitter_of_a_packets_time_the_flows_over_4_hops_lose_too():
+    def middle(case: str) -> float:
+        setting = paper.STUDY.case(case)
+        return float(
+            np.median([paper.measure_one(setting, SECONDS, each, "simulated")["middle_share"] for each in range(5)])
+        )
+
+    assert middle("fat-tree, jitter") < 0.7 < middle("fat-tree")
+
+
+def test_who_comes_first_after_a_departure_shuts_the_other_port_out():
+    lost = {first: paper.who_gets_in(10, near_first=first).groupby("port").dropped.mean() for first in (False, True)}
+    assert dict(lost[False]) == {paper.NEAR: 1, paper.FAR: 0}
+    assert dict(lost[True]) == {paper.NEAR: 0, paper.FAR: 1}
+
+
+# The study.
+
+
+def test_every_claim_is_measured_in_the_simulator_and_rows_are_left_out_in_virtual_time(few):
+    claims = {claim.id for claim in load_claims("outcast").claims}
+    assert {each.claim for each in few.measured_claims()} == claims == set(paper.STUDY.claims)
+    without = list(_study.points(paper.CASES, paper.Setting(), paper.STUDY.scale("quick", "virtual")))
+    assert {point.case for point in without} == {case for case in paper.CASES if not case.startswith("rows")}
+
+
+def test_where_rows_were_not_measured_tables_and_figures_do_without(few):
+    study = replace(paper.STUDY, profiles={"quick": _study.Scale(0.1, only=paper.NOT_IN_ROWS)})
+    runs = study.measure(repetitions=2, seed=3)
+    assert runs.swept == [] and list(runs.summary().index) == [case for case in paper.CASES if "rows" not in case]
+    measured = {each.claim for each in runs.measured_claims()}
+    assert set(paper.STUDY.claims) - measured == {"one-flow-collapses", "many-flows-survive"}
+    texts = [text.get_text() for axis in paper.draw_rows(runs).axes for text in axis.texts]
+    assert texts == ["not measured on the simulated tier"] * 3
+    assert few.swept == ["far_flows", "drops_in_a_row"]
+
+
+def test_published_numbers_in_figures_are_those_of_the_claims():
+    claims = load_claims("outcast")
+    by_claim = {"drop tail": "near-flow-outcast", "red": "red-turns-it", "sfq": "sfq-fair", "paced": "pacing-partial"}
+    assert {case: claims.claim(claim).published for case, claim in by_claim.items()} == paper.PUBLISHED_SHARES
+    published = paper.FAT_TREE_MBPS
+    near, middle = (published[hops] / published[paper.FAR] for hops in (paper.NEAR, paper.MIDDLE))
+    assert near == pytest.approx(claims.claim("fat-tree-2-hops").published, abs=0.001)
+    assert middle == pytest.approx(claims.claim("fat-tree-4-hops").published, abs=0.001)
+
+
+def test_figures_show_every_seed_and_the_answer_both_queues(few):
+    dots = paper.draw_shares(few, "remedies").axes[0].lines
+    assert sum(len(line.get_xdata()) for line in dots if line.get_marker() == "o") == 4 * few.repetitions
+    for name, draw in paper.STUDY.figures.items():
+        if not name.startswith("knob"):
+            assert draw(few).axes
+    said = paper.answer(few)
+    assert "drop-tail" in said and "RED" in said and "nan" not in said
