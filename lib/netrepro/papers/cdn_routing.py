@@ -424,9 +424,11 @@ def _failures_of_daemons(
         each = found[site * len(wanted) + wanted.index(known[name])]
 
         def answered(targets: Sequence[int]) -> np.ndarray:
-            seen = np.array([each.answers[target] for target in targets]).reshape(len(targets), -1) > 0
-            missing = len(_pings_s(setting, seed, site)) - seen.shape[1]
-            return np.pad(seen, ((0, 0), (0, missing)), mode="edge") if len(targets) else seen
+            seen = np.zeros((len(targets), len(_pings_s(setting, seed, site))), dtype=bool)
+            for row, target in zip(seen, targets, strict=True):
+                reached = np.array(each.answers[target]) > 0
+                row[: len(reached)], row[len(reached) :] = reached, reached[-1]  # where the last ping went, all go
+            return seen
 
         before = np.array([each.before[client] for client in world.clients])
         return before, answered, lambda targets: np.full(len(targets), math.nan)
