@@ -3,10 +3,10 @@
     swarm_program.py LIBRARY PLAN
 
 LIBRARY is the folder of the package, PLAN a file of JSON: `addresses` and `namespaces` by peer, and `cases`, which run
-one after the other. There is no tracker: every peer connects to all before it, seeds to leechers only, and at one moment all greet. A peer that
-is complete stays for its `stays_s`, a seed until all others are gone. After a case comes a line of JSON: of each peer
-what it sent and received, when it was complete and whether its file is right. All peers have one kernel, and so one
-clock.
+one after the other. There is no tracker: every peer connects to all before it, seeds to leechers only, and at one
+moment all greet. A peer that is complete stays for its `stays_s`, a seed until all others are gone. After a case comes
+a line of JSON: of each peer what it sent and received, when it was complete and whether its file is right. All peers
+have one kernel, and so one clock.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Peer:
         queued = {name: self.connections[name].queued_bytes() for name in self.sending if name in self.connections}
         self.sending = {name for name, waits in queued.items() if waits}
         if (too_many := sum(queued.values()) - BLOCK_BYTES) > 0:
-            client.free_at_s = now_s + max(too_many, BLOCK_BYTES / 4) / client.rate
+            client.free_at_s = now_s + max(too_many, BLOCK_BYTES / 2) / client.rate
 
     def read(self, now_s: float, name: Any, connection: Connection) -> None:
         try:
@@ -187,7 +187,7 @@ def swarm(plan: dict[str, Any], case: dict[str, Any]) -> list[dict[str, Any]]:
     os.close(told)
     for each in listeners:
         each.close()
-    with open(found) as file:
+    with os.fdopen(found) as file:
         lines = [json.loads(line) for line in file]
     if len(lines) < len(listeners) or any([os.wait()[1] for _ in listeners]):
         raise SystemExit(f"{len(listeners) - len(lines)} of {len(listeners)} peers failed")
@@ -205,11 +205,12 @@ def be_peer(
     """What becomes of one peer."""
     own, constants = case["peers"][number], case["chokers"]
     random = Random(f"{case['seed']} {number}")
-    kinds = (own["kind"], "seed")
+    chokers = [choker(kind, Random(random.getrandbits(64)), **constants[kind]) for kind in (own["kind"], "seed")]
     client = Client(
         torrent,
         b"-NR0001-%012d" % number,
-        *(choker(kind, Random(random.getrandbits(64)), **constants[kind]) for kind in kinds),
+        chokers[0],
+        chokers[1],
         random,
         content=content if own["is_seed"] else None,
         upload_bytes_per_s=own["bytes_per_s"],

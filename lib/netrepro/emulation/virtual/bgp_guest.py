@@ -173,7 +173,7 @@ class Lab:
                 self.tell(int(site), f"enable {name}")
 
     def paths(self):
-        found = {}
+        found: dict = {}
         for number in self.namespaces:
             said = self.tell(number, "show route primary all")
             own = found.setdefault(number, {})
