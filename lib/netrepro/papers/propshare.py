@@ -465,7 +465,7 @@ def answer(runs: Runs) -> str:
 
 # Real processes.
 
-PROCESSES: dict[str, Any] = {"leechers": 17, "pieces": 6}  # with three seeds 20 peers
+PROCESSES: dict[str, Any] = {"leechers": 17, "pieces": 8}  # with three seeds 20 peers
 SIMULATED_DRAWS = 10  # of each swarm of processes
 # At most, in every swarm of processes: two blocks that count as sent may still wait in a peer's sockets.
 REAL_BOUNDS = {
