@@ -116,8 +116,9 @@ def interface_up(index: int) -> Request:
     return Request(header + body, "to bring an interface up")
 
 
-def new_address(index: int, address: bytes) -> Request:
-    body = struct.pack("=BBBBi", 2, 32, 0, 0, index) + attribute(2, address) + attribute(1, address)
+def new_address(index: int, address: bytes, peer: bytes | None = None) -> Request:
+    """An address of the interface; with the `peer` at its other end, which can be reached over it from now on."""
+    body = struct.pack("=BBBBi", 2, 32, 0, 0, index) + attribute(2, address) + attribute(1, peer or address)
     return _request(NEW_ADDRESS, body, "an address")
 
 

@@ -13,6 +13,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
+from netrepro.emulation.bird import Announcement, Failure, find_bird, run_failures
+from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError, nearest
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.processes import in_processes
@@ -33,6 +36,8 @@ SPECIFIC, COVERING = "184.164.244.0/24", "184.164.244.0/23"
 CDN = 47065  # the sites' AS number
 FIRST_SITE = 1_000_000  # the sites' numbers as speakers: beyond all ASes
 PUBLISHED_MEDIAN_S = 10.0
+ADDRESS = "184.164.244.1"  # that answers to pings are sent to
+DRAWN = 500  # delays of each AS of daemons
 DELAY_LAWS = ("exponential", "lognormal", "constant")
 
 
@@ -97,15 +102,19 @@ CLASS_CASE = "reactive-anycast"  # whose pings are judged as the class judged th
 PAPER = ("anycast", "reactive-anycast", "proactive-prepending", "proactive-superprefix")
 
 
-def worlds_of(profile: str) -> int:
+def worlds_of(profile: str, tier: str = "simulated") -> int:
     """How many Internets a repetition has in profile "quick" or "paper"."""
-    return of_profile(profile, {"quick": 3, "paper": 20})
+    return of_profile(profile, {"quick": 3, "paper": 20} if tier == "simulated" else {"quick": 1, "paper": 2})
 
 
-def setting_of(profile: str, **changed: Any) -> Setting:
-    """The setting of profile "quick" or "paper", which has the larger Internet. Raises NetreproError for another."""
-    sizes = of_profile(profile, {"quick": (80, 240), "paper": (400, 2000)})
-    return Setting(transit=sizes[0], stubs=sizes[1], **changed)
+def setting_of(profile: str, tier: str = "simulated", **changed: Any) -> Setting:
+    """The setting of profile "quick" or "paper", which has the larger Internet; on tier "virtual", where every AS is a
+    daemon, both are smaller: 45 ASes or 139, and the sites. Raises NetreproError for another profile."""
+    sizes = {"quick": (8, 80, 240), "paper": (8, 400, 2000)}
+    if tier == "virtual":
+        sizes = {"quick": (4, 16, 25), "paper": (5, 44, 90)}
+    top, transit, stubs = of_profile(profile, sizes)
+    return Setting(top=top, transit=transit, stubs=stubs, **changed)
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,11 @@ class World:
 
     graph: AsGraph
     sites: tuple[int, ...]
+
+    @property
+    def clients(self) -> list[int]:
+        """Stubs that are no sites."""
+        return [stub for stub in self.graph.stubs if stub < FIRST_SITE]
 
 
 def make_world(setting: Setting, seed: int) -> World:
@@ -267,70 +281,191 @@ def calibrated_delay_s(setting: Setting, seed: int, worlds: int = 30) -> float:
     return PUBLISHED_MEDIAN_S / float(found.exact_s.median())
 
 
-def measure(setting: Setting, repetitions: int, seed: int, *, worlds: int = 3, progress: Progress = iter) -> Runs:
+def measure(
+    setting: Setting,
+    repetitions: int,
+    seed: int,
+    *,
+    worlds: int = 3,
+    tier: str = "simulated",
+    progress: Progress = iter,
+) -> Runs:
     """Let every site fail, one after the other, in `worlds` Internets a repetition, under each technique.
 
     How fast a site is left depends on the few ASes next to it, which all targets share: single failures differ widely.
     Targets are the stubs whose traffic anycast brings to the failing site; those that a technique does not bring there
-    are left out of it.
+    are left out of it. On tier "virtual" every AS is a BIRD daemon with a kernel's table. Raises NetreproError there
+    without BIRD or the kernel.
     """
     mean_delay_s = calibrated_delay_s(setting, seed)
     names = tuple(techniques(setting))
-    places = [
-        (repetition, world, site)
-        for repetition in range(repetitions)
-        for world in range(worlds)
-        for site in range(setting.sites)
+    places = [(repetition, world) for repetition in range(repetitions) for world in range(worlds)]
+    seeds = {place: seed_of(seed, place[0] * worlds + place[1]) for place in places}
+    if tier == "virtual":
+        worlds_of_daemons = [(setting, mean_delay_s, seeds[place], names) for place in places]
+        found = [each for world in in_processes(_failures_of_daemons, worlds_of_daemons, progress) for each in world]
+    else:
+        work = [(setting, mean_delay_s, seeds[place], site, names) for place in places for site in range(setting.sites)]
+        found = in_processes(_one_failure, work, progress)
+    labels = [(*place, site) for place in places for site in range(setting.sites)]
+    tables = [
+        table.assign(repetition=repetition, world=world, site=site)
+        for (table, _), (repetition, world, site) in zip(found, labels, strict=True)
     ]
-    work = [
-        (setting, mean_delay_s, seed_of(seed, repetition * worlds + world), site, names)
-        for repetition, world, site in places
-    ]
-    found = in_processes(_one_failure, work, progress)
-    times = pd.concat(
-        [
-            table.assign(repetition=repetition, world=world, site=site)
-            for (table, _), (repetition, world, site) in zip(found, places, strict=True)
-        ],
-        ignore_index=True,
-    )
-    first = [answers for (_, answers), (repetition, *_) in zip(found, places, strict=True) if repetition == 0]
+    times = pd.concat(tables, ignore_index=True)
+    first = [answers for (_, answers), (repetition, *_) in zip(found, labels, strict=True) if repetition == 0]
     return Runs(times, np.concatenate(first), mean_delay_s, setting, _fidelity(times, setting))
+
+
+def compare_tiers(setting: Setting, seed: int, *, progress: Progress = iter) -> tuple[pd.DataFrame, str]:
+    """One Internet in which every site fails under the paper's techniques, with our speakers and with BIRD daemons.
+
+    Returns tier and the columns of Runs.times; and why there are no daemons, "" where there are.
+    """
+    works, why = try_virtual()
+    try:
+        find_bird()
+    except NetreproError as error:
+        works, why = False, error.problem
+    mean_delay_s, world = calibrated_delay_s(setting, seed, worlds=8), seed_of(seed, 0)
+    work = [(setting, mean_delay_s, world, site, PAPER) for site in range(setting.sites)]
+    found = {"simulated": in_processes(_one_failure, work, progress)}
+    if works:
+        (found["virtual"],) = in_processes(_failures_of_daemons, [(setting, mean_delay_s, world, PAPER)])
+    tables = [
+        table.assign(tier=tier, site=site) for tier, each in found.items() for site, (table, _) in enumerate(each)
+    ]
+    return pd.concat(tables, ignore_index=True), "" if works else why
+
+
+def tier_table(times: pd.DataFrame, interval_s: float) -> pd.DataFrame:
+    """A row a technique: the medians of both tiers, and the share of clients whose times differ by a ping at most.
+
+    times : of `compare_tiers`, with daemons or without (NaN).
+    """
+    key, rows = ["technique", "site", "target"], {}
+    wide = times.pivot_table(index=key, columns="tier", values=["reconnection_s", "failover_s"])
+    for name in PAPER:
+        own = wide.loc[name]
+        row = {"clients": len(own)}
+        for what in ("reconnection_s", "failover_s"):
+            tiers = own[what].reindex(columns=["simulated", "virtual"])
+            row |= {f"{what} {tier}": tiers[tier].median() for tier in tiers}
+            apart = (tiers["simulated"] - tiers["virtual"]).abs().dropna()
+            row[f"{what} same"] = (apart <= 1.01 * interval_s).mean()
+        rows[name] = row
+    return pd.DataFrame(rows).T
+
+
+# What is seen of a failure under a technique: the site that each stub reached before (0: none), whether the pings of
+# some of them were answered, and to the moment when each of them could be answered first.
+Seen = tuple[np.ndarray, Callable[[Sequence[int]], np.ndarray], Callable[[Sequence[int]], np.ndarray]]
 
 
 def _one_failure(
     setting: Setting, mean_delay_s: float, seed: int, site: int, names: Sequence[str]
 ) -> tuple[pd.DataFrame, np.ndarray]:
     """The clients' times under each technique, and whether pings were answered under CLASS_CASE (none without it)."""
-    world = make_world(setting, seed)
-    failed, stubs = world.sites[site], world.graph.stubs
-    stubs = [stub for stub in stubs if stub < FIRST_SITE]
-    # A ping has no business with the failure's moment: their phase is drawn.
+    world, pings = make_world(setting, seed), _pings_s(setting, seed, site)
+
+    def see(name: str) -> Seen:
+        changes = fail(world, techniques(setting)[name], world.sites[site], setting, mean_delay_s, seed)
+        return (
+            arrivals(changes, world.clients, np.array([-0.5]))[:, 0],
+            lambda targets: arrivals(changes, targets, pings) > 0,
+            lambda targets: _exact_reconnection_s(changes, targets),
+        )
+
+    return _clients_times(setting, world, site, pings, names, see)
+
+
+def _failures_of_daemons(
+    setting: Setting, mean_delay_s: float, seed: int, names: Sequence[str]
+) -> list[tuple[pd.DataFrame, np.ndarray]]:
+    """As `_one_failure`, of every site of one Internet whose ASes are BIRD daemons; of each AS delays are the same."""
+    world, known = make_world(setting, seed), techniques(setting)
+    wanted = list(dict.fromkeys(known[name] for name in ("anycast", *names)))  # some are the same by other names
+    announced = {(SPECIFIC, 0), *((each.prefix or SPECIFIC, each.prepends) for each in known.values())}
+    name_of = {each: f"announced{place}" for place, each in enumerate(sorted(announced))}
+    failures = []
+    for site, failed in enumerate(world.sites):
+        others = [each for each in world.sites if each != failed]
+        for each in wanted:
+            first = [name_of[each.prefix, each.prepends]] if each.prefix else []
+            later = [] if each.reacts_after_s is None else [name_of[SPECIFIC, each.prepends]]
+            failures.append(
+                Failure(
+                    failed,
+                    {failed: [name_of[SPECIFIC, 0]]} | dict.fromkeys(others, first),
+                    dict.fromkeys(others, later) if later else {},
+                    each.reacts_after_s or 0.0,
+                    each.delays,
+                    each == wanted[0],
+                    _pings_s(setting, seed, site).tolist(),
+                )
+            )
+    delays_s = {}
+    for number in world.graph.neighbours:
+        draw = delay_of(setting.delay_law, mean_delay_s, random.Random(f"{seed} {number}"))
+        delays_s[number] = [round(draw(), 6) for _ in range(DRAWN)]
+    found = run_failures(
+        world.graph,
+        world.sites,
+        world.clients,
+        CDN,
+        {name: Announcement(*each) for each, name in name_of.items()},
+        failures,
+        delays_s,
+        address=ADDRESS,
+        link_delay_ms=setting.link_delay_ms,
+    )
+
+    def see_at(site: int, name: str) -> Seen:
+        each = found[site * len(wanted) + wanted.index(known[name])]
+
+        def answered(targets: Sequence[int]) -> np.ndarray:
+            seen = np.zeros((len(targets), len(_pings_s(setting, seed, site))), dtype=bool)
+            for row, target in zip(seen, targets, strict=True):
+                reached = np.array(each.answers[target]) > 0
+                row[: len(reached)], row[len(reached) :] = reached, reached[-1]  # where the last ping went, all go
+            return seen
+
+        before = np.array([each.before[client] for client in world.clients])
+        return before, answered, lambda targets: np.full(len(targets), math.nan)
+
+    return [
+        _clients_times(setting, world, site, _pings_s(setting, seed, site), names, partial(see_at, site))
+        for site in range(setting.sites)
+    ]
+
+
+def _pings_s(setting: Setting, seed: int, site: int) -> np.ndarray:
+    """When clients are pinged. A ping has no business with the failure's moment: their phase is drawn."""
     phase = np.random.default_rng([seed, site]).random()
-    pings = (phase + np.arange(math.ceil(setting.watch_s / setting.ping_interval_s) - 1)) * setting.ping_interval_s
+    return (phase + np.arange(math.ceil(setting.watch_s / setting.ping_interval_s) - 1)) * setting.ping_interval_s
+
+
+def _clients_times(
+    setting: Setting, world: World, site: int, pings: np.ndarray, names: Sequence[str], see: Callable[[str], Seen]
+) -> tuple[pd.DataFrame, np.ndarray]:
     tables, answers, near = [], np.zeros((0, len(pings)), dtype=bool), None
     for name in dict.fromkeys(("anycast", *names)):
-        changes = fail(world, techniques(setting)[name], failed, setting, mean_delay_s, seed)
-        before = arrivals(changes, stubs, np.array([-0.5]))[:, 0] == failed
+        reached, answered_by, exact_of = see(name)
+        before = reached == world.sites[site]
         near = before if near is None else near
-        targets = [
-            stub for stub, is_near, goes_there in zip(stubs, near, before, strict=True) if is_near and goes_there
-        ]
-        answered = arrivals(changes, targets, pings) > 0
+        targets = [stub for stub, is_one in zip(world.clients, near & before, strict=True) if is_one]
+        answered = answered_by(targets)
         if name == CLASS_CASE:
             answers = answered
-        tables.append(
-            pd.DataFrame(
-                {
-                    "technique": name,
-                    "target": targets,
-                    "reconnection_s": first_answer_s(answered, pings, setting.watch_s),
-                    "failover_s": failover_s(answered, pings, setting.watch_s),
-                    "share_at_site": before.mean(),
-                    "exact_s": _exact_reconnection_s(changes, targets) if name == "anycast" else math.nan,
-                }
-            )
-        )
+        columns = {
+            "technique": name,
+            "target": targets,
+            "reconnection_s": first_answer_s(answered, pings, setting.watch_s),
+            "failover_s": failover_s(answered, pings, setting.watch_s),
+            "share_at_site": before.mean(),
+            "exact_s": exact_of(targets) if name == "anycast" else math.nan,
+        }
+        tables.append(pd.DataFrame(columns))
     return pd.concat(tables, ignore_index=True), answers
 
 
@@ -635,6 +770,30 @@ def draw_times(runs: Runs, time_to_live_s: float = 60.0) -> Figure:
             axis.plot(time_s, 0.5, marker, color=PUBLISHED_GREY, markersize=8, label=words, linestyle="none")
         axis.set(xlim=(0, 120), ylim=(0, 1.02), title=what)
         axis.legend(fontsize=8, loc="lower right")
+    return figure
+
+
+def draw_tiers(times: pd.DataFrame, why: str = "") -> Figure:
+    """Reconnection and failover with BIRD daemons beside our speakers; `why` there are no daemons."""
+    figure, _ = new_figure(
+        f"One Internet, routed twice{f' (not by BIRD: {why[:60]})' if why else ''}",
+        "seconds after the failure",
+        "share of clients",
+        columns=2,
+    )
+    looks: dict[str, dict[str, Any]] = {"simulated": {"linewidth": 5, "alpha": 0.35}, "virtual": {"linewidth": 1.4}}
+    for axis, what in zip(figure.axes, ("reconnection", "failover"), strict=True):
+        for name in PAPER:
+            for tier, look in looks.items():
+                values = np.sort(times[(times.technique == name) & (times.tier == tier)][f"{what}_s"])
+                share = np.arange(1, len(values) + 1) / max(len(values), 1)
+                axis.step(values, share, color=LOOKS[name], where="post", **look)
+        axis.set(title=what, ylim=(0, 1.02))
+        axis.set_xlim(left=0)
+    lines = [figure.axes[0].plot([], [], color=LOOKS[name], label=name)[0] for name in PAPER]
+    names = {"simulated": "our speakers", "virtual": "BIRD"}
+    lines += [figure.axes[0].plot([], [], color="black", label=names[tier], **look)[0] for tier, look in looks.items()]
+    figure.legend(handles=lines, loc="outside lower center", ncols=3, fontsize=9)
     return figure
 
 

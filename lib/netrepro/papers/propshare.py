@@ -21,11 +21,13 @@ from scipy import stats
 from netrepro.claims import Measured
 from netrepro.claims.verdicts import student_interval
 from netrepro.errors import NetreproError, nearest
-from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
+from netrepro.papers._drawing import say_not_measured
+from netrepro.papers._processes import why_no_processes
+from netrepro.papers._propshare_processes import run_real_swarms
+from netrepro.papers._runs import CheckedRuns, Progress, all_checks, in_parallel, of_profile, seed_of
 from netrepro.processes import in_processes
 from netrepro.protocols.bittorrent.chokers import (
     Choker,
-    PermutedPropShare,
     PropShare,
     RoundRobin,
     TitForTat,
@@ -101,19 +103,22 @@ CLASS_CASES = {
 
 @dataclass(frozen=True)
 class Scale:
-    """Leechers, fractions of PropShare clients, least trials of each, and trials a value of a knob."""
+    """Leechers, fractions of PropShare clients, least trials of each, and trials a value of a knob; trials of real
+    processes beside the simulation, and where they are judged."""
 
     leechers: int
     fractions: tuple[float, ...]
     least_trials: int
     knob_trials: int
+    process_trials: int = 2
+    judged_process_trials: int = 6
 
 
 def scale(profile: str) -> Scale:
     """How much is computed. Raises NetreproError for another profile than quick and paper."""
     scales = {
         "quick": Scale(30, (0.0, 0.25, 0.5, 0.75, 1.0), 2, 10),
-        "paper": Scale(100, tuple(i / 10 for i in range(11)), 100, 50),
+        "paper": Scale(100, tuple(i / 10 for i in range(11)), 100, 50, 6, 30),
     }
     return of_profile(profile, scales)
 
@@ -178,16 +183,20 @@ class OneIdentity(RoundRobin):
 
 def make_choker(setting: Setting, identities: int, kind: str, random: Random) -> Choker:
     """The choker of a kind with the setting's constants; `identities` of the attacker, see `swarm`."""
-    round_s, optimistic_s = setting.round_s, setting.optimistic_s
-    if kind == "bittorrent":
-        return TitForTat(random, round_s=round_s, optimistic_s=optimistic_s)
+    own = constants(setting).get(kind, {})
     if kind == "seed":
         others = range(setting.seeds + 1, setting.seeds + identities) if setting.seeds_know_clients else ()
-        return OneIdentity(random, frozenset(others), round_s=round_s, turn_s=optimistic_s)
-    if kind in ("propshare", "permuted"):
-        make = PropShare if kind == "propshare" else PermutedPropShare
-        return make(random, reserve=setting.reserve, round_s=round_s, optimistic_s=optimistic_s)
-    return choker(kind, random)
+        return OneIdentity(random, frozenset(others), **own)
+    return choker(kind, random, **own)
+
+
+def constants(setting: Setting) -> dict[str, dict[str, float]]:
+    """What each kind of choker gets."""
+    rounds = {"round_s": setting.round_s, "optimistic_s": setting.optimistic_s}
+    return {
+        "bittorrent": rounds,
+        "seed": {"round_s": setting.round_s, "turn_s": setting.optimistic_s},
+    } | dict.fromkeys(("propshare", "permuted"), rounds | {"reserve": setting.reserve})
 
 
 def run_one(setting: Setting, fraction: float, seed: int, **more: Any) -> tuple[pd.DataFrame, dict[str, float]]:
@@ -201,21 +210,33 @@ def run_one(setting: Setting, fraction: float, seed: int, **more: Any) -> tuple[
         blocks_per_piece=setting.blocks_per_piece,
         make_choker=partial(make_choker, setting, more.get("identities", 0)),
     )
-    leechers = found[~found.is_seed]
+    return clients_of(found), checks_of(found)
+
+
+def checks_of(found: pd.DataFrame) -> dict[str, float]:
+    """What is looked at in every swarm, see BOUNDS."""
     able = 1e3 * found["upload_kilobytes_per_s"] * found["present_s"]
-    checks = {
-        "clients that did not complete": float(leechers["complete_s"].isna().sum()),
+    return {
+        "clients that did not complete": float(found["complete_s"][~found.is_seed].isna().sum()),
         "bytes received less bytes sent": float(found["received_bytes"].sum() - found["sent_bytes"].sum()),
         "bytes beyond a peer's rate, in blocks": float(((found["sent_bytes"] - able) / BLOCK_BYTES).max()),
         "share of the upload that is used": float(found["sent_bytes"].sum() / able.sum()),
     }
-    clients = leechers.groupby("client", sort=False).agg(
-        kind=("kind", "first"),
-        upload_kilobytes_per_s=("upload_kilobytes_per_s", "sum"),
-        complete_s=("complete_s", "first"),
-        sent_bytes=("sent_bytes", "sum"),
+
+
+def clients_of(found: pd.DataFrame) -> pd.DataFrame:
+    """The leechers of a swarm, a row a client."""
+    clients = (
+        found[~found.is_seed]
+        .groupby("client", sort=False)
+        .agg(
+            kind=("kind", "first"),
+            upload_kilobytes_per_s=("upload_kilobytes_per_s", "sum"),
+            complete_s=("complete_s", "first"),
+            sent_bytes=("sent_bytes", "sum"),
+        )
     )
-    return clients.reset_index(), checks
+    return clients.reset_index()
 
 
 # What must hold in every trial: (at most, at least). A cap binds when most of what could be sent is sent.
@@ -383,34 +404,48 @@ def class_table(runs: Runs, trials: int = 3) -> pd.DataFrame:
 
 def measured_claims(runs: Runs) -> list[Measured]:
     """One measurement a claim of data/propshare/claims.yaml."""
-
-    def count(holds: pd.Series, broken: pd.Series) -> dict[str, Any]:
-        return {
-            "successes": int(holds.sum()),
-            "trials": len(holds),
-            "control_successes": int(broken.sum()),
-            "control_trials": len(broken),
-        }
-
-    auction = rank_correlation(runs, "figure 8", 0.0)
     cheap = free_rider_cost(runs, "free riders", 0.0)
-    values: dict[str, dict[str, Any]] = {
-        "faster-than-bittorrent": count(ratios(runs) < 1, ratios(runs, "permuted") < 1),
-        "competitive": {"values": list(ratios(runs)), "control": list(ratios(runs, "permuted"))},
-        "uploads-no-more": {
-            "values": list(ratios(runs, column="sent_bytes")),
-            "control": list(ratios(runs, "permuted", "sent_bytes")),
-        },
-        "rewards-contribution": count(
-            rank_correlation(runs, "figure 8", 1.0) > auction, rank_correlation(runs, "permuted", 1.0) > auction
-        ),
+    values = _of_figure_8(runs) | {
         "sybil-gains-nothing": {"values": list(sybil_gain(runs, 1.0)), "control": list(sybil_gain(runs, 0.0))},
-        "free-riders-pay": count(
+        "free-riders-pay": _count(
             free_rider_cost(runs, "free riders", 1.0) > cheap,
             free_rider_cost(runs, "free riders, permuted", 1.0) > cheap,
         ),
     }
     return [Measured(claim=claim, **found, **runs.trust) for claim, found in values.items()]
+
+
+def claims_on(tier: str, runs: Runs, real: RealRuns) -> list[Measured]:
+    """What the tier measured: simulated swarms, or real processes, among which no client comes as several peers and
+    none gives nothing."""
+    if tier == "simulated":
+        return measured_claims(runs)
+    return [Measured(claim=claim, **found, **real.trust) for claim, found in _of_figure_8(real).items()]
+
+
+def _count(holds: pd.Series, broken: pd.Series) -> dict[str, Any]:
+    return {
+        "successes": int(holds.sum()),
+        "trials": len(holds),
+        "control_successes": int(broken.sum()),
+        "control_trials": len(broken),
+    }
+
+
+def _of_figure_8(runs: Runs) -> dict[str, dict[str, Any]]:
+    """Of swarms that are mixed, pure, and permuted."""
+    auction = rank_correlation(runs, "figure 8", 0.0)
+    return {
+        "faster-than-bittorrent": _count(ratios(runs) < 1, ratios(runs, "permuted") < 1),
+        "competitive": {"values": list(ratios(runs)), "control": list(ratios(runs, "permuted"))},
+        "uploads-no-more": {
+            "values": list(ratios(runs, column="sent_bytes")),
+            "control": list(ratios(runs, "permuted", "sent_bytes")),
+        },
+        "rewards-contribution": _count(
+            rank_correlation(runs, "figure 8", 1.0) > auction, rank_correlation(runs, "permuted", 1.0) > auction
+        ),
+    }
 
 
 def answer(runs: Runs) -> str:
@@ -426,6 +461,89 @@ def answer(runs: Runs) -> str:
         f"more of what it gets (rank correlation {correlation[1]:.2f} against {correlation[0]:.2f}), and a Sybil of "
         f"{IDENTITIES} is {gain[1]:.2f} times as fast as one peer, among BitTorrent's {gain[0]:.2f} times."
     )
+
+
+# Real processes.
+
+PROCESSES: dict[str, Any] = {"leechers": 17, "pieces": 8}  # with three seeds 20 peers
+SIMULATED_DRAWS = 10  # of each swarm of processes
+# At most, in every swarm of processes: two blocks that count as sent may still wait in a peer's sockets.
+REAL_BOUNDS = {
+    "clients that did not complete": 0.0,
+    "files that are not right": 0.0,
+    "bytes beyond a peer's rate, in blocks": 2.0,
+}
+
+
+@dataclass(frozen=True)
+class RealRuns(Runs):
+    """Swarms of real processes, and `simulated`: SIMULATED_DRAWS of each, with the same peers (`draw`, and the columns
+    of clients). `why` says why there are none."""
+
+    simulated: pd.DataFrame
+    why: str = ""
+
+
+def measure_processes(
+    scale: Scale, seed: int, *, setting: Setting = PRINTED, tier: str = "simulated", progress: Progress = iter
+) -> RealRuns:
+    """Swarms of processes on the virtual kernel, of PROCESSES' size: all BitTorrent's, half of each, all PropShare's,
+    and the same permuted where they are judged. Those of a trial have the same capacities.
+
+    Nothing, with the reason, where there is no such kernel.
+    """
+    setting, names = replace(setting, **PROCESSES), ("case", "check", "value", "bound", "holds")
+    if why := why_no_processes():
+        none = pd.DataFrame(columns=["case", "fraction", "trial", "kind", "upload_kilobytes_per_s", "complete_s"])
+        return RealRuns(none, pd.DataFrame(columns=names), none, why)
+    is_judged = tier == "virtual"
+    kinds = [("figure 8", "propshare", fraction) for fraction in (0.0, 0.5, 1.0)]
+    kinds += [("permuted", "permuted", fraction) for fraction in (0.5, 1.0)] if is_judged else []
+
+    def one(trial: int) -> tuple[pd.DataFrame, pd.DataFrame, list[tuple]]:
+        own, lengths = seed_of(seed, trial), {"pieces": setting.pieces, "blocks_per_piece": setting.blocks_per_piece}
+        swarms = [swarm(setting, fraction, own, kind=kind) for _, kind, fraction in kinds]
+        tables, simulated, checks = [], [], []
+        real = run_real_swarms(swarms, constants(setting), own, **lengths)
+        for (case, _, fraction), peers, found in zip(kinds, swarms, real, strict=True):
+            label = {"case": case, "fraction": fraction, "trial": trial}
+            tables.append(clients_of(found).assign(**label))
+            for draw in range(SIMULATED_DRAWS):
+                drawn = run_swarm(peers, seed_of(own, draw), **lengths, make_choker=partial(make_choker, setting, 0))
+                simulated.append(clients_of(drawn).assign(draw=draw, **label))
+            seen = checks_of(found) | {"files that are not right": float((~found["is_right"]).sum())}
+            for check, most in REAL_BOUNDS.items():
+                checks.append((case, f"processes: {check}", seen[check], most, seen[check] <= most))
+        return pd.concat(tables), pd.concat(simulated), checks
+
+    work = [(trial,) for trial in range(scale.judged_process_trials if is_judged else scale.process_trials)]
+    tables, simulated, checks = zip(*in_parallel(one, work, progress=progress), strict=True)
+    return RealRuns(
+        pd.concat(tables, ignore_index=True),
+        pd.DataFrame([check for each in checks for check in each], columns=names),
+        pd.concat(simulated, ignore_index=True),
+    )
+
+
+def checks(runs: Runs, real: RealRuns) -> pd.DataFrame:
+    """Of the simulated swarms and, where there are any, of the processes: a row a check with the least and the most
+    that was seen, the bound, and whether it holds."""
+    found = runs.fidelity if real.why else all_checks(runs, real)
+    by_check = found.groupby("check", sort=False)
+    return by_check.agg(least=("value", "min"), most=("value", "max"), bound=("bound", "first"), holds=("holds", "all"))
+
+
+def tier_table(real: RealRuns) -> pd.DataFrame:
+    """A row a fraction and kind: mean times (s) of the processes and of the simulated swarms with the same peers, their
+    ratio; and the standard deviation of that ratio over draws of the simulation alone (one draw over their mean)."""
+    rows, drawn = [], real.simulated[real.simulated.case == "figure 8"]
+    for (fraction, kind), found in real.clients[real.clients.case == "figure 8"].groupby(["fraction", "kind"]):
+        theirs = drawn[(drawn.fraction == fraction) & (drawn.kind == kind)]
+        ours_s, theirs_s = found["complete_s"].mean(), theirs["complete_s"].mean()
+        spread = (theirs.groupby("draw")["complete_s"].mean() / theirs_s).std()
+        rows.append((fraction, kind, found["trial"].nunique(), ours_s, theirs_s, ours_s / theirs_s, spread))
+    names = ["fraction", "kind", "swarms", "virtual_s", "simulated_s", "ratio", "by chance"]
+    return pd.DataFrame(rows, columns=names).set_index(names[:2])
 
 
 # Knobs.
@@ -721,6 +839,40 @@ def draw_control(runs: Runs) -> Figure:
     for axis in axes:
         axis.set_xlim(-0.5, 2.5)
     return figure
+
+
+def draw_tiers(real: RealRuns) -> Figure:
+    """Swarms of processes and of the simulation with the same peers: mean times by fraction, and all clients' times."""
+    figure, axes = new_figure("Real processes in virtual time", "", "", columns=2)
+    figure8, drawn = (each[each.case == "figure 8"] for each in (real.clients, real.simulated))
+    for kind, shift in (("bittorrent", -0.02), ("propshare", 0.02)):
+        own, ours, theirs = scheme(kind), figure8[figure8.kind == kind], drawn[drawn.kind == kind]
+        for found, keys, dot, line in (
+            (theirs, ["fraction", "trial", "draw"], {"marker": "_", "alpha": 0.5, "markersize": 12}, _DRAWN),
+            (
+                ours,
+                ["fraction", "trial"],
+                {"marker": own.marker, "markeredgecolor": "black", "label": own.label},
+                _REAL,
+            ),
+        ):
+            means = found.groupby(keys)["complete_s"].mean().reset_index()
+            axes[0].plot(means["fraction"] + shift, means["complete_s"], linestyle="none", color=own.colour, **dot)
+            axes[1].plot(np.sort(found["complete_s"]), np.linspace(0, 100, len(found)), color=own.colour, **line)
+    axes[0].plot([], [], "_", color="black", markersize=12, label="simulated")
+    axes[0].set(xlabel="fraction of PropShare clients", ylabel="mean download time of a swarm (s)", ylim=(0, None))
+    axes[0].legend(loc="lower center", ncols=3, fontsize=9)
+    axes[1].set(xlabel="download time (s)", ylabel="share of all clients (%)", xlim=(0, None))
+    for label, line in (("simulated", _DRAWN), ("processes", _REAL)):
+        axes[1].plot([], [], color="black", label=label, **line)
+    axes[1].legend(loc="upper left", fontsize=9)
+    for axis in axes if real.why else ():
+        say_not_measured(axis, "virtual")
+    return figure
+
+
+_DRAWN: dict[str, Any] = {"linewidth": 5, "alpha": 0.35}
+_REAL: dict[str, Any] = {"linewidth": 1.4}
 
 
 def draw_knobs(tables: Mapping[str, pd.DataFrame]) -> Figure:

@@ -65,7 +65,7 @@ def test_a_late_reaction_is_late_by_as_much(runs):
 
 
 def test_before_the_failure_every_answer_reaches_a_site_and_afterwards_another(world):
-    stubs = [stub for stub in world.graph.stubs if stub < paper.FIRST_SITE]
+    stubs = world.clients
     failed = world.sites[0]
     for technique in (paper.techniques(SMALL)[name] for name in paper.PAPER):
         changes = paper.fail(world, technique, failed, SMALL, 1.0, 3)
@@ -74,7 +74,7 @@ def test_before_the_failure_every_answer_reaches_a_site_and_afterwards_another(w
 
 
 def test_more_prepends_keep_more_clients_at_the_site(world):
-    stubs, kept = [stub for stub in world.graph.stubs if stub < paper.FIRST_SITE], []
+    stubs, kept = world.clients, []
     for prepends in (0, 1, 3, 6):
         technique = paper.Technique(paper.SPECIFIC, prepends)
         changes = paper.fail(world, technique, world.sites[0], SMALL, 1.0, 3)
@@ -137,3 +137,26 @@ def test_mistakes_are_named():
         paper.Setting(sites=1)
     with pytest.raises(NetreproError, match="did you mean 'quick'"):
         paper.setting_of("quik")
+
+
+# Daemons.
+
+SMALLEST = paper.Setting(top=3, transit=8, stubs=8, sites=4, watch_s=200.0)
+
+
+def test_daemons_and_speakers_give_the_same_times_and_a_site_may_have_no_client():
+    times, why = paper.compare_tiers(SMALLEST, 8)
+    if why:
+        pytest.skip(why)
+    table = paper.tier_table(times, SMALLEST.ping_interval_s).drop(index="proactive-superprefix")
+    assert (table["clients"] > 5).all() and (table["failover_s same"] > 0.8).all(), table
+    assert set(times[times.tier == "virtual"].site) == {0, 1, 3}  # nobody is near the third
+    assert paper.draw_tiers(times).axes
+
+
+def test_without_daemons_the_speakers_stay_and_it_says_why(monkeypatch):
+    monkeypatch.setattr(paper, "try_virtual", lambda: (False, "the kernel is not built"))
+    times, why = paper.compare_tiers(SMALLEST, 8)
+    assert why == "the kernel is not built" and set(times.tier) == {"simulated"}
+    assert paper.draw_tiers(times, why).axes
+    assert paper.tier_table(times, 1.5)["failover_s virtual"].isna().all()

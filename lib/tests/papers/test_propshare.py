@@ -12,6 +12,9 @@ import pytest
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.papers import propshare as paper
+from netrepro.papers._processes import why_no_processes
+from netrepro.papers._propshare_processes import run_real_swarms
+from netrepro.simulation.swarm import BLOCK_BYTES, SwarmPeer
 
 SCALE = paper.Scale(30, (0.0, 0.5, 1.0), 2, 3)
 SMALL = replace(paper.PRINTED, leechers=10, pieces=16)
@@ -160,6 +163,76 @@ def test_every_picture_is_drawn(runs):
     figures.append(paper.draw_reserve(paper.vary_reserve(SMALL_SCALE, 1, setting=SMALL), sybil))
     assert all(figure.axes for figure in figures)
     assert "300" not in paper.answer(runs) and "12 swarms" in paper.answer(runs)
+
+
+# Real processes.
+
+
+@pytest.fixture(scope="module")
+def real() -> list[pd.DataFrame]:
+    """A seed with one leecher, and then a mixed swarm with the same links."""
+    if why := why_no_processes():
+        pytest.skip(why)
+    rates = (100.0, 30.0, 50.0, 80.0)
+    kinds = ("seed", "propshare", "bittorrent", "permuted")
+    swarms = [
+        [SwarmPeer(kind, rate, is_seed=kind in seeds) for kind, rate in zip(kinds, rates, strict=True)]
+        for seeds in (("seed", "bittorrent", "permuted"), ("seed",))
+    ]
+    return run_real_swarms(swarms, paper.constants(paper.PRINTED), 1, pieces=3, blocks_per_piece=8)
+
+
+def test_real_peers_get_the_file_and_send_no_more_than_their_links_carry(real):
+    for found in real:
+        seen = paper.checks_of(found)
+        assert found["is_right"].all() and found["complete_s"].notna().all()
+        assert all(seen[check] <= most for check, most in paper.REAL_BOUNDS.items() if check in seen)
+        # What was under way to peers that left is lost, and it is not much.
+        assert 0 <= found["sent_bytes"].sum() - found["received_bytes"].sum() < 30 * BLOCK_BYTES
+
+
+def test_links_limit_a_leecher_of_three_seeds(real):
+    """It cannot have the file sooner than their links carry it; all choke it for up to a round at first."""
+    (time_s,) = real[0]["complete_s"][~real[0].is_seed]
+    at_best_s = 3 * 8 * BLOCK_BYTES / (230.0 * 1e3)
+    assert at_best_s < time_s < 3 * at_best_s + paper.PRINTED.round_s
+    (received,) = real[0]["received_bytes"][~real[0].is_seed]
+    assert received >= 3 * 8 * BLOCK_BYTES
+
+
+def test_leechers_send_to_each_other(real):
+    mixed = real[1][~real[1].is_seed]
+    assert (mixed["sent_bytes"] > 0).sum() >= 2 and mixed["complete_s"].nunique() == 3
+
+
+def test_swarms_of_processes_are_measured_as_the_simulated_ones(monkeypatch):
+    if why := why_no_processes():
+        pytest.skip(why)
+    monkeypatch.setattr(paper, "PROCESSES", {"leechers": 8, "pieces": 6})
+    found = paper.measure_processes(replace(SCALE, process_trials=1), 1)
+    assert found.trusted, found.fidelity
+    table = paper.tier_table(found)
+    assert len(table) == 4 and table["ratio"].between(0.7, 1.4).all(), table
+    assert len(found.simulated) == len(found.clients) * paper.SIMULATED_DRAWS
+    assert "processes: files that are not right" in paper.checks(found, found).index
+    assert paper.draw_tiers(found).axes
+
+
+def test_without_the_kernel_nothing_is_measured_and_it_says_why(monkeypatch, runs):
+    monkeypatch.setattr(paper, "why_no_processes", lambda: "no virtual kernel: not built")
+    found = paper.measure_processes(SCALE, 1)
+    assert found.why == "no virtual kernel: not built" and not len(found.clients)
+    assert paper.draw_tiers(found).axes
+    assert paper.checks(runs, found)["holds"].all()
+    assert len(paper.claims_on("simulated", runs, found)) == 6
+
+
+def test_claims_of_processes_are_read_as_those_of_the_simulation(runs):
+    """The four of mixed and pure swarms, by the same readings."""
+    real = paper.RealRuns(runs.clients, runs.fidelity, runs.clients)
+    simulated = {each.claim: each for each in paper.measured_claims(runs)}
+    found = paper.claims_on("virtual", runs, real)
+    assert len(found) == 4 and all(each == simulated[each.claim] for each in found)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from netrepro.emulation.bird import Announcement, Session, bird_configuration
 from netrepro.errors import NetreproError
 from netrepro.protocols import Send, drive
 from netrepro.protocols.as_graph import AsGraph, Relation, hierarchy, load_as_relationships
@@ -159,45 +160,20 @@ def test_an_impossible_internet_and_a_link_to_itself_are_refused():
         AsGraph(((1, 1, Relation.PEER),))
 
 
-# BIRD: real daemons that speak BGP with each other over loopback addresses.
-
-POLICY = """
-define from_customer = (65535, 1);
-filter take_customer {{ bgp_local_pref = 300; bgp_community.add(from_customer); accept; }}
-filter take_peer {{ bgp_local_pref = 200; bgp_community.delete([from_customer]); accept; }}
-filter take_provider {{ bgp_local_pref = 100; bgp_community.delete([from_customer]); accept; }}
-filter give_some {{ if source = RTS_STATIC || from_customer ~ bgp_community then accept; reject; }}
-router id {router_id};
-protocol device {{ }}
-protocol static {{ ipv4; {routes} }}
-"""
-SESSION = """
-protocol bgp to_{neighbour} {{
-  local {address} port 1790 as {number};
-  neighbor {other} port 1790 as {neighbour};
-  strict bind; multihop; connect delay time 0; connect retry time 1; error wait time 1, 2; startup hold time 60;
-  ipv4 {{ import filter take_{relation}; export {export}; next hop self; }};
-}}
-"""
+# BIRD: real daemons that speak BGP with each other over loopback addresses, as they do in virtual time.
 
 
 def address(number: int) -> str:
     return f"127.77.{number // 250}.{number % 250 + 1}"
 
 
-def bird_configuration(graph: AsGraph, number: int, origins: list[int]) -> str:
-    routes = f"route {PREFIX} blackhole;" if number in origins else ""
-    text = POLICY.format(router_id=address(number).replace("127.77", "10.0"), routes=routes)
-    for neighbour, relation in graph.neighbours[number].items():
-        text += SESSION.format(
-            neighbour=neighbour,
-            number=number,
-            address=address(number),
-            other=address(neighbour),
-            relation=relation.name.lower(),
-            export="all" if relation == Relation.CUSTOMER else "filter give_some",
-        )
-    return text
+def configuration(graph: AsGraph, number: int, origins: list[int]) -> str:
+    sessions = [
+        Session(each, relation, address(number), address(each), its_number=each)
+        for each, relation in graph.neighbours[number].items()
+    ]
+    announced = {"own": Announcement(PREFIX)} if number in origins else {}
+    return bird_configuration(number, address(number).replace("127.77", "10.0"), sessions, announced)
 
 
 def bird_paths(folder: Path, numbers: list[int]) -> dict[int, tuple[int, ...] | None]:
@@ -220,7 +196,7 @@ def test_every_as_chooses_the_route_that_bird_chooses(tmp_path: Path):
     daemons = {}
     try:
         for number in graph.neighbours:
-            (tmp_path / f"{number}.conf").write_text(bird_configuration(graph, number, origins))
+            (tmp_path / f"{number}.conf").write_text(configuration(graph, number, origins))
             command = [bird, "-f", "-c", f"{number}.conf", "-s", f"{number}.ctl", "-P", f"{number}.pid"]
             log = (tmp_path / f"{number}.log").open("w")
             daemons[number] = subprocess.Popen(command, cwd=tmp_path, stdout=log, stderr=log)

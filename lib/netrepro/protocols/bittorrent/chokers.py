@@ -175,7 +175,7 @@ class FreeRider:
         return {}
 
 
-CHOKERS: dict[str, Callable[[Random], Choker]] = {
+CHOKERS: dict[str, Callable[..., Choker]] = {
     "bittorrent": TitForTat,
     "propshare": PropShare,
     "permuted": PermutedPropShare,
@@ -184,8 +184,9 @@ CHOKERS: dict[str, Callable[[Random], Choker]] = {
 }
 
 
-def choker(name: str, random: Random) -> Choker:
-    """A choker with the protocol's constants by name. Raises NetreproError for another than those of CHOKERS."""
+def choker(name: str, random: Random, **constants: float) -> Choker:
+    """A choker by name, with the protocol's constants but for those given. Raises NetreproError for another name than
+    those of CHOKERS."""
     if name not in CHOKERS:
         raise NetreproError(f"no choker {name!r}", nearest(name, CHOKERS))
-    return CHOKERS[name](random)
+    return CHOKERS[name](random, **constants)

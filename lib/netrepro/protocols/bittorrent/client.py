@@ -103,8 +103,9 @@ class Client:
         self._links: dict[Hashable, _Link] = {}
         self._round_at_s = math.inf
         self._asked_choker_s = -math.inf
-        self._free_at_s = 0.0  # when the upload has sent what it began
+        self.free_at_s = 0.0  # when the upload has sent what it began; a driver whose sockets are full puts it off
         self._tag = 0.0
+        self.sent_bytes = self.received_bytes = 0  # in blocks, over all connections
 
     # What a driver calls.
 
@@ -122,11 +123,15 @@ class Client:
         """(bytes received, bytes sent) in blocks, by connection that is open."""
         return {name: (link.received_bytes, link.sent_bytes) for name, link in self._links.items()}
 
+    def missing_bytes(self, name: Hashable) -> int:
+        """Of the message that has begun to arrive over a connection, 0 where none has."""
+        return self._links[name].decoder.missing_bytes
+
     @property
     def wake_at_s(self) -> float:
         times = [self._round_at_s]
         if any(link.wanted for link in self._links.values()):
-            times.append(self._free_at_s)
+            times.append(self.free_at_s)
         if self._serves_nobody():
             times.append(self._asked_choker_s + ASK_AGAIN_S)
         for link in self._links.values():
@@ -249,6 +254,7 @@ class Client:
             raise ProtocolError(f"a block of {len(message.data)} bytes at {message.offset} of piece {message.piece}")
         link.asked.pop(block, None)
         link.received_bytes += len(message.data)
+        self.received_bytes += len(message.data)
         link.last_block_s = now_s
         outputs: list[Output] = []
         others = self.picker.arrived(block) - {name}
@@ -347,7 +353,7 @@ class Client:
         outputs: list[Output] = []
         if self._serves_nobody() and now_s >= self._asked_choker_s + ASK_AGAIN_S:
             outputs += self._choke(now_s)
-        while now_s >= self._free_at_s:
+        while now_s >= self.free_at_s:
             waiting = [name for name, link in self._links.items() if link.wanted]
             if not waiting:
                 break
@@ -358,9 +364,10 @@ class Client:
             data = bytes(self._content[at : at + size])
             outputs.append(self._send(now_s, name, link, Message("piece", piece, offset, data=data)))
             link.sent_bytes += size
+            self.sent_bytes += size
             self._tag = max(link.tag, self._tag)  # who wanted nothing for a while has no claim to it
             link.tag = self._tag + size / link.weight
-            self._free_at_s = max(now_s, self._free_at_s) + size / self.rate
+            self.free_at_s = max(now_s, self.free_at_s) + size / self.rate
         return outputs
 
 

@@ -79,6 +79,13 @@ class Decoder:
         self._buffer = bytearray()
         self._greeted = False
 
+    @property
+    def missing_bytes(self) -> int:
+        """Of the message that has begun, 0 where none has, or its length is not here yet."""
+        if not self._greeted or len(self._buffer) < 4:
+            return 0
+        return 4 + int(struct.unpack_from(">I", self._buffer)[0]) - len(self._buffer)
+
     def feed(self, data: bytes) -> Iterator[Message]:
         """Messages that are whole now; of a kind that BEP 3 does not have, none. Raises ProtocolError."""
         self._buffer += data

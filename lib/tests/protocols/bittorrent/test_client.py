@@ -51,6 +51,18 @@ def client(number: int, *, kind: str = "bittorrent", torrent=TORRENT, **more) ->
 # Formats.
 
 
+@given(st.lists(messages, min_size=1, max_size=5), st.integers(1, 40))
+def test_a_decoder_says_what_the_message_lacks(some, size):
+    decoder, data = Decoder(), handshake(bytes(20), bytes(20))
+    assert list(decoder.feed(data)) and decoder.missing_bytes == 0
+    for each in some:
+        whole = encode(each)
+        for at in range(0, len(whole), size):
+            list(decoder.feed(whole[at : at + size]))
+            there = min(at + size, len(whole))
+            assert decoder.missing_bytes == (len(whole) - there if there >= 4 else 0)
+
+
 @given(values)
 def test_bencoding_is_read_back(value):
     assert bdecode(bencode(value)) == value
