@@ -17,7 +17,7 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -112,10 +112,11 @@ def missing_for_overlays() -> str:
 class OverlayNetwork:
     """A running network; use it as a context. Two hosts, numbered 1 and 2, with a container each.
 
-    Raises NetreproError for a bad description, and where the machine lacks something.
+    programs : the caches' programs as compiled before; None to compile them. It can be built inside a virtual kernel,
+    too, by a function that runs there. Raises NetreproError for a bad description, and for what the machine lacks.
     """
 
-    def __init__(self, overlay: Overlay):
+    def __init__(self, overlay: Overlay, programs: Path | None = None):
         if overlay.tunnel not in TUNNEL_PORTS:
             raise NetreproError(f"tunnel = {overlay.tunnel!r}", f"give one of {', '.join(TUNNEL_PORTS)}")
         if not 0 <= overlay.rules <= 60_000:
@@ -125,7 +126,7 @@ class OverlayNetwork:
                 raise NetreproError(f"{name} = {getattr(overlay.cache, name)}", "give 1 or more")
         if overlay.cache and not 0 <= overlay.cache.constant_port < 1 << 16:
             raise NetreproError(f"constant_port = {overlay.cache.constant_port}", "give a port, 0 for none")
-        self.overlay = overlay
+        self.overlay, self._programs = overlay, programs
         self.name = f"{_PREFIX}{os.getpid()}x{next(_numbers)}"
         self.pins = _RUN / self.name
         self._ports = itertools.cycle(range(FIRST_PORT, 30_000, MOST_FLOWS))
@@ -144,7 +145,7 @@ class OverlayNetwork:
         return f"192.168.77.{number}" if bare else f"10.10.{number}.2"
 
     def __enter__(self) -> OverlayNetwork:
-        missing = missing_for_overlays()
+        missing = "" if self._programs else missing_for_overlays()  # whoever has compiled them has asked
         if missing:
             raise NetreproError(f"no overlay can be built on this machine: {missing}", "see `netrepro doctor`")
         remove_orphans()
@@ -197,7 +198,12 @@ class OverlayNetwork:
             f"route add 10.10.{other}.0/24 via 10.10.{other}.0 dev tunnel onlink",
             f"neigh replace 10.10.{other}.0 lladdr {_mac(3, other)} dev tunnel nud permanent",
         ]
-        _ip(*lines, namespace=host)
+        try:
+            _ip(*lines, namespace=host)
+        except NetreproError as error:
+            if "nknown device type" in error.problem:
+                raise NetreproError(f"this kernel has no {self.overlay.tunnel}", "take the other tunnel") from None
+            raise
         _ip(
             "link set lo up",
             f"link set eth0 address {_mac(4, number)} mtu 1450 up",
@@ -221,13 +227,18 @@ class OverlayNetwork:
             self.inside(container, ["ethtool", "-K", "eth0", "tso", "off", "gso", "off"])
 
     def _load(self, cache: Cache) -> None:
+        with (
+            nullcontext(self._programs) if self._programs else compiled_programs(cache, self.overlay.tunnel) as program
+        ):
+            self._load_programs(program)
+
+    def _load_programs(self, program: Path) -> None:
         self.pins.mkdir()
         _run(["mount", "-t", "bpf", "bpf", str(self.pins)])
         for number in (1, 2):
             pins, host, container = self._pins(number), self.host(number), self.container(number)
             pins.mkdir()
-            with compiled_programs(cache, self.overlay.tunnel) as program:
-                _run(["bpftool", "prog", "loadall", str(program), str(pins), "type", "tc", "pinmaps", str(pins)])
+            _run(["bpftool", "prog", "loadall", str(program), str(pins), "type", "tc", "pinmaps", str(pins)])
             nic, veth = (self._index(host, name) for name in ("nic", "veth0"))
             address = bytes(map(int, self.address(number, bare=True).split(".")))
             self._update(number, "hosts", nic.to_bytes(4, "little"), address + _mac_bytes(_mac(1, number)) + bytes(2))
@@ -389,7 +400,7 @@ class Conversation:
 
 def _socket_in(namespace: str, address: str, port: int) -> socket.socket:
     """A UDP socket of another network namespace; only this thread goes there, and comes back."""
-    with open("/proc/thread-self/ns/net") as own, open(f"/run/netns/{namespace}") as other:
+    with Path("/proc/thread-self/ns/net").open() as own, Path("/run/netns", namespace).open() as other:
         _enter(other.fileno())
         try:
             opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

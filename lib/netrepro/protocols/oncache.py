@@ -67,7 +67,8 @@ class Host:
 
     host_of : container -> host, what the overlay's routes say. to_host, to_route, containers, filter : the caches.
     containers : own container -> whether packets have taught its addresses. tracked : the overlay's connections ->
-    directions seen. route_check : the reverse check of arriving packets asks for the route too. refuses : the overlay's filter. marks : whether the overlay marks what is established.
+    directions seen. route_check : the reverse check of arriving packets asks for the route too. refuses : the overlay's
+    filter. marks : whether the overlay marks what is established.
     """
 
     name: str
@@ -148,7 +149,7 @@ def ingress(host: Host, packet: Packet) -> tuple[bool, Packet]:
         host.counters["ingress_miss"] += 1
         return False, replace(packet, missed=True, established=False)
     far = host.to_host.used(packet.source)
-    if host.reverse_check and (far is None or host.route_check and not host.to_route.used(far)):
+    if host.reverse_check and (far is None or (host.route_check and not host.to_route.used(far))):
         host.counters["ingress_miss"] += 1
         return False, replace(packet, missed=False, established=False)
     host.counters["ingress_hit"] += 1
