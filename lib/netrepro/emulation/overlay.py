@@ -31,9 +31,10 @@ COUNTERS = ("egress_hit", "egress_miss", "ingress_hit", "ingress_miss", "egress_
 CACHES = ("to_host", "to_route", "containers", "filter")
 KINDS = ("tcp_rr", "udp_rr", "tcp_stream", "udp_stream")
 MOST_FLOWS, FIRST_PORT = 256, 5000
-_TOOLS = ("clang", "cc", "bpftool", "ip", "tc", "iptables-restore", "ethtool")
+_TOOLS = ("clang", "cc", "bpftool", "ip", "tc", "iptables-restore", "ethtool", "nsenter", "taskset")
 _HEADER = Path("/usr/include/bpf/bpf_helpers.h")
 _RUN = Path("/run")
+_NICE = -20
 _PREFIX = "nrov"  # with the process id: what a process made that has ended is removed by the next
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _numbers = itertools.count()
@@ -222,7 +223,8 @@ class OverlayNetwork:
         self.inside(host, [_iptables("-restore")], given="\n".join(tables))
         if self.overlay.steering:
             everyone = f"{(1 << min(os.cpu_count() or 1, 32)) - 1:x}"
-            self.inside(host, ["sh", "-c", f"echo {everyone} > /sys/class/net/nic/queues/rx-0/rps_cpus"])
+            write = f"echo {everyone} > /sys/class/net/nic/queues/rx-0/rps_cpus"
+            _run(["ip", "netns", "exec", host, "sh", "-c", write])  # which mounts the namespace's /sys
         if not self.overlay.segmentation:
             self.inside(container, ["ethtool", "-K", "eth0", "tso", "off", "gso", "off"])
 
@@ -340,6 +342,9 @@ class OverlayNetwork:
     def run_traffic(self, kind: str, seconds: float, flows: int = 1, bare: bool = False) -> Traffic:
         """From the first container (or host) to the second; each flow has a process at both ends.
 
+        The processes of a host keep to its half of the processors, as two machines would; else their rate depends on
+        whether the kernel happens to put both ends of a flow on one.
+
         Streams are counted where they arrive. Raises NetreproError for an unknown kind, and where nothing arrives.
         """
         if kind not in KINDS:
@@ -350,12 +355,14 @@ class OverlayNetwork:
         where = self.host if bare else self.container
         words = [kind, self.address(2, bare), port, str(flows)]
         with subprocess.Popen(
-            [*_within(where(2)), program, "server", *words], stdout=subprocess.PIPE, text=True
+            [*_on_half(2), *_within(where(2)), program, "server", *words], stdout=subprocess.PIPE, text=True
         ) as server:
             try:
                 assert server.stdout
                 server.stdout.readline()
-                client = _run([*_within(where(1)), program, "client", *words, str(seconds)], timeout_s=seconds + 10)
+                client = _run(
+                    [*_on_half(1), *_within(where(1)), program, "client", *words, str(seconds)], timeout_s=seconds + 10
+                )
                 found, _ = server.communicate(timeout=10)
             except subprocess.TimeoutExpired:
                 raise NetreproError(f"{kind} of {flows} flows does not end", "see whether packets pass") from None
@@ -474,6 +481,15 @@ def _iptables(ending: str = "") -> str:
     """The program of that ending that this kernel answers: nftables' or, without nftables, the older one."""
     done = subprocess.run(["iptables", "-S"], capture_output=True)
     return f"iptables{ending}" if not done.returncode else f"iptables-legacy{ending}"
+
+
+def _on_half(number: int) -> list[str]:
+    """What keeps a program to the processors of host 1 or 2, as many each (nothing where there is only one), and lets
+    it go first where others want them too."""
+    processors = sorted(os.sched_getaffinity(0))
+    half = len(processors) // 2
+    own = processors[:half] if number == 1 else processors[half:]
+    return ["nice", "-n", str(_NICE), *(["taskset", "-c", ",".join(map(str, own))] if half else [])]
 
 
 def _within(namespace: str) -> list[str]:
