@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from netrepro.emulation.tiers import missing_feature
@@ -31,10 +31,9 @@ COUNTERS = ("egress_hit", "egress_miss", "ingress_hit", "ingress_miss", "egress_
 CACHES = ("to_host", "to_route", "containers", "filter")
 KINDS = ("tcp_rr", "udp_rr", "tcp_stream", "udp_stream")
 MOST_FLOWS, FIRST_PORT = 256, 5000
-_TOOLS = ("clang", "cc", "bpftool", "ip", "tc", "iptables-restore", "ethtool", "nsenter", "taskset")
+_TOOLS = ("clang", "cc", "bpftool", "ip", "tc", "iptables-restore", "ethtool", "nsenter", "taskset", "chrt")
 _HEADER = Path("/usr/include/bpf/bpf_helpers.h")
 _RUN = Path("/run")
-_NICE = -20
 _PREFIX = "nrov"  # with the process id: what a process made that has ended is removed by the next
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _numbers = itertools.count()
@@ -339,13 +338,17 @@ class OverlayNetwork:
 
     # Traffic.
 
-    def run_traffic(self, kind: str, seconds: float, flows: int = 1, bare: bool = False) -> Traffic:
+    def run_traffic(
+        self, kind: str, seconds: float, flows: int = 1, bare: bool = False, one_processor: bool = False
+    ) -> Traffic:
         """From the first container (or host) to the second; each flow has a process at both ends.
 
-        The processes of a host keep to its half of the processors, as two machines would; else their rate depends on
-        whether the kernel happens to put both ends of a flow on one.
+        A host's processes keep to its half of the processors, as two machines would, or all to one: else their rate
+        depends on whether the kernel happens to put both ends of a flow on one. They have real-time priority, so that
+        other work on the machine does not come between; the kernel takes that from whoever needs more than 0.95 s of a
+        second. Streams are counted where they arrive.
 
-        Streams are counted where they arrive. Raises NetreproError for an unknown kind, and where nothing arrives.
+        Raises NetreproError for an unknown kind, and where nothing arrives.
         """
         if kind not in KINDS:
             raise NetreproError(f"kind = {kind!r}", f"give one of {', '.join(KINDS)}")
@@ -354,14 +357,15 @@ class OverlayNetwork:
         program, port = str(traffic_program()), str(next(self._ports))
         where = self.host if bare else self.container
         words = [kind, self.address(2, bare), port, str(flows)]
+        apart = partial(_apart, kind=kind, flows=flows, one_processor=one_processor)
         with subprocess.Popen(
-            [*_on_half(2), *_within(where(2)), program, "server", *words], stdout=subprocess.PIPE, text=True
+            [*apart(2), *_within(where(2)), program, "server", *words], stdout=subprocess.PIPE, text=True
         ) as server:
             try:
                 assert server.stdout
                 server.stdout.readline()
                 client = _run(
-                    [*_on_half(1), *_within(where(1)), program, "client", *words, str(seconds)], timeout_s=seconds + 10
+                    [*apart(1), *_within(where(1)), program, "client", *words, str(seconds)], timeout_s=seconds + 10
                 )
                 found, _ = server.communicate(timeout=10)
             except subprocess.TimeoutExpired:
@@ -483,13 +487,16 @@ def _iptables(ending: str = "") -> str:
     return f"iptables{ending}" if not done.returncode else f"iptables-legacy{ending}"
 
 
-def _on_half(number: int) -> list[str]:
-    """What keeps a program to the processors of host 1 or 2, as many each (nothing where there is only one), and lets
-    it go first where others want them too."""
+def _apart(number: int, kind: str, flows: int, one_processor: bool) -> list[str]:
+    """What keeps a program to the processors of host 1 or 2, as many each, or to the first, and lets it go first.
+
+    Many streams only get a high nice value: each would keep a processor from the next for longer than they last.
+    """
     processors = sorted(os.sched_getaffinity(0))
     half = len(processors) // 2
-    own = processors[:half] if number == 1 else processors[half:]
-    return ["nice", "-n", str(_NICE), *(["taskset", "-c", ",".join(map(str, own))] if half else [])]
+    own = processors[:1] if one_processor or not half else processors[:half] if number == 1 else processors[half:]
+    first = ["nice", "-n", "-20"] if kind.endswith("stream") and flows > 1 else ["chrt", "-f", "1"]
+    return [*first, "taskset", "-c", ",".join(map(str, own))]
 
 
 def _within(namespace: str) -> list[str]:

@@ -39,6 +39,7 @@ TITLES = {
 }
 UNITS = {"tcp_stream": 8e-9, "tcp_rr": 1e-3, "udp_stream": 1e-3, "udp_rr": 1e-3}
 CLASS_COLUMNS = {"tcp_stream": "gbps", "udp_stream": "gbps", "tcp_rr": "rr", "udp_rr": "rr"}
+TOGETHER = ", one processor"  # both ends of a flow on it
 PORT = 49_152  # of the control whose packets all have one
 MANY = 32
 LEAST_FAST, MOST_APART = 0.95, 0.2
@@ -124,7 +125,8 @@ def cells(scale: Scale) -> list[Cell]:
     odd += [Cell(name, "udp_rr", MANY) for name in ("constant port", "steered", "steered, constant port")]
     odd += [Cell(f"{name}, no segmentation", "tcp_stream", 1) for name in (OVERLAY, ONCACHE)]
     odd += [Cell(f"{name}, {rules} rules", "tcp_rr", 1) for name in (OVERLAY, ONCACHE) for rules in scale.rules]
-    return [*main, *more, *odd]
+    together = [Cell(name + TOGETHER, kind, 1) for name in (BARE, OVERLAY, ONCACHE) for kind in ("tcp_rr", "udp_rr")]
+    return [*main, *more, *odd, *together]
 
 
 @dataclass(frozen=True)
@@ -201,9 +203,10 @@ def measure(
                 for kind in ("tcp_rr", "udp_rr") if name in MAIN else ("udp_rr",):
                     net.run_traffic(kind, 0.02)
             for repetition, cell in progress(work):
-                net = built[OVERLAY if cell.network in (BARE, AGAIN) else cell.network]
-                bare = cell.network in (BARE, AGAIN)
-                found = net.run_traffic(cell.kind, scale.seconds, cell.flows, bare=bare)
+                name = cell.network.removesuffix(TOGETHER)
+                bare, together = name in (BARE, AGAIN), cell.network.endswith(TOGETHER)
+                net = built[OVERLAY if bare else name]
+                found = net.run_traffic(cell.kind, scale.seconds, cell.flows, bare, together)
                 rows.append((repetition, cell.network, cell.kind, cell.flows, found.rate, found.processor_us))
             fast = {name: _share_of_fast(net) for name, net in built.items() if net.overlay.cache}
     rates = pd.DataFrame(rows, columns=["repetition", "network", "kind", "flows", "rate", "processor_us"])
@@ -526,6 +529,24 @@ def draw_rules(runs: Runs) -> Figure:
         axis.set_xscale("symlog", linthresh=10)
         axis.legend()
     axis.set_ylim(bottom=0)
+    return figure
+
+
+def draw_processors(runs: Runs) -> Figure:
+    """Request and response with a processor for each host, and with one for both: what waking the other one hides."""
+    figure, axes = new_figure("One processor or two?", "", "us a transaction, one flow", columns=2)
+    for axis, kind in zip(axes, ("tcp_rr", "udp_rr"), strict=True):
+        axis.set_title(TITLES[kind].split(",")[0], fontsize=10)
+        for shift, (name, look) in enumerate(list(MAIN.items())[:3] if len(runs.rates) else []):
+            times = [1e6 / runs.rate(name + where, kind).median() for where in ("", TOGETHER)]
+            at = np.arange(2) + 0.27 * (shift - 1)
+            drawn = axis.bar(at, times, 0.25, color=scheme(look).colour, label=scheme(look).label)
+            axis.bar_label(drawn, [f"{each:.0f}" for each in times], fontsize=8)
+        axis.set_xticks([0, 1], ["one a host", "one for both"])
+        axis.grid(axis="x", visible=False)
+        axis.margins(y=0.15)
+    if len(runs.rates):
+        axes[0].legend()
     return figure
 
 
