@@ -188,7 +188,7 @@ def measure(
         raise NetreproError(f"tier = {tier!r}", "choose privileged, virtual or simulated")
     setting, scale, why = setting or Setting(), scale_of(profile), why_no_rates(tier)
     trials = [model_trials()]
-    if tier == VIRTUAL or (tier == PRIVILEGED and not why):
+    if tier == VIRTUAL:
         trials.insert(0, kernel_trials(tier))
     rows, fast = [], {}
     if not why:
@@ -198,7 +198,10 @@ def measure(
             for repetition in range(repetitions)
             for each in random.permutation(np.array(cells(scale), dtype=object))
         ]
-        with _built(networks(setting, scale)) as built:
+        with ThreadPoolExecutor(1) as beside, ExitStack() as opened:
+            tried = beside.submit(kernel_trials, tier)  # they mostly wait: time to build the networks
+            built = opened.enter_context(_built(networks(setting, scale)))
+            trials.insert(0, tried.result())
             for name, net in built.items():  # what is done once (connections, neighbours) belongs to no round
                 for kind in ("tcp_rr", "udp_rr") if name in MAIN else ("udp_rr",):
                     net.run_traffic(kind, 0.02)
