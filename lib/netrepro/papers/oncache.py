@@ -329,6 +329,7 @@ def measured_claims(runs: Runs) -> list[Measured]:
             ("refused-stays-refused", "refuse", "deletes", "does not delete"),
             ("learns-again", "evict", "as published", "no reverse check"),
         )
+        if tried
     ]
     if not len(runs.rates):
         return found
@@ -360,8 +361,9 @@ def gap_won_back(runs: Runs, network: str) -> pd.Series:
 
 def answer(runs: Runs) -> str:
     """The paper's question answered in one sentence, with this run's numbers."""
-    back = runs.share("evict", "as published")
-    learns = f"a flow is learned again after {back:.0%} of the evictions"
+    where = runs.tier if (runs.trials["tier"] == runs.tier).any() else SIMULATED
+    back, whose = runs.share("evict", "as published", where), "in the model " if where == SIMULATED else ""
+    learns = f"{whose}a flow is learned again after {back:.0%} of the evictions"
     if not len(runs.rates):
         return f"Costs were not measured here ({runs.why_not}); {learns}."
     tcp, udp = (runs.ratio(ONCACHE, OVERLAY, kind).median() for kind in ("tcp_rr", "udp_rr"))
@@ -419,7 +421,8 @@ def draw_flows(runs: Runs) -> Figure:
     figure, axes = new_figure("Rate of a flow (Fig. 5)", "flows", "", columns=4)
     figure.set_size_inches(14, 3.8)
     for axis, kind in zip(axes, TITLES, strict=True):
-        axis.set_title(TITLES[kind], fontsize=10)
+        in_bits = kind == "udp_stream" and not len(runs.rates)
+        axis.set_title("UDP, throughput (Gbit/s)" if in_bits else TITLES[kind], fontsize=10)
         factor = _draw_class(axis, runs, kind)
         for name, look in MAIN.items() if len(runs.rates) else ():
             if name != UNMARKED:
@@ -509,7 +512,7 @@ def draw_trials(runs: Runs) -> Figure:
         axis.imshow(wide.astype(float), cmap="RdYlGn", vmin=-0.3, vmax=1.3, aspect="auto")
         for (y, x), holds in np.ndenumerate(wide.to_numpy()):
             axis.text(x, y, "yes" if holds else "no", ha="center", va="center")
-        axis.set_xticks(range(len(wide.columns)), [str(name).replace(" ", "\n", 1) for name in wide.columns])
+        axis.set_xticks(range(len(wide.columns)), [str(name).replace(" ", "\n") for name in wide.columns])
         axis.set_yticks(range(len(wide)), list(wide.index) if not place else [""] * len(wide))
         axis.set_title(f"tier {tier}" + (" (the model)" if tier == SIMULATED else ""), fontsize=10)
         axis.grid(visible=False)

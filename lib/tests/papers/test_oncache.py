@@ -203,6 +203,14 @@ def test_a_machine_without_root_gets_the_models_trials_and_is_told_why_there_are
         draw(runs)
 
 
+def test_root_without_a_compiler_is_told_what_lacks_and_the_model_stands_for_no_program(monkeypatch):
+    monkeypatch.setattr(paper, "missing_for_overlays", lambda: "clang is not installed")
+    runs = paper.measure("privileged", 2, 1)
+    assert paper.measured_claims(runs) == []
+    assert "clang is not installed" in paper.answer(runs)
+    assert paper.draw_trials(runs).axes
+
+
 def test_figures_of_a_whole_run():
     runs = made_up()
     for draw in (paper.draw_flows, paper.draw_processor, paper.draw_ratios, paper.draw_rules, paper.draw_processors):
