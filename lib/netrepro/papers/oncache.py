@@ -321,6 +321,7 @@ def trust(runs: Runs, *of: str) -> dict[str, Any]:
 def measured_claims(runs: Runs) -> list[Measured]:
     """One measurement a claim of data/oncache/claims.yaml; costs only where they were measured."""
     of_trials, of_costs = trust(runs, "trials"), trust(runs, "trials", "costs")
+    tried = (runs.trials["tier"] == runs.tier).any()  # where programs cannot be loaded the model tells nothing of them
     found = [
         Measured(
             claim=claim, values=[runs.share(what, ours)], control=[runs.share(what, broken)], exact=True, **of_trials

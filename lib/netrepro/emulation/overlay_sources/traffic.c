@@ -41,10 +41,16 @@ static void serve(int s, int tcp, int stream, struct result *r) {
         begin = now();
     }
     struct sockaddr_in from;
-    for (;;) {
+    struct timeval patience = {1, 0}; // where the empty datagrams were lost in a full buffer
+    if (!tcp) setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    for (int waited = 0; waited < 10;) {
         socklen_t length = sizeof from;
         ssize_t got = tcp ? recv(s, buffer, stream ? BLOCK : 1, 0)
                           : recvfrom(s, buffer, sizeof buffer, 0, (struct sockaddr *)&from, &length);
+        if (got < 0 && errno == EAGAIN && !begin) {
+            waited++;
+            continue;
+        }
         if (got <= 0) return;
         if (!tcp && stream && got == 1) { // the greeting
             sendto(s, buffer, 1, 0, (struct sockaddr *)&from, length);
