@@ -1,0 +1,69 @@
+"""The overlay's network and ONCache's programs on this machine's kernel."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from netrepro.emulation.overlay import CACHES, Cache, Overlay, OverlayNetwork, missing_for_overlays
+from netrepro.errors import NetreproError
+from netrepro.protocols import oncache as model
+
+MISSING = missing_for_overlays()
+needs_root = pytest.mark.skipif(bool(MISSING), reason=MISSING or "-")
+
+
+def test_bad_descriptions_are_refused_by_name():
+    for overlay, name in (
+        (Overlay(tunnel="gre"), "tunnel"),
+        (Overlay(rules=-1), "rules"),
+        (Overlay(cache=Cache(filter_entries=0)), "filter_entries"),
+        (Overlay(cache=Cache(constant_port=1 << 16)), "constant_port"),
+    ):
+        with pytest.raises(NetreproError, match=name):
+            OverlayNetwork(overlay)
+
+
+@needs_root
+def test_the_programs_count_hits_misses_and_lessons_as_the_model_does():
+    """Differential: the same exchanges, the same counters, at both hosts; with marks and without."""
+    for marks in (True, False):
+        with OverlayNetwork(Overlay(cache=Cache(), marks=marks)) as net:
+            hosts, request = model.two_hosts(marks=marks), model.Packet("a", "b", 700, 800)
+            with net.conversation(700, 800) as flow:
+                for times in (1, 1, 1, 5):
+                    assert flow.exchange(times) == 2 * times
+                    model.exchange(hosts, request, times)
+                    for number in (1, 2):
+                        wanted = {name: hosts[str(number)].counters[name] for name in net.counters(number)}
+                        assert net.counters(number) == wanted
+            assert [len(net.entries(1, cache)) for cache in CACHES] == ([1] * 4 if marks else [0, 0, 1, 0])
+
+
+@needs_root
+def test_tcp_passes_the_fast_path_whole_and_a_deleted_flow_is_refused():
+    with OverlayNetwork(Overlay(cache=Cache(), steering=True, segmentation=False)) as net:
+        assert net.run_traffic("tcp_stream", 0.1).count > 1e5
+        assert net.run_traffic("tcp_rr", 0.1, flows=4).count > 100
+        assert net.run_traffic("udp_rr", 0.1, flows=2, one_processor=True).count > 100
+        counted = net.counters(1)
+        assert counted["egress_hit"] > 20 * counted["egress_miss"]
+        with net.conversation(700, 800) as flow:
+            flow.exchange(4)
+            assert flow.is_fast()
+            net.refuse(800)
+            assert flow.exchange(2) == 0
+        with pytest.raises(NetreproError, match="kind"):
+            net.run_traffic("sctp", 0.1)
+
+
+@needs_root
+def test_nothing_is_left_behind():
+    with OverlayNetwork(Overlay(cache=Cache())) as net:
+        name = net.name
+        assert Path("/run/netns", net.host(1)).exists()
+    assert not list(Path("/run").glob(f"{name}*"))
+    assert not list(Path("/run/netns").glob(f"{name}*"))
+    assert name.startswith(f"nrov{os.getpid()}x")
