@@ -495,7 +495,7 @@ def measure_processes(
     setting, names = replace(setting, **PROCESSES), ("case", "check", "value", "bound", "holds")
     if why := why_no_processes():
         none = pd.DataFrame(columns=["case", "fraction", "trial", "kind", "upload_kilobytes_per_s", "complete_s"])
-        return RealRuns(none, pd.DataFrame(columns=names), none, why)
+        return RealRuns(none, pd.DataFrame(columns=names), none.assign(draw=[]), why)
     is_judged = tier == "virtual"
     kinds = [("figure 8", "propshare", fraction) for fraction in (0.0, 0.5, 1.0)]
     kinds += [("permuted", "permuted", fraction) for fraction in (0.5, 1.0)] if is_judged else []
