@@ -56,6 +56,7 @@ from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
 from netrepro.emulation.bpf_controls import has_congestion_control, missing_for_bpf
+from netrepro.emulation.virtual.experiment import check_virtually
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.papers._running import at_once, in_real_time, run_all, run_experiment, run_together
@@ -84,13 +85,14 @@ def each(*values: Any) -> Each:
 @dataclass(frozen=True)
 class Scale:
     """What a profile stands for: simulated or real seconds of a run (0 where the experiment knows itself when to end),
-    repetitions at most, changes of the setting, and of values swept by `each` the only ones that are measured (all
-    where a field is not named)."""
+    repetitions at most, changes of the setting, of values swept by `each` the only ones that are measured (all where a
+    field is not named), and the cases that are left out, where they would take too long."""
 
     seconds: float = 0.0
     repetitions: int | None = None
     changes: Changes = field(default_factory=dict)
     only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    without: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,8 @@ class Study:
     on_kernels : scales that kernels take instead, as they are slower. on_virtual : those of the virtual kernel, which
     is faster than real time; without any it takes those of kernels. together : on kernels in real time, so many
     experiments may share the machine. until_complete : they end when all sized traffic has arrived. slow_motion : the
-    setting as kernels in real time can hold it. repetitions : the notebook's default.
+    setting as kernels in real time can hold it. cannot : (setting, tier) -> why that tier cannot run it, or ""; what
+    the virtual kernel refuses need not be said. repetitions : the notebook's default.
 
     Raises NetreproError for cases, evidence or knobs that name what there is not.
     """
@@ -184,6 +187,7 @@ class Study:
     together: int = 1
     until_complete: bool = False
     slow_motion: Callable[[Any], Any] | None = None
+    cannot: Callable[[Any, str], str] | None = None
 
     def __post_init__(self) -> None:
         if (self.measure_one is None) == (self.experiment is None or self.read is None):
@@ -215,7 +219,15 @@ class Study:
 
     def why_not(self, point: Point, tier: str) -> str:
         """Why kernels of this tier cannot run it, and what to do; "" where they can."""
-        if not in_real_time(tier) or self.experiment is None:
+        if self.cannot is not None and (why := self.cannot(point.setting, tier)):
+            return why
+        if self.experiment is None or tier == SIMULATED:
+            return ""
+        if tier == VIRTUAL:
+            try:
+                check_virtually(self.experiment(point.setting, 1.0, 1))
+            except NetreproError as refused:
+                return str(refused)
             return ""
         controls = set(self.experiment(point.setting, 1.0, 1).flow_table["congestion_control"]) - {""}
         for control in sorted(controls):
@@ -246,13 +258,15 @@ class Study:
             raise NetreproError(f"{asked} repetitions", "give 1 or more")
         times = min(asked, scale.repetitions or asked)
         runs = Runs(self, setting, tier, profile, seed, times, scale.seconds)
-        wanted = list(points(self.cases, setting, scale))
+        cases = {name: changes for name, changes in self.cases.items() if name not in scale.without}
+        wanted = list(points(cases, setting, scale))
         if self.slow_motion and in_real_time(tier):  # the simulator beside runs what kernels ran
             wanted = [replace(point, setting=self.slow_motion(point.setting)) for point in wanted]
         for where in dict.fromkeys((tier, SIMULATED) if beside else (tier,)):
-            reasons = {point.case: self.why_not(point, where) for point in wanted}
-            runs.skipped.update({f"{where}: {case}": why for case, why in reasons.items() if why})
-            able = [point for point in wanted if not reasons[point.case]]
+            left_out = dict.fromkeys(scale.without, f"left out at profile {profile!r} on this tier, to save time")
+            reasons = left_out | {point.case: why for point in wanted if (why := self.why_not(point, where))}
+            runs.skipped.update({f"{where}: {case}": why for case, why in reasons.items()})
+            able = [point for point in wanted if point.case not in reasons]
             runs.add(self._measure_points(able, scale.seconds, times, seed, where, backend, progress))
         return runs
 

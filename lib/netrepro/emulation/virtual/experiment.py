@@ -150,6 +150,15 @@ def emulate_virtually(
     )
 
 
+def check_virtually(experiment: Experiment) -> None:
+    """Raises NetreproError, as emulate_virtually would, for what the virtual kernel cannot honour; starts nothing."""
+    made = connections(experiment)
+    speech = speech_of(experiment, made)
+    _controls(speech, {})
+    paths = sorted({path for each in made for path in each.paths})
+    make_virtual_plan(experiment.topology, experiment.seed, speech.tcp, experiment.routing, paths)
+
+
 def build(instance: Instance, plan: VirtualPlan, whole: Mapping[str, str]) -> None:
     """Have the instance build the plan's network; whole : file -> content, settings of the whole kernel."""
     instance.order(
