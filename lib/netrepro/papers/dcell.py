@@ -503,7 +503,8 @@ def _draw_goodput(axis: Any, runs: Runs, case: str, tier: str, **look: Any) -> N
 def _mark_failures(axis: Any, setting: Setting) -> None:
     for at_s, said in zip(setting.timeline_s[:3], ("link out", "link back", "server down"), strict=True):
         axis.axvline(at_s, color="#444444", linestyle=":", linewidth=1)
-        axis.annotate(said, (at_s, 1.03), (2, 0), textcoords="offset points", fontsize=8)
+        side = {"xytext": (-2, 0), "ha": "right"} if said == "link back" else {"xytext": (2, 0)}
+        axis.annotate(said, (at_s, 1.03), textcoords="offset points", fontsize=8, **side)
 
 
 def _timeline(runs: Runs, setting: Setting) -> Setting:
@@ -581,6 +582,9 @@ CAUSES = {
 }
 
 
+MOST_SHOWN = 130  # end of the axis, in times of a flow's bytes
+
+
 def draw_causes(runs: Runs) -> Figure:
     """When the last flow ends, with each limit by itself and together; grey: published."""
     label = "last flow ends (times of a flow's bytes on an idle link)"
@@ -590,7 +594,12 @@ def draw_causes(runs: Runs) -> Figure:
         colour = DCELL_COLOUR if network == "DCell" else TREE_COLOUR
         shown = [case for case in reversed(cases) if case in table.index]
         bars = axis.barh([_said(case) for case in shown], table.finish[shown], color=colour)
-        axis.bar_label(bars, [f"{value:.0f}" for value in table.finish[shown]], padding=3, fontsize=9)
+        for bar, value in zip(bars, table.finish[shown], strict=True):  # beyond the axis: inside its bar
+            beyond = value > MOST_SHOWN
+            place = (
+                {"x": MOST_SHOWN - 2, "ha": "right", "color": "white"} if beyond else {"x": value + 1.5, "ha": "left"}
+            )
+            axis.text(y=bar.get_y() + bar.get_height() / 2, s=f"{value:.0f}", va="center", fontsize=9, **place)
         axis.axvline(end, color=PUBLISHED_GREY, linewidth=3, label=f"{network}, published: {end:g}", zorder=0)
         axis.axvline(
             bound * FULL_PACKET_BYTES / SEGMENT_BYTES,
@@ -599,7 +608,7 @@ def draw_causes(runs: Runs) -> Figure:
             linewidth=1,
             label=f"{network}, least possible: {bound} flows on a link",
         )
-        axis.set_xlim(0, 130)
+        axis.set_xlim(0, MOST_SHOWN)
     drawing.share_legend(figure)
     return figure
 
