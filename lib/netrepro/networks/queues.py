@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 
 from netrepro.errors import NetreproError, nearest
@@ -360,7 +361,28 @@ class NicPacer(_Queue):
         return "nic_pacer", (self.packets, self.bucket_bytes, *rates, self.association, self.associated_ms / 1e3)
 
 
+@described
+@dataclass(frozen=True)
+class OwnQueue(_Queue):
+    """A queue discipline of one's own: a module of the virtual kernel, which tier "virtual" is given the C of.
+
+    `name` is the kernel's name of it (the `id` of its Qdisc_ops) and starts with "my_". Its `init` finds `packets` as
+    pfifo would: `nla_data(options)` is a struct tc_fifo_qopt whose `limit` it is.
+    """
+
+    name: str
+    packets: int = 100
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"my_[a-z0-9_]{1,12}", self.name):
+            raise NetreproError(f"OwnQueue: name = {self.name!r}", "give my_ and up to 12 letters, digits or _")
+        check_count(self, "packets")
+
+    def rule(self) -> Rule:
+        raise NetreproError(f"{self.name} is a module of the virtual kernel", "use tier 'virtual'")
+
+
 # A new queue has its class above, its place here, and its C++ file (lib/core/README.md).
-Queue = DropTail | EcnThreshold | Red | CoDel | Pie | PhantomQueue | SharedBuffer | Sfq | FqCoDel | NicPacer
+Queue = DropTail | EcnThreshold | Red | CoDel | Pie | PhantomQueue | SharedBuffer | Sfq | FqCoDel | NicPacer | OwnQueue
 # Those that tell the flows of their packets apart, which only the simulator and the fabric do for them.
 FLOW_QUEUES = (Sfq, FqCoDel, NicPacer)

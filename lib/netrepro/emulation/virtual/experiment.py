@@ -36,6 +36,7 @@ from netrepro.emulation.virtual.plan import (
 from netrepro.emulation.virtual.speech import OF_MODULE, Speech, speech_of
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import FIDELITY_COLUMNS, WINDOW_COLUMNS, Experiment, Measurements, Port
+from netrepro.networks.queues import OwnQueue
 from netrepro.networks.routing import links_in_use
 from netrepro.networks.workloads import Tcp
 
@@ -58,8 +59,8 @@ def emulate_virtually(
 
     The same experiment gives the same bytes. clock_skew_ppm : every link's rate is off by a factor drawn evenly from
     1 +- this many parts per million, as in the simulator. patience_s : seconds of real time in which virtual time has
-    to advance by a hundredth of the experiment's. modules : congestion control -> the C that it is, a file or its text,
-    compiled as a module and loaded; names start with "my_".
+    to advance by a hundredth of the experiment's. modules : congestion control, or name of an OwnQueue -> the C that it
+    is, a file or its text, compiled as a module and loaded; names start with "my_".
 
     Raises NetreproError for what the kernel cannot honour, before it starts; for a kernel that is not built; and for
     one that ends, with its last lines, or whose time stands still.
@@ -67,7 +68,7 @@ def emulate_virtually(
     made = connections(experiment)
     speech = speech_of(experiment, made)
     controls = _controls(speech, modules or {})
-    loaded = modules_for(controls, modules or {})
+    loaded = modules_for(controls | _own_queues(experiment, modules or {}), modules or {})
     folder = None if captures is None else Path(captures)
     check_captures(folder)
     measure = experiment.measure
@@ -155,6 +156,7 @@ def check_virtually(experiment: Experiment) -> None:
     made = connections(experiment)
     speech = speech_of(experiment, made)
     _controls(speech, {})
+    _own_queues(experiment, {})
     paths = sorted({path for each in made for path in each.paths})
     make_virtual_plan(experiment.topology, experiment.seed, speech.tcp, experiment.routing, paths)
 
@@ -211,6 +213,15 @@ def _controls(speech: Speech, modules: Mapping[str, str | Path]) -> set[str]:
     wanted, there = set(speech.control_of_flow) - {""}, congestion_controls() | set(modules)
     for name in sorted(wanted - there):
         raise NetreproError(f"the virtual kernel has no {name}", f"use {', '.join(sorted(there))}")
+    return wanted
+
+
+def _own_queues(experiment: Experiment, modules: Mapping[str, str | Path]) -> set[str]:
+    """The names of its links' own queues. Raises NetreproError for one whose C is not given."""
+    queues = [link.queue for link in experiment.topology.ports.values()]
+    wanted = {queue.name for queue in queues if isinstance(queue, OwnQueue)}
+    for name in sorted(wanted - set(modules)):
+        raise NetreproError(f"a queue {name} of one's own, and not its C", f"give modules={{{name!r}: ...}}")
     return wanted
 
 

@@ -18,6 +18,7 @@ Linux has none (step, lib/kernel/built_in/step.c):
 | Pie          | pie           | `burst_ms` is 150                                                                    |
 | Sfq          | sfq           | no flow has more than 127 packets there; `buckets` is a power of two                 |
 | NicPacer     | none          | refused                                                                              |
+| OwnQueue     | a module      | whatever its C says                                                                  |
 
 Marks (ECN) are made where a queue says so, of packets whose Tcp asked for them.
 """
@@ -44,6 +45,7 @@ from netrepro.networks.queues import (
     DropTail,
     EcnThreshold,
     FqCoDel,
+    OwnQueue,
     PhantomQueue,
     Pie,
     Queue,
@@ -240,6 +242,8 @@ def new_queue(index: int, queue: object, rate_mbps: float, packet_bytes: int) ->
         case PhantomQueue():
             rate = round(rate_mbps * 1e6 / 8 * queue.drain_share)
             return [_step(index, limit=queue.packets, phantom_rate=rate, phantom_bytes=queue.threshold_bytes)]
+        case OwnQueue():
+            return [_new_inside(index, queue.name, struct.pack("=I", queue.packets))]
         case Red():
             return _red(index, queue, rate_mbps, packet_bytes)
         case CoDel():
