@@ -29,7 +29,9 @@ def from_json(text: str) -> Any:
     """The description that to_json wrote. Raises NetreproError for text that is none."""
     try:
         return _description(json.loads(text))
-    except (json.JSONDecodeError, TypeError) as error:
+    except NetreproError:
+        raise
+    except (TypeError, ValueError, AttributeError, KeyError, IndexError, OverflowError, RecursionError) as error:
         raise NetreproError(f"no description of an experiment: {error}", "give what to_json returned") from error
 
 
@@ -57,6 +59,31 @@ def _description(value: Any) -> Any:
     return value
 
 
+# End of a name -> the least (of what must be above 0) and the most that anything here can mean: the simulator's time is
+# whole picoseconds, and no number of a description may make it overflow or stand still.
+DOMAINS = {
+    "_s": (1e-6, 1e6),
+    "_ms": (1e-3, 1e9),
+    "_us": (1.0, 1e12),
+    "_mbps": (1e-6, 1e7),
+    "_per_s": (1e-9, 1e12),
+    "bytes": (1, 2**50),
+    "packets": (1e-9, 2**31 - 1),
+    "segments": (1, 2**31 - 1),
+    "count": (1, 2**31 - 1),
+    "seed": (0, 2**64 - 1),
+}
+
+
+MOST_COUNT = 2**31 - 1  # of what has no unit in its name
+
+
+def domain(name: str) -> tuple[float, float]:
+    """The least above 0 and the most of a field, by the unit in its name; 0 and infinity without one."""
+    ends = [end for end in DOMAINS if name.endswith(end)]
+    return DOMAINS[max(ends, key=len)] if ends else (0.0, math.inf)
+
+
 def set_number(
     description: Any,
     name: str,
@@ -67,27 +94,40 @@ def set_number(
 ) -> None:
     """Check a number of a frozen dataclass and store it as float, so that 10 and 10.0 describe the same.
 
-    Raises NetreproError when it is no finite number, or not > above, >= least, <= most.
+    Raises NetreproError when it is no finite number, not > above, >= least, <= most, or beyond its unit's `domain`.
     """
     value = getattr(description, name)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    smallest, largest = domain(name)
+    most = min(most, largest)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not _is_finite(value):
         remedy = "give a finite number"
     elif above is not None and not value > above:
         remedy = f"give a number above {above:g}"
+    elif above == 0 and value < smallest:
+        remedy = f"give a number from {smallest:g} to {most:g}"
     elif (least is not None and value < least) or value > most:
-        bounds = f"from {least:g}" if least is not None else ""
-        remedy = f"give a number {bounds}" + (f" to {most:g}" if most < math.inf else "")
+        low = smallest if least is None else least
+        remedy = f"give a number from {low:g}" + (f" to {most:g}" if most < math.inf else "")
     else:
         object.__setattr__(description, name, float(value))
         return
     raise NetreproError(f"{type(description).__name__}: {name} = {value!r}", remedy)
 
 
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number beyond all floats
+        return False
+
+
 def check_count(description: Any, name: str, least: int = 1, most: float = math.inf) -> None:
-    """Raises NetreproError when the field is no whole number from `least` to `most`."""
-    value = getattr(description, name)
+    """Raises NetreproError when the field is no whole number from `least` to `most`, or beyond its unit's `domain`."""
+    value, unbound = getattr(description, name), most == math.inf
+    most = min(most, domain(name)[1] if domain(name)[1] < math.inf else MOST_COUNT)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        bounds = f"{least} or more" if most == math.inf else f"{least} to {most}"
+        is_large = isinstance(value, int) and value > most
+        bounds = f"{least} or more" if unbound and not is_large else f"{least} to {most}"
         raise NetreproError(f"{type(description).__name__}: {name} = {value!r}", f"give a whole number of {bounds}")
 
 

@@ -20,6 +20,7 @@ from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Requests,
 Port = tuple[str, str]
 
 # What `Experiment.flow_table` and the tables of `Measurements` hold at least; a tier may add columns.
+MOST_SAMPLES = 50_000_000  # of a queue or a window
 FLOW_TABLE_COLUMNS = [
     "flow",  # 0, 1, ... in the order of the traffic; PoissonFlows stand where they are named
     "transport",  # "tcp", "datagrams", or "requests" (the answers of one server)
@@ -147,11 +148,26 @@ class Experiment:
         object.__setattr__(self, "traffic", tuple(traffic))
         set_number(self, "duration_s", above=0)
         check_count(self, "seed", least=0)
+        for name, kind in (("topology", Topology), ("measure", Measure), ("tcp", Tcp), ("rcp", Rcp)):
+            if not isinstance(getattr(self, name), kind):
+                raise NetreproError(f"Experiment: {name} = {getattr(self, name)!r}", f"give a {kind.__name__}")
+        self._check_samples()
         for entry in self.traffic:
             self._check_entry(entry)
         for port in (*self.measure.queues, *self.measure.packets):
             self.topology.link(*port)
         self._check_routing()
+
+    def _check_samples(self) -> None:
+        """A sample too often fills the memory before anybody sees one."""
+        look = self.measure
+        intervals = {"queue_interval_ms": look.queue_interval_ms if look.queues else None}
+        for name, interval_ms in (intervals | {"windows_interval_ms": look.windows_interval_ms}).items():
+            if interval_ms and self.duration_s * 1e3 / interval_ms > MOST_SAMPLES:
+                raise NetreproError(
+                    f"Measure: {name} = {interval_ms:g} over {self.duration_s:g} s is {MOST_SAMPLES:,} samples or more",
+                    f"give {self.duration_s * 1e3 / MOST_SAMPLES:g} or more",
+                )
 
     def _check_routing(self) -> None:
         if not isinstance(self.routing, Routing):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from netrepro import _core
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.description import check_count, check_one_of, described, set_number
+from netrepro.networks.description import DOMAINS, check_count, check_one_of, described, set_number
 from netrepro.networks.flow_sizes import FlowSizeDistribution
 from netrepro.networks.receivers import Receiver
 
@@ -17,6 +17,8 @@ CONTROLS_OF_KERNELS = ("vegas", "westwood")  # that the core lacks
 OWN_CONTROL_PREFIX = (
     "my_"  # of congestion controls that a person brings along; whoever runs them checks that they are there
 )
+MOST_SUBFLOWS, MOST_POISSON_FLOWS = 1024, 10_000_000
+MOST_SEGMENT_BYTES, MOST_PACKET_BYTES = 65_495, 65_549  # of IPv4, without and with all headers
 REPLICATIONS = ("", "repflow", "repsyn")
 RECOVERIES = ("linux", "sack", "newreno", "reno", "tahoe")
 RECOVERIES_WITH_SACK = RECOVERIES[:2]
@@ -105,7 +107,7 @@ class Tcp:
     def __post_init__(self) -> None:
         check_congestion_control(self.congestion_control)
         check_count(self, "initial_window_segments")
-        check_count(self, "segment_bytes")
+        check_count(self, "segment_bytes", most=MOST_SEGMENT_BYTES)
         check_count(self, "receive_window_bytes", least=self.segment_bytes)
         set_number(self, "min_rto_ms", above=0)
         set_number(self, "initial_rto_ms", above=0)
@@ -220,6 +222,11 @@ class Requests:
             raise NetreproError(f"Requests: servers = {self.servers!r}", "give different hosts, one at least")
         for name in ("request_bytes", "response_bytes", "count"):
             check_count(self, name)
+        in_all = self.count * max(self.request_bytes, self.response_bytes)
+        if in_all > DOMAINS["bytes"][1]:
+            raise NetreproError(
+                f"Requests: count = {self.count}, of {in_all} bytes in all", f"give no more than {DOMAINS['bytes'][1]}"
+            )
         for name in ("think_ms", "start_s", "answer_within_ms"):
             set_number(self, name, least=0)
         _check_tcp(self)
@@ -248,7 +255,7 @@ class Datagrams:
         set_number(self, "rate_mbps", above=0)
         set_number(self, "duration_s", above=0)
         set_number(self, "start_s", least=0)
-        check_count(self, "packet_bytes", least=42)
+        check_count(self, "packet_bytes", least=42, most=MOST_PACKET_BYTES)
         if self.spacing not in ("constant", "poisson"):
             raise NetreproError(
                 f"Datagrams: spacing = {self.spacing!r}", nearest(str(self.spacing), ("constant", "poisson"))
@@ -284,7 +291,7 @@ class PoissonFlows:
     def __post_init__(self) -> None:
         set_number(self, "flows_per_s", above=0)
         set_number(self, "start_s", least=0)
-        check_count(self, "count")
+        check_count(self, "count", most=MOST_POISSON_FLOWS)
         _check_tcp(self)
         for name in ("sources", "destinations"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
@@ -321,6 +328,6 @@ def _check_connections(flows: Flow | PoissonFlows) -> None:
     if flows.replication not in REPLICATIONS:
         raise NetreproError(f"replication = {flows.replication!r}", nearest(str(flows.replication), REPLICATIONS[1:]))
     check_count(flows, "replicate_below_bytes")
-    check_count(flows, "subflows")
+    check_count(flows, "subflows", most=MOST_SUBFLOWS)
     if flows.replication and flows.subflows > 1:
         raise NetreproError(f"{flows.replication} of flows with {flows.subflows} subflows", "give one of the two")

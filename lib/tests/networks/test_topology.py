@@ -190,10 +190,10 @@ def test_a_jellyfish_joins_every_pair_of_switches_as_often_as_any_other():
         (lambda: Tcp(congestion_control="cubik"), "did you mean 'cubic'"),
         (lambda: Tcp(receive_window_bytes=100), "1448 or more"),
         (lambda: Datagrams("h1", "h2", 1, 1, spacing="poison"), "did you mean 'poisson'"),
-        (lambda: PoissonFlows(WEB_SEARCH, 10, 0), "1 or more"),
+        (lambda: PoissonFlows(WEB_SEARCH, 10, 0), "1 to"),
         (lambda: PoissonFlows(WEB_SEARCH, 10, 1, replication="repflo"), "did you mean 'repflow'"),
         (lambda: Flow("h1", "h2", 10, replication="repsyn", subflows=2), "one of the two"),
-        (lambda: Flow("h1", "h2", 10, subflows=0), "1 or more"),
+        (lambda: Flow("h1", "h2", 10, subflows=0), "1 to"),
         (lambda: Flow("h1", "h2", 10, subflows=2, subflow_paths=[("h1", "s1", "h2")]), "a path for each"),
         (
             lambda: Experiment(star(3, LINK), (Flow("h1", "h2", 10, subflows=1, subflow_paths=[("h1", "h2")]),), 1),

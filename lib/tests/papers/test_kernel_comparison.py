@@ -1,4 +1,4 @@
-"""The simulator beside a real kernel in virtual time: nothing but TCP and queues can differ, so tolerances are tight."""
+"""The simulator beside a real kernel in virtual time: only TCP and queues can differ, so tolerances are tight."""
 
 import pandas as pd
 import pytest

@@ -1,0 +1,156 @@
+"""No number of a description kills the process, overflows or stands still: an answer, or our error, at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import multiprocessing
+import random
+from typing import Any
+
+import pytest
+
+from netrepro.errors import NetreproError
+from netrepro.networks import (
+    CoDel,
+    Datagrams,
+    DropTail,
+    EcnThreshold,
+    Experiment,
+    Flow,
+    FqCoDel,
+    Link,
+    Measure,
+    NicPacer,
+    PhantomQueue,
+    Pie,
+    Rcp,
+    Red,
+    Requests,
+    Sfq,
+    SharedBuffer,
+    Tcp,
+    star,
+)
+from netrepro.networks.description import DOMAINS
+from netrepro.simulation import simulate
+
+SECONDS = 0.02
+FLOW, LINK = Flow("h1", "h2", 30_000), Link(10.0, 0.5, DropTail(packets=20))
+DESCRIPTIONS = {
+    "flow": FLOW,
+    "lasting": Flow("h1", "h2", duration_s=0.01),
+    "datagrams": Datagrams("h1", "h2", 5.0, 0.01),
+    "requests": Requests("h1", ("h2",), 100, 1000, 2),
+    "tcp": Tcp(),
+    "rcp": Rcp(),
+    "measure": Measure(queues=(("s1", "h2"),), windows_interval_ms=1.0),
+    "link": dataclasses.replace(LINK, loss=0.1, jitter_ms=0.1, reordering=0.1, reordering_ms=1.0),
+    "experiment": Experiment(star(2, LINK), (FLOW,), SECONDS),
+} | {
+    type(queue).__name__: queue
+    for queue in (
+        DropTail(packets=10),
+        EcnThreshold(10, 5),
+        Red(20, 5, 15, 0.1),
+        CoDel(20),
+        Pie(20),
+        PhantomQueue(20),
+        SharedBuffer(100_000),
+        Sfq(20),
+        FqCoDel(20),
+        NicPacer(20),
+    )
+}
+LEAST, MOST = (sorted({bound[place] for bound in DOMAINS.values()}) for place in (0, 1))
+NUMBERS = [*LEAST, *MOST, -1, 0, 1, 1e-300, 1e-12, 1e300, 2**63, 2**70, float("nan"), float("inf")]
+WRONG = [None, True, "5", [], {}]
+IN_TIME_S = 60.0
+
+
+def experiment_with(name: str, changed: Any) -> Experiment:
+    """A small experiment that has the changed description in the place of its own."""
+    if name == "experiment":
+        return changed
+    entry: Any = changed if name in ("flow", "lasting", "datagrams", "requests") else FLOW
+    link = changed if name == "link" else LINK
+    if name[0].isupper():  # a queue
+        link = dataclasses.replace(LINK, queue=changed)
+    more = {name: changed} if name in ("tcp", "rcp", "measure") else {}
+    return Experiment(star(2, link), (entry,), SECONDS, **more)
+
+
+def try_all(name: str, told: Any) -> None:
+    """Every number in the place of every number; says what it tries before it does."""
+    described = DESCRIPTIONS[name]
+    for field in dataclasses.fields(described):
+        if isinstance(getattr(described, field.name), bool) or not isinstance(
+            getattr(described, field.name), (int, float)
+        ):
+            continue
+        for value in NUMBERS:
+            told.send((field.name, value))
+            try:
+                simulate(experiment_with(name, dataclasses.replace(described, **{field.name: value})))
+            except NetreproError:
+                pass
+    told.send("done")
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_every_number_of_a_description_gives_an_answer_or_our_error(name):
+    """In a process of its own: what ends that, or takes it long, is named."""
+    ours, theirs = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=try_all, args=(name, theirs))
+    child.start()
+    theirs.close()
+    last: Any = "nothing"
+    try:
+        while ours.poll(IN_TIME_S):
+            last = ours.recv()
+    except EOFError:
+        pass
+    finally:
+        child.kill()
+        child.join()
+    assert last == "done", f"{name}: {last} ended the process, or took longer than a minute"
+
+
+@pytest.mark.parametrize("name", ["experiment", "requests", "Red", "tcp", "measure", "link"])
+def test_json_of_any_shape_gives_a_description_or_our_error(name):
+    text = experiment_with(name, DESCRIPTIONS[name]).to_json()
+    draw = random.Random(name)
+    for _ in range(300):
+        changed = json.loads(text)
+        place: Any = changed
+        while True:
+            key = draw.choice(list(place) if isinstance(place, dict) else range(len(place)))
+            if not isinstance(place[key], (dict, list)) or not place[key] or draw.random() < 0.1:
+                break
+            place = place[key]
+        place[key] = draw.choice([*NUMBERS, *WRONG])
+        try:
+            Experiment.from_json(json.dumps(changed))
+        except NetreproError:
+            pass
+
+
+def test_numbers_beyond_their_unit_are_refused_by_name():
+    for broken, words in (
+        (lambda: Pie(update_ms=1e-12), r"Pie: update_ms = 1e-12\s+give a number from 0.001"),
+        (lambda: Requests("h1", ("h2",), 1, 2**62, 1), "response_bytes|request_bytes"),
+        (lambda: Requests("h1", ("h2",), 1, 2**30, 2**30), "bytes in all"),
+        (lambda: Experiment(star(2, LINK), (FLOW,), 1e7), r"(?s)duration_s = .*1e\+06"),
+        (lambda: Tcp(receive_window_bytes=2**70), "receive_window_bytes"),
+        (lambda: Datagrams("h1", "h2", 1e-300, 1.0), "rate_mbps"),
+        (lambda: Datagrams("h1", "h2", 1.0, 1.0, packet_bytes=70_000), "packet_bytes"),
+        (
+            lambda: Experiment(
+                star(2, LINK), (FLOW,), 10.0, measure=Measure((("s1", "h2"),), queue_interval_ms=1e-3 / 8)
+            ),
+            "queue_interval_ms",
+        ),
+        (lambda: Experiment(star(2, LINK), (FLOW,), 1e3, measure=Measure((("s1", "h2"),), 0.001)), "samples"),
+    ):
+        with pytest.raises(NetreproError, match=words):
+            broken()
