@@ -96,7 +96,9 @@ def test_only_the_paced_flows_of_a_mix_pace_and_in_the_control_none_does():
 
 def windows_of(**thresholds: list[float]) -> pd.DataFrame:
     tables = [
-        pd.DataFrame({"flow": flow, "time_s": np.arange(len(values)) / 20, "slow_start_threshold_bytes": values})
+        pd.DataFrame(
+            {"flow": flow, "time_s": np.arange(len(values)) / 20, "packets": 1.0, "threshold_packets": values}
+        )
         for flow, values in enumerate(thresholds.values())
     ]
     return pd.concat(tables, ignore_index=True)
@@ -111,9 +113,13 @@ def test_the_share_that_loses_counts_flows_once_a_round_trip():
     assert np.isnan(paper.share_that_loses(windows_of(a=[inf, inf], b=[3, 3]), 2, 0.1))
 
 
-def test_tops_are_the_last_values_before_a_fall_by_a_quarter():
-    window = pd.Series([1, 2, 4, 2, 3, 2.9, 3, 1], index=np.arange(8.0))
-    assert paper.tops(window).to_dict() == {2.0: 4, 6.0: 3}
+def test_tops_are_the_last_windows_before_the_threshold_changes_or_stays_half_of_what_fell():
+    """Of kernels, which count in whole packets: 9 and 8 have the same half. A fall from elsewhere is no loss."""
+    packets = [2.0, 4, 8, 4, 4, *range(5, 9), 7, 5, 4, *range(5, 10), 4, 4]
+    threshold = [np.inf] * 3 + [4.0] * (len(packets) - 3)
+    windows = pd.DataFrame({"time_s": np.arange(len(packets)) / 10, "packets": packets, "threshold_packets": threshold})
+    assert paper.tops(windows).round(1).to_dict() == {0.2: 8, 0.8: 8, 1.6: 9}
+    assert list(paper.tops(windows.assign(threshold_packets=[np.inf] * 3 + [3.0] * (len(packets) - 3)))) == [8]
 
 
 def test_red_has_the_papers_thresholds():
