@@ -198,27 +198,28 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
 
 def share_that_loses(windows: pd.DataFrame, flows: int, round_s: float) -> float:
     """Mean share of flows that lose in the same round trip, of round trips in which any does; NaN where none does."""
-    parts = [(tops(rows).index.to_numpy(), flow) for flow, rows in windows.groupby("flow")]
-    lost = pd.DataFrame({"time_s": times, "flow": flow} for times, flow in parts).explode("time_s").dropna()
-    if lost.empty:
-        return float("nan")
-    rounds = ((lost.time_s.astype(float) + WINDOWS_MS / 1e3) / round_s).astype(int)
-    return float(lost.groupby(rounds).flow.nunique().mean()) / flows
+    lost = [rows.assign(time_s=rows.time_s.shift(-1))[_cuts(rows)] for _, rows in windows.groupby("flow")]
+    rounds = pd.concat(lost).assign(number=lambda rows: (rows.time_s / round_s).astype(int)).groupby("number")
+    return float(rounds.flow.nunique().mean()) / flows
 
 
 def tops(windows: pd.DataFrame) -> pd.Series:
-    """Where one flow's window is cut after a loss (packets over time), as it was last seen before.
+    """Where one flow's window is cut after a loss (packets over time), as it was last seen before."""
+    return windows[_cuts(windows)].set_index("time_s").packets
 
-    A loss shows in a changed slow start threshold. Kernels count windows in whole packets, so that a threshold may be
-    the same as before; then in a fall by a quarter or more within the next looks, from twice the threshold.
+
+def _cuts(windows: pd.DataFrame) -> pd.Series:
+    """Of each look at one flow whether a cut comes before the next, which a loss shows in a changed threshold.
+
+    Kernels count windows in whole packets, so that a threshold may be the same as before; then a cut shows in a fall by
+    a quarter or more within the next looks, from twice the threshold.
     """
-    window, threshold = (windows.set_index("time_s")[name] for name in ("packets", "threshold_packets"))
+    window, threshold = windows.packets, windows.threshold_packets
     changes = threshold.ne(threshold.shift(-1)) & (window.index != window.index[-1])
     least_ahead = window[::-1].rolling(LOOKS_AHEAD, min_periods=1).min()[::-1].shift(-1)
     falls = least_ahead < 0.75 * window
     peaks = window[falls].groupby(falls.ne(falls.shift()).cumsum()[falls]).idxmax()
-    same = window.index.isin(peaks) & (np.floor(window / 2) == threshold)
-    return window[changes | same]
+    return changes | (window.index.isin(peaks) & (np.floor(window / 2) == threshold))
 
 
 def _of_one(windows: pd.DataFrame, round_s: float) -> dict[str, float]:
@@ -336,7 +337,11 @@ def draw_course(runs: Runs, cases: dict[str, str], title: str, knob: str = "cour
     """Cumulative throughput over time, and what an interval of a second carried: the same runs."""
     names = ["cumulative, as published", "in each second, as iperf3 shows it"]
     figure, axes = drawing.panels(title, "time (s)", "throughput (Mb/s, payload)", names)
-    table = runs.knobs[knob]
+    table = runs.knobs.get(knob, pd.DataFrame(columns=["case"]))
+    if table.empty:
+        for axis in axes:
+            drawing.say_not_measured(axis, runs.tier)
+        return figure
     for case, name in cases.items():
         rows = table[table.case == case].sort_values("seconds")
         axes[0].plot(rows.seconds, rows.carried_mbit / rows.seconds, **LOOKS[name])
@@ -344,33 +349,6 @@ def draw_course(runs: Runs, cases: dict[str, str], title: str, knob: str = "cour
         axes[1].step(rows.seconds, each_second, where="pre", **LOOKS[name])
     for axis in axes:
         axis.set_ylim(bottom=0)
-    drawing.share_legend(figure)
-    return figure
-
-
-def draw_each_second(runs: Runs) -> Figure:
-    """The two pictures of the class's set-up as programs on the virtual kernel see it, for both buffers."""
-    names = [
-        "1000 packets: cumulative",
-        "1000 packets: each second",
-        "10 packets: cumulative",
-        "10 packets: each second",
-    ]
-    figure, axes = drawing.panels("The class's five flows, programs on a real kernel", "", "", names)
-    table = runs.knobs.get("each_second", pd.DataFrame())
-    for place, axis in enumerate(axes):
-        axis.set(xlabel="time (s)")
-        if table.empty:
-            drawing.say_not_measured(axis, runs.tier)
-            continue
-        for case in list(CLASS)[place // 2 * 2 :][:2]:
-            rows, look = table[table.case == case], LOOKS["paced" if "paced" in case else "reno"]
-            if place % 2 == 0:
-                axis.plot(rows.seconds, rows.carried_mbit / rows.seconds, **look)
-            else:
-                axis.step(rows.seconds, np.diff(rows.carried_mbit, prepend=0.0), where="pre", **look)
-    axes[0].set_ylabel("throughput (Mb/s, payload)")
-    axes[0].set_ylim(bottom=0)
     drawing.share_legend(figure)
     return figure
 
@@ -642,7 +620,18 @@ STUDY = Study(
             {"class reno, small buffer": "reno", "class paced, small buffer": "paced"},
             "The class's five flows, buffer of a quarter of the path (10 packets)",
         ),
-        "class_each_second": draw_each_second,
+        "class_each_second": lambda runs: draw_course(
+            runs,
+            {"class reno": "reno", "class paced": "paced"},
+            "The class's five flows as programs see them, buffer of 1000 packets",
+            "each_second",
+        ),
+        "class_each_second_small_buffer": lambda runs: draw_course(
+            runs,
+            {"class reno, small buffer": "reno", "class paced, small buffer": "paced"},
+            "The class's five flows as programs see them, buffer of 10 packets",
+            "each_second",
+        ),
         "tiers_windows": draw_tiers,
         "control": draw_controls,
         "knob_jitter": lambda runs: drawing.sweep_figure(
