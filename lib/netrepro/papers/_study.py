@@ -217,19 +217,19 @@ class Study:
             raise NetreproError(f"{self.slug} has no case {name!r}", nearest(name, self.cases))
         return next(points({name: self.cases[name]}, setting or self.setting)).setting
 
-    def why_not(self, point: Point, tier: str) -> str:
-        """Why kernels of this tier cannot run it, and what to do; "" where they can."""
+    def why_not(self, point: Point, tier: str, seconds: float = 1.0) -> str:
+        """Why kernels of this tier cannot run it for so long, and what to do; "" where they can."""
         if self.cannot is not None and (why := self.cannot(point.setting, tier)):
             return why
         if self.experiment is None or tier == SIMULATED:
             return ""
         if tier == VIRTUAL:
             try:
-                check_virtually(self.experiment(point.setting, 1.0, 1))
+                check_virtually(self.experiment(point.setting, seconds, 1))
             except NetreproError as refused:
                 return str(refused)
             return ""
-        controls = set(self.experiment(point.setting, 1.0, 1).flow_table["congestion_control"]) - {""}
+        controls = set(self.experiment(point.setting, seconds, 1).flow_table["congestion_control"]) - {""}
         for control in sorted(controls):
             if not has_congestion_control(control, tier):
                 return f"no {control.upper()} to compare with: {_remedy(control, tier)}"
@@ -264,7 +264,9 @@ class Study:
             wanted = [replace(point, setting=self.slow_motion(point.setting)) for point in wanted]
         for where in dict.fromkeys((tier, SIMULATED) if beside else (tier,)):
             left_out = dict.fromkeys(scale.without, f"left out at profile {profile!r} on this tier, to save time")
-            reasons = left_out | {point.case: why for point in wanted if (why := self.why_not(point, where))}
+            reasons = left_out | {
+                point.case: why for point in wanted if (why := self.why_not(point, where, scale.seconds))
+            }
             runs.skipped.update({f"{where}: {case}": why for case, why in reasons.items()})
             able = [point for point in wanted if point.case not in reasons]
             runs.add(self._measure_points(able, scale.seconds, times, seed, where, backend, progress))

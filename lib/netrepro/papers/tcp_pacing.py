@@ -6,6 +6,8 @@ bursts overflow a small buffer early; of fifty that start together all learn of 
 
 from __future__ import annotations
 
+import json
+import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,12 +16,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from netrepro.emulation.tcp import UNPACED_SEGMENTS
+from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _drawing as drawing
+from netrepro.papers import _each_second as _each_second_program
 from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first
 from netrepro.papers._trust import Check
 from netrepro.style import new_figure, scheme
@@ -29,6 +34,7 @@ WINDOWS_MS = 10.0
 SETTLED_ROUNDS = 100  # of a single flow: published, paced senders are back at their sawtooth after about 90
 PEAK_ROUNDS, FALL_ROUNDS = 20, 12  # where the windows' peak is looked for, and the least after it
 FINE_ROUNDS = 40  # whose windows are kept at every look, for figures; later at every fifth
+LOOKS_AHEAD = 12  # a little more than a round trip
 MIXED_EVERY_S, MIXED_THINK_S = 15.0, 1.0
 RED_PACKETS, RED_SHARE, RED_PROBABILITY = 5, 0.9, 0.02  # the best of the paper's
 QUEUES = ("drop tail", "red")
@@ -42,7 +48,8 @@ class Setting:
     side_jitter_ms : by how much the side links' delay varies from packet to packet at most. starts_within_s : flows
     start at random so far apart at most. size_packets : of flows that end; every 15 s such a flow of every sender,
     after a random time with a mean of a second. seconds : how long a run lasts, 0 for what the profile says.
-    buffer_share : of the path's own packets, in place of `buffer_packets`, 0 for none.
+    buffer_share : of the path's own packets, in place of `buffer_packets`, 0 for none. many_s : how long runs of
+    several flows last at most, 0 for as long as those of one.
     """
 
     rate_mbps: float = 5.0
@@ -65,6 +72,7 @@ class Setting:
     size_packets: int = 0
     seconds: float = 0.0
     buffer_share: float = 0.0
+    many_s: float = 0.0
 
     @property
     def round_trip_ms(self) -> float:
@@ -94,9 +102,8 @@ def _queue(setting: Setting) -> Queue:
     return DropTail(packets=packets)
 
 
-def _flows(setting: Setting, seconds: float, seed: int) -> list[Flow]:
-    random = np.random.default_rng([seed, setting.flows])
-    tcp = Tcp(
+def _tcp(setting: Setting) -> Tcp:
+    return Tcp(
         "reno",
         initial_window_segments=setting.initial_window_segments,
         segment_bytes=setting.segment_bytes,
@@ -112,6 +119,10 @@ def _flows(setting: Setting, seconds: float, seed: int) -> list[Flow]:
         recovery=setting.recovery,
         counts="acknowledgements",
     )
+
+
+def _flows(setting: Setting, seconds: float, seed: int) -> list[Flow]:
+    random = np.random.default_rng([seed, setting.flows])
     paced = round(setting.paced_share * setting.flows)
     begins_s = np.arange(0.0, seconds - MIXED_EVERY_S + 1e-9, MIXED_EVERY_S) if setting.size_packets else [0.0]
     flows = []
@@ -125,7 +136,7 @@ def _flows(setting: Setting, seconds: float, seed: int) -> list[Flow]:
             if setting.size_packets:
                 lasts = {"size_bytes": setting.size_packets * setting.segment_bytes}
             is_paced = place < paced
-            own = replace(tcp, pacing=setting.paced and is_paced)
+            own = replace(_tcp(setting), pacing=setting.paced and is_paced)
             label = "paced" if is_paced else "reno"
             ends = f"h{place + 1}", f"h{setting.flows + place + 1}"
             flows.append(Flow(*ends, **lasts, start_s=start_s, label=label, tcp=own))
@@ -138,6 +149,8 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     Raises NetreproError for no flow, an unknown queue, packets that are all header, and for runs that end before
     flows that start at random do, or before a round of flows with an end.
     """
+    if setting.many_s and setting.flows > 1:
+        seconds = min(seconds, setting.many_s)
     seconds = setting.seconds or seconds
     if setting.flows < 1:
         raise NetreproError(f"{setting.flows} flows", "give 1 or more")
@@ -169,47 +182,57 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
         latency = {f"{label}_latency_s": float(mean) / 1e3 for label, mean in means.items()}
         both = {"latency_ratio": means.reno / means.paced} if len(means) == 2 else {}
         return latency | both | {"checks": [*checks, done]}
-    windows = found.windows.assign(packets=found.windows.window_bytes / setting.segment_bytes)
+    windows = found.windows.assign(
+        packets=found.windows.window_bytes / setting.segment_bytes,
+        threshold_packets=found.windows.slow_start_threshold_bytes / setting.segment_bytes,
+    )
     total = windows.groupby("time_s").packets.sum()
     round_s = setting.round_trip_ms / 1e3
     numbers = {"carried_mbit": carried_mbit, "goodput_mbps": carried_mbit / seconds}
     numbers |= {"loss_share": share_that_loses(windows, setting.flows, round_s)}
-    numbers |= _of_one(total, round_s) if setting.flows == 1 else _of_many(total, round_s)
+    numbers |= _of_one(windows, round_s) if setting.flows == 1 else _of_many(total, round_s)
     first = total.index <= FINE_ROUNDS * round_s
     shown = pd.concat([total[first], total[~first].iloc[::5]]).reset_index()
     return numbers | {"windows": shown, "checks": checks}
 
 
 def share_that_loses(windows: pd.DataFrame, flows: int, round_s: float) -> float:
-    """Mean share of flows that lose in the same round trip, of round trips in which any does; NaN where none does.
+    """Mean share of flows that lose in the same round trip, of round trips in which any does; NaN where none does."""
+    lost = [rows.assign(time_s=rows.time_s.shift(-1))[_cuts(rows)] for _, rows in windows.groupby("flow")]
+    rounds = pd.concat(lost).assign(number=lambda rows: (rows.time_s / round_s).astype(int)).groupby("number")
+    return float(rounds.flow.nunique().mean()) / flows
 
-    A loss shows in a changed slow start threshold.
+
+def tops(windows: pd.DataFrame) -> pd.Series:
+    """Where one flow's window is cut after a loss (packets over time), as it was last seen before."""
+    return windows[_cuts(windows)].set_index("time_s").packets
+
+
+def _cuts(windows: pd.DataFrame) -> pd.Series:
+    """Of each look at one flow whether a cut comes before the next, which a loss shows in a changed threshold.
+
+    Kernels count windows in whole packets, so that a threshold may be the same as before; then a cut shows in a fall by
+    a quarter or more within the next looks, from twice the threshold.
     """
-    ordered = windows.sort_values(["flow", "time_s"])
-    same = ordered.flow.eq(ordered.flow.shift())
-    changed = ordered.slow_start_threshold_bytes.ne(ordered.slow_start_threshold_bytes.shift())
-    lost = ordered[same & changed]
-    if lost.empty:
-        return float("nan")
-    return float(lost.groupby((lost.time_s / round_s).astype(int)).flow.nunique().mean()) / flows
+    window, threshold = windows.packets, windows.threshold_packets
+    changes = threshold.ne(threshold.shift(-1)) & (window.index != window.index[-1])
+    least_ahead = window[::-1].rolling(LOOKS_AHEAD, min_periods=1).min()[::-1].shift(-1)
+    falls = least_ahead < 0.75 * window
+    peaks = window[falls].groupby(falls.ne(falls.shift()).cumsum()[falls]).idxmax()
+    return changes | (window.index.isin(peaks) & (np.floor(window / 2) == threshold))
 
 
-def tops(window: pd.Series) -> pd.Series:
-    """Where a window over time is cut: its last values before it falls by a quarter or more."""
-    return window[(window.shift(-1) < 0.75 * window)]
-
-
-def _of_one(window: pd.Series, round_s: float) -> dict[str, float]:
+def _of_one(windows: pd.DataFrame, round_s: float) -> dict[str, float]:
     """exit_packets (slow start's last window), exit_seen_packets (the same, looked at once a round trip), top_packets
     (mean of the settled sawtooth's, NaN in a run too short for one)."""
-    cut, settled = tops(window), tops(window[window.index >= SETTLED_ROUNDS * round_s])
+    cut, window = tops(windows), windows.set_index("time_s").packets
     until = cut.index[0] if len(cut) else window.index[-1]
     step = round(round_s * 1e3 / WINDOWS_MS)
     seen = window[window.index <= until].iloc[step - 1 :: step]
     return {
         "exit_packets": float(window[:until].max()),
         "exit_seen_packets": float(seen.max()),
-        "top_packets": float(settled.mean()),
+        "top_packets": float(cut[cut.index >= SETTLED_ROUNDS * round_s].mean()),
     }
 
 
@@ -219,6 +242,42 @@ def _of_many(total: pd.Series, round_s: float) -> dict[str, float]:
     at_s = float(first.idxmax())
     after = total[(total.index > at_s) & (total.index <= at_s + FALL_ROUNDS * round_s)]
     return {"peak_packets": float(first.max()), "peak_round": at_s / round_s, "least_packets": float(after.min())}
+
+
+# The class's set-up, as programs see it.
+
+
+def measure_each_second(runs: Runs) -> pd.DataFrame:
+    """What receivers read in each second of the class's runs, on the virtual kernel: case, seconds, carried_mbit (of
+    all flows until then). Kept in `runs.knobs["each_second"]`; empty on another tier."""
+    if runs.tier == "virtual":
+        table = pd.concat([_each_second(case, runs) for case in CLASS], ignore_index=True)
+    else:
+        table = pd.DataFrame(columns=["case", "seconds", "carried_mbit"])
+    runs.knobs["each_second"] = table
+    return table
+
+
+def _each_second(case: str, runs: Runs) -> pd.DataFrame:
+    """Programs start together. Linux's senders: a paced one's first ten segments leave at once."""
+    setting = replace(runs.setting, **CLASS[case])
+    lasts_s = round(max(CLASS_S.values))
+    asked = experiment(setting, lasts_s, runs.seed)
+    pairs = [(flow.source, flow.destination) for flow in asked.traffic if isinstance(flow, Flow)]
+    tcp = replace(_tcp(setting), counts="segments", unpaced_segments=UNPACED_SEGMENTS)
+    how, program = "paced" if setting.paced else "unpaced", [sys.executable, _each_second_program.__file__]
+    with VirtualEmulation(asked.topology, congestion_control="reno", seed=runs.seed, tcp=tcp) as net:
+        receivers = [net[there].popen([*program, "receive", str(lasts_s)]) for _, there in pairs]
+        net.sleep(0.1)
+        senders = []
+        for here, there in pairs:
+            senders.append(net[here].popen([*program, "send", net[there].address, str(lasts_s + 1), how]))
+        for each in (*senders, *receivers):
+            if each.wait(lasts_s + 30.0) != 0:
+                raise NetreproError(f"{case}: a program failed or did not end: {each.errors[-200:]}", "see its lines")
+        counts = [json.loads(each.output) for each in receivers]
+    mbit = np.cumsum(np.sum(counts, axis=0)) * 8e-6
+    return pd.DataFrame({"case": case, "seconds": np.arange(1.0, lasts_s + 1), "carried_mbit": mbit})
 
 
 # Figures.
@@ -274,17 +333,40 @@ def _draw_points(axis: Axes, points: dict[str, tuple[float, float]]) -> None:
         axis.annotate(said, (x, y), (30, 0), textcoords="offset points", color="#555555", fontsize=9, va="center")
 
 
-def draw_course(runs: Runs, cases: dict[str, str], title: str) -> Figure:
+def draw_course(runs: Runs, cases: dict[str, str], title: str, knob: str = "course") -> Figure:
     """Cumulative throughput over time, and what an interval of a second carried: the same runs."""
     names = ["cumulative, as published", "in each second, as iperf3 shows it"]
     figure, axes = drawing.panels(title, "time (s)", "throughput (Mb/s, payload)", names)
-    table = runs.knobs["course"]
+    table = runs.knobs.get(knob, pd.DataFrame(columns=["case"]))
+    if table.empty:
+        for axis in axes:
+            drawing.say_not_measured(axis, runs.tier)
+        return figure
     for case, name in cases.items():
         rows = table[table.case == case].sort_values("seconds")
         axes[0].plot(rows.seconds, rows.carried_mbit / rows.seconds, **LOOKS[name])
         each_second = np.diff(rows.carried_mbit, prepend=0.0) / np.diff(rows.seconds, prepend=0.0)
         axes[1].step(rows.seconds, each_second, where="pre", **LOOKS[name])
     for axis in axes:
+        axis.set_ylim(bottom=0)
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_tiers(runs: Runs) -> Figure:
+    """Windows of the same experiments on the virtual kernel and in the simulator."""
+    names = ["one flow", "fifty flows"]
+    figure, axes = drawing.panels(
+        "The kernel and the simulator", "time (round trips)", "sum of windows (packets)", names
+    )
+    round_s = runs.setting.round_trip_ms / 1e3
+    for axis, cases, rounds in ((axes[0], ("reno", "paced"), 250), (axes[1], ("fifty reno", "fifty paced"), 80)):
+        for case, look in zip(cases, ("reno", "paced"), strict=True):
+            for tier, style in zip(runs.tiers, ("-", ":"), strict=False):
+                rows = runs.table("windows", case, tier).query("repetition == 0")
+                rows = rows[rows.time_s <= rounds * round_s]
+                how = LOOKS[look] | {"linestyle": style, "label": f"{LOOKS[look]['label']}, {tier}"}
+                axis.plot(rows.time_s / round_s, rows.packets, **how)
         axis.set_ylim(bottom=0)
     drawing.share_legend(figure)
     return figure
@@ -409,6 +491,12 @@ MIXED |= {"paced_share": 0.1, "seconds": 150.0}
 LINUX = {"packet_bytes": 1514, "initial_window_segments": 10, "recovery": "linux", "delayed_ack_ms": 40.0}
 LINUX |= {"flows": 5, "rate_mbps": 5.0}
 BUFFER_SHARES = (0.1, 0.25, 0.5, 1.0, 2.0)
+CLASS: dict[str, dict[str, Any]] = {
+    "class reno": LINUX | {"buffer_packets": 1000},
+    "class paced": LINUX | {"paced": True, "buffer_packets": 1000},
+    "class reno, small buffer": LINUX | {"buffer_packets": 10},
+    "class paced, small buffer": LINUX | {"paced": True, "buffer_packets": 10},
+}
 COURSE_S = each(*(float(second) for second in range(1, 31)))
 CLASS_S = each(*COURSE_S.values[:20])
 CASES: dict[str, dict[str, Any]] = {
@@ -441,6 +529,10 @@ STUDY = Study(
     read=read,
     answer=answer,
     profiles={"quick": Scale(30.0), "paper": Scale(120.0)},
+    on_virtual={  # Linux's senders; in the simulator beside them, too
+        "quick": Scale(20.0, repetitions=2, changes={"recovery": "linux", "many_s": 12.0}),
+        "paper": Scale(60.0, repetitions=5, changes={"recovery": "linux"}),
+    },
     claims={
         "reno-leaves-slow-start": Evidence("exit_packets", "reno", control="paced"),
         "paced-leaves-slow-start": Evidence("exit_packets", "paced", control="reno"),
@@ -477,10 +569,7 @@ STUDY = Study(
                 "paced": PACED | {"seconds": COURSE_S},
                 "fifty reno": FIFTY | {"seconds": each(*COURSE_S.values[:20])},
                 "fifty paced": FIFTY | PACED | {"seconds": each(*COURSE_S.values[:20])},
-                "class reno": LINUX | {"buffer_packets": 1000, "seconds": CLASS_S},
-                "class paced": LINUX | PACED | {"buffer_packets": 1000, "seconds": CLASS_S},
-                "class reno, small buffer": LINUX | {"buffer_packets": 10, "seconds": CLASS_S},
-                "class paced, small buffer": LINUX | PACED | {"buffer_packets": 10, "seconds": CLASS_S},
+                **{name: changes | {"seconds": CLASS_S} for name, changes in CLASS.items()},
             },
             Scale(40.0),
         ),
@@ -531,6 +620,19 @@ STUDY = Study(
             {"class reno, small buffer": "reno", "class paced, small buffer": "paced"},
             "The class's five flows, buffer of a quarter of the path (10 packets)",
         ),
+        "class_each_second": lambda runs: draw_course(
+            runs,
+            {"class reno": "reno", "class paced": "paced"},
+            "The class's five flows as programs see them, buffer of 1000 packets",
+            "each_second",
+        ),
+        "class_each_second_small_buffer": lambda runs: draw_course(
+            runs,
+            {"class reno, small buffer": "reno", "class paced, small buffer": "paced"},
+            "The class's five flows as programs see them, buffer of 10 packets",
+            "each_second",
+        ),
+        "tiers_windows": draw_tiers,
         "control": draw_controls,
         "knob_jitter": lambda runs: drawing.sweep_figure(
             "Hosts that do not keep step (fifty flows; a packet takes 0.08 ms)",

@@ -10,12 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from netrepro.emulation import emulate
+from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.papers import tcp_pacing as paper
+from netrepro.papers._study import Runs, points
 from netrepro.simulation import simulate
 
 PAPER = paper.Setting()
+VIRTUAL = probe_tiers().virtual
+needs_virtual = pytest.mark.skipif(not VIRTUAL.available, reason=f"no virtual kernel: {VIRTUAL.why}")
 
 
 def readings(seconds: float = 40.0, seed: int = 3, **changed):
@@ -96,7 +101,7 @@ def test_only_the_paced_flows_of_a_mix_pace_and_in_the_control_none_does():
 
 def windows_of(**thresholds: list[float]) -> pd.DataFrame:
     tables = [
-        pd.DataFrame({"flow": flow, "time_s": np.arange(len(values)) / 20, "slow_start_threshold_bytes": values})
+        pd.DataFrame({"flow": flow, "time_s": np.arange(len(values)) / 20, "packets": 1.0, "threshold_packets": values})
         for flow, values in enumerate(thresholds.values())
     ]
     return pd.concat(tables, ignore_index=True)
@@ -111,9 +116,13 @@ def test_the_share_that_loses_counts_flows_once_a_round_trip():
     assert np.isnan(paper.share_that_loses(windows_of(a=[inf, inf], b=[3, 3]), 2, 0.1))
 
 
-def test_tops_are_the_last_values_before_a_fall_by_a_quarter():
-    window = pd.Series([1, 2, 4, 2, 3, 2.9, 3, 1], index=np.arange(8.0))
-    assert paper.tops(window).to_dict() == {2.0: 4, 6.0: 3}
+def test_tops_are_the_last_windows_before_the_threshold_changes_or_stays_half_of_what_fell():
+    """Of kernels, which count in whole packets: 9 and 8 have the same half. A fall from elsewhere is no loss."""
+    packets = [2.0, 4, 8, 4, 4, *range(5, 9), 7, 5, 4, *range(5, 10), 4, 4]
+    threshold = [np.inf] * 3 + [4.0] * (len(packets) - 3)
+    windows = pd.DataFrame({"time_s": np.arange(len(packets)) / 10, "packets": packets, "threshold_packets": threshold})
+    assert paper.tops(windows).round(1).to_dict() == {0.2: 8, 0.8: 8, 1.6: 9}
+    assert list(paper.tops(windows.assign(threshold_packets=[np.inf] * 3 + [3.0] * (len(packets) - 3)))) == [8]
 
 
 def test_red_has_the_papers_thresholds():
@@ -140,3 +149,49 @@ def test_an_experiment_survives_json():
 def test_what_cannot_be_run_is_refused_by_name(changed, said):
     with pytest.raises(NetreproError, match=said):
         paper.experiment(replace(PAPER, **changed), 10.0, 1)
+
+
+def test_every_case_runs_in_virtual_time_with_linuxs_senders_and_none_with_those_of_2000():
+    scale = paper.STUDY.scale("quick", "virtual")
+    wanted = list(points(paper.CASES, PAPER, scale))
+    assert [paper.STUDY.why_not(point, "virtual", scale.seconds) for point in wanted] == [""] * len(paper.CASES)
+    assert "recovery = 'reno'" in paper.STUDY.why_not(next(points(paper.CASES, PAPER)), "virtual")
+
+
+def test_several_flows_last_as_long_as_they_are_told_and_single_ones_as_long_as_the_profile():
+    short = replace(PAPER, many_s=12.0)
+    assert paper.experiment(short, 20.0, 1).duration_s == 20
+    assert paper.experiment(paper.STUDY.case("fifty reno", short), 20.0, 1).duration_s == 12
+    assert paper.experiment(paper.STUDY.case("fifty reno, at first", short), 20.0, 1).duration_s == 4
+
+
+@needs_virtual
+@pytest.mark.parametrize("paced", [False, True])
+def test_linuxs_reno_cuts_its_window_in_virtual_time_where_it_does_in_the_simulator(paced):
+    """Slow start's end, and the sawtooth of two cuts; the simulator's windows have fractions of a packet."""
+    setting = replace(PAPER, paced=paced, recovery="linux")
+    asked = paper.experiment(setting, 18.0, 3)
+    found, simulated = (paper.read(each(asked), setting) for each in (lambda e: emulate(e, tier="virtual"), simulate))
+    assert found["exit_packets"] == pytest.approx(simulated["exit_packets"], rel=0.03)
+    assert found["top_packets"] == pytest.approx(simulated["top_packets"], abs=1.5)
+    assert found["carried_mbit"] == pytest.approx(simulated["carried_mbit"], rel=0.02)
+
+
+@needs_virtual
+def test_receivers_read_what_the_class_saw_a_full_link_and_seconds_with_nothing_or_twice_its_rate():
+    runs = Runs(paper.STUDY, PAPER, "virtual", "quick", 1, 2, 20.0)
+    table = paper.measure_each_second(runs)
+    assert runs.knobs["each_second"] is table
+    by_case = {case: np.diff(rows.carried_mbit, prepend=0.0) for case, rows in table.groupby("case")}
+    payload_mbps = 5.0 * 1448 / 1514
+    deep, small = by_case["class reno"], by_case["class reno, small buffer"]
+    assert deep.mean() == pytest.approx(payload_mbps, rel=0.02)
+    assert deep.min() < 0.1 * payload_mbps and deep.max() > 1.9 * payload_mbps
+    assert small[1:].min() > 0.8 * payload_mbps and small[1:].max() < 1.2 * payload_mbps
+
+
+def test_without_virtual_time_nothing_is_read_and_the_figure_says_so():
+    runs = Runs(paper.STUDY, PAPER, "simulated", "quick", 1, 2, 20.0)
+    assert paper.measure_each_second(runs).empty
+    figure = paper.STUDY.figures["class_each_second"](runs)
+    assert [text.get_text() for text in figure.axes[0].texts] == ["not measured on the simulated tier"]
