@@ -52,7 +52,7 @@ class Setting:
     Sizes (median in segments) and buffers (median in kB) are log-normal, with the deviation of the logarithm; no
     response is longer than `most_segments`. Wire loss is the published mean times `loss_scale`. Each client asks over
     so many `connections` at once, on each for so many `responses`, one after the other. `rate_spread`: of the rates'
-    logarithm; 0: the centre's.
+    logarithm; 0: the centre's. `initial_rto_ms`: the first timeout, 3 s until RFC 6298 (2011).
     """
 
     response_segments: float = 15.0
@@ -69,6 +69,7 @@ class Setting:
     pacing: bool = False
     receive_window_segments: int = 4000
     rate_spread: float = 0.0
+    initial_rto_ms: float = 3000.0
 
 
 def published(name: str) -> pd.DataFrame:
@@ -192,7 +193,7 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
         initial_window_segments=setting.initial_window_segments,
         segment_bytes=SEGMENT_BYTES,
         receive_window_bytes=setting.receive_window_segments * SEGMENT_BYTES,
-        initial_rto_ms=3000.0,  # until RFC 6298 (2011)
+        initial_rto_ms=setting.initial_rto_ms,
         pacing=setting.pacing,
         unpaced_segments=0,
         tail_loss_probe=False,  # Linux got it after the paper
@@ -494,6 +495,8 @@ CLIENT_NAMES = ("average clients", "slow clients")
 BOTH = {"initial_window_segments": each(OLD, NEW)}
 SLOW: dict[str, Any] = BOTH | {"centre": "slow"}
 SHORT, DEEP = {"most_segments": 3}, {"buffer_kb": 1e6}
+THREE = each(OLD, NEW, 42)
+SOME = {"initial_window_segments": THREE, "clients": lambda setting: max(1, setting.clients // 4)}
 MAPS = SLOW | {"clients": lambda setting: max(1, setting.clients // 2)}
 CASES: dict[str, dict[str, Any]] = {
     "average": {"initial_window_segments": each(*WINDOWS)},
@@ -505,9 +508,12 @@ CASES: dict[str, dict[str, Any]] = {
     "maps": MAPS | {"connections": 10},
     "maps, one connection": MAPS,
     "class": BOTH | {"centre": "class"},
+    "nothing lost": SOME | DEEP | {"loss_scale": 0.0},
+    "much lost on the wire": SOME | {"loss_scale": 4.0},
+    "small shared buffers": SOME | {"loss_scale": 0.0, "buffer_kb": 8.0, "connections": 4},
 }
-THREE = each(OLD, NEW, 42)
 FEW = Scale(changes={"clients": 300})
+OF_KERNEL = {"initial_rto_ms": 1000.0}  # it cannot be told another
 STUDY = Study(
     slug="initial_window",
     setting=Setting(),
@@ -520,6 +526,11 @@ STUDY = Study(
         "quick": Scale(),
         "paper": Scale(changes={"clients": 5_000}),
         "test": Scale(changes={"clients": 300}),
+    },
+    on_virtual={
+        "quick": Scale(changes={"clients": 200} | OF_KERNEL, repetitions=2),
+        "paper": Scale(changes={"clients": 300} | OF_KERNEL),
+        "test": Scale(changes={"clients": 40} | OF_KERNEL),
     },
     claims={
         "average-gain": Evidence("mean_ms", "average", control="average, 3 segments", how=gain_percent),

@@ -61,6 +61,7 @@ CLOCK_SKEW_PPM = 100.0  # as in the simulator
 PIE_BURST_MS = 150.0  # the kernel's own
 SFQ_DEPTH, MOST_SFQ_FLOWS, LEAST_SFQ_QUANTUM_BYTES = 127, 65_408, 256
 RED_ADAPTS, MOST_RED_BITS = 4, 31  # a flag; of a threshold in bytes and its weight
+MOST_BYTES = 2**32 - 1  # that a queue is told; no packets are as many
 CAPTURED_BYTES = 128  # of a packet, in a capture
 # Settings of the whole kernel, not of a namespace: room for all that a run may hold, so that no limit of a machine's
 # enters it.
@@ -234,7 +235,7 @@ def new_queue(index: int, queue: object, rate_mbps: float, packet_bytes: int) ->
         case DropTail(packets=int(packets)):
             return [_new_inside(index, "pfifo", struct.pack("=I", packets))]
         case DropTail(bytes=int(size)):
-            return [_new_inside(index, "bfifo", struct.pack("=I", size))]
+            return [_new_inside(index, "bfifo", struct.pack("=I", min(size, MOST_BYTES)))]
         case EcnThreshold():
             return [_step(index, limit=queue.packets, threshold=queue.threshold_packets)]
         case PhantomQueue():
