@@ -434,6 +434,23 @@ def draw_control(runs: Runs) -> Figure:
     return figure
 
 
+def draw_tiers(runs: Runs) -> Figure:
+    """Latency over the window, of closed form and of every tier that was measured: where nothing is lost, where the
+    wire loses, and where four responses share a small buffer."""
+    figure, axes = drawing.panels("Closed form, simulator, kernel", WINDOW, "mean latency (ms)", HARDER, log_x=True)
+    for axis, case in zip(axes, HARDER, strict=True):
+        for tier, colour in zip(runs.tiers, CURVES, strict=False):
+            rows = runs.numbers(case, tier)
+            means = rows.groupby("initial_window_segments")[["mean_ms", "pipelined_ms"]].mean()
+            axis.plot(rows.initial_window_segments, rows.mean_ms, ".", color=colour, alpha=0.4)
+            axis.plot(means.index, means.mean_ms, "o-", color=colour, label=tier)
+        axis.plot(means.index, means.pipelined_ms, ":", color=drawing.INK, label="idle times: one response, nothing lost")
+        drawing.name_ticks(axis, "x", means.index)
+        axis.set_ylim(bottom=0)
+    drawing.share_legend(figure)
+    return figure
+
+
 def draw_knob(runs: Runs, name: str, title: str, x: tuple[str, str]) -> Figure:
     """Mean latency and segments sent again over a field, a curve an initial window (and case)."""
     rows = runs.knobs[name]
@@ -491,6 +508,7 @@ def draw_run(found: Measurements, case: str) -> Figure:
 
 WINDOW = "initial window (segments)"
 GAINS = {"mean_ms": "mean", "p50": "median", "p95": "95th percentile"}
+HARDER = ("nothing lost", "much lost on the wire", "small shared buffers")
 CLIENT_NAMES = ("average clients", "slow clients")
 BOTH = {"initial_window_segments": each(OLD, NEW)}
 SLOW: dict[str, Any] = BOTH | {"centre": "slow"}
@@ -577,6 +595,7 @@ STUDY = Study(
         "table7_sent_again": draw_retransmissions,
         "table8_parallel_connections": draw_maps,
         "control_three_segments": draw_control,
+        "closed_form_simulator_kernel": draw_tiers,
         "knob_buffer": lambda runs: draw_knob(
             runs,
             "buffer",

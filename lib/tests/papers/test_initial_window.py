@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netrepro.claims import load_claims
+from netrepro.emulation.virtual.experiment import emulate_virtually
+from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError
 from netrepro.papers import initial_window as paper
 from netrepro.papers._study import Runs
@@ -68,6 +70,20 @@ def test_where_nothing_is_lost_the_simulated_latency_is_the_closed_form_of_idle_
     assert np.quantile(ratio, [0.02, 0.95]) == pytest.approx(1, abs=0.02)
 
 
+def test_a_kernel_takes_the_closed_forms_time_where_nothing_is_lost_and_loses_nothing_to_needless_timeouts():
+    if not try_virtual()[0]:
+        pytest.skip("no virtual kernel is built")
+    setting = replace(LOSSLESS, clients=40, **paper.OF_KERNEL)
+    clients = paper.population(setting, 5)
+    for window in (3, 10):
+        found = emulate_virtually(paper.experiment(replace(setting, initial_window_segments=window), 0.0, 5))
+        expected = paper.pipelined_ms(clients.size_bytes, window, clients.round_trip_ms, clients.rate_kbps)
+        ratio = paper.latencies(found) / expected
+        assert np.median(ratio) == pytest.approx(1, abs=0.01)
+        assert np.quantile(ratio, [0.02, 0.95]) == pytest.approx(1, abs=0.05)
+        assert (found.flows.timeouts > 0).mean() < 0.1
+
+
 def test_on_links_as_fast_as_can_be_latency_is_rounds_times_the_round_trip(monkeypatch):
     clients = paper.population(replace(LOSSLESS, clients=60), 3).assign(rate_kbps=1e6)
     clients = clients.assign(round_trip_ms=np.linspace(10, 900, 60))
@@ -109,6 +125,14 @@ def test_responses_of_three_segments_gain_nothing_and_longer_ones_do(runs):
 def test_buffers_lose_more_the_larger_the_window(runs):
     resent = runs.reading("resent_percent", "average")[0]
     assert resent[42] > resent[16] > resent[3]
+
+
+def test_four_responses_that_share_a_small_buffer_end_later_with_the_large_window(runs):
+    for repetition in (0, 1):
+        waits = runs.reading("mean_ms", "small shared buffers")[repetition]
+        alone = runs.reading("mean_ms", "nothing lost")[repetition]
+        assert waits[42] > 1.05 * waits[3]
+        assert alone[42] < 0.9 * alone[3]
 
 
 def test_small_buffers_turn_a_gain_into_a_loss():
