@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.stats import norm
+from scipy.stats import expon, norm
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
@@ -53,6 +53,7 @@ class Setting:
     response is longer than `most_segments`. Wire loss is the published mean times `loss_scale`. Each client asks over
     so many `connections` at once, on each for so many `responses`, one after the other. `rate_spread`: of the rates'
     logarithm; 0: the centre's. `initial_rto_ms`: the first timeout, 3 s until RFC 6298 (2011).
+    `evenly`: few clients stand for many, at even steps through every distribution; only what goes with what is drawn.
     """
 
     response_segments: float = 15.0
@@ -70,6 +71,7 @@ class Setting:
     receive_window_segments: int = 4000
     rate_spread: float = 0.0
     initial_rto_ms: float = 3000.0
+    evenly: bool = False
 
 
 def published(name: str) -> pd.DataFrame:
@@ -97,6 +99,9 @@ def population(setting: Setting, seed: int) -> pd.DataFrame:
     rate, other, size, buffer = np.random.default_rng([seed, 13]).standard_normal((4, setting.clients))
     losses = np.random.default_rng([seed, 14]).exponential(centre.loss, setting.clients)
     tied = RANK_CORRELATION * rate + np.sqrt(1 - RANK_CORRELATION**2) * other
+    if setting.evenly:
+        rate, tied, size, buffer = (_evenly(drawn, norm) for drawn in (rate, tied, size, buffer))
+        losses = _evenly(losses, expon(scale=centre.loss))
     segments = setting.response_segments * np.exp(setting.response_spread * size)
     return _with_product(
         {
@@ -117,6 +122,11 @@ def _class_clients(setting: Setting) -> pd.DataFrame:
     round_trips = published("class_gains")["round_trip_ms"].astype(float)
     fixed = {"rate_kbps": 1200.0, "size_bytes": size_bytes, "loss": 0.0, "buffer_bytes": 100 * WIRE_BYTES}
     return _with_product({"round_trip_ms": round_trips, **fixed})
+
+
+def _evenly(drawn: np.ndarray, distribution: Any) -> np.ndarray:
+    """In the order of what was drawn, the middles of as many equal parts of the distribution."""
+    return distribution.ppf((np.argsort(np.argsort(drawn)) + 0.5) / len(drawn))
 
 
 def _with_product(columns: dict[str, Any]) -> pd.DataFrame:
@@ -531,7 +541,8 @@ CASES: dict[str, dict[str, Any]] = {
     "small shared buffers": SOME | {"loss_scale": 0.0, "buffer_kb": 8.0, "connections": 4},
 }
 FEW = Scale(changes={"clients": 300})
-OF_KERNEL = {"initial_rto_ms": 1000.0}  # it cannot be told another
+UP_TO_16_AND_42 = {"initial_window_segments": (3, 6, 10, 16, 42)}
+OF_KERNEL = {"initial_rto_ms": 1000.0, "evenly": True}  # it knows no other first timeout; and few clients must do
 STUDY = Study(
     slug="initial_window",
     setting=Setting(),
@@ -546,9 +557,9 @@ STUDY = Study(
         "test": Scale(changes={"clients": 300}),
     },
     on_virtual={
-        "quick": Scale(changes={"clients": 200} | OF_KERNEL, repetitions=2),
+        "quick": Scale(changes={"clients": 90} | OF_KERNEL, repetitions=4, only=UP_TO_16_AND_42),
         "paper": Scale(changes={"clients": 300} | OF_KERNEL),
-        "test": Scale(changes={"clients": 40} | OF_KERNEL),
+        "test": Scale(changes={"clients": 70} | OF_KERNEL),
     },
     claims={
         "average-gain": Evidence("mean_ms", "average", control="average, 3 segments", how=gain_percent),

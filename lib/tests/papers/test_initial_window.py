@@ -109,6 +109,16 @@ def test_clients_follow_the_published_shares_and_medians():
     assert slow.round_trip_ms[slow.rate_kbps <= 56].mean() == pytest.approx(343, rel=0.12)
 
 
+def test_few_clients_at_even_steps_have_every_bucket_of_round_trips_up_to_1_s_and_the_same_correlation():
+    buckets = paper.published("buckets").query("panel == 'round_trip_ms' and upper <= 1000")
+    for seed in range(5):
+        drawn = paper.population(replace(paper.Setting(), clients=70, evenly=True), seed)
+        assert (np.histogram(drawn.round_trip_ms, [0, *buckets["upper"]])[0] > 0).all()
+        assert drawn.loss.mean() == pytest.approx(0.0198, rel=0.05)
+        assert drawn.rate_kbps.median() == pytest.approx(1200, rel=0.05)
+        assert -0.85 < drawn.round_trip_ms.corr(drawn.rate_kbps, method="spearman") < -0.45
+
+
 def test_the_same_clients_ask_with_every_initial_window():
     three, ten = (
         paper.experiment(paper.Setting(clients=20, initial_window_segments=window), 0.0, 4) for window in (3, 10)
