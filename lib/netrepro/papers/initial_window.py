@@ -454,7 +454,9 @@ def draw_tiers(runs: Runs) -> Figure:
             means = rows.groupby("initial_window_segments")[["mean_ms", "pipelined_ms"]].mean()
             axis.plot(rows.initial_window_segments, rows.mean_ms, ".", color=colour, alpha=0.4)
             axis.plot(means.index, means.mean_ms, "o-", color=colour, label=tier)
-        axis.plot(means.index, means.pipelined_ms, ":", color=drawing.INK, label="idle times: one response, nothing lost")
+        axis.plot(
+            means.index, means.pipelined_ms, ":", color=drawing.INK, label="idle times: one response, nothing lost"
+        )
         drawing.name_ticks(axis, "x", means.index)
         axis.set_ylim(bottom=0)
     drawing.share_legend(figure)
