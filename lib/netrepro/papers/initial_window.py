@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from scipy.stats import norm
+from scipy.stats import expon, norm
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
@@ -52,7 +52,8 @@ class Setting:
     Sizes (median in segments) and buffers (median in kB) are log-normal, with the deviation of the logarithm; no
     response is longer than `most_segments`. Wire loss is the published mean times `loss_scale`. Each client asks over
     so many `connections` at once, on each for so many `responses`, one after the other. `rate_spread`: of the rates'
-    logarithm; 0: the centre's.
+    logarithm; 0: the centre's. `initial_rto_ms`: the first timeout, 3 s until RFC 6298 (2011).
+    `evenly`: few clients stand for many, at even steps through every distribution; only what goes with what is drawn.
     """
 
     response_segments: float = 15.0
@@ -69,6 +70,8 @@ class Setting:
     pacing: bool = False
     receive_window_segments: int = 4000
     rate_spread: float = 0.0
+    initial_rto_ms: float = 3000.0
+    evenly: bool = False
 
 
 def published(name: str) -> pd.DataFrame:
@@ -96,6 +99,9 @@ def population(setting: Setting, seed: int) -> pd.DataFrame:
     rate, other, size, buffer = np.random.default_rng([seed, 13]).standard_normal((4, setting.clients))
     losses = np.random.default_rng([seed, 14]).exponential(centre.loss, setting.clients)
     tied = RANK_CORRELATION * rate + np.sqrt(1 - RANK_CORRELATION**2) * other
+    if setting.evenly:
+        rate, tied, size, buffer = (_evenly(drawn, norm) for drawn in (rate, tied, size, buffer))
+        losses = _evenly(losses, expon(scale=centre.loss))
     segments = setting.response_segments * np.exp(setting.response_spread * size)
     return _with_product(
         {
@@ -116,6 +122,11 @@ def _class_clients(setting: Setting) -> pd.DataFrame:
     round_trips = published("class_gains")["round_trip_ms"].astype(float)
     fixed = {"rate_kbps": 1200.0, "size_bytes": size_bytes, "loss": 0.0, "buffer_bytes": 100 * WIRE_BYTES}
     return _with_product({"round_trip_ms": round_trips, **fixed})
+
+
+def _evenly(drawn: np.ndarray, distribution: Any) -> np.ndarray:
+    """In the order of what was drawn, the middles of as many equal parts of the distribution."""
+    return distribution.ppf((np.argsort(np.argsort(drawn)) + 0.5) / len(drawn))
 
 
 def _with_product(columns: dict[str, Any]) -> pd.DataFrame:
@@ -192,7 +203,7 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
         initial_window_segments=setting.initial_window_segments,
         segment_bytes=SEGMENT_BYTES,
         receive_window_bytes=setting.receive_window_segments * SEGMENT_BYTES,
-        initial_rto_ms=3000.0,  # until RFC 6298 (2011)
+        initial_rto_ms=setting.initial_rto_ms,
         pacing=setting.pacing,
         unpaced_segments=0,
         tail_loss_probe=False,  # Linux got it after the paper
@@ -433,6 +444,25 @@ def draw_control(runs: Runs) -> Figure:
     return figure
 
 
+def draw_tiers(runs: Runs) -> Figure:
+    """Latency over the window, of closed form and of every tier that was measured: where nothing is lost, where the
+    wire loses, and where four responses share a small buffer."""
+    figure, axes = drawing.panels("Closed form, simulator, kernel", WINDOW, "mean latency (ms)", HARDER, log_x=True)
+    for axis, case in zip(axes, HARDER, strict=True):
+        for tier, colour in zip(runs.tiers, CURVES, strict=False):
+            rows = runs.numbers(case, tier)
+            means = rows.groupby("initial_window_segments")[["mean_ms", "pipelined_ms"]].mean()
+            axis.plot(rows.initial_window_segments, rows.mean_ms, ".", color=colour, alpha=0.4)
+            axis.plot(means.index, means.mean_ms, "o-", color=colour, label=tier)
+        axis.plot(
+            means.index, means.pipelined_ms, ":", color=drawing.INK, label="idle times: one response, nothing lost"
+        )
+        drawing.name_ticks(axis, "x", means.index)
+        axis.set_ylim(bottom=0)
+    drawing.share_legend(figure)
+    return figure
+
+
 def draw_knob(runs: Runs, name: str, title: str, x: tuple[str, str]) -> Figure:
     """Mean latency and segments sent again over a field, a curve an initial window (and case)."""
     rows = runs.knobs[name]
@@ -490,10 +520,13 @@ def draw_run(found: Measurements, case: str) -> Figure:
 
 WINDOW = "initial window (segments)"
 GAINS = {"mean_ms": "mean", "p50": "median", "p95": "95th percentile"}
+HARDER = ("nothing lost", "much lost on the wire", "small shared buffers")
 CLIENT_NAMES = ("average clients", "slow clients")
 BOTH = {"initial_window_segments": each(OLD, NEW)}
 SLOW: dict[str, Any] = BOTH | {"centre": "slow"}
 SHORT, DEEP = {"most_segments": 3}, {"buffer_kb": 1e6}
+THREE = each(OLD, NEW, 42)
+SOME = {"initial_window_segments": THREE, "clients": lambda setting: max(1, setting.clients // 4)}
 MAPS = SLOW | {"clients": lambda setting: max(1, setting.clients // 2)}
 CASES: dict[str, dict[str, Any]] = {
     "average": {"initial_window_segments": each(*WINDOWS)},
@@ -505,9 +538,13 @@ CASES: dict[str, dict[str, Any]] = {
     "maps": MAPS | {"connections": 10},
     "maps, one connection": MAPS,
     "class": BOTH | {"centre": "class"},
+    "nothing lost": SOME | DEEP | {"loss_scale": 0.0},
+    "much lost on the wire": SOME | {"loss_scale": 4.0},
+    "small shared buffers": SOME | {"loss_scale": 0.0, "buffer_kb": 8.0, "connections": 4},
 }
-THREE = each(OLD, NEW, 42)
 FEW = Scale(changes={"clients": 300})
+UP_TO_16_AND_42 = {"initial_window_segments": (3, 6, 10, 16, 42)}
+OF_KERNEL = {"initial_rto_ms": 1000.0, "evenly": True}  # it knows no other first timeout; and few clients must do
 STUDY = Study(
     slug="initial_window",
     setting=Setting(),
@@ -520,6 +557,11 @@ STUDY = Study(
         "quick": Scale(),
         "paper": Scale(changes={"clients": 5_000}),
         "test": Scale(changes={"clients": 300}),
+    },
+    on_virtual={
+        "quick": Scale(changes={"clients": 90} | OF_KERNEL, repetitions=4, only=UP_TO_16_AND_42),
+        "paper": Scale(changes={"clients": 300} | OF_KERNEL),
+        "test": Scale(changes={"clients": 70} | OF_KERNEL),
     },
     claims={
         "average-gain": Evidence("mean_ms", "average", control="average, 3 segments", how=gain_percent),
@@ -566,6 +608,7 @@ STUDY = Study(
         "table7_sent_again": draw_retransmissions,
         "table8_parallel_connections": draw_maps,
         "control_three_segments": draw_control,
+        "closed_form_simulator_kernel": draw_tiers,
         "knob_buffer": lambda runs: draw_knob(
             runs,
             "buffer",

@@ -21,7 +21,7 @@ from netrepro.emulation.tiers import probe_tiers
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.kernel import build_kernel, kernel_path
 from netrepro.emulation.virtual.network import Event, Program, run_programs
-from netrepro.emulation.virtual.plan import make_virtual_plan
+from netrepro.emulation.virtual.plan import _red_idle_table, make_virtual_plan
 from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
@@ -200,6 +200,35 @@ def test_red_adapts_its_probability_and_counts_packets_of_the_flows_size():
     assert adaptive[0] > 1.5 * fixed[0]
     wrong = average_of(replace(red, mean_packet_bytes=1514), segment_bytes=434)  # hold three times as many
     assert wrong[0] > 2 * small[0]
+
+
+def halved_while_idle(average: int, idle_us: int, scale: int, table: bytes) -> int:
+    """red_calc_qavg_from_idle_time of Linux's include/net/red.h."""
+    idle_us = min(idle_us, 255 << scale)
+    shift = table[(idle_us >> scale) & 255]
+    if shift:
+        return average >> shift
+    lost = (average * idle_us) >> scale
+    return average - lost if lost < average >> 1 else average >> 1
+
+
+@pytest.mark.parametrize("weight_log", [0, 2, 5, 9, 12])
+@pytest.mark.parametrize("rate_mbps", [0.064, 1.0, 45.0, 1000.0])
+def test_while_the_link_is_idle_reds_average_falls_as_if_packets_found_no_queue(weight_log, rate_mbps):
+    """(1 - weight)^packets (Floyd and Jacobson, Fig. 2), within a quarter of the average that it falls from."""
+    packet_us, average = 8000 / rate_mbps, 10**6 << weight_log
+    scale, table = _red_idle_table(weight_log, packet_us)
+    assert len(table) == 256 and table[0] == 0 and max(table) < 32 and scale < 32
+    for packets in np.unique(np.geomspace(1, 8 * 2**weight_log, 60).astype(int)):
+        if packets * packet_us > 1e9:  # longer than any run
+            continue
+        found = halved_while_idle(average, int(packets * packet_us), scale, table) / average
+        assert found == pytest.approx((1 - 2.0**-weight_log) ** packets, abs=0.5 if weight_log == 0 else 0.25)
+
+
+def test_a_red_that_drops_nothing_is_refused_as_the_kernel_takes_0_for_always():
+    with pytest.raises(NetreproError, match="max_probability = 0"):
+        make_virtual_plan(star(3, Link(50.0, 1.0, Red(200, 20, 60, max_probability=0.0))), 1, None)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netrepro.claims import load_claims
+from netrepro.emulation.virtual.experiment import emulate_virtually
+from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError
 from netrepro.papers import initial_window as paper
 from netrepro.papers._study import Runs
@@ -68,6 +70,20 @@ def test_where_nothing_is_lost_the_simulated_latency_is_the_closed_form_of_idle_
     assert np.quantile(ratio, [0.02, 0.95]) == pytest.approx(1, abs=0.02)
 
 
+def test_a_kernel_takes_the_closed_forms_time_where_nothing_is_lost_and_loses_nothing_to_needless_timeouts():
+    if not try_virtual()[0]:
+        pytest.skip("no virtual kernel is built")
+    setting = replace(LOSSLESS, clients=40, **paper.OF_KERNEL)
+    clients = paper.population(setting, 5)
+    for window in (3, 10):
+        found = emulate_virtually(paper.experiment(replace(setting, initial_window_segments=window), 0.0, 5))
+        expected = paper.pipelined_ms(clients.size_bytes, window, clients.round_trip_ms, clients.rate_kbps)
+        ratio = paper.latencies(found) / expected
+        assert np.median(ratio) == pytest.approx(1, abs=0.01)
+        assert np.quantile(ratio, [0.02, 0.95]) == pytest.approx(1, abs=0.05)
+        assert (found.flows.timeouts > 0).mean() < 0.1
+
+
 def test_on_links_as_fast_as_can_be_latency_is_rounds_times_the_round_trip(monkeypatch):
     clients = paper.population(replace(LOSSLESS, clients=60), 3).assign(rate_kbps=1e6)
     clients = clients.assign(round_trip_ms=np.linspace(10, 900, 60))
@@ -93,6 +109,16 @@ def test_clients_follow_the_published_shares_and_medians():
     assert slow.round_trip_ms[slow.rate_kbps <= 56].mean() == pytest.approx(343, rel=0.12)
 
 
+def test_few_clients_at_even_steps_have_every_bucket_of_round_trips_up_to_1_s_and_the_same_correlation():
+    buckets = paper.published("buckets").query("panel == 'round_trip_ms' and upper <= 1000")
+    for seed in range(5):
+        drawn = paper.population(replace(paper.Setting(), clients=70, evenly=True), seed)
+        assert (np.histogram(drawn.round_trip_ms, [0, *buckets["upper"]])[0] > 0).all()
+        assert drawn.loss.mean() == pytest.approx(0.0198, rel=0.05)
+        assert drawn.rate_kbps.median() == pytest.approx(1200, rel=0.05)
+        assert -0.85 < drawn.round_trip_ms.corr(drawn.rate_kbps, method="spearman") < -0.45
+
+
 def test_the_same_clients_ask_with_every_initial_window():
     three, ten = (
         paper.experiment(paper.Setting(clients=20, initial_window_segments=window), 0.0, 4) for window in (3, 10)
@@ -109,6 +135,14 @@ def test_responses_of_three_segments_gain_nothing_and_longer_ones_do(runs):
 def test_buffers_lose_more_the_larger_the_window(runs):
     resent = runs.reading("resent_percent", "average")[0]
     assert resent[42] > resent[16] > resent[3]
+
+
+def test_four_responses_that_share_a_small_buffer_end_later_with_the_large_window(runs):
+    for repetition in (0, 1):
+        waits = runs.reading("mean_ms", "small shared buffers")[repetition]
+        alone = runs.reading("mean_ms", "nothing lost")[repetition]
+        assert waits[42] > 1.05 * waits[3]
+        assert alone[42] < 0.9 * alone[3]
 
 
 def test_small_buffers_turn_a_gain_into_a_loss():

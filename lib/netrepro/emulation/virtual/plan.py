@@ -12,7 +12,8 @@ Linux has none (step, lib/kernel/built_in/step.c):
 | SharedBuffer | step          |                                                                                      |
 | Red          | red, pfifo    | the queue's length is its bytes over `mean_packet_bytes` (None: a full segment of the|
 |              |               | flows), while any packet's chance is the same; `weight` is the nearest power of two; |
-|              |               | `gentle`, `wait` and `by_bytes` are refused, `adaptive` is honoured                  |
+|              |               | `gentle`, `wait` and `by_bytes` are refused, as is a `max_probability` next to 0;    |
+|              |               | `adaptive` is honoured, down to a probability of 1 %                                 |
 | CoDel        | codel         | `reentry` is "rfc8289", `least_bytes` a full packet                                  |
 | FqCoDel      | fq_codel      |                                                                                      |
 | Pie          | pie           | `burst_ms` is 150                                                                    |
@@ -63,6 +64,9 @@ CLOCK_SKEW_PPM = 100.0  # as in the simulator
 PIE_BURST_MS = 150.0  # the kernel's own
 SFQ_DEPTH, MOST_SFQ_FLOWS, LEAST_SFQ_QUANTUM_BYTES = 127, 65_408, 256
 RED_ADAPTS, MOST_RED_BITS = 4, 31  # a flag; of a threshold in bytes and its weight
+MOST_HALVINGS = 31  # of RED's average while it is idle
+RED_STEPS = 5  # of 2^-32 that its probability rises by for each byte, at least: it is a tenth off at most
+MOST_BYTES = 2**32 - 1  # that a queue is told; no packets are as many
 CAPTURED_BYTES = 128  # of a packet, in a capture
 # Settings of the whole kernel, not of a namespace: room for all that a run may hold, so that no limit of a machine's
 # enters it.
@@ -236,7 +240,7 @@ def new_queue(index: int, queue: object, rate_mbps: float, packet_bytes: int) ->
         case DropTail(packets=int(packets)):
             return [_new_inside(index, "pfifo", struct.pack("=I", packets))]
         case DropTail(bytes=int(size)):
-            return [_new_inside(index, "bfifo", struct.pack("=I", size))]
+            return [_new_inside(index, "bfifo", struct.pack("=I", min(size, MOST_BYTES)))]
         case EcnThreshold():
             return [_step(index, limit=queue.packets, threshold=queue.threshold_packets)]
         case PhantomQueue():
@@ -276,10 +280,10 @@ def _red(index: int, queue: Red, rate_mbps: float, packet_bytes: int) -> list[Re
     packet_bytes = queue.mean_packet_bytes or packet_bytes
     low, high, weight_log = _red_thresholds(queue, packet_bytes)
     scale, table = _red_idle_table(weight_log, packet_bytes * 8 / rate_mbps)
-    limit_bytes = queue.packets * max(packet_bytes, FULL_PACKET_BYTES)  # packets are counted behind it
+    limit_bytes = min(queue.packets * max(packet_bytes, FULL_PACKET_BYTES), MOST_BYTES)  # packets are counted behind it
     flags = int(queue.ecn) | (RED_ADAPTS if queue.adaptive else 0)
     parameters = struct.pack("=3I4B", limit_bytes, low, high, weight_log, 0, scale, flags)
-    probability = struct.pack("=I", min(round(queue.max_probability * 2**32), 2**32 - 1))
+    probability = struct.pack("=I", _red_probability(queue))
     options = messages.attribute(1, parameters) + messages.attribute(2, table) + messages.attribute(3, probability)
     inner = _new_inside(index, "pfifo", struct.pack("=I", queue.packets), _INNER, _QUEUE | 1)
     return [_new_inside(index, "red", options), inner]
@@ -291,18 +295,31 @@ def _red_thresholds(queue: Red, packet_bytes: int) -> tuple[int, int, int]:
     return round(low * packet_bytes), round(high * packet_bytes), max(round(-log2(queue.weight)), 0)
 
 
+def _red_probability(queue: Red) -> int:
+    return min(round(queue.max_probability * 2**32), 2**32 - 1)
+
+
 def _sfq_flows(queue: Sfq) -> int:
     return min(queue.buckets, MOST_SFQ_FLOWS)
 
 
 def _red_idle_table(weight_log: int, packet_us: float) -> tuple[int, bytes]:
-    """How an idle time shrinks the average: for each 2^scale us the halvings that so many packets would have made."""
+    """How an idle time shrinks the average: for each 2^scale us the halvings that so many packets would have made.
+
+    Within the first 2^scale us the kernel lets it fall evenly, by idle time / 2^scale, and by a half at most. That is
+    (1 - weight)^packets where 2^scale is the time in which it falls to 1/e; with the finer table of `tc` the average is
+    halved after a twentieth of that time already.
+    """
     if weight_log == 0:
-        return 0, bytes(255) + b"\x1f"
-    halvings_per_us = -log(1 - 2**-weight_log) / packet_us / log(2)
-    scale = next(scale for scale in range(32) if 31 / halvings_per_us / 2**scale < 512)
-    table = [min(round((place << scale) * halvings_per_us), 31) for place in range(255)]
-    return scale, bytes([*table, 31])
+        return _whole_scale(packet_us), bytes([0] + 255 * [MOST_HALVINGS])
+    falls_us = -packet_us / log(1 - 2**-weight_log)
+    scale = _whole_scale(falls_us)
+    steps = (2**scale * (place + 0.5) / falls_us / log(2) for place in range(1, 256))
+    return scale, bytes([0, *(min(round(halvings), MOST_HALVINGS) for halvings in steps)])
+
+
+def _whole_scale(us: float) -> int:
+    return min(max(round(log2(us)), 0), MOST_HALVINGS)
 
 
 def make_virtual_plan(
@@ -360,12 +377,18 @@ def _check_queue(port: str, queue: Queue) -> None:
                 f"give {value!r}, or use tier 'simulated'",
             )
     if isinstance(queue, Red):
-        _, high, weight_log = _red_thresholds(queue, queue.mean_packet_bytes or FULL_PACKET_BYTES)
+        low, high, weight_log = _red_thresholds(queue, queue.mean_packet_bytes or FULL_PACKET_BYTES)
         if high.bit_length() + weight_log > MOST_RED_BITS:
             raise NetreproError(
                 f"{port}: Red with max_threshold_packets = {queue.max_threshold_packets:g} and weight = "
                 f"{queue.weight:g}, and the kernel averages in 32 bits",
                 "give a lower threshold or a larger weight",
+            )
+        if _red_probability(queue) < RED_STEPS * (high - low):
+            raise NetreproError(
+                f"{port}: Red with max_probability = {queue.max_probability:g}, and the kernel's rises by whole "
+                "2^-32 a byte between the thresholds",
+                f"give {RED_STEPS * (high - low) / 2**32:.2g} or more",
             )
     if isinstance(queue, Sfq):
         _check_sfq(port, queue)
