@@ -17,6 +17,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from netrepro.emulation.virtual.deliveries import emulate_deliveries
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, Link
@@ -24,7 +25,7 @@ from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _drawing as drawing
-from netrepro.papers._study import SIMULATED, Evidence, Knob, Play, Runs, Scale, Study, each, least_first, ratio
+from netrepro.papers._study import SIMULATED, VIRTUAL, Evidence, Knob, Play, Runs, Scale, Study, each, least_first, ratio
 from netrepro.papers._trust import Check
 from netrepro.simulation import simulate_deliveries
 from netrepro.style import CURVES, new_figure, scheme
@@ -178,18 +179,26 @@ def settled_s(seconds: float) -> float:
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
     """One run: what blocks waited, what was carried, and on which network.
 
-    Raises NetreproError for another tier than the simulator.
+    Raises NetreproError for tiers in real time.
     """
+    asked = experiment(setting, seconds, seed)
+    if tier == VIRTUAL:
+        found, delivered, known = emulate_deliveries(asked)
+        return read(found, delivered, setting, known)
     if tier != SIMULATED:
-        raise NetreproError(f"block latencies on tier {tier!r}", "take tier 'simulated'")
+        raise NetreproError(f"block latencies on tier {tier!r}", f"take tier {SIMULATED!r} or {VIRTUAL!r}")
     events = 1 if setting.follows_blocks or setting.lost else EVENTS_WITHOUT_BLOCKS
-    return read(*simulate_deliveries(experiment(setting, seconds, seed), events=events), setting)
+    return read(*simulate_deliveries(asked, events=events), setting)
 
 
-def read(found: Measurements, delivered: pd.DataFrame, setting: Setting) -> dict[str, Any]:
+def read(
+    found: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame | None = None
+) -> dict[str, Any]:
     """goodput_mbps once settled, carried_share (of what both links can), mobile_share (of packets sent on 3G),
     repeated_share (of packets sent again), progress_share (of whole seconds without WiFi in which bytes arrived; NaN
     where it stays up), a table seconds of the goodput over time; where blocks are followed, what `read_blocks` reads.
+
+    known : what the sender learned and when, where that was recorded; else it is found from the acknowledgements.
     """
     seconds = found.experiment.duration_s
     begin_s, in_all = settled_s(seconds), _held(delivered, seconds)
@@ -198,6 +207,7 @@ def read(found: Measurements, delivered: pd.DataFrame, setting: Setting) -> dict
     sent = found.links.set_index(["source", "destination"]).sent_packets
     wifi, mobile = (sent["s1", switch] for switch in SWITCHES.values())
     carried = in_all * 8e-6 / seconds / setting.carried_mbps
+    counted = int(found.flows.delivered_bytes.sum())
     readings: dict[str, Any] = {
         "goodput_mbps": goodput_mbps,
         "carried_share": goodput_mbps / setting.carried_mbps,
@@ -206,16 +216,22 @@ def read(found: Measurements, delivered: pd.DataFrame, setting: Setting) -> dict
         "progress_share": progress_share(each_second, setting, seconds),
         "seconds": each_second,
         "_fidelity": found.fidelity,
-        "checks": [Check("delivered of what both links carry (share)", carried, at_most=1.001)],
+        "checks": [
+            Check("delivered of what both links carry (share)", carried, at_most=1.001),
+            Check("delivered / counted by the receiver", in_all / max(1, counted), 0.99, 1.01),
+        ],
     }
-    blocks = read_blocks(found, delivered, setting) if setting.follows_blocks else {}
+    if setting.follows_blocks:
+        known = acknowledged(found, delivered) if known is None else known
+    blocks = read_blocks(found, delivered, setting, known) if known is not None and setting.follows_blocks else {}
     return readings | blocks | {"checks": [*readings["checks"], *blocks.get("checks", [])]}
 
 
-def read_blocks(found: Measurements, delivered: pd.DataFrame, setting: Setting) -> dict[str, Any]:
+def read_blocks(
+    found: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame
+) -> dict[str, Any]:
     """Latencies of blocks accepted once settled: mean_ms, percentiles, spread_ms (10th to 90th), late_share (beyond
     twice the median), and their table."""
-    known = acknowledged(found, delivered)
     every = block_latencies(delivered, known, setting.send_buffer_kb * KB)
     blocks = every[every.accepted_s >= settled_s(found.experiment.duration_s)].reset_index(drop=True)
     latency = blocks.latency_ms.to_numpy() if len(blocks) else np.array([np.nan])
@@ -498,6 +514,7 @@ STUDY = Study(
     slug="mptcp_wireless",
     setting=Setting(),
     cases=CASES,
+    experiment=experiment,
     measure_one=measure_one,
     answer=answer,
     repetitions=3,
