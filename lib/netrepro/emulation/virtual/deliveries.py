@@ -63,16 +63,12 @@ def emulate_deliveries(
     FLOW_COLUMNS) and time_s, acknowledged_bytes. A packet counts when the last link before its host has sent it, which
     must have no delay.
 
-    Raises NetreproError as emulate_virtually, and for other traffic, hosts of several cables, or a last link with delay.
+    Raises NetreproError as emulate_virtually, and for other traffic, hosts of several cables, last links with delay.
     """
     towards, back = _last_links(experiment)
-    measure = replace(
-        experiment.measure, packets=tuple(dict.fromkeys((*experiment.measure.packets, towards, back)))
-    )
+    measure = replace(experiment.measure, packets=tuple(dict.fromkeys((*experiment.measure.packets, towards, back))))
     with tempfile.TemporaryDirectory() as folder:
-        found = emulate_virtually(
-            replace(experiment, measure=measure), captures=folder, clock_skew_ppm=clock_skew_ppm
-        )
+        found = emulate_virtually(replace(experiment, measure=measure), captures=folder, clock_skew_ppm=clock_skew_ppm)
         data, answers = (read_headers(Path(folder, f"{'-'.join(port)}.pcap").read_bytes()) for port in (towards, back))
     first = found.packets[(found.packets.source == towards[0]) & (found.packets.destination == towards[1])]
     began_ns = int(data.time_ns[0]) - round(float(first.time_s.iloc[0]) * 1e9) if len(data.time_ns) else 0
@@ -174,7 +170,8 @@ def stream_of(data: Headers, answers: Headers) -> tuple[pd.DataFrame, pd.DataFra
     data : what came to the receiver from the first packet on, answers : what came back to the sender. Where no segment
     says which bytes of a stream it carries, the stream is TCP's.
     """
-    opened = {tuple(ends): int(number) for ends, number in zip(data.ends[data.syn], data.sequence[data.syn], strict=True)}
+    opening = zip(data.ends[data.syn].tolist(), data.sequence[data.syn].tolist(), strict=True)
+    opened = {tuple(ends): int(number) for ends, number in opening}
     if not data.has_map.any():
         return _stream_of_tcp(data, answers, opened)
     has_bytes = (data.payload > 0) & ~data.syn
@@ -183,7 +180,7 @@ def stream_of(data: Headers, answers: Headers) -> tuple[pd.DataFrame, pd.DataFra
     pieces = []
     maps: dict[tuple, tuple[int, int, int]] = {}
     for row in np.flatnonzero(has_bytes):
-        ends = tuple(data.ends[row])
+        ends = tuple(data.ends[row].tolist())
         if data.has_map[row]:
             ahead = _ahead(int(data.data_sequence[row]), base)
             maps[ends] = ahead, int(data.mapped_from[row]), int(data.mapped_bytes[row])
@@ -195,11 +192,8 @@ def stream_of(data: Headers, answers: Headers) -> tuple[pd.DataFrame, pd.DataFra
             pieces.append((int(data.time_ns[row]), ahead + within, int(data.payload[row])))
     origin = min(start for _, start, _ in pieces)
     told = answers.has_data_acknowledged
-    heard = [
-        (time_ns, _ahead(number, base) - origin)
-        for time_ns, number in zip(answers.time_ns[told].tolist(), answers.data_acknowledged[told].tolist(), strict=True)
-    ]
-    return _in_order(pieces, origin), _growing(heard)
+    heard = zip(answers.time_ns[told].tolist(), answers.data_acknowledged[told].tolist(), strict=True)
+    return _in_order(pieces, origin), _growing([(time_ns, _ahead(each, base) - origin) for time_ns, each in heard])
 
 
 def _stream_of_tcp(data: Headers, answers: Headers, opened: dict) -> tuple[pd.DataFrame, pd.DataFrame]:
