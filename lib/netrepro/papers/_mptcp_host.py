@@ -1,6 +1,6 @@
 """A stream over MPTCP by real sockets, in virtual time. A script, of the standard library alone.
 
-receive PORT BUFFER_BYTES SECONDS : listens at all addresses of its host, and prints [[seconds, bytes so far], ...] as
+receive PORT BUFFER_BYTES SECONDS : listens at all addresses of its host, and writes [[seconds, bytes so far], ...] as
 JSON. send OWN_ADDRESS ADDRESS PORT CONTROL SECONDS : writes as long as there is room.
 """
 
@@ -31,7 +31,7 @@ def receive(port: int, buffer_bytes: int, seconds: float) -> None:
         except TimeoutError:
             break
         rows.append((round(time.monotonic() - begin_s, 9), held))
-    print(json.dumps(rows))
+    sys.stdout.write(json.dumps(rows) + "\n")
 
 
 def send(own: str, address: str, port: int, control: str, seconds: float) -> None:

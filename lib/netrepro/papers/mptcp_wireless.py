@@ -202,7 +202,7 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
         return read_stream(told_handover(asked), setting, seconds)
     if tier == VIRTUAL:
         found, delivered, known = emulate_deliveries(asked)
-        return read(found, delivered, setting, known)
+        return read(found, delivered, setting, known if setting.follows_blocks else None)
     if tier != SIMULATED:
         raise NetreproError(f"block latencies on tier {tier!r}", f"take tier {SIMULATED!r} or {VIRTUAL!r}")
     events = 1 if setting.follows_blocks or setting.lost else EVENTS_WITHOUT_BLOCKS
@@ -438,7 +438,7 @@ def draw_ratios(runs: Runs) -> Figure:
         rows = _with_ratio(runs, runs.numbers(case, tier))
         drawing.draw_sweep(axes[0], rows, "ratio", "mean_ms", label=label, **look)
     rows = _with_ratio(runs, runs.knobs["ratio"])
-    _draw_cases(axes[1], rows, "ratio", "mean_ms", "--" if runs.tier != SIMULATED else "-")
+    _draw_cases(axes[1], rows, "ratio", "mean_ms", runs.tier)
     for axis in axes:
         drawing.name_ticks(axis, "x", rows.ratio)
         axis.set_ylim(bottom=0)
@@ -450,11 +450,14 @@ def _with_ratio(runs: Runs, rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(ratio=rows.wifi_mbps / runs.setting.mobile_mbps)
 
 
-def _draw_cases(axis: Axes, rows: pd.DataFrame, x: str, y: str, linestyle: str = "-") -> None:
-    """y over x, each way to send in its own colour."""
+def _draw_cases(axis: Axes, rows: pd.DataFrame, x: str, y: str, tier: str = SIMULATED) -> None:
+    """y over x as a knob found it in the simulator, each way to send in its own colour; dashed beside another tier."""
+    beside = tier != SIMULATED
     for name, colour in LOOKS.items():
         if name in set(rows.case):
-            drawing.draw_sweep(axis, rows[rows.case == name], x, y, by="case", color=colour, linestyle=linestyle)
+            label = f"{name}, {SIMULATED}" if beside and name in FIG7[:2] else name
+            look = {"color": colour, "linestyle": "--" if beside else "-", "marker": "o"}
+            drawing.draw_sweep(axis, rows[rows.case == name], x, y, label=label, **look)
     axis.set_ylim(bottom=0)
 
 
@@ -496,7 +499,7 @@ def draw_handover(runs: Runs) -> Figure:
         rows = runs.table("seconds", case, tier).query("repetition == 0")
         axis.step(rows.second, rows.goodput_mbps, where="post", label=label, **look)
     axis.set_ylim(bottom=0)
-    axis.legend()
+    drawing.share_legend(figure)
     return figure
 
 
