@@ -32,8 +32,9 @@ them. It returns what the claim's kind wants: a number, a ranking (`least_first`
 (`curve(xs)`, or by default the points of a Series or of a table with two columns). A proportion of trials: a reading
 that is 0 or 1 (or a table of them), and `counted=True`. A control that is computed otherwise is an Evidence itself.
 
-A paper whose experiment is no `Experiment` gives `measure_one`, a function (setting, seconds, seed, tier) -> dict, in
-place of `experiment` and `read`. In the notebook: `runs = report.measure(paper.STUDY, setting)`, `runs.summary()`,
+A paper whose experiment is no `Experiment`, or of which more is read than Measurements, gives `measure_one`, a function
+(setting, seconds, seed, tier) -> dict, in place of `experiment` and `read` (or of `read` alone, so that it is known
+what the virtual kernel refuses). In the notebook: `runs = report.measure(paper.STUDY, setting)`, `runs.summary()`,
 `runs.trust_table()`, `runs.tier_table()`, `report.draw(runs, "fig6_queue")`, `report.judge(runs.measured_claims())`,
 `report.vary(runs, "rate")`, `paper.STUDY.explore()`. Tables land in `tables/` of the run's folder;
 `netrepro draw <slug>` makes figures and verdicts from them without measuring. Every repetition has a seed of its own,
@@ -347,9 +348,9 @@ class Study:
         """One run of a case in the simulator: Measurements, or what measure_one returns. A field that is `changed` wins
         over the case."""
         setting = replace(self.case(case), **changed)
-        if self.experiment is None:
-            assert self.measure_one is not None
+        if self.measure_one is not None:
             return self.measure_one(setting, seconds, seed, SIMULATED)
+        assert self.experiment is not None
         return run_experiment(self.experiment(setting, seconds, seed))
 
     def read_once(self, setting: Any, seconds: float = 0.0, seed: int = 1) -> Readings:

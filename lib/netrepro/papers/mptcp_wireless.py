@@ -9,6 +9,7 @@ one's window. An application that writes blocks feels it as latency.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +18,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from netrepro.emulation.virtual.deliveries import emulate_deliveries
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, Link
@@ -24,7 +26,20 @@ from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _drawing as drawing
-from netrepro.papers._study import SIMULATED, Evidence, Knob, Play, Runs, Scale, Study, each, least_first, ratio
+from netrepro.papers._mptcp_handover import told_handover
+from netrepro.papers._study import (
+    SIMULATED,
+    VIRTUAL,
+    Evidence,
+    Knob,
+    Play,
+    Runs,
+    Scale,
+    Study,
+    each,
+    least_first,
+    ratio,
+)
 from netrepro.papers._trust import Check
 from netrepro.simulation import simulate_deliveries
 from netrepro.style import CURVES, new_figure, scheme
@@ -46,7 +61,8 @@ class Setting:
 
     networks : one name for TCP, two for MPTCP with a subflow on each ("wifi" twice: both there). receive_buffer_kb : as
     large as the send buffer unless a case says otherwise, since the paper names only the latter. lost : shares of the
-    run's time between which WiFi is down, or (). mobile_queue : "drop tail" or "codel". follows_blocks : False where
+    run's time between which WiFi is down, or (). told : the path manager hears of that at once. mobile_queue : "drop
+    tail" or "codel". follows_blocks : False where
     only goodput is asked for, which is faster.
     """
 
@@ -66,6 +82,7 @@ class Setting:
     retransmits: bool = False
     penalises: bool = False
     lost: tuple[float, ...] = ()
+    told: bool = False
     follows_blocks: bool = True
 
     @property
@@ -178,44 +195,72 @@ def settled_s(seconds: float) -> float:
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
     """One run: what blocks waited, what was carried, and on which network.
 
-    Raises NetreproError for another tier than the simulator.
+    Raises NetreproError for tiers in real time.
     """
+    asked = experiment(setting, seconds, seed)
+    if tier == VIRTUAL and setting.told:
+        return read_stream(told_handover(asked), setting, seconds)
+    if tier == VIRTUAL:
+        found, delivered, known = emulate_deliveries(asked)
+        return read(found, delivered, setting, known if setting.follows_blocks else None)
     if tier != SIMULATED:
-        raise NetreproError(f"block latencies on tier {tier!r}", "take tier 'simulated'")
+        raise NetreproError(f"block latencies on tier {tier!r}", f"take tier {SIMULATED!r} or {VIRTUAL!r}")
     events = 1 if setting.follows_blocks or setting.lost else EVENTS_WITHOUT_BLOCKS
-    return read(*simulate_deliveries(experiment(setting, seconds, seed), events=events), setting)
+    found, delivered = simulate_deliveries(asked, events=events)
+    return read(found, delivered, setting, acknowledged(found, delivered) if setting.follows_blocks else None)
 
 
-def read(found: Measurements, delivered: pd.DataFrame, setting: Setting) -> dict[str, Any]:
-    """goodput_mbps once settled, carried_share (of what both links can), mobile_share (of packets sent on 3G),
-    repeated_share (of packets sent again), progress_share (of whole seconds without WiFi in which bytes arrived; NaN
-    where it stays up), a table seconds of the goodput over time; where blocks are followed, what `read_blocks` reads.
-    """
-    seconds = found.experiment.duration_s
+def cannot(setting: Setting, tier: str) -> str:
+    """Why the tier cannot run it beyond what the kernel refuses, or ""."""
+    return "the simulator has no path manager that could be told" if setting.told and tier == SIMULATED else ""
+
+
+def read_stream(delivered: pd.DataFrame, setting: Setting, seconds: float) -> dict[str, Any]:
+    """goodput_mbps once settled, carried_share (of what both links can), progress_share (of whole seconds without WiFi
+    in which bytes arrived), without_wifi_mbps (in these seconds), longest_stall_s (without any byte, from the loss of
+    WiFi on), all three NaN where it stays up, and a table seconds of the goodput over time."""
     begin_s, in_all = settled_s(seconds), _held(delivered, seconds)
     each_second = bytes_by_second(delivered, seconds)
     goodput_mbps = (in_all - _held(delivered, begin_s)) * 8e-6 / (seconds - begin_s)
-    sent = found.links.set_index(["source", "destination"]).sent_packets
-    wifi, mobile = (sent["s1", switch] for switch in SWITCHES.values())
     carried = in_all * 8e-6 / seconds / setting.carried_mbps
-    readings: dict[str, Any] = {
+    return {
         "goodput_mbps": goodput_mbps,
         "carried_share": goodput_mbps / setting.carried_mbps,
-        "mobile_share": float(mobile / max(1, wifi + mobile)),
-        "repeated_share": float(found.flows.retransmitted_packets.sum() / max(1, wifi + mobile)),
         "progress_share": progress_share(each_second, setting, seconds),
+        "without_wifi_mbps": float(without_wifi(each_second, setting, seconds).goodput_mbps.mean()),
+        "longest_stall_s": longest_stall_s(delivered, setting, seconds),
         "seconds": each_second,
-        "_fidelity": found.fidelity,
         "checks": [Check("delivered of what both links carry (share)", carried, at_most=1.001)],
     }
-    blocks = read_blocks(found, delivered, setting) if setting.follows_blocks else {}
-    return readings | blocks | {"checks": [*readings["checks"], *blocks.get("checks", [])]}
 
 
-def read_blocks(found: Measurements, delivered: pd.DataFrame, setting: Setting) -> dict[str, Any]:
+def read(
+    found: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame | None = None
+) -> dict[str, Any]:
+    """What `read_stream` reads, mobile_share (of packets sent on 3G), repeated_share (of packets sent again); where
+    blocks are followed, what `read_blocks` reads.
+
+    known : what the sender learned and when, where blocks are followed.
+    """
+    stream = read_stream(delivered, setting, found.experiment.duration_s)
+    sent = found.links.set_index(["source", "destination"]).sent_packets
+    wifi, mobile = (sent["s1", switch] for switch in SWITCHES.values())
+    counted = max(1, int(found.flows.delivered_bytes.sum()))
+    blocks = {} if known is None else read_blocks(found, delivered, setting, known)
+    held = Check("delivered / counted by the receiver", delivered.delivered_bytes.max() / counted, 0.99, 1.01)
+    return {
+        **stream,
+        "mobile_share": float(mobile / max(1, wifi + mobile)),
+        "repeated_share": float(found.flows.retransmitted_packets.sum() / max(1, wifi + mobile)),
+        "_fidelity": found.fidelity,
+        **blocks,
+        "checks": [*stream["checks"], held, *blocks.get("checks", [])],
+    }
+
+
+def read_blocks(found: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame) -> dict[str, Any]:
     """Latencies of blocks accepted once settled: mean_ms, percentiles, spread_ms (10th to 90th), late_share (beyond
     twice the median), and their table."""
-    known = acknowledged(found, delivered)
     every = block_latencies(delivered, known, setting.send_buffer_kb * KB)
     blocks = every[every.accepted_s >= settled_s(found.experiment.duration_s)].reset_index(drop=True)
     latency = blocks.latency_ms.to_numpy() if len(blocks) else np.array([np.nan])
@@ -258,13 +303,26 @@ def bytes_by_second(delivered: pd.DataFrame, seconds: float) -> pd.DataFrame:
     return pd.DataFrame({"second": ends[:-1], "goodput_mbps": np.diff(held) * 8e-6})
 
 
+def longest_stall_s(delivered: pd.DataFrame, setting: Setting, seconds: float) -> float:
+    """The longest time without any byte, from the loss of WiFi on (s); NaN where WiFi is never lost."""
+    if not setting.lost:
+        return math.nan
+    down_s = setting.lost[0] * seconds
+    times_s = delivered.time_s.to_numpy()
+    return float(np.diff(np.concatenate([[down_s], times_s[times_s > down_s], [seconds]])).max())
+
+
+def without_wifi(each_second: pd.DataFrame, setting: Setting, seconds: float) -> pd.DataFrame:
+    """The rows of whole seconds without WiFi; none where it is never lost."""
+    down_s, up_s = (share * seconds for share in setting.lost or (1.0, 1.0))
+    return each_second[(each_second.second >= down_s) & (each_second.second + 1 <= up_s)]
+
+
 def progress_share(each_second: pd.DataFrame, setting: Setting, seconds: float) -> float:
     """Share of the whole seconds without WiFi in which bytes arrived; NaN where WiFi is never lost."""
     if not setting.lost:
         return math.nan
-    down_s, up_s = (share * seconds for share in setting.lost)
-    without = each_second[(each_second.second >= down_s) & (each_second.second + 1 <= up_s)]
-    return float((without.goodput_mbps > 0).mean())
+    return float((without_wifi(each_second, setting, seconds).goodput_mbps > 0).mean())
 
 
 def masses(latency_ms: pd.Series, bin_ms: float = BIN_MS) -> tuple[np.ndarray, np.ndarray]:
@@ -276,14 +334,38 @@ def masses(latency_ms: pd.Series, bin_ms: float = BIN_MS) -> tuple[np.ndarray, n
 
 def answer(runs: Runs) -> str:
     """The question answered in one sentence, with this run's numbers."""
-    table = runs.summary().groupby("case", sort=False).first()
-    plain, both, wifi, mobile = (table.loc[name] for name in FIG7)
-    at_class = table.loc["class: mptcp"].mobile_share
+    tables = {tier: runs.summary(tier).groupby("case", sort=False).first() for tier in runs.tiers}
+    found = {name: tables[tier].loc[name] for name, tier in _where(runs, FIG7).items()}
+    plain, both, wifi, mobile = (found[name] for name in FIG7)
+    of_class = tables[runs.tier].loc["class: mptcp"]
+    whose = "plain MPTCP" if runs.tier == SIMULATED else "Linux's MPTCP"
+    how = "with M1 and M2" if runs.has(BOTH) else "with M1 and M2 in the simulator"
     return (
-        f"A block takes {plain.mean_ms:.0f} ms in the mean with plain MPTCP and {both.mean_ms:.0f} ms with M1 and M2 "
+        f"A block takes {plain.mean_ms:.0f} ms in the mean with {whose} and {both.mean_ms:.0f} ms {how} "
         f"(TCP over WiFi {wifi.mean_ms:.0f}, over 3G {mobile.mean_ms:.0f}); with the class's receive buffer of "
-        f"{CLASS_KB} KB 3G carries {100 * at_class:.1f} % of the packets."
+        f"{CLASS_KB} KB it takes {of_class.mean_ms:.0f} ms, and 3G carries {100 * of_class.mobile_share:.1f} % of the "
+        "packets."
     )
+
+
+def _where(runs: Runs, cases: Iterable[str]) -> dict[str, str]:
+    """Which tier shows a case: the one asked for, else the simulator; cases that none has run are left out."""
+    tiers = {case: next((tier for tier in runs.tiers if runs.has(case, tier=tier)), "") for case in cases}
+    return {case: tier for case, tier in tiers.items() if tier}
+
+
+def _shown(runs: Runs, start: str = "", names: Sequence[str] = ()) -> list[tuple[str, str, str, dict[str, Any]]]:
+    """(case, tier, what it is called, its look) of the ways to send. Of MPTCP the simulator's stand beside the tier's,
+    dashed."""
+    found = []
+    for name in names or FIG7:
+        case, colour = start + name, LOOKS[name]
+        for tier in runs.tiers:
+            beside = tier != runs.tier
+            if runs.has(case, tier=tier) and (not beside or name in FIG7[:2]):
+                label = f"{name}, {tier}" if len(runs.tiers) > 1 and name in FIG7[:2] else name
+                found.append((case, tier, label, {"color": colour, "linestyle": "--" if beside else "-"}))
+    return found
 
 
 # Figures.
@@ -327,8 +409,8 @@ def draw_fig7(runs: Runs) -> Figure:
     label = "blocks (share of all, in each 20 ms)"
     figure, axes = drawing.panels("Latency of 8 KB blocks (Fig. 7)", "latency of a block (ms)", label, names)
     for axis in axes:
-        for name, colour in zip(FIG7, LOOKS, strict=True):
-            draw_masses(axis, runs.table("blocks", name), name, color=colour)
+        for case, tier, label, look in _shown(runs):
+            draw_masses(axis, runs.table("blocks", case, tier), label, **look)
     axes[0].set_ylim(0, cut)
     axes[1].set_yscale("log")
     drawing.share_legend(figure)
@@ -337,37 +419,45 @@ def draw_fig7(runs: Runs) -> Figure:
 
 def draw_fig4(runs: Runs) -> Figure:
     """Fig. 4: goodput over the receive buffer."""
-    rows = pd.concat([runs.numbers(f"fig 4: {name}") for name in FIG7])
-    rows = rows.assign(case=rows.case.str.removeprefix("fig 4: "))
     figure, axis = new_figure("Goodput over the buffers (Fig. 4)", "receive buffer (KB)", "goodput (Mb/s)", log_x=True)
-    _draw_cases(axis, rows, "receive_buffer_kb", "goodput_mbps")
+    for case, tier, label, look in _shown(runs, "fig 4: "):
+        drawing.draw_sweep(axis, runs.numbers(case, tier), "receive_buffer_kb", "goodput_mbps", label=label, **look)
     drawing.draw_published_level(axis, runs.setting.carried_mbps, "both links full")
     drawing.name_ticks(axis, "x", RECEIVE_BUFFERS_KB)
-    axis.set_ylim(0, 1.35 * runs.setting.carried_mbps)
+    axis.set_ylim(0, 1.45 * runs.setting.carried_mbps)
     axis.legend(loc="upper left", ncols=2, fontsize=9)
     return figure
 
 
 def draw_ratios(runs: Runs) -> Figure:
     """The class's extension at its own receive buffer: WiFi gets faster, 3G stays; without loss, and with."""
-    names = ["no loss: the curves are one", f"WiFi loses {100 * PROJECT_LOSS:g} %"]
+    names = [f"no loss ({runs.tier})", f"WiFi loses {100 * PROJECT_LOSS:g} % (simulated)"]
     title = f"The class's ratios ({CLASS_KB} KB)"
     figure, axes = drawing.panels(title, "rate of WiFi (times that of 3G)", MEAN, names, log_x=True)
-    clean = pd.concat([runs.numbers(f"ratio: {name}") for name in FIG7[:3]])
-    clean = clean.assign(case=clean.case.str.removeprefix("ratio: "))
-    for axis, rows in zip(axes, (clean, runs.knobs["ratio"]), strict=True):
-        rows = rows.assign(ratio=rows.wifi_mbps / runs.setting.mobile_mbps)
-        _draw_cases(axis, rows, "ratio", "mean_ms")
+    for case, tier, label, look in _shown(runs, "ratio: ", FIG7[:3]):
+        rows = _with_ratio(runs, runs.numbers(case, tier))
+        drawing.draw_sweep(axes[0], rows, "ratio", "mean_ms", label=label, **look)
+    rows = _with_ratio(runs, runs.knobs["ratio"])
+    _draw_cases(axes[1], rows, "ratio", "mean_ms", runs.tier)
+    for axis in axes:
         drawing.name_ticks(axis, "x", rows.ratio)
+        axis.set_ylim(bottom=0)
     drawing.share_legend(figure)
     return figure
 
 
-def _draw_cases(axis: Axes, rows: pd.DataFrame, x: str, y: str) -> None:
-    """y over x, each way to send in its own colour."""
-    for name, colour in zip(FIG7, LOOKS, strict=True):
+def _with_ratio(runs: Runs, rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.assign(ratio=rows.wifi_mbps / runs.setting.mobile_mbps)
+
+
+def _draw_cases(axis: Axes, rows: pd.DataFrame, x: str, y: str, tier: str = SIMULATED) -> None:
+    """y over x as a knob found it in the simulator, each way to send in its own colour; dashed beside another tier."""
+    beside = tier != SIMULATED
+    for name, colour in LOOKS.items():
         if name in set(rows.case):
-            drawing.draw_sweep(axis, rows[rows.case == name], x, y, by="case", color=colour)
+            label = f"{name}, {SIMULATED}" if beside and name in FIG7[:2] else name
+            look = {"color": colour, "linestyle": "--" if beside else "-", "marker": "o"}
+            drawing.draw_sweep(axis, rows[rows.case == name], x, y, label=label, **look)
     axis.set_ylim(bottom=0)
 
 
@@ -389,9 +479,11 @@ def draw_control(runs: Runs) -> Figure:
     title = "Broken on purpose: hardly anything is blocked"
     figure, axes = drawing.panels(title, "latency of a block (ms)", "blocks (share of all)", names)
     for axis, start, bin_ms in zip(axes, ("", "plenty: "), (BIN_MS, 10 * BIN_MS), strict=True):
-        for name, look in (("mptcp", {"linewidth": 4, "alpha": 0.5}), (BOTH, {"linewidth": 1.2})):
-            colour = LOOKS[FIG7.index(name)]
-            draw_masses(axis, runs.table("blocks", start + name), name, bin_ms, color=colour, **look)
+        for case, tier, label, look in _shown(runs, start, FIG7[:2]):
+            wide = (
+                {"linewidth": 4, "alpha": 0.5} if case.endswith("mptcp") and tier == SIMULATED else {"linewidth": 1.2}
+            )
+            draw_masses(axis, runs.table("blocks", case, tier), label, bin_ms, **look, **wide)
         axis.set_ylim(bottom=0)
     drawing.share_legend(figure)
     return figure
@@ -402,12 +494,12 @@ def draw_handover(runs: Runs) -> Figure:
     figure, axis = new_figure("WiFi is lost and comes back", "time (s)", "goodput (Mb/s)")
     down_s, up_s = (share * runs.seconds for share in LOST)
     axis.axvspan(down_s, up_s, color="#eeeeee", label="WiFi is down")
-    for name in FIG7[:3]:
-        rows = runs.table("seconds", f"lost: {name}").query("repetition == 0")
-        colour = LOOKS[FIG7.index(name)]
-        axis.step(rows.second, rows.goodput_mbps, where="post", label=name, color=colour)
+    names = [*FIG7[:3], TOLD.removeprefix("lost: ")]
+    for case, tier, label, look in _shown(runs, "lost: ", names):
+        rows = runs.table("seconds", case, tier).query("repetition == 0")
+        axis.step(rows.second, rows.goodput_mbps, where="post", label=label, **look)
     axis.set_ylim(bottom=0)
-    axis.legend()
+    drawing.share_legend(figure)
     return figure
 
 
@@ -422,7 +514,14 @@ def draw_run(readings: dict[str, Any], case: str) -> Figure:
 MEAN, ON_3G = "mean latency of a block (ms)", "packets sent over 3G (share of all)"
 BOTH = "mptcp with M1 and M2"
 FIG7 = ("mptcp", BOTH, "tcp over wifi", "tcp over 3g")
-LOOKS = (scheme("mptcp").colour, CURVES[6], scheme("tcp").colour, "#444444")
+TOLD = "lost: mptcp that is told"
+LOOKS = {
+    "mptcp": scheme("mptcp").colour,
+    BOTH: CURVES[6],
+    "tcp over wifi": scheme("tcp").colour,
+    "tcp over 3g": "#444444",
+    TOLD.removeprefix("lost: "): CURVES[3],
+}
 LOST = (1 / 3, 2 / 3)
 M: dict[str, Any] = {"retransmits": True, "penalises": True}
 HOW: dict[str, dict[str, Any]] = {
@@ -462,6 +561,7 @@ CASES: dict[str, dict[str, Any]] = {
     **_all("all on wifi", {"receive_buffer_kb": LARGE_KB, "networks": ("wifi", "wifi")}, "mptcp", BOTH),
     **_all("large receive buffer", {"receive_buffer_kb": LARGE_KB}, "mptcp", BOTH),
     **_all("lost", {"lost": LOST, "follows_blocks": False}, "mptcp", BOTH, "tcp over wifi"),
+    TOLD: {"lost": LOST, "told": True, "follows_blocks": False},
     **_all("fig 4", SWEEP, *FIG7),
     **_all("ratio", CLASS | {"wifi_mbps": each(*WIFI_MBPS)}, *FIG7[:3]),
     **_all("equal paths", CLASS | {"wifi_mbps": each(*WIFI_MBPS)} | EQUAL, BOTH),
@@ -498,7 +598,9 @@ STUDY = Study(
     slug="mptcp_wireless",
     setting=Setting(),
     cases=CASES,
+    experiment=experiment,
     measure_one=measure_one,
+    cannot=cannot,
     answer=answer,
     repetitions=3,
     profiles={
@@ -506,6 +608,7 @@ STUDY = Study(
         "paper": Scale(100.0),
         "test": Scale(16.0, repetitions=2, only={"receive_buffer_kb": (50, 600), "wifi_mbps": WIFI_MBPS}),
     },
+    on_virtual={"quick": Scale(20.0, repetitions=2)},
     claims={
         "latency-order": Evidence(
             "mean_ms",

@@ -10,12 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
+from netrepro.papers import _study
 from netrepro.papers import mptcp_wireless as paper
 from netrepro.papers.mptcp_wireless import BOTH, KB, Setting
 from netrepro.simulation import simulate_deliveries
 
 SECONDS = 15.0
+needs_virtual = pytest.mark.skipif(
+    not probe_tiers().virtual.available, reason=f"no virtual kernel: {probe_tiers().virtual.why}"
+)
 
 
 def found(case: str, **changed):
@@ -154,6 +159,52 @@ def test_what_cannot_be_is_refused(changed, match):
         paper.experiment(replace(Setting(), **changed), 1.0, 1)
 
 
-def test_another_tier_is_refused():
+def test_tiers_in_real_time_are_refused():
     with pytest.raises(NetreproError, match="simulated"):
-        paper.measure_one(Setting(), 1.0, 1, "virtual")
+        paper.measure_one(Setting(), 1.0, 1, "privileged")
+
+
+# Linux's MPTCP, in virtual time.
+
+
+def test_each_tier_says_what_it_cannot_run():
+    told, both = (_study.Point(name, {}, paper.STUDY.case(name)) for name in (paper.TOLD, BOTH))
+    assert "no path manager" in paper.STUDY.why_not(told, "simulated")
+    assert "opportunistic_retransmission" in paper.STUDY.why_not(both, "virtual")
+    for tier, point in (("virtual", told), ("simulated", both)):
+        assert paper.STUDY.why_not(point, tier) == ""
+
+
+@needs_virtual
+def test_tcp_on_one_path_is_the_same_on_both_tiers_and_linuxs_mptcp_uses_3g_with_the_classs_buffer():
+    kernel, ours = (
+        {name: paper.measure_one(paper.STUDY.case(f"class: {name}"), SECONDS, 3, tier) for name in paper.FIG7[::2]}
+        for tier in ("virtual", "simulated")
+    )
+    assert kernel["tcp over wifi"]["median_ms"] == pytest.approx(ours["tcp over wifi"]["median_ms"], rel=0.01)
+    assert ours["mptcp"]["mobile_share"] < 0.01 < 0.05 < kernel["mptcp"]["mobile_share"]
+    assert kernel["mptcp"]["mean_ms"] > 2 * ours["mptcp"]["mean_ms"]
+    assert all(check.holds for readings in kernel.values() for check in readings["checks"])
+    assert all(readings["_fidelity"].holds.all() for readings in kernel.values())
+
+
+@needs_virtual
+def test_a_path_manager_that_is_told_hands_over_at_once_and_a_silent_loss_takes_timeouts():
+    """Tested with a control that breaks it: single-path TCP stalls until after WiFi is back."""
+    silent, told, alone = (
+        paper.measure_one(paper.STUDY.case(name), 18.0, 3, "virtual")
+        for name in ("lost: mptcp", paper.TOLD, "lost: tcp over wifi")
+    )
+    assert told["without_wifi_mbps"] > 1.4 > silent["without_wifi_mbps"] > 0.1 > alone["without_wifi_mbps"]
+    assert told["progress_share"] == 1.0 and told["longest_stall_s"] < alone["longest_stall_s"] > 6.0
+    assert silent["longest_stall_s"] < alone["longest_stall_s"]
+    ends = told["seconds"].goodput_mbps.iloc[-3:]
+    assert ends.mean() > 2.3  # more than 3G carries: WiFi is used again
+
+
+def test_the_longest_stall_counts_from_the_loss_to_the_end():
+    lost = Setting(lost=(1 / 3, 2 / 3))
+    at = pd.DataFrame({"time_s": [1.0, 3.5, 5.0, 8.5], "delivered_bytes": [1, 2, 3, 4]})
+    assert paper.longest_stall_s(at, lost, 9.0) == pytest.approx(3.5)
+    assert paper.longest_stall_s(at[:1], lost, 9.0) == pytest.approx(6.0)
+    assert np.isnan(paper.longest_stall_s(at, Setting(), 9.0))

@@ -1,0 +1,243 @@
+"""What the receiver of a stream holds in order, and what its sender knows of it, from the headers on the wire.
+
+The kernel counts what its application has read; what it holds by then, and what it has told, stand in the packets. Of
+TCP they are sequence numbers, of MPTCP (RFC 8684, section 3.3) its data sequence signals: each segment says which of
+the stream's bytes it carries, by whichever subflow, and each acknowledgement how far the stream has come.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+import tempfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from netrepro.emulation.virtual.experiment import emulate_virtually
+from netrepro.emulation.virtual.plan import CAPTURED_BYTES
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import Experiment, Measurements, Port
+from netrepro.networks.workloads import Flow
+
+_FILE_HEADER, _RECORD = 24, struct.Struct("=4I")
+_IP, _TCP, _OPTIONS = 14, 34, 54  # where they begin behind Ethernet's header; hosts send no options of IP
+_IP_PROTOCOL_TCP, _SYN, _ACK = 6, 0x02, 0x10
+_END, _NO_OPERATION, _MPTCP, _SIGNAL = 0, 1, 30, 2  # kinds of options; of MPTCP's, the data sequence signal
+_HAS_ACK, _LONG_ACK, _HAS_MAP, _LONG_MAP = 0x01, 0x02, 0x04, 0x08
+
+
+@dataclass(frozen=True)
+class Headers:
+    """Of the TCP packets of a capture, in order; arrays of one length.
+
+    time_ns : when they left. ends : source and destination address and port, of shape (packets, 4). syn, payload :
+    whether it opens a connection, and its bytes. sequence, acknowledged : TCP's, of 32 bits; acknowledged is -1 of
+    packets without. data_acknowledged : MPTCP's, of 64 bits, where `has_data_acknowledged`; of a sender that writes 32
+    its lower half. data_sequence, mapped_from, mapped_bytes : which of the stream's bytes those of the subflow from
+    `mapped_from` on are, where `has_map`.
+    """
+
+    time_ns: np.ndarray
+    ends: np.ndarray
+    syn: np.ndarray
+    payload: np.ndarray
+    sequence: np.ndarray
+    acknowledged: np.ndarray
+    has_data_acknowledged: np.ndarray
+    data_acknowledged: np.ndarray
+    has_map: np.ndarray
+    data_sequence: np.ndarray
+    mapped_from: np.ndarray
+    mapped_bytes: np.ndarray
+
+
+def emulate_deliveries(
+    experiment: Experiment, *, clock_skew_ppm: float = 100.0
+) -> tuple[Measurements, pd.DataFrame, pd.DataFrame]:
+    """As emulate_virtually, of an experiment with one flow; what its receiver holds, and what its sender knows of that.
+
+    Both are tables with a row each time that they have grown: time_s, delivered_bytes (payload in order, as in
+    FLOW_COLUMNS) and time_s, acknowledged_bytes. A packet counts when the last link before its host has sent it, which
+    must have no delay.
+
+    Raises NetreproError as emulate_virtually, and for other traffic, hosts of several cables, last links with delay.
+    """
+    towards, back = _last_links(experiment)
+    measure = replace(experiment.measure, packets=tuple(dict.fromkeys((*experiment.measure.packets, towards, back))))
+    with tempfile.TemporaryDirectory() as folder:
+        found = emulate_virtually(replace(experiment, measure=measure), captures=folder, clock_skew_ppm=clock_skew_ppm)
+        data, answers = (read_headers(Path(folder, f"{'-'.join(port)}.pcap").read_bytes()) for port in (towards, back))
+    first = found.packets[(found.packets.source == towards[0]) & (found.packets.destination == towards[1])]
+    began_ns = int(data.time_ns[0]) - round(float(first.time_s.iloc[0]) * 1e9) if len(data.time_ns) else 0
+    delivered, acknowledged = stream_of(data, answers)
+    ends = experiment.duration_s
+    tables = []
+    for table in (delivered, acknowledged):
+        timed = table.assign(time_s=(table.pop("time_ns") - began_ns) / 1e9)
+        tables.append(timed[timed.time_s <= ends][["time_s", *table]].reset_index(drop=True))
+    return replace(found, experiment=experiment), tables[0], tables[1]
+
+
+def _last_links(experiment: Experiment) -> tuple[Port, Port]:
+    """To the destination of the only flow, and to its source."""
+    flows = experiment.traffic
+    if len(flows) != 1 or not isinstance(flows[0], Flow) or flows[0].replication:
+        raise NetreproError("what a receiver holds, of other traffic than one flow", "give the experiment one Flow")
+    found = []
+    for host in (flows[0].destination, flows[0].source):
+        ports = [port for port in experiment.topology.ports if port[1] == host]
+        link = experiment.topology.link(*ports[0])
+        if len(ports) != 1 or link.delay_ms or link.jitter_ms:
+            raise NetreproError(
+                f"{host} has {len(ports)} cables, or a last link with delay", "give it one cable, and delay before it"
+            )
+        found.append(ports[0])
+    return found[0], found[1]
+
+
+def read_headers(content: bytes) -> Headers:
+    """Of the TCP packets of a capture that emulate_virtually has left."""
+    times, rows, sizes, at = [], [], [], _FILE_HEADER
+    while at + _RECORD.size <= len(content):
+        seconds, nanoseconds, kept, _ = _RECORD.unpack_from(content, at)
+        at += _RECORD.size
+        times.append(seconds * 10**9 + nanoseconds)
+        rows.append(at)
+        sizes.append(kept)
+        at += kept
+    frames = np.zeros((len(rows), CAPTURED_BYTES + 64), np.uint8)  # room behind for what a cut option would read
+    whole = np.frombuffer(content, np.uint8)
+    for row, (start, kept) in enumerate(zip(rows, sizes, strict=True)):
+        frames[row, :kept] = whole[start : start + kept]
+    is_tcp = (frames[:, 12] == 8) & (frames[:, 13] == 0) & (frames[:, _IP + 9] == _IP_PROTOCOL_TCP)
+    return _headers(np.array(times, np.int64)[is_tcp], frames[is_tcp])
+
+
+def _number(frames: np.ndarray, at: np.ndarray | int, size: int) -> np.ndarray:
+    """The big-endian number of `size` bytes at a place of every frame."""
+    places = np.broadcast_to(at, len(frames))[:, None] + np.arange(size)
+    taken = np.take_along_axis(frames, places, axis=1).astype(np.uint64)
+    found = np.zeros(len(frames), np.uint64)
+    for place in range(size):
+        found = found << np.uint64(8) | taken[:, place]
+    return found
+
+
+def _headers(time_ns: np.ndarray, frames: np.ndarray) -> Headers:
+    header_bytes = (frames[:, _TCP + 12] >> 4).astype(np.int64) * 4
+    flags = frames[:, _TCP + 13]
+    signal_at = _find_signal(frames, _TCP + header_bytes)
+    there = signal_at >= 0
+    at = np.where(there, signal_at, 0)
+    says = np.where(there, np.take_along_axis(frames, (at + 3)[:, None], axis=1)[:, 0], 0)
+    has_ack, has_map = (says & _HAS_ACK) > 0, (says & _HAS_MAP) > 0
+    long_ack, long_map = (says & _LONG_ACK) > 0, (says & _LONG_MAP) > 0
+    map_at = at + 4 + np.where(has_ack, np.where(long_ack, 8, 4), 0)
+    behind = map_at + np.where(long_map, 8, 4)
+    return Headers(
+        time_ns=time_ns,
+        ends=np.stack([_number(frames, place, size) for place, size in ((26, 4), (30, 4), (34, 2), (36, 2))], axis=1),
+        syn=(flags & _SYN) > 0,
+        payload=_number(frames, _IP + 2, 2).astype(np.int64) - 20 - header_bytes,
+        sequence=_number(frames, _TCP + 4, 4).astype(np.int64),
+        acknowledged=np.where(flags & _ACK, _number(frames, _TCP + 8, 4).astype(np.int64), -1),
+        has_data_acknowledged=has_ack,
+        data_acknowledged=np.where(long_ack, _number(frames, at + 4, 8), _number(frames, at + 4, 4)),
+        has_map=has_map,
+        data_sequence=np.where(long_map, _number(frames, map_at, 8), _number(frames, map_at, 4)),
+        mapped_from=_number(frames, behind, 4).astype(np.int64),
+        mapped_bytes=_number(frames, behind + 4, 2).astype(np.int64),
+    )
+
+
+def _find_signal(frames: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Where every frame's data sequence signal begins, -1 where it has none."""
+    found, at = np.full(len(frames), -1), np.full(len(frames), _OPTIONS)
+    while (going := at < ends).any():
+        kind, size, subtype = (np.take_along_axis(frames, (at + k)[:, None], axis=1)[:, 0] for k in range(3))
+        found = np.where(going & (kind == _MPTCP) & (subtype >> 4 == _SIGNAL), at, found)
+        step = np.where(kind == _NO_OPERATION, 1, np.maximum(size.astype(np.int64), 2))
+        at = np.where(going, np.where(kind == _END, ends, at + step), at)
+    return found
+
+
+def stream_of(data: Headers, answers: Headers) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What has come in order: time_ns, delivered_bytes; and what has been told: time_ns, acknowledged_bytes.
+
+    data : what came to the receiver from the first packet on, answers : what came back to the sender. Where no segment
+    says which bytes of a stream it carries, the stream is TCP's.
+    """
+    opening = zip(data.ends[data.syn].tolist(), data.sequence[data.syn].tolist(), strict=True)
+    opened = {tuple(ends): int(number) for ends, number in opening}
+    if not data.has_map.any():
+        return _stream_of_tcp(data, answers, opened)
+    has_bytes = (data.payload > 0) & ~data.syn
+    first = data.data_sequence[data.has_map & has_bytes]
+    base = int(first[0])
+    pieces = []
+    maps: dict[tuple, tuple[int, int, int]] = {}
+    for row in np.flatnonzero(has_bytes):
+        ends = tuple(data.ends[row].tolist())
+        if data.has_map[row]:
+            ahead = _ahead(int(data.data_sequence[row]), base)
+            maps[ends] = ahead, int(data.mapped_from[row]), int(data.mapped_bytes[row])
+        if ends not in maps or ends not in opened:
+            continue
+        ahead, mapped_from, mapped_bytes = maps[ends]
+        within = (int(data.sequence[row]) - opened[ends] - mapped_from) % 2**32
+        if within < mapped_bytes:
+            pieces.append((int(data.time_ns[row]), ahead + within, int(data.payload[row])))
+    origin = min(start for _, start, _ in pieces)
+    told = answers.has_data_acknowledged
+    heard = zip(answers.time_ns[told].tolist(), answers.data_acknowledged[told].tolist(), strict=True)
+    return _in_order(pieces, origin), _growing([(time_ns, _ahead(each, base) - origin) for time_ns, each in heard])
+
+
+def _stream_of_tcp(data: Headers, answers: Headers, opened: dict) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Of the only connection."""
+    if len(opened) != 1:
+        raise NetreproError(f"{len(opened)} connections of TCP that carry one stream", "give the flow one path")
+    (first,) = opened.values()
+    has_bytes = (data.payload > 0) & ~data.syn
+    numbers = _unwrapped(data.sequence[has_bytes], first + 1)
+    pieces = list(zip(data.time_ns[has_bytes].tolist(), numbers, data.payload[has_bytes].tolist(), strict=True))
+    told = answers.acknowledged >= 0
+    heard = zip(answers.time_ns[told].tolist(), _unwrapped(answers.acknowledged[told], first + 1), strict=True)
+    return _in_order(pieces, 0), _growing(list(heard))
+
+
+def _ahead(number: int, base: int) -> int:
+    """By how much a number of 64 bits, or the lower half of one, is greater than the base."""
+    whole = 2**64 if number >= 2**32 else 2**32
+    return (number - base + whole // 2) % whole - whole // 2
+
+
+def _unwrapped(numbers: np.ndarray, first: int) -> list[int]:
+    """TCP's numbers as how far they are behind the first, none of them half of all numbers behind the one before."""
+    steps = np.diff(np.concatenate([[first], numbers]))
+    steps = (steps + 2**31) % 2**32 - 2**31
+    return np.cumsum(steps).tolist()
+
+
+def _in_order(pieces: list[tuple[int, int, int]], origin: int) -> pd.DataFrame:
+    """time_ns, delivered_bytes each time that it has grown; pieces : (time_ns, where they begin, their bytes)."""
+    held, early, rows = origin, [], []  # type: ignore[var-annotated]
+    for time_ns, start, size in pieces:
+        heapq.heappush(early, (start, size))
+        before = held
+        while early and early[0][0] <= held:
+            begins, length = heapq.heappop(early)
+            held = max(held, begins + length)
+        if held > before:
+            rows.append((time_ns, held - origin))
+    return pd.DataFrame(rows, columns=["time_ns", "delivered_bytes"], dtype=np.int64)
+
+
+def _growing(heard: list[tuple[int, int]]) -> pd.DataFrame:
+    """time_ns, acknowledged_bytes each time that it has grown."""
+    table = pd.DataFrame(heard, columns=["time_ns", "acknowledged_bytes"], dtype=np.int64)
+    known = table.acknowledged_bytes.cummax()
+    return table[known > known.shift(fill_value=0)].reset_index(drop=True)
