@@ -12,6 +12,7 @@ import pandas as pd
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks import description
 from netrepro.networks.description import check_count, described, set_number
+from netrepro.networks.html import experiment_html
 from netrepro.networks.rcp import Rcp
 from netrepro.networks.routing import LinkChange, Routing, check_path
 from netrepro.networks.topology import Topology
@@ -157,6 +158,9 @@ class Experiment:
         for port in (*self.measure.queues, *self.measure.packets):
             self.topology.link(*port)
         self._check_routing()
+
+    def _repr_html_(self) -> str:
+        return experiment_html(self)
 
     def _check_samples(self) -> None:
         """A sample too often fills the memory before anybody sees one."""

@@ -12,6 +12,7 @@ import networkx as nx
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.description import described
+from netrepro.networks.html import topology_html
 from netrepro.networks.links import DropTail, Link, NicPacer, SharedBuffer
 
 # Linux's default transmit queue: what a host's own packets wait in.
@@ -82,6 +83,9 @@ class Topology:
                 f"{self.name}: no cable leads from {min(apart)} to {min(set(self.graph) - apart)}",
                 "connect all nodes",
             )
+
+    def _repr_html_(self) -> str:
+        return topology_html(self)
 
     @cached_property
     def graph(self) -> nx.Graph:
