@@ -27,6 +27,8 @@ from netrepro.networks.experiment import FIDELITY_COLUMNS, Experiment, Measure, 
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
+from netrepro.papers._drawing import say_not_measured
+from netrepro.papers._processes import why_no_processes
 from netrepro.papers._running import idle_checks, run_experiment
 from netrepro.papers._runs import Progress, of_profile, seed_of
 from netrepro.style import PUBLISHED_GREY, draw_published, new_figure
@@ -220,6 +222,28 @@ def measure(
     join = partial(pd.concat, ignore_index=True)
     seen = machine[1:] or machine
     return Runs(tier, join(gaps), pd.DataFrame(totals), join(fidelity), join(seen))
+
+
+def measure_virtually(chosen: Scale, seed: int, progress: Progress = iter) -> Runs | None:
+    """The links of Fig. 7 and the 800 flows, once, on a kernel in virtual time, where hosts that compute cost nothing;
+    None where there is no such kernel."""
+    if why_no_processes():
+        return None
+    return measure(LINKS | {MANY_FLOWS: SPECIAL[MANY_FLOWS]}, chosen.window_s, 1, seed, "virtual", progress=progress)
+
+
+def virtual_table(runs: Runs, virtual: Runs | None) -> pd.DataFrame:
+    """Shares of gaps within 1 and 10 %, in real and in virtual time; NaN where not measured."""
+    columns = ["within_1", "within_10"]
+    times = {runs.tier: runs, "virtual": virtual}
+    names = [*LINKS, MANY_FLOWS]
+    tables = {
+        tier: summary(found).reindex(names)[columns]
+        if found
+        else pd.DataFrame(index=names, columns=columns, dtype=float)
+        for tier, found in times.items()
+    }
+    return pd.concat(tables, axis=1)
 
 
 def look(case: Case, found: Measurements) -> tuple[dict[str, float | bool], pd.DataFrame]:
@@ -434,6 +458,33 @@ def draw_many_flows(runs: Runs) -> Figure:
     axis.set(xlim=(PERCENT[0], 1000), ylim=(0, 1.03))
     axis.legend(loc="lower right")
     return figure
+
+
+def draw_virtual(runs: Runs, virtual: Runs | None) -> Figure:
+    """Figs 7 and 9(c) in virtual time: where gaps are exact, nothing lies beyond any deviation that can be drawn."""
+    figure, axes = new_figure("Kernels in real and in virtual time", "deviation from the ideal gap (%)", "", columns=2)
+    axes[0].set(ylabel="share of gaps beyond")
+    axes[1].set(ylabel="share of gaps within")
+    for found, look, when in ((runs, {"alpha": 0.4}, runs.tier), (virtual, {"lw": 2.5}, "virtual")):
+        if found is None:
+            continue
+        for name, case in LINKS.items():
+            share = _beyond(found, name)
+            label = f"{name}, {when}"
+            axes[0].plot(PERCENT, share, color=COLOURS[int(case.rate_mbps)], label=label, **look)
+        axes[1].plot(PERCENT, 1 - _beyond(found, MANY_FLOWS), color=COLOURS[62.5], label=when, **look)
+    for axis in axes:
+        axis.set(xscale="log", xlim=(PERCENT[0], 1000), ylim=(-0.02, 1.03))
+        axis.legend(fontsize=8)
+        if virtual is None:
+            say_not_measured(axis, "virtual")
+    return figure
+
+
+def _beyond(runs: Runs, name: str) -> np.ndarray:
+    """Of all repetitions, the share of gaps further off than each of PERCENT."""
+    deviation = np.sort(runs.gaps["deviation"][runs.gaps["case"] == name].to_numpy()) * 100
+    return 1 - np.searchsorted(deviation, PERCENT, side="right") / max(1, len(deviation))
 
 
 def draw_isolation(runs: Runs) -> Figure:

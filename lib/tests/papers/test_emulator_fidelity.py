@@ -242,3 +242,20 @@ def test_the_gap_of_a_full_packet_is_the_papers():
     """Section 5.1: 121.1 us at 100 Mb/s; 193.8 us at 62.5 Mb/s."""
     packets = simulate(paper.experiment(paper.LINKS["100 Mb/s"], 0.1, 1)).packets
     assert np.median(np.diff(packets["time_s"])) * 1e6 == pytest.approx(121.1, abs=0.1)
+
+
+@pytest.mark.skipif(bool(paper.why_no_processes()), reason=paper.why_no_processes() or "there is a kernel")
+def test_in_virtual_time_every_gap_is_the_links_beside_any_other_work():
+    virtual = paper.measure_virtually(paper.Scale(0.2, ()), 1)
+    assert virtual is not None
+    table = paper.virtual_table(virtual, virtual)["virtual"]
+    assert (table["within_1"] > 0.999).all() and (virtual.totals["gaps"] > 50).all()
+    assert len(paper.draw_virtual(virtual, virtual).axes) == 2
+
+
+def test_without_a_virtual_kernel_its_columns_are_empty_and_the_picture_says_so(monkeypatch):
+    monkeypatch.setattr(paper, "why_no_processes", lambda: "no virtual kernel: not built")
+    runs = paper.measure({"100 Mb/s": paper.LINKS["100 Mb/s"]}, 0.1, 1, 1, "simulated")
+    assert paper.measure_virtually(paper.Scale(0.1, ()), 1) is None
+    assert paper.virtual_table(runs, None)["virtual"].isna().all(axis=None)
+    assert any("not measured" in text.get_text() for axis in paper.draw_virtual(runs, None).axes for text in axis.texts)
