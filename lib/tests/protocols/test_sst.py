@@ -1,4 +1,4 @@
-"""SST: packets byte for byte, the channel's congestion control, and streams over networks that lose, repeat, reorder."""
+"""SST: packets byte for byte, the channel's congestion control, and streams over networks that lose and reorder."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class Stream:
         self.buffer_bytes = buffer_bytes
         self.is_dead = False
         # What it sends.
-        self.credit_bytes = FIRST_WINDOW_BYTES if parent is None else parent.credit_bytes
+        self.credit_bytes: int = FIRST_WINDOW_BYTES if parent is None else parent.credit_bytes
         self.unacked_bytes, self.pieces_out = 0, 0
         self.is_known = parent is None  # an Init or a Reply was acknowledged
         self._data, self._next = bytearray(), 0
