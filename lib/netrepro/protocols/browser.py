@@ -25,7 +25,7 @@ class Manner:
     keeps: bool = False
 
     def __post_init__(self) -> None:
-        if self.connections < 1 or self.depth < 1 or self.depth > 1 and not self.keeps:
+        if self.connections < 1 or self.depth < 1 or (self.depth > 1 and not self.keeps):
             raise NetreproError(f"{self}", "give 1 connection and a depth of 1 at least, and keep what is pipelined")
 
 
