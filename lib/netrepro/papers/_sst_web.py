@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, field
-from math import ceil
 
 from netrepro.emulation.tcp import socket_kind
 from netrepro.emulation.virtual.network import VirtualEmulation
@@ -16,6 +16,7 @@ from netrepro.networks.topology import Topology, dumbbell
 from netrepro.networks.workloads import Tcp
 from netrepro.papers._processes import lines_of, start
 from netrepro.protocols.browser import Browser, Loaded, Manner
+from netrepro.protocols.machine import Machine
 from netrepro.protocols.sst.channel import Manners
 from netrepro.protocols.sst.web import SstClient, SstServer
 from netrepro.simulation import Hosts, simulate_machines
@@ -66,7 +67,7 @@ def load_pages(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s: 
     if not way.over_sst:
         return _TcpClient(asked, pages, way.manner, request_bytes, pause_s).run()
     client = SstClient("server", pages, way.manner, request_bytes, pause_s, way.fresh, way.client)
-    machines = {"client": client, "server": SstServer(way.server)}
+    machines: dict[Hashable, Machine] = {"client": client, "server": SstServer(way.server)}
     simulate_machines(asked, machines, len, {"client": CLIENT, "server": SERVER}, most_events=100_000_000)
     return client.browser.loaded
 
@@ -80,7 +81,7 @@ class _TcpClient:
         self.browser = Browser(pages, manner, pause_s)
         self.manner, self.request_bytes = manner, request_bytes
         self.connections: dict[int, Connection] = {}
-        self.closed = 0
+        self.opened_count = 0
 
     def run(self) -> list[Loaded]:
         if self.manner.keeps:
@@ -93,8 +94,8 @@ class _TcpClient:
         return self.browser.loaded
 
     def opened(self, now_s: float) -> None:
-        self.closed += 1
-        if self.closed == self.manner.connections:
+        self.opened_count += 1
+        if self.opened_count == self.manner.connections:
             self.begin(now_s)
 
     def begin(self, now_s: float) -> None:
@@ -116,7 +117,7 @@ class _TcpClient:
         if not self.manner.keeps:
             self.connections.pop(number).close()
         self.ask(self.browser.answered(now_s, number))
-        if self.browser.begins_s >= now_s and not self.browser.is_done and self.browser.begins_s < float("inf"):
+        if self.browser.begins_s < math.inf:
             self.hosts.at(self.browser.begins_s, self.begin)
 
 
@@ -157,5 +158,5 @@ def least_s(page: Sequence[int], way: Way, line: Line, request_bytes: int) -> fl
     first_s = each_s + line.seconds_for(request_bytes + page[0]) + round_trip_s * way.fresh
     if not secondaries:
         return first_s
-    rounds = ceil(secondaries / (way.manner.connections * way.manner.depth))
+    rounds = math.ceil(secondaries / (way.manner.connections * way.manner.depth))
     return first_s + max(rounds * each_s, each_s + line.seconds_for(request_bytes + sum(page[1:])))

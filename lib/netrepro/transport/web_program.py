@@ -75,17 +75,18 @@ def serve(plan: dict[str, Any], address: str) -> None:
             enumerate(plan["ways"]) if way["over_sst"]]  # fmt: skip
     while True:
         blocked = [each for each in connections if each.waiting]
-        readable, writable, _ = select.select([listener, *ends, *connections], blocked, [], wait_s(ends))
-        for each in writable:
-            each.write()
-        for each in readable:
-            if each is listener:
+        looked_at: list[Any] = [listener, *ends, *connections]
+        readable, writable, _ = select.select(looked_at, blocked, [], wait_s(ends))
+        for connection in writable:
+            connection.write()
+        for ready in readable:
+            if ready is listener:
                 connections.add(Connection(listener.accept()[0]))
-            elif isinstance(each, SstEnd):
-                each.take()
-            elif not answer(each, plan["request_bytes"]):
-                connections.discard(each)
-                each.socket.close()
+            elif isinstance(ready, SstEnd):
+                ready.take()
+            elif not answer(ready, plan["request_bytes"]):
+                connections.discard(ready)
+                ready.socket.close()
         for end in ends:
             end.wake()
 
