@@ -8,12 +8,14 @@ import socket
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, field
 
+import numpy as np
+
 from netrepro.emulation.tcp import socket_kind
 from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import Topology, dumbbell
-from netrepro.networks.workloads import Tcp
+from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers._processes import lines_of, start
 from netrepro.protocols.browser import Browser, Loaded, Manner
 from netrepro.protocols.machine import Machine
@@ -24,6 +26,7 @@ from netrepro.simulation.hosts import Connection
 
 Pages = Sequence[Sequence[int]]
 CLIENT, SERVER = "h1", "h2"
+ENDS = {"client": CLIENT, "server": SERVER}
 ACCESS = Link(1000.0, 0.0)
 MOST_S_A_PAGE = 60.0
 
@@ -68,8 +71,21 @@ def load_pages(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s: 
         return _TcpClient(asked, pages, way.manner, request_bytes, pause_s).run()
     client = SstClient("server", pages, way.manner, request_bytes, pause_s, way.fresh, way.client)
     machines: dict[Hashable, Machine] = {"client": client, "server": SstServer(way.server)}
-    simulate_machines(asked, machines, len, {"client": CLIENT, "server": SERVER}, most_events=100_000_000)
+    simulate_machines(asked, machines, len, ENDS, most_events=100_000_000)
     return client.browser.loaded
+
+
+def share_beside_tcp(way: Way, line: Line, seconds: float, seed: int) -> float:
+    """Share of the bytes of a response over SST that does not end, beside those of a TCP connection from the same
+    server that begins within a second; both directions of the line have one of each."""
+    begins_s = float(np.random.default_rng(seed).random())
+    flow = Flow(SERVER, CLIENT, duration_s=seconds - begins_s, start_s=begins_s)
+    asked = Experiment(line.topology, (flow,), seconds, seed, tcp=way.tcp)
+    endless = int(line.rate_mbps * 1e6 / 8 * seconds)
+    client = SstClient("server", [(endless,)], way.manner, manners=way.client)
+    machines: dict[Hashable, Machine] = {"client": client, "server": SstServer(way.server)}
+    _, found = simulate_machines(asked, machines, len, ENDS, most_events=100_000_000)
+    return client.arriving_bytes / (client.arriving_bytes + float(found.flows.delivered_bytes.sum()))
 
 
 class _TcpClient:

@@ -21,7 +21,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _drawing as drawing
-from netrepro.papers._sst_web import CLIENT, SERVER, Line, Way, least_s, load_pages, load_really
+from netrepro.papers._sst_web import CLIENT, SERVER, Line, Way, least_s, load_pages, load_really, share_beside_tcp
 from netrepro.papers._study import VIRTUAL, Evidence, Knob, Play, Runs, Scale, Study, each, least_first, ratio
 from netrepro.papers._trust import Check
 from netrepro.paths import data_dir
@@ -62,6 +62,7 @@ class Setting:
     kept: bool = False
     fresh: bool = False
     server_window: bool = True
+    beside_tcp: bool = False
 
 
 SST: dict[str, Any] = {"over_sst": True, "connections": 0}
@@ -84,6 +85,10 @@ CONTROLS: dict[str, dict[str, Any]] = {
 CLASS: dict[str, dict[str, Any]] = {
     "pipelined, 6 x 4": PIPELINED | {"connections": 6},
     "SST, no server window": SST | {"server_window": False},
+}
+BESIDE: dict[str, dict[str, Any]] = {
+    "SST beside TCP": SST | {"beside_tcp": True},
+    "no window, beside TCP": SST | {"beside_tcp": True, "server_window": False},
 }
 COLOURS = dict(zip(SCHEMES, CURVES, strict=False))
 MARKERS = dict(zip(SCHEMES, "o^sDv", strict=True))
@@ -135,7 +140,10 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
 
     Where no page of nine or more requests has LONG_BYTES, the longest stands for them.
     """
-    asked, way, line = pages_of(setting, seed), way_of(setting), line_of(setting)
+    way, line = way_of(setting), line_of(setting)
+    if setting.beside_tcp:
+        return {"share": share_beside_tcp(way, line, seconds, seed % 2**31)}
+    asked = pages_of(setting, seed)
     load = load_really if tier == VIRTUAL else load_pages
     loaded = load(asked, way, line, setting.request_bytes, setting.pause_ms / 1e3, seed % 2**31)
     table = pd.DataFrame(
@@ -170,6 +178,11 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
     }
 
 
+def cannot(setting: Setting, tier: str) -> str:
+    """What a tier cannot run."""
+    return "the program on the virtual kernel loads pages only" if setting.beside_tcp and tier == VIRTUAL else ""
+
+
 def panel_of(requests: int) -> str:
     """The panel of Fig. 8 of a page with so many requests."""
     return next(name for name, (least, most) in PANELS.items() if least <= requests <= most)
@@ -178,6 +191,13 @@ def panel_of(requests: int) -> str:
 def levels() -> pd.DataFrame:
     """Lowest points of Fig. 8 as they were read off: panel, case, least_ms, most_ms."""
     return pd.read_csv(data_dir(SLUG) / "fig8_levels.csv", dtype={"panel": str})
+
+
+def page_table(setting: Setting) -> pd.DataFrame:
+    """Of all pages of the trace by panel: how many, and percentiles of their length in bytes."""
+    sizes = pd.DataFrame([(panel_of(len(page)), sum(page)) for page in all_pages(setting.trace)])
+    found = sizes.groupby(0)[1].describe(percentiles=[0.05, 0.5, 0.95])[["count", "min", "5%", "50%", "95%", "max"]]
+    return found.astype(int).rename_axis("requests a page")
 
 
 def answer(runs: Runs) -> str:
@@ -283,6 +303,23 @@ def _floors(runs: Runs, cases: tuple[str, ...], title: str, with_published: bool
     return figure
 
 
+def draw_one_more(runs: Runs) -> Figure:
+    """The fastest page of four requests, and of ten or more: beyond the fewest of their panels."""
+    names = ("four requests", "ten or more requests")
+    figure, axes = drawing.panels("One request more than the fewest", "", "fastest page (ms)", names, log_y=True)
+    published = levels()
+    for axis, panel, least, most in zip(axes, ("3-4", "9+"), (4, 10), (4, UNLIMITED), strict=True):
+        ours: dict[str, list[float]] = {}
+        for name in SCHEMES:
+            pages = runs.table("pages", name)
+            rows = pages[pages.requests.between(least, most)]
+            ours[name] = list(rows.groupby("repetition").time_ms.min())
+        level = published[published.panel == panel].set_index("case")
+        drawing.draw_bars(axis, ours, dict(level.least_ms), COLOURS, "published, lowest point of the panel")
+    drawing.share_legend(figure)
+    return figure
+
+
 def draw_step(runs: Runs) -> Figure:
     """Pages of one request by size: where the initial window of a new connection is used up."""
     figure, axis = new_figure("One request: a new connection's first window", SIZE, TIME, log_x=True)
@@ -358,11 +395,16 @@ THIRD, FIFTH = ("SST", "persistent", "parallel", "serial"), ("SST", "pipelined",
 STUDY = Study(
     slug=SLUG,
     setting=Setting(),
-    cases={**SCHEMES, **CONTROLS, **CLASS},
+    cases={**SCHEMES, **CONTROLS, **CLASS, **BESIDE},
     measure_one=measure_one,
+    cannot=cannot,
     answer=answer,
     repetitions=3,
-    profiles={"quick": Scale(), "paper": Scale(changes={"pages": 800}), "test": Scale(changes={"pages": 120})},
+    profiles={
+        "quick": Scale(120.0),
+        "paper": Scale(300.0, changes={"pages": 800}),
+        "test": Scale(40.0, changes={"pages": 120}),
+    },
     on_virtual={
         "quick": Scale(repetitions=2, changes={"pages": 300}),
         "paper": Scale(repetitions=3, changes={"pages": 800}),
@@ -384,6 +426,7 @@ STUDY = Study(
         "depth-does-not-matter": Evidence(
             "mean_ms", ("pipelined, 6 x 4", "pipelined"), control=("one connection", "pipelined"), how=ratio
         ),
+        "tcp-friendly": Evidence("share", "SST beside TCP", control="no window, beside TCP"),
     },
     knobs={
         "loss": Knob(
@@ -402,6 +445,7 @@ STUDY = Study(
     figures={
         "fig8_pages": draw_pages,
         "fig8_floors": draw_floors,
+        "fig8_one_more": draw_one_more,
         "fig8_step": draw_step,
         "control_floors": draw_controls,
         "class_deviations": draw_class,

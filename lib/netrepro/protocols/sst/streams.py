@@ -61,6 +61,11 @@ class Stream:
         self._told_end = False
 
     @property
+    def received_bytes(self) -> int:
+        """In order, read or not."""
+        return self._expected
+
+    @property
     def is_at_end(self) -> bool:
         """Whether all that the other end wrote before it closed has been read."""
         return self.end is not None and self._expected >= self.end and not self._ready

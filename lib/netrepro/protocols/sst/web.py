@@ -74,6 +74,11 @@ class SstClient:
         if self.browser.begins_s <= now_s:
             yield from self._begin(now_s)
 
+    @property
+    def arriving_bytes(self) -> int:
+        """Of responses that are on their way."""
+        return sum(stream.received_bytes for stream in self._streams)
+
     def _new_peer(self) -> Peer:
         self._number = self._number % NUMBERS + 1
         return Peer(self.server, True, self._number, self.manners)
