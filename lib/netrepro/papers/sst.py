@@ -27,7 +27,7 @@ from netrepro.papers._trust import Check
 from netrepro.paths import data_dir
 from netrepro.protocols.browser import Manner
 from netrepro.protocols.sst.channel import Manners
-from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, use_logarithm
 from netrepro.traffic.home_ip import pages, read_trace
 
 SLUG = "sst"
@@ -250,14 +250,22 @@ def _scatter(runs: Runs, cases: tuple[str, ...], title: str) -> Figure:
             pages = runs.table("pages", name)
             rows = pages[pages.panel == panel]
             axis.plot(
-                rows.size_bytes, rows.time_ms, MARKERS[name], color=COLOURS[name], markersize=3, alpha=0.6, label=name
+                rows.size_bytes,
+                rows.time_ms,
+                MARKERS[name],
+                color=COLOURS[name],
+                markersize=2 if name == "SST" else 4,
+                alpha=0.6,
+                label=name,
             )
             _draw_bound(axis, replace(runs.setting, **SCHEMES[name]), PANELS[panel][0], COLOURS[name])
         for row in published[published.panel == panel].itertuples():
             axis.axhspan(row.least_ms * 0.99, row.most_ms * 1.01, 0, 0.06, color=PUBLISHED_GREY, zorder=1)
         axis.plot([], [], "s", color=PUBLISHED_GREY, label="published, fastest pages")
         axis.set_xlim(50, 4e5)
-        axis.set_ylim(45, 1e4)
+        axis.set_ylim(45, 6000)
+        axis.label_outer()
+    figure.set_size_inches(18, 4.6)
     drawing.share_legend(figure)
     return figure
 
@@ -344,15 +352,24 @@ def draw_step(runs: Runs) -> Figure:
 
 
 def draw_class(runs: Runs) -> Figure:
-    """What the class did otherwise: median page by panel."""
-    figure, axis = new_figure("What the class did otherwise", "requests a page (count)", "median page (ms)", log_y=True)
-    looks = ("o-", "o--", "^-", "^--")
-    names = ("SST", "SST, no server window", "pipelined", "pipelined, 6 x 4")
-    for name, look in zip(names, looks, strict=True):
+    """What the class did otherwise: median page by panel, and a server without a window beside a TCP connection."""
+    names = ("requests a page (count)", "beside one TCP connection")
+    figure, (left, right) = drawing.panels("What the class did otherwise", "", "median page (ms)", names)
+    looks = {"SST": "o-", "SST, no server window": "o--", "pipelined": "^-", "pipelined, 6 x 4": "^--"}
+    for name, look in looks.items():
         if runs.has(name):
             means = [runs.numbers(name)[f"median_{panel}"].mean() for panel in PANELS]
-            axis.plot(list(PANELS), means, look, color=COLOURS[name.split(",")[0]], label=name)
-    axis.legend()
+            left.plot(list(PANELS), means, look, color=COLOURS[name.split(",")[0]], label=name)
+    use_logarithm(left, "y")
+    left.legend()
+    right.set_ylabel("share of bytes that are SST's")
+    if runs.has(*BESIDE):
+        shares = {name.split(" beside")[0].rstrip(","): list(runs.numbers(name).share) for name in BESIDE}
+        drawing.draw_bars(right, shares, {"SST": 0.5}, {"SST": COLOURS["SST"]})
+        right.legend()
+    else:
+        drawing.say_not_measured(right, runs.tier)
+    right.set_ylim(0, 1)
     return figure
 
 
@@ -431,15 +448,14 @@ STUDY = Study(
     knobs={
         "loss": Knob(
             {name: SCHEMES[name] | {"loss_percent": each(0.0, 0.5, 1.0, 2.0, 3.0)} for name in SCHEMES},
-            {"quick": Scale(changes={"pages": 200}), "paper": Scale(changes={"pages": 800})},
-            repetitions=2,
+            {"quick": Scale(), "paper": Scale(changes={"pages": 1600}), "test": Scale(changes={"pages": 100})},
         ),
         "window": Knob(
             {
                 name: changes | {"sst_window": each(2, 3, 10)}
                 for name, changes in (("SST", SST), (FRESH, SST | {"fresh": True}))
             },
-            Scale(changes={"pages": 200}),
+            {"quick": Scale(changes={"pages": 200}), "paper": Scale(), "test": Scale(changes={"pages": 40})},
         ),
     },
     figures={
