@@ -423,9 +423,9 @@ STUDY = Study(
         "test": Scale(40.0, changes={"pages": 120}),
     },
     on_virtual={
-        "quick": Scale(repetitions=2, changes={"pages": 300}),
-        "paper": Scale(repetitions=3, changes={"pages": 800}),
-        "test": Scale(repetitions=1, changes={"pages": 40}),
+        "quick": Scale(120.0, repetitions=2, changes={"pages": 200}),
+        "paper": Scale(300.0, repetitions=3, changes={"pages": 800}),
+        "test": Scale(40.0, repetitions=1, changes={"pages": 40}),
     },
     claims={
         "one-request-floor": Evidence("floor_1", "SST", control=FRESH),
