@@ -423,7 +423,7 @@ STUDY = Study(
         "test": Scale(40.0, changes={"pages": 120}),
     },
     on_virtual={
-        "quick": Scale(120.0, repetitions=2, changes={"pages": 200}),
+        "quick": Scale(120.0, repetitions=3, changes={"pages": 200}),
         "paper": Scale(300.0, repetitions=3, changes={"pages": 800}),
         "test": Scale(40.0, repetitions=1, changes={"pages": 40}),
     },
