@@ -26,7 +26,7 @@ from netrepro.simulation.hosts import Connection
 
 Pages = Sequence[Sequence[int]]
 CLIENT, SERVER = "h1", "h2"
-ENDS = {"client": CLIENT, "server": SERVER}
+ENDS: dict[Hashable, str] = {"client": CLIENT, "server": SERVER}
 ACCESS = Link(1000.0, 0.0)
 MOST_S_A_PAGE = 60.0
 

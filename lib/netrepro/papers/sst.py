@@ -22,7 +22,19 @@ from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _drawing as drawing
 from netrepro.papers._sst_web import CLIENT, SERVER, Line, Way, least_s, load_pages, load_really, share_beside_tcp
-from netrepro.papers._study import VIRTUAL, Evidence, Knob, Play, Runs, Scale, Study, each, least_first, ratio
+from netrepro.papers._study import (
+    SIMULATED,
+    VIRTUAL,
+    Evidence,
+    Knob,
+    Play,
+    Runs,
+    Scale,
+    Study,
+    each,
+    least_first,
+    ratio,
+)
 from netrepro.papers._trust import Check
 from netrepro.paths import data_dir
 from netrepro.protocols.browser import Manner
@@ -264,7 +276,7 @@ def _scatter(runs: Runs, cases: tuple[str, ...], title: str) -> Figure:
         axis.plot([], [], "s", color=PUBLISHED_GREY, label="published, fastest pages")
         axis.set_xlim(50, 4e5)
         axis.set_ylim(45, 6000)
-        axis.label_outer()
+        axis.yaxis.label.set_visible(panel == "1")
     figure.set_size_inches(18, 4.6)
     drawing.share_legend(figure)
     return figure
@@ -353,8 +365,9 @@ def draw_step(runs: Runs) -> Figure:
 
 def draw_class(runs: Runs) -> Figure:
     """What the class did otherwise: median page by panel, and a server without a window beside a TCP connection."""
-    names = ("requests a page (count)", "beside one TCP connection")
+    names = ("pages", "a long response beside one TCP connection (simulated)")
     figure, (left, right) = drawing.panels("What the class did otherwise", "", "median page (ms)", names)
+    left.set_xlabel("requests a page (count)")
     looks = {"SST": "o-", "SST, no server window": "o--", "pipelined": "^-", "pipelined, 6 x 4": "^--"}
     for name, look in looks.items():
         if runs.has(name):
@@ -363,8 +376,9 @@ def draw_class(runs: Runs) -> Figure:
     use_logarithm(left, "y")
     left.legend()
     right.set_ylabel("share of bytes that are SST's")
-    if runs.has(*BESIDE):
-        shares = {name.split(" beside")[0].rstrip(","): list(runs.numbers(name).share) for name in BESIDE}
+    if runs.has(*BESIDE, tier=SIMULATED):
+        found = {name: runs.numbers(name, SIMULATED).share for name in BESIDE}
+        shares = {name.split(" beside")[0].rstrip(","): list(values) for name, values in found.items()}
         drawing.draw_bars(right, shares, {"SST": 0.5}, {"SST": COLOURS["SST"]})
         right.legend()
     else:
