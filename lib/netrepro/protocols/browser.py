@@ -1,0 +1,102 @@
+"""How a browser asks for pages: which request goes over which connection, and when.
+
+A page is a primary object and its secondaries, which are asked for when the primary is there. Pages come one after the
+other. What a connection is (TCP's, or a stream of SST) is for whoever carries the requests out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from netrepro.errors import NetreproError
+
+Ask = tuple[int, int, int]  # connection, request, bytes of its response
+
+
+@dataclass(frozen=True)
+class Manner:
+    """At most so many `connections`, with so many requests (`depth`) under way on each. Without `keeps` each serves
+    one request; else the same ones serve all pages, and answers come in the order of requests."""
+
+    connections: int
+    depth: int = 1
+    keeps: bool = False
+
+    def __post_init__(self) -> None:
+        if self.connections < 1 or self.depth < 1 or (self.depth > 1 and not self.keeps):
+            raise NetreproError(f"{self}", "give 1 connection and a depth of 1 at least, and keep what is pipelined")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A page that is there: seconds when it began and ended."""
+
+    page: int
+    requests: int
+    size_bytes: int
+    began_s: float
+    ended_s: float
+
+
+class Browser:
+    """Loads `pages` (bytes of each object, the primary first), the next one `pause_s` after the last is there.
+
+    `begin` is to be called at `begins_s`, `answered` whenever a response is there whole; both say what to ask for now.
+    Connections are numbered from 0; a number not seen before wants a new one.
+    """
+
+    def __init__(self, pages: Sequence[Sequence[int]], manner: Manner, pause_s: float, begins_s: float = 0.0):
+        self.pages, self.manner, self.pause_s = pages, manner, pause_s
+        self.begins_s = begins_s if pages else math.inf
+        self.loaded: list[Loaded] = []
+        self._began_s = 0.0
+        self._waiting: list[int] = []  # requests, the last one first
+        self._under_way: dict[int, list[int]] = {}  # requests by connection, in order
+        self._next_connection = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all pages are there."""
+        return len(self.loaded) == len(self.pages)
+
+    def begin(self, now_s: float) -> list[Ask]:
+        """The next page's primary."""
+        self._began_s, self.begins_s = now_s, math.inf
+        self._waiting = [0]
+        return self._ask()
+
+    def answered(self, now_s: float, connection: int) -> list[Ask]:
+        """The oldest request on this connection is answered."""
+        request = self._under_way[connection].pop(0)
+        if not self._under_way[connection] and not self.manner.keeps:
+            del self._under_way[connection]
+        page = self.pages[len(self.loaded)]
+        if request == 0:
+            self._waiting = list(range(len(page) - 1, 0, -1))
+        asked = self._ask()
+        if not any(self._under_way.values()):
+            size = sum(page)
+            self.loaded.append(Loaded(len(self.loaded), len(page), size, self._began_s, now_s))
+            self.begins_s = math.inf if self.is_done else now_s + self.pause_s
+        return asked
+
+    def _ask(self) -> list[Ask]:
+        page, asked = self.pages[len(self.loaded)], []
+        while self._waiting and (connection := self._free()) is not None:
+            request = self._waiting.pop()
+            self._under_way.setdefault(connection, []).append(request)
+            asked.append((connection, request, page[request]))
+        return asked
+
+    def _free(self) -> int | None:
+        """The connection with the fewest requests under way that may take one more."""
+        if not self.manner.keeps:
+            if len(self._under_way) >= self.manner.connections:
+                return None
+            self._next_connection += 1
+            return self._next_connection - 1
+        loads = [(len(self._under_way.get(each, ())), each) for each in range(self.manner.connections)]
+        load, connection = min(loads)
+        return connection if load < self.manner.depth else None

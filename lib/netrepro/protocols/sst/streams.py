@@ -1,0 +1,189 @@
+"""SST's streams: bytes in order in both directions of a channel, without a handshake before the first.
+
+What a stream sends first says whose child it is (Init) or what it answers (Reply) until one of these packets has been
+acknowledged; then come Data. The receiver grants credit: so many bytes may be unacknowledged. Those of Init are on the
+account of the parent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from netrepro.errors import NetreproError
+from netrepro.protocols.sst import wire
+
+if TYPE_CHECKING:
+    from netrepro.protocols.sst.peer import Peer
+
+STREAMS_AT_ONCE = 1 << 15  # a number's low 16 bits must tell which stream it is
+MOST_FIRST_OFFSET = 0xFFFF  # of what goes in Init or Reply
+FIRST_WINDOW_BYTES = 0xFFFF  # of the root, before anybody has said
+PROBE_S = 1.0  # how often a sender without credit asks
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes of a stream that went in a packet, and on whose account."""
+
+    stream: Stream
+    payer: Stream
+    offset: int
+    length: int
+    closes: bool
+
+
+class Stream:
+    """One end of a stream; `number` is this end's (with all its bits), `remote` the other's.
+
+    `parent` is None of the root. Write with `write`, read with `read`; a reader that reads late holds the sender back.
+    """
+
+    def __init__(self, peer: Peer, number: int | None, parent: Stream | None, is_ours: bool, buffer_bytes: int):
+        self._peer, self.number, self.parent, self.is_ours = peer, number, parent, is_ours
+        self.remote: int | None = None
+        self.buffer_bytes = buffer_bytes
+        self.is_dead = False
+        # What it sends.
+        self.credit_bytes: int = FIRST_WINDOW_BYTES if parent is None else parent.credit_bytes
+        self.unacked_bytes, self.pieces_out = 0, 0
+        self.is_known = parent is None  # an Init or a Reply was acknowledged
+        self._data, self._next = bytearray(), 0
+        self._ends = self._end_sent = False
+        self._again: deque[tuple[int, int, bool]] = deque()
+        self.probe = False
+        # What it receives.
+        self._expected = 0
+        self._early: dict[int, bytes] = {}
+        self._ready = bytearray()
+        self.end: int | None = None  # where the other end's bytes end
+        self._told_end = False
+
+    @property
+    def received_bytes(self) -> int:
+        """In order, read or not."""
+        return self._expected
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether all that the other end wrote before it closed has been read."""
+        return self.end is not None and self._expected >= self.end and not self._ready
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether this end closed, and all of it was acknowledged."""
+        return self._end_sent and not self._again and not self.pieces_out
+
+    @property
+    def exponent(self) -> int:
+        """Of the window: the largest n so that 2^n - 1 bytes fit the buffer."""
+        free = self.buffer_bytes - len(self._ready) - sum(map(len, self._early.values()))
+        return max(free + 1, 1).bit_length() - 1
+
+    def write(self, data: bytes, close: bool = False) -> None:
+        """Bytes to send when the peer is flushed. Raises NetreproError after the end."""
+        if self._ends or self.is_dead:
+            raise NetreproError("a write to a stream that has ended", "open another one")
+        self._data += data
+        self._ends = close
+        self._peer.wants(self)
+
+    def read(self, most: int | None = None) -> bytes:
+        """What has arrived in order, at most so many bytes of it."""
+        before, found = self.exponent, bytes(self._ready[:most])
+        del self._ready[: len(found)]
+        if self.exponent > before and self.end is None:
+            self._peer.tell_window(self)
+        self._peer.settle(self)
+        return found
+
+    # The peer calls what follows.
+
+    def wants_to_send(self) -> bool:
+        """Whether there is anything, credit aside."""
+        fresh = self._next < len(self._data) or (self._ends and not self._end_sent) or self.probe
+        return not self.is_dead and bool(self._again or fresh)
+
+    def next_piece(self) -> Piece | None:
+        """What goes into its next packet; None where credit or Init's offset forbid."""
+        first = not self.is_known
+        payer = self.parent if first and self.is_ours and self.parent is not None else self
+        left = payer.credit_bytes - payer.unacked_bytes
+        if self._again and (left >= self._again[0][1] or not payer.unacked_bytes):
+            offset, length, closes = self._again.popleft()
+            return self._out(Piece(self, payer, offset, length, closes))
+        if self._again or (first and self._next > MOST_FIRST_OFFSET):
+            return None
+        wanted = min(len(self._data) - self._next, wire.MTU_BYTES)
+        length = min(wanted, max(left, 0))
+        if length < wanted and payer.unacked_bytes and not self.probe:
+            return None  # no small packets while more credit may come
+        closes = self._ends and self._next + length == len(self._data)
+        if not (length or (closes and not self._end_sent) or self.probe):
+            return None
+        self.probe = False
+        piece = Piece(self, payer, self._next, length, closes)
+        self._next += length
+        self._end_sent |= closes
+        return self._out(piece)
+
+    def _out(self, piece: Piece) -> Piece:
+        piece.payer.unacked_bytes += piece.length
+        self.pieces_out += 1
+        return piece
+
+    def segment(self, piece: Piece) -> wire.Segment:
+        """The piece as the packet has it now."""
+        assert self.number is not None
+        payload = bytes(self._data[piece.offset : piece.offset + piece.length])
+        ends = piece.offset + piece.length == len(self._data)
+        flags, number = wire.CLOSE * piece.closes | wire.PUSH * ends, self.number & 0xFFFF
+        if self.is_known:
+            return wire.Segment(wire.DATA, number, flags, self.exponent, 0, piece.offset & 0xFFFFFFFF, payload)
+        if self.is_ours:
+            assert self.parent is not None and self.parent.number is not None
+            parent = self.parent.number & 0xFFFF
+            return wire.Segment(wire.INIT, parent, flags, self.exponent, number, piece.offset, payload)
+        assert self.remote is not None
+        other = self.remote & 0xFFFF
+        return wire.Segment(wire.REPLY, number, flags, self.exponent, other, piece.offset, payload)
+
+    def back(self, piece: Piece, is_acked: bool) -> None:
+        """What became of a piece."""
+        piece.payer.unacked_bytes -= piece.length
+        self.pieces_out -= 1
+        if is_acked:
+            self.is_known = True
+        elif piece.length or piece.closes:
+            self._again.append((piece.offset, piece.length, piece.closes))
+
+    def take(self, segment: wire.Segment) -> bool:
+        """Whether its bytes could be taken in; those that are there already can."""
+        offset = wire.nearest(segment.offset, self._expected, 32) if segment.kind == wire.DATA else segment.offset
+        end = offset + len(segment.payload)
+        if (self.end is not None and end > self.end) or (segment.flags & wire.CLOSE and end < self._expected):
+            return True  # beyond its end: no honest sender's
+        fresh = segment.payload[max(self._expected - offset, 0) :]
+        held = len(self._ready) + sum(map(len, self._early.values()))
+        if fresh and held + len(fresh) > self.buffer_bytes:
+            return False
+        if segment.flags & wire.CLOSE:
+            self.end = end
+        if fresh:
+            start = max(offset, self._expected)
+            if len(fresh) > len(self._early.get(start, b"")):
+                self._early[start] = fresh
+        while self._early and (first := min(self._early)) <= self._expected:
+            found = self._early.pop(first)[self._expected - first :]
+            self._ready += found
+            self._expected += len(found)
+        return True
+
+    def news(self) -> list[str]:
+        """What to tell a user: "readable", "ended" (once)."""
+        kinds = ["readable"] if self._ready else []
+        if self.end is not None and self._expected >= self.end and not self._told_end:
+            self._told_end = True
+            kinds.append("ended")
+        return kinds

@@ -1,0 +1,161 @@
+"""Web pages over SST: a client whose requests are streams of one channel, and the server that answers them.
+
+A request is as long as one says and begins with the length of its response; what a response says is zeros.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+
+from netrepro.protocols.browser import Browser, Loaded, Manner
+from netrepro.protocols.machine import Event, Output
+from netrepro.protocols.sst import wire
+from netrepro.protocols.sst.channel import Manners
+from netrepro.protocols.sst.peer import Peer
+from netrepro.protocols.sst.streams import Stream
+
+NUMBERS = 255  # of channels
+LEAST_REQUEST_BYTES = 12
+
+
+def request(request_bytes: int, response_bytes: int) -> bytes:
+    """What asks for a response of so many bytes."""
+    return f"{response_bytes} ".encode().ljust(request_bytes, b".")
+
+
+def asked_bytes(request: bytes) -> int:
+    """What a request asks for."""
+    return int(request[:LEAST_REQUEST_BYTES].split(b" ")[0])
+
+
+class SstClient:
+    """Loads pages from `server`; with `fresh` every page has a channel of its own, asked for when the page begins.
+
+    Pages begin once the first channel is up (with `fresh`, at once). Events: "loaded" (a Loaded), "done".
+    """
+
+    def __init__(
+        self,
+        server: Hashable,
+        pages: Sequence[Sequence[int]],
+        manner: Manner,
+        request_bytes: int = 300,
+        pause_s: float = 0.1,
+        fresh: bool = False,
+        manners: Manners | None = None,
+    ):
+        self.server, self.fresh, self.request_bytes, self.manners = server, fresh, request_bytes, manners
+        self.browser = Browser(pages, manner, pause_s, math.inf)
+        self._number, self._connections = 0, {0: 0}
+        self.peer = self._new_peer()
+        self._streams: dict[Stream, int] = {}
+        self._told = 0
+
+    @property
+    def wake_at_s(self) -> float:
+        """When it wants `wake` to be called."""
+        return min(self.peer.wake_at_s, self.browser.begins_s)
+
+    def start(self, now_s: float) -> Iterable[Output]:
+        """Ask for the channel, or begin."""
+        if self.fresh:
+            self.browser.begins_s = now_s
+            return self._begin(now_s)
+        return self._act(now_s, self.peer.start(now_s))
+
+    def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
+        """A packet."""
+        return self._act(now_s, self.peer.receive(now_s, sender, message))
+
+    def wake(self, now_s: float) -> Iterable[Output]:
+        """Time has passed."""
+        yield from self._act(now_s, self.peer.wake(now_s))
+        if self.browser.begins_s <= now_s:
+            yield from self._begin(now_s)
+
+    @property
+    def arriving_bytes(self) -> int:
+        """Of responses that are on their way."""
+        return sum(stream.received_bytes for stream in self._streams)
+
+    def _new_peer(self) -> Peer:
+        self._number = self._number % NUMBERS + 1
+        return Peer(self.server, True, self._number, self.manners)
+
+    def _begin(self, now_s: float) -> Iterable[Output]:
+        if self.fresh:
+            self.peer = self._new_peer()
+        self._ask(self.browser.begin(now_s))
+        yield from self._act(now_s, self.peer.start(now_s) if self.fresh else ())
+
+    def _ask(self, asked: Iterable[tuple[int, int, int]]) -> None:
+        for connection, _, size in asked:
+            stream = self.peer.open()
+            stream.write(request(self.request_bytes, size), close=True)
+            self._streams[stream] = connection
+
+    def _act(self, now_s: float, outputs: Iterable[Output]) -> Iterable[Output]:
+        for output in list(outputs):
+            if not isinstance(output, Event):
+                yield output
+            elif output.kind == "up":
+                if not self.fresh:
+                    self.browser.begins_s = now_s
+            elif output.kind == "readable":
+                output.value.read()
+            elif output.kind == "ended":
+                self._ask(self.browser.answered(now_s, self._streams.pop(output.value)))
+        yield from self.peer.flush(now_s)
+        yield from self._tell()
+
+    def _tell(self) -> Iterable[Event]:
+        for loaded in self.browser.loaded[self._told :]:
+            yield Event("loaded", loaded)
+            if self.browser.is_done:
+                yield Event("done", None)
+        self._told = len(self.browser.loaded)
+
+
+class SstServer:
+    """Answers whoever asks for a channel, each channel for itself; a new one takes the place of all before."""
+
+    def __init__(self, manners: Manners | None = None):
+        self.manners = manners
+        self.peer: Peer | None = None
+        self._requests: dict[Stream, bytes] = {}
+
+    @property
+    def wake_at_s(self) -> float:
+        """When it wants `wake` to be called."""
+        return self.peer.wake_at_s if self.peer else math.inf
+
+    def start(self, now_s: float) -> Iterable[Output]:
+        """Wait to be asked."""
+        return ()
+
+    def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
+        """A packet."""
+        said = wire.decode_negotiation(message)
+        if said and said[0] == wire.HELLO and (self.peer is None or self.peer.channel.number != said[1]):
+            self.peer, self._requests = Peer(sender, False, said[1], self.manners), {}
+        return self._act(now_s, self.peer.receive(now_s, sender, message)) if self.peer else ()
+
+    def wake(self, now_s: float) -> Iterable[Output]:
+        """Time has passed."""
+        return self._act(now_s, self.peer.wake(now_s)) if self.peer else ()
+
+    def _act(self, now_s: float, outputs: Iterable[Output]) -> Iterable[Output]:
+        assert self.peer is not None
+        for output in list(outputs):
+            if not isinstance(output, Event):
+                yield output
+            elif output.kind == "readable":
+                self._requests[output.value] = self._requests.get(output.value, b"") + output.value.read()
+            elif output.kind == "ended":
+                asked = self._requests.pop(output.value, b"")
+                output.value.write(bytes(asked_bytes(asked)), close=True)
+        yield from self.peer.flush(now_s)
+
+
+__all__ = ["Loaded", "Manner", "Manners", "SstClient", "SstServer", "asked_bytes", "request"]

@@ -1,0 +1,163 @@
+"""SST's packets, to bytes and back.
+
+A packet is a channel header of two words (channel 8 bits, sequence number 24; reserved 4, count 4, acknowledged 24), at
+most one segment of a stream, and a checksum. Sequence numbers have 64 bits, of which the low 24 are sent. The layout is
+that of the paper's prototype, with which the specification agrees; where the paper's figure has Init's two identifiers
+the other way round, the prototype is followed. Negotiation's packets are ours.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from array import array
+from dataclasses import dataclass
+from itertools import accumulate
+
+INIT, REPLY, DATA, DATAGRAM, ACK, RESET, ATTACH, DETACH = range(1, 9)
+KINDS = range(1, 9)
+PUSH, MESSAGE, CLOSE = 4, 2, 1  # flags of Init, Reply and Data
+FIRST, LAST = 2, 1  # of Datagram
+ATTACH_INIT, ATTACH_SLOT = 8, 1  # of Attach
+RESET_OURS = 1  # of Reset: the stream's number is the receiver's
+SUBSTREAM_WINDOW, INHERITED_WINDOW = 0x80, 0x40  # beside the window's exponent
+
+MTU_BYTES = 1200  # of a segment's payload
+MOST_STATELESS_BYTES = 4 * MTU_BYTES  # of a datagram
+CHANNEL_HEADER_BYTES, CHECKSUM_BYTES = 8, 4
+SEQUENCE_BITS = 24
+MOST_COUNT = 15
+MOST_EXPONENT = 31
+MAGIC = 0x00535354  # where a packet's first word would be: no channel has the number 0
+HELLO, WELCOME = 1, 2
+
+_SEGMENT, _TWO, _WORD, _HEADER = (struct.Struct(format) for format in (">HBB", ">HH", ">I", ">II"))
+_NEGOTIATION = struct.Struct(">IBB2x")
+
+
+class WireError(Exception):
+    """Bytes that are no packet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packet:
+    """sequence : the full number. acked : the highest number acknowledged, count : so many right before it, too.
+
+    body : a segment's bytes, or b"" of a packet that only acknowledges.
+    """
+
+    channel: int
+    sequence: int
+    acked: int
+    count: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What a packet says about a stream.
+
+    stream : its number, of the sender's numbers; of Init the parent's. other : of Init the new stream's number, of
+    Reply the number at the receiver. offset : of the first byte (16 bits in Init and Reply, 32 in Data).
+    exponent : at least 2^n - 1 bytes may be on their way at once.
+    """
+
+    kind: int
+    stream: int
+    flags: int = 0
+    exponent: int = 0
+    other: int = 0
+    offset: int = 0
+    payload: bytes = b""
+    window_flags: int = 0
+
+    def encode(self) -> bytes:
+        """The bytes between channel header and checksum. Raises WireError for what does not fit its field."""
+        if self.window_flags & ~(SUBSTREAM_WINDOW | INHERITED_WINDOW) or not 0 <= self.exponent <= MOST_EXPONENT:
+            raise WireError(f"a window of {self.exponent} and {self.window_flags:#x}")
+        if self.kind not in KINDS or not 0 <= self.flags < 16:
+            raise WireError(f"kind {self.kind} with flags {self.flags}")
+        try:
+            head = _SEGMENT.pack(self.stream, self.kind << 4 | self.flags, self.window_flags | self.exponent)
+            if self.kind in (INIT, REPLY):
+                head += _TWO.pack(self.other, self.offset)
+            elif self.kind == DATA:
+                head += _WORD.pack(self.offset)
+        except struct.error:
+            raise WireError(f"{self} does not fit") from None
+        return head + self.payload
+
+
+def decode_segment(body: bytes) -> Segment:
+    """What `Segment.encode` was given. Raises WireError for anything else."""
+    if len(body) < _SEGMENT.size:
+        raise WireError(f"a segment of {len(body)} bytes")
+    stream, kind, window = _SEGMENT.unpack_from(body)
+    flags, kind, place, other, offset = kind & 15, kind >> 4, _SEGMENT.size, 0, 0
+    if kind not in KINDS or window & 0x20:
+        raise WireError(f"kind {kind}, window {window:#x}")
+    try:
+        if kind in (INIT, REPLY):
+            other, offset = _TWO.unpack_from(body, place)
+            place += _TWO.size
+        elif kind == DATA:
+            (offset,) = _WORD.unpack_from(body, place)
+            place += _WORD.size
+    except struct.error:
+        raise WireError(f"kind {kind} in {len(body)} bytes") from None
+    return Segment(kind, stream, flags, window & 0x1F, other, offset, body[place:], window & 0xC0)
+
+
+def checksum(data: bytes) -> int:
+    """Two running sums of 16-bit words modulo 65537, the low halves of both; a word or a byte of 0x80 pads."""
+    words = array("H", data + (b"\x80" if len(data) % 2 else b"\x80\x00"))
+    if sys.byteorder == "little":
+        words.byteswap()
+    sums = list(accumulate(words))
+    return (sums[-1] % 65537 & 0xFFFF) | (sum(sums) % 65537 & 0xFFFF) << 16
+
+
+def encode(packet: Packet, key: int = 0) -> bytes:
+    """A packet, with the checksum over its full sequence number and its bytes, to which `key` is added."""
+    mask = (1 << SEQUENCE_BITS) - 1
+    if not 0 < packet.channel < 256 or not 0 <= packet.count <= MOST_COUNT or packet.sequence < 0:
+        raise WireError(f"{packet} does not fit")
+    first = packet.channel << SEQUENCE_BITS | packet.sequence & mask
+    data = _HEADER.pack(first, packet.count << SEQUENCE_BITS | packet.acked & mask) + packet.body
+    return data + _WORD.pack(checksum(packet.sequence.to_bytes(8, "big") + data) + key & 0xFFFFFFFF)
+
+
+def decode(data: bytes, highest: int, acked: int, key: int = 0) -> Packet:
+    """A packet, its numbers taken as those nearest to the `highest` received so far, and to the highest `acked`.
+
+    Raises WireError for what is too short, has another checksum, or a number below 0.
+    """
+    if len(data) < CHANNEL_HEADER_BYTES + CHECKSUM_BYTES:
+        raise WireError(f"a packet of {len(data)} bytes")
+    first, second = _HEADER.unpack_from(data)
+    sequence, of = nearest(first, highest, SEQUENCE_BITS), nearest(second, acked, SEQUENCE_BITS)
+    if sequence < 0 or of < 0 or first >> SEQUENCE_BITS == 0 or second >> 28:
+        raise WireError("a header that cannot be")
+    content = data[:-CHECKSUM_BYTES]
+    if checksum(sequence.to_bytes(8, "big") + content) + key & 0xFFFFFFFF != _WORD.unpack(data[-CHECKSUM_BYTES:])[0]:
+        raise WireError("another checksum")
+    return Packet(first >> SEQUENCE_BITS, sequence, of, second >> SEQUENCE_BITS & 15, content[CHANNEL_HEADER_BYTES:])
+
+
+def nearest(low: int, to: int, bits: int) -> int:
+    """The number with these low bits that is nearest to another."""
+    difference = (low - to) & (1 << bits) - 1
+    return to + difference - (1 << bits if difference >= 1 << bits - 1 else 0)
+
+
+def negotiation(kind: int, channel: int) -> bytes:
+    """HELLO asks for a channel of this number, WELCOME says that there is one."""
+    return _NEGOTIATION.pack(MAGIC, kind, channel)
+
+
+def decode_negotiation(data: bytes) -> tuple[int, int] | None:
+    """Its kind and channel, None of anything else."""
+    if len(data) != _NEGOTIATION.size:
+        return None
+    magic, kind, channel = _NEGOTIATION.unpack(data)
+    return (kind, channel) if magic == MAGIC and kind in (HELLO, WELCOME) and channel else None

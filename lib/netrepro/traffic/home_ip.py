@@ -1,0 +1,132 @@
+"""UCB Home-IP: the web requests of Berkeley's modem users in November 1996 (Gribble and Brewer, USITS 1997).
+
+The Internet Traffic Archive has the trace (`UCB-home-IP-*.tr.gz`). It cannot be shipped, so there is a stand-in in its
+format, generated here from distributions that are stated. Of a record we use the client, the URL's ending, and the
+length of the response.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from netrepro.errors import NetreproError
+
+# Times of request, first and last byte of the response (s, µs), client's and server's address and port, what both said
+# about caches, three dates, length of the response's header and data, length of the URL.
+RECORD = struct.Struct(">7IHIHBB5IH")
+UNKNOWN = 0xFFFFFFFF
+MOST_BYTES = 10_000_000
+PRIMARY_ENDINGS = ("", "html", "htm")
+
+
+@dataclass(frozen=True)
+class WebRequest:
+    """A request of the trace; sizes in bytes, `asked_s` since 1970. A length that is not known is None."""
+
+    asked_s: float
+    client: int
+    url: str
+    header_bytes: int | None
+    data_bytes: int | None
+
+    @property
+    def response_bytes(self) -> int | None:
+        """Header and data; None where one is unknown."""
+        return None if self.header_bytes is None or self.data_bytes is None else self.header_bytes + self.data_bytes
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether its URL ends in .html, .htm or nothing."""
+        path = self.url.split(" ")[1] if " " in self.url else self.url
+        name = path.rsplit("/", 1)[-1]
+        return name.partition(".")[2].strip(".").lower() in PRIMARY_ENDINGS
+
+
+def read_trace(path: Path) -> Iterator[WebRequest]:
+    """Every record, in the file's order (that of completion). Raises NetreproError for a file that is no trace."""
+    try:
+        with gzip.open(path) as file:
+            while block := file.read(RECORD.size):
+                if len(block) < RECORD.size:
+                    raise NetreproError(f"{path.name} ends inside a record", "get the file again")
+                fields = RECORD.unpack(block)
+                url = file.read(fields[-1])
+                if len(url) < fields[-1]:
+                    raise NetreproError(f"{path.name} ends inside a URL", "get the file again")
+                lengths = [None if length == UNKNOWN else length for length in fields[-3:-1]]
+                yield WebRequest(fields[0] + fields[1] / 1e6, fields[6], url.decode("latin-1"), *lengths)
+    except (OSError, EOFError) as error:
+        raise NetreproError(f"{path} is no .tr.gz: {error}", "give a file of the UCB Home-IP trace") from error
+
+
+def pages(requests: Iterable[WebRequest], *, by_time: bool = False) -> list[tuple[int, ...]]:
+    """Response sizes of each page, the primary first: clients one after the other, each with its requests in order.
+
+    A run of secondaries belongs to the primary before it; those with none before them are left out, and so is what was
+    aborted (no length, or none known), longer than 10 MB, or asked for otherwise than by GET. by_time : order a
+    client's requests by when they were asked for; the trace has them by when they were complete.
+    """
+    kept = [each for each in requests if each.url.startswith("GET ") and 0 < (each.response_bytes or 0) <= MOST_BYTES]
+    kept.sort(key=lambda each: (each.client, each.asked_s if by_time else 0.0))
+    found: list[list[int]] = []
+    client = None
+    for each in kept:
+        size = each.response_bytes
+        assert size is not None
+        if each.is_primary:
+            found.append([size])
+            client = each.client
+        elif client == each.client:
+            found[-1].append(size)
+    return [tuple(page) for page in found]
+
+
+@dataclass(frozen=True)
+class PageSizes:
+    """What the stand-in is drawn from: shares of pages with one and two requests, the mean of the geometric number of
+    requests beyond two of all others, the share of responses that are a header only (not modified), and medians and
+    spread (of the logarithm) of the lengths of all others, in bytes."""
+
+    one: float = 0.40
+    two: float = 0.15
+    more_mean: float = 6.0
+    most_requests: int = 60
+    unchanged: float = 0.3
+    primary_median: float = 1800.0
+    secondary_median: float = 1200.0
+    spread: float = 1.6
+    least_bytes: int = 64
+    most_bytes: int = 200_000
+
+
+def write_standin(path: Path, pages: int, seed: int = 1, sizes: PageSizes | None = None) -> None:
+    """A trace of so many pages of 40 clients, in the format and order of the true one."""
+    sizes, random = sizes or PageSizes(), np.random.Generator(np.random.PCG64(seed))
+    records, now_s = [], 847_000_000.0
+    for page in range(pages):
+        draw = random.random()
+        many = 2 + min(random.geometric(1 / sizes.more_mean), sizes.most_requests - 2)
+        requests = 1 if draw < sizes.one else 2 if draw < sizes.one + sizes.two else int(many)
+        client = 0x0A000001 + int(random.integers(40))
+        now_s += random.exponential(2.0)
+        for place in range(requests):
+            median = sizes.secondary_median if place else sizes.primary_median
+            header = int(random.integers(150, 251))
+            total = float(np.clip(random.lognormal(np.log(median), sizes.spread), sizes.least_bytes, sizes.most_bytes))
+            total = header if random.random() < sizes.unchanged else total
+            data = max(int(total) - header, 0)
+            ending = random.choice(["gif", "gif", "gif", "jpg", "class"]) if place else random.choice(["html", ""])
+            url = f"GET {random.integers(1 << 40)}.{'.' + ending if ending else ''} HTTP/1.0".encode()
+            asked, ended = now_s + 0.01 * place, now_s + 0.01 * place + 0.005
+            times = [part for at in (asked, ended, ended) for part in (int(at), int(at % 1 * 1e6))]
+            header = min(header, int(total))
+            fields = [*times, client, 1024 + page % 60_000, 0x0B000001, 80, 0, 0, UNKNOWN, UNKNOWN, UNKNOWN]
+            records.append(RECORD.pack(*fields, header, data, len(url)) + url)
+    with path.open("wb") as raw, gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") as file:
+        file.write(b"".join(records))

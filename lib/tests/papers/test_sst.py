@@ -1,0 +1,166 @@
+"""SST: what streams without a handshake bring, what must not hold without them, and both tiers beside each other."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from netrepro.emulation.virtual.probe import try_virtual
+from netrepro.errors import NetreproError
+from netrepro.papers import sst as paper
+from netrepro.papers._sst_web import least_s, load_pages, share_beside_tcp
+
+LINE = paper.line_of(paper.Setting())
+ROUND_TRIP_MS = 2 * LINE.one_way_ms
+PAGES = ("SST", "pipelined", "persistent", "parallel", "serial")
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return paper.STUDY.measure(profile="test", repetitions=2, seed=3)
+
+
+@pytest.fixture(scope="module")
+def table(runs):
+    return runs.summary()
+
+
+def time_ms(page, case, **changes):
+    """Of the second of two such pages, on an idle line."""
+    way = paper.way_of(replace(paper.STUDY.case(case), **changes))
+    loaded = load_pages([page, page], way, LINE, 300, 1.0, 1)[1]
+    return 1e3 * (loaded.ended_s - loaded.began_s)
+
+
+@pytest.mark.parametrize(
+    ("case", "requests", "trips"),
+    [("SST", 1, 1), ("SST", 2, 2), ("SST", 30, 2), ("persistent", 1, 1), ("persistent", 3, 2), ("persistent", 4, 3),
+     ("pipelined", 9, 2), ("pipelined", 10, 3), ("parallel", 1, 2), ("parallel", 9, 4), ("parallel", 10, 6),
+     ("serial", 3, 6), ("SST, fresh channel", 1, 2), ("SST, one stream", 4, 4)],
+)  # fmt: skip
+def test_a_page_of_nothing_takes_its_round_trips(case, requests, trips):
+    time = time_ms([1] * requests, case)
+    sending = 1e3 * LINE.seconds_for(requests * (300 + 1 + 6 * 80))  # headers of both and of a handshake, too
+    assert trips * ROUND_TRIP_MS < time <= trips * ROUND_TRIP_MS + sending
+
+
+@pytest.mark.parametrize("case", PAGES)
+def test_the_closed_form_is_below_every_page_and_near_it_for_small_ones(case, runs):
+    pages = runs.table("pages", case)
+    assert (pages.time_ms >= pages.bound_ms).all()
+    small = pages[(pages.size_bytes < 1000) & (pages.requests == 1)]
+    assert (small.time_ms < 1.15 * small.bound_ms).all()
+
+
+def test_a_long_response_fills_the_line():
+    for case in ("SST", "pipelined"):
+        page, way = [200_000], paper.way_of(paper.STUDY.case(case))
+        assert time_ms(page, case) < 1.3 * 1e3 * least_s(page, way, LINE, 300)
+
+
+def test_a_new_connection_waits_for_a_round_trip_beyond_its_first_window():
+    short, longer = (time_ms([size], "serial") for size in (3500, 3700))
+    assert longer - short > 0.5 * ROUND_TRIP_MS
+    assert time_ms([3700], "serial", initial_window_segments=10) - short < 0.1 * ROUND_TRIP_MS
+    warm = [time_ms([size], "SST") for size in (3500, 3700)]
+    assert warm[1] - warm[0] < 0.1 * ROUND_TRIP_MS
+
+
+def test_a_handshake_doubles_the_time_and_a_fresh_channel_brings_it_back(table):
+    assert table.loc["serial"].floor_1 / table.loc["SST"].floor_1 == pytest.approx(2, rel=0.1)
+    assert table.loc[paper.FRESH].floor_1 / table.loc["serial"].floor_1 == pytest.approx(1, rel=0.1)
+
+
+def test_one_stream_at_a_time_takes_the_advantage_away(table):
+    assert table.loc["SST"]["median_9+"] < 0.7 * table.loc["persistent"]["median_9+"]
+    assert table.loc["SST, one stream"]["median_9+"] > table.loc["persistent"]["median_9+"]
+
+
+def test_every_page_is_there_and_the_run_is_trusted(runs):
+    assert runs.trusted
+    assert set(runs.trust_table().failed) == {0}
+
+
+def test_controls_of_what_counts_flip(runs):
+    found = {each.claim: each for each in runs.measured_claims()}
+    assert set(found) == set(paper.STUDY.claims)
+    for claim, least, most in (
+        ("one-request-floor", 50.85, 62.15),
+        ("handshake-doubles-one", 1.78, 2.18),
+        ("handshake-doubles-two", 1.8, 2.2),
+        ("serial-falls-behind", 4.93, 11.1),
+        ("as-good-as-pipelined", 0, 1.05),
+    ):
+        assert all(least <= value <= most for value in found[claim].values), claim
+        assert not any(least <= value <= most for value in found[claim].control), claim
+
+
+def test_a_server_without_a_window_takes_the_line_from_tcp():
+    shares = {
+        name: share_beside_tcp(paper.way_of(paper.STUDY.case(name)), LINE, 60.0, 1)
+        for name in ("SST", "SST, no server window")
+    }
+    assert 0.3 < shares["SST"] < 0.7 < shares["SST, no server window"]
+
+
+def test_loss_makes_pages_slower_and_loses_none():
+    asked = paper.Setting(pages=60)
+    for case in ("SST", "serial"):
+        found = [
+            paper.measure_one(replace(asked, loss_percent=loss, **paper.SCHEMES[case]), 0.0, 2, "simulated")
+            for loss in (0.0, 5.0)
+        ]
+        assert found[1]["mean_ms"] > 1.2 * found[0]["mean_ms"]
+        assert all(check.holds for check in found[1]["checks"])
+
+
+def test_the_same_seed_gives_the_same_pages_and_another_one_others():
+    asked = paper.Setting(pages=20, **paper.SST)
+    first, again, other = (paper.measure_one(asked, 0.0, seed, "simulated")["pages"] for seed in (1, 1, 2))
+    assert first.equals(again) and not first.equals(other)
+
+
+def test_panels_and_levels_are_whole():
+    assert [paper.panel_of(count) for count in (1, 2, 3, 4, 5, 8, 9, 60)] == [
+        "1", "2", "3-4", "3-4", "5-8", "5-8", "9+", "9+"
+    ]  # fmt: skip
+    levels = paper.levels()
+    assert set(levels.panel) == set(paper.PANELS) and set(levels.case) == set(PAGES) and len(levels) == 25
+    assert (levels.least_ms <= levels.most_ms).all()
+    assert paper.page_table(paper.Setting())["count"].sum() == 1600
+
+
+def test_what_makes_no_sense_is_refused():
+    with pytest.raises(NetreproError, match="loss"):
+        paper.line_of(paper.Setting(loss_percent=100.0))
+    with pytest.raises(NetreproError, match=r"no \.tr\.gz"):
+        paper.pages_of(paper.Setting(trace="none"), 1)
+
+
+@pytest.mark.parametrize("name", [each for each in paper.STUDY.figures if not each.startswith("knob")])
+def test_every_figure_can_be_drawn(name, runs):
+    assert paper.STUDY.figures[name](runs).axes
+
+
+def test_knobs_can_be_drawn(runs):
+    for name in paper.STUDY.knobs:
+        paper.STUDY.vary(runs, name)
+        assert paper.STUDY.figures[f"knob_{name}"](runs).axes
+
+
+def test_the_virtual_tier_says_what_it_cannot_run():
+    assert "pages only" in paper.cannot(paper.STUDY.case("SST beside TCP"), "virtual")
+    assert paper.cannot(paper.STUDY.case("SST"), "virtual") == ""
+
+
+@pytest.mark.parametrize("case", [*PAGES, paper.FRESH])
+def test_processes_on_the_kernel_take_as_long_as_the_simulator_says(case):
+    if not try_virtual()[0]:
+        pytest.skip("no virtual kernel is built")
+    setting = replace(paper.STUDY.case(case), pages=30)
+    kernel, ours = (paper.measure_one(setting, 0.0, 1, tier) for tier in ("virtual", "simulated"))
+    assert all(check.holds for check in kernel["checks"])
+    ratios = kernel["pages"].time_ms / ours["pages"].time_ms
+    assert ratios.median() == pytest.approx(1, abs=0.02)
+    assert ratios.between(0.8, 1.25).all()
