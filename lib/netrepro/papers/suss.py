@@ -550,7 +550,7 @@ def draw_fifth(runs: Runs) -> Figure:
     )
     for axis, name in zip(axes, ("cubic", "suss"), strict=True):
         if not runs.has(f"fifth, {name}"):
-            drawing.say_not_measured(axis, f"{runs.tier} ({runs.profile})")
+            drawing.say_not_measured(axis, runs.tier, "in this profile ")
             continue
         table = runs.table("fairness", f"fifth, {name}").assign(since_s=lambda rows: rows.time_s - FIFTH["joins_s"])
         table = table[table.since_s >= -20]
@@ -572,7 +572,7 @@ def draw_control(runs: Runs) -> Figure:
         means = (whole.completion_ms - other.completion_ms).groupby("size_mb").mean()
         axis.plot(means, "o-", color=COLOURS[name], label=f"{LABELS[name]}, 100 ms")
     near = improvements(runs, "near").groupby("size_mb").saved_ms.mean()
-    axis.plot(near, "s", color=CURVES[2], markersize=8, fillstyle="none", label="SUSS, round trips of 1 to 9 ms")
+    axis.plot(near, "s", color=CURVES[2], markersize=8, fillstyle="none", label="SUSS, round trips up to 9 ms")
     drawing.name_ticks(axis, "x", SIZES_MB)
     axis.legend()
     return figure
