@@ -44,7 +44,8 @@ class Setting:
     buffer_bdp : the bottleneck's buffer in bandwidth-delay products, unless `buffer_packets` is given. size_mb : what
     the flow carries, unless it `lasts_s`. mended : HyStart tells rounds apart from the first on, as kernels do since
     2025. extra_ms : of one way of the path, on top of the round trip, as netem adds it. joins_s : with five flows, when
-    the fifth begins. watch : record windows and packets.
+    the fifth begins. watch : record windows and packets. module_cubic : CUBIC with HyStart's fault is SUSS without a
+    fourfold round, as the virtual kernel's own CUBIC was mended.
     """
 
     rate_mbps: float = 50.0
@@ -64,6 +65,7 @@ class Setting:
     suss_guard: bool = True
     suss_pacing: bool = True
     watch: bool = False
+    module_cubic: bool = False
 
     @property
     def path_ms(self) -> float:
@@ -74,6 +76,13 @@ class Setting:
     def bdp_packets(self) -> float:
         """Full packets that fill the path."""
         return self.rate_mbps * 1e3 * self.path_ms / 8 / FULL_PACKET_BYTES
+
+    @property
+    def control(self) -> tuple[str, int]:
+        """The congestion control, and how many rounds of SUSS may grow fourfold."""
+        if self.module_cubic and self.congestion_control == "cubic" and not self.mended:
+            return "suss", 0
+        return self.congestion_control, self.suss_rounds
 
     @property
     def queue_packets(self) -> int:
@@ -97,7 +106,7 @@ GRID = {
 }
 LATER_PATH = {"rate_mbps": 50.0, "round_trip_ms": 100.0}
 TWO_SECONDS = {"rate_mbps": 100.0, "round_trip_ms": 270.0, "lasts_s": 2.0, "watch": True}
-EXAMPLE = {
+EXAMPLE: dict[str, Any] = {
     "rate_mbps": 48.0,
     "round_trip_ms": 49.5,
     "buffer_packets": 1000,
@@ -134,12 +143,13 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
     bottleneck = Link(setting.rate_mbps, one_way_ms, DropTail(setting.queue_packets), jitter_ms=setting.jitter_ms)
     net = dumbbell(setting.flows, Link(ACCESS_MBPS, ACCESS_MS, DropTail(packets=100_000)), bottleneck)
     lasts_s, flows = _flows(setting, seed)
+    congestion_control, suss_rounds = setting.control
     tcp = Tcp(
-        setting.congestion_control,
+        congestion_control,
         receive_window_bytes=64 * 2**20,
         hystart=setting.hystart,
         hystart_rounds_from_start=setting.mended,
-        suss_rounds=setting.suss_rounds,
+        suss_rounds=suss_rounds,
         suss_guard=setting.suss_guard,
         suss_pacing=setting.suss_pacing,
     )
@@ -332,6 +342,30 @@ def later_table(runs: Runs) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
+def round_log(runs: Runs) -> pd.DataFrame:
+    """SUSS in the authors' example, on every tier: the window (segments) as rounds 2, 3 and 4 end, and slow start's."""
+    rows = {"the authors' log": EXAMPLE_LOG}
+    for tier in runs.tiers:
+        numbers = runs.numbers("example, suss", tier).query("size_mb == 16")
+        table = runs.table("windows", "example, suss", tier).query("size_mb == 16 and repetition == 0")
+        ends_s = [place * EXAMPLE["round_trip_ms"] / 1e3 for place in (1, 2, 3)]
+        windows = [table.window_segments[table.time_s <= end].iloc[-1] for end in ends_s]
+        rows[tier] = (*windows, numbers.exit_segments.mean())
+    return pd.DataFrame(rows, index=["round 2", "round 3", "round 4", "exit"]).T
+
+
+def between_tiers(runs: Runs) -> pd.DataFrame:
+    """How far the tier asked for and the simulator are apart: a row a case, the largest difference of completion times
+    (ms, and as a share) and of where slow start ended (segments) over its grid and repetitions."""
+    keys = ["case", *runs.swept, "repetition"]
+    ours, simulated = (runs.values[runs.values.tier == tier].set_index(keys) for tier in (runs.tier, "simulated"))
+    apart_ms = (ours.completion_ms - simulated.completion_ms).abs()
+    table = pd.DataFrame({"completion (ms)": apart_ms, "completion (share)": apart_ms / simulated.completion_ms})
+    table["exit (segments)"] = (ours.exit_segments - simulated.exit_segments).abs()
+    return table.groupby("case", sort=False).max().dropna(how="all")
+
+
+EXAMPLE_LOG = (40, 160, 320, 608)
 LATER_PUBLISHED = {"none": (1.5, 1105, np.nan), "hystart": (1.29, 40, 530), "suss": (1.11, 35, 540)}
 
 
@@ -469,6 +503,26 @@ def draw_later(runs: Runs) -> Figure:
     return figure
 
 
+def draw_tiers(runs: Runs) -> Figure:
+    """Windows on every tier, where HyStart has its fault (16 MB of the example) and where not (20 MB of 2025)."""
+    figure, axes = drawing.panels(
+        "Windows, tier by tier",
+        "time since the first acknowledgement (s)",
+        "window (segments)",
+        ["the authors' example: HyStart with its fault", "the authors' test of 2025: mended"],
+    )
+    names = {"example, cubic": "cubic", "example, suss": "suss", "later, hystart": "cubic", "later, suss": "suss"}
+    for place, (case, name) in enumerate(names.items()):
+        for tier, style in zip(runs.tiers, ("-", ":"), strict=False):
+            rows = runs.table("windows", case, tier).query("repetition == 0 and size_mb >= 16 and time_s <= 0.8")
+            label = f"{LABELS[name]}, {tier}"
+            axes[place // 2].plot(rows.time_s, rows.window_segments, style, color=COLOURS[name], label=label)
+    for axis in axes:
+        axis.set_ylim(bottom=0)
+    drawing.share_legend(figure)
+    return figure
+
+
 def draw_class(runs: Runs) -> Figure:
     """The class project's two pictures: 12 MB without and with 500 ms more."""
     extras = sorted(runs.numbers("class, suss").extra_ms.unique())
@@ -495,6 +549,9 @@ def draw_fifth(runs: Runs) -> Figure:
         "A fifth flow joins", "time since it began (s)", "Jain's index (1)", [LABELS["cubic"], LABELS["suss"]]
     )
     for axis, name in zip(axes, ("cubic", "suss"), strict=True):
+        if not runs.has(f"fifth, {name}"):
+            drawing.say_not_measured(axis, runs.tier, "in this profile ")
+            continue
         table = runs.table("fairness", f"fifth, {name}").assign(since_s=lambda rows: rows.time_s - FIFTH["joins_s"])
         table = table[table.since_s >= -20]
         for _, rows in table.groupby("repetition"):
@@ -515,7 +572,7 @@ def draw_control(runs: Runs) -> Figure:
         means = (whole.completion_ms - other.completion_ms).groupby("size_mb").mean()
         axis.plot(means, "o-", color=COLOURS[name], label=f"{LABELS[name]}, 100 ms")
     near = improvements(runs, "near").groupby("size_mb").saved_ms.mean()
-    axis.plot(near, "s", color=CURVES[2], markersize=8, fillstyle="none", label="SUSS, round trips of 1 to 9 ms")
+    axis.plot(near, "s", color=CURVES[2], markersize=8, fillstyle="none", label="SUSS, round trips up to 9 ms")
     drawing.name_ticks(axis, "x", SIZES_MB)
     axis.legend()
     return figure
@@ -585,6 +642,19 @@ STUDY = Study(
         "paper": Scale(),
         "test": Scale(repetitions=2, only={"round_trip_ms": (1.0, 75.0, 100.0), "buffer_bdp": (1.0,)}),
     },
+    on_virtual={
+        "quick": Scale(
+            repetitions=2,
+            changes={"module_cubic": True},
+            only={
+                "size_mb": (0.1, 0.5, 1.0, 2.0, 4.0, *EXAMPLE_MB, 5.0, 20.0),
+                "round_trip_ms": (9.0, 100.0, 250.0),
+                "buffer_bdp": (1.0,),
+            },
+            without=[f"fifth, {scheme}" for scheme in ("cubic", "suss", "none fourfold")],
+        ),
+        "paper": Scale(repetitions=3, changes={"module_cubic": True}),
+    },
     claims={
         "a-fifth-below-5-mb": Evidence(
             "completion_ms",
@@ -632,6 +702,7 @@ STUDY = Study(
         "example_constant_saving": draw_example,
         "later_test_windows": draw_later,
         "class_two_pictures": draw_class,
+        "tiers_windows": draw_tiers,
         "fairness_fifth_flow": draw_fifth,
         "control_no_fourfold_round": draw_control,
         "knob_mended_hystart": draw_mended,

@@ -11,10 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netrepro.claims import load_claims
+from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.papers import suss as paper
-from netrepro.papers._study import Runs
+from netrepro.papers._study import Runs, Scale, points
 from netrepro.papers.suss import SUSS, Setting
+
+VIRTUAL = probe_tiers().virtual
+needs_virtual = pytest.mark.skipif(not VIRTUAL.available, reason=f"no virtual kernel: {VIRTUAL.why}")
 
 
 @pytest.fixture(scope="module")
@@ -228,3 +232,78 @@ def test_another_rate_is_not_that_of_published_runs():
     assert {name for name, rate in rates.items() if rate == 20.0} == {
         name for name in paper.CASES if name.split(",")[0] in ("fig12", "near")
     }
+
+
+# In virtual time: SUSS as a module of Linux, held against the simulator's and the authors' runs.
+
+
+@pytest.fixture(scope="module")
+def tiers() -> Runs:
+    """The example and the test of 2025, once each on both tiers."""
+    few = {name: changes for name, changes in paper.CASES.items() if name.split(",")[0] in ("example", "later", "near")}
+    few = {name: changes for name, changes in few.items() if name != "example, none fourfold"}
+    scale = Scale(
+        changes={"module_cubic": True},
+        only={"size_mb": (0.5, 4.0, 5.0, 16.0, 20.0), "round_trip_ms": (9.0,)},
+    )
+    study = replace(paper.STUDY, cases=few, claims={}, on_virtual={"quick": scale})
+    return study.measure(tier="virtual", repetitions=1, seed=11)
+
+
+@needs_virtual
+def test_the_module_and_the_simulator_complete_together(tiers):
+    """But where SUSS overshoots a buffer, as HyStart with its fault ends slow start at different places."""
+    apart = paper.between_tiers(tiers)
+    assert len(apart) == 10 and apart["completion (ms)"].notna().all()
+    alike = apart.drop("later, not mended")
+    assert alike["completion (share)"].max() < 2e-3
+    mended = apart.loc[["example, mended", "later, none", "later, hystart", "later, suss", "later, none fourfold"]]
+    assert mended["exit (segments)"].max() <= 6
+    lost = tiers.tier_table("dropped_packets")["dropped_packets"].drop("later, not mended").dropna()
+    np.testing.assert_allclose(lost["virtual"], lost["simulated"], atol=6)
+
+
+@needs_virtual
+def test_the_module_has_the_authors_round_log_and_so_has_the_simulator(tiers):
+    log = paper.round_log(tiers)
+    for tier in ("virtual", "simulated"):
+        assert log.loc[tier].to_list()[:3] == pytest.approx(paper.EXAMPLE_LOG[:3], rel=0.01)
+        assert log.exit[tier] == pytest.approx(log.exit["the authors' log"], rel=0.05)
+    assert log.exit["virtual"] == pytest.approx(608, rel=0.02)
+    cubic = tiers.numbers("example, cubic").set_index("size_mb").exit_segments
+    assert cubic[16.0] == pytest.approx(265, rel=0.01)  # the authors' log without SUSS
+
+
+@needs_virtual
+def test_the_module_has_the_authors_completion_times_and_table(tiers):
+    table = paper.improvements(tiers, "example", "completion_s").set_index("size_mb")
+    for size_mb in (0.5, 4.0, 16.0):
+        off_ms, on_ms = paper.EXAMPLE_PUBLISHED_MS[size_mb]
+        assert table.cubic[size_mb] * 1e3 == pytest.approx(off_ms, rel=0.04)
+        assert table.suss[size_mb] * 1e3 == pytest.approx(on_ms, rel=0.04)
+    later = paper.later_table(tiers)
+    assert later["5 MB (s)"].ours.to_list() == pytest.approx(later["5 MB (s)"].published.to_list(), rel=0.05)
+
+
+@needs_virtual
+def test_the_kernels_own_cubic_takes_as_long_as_the_module_without_a_fourfold_round_and_suss_is_off_when_near(tiers):
+    own, module, cubic, suss = (
+        tiers.numbers(case).set_index("size_mb").completion_ms
+        for case in ("later, hystart", "later, none fourfold", "near, cubic", "near, suss")
+    )
+    assert own[5.0] == pytest.approx(module[5.0], rel=1e-3)
+    assert list(cubic) == list(suss)
+
+
+def test_in_virtual_time_every_case_runs_and_cubic_with_the_fault_is_the_module():
+    for profile in ("quick", "paper"):
+        scale = paper.STUDY.scale(profile, "virtual")
+        wanted = list(points(paper.CASES, Setting(), scale))
+        assert {paper.STUDY.why_not(point, "virtual") for point in wanted} == {""}
+        assert {point.case for point in wanted} == set(paper.CASES)
+        for point in wanted:
+            faulty = not point.setting.mended
+            assert (point.setting.control[0] == "cubic") == (point.case in ("later, none", "later, hystart"))
+            if faulty and point.case.endswith("cubic"):
+                assert point.setting.control == ("suss", 0)
+    assert Setting().control == ("cubic", 3)
