@@ -1,13 +1,13 @@
-"""A server, and a client that acknowledges what it should not, in virtual time. A script, of the standard library alone.
+"""A server, and a client that acknowledges what it should not, in virtual time. A script, of the standard library.
 
 serve PORT BYTES CONTROL : an ordinary TCP server of this kernel; sends so many bytes to whoever asks, waits until that
 one says more, and writes as JSON what its kernel counted.
 
 fetch OWN SERVER PORT BYTES SECONDS RECEIVER HOW_MANY SEGMENT SACK : a client without a kernel's TCP, at an address
-that its host does not own, so that nobody else answers. Its packets are raw, and it hears of others' as a packet socket
-does. RECEIVER is honest, division (HOW_MANY pieces of each segment), spoofing (HOW_MANY copies) or optimistic (a
-segment acknowledged every HOW_MANY milliseconds). Writes as JSON [[seconds since its SYN, bytes, where they begin], ...]
-of the data packets that come.
+that its host does not own, so that nobody else answers. Its packets are raw, and it hears of the server's by a packet
+socket. RECEIVER is honest, division (HOW_MANY pieces of each segment), spoofing (HOW_MANY copies) or optimistic (a
+segment acknowledged every HOW_MANY milliseconds). Writes as JSON [[seconds since its SYN, bytes, where they begin],
+...] of the data packets that come.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import socket
 import struct
 import sys
 import time
+from pathlib import Path
 
 ALL_IP, OUTGOING = 0x0800, 4  # of packet sockets: ETH_P_IP, PACKET_OUTGOING
 CONGESTION, INFORMATION = 13, 11  # TCP_CONGESTION, TCP_INFO
@@ -42,8 +43,7 @@ def serve(port: int, size: int, control: str) -> None:
     stream.recv(1)
     told = stream.getsockopt(socket.IPPROTO_TCP, INFORMATION, 232)
     (again,) = struct.unpack_from("=I", told, TOTAL_RETRANSMITTED_AT)
-    with open("/proc/net/netstat") as file:
-        names, values = (line.split() for line in list(file)[:2])
+    names, values = (line.split() for line in Path("/proc/net/netstat").read_text().splitlines()[:2])
     timeouts = int(dict(zip(names, values))["TCPTimeouts"])  # noqa: B905
     sys.stdout.write(json.dumps({"sent_again": again, "timeouts": timeouts}) + "\n")
     sys.stdout.flush()
@@ -79,12 +79,13 @@ class Client:
         """A packet that acknowledges `told` bytes of the document."""
         number = (self.theirs + 1 + told) % WHOLE if flags & ACK else 0
         words = (5 + len(options) // 4) << 4
-        window = WINDOW
-        fields = [CLIENT_PORT, self.port, self.sent, number, words, flags, window, 0, 0]
+        fields = [CLIENT_PORT, self.port, self.sent, number, words, flags, WINDOW, 0, 0]
         tcp = struct.pack(">HHIIBBHHH", *fields) + options + payload
         pseudo = self.own + self.server + struct.pack(">BBH", 0, socket.IPPROTO_TCP, len(tcp))
         tcp = tcp[:16] + struct.pack(">H", check_sum(pseudo + tcp)) + tcp[18:]
-        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp), 0, 0, 64, socket.IPPROTO_TCP, 0, self.own, self.server)
+        ip = struct.pack(
+            ">BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp), 0, 0, 64, socket.IPPROTO_TCP, 0, self.own, self.server
+        )
         self.out.sendto(ip + tcp, (socket.inet_ntoa(self.server), 0))
         self.sent += len(payload) + bool(flags & (SYN | FIN))
 
@@ -125,11 +126,11 @@ class Client:
             if length > 0:
                 start = (number - self.theirs - 1) % WHOLE
                 self.rows.append((round(now - began, 9), length, start))
-                self.take(start, length, size)
+                self.take(start, length)
         self.send(ACK | PUSH, self.held, b"!")
         sys.stdout.write(json.dumps(self.rows) + "\n")
 
-    def take(self, start: int, length: int, size: int) -> None:
+    def take(self, start: int, length: int) -> None:
         """A data packet has come."""
         is_old = start + length <= self.held
         self.early.append((start, start + length))
@@ -138,7 +139,7 @@ class Client:
                 self.held = max(self.held, ends)
         self.early = [piece for piece in self.early if piece[0] > self.held]
         if self.receiver == "optimistic":
-            self.begin_to_claim(is_old, size)
+            self.begin_to_claim(is_old)
             return
         news, count = self.held - self.acknowledged, int(self.how_many)
         if self.receiver == "division" and news > 0:
@@ -149,7 +150,7 @@ class Client:
                 self.send(ACK, self.held)
         self.acknowledged = self.held
 
-    def begin_to_claim(self, is_old: bool, size: int) -> None:
+    def begin_to_claim(self, is_old: bool) -> None:
         if is_old:  # the server waited in vain
             self.claimed = self.held
         if self.claims_at is None or is_old:

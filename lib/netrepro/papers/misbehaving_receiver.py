@@ -4,6 +4,8 @@ a Misbehaving Receiver", CCR 1999.
 A sender lets its window grow with every acknowledgement, so that whoever writes acknowledgements steers it. A receiver
 acknowledges each segment in pieces (ACK division), repeats acknowledgements (duplicate-ACK spoofing), or acknowledges
 what has not come yet (optimistic acknowledgements), and has its document sooner.
+
+In virtual time the sender is a real Linux kernel, and the receiver a program that writes its packets itself.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, Optimist
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _drawing as drawing
-from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, least_first
+from netrepro.papers._misbehaving_processes import Client, fetch
+from netrepro.papers._running import run_experiment
+from netrepro.papers._study import VIRTUAL, Evidence, Knob, Play, Runs, Scale, Study, each, least_first
 from netrepro.papers._trust import Check
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
@@ -35,6 +39,9 @@ RECEIVERS = ("honest", "division", "spoofing", "optimistic")
 EXAMPLE = (487, 973, 1461)  # how the paper's example acknowledges bytes 1 to 1460
 PIECES = (1, 2, 3, 4, 5, 8, 10, 20)
 PUBLISHED_S = {"honest": 0.53, "division": 0.22, "spoofing": 0.22}  # last data, read off Figs 4 and 5
+NO_SACK = "linux without sack"
+# What the sender counts -> the kernel's control that does so, of Reno. Linux counts whole segments, never bytes.
+KERNEL_CONTROLS = {"acknowledgements": "piece_counting", "bytes": "reno", "segments": "reno"}
 PLENTY = DropTail(packets=100_000)  # of return paths, where only acknowledgements wait, and of hosts
 
 
@@ -47,7 +54,7 @@ class Setting:
     the rate and how hard receivers press: `pieces` of a segment, `copies` of an acknowledgement, and a segment
     acknowledged every `ack_interval_ms`. `rival` : instead of the document, a transfer without end beside one with an
     honest receiver. `jitter_ms` : by how much a sender's link varies, so that two flows do not keep
-    step.
+    step. recovery : as of Tcp, or NO_SACK: Linux's from a receiver that offers no SACK.
     """
 
     document_bytes: int = 60_000
@@ -62,8 +69,21 @@ class Setting:
     ack_interval_ms: float = 5.0
     counts: str = "acknowledgements"
     recovery: str = "reno"
+    congestion_control: str = "reno"
     rival: bool = False
     jitter_ms: float = 0.0
+
+    @property
+    def sack(self) -> bool:
+        """Whether both ends have SACK."""
+        return self.recovery in ("sack", "linux")
+
+    @property
+    def how_many(self) -> float:
+        """Of what the receiver presses with."""
+        return {"division": self.pieces, "spoofing": self.copies, "optimistic": self.ack_interval_ms}.get(
+            self.receiver, 0
+        )
 
 
 def receiver_of(setting: Setting) -> Receiver | None:
@@ -84,13 +104,13 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     spread_ms = setting.round_trip_spread_ms
     round_trip_ms = setting.round_trip_ms + Random(seed).uniform(-spread_ms, spread_ms)
     tcp = Tcp(
-        "reno",
+        setting.congestion_control,
         initial_window_segments=setting.initial_window_segments,
         segment_bytes=SEGMENT_BYTES,
         delayed_ack_ms=0,
-        sack=setting.recovery in ("sack", "linux"),
+        sack=setting.sack,
         tail_loss_probe=False,
-        recovery=setting.recovery,
+        recovery="linux" if setting.recovery == NO_SACK else setting.recovery,
         counts=setting.counts,
     )
     pressing = replace(tcp, receiver=receiver_of(setting))
@@ -139,17 +159,80 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
             "dropped_packets": dropped,
             "timeouts": int(flow.timeouts),
         }
-    course = arrivals(found)
-    rounds = np.round((course.time_ms - course.time_ms.iloc[0]) / (2 * one_way_ms))
     return {
         "last_data_ms": float(flow.completion_ms) + one_way_ms,
-        "second_round_segments": int((rounds == 1).sum()),
         "sent_again": int(flow.retransmitted_packets),
         "dropped_packets": dropped,
         "timeouts": int(flow.timeouts),
-        "course": course,
+        **_course(arrivals(found), 2 * one_way_ms),
         "checks": [] if dropped else [Check("document complete", float(not np.isnan(flow.completion_ms)), at_least=1)],
     }
+
+
+def _course(course: pd.DataFrame, round_trip_ms: float) -> dict[str, Any]:
+    rounds = np.round((course.time_ms - course.time_ms.iloc[0]) / round_trip_ms)
+    return {"second_round_segments": int((rounds == 1).sum()), "course": course}
+
+
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+    """One run: what `read` or, of the virtual kernel, `read_kernel` says. Raises NetreproError as they, and for what a
+    real kernel cannot be."""
+    if tier == VIRTUAL:
+        return read_kernel(setting, seconds, seed)
+    found = run_experiment(experiment(setting, seconds, seed), tier)
+    return {**read(found, setting), "_fidelity": found.fidelity}
+
+
+def read_kernel(setting: Setting, seconds: float, seed: int) -> dict[str, Any]:
+    """What `read` says of a document, from a real Linux sender to a client that is a program; but for dropped packets.
+
+    Raises NetreproError for what that tier cannot run, as `cannot` says, and for an unknown receiver.
+    """
+    if why := cannot(setting, VIRTUAL):
+        raise NetreproError(why, "use tier 'simulated'")
+    receiver_of(setting)
+    asked = experiment(setting, seconds, seed)
+    tcp = Tcp("reno", initial_window_segments=setting.initial_window_segments, sack=setting.sack, tail_loss_probe=False)
+    control = KERNEL_CONTROLS[setting.counts] if setting.congestion_control == "reno" else setting.congestion_control
+    client = Client(setting.receiver, setting.how_many, SEGMENT_BYTES, setting.sack)
+    size_bytes, route = setting.document_bytes, ("h2", "s2", "s1", "h1")
+    packets, counted = fetch(asked.topology, route, client, size_bytes, control, tcp, seconds=seconds, seed=seed)
+    kilobytes = packets.size_bytes.cumsum() / 1e3
+    course = pd.DataFrame({"time_ms": packets.time_s * 1e3, "kilobytes": kilobytes})
+    whole_s, held = completion_s(packets, size_bytes)
+    return {
+        "last_data_ms": whole_s * 1e3,
+        **counted,
+        **_course(course, 2 * asked.topology.link(*BOTTLENECK).delay_ms),
+        "checks": [Check("document complete", held / size_bytes, at_least=1)],
+    }
+
+
+def completion_s(packets: pd.DataFrame, size_bytes: int) -> tuple[float, int]:
+    """When all of the document had come (s; NaN if never), and how many of its bytes came in the end.
+
+    packets : time_s, size_bytes, start_bytes; in order of time.
+    """
+    missing = np.ones(size_bytes, bool)
+    left = size_bytes
+    for time_s, size, start in packets.itertuples(index=False):
+        left -= int(missing[start : start + size].sum())
+        missing[start : start + size] = False
+        if not left:
+            return float(time_s), size_bytes
+    return float("nan"), size_bytes - left
+
+
+def cannot(setting: Setting, tier: str) -> str:
+    """Why a tier cannot run it, or ""."""
+    if tier == VIRTUAL and setting.rival:
+        return "two flows at once, of which the client in user space has one only"
+    if tier == VIRTUAL and setting.receiver == "spoofing" and setting.recovery not in ("sack", "linux", NO_SACK):
+        return (
+            f"recovery = {setting.recovery!r} is how a sender of 1999 took duplicates; kernels of today are Linux's, "
+            "which the cases of Linux show"
+        )
+    return ""
 
 
 def example_acknowledgements(pieces: int, segment_bytes: int = SEGMENT_BYTES) -> list[int]:
@@ -167,13 +250,21 @@ def gains(table: pd.DataFrame) -> pd.DataFrame:
 
 def answer(runs: Runs) -> str:
     """The question answered in one sentence, with this run's numbers."""
-    ends, mended = runs.summary().last_data_ms.groupby(level="case", sort=False).first(), "division, bytes counted"
+    ends = runs.summary().last_data_ms.groupby(level="case", sort=False).first()
+    spoofing = "spoofing" if "spoofing" in ends else f"{LINUX}, spoofing"
+    whose = "" if spoofing == "spoofing" else " (from Linux of today)"
     return (
         f"By how it acknowledges: the last data come {ends['division']:.0f} ms after the start with segments "
-        f"acknowledged in pieces, after {ends['spoofing']:.0f} with spoofed duplicates and after "
+        f"acknowledged in pieces, after {ends[spoofing]:.0f} with spoofed duplicates{whose} and after "
         f"{ends['optimistic']:.0f} with optimistic acknowledgements, where an honest receiver waits "
-        f"{ends['honest']:.0f}; of a sender that counts bytes pieces bring nothing ({ends[mended]:.0f})."
+        f"{ends['honest']:.0f}; of a sender that counts {_counted(runs)} pieces bring nothing "
+        f"({ends['division, bytes counted']:.0f})."
     )
+
+
+def _counted(runs: Runs) -> str:
+    """What the mended sender of the tier counts."""
+    return "whole segments" if runs.tier == VIRTUAL else "bytes"
 
 
 # Figures.
@@ -222,7 +313,8 @@ def draw_course(runs: Runs, case: str, title: str) -> Figure:
             axis.axvline(PUBLISHED_S[name] * 1e3, color=PUBLISHED_GREY, linestyle="--", linewidth=1.5, zorder=1)
             at = {"x": PUBLISHED_S[name] * 1e3 - 6, "y": 1, "ha": "right", "rotation": 90, "fontsize": 8}
             axis.text(s=f"{name}, published", color=PUBLISHED_GREY, **at)
-    axis.set(xlim=(100, 620), ylim=(0, None))
+    last_ms = max(runs.table("course", name).time_ms.max() for name in looks)
+    axis.set(xlim=(100, max(620, 1.05 * last_ms)), ylim=(0, None))
     axis.legend(loc="upper left")
     return figure
 
@@ -235,7 +327,8 @@ def draw_growth(runs: Runs) -> Figure:
     drawing.draw_published_curve(axis, PIECES, [1 + pieces for pieces in PIECES], "published: 1 + m")
     axis.plot(len(EXAMPLE), 1 + len(EXAMPLE), "D", color=PUBLISHED_GREY, markersize=10, label="the paper's example")
     looks = {GROWTH: CURVES[6], f"{GROWTH}, bytes counted": scheme("control").colour}
-    for (name, colour), said in zip(looks.items(), ("acknowledgements counted", "bytes counted"), strict=True):
+    counted = ("acknowledgements counted", f"{_counted(runs)} counted")
+    for (name, colour), said in zip(looks.items(), counted, strict=True):
         drawing.draw_sweep(axis, runs.numbers(name), "pieces", "second_round_segments", label=said, color=colour)
     axis.set_ylim(0, None)
     axis.legend()
@@ -248,9 +341,33 @@ def draw_controls(runs: Runs) -> Figure:
     figure, axes = drawing.panels("Broken on purpose: senders that are mended", "", "last data (ms)", list(titles))
     for axis, (attack, mended) in zip(axes, titles.items(), strict=True):
         cases = ["honest", attack, f"honest, {mended}", f"{attack}, {mended}"]
-        ours = {case.replace(", ", ",\n"): list(runs.numbers(case).last_data_ms) for case in cases}
-        looks = (scheme("tcp").colour, CURVES[6], scheme("tcp").colour, scheme("control").colour)
-        colours = dict(zip(ours, looks, strict=True))
+        looks = dict(
+            zip(cases, (scheme("tcp").colour, CURVES[6], scheme("tcp").colour, scheme("control").colour), strict=True)
+        )
+        ours = {_on_lines(case): list(runs.numbers(case).last_data_ms) for case in cases if runs.has(case)}
+        colours = {_on_lines(case): colour for case, colour in looks.items()}
+        drawing.draw_bars(axis, ours, colours=colours)
+    return figure
+
+
+def _on_lines(case: str) -> str:
+    return case.replace(", ", ",\n")
+
+
+def draw_spoofing(runs: Runs) -> Figure:
+    """Fig. 5; where no sender of 1999 ran, Linux of today without SACK."""
+    if runs.has("spoofing"):
+        return draw_course(runs, "spoofing", "Duplicate-ACK spoofing (Fig. 5)")
+    return draw_course(runs, f"{WITHOUT}, spoofing", "Duplicate-ACK spoofing of Linux without SACK (beside Fig. 5)")
+
+
+def draw_linux(runs: Runs) -> Figure:
+    """When the last data come from Linux of today, by receiver: a panel with SACK, and one without."""
+    figure, axes = drawing.panels("Linux of today (CUBIC)", "", "last data (ms)", ["with SACK", "without SACK"])
+    colours = dict(zip(RECEIVERS, (scheme("tcp").colour, CURVES[6], CURVES[3], CURVES[2]), strict=True))
+    for axis, start in zip(axes, (LINUX, WITHOUT), strict=True):
+        cases = {name: f"{start}, {name}" for name in RECEIVERS}
+        ours = {name: list(runs.numbers(case).last_data_ms) for name, case in cases.items() if runs.has(case)}
         drawing.draw_bars(axis, ours, colours=colours)
     return figure
 
@@ -284,9 +401,9 @@ def draw_rivals(runs: Runs) -> Figure:
     return figure
 
 
-def draw_run(found: Measurements, case: str) -> Figure:
+def draw_run(readings: dict[str, Any], case: str) -> Figure:
     """The time-sequence picture of one run."""
-    course = arrivals(found)
+    course = readings["course"]
     title = f"{case}: last data after {course.time_ms.max():.0f} ms"
     figure, axis = new_figure(title, "time since the client's SYN (ms)", "data so far (kB)")
     axis.plot(course.time_ms, course.kilobytes, "s", color=CURVES[6], markersize=4)
@@ -294,7 +411,8 @@ def draw_run(found: Measurements, case: str) -> Figure:
     return figure
 
 
-GROWTH = "growth"
+GROWTH, LINUX, WITHOUT = "growth", "Linux", "Linux without SACK"
+TODAY = {"congestion_control": "cubic", "recovery": "linux", "counts": "segments"}
 BYTES, SACK = {"counts": "bytes"}, {"recovery": "sack"}
 CASES: dict[str, dict[str, Any]] = {
     **{name: {"receiver": name} for name in RECEIVERS},
@@ -304,6 +422,8 @@ CASES: dict[str, dict[str, Any]] = {
     "spoofing, SACK": SACK | {"receiver": "spoofing"},
     GROWTH: {"receiver": "division", "pieces": each(*PIECES)},
     f"{GROWTH}, bytes counted": BYTES | {"receiver": "division", "pieces": each(*PIECES)},
+    **{f"{LINUX}, {name}": TODAY | {"receiver": name} for name in RECEIVERS},
+    **{f"{WITHOUT}, {name}": TODAY | {"recovery": NO_SACK, "receiver": name} for name in RECEIVERS},
 }
 SENDERS: dict[str, dict[str, Any]] = {
     "Tahoe, counts acknowledgements": {"recovery": "tahoe"},
@@ -328,10 +448,11 @@ STUDY = Study(
     slug="misbehaving_receiver",
     setting=Setting(),
     cases=CASES,
-    experiment=experiment,
-    read=read,
+    measure_one=measure_one,
+    cannot=cannot,
     answer=answer,
     profiles={"test": Scale(10.0), "quick": Scale(10.0), "paper": Scale(10.0)},
+    on_virtual={"quick": Scale(10.0, repetitions=3)},
     claims={
         "growth-by-division": Evidence("second_round_segments", GROWTH, control=f"{GROWTH}, bytes counted"),
         "division-saves": Evidence(
@@ -389,9 +510,10 @@ STUDY = Study(
     figures={
         "growth_by_division": draw_growth,
         "fig4_division": lambda runs: draw_course(runs, "division", "ACK division (Fig. 4)"),
-        "fig5_spoofing": lambda runs: draw_course(runs, "spoofing", "Duplicate-ACK spoofing (Fig. 5)"),
+        "fig5_spoofing": draw_spoofing,
         "fig6_optimistic": lambda runs: draw_course(runs, "optimistic", "Optimistic acknowledgements (Fig. 6)"),
         "controls": draw_controls,
+        "linux_today": draw_linux,
         "knob_interval": draw_interval,
         "knob_buffer": draw_buffer,
         "knob_rivals": draw_rivals,

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netrepro.claims import judge, load_claims
+from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.receivers import OptimisticAck
@@ -17,6 +19,9 @@ from netrepro.papers import misbehaving_receiver as paper
 from netrepro.papers._study import Runs
 
 SEGMENTS = 42  # of 1460 bytes in 60 kB
+needs_virtual = pytest.mark.skipif(
+    not probe_tiers().virtual.available, reason=f"no virtual kernel: {probe_tiers().virtual.why}"
+)
 
 
 @pytest.fixture(scope="module")
@@ -142,3 +147,59 @@ def test_an_experiment_survives_json():
     for case in ("spoofing", "optimistic", "division"):
         asked = paper.experiment(paper.STUDY.case(case), 10.0, 1)
         assert Experiment.from_json(asked.to_json()) == asked
+
+
+# A real Linux sender, in virtual time.
+
+
+def on_kernel(**changed):
+    setting = replace(paper.Setting(round_trip_spread_ms=0.0), **changed)
+    return paper.measure_one(setting, 20.0, 1, "virtual")
+
+
+@needs_virtual
+def test_a_kernel_that_counts_pieces_sends_what_the_simulator_does_and_linux_counts_whole_segments():
+    for pieces in (3, 50):
+        kernel, ours, linux = (
+            measured(receiver="division", pieces=pieces, **more)
+            for measured, more in ((on_kernel, {}), (read, {}), (on_kernel, paper.TODAY))
+        )
+        assert kernel["second_round_segments"] == ours["second_round_segments"] == min(1 + pieces, SEGMENTS - 1)
+        assert kernel["last_data_ms"] == pytest.approx(ours["last_data_ms"], abs=2.0)
+        assert linux["second_round_segments"] == 2
+        assert linux["last_data_ms"] > kernel["last_data_ms"] + 100
+
+
+@needs_virtual
+def test_linux_with_sack_does_not_hear_a_spoofer_and_without_makes_it_wait_while_optimism_pays():
+    honest, spoofed, unselective, optimistic = (
+        on_kernel(**paper.TODAY | more)
+        for more in (
+            {},
+            {"receiver": "spoofing"},
+            {"receiver": "spoofing", "recovery": paper.NO_SACK},
+            {"receiver": "optimistic"},
+        )
+    )
+    assert spoofed["last_data_ms"] == pytest.approx(honest["last_data_ms"], abs=1.0)
+    assert spoofed["sent_again"] == 0 < unselective["sent_again"]
+    assert unselective["last_data_ms"] > 1.5 * honest["last_data_ms"]
+    assert honest["last_data_ms"] - optimistic["last_data_ms"] > 100
+    assert all(check.holds for one in (honest, unselective, optimistic) for check in one["checks"])
+
+
+def test_the_kernel_is_not_asked_for_recoveries_of_1999_or_for_two_flows():
+    for case, left_out in (("spoofing", True), ("spoofing, SACK", False), ("Linux without SACK, spoofing", False)):
+        assert bool(paper.cannot(paper.STUDY.case(case), "virtual")) == left_out
+        assert paper.cannot(paper.STUDY.case(case), "simulated") == ""
+    with pytest.raises(NetreproError, match="two flows"):
+        paper.measure_one(replace(paper.Setting(), **paper.SHARED), 1.0, 1, "virtual")
+
+
+def test_a_document_is_complete_when_its_last_missing_byte_has_come():
+    packets = pd.DataFrame(
+        [(0.1, 4, 0), (0.2, 4, 6), (0.3, 4, 0), (0.4, 3, 3)], columns=["time_s", "size_bytes", "start_bytes"]
+    )
+    assert paper.completion_s(packets, 10) == (0.4, 10)
+    end_s, held = paper.completion_s(packets[:3], 10)
+    assert np.isnan(end_s) and held == 8

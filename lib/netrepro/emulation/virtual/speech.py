@@ -13,6 +13,7 @@
 | suss_pacing, hystart_rounds_from_start                    |               |                               |
 
 Reno and CUBIC that count acknowledgements or pace their first segments, and SUSS, are modules (lib/kernel/modules).
+Counted are acknowledgements of whole segments: of others the kernel tells its controls nothing.
 CUBIC of the kernel begins rounds of HyStart as its release does; that of the modules, as which SUSS with suss_rounds=0
 counts, too, begins them as one says.
 The rest is refused by name: timers, receivers and recoveries that this kernel has not.
