@@ -53,4 +53,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "send":
         send(sys.argv[2], float(sys.argv[3]), sys.argv[4] == "paced")
     else:
-        print(json.dumps(receive(int(sys.argv[2]))))
+        sys.stdout.write(json.dumps(receive(int(sys.argv[2]))))
