@@ -42,7 +42,6 @@ class DummynetPipe {
     queue_.join({.name = name,
                  .bytes = bytes,
                  .flow = 0,
-                 .recorded_as = 0,
                  .ecn_capable = ecn_capable,
                  .marked_before = false,
                  .arrived = now},

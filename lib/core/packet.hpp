@@ -13,7 +13,7 @@ struct alignas(64) Packet {  // a line of a processor's cache
     congestion_window_reduced = 32,  // CWR
     duplicate_seen = 64,             // DSACK: what arrived was there already
     reset = 128,                     // RST
-    guest = 256                      // somebody else's: its content is not here
+    posted = 256                     // a datagram of a program
   };
   struct Block {
     std::uint32_t start, end;  // bytes from the cumulative acknowledgement on

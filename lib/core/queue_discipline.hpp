@@ -12,8 +12,7 @@
 
 struct QueuedPacket {
   std::uint32_t name, bytes;
-  std::uint32_t flow;         // equal for the packets of one flow
-  std::uint32_t recorded_as;  // the flow in records of departures
+  std::uint32_t flow;  // equal for the packets of one flow
   bool ecn_capable;
   bool marked_before;   // by an earlier queue
   bool marked = false;  // by this one

@@ -20,18 +20,10 @@ class Routes {
     used_.add_link(number, from, to);
   }
 
-  // Nodes before this one are only the ends of paths that are found.
-  void forward_only_from(std::uint32_t node) {
-    first_forwarder_ = node;
-    all_.forward_only_from(node);
-    used_.forward_only_from(node);
-  }
-
   // From now on only these links, one flag each; paths of a set that have another one are left out.
   void use(const std::vector<bool>& in_use) {
     in_use_ = in_use;
     used_ = ShortestPaths(nodes_);
-    used_.forward_only_from(first_forwarder_);
     for (std::uint32_t link = 0; link < ends_.size(); ++link)
       if (in_use_[link]) used_.add_link(link, ends_[link].first, ends_[link].second);
   }
@@ -47,8 +39,6 @@ class Routes {
     (used_.leads(from, to) ? used_ : all_).find(from, to, key, path_);
     return path_;
   }
-
-  std::pair<std::uint32_t, std::uint32_t> ends(std::uint32_t link) const { return ends_[link]; }
 
  private:
   static std::uint64_t pair(std::uint32_t from, std::uint32_t to) { return std::uint64_t{from} << 32 | to; }
@@ -73,7 +63,6 @@ class Routes {
 
   ShortestPaths all_, used_;
   std::size_t nodes_;
-  std::uint32_t first_forwarder_ = 0;
   std::vector<std::pair<std::uint32_t, std::uint32_t>> ends_;  // of links
   std::vector<bool> in_use_;
   std::unordered_map<std::uint64_t, std::vector<std::vector<std::uint32_t>>> sets_;

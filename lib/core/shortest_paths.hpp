@@ -14,9 +14,6 @@ class ShortestPaths {
     entering_[to].push_back(from);
   }
 
-  // Nodes before this one are only the ends of paths; before any is asked for.
-  void forward_only_from(std::uint32_t node) { first_forwarder_ = node; }
-
   bool leads(std::uint32_t from, std::uint32_t to) { return distances_to(to)[from] != unreachable; }
 
   // The links from one node to another. Equal keys give equal paths; each node hashes the key with a number of its own.
@@ -26,10 +23,10 @@ class ShortestPaths {
     path.clear();
     for (std::uint32_t node = from; node != to;) {
       std::size_t equals = 0;
-      for (const Leaving& link : leaving_[node]) equals += is_nearer(link, node, to, distance);
+      for (const Leaving& link : leaving_[node]) equals += is_nearer(link, node, distance);
       std::size_t choice = equals == 1 ? 0 : mixed(key ^ mixed(node + 1)) % equals;
       for (const Leaving& link : leaving_[node])
-        if (is_nearer(link, node, to, distance) && choice-- == 0) {
+        if (is_nearer(link, node, distance) && choice-- == 0) {
           path.push_back(link.number);
           node = link.to;
           break;
@@ -50,10 +47,8 @@ class ShortestPaths {
   };
   static constexpr std::uint32_t unreachable = ~0u - 1;
 
-  bool leads_on(std::uint32_t node, std::uint32_t target) const { return node >= first_forwarder_ || node == target; }
-  bool is_nearer(const Leaving& link, std::uint32_t node, std::uint32_t target,
-                 const std::vector<std::uint32_t>& distance) const {
-    return distance[link.to] + 1 == distance[node] && leads_on(link.to, target);
+  static bool is_nearer(const Leaving& link, std::uint32_t node, const std::vector<std::uint32_t>& distance) {
+    return distance[link.to] + 1 == distance[node];
   }
 
   const std::vector<std::uint32_t>& distances_to(std::uint32_t target) {
@@ -62,18 +57,15 @@ class ShortestPaths {
     distance.assign(leaving_.size(), unreachable);
     distance[target] = 0;
     std::vector<std::uint32_t> wave{target};
-    for (std::size_t i = 0; i < wave.size(); ++i) {
-      if (!leads_on(wave[i], target)) continue;
+    for (std::size_t i = 0; i < wave.size(); ++i)
       for (std::uint32_t node : entering_[wave[i]])
         if (distance[node] == unreachable) {
           distance[node] = distance[wave[i]] + 1;
           wave.push_back(node);
         }
-    }
     return distance;
   }
 
-  std::uint32_t first_forwarder_ = 0;
   std::vector<std::vector<Leaving>> leaving_;
   std::vector<std::vector<std::uint32_t>> entering_;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> distances_;

@@ -222,7 +222,7 @@ class alignas(64) SimulatedLink {
     ++counts_.sent_packets;
     counts_.sent_bytes += packet.bytes;
     counts_.busy += duration;
-    if (records_) departures_.push_back({packet.recorded_as, packet.bytes, marked, free_at_, start - packet.arrived});
+    if (records_) departures_.push_back({packet.flow, packet.bytes, marked, free_at_, start - packet.arrived});
   }
 
   // What the discipline has dropped goes back to whoever owns it; true when that packet is among them.

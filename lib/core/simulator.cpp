@@ -69,7 +69,11 @@ void Simulator::begin() {
   for (std::size_t i = 0; i < companions_.size(); ++i)
     groups_.at(companions_[i].flow).members.push_back(static_cast<std::uint32_t>(flows_.size() + i));
   for (Exchange& exchange : exchanges_) exchange.requests = groups_.at(exchange.answers).members.at(1);
-  start_changes();
+  const auto by_time = [](const auto& a, const auto& b) { return a.at < b.at; };
+  std::stable_sort(changes_.begin(), changes_.end(), by_time);
+  std::stable_sort(link_uses_.begin(), link_uses_.end(), by_time);
+  set_use_timer();
+  set_change_timer();
   if (rcp_)
     for (const auto& link : links_) offers_.emplace_back(*rcp_, link->bytes_per_second());
   for (std::uint32_t flow = 0; flow < flows_.size(); ++flow)
@@ -79,15 +83,6 @@ void Simulator::begin() {
   if (!starts_.empty()) set_timer(flows_[starts_[0]].start, flow_start, 0);
   if (!sampled_links_.empty()) set_timer(queue_interval_, queues_due, 0);
   if (window_interval_ != never) set_timer(window_interval_, windows_due, 0);
-}
-
-void Simulator::start_changes() {
-  const auto by_time = [](const auto& a, const auto& b) { return a.at < b.at; };
-  const auto from = [](auto& all, std::size_t next) { return all.begin() + static_cast<std::ptrdiff_t>(next); };
-  std::stable_sort(from(changes_, next_change_), changes_.end(), by_time);
-  std::stable_sort(from(link_uses_, next_use_), link_uses_.end(), by_time);
-  set_use_timer();
-  set_change_timer();
 }
 
 void Simulator::set_use_timer() {
@@ -109,12 +104,6 @@ bool Simulator::run(std::uint64_t events) {
     step();
   }
   return false;
-}
-
-void Simulator::advance(Time until) {
-  if (!tree_) begin();
-  for (show_timers(); tree_->time() <= until; show_timers()) step();
-  now_ = until;
 }
 
 void Simulator::step() {
@@ -326,37 +315,15 @@ std::uint32_t Simulator::new_packet(std::uint32_t flow, std::uint32_t path, std:
   return place;
 }
 
-std::uint32_t Simulator::path_over(std::uint32_t link, std::uint32_t to, std::uint64_t key) {
-  std::vector<std::uint32_t> links{link};
-  const std::uint32_t next = routes_.ends(link).second;
-  if (next != to) {
-    const std::vector<std::uint32_t>& rest = routes_.path(next, to, key);
-    links.insert(links.end(), rest.begin(), rest.end());
-  }
-  return path_table_.place_of_given(links);
-}
-
-std::uint32_t Simulator::admit(std::uint32_t path, std::uint32_t bytes, bool ecn_capable, std::uint32_t flow,
-                               std::optional<std::uint32_t> recorded_as) {
-  const std::uint16_t capable = ecn_capable ? Packet::ecn_capable : 0;
-  const std::uint32_t place = new_packet(0, path, bytes, static_cast<std::uint16_t>(Packet::guest | capable));
-  packets_[place].flow = recorded_as.value_or(place);
-  packets_[place].sequence = flow;
-  send(place);
-  return place;
-}
-
 void Simulator::send(std::uint32_t place) {
   Packet& packet = packets_[place];
   const std::uint32_t number = path_table_[packet.hop];
   SimulatedLink& link = *links_[number];
   if (!offers_.empty()) offer_rate(number, packet);
   const Time before = link.next_arrival();
-  const std::uint32_t flow = packet.has(Packet::guest) ? static_cast<std::uint32_t>(packet.sequence) : packet.flow;
   const Verdict verdict = link.offer({.name = place,
                                       .bytes = packet.wire_bytes,
-                                      .flow = flow,
-                                      .recorded_as = packet.flow,
+                                      .flow = packet.flow,
                                       .ecn_capable = packet.has(Packet::ecn_capable),
                                       .marked_before = packet.has(Packet::congestion_experienced),
                                       .arrived = now_},
@@ -403,8 +370,8 @@ void Simulator::deliver(std::uint32_t place) {
   const Packet& packet = packets_[place];
   const std::uint32_t flow = packet.flow;
   ++account_.delivered;
-  if (packet.has(Packet::guest)) {
-    deliver_guest_(place, path_table_[packet.hop - 1], packet.has(Packet::congestion_experienced));
+  if (packet.has(Packet::posted)) {
+    news_.push_back({now_, News::Kind::datagram, place});
     return packets_.give_back(place);
   }
   if (flow < flows_.size() && !flows_[flow].is_tcp) {
@@ -623,7 +590,7 @@ void Simulator::apply(const LinkChange& change) {
 // RCP.
 
 void Simulator::offer_rate(std::uint32_t number, Packet& packet) {
-  const bool asks = !(packet.flags & (Packet::acknowledgement | Packet::reset | Packet::guest)) && connections_[packet.flow] &&
+  const bool asks = !(packet.flags & (Packet::acknowledgement | Packet::reset | Packet::posted)) && connections_[packet.flow] &&
                     connections_[packet.flow]->rcp;
   const Time round_trip = asks ? RcpHeader::round_trip(packet) : 0;
   const double rate = offers_[number].arrival(packet.wire_bytes, round_trip, links_[number]->drained_at(now_), now_);

@@ -99,10 +99,6 @@ class Simulator {
                  const std::vector<std::uint32_t>& backward);
   void offer_rates(const RcpLink::Settings& rcp) { rcp_ = rcp; }  // all links, for flows with RCP
   void change_link(const LinkChange& change) { changes_.push_back(change); }
-  // Takes up changes and uses of links that were added while it ran, after all earlier ones had happened.
-  void start_changes();
-  // Nodes before this one are only the ends of paths that are not given.
-  void forward_only_from(std::uint32_t node) { routes_.forward_only_from(node); }
 
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
   void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
@@ -135,25 +131,6 @@ class Simulator {
 
   // Goes on for so many events at most; true when the end is reached.
   bool run(std::uint64_t events);
-
-  // Guests are packets that somebody else sends and receives, and whose bytes he keeps, by the places that they have
-  // until they are delivered or dropped. They are admitted now, at the first link of a path; advance() lets time pass.
-  // In departures their places stand for a flow if nothing else does; queues are told the flow.
-  void deliver_guests_to(std::function<void(std::uint32_t place, std::uint32_t link, bool marked)> deliver) {
-    deliver_guest_ = std::move(deliver);
-  }
-  std::uint32_t shortest_path(std::uint32_t from, std::uint32_t to, std::uint64_t key) {
-    return path_place(from, to, key);
-  }
-  // A shortest path that begins with this link.
-  std::uint32_t path_over(std::uint32_t link, std::uint32_t to, std::uint64_t key);
-  std::uint32_t given_path(const std::vector<std::uint32_t>& links) { return path_table_.place_of_given(links); }
-  std::uint32_t node_before(std::uint32_t link) const { return routes_.ends(link).first; }
-  std::size_t routings() const { return next_use_; }  // grows when routes change
-  std::uint32_t admit(std::uint32_t path, std::uint32_t bytes, bool ecn_capable, std::uint32_t flow,
-                      std::optional<std::uint32_t> recorded_as = std::nullopt);
-  void advance(Time until);
-  Time next_event() const { return std::min(tree_->time(), timers_.time()); }
 
   // Programs at hosts, run by somebody else who lets time pass by advance_to_news (simulator_programs.cpp). After all
   // flows, so many connections are set aside; connect() opens one after the other, from a client to a server, each way
@@ -410,8 +387,6 @@ class Simulator {
   std::vector<Dialogue> dialogues_;                 // those that are in use
   std::vector<News> news_;
   std::vector<FlowResult> results_;
-
-  std::function<void(std::uint32_t, std::uint32_t, bool)> deliver_guest_;
 
   PacketSlab packets_;
   std::unique_ptr<WinnerTree> tree_;  // links, timers, transmitters

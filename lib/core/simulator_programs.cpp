@@ -17,9 +17,6 @@ void Simulator::reserve_connections(std::uint32_t count, MakeControl control,
     add_companion(flow, 1, true, true);
   }
   reserved_ = count;
-  deliver_guests_to([this](std::uint32_t place, std::uint32_t, bool) {
-    news_.push_back({now_, News::Kind::datagram, place});
-  });
 }
 
 Simulator::Dialogue& Simulator::dialogue_of(std::uint32_t connection) {
@@ -73,7 +70,9 @@ void Simulator::hang_up(std::uint32_t flow) {
 std::uint32_t Simulator::post(std::uint32_t from, std::uint32_t to, std::uint32_t bytes, std::uint32_t flow) {
   if (!tree_) begin();
   const std::uint64_t key = ShortestPaths::mixed((std::uint64_t{from} << 32 | to) ^ ShortestPaths::mixed(flow));
-  return admit(shortest_path(from, to, key), bytes, false, flow, flow);
+  const std::uint32_t place = new_packet(flow, path_place(from, to, key), bytes, Packet::posted);
+  send(place);
+  return place;
 }
 
 const std::vector<Simulator::News>& Simulator::advance_to_news(Time until) {

@@ -89,8 +89,6 @@ EXPECTED_SKIPS = (
     "needs a kernel without netem",
     "needs a kernel of 6.3 or later",
     "needs a kernel of 6.11 or later",
-    "no other kernel is named",
-    "needs a kernel without DCTCP",
     "needs an interpreter",
     "needs the real captures in ../shared/pcaps",
     "PyTorch is not installed",

@@ -13,6 +13,5 @@ PYBIND11_MODULE(_core, module) {
   bind_mixtures(module);
   bind_simulation(module);
   bind_verification(module);
-  bind_fabric(module);   // after the simulator of bind_simulation
   bind_dummynet(module);
 }

@@ -4,7 +4,6 @@
 void bind_agreement(pybind11::module_& module);
 void bind_dummynet(pybind11::module_& module);
 void bind_emulation(pybind11::module_& module);
-void bind_fabric(pybind11::module_& module);
 void bind_queues(pybind11::module_& module);
 void bind_peer_swarm(pybind11::module_& module);
 void bind_protocols(pybind11::module_& module);

@@ -54,7 +54,6 @@ class NamedQueue {
     discipline_->join({.name = name,
                        .bytes = bytes,
                        .flow = flow,
-                       .recorded_as = flow,
                        .ecn_capable = ecn_capable,
                        .marked_before = false,
                        .arrived = now},

@@ -170,7 +170,6 @@ void bind_simulation(py::module_& module) {
             simulator.use_links(from_seconds(from_s), std::move(in_use));
           },
           "From then on routes lead over these links, one flag each.")
-      .def("forward_only_from", &Simulator::forward_only_from, "Nodes before this one only end routes.")
       .def("set_paths", &Simulator::set_paths, "One of these paths, each of which is links, for every flow of a pair.")
       .def("give_path", &Simulator::give_path, "The links that a flow takes, there and back.")
       .def(

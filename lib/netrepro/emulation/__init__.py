@@ -1,7 +1,6 @@
 """Floor 2: networks of real kernels, in real time and in virtual time."""
 
-from netrepro.emulation.emulate import check_backend, emulate
-from netrepro.emulation.fabric import Fabric, GivenPath
+from netrepro.emulation.emulate import emulate
 from netrepro.emulation.guests import Call, Guest
 from netrepro.emulation.network import Emulation, Node
 from netrepro.emulation.virtual.network import Event, Program, run_programs
@@ -10,12 +9,9 @@ __all__ = [
     "Call",
     "Emulation",
     "Event",
-    "Fabric",
-    "GivenPath",
     "Guest",
     "Node",
     "Program",
-    "check_backend",
     "emulate",
     "run_programs",
 ]

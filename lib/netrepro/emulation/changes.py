@@ -38,7 +38,7 @@ class Changes:
     A link that goes down loses its buffer, so that what waits is dropped and so is what comes, until it is up again.
     What the relay holds for its delay is on the wire: behind a host's buffer it still arrives, before a router's it is
     dropped there. The relay hears of the shaper's new rate once the kernel has it; a queue that it keeps, keeps what
-    waits. A fabric is told once when the experiment began: inside it changes happen at their very times.
+    waits.
     """
 
     def __init__(self, net: Emulation, experiment: Experiment):
@@ -46,26 +46,16 @@ class Changes:
         plan = net.plan
         moments = [*_link_changes(plan, experiment), *_route_changes(plan, experiment)]
         self._left = sorted(moments, key=lambda moment: moment.at_s)
-        self._untold = net.fabric if experiment.changes else None
-        self._first_s = min((change.at_s for change in experiment.changes), default=float("nan"))
         self.latest_ms = 0.0 if experiment.changes else float("nan")
         self.made: dict[tuple[str, str], list[Made]] = {}  # port -> its changes so far, in order
 
     @property
     def next_s(self) -> float:
         """When the next is due, in seconds since the experiment began; infinity when none is left."""
-        if self._untold:
-            return 0.0
         return self._left[0].at_s if self._left else float("inf")
 
-    def make_due(self, now_s: float, began_ns: int) -> None:
-        """Make all that are due; began_ns : the beginning (CLOCK_REALTIME).
-
-        Raises NetreproError for what the kernel refuses.
-        """
-        if self._untold and now_s >= 0:
-            self._untold.begin(began_ns)
-            self.latest_ms, self._untold = max((now_s - self._first_s) * 1e3, 0.0), None
+    def make_due(self, now_s: float) -> None:
+        """Make all that are due. Raises NetreproError for what the kernel refuses."""
         while self.next_s <= now_s:
             moment = self._left.pop(0)
             begun_ns = now_ns()
@@ -96,8 +86,6 @@ def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
     for change in sorted(experiment.changes, key=lambda change: change.at_s):
         moment = _Moment(change.at_s)
         for port in change.links:
-            if port not in plan.ports:  # the fabric's
-                continue
             described = plan.ports[port]
             wanted = moment.requests.setdefault(described.shaper[0], [])
             if change.up is not None:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity
 from netrepro.emulation.changes import MOST_LATE_MS, Changes, now_ns
-from netrepro.emulation.fabric import FabricRecording, fabric_of
 from netrepro.emulation.machine import awake_processors
 from netrepro.emulation.network import Emulation
 from netrepro.emulation.paths import Connection, connections
-from netrepro.emulation.plan import check_experiment, check_name
+from netrepro.emulation.plan import check_experiment
 from netrepro.emulation.recording import Recording, check_captures
 from netrepro.emulation.traffic import GeneratedTraffic
 from netrepro.emulation.virtual.experiment import emulate_virtually
@@ -38,7 +36,6 @@ from netrepro.networks.links import FULL_PACKET_BYTES
 MOST_QUEUE_INTERVAL_MS, LEAST_QUEUE_INTERVAL_MS = 10.0, 0.1
 # Room for a port's packets beyond as many full ones as it can send; acknowledgements are smaller and more.
 PACKET_ROOM, MOST_RECORDED_PACKETS = 2.0, 4_000_000
-BACKENDS = ("kernel", "fabric")
 MOST_WAITED_SHARE = 0.1  # fixed before any run, as of a machine that is idle before one (watch_machine)
 MOST_CONNECTIONS = 50_000  # of one experiment, each with a port of its own
 
@@ -49,7 +46,6 @@ def emulate(
     progress: Callable[[float], None] | None = None,
     prepare: Callable[[Emulation], None] | None = None,
     *,
-    backend: str = "kernel",
     programs_control: str = "",
     captures: str | os.PathLike[str] | None = None,
     cpu_limits: Mapping[str, float] | None = None,
@@ -64,17 +60,15 @@ def emulate(
     experiment : what to run; in real time it takes `duration_s`. Connections have the source ports 10000 + flow, those
         of replicas follow. Requests and answers of one server share a connection, which the client opens.
     tier : "auto", "privileged" or "rootless" in real time, or "virtual", which takes as long as its packets need: see
-        emulate_virtually. In virtual time there are no prepare, backend, cpu_limits, delayed_by and paced.
+        emulate_virtually. In virtual time there are no prepare, cpu_limits, delayed_by and paced.
     progress : called with the share of the time that has passed, 0 to 1, ten times a second.
     prepare : called with the network once it is built, before its traffic begins: to start programs in its hosts, which
         end with it, or to change what the experiment cannot describe.
-    backend : what switches are. "kernel": namespaces that route. "fabric": one process in virtual time, with the
-        simulator's queues and routing, for many fast links; hosts then have one cable each.
     programs_control : congestion control of what such programs send, and of all flows; "" leaves both to themselves.
     captures : a folder for a pcap of each of `measure.packets`, as Emulation.record writes it.
     cpu_limits : cores that programs of a host may have, as of Emulation; the traffic itself is not held back.
     until_complete : end when all flows have ended, if that is earlier; rates of links are then of the shorter time.
-    delayed_by : "relay" or "netem", as of Emulation; of no matter to a fabric, which delays by itself.
+    delayed_by : "relay" or "netem", as of Emulation.
     paced : ports that the relay paces, as of Emulation.
 
     Ctrl-C, or an exception from `progress`, ends it at once and leaves nothing behind. Beside FLOW_COLUMNS, `flows`
@@ -88,9 +82,10 @@ def emulate(
     while it is built for what this kernel lacks.
     """
     if tier == "virtual":
-        _check_virtual(prepare, backend, programs_control, cpu_limits, delayed_by, paced)
+        _check_virtual(prepare, programs_control, cpu_limits, delayed_by, paced)
         return emulate_virtually(experiment, progress, captures=captures, until_complete=until_complete)
-    made = _checked_connections(experiment, backend)
+    made = _checked_connections(experiment)
+    paths = {path for each in made for path in (each.there, each.back) if path}
     check_captures(None if captures is None else Path(captures))
     net = Emulation(
         experiment.topology,
@@ -101,14 +96,14 @@ def emulate(
         cpu_limits=cpu_limits,
         delayed_by=delayed_by,
         paced=paced,
-        controls=set(experiment.flow_table["congestion_control"]) - {""},
-        **_routed_by(experiment, made, backend),
+        routing=experiment.routing,
+        paths=sorted(paths),
     )
     measure = experiment.measure
     ports = tuple(dict.fromkeys((*measure.queues, *measure.packets)))
     interval_ms = min(measure.queue_interval_ms, MOST_QUEUE_INTERVAL_MS)
     with net:
-        controls = net.congestion_controls(net.controls)
+        net.check_congestion_controls(set(experiment.flow_table["congestion_control"]) - {""})
         changes = Changes(net, experiment)
         if prepare is not None:
             prepare(net)
@@ -121,7 +116,7 @@ def emulate(
         )
         awake = awake_processors() if net.tier == "privileged" else nullcontext()
         with awake, recording as seen:
-            traffic = GeneratedTraffic(net, experiment, made, controls, until_complete)
+            traffic = GeneratedTraffic(net, experiment, made, until_complete)
             try:
                 traffic.wait(progress, changes, now_ns)
                 seen.begin_at(traffic.began_ns)
@@ -144,12 +139,9 @@ def emulate(
         )
 
 
-def _check_virtual(
-    prepare: object, backend: str, programs_control: str, cpu_limits: object, delayed_by: str, paced: object
-) -> None:
+def _check_virtual(prepare: object, programs_control: str, cpu_limits: object, delayed_by: str, paced: object) -> None:
     given = {
         "prepare": prepare is not None,
-        "backend": backend != "kernel",
         "programs_control": bool(programs_control),
         "cpu_limits": bool(cpu_limits),
         "delayed_by": delayed_by != "relay",
@@ -159,23 +151,9 @@ def _check_virtual(
         raise NetreproError(f"{name} on tier 'virtual', which has none", "leave it out, or use another tier")
 
 
-def _routed_by(experiment: Experiment, made: Sequence[Connection], backend: str) -> dict[str, Any]:
-    """What Emulation is told of the experiment's routing: source routes have addresses, or ports in a fabric."""
-    if backend == "fabric":
-        return {"fabric": fabric_of(experiment)}
-    paths = {path for each in made for path in (each.there, each.back) if path}
-    return {"routing": experiment.routing, "paths": sorted(paths)}
-
-
-def check_backend(backend: str) -> None:
-    """Raises NetreproError, with the nearest name, for none of BACKENDS."""
-    check_name(backend, BACKENDS, "backend")
-
-
-def _checked_connections(experiment: Experiment, backend: str) -> list[Connection]:
+def _checked_connections(experiment: Experiment) -> list[Connection]:
     """Those that the experiment opens. Raises NetreproError for what cannot be emulated."""
-    check_backend(backend)
-    check_experiment(experiment, backend)
+    check_experiment(experiment)
     measure = experiment.measure
     if measure.queue_interval_ms < LEAST_QUEUE_INTERVAL_MS:
         raise NetreproError(
@@ -200,7 +178,7 @@ def _room(experiment: Experiment) -> int:
     return min(int(PACKET_ROOM * full_packets) + 20_000, MOST_RECORDED_PACKETS)
 
 
-def _queues(experiment: Experiment, seen: Recording | FabricRecording, interval_ms: float) -> pd.DataFrame:
+def _queues(experiment: Experiment, seen: Recording, interval_ms: float) -> pd.DataFrame:
     """The samples that were asked for: of these ports, at this interval, during the experiment."""
     measure = experiment.measure
     queues = seen.queues()
@@ -211,7 +189,7 @@ def _queues(experiment: Experiment, seen: Recording | FabricRecording, interval_
     return queues[asked & during & (place % every == 0)].reset_index(drop=True)[QUEUE_COLUMNS]
 
 
-def _packets(experiment: Experiment, seen: Recording | FabricRecording, flow_of_end: dict[int, int]) -> pd.DataFrame:
+def _packets(experiment: Experiment, seen: Recording, flow_of_end: dict[int, int]) -> pd.DataFrame:
     packets = seen.packets(flow_of_end)
     if "wait_ms" not in packets:
         packets = packets.assign(wait_ms=np.nan)
@@ -222,7 +200,7 @@ def _packets(experiment: Experiment, seen: Recording | FabricRecording, flow_of_
 
 def _fidelity(
     ports: tuple[Port, ...],
-    seen: Recording | FabricRecording,
+    seen: Recording,
     lateness: pd.DataFrame,
     waited_share: float,
     latest_change_ms: float,

@@ -103,7 +103,7 @@ class LauncherConnection:
         return self._process.pid
 
     def remove_at_end(self, things: Iterable[str | Path]) -> None:
-        """Folders, control groups, and loaded congestion controls by name, that are to end with the network."""
+        """Folders and control groups that are to end with the network."""
         for thing in things:
             self._removed.write(f"{thing}\n".encode())
 

@@ -491,16 +491,11 @@ def each_attribute(attributes: bytes):
 
 
 def remove_listed(listed: int) -> None:
-    """Remove what does not end with namespaces: folders and control groups, and loaded congestion controls by name."""
-    os.dup2(1, 2)  # what bpftool says is no complaint
-    LIBC.setns(os.pidfd_open(os.getpid()), CLONE_NEWPID)  # back: the namespace that children would be of has ended
+    """Remove what does not end with namespaces: folders and control groups."""
     with os.fdopen(listed) as lines:
         lines.seek(0)
         for line in lines.read().splitlines():
-            if line.startswith("/"):
-                remove_folder(Path(line))
-            else:
-                os.spawnlp(os.P_WAIT, "bpftool", "bpftool", "struct_ops", "unregister", "name", line)
+            remove_folder(Path(line))
 
 
 def remove_folder(folder: Path) -> None:

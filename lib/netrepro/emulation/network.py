@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import fcntl
 import os
@@ -23,9 +22,7 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from netrepro.emulation import messages
-from netrepro.emulation.bpf_controls import BpfControls, bpf_schemes
 from netrepro.emulation.cpu_limits import CpuLimits, check_cpu_limits
-from netrepro.emulation.fabric import Fabric, FabricPlan, FabricProcess, FabricRecording, make_fabric_plan
 from netrepro.emulation.guests import Call, Guest, LauncherConnection, errno_text
 from netrepro.emulation.machine import can_pace, receive_elsewhere, relay_processor
 from netrepro.emulation.messages import Request
@@ -65,16 +62,12 @@ class Emulation:
     paths : nodes from host to host; `net.path_address(path)` is an address of the last one that leads over the path.
     cpu_limits : host -> cores that its programs and functions may have together, such as 0.2. Control groups keep
         them where this process may make some, else nice +10 holds the programs back: `how_cpu_is_limited` says which.
-    fabric : how switches route that are not kernels but one process in virtual time, for many fast links; they run no
-        programs, and know no ICMP. None: every switch is a kernel, which routes by `routing` and `paths`.
     delayed_by : what a link does beyond its rate and its buffer: "relay", a process of ours, on every kernel and with
         every queue, or "netem", where the kernel has it: no process, but drop-tail queues only.
     paced : ports (from, to) whose packets the relay lets go when they are due, awake before each, in place of the
         kernel's shaper, whose timers wake up late on virtual machines. While packets wait there it keeps a processor,
         of at least two, and what it sends is received on the others. What a packet was late, of 128 us at most, is made
         up by those behind it, at a sixteenth above the rate.
-    controls : congestion controls that programs and flows will ask for, beside those of hosts: what is to be loaded
-        into the kernel is known before the network is built.
 
     All of it lives in namespaces that one process owns; leaving the `with` block, Ctrl-C, or any end of the
     calling process ends that process, every guest, and so the network. The machine's own network is not touched.
@@ -100,22 +93,16 @@ class Emulation:
         routing: Routing | str = "ecmp",
         paths: Iterable[Path] = (),
         cpu_limits: Mapping[str, float] | None = None,
-        fabric: Fabric | None = None,
         delayed_by: str = "relay",
         paced: Iterable[tuple[str, str]] = (),
-        controls: Iterable[str] = (),
     ):
         paced = frozenset(paced)
-        if paced and fabric is not None:
-            raise NetreproError("paced ports, and a fabric keeps its queues in virtual time", "leave out one of both")
         if paced and not can_pace():
             raise NetreproError(
                 "paced ports take a processor, and this process may use one only", "leave them to the kernel's shaper"
             )
         asked = (topology, congestion_control, seed, address_pool, tcp)
-        self.plan: Plan = (
-            make_plan(*asked, routing, paths, delayed_by, paced) if fabric is None else make_fabric_plan(*asked, fabric)
-        )
+        self.plan: Plan = make_plan(*asked, routing, paths, delayed_by, paced)
         check_cpu_limits(topology, cpu_limits or {})
         self._cpu = CpuLimits(cpu_limits or {})
         self.topology = topology
@@ -124,9 +111,6 @@ class Emulation:
             check_feature("netem", self.tier, INSTEAD)
         self._connection: LauncherConnection | None = None
         self._relay: Relay | None = None
-        self._fabric: FabricProcess | None = None
-        self._bpf = BpfControls()
-        self.controls = frozenset(controls)
 
     def __enter__(self) -> Emulation:
         if self._connection:
@@ -134,16 +118,9 @@ class Emulation:
         try:
             self._connection = LauncherConnection(self.tier)
             self._cpu.open(self._connection)
-            asked = self.controls.union(self.plan.congestion_control.values()) - {""}
-            controls = self.congestion_controls(asked)
-            if any(name != asked for asked, name in controls.items()):
-                own = {host: controls.get(name, "") for host, name in self.plan.congestion_control.items()}
-                self.plan = dataclasses.replace(self.plan, congestion_control=own)
+            self.check_congestion_controls(set(self.plan.congestion_control.values()) - {""})
             if self.plan.delays:
                 self._relay = self._start_relay()
-            if isinstance(self.plan, FabricPlan):
-                processor = relay_processor() if self._receives_elsewhere else None
-                self._fabric = FabricProcess(self.launcher, self.place(HUB), self.plan, processor)
             self._build()
         except BaseException:
             self.close()
@@ -159,8 +136,7 @@ class Emulation:
             try:
                 self._connection.close()
             finally:
-                self._connection = self._relay = self._fabric = None
-                self._bpf = BpfControls()
+                self._connection = self._relay = None
 
     @property
     def launcher(self) -> LauncherConnection:
@@ -171,8 +147,6 @@ class Emulation:
 
     def place(self, node: str) -> int:
         """The number of the node's namespace. Raises NetreproError, with the nearest name, for no node."""
-        if node in self.topology.switches and node not in self.plan.nodes:
-            raise NetreproError(f"{node} is a switch of the fabric, and runs no programs", "use a host")
         check_name(node, self.plan.nodes, "host or switch")
         return self.plan.nodes.index(node)
 
@@ -207,11 +181,6 @@ class Emulation:
         """The process that delays and loses packets, where some link asks for it."""
         return self._relay
 
-    @property
-    def fabric(self) -> FabricProcess | None:
-        """The process that switches, where switches are a fabric."""
-        return self._fabric
-
     def record(
         self,
         queues: Iterable[tuple[str, str]] = (),
@@ -219,7 +188,7 @@ class Emulation:
         interval_ms: float = 1.0,
         most_packets: int = 200_000,
         captures: str | os.PathLike[str] | None = None,
-    ) -> Recording | FabricRecording:
+    ) -> Recording:
         """Record ports (from, to) until the `with` block of the result ends.
 
         queues : ports whose queue is sampled every `interval_ms`.
@@ -230,33 +199,17 @@ class Emulation:
         Raises NetreproError for ports and folders that are not there.
         """
         folder = None if captures is None else pathlib.Path(captures)
-        if self._fabric is None:
-            return Recording(self, tuple(queues), tuple(packets), interval_ms, most_packets, folder)
-        return FabricRecording(self, self._fabric, tuple(queues), tuple(packets), interval_ms, most_packets, folder)
+        return Recording(self, tuple(queues), tuple(packets), interval_ms, most_packets, folder)
 
-    def congestion_controls(self, names: Iterable[str]) -> dict[str, str]:
-        """Congestion control -> the name under which sockets get it here.
-
-        On the privileged tier one that the kernel lacks is loaded into it where we have it, until the network is
-        closed. Raises NetreproError for one that this kernel lacks or denies.
-        """
-        found = {name: name for name in names}
-        missing = self.launcher.ask("congestion_controls", names=sorted(found))[0]["missing"]
+    def check_congestion_controls(self, names: Iterable[str]) -> None:
+        """Raises NetreproError for a congestion control that this kernel lacks or denies."""
+        missing = self.launcher.ask("congestion_controls", names=sorted(names))[0]["missing"]
         for name, number in missing.items():
-            if name in bpf_schemes() and self.tier == "privileged":
-                found[name] = self._bpf.load(name, self.launcher)
-                continue
-            if name in bpf_schemes():
-                raise NetreproError(
-                    f"this kernel has no congestion control {name!r}, and only root may load it",
-                    "use tier 'privileged' or 'simulated'",
-                )
             known = pathlib.Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
             raise NetreproError(
                 f"this kernel has no congestion control {name!r} ({errno_text(number)})",
-                f"{nearest(name, known)}; there are {', '.join(known)}",
+                f"{nearest(name, known)}; there are {', '.join(known)}; or use tier 'virtual' or 'simulated'",
             )
-        return found
 
     def _start_relay(self) -> Relay:
         """Before there are interfaces, so that it misses no packet."""
@@ -267,13 +220,8 @@ class Emulation:
 
     @property
     def _receives_elsewhere(self) -> bool:
-        """Whether what a relay that paces, or a fabric, sends is received on other processors than its own.
-
-        Not beside eBPF: receiving interrupts whatever runs there, and in some processes (the first of a virtual
-        machine of Firecracker's) the kernel then leaves eBPF out and takes what was on its stack for the answer.
-        """
-        sends_much = bool(self.plan.paced) or isinstance(self.plan, FabricPlan)
-        return sends_much and can_pace() and not self._bpf.loaded
+        """Whether what a relay that paces sends is received on other processors than its own."""
+        return bool(self.plan.paced) and can_pace()
 
     @property
     def _relay_is_urgent(self) -> bool:
@@ -290,9 +238,8 @@ class Emulation:
 
     @property
     def nice(self) -> int:
-        """How far guests stand back, for a relay or a fabric that has no priority above theirs must come first."""
-        first = self._relay or self._fabric
-        return 10 if first and not (first.real_time or self._relay_is_urgent) else 0
+        """How far guests stand back, for a relay that has no priority above theirs must come first."""
+        return 10 if self._relay and not (self._relay.real_time or self._relay_is_urgent) else 0
 
     def _build(self) -> None:
         plan = self.plan

@@ -32,7 +32,7 @@ CACHES = ("to_host", "to_route", "containers", "filter")
 KINDS = ("tcp_rr", "udp_rr", "tcp_stream", "udp_stream")
 MOST_FLOWS, FIRST_PORT = 256, 5000
 _TOOLS = ("clang", "cc", "bpftool", "ip", "tc", "iptables-restore", "ethtool", "nsenter", "taskset", "chrt")
-_HEADER = Path("/usr/include/bpf/bpf_helpers.h")
+HEADER = Path("/usr/include/bpf/bpf_helpers.h")
 _RUN = Path("/run")
 _PREFIX = "nrov"  # with the process id: what a process made that has ended is removed by the next
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -106,7 +106,7 @@ def missing_for_overlays() -> str:
     for tool in _TOOLS:
         if not shutil.which(tool):
             return f"{tool} is not installed"
-    return "" if _HEADER.exists() else f"libbpf's headers are not installed (no {_HEADER})"
+    return "" if HEADER.exists() else f"libbpf's headers are not installed (no {HEADER})"
 
 
 class OverlayNetwork:

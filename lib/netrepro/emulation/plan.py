@@ -303,8 +303,6 @@ class Plan:
         for path, address in self.path_addresses.items():
             back = self.path_addresses.get(path[::-1])
             for node, peer in pairwise(path):
-                if node not in self._place:
-                    continue
                 gateway = None if peer == path[-1] else self.addresses[peer].packed
                 own = self._own_attributes(node) if node[0] == "h" else ()
                 if own and back:  # who connects over the path is answered over it
@@ -365,7 +363,7 @@ class Plan:
             if in_use is self.in_use:
                 _check_reachable(self.topology, hosts[0], distance)
             for node, far in distance.items():
-                if node in only or node not in found:  # a fabric's switches have no kernels
+                if node in only:
                     continue
                 nearer = [peer for peer in onward[node] if distance.get(peer) == far - 1 and peer[0] == "s"]
                 hops = [hop(node, peer, "") for peer in nearer]
@@ -520,16 +518,14 @@ def host_controls(topology: Topology, congestion_control: str | Mapping[str, str
     return controls
 
 
-def check_experiment(experiment: Experiment, backend: str = "kernel") -> None:
+def check_experiment(experiment: Experiment) -> None:
     """Raises NetreproError for what an emulated network does not do: subflows, replicas on the same path, flows that
-    speak TCP otherwise than the experiment but for their congestion control; on switches that are kernels packet
-    spraying, and changes to a rate that no kernel can shape."""
-    if backend == "kernel" and experiment.routing.scheme == "packet_spraying":
-        raise NetreproError(NO_SPRAYING, "use backend 'fabric', or tier 'simulated'")
+    speak TCP otherwise than the experiment but for their congestion control, packet spraying, and changes to a rate
+    that no kernel can shape."""
+    if experiment.routing.scheme == "packet_spraying":
+        raise NetreproError(NO_SPRAYING, "use tier 'simulated'")
     for change in experiment.changes:
         for port in change.links if change.rate_mbps else ():
-            if backend == "fabric" and port[0][0] == "s":
-                continue
             _check_rate(f"the link from {port[0]} to {port[1]} at {change.at_s:g} s", change.rate_mbps or 0.0)
     check_flows(experiment)
 
@@ -590,7 +586,7 @@ def _check_link(what: str, link: Link) -> None:
     if isinstance(link.queue, FLOW_QUEUES):
         raise NetreproError(
             f"{what}: a queue of kind {type(link.queue).__name__}, which tells flows apart, and the relay does not",
-            "use backend 'fabric', or tier 'simulated'",
+            "use tier 'virtual' or 'simulated'",
         )
 
 

@@ -296,18 +296,6 @@ def program_on_leaving() -> None:
     os.close(system_call("bpf", 28, ctypes.create_string_buffer(attributes), len(attributes)))
 
 
-def struct_ops() -> str:
-    """The kernel describes its own types and among them the table of a TCP congestion control."""
-    types = Path("/sys/kernel/btf/vmlinux").read_bytes()
-    if b"\0bpf_struct_ops_tcp_congestion_ops\0" not in types:
-        raise NotHere("the kernel's types (BTF) know no bpf_struct_ops_tcp_congestion_ops")
-    try:
-        close_program()
-    except OSError as error:
-        raise NotHere(f"the kernel has it, but loading is refused: {reason(error)}") from error
-    return "the kernel has it and eBPF programs load"
-
-
 def performance_counter(kind: int, event: int) -> Callable[[], None]:
     """Open a counter of this process alone (perf_event_open(2)), user space only."""
 
@@ -356,7 +344,6 @@ def try_features(tier: str) -> list[dict]:
         ("packet socket", "delay, loss, marking and the fidelity check", packet_socket),
         ("eBPF program", "overlay caching in the kernel", close_program),
         ("eBPF on leaving (tcx)", "paced packets that leave on time to a percent", program_on_leaving),
-        ("eBPF congestion control", "schemes that the kernel lacks", struct_ops),
         ("/dev/net/tun", "programs that read and write packets themselves", tun_device),
         ("real-time priority", "punctual delays on a busy machine", real_time),
         ("cgroup v1 CPU limit", "hosts with a share of the CPU", control_group(1)),

@@ -448,7 +448,7 @@ class Recording:
 
 
 def check_unwatched(is_sampling: bool) -> None:
-    """Raises NetreproError where another recording has the relay or the fabric sample, which can do so for one only."""
+    """Raises NetreproError where another recording has the relay sample, which can do so for one only."""
     if is_sampling:
         raise NetreproError(
             "a second recording at the same time", "end the first one before, or let it record the ports of both"

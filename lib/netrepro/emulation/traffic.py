@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,14 +32,6 @@ _NO_THRESHOLD = 2**31 - 1  # of the kernel's TCP_INFO
 _PATIENCE_S, _BEGINNING_PATIENCE_S = 0.1, 0.005  # between looks, and before the beginning
 
 
-# Among programs that only record, beside a fabric: what packets then wait for their receivers has a check of its own.
-TRAFFIC_NICE = -10
-
-
-def _nice(net: Emulation) -> int:
-    return TRAFFIC_NICE if net.fabric and net.tier == "privileged" else net.nice
-
-
 @dataclass(frozen=True)
 class TrafficResult:
     """What the traffic generator saw; times are seconds since it began (began_ns, CLOCK_REALTIME).
@@ -64,8 +56,8 @@ class TrafficResult:
 class TrafficDescription:
     """An experiment's flows as the core's traffic generator takes them, and what it then says.
 
-    made : the experiment's connections. controls : congestion control -> the name under which sockets get it; others
-    keep their own. until_complete : whether they end with the last of them, if that is earlier than the experiment.
+    made : the experiment's connections. until_complete : whether they end with the last of them, if that is earlier
+    than the experiment.
     kinds : of sockets, and kind_of_flow which of them each flow has; by default all are as the experiment's Tcp says.
     control_of_flow : in place of what the flow table says.
     """
@@ -76,7 +68,6 @@ class TrafficDescription:
         made: Sequence[Connection],
         plan: Plan,
         until_complete: bool = False,
-        controls: Mapping[str, str] | None = None,
         *,
         kinds: Sequence[SocketKind] = (),
         kind_of_flow: Sequence[int] = (),
@@ -88,8 +79,7 @@ class TrafficDescription:
         self._flows = experiment.flow_table
         self._connections = made
         self._addresses = [each.addresses(plan) for each in made]
-        named = control_of_flow or self._flows["congestion_control"]
-        self._control_of_flow = [(controls or {}).get(name, name) for name in named]
+        self._control_of_flow = list(control_of_flow or self._flows["congestion_control"])
         interval_ms = experiment.measure.windows_interval_ms
         self._kind_of_flow = kind_of_flow or [0] * len(self._flows)
         self.core = str(_core.__file__)
@@ -232,10 +222,9 @@ class GeneratedTraffic:
         net: Emulation,
         experiment: Experiment,
         made: Sequence[Connection],
-        controls: Mapping[str, str],
         until_complete: bool = False,
     ):
-        described = TrafficDescription(experiment, made, net.plan, until_complete, controls)
+        described = TrafficDescription(experiment, made, net.plan, until_complete)
         self._described, self._duration_s = described, experiment.duration_s
         self._samples = os.memfd_create("window samples")
         flows = experiment.flow_table
@@ -248,7 +237,7 @@ class GeneratedTraffic:
             shared_bytes=described.shared_bytes,
             what="the traffic cannot be sent",
             remedy="see what this machine has with `netrepro doctor`, or use tier 'simulated'",
-            nice=_nice(net),
+            nice=net.nice,
             descriptors=[self._samples],
             namespaces=[net.place(node) for node in nodes],
         )
@@ -268,7 +257,7 @@ class GeneratedTraffic:
             return (now_ns() - self.began_ns) / 1e9 if self.began_ns else -_BEGINNING_PATIENCE_S
 
         while self._process.guest.poll_for(min(_PATIENCE_S, max(changes.next_s - passed_s(), 0.0))) is None:
-            changes.make_due(passed_s(), self.began_ns)
+            changes.make_due(passed_s())
             if progress is not None and self.began_ns:
                 progress(min(passed_s() / self._duration_s, 1.0))
         if self._process.guest.returncode:

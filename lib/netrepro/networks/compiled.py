@@ -40,10 +40,10 @@ def links_on(path: Path, numbers: Mapping[Port, int]) -> list[int]:
     return [numbers[port] for port in pairwise(path)]
 
 
-def link_calls(topology: Topology, instead: Mapping[Port, Link] | None = None) -> list[LinkCall]:
-    """What `add_link` is told, in the order of the topology's ports. instead : other links for some of the ports."""
-    number, replaced = node_numbers(topology), instead or {}
-    return [_link_call(number[a], number[b], replaced.get((a, b), link)) for (a, b), link in topology.ports.items()]
+def link_calls(topology: Topology) -> list[LinkCall]:
+    """What `add_link` is told, in the order of the topology's ports."""
+    number = node_numbers(topology)
+    return [_link_call(number[a], number[b], link) for (a, b), link in topology.ports.items()]
 
 
 def _link_call(source: int, destination: int, link: Link) -> LinkCall:

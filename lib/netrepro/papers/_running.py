@@ -7,12 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from netrepro.emulation import Emulation, check_backend, emulate
+from netrepro.emulation import Emulation, emulate
 from netrepro.emulation.machine import watch_machine
 from netrepro.emulation.tiers import REAL_TIME_TIERS, TIERS, probe_tiers, resolve_tier
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.networks.experiment import Experiment, Measurements, Port
-from netrepro.networks.side_by_side import apart, side_by_side
 from netrepro.papers._runs import Progress, Value, in_parallel
 from netrepro.simulation import simulate
 
@@ -29,61 +28,24 @@ def run_experiment(
     *,
     prepare: Callable[[Emulation], None] | None = None,
     clock_skew_ppm: float = 100.0,
-    backend: str = "kernel",
     until_complete: bool = False,
-    attempts: int = 1,
     paced: Iterable[Port] = (),
 ) -> Measurements:
     """What the tier measures in the experiment: `simulate` or `emulate`, both told the share that has passed.
 
     tier : "simulated", "virtual", "rootless", "privileged", or "auto" for the best that this machine allows. prepare,
-    backend, until_complete, paced : of the emulated tiers, as emulate takes them; the simulator takes none.
-    attempts : on real kernels, where other work may come between: until a run is trusted, so many runs at most. What it
-    measured has no say in that.
+    until_complete, paced : of the emulated tiers, as emulate takes them; the simulator takes none.
     clock_skew_ppm : of virtual time; real clocks have their own.
 
-    Raises NetreproError for a tier or backend that is none, for a tier that cannot be had, and for what it cannot
-    honour.
+    Raises NetreproError for a tier that is none or cannot be had, and for what it cannot honour.
     """
-    check_backend(backend)
     # Only "auto" and real kernels have to ask what this machine allows.
     chosen = tier if tier == "simulated" else resolve_tier(tier, TIERS, probe_tiers())[0]
     if chosen == "simulated":
         return simulate(experiment, progress, clock_skew_ppm=clock_skew_ppm)
     if chosen == "virtual":
         return emulate_virtually(experiment, progress, until_complete=until_complete, clock_skew_ppm=clock_skew_ppm)
-    for _ in range(attempts):
-        found = emulate(
-            experiment, chosen, progress, prepare, backend=backend, until_complete=until_complete, paced=paced
-        )
-        if found.trusted:
-            break
-    return found
-
-
-# What a fabric on two processors hands over in time: within 0.3 ms, 99 % of packets.
-MOST_FABRIC_MBPS = 400.0
-
-
-def at_once(most: int, mbps: float) -> int:
-    """How many networks that carry `mbps` a fabric bears together, at most `most`."""
-    return max(1, min(most, int(MOST_FABRIC_MBPS // mbps)))
-
-
-def run_together(
-    experiments: Sequence[Experiment],
-    tier: str = "simulated",
-    *,
-    backend: str = "kernel",
-    attempts: int = 1,
-    until_complete: bool = False,
-) -> list[Measurements]:
-    """What the tier measures in each of the experiments; where that takes real time, they share it as parts of one
-    fabric's network (see side_by_side, which also says what it refuses). Else one after the other."""
-    how: dict[str, Any] = {"backend": backend, "attempts": attempts, "until_complete": until_complete}
-    if not in_real_time(tier) or backend != "fabric" or len(experiments) == 1:
-        return [run_experiment(each, tier, **how) for each in experiments]
-    return apart(run_experiment(side_by_side(experiments), tier, **how), experiments)
+    return emulate(experiment, chosen, progress, prepare, until_complete=until_complete, paced=paced)
 
 
 def idle_checks(tier: str, **label: Any) -> list[pd.DataFrame]:
@@ -108,34 +70,6 @@ def run_all(
     before = idle_checks(tier, **label)
     found = in_parallel(function, work, 1 if in_real_time(tier) else n_jobs, progress)
     return found, [*before, *idle_checks(tier, **label)]
-
-
-def run_in_groups(
-    describe: Callable[..., Experiment],
-    read: Callable[[Measurements], Value],
-    work: Sequence[tuple],
-    tier: str,
-    progress: Progress = iter,
-    *,
-    backend: str,
-    together: int,
-    attempts: int = 1,
-    **label: Any,
-) -> tuple[list[Value], list[pd.DataFrame]]:
-    """What `read` says of the experiment that `describe` makes of each of `work` (its arguments), in their order, and
-    `idle_checks` from before and after.
-
-    together : so many run together on real kernels; in virtual time each is one of run_all's.
-    """
-    size = together if in_real_time(tier) and backend == "fabric" else 1
-    groups = [tuple(work[place : place + size]) for place in range(0, len(work), size)]
-
-    def run_group(*group: tuple) -> list[Value]:
-        experiments = [describe(*each) for each in group]
-        return [read(found) for found in run_together(experiments, tier, backend=backend, attempts=attempts)]
-
-    found, idle = run_all(run_group, groups, tier, progress, **label)
-    return [value for group in found for value in group], idle
 
 
 def run_by_tier(

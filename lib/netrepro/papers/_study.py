@@ -56,12 +56,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
-from netrepro.emulation.bpf_controls import has_congestion_control, missing_for_bpf
 from netrepro.emulation.virtual.experiment import check_virtually
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
-from netrepro.papers._running import at_once, in_real_time, run_all, run_experiment, run_together
-from netrepro.papers._runs import Progress, of_profile, seed_of
+from netrepro.papers._running import run_experiment
+from netrepro.papers._runs import Progress, in_parallel, of_profile, seed_of
 from netrepro.papers._trust import Check, check_table, trust_of, trust_table, with_directions
 
 SIMULATED, VIRTUAL = "simulated", "virtual"
@@ -161,11 +160,9 @@ class Point:
 class Study:
     """What a paper declares; the module's text shows all of it.
 
-    on_kernels : scales that kernels take instead, as they are slower. on_virtual : those of the virtual kernel, which
-    is faster than real time; without any it takes those of kernels. together : on kernels in real time, so many
-    experiments may share the machine. until_complete : they end when all sized traffic has arrived. slow_motion : the
-    setting as kernels in real time can hold it. cannot : (setting, tier) -> why that tier cannot run it, or ""; what
-    the virtual kernel refuses need not be said. repetitions : the notebook's default.
+    on_virtual : scales that the virtual kernel takes instead, as it is slower. until_complete : runs there end when
+    all sized traffic has arrived. cannot : (setting, tier) -> why that tier cannot run it, or ""; what the virtual
+    kernel refuses need not be said. repetitions : the notebook's default.
 
     Raises NetreproError for cases, evidence or knobs that name what there is not.
     """
@@ -183,11 +180,8 @@ class Study:
     answer: Callable[[Runs], str] | None = None
     play: Play | None = None
     repetitions: int = 5
-    on_kernels: Mapping[str, Scale] = field(default_factory=dict)
     on_virtual: Mapping[str, Scale] = field(default_factory=dict)
-    together: int = 1
     until_complete: bool = False
-    slow_motion: Callable[[Any], Any] | None = None
     cannot: Callable[[Any, str], str] | None = None
 
     def __post_init__(self) -> None:
@@ -209,8 +203,7 @@ class Study:
 
     def scale(self, profile: str, tier: str = SIMULATED) -> Scale:
         """The sizes of a profile on a tier. Raises NetreproError, with the nearest name, for an unknown profile."""
-        instead = {SIMULATED: {}, VIRTUAL: self.on_virtual or self.on_kernels}.get(tier, self.on_kernels)
-        return of_profile(profile, {**self.profiles, **instead})
+        return of_profile(profile, {**self.profiles, **({} if tier == SIMULATED else self.on_virtual)})
 
     def case(self, name: str, setting: Any = None) -> Any:
         """The setting of a case, at the first place of its grid. Raises NetreproError for an unknown case."""
@@ -219,21 +212,14 @@ class Study:
         return next(points({name: self.cases[name]}, setting or self.setting)).setting
 
     def why_not(self, point: Point, tier: str, seconds: float = 1.0) -> str:
-        """Why kernels of this tier cannot run it for so long, and what to do; "" where they can."""
+        """Why this tier cannot run it for so long, and what to do; "" where it can."""
         if self.cannot is not None and (why := self.cannot(point.setting, tier)):
             return why
-        if self.experiment is None or tier == SIMULATED:
-            return ""
-        if tier == VIRTUAL:
+        if self.experiment is not None and tier == VIRTUAL:
             try:
                 check_virtually(self.experiment(point.setting, seconds, 1))
             except NetreproError as refused:
                 return str(refused)
-            return ""
-        controls = set(self.experiment(point.setting, seconds, 1).flow_table["congestion_control"]) - {""}
-        for control in sorted(controls):
-            if not has_congestion_control(control, tier):
-                return f"no {control.upper()} to compare with: {_remedy(control, tier)}"
         return ""
 
     def measure(
@@ -244,14 +230,13 @@ class Study:
         tier: str = SIMULATED,
         repetitions: int | None = None,
         seed: int = 1,
-        backend: str = "fabric",
         beside: bool = True,
         progress: Progress = iter,
     ) -> Runs:
         """Every case and repetition on the tier and, unless `beside` is False, the same in the simulator.
 
-        backend : what switches are in real time, as emulate takes it. progress : wraps what is worked through.
-        Raises NetreproError for an unknown profile or tier, and for fewer than one repetition.
+        progress : wraps what is worked through. Raises NetreproError for an unknown profile or tier, and for fewer than
+        one repetition.
         """
         setting, scale = setting or self.setting, self.scale(profile, tier)
         asked = self.repetitions if repetitions is None else repetitions
@@ -261,8 +246,6 @@ class Study:
         runs = Runs(self, setting, tier, profile, seed, times, scale.seconds)
         cases = {name: changes for name, changes in self.cases.items() if name not in scale.without}
         wanted = list(points(cases, setting, scale))
-        if self.slow_motion and in_real_time(tier):  # the simulator beside runs what kernels ran
-            wanted = [replace(point, setting=self.slow_motion(point.setting)) for point in wanted]
         for where in dict.fromkeys((tier, SIMULATED) if beside else (tier,)):
             left_out = dict.fromkeys(scale.without, f"left out at profile {profile!r} on this tier, to save time")
             reasons = left_out | {
@@ -270,7 +253,7 @@ class Study:
             }
             runs.skipped.update({f"{where}: {case}": why for case, why in reasons.items()})
             able = [point for point in wanted if point.case not in reasons]
-            runs.add(self._measure_points(able, scale.seconds, times, seed, where, backend, progress))
+            runs.add(self._measure_points(able, scale.seconds, times, seed, where, progress))
         return runs
 
     def vary(self, runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
@@ -281,45 +264,29 @@ class Study:
         knob = self.knobs[name]
         scale = knob.scale if isinstance(knob.scale, Scale) else of_profile(runs.profile, knob.scale)
         wanted = list(points(knob.cases, runs.setting, scale))
-        found = self._measure_points(wanted, scale.seconds, knob.repetitions, runs.seed, SIMULATED, "fabric", progress)
+        found = self._measure_points(wanted, scale.seconds, knob.repetitions, runs.seed, SIMULATED, progress)
         runs.knobs[name] = found.values.drop(columns="tier")
         runs.knobs |= {f"{name}_{table}": found.tables[table].drop(columns="tier") for table in knob.tables}
         return runs.knobs[name]
 
     def _measure_points(
-        self, wanted: list[Point], seconds: float, times: int, seed: int, tier: str, backend: str, progress: Progress
+        self, wanted: list[Point], seconds: float, times: int, seed: int, tier: str, progress: Progress
     ) -> _Found:
         work = [(point, repetition) for repetition in range(times) for point in wanted]
-        real = in_real_time(tier)
-        size = self._at_once(wanted[0], seconds) if real and backend == "fabric" and wanted else 1
-        groups = [tuple(work[place : place + size]) for place in range(0, len(work), size)]
 
-        def run_group(*group: tuple[Point, int]) -> list[Readings]:
+        def run_one(point: Point, repetition: int) -> Readings:
+            place = seed_of(seed, repetition)
             if self.measure_one is not None:
-                return [self.measure_one(point.setting, seconds, seed_of(seed, each), tier) for point, each in group]
+                return self.measure_one(point.setting, seconds, place, tier)
             assert self.experiment is not None and self.read is not None
-            asked = [self.experiment(point.setting, seconds, seed_of(seed, each)) for point, each in group]
-            asked = [_with_sampled_ports(each) for each in asked] if real else asked
-            how: dict[str, Any] = {"until_complete": self.until_complete} if real else {}
-            measured = run_together(asked, tier, backend=backend, attempts=2, **how)
-            return [
-                {**self.read(found, point.setting), "_fidelity": found.fidelity}
-                for found, (point, _) in zip(measured, group, strict=True)
-            ]
+            asked = self.experiment(point.setting, seconds, place)
+            found = run_experiment(asked, tier, until_complete=self.until_complete)
+            return {**self.read(found, point.setting), "_fidelity": found.fidelity}
 
-        found, idle = run_all(run_group, groups, tier, progress, case="", repetition=0)
-        readings = [one for group in found for one in group]
+        readings = in_parallel(run_one, work, progress=progress)
         order = {id(point): place for place, point in enumerate(wanted)}
         pairs = sorted(zip(work, readings, strict=True), key=lambda pair: order[id(pair[0][0])])
-        return _gather([(point, repetition, one) for (point, repetition), one in pairs], idle, tier)
-
-    def _at_once(self, point: Point, seconds: float) -> int:
-        """How many networks share a fabric: each carries what its recorded ports let through."""
-        if self.experiment is None:
-            return 1
-        asked = self.experiment(point.setting, seconds, 1)
-        ports = {*asked.measure.queues, *asked.measure.packets}
-        return at_once(self.together, sum(asked.topology.link(*port).rate_mbps for port in ports)) if ports else 1
+        return _gather([(point, repetition, one) for (point, repetition), one in pairs], tier)
 
     def explore(self) -> object:
         """Sliders and a menu of cases; the simulator redraws one run at once. Raises NetreproError without `play`."""
@@ -540,14 +507,6 @@ def points(cases: Mapping[str, Changes], setting: Any, scale: Scale | None = Non
             yield Point(name, at, replace(changed, **{key: change(changed) for key, change in later.items()}))
 
 
-def _with_sampled_ports(asked: Experiment) -> Experiment:
-    """In real time gaps between a port's packets can be judged only where its queue is sampled, often enough."""
-    look = asked.measure
-    if look.queues or not look.packets:
-        return asked
-    return replace(asked, measure=replace(look, queues=look.packets, queue_interval_ms=1.0))
-
-
 def _only(values: Sequence[Any], wanted: Sequence[Any] | None) -> list[Any]:
     return [value for value in values if wanted is None or value in wanted]
 
@@ -556,10 +515,10 @@ def _swept(changes: Changes) -> list[str]:
     return [name for name, change in changes.items() if isinstance(change, Each)]
 
 
-def _gather(found: list[tuple[Point, int, Readings]], idle: list[pd.DataFrame], tier: str) -> _Found:
+def _gather(found: list[tuple[Point, int, Readings]], tier: str) -> _Found:
     """The readings of one tier as tables; fields that any point sweeps are columns of all."""
     swept = list(dict.fromkeys(name for point, _, _ in found for name in point.swept))
-    rows, checks = [], [with_directions(each).assign(tier=tier) for each in idle]
+    rows, checks = [], []
     tables: dict[str, list[pd.DataFrame]] = {}
     for point, repetition, readings in found:
         label = {"tier": tier, "case": point.case, "repetition": repetition}
@@ -589,13 +548,6 @@ def _labelled(table: pd.DataFrame, label: Mapping[str, Any]) -> pd.DataFrame:
 def _below(above: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
     parts = [each for each in (above, more) if len(each)]
     return pd.concat(parts, ignore_index=True) if parts else more
-
-
-def _remedy(control: str, tier: str) -> str:
-    lacks = f"this kernel lacks it (where it is a module, root's `modprobe tcp_{control}` helps)"
-    if tier != "privileged":
-        return f"{lacks}, and tier {tier!r} cannot load ours; tier 'privileged' can"
-    return f"{lacks}, and ours cannot be loaded: {missing_for_bpf()}; see `netrepro doctor`"
 
 
 def _as_measured(values: list[Any], evidence: Evidence) -> dict[str, Any]:

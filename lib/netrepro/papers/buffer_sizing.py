@@ -7,9 +7,8 @@ time; theory says RTT C / sqrt(n), because flows that halve their windows at dif
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
 
 import numpy as np
 import pandas as pd
@@ -19,13 +18,12 @@ from matplotlib.figure import Figure
 from scipy.optimize import isotonic_regression
 
 from netrepro.claims import Measured, load_claims
-from netrepro.emulation.fidelity import inter_dequeue_deviation
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._running import at_once, idle_checks, run_together
+from netrepro.papers._running import run_experiment
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile
 from netrepro.paths import data_dir
 from netrepro.simulation import simulate
@@ -41,11 +39,9 @@ FLOW_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 400)
 PAPER_FLOW_COUNTS = (*FLOW_COUNTS, 600, 800)
 MOST_PIPES = 1.5  # RTT C: the largest buffer that is tried
 PERIODS = 3  # of a sawtooth, measured
-SHARED_SEEDS = 2  # of each probe where its runs share time; a third, in two searches, is too much for two processors
 CLOSE = 0.002  # of the target: a probe that near is too close to call from one run
 RESOLUTION = 1.2  # the search ends when the buffers either side of the target differ by less than this factor
 DEVIATIONS = (*range(1, 100), 99.5, 99.9)  # percentiles of Fig. 9(c) that are kept
-SAMPLED_EVERY_MS = 2.0  # the queue on real kernels, to know which gaps are those of a busy link
 
 
 @dataclass(frozen=True)
@@ -98,21 +94,16 @@ def synchronised(setting: Setting) -> Setting:
 class Scale:
     """What a profile measures: numbers of flows, and the least time that a run is measured for.
 
-    control_flows : numbers of synchronised flows. start_spread_s : instead of the setting's. around_theory : buffers
-    from a sixteenth of theory's to four times it are tried, not all up to MOST_PIPES. most_repetitions : None for any.
+    control_flows : numbers of synchronised flows. around_theory : buffers from a sixteenth of theory's to four times it
+    are tried, not all up to MOST_PIPES. most_repetitions : None for any.
     """
 
     flow_counts: tuple[int, ...]
     least_s: float
     control_flows: tuple[int, ...] = CONTROL_FLOWS
-    start_spread_s: float | None = None
     around_theory: bool = False
     resolution: float = RESOLUTION
     most_repetitions: int | None = None
-
-    def applied_to(self, setting: Setting) -> Setting:
-        """The setting with the scale's own spread of starts, where it has one."""
-        return setting if self.start_spread_s is None else replace(setting, start_spread_s=self.start_spread_s)
 
     def range_packets(self, flows: int, setting: Setting) -> tuple[int, int]:
         """The least and the largest buffer that a search tries."""
@@ -126,14 +117,13 @@ class Scale:
 def scale(profile: str, tier: str = "simulated") -> Scale:
     """The scale of profile "quick" or "paper" on a tier. Raises NetreproError for another.
 
-    On real kernels, whose clocks nobody can make identical, there are no synchronised flows. A run takes its time
-    there: seven seconds with 100 flows in the quick profile, four minutes with one flow in the paper profile.
+    A kernel works for a second or two for each run, and twenty for one of one flow.
     """
     scales = {"quick": Scale(FLOW_COUNTS, 10.0), "paper": Scale(PAPER_FLOW_COUNTS, 60.0)}
     if tier != "simulated":
         scales = {
-            "quick": Scale((100,), 3.0, (), 0.5, around_theory=True, resolution=1.4, most_repetitions=2),
-            "paper": Scale(PAPER_FLOW_COUNTS, 10.0, ()),
+            "quick": Scale((50, 100), 5.0, (50, 100), around_theory=True, resolution=1.4, most_repetitions=2),
+            "paper": Scale(PAPER_FLOW_COUNTS, 10.0),
         }
     return of_profile(profile, scales)
 
@@ -215,10 +205,8 @@ def check_fidelity(found: Measurements) -> pd.DataFrame:
     """The tier's own checks, and Fig. 9(c)'s: full packets must leave the busy link one packet time apart.
 
     At least 90 % within 10 % of the ideal (193.8 us at 62.5 Mb/s), as in the paper with 800 flows; and the busy
-    link's rate within 1 %. Real kernels' own checks are that test already. Columns: check, value, bound, holds.
+    link's rate within 1 %. Columns: check, value, bound, holds.
     """
-    if found.tier != "simulated":
-        return found.fidelity
     ideal_s, gap_s = _busy_gaps_s(found)
     off = abs(ideal_s / gap_s.mean() - 1) if len(gap_s) else np.nan
     near = float((abs(gap_s - ideal_s) <= 0.1 * ideal_s).mean()) if len(gap_s) else np.nan
@@ -242,14 +230,8 @@ def _busy_gaps_s(found: Measurements) -> tuple[float, np.ndarray]:
 
 def gap_deviations(found: Measurements) -> np.ndarray:
     """How far the gaps of the busy bottleneck are from the ideal, as shares of it (Fig. 9c), shape (gaps,)."""
-    if found.tier == "simulated":
-        ideal_s, gap_s = _busy_gaps_s(found)
-        return np.abs(gap_s - ideal_s) / ideal_s
-    packets, queues = found.packets, found.queues
-    time_s, size_bytes = packets["time_s"].to_numpy(), packets["size_bytes"].to_numpy()
-    sampled_s, waiting = queues["time_s"].to_numpy(), queues["queue_packets"].to_numpy()
-    rate_mbps = found.experiment.topology.link(*PORT).rate_mbps
-    return inter_dequeue_deviation(time_s, size_bytes, rate_mbps, sampled_s, waiting).deviation
+    ideal_s, gap_s = _busy_gaps_s(found)
+    return np.abs(gap_s - ideal_s) / ideal_s
 
 
 @dataclass(frozen=True)
@@ -276,37 +258,24 @@ def smallest_buffer(
     bisection for good; so all that was measured is fitted by a line that never falls (isotonic regression), and the
     buffer is where that line crosses the target. `most_packets` where even that is not enough, and `reached` False.
     """
-    searching = _searching(target, most_packets, least_packets, resolution, expected_packets)
-    try:
-        asked = next(searching)
-        while True:
-            asked = searching.send(probe(asked))
-    except StopIteration as end:
-        return end.value
-
-
-def _searching(
-    target: float, most_packets: int, least_packets: int, resolution: float, expected_packets: float | None
-) -> Generator[int, float, Search]:
-    """The search of smallest_buffer: yields the buffer that it wants to know of, and is sent its utilisation."""
     tried: dict[int, float] = {}
 
-    def enough(buffer_packets: int) -> Generator[int, float, bool]:
-        tried[buffer_packets] = yield buffer_packets
+    def enough(buffer_packets: int) -> bool:
+        tried[buffer_packets] = probe(buffer_packets)
         return tried[buffer_packets] >= target
 
     low, high = least_packets, most_packets
     guess = least_packets if expected_packets is None else round(expected_packets)
     while low < guess < high and not {low, high} <= tried.keys():
-        if (yield from enough(guess)):
+        if enough(guess):
             high, guess = guess, guess // 2
         else:
             low, guess = guess, guess * 2
     while high - low > 1 and high / low > resolution:
         middle = min(max(round(np.sqrt(low * high)), low + 1), high - 1)
-        low, high = (low, middle) if (yield from enough(middle)) else (middle, high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
     for end in {low, high} - tried.keys():  # an end of the range that the bisection ran into
-        yield from enough(end)
+        enough(end)
     probes = tuple(sorted(tried.items()))
     buffers, shares = np.array(probes).T
     line = isotonic_regression(shares).x
@@ -320,110 +289,42 @@ def _searching(
 
 
 def search(
-    flows: int,
-    setting: Setting,
-    scale: Scale,
-    seeds: Sequence[int],
-    tier: str = "simulated",
-    backend: str = "fabric",
+    flows: int, setting: Setting, scale: Scale, seeds: Sequence[int], tier: str = "simulated"
 ) -> tuple[Search, pd.DataFrame, np.ndarray]:
     """The smallest buffer for n flows, the fidelity checks of all runs of the search, and percentiles (DEVIATIONS) of
     how far the gaps of the busy link were from the ideal.
 
-    A probe within CLOSE of the target is repeated with the further seeds, and is their mean; where a fabric's runs
-    share time, every probe has the first SHARED_SEEDS at once, and no more. All buffers see the same seeds, so that
-    they are compared on equal terms. backend : what switches are on real kernels, as emulate takes it.
+    A probe within CLOSE of the target is repeated with the further seeds, and is their mean. All buffers see the same
+    seeds, so that they are compared on equal terms.
     """
-    (found,) = search_together(flows, setting, scale, [seeds], tier, backend)
-    return found
+    runs: list[Run] = []
 
+    def share(buffer_packets: int, seed: int) -> float:
+        runs.append(_run(flows, buffer_packets, seed, setting, scale.least_s, tier))
+        return runs[-1][0]
 
-def search_together(
-    flows: int,
-    setting: Setting,
-    scale: Scale,
-    seeds: Sequence[Sequence[int]],
-    tier: str = "simulated",
-    backend: str = "fabric",
-) -> list[tuple[Search, pd.DataFrame, np.ndarray]]:
-    """As `search`, one for each of `seeds`, side by side: each takes a step when all have (see run_together)."""
-    found: dict[int, tuple[Search, pd.DataFrame, np.ndarray]] = {}
-    at_first, most = (SHARED_SEEDS, SHARED_SEEDS) if _share_time(tier, backend) else (1, None)
-    searches = {place: _steps(flows, setting, scale, each[:most], at_first) for place, each in enumerate(seeds)}
-    asked = {place: next(steps) for place, steps in searches.items()}
-    while asked:
-        runs = iter(_run(flows, list(chain.from_iterable(asked.values())), setting, scale.least_s, tier, backend))
-        for place, wanted in list(asked.items()):
-            try:
-                asked[place] = searches[place].send(list(islice(runs, len(wanted))))
-            except StopIteration as end:
-                found[place] = end.value
-                del asked[place]
-    return [found[place] for place in searches]
-
-
-Wanted = Sequence[tuple[int, int]]  # buffers (packets) and seeds
-Run = tuple[float, pd.DataFrame, np.ndarray]  # utilisation, checks, deviations of gaps
-
-
-def _steps(
-    flows: int, setting: Setting, scale: Scale, seeds: Sequence[int], at_first: int
-) -> Generator[Wanted, list[Run], tuple[Search, pd.DataFrame, np.ndarray]]:
-    """A search that yields the buffers and seeds of the runs that it wants next, and is sent the runs.
-
-    at_first : seeds of every probe; the others are those of probes near the target.
-    """
-    checks: list[pd.DataFrame] = []
-    deviations: list[np.ndarray] = []
-
-    def run(buffer_packets: int, with_seeds: Sequence[int]) -> Generator[Wanted, list[Run], list[float]]:
-        runs = yield [(buffer_packets, seed) for seed in with_seeds]
-        checks.extend(fidelity for _, fidelity, _ in runs)
-        deviations.extend(off for *_, off in runs)
-        return [share for share, *_ in runs]
+    def probe(buffer_packets: int) -> float:
+        shares = [share(buffer_packets, seeds[0])]
+        if abs(shares[0] - setting.target) <= CLOSE:
+            shares += [share(buffer_packets, seed) for seed in seeds[1:]]
+        return float(np.mean(shares))
 
     least, most = scale.range_packets(flows, setting)
     expected = float(theory_packets(flows, setting))
-    searching = _searching(setting.target, most, least, scale.resolution, expected)
-    asked = next(searching)
-    while True:
-        shares = yield from run(asked, seeds[:at_first])
-        if abs(np.mean(shares) - setting.target) <= CLOSE and seeds[at_first:]:
-            shares += yield from run(asked, seeds[at_first:])
-        try:
-            asked = searching.send(float(np.mean(shares)))
-        except StopIteration as end:
-            gaps = np.concatenate(deviations)
-            percentiles = np.percentile(gaps, DEVIATIONS) if len(gaps) else np.full(len(DEVIATIONS), np.nan)
-            return end.value, pd.concat(checks, ignore_index=True), percentiles
+    found = smallest_buffer(probe, setting.target, most, least, scale.resolution, expected)
+    _, checks, deviations = zip(*runs, strict=True)
+    gaps = np.concatenate(deviations)
+    percentiles = np.percentile(gaps, DEVIATIONS) if len(gaps) else np.full(len(DEVIATIONS), np.nan)
+    return found, pd.concat(checks, ignore_index=True), percentiles
 
 
-def _run(
-    flows: int,
-    asked: Wanted,
-    setting: Setting,
-    least_s: float,
-    tier: str = "simulated",
-    backend: str = "fabric",
-) -> list[Run]:
-    """Runs of n flows, each with one of `asked`."""
-    wanted = [experiment(flows, buffer_packets, setting, least_s, seed) for buffer_packets, seed in asked]
-    if tier == "simulated":
-        runs = [simulate(each, clock_skew_ppm=setting.clock_skew_ppm) for each in wanted]
-    else:
-        measure = Measure((PORT,), SAMPLED_EVERY_MS, packets=(PORT,))
-        runs = run_together([replace(each, measure=measure) for each in wanted], tier, backend=backend, attempts=2)
-    hidden = _share_time(tier, backend)  # a fabric keeps its queue in virtual time: gaps are right in any case
-    from_s = warm_up_s(flows, setting)
-    return [
-        (utilisation(found, from_s), check_fidelity(found), np.empty(0) if hidden else gap_deviations(found))
-        for found in runs
-    ]
+Run = tuple[float, pd.DataFrame, np.ndarray]  # utilisation, checks, deviations of gaps
 
 
-def _share_time(tier: str, backend: str) -> bool:
-    """Whether several runs take no longer than one."""
-    return tier != "simulated" and backend == "fabric"
+def _run(flows: int, buffer_packets: int, seed: int, setting: Setting, least_s: float, tier: str = "simulated") -> Run:
+    asked = experiment(flows, buffer_packets, setting, least_s, seed)
+    found = run_experiment(asked, tier, clock_skew_ppm=setting.clock_skew_ppm)
+    return utilisation(found, warm_up_s(flows, setting)), check_fidelity(found), gap_deviations(found)
 
 
 @dataclass(frozen=True)
@@ -451,16 +352,13 @@ def measure(
     setting: Setting = PRINTED,
     n_jobs: int = 1,
     tier: str = "simulated",
-    backend: str = "fabric",
     progress: Progress = iter,
 ) -> Sweep:
     """Search for every number of flows, and for the scale's control with synchronised flows (two repetitions of these).
 
-    n_jobs : processes that joblib spreads simulated searches over; the result does not depend on it. backend : as of
-    `search`. Every search draws its seeds from SeedSequence([seed, flows, repetition]). `progress` wraps the list of
-    searches.
+    n_jobs : processes that joblib spreads searches over; the result does not depend on it. Every search draws its seeds
+    from SeedSequence([seed, flows, repetition]). `progress` wraps the list of searches.
     """
-    setting = scale.applied_to(setting)
     repetitions = min(repetitions, scale.most_repetitions or repetitions)
     cases = {"published": (setting, scale.flow_counts), "synchronised": (synchronised(setting), scale.control_flows)}
     work = [
@@ -469,54 +367,27 @@ def measure(
         for repetition in range(repetitions if case == "published" else min(repetitions, 2))
         for flows in sorted(counts, reverse=True)  # the longest first, so that the processes end together
     ]
-    return _search_all(work, scale, seed, n_jobs, progress, tier, backend)
+    return _search_all(work, scale, seed, n_jobs, progress, tier)
 
 
 def _search_all(
-    work: Sequence[tuple],
-    scale: Scale,
-    seed: int,
-    n_jobs: int,
-    progress: Progress,
-    tier: str = "simulated",
-    backend: str = "fabric",
+    work: Sequence[tuple], scale: Scale, seed: int, n_jobs: int, progress: Progress, tier: str = "simulated"
 ) -> Sweep:
-    fastest_mbps = max(used.rate_mbps for _, used, *_ in work)
-    together = at_once(2, SHARED_SEEDS * fastest_mbps) if _share_time(tier, backend) else 1
-    groups = _groups(work, together)
     tasks = [
-        delayed(search_together)(flows, used, scale, [_seeds(seed, flows, each) for each in repetitions], tier, backend)
-        for (_, used, flows), repetitions in groups
+        delayed(search)(flows, used, scale, _seeds(seed, flows, repetition), tier)
+        for _, used, flows, repetition in work
     ]
-    of_machine = {"case": "published", "flows": 0, "repetition": 0}  # no search has 0 flows
-    fidelity = idle_checks(tier, **of_machine)
-    outcomes = iter(Parallel(n_jobs=n_jobs if tier == "simulated" else 1, return_as="generator")(tasks))
-    buffers, probes, deviations = [], [], []
-    for (case, _, flows), repetitions in progress(groups):
-        for repetition, (outcome, checks, off) in zip(repetitions, next(outcomes), strict=True):
-            label = {"case": case, "flows": flows, "repetition": repetition}
-            buffers.append(label | {"buffer_packets": outcome.buffer_packets, "reached": outcome.reached})
-            probes += [label | {"tried_packets": packets, "utilisation": share} for packets, share in outcome.probes]
-            fidelity.append(checks.assign(**label))
-            deviations.append(pd.DataFrame({"percent": DEVIATIONS, "deviation": off}).assign(**label))
-    fidelity += idle_checks(tier, **of_machine)
+    outcomes = iter(Parallel(n_jobs=n_jobs, return_as="generator")(tasks))
+    buffers, probes, fidelity, deviations = [], [], [], []
+    for case, _, flows, repetition in progress(work):
+        outcome, checks, off = next(outcomes)
+        label = {"case": case, "flows": flows, "repetition": repetition}
+        buffers.append(label | {"buffer_packets": outcome.buffer_packets, "reached": outcome.reached})
+        probes += [label | {"tried_packets": packets, "utilisation": share} for packets, share in outcome.probes]
+        fidelity.append(checks.assign(**label))
+        deviations.append(pd.DataFrame({"percent": DEVIATIONS, "deviation": off}).assign(**label))
     checks, gaps = (pd.concat(parts, ignore_index=True) for parts in (fidelity, deviations))
     return Sweep(pd.DataFrame(buffers), pd.DataFrame(probes), checks, gaps, tier)
-
-
-def _groups(work: Sequence[tuple], together: int) -> list[tuple[tuple, list[int]]]:
-    """(case, setting, flows) and the repetitions of it that search together, of work's (case, setting, flows,
-    repetition)."""
-    if together == 1:
-        return [(tuple(what), [repetition]) for *what, repetition in work]
-    repetitions: dict[tuple, list[int]] = {}
-    for *what, repetition in work:
-        repetitions.setdefault(tuple(what), []).append(repetition)
-    return [
-        (what, each[place : place + together])
-        for what, each in repetitions.items()
-        for place in range(0, len(each), together)
-    ]
 
 
 def beside(
@@ -613,7 +484,7 @@ def answer(sweep: Sweep, setting: Setting = PRINTED) -> str:
     if 100 not in broken or not set(ours) >= {1, *SLOPE_RANGE}:
         found = ", ".join(f"{means:.0f} packets for {flows} flows" for flows, means in ours.mean().items())
         theory = ", ".join(f"{theory_packets(flows, setting):.0f}" for flows in ours)
-        return f"On real kernels the link is {100 * setting.target:g} % busy with {found} (theory: {theory})."
+        return f"On the {sweep.tier} tier the link is {100 * setting.target:g} % busy with {found} (theory: {theory})."
     return (
         f"From 2 to 100 flows the buffer falls as n to the power {_exponents(ours).mean():.2f} (theory: -0.50): "
         f"{ours[1].mean():.0f} packets for one flow, {ours[100].mean():.0f} for 100; flows that halve together need "
@@ -678,8 +549,8 @@ def utilisation_curves(
 
     work = [(case, used, packets) for case, used in cases.items() for packets in tried_packets]
     place = _seeds(seed, flows, 0)[0]
-    tasks = [delayed(_run)(flows, [(packets, place)], used, least_s) for _, used, packets in work]
-    shares = [share for ((share, *_),) in Parallel(n_jobs=n_jobs)(tasks)]
+    tasks = [delayed(_run)(flows, packets, place, used, least_s) for _, used, packets in work]
+    shares = [share for share, *_ in Parallel(n_jobs=n_jobs)(tasks)]
     rows = [(case, flows, packets, share) for (case, _, packets), share in zip(work, shares, strict=True)]
     return pd.DataFrame(rows, columns=["case", "flows", "tried_packets", "utilisation"])
 
@@ -755,10 +626,6 @@ def draw_fidelity(sweep: Sweep) -> Figure:
         log_x=True,
     )
     rows = sweep.deviations[sweep.deviations["case"] == "published"].dropna()
-    if rows.empty:
-        why = "no gaps of real time:\nthe fabric's queue is kept\nin virtual time"
-        elsewhere = "those of kernels: Fig. 9(c) of\nemulator_fidelity, or\nbackend=kernel"
-        axis.text(0.05, 0.45, f"{why}\n\n{elsewhere}", transform=axis.transAxes)
     for colour, (flows, part) in zip(CURVES, rows.groupby("flows"), strict=False):
         curve = part.groupby("percent")["deviation"].mean()
         label = f"{flows} flow{'s' * (flows > 1)}, {sweep.tier}"

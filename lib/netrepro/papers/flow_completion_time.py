@@ -2,8 +2,8 @@
 
 Flows of heavy-tailed sizes meet at one long link. If the link were shared evenly and at once (processor sharing), a
 flow would take little more than a round trip; TCP needs many round trips to find its rate. RCP, whose routers tell
-every flow the fair rate, comes near processor sharing. TCP runs on real kernels too, on a slower link; RCP needs
-routers that no kernel is.
+every flow the fair rate, comes near processor sharing. TCP runs on the virtual kernel too, on a slower link; RCP
+needs routers that no kernel is.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ class Setting:
 
 
 PRINTED = Setting()
-# For real kernels: a rate that they hold, and a window that they allow.
+# On kernels: a rate of which a second costs little, and a window that they allow.
 REAL_RATE_MBPS, REAL_WINDOW_BYTES = 50.0, 6 * 2**20
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Simulated seconds of one repetition, and of one point of section 10; seconds of a run that real kernels have too,
-    and how many of these there are at most (None: as many as repetitions)."""
+    """Simulated seconds of one repetition, and of one point of section 10; seconds of a run that kernels have too, and
+    how many of these there are at most (None: as many as repetitions)."""
 
     seconds: float
     knob_seconds: float
@@ -207,7 +207,7 @@ def run(
     ideal_s is what processor sharing of the very same flows would take, handshake and way included. A flow that does
     not finish counts with the time that it has had.
     """
-    found = run_experiment(experiment(case, setting, seconds, seed), tier, backend="fabric", attempts=2)
+    found = run_experiment(experiment(case, setting, seconds, seed), tier)
     flows = found.flows.sort_values("start_s")
     packets = np.ceil(flows["size_bytes"].to_numpy() / SEGMENT_BYTES)
     starts_s = flows["start_s"].to_numpy()
@@ -226,7 +226,7 @@ def run(
         }
     )
     least_s = 1.5e-3 * setting.round_trip_ms + alone_s
-    exact = 0.999 if tier == "simulated" else 0.99  # kernels' clocks tick, and shapers save up a packet
+    exact = 0.999 if tier == "simulated" else 0.99  # kernels' clocks tick
     early = float((table["completion_s"] < least_s * exact).mean())
     checks = [("flows faster than light and link", early, 0.0, early == 0.0)]
     if case.congestion_control != "rcp" or case.rcp.alpha > 0:  # the control is broken on purpose
@@ -292,7 +292,7 @@ def measure_by_tier(
     setting: Setting = PRINTED,
     progress: Progress = iter,
 ) -> dict[str, Runs]:
-    """TCP on a link that real kernels can be, by tier: in the simulator and, where `tier` is real kernels, there.
+    """TCP on a slower link, by tier: in the simulator and, where `tier` is another, there too.
 
     The setting is the same but for REAL_RATE_MBPS. `progress` wraps the list of (tier, repetition). Raises
     NetreproError for a tier that cannot be had.
@@ -359,7 +359,7 @@ def worst_slowdown(runs: Runs) -> pd.Series:
 
 
 def measured_claims(runs: Runs, tier: str = "simulated") -> list[Measured]:
-    """One measurement a claim of data/flow_completion_time/claims.yaml; none on real kernels, which have no RCP to
+    """One measurement a claim of data/flow_completion_time/claims.yaml; none on kernels, which have no RCP to
     compare with."""
     if tier != "simulated":
         return []
@@ -518,7 +518,7 @@ def draw_control(runs: Runs) -> Figure:
 
 
 def draw_tiers(by_tier: Mapping[str, Runs]) -> Figure:
-    """TCP's slowdown by size on a link that real kernels can be, points of a colour a tier."""
+    """TCP's slowdown by size on the slower link, points of a colour a tier."""
     figure, axis = new_figure(
         f"TCP at {REAL_RATE_MBPS:g} Mb/s, by tier",
         "flow size (packets)",

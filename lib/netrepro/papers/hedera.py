@@ -24,7 +24,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, star
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._running import at_once, run_experiment, run_in_groups
+from netrepro.papers._running import run_all, run_experiment
 from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
 from netrepro.paths import data_dir
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
@@ -94,15 +94,15 @@ class Profile:
 FEW = ("stride1", "stride8", "randbij0")
 # From 3 s on shares are those from 15 s on: of 90 runs they differ by -0.0004 on average, with a deviation of 0.004.
 PROFILES = {"quick": Profile(5.0, 1, counted_from_s=3.0), "paper": Profile(10.0, 3)}
-# Real kernels take real time.
-QUICK_IN_REAL_TIME = Profile(0.7, 2, 2, FEW, 1.2, 0.2, strides=3)
+# A kernel works about a second for every run.
+QUICK_ON_VIRTUAL = Profile(0.7, 2, 2, FEW, 1.2, 0.2, strides=3)
 FEWEST_TO_CORRELATE = 10  # patterns; three points lie near some line whatever the routing
-FASTER_MBPS = 100.0  # by the fabric, beside the setting's rate
+FASTER_MBPS = 100.0  # on kernels too, beside the setting's rate
 
 
 def profile_named(name: str, tier: str = "simulated") -> Profile:
     """The sizes of a profile on a tier. Raises NetreproError for another name than quick and paper."""
-    return QUICK_IN_REAL_TIME if tier != "simulated" and name == "quick" else of_profile(name, PROFILES)
+    return QUICK_ON_VIRTUAL if tier != "simulated" and name == "quick" else of_profile(name, PROFILES)
 
 
 def patterns() -> dict[str, tuple[Demand, ...]]:
@@ -304,18 +304,7 @@ class Runs(CheckedRuns):
     shares: pd.DataFrame
     fidelity: pd.DataFrame
     tier: str
-    backend: str = "fabric"
     rate_mbps: float = 10.0
-
-    def of_scheme(self, how: str) -> Runs:
-        """The runs under one scheme, with their own checks and those of the idle machine."""
-        shares, fidelity = self.shares, self.fidelity
-        return replace(self, shares=shares[shares.scheme == how], fidelity=fidelity[fidelity.scheme.isin(["", how])])
-
-    @property
-    def where(self) -> str:
-        """The tier, and on real kernels what the switches were."""
-        return self.tier if self.tier == "simulated" else f"{self.tier}, {self.backend}"
 
     def by_pattern(self) -> pd.DataFrame:
         """Mean share over repetitions: a row a pattern, a column a scheme."""
@@ -333,13 +322,10 @@ def measure(
     only: Sequence[str] = (),
     setting: Setting = PRINTED,
     progress: Progress = iter,
-    backend: str = "fabric",
 ) -> Runs:
-    """Run every pattern (or those of `only`, or of the profile) under every scheme.
+    """Run every pattern (or those of `only`, or of the profile) under every scheme, on all cores.
 
-    Simulated runs use all cores; of emulated ones two networks share a fabric, one pair after the other. backend : what
-    switches are on real kernels, as emulate takes it. `progress` wraps the list of runs. Raises NetreproError for an
-    unknown pattern or scheme.
+    `progress` wraps the list of runs. Raises NetreproError for an unknown pattern or scheme.
     """
     chosen = {name: pattern_named(name) for name in (only or profile.only or patterns())}
     setting = profile.applied_to(setting)
@@ -350,26 +336,20 @@ def measure(
 
     work = [(name, how, each) for name in chosen for how in schemes for each in range(times(name, how))]
 
-    def describe(name: str, how: str, each: int) -> Experiment:
-        return experiment(chosen[name], how, setting, profile.counted_s, seed_of(seed, each))
-
-    def read(found: Measurements) -> tuple[np.ndarray, pd.DataFrame]:
+    def run_one(name: str, how: str, each: int) -> tuple[dict[str, float], pd.DataFrame]:
+        asked = experiment(chosen[name], how, setting, profile.counted_s, seed_of(seed, each))
+        found = run_experiment(asked, tier)
         of_hosts = goodput_shares(found, setting)
-        return of_hosts, check_fidelity(found, of_hosts)
+        shares = {"share": of_hosts.mean(), "least_host": of_hosts.min(), "most_host": of_hosts.max()}
+        return shares, check_fidelity(found, of_hosts)
 
+    runs, fidelity = run_all(run_one, work, tier, progress, pattern="", scheme="", repetition=0)
     shares = []
-    label = {"pattern": "", "scheme": "", "repetition": 0}
-    together = at_once(2, HOSTS * setting.rate_mbps)
-    runs, fidelity = run_in_groups(
-        describe, read, work, tier, progress, backend=backend, together=together, attempts=2, **label
-    )
     for (name, how, each), (found, checks) in zip(work, runs, strict=True):
         label = {"pattern": name, "scheme": how, "repetition": each}
-        row = {"share": found.mean(), "least_host": found.min(), "most_host": found.max()}
-        shares.append(label | row)
+        shares.append(label | found)
         fidelity.append(checks.assign(**label))
-    checks = pd.concat(fidelity, ignore_index=True)
-    return Runs(pd.DataFrame(shares), checks, tier, backend, setting.rate_mbps)
+    return Runs(pd.DataFrame(shares), pd.concat(fidelity, ignore_index=True), tier, setting.rate_mbps)
 
 
 def check_fidelity(found: Measurements, shares: np.ndarray) -> pd.DataFrame:
@@ -461,7 +441,7 @@ def tier_table(all_runs: Sequence[Runs]) -> pd.DataFrame:
         kept = {f"{how}: correlation": _follows(table[how]) for how in ("spanning tree", "ECMP")}
         kept |= {f"{how}: share": table[how].mean() for how in ("non-blocking", "ECMP", "spanning tree")}
         rows.append(
-            {"tier": runs.where, "rate_mbps": runs.rate_mbps, "patterns": len(table), **kept, "trusted": runs.trusted}
+            {"tier": runs.tier, "rate_mbps": runs.rate_mbps, "patterns": len(table), **kept, "trusted": runs.trusted}
         )
     return pd.DataFrame(rows).set_index("tier")
 
@@ -469,34 +449,20 @@ def tier_table(all_runs: Sequence[Runs]) -> pd.DataFrame:
 def other_tiers(
     runs: Runs, profile: str, seed: int, setting: Setting = PRINTED, progress: Progress = iter
 ) -> list[Runs]:
-    """The same patterns where `runs` was not: in the simulator, and, of real kernels in the paper profile, over the
-    other kind of switches. Then stride 8 at FASTER_MBPS, unless all ran at that."""
+    """What `runs` on kernels is compared with: the same patterns in the simulator. Then stride 8 at FASTER_MBPS, unless
+    all ran at that: on the same tier, and in the simulator."""
     if runs.tier == "simulated":
         return []
-    others = [("simulated", runs.backend)]
-    if profile == "paper":
-        others.append((runs.tier, "fabric" if runs.backend == "kernel" else "kernel"))
     size = replace(profile_named(profile, runs.tier), repetitions=1, most_repetitions=1, strides=0)
-    schemes, only = ("non-blocking", "ECMP", "spanning tree"), tuple(runs.by_pattern().index)
-    found = [
-        measure(size, 1, seed, tier=tier, schemes=schemes, only=only, setting=setting, progress=progress,
-                backend=backend)
-        for tier, backend in others
-    ]  # fmt: skip
-    return found if setting.rate_mbps == FASTER_MBPS else found + _faster(runs.tier, size, seed, setting, progress)
-
-
-def _faster(tier: str, size: Profile, seed: int, setting: Setting, progress: Progress) -> list[Runs]:
-    """Stride 8 at FASTER_MBPS: by the fabric, and in the simulator.
-
-    Of the fabric the switch, which carries 1.6 Gb/s, and the tree, which carries 0.4, are believed each by its own.
-    """
-    setting = replace(setting, rate_mbps=FASTER_MBPS)
-    fabric, simulated = (
-        measure(size, 1, seed, tier=each, schemes=ENDS, only=("stride8",), setting=setting, progress=progress)
-        for each in (tier, "simulated")
-    )
-    return [*(fabric.of_scheme(how) for how in ENDS), simulated]
+    patterns_of, faster = tuple(runs.by_pattern().index), replace(setting, rate_mbps=FASTER_MBPS)
+    asked: list[tuple[str, Sequence[str], tuple[str, ...], Setting]]
+    asked = [("simulated", ("non-blocking", "ECMP", "spanning tree"), patterns_of, setting)]
+    if setting.rate_mbps != FASTER_MBPS:
+        asked += [(tier, ENDS, ("stride8",), faster) for tier in (runs.tier, "simulated")]
+    return [
+        measure(size, 1, seed, tier=tier, schemes=schemes, only=only, setting=used, progress=progress)
+        for tier, schemes, only, used in asked
+    ]
 
 
 def answer(runs: Runs, others: Sequence[Runs] = ()) -> str:
@@ -518,7 +484,7 @@ def answer(runs: Runs, others: Sequence[Runs] = ()) -> str:
         for how, share in each.by_pattern().mean().items()
     ]
     if faster:
-        said.append(f"By the fabric at {FASTER_MBPS:g} Mb/s stride 8 fills: {', '.join(faster)}.")
+        said.append(f"On kernels at {FASTER_MBPS:g} Mb/s stride 8 fills: {', '.join(faster)}.")
     return " ".join(said)
 
 

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netrepro.emulation.tcp import LEAST_RTO_MS
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link
@@ -33,14 +32,13 @@ SERVERS = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 MANY = (32, 48, 64)  # servers among which the claims look for the collapse
 DEEP = 2000  # packets: a block and more
 MARKING = 20  # DCTCP's threshold (packets)
-MOST_REAL_MBPS = 100.0  # a rate that real kernels hold in emulation
 
 
 @dataclass(frozen=True)
 class Setting:
     """The authors' simulation (their public scripts); our choice are `scatter_ms`, how far apart servers answer, and
     `jitter_ms`, by how much a link's delay varies from packet to packet at most. `blocks` are fetched one after the
-    other. `slowed` : how many times slower than published all times and rates are.
+    other.
     """
 
     rate_mbps: float = 1000.0
@@ -56,24 +54,11 @@ class Setting:
     jitter_ms: float = 0.0
     servers: int = 32
     blocks: int = 3
-    slowed: float = 1.0
 
     @property
     def ideal_block_ms(self) -> float:
         """How long the client's link is busy with one block of full packets."""
         return self.block_bytes / 1448 * FULL_PACKET_BYTES * 8 / (self.rate_mbps * 1e3)
-
-    def in_slow_motion(self, factor: float) -> Setting:
-        """All times `factor` times as long and the rate as much lower, so that all shares and counts stay."""
-        times = ("link_delay_ms", "min_rto_ms", "delayed_ack_ms", "scatter_ms", "jitter_ms", "slowed")
-        longer = {name: factor * getattr(self, name) for name in times}
-        return replace(self, rate_mbps=self.rate_mbps / factor, **longer)
-
-
-def as_real_kernels_can(setting: Setting) -> Setting:
-    """So much slower that real kernels hold the rate (MOST_REAL_MBPS), and their timers resolve the minimum timeout."""
-    factor = max(1.0, setting.rate_mbps / MOST_REAL_MBPS, LEAST_RTO_MS / setting.min_rto_ms)
-    return setting.in_slow_motion(factor)
 
 
 def experiment(setting: Setting, _: float, seed: int) -> Experiment:
@@ -124,9 +109,9 @@ def block_times(found: Measurements) -> pd.DataFrame:
 
 def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     """goodput_mbps (all bytes over all time; a block that never is complete lasts to the end), goodput_share (of what
-    full packets leave of the link), median_delay_ms (beyond the link's own time, in published time), a block's own time
-    in timeouts, and a block: timeouts, packets dropped at the port, packets sent again although nothing was lost
-    (needless). Of a single block its arrivals. Gaps at the port and that all blocks are complete must hold.
+    full packets leave of the link), median_delay_ms (beyond the link's own time), a block's own time in timeouts, and a
+    block: timeouts, packets dropped at the port, packets sent again although nothing was lost (needless). Of a single
+    block its arrivals. Gaps at the port and that all blocks are complete must hold.
     """
     times = block_times(found)
     times_s = times.complete_s.fillna(found.experiment.duration_s) - times.asked_s
@@ -135,12 +120,11 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     readings = {
         "goodput_mbps": goodput_mbps,
         "goodput_share": goodput_mbps / (setting.rate_mbps * 1448 / FULL_PACKET_BYTES),
-        "median_delay_ms": float(times_s.median() * 1e3 - setting.ideal_block_ms) / setting.slowed,
+        "median_delay_ms": float(times_s.median() * 1e3 - setting.ideal_block_ms),
         "timeouts_per_block": float(found.flows.timeouts.sum() / len(times)),
         "drops_per_block": float(dropped / len(times)),
         "needless_per_block": float((found.flows.retransmitted_packets.sum() - dropped) / len(times)),
         "block_in_timeouts": setting.ideal_block_ms / setting.min_rto_ms,
-        "slowed": setting.slowed,
     }
     complete = Check("blocks complete", times.complete_s.notna().sum() / setting.blocks, at_least=1.0)
     course = {"arrivals": arrivals(found)} if setting.blocks == 1 else {}
@@ -168,12 +152,12 @@ def goodput(runs: Runs, column: str = "goodput_mbps") -> pd.DataFrame:
 
 def answer(runs: Runs) -> str:
     """The question answered in one sentence, with this run's numbers."""
-    table, slower = goodput(runs), goodput(runs, "slowed").iloc[0]
+    table = goodput(runs)
     return (
-        f"One of them loses the end of its answer and waits {200 * slower['200 ms']:g} ms, and all wait for it: a "
-        f"block from 32 servers arrives at {table['200 ms'][32]:.0f} Mb/s, from one at {table['200 ms'][1]:.0f}; with "
-        f"a minimum timeout of {slower['1 ms']:g} ms it is {table['1 ms'][32]:.0f} Mb/s, with a buffer that holds the "
-        f"block {table['200 ms, deep buffer'][32]:.0f}."
+        f"One of them loses the end of its answer and waits 200 ms, and all wait for it: a block from 32 servers "
+        f"arrives at {table['200 ms'][32]:.0f} Mb/s, from one at {table['200 ms'][1]:.0f}; with a minimum timeout of "
+        f"1 ms it is {table['1 ms'][32]:.0f} Mb/s, with a buffer that holds the block "
+        f"{table['200 ms, deep buffer'][32]:.0f}."
     )
 
 
@@ -219,11 +203,6 @@ def draw_network(setting: Setting) -> Figure:
     return drawing.draw_network(asked, f"Every server sends its part of {block} at once; one port takes it all")
 
 
-def _where(runs: Runs) -> str:
-    factors = sorted(set(runs.values.slowed))
-    return runs.tier + (f", {factors[0]:g} to {factors[-1]:g} times slower" if factors != [1.0] else "")
-
-
 def draw_block(runs: Runs) -> Figure:
     """How one block arrives, with a long and with a short minimum timeout."""
     arrived, label = runs.knobs["one_block_arrivals"], "block that has left the port (share)"
@@ -238,12 +217,12 @@ def draw_block(runs: Runs) -> Figure:
 def _over_servers(runs: Runs, title: str, *cases: str) -> Figure:
     rows = pd.concat([runs.numbers(case) for case in cases])
     how: dict[str, Any] = {"by": "case", "label": "minimum timeout {}", "ticks": TICKS, "top": 1.05}
-    return drawing.sweep_figure(f"{title} ({_where(runs)})", rows, OVER_SERVERS, SHARE, **how)
+    return drawing.sweep_figure(f"{title} ({runs.tier})", rows, OVER_SERVERS, SHARE, **how)
 
 
 def draw_timeouts(runs: Runs) -> Figure:
     """Timeouts and drops a block over servers, at a minimum timeout of 200 ms."""
-    title = f"What a block loses (minimum timeout 200 ms, {_where(runs)})"
+    title = f"What a block loses (minimum timeout 200 ms, {runs.tier})"
     columns = {"drops_per_block": "packets dropped (a block)", "timeouts_per_block": "timeouts (a block)"}
     return drawing.sweep_figure(title, runs.numbers("200 ms"), OVER_SERVERS, columns, ticks=TICKS)
 
@@ -320,10 +299,9 @@ STUDY = Study(
     answer=answer,
     repetitions=4,
     until_complete=True,
-    slow_motion=as_real_kernels_can,
     profiles={"quick": Scale(changes={"blocks": 3}), "paper": Scale(changes={"blocks": 20})},
-    on_kernels={
-        "quick": Scale(changes={"blocks": 3}, only={"servers": (1, 8, *MANY)}),
+    on_virtual={
+        "quick": Scale(repetitions=3, changes={"blocks": 3}, only={"servers": (1, 8, *MANY)}),
         "paper": Scale(changes={"blocks": 10}),
     },
     claims={

@@ -2,7 +2,7 @@
 
 The switches of a fat-tree, cabled at random. Three questions: how many servers the same switches carry at full rate
 when routing is optimal (a linear programme), what ECMP and 8 shortest paths make of it with TCP and with multipath TCP
-(packets, in the simulator; TCP on small networks also between real kernels), and whether all servers get the same.
+(packets, in the simulator; TCP on small networks also on the virtual kernel), and whether all servers get the same.
 """
 
 from __future__ import annotations
@@ -73,16 +73,15 @@ class Setting:
 
 
 PRINTED = Setting()
-# For hosts that are real kernels: the smallest fat-tree's equipment, a rate and a delay that they hold, and their own
-# first timeout.
+# On kernels: the smallest fat-tree's equipment, at a rate of which a second costs little, and their own first timeout.
 REAL: dict[str, Any] = {"ports": 4, "rate_mbps": 20.0, "link_delay_ms": 0.05, "initial_rto_ms": 1000.0}
 
 
 @dataclass(frozen=True)
 class Scale:
     """Ports of the switches whose equipment the linear programme gets, of those simulated, simulated seconds, and
-    traffic matrices that must all fit for "full rate"; seconds of a run that real kernels have too, and how many of
-    these a case has at most (None: as many as repetitions).
+    traffic matrices that must all fit for "full rate"; seconds of a run that kernels have too, and how many of these
+    a case has at most (None: as many as repetitions).
     """
 
     programme_ports: tuple[int, ...]
@@ -207,7 +206,8 @@ CONTROLS = {
     "ring, 8 paths, MPTCP": Case("ring", 8, "MPTCP"),
 }
 CASES = TABLE | CONTROLS
-REAL_CASES = {name: case for name, case in TABLE.items() if case.transport != "MPTCP"}  # the emulator has no subflows
+# A kernel has no subflows by hash, nor on a host that both sends and receives some.
+REAL_CASES = {name: case for name, case in TABLE.items() if case.transport != "MPTCP"}
 
 
 def experiment(case: Case, setting: Setting, seconds: float, seed: int) -> Experiment:
@@ -309,10 +309,9 @@ def measure_by_tier(
     setting: Setting = PRINTED,
     progress: Progress = iter,
 ) -> dict[str, TierRuns]:
-    """REAL_CASES at the size of REAL, by tier: in the simulator and, where `tier` is real kernels, between these.
+    """REAL_CASES at the size of REAL, by tier: in the simulator and, where `tier` is another, there too.
 
-    There the switches are one process (the emulator's fabric), which knows k shortest paths. `progress` wraps the list
-    of (tier, case, repetition). Raises NetreproError for a tier that cannot be had.
+    `progress` wraps the list of (tier, case, repetition). Raises NetreproError for a tier that cannot be had.
     """
     small, most = replace(setting, **REAL), min(repetitions, scale.most_real_repetitions or repetitions)
     work = [(name, i) for name in REAL_CASES for i in range(most)]
@@ -392,7 +391,7 @@ def link_paths(setting: Setting, seed: int) -> pd.DataFrame:
 def _run(
     case: Case, setting: Setting, seconds: float, seed: int, tier: str = "simulated"
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    found = run_experiment(experiment(case, setting, seconds, seed), tier, backend="fabric")
+    found = run_experiment(experiment(case, setting, seconds, seed), tier)
     delivered = found.flows.groupby("label", sort=False)["delivered_bytes"].sum()
     full = setting.rate_mbps * 1e6 / 8 * seconds * 1448 / FULL_PACKET_BYTES
     shares = pd.DataFrame({"server": delivered.index, "share": delivered.to_numpy() / full})
@@ -435,7 +434,7 @@ def _each(runs: Runs, function: Callable) -> pd.Series:
 
 
 def measured_claims(runs: Runs, tier: str = "simulated") -> list[Measured]:
-    """One measurement a claim of data/jellyfish/claims.yaml; none on real kernels, whose networks are too small."""
+    """One measurement a claim of data/jellyfish/claims.yaml; none on kernels, whose networks are too small."""
     if tier != "simulated":
         return []
     largest = runs.capacity[runs.capacity.ports == runs.capacity.ports.max()]

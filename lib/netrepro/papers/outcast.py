@@ -592,7 +592,7 @@ STUDY = Study(
         "quick": Scale(1.0, only={"drops_in_a_row": (0, 1, 5, 6), "far_flows": (1, 5, 7)}),
         "paper": Scale(10.0),
     },
-    on_kernels={
+    on_virtual={
         "quick": Scale(0.4, repetitions=3, only=NOT_IN_ROWS),
         "paper": Scale(10.0, repetitions=5, only=NOT_IN_ROWS),
     },

@@ -19,7 +19,7 @@ from dask.system import cpu_count
 from distributed.system import memory_limit
 from packaging.requirements import Requirement
 
-from netrepro.emulation.bpf_controls import HEADER
+from netrepro.emulation.overlay import HEADER
 from netrepro.emulation.tiers import TierProbe, kernel_features, probe_tiers, resolve_tier
 from netrepro.emulation.virtual.kernel import kernel_archive
 from netrepro.errors import NetreproError
@@ -49,7 +49,7 @@ TOOLS = (
     Tool("iptables", "--version", "iptables", "connection tracking on the slow path of an overlay network"),
     Tool("clang", "--version", "clang", "compiling eBPF programs (privileged tier)"),
     Tool(str(HEADER), "", "libbpf-dev", "compiling eBPF programs (privileged tier)"),
-    Tool("bpftool", "version", "bpftool", "loading eBPF congestion controls (privileged tier)"),
+    Tool("bpftool", "version", "bpftool", "loading eBPF programs (privileged tier)"),
     Tool("etcd", "--version", "etcd-server", "a second opinion on Raft's elections: real processes (raft)"),
     Tool("bird", "--version", "bird2", "a second opinion on BGP routes"),
     Tool("flex", "--version", "flex", "building the virtual kernel"),
@@ -58,9 +58,6 @@ TOOLS = (
     Tool(str(kernel_archive()), "", "linux-source", "building the virtual kernel, unless apt-get can fetch it"),
     Tool("chromium", "--version", "chromium", "tests that open a notebook in a browser"),
     Tool("chromedriver", "--version", "chromium-driver", "tests that open a notebook in a browser"),
-    Tool("qemu-system-x86_64", "--version", "qemu-system-x86", "tests that start another kernel"),
-    Tool("busybox", "--help", "busybox-static", "tests that start another kernel"),
-    Tool("modprobe", "--version", "kmod", "tests that start another kernel"),
 )
 
 

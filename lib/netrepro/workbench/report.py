@@ -121,7 +121,7 @@ class Report:
 
     def measure(self, study: Study, setting: Any, **how: Any) -> Runs:
         """Every case and repetition of a study as this report runs it, with a progress bar; the tables are saved in the
-        run's folder. how : as Study.measure takes it (backend, beside)."""
+        run's folder. how : as Study.measure takes it (beside)."""
         runs = study.measure(
             setting,
             profile=self.profile,

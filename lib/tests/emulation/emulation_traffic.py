@@ -10,18 +10,12 @@ import cloudpickle
 import pytest
 
 from netrepro.emulation import Emulation
-from netrepro.emulation.bpf_controls import missing_for_bpf
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.networks import Topology
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # nodes need not import the tests
 rootless = pytest.mark.skipif(not probe_tiers().rootless.available, reason="needs user namespaces")
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-_has_dctcp = "dctcp" in AVAILABLE.read_text().split()
-needs_bpf = pytest.mark.skipif(
-    _has_dctcp or bool(missing_for_bpf()),
-    reason="needs a kernel without DCTCP" if _has_dctcp else "needs root, clang, bpftool and libbpf-dev",
-)
 
 
 def emulation(topology: Topology, **options) -> Emulation:

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from emulation_traffic import rootless
 
-from netrepro.emulation.bpf_controls import has_congestion_control
 from netrepro.emulation.emulate import emulate
 from netrepro.networks import (
     Cable,
@@ -196,17 +195,3 @@ def test_two_flows_fill_a_port_as_in_the_kernel(control):
     experiment = two_flows(control, DropTail(packets=100), 5.0)
     kernel, simulated = (settled(found, 1) for found in (emulated(experiment, 500), simulate(experiment)))
     assert kernel.mean() == pytest.approx(simulated.mean(), abs=10)
-
-
-@pytest.mark.skipif(
-    not has_congestion_control("dctcp", "privileged"), reason="needs root, clang, bpftool and libbpf-dev"
-)
-def test_dctcp_holds_the_queue_at_the_threshold_in_the_kernel_as_in_the_simulator():
-    # Hardware 19.0 +- 1.2, Mininet-HiFi 20.4 +- 1.5 (Handigol et al., CoNEXT 2012, section 5.1).
-    experiment = two_flows("dctcp", EcnThreshold(425, 20), 5.0)
-    measured = emulated(experiment, 500, "privileged")
-    kernel, simulated = (settled(found, 1) for found in (measured, simulate(experiment)))
-    assert kernel.mean() == pytest.approx(simulated.mean(), abs=3)
-    assert kernel.quantile(0.99) <= 25 + 3
-    reno = simulate(replace(experiment, tcp=Tcp("reno"))).flows["goodput_mbps"].sum()
-    assert measured.flows["goodput_mbps"].sum() > 0.97 * reno

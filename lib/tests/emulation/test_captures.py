@@ -18,13 +18,13 @@ pytestmark = [pytest.mark.timeout(60), rootless]
 PORTS = (("s1", "s2"), ("s2", "s1"))
 
 
-@pytest.fixture(scope="module", params=["kernel", "fabric"])
-def captured(request, tmp_path_factory):
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory):
     """A run of two flows, and the folder with its captures."""
     folder = tmp_path_factory.mktemp("captures")
     flows = (Flow("h1", "h3", size_bytes=60_000), Flow("h2", "h4", size_bytes=30_000, start_s=0.2))
     asked = Experiment(dumbbell(2, Link(100, 0), Link(20, 2)), flows, 0.8, measure=Measure(packets=PORTS))
-    return emulate(asked, "rootless", captures=folder, backend=request.param), folder
+    return emulate(asked, "rootless", captures=folder), folder
 
 
 def test_a_capture_has_the_packets_of_the_table_with_their_sizes_and_times(captured):
@@ -56,7 +56,7 @@ def test_our_own_meter_finds_the_flows_of_a_capture(captured):
     assert len(flows) == 2
 
 
-def test_a_fabric_captures_marks_from_the_port_on_that_sets_them(tmp_path):
+def test_captures_have_marks_from_the_port_on_that_sets_them(tmp_path):
     ports = (("h1", "s1"), ("s1", "s2"), ("s2", "h2"))
     asked = Experiment(
         dumbbell(1, Link(100, 0), Link(10, 2, EcnThreshold(200, 10))),
@@ -65,7 +65,7 @@ def test_a_fabric_captures_marks_from_the_port_on_that_sets_them(tmp_path):
         measure=Measure(packets=ports),
         tcp=Tcp("reno", ecn=True),
     )
-    measured = emulate(asked, "rootless", captures=tmp_path, backend="fabric")
+    measured = emulate(asked, "rootless", captures=tmp_path)
     marked = {}
     for source, destination in ports:
         with PcapReader(str(tmp_path / f"{source}-{destination}.pcap")) as reader:

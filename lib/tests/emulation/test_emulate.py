@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
-import re
-import socket
-import struct
 import subprocess
 import sys
-import time
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from emulation_traffic import AVAILABLE, emulation, needs, needs_bpf, rootless
+from emulation_traffic import AVAILABLE, emulation, needs, rootless
 
-from netrepro.emulation import Emulation, Fabric, bpf_controls, emulate, tiers
-from netrepro.emulation.bpf_controls import has_congestion_control, missing_for_bpf, remove_orphans
+from netrepro.emulation import emulate
 from netrepro.emulation.fidelity import PACKETS_A_FRAME
 from netrepro.emulation.guests import LauncherConnection
-from netrepro.emulation.tiers import TierStatus
 from netrepro.emulation.traffic import TrafficDescription
 from netrepro.errors import NetreproError
-from netrepro.networks import DropTail, EcnThreshold, Link, dumbbell, fat_tree, star
+from netrepro.networks import DropTail, Link, dumbbell, fat_tree, star
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.flow_sizes import load_flow_sizes
 from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp
-from netrepro.papers import _running
-from netrepro.papers._running import run_experiment, run_together
+from netrepro.papers._running import run_experiment
 from netrepro.simulation import simulate
 
 pytestmark = [pytest.mark.timeout(60), rootless]
@@ -274,113 +264,6 @@ def test_progress_is_told_and_its_exception_ends_the_run_and_all_processes():
     assert not [line for line in listed.splitlines() if sys.executable in line and "core_process.py" in line]
 
 
-@needs_bpf
-def test_a_congestion_control_that_the_kernel_lacks_is_loaded_and_removed_with_the_network():
-    queue = EcnThreshold(200, 20)
-    asked = Experiment(
-        star(3, Link(40, 1, queue)),
-        tuple(Flow(host, "h3", duration_s=3.0) for host in ("h1", "h2")),
-        3.0,
-        measure=Measure(queues=(("s1", "h3"),), windows_interval_ms=100),
-        tcp=Tcp("dctcp"),
-    )
-    loaded = []
-    found = emulate(asked, "privileged", prepare=lambda net: loaded.append(AVAILABLE.read_text()))
-    settled = found.queues[found.queues["time_s"] > 1]["queue_packets"]
-    link = found.links.set_index(["source", "destination"]).loc["s1", "h3"]
-    assert link.marked_packets > 50 and link.dropped_packets == 0
-    assert 3 < settled.mean() < 40  # about the threshold, far below the buffer
-    assert (found.flows["congestion_control"] == "dctcp").all()
-    name = re.search(r"nrdctcp\d+", loaded[0])
-    assert name and name[0] not in AVAILABLE.read_text()
-
-
-KILLED = """
-import os, signal, sys
-from netrepro.emulation import Emulation
-from netrepro.networks import Link, star
-net = Emulation(star(2, Link(50, 1)), "privileged", congestion_control="dctcp").__enter__()
-print(net.plan.congestion_control["h1"], flush=True)
-if "its launcher too" in sys.argv:
-    os.kill(net.launcher.process, signal.SIGKILL)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-@needs_bpf
-@pytest.mark.parametrize("who", ["it alone", "its launcher too"])
-def test_what_a_killed_owner_has_loaded_is_removed_by_its_launcher_or_by_the_next(who):
-    name = subprocess.run([sys.executable, "-c", KILLED, who], capture_output=True, text=True).stdout.strip()
-    assert name.startswith("nrdctcp")
-    if who == "its launcher too":
-        assert name in AVAILABLE.read_text()
-        deadline = time.monotonic() + 10
-        while name in AVAILABLE.read_text() and time.monotonic() < deadline:  # until init has buried the launcher
-            remove_orphans()
-    deadline = time.monotonic() + 10
-    while name in AVAILABLE.read_text() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert name not in AVAILABLE.read_text()
-
-
-@needs_bpf
-def test_dctcp_in_ebpf_halves_at_a_timeout_however_few_packets_were_marked():
-    """As Linux's own (dctcp_cwnd_event), RFC 8257, section 3.5."""
-
-    def threshold_and_window(connection: socket.socket) -> tuple[int, ...]:
-        return struct.unpack_from("=2I", connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 104), 76)
-
-    with contextlib.ExitStack() as stack:
-        net = stack.enter_context(Emulation(star(2, Link(50, 0)), "privileged", congestion_control="dctcp"))
-        server, sender = (stack.enter_context(net[host].socket()) for host in ("h2", "h1"))
-        server.bind(("", 5000))
-        server.listen()
-        sender.connect((net["h2"].address, 5000))
-        receiver = stack.enter_context(server.accept()[0])
-        for _ in range(200):  # alpha begins at 1, and falls with each round trip
-            sender.send(b"ping")
-            receiver.send(receiver.recv(4))
-            sender.recv(4)
-        net["h2"].run(["ip", "link", "set", "h2-eth0", "down"])
-        _, window = threshold_and_window(sender)
-        sender.send(b"lost")
-        deadline = time.monotonic() + 10
-        while threshold_and_window(sender)[1] > 1 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        threshold, at_last = threshold_and_window(sender)
-    assert window >= 10 and at_last == 1 and threshold == window // 2
-
-
-def test_a_machine_whose_kernel_has_no_dctcp_has_it_only_where_loading_was_tried_and_works(monkeypatch, tmp_path):
-    monkeypatch.setattr(bpf_controls.shutil, "which", lambda tool: tool)
-    monkeypatch.setattr(bpf_controls, "HEADER", tmp_path)
-    monkeypatch.setattr(tiers, "probe_tiers", lambda: {"privileged": TierStatus(True, "")})
-    kernel = {"TCP dctcp": False, "eBPF congestion control": True}
-    columns = ["feature", "works"]
-    monkeypatch.setattr(
-        tiers, "_features", lambda tier: pd.DataFrame(kernel.items(), columns=columns).assign(why="EPERM")
-    )
-    assert has_congestion_control("dctcp", "privileged")
-    assert not has_congestion_control("vegas", "privileged")
-    monkeypatch.setattr(bpf_controls, "HEADER", tmp_path / "none")
-    assert "headers" in missing_for_bpf() and not has_congestion_control("dctcp", "privileged")
-    monkeypatch.setattr(bpf_controls, "HEADER", tmp_path)
-    kernel["eBPF congestion control"] = False
-    assert missing_for_bpf() == "EPERM" and not has_congestion_control("dctcp", "privileged")
-    kernel["TCP dctcp"] = True  # as after its module was loaded, whatever the list of what is available says
-    assert has_congestion_control("dctcp", "privileged")
-
-
-@needs_bpf
-@pytest.mark.skipif(not STEERING.exists(), reason="needs a kernel of 6.3 or later")
-def test_beside_a_congestion_control_in_ebpf_packets_are_received_where_they_are_sent():
-    """Else an interrupted process may receive them, in which some kernels leave eBPF out."""
-    for asked, elsewhere in (((), True), (("dctcp",), False)):
-        with Emulation(star(2, Link(50, 1)), "privileged", fabric=Fabric(), controls=asked) as net:
-            mask = net["h2"].run(["cat", str(STEERING)]).stdout
-            assert (int(mask.replace(",", ""), 16) != 0) == elsewhere
-
-
 def test_all_that_a_flow_has_received_at_the_end_is_counted():
     """Receivers of long flows are not woken for each packet."""
     port = ("s1", "h9")
@@ -391,11 +274,11 @@ def test_all_that_a_flow_has_received_at_the_end_is_counted():
     assert sent_bytes - 6 * 1448 <= found.flows["delivered_bytes"].sum() <= sent_bytes + 6 * 1448
 
 
-def test_dctcp_without_root_is_refused_with_the_reason():
-    if "dctcp" in AVAILABLE.read_text().split():
-        pytest.skip("needs root of a kernel without DCTCP")
-    with pytest.raises(NetreproError, match="only root may load it"):
-        run(Experiment(narrow(), (Flow("h1", "h2", size_bytes=1),), 1.0, tcp=Tcp("dctcp")))
+def test_a_congestion_control_that_the_kernel_lacks_is_refused_before_anything_is_sent():
+    known = AVAILABLE.read_text().split()
+    missing = next(name for name in ("dctcp", "bbr", "bic", "vegas") if name not in known)
+    with pytest.raises(NetreproError, match=f"no congestion control '{missing}'"):
+        run(Experiment(narrow(), (Flow("h1", "h2", size_bytes=1),), 1.0, tcp=Tcp(missing)))
 
 
 def test_a_papers_experiment_runs_on_the_tier_that_is_named():
@@ -405,48 +288,6 @@ def test_a_papers_experiment_runs_on_the_tier_that_is_named():
         assert found.tier == tier and found.flows["delivered_bytes"].iloc[0] == 1000
     with pytest.raises(NetreproError, match="no tier 'rotless'"):
         run_experiment(asked, "rotless")
-
-
-def test_a_run_that_is_not_trusted_is_repeated_and_one_that_is_trusted_is_kept(monkeypatch):
-    asked = Experiment(narrow(), (Flow("h1", "h2", size_bytes=1000),), 0.3)
-    trusted = simulate(asked)
-    late = replace(trusted, fidelity=trusted.fidelity.assign(holds=False))
-    for measured, attempts, kept in (([late, trusted, late], 3, trusted), ([late, trusted], 1, late)):
-        following = iter(measured)
-        monkeypatch.setattr(_running, "emulate", lambda *_, following=following, **__: next(following))
-        assert run_experiment(asked, "rootless", attempts=attempts) is kept
-
-
-def test_experiments_share_a_fabric_and_each_is_told_what_was_its_own(monkeypatch):
-    emulated = []
-
-    def note(experiment, *arguments, **options):
-        emulated.append(experiment)
-        return emulate(experiment, *arguments, **options)
-
-    monkeypatch.setattr(_running, "emulate", note)
-    port, rates_mbps = ("s1", "h2"), (4, 16)
-    asked = [
-        Experiment(
-            star(2, Link(rate_mbps, 1, DropTail(packets=30))),
-            (Flow("h1", "h2", duration_s=1.0),),
-            1.0,
-            measure=Measure(queues=(port,), packets=(port,)),
-        )
-        for rate_mbps in rates_mbps
-    ]
-    for tier, runs in (("rootless", 1), ("simulated", 0)):
-        emulated.clear()
-        for found, own, rate_mbps in zip(run_together(asked, tier, backend="fabric"), asked, rates_mbps, strict=True):
-            assert found.experiment == own and found.tier == tier
-            assert set(found.packets[["source", "destination"]].itertuples(index=False, name=None)) == {port}
-            assert found.flows["goodput_mbps"].to_numpy() == pytest.approx([rate_mbps * 0.93], rel=0.1)
-            assert list(found.packets["flow"].unique()) == [0] and len(found.queues) > 50
-        assert len(emulated) == runs
-
-
-def test_no_more_run_together_than_a_fabric_bears():
-    assert [_running.at_once(2, mbps) for mbps in (160, 250, 1600)] == [2, 1, 1]
 
 
 def test_traffic_that_waits_for_a_processor_is_not_trusted():

@@ -12,7 +12,6 @@ import pytest
 from emulation_traffic import emulation, rootless
 
 from netrepro.emulation import emulate, machine, network, recording
-from netrepro.emulation.fabric import Fabric
 from netrepro.emulation.fidelity import BETWEEN_INTERRUPTIONS, INTERRUPTED, WAITED
 from netrepro.emulation.tiers import kernel_features, probe_tiers
 from netrepro.errors import NetreproError
@@ -199,7 +198,6 @@ def test_what_cannot_be_paced_is_refused_before_anything_is_built(monkeypatch):
         ({"paced": [("s1", "s9")]}, "s9"),
         ({"paced": [PORT, ("s2", "s1")]}, "1600 Mb/s together"),
         ({"paced": [PORT], "delayed_by": "netem"}, "beside netem"),
-        ({"paced": [PORT], "fabric": Fabric()}, "virtual time"),
     ):
         with pytest.raises(NetreproError, match=said):
             emulation(net, **options)

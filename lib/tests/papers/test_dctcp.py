@@ -74,61 +74,50 @@ def test_a_port_off_the_rate_fails_the_fidelity_check():
     assert not off["gaps within 1 %"] and off["gaps within 10 %"]
 
 
-def without_dctcp(runs: Runs, tier: str, monkeypatch) -> Runs:
-    """What real kernels without DCTCP leave, here measured by the simulator."""
-    monkeypatch.setattr(_study, "has_congestion_control", lambda control, tier: control != "dctcp")
-    monkeypatch.setattr(_study, "missing_for_bpf", lambda: "clang is not installed")
-    monkeypatch.setattr(_study, "run_together", lambda experiments, tier, **_: [simulate(each) for each in experiments])
-    monkeypatch.setattr(_study, "run_all", run_all_without_asking_the_machine)
-    return paper.STUDY.measure(repetitions=3, seed=7, tier=tier)
+@pytest.fixture(scope="module")
+def tcp_only() -> Runs:
+    """What a kernel without DCTCP leaves, here measured by the simulator."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_study, "check_virtually", lambda experiment: None)
+        patch.setattr(_study, "run_experiment", lambda experiment, *_, **__: simulate(experiment))
+        study = replace(paper.STUDY, cannot=lambda setting, tier: without_dctcp(setting, tier))
+        return study.measure(repetitions=3, seed=7, tier="virtual")
 
 
-def run_all_without_asking_the_machine(function, work, tier, progress, **_):
-    return [function(*each) for each in work], []
+def without_dctcp(setting: paper.Setting, tier: str) -> str:
+    return "no DCTCP" if tier == "virtual" and setting.congestion_control == "dctcp" else ""
 
 
-def test_where_dctcp_cannot_be_had_only_tcps_claims_are_measured_and_none_counts(runs, monkeypatch):
-    tcp_only = without_dctcp(runs, "rootless", monkeypatch)
+def test_where_dctcp_cannot_be_had_only_tcps_claims_are_measured_and_none_counts(tcp_only):
     measured = {each.claim: each for each in tcp_only.measured_claims()}
     assert set(measured) == {"tcp-mean-queue", "tcp-queue-distribution"}
     for claim in load_claims("dctcp").claims:
-        judgement = judge(claim, measured.get(claim.id), "rootless")
+        judgement = judge(claim, measured.get(claim.id), "virtual")
         if claim.id in measured:
             assert judgement.verdict != "not measured" and not judgement.counts
         else:
-            assert judgement.verdict == "not measured" and "a kernel with DCTCP" in judgement.reason
+            assert judgement.verdict == "not measured"
 
 
-def test_where_dctcp_cannot_be_had_the_answer_says_why_and_what_to_do(runs, monkeypatch):
-    rootless, privileged = (paper.answer(without_dctcp(runs, tier, monkeypatch)) for tier in ("rootless", "privileged"))
-    for said in (rootless, privileged):
-        assert "no DCTCP" in said and "modprobe tcp_dctcp" in said
-    assert "tier 'privileged' can" in rootless and "clang" not in rootless
-    assert "clang is not installed; see `netrepro doctor`" in privileged
-
-
-def test_where_dctcp_cannot_be_had_figures_say_so_and_draw_no_empty_curve(runs, monkeypatch):
-    tcp_only = without_dctcp(runs, "rootless", monkeypatch)
+def test_where_dctcp_cannot_be_had_figures_say_so_and_draw_no_empty_curve(tcp_only):
     for draw in (paper.draw_queues, paper.draw_distributions, paper.draw_control):
         last = draw(tcp_only).axes[-1]
-        assert any("not measured on the rootless tier" in text.get_text() for text in last.texts)
+        assert any("not measured on the virtual tier" in text.get_text() for text in last.texts)
         legend = [text.get_text() for text in last.get_legend().get_texts()]
-        assert not [label for label in legend if "dctcp" in label or "rootless" in label]
+        assert not [label for label in legend if "dctcp" in label or "virtual" in label]
 
 
-def test_the_tiers_stand_side_by_side_in_a_table_and_in_the_distribution(runs, monkeypatch):
-    both = without_dctcp(runs, "rootless", monkeypatch)
-    table = both.tier_table("mean_packets")
+def test_the_tiers_stand_side_by_side_in_a_table_and_in_the_distribution(runs, tcp_only):
+    table = tcp_only.tier_table("mean_packets")
     assert list(table.index) == list(paper.CASES)
-    assert table.loc["tcp", ("mean_packets", "rootless")] == table.loc["tcp", ("mean_packets", "simulated")]
-    assert np.isnan(table.loc["dctcp", ("mean_packets", "rootless")])
+    assert np.isnan(table.loc["dctcp", ("mean_packets", "virtual")])
     assert table.loc["dctcp", ("mean_packets", "simulated")] < 21
     legends = [
         [text.get_text() for text in paper.draw_distributions(drawn).axes[0].get_legend().get_texts()]
-        for drawn in (both, runs)
+        for drawn in (tcp_only, runs)
     ]
     each = "every repetition"
-    assert legends == [["hardware", f"simulated, {each}", f"rootless, {each}"], ["hardware", f"simulated, {each}"]]
+    assert legends == [["hardware", f"simulated, {each}", f"virtual, {each}"], ["hardware", f"simulated, {each}"]]
 
 
 def test_the_guideline_is_drawn_at_the_settings_rate(runs):
@@ -151,11 +140,6 @@ def test_an_experiment_survives_json():
     assert Experiment.from_json(experiment.to_json()) == experiment
 
 
-def test_runs_on_kernels_are_short_and_of_six_seconds_two_do_not_count():
-    assert paper.STUDY.scale("quick", "rootless").seconds < 10 < paper.STUDY.scale("quick").seconds
-    assert (paper.settled_s(6.0), paper.settled_s(120.0)) == (2.0, paper.SETTLED_S)
-
-
 def test_the_answer_names_the_hardwares_means_which_are_those_of_the_claims(runs):
     claims = load_claims("dctcp")
     dctcp, tcp = (claims.claim(f"{name}-mean-queue").published for name in ("dctcp", "tcp"))
@@ -168,6 +152,6 @@ def test_the_network_is_drawn_with_the_threshold_that_was_asked_for():
 
 
 def test_each_kind_of_tier_runs_as_long_as_it_can_afford():
-    seconds = {tier: paper.STUDY.scale("quick", tier).seconds for tier in ("simulated", "virtual", "rootless")}
-    assert seconds == {"simulated": 30.0, "virtual": 20.0, "rootless": 6.0}
+    seconds = {tier: paper.STUDY.scale("quick", tier).seconds for tier in ("simulated", "virtual")}
+    assert seconds == {"simulated": 30.0, "virtual": 20.0}
     assert paper.STUDY.scale("paper", "virtual") == paper.STUDY.scale("paper", "simulated")

@@ -24,7 +24,7 @@ SLUGS = sorted(
     if re.search(r"^STUDY\b", path.read_text(encoding="utf-8"), re.MULTILINE)
 )
 REPETITIONS = 4
-NOT_OF_THE_SETTING = {"profile", "tier", "repetitions", "seed", "backend"}
+NOT_OF_THE_SETTING = {"profile", "tier", "repetitions", "seed"}
 COUNTS = ("servers", "flows", "hosts", "clients", "receivers", "nodes", "peers", "connections", "repetitions")
 
 
@@ -62,7 +62,7 @@ def test_the_notebooks_defaults_are_the_settings(study):
     assert parameters["repetitions"].default == study.repetitions
     for name in set(parameters) - NOT_OF_THE_SETTING:
         assert parameters[name].default == getattr(study.setting, name), name
-    for scale in [*study.profiles.values(), *study.on_kernels.values(), *study.on_virtual.values()]:
+    for scale in [*study.profiles.values(), *study.on_virtual.values()]:
         assert not set(scale.changes) & set(parameters), "what a profile changes, a parameter could not"
 
 

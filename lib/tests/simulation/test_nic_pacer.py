@@ -8,7 +8,6 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from netrepro import _core as core
-from netrepro.emulation.fabric import Fabric, make_fabric_plan
 from netrepro.emulation.plan import make_plan
 from netrepro.errors import NetreproError
 from netrepro.networks import (
@@ -198,8 +197,6 @@ def test_pacers_and_offload_are_refused_where_they_are_none():
         own = Topology((Cable("h1", "s1", link, Link(100, 1)), Cable("h2", "s1", Link(100, 1))))
         with pytest.raises(NetreproError, match=f"{what}, which kernels have not"):
             make_plan(own)
-        with pytest.raises(NetreproError, match=f"{what}, which kernels have not"):
-            make_fabric_plan(own, "cubic", 1, "10.0.0.0/8", None, Fabric())
     with pytest.raises(NetreproError, match="1514 or more"):
         NicPacer(bucket_bytes=1000)
     with pytest.raises(NetreproError, match="0 to 65536"):
