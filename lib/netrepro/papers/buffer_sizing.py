@@ -603,12 +603,13 @@ def draw_control(sweep: Sweep, setting: Setting = PRINTED) -> Figure:
 
 
 def draw_search(sweep: Sweep, setting: Setting = PRINTED, shown: Sequence[int] = (2, 20, 100, 200)) -> Figure:
-    """Everything that the searches tried: utilisation over the buffer; dashed: the target."""
+    """Everything that the searches tried: utilisation over the buffer; dashed: the target. Of `shown` numbers of flows,
+    or where some of these were not measured, of the fewest flows that were."""
     figure, axis = new_figure("What the searches saw", "buffer (packets)", "utilisation", log_x=True)
-    for colour, flows in zip(CURVES, shown, strict=False):
-        rows = sweep.probes[(sweep.probes["case"] == "published") & (sweep.probes["flows"] == flows)]
-        if rows.empty:
-            continue
+    published = sweep.probes[sweep.probes["case"] == "published"]
+    measured = sorted(set(published["flows"]))
+    for colour, flows in zip(CURVES, shown if set(shown) <= set(measured) else measured, strict=False):
+        rows = published[published["flows"] == flows]
         rows = rows.sort_values("tried_packets")
         axis.plot(rows["tried_packets"], rows["utilisation"], "o", color=colour, label=f"{flows} flows")
     axis.axhline(setting.target, color="black", linestyle="--", linewidth=1, label="target")
