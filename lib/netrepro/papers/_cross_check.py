@@ -27,6 +27,7 @@ from netrepro.networks import (
     Flow,
     Link,
     Measure,
+    Queue,
     Tcp,
     Topology,
     dumbbell,
@@ -102,16 +103,20 @@ def _two_flows(name: str, control: str, queue: DropTail | EcnThreshold, size: Sc
     def settled(flows: pd.DataFrame, queues: pd.DataFrame) -> pd.Series:
         return queues["queue_packets"][queues["time_s"] > size.seconds / 4]
 
-    # Without jitter, as ns-3 is given it, two flows tend to lock each other out.
-    net = star(3, Link(100, 0.075, queue, jitter_ms=0.05))
-    flows = (Flow("h1", "h3", duration_s=size.seconds), Flow("h2", "h3", duration_s=size.seconds))
-    measure = Measure(queues=(("s1", "h3"),))
-    experiment = Experiment(net, flows, size.seconds, seed, measure, Tcp(control))
+    experiment = two_flows(queue, Tcp(control), size.seconds, seed)
     readings: dict[str, Reading] = {
         "mean queue (packets)": lambda *tables: float(settled(*tables).mean()),
         "goodput (Mb/s)": goodput_mbps,
     }
     return Scenario(name, experiment, readings)
+
+
+def two_flows(queue: Queue, tcp: Tcp, seconds: float, seed: int, interval_ms: float = 10.0) -> Experiment:
+    """From two hosts to a third, whose port's queue is sampled."""
+    # Without jitter, as ns-3 is given it, two flows tend to lock each other out.
+    net = star(3, Link(100, 0.075, queue, jitter_ms=0.05))
+    flows = (Flow("h1", "h3", duration_s=seconds), Flow("h2", "h3", duration_s=seconds))
+    return Experiment(net, flows, seconds, seed, Measure((("s1", "h3"),), interval_ms), tcp)
 
 
 def _completion_ms(place: int) -> Reading:

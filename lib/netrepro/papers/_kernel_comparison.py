@@ -28,10 +28,10 @@ from netrepro.networks import (
     Tcp,
     Topology,
     dumbbell,
-    star,
 )
 from netrepro.networks.queues import Queue
 from netrepro.papers import _drawing as drawing
+from netrepro.papers._cross_check import two_flows
 from netrepro.papers._processes import why_no_processes
 from netrepro.papers._runs import Progress, in_parallel, of_profile, seed_of
 from netrepro.simulation import simulate
@@ -103,10 +103,7 @@ def _tcp(control: str) -> Tcp:
 
 def _two_flows(control: str, seconds: float, seed: int) -> Experiment:
     queue = EcnThreshold(425, 20) if control == "dctcp" else DropTail(100)
-    net = star(3, Link(100, 0.075, queue, jitter_ms=0.05))
-    flows = (Flow("h1", "h3", duration_s=seconds), Flow("h2", "h3", duration_s=seconds))
-    look = Measure(queues=(("s1", "h3"),), queue_interval_ms=1)
-    return Experiment(net, flows, seconds, seed, look, _tcp(control))
+    return two_flows(queue, _tcp(control), seconds, seed, interval_ms=1)
 
 
 def _ten_flows(seconds: float, seed: int) -> Experiment:

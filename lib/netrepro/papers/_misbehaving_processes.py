@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from netrepro.emulation.virtual.kernel import modules_for
 from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
-from netrepro.papers._processes import lines_of
+from netrepro.papers._processes import lines_of, start_script
 
 HOST = Path(__file__).with_name("_misbehaving_host.py")
 PORT = 80
@@ -40,15 +38,14 @@ def fetch(
     """
     paths = sorted([route, route[::-1]])
     with VirtualEmulation(topology, congestion_control="", seed=run["seed"], tcp=tcp, paths=paths) as net:
-        for module in modules_for([control], {}):
-            net.instance.order("load", name=module.name, module=str(module))
+        net.load_control(control)
         own, server = (net.path_address(path) for path in (route[::-1], route))
         host = net[route[0]]
         # What its host's kernel does not own it does not answer, by resets; packets still find their way there.
         host.run(["ip", "address", "delete", f"{own}/32", "dev", f"{route[0]}-eth0"])
-        python, how = [sys.executable, "-I", "-S", "-B", str(HOST)], "sack" if client.sack else "none"
-        serving = net[route[-1]].popen([*python, "serve", str(PORT), str(size_bytes), control])
+        how = "sack" if client.sack else "none"
+        serving = start_script(net, route[-1], HOST, "serve", str(PORT), str(size_bytes), control)
         words = [own, server, PORT, size_bytes, run["seconds"], client.receiver, client.how_many, client.segment_bytes]
-        fetching = host.popen([*python, "fetch", *map(str, words), how])
+        fetching = start_script(net, route[0], HOST, "fetch", *map(str, words), how)
         (rows,), (counted,) = lines_of(fetching, [serving]), lines_of(serving)
     return pd.DataFrame(rows, columns=["time_s", "size_bytes", "start_bytes"]), counted

@@ -6,17 +6,15 @@ what they held, and is added again later.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pandas as pd
 
 from netrepro.emulation.paths import connections
-from netrepro.emulation.virtual.kernel import modules_for
 from netrepro.emulation.virtual.multipath import socket_kind_of_subflows, tell_path_managers
 from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.networks.experiment import Experiment
-from netrepro.papers._processes import lines_of
+from netrepro.papers._processes import lines_of, start_script
 
 HOST = Path(__file__).with_name("_mptcp_host.py")
 PORT, ENDPOINT = 5000, "2"
@@ -35,8 +33,7 @@ def told_handover(experiment: Experiment, clock_skew_ppm: float = 100.0) -> pd.D
     with VirtualEmulation(
         experiment.topology, congestion_control="", seed=experiment.seed, tcp=experiment.tcp, paths=sorted(made.paths)
     ) as net:
-        for module in modules_for([control], {}):
-            net.instance.order("load", name=module.name, module=str(module))
+        net.load_control(control)
         own, to = (str(net.plan.address_over(*end)) for end in ((made.back, made.opener), (made.there, made.accepter)))
         tell_path_managers(net.instance, net.plan, [made])
         source = net[made.opener]
@@ -44,10 +41,9 @@ def told_handover(experiment: Experiment, clock_skew_ppm: float = 100.0) -> pd.D
             net[host].run(["ip", "mptcp", "limits", "set", "subflows", str(1 + len(made.further))])
         add = ["ip", "mptcp", "endpoint", "add", own, "id", ENDPOINT, "subflow"]
         source.run(add)
-        python = [sys.executable, "-I", "-S", "-B", str(HOST)]
         began_s = net.now_s
-        receiver = net[made.accepter].popen([*python, "receive", str(PORT), str(buffer_bytes), seconds])
-        sender = source.popen([*python, "send", own, to, str(PORT), control, seconds])
+        receiver = start_script(net, made.accepter, HOST, "receive", str(PORT), str(buffer_bytes), seconds)
+        sender = start_script(net, made.opener, HOST, "send", own, to, str(PORT), control, seconds)
         for change in experiment.changes:
             net.sleep(began_s + change.at_s - net.now_s)
             net.change_link(change.source, change.destination, up=change.up, both=change.both_directions)

@@ -32,9 +32,13 @@ def addresses_in(topology: Topology, places: Mapping[str, str]) -> str:
 
 
 def start(net: VirtualEmulation, host: str, program: str, *words: str) -> VirtualProgram:
-    """Start a program of `netrepro.transport` on a host, by an interpreter that imports nothing that it need not."""
-    path = PACKAGE / "transport" / program
-    return net[host].popen([sys.executable, "-I", "-S", "-B", str(path), str(PACKAGE.parent), *words])
+    """Start a program of `netrepro.transport` on a host; it is told first where it finds the package."""
+    return start_script(net, host, PACKAGE / "transport" / program, str(PACKAGE.parent), *words)
+
+
+def start_script(net: VirtualEmulation, host: str, script: Path, *words: str) -> VirtualProgram:
+    """Start a script on a host, by an interpreter that imports nothing that it need not."""
+    return net[host].popen([sys.executable, "-I", "-S", "-B", str(script), *words])
 
 
 def lines_of(program: VirtualProgram, others: Sequence[VirtualProgram] = ()) -> Iterable[Any]:

@@ -6,9 +6,8 @@ bursts overflow a small buffer early; of fifty that start together all learn of 
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,12 @@ from netrepro.networks.links import DropTail, Link, Queue, Red
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _drawing as drawing
-from netrepro.papers import _each_second as _each_second_program
+from netrepro.papers._processes import lines_of, start_script
 from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first
 from netrepro.papers._trust import Check
 from netrepro.style import new_figure, scheme
 
+EACH_SECOND = Path(__file__).with_name("_each_second.py")
 HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
 WINDOWS_MS = 10.0
 SETTLED_ROUNDS = 100  # of a single flow: published, paced senders are back at their sawtooth after about 90
@@ -265,17 +265,15 @@ def _each_second(case: str, runs: Runs) -> pd.DataFrame:
     asked = experiment(setting, lasts_s, runs.seed)
     pairs = [(flow.source, flow.destination) for flow in asked.traffic if isinstance(flow, Flow)]
     tcp = replace(_tcp(setting), counts="segments", unpaced_segments=UNPACED_SEGMENTS)
-    how, program = "paced" if setting.paced else "unpaced", [sys.executable, _each_second_program.__file__]
+    how = "paced" if setting.paced else "unpaced"
     with VirtualEmulation(asked.topology, congestion_control="reno", seed=runs.seed, tcp=tcp) as net:
-        receivers = [net[there].popen([*program, "receive", str(lasts_s)]) for _, there in pairs]
+        receivers = [start_script(net, there, EACH_SECOND, "receive", str(lasts_s)) for _, there in pairs]
         net.sleep(0.1)
-        senders = []
-        for here, there in pairs:
-            senders.append(net[here].popen([*program, "send", net[there].address, str(lasts_s + 1), how]))
-        for each in (*senders, *receivers):
-            if each.wait(lasts_s + 30.0) != 0:
-                raise NetreproError(f"{case}: a program failed or did not end: {each.errors[-200:]}", "see its lines")
-        counts = [json.loads(each.output) for each in receivers]
+        senders = [
+            start_script(net, here, EACH_SECOND, "send", net[there].address, str(lasts_s + 1), how)
+            for here, there in pairs
+        ]
+        counts = [count for each in receivers for count in lines_of(each, senders)]
     mbit = np.cumsum(np.sum(counts, axis=0)) * 8e-6
     return pd.DataFrame({"case": case, "seconds": np.arange(1.0, lasts_s + 1), "carried_mbit": mbit})
 

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from virtual_kernel import needs_virtual
 
 from netrepro.emulation.etcd import EtcdCluster, etcd_is_here
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.emulation.virtual.etcd import etcd_without_leader_s
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
@@ -37,7 +37,7 @@ def test_timeouts_that_etcd_refuses_are_refused_by_name():
 
 
 @needs_etcd
-@pytest.mark.skipif(not probe_tiers().virtual.available, reason=f"no virtual kernel: {probe_tiers().virtual.why}")
+@needs_virtual
 def test_in_virtual_time_a_killed_leader_is_replaced_after_an_election_timeout_too():
     network = star(3, Link(1000.0, 0.1, jitter_ms=0.02))
     times_s = etcd_without_leader_s(network, 3, 1, heartbeat_ms=15, election_ms=150)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from virtual_kernel import needs_virtual
 
 from netrepro.emulation import emulate
 from netrepro.emulation.paths import connections
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.emulation.virtual.speech import speech_of
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
@@ -20,9 +20,7 @@ from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.simulation import simulate
 
-pytestmark = pytest.mark.skipif(
-    not probe_tiers().virtual.available, reason=f"no virtual kernel: {probe_tiers().virtual.why}"
-)
+pytestmark = needs_virtual
 SUSS = Tcp("suss", receive_window_bytes=64 * 2**20, hystart_rounds_from_start=True)
 CUBIC = replace(SUSS, suss_rounds=0)
 RENO = Tcp("reno", initial_window_segments=2, delayed_ack_ms=0, tail_loss_probe=False)

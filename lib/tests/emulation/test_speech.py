@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from virtual_kernel import needs_virtual
 
 from netrepro.emulation import emulate
 from netrepro.emulation.paths import connections
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.emulation.virtual.speech import Speech, speech_of
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure
@@ -19,9 +19,6 @@ from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Datagrams, Flow, Tcp
 from netrepro.simulation import simulate
 
-needs_kernel = pytest.mark.skipif(
-    not probe_tiers().virtual.available, reason=f"no virtual kernel: {probe_tiers().virtual.why}"
-)
 OLD = Tcp("reno", initial_window_segments=2, segment_bytes=960, delayed_ack_ms=0, tail_loss_probe=False)
 
 
@@ -36,7 +33,7 @@ def beside(first: Tcp, second: Tcp, *, seconds: float = 3.0) -> Experiment:
     return Experiment(topology, flows, seconds, measure=Measure(packets=(("s1", "s2"),)))
 
 
-@needs_kernel
+@needs_virtual
 def test_flows_have_their_own_windows_and_segments():
     """Each carries its window a round trip, in segments of its own, as in the simulator."""
     ways = replace(OLD, receive_window_bytes=12 * 960), replace(OLD, segment_bytes=480, receive_window_bytes=40 * 480)
@@ -50,7 +47,7 @@ def test_flows_have_their_own_windows_and_segments():
     assert largest == simulated.packets.groupby("flow")["size_bytes"].max().to_list() == [960 + 66, 480 + 66]
 
 
-@needs_kernel
+@needs_virtual
 def test_one_flow_is_paced_beside_one_that_is_not():
     """In slow start segments of the one that is not follow each other at the bottleneck's rate, the other's do not."""
     way = replace(OLD, receive_window_bytes=40 * 960)

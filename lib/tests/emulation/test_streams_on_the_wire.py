@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from virtual_kernel import needs_virtual
 
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.emulation.virtual.deliveries import emulate_deliveries, read_headers, stream_of
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
@@ -18,9 +18,6 @@ from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.simulation import simulate_deliveries
 
-needs_virtual = pytest.mark.skipif(
-    not probe_tiers().virtual.available, reason=f"no virtual kernel: {probe_tiers().virtual.why}"
-)
 SYN, ACK = 2, 16
 KEY = 2**63 + 5  # of a stream's first byte; differences must not be those of signed numbers
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from virtual_kernel import needs_virtual
 
 from netrepro.claims import load_claims
 from netrepro.emulation import Emulation, emulate
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.kernel import build_kernel, kernel_path
 from netrepro.emulation.virtual.network import Event, Program, run_programs
@@ -44,9 +44,7 @@ from netrepro.networks.workloads import Flow, Requests, Tcp
 from netrepro.papers import dctcp
 from netrepro.simulation import simulate
 
-pytestmark = pytest.mark.skipif(
-    not probe_tiers().virtual.available, reason=f"no virtual kernel: {probe_tiers().virtual.why}"
-)
+pytestmark = needs_virtual
 PORT = ("s1", "h3")
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from virtual_kernel import needs_virtual
 
 from netrepro.emulation import emulate
 from netrepro.emulation.paths import connections
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.emulation.virtual.speech import speech_of
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
@@ -21,9 +21,6 @@ from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp
 from netrepro.simulation import simulate
 
-needs_kernel = pytest.mark.skipif(
-    not probe_tiers().virtual.available, reason=f"no virtual kernel: {probe_tiers().virtual.why}"
-)
 FAST = Link(1000.0, 0.0, DropTail(packets=10_000))
 OVER_WIFI, OVER_MOBILE = (("h1", "s1", middle, "s2", "h2") for middle in ("s3", "s4"))
 PORTS = (("s1", "s3"), ("s1", "s4"), ("s3", "s1"), ("s4", "s1"))
@@ -60,7 +57,7 @@ def sent(found: Measurements, *port: str) -> int:
     return int(found.links.set_index(["source", "destination"]).loc[port, "sent_packets"])
 
 
-@needs_kernel
+@needs_virtual
 def test_a_flow_fills_both_of_its_paths_which_carry_their_own_acknowledgements():
     experiment = phone(RENO, first=WIFI, second=MOBILE)
     found, simulated = emulate(experiment, tier="virtual"), simulate(experiment)
@@ -82,7 +79,7 @@ def test_a_flow_fills_both_of_its_paths_which_carry_their_own_acknowledgements()
     assert again.packets.equals(found.packets)
 
 
-@needs_kernel
+@needs_virtual
 @pytest.mark.parametrize("window_kb", [50, 200])
 def test_subflows_share_one_receive_window(window_kb):
     """Of both a window a round trip, as in the simulator; a window that does not bind carries several times as much."""
@@ -93,7 +90,7 @@ def test_subflows_share_one_receive_window(window_kb):
     assert found == pytest.approx(window_kb * 1024 * 8e-6 / 0.1, rel=0.12)
 
 
-@needs_kernel
+@needs_virtual
 def test_a_flow_lives_on_over_the_other_path_while_one_is_down():
     """What was under way is sent again there; once the path is back it is used again."""
     down = tuple(LinkChange(at_s, "s1", "s3", up=up) for at_s, up in ((3.0, False), (6.0, True)))
@@ -140,7 +137,7 @@ def refused(experiment: Experiment, said: str) -> None:
         speech_of(experiment, connections(experiment))
 
 
-@needs_kernel
+@needs_virtual
 def test_a_coupled_control_that_the_kernel_has_not_is_refused_by_name():
     with pytest.raises(NetreproError, match="the virtual kernel has no olia"):
         emulate(phone(replace(RENO, congestion_control="olia"), first=WIFI, second=MOBILE), tier="virtual")
@@ -159,7 +156,7 @@ def beside_one_tcp(control: str) -> Experiment:
     return Experiment(Topology(tuple(cables)), flows, 20.0, measure=Measure(windows_interval_ms=100.0), tcp=RENO)
 
 
-@needs_kernel
+@needs_virtual
 def test_lia_takes_of_one_bottleneck_what_one_tcp_takes():
     """RFC 6356, section 1, goal 2; subflows that are not coupled take twice as much."""
     shares = {}

@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
+from virtual_kernel import needs_virtual
 
 from netrepro.claims import judge, load_claims
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.papers import buffer_sizing as paper
 from netrepro.simulation import simulate
 
-needs_virtual = pytest.mark.skipif(not probe_tiers().virtual.available, reason="no virtual kernel")
 FLOWS = (1, 2, 5, 10, 50, 100, 200)
 # A tenth of the pipe: one flow's sawtooth is twenty times shorter.
 SHORT = replace(paper.PRINTED, rate_mbps=12.5, round_trip_ms=43.5)

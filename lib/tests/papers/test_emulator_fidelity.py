@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from virtual_kernel import needs_virtual
 
 from netrepro.claims import judge, load_claims
 from netrepro.emulation.machine import can_pace
@@ -244,7 +245,7 @@ def test_the_gap_of_a_full_packet_is_the_papers():
     assert np.median(np.diff(packets["time_s"])) * 1e6 == pytest.approx(121.1, abs=0.1)
 
 
-@pytest.mark.skipif(bool(paper.why_no_processes()), reason=paper.why_no_processes() or "there is a kernel")
+@needs_virtual
 def test_in_virtual_time_every_gap_is_the_links_beside_any_other_work():
     virtual = paper.measure_virtually(paper.Scale(0.2, ()), 1)
     assert virtual is not None

@@ -10,13 +10,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from virtual_kernel import needs_virtual
 
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.zipf import exact_ranks, gray_ranks, zeta
 from netrepro.papers import epaxos_revisited as paper
 from netrepro.papers._epaxos_processes import run_replication
-from netrepro.papers._processes import why_no_processes
 from netrepro.simulation.replication import simulate_replication
 
 SMALL = paper.Scale(((0.5, 0.3), (0.9, 0.3), (0.9, 0.5)), 0.8, 1.4)
@@ -57,8 +57,6 @@ def test_a_run_that_is_not_linearizable_would_be_noticed():
 
 
 # Real processes.
-
-needs_virtual = pytest.mark.skipif(bool(why_no_processes()), reason=why_no_processes() or "there is one")
 
 
 @needs_virtual

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from virtual_kernel import needs_virtual
 
 from netrepro.claims import judge, load_claims
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import DropTail, Link
@@ -20,7 +20,6 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import flow_completion_time as paper
 from netrepro.simulation import simulate
 
-needs_virtual = pytest.mark.skipif(not probe_tiers().virtual.available, reason="no virtual kernel")
 SLOWER = replace(paper.PRINTED, rate_mbps=600.0)
 
 

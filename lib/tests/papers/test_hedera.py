@@ -11,16 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
+from virtual_kernel import needs_virtual
 
 from netrepro.claims import judge, load_claims
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.topology import fat_tree
 from netrepro.papers import hedera as paper
 from netrepro.simulation import simulate
 
-needs_virtual = pytest.mark.skipif(not probe_tiers().virtual.available, reason="no virtual kernel")
 TREE = fat_tree(4, paper.PRINTED.link)
 DEMANDS = st.lists(
     st.tuples(st.integers(0, 15), st.integers(0, 15)).filter(lambda flow: flow[0] != flow[1]), min_size=1, max_size=40

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from virtual_kernel import needs_virtual
 
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.routing import LinkChange
@@ -20,7 +20,6 @@ from netrepro.papers._study import Knob, Point, Runs, Scale, each
 from netrepro.papers._trust import check_table
 from netrepro.simulation import simulate
 
-needs_virtual = pytest.mark.skipif(not probe_tiers().virtual.available, reason="no virtual kernel")
 DEFAULT = paper.Setting()
 
 

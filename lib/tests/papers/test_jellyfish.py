@@ -6,15 +6,14 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from virtual_kernel import needs_virtual
 
 from netrepro.claims import judge, load_claims
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.emulation.virtual.experiment import check_virtually
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.papers import jellyfish as paper
 
-needs_virtual = pytest.mark.skipif(not probe_tiers().virtual.available, reason="no virtual kernel")
 SMALL = paper.Setting(ports=4)
 
 

@@ -2,13 +2,10 @@
 
 import pandas as pd
 import pytest
+from virtual_kernel import needs_virtual
 
 from netrepro.errors import NetreproError
 from netrepro.papers import _kernel_comparison as comparison
-
-needs_virtual = pytest.mark.skipif(
-    bool(comparison.why_no_processes()), reason=comparison.why_no_processes() or "there is one"
-)
 
 
 @pytest.fixture(scope="module")

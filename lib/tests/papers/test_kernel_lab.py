@@ -4,6 +4,7 @@ import ast
 
 import nbformat
 import pytest
+from virtual_kernel import needs_virtual
 
 from netrepro.errors import NetreproError
 from netrepro.networks import Experiment, Flow, Link, OwnQueue, star
@@ -11,7 +12,6 @@ from netrepro.papers import _kernel_lab as lab
 from netrepro.paths import notebooks_dir
 from netrepro.simulation import simulate
 
-needs_virtual = pytest.mark.skipif(bool(lab.why_no_processes()), reason=lab.why_no_processes() or "there is one")
 PATH = lab.Path(seconds=15.0)
 
 

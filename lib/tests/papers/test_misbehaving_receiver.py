@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from virtual_kernel import needs_virtual
 
 from netrepro.claims import judge, load_claims
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.receivers import OptimisticAck
@@ -19,9 +19,6 @@ from netrepro.papers import misbehaving_receiver as paper
 from netrepro.papers._study import Runs
 
 SEGMENTS = 42  # of 1460 bytes in 60 kB
-needs_virtual = pytest.mark.skipif(
-    not probe_tiers().virtual.available, reason=f"no virtual kernel: {probe_tiers().virtual.why}"
-)
 
 
 @pytest.fixture(scope="module")

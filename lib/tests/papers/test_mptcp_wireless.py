@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from virtual_kernel import needs_virtual
 
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.papers import _study
 from netrepro.papers import mptcp_wireless as paper
@@ -18,9 +18,6 @@ from netrepro.papers.mptcp_wireless import BOTH, KB, Setting
 from netrepro.simulation import simulate_deliveries
 
 SECONDS = 15.0
-needs_virtual = pytest.mark.skipif(
-    not probe_tiers().virtual.available, reason=f"no virtual kernel: {probe_tiers().virtual.why}"
-)
 
 
 def found(case: str, **changed):

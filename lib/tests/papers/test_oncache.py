@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from virtual_kernel import needs_virtual
 
 from netrepro.claims import load_claims
 from netrepro.claims.verdicts import judge
 from netrepro.emulation.overlay import Cache, Overlay
 from netrepro.emulation.overlay_trials import run_trials
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.papers import oncache as paper
 from netrepro.protocols import oncache as model
@@ -229,7 +229,7 @@ def test_the_class_tables_are_those_of_the_report():
 # The real programs.
 
 
-@pytest.mark.skipif(not probe_tiers().virtual.available, reason="no virtual kernel")
+@needs_virtual
 def test_programs_and_model_agree_in_every_trial_without_privileges():
     cases = {
         "as published": Overlay(tunnel="geneve", cache=Cache()),

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from virtual_kernel import needs_virtual
 
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.papers import _raft_processes
 from netrepro.papers import raft as paper
-from netrepro.papers._processes import why_no_processes
 from netrepro.papers._raft_processes import CHECKS, Case, Crashes, crash_processes, violations
 from netrepro.protocols.raft_elections import Election, elect, split_vote_share, timeouts_of
 
@@ -158,7 +158,6 @@ def test_equal_seeds_give_equal_trials_and_others_do_not():
 
 # Real processes.
 
-needs_virtual = pytest.mark.skipif(bool(why_no_processes()), reason=why_no_processes() or "there is one")
 FEW = replace(SCALE, process_trials=6, process_control_trials=1)
 
 

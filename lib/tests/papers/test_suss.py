@@ -9,16 +9,13 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from virtual_kernel import needs_virtual
 
 from netrepro.claims import load_claims
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.papers import suss as paper
 from netrepro.papers._study import Runs, Scale, points
 from netrepro.papers.suss import SUSS, Setting
-
-VIRTUAL = probe_tiers().virtual
-needs_virtual = pytest.mark.skipif(not VIRTUAL.available, reason=f"no virtual kernel: {VIRTUAL.why}")
 
 
 @pytest.fixture(scope="module")

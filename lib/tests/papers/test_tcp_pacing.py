@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from virtual_kernel import needs_virtual
 
 from netrepro.emulation import emulate
-from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.papers import tcp_pacing as paper
@@ -19,8 +19,6 @@ from netrepro.papers._study import Runs, points
 from netrepro.simulation import simulate
 
 PAPER = paper.Setting()
-VIRTUAL = probe_tiers().virtual
-needs_virtual = pytest.mark.skipif(not VIRTUAL.available, reason=f"no virtual kernel: {VIRTUAL.why}")
 
 
 def readings(seconds: float = 40.0, seed: int = 3, **changed):

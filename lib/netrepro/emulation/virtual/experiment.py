@@ -95,8 +95,7 @@ def emulate_virtually(
             has_seeds=release_numbers(instance.kernel) >= (6, 11),
             of_hosts=speech.of_hosts,
         )
-        for module in loaded:
-            instance.order("load", name=module.name, module=str(module))
+        instance.load(loaded)
         build(instance, plan, whole_settings(speech.tcp, controls))
         tell_path_managers(instance, plan, made)
         traffic = TrafficDescription(

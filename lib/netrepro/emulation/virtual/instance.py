@@ -134,6 +134,11 @@ class Instance:
             raise self._ended() from None
         return self._answer(f"{what} {name}".strip(), progress)
 
+    def load(self, modules: Iterable[Path]) -> None:
+        """Load modules of the kernel's (kernel.build_module). Raises NetreproError for what it refuses."""
+        for module in modules:
+            self.order("load", name=module.name, module=str(module))
+
     def _answer(self, what: str, progress: Callable[[float], None] | None = None) -> dict[str, Any]:
         contents: list[bytes] = []
         share, heard = 0.0, time.monotonic()

@@ -20,6 +20,7 @@ from netrepro.emulation import messages
 from netrepro.emulation.plan import check_name
 from netrepro.emulation.virtual.experiment import build, release_numbers, whole_settings
 from netrepro.emulation.virtual.instance import Instance, batched_by_node
+from netrepro.emulation.virtual.kernel import modules_for
 from netrepro.emulation.virtual.plan import UP, make_virtual_plan, new_line
 from netrepro.errors import NetreproError
 from netrepro.networks.routing import Path as Route
@@ -109,6 +110,11 @@ class VirtualEmulation:
     def now_s(self) -> float:
         """Virtual time since the network was built."""
         return (self.instance.order("clock")["monotonic_ns"] - self._began_ns) / 1e9
+
+    def load_control(self, name: str) -> None:
+        """Have the kernel know a congestion control that is a module of ours, for sockets to ask for; one that is built
+        in it knows. Raises NetreproError for a module that does not compile."""
+        self.instance.load(modules_for([name], {}))
 
     def sleep(self, seconds: float) -> None:
         """Let so much virtual time pass."""
