@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.flow_sizes import FlowSizeDistribution
@@ -24,7 +25,7 @@ from netrepro.papers._running import run_experiment
 from netrepro.papers._study import SIMULATED, Evidence, Knob, Play, Runs, Scale, Study, each, least_first, ratio
 from netrepro.papers._trust import Check, gap_checks
 from netrepro.paths import data_dir
-from netrepro.style import CURVES, new_figure, scheme, use_logarithm
+from netrepro.style import CURVES, draw_published, new_figure, scheme, use_logarithm
 
 SETTLED_SHARE = 1 / 3  # of a run with long flows; slow start is over by then
 LARGE_BYTES, SMALL_SHARE = 10_000_000, 0.8  # four small requests to a large one, as the replica had them
@@ -279,6 +280,10 @@ def draw_replica(runs: Runs) -> Figure:
     figure = _over_load(runs, "replica", "The replica's network")
     for name, rows in replica_table().groupby("case"):
         figure.axes[0].plot(rows.load, rows.p99_us, "o", mfc="none", color=COLOURS[str(name)], markersize=8)
+    hollow = Line2D(
+        [], [], linestyle="none", marker="o", mfc="none", color="0.3", markersize=8, label="the replica's own"
+    )
+    figure.axes[0].legend(handles=[hollow], fontsize=9)
     return figure
 
 
@@ -321,7 +326,9 @@ WAIT_AND_GOODPUT = {"mean_us": "mean wait at the switch (µs)", "goodput_mbps": 
 def draw_flows(runs: Runs) -> Figure:
     """Latency and goodput over the number of flows, beyond the published 8."""
     figure = _knob_figure(runs, "flows", "More flows through one port", ("flows", "flows that last"))
-    figure.axes[0].plot(*zip(*PUBLISHED_PQ_US.items(), strict=True), "o", color="0.6", zorder=1)
+    axis = figure.axes[0]
+    draw_published(axis, *zip(*PUBLISHED_PQ_US.items(), strict=True), label="published: pq950")
+    axis.legend(handles=[axis.lines[-1]], fontsize=9)
     return figure
 
 
