@@ -327,7 +327,7 @@ def draw_flows(runs: Runs) -> Figure:
     """Latency and goodput over the number of flows, beyond the published 8."""
     figure = _knob_figure(runs, "flows", "More flows through one port", ("flows", "flows that last"))
     axis = figure.axes[0]
-    draw_published(axis, *zip(*PUBLISHED_PQ_US.items(), strict=True), label="published: pq950")
+    draw_published(axis, list(PUBLISHED_PQ_US), list(PUBLISHED_PQ_US.values()), "published: pq950")
     axis.legend(handles=[axis.lines[-1]], fontsize=9)
     return figure
 
