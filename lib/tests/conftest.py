@@ -16,7 +16,7 @@ import netrepro.workbench.lean_imports  # noqa: F401
 import nbformat
 import pytest
 
-from netrepro.emulation.recording import processor_ticks
+from netrepro.emulation.machine import processor_ticks
 
 FIXTURES = Path(__file__).parent / "notebooks"
 REPOSITORY = Path(__file__).parents[2]

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
 from netrepro.claims import load_claims, published_results
@@ -180,6 +181,56 @@ def test_imports_point_downwards_only():
 )
 def test_an_import_that_goes_up_is_noticed(of, source, is_wrong):
     assert bool(upward_imports(source, of, ("netrepro", of))) is is_wrong
+
+
+def circles(arrows: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> list[list[str]]:
+    """Names that reach each other, of arrows (from, to)."""
+    return [sorted(found) for found in nx.strongly_connected_components(nx.DiGraph(arrows)) if len(found) > 1]
+
+
+def module_arrows(sources: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """(module, module that it imports), imports for types and inside functions too; sources : dotted name -> text.
+
+    A package (a name above others) is its `__init__`.
+    """
+    for name, source in sources.items():
+        is_package = any(other.startswith(f"{name}.") for other in sources)
+        package = tuple(name.split(".")) if is_package else tuple(name.split(".")[:-1])
+        for target, _ in imported(ast.parse(source), package):
+            target = target if target in sources else target.rpartition(".")[0]
+            if target in sources and target != name:
+                yield name, target
+
+
+def test_no_two_modules_import_each_other_in_a_circle():
+    sources = {}
+    for path in modules():
+        names = ("netrepro", *path.relative_to(PACKAGE).with_suffix("").parts)
+        sources[".".join(names).removesuffix(".__init__")] = path.read_text(encoding="utf-8")
+    assert circles(module_arrows(sources)) == []
+
+
+def test_no_two_headers_of_the_core_include_each_other_in_a_circle():
+    arrows = [
+        (path.name, found)
+        for path in (ROOT / "lib/core").glob("*.hpp")
+        for found in re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8"))
+    ]
+    assert len(arrows) > 50 and circles(arrows) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_wrong"),
+    [
+        ("import n.b", "from n import a", True),
+        ("from n.b import thing", "from .a import other", True),
+        ("def later():\n    import n.b", "from n.a import other", True),
+        ("if TYPE_CHECKING:\n    from n.b import thing", "import n.a", True),
+        ("import n.b", "import os", False),
+    ],
+)
+def test_a_circle_is_noticed(first, second, is_wrong):
+    assert bool(circles(module_arrows({"n": "", "n.a": first, "n.b": second}))) is is_wrong
 
 
 def test_pure_models_import_no_clock_socket_or_process():

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
 from netrepro.emulation.plan import HUB, Plan
+from netrepro.emulation.running import RunningNetwork
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.routing import links_in_use
-
-if TYPE_CHECKING:
-    from netrepro.emulation.network import Emulation
 
 MOST_LATE_MS = 20.0  # fixed before any run: a change that is later makes the run untrusted
 
@@ -41,7 +38,7 @@ class Changes:
     waits.
     """
 
-    def __init__(self, net: Emulation, experiment: Experiment):
+    def __init__(self, net: RunningNetwork, experiment: Experiment):
         self._net = net
         plan = net.plan
         moments = [*_link_changes(plan, experiment), *_route_changes(plan, experiment)]

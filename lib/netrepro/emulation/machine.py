@@ -12,7 +12,6 @@ from pathlib import Path
 import pandas as pd
 
 from netrepro.emulation.cpu_limits import HELD_BACK_NICE, new_groups, remove_group
-from netrepro.emulation.recording import cpu_stall_us, steal_ticks
 from netrepro.networks.experiment import FIDELITY_COLUMNS
 
 _LATENCY_REQUESTS = Path("/dev/cpu_dma_latency")  # of the kernel's PM QoS; root's
@@ -110,3 +109,29 @@ def guest_prefix(cores: float) -> Iterator[tuple[list[str], str]]:
         yield ["sh", "-c", join, "sh"], f"a control group of {cores:g} cores"
     finally:
         remove_group(folder)
+
+
+def cpu_stall_us() -> float:
+    """For how long some process of the machine had to wait for a CPU (pressure stall information); NaN without."""
+    try:
+        first = Path("/proc/pressure/cpu").read_text().splitlines()[0]
+    except OSError:
+        return float("nan")
+    return float(first.rpartition("total=")[2])
+
+
+def processor_ticks() -> tuple[int, int]:
+    """Clock ticks of all CPUs, since the machine started: wanted, and of these taken by the machine under this one."""
+    user, nice, system, _idle, _waiting, *interrupts, stolen = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return user + nice + system + sum(interrupts) + stolen, stolen
+
+
+def refused_packets() -> int:
+    """Packets that the kernel has dropped on their way to a receiver, since it started: too many waited for a CPU."""
+    lines = Path("/proc/net/softnet_stat").read_text().splitlines()  # one a CPU; processed, dropped, ... in hexadecimal
+    return sum(int(line.split()[1], 16) for line in lines)
+
+
+def steal_ticks() -> int:
+    """Clock ticks that the machine under this one took from all CPUs."""
+    return processor_ticks()[1]

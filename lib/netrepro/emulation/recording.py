@@ -12,7 +12,7 @@ import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -20,13 +20,12 @@ import pandas as pd
 from netrepro.emulation import fidelity
 from netrepro.emulation.changes import Made
 from netrepro.emulation.guests import exit_status, has_ended
+from netrepro.emulation.machine import cpu_stall_us, refused_packets, steal_ticks
 from netrepro.emulation.plan import HUB, Port
 from netrepro.emulation.relay import COUNTERS, FLUSH_S
+from netrepro.emulation.running import RunningNetwork
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import LINK_COLUMNS, QUEUE_COLUMNS
-
-if TYPE_CHECKING:
-    from netrepro.emulation.network import Emulation
 
 _SAMPLE = np.dtype(
     [(name, np.int64) for name in ("time_ns", "port", "queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")]
@@ -142,7 +141,7 @@ class Recording:
 
     def __init__(
         self,
-        net: Emulation,
+        net: RunningNetwork,
         queues: Sequence[tuple[str, str]],
         packets: Sequence[tuple[str, str]],
         interval_ms: float,
@@ -474,29 +473,3 @@ def throughput_in(sent: pd.DataFrame, window_ms: float) -> pd.DataFrame:
             ).dropna()
         )
     return pd.concat(parts[1:] or parts, ignore_index=True)
-
-
-def cpu_stall_us() -> float:
-    """For how long some process of the machine had to wait for a CPU (pressure stall information); NaN without."""
-    try:
-        first = Path("/proc/pressure/cpu").read_text().splitlines()[0]
-    except OSError:
-        return float("nan")
-    return float(first.rpartition("total=")[2])
-
-
-def processor_ticks() -> tuple[int, int]:
-    """Clock ticks of all CPUs, since the machine started: wanted, and of these taken by the machine under this one."""
-    user, nice, system, _idle, _waiting, *interrupts, stolen = map(int, Path("/proc/stat").read_text().split()[1:9])
-    return user + nice + system + sum(interrupts) + stolen, stolen
-
-
-def refused_packets() -> int:
-    """Packets that the kernel has dropped on their way to a receiver, since it started: too many waited for a CPU."""
-    lines = Path("/proc/net/softnet_stat").read_text().splitlines()  # one a CPU; processed, dropped, ... in hexadecimal
-    return sum(int(line.split()[1], 16) for line in lines)
-
-
-def steal_ticks() -> int:
-    """Clock ticks that the machine under this one took from all CPUs."""
-    return processor_ticks()[1]

@@ -5,22 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
+from netrepro.emulation.changes import Changes
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
 from netrepro.emulation.paths import Connection
 from netrepro.emulation.plan import HUB, Plan
 from netrepro.emulation.recording import end_key
+from netrepro.emulation.running import RunningNetwork
 from netrepro.emulation.tcp import SocketKind, socket_kind
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Requests
-
-if TYPE_CHECKING:
-    from netrepro.emulation.changes import Changes
-    from netrepro.emulation.network import Emulation
 
 # As in core/traffic_generator.hpp.
 FIRST_SOURCE_PORT, SOURCE_PORTS = 10_000, 50_000
@@ -219,7 +216,7 @@ class GeneratedTraffic:
 
     def __init__(
         self,
-        net: Emulation,
+        net: RunningNetwork,
         experiment: Experiment,
         made: Sequence[Connection],
         until_complete: bool = False,

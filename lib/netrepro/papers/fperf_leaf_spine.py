@@ -36,7 +36,8 @@ from netrepro.verification.leaf_spine import (
     throughput_query,
 )
 from netrepro.verification.loom import loom, loom_inputs, steady_tenants, unfair_query
-from netrepro.verification.points import ContentionPoint, Queue
+from netrepro.verification.points import ContentionPoint
+from netrepro.verification.queues import Queue
 from netrepro.verification.schedulers import scheduler_point
 from netrepro.verification.search import Search
 from netrepro.verification.shapers import TokenBucket

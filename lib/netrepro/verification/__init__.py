@@ -2,7 +2,8 @@
 
 from netrepro.verification.analysis import Analysis, Answer, Verification
 from netrepro.verification.examples import BaseExample, base_example, examples
-from netrepro.verification.points import ContentionPoint, ImmediateQueue, Link, Queue, QueuingModule
+from netrepro.verification.points import ContentionPoint, QueuingModule
+from netrepro.verification.queues import ImmediateQueue, Link, Queue
 from netrepro.verification.search import Search, SearchResult
 from netrepro.verification.traces import Trace
 from netrepro.verification.workloads import (

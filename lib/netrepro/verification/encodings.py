@@ -19,9 +19,10 @@ from typing import Any
 
 import z3
 
-from netrepro.errors import NetreproError
 from netrepro.verification.logic import Binary, Bit, CircuitLogic, IntegerLogic, Logic, Number
-from netrepro.verification.points import ContentionPoint, Queue, QueuingModule
+from netrepro.verification.points import ContentionPoint, QueuingModule
+from netrepro.verification.queues import Queue
+from netrepro.verification.step import Step
 from netrepro.verification.traces import Packet, Trace
 from netrepro.verification.workloads import (
     FIELDS,
@@ -39,89 +40,6 @@ from netrepro.verification.workloads import (
 )
 
 
-class Step:
-    """One step of one module, as `QueuingModule.constraints` sees it.
-
-    Attributes
-    ----------
-    logic : how to combine bits and numbers.
-    time : the step, from 0.
-    """
-
-    def __init__(self, encoding: Encoding, module: QueuingModule, time: int):
-        self._encoding, self._module, self.time = encoding, module, time
-        self.logic: Logic = encoding.logic
-        self._done: set[tuple[str, str]] = set()
-        self._before, self._after = encoding.memory[module.name, time - 1], encoding.memory[module.name, time]
-
-    def free(self, label: str) -> Bit:
-        """A choice left open, called "module.label@step" in traces."""
-        return self._encoding.free_choice(self._module, self.time, label)
-
-    def length(self, queue: Queue) -> Number:
-        """Packets that may be taken now."""
-        return self._encoding.length(queue.name, self.time)
-
-    def nonempty(self, queue: Queue) -> Bit:
-        return self._encoding.nonempty(queue.name, self.time)
-
-    def packet(self, queue: Queue, position: int = 0) -> Any:
-        """The packet at a position (0: in front); absent where there are fewer."""
-        return self._encoding.packet(queue.name, self.time, position)
-
-    def present(self, packet: Any) -> Bit:
-        return self._encoding.present(packet)
-
-    def only(self, packet: Any, *, destinations: Container[int] | None = None, path: int | None = None) -> Any:
-        """The packet if its dst is one of `destinations` and its ecmp is `path`; absent otherwise."""
-        return self._encoding.only(packet, destinations, path)
-
-    def when(self, condition: Bit, packet: Any) -> Any:
-        """The packet where the condition holds; absent otherwise."""
-        return self.pick([(condition, packet)])
-
-    def pick(self, choices: Sequence[tuple[Bit, Any]]) -> Any:
-        """The packet whose condition holds; at most one may hold."""
-        return self._encoding.pick(choices)
-
-    def take(self, queue: Queue, count: Bit | Number) -> None:
-        """Dequeue `count` packets: a number, or a bit for one packet. There must be as many."""
-        self._once("takes from", queue, self._encoding.point.reader)
-        self._encoding.take(queue.name, self.time, count)
-
-    def taken(self, queue: Queue) -> Number:
-        """Packets dequeued in this step; chosen by the solver unless `take` says how many."""
-        return self._encoding.taken(queue.name, self.time)
-
-    def offer(self, queue: Queue, packets: Sequence[Any]) -> None:
-        """Offer packets to an output queue, in this order; absent ones are left out."""
-        self._once("offers to", queue, self._encoding.point.writer)
-        self._encoding.offer(queue.name, self.time, packets)
-
-    def _once(self, what: str, queue: Queue, owner: Mapping[str, QueuingModule]) -> None:
-        if owner.get(queue.name) is not self._module or (what, queue.name) in self._done:
-            raise NetreproError(
-                f"module {self._module.name!r} {what} {queue.name!r} twice in a step, or it is not its queue",
-                "take from each input and offer to each output once a step",
-            )
-        self._done.add((what, queue.name))
-
-    def recall(self, key: Any, default: Any) -> Any:
-        """What `remember` stored in the step before; `default` (made of logic's constants) in the first."""
-        return self._before.get(key, default)
-
-    def remember(self, key: Any, bit: Bit) -> None:
-        """Store a bit for the next step."""
-        self._after[key] = self.logic.named(self._label(key), bit) if self.logic.keeps_names else bit
-
-    def remember_number(self, key: Any, number: Number) -> None:
-        """Store a number for the next step."""
-        self._after[key] = self.logic.named_number(self._label(key), number) if self.logic.keeps_names else number
-
-    def _label(self, key: Any) -> str:
-        return f"{self._module.name}.{key}@{self.time}"
-
-
 class Encoding(ABC):
     """What both encodings share: the order of events in a step, metrics, workloads and queries."""
 
@@ -132,6 +50,16 @@ class Encoding(ABC):
         self.memory: dict[tuple[str, int], dict[Any, Any]] = defaultdict(dict)
         self._metrics: dict[tuple[Metric, str, int], tuple[Number, Bit]] = {}
         self._bits: dict[Any, Bit] = {}
+
+    @property
+    def readers(self) -> Mapping[str, QueuingModule]:
+        """Queue -> the module that takes from it."""
+        return self.point.reader
+
+    @property
+    def writers(self) -> Mapping[str, QueuingModule]:
+        """Queue -> the module that offers to it."""
+        return self.point.writer
 
     def _unroll(self) -> None:
         for time in range(self.point.horizon):

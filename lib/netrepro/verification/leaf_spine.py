@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from netrepro.errors import NetreproError
-from netrepro.verification.encodings import Step
-from netrepro.verification.points import ContentionPoint, ImmediateQueue, Link, Queue, QueuingModule
+from netrepro.verification.points import ContentionPoint, QueuingModule
+from netrepro.verification.queues import ImmediateQueue, Link, Queue
+from netrepro.verification.step import Step
 from netrepro.verification.traces import Packet, Run
 from netrepro.verification.workloads import Query, Workload, parse_workload, refuse_unknown
 

@@ -14,11 +14,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from netrepro.errors import NetreproError
-from netrepro.verification.encodings import Step
 from netrepro.verification.leaf_spine import Forwarder
 from netrepro.verification.logic import Number
-from netrepro.verification.points import ContentionPoint, ImmediateQueue, Queue, QueuingModule
+from netrepro.verification.points import ContentionPoint, QueuingModule
+from netrepro.verification.queues import ImmediateQueue, Queue
 from netrepro.verification.schedulers import RoundRobin, StrictPriority
+from netrepro.verification.step import Step
 from netrepro.verification.traces import Packet, Run
 from netrepro.verification.workloads import Query, Workload, parse_workload
 

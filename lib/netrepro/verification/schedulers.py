@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.verification.encodings import Step
 from netrepro.verification.logic import Bit
-from netrepro.verification.points import ContentionPoint, Queue, QueuingModule
+from netrepro.verification.points import ContentionPoint, QueuingModule
+from netrepro.verification.queues import Queue
+from netrepro.verification.step import Step
 from netrepro.verification.traces import Run
 
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 from netrepro.errors import NetreproError
-from netrepro.verification.encodings import Step
 from netrepro.verification.logic import Bit, Number
-from netrepro.verification.points import Queue, QueuingModule
+from netrepro.verification.points import QueuingModule
+from netrepro.verification.queues import Queue
+from netrepro.verification.step import Step
 from netrepro.verification.traces import Run
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pandas as pd
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.verification.workloads import FIELDS, Metric, as_metric
+from netrepro.verification.queues import Queue
+from netrepro.verification.workloads import FIELDS, Metric, as_metric, refuse_unknown
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from netrepro.verification.points import Queue
 
 Packet = tuple[int, int]  # (dst, ecmp)
 
@@ -112,9 +112,29 @@ class Trace:
 
         queues : from the top; all where none are named. Raises NetreproError for one that is not there.
         """
-        from netrepro.verification.pictures import draw_queues  # solving needs no matplotlib
+        from netrepro.style import new_figure  # solving needs no matplotlib
 
-        return draw_queues(self, list(self.arrived if queues is None else queues), title)
+        shown = list(self.arrived if queues is None else queues)
+        refuse_unknown("the picture", shown, self.arrived)
+        figure, axis = new_figure(title, "step", "queue")
+        axis.grid(False)
+        for row, queue in enumerate(reversed(shown)):
+            self._draw_queue(axis, queue, row)
+        axis.set_yticks(range(len(shown)), shown[::-1])
+        axis.set_xticks(range(1, self.horizon + 1))
+        axis.set(ylim=(-0.5, len(shown)), xlim=(0.5, self.horizon + 0.5))
+        return figure
+
+    def _draw_queue(self, axis: Axes, queue: str, row: int) -> None:
+        axis.axhline(row - 0.3, color="#888888", linewidth=0.6)
+        for t in range(self.horizon):
+            waiting, taken = self.length[queue][t], self.taken[queue][t]
+            for packet in range(waiting):
+                colour = "#009E73" if packet < taken else "#56B4E9"
+                left = t + 0.62 + 0.8 * packet / max(waiting, 5)
+                axis.bar(left, 0.5, width=0.7 / max(waiting, 5), bottom=row - 0.25, color=colour, align="edge")
+            if self.arrived[queue][t]:
+                axis.annotate(f"+{len(self.arrived[queue][t])}", (t + 1, row + 0.3), fontsize=7, ha="center")
 
 
 class Run:

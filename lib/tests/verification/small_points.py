@@ -6,7 +6,8 @@ import random
 
 from netrepro.verification.leaf_spine import Forwarder, leaf_spine
 from netrepro.verification.loom import TenantQueues, loom
-from netrepro.verification.points import ContentionPoint, Queue
+from netrepro.verification.points import ContentionPoint
+from netrepro.verification.queues import Queue
 from netrepro.verification.schedulers import scheduler_point
 from netrepro.verification.shapers import Lossy, TokenBucket, delay_line
 from netrepro.verification.workloads import (

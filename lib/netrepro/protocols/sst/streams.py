@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from netrepro.errors import NetreproError
 from netrepro.protocols.sst import wire
-
-if TYPE_CHECKING:
-    from netrepro.protocols.sst.peer import Peer
 
 STREAMS_AT_ONCE = 1 << 15  # a number's low 16 bits must tell which stream it is
 MOST_FIRST_OFFSET = 0xFFFF  # of what goes in Init or Reply
@@ -34,13 +31,26 @@ class Piece:
     closes: bool
 
 
+class Owner(Protocol):
+    """What a stream tells the end of the channel that it belongs to."""
+
+    def wants(self, stream: Stream) -> None:
+        """It has something to send."""
+
+    def tell_window(self, stream: Stream) -> None:
+        """There is room again."""
+
+    def settle(self, stream: Stream) -> None:
+        """It may have ended in both directions."""
+
+
 class Stream:
     """One end of a stream; `number` is this end's (with all its bits), `remote` the other's.
 
     `parent` is None of the root. Write with `write`, read with `read`; a reader that reads late holds the sender back.
     """
 
-    def __init__(self, peer: Peer, number: int | None, parent: Stream | None, is_ours: bool, buffer_bytes: int):
+    def __init__(self, peer: Owner, number: int | None, parent: Stream | None, is_ours: bool, buffer_bytes: int):
         self._peer, self.number, self.parent, self.is_ours = peer, number, parent, is_ours
         self.remote: int | None = None
         self.buffer_bytes = buffer_bytes

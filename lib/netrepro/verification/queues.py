@@ -1,0 +1,49 @@
+"""Queues: where packets wait between queuing modules."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from netrepro.errors import NetreproError
+from netrepro.verification.workloads import NAME, refuse_fractions
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A first-in first-out queue with tail drop.
+
+    Parameters
+    ----------
+    name : how workloads, queries and answers call it.
+    capacity : packets it holds.
+    max_enqueue, max_dequeue : packets offered to it and taken from it in one step, at most.
+    immediate : packets offered at t may be taken at t already (otherwise from t + 1 on).
+    """
+
+    name: str
+    capacity: int = 10
+    max_enqueue: int = 4
+    max_dequeue: int = 1
+    immediate: bool = False
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(NAME, str(self.name)):
+            raise NetreproError(
+                f"no workload could name a queue {self.name!r}",
+                "begin with a letter or _, go on with letters, digits and _ . - >",
+            )
+        for limit in ("capacity", "max_enqueue", "max_dequeue"):
+            refuse_fractions(f"queue {self.name!r}: {limit}", getattr(self, limit))
+            if getattr(self, limit) < 1:
+                raise NetreproError(f"queue {self.name!r} has {limit} {getattr(self, limit)}", "give at least 1 packet")
+
+
+def ImmediateQueue(name: str, capacity: int = 10, max_enqueue: int = 1, max_dequeue: int = 1) -> Queue:
+    """A queue whose packets may leave in the step in which they came (the published ImmQueue)."""
+    return Queue(name, capacity, max_enqueue, max_dequeue, immediate=True)
+
+
+def Link(name: str) -> Queue:
+    """A wire: one packet a step, at the other end one step later."""
+    return Queue(name, capacity=1, max_enqueue=1, max_dequeue=1)

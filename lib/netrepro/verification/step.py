@@ -1,0 +1,139 @@
+"""One step of one queuing module, as the module's author sees it, in any encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, Protocol
+
+from netrepro.errors import NetreproError
+from netrepro.verification.logic import Bit, Logic, Number
+from netrepro.verification.queues import Queue
+
+
+class Module(Protocol):
+    """A step needs no more of a module than its name."""
+
+    name: str
+
+
+class Unrolled(Protocol):
+    """What a step asks of the encoding that it is part of; queues by name, times from 0."""
+
+    @property
+    def logic(self) -> Logic:
+        """How to combine bits and numbers."""
+
+    @property
+    def memory(self) -> Mapping[tuple[str, int], dict[Any, Any]]:
+        """(module, time) -> what it remembers; empty where nothing was."""
+
+    @property
+    def readers(self) -> Mapping[str, Module]:
+        """Queue -> the module that takes from it."""
+
+    @property
+    def writers(self) -> Mapping[str, Module]:
+        """Queue -> the module that offers to it."""
+
+    def free_choice(self, module: Any, time: int, label: str) -> Bit: ...
+
+    def length(self, name: str, time: int) -> Number: ...
+
+    def nonempty(self, name: str, time: int) -> Bit: ...
+
+    def packet(self, name: str, time: int, position: int) -> Any: ...
+
+    def present(self, packet: Any) -> Bit: ...
+
+    def only(self, packet: Any, destinations: Container[int] | None, path: int | None) -> Any: ...
+
+    def pick(self, choices: Sequence[tuple[Bit, Any]]) -> Any: ...
+
+    def take(self, name: str, time: int, count: Bit | Number) -> None: ...
+
+    def taken(self, name: str, time: int) -> Number: ...
+
+    def offer(self, name: str, time: int, packets: Sequence[Any]) -> None: ...
+
+
+class Step:
+    """One step of one module, as `QueuingModule.constraints` sees it.
+
+    Attributes
+    ----------
+    logic : how to combine bits and numbers.
+    time : the step, from 0.
+    """
+
+    def __init__(self, encoding: Unrolled, module: Module, time: int):
+        self._encoding, self._module, self.time = encoding, module, time
+        self.logic: Logic = encoding.logic
+        self._done: set[tuple[str, str]] = set()
+        self._before, self._after = encoding.memory[module.name, time - 1], encoding.memory[module.name, time]
+
+    def free(self, label: str) -> Bit:
+        """A choice left open, called "module.label@step" in traces."""
+        return self._encoding.free_choice(self._module, self.time, label)
+
+    def length(self, queue: Queue) -> Number:
+        """Packets that may be taken now."""
+        return self._encoding.length(queue.name, self.time)
+
+    def nonempty(self, queue: Queue) -> Bit:
+        return self._encoding.nonempty(queue.name, self.time)
+
+    def packet(self, queue: Queue, position: int = 0) -> Any:
+        """The packet at a position (0: in front); absent where there are fewer."""
+        return self._encoding.packet(queue.name, self.time, position)
+
+    def present(self, packet: Any) -> Bit:
+        return self._encoding.present(packet)
+
+    def only(self, packet: Any, *, destinations: Container[int] | None = None, path: int | None = None) -> Any:
+        """The packet if its dst is one of `destinations` and its ecmp is `path`; absent otherwise."""
+        return self._encoding.only(packet, destinations, path)
+
+    def when(self, condition: Bit, packet: Any) -> Any:
+        """The packet where the condition holds; absent otherwise."""
+        return self.pick([(condition, packet)])
+
+    def pick(self, choices: Sequence[tuple[Bit, Any]]) -> Any:
+        """The packet whose condition holds; at most one may hold."""
+        return self._encoding.pick(choices)
+
+    def take(self, queue: Queue, count: Bit | Number) -> None:
+        """Dequeue `count` packets: a number, or a bit for one packet. There must be as many."""
+        self._once("takes from", queue, self._encoding.readers)
+        self._encoding.take(queue.name, self.time, count)
+
+    def taken(self, queue: Queue) -> Number:
+        """Packets dequeued in this step; chosen by the solver unless `take` says how many."""
+        return self._encoding.taken(queue.name, self.time)
+
+    def offer(self, queue: Queue, packets: Sequence[Any]) -> None:
+        """Offer packets to an output queue, in this order; absent ones are left out."""
+        self._once("offers to", queue, self._encoding.writers)
+        self._encoding.offer(queue.name, self.time, packets)
+
+    def _once(self, what: str, queue: Queue, owner: Mapping[str, Module]) -> None:
+        if owner.get(queue.name) is not self._module or (what, queue.name) in self._done:
+            raise NetreproError(
+                f"module {self._module.name!r} {what} {queue.name!r} twice in a step, or it is not its queue",
+                "take from each input and offer to each output once a step",
+            )
+        self._done.add((what, queue.name))
+
+    def recall(self, key: Any, default: Any) -> Any:
+        """What `remember` stored in the step before; `default` (made of logic's constants) in the first."""
+        return self._before.get(key, default)
+
+    def remember(self, key: Any, bit: Bit) -> None:
+        """Store a bit for the next step."""
+        self._after[key] = self.logic.named(self._label(key), bit) if self.logic.keeps_names else bit
+
+    def remember_number(self, key: Any, number: Number) -> None:
+        """Store a number for the next step."""
+        self._after[key] = self.logic.named_number(self._label(key), number) if self.logic.keeps_names else number
+
+    def _label(self, key: Any) -> str:
+        return f"{self._module.name}.{key}@{self.time}"
