@@ -361,6 +361,48 @@ def new(
 
 
 @app.command()
+def exercises(
+    slugs: Slugs = None,
+    into: Annotated[Path | None, typer.Option(help="write class copies, without solutions, to this folder")] = None,
+    grade: Annotated[Path | None, typer.Option(help="execute and grade what students handed in there")] = None,
+    jobs: Jobs = None,
+) -> None:
+    """List the notebooks' exercises; write copies for a class; grade what students hand in."""
+    if into is not None and grade is not None:
+        raise NetreproError("--into and --grade", "give one of them")
+    if into is not None:
+        from netrepro.workbench.exercises import write_class_copies
+
+        made = write_class_copies(into, slugs)
+        _print_lines([f"{len(made)} notebooks without solutions: {_short(into)}/"])
+    elif grade is not None:
+        if slugs:
+            raise NetreproError("--grade takes no notebooks", "each file says which notebook it is a copy of")
+        from netrepro.workbench.grading import RESULTS
+        from netrepro.workbench.grading import grade as grade_folder
+
+        with _told() as told:
+            table = grade_folder(grade, jobs=jobs, on_event=told)
+        from netrepro.workbench.lines import columns_of
+
+        rows = table[["result", "exercise", "file", "why"]].astype(str).to_numpy().tolist()
+        _print_lines(columns_of([["result", "exercise", "file", "why"], *rows]))
+        counts = table["result"].value_counts()
+        _print_lines(["", ", ".join(f"{counts.get(each, 0)} {each}" for each in RESULTS)])
+        _print_lines([f"as a table: {_short(grade)}/grades.csv"])
+    else:
+        from netrepro.workbench.exercises import exercises as list_of
+        from netrepro.workbench.lines import folded
+
+        slug = ""
+        for each in list_of(slugs):
+            _print_lines(["", each.slug] if each.slug != slug else [])
+            slug = each.slug
+            how = f" [checked: {each.answer}, {each.how_close}]" if each.answer else " [read by a person]"
+            _print_lines(folded(each.text + how, f"  {each.number}. ", "     "))
+
+
+@app.command()
 def gallery(
     into: Annotated[Path, typer.Option(help="folder for the pages")],
     functions: Annotated[bool, typer.Option(help="describe the library's functions too (needs pdoc)")] = True,
