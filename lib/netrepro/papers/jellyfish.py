@@ -513,7 +513,7 @@ def draw_control(runs: Runs) -> Figure:
         colours = {name: COLOURS["edge only"] for name in list(bars)[2:]} | {"ECMP": scheme("ECMP").colour}
         colours |= dict(zip(bars, (COLOURS["fat-tree"], COLOURS["jellyfish"]), strict=False))
         drawing.draw_bars(axis, ours, colours=colours)
-        axis.set(ylabel=label)
+        axis.set(ylabel=label, ylim=(0, None if reading == "cables" else 1.1))
     return figure
 
 
