@@ -253,7 +253,7 @@ class Study:
             }
             runs.skipped.update({f"{where}: {case}": why for case, why in reasons.items()})
             able = [point for point in wanted if point.case not in reasons]
-            runs.add(self._measure_points(able, scale.seconds, times, seed, where, progress))
+            runs.add(self._measure_points(able, scale.seconds, times, seed, where, progress, _places(wanted)))
         return runs
 
     def vary(self, runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
@@ -270,7 +270,14 @@ class Study:
         return runs.knobs[name]
 
     def _measure_points(
-        self, wanted: list[Point], seconds: float, times: int, seed: int, tier: str, progress: Progress
+        self,
+        wanted: list[Point],
+        seconds: float,
+        times: int,
+        seed: int,
+        tier: str,
+        progress: Progress,
+        swept: Sequence[str] = (),
     ) -> _Found:
         work = [(point, repetition) for repetition in range(times) for point in wanted]
 
@@ -286,7 +293,8 @@ class Study:
         readings = in_parallel(run_one, work, progress=progress)
         order = {id(point): place for place, point in enumerate(wanted)}
         pairs = sorted(zip(work, readings, strict=True), key=lambda pair: order[id(pair[0][0])])
-        return _gather([(point, repetition, one) for (point, repetition), one in pairs], tier)
+        found = [(point, repetition, one) for (point, repetition), one in pairs]
+        return _gather(found, tier, swept or _places(wanted))
 
     def explore(self) -> object:
         """Sliders and a menu of cases; the simulator redraws one run at once. Raises NetreproError without `play`."""
@@ -515,9 +523,13 @@ def _swept(changes: Changes) -> list[str]:
     return [name for name, change in changes.items() if isinstance(change, Each)]
 
 
-def _gather(found: list[tuple[Point, int, Readings]], tier: str) -> _Found:
-    """The readings of one tier as tables; fields that any point sweeps are columns of all."""
-    swept = list(dict.fromkeys(name for point, _, _ in found for name in point.swept))
+def _places(wanted: Sequence[Point]) -> list[str]:
+    """The fields that any of the points sweeps."""
+    return list(dict.fromkeys(name for point in wanted for name in point.swept))
+
+
+def _gather(found: list[tuple[Point, int, Readings]], tier: str, swept: Sequence[str]) -> _Found:
+    """The readings of one tier as tables; `swept` fields are columns of all, also where this tier sweeps none."""
     rows, checks = [], []
     tables: dict[str, list[pd.DataFrame]] = {}
     for point, repetition, readings in found:

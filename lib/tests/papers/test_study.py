@@ -141,6 +141,12 @@ def test_the_tiers_stand_side_by_side():
     assert alone.tiers == ["virtual"]
 
 
+def test_the_tiers_stand_side_by_side_where_one_of_them_sweeps_nothing():
+    few = replace(STUDY, cannot=lambda setting, tier: "one server" if tier == "virtual" and setting.servers > 1 else "")
+    table = few.measure(repetitions=2, tier="virtual").tier_table("delay_ms")
+    assert table.loc[("low", 1)].notna().all() and list(table.loc["many"].notna().any()) == [False, True]
+
+
 def test_tables_survive_being_saved_to_the_last_bit(runs, tmp_path):
     STUDY.vary(runs, "load")
     runs.save(tmp_path)
