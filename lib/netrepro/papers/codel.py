@@ -321,7 +321,7 @@ def _static(title: str, runs: Runs, over: str, label: str) -> Figure:
     figure, axes = drawing.panels(title, label, "", [""] * 2, log_x=True)
     for tier in runs.tiers:
         rows = _named(runs, STATIC_NAMES, tier).groupby(["case", over], sort=False).mean(numeric_only=True)
-        more = {} if tier == runs.tier else DASHES
+        more: dict[str, Any] = {} if tier == runs.tier else DASHES
         for axis, (column, said) in zip(axes, BOTH.items(), strict=True):
             for colour, (name, curve) in zip(CURVES, rows[column].groupby("case", sort=False), strict=False):
                 shown = name if tier == runs.tier else f"{name}, {tier}"
@@ -459,7 +459,7 @@ def draw_fair(runs: Runs) -> Figure:
     for axis, case in zip(axes, names, strict=True):
         for colour, tier in zip(CURVES, runs.tiers, strict=False):
             rows = runs.table("course", case, tier).query("repetition == 0")
-            more = {} if tier == runs.tier else DASHES
+            more: dict[str, Any] = {} if tier == runs.tier else DASHES
             axis.plot(rows.time_s, rows.greatest_ms.clip(lower=LEAST_MS), color=colour, label=tier, linewidth=1, **more)
         axis.set_yscale("log")
         drawing.name_ticks(axis, "y", (1, 10, 100, 1000, 10_000))
@@ -507,7 +507,7 @@ LOW_RATES, PACKETS = (0.128, 0.256, 0.512, 1.5), (500, FULL_PACKET_BYTES)
 INTERVALS = (1.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 LEAST_MS = 0.1  # of an axis
 LOG_TICKS = (0.1, 1, 5, 10, 20, 50, 100, 200, 500, 1000)
-DASHES = {"linestyle": "--", "alpha": 0.6}  # the simulator beside a kernel
+DASHES: dict[str, Any] = {"linestyle": "--", "alpha": 0.6}  # the simulator beside a kernel
 BOTH = {"median_ms": "median delay (ms)", "utilisation": "utilisation (share)"}
 TAIL, RED_QUEUE = {"queue": "drop tail"}, {"queue": "red"}
 COUNTED = {"count_drops": True}
