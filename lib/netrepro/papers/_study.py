@@ -86,13 +86,15 @@ def each(*values: Any) -> Each:
 class Scale:
     """What a profile stands for: simulated or real seconds of a run (0 where the experiment knows itself when to end),
     repetitions at most, changes of the setting, of values swept by `each` the only ones that are measured (all where a
-    field is not named), and the cases that are left out, where they would take too long."""
+    field is not named), the cases that are left out, where they would take too long, and the claims that runs of this
+    size are too short for."""
 
     seconds: float = 0.0
     repetitions: int | None = None
     changes: Changes = field(default_factory=dict)
     only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     without: Sequence[str] = ()
+    unjudged: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -463,11 +465,13 @@ class Runs:
         return bool(trust_of(self.checks[self.checks["tier"] == self.tier])["trusted"])
 
     def measured_claims(self, tier: str = "") -> list[Measured]:
-        """One measurement a claim whose cases the tier could run, with its control where that could be run too."""
+        """One measurement a claim whose cases the tier could run, with its control where that could be run too; none of
+        those that the scale leaves unjudged."""
         where = tier or self.tier
         trust, found = trust_of(self.checks[self.checks["tier"] == where]), []
+        unjudged = self.study.scale(self.profile, self.tier).unjudged
         for claim, evidence in self.study.claims.items():
-            if not self.has(*evidence.case_names, tier=where):
+            if claim in unjudged or not self.has(*evidence.case_names, tier=where):
                 continue
             given = _as_measured(self.values_of(evidence, where), evidence)
             broken = evidence.broken

@@ -126,6 +126,14 @@ def test_profiles_change_seconds_repetitions_setting_and_grid():
     assert changed == ["paper", "loaded", "paper", "paper", "paper"]
 
 
+def test_what_a_scale_leaves_unjudged_is_measured_but_no_claim(runs):
+    claims = {name: Evidence("delay_ms", name) for name in ("low", "high")}
+    for unjudged, judged in (((), {"low", "high"}), (("low",), {"high"})):
+        study = replace(STUDY, claims=claims, profiles={"quick": Scale(1.0, unjudged=unjudged)})
+        again = replace(runs, study=study)
+        assert {each.claim for each in again.measured_claims()} == judged and again.has("low")
+
+
 def test_a_knob_is_a_grid_of_its_own(runs):
     table = STUDY.vary(runs, "load")
     assert list(table.load) == [0.2, 0.2, 0.4, 0.4] and set(table.seconds) == {2.0}
