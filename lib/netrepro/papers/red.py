@@ -22,7 +22,7 @@ from netrepro.networks.links import DropTail, Link, Queue, Red
 from netrepro.networks.topology import Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _drawing as drawing
-from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, curve, each, greatest_first, least_first
+from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first, least_first
 from netrepro.papers._trust import Check
 from netrepro.paths import data_dir
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
@@ -58,10 +58,11 @@ SENDERS: dict[str, dict[str, Any]] = {
     "tahoe": {"congestion_control": "reno", "recovery": "tahoe", "sack": False},
     "reno": {"congestion_control": "reno", "recovery": "reno", "sack": False},
     "sack": {"congestion_control": "reno", "recovery": "sack"},
+    "linux": {"congestion_control": "reno"},
     "cubic": {"congestion_control": "cubic"},
     "bic": {"congestion_control": "bic"},
 }
-OF_1993 = ("tahoe", "reno", "sack")  # they count acknowledgements, and start with one packet
+OF_1993 = ("tahoe", "reno", "sack", "linux")  # they count acknowledgements, and start with one packet
 
 
 @dataclass(frozen=True)
@@ -324,11 +325,11 @@ AS_IT_RAN = {"bottleneck_delay_ms": 10.0}
 
 CASES: dict[str, dict[str, Any]] = {
     "fig3": FIG3,
-    "fig3, no drops": FIG3 | {"max_probability": 1e-6, "threshold_ratio": 200.0, "buffer_packets": 1000},
+    "fig3, no drops": FIG3 | {"max_probability": 1e-3, "min_threshold_packets": 300.0, "buffer_packets": 1000},
     "fig3, weight 1": FIG3 | {"weight": 1.0},
     "drop tail": AT_BUFFERS,
     "red": AT_THRESHOLDS,
-    "drop tail, one packet in flight": AT_BUFFERS | {"window_packets": 1},
+    "drop tail, one packet in flight": AT_BUFFERS | {"window_packets": lambda setting: 1 + (setting.sender == "linux")},
     "red, probability 1": AT_THRESHOLDS | {"max_probability": 1.0},
     "red as drop tail": AT_BUFFERS | IS_DROP_TAIL,
     "bursty, drop tail": BURSTY_BUFFERS,
@@ -535,12 +536,14 @@ def draw_control(runs: Runs) -> Figure:
 def draw_senders(runs: Runs) -> Figure:
     """Fig. 5 with senders of 1988 to 2005."""
     figure, axes = _gateways("The same gateways under later senders")
-    looks = {"tahoe": CURVES[4], "reno": scheme("reno").colour, "sack": CURVES[2], "cubic": scheme("cubic").colour}
+    first = runs.study.scale(runs.profile, runs.tier).changes.get("sender", runs.setting.sender)
+    looks = {first: CURVES[4], "reno": scheme("reno").colour, "sack": CURVES[2], "cubic": scheme("cubic").colour}
     for axis, (gateway, x) in zip(axes, _SWEPT.items(), strict=True):
         for place, (sender, colour) in enumerate(looks.items()):
-            case = gateway if sender == "tahoe" else f"{gateway}, {sender}"
+            case = gateway if sender == first else f"{gateway}, {sender}"
             look = {"color": colour, "marker": "osD^"[place]}
-            drawing.draw_sweep(axis, runs.numbers(case), x, "utilisation", **look, label=_SAID[sender])
+            if runs.has(case):
+                drawing.draw_sweep(axis, runs.numbers(case), x, "utilisation", **look, label=_SAID[sender])
         axis.set_ylim(0, 1)
     drawing.share_legend(figure)
     return figure
@@ -558,11 +561,26 @@ def draw_class(runs: Runs) -> Figure:
     for axis, known, x in zip(axes, labels, ("min_threshold_packets", "buffer_packets"), strict=True):
         for place, (case, label) in enumerate(known.items()):
             look = {"color": CURVES[place], "marker": "osD^v"[place], "label": label}
-            drawing.draw_sweep(axis, runs.numbers(case), x, "throughput_mbps", **look)
+            if runs.has(case):
+                drawing.draw_sweep(axis, runs.numbers(case), x, "throughput_mbps", **look)
         drawing.draw_published_level(axis, runs.setting.rate_mbps, "rate of the bottleneck")
         axis.set_ylim(bottom=0)
     axes[0].set_xlabel("minimum threshold (thousands of bytes)")
     axes[1].set_xlabel("buffer (thousands of bytes)")
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_tiers(runs: Runs) -> Figure:
+    """Utilisation and mean queue of both gateways, on every tier that was measured."""
+    title = "The same gateways and senders on every tier"
+    figure, axes = drawing.panels(title, UTILISATION, "mean queue (packets)", ["drop tail", "RED"])
+    for axis, gateway in zip(axes, _SWEPT, strict=True):
+        for tier, colour in zip(runs.tiers, CURVES, strict=False):
+            rows, means = runs.numbers(gateway, tier), runs.summary(tier).loc[gateway]
+            axis.plot(rows.utilisation, rows.mean_queue_packets, ".", color=colour, alpha=0.3)
+            axis.plot(means.utilisation, means.mean_queue_packets, "o", color=colour, label=tier)
+        axis.set(xlim=(0, 1), ylim=(0, None))
     drawing.share_legend(figure)
     return figure
 
@@ -594,9 +612,14 @@ def draw_run(found: Measurements, case: str) -> Figure:
 _SWEPT = {"drop tail": "buffer_packets", "red": "min_threshold_packets"}
 _TEN = ("ten, drop tail", "ten, red", "ten, red as drop tail")
 _CLASS = ("class, Tahoe", "class, 1000-byte packets", "class, weight .002")
-_SAID = {"tahoe": "Tahoe", "reno": "Reno", "sack": "SACK", "cubic": "CUBIC"}
+_SAID = {"tahoe": "Tahoe", "reno": "Reno", "sack": "SACK", "cubic": "CUBIC", "linux": "Reno in Linux"}
 AT_FLOWS = {"flows": each(2, 4, 8, 16, 32, 64)}
 POINTS = ("utilisation", "mean_queue_packets")
+OF_KERNEL = {"sender": "linux", "weight": 2.0**-9}  # no kernel has Tahoe; its weights are powers of two
+FEWER = {
+    "buffer_packets": (8, 14, 15, 22, 40, 60, 75, 80, 100, 140),
+    "min_threshold_packets": (3, 5, 6, 9, 14, 15, 30, 50),
+}
 STUDY = Study(
     slug="red",
     setting=Setting(),
@@ -609,6 +632,10 @@ STUDY = Study(
         "quick": Scale(5.0, repetitions=6),
         "paper": Scale(5.0),
     },
+    on_virtual={
+        "quick": Scale(5.0, repetitions=2, changes=OF_KERNEL, only=FEWER, without=("class, drop tail as it ran",)),
+        "paper": Scale(5.0, repetitions=5, changes=OF_KERNEL),
+    },
     claims={
         "average-within-thresholds": Evidence("share_within", "fig3", control="fig3, no drops"),
         "bursts-allowed": Evidence(
@@ -617,9 +644,7 @@ STUDY = Study(
         "delay-at-equal-utilisation": Evidence(
             POINTS, ("red", "drop tail"), control=("red as drop tail", "drop tail"), how=queue_ratio
         ),
-        "drop-tail-needs-queue": Evidence(
-            "utilisation", "drop tail", control="drop tail, one packet in flight", how=curve(BUFFERS)
-        ),
+        "drop-tail-needs-queue": Evidence("utilisation", "drop tail", control="drop tail, one packet in flight"),
         "red-flat": Evidence("utilisation", "red", control="red, probability 1", how=mean_from_5),
         "no-bias-against-bursts": Evidence(
             "burst_share",
@@ -648,6 +673,7 @@ STUDY = Study(
         "fig11_14_bursty_node": draw_bursty,
         "synchronisation": draw_synchronisation,
         "senders": draw_senders,
+        "tiers": draw_tiers,
         "class_report": draw_class,
         "control_broken": draw_control,
         "knob_flows": draw_flows,
