@@ -127,6 +127,11 @@ def tc_weight(min_packets: float, burst: int) -> float:
     raise NetreproError(f"a burst of {burst} packets from {min_packets:g} on", "give a shorter burst")
 
 
+def least_window(setting: Setting) -> int:
+    """Packets that a flow has in flight at least: a receiver of Linux has a buffer of 4096 bytes, too much for one."""
+    return 2 if setting.sender == "linux" else 1
+
+
 def class_weight(min_packets: float) -> float:
     """What the class project's scripts made of it: their burst is 5/3 of the minimum threshold."""
     return tc_weight(min_packets, int(5 * min_packets / 3))
@@ -297,6 +302,8 @@ IS_DROP_TAIL: dict[str, Any] = {  # a queue one short of the buffer passes, a fu
     "min_threshold_packets": lambda setting: setting.buffer_packets - 1.0,
     "threshold_ratio": 1000.0,
 }
+# As rarely as Linux's red can: between the thresholds its probability rises by whole 2^-32 a byte.
+NEVER_DROPS = {"max_probability": 6e-4, "threshold_ratio": 100.0, "buffer_packets": 1000}
 BURSTY_BUFFERS = BURSTY | {"buffer_packets": each(8, 10, 12, 14, 16, 18, 20, 22)}
 BURSTY_RED = BURSTY | {
     "queue": "red",
@@ -325,11 +332,11 @@ AS_IT_RAN = {"bottleneck_delay_ms": 10.0}
 
 CASES: dict[str, dict[str, Any]] = {
     "fig3": FIG3,
-    "fig3, no drops": FIG3 | {"max_probability": 1e-3, "min_threshold_packets": 300.0, "buffer_packets": 1000},
+    "fig3, no drops": FIG3 | NEVER_DROPS,
     "fig3, weight 1": FIG3 | {"weight": 1.0},
     "drop tail": AT_BUFFERS,
     "red": AT_THRESHOLDS,
-    "drop tail, one packet in flight": AT_BUFFERS | {"window_packets": lambda setting: 1 + (setting.sender == "linux")},
+    "drop tail, one packet in flight": FEW_BUFFERS | {"window_packets": least_window},
     "red, probability 1": AT_THRESHOLDS | {"max_probability": 1.0},
     "red as drop tail": AT_BUFFERS | IS_DROP_TAIL,
     "bursty, drop tail": BURSTY_BUFFERS,
@@ -341,7 +348,7 @@ CASES: dict[str, dict[str, Any]] = {
     **{f"drop tail, {sender}": FEW_BUFFERS | {"sender": sender} for sender in LATER_SENDERS},
     **{f"red, {sender}": FEW_THRESHOLDS | {"sender": sender} for sender in LATER_SENDERS},
     "class": CLASS,
-    "class, Tahoe": CLASS | {"sender": "tahoe"},
+    "class, no BIC": {name: change for name, change in CLASS.items() if name != "sender"},
     "class, 1000-byte packets": CLASS | {"packet_bytes": 1000},
     "class, weight .002": CLASS | {"weight": 0.002},
     "class, as it ran": CLASS | AS_IT_RAN,
@@ -403,6 +410,12 @@ UTILISATION = "utilisation (share of the link)"
 def replica() -> pd.DataFrame:
     """Fig. 5 run again by others in ns-2: gateway, packets, utilisation, delay_ms. From data/red."""
     return pd.read_csv(data_dir("red") / "replica_fig5.csv", comment="#")
+
+
+def class_commands() -> pd.DataFrame:
+    """What the class project's scripts ask `tc` for: gateway, command, and what the kernel in virtual time answers ("":
+    it is done). From data/red."""
+    return pd.read_csv(data_dir("red") / "class_commands.csv", comment="#", keep_default_na=False)
 
 
 def _of_replica(gateway: str) -> pd.DataFrame:
@@ -611,15 +624,16 @@ def draw_run(found: Measurements, case: str) -> Figure:
 
 _SWEPT = {"drop tail": "buffer_packets", "red": "min_threshold_packets"}
 _TEN = ("ten, drop tail", "ten, red", "ten, red as drop tail")
-_CLASS = ("class, Tahoe", "class, 1000-byte packets", "class, weight .002")
+_CLASS = ("class, no BIC", "class, 1000-byte packets", "class, weight .002")
 _SAID = {"tahoe": "Tahoe", "reno": "Reno", "sack": "SACK", "cubic": "CUBIC", "linux": "Reno in Linux"}
 AT_FLOWS = {"flows": each(2, 4, 8, 16, 32, 64)}
 POINTS = ("utilisation", "mean_queue_packets")
 OF_KERNEL = {"sender": "linux", "weight": 2.0**-9}  # no kernel has Tahoe; its weights are powers of two
-FEWER = {
-    "buffer_packets": (8, 14, 15, 22, 40, 60, 75, 80, 100, 140),
-    "min_threshold_packets": (3, 5, 6, 9, 14, 15, 30, 50),
+HALF = {  # every second buffer and threshold, and two of the bursty node's
+    "buffer_packets": (*BUFFERS[::2], 10, 18),
+    "min_threshold_packets": (*THRESHOLDS[1::2], 4, 10),
 }
+ONCE_OR_TWICE = {}
 STUDY = Study(
     slug="red",
     setting=Setting(),
@@ -633,7 +647,7 @@ STUDY = Study(
         "paper": Scale(5.0),
     },
     on_virtual={
-        "quick": Scale(5.0, repetitions=2, changes=OF_KERNEL, only=FEWER, without=("class, drop tail as it ran",)),
+        "quick": Scale(5.0, repetitions=4, changes=OF_KERNEL, only=HALF, fewer=ONCE_OR_TWICE),
         "paper": Scale(5.0, repetitions=5, changes=OF_KERNEL),
     },
     claims={
