@@ -563,15 +563,16 @@ def draw_senders(runs: Runs) -> Figure:
 
 
 def draw_class(runs: Runs) -> Figure:
-    """The class project's gateways as its scripts ask for them, as `tc` took them, and with one change at a time."""
-    names = ["RED", "drop tail"]
+    """The class project's gateways as its scripts ask for them, as `tc` took them, and with one change at a time; and
+    the delay that throughput costs with both, as asked."""
+    names = ["RED", "drop tail", "as the scripts ask"]
     figure, axes = drawing.panels("The class project's gateways", "", "throughput (Mb/s)", names)
     labels = [
         {"class": "as the scripts ask", "class, as it ran": "as tc took them"},
         {"class, drop tail": "as the scripts ask", "class, drop tail as it ran": "as tc took them"},
     ]
     labels[0] |= {case: case.removeprefix("class, ") for case in _CLASS}
-    for axis, known, x in zip(axes, labels, ("min_threshold_packets", "buffer_packets"), strict=True):
+    for axis, known, x in zip(axes, labels, ("min_threshold_packets", "buffer_packets"), strict=False):
         for place, (case, label) in enumerate(known.items()):
             look = {"color": CURVES[place], "marker": "osD^v"[place], "label": label}
             if runs.has(case):
@@ -580,6 +581,10 @@ def draw_class(runs: Runs) -> Figure:
         axis.set_ylim(bottom=0)
     axes[0].set_xlabel("minimum threshold (thousands of bytes)")
     axes[1].set_xlabel("buffer (thousands of bytes)")
+    for case, look, label in (("class", RED_LOOK, "RED"), ("class, drop tail", DROP_TAIL_LOOK, "drop tail")):
+        means = runs.summary().loc[case]
+        axes[2].plot(means.throughput_mbps, means.delay_ms, **look, linestyle="none", label=label)
+    axes[2].set(xlabel="throughput (Mb/s)", ylabel="mean delay in the queue (ms)", ylim=(0, None))
     drawing.share_legend(figure)
     return figure
 
@@ -633,7 +638,8 @@ HALF = {  # every second buffer and threshold, and two of the bursty node's
     "buffer_packets": (*BUFFERS[::2], 10, 18),
     "min_threshold_packets": (*THRESHOLDS[1::2], 4, 10),
 }
-ONCE_OR_TWICE = {}
+RARELY = {case: 1 for case in CASES if case.startswith("class") or case.endswith("cubic")}
+RARELY |= {case: 2 for case in CASES if case.startswith("bursty")} | {case: 3 for case in _TEN}
 STUDY = Study(
     slug="red",
     setting=Setting(),
@@ -647,7 +653,7 @@ STUDY = Study(
         "paper": Scale(5.0),
     },
     on_virtual={
-        "quick": Scale(5.0, repetitions=4, changes=OF_KERNEL, only=HALF, fewer=ONCE_OR_TWICE),
+        "quick": Scale(5.0, repetitions=4, changes=OF_KERNEL, only=HALF, fewer=RARELY),
         "paper": Scale(5.0, repetitions=5, changes=OF_KERNEL),
     },
     claims={
