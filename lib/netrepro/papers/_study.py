@@ -86,8 +86,8 @@ def each(*values: Any) -> Each:
 class Scale:
     """What a profile stands for: simulated or real seconds of a run (0 where the experiment knows itself when to end),
     repetitions at most, changes of the setting, of values swept by `each` the only ones that are measured (all where a
-    field is not named), the cases that are left out, where they would take too long, and those repeated less often:
-    case -> repetitions at most. The cases of a claim and those of its control are repeated alike."""
+    field is not named), the cases that are left out, where they would take too long, and those repeated less often
+    (case -> repetitions at most)."""
 
     seconds: float = 0.0
     repetitions: int | None = None
@@ -474,10 +474,11 @@ class Runs:
         return found
 
     def values_of(self, evidence: Evidence, tier: str = "") -> list[Any]:
-        """What the evidence makes of every repetition."""
+        """What the evidence makes of every repetition that its cases have in common."""
         by_case = [self.reading(evidence.reading, case, tier) for case in evidence.case_names]
         how = evidence.how or _itself
-        return [how(*(readings[each] for readings in by_case)) for each in sorted(by_case[0])]
+        common = set(by_case[0]).intersection(*by_case)
+        return [how(*(readings[each] for readings in by_case)) for each in sorted(common)]
 
     def save(self, folder: Path) -> None:
         """Leave every table as a CSV file, and run.json, which says how they were measured."""

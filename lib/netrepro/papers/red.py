@@ -638,8 +638,12 @@ HALF = {  # every second buffer and threshold, and two of the bursty node's
     "buffer_packets": (*BUFFERS[::2], 10, 18),
     "min_threshold_packets": (*THRESHOLDS[1::2], 4, 10),
 }
-RARELY = {case: 1 for case in CASES if case.startswith("class") or case.endswith("cubic")}
-RARELY |= {case: 2 for case in CASES if case.startswith("bursty")} | {case: 3 for case in _TEN}
+ONCE = [case for case in CASES if case.startswith("class") or case.endswith("cubic")]
+TWICE = [
+    *("fig3, no drops", "fig3, weight 1", "drop tail, one packet in flight", "red, probability 1", "red as drop tail"),
+    *(case for case in CASES if case.startswith("bursty")),
+]
+RARELY = dict.fromkeys(ONCE, 1) | dict.fromkeys(TWICE, 2) | dict.fromkeys(_TEN, 3)
 STUDY = Study(
     slug="red",
     setting=Setting(),
@@ -653,7 +657,7 @@ STUDY = Study(
         "paper": Scale(5.0),
     },
     on_virtual={
-        "quick": Scale(5.0, repetitions=4, changes=OF_KERNEL, only=HALF, fewer=RARELY),
+        "quick": Scale(5.0, repetitions=6, changes=OF_KERNEL, only=HALF, fewer=RARELY),
         "paper": Scale(5.0, repetitions=10, changes=OF_KERNEL),
     },
     claims={
