@@ -633,7 +633,7 @@ _CLASS = ("class, no BIC", "class, 1000-byte packets", "class, weight .002")
 _SAID = {"tahoe": "Tahoe", "reno": "Reno", "sack": "SACK", "cubic": "CUBIC", "linux": "Reno in Linux"}
 AT_FLOWS = {"flows": each(2, 4, 8, 16, 32, 64)}
 POINTS = ("utilisation", "mean_queue_packets")
-OF_KERNEL = {"sender": "linux", "weight": 2.0**-9}  # no kernel has Tahoe; its weights are powers of two
+OF_KERNEL = {"sender": "linux"}  # no kernel has Tahoe; it takes the power of two next to the weight by itself
 HALF = {  # every second buffer and threshold, and two of the bursty node's
     "buffer_packets": (*BUFFERS[::2], 10, 18),
     "min_threshold_packets": (*THRESHOLDS[1::2], 4, 10),

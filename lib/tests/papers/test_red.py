@@ -295,7 +295,7 @@ def test_linux_goes_on_to_drop_at_an_empty_queue_as_a_dropped_packet_ends_its_id
     """The simulator's RED, as the paper's, lets packets in again once its queue has been empty for a while. Linux's
     drops on, and its average, which each arrival then lowers by a 512th only, is where it says."""
     monkeypatch.setattr(paper, "OVERHEAD_MS", 0.0)
-    setting = replace(paper.STUDY.case("class, weight .002", ON_KERNEL), weight=paper.OF_KERNEL["weight"])
+    setting = replace(paper.STUDY.case("class, weight .002", ON_KERNEL), weight=2.0**-9)
     _, low, high = setting.limits_packets
     kernel, ours = (replay(tier, setting) for tier in ("virtual", "simulated"))
     on_kernel, in_simulator = (table[table.dropped & (table.queue == 0)] for table in (kernel, ours))
