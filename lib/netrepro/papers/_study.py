@@ -86,14 +86,15 @@ def each(*values: Any) -> Each:
 class Scale:
     """What a profile stands for: simulated or real seconds of a run (0 where the experiment knows itself when to end),
     repetitions at most, changes of the setting, of values swept by `each` the only ones that are measured (all where a
-    field is not named), the cases that are left out, where they would take too long, and the claims that runs of this
-    size are too short for."""
+    field is not named), the cases that are left out, where they would take too long, those repeated less often (case ->
+    repetitions at most), and the claims that runs of this size are too short for."""
 
     seconds: float = 0.0
     repetitions: int | None = None
     changes: Changes = field(default_factory=dict)
     only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     without: Sequence[str] = ()
+    fewer: Mapping[str, int] = field(default_factory=dict)
     unjudged: Sequence[str] = ()
 
 
@@ -255,7 +256,7 @@ class Study:
             }
             runs.skipped.update({f"{where}: {case}": why for case, why in reasons.items()})
             able = [point for point in wanted if point.case not in reasons]
-            runs.add(self._measure_points(able, scale.seconds, times, seed, where, progress, _places(wanted)))
+            runs.add(self._measure_points(able, scale, times, seed, where, progress, _places(wanted)))
         return runs
 
     def vary(self, runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
@@ -266,7 +267,7 @@ class Study:
         knob = self.knobs[name]
         scale = knob.scale if isinstance(knob.scale, Scale) else of_profile(runs.profile, knob.scale)
         wanted = list(points(knob.cases, runs.setting, scale))
-        found = self._measure_points(wanted, scale.seconds, knob.repetitions, runs.seed, SIMULATED, progress)
+        found = self._measure_points(wanted, scale, knob.repetitions, runs.seed, SIMULATED, progress)
         runs.knobs[name] = found.values.drop(columns="tier")
         runs.knobs |= {f"{name}_{table}": found.tables[table].drop(columns="tier") for table in knob.tables}
         return runs.knobs[name]
@@ -274,14 +275,15 @@ class Study:
     def _measure_points(
         self,
         wanted: list[Point],
-        seconds: float,
+        scale: Scale,
         times: int,
         seed: int,
         tier: str,
         progress: Progress,
         swept: Sequence[str] = (),
     ) -> _Found:
-        work = [(point, repetition) for repetition in range(times) for point in wanted]
+        seconds = scale.seconds
+        work = [(at, each) for each in range(times) for at in wanted if each < scale.fewer.get(at.case, times)]
 
         def run_one(point: Point, repetition: int) -> Readings:
             place = seed_of(seed, repetition)
@@ -483,10 +485,11 @@ class Runs:
         return found
 
     def values_of(self, evidence: Evidence, tier: str = "") -> list[Any]:
-        """What the evidence makes of every repetition."""
+        """What the evidence makes of every repetition that its cases have in common."""
         by_case = [self.reading(evidence.reading, case, tier) for case in evidence.case_names]
         how = evidence.how or _itself
-        return [how(*(readings[each] for readings in by_case)) for each in sorted(by_case[0])]
+        common = set(by_case[0]).intersection(*by_case)
+        return [how(*(readings[each] for readings in by_case)) for each in sorted(common)]
 
     def save(self, folder: Path) -> None:
         """Leave every table as a CSV file, and run.json, which says how they were measured."""

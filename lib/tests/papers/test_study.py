@@ -134,6 +134,15 @@ def test_what_a_scale_leaves_unjudged_is_measured_but_no_claim(runs):
         assert {each.claim for each in again.measured_claims()} == judged and again.has("low")
 
 
+def test_a_case_may_be_repeated_less_often_and_a_claim_takes_the_repetitions_that_all_its_cases_have():
+    study = replace(STUDY, profiles={"quick": Scale(1.0, fewer={"high": 2, "many": 1})})
+    found = study.measure(repetitions=3)
+    assert {name: len(found.numbers(name)) for name in CASES} == {"low": 3, "high": 2, "many": 3, "twice": 3}
+    low, high = values(found, "delay_ms", "low"), values(found, "delay_ms", "high")
+    assert high == pytest.approx([8 + delay for delay in low[:2]])
+    assert values(found, "delay_ms", ("low", "high"), how=ratio) == [low[0] / high[0], low[1] / high[1]]
+
+
 def test_a_knob_is_a_grid_of_its_own(runs):
     table = STUDY.vary(runs, "load")
     assert list(table.load) == [0.2, 0.2, 0.4, 0.4] and set(table.seconds) == {2.0}
