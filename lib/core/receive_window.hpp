@@ -4,7 +4,8 @@
 // once whatever lets the window grow.
 //
 // Buffers are counted in memory, of which a segment takes more than its bytes; windows are the share of it that holds
-// bytes, in 256ths as Linux reckons. A window of less than 1 MiB is offered from the first segment on.
+// bytes, in 256ths as Linux reckons. A window of less than 1 MiB is offered from the first segment on. So is one whose
+// owner gave it all of its buffer; Linux then finds that the buffer holds more than it had thought, and goes on growing.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -14,13 +15,13 @@
 
 class ReceiveWindow {
  public:
-  ReceiveWindow(std::uint32_t segment_bytes, std::uint64_t most_bytes)
+  ReceiveWindow(std::uint32_t segment_bytes, std::uint64_t most_bytes, bool offers_all)
       : segment_(segment_bytes), grows_(most_bytes >= large_window), most_(2 * static_cast<std::int64_t>(most_bytes)) {
     if (segment_ > first_segment) share_ = 256 * segment_ / memory(segment_);
-    const std::int64_t first_offer = first_buffer / 2, advertised = segment_ + stamp_bytes;
+    buffer_ = offers_all ? most_ : std::min(first_buffer, most_);
+    const std::int64_t first_offer = buffer_ / 2, advertised = segment_ + stamp_bytes;
     offered_ = std::min(first_offer - first_offer % segment_, first_offer - advertised);
     taken_in_round_ = std::min(offered_, 10 * advertised);
-    buffer_ = std::min(first_buffer, most_);
   }
 
   // Called with every segment; tells whether it let the window grow. in_order: it waits for the reader, and `held` bytes
@@ -34,8 +35,10 @@ class ReceiveWindow {
     return true;
   }
 
-  // The reader has taken all from `before` up to `taken`, one segment after the other.
+  // The reader has taken all from `before` up to `taken`, one segment after the other. round_trip: the smallest. Linux's
+  // own estimate falls to every smaller one at once, as each round of a slow start begins with it.
   void read(std::uint64_t before, std::uint64_t taken, Time now, Time round_trip) {
+    if (round_began_ == never) round_began_ = now;  // as good as when it was connected
     const Time waits = round_trip - round_trip % stamp_tick;
     if (!grows_ || taken == before || waits == 0 || now - round_began_ < waits) return;
     // Linux looks when the first of them has been read, and takes away what is still to be.
@@ -66,5 +69,5 @@ class ReceiveWindow {
   bool grows_, small_ = true;
   std::int64_t most_, share_ = 128, buffer_, offered_, taken_in_round_;
   std::int64_t round_began_at_ = 0;
-  Time round_began_ = 0;
+  Time round_began_ = never;
 };

@@ -21,7 +21,7 @@ class TcpReceiver {
         policy_(settings.receiver),
         count_(settings.receiver_count),
         interval_(settings.receiver_interval),
-        window_(settings.segment_bytes, settings.receive_window_bytes) {}
+        window_(settings.segment_bytes, settings.receive_window_bytes, settings.offers_all) {}
 
   // DCTCP (RFC 8257, 3.2): before marks begin or end, what was held back is acknowledged as it was. And before a hole
   // more than an acknowledgement could tell of, what was compressed.
@@ -30,9 +30,9 @@ class TcpReceiver {
            (compressed_ > 0 && packet.sequence > next_ && blocks_before(packet) >= blocks_expected);
   }
 
-  // True when an acknowledgement is due at once; else one is due at deadline(). round_trip: as time stamps tell both
-  // ends, 0 while unknown.
-  bool take(const Packet& packet, Time now, Time round_trip) {
+  // True when an acknowledgement is due at once; else one is due at deadline(). round_trip (smoothed) and the
+  // smallest: as time stamps tell both ends, 0 while unknown.
+  bool take(const Packet& packet, Time now, Time round_trip, Time smallest_round_trip) {
     bool at_once = delay_ == 0 || policy_ != ReceiverPolicy::honest;
     if (precise_ecn_) {
       at_once |= packet.has(Packet::congestion_experienced) != echo_;
@@ -66,7 +66,7 @@ class TcpReceiver {
     if (is_old) quick_ = quick_at_most;
     const bool in_order = next_ > before;
     if ((in_order ? packet.length >= least_to_grow : selective_ && !is_old) && window_.grow(in_order, held_before)) quick_ |= 1;
-    window_.read(before, next_, now, round_trip);
+    window_.read(before, next_, now, smallest_round_trip);
     if (quick_ > 0) --quick_, at_once = true;
     if (optimistic()) return begin_to_claim(is_old, now);
     at_once |= (had_holes && beyond_.empty()) || std::max(held_back_, next_ - before) > segment_bytes_;
