@@ -110,6 +110,7 @@ class TcpSender {
   bool repairs_now() const { return repair_due_ && has_lost(); }
   void restart_after(Time idle);
   double pacing_rate() const;
+  double window_rate() const;
   void pace(std::uint32_t length, Time now);
   RateSample rate_sample(Time now, double in_flight_before, std::uint64_t lost_before);
   bool owns_window() const { return rate_.has_value(); }
