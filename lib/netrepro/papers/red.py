@@ -574,9 +574,9 @@ def draw_class(runs: Runs) -> Figure:
     labels[0] |= {case: case.removeprefix("class, ") for case in _CLASS}
     for axis, known, x in zip(axes, labels, ("min_threshold_packets", "buffer_packets"), strict=False):
         for place, (case, label) in enumerate(known.items()):
-            look = {"color": CURVES[1 + place], "marker": "xPD^v"[place], "label": label}
+            line = {"color": CURVES[1 + place], "marker": "xPD^v"[place], "label": label}
             if runs.has(case):
-                drawing.draw_sweep(axis, runs.numbers(case), x, "throughput_mbps", **look)
+                drawing.draw_sweep(axis, runs.numbers(case), x, "throughput_mbps", **line)
         drawing.draw_published_level(axis, runs.setting.rate_mbps, "rate of the bottleneck")
         axis.set_ylim(bottom=0)
     axes[0].set_xlabel("minimum threshold (thousands of bytes)")
