@@ -93,7 +93,6 @@ def emulate_virtually(
             recorded=frozenset(ports),
             captures={port: file.fileno() for port, file in files.items()},
             has_seeds=release_numbers(instance.kernel) >= (6, 11),
-            of_hosts=speech.of_hosts,
         )
         instance.load(loaded)
         build(instance, plan, whole_settings(speech.tcp, controls))
