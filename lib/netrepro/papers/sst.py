@@ -1,8 +1,9 @@
-"""Structured streams: web pages over SST and over HTTP's four ways with TCP (Ford, SIGCOMM 2007, Fig. 8).
+"""Structured streams: web pages over SST, HTTP's four ways with TCP, and QUIC (Ford, SIGCOMM 2007, Fig. 8).
 
 One client, one server, a line of 1.5 Mb/s and 50 ms. Pages of a trace are loaded one after the other, each by a new TCP
 connection a request (serial, parallel), by two connections that stay (persistent, pipelined), or by a stream of SST a
-request, all in one channel. SST is the machine of `netrepro.protocols.sst`, byte for byte.
+request, all in one channel. SST is the machine of `netrepro.protocols.sst`, byte for byte. HTTP/3 over QUIC, which came
+of the idea, is that of aioquic, with a stream a request in one connection; nothing was published of it here.
 """
 
 from __future__ import annotations
@@ -21,7 +22,17 @@ from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _drawing as drawing
-from netrepro.papers._sst_web import CLIENT, SERVER, Line, Way, least_s, load_pages, load_really, share_beside_tcp
+from netrepro.papers._sst_web import (
+    CLIENT,
+    SERVER,
+    Line,
+    Way,
+    least_s,
+    load_pages,
+    load_really,
+    share_beside_tcp,
+    why_no_quic,
+)
 from netrepro.papers._study import (
     SIMULATED,
     VIRTUAL,
@@ -39,7 +50,7 @@ from netrepro.papers._trust import Check
 from netrepro.paths import data_dir
 from netrepro.protocols.browser import Manner
 from netrepro.protocols.sst.channel import Manners
-from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, use_logarithm
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme, use_logarithm
 from netrepro.traffic.home_ip import pages, read_trace
 
 SLUG = "sst"
@@ -55,7 +66,8 @@ SECONDS_A_PAGE = 60.0  # of the simulator at most, of which nothing is needed
 class Setting:
     """The line, the pages, and how they are asked for; `initial_window_segments` and `segment_bytes` are TCP's,
     `sst_window` is SST's first window (packets). `connections` of 0 are without a limit. `kept`: connections stay from
-    page to page; `fresh`: a channel of SST does not. `server_window`: SST's server has a congestion window."""
+    page to page; `fresh`: a channel of SST, or a connection of QUIC, does not. `early`: QUIC's requests leave in the
+    first packet of a connection (0-RTT). `server_window`: SST's server has a congestion window."""
 
     rate_mbps: float = 1.5
     one_way_ms: float = 25.0
@@ -68,16 +80,18 @@ class Setting:
     initial_window_segments: int = 3
     segment_bytes: int = 1200
     sst_window: int = 2
-    over_sst: bool = False
+    over: str = "TCP"
     connections: int = 1
     depth: int = 1
     kept: bool = False
     fresh: bool = False
+    early: bool = False
     server_window: bool = True
     beside_tcp: bool = False
 
 
-SST: dict[str, Any] = {"over_sst": True, "connections": 0}
+SST: dict[str, Any] = {"over": "SST", "connections": 0}
+QUIC: dict[str, Any] = {"over": "QUIC", "connections": 0}
 ONE = SST | {"connections": 1}
 PIPELINED: dict[str, Any] = {"connections": 2, "depth": 4, "kept": True}
 SCHEMES: dict[str, dict[str, Any]] = {
@@ -86,6 +100,11 @@ SCHEMES: dict[str, dict[str, Any]] = {
     "persistent": {"connections": 2, "kept": True},
     "parallel": {"connections": 8},
     "serial": {"connections": 1},
+    "QUIC": QUIC,
+}
+HANDSHAKES: dict[str, dict[str, Any]] = {
+    "QUIC, fresh connection": QUIC | {"fresh": True},
+    "QUIC, fresh, 0-RTT": QUIC | {"fresh": True, "early": True},
 }
 CONTROLS: dict[str, dict[str, Any]] = {
     "SST, fresh channel": SST | {"fresh": True},
@@ -102,8 +121,8 @@ BESIDE: dict[str, dict[str, Any]] = {
     "SST beside TCP": SST | {"beside_tcp": True},
     "no window, beside TCP": SST | {"beside_tcp": True, "server_window": False},
 }
-COLOURS = dict(zip(SCHEMES, CURVES, strict=False))
-MARKERS = dict(zip(SCHEMES, "o^sDv", strict=True))
+COLOURS = dict(zip(SCHEMES, CURVES, strict=False)) | {"QUIC": scheme("QUIC").colour}
+MARKERS = dict(zip(SCHEMES, "o^sDvx", strict=True))
 
 
 def line_of(setting: Setting) -> Line:
@@ -125,7 +144,7 @@ def way_of(setting: Setting) -> Way:
     )
     client = Manners(initial_window=setting.sst_window)
     server = replace(client, controlled=setting.server_window)
-    return Way(manner, tcp, setting.over_sst, setting.fresh, client, server)
+    return Way(manner, tcp, setting.over, setting.fresh, setting.early, client, server)
 
 
 @lru_cache(maxsize=2)
@@ -192,6 +211,8 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
 
 def cannot(setting: Setting, tier: str) -> str:
     """What a tier cannot run."""
+    if setting.over == "QUIC" and (why := why_no_quic()):
+        return why
     return "the program on the virtual kernel loads pages only" if setting.beside_tcp and tier == VIRTUAL else ""
 
 
@@ -250,7 +271,8 @@ def draw_network(setting: Setting) -> Figure:
 
 def draw_pages(runs: Runs) -> Figure:
     """Fig. 8: every page's time over its size, by requests a page, with bounds (lines) and published levels (grey)."""
-    return _scatter(runs, tuple(SCHEMES), "Pages over TCP and over SST (Fig. 8); lines: closed-form bounds")
+    title = "Pages over TCP and over SST (Fig. 8), and over QUIC; lines: closed-form bounds"
+    return _scatter(runs, tuple(case for case in SCHEMES if runs.has(case)), title)
 
 
 def _scatter(runs: Runs, cases: tuple[str, ...], title: str) -> Figure:
@@ -266,7 +288,7 @@ def _scatter(runs: Runs, cases: tuple[str, ...], title: str) -> Figure:
                 rows.time_ms,
                 MARKERS[name],
                 color=COLOURS[name],
-                markersize=2 if name == "SST" else 4,
+                markersize=2 if name == "SST" else 3 if name == "QUIC" else 4,
                 alpha=0.6,
                 label=name,
             )
@@ -305,7 +327,7 @@ def _floors(runs: Runs, cases: tuple[str, ...], title: str, with_published: bool
     figure, axis = new_figure(title, "requests a page (count)", "fastest page (ms)", log_y=True)
     published, extra = levels(), [colour for colour in CURVES if colour not in COLOURS.values()]
     for place, name in enumerate(case for case in cases if runs.has(case)):
-        at = np.arange(len(PANELS)) + 0.15 * (place - 2)
+        at = np.arange(len(PANELS)) + 0.13 * (place - 2.5)
         rows = runs.numbers(name)
         means = [rows[f"floor_{panel}"].mean() for panel in PANELS]
         colour = COLOURS.get(name) or extra[place - 1]
@@ -330,7 +352,7 @@ def draw_one_more(runs: Runs) -> Figure:
     published = levels()
     for axis, panel, least, most in zip(axes, ("3-4", "9+"), (4, 10), (4, UNLIMITED), strict=True):
         ours: dict[str, list[float]] = {}
-        for name in SCHEMES:
+        for name in filter(runs.has, SCHEMES):
             pages = runs.table("pages", name)
             rows = pages[pages.requests.between(least, most)]
             ours[name] = list(rows.groupby("repetition").time_ms.min())
@@ -393,10 +415,23 @@ def draw_loss(runs: Runs) -> Figure:
         "Loss on the line",
         runs.knobs["loss"],
         ("loss_percent", "packets lost, each way (%)"),
-        {"median_ms": "median page (ms)", "mean_ms": "mean page (ms)"},
+        {
+            "median_ms": "median page (ms)",
+            "mean_ms": "mean page (ms)",
+            "median_9+": "median page of nine or more requests (ms)",
+        },
         by="case",
         log_x=False,
     )
+
+
+def draw_quic(runs: Runs) -> Figure:
+    """The fastest page of each panel: what a handshake costs QUIC, and what becomes of it with 0-RTT."""
+    if not runs.has("QUIC"):
+        figure, axis = new_figure("What became of it: QUIC", "requests a page (count)", "fastest page (ms)")
+        drawing.say_not_measured(axis, runs.tier)
+        return figure
+    return _floors(runs, ("SST", FRESH, "QUIC", *HANDSHAKES), "What became of it: QUIC, and its handshake")
 
 
 def draw_window(runs: Runs) -> Figure:
@@ -426,7 +461,7 @@ THIRD, FIFTH = ("SST", "persistent", "parallel", "serial"), ("SST", "pipelined",
 STUDY = Study(
     slug=SLUG,
     setting=Setting(),
-    cases={**SCHEMES, **CONTROLS, **CLASS, **BESIDE},
+    cases={**SCHEMES, **HANDSHAKES, **CONTROLS, **CLASS, **BESIDE},
     measure_one=measure_one,
     cannot=cannot,
     answer=answer,
@@ -461,7 +496,10 @@ STUDY = Study(
     },
     knobs={
         "loss": Knob(
-            {name: SCHEMES[name] | {"loss_percent": each(0.0, 0.5, 1.0, 2.0, 3.0)} for name in SCHEMES},
+            {
+                name: changes | {"loss_percent": each(0.0, 0.5, 1.0, 2.0, 3.0)}
+                for name, changes in (*SCHEMES.items(), ("QUIC, one stream", QUIC | {"connections": 1}))
+            },
             {"quick": Scale(), "paper": Scale(changes={"pages": 1600}), "test": Scale(changes={"pages": 100})},
         ),
         "window": Knob(
@@ -479,11 +517,12 @@ STUDY = Study(
         "fig8_step": draw_step,
         "control_floors": draw_controls,
         "class_deviations": draw_class,
+        "quic": draw_quic,
         "knob_loss": draw_loss,
         "knob_window": draw_window,
     },
     play=Play(
-        ("SST", "pipelined", "persistent", "parallel", "serial", FRESH),
+        ("SST", "pipelined", "persistent", "parallel", "serial", FRESH, "QUIC", *HANDSHAKES),
         {"loss_percent": (0.0, 3.0, 0.5), "one_way_ms": (5.0, 150.0, 5.0), "rate_mbps": (0.5, 20.0, 0.5)},
         draw_run,
     ),
