@@ -44,14 +44,16 @@ MOST_S_A_PAGE = 60.0
 @dataclass(frozen=True)
 class Way:
     """How pages are asked for: a browser's manner, and `over` what: TCP, or streams of SST or QUIC; of these `fresh`
-    has a new channel or connection a page. `early`: with QUIC's, requests leave in the first packet (0-RTT). Over SST,
-    `client` and `server` say how their channel ends send."""
+    has a new channel or connection a page. `early`: with QUIC's, requests leave in the first packet (0-RTT).
+    `in_order`: QUIC's responses are given to the browser in the order of requests. Over SST, `client` and `server` say
+    how their channel ends send."""
 
     manner: Manner
     tcp: Tcp = field(default_factory=Tcp)
     over: str = "TCP"
     fresh: bool = False
     early: bool = False
+    in_order: bool = False
     client: Manners = field(default_factory=Manners)
     server: Manners = field(default_factory=Manners)
 
@@ -87,7 +89,7 @@ def load_pages(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s: 
     if way.over == "QUIC":
         from netrepro.protocols.quic import QuicClient, QuicServer
 
-        client, server = QuicClient(*words, way.early), QuicServer()
+        client, server = QuicClient(*words, way.early, way.in_order), QuicServer()
     else:
         client, server = SstClient(*words, way.client), SstServer(way.server)
     machines: dict[Hashable, Machine] = {"client": client, "server": server}
@@ -184,7 +186,7 @@ def load_really(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s:
         words = ("plan.json", net[SERVER].address)
         server = start(net, SERVER, PROGRAM, "serve", *words)
         (rows,) = lines_of(start(net, CLIENT, PROGRAM, "load", *words), [server])
-    return [Loaded(place, *row) for place, row in enumerate(rows)]
+    return [Loaded(*row) for row in rows]
 
 
 def least_s(page: Sequence[int], way: Way, line: Line, request_bytes: int) -> float:

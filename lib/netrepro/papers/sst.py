@@ -8,9 +8,11 @@ of the idea, is that of aioquic, with a stream a request in one connection; noth
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -67,7 +69,8 @@ class Setting:
     """The line, the pages, and how they are asked for; `initial_window_segments` and `segment_bytes` are TCP's,
     `sst_window` is SST's first window (packets). `connections` of 0 are without a limit. `kept`: connections stay from
     page to page; `fresh`: a channel of SST, or a connection of QUIC, does not. `early`: QUIC's requests leave in the
-    first packet of a connection (0-RTT). `server_window`: SST's server has a congestion window."""
+    first packet of a connection (0-RTT). `in_order`: its responses count in the order of requests, whichever is there
+    first. `server_window`: SST's server has a congestion window."""
 
     rate_mbps: float = 1.5
     one_way_ms: float = 25.0
@@ -86,6 +89,7 @@ class Setting:
     kept: bool = False
     fresh: bool = False
     early: bool = False
+    in_order: bool = False
     server_window: bool = True
     beside_tcp: bool = False
 
@@ -144,7 +148,7 @@ def way_of(setting: Setting) -> Way:
     )
     client = Manners(initial_window=setting.sst_window)
     server = replace(client, controlled=setting.server_window)
-    return Way(manner, tcp, setting.over, setting.fresh, setting.early, client, server)
+    return Way(manner, tcp, setting.over, setting.fresh, setting.early, setting.in_order, client, server)
 
 
 @lru_cache(maxsize=2)
@@ -167,7 +171,8 @@ def experiment(setting: Setting, seconds: float = 1.0, seed: int = 1) -> Experim
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
-    """Load the pages. Floors (fastest page) and medians by panel in ms, and of every page its time and bound.
+    """Load the pages. Floors (fastest page) and medians by panel in ms, the mean over all responses of their time from
+    the beginning of their page, and of every page its time and bound.
 
     Where no page of nine or more requests has LONG_BYTES, the longest stands for them.
     """
@@ -178,8 +183,11 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
     load = load_really if tier == VIRTUAL else load_pages
     loaded = load(asked, way, line, setting.request_bytes, setting.pause_ms / 1e3, seed % 2**31)
     table = pd.DataFrame(
-        [(each.requests, each.size_bytes, 1e3 * (each.ended_s - each.began_s)) for each in loaded],
-        columns=["requests", "size_bytes", "time_ms"],
+        [
+            (each.requests, each.size_bytes, 1e3 * (each.ended_s - each.began_s), 1e3 * each.response_s)
+            for each in loaded
+        ],
+        columns=["requests", "size_bytes", "time_ms", "response_ms"],
     )
     least_ms = [1e3 * least_s(page, way, line, setting.request_bytes) for page in asked[: len(loaded)]]
     table["bound_ms"] = least_ms
@@ -195,6 +203,7 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
     return {
         "median_ms": table.time_ms.median(),
         "mean_ms": table.time_ms.mean(),
+        "response_ms": np.average(table.response_ms, weights=table.requests),
         **floors,
         **medians,
         "step": longer / short,
@@ -323,15 +332,21 @@ def draw_controls(runs: Runs) -> Figure:
     return _floors(runs, cases, "Broken on purpose: a fresh channel a page, one stream at a time")
 
 
-def _floors(runs: Runs, cases: tuple[str, ...], title: str, with_published: bool = False) -> Figure:
+def _floors(
+    runs: Runs,
+    cases: tuple[str, ...],
+    title: str,
+    with_published: bool = False,
+    looks: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> Figure:
     figure, axis = new_figure(title, "requests a page (count)", "fastest page (ms)", log_y=True)
     published, extra = levels(), [colour for colour in CURVES if colour not in COLOURS.values()]
     for place, name in enumerate(case for case in cases if runs.has(case)):
         at = np.arange(len(PANELS)) + 0.13 * (place - 2.5)
         rows = runs.numbers(name)
         means = [rows[f"floor_{panel}"].mean() for panel in PANELS]
-        colour = COLOURS.get(name) or extra[place - 1]
-        axis.plot(at, means, MARKERS.get(name, "x"), color=colour, label=name, zorder=3)
+        colour, marker = looks.get(name) or (COLOURS.get(name) or extra[place - 1], MARKERS.get(name, "x"))
+        axis.plot(at, means, marker, color=colour, label=name, zorder=3)
         for x, panel in zip(at, PANELS, strict=True):
             axis.plot([x] * len(rows), rows[f"floor_{panel}"], ".", color=colour, alpha=0.35)
             level = published[(published.panel == panel) & (published.case == name)]
@@ -418,7 +433,7 @@ def draw_loss(runs: Runs) -> Figure:
         {
             "median_ms": "median page (ms)",
             "mean_ms": "mean page (ms)",
-            "median_9+": "median page of nine or more requests (ms)",
+            "response_ms": "mean response, from its page's beginning (ms)",
         },
         by="case",
         log_x=False,
@@ -431,7 +446,9 @@ def draw_quic(runs: Runs) -> Figure:
         figure, axis = new_figure("What became of it: QUIC", "requests a page (count)", "fastest page (ms)")
         drawing.say_not_measured(axis, runs.tier)
         return figure
-    return _floors(runs, ("SST", FRESH, "QUIC", *HANDSHAKES), "What became of it: QUIC, and its handshake")
+    looks = {name: (COLOURS["QUIC"], marker) for name, marker in zip(HANDSHAKES, "sD", strict=True)}
+    looks[FRESH] = COLOURS["SST"], "s"
+    return _floors(runs, ("SST", FRESH, "QUIC", *HANDSHAKES), "What became of it: QUIC, and its handshake", looks=looks)
 
 
 def draw_window(runs: Runs) -> Figure:
@@ -498,7 +515,7 @@ STUDY = Study(
         "loss": Knob(
             {
                 name: changes | {"loss_percent": each(0.0, 0.5, 1.0, 2.0, 3.0)}
-                for name, changes in (*SCHEMES.items(), ("QUIC, one stream", QUIC | {"connections": 1}))
+                for name, changes in (*SCHEMES.items(), ("QUIC, in order", QUIC | {"in_order": True}))
             },
             {"quick": Scale(), "paper": Scale(changes={"pages": 1600}), "test": Scale(changes={"pages": 100})},
         ),

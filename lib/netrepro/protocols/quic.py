@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from aioquic.buffer import Buffer
@@ -83,7 +84,7 @@ class _End:
 class QuicClient:
     """Loads pages from `server`; with `fresh` every page has a connection of its own, and with `early` as well its
     request leaves in the first packet (0-RTT), once a connection has left a ticket, which the server takes again and
-    again.
+    again. With `in_order` a response counts when all that were asked for before it are there, as on one stream.
 
     Pages begin once the first connection is up (with `fresh`, at once). Events: "loaded" (a Loaded), "done".
     `resumed` counts connections in which the server took early data. Raises NetreproError where a connection breaks.
@@ -98,14 +99,17 @@ class QuicClient:
         pause_s: float = 0.1,
         fresh: bool = False,
         early: bool = False,
+        in_order: bool = False,
     ):
         self.server, self.fresh, self.early, self.request_bytes = server, fresh, early, request_bytes
+        self.in_order = in_order
         self.browser = Browser(pages, manner, pause_s, math.inf)
         self.resumed = 0
         self._trusted = certificate().public_bytes(Encoding.PEM)
         self._ticket: SessionTicket | None = None
         self._end: _End | None = None
-        self._streams: dict[int, int] = {}
+        self._streams: dict[int, int] = {}  # in the order of requests
+        self._ended: set[int] = set()
         self._told = 0
 
     @property
@@ -140,7 +144,7 @@ class QuicClient:
         asked.session_ticket = self._ticket if self.early else None
         end = self._end = _End(QuicConnection(configuration=asked, session_ticket_handler=self._keep))
         end.quic.connect(self.server, now_s)
-        self._streams = {}
+        self._streams, self._ended = {}, set()
         return end
 
     def _keep(self, ticket: SessionTicket) -> None:
@@ -158,6 +162,10 @@ class QuicClient:
             headers = {":method": "POST", ":scheme": "https", ":authority": SERVER_NAME, ":path": "/"}
             end.say(stream, headers, request(self.request_bytes, size))
 
+    def _next_ended(self) -> int | None:
+        within = islice(self._streams, 1) if self.in_order else self._streams
+        return next((stream for stream in within if stream in self._ended), None)
+
     def _act(self, now_s: float, end: _End) -> Iterable[Output]:
         for event in list(end.events()):
             if isinstance(event, HandshakeCompleted):
@@ -167,7 +175,10 @@ class QuicClient:
             elif isinstance(event, ConnectionTerminated) and not self.browser.is_done:
                 raise NetreproError(f"a connection of QUIC ended by itself: {event.reason_phrase}", "is it reachable?")
             elif is_last(event):
-                self._ask(end, self.browser.answered(now_s, self._streams.pop(event.stream_id)))
+                self._ended.add(event.stream_id)
+                while (stream := self._next_ended()) is not None:
+                    self._ended.remove(stream)
+                    self._ask(end, self.browser.answered(now_s, self._streams.pop(stream)))
         news = self.browser.loaded[self._told :]
         self._told += len(news)
         if news and (self.fresh or self.browser.is_done):

@@ -5,8 +5,8 @@
 
 LIBRARY is the folder of the package, PLAN a file of JSON: `ways`, each with its manner and, over SST, how both ends
 send; `pages`, `request_bytes`, `pause_s`, `socket_options`, and `packages`, the folders in which aioquic is, for ways
-over QUIC. After every way comes a line of JSON: of each page its number of requests, bytes, and when it began and
-ended. The machines of SST and QUIC and the browser are the simulator's.
+over QUIC. After every way comes a line of JSON: of each page the fields of `Loaded`. The machines of SST and QUIC and
+the browser are the simulator's.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,7 @@ def load(plan: dict[str, Any], address: str) -> None:
     for place, way in enumerate(plan["ways"]):
         over_tcp = way["over"] == "TCP"
         browser = OverTcp(plan, way, address).run() if over_tcp else over_udp(plan, way, (address, PORT + place))
-        rows = [[each.requests, each.size_bytes, each.began_s, each.ended_s] for each in browser.loaded]
+        rows = [list(astuple(each)) for each in browser.loaded]
         sys.stdout.write(json.dumps(rows) + "\n")
         sys.stdout.flush()
 
@@ -176,7 +177,7 @@ def over_udp(plan: dict[str, Any], way: dict[str, Any], server: tuple[str, int])
     if way["over"] == "QUIC":
         from netrepro.protocols.quic import QuicClient
 
-        client: Any = QuicClient(*words, way["early"])
+        client: Any = QuicClient(*words, way["early"], way["in_order"])
     else:
         client = SstClient(*words, Manners(**way["client"]))
     end = DatagramEnd(client, None, server)

@@ -83,6 +83,16 @@ def test_a_stream_a_request_is_what_makes_quic_fast():
     assert one > 4 * many
 
 
+@needs_quic
+def test_responses_in_the_order_of_requests_wait_for_each_other_and_the_page_does_not():
+    asked = paper.Setting(pages=60, loss_percent=2.0, **paper.QUIC)
+    free, held = (
+        paper.measure_one(replace(asked, in_order=in_order), 0.0, 1, "simulated") for in_order in (False, True)
+    )
+    assert held["response_ms"] > 1.1 * free["response_ms"]
+    assert held["mean_ms"] == pytest.approx(free["mean_ms"], rel=0.05)
+
+
 def test_without_aioquic_its_cases_are_left_out_with_the_reason(monkeypatch):
     monkeypatch.setattr(paper, "why_no_quic", lambda: "aioquic is not installed")
     found = paper.STUDY.measure(replace(paper.Setting(), pages=20), profile="test", repetitions=1)

@@ -50,6 +50,15 @@ def test_a_long_response_grows_the_window_from_ten_packets():
     assert found[1] > 3.5
 
 
+def test_in_order_a_short_response_waits_for_a_long_one_that_was_asked_for_before():
+    responses = [
+        load([[1, 60_000, 1]], in_order=in_order)[0].browser.loaded[0].response_s / ONE_WAY_S
+        for in_order in (False, True)
+    ]
+    assert responses[0] == pytest.approx((2 + 4 + 12) / 3, rel=0.25)
+    assert responses[1] > 1.3 * responses[0]
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("how", [{}, {"fresh": True}, {"fresh": True, "early": True}])
 def test_every_page_arrives_though_packets_are_lost_and_overtake_each_other(seed, how):
