@@ -257,6 +257,7 @@ def answer(runs: Runs) -> str:
 
 # Figures.
 
+LOSS = "loss_percent", "packets lost, each way (%)"
 SIZE, TIME = "page (bytes)", "request + response time (ms)"
 
 
@@ -428,16 +429,29 @@ def draw_loss(runs: Runs) -> Figure:
     """Page times over loss on the line."""
     return drawing.sweep_figure(
         "Loss on the line",
-        runs.knobs["loss"],
-        ("loss_percent", "packets lost, each way (%)"),
-        {
-            "median_ms": "median page (ms)",
-            "mean_ms": "mean page (ms)",
-            "response_ms": "mean response, from its page's beginning (ms)",
-        },
+        _loss_of(runs, *SCHEMES),
+        LOSS,
+        {"median_ms": "median page (ms)", "mean_ms": "mean page (ms)"},
         by="case",
         log_x=False,
     )
+
+
+def draw_streams(runs: Runs) -> Figure:
+    """Over loss: when pages are there, and when single responses are, with streams and in the order of requests."""
+    return drawing.sweep_figure(
+        "Loss on the line: a stream a response, or one order for all",
+        _loss_of(runs, "SST", "pipelined", "QUIC", IN_ORDER),
+        LOSS,
+        {"mean_ms": "mean page (ms)", "response_ms": "mean response (ms)"},
+        by="case",
+        log_x=False,
+    )
+
+
+def _loss_of(runs: Runs, *cases: str) -> pd.DataFrame:
+    table = runs.knobs["loss"]
+    return table[table.case.isin(cases)]
 
 
 def draw_quic(runs: Runs) -> Figure:
@@ -474,6 +488,7 @@ def draw_run(found: dict[str, Any], case: str) -> Figure:
 
 
 FRESH, FRESH_ONE = "SST, fresh channel", "SST, fresh, one stream"
+IN_ORDER = "QUIC, in order"
 THIRD, FIFTH = ("SST", "persistent", "parallel", "serial"), ("SST", "pipelined", "persistent", "serial")
 STUDY = Study(
     slug=SLUG,
@@ -515,7 +530,7 @@ STUDY = Study(
         "loss": Knob(
             {
                 name: changes | {"loss_percent": each(0.0, 0.5, 1.0, 2.0, 3.0)}
-                for name, changes in (*SCHEMES.items(), ("QUIC, in order", QUIC | {"in_order": True}))
+                for name, changes in (*SCHEMES.items(), (IN_ORDER, QUIC | {"in_order": True}))
             },
             {"quick": Scale(), "paper": Scale(changes={"pages": 1600}), "test": Scale(changes={"pages": 100})},
         ),
@@ -536,6 +551,7 @@ STUDY = Study(
         "class_deviations": draw_class,
         "quic": draw_quic,
         "knob_loss": draw_loss,
+        "knob_loss_streams": draw_streams,
         "knob_window": draw_window,
     },
     play=Play(

@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("aioquic", reason="aioquic is not installed")
 
+from aioquic.quic.stream import QuicStream
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from netrepro.errors import NetreproError
@@ -73,21 +74,27 @@ def test_every_page_arrives_though_packets_are_lost_and_overtake_each_other(seed
     assert [(page.requests, page.size_bytes) for page in client.browser.loaded] == [(len(p), sum(p)) for p in pages]
 
 
-def test_keys_differ_from_run_to_run_and_lengths_and_times_do_not():
+@pytest.mark.parametrize("how", [{}, {"fresh": True, "early": True}])
+def test_keys_differ_from_run_to_run_and_lengths_and_times_do_not(how):
     def record():
-        seen = []
+        seen, random = [], Random(1)
 
         def delay_s(_sender, _receiver, message):
             seen.append(message)
-            return ONE_WAY_S
+            return None if random.random() < 0.05 else ONE_WAY_S
 
-        client, _ = load([[2000, 30, 400]] * 3, delay_s=delay_s, fresh=True, early=True)
+        client, _ = load([[2000, 30, 400, *range(100, 130)]] * 6, delay_s=delay_s, **how)
         return client.browser.loaded, seen
 
     (first, sent), (again, sent_again) = record(), record()
     assert first == again
     assert [len(message) for message in sent] == [len(message) for message in sent_again]
     assert sent[0] != sent_again[0]
+
+
+def test_streams_of_one_packet_have_an_order_that_no_address_decides():
+    streams = {QuicStream(stream_id=4 * number) for number in (5, 2, 0, 4, 1, 3)}
+    assert [stream.stream_id for stream in streams] == [0, 4, 8, 12, 16, 20]
 
 
 def test_the_certificate_is_the_same_each_time_and_another_one_is_refused(monkeypatch):
