@@ -261,12 +261,13 @@ class Study:
 
     def vary(self, runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
         """Turn a knob, in the simulator: a row a place and repetition, with the fields that change and the numbers
-        read. Kept in `runs.knobs`. Raises NetreproError for an unknown knob."""
+        read. Kept in `runs.knobs`. What the simulator cannot run is left out. Raises NetreproError for an unknown
+        knob."""
         if name not in self.knobs:
             raise NetreproError(f"{self.slug} has no knob {name!r}", nearest(name, self.knobs))
         knob = self.knobs[name]
         scale = knob.scale if isinstance(knob.scale, Scale) else of_profile(runs.profile, knob.scale)
-        wanted = list(points(knob.cases, runs.setting, scale))
+        wanted = [each for each in points(knob.cases, runs.setting, scale) if not self.why_not(each, SIMULATED)]
         found = self._measure_points(wanted, scale, knob.repetitions, runs.seed, SIMULATED, progress)
         runs.knobs[name] = found.values.drop(columns="tier")
         runs.knobs |= {f"{name}_{table}": found.tables[table].drop(columns="tier") for table in knob.tables}
