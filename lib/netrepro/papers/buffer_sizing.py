@@ -307,8 +307,8 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
         "reached": found.reached,
         "over_theory": found.buffer_packets / float(theory_packets(setting.flows, setting)),
         "over_pipe": found.buffer_packets / setting.pipe_packets,
-        "probes": pd.DataFrame(found.probes, columns=["tried_packets", "utilisation"]),
-        "deviations": _percentiles(np.concatenate(gaps)),
+        "probes": pd.DataFrame(found.probes, columns=["tried_packets", "utilisation"]).assign(flows=setting.flows),
+        "deviations": _percentiles(np.concatenate(gaps)).assign(flows=setting.flows),
         "_fidelity": pd.concat(fidelity, ignore_index=True),
         "checks": checks,
     }
