@@ -555,7 +555,7 @@ def _flow_axis(axis: Axes) -> None:
 AUTHORS_CASES: dict[str, dict[str, Any]] = {authors_case(n): AUTHORS | {"flows": n} for n in AUTHORS_FLOWS} | {
     authors_case(n, together=True): AUTHORS | SYNCHRONISED | {"flows": n} for n in BOUNDED_FLOWS
 }
-VIRTUAL_CASES = (*(authors_case(n) for n in (10, 50, 100)), *(authors_case(n, together=True) for n in (10, 100)))
+VIRTUAL_CASES = (authors_case(10), authors_case(100), authors_case(100, together=True))
 MANY_CASES = tuple(authors_case(n) for n in AUTHORS_FLOWS if n not in BOUNDED_FLOWS)
 SOME = each(5, 20, 100)
 LAW_CASES: dict[str, dict[str, Any]] = {
@@ -580,7 +580,7 @@ STUDY = Study(
     on_virtual={
         "quick": Scale(
             5.0,
-            1,
+            2,
             {"authors_resolution": 1.4},
             without=("law", "synchronised", *(case for case in AUTHORS_CASES if case not in VIRTUAL_CASES)),
         ),
