@@ -406,7 +406,7 @@ def draw_control(runs: Runs) -> Figure:
     for case, look in (("law", "simulated"), ("synchronised", "control")):
         if runs.has(case):
             _sweep(axes[0], runs.numbers(case), scheme(look), "as published" if case == "law" else case)
-        else:
+        elif case == "law":
             drawing.say_not_measured(axes[0], runs.tier)
     for together, look in ((False, "simulated"), (True, "control")):
         rows = _authors_rows(runs, runs.tier, together)
@@ -419,10 +419,12 @@ def draw_control(runs: Runs) -> Figure:
 
 def draw_search(runs: Runs, shown: tuple[int, ...] = (2, 20, 100, 200)) -> Figure:
     """Everything that searches tried: utilisation over the buffer; dashed: the target. The law's with `shown` numbers
-    of flows, and the authors' of as many."""
+    of flows, and the authors' of as many; where these were not measured, of those that were."""
     figure, axes = drawing.panels("What the searches saw", "buffer (packets)", "share of the link's rate",
                                   ["our search", "the authors'"], log_x=True)  # fmt: skip
     probes = runs.tables["probes"][lambda table: table["tier"] == runs.tier]
+    measured = sorted(set(probes["flows"]))
+    shown = shown if set(shown) <= set(measured) else tuple(measured)
     for axis, own, target in zip(axes, (True, False), (runs.setting.target, AUTHORS["target"]), strict=True):
         for colour, flows in zip(CURVES, shown, strict=False):
             rows = probes[(probes["case"] == ("law" if own else authors_case(flows))) & (probes["flows"] == flows)]
