@@ -369,7 +369,7 @@ def draw_trips(runs: Runs) -> Figure:
 
 def draw_windows(runs: Runs) -> Figure:
     """Mean slowdown over TCP's first window."""
-    return _draw_knob(runs.knobs["windows"], "initial_window_segments", "packets in TCP's first window")
+    return _draw_knob(runs.knobs["windows"], "initial_window_segments", "TCP's first window (packets)")
 
 
 def _draw_knob(table: pd.DataFrame, name: str, label: str) -> Figure:
