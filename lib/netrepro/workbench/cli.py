@@ -582,11 +582,19 @@ def _short(path: Path) -> str:
 
 
 def main() -> None:
-    """Entry point: a NetreproError becomes two lines and exit code 2, a Ctrl-C exit code 130."""
+    """Entry point: a NetreproError, or a missing extra, becomes two lines and exit code 2, a Ctrl-C exit code 130."""
     try:
         app()
     except NetreproError as error:
         console.print(f"netrepro: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        from netrepro.extras import what_is_missing
+
+        missing = what_is_missing(error)
+        if missing is None:
+            raise
+        console.print(f"netrepro: {missing}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
