@@ -20,6 +20,7 @@ def test_the_library_has_examples():
 
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
 def test_its_examples_say_what_happens(path):
-    module = importlib.import_module(".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts))
+    name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    module = importlib.import_module(name.removesuffix(".__init__"))
     found = doctest.testmod(module)
     assert found.attempted and not found.failed
