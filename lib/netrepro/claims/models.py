@@ -270,14 +270,25 @@ def load_claims(slug: str) -> PaperClaims:
     return paper
 
 
-def all_papers() -> list[PaperClaims]:
-    """Every data/*/claims.yaml, in the notebooks' order; papers without a notebook last."""
+def all_papers(problems: dict[str, str] | None = None) -> list[PaperClaims]:
+    """Every data/*/claims.yaml, in the notebooks' order; papers without a notebook last.
+
+    problems : takes, by its slug, what is wrong with one that cannot be read, instead of the NetreproError.
+    """
     try:
         notebooks = {path.stem[3:]: path.name for path in notebooks_dir().glob("[0-9][0-9]_*.ipynb")}
     except NetreproError:  # an installed library has claims and no notebooks
         notebooks = {}
     slugs = [path.parent.name for path in _claim_files()]
-    return [load_claims(slug) for slug in sorted(slugs, key=lambda slug: (notebooks.get(slug, "~"), slug))]
+    papers = []
+    for slug in sorted(slugs, key=lambda slug: (notebooks.get(slug, "~"), slug)):
+        try:
+            papers.append(load_claims(slug))
+        except NetreproError as error:
+            if problems is None:
+                raise
+            problems[slug] = str(error)
+    return papers
 
 
 def _claim_files() -> list[Path]:
