@@ -51,8 +51,6 @@ COLUMNS_OF_HARDWARE = {
     "annealing": "hedera_2_mbps",
 }
 Demand = tuple[int, int]  # source and destination host, 0 to 15
-
-
 FEWEST_TO_CORRELATE = 10  # patterns; three points lie near some line whatever the routing
 
 

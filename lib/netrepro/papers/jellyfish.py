@@ -471,7 +471,7 @@ def draw_fairness(runs: Runs) -> Figure:
     return figure
 
 
-# Panel -> (reading, colour of the one that the claim is about), bars: name -> case.
+# Label of a panel -> reading, and its bars: name -> case; those from the third on are controls, but for ECMP.
 CONTROLS: dict[str, tuple[str, dict[str, str]]] = {
     "distance of servers (cables)": (
         "cables",
