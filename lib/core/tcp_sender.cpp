@@ -276,7 +276,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
       window_blocked_ ||
       (window_.in_slow_start() && window_.segments < 2 * static_cast<double>(outstanding_before));
   window_blocked_ = false;
-  const Delivery delivery{now, newly_delivered_, echo, limited, sampled_, first_, next_, in_flight(), rate_before};
+  const Delivery delivery{now, newly_delivered_, echo, limited, newest_sample_, first_, next_, in_flight(), rate_before};
   control_->on_delivery(window_, delivery);
 
   if (echo) undo_.threshold = 0;
@@ -545,6 +545,8 @@ void TcpSender::reduce_proportionally(bool found_no_loss) {
 void TcpSender::leave_finished_state(const Packet& packet, bool news) {
   const bool at_once = settings_.recovery == Recovery::reno && state_ == State::recovery && news;
   if (state_ == State::open || (first_ < high_ && !at_once)) return;
+  // Linux: something must be acknowledged that tells the receiver of the reduction.
+  if (state_ == State::reducing && first_ == high_ && !of_old()) return;
   const bool undone = may_undo(packet);
   if (undone)
     undo_reduction(state_ == State::loss);
