@@ -110,11 +110,11 @@ class alignas(64) SimulatedLink {
       return {packet, Fate::arrives};
     }
     const Held taken{wire_.front().arrival + held_back_, wire_.front().packet};
-    wire_.pop();
-    if (next_to_start_ < wire_.head()) {  // nobody has looked at the queue since it started
-      waiting_bytes_ -= waits_for_transmitter_ ? 0 : wire_[next_to_start_].bytes;
-      next_to_start_ = wire_.head();
+    if (next_to_start_ == wire_.head()) {  // nobody has looked at the queue since it started
+      waiting_bytes_ -= waits_for_transmitter_ ? 0 : wire_.front().bytes;
+      ++next_to_start_;
     }
+    wire_.pop();
     if (loss_ > 0 && losses_.uniform() < loss_) return ++counts_.lost_packets, std::pair{taken.packet, Fate::lost};
     if (reordering_ > 0 && reorderings_.uniform() < reordering_)
       return held_.push(taken), std::pair{taken.packet, Fate::held_back};
