@@ -599,8 +599,15 @@ def _draw_figure(
             _points(axis, rows, "load", f"{look.label}, simulated{size}", **style)
     if drawn is not None:
         look, rows = scheme("repflow"), drawn[drawn.scheme == "repflow"]
-        style = dict(color=look.colour, marker="*", markersize=11, markerfacecolor="white", linestyle="none")
-        _points(axis, rows, "load", f"{look.label}, simulated, ε = {DRAWN_SETTING.model.epsilon:.3f}", **style)
+        star: dict[str, Any] = {"color": look.colour, "marker": "*", "markersize": 11, "markerfacecolor": "white"}
+        _points(
+            axis,
+            rows,
+            "load",
+            f"{look.label}, simulated, ε = {DRAWN_SETTING.model.epsilon:.3f}",
+            linestyle="none",
+            **star,
+        )
     axis.legend()
     _plain_ticks(axis)
     return figure

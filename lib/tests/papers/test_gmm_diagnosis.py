@@ -71,6 +71,28 @@ def test_the_transformer_runs_in_every_repetition_and_at_most_as_often_as_the_sc
     assert set(table["model"]) == {"forest", "forest, balanced"}
 
 
+def test_naive_bayes_loses_by_noise_and_then_names_the_large_classes_only(found):
+    means = found.naive_bayes.groupby("labels")[["accuracy", "named"]].mean()
+    assert means.loc["fitted noise", "accuracy"] < means.loc["right labels", "accuracy"] - 0.1
+    assert means.loc["right labels", "named"] < means.loc["fitted noise", "named"] <= 1
+    table = paper.naive_bayes_table(found)
+    assert table.loc["class report"].tolist() == [61, 100]
+    measured = {each.claim: each for each in paper.measured_claims(found)}
+    assert np.mean(measured["naive-bayes-accuracy-under-noise"].values) == pytest.approx(
+        table.loc["fitted noise", "accuracy"] / 100
+    )
+
+
+def test_first_packets_are_syns_and_as_long_in_every_class(found):
+    """A SYN has 40 to 80 bytes with its headers alone; the third packet forward may carry a request."""
+    lengths = paper.packet_lengths(found)
+    assert set(lengths.columns) == set(NAMED_CLASSES)
+    assert lengths.loc["first"].between(40, 80).all()
+    assert lengths.loc["third"].max() > 2 * lengths.loc["third"].min()
+    assert found.of("right labels", "first_packet").mean() == pytest.approx(lengths.loc["first", "WEB"], abs=1)
+    assert found.of("handshakes missed", "first_packet").mean() > 100
+
+
 def test_the_reports_tables_give_every_cell_of_its_confusion():
     counts = paper.published_counts()
     assert list(counts.sum(axis=1)) == [8989, 4187, 1006 + 205]
