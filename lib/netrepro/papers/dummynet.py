@@ -242,6 +242,9 @@ def measured_claims(runs: Runs) -> list[Measured]:
         ),
         "classifier-over-entry": (whole.B / whole.A, whole["A again"] / whole.A),
         "delay-over-entry": (whole.Cd / whole.A, whole["A again"] / whole.A),
+        "pipe-over-entry": (whole.C0 / whole.A, whole.B / whole.A),
+        "rate-over-entry": (whole.Cr / whole.A, whole.B / whole.A),
+        "hundred-rules-over-entry": (whole.B100 / whole.A, whole["match before the others"] / whole.A),
         "delayed-packet": (whole.Cd, whole[BEHIND_MANY]),
     }
     found = [Measured(claim=claim, values=ours, control=broken, **engine) for claim, (ours, broken) in values.items()]

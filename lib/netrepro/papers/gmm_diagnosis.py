@@ -8,6 +8,7 @@ What reproduces the report's tables is a candidate; what does not is cleared.
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
@@ -20,7 +21,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from sklearn.ensemble import RandomForestClassifier
 
-from netrepro.claims import Measured
+from netrepro.claims import Measured, load_claims
 from netrepro.errors import NetreproError, nearest
 from netrepro.papers._runs import Progress, of_profile
 from netrepro.papers.gmm_traffic import (
@@ -38,6 +39,7 @@ from netrepro.papers.gmm_traffic import (
     normalisation_grid,
     one_thread,
     one_thread_each,
+    own_features,
     predict,
     scale_of,
     select_features,
@@ -51,6 +53,7 @@ from netrepro.paths import data_dir
 from netrepro.processes import in_processes
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 from netrepro.traffic import (
+    CLASSIFIERS,
     JOINS,
     NAMED_CLASSES,
     NORMALISATIONS,
@@ -75,16 +78,19 @@ SLUG = "gmm_diagnosis"
 Floats = NDArray[np.float64]
 Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 INJECTED = (0.3, 0.5, 0.65)
+TRANSFORMER, BALANCED, RIGHT = "FT-Transformer", ", balanced", ", right labels"
 WRONG = 0.1  # share of wrong labels above which a join must be rejected
 TABLE = ["experiment", "variant", "fault", "flows", "wrong", "forest_accuracy", "forest_f1", "mixtures_accuracy",
-         "mixtures_f1", "header_bytes", "audit"]  # fmt: skip
+         "mixtures_f1", "header_bytes", "first_packet", "audit"]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Scale:
     """What a profile affords: flows (for the noise, whose fit must be sharp, more), trees of a forest, shares of
     re-drawn labels, first packets, training shares. others_once : what no claim needs is measured in the first
-    repetition only."""
+    repetition only. most_variants, most_transformers : repetitions of the variants, the method and verification, and
+    of transformer and naive Bayes at most (None: as many as of all else). search_rows : on which naive Bayes searches
+    its features."""
 
     flows: int | None
     noise_flows: int | None
@@ -93,11 +99,15 @@ class Scale:
     first_packets: tuple[int | None, ...]
     training_shares: tuple[float, ...]
     others_once: bool = False
+    most_variants: int | None = None
+    most_transformers: int | None = None
+    search_rows: int = 1000
 
 
 SCALES = {
     "quick": Scale(
         2000, 5000, 30, (0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.95), (3, 6, 9, None), (0.005, 0.02, 0.1, 0.7), True,
+        most_variants=3, most_transformers=5, search_rows=400,
     ),
     "paper": Scale(
         None, None, 60, (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 0.95),
@@ -528,6 +538,7 @@ def try_variant(variant: Variant, setting: Setting, scale: Scale, seed: int) -> 
         "flows": len(flows),
         "wrong": wrong,
         "header_bytes": float(flows.loc[flows["class"] == "WEB", "total_fhlen"].mean()),
+        "first_packet": float(flows.loc[flows["class"] == "WEB", "fpl1"].mean()),
         "audit": "; ".join(variant.audit.failed) or "passed",
     }
     if flows["class"].nunique() < 2:
@@ -545,11 +556,14 @@ class Diagnosis:
     """Everything measured.
 
     table : a row a variant and repetition, columns TABLE; accuracies and F1 (four classes) in 0..1, `wrong` the share
-    of wrong labels, header_bytes the mean of total_fhlen of WEB flows, audit "passed" or the checks that failed.
+    of wrong labels, header_bytes and first_packet the means of total_fhlen and fpl1 of WEB flows, audit "passed" or the
+    checks that failed.
     method : accuracy in 0..1 of the paper's own method (selected features, MAP) with right labels and joined by time.
     noise : repetition, share, measure, value. curves : (repetitions, shares, 4, 4). fit : to the published confusion.
     recovered : repetition, injected, fitted, control (fitted to confused counts). remedies : as `normalisation_grid`,
-    by labels. models : scores of models under the fitted noise. verification : labels, first_packets, error.
+    by labels. models : scores of models under the fitted noise, of the transformer with RIGHT labels too.
+    naive_bayes : labels, accuracy, named (share of flows named WEB or P2P). verification : labels, first_packets,
+    error.
     """
 
     scale: Scale
@@ -562,6 +576,7 @@ class Diagnosis:
     recovered: pd.DataFrame = field(default_factory=pd.DataFrame)
     remedies: pd.DataFrame = field(default_factory=pd.DataFrame)
     models: pd.DataFrame = field(default_factory=pd.DataFrame)
+    naive_bayes: pd.DataFrame = field(default_factory=pd.DataFrame)
     verification: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def of(self, variant: str, column: str = "forest_accuracy") -> Floats:
@@ -589,8 +604,8 @@ def measure(
         found = Diagnosis(scale, trace, fit, curves, noise=noise)
         found.recovered = _recover(found, setting, seeds, progress)
         made = variants(trace, scale, progress=progress)
-        once = scale.others_once
-        work = [(i, each) for i in range(repetitions) for each in made if i == 0 or not once or each.is_in_claims]
+        turns, once = range(repetitions)[: scale.most_variants], scale.others_once
+        work = [(i, each) for i in turns for each in made if i == 0 or not once or each.is_in_claims]
 
         def run_one(repetition: int, variant: Variant) -> dict[str, Any]:
             return try_variant(variant, setting, scale, seeds[repetition]) | {"repetition": repetition}
@@ -609,12 +624,15 @@ def _measure_rest(
     """Models, remedies, method and verification."""
     steps: dict[str, Callable[[int, int], pd.DataFrame]] = {
         "models": partial(_models, found, setting),
+        "naive_bayes": partial(_naive_bayes, found, setting),
         "remedies": partial(_remedies, found, setting),
         "method": partial(_method, found, setting, by_time),
         "verification": partial(_verification, found, setting),
     }
-    is_once = {"verification"} if found.scale.others_once else set()
-    work = [(name, i) for name in steps for i in range(len(seeds)) if i == 0 or name not in is_once]
+    scale = found.scale
+    once, few = (1 if scale.others_once else scale.most_variants), scale.most_variants
+    most = {"naive_bayes": scale.most_transformers, "method": few, "verification": once}
+    work = [(name, i) for name in steps for i in range(len(seeds))[: most.get(name)]]
     tables = in_processes(lambda name, i: steps[name](seeds[i], i).assign(repetition=i), work, progress)
     for name in steps:
         parts = [table for (each, _), table in zip(work, tables, strict=True) if each == name]
@@ -706,26 +724,48 @@ def _remedies(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.DataF
 
 
 def _models(found: Diagnosis, setting: Setting, seed: int, repetition: int) -> pd.DataFrame:
-    """Forest, balanced forest and neural models under the fitted noise; the balanced forest with right labels too."""
+    """Forests and neural models, plain and balanced, under the fitted noise; the transformer with right labels too.
+
+    Neural models see the features that the mixtures' search selects, and at most `neural_rows` rows train them.
+    """
     rows = []
     profile = scale_of("paper" if found.scale.flows is None else "quick")
     flows = _flows_as_reported(found.trace, found.scale, seed)
-    models: dict[str, tuple[Any, float]] = {
-        "forest": (forest(found.scale.trees, seed), found.fit.share),
-        "forest, balanced": (forest(found.scale.trees, seed, balanced=True), found.fit.share),
-        "forest, balanced, right labels": (forest(found.scale.trees, seed, balanced=True), 0.0),
-    }
-    for name, (model, share) in models.items():
-        rows.append({"model": name} | _scores(*noise_confusion(flows, share, setting, model, seed)))
-    if repetition == 0 and neural_models():
-        noisy, _ = noise_confusion(flows, found.fit.share, setting, forest(1, seed), seed)
-        noisy = noisy.only(select_features(noisy, setting)["feature"])
-        noisy = noisy.trained_on(np.random.default_rng(seed).permutation(noisy.split[0])[: profile.neural_rows])
+    for words, balanced in (("forest", False), (f"forest{BALANCED}", True)):
+        model = forest(found.scale.trees, seed, balanced=balanced)
+        rows.append({"model": words} | _scores(*noise_confusion(flows, found.fit.share, setting, model, seed)))
+    most = found.scale.most_transformers
+    if most is not None and repetition >= most:
+        return pd.DataFrame(rows)
+    for labels, share in (("", found.fit.share), (RIGHT, 0.0)):
+        used, _ = noise_confusion(flows, share, setting, forest(1, seed), seed)
+        used = used.only(select_features(used, setting)["feature"])
+        used = used.trained_on(np.random.default_rng(seed).permutation(used.split[0])[: profile.neural_rows])
         for name in neural_models():
-            for words, balanced in ((name, False), (f"{name}, balanced", True)):
+            if name != TRANSFORMER and (repetition or labels):
+                continue  # no claim needs it
+            for words, balanced in ((name, False), (f"{name}{BALANCED}", True)):
                 model = make_model(name, setting, profile, seed).set_params(oversampling=balanced)
-                rows.append({"model": words} | _scores(noisy, predict(train(model, noisy), noisy)))
+                rows.append({"model": words + labels} | _scores(used, predict(train(model, used), used)))
     return pd.DataFrame(rows)
+
+
+def _naive_bayes(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.DataFrame:
+    """The report's naive Bayes at four packets, with right labels and under the fitted noise."""
+    support = reported("transformer")["support"].drop("all")
+    flows = match_shares(found.trace.at(4).flows, support, found.scale.noise_flows or 10**9, seed)
+    given = make_rows(flows, setting, seed, normalisation="z")
+    noisy = given.relabelled(redraw(given.labels, found.fit.share, seed))
+    rows = []
+    for labels, used in (("right labels", given), ("fitted noise", noisy)):
+        # A feature that few rows all share has no variance: its likelihood is no number, and the search passes it by.
+        with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The least populated class", UserWarning)  # Skype: six of 400 rows
+            used = used.only(own_features("NB", used, setting, seed, limit=found.scale.search_rows))
+            predicted = predict(train(CLASSIFIERS["NB"](seed), used), used)
+        correct = predicted == used.labels[used.split[1]]
+        rows.append((labels, float(correct.mean()), float(np.isin(predicted, ("WEB", "P2P")).mean())))
+    return pd.DataFrame(rows, columns=["labels", "accuracy", "named"])
 
 
 def _verification(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.DataFrame:
@@ -813,9 +853,8 @@ def measured_claims(found: Diagnosis) -> list[Measured]:
     right = found.of("right labels")
     again = np.roll(right, 1)
     faults = found.table[found.table["fault"] == "features"].groupby("repetition")["forest_accuracy"].min().to_numpy()
-    noise = found.noise.pivot_table(index="repetition", columns=["measure", "share"], values="value")["accuracy"]
-    at_fit = [float(np.interp(found.fit.share, found.scale.noise, row)) for row in noise.to_numpy()]
-    models = found.models.set_index("model")["accuracy"]
+    models = found.models.groupby("model")["accuracy"].agg(list)
+    bayes = found.naive_bayes.pivot(index="repetition", columns="labels", values=["accuracy", "named"])
     worst = found.recovered.assign(
         off=found.recovered["fitted"] - found.recovered["injected"],
         broken=found.recovered["control"] - found.recovered["injected"],
@@ -824,26 +863,46 @@ def measured_claims(found: Diagnosis) -> list[Measured]:
     remedies = {labels: _order_of_remedies(found.remedies, labels) for labels in ("right labels", "fitted noise")}
     values: dict[str, tuple[Any, Any]] = {
         "method-works-with-right-labels": (found.method["right"], found.method["by time"]),
-        "transformer-accuracy-under-noise": (at_fit, noise.iloc[:, 0]),
-        "balanced-transformer-accuracy-under-noise": (
-            models["forest, balanced"],
-            models["forest, balanced, right labels"],
-        ),
         "order-of-remedies-under-noise": (remedies["fitted noise"], remedies["right labels"]),
         "labels-explain-the-loss": (right - found.of("join by time"), right - again),
         "features-explain-the-loss": (right - faults, right - again),
         "noise-fit-recovers": (largest["off"], largest["broken"]),
-        "header-bytes-of-nine-packets": (found.of("first 9 packets", "header_bytes"), None),
+        "header-bytes-of-nine-packets": (
+            found.of("first 9 packets", "header_bytes"),
+            found.of("whole flows", "header_bytes"),
+        ),
+        "naive-bayes-accuracy-under-noise": (bayes["accuracy", "fitted noise"], bayes["accuracy", "right labels"]),
+        "naive-bayes-names-only-web-and-p2p": (bayes["named", "fitted noise"], bayes["named", "right labels"]),
+        "first-packet-of-43-bytes": (
+            found.of("right labels", "first_packet"),
+            found.of("handshakes missed", "first_packet"),
+        ),
     }
+    if TRANSFORMER in models:  # without PyTorch these are not measured
+        for claim, name in (
+            ("transformer-accuracy-under-noise", TRANSFORMER),
+            ("balanced-transformer-accuracy-under-noise", TRANSFORMER + BALANCED),
+        ):
+            values[claim] = (models[name], models[name + RIGHT])
     measured = [
         Measured(
             claim=claim,
             values=list(np.asarray(ours).tolist()),
-            control=None if broken is None else list(np.asarray(broken).tolist()),
+            control=list(np.asarray(broken).tolist()),
             **trust,
         )
         for claim, (ours, broken) in values.items()
     ]
+    longest = packet_lengths(found).max(axis=1) / packet_lengths(found).min(axis=1)
+    measured.append(
+        Measured(
+            claim="first-packet-alike-in-every-class",
+            values=[longest["first"]],
+            control=[longest["third"]],
+            exact=True,
+            **trust,
+        )
+    )
     rejected, kept = audited(found)
     measured.append(
         Measured(
@@ -910,6 +969,20 @@ def header_lengths(found: Diagnosis) -> pd.DataFrame:
     packets = [each or np.nan for each in found.scale.first_packets]
     report = reported("total_fhlen").loc["WEB", "mean"]
     return pd.DataFrame({"mean bytes": table, "at most": [120 * each for each in packets], "class report": report})
+
+
+def packet_lengths(found: Diagnosis) -> pd.DataFrame:
+    """Mean IP length in bytes of the first and the third packet forward, a column a class."""
+    flows = found.trace.at().flows
+    means = flows[flows["class"].isin(NAMED_CLASSES)].groupby("class")[["fpl1", "fpl3"]].mean().T
+    return means.set_axis(["first", "third"])
+
+
+def naive_bayes_table(found: Diagnosis) -> pd.DataFrame:
+    """Naive Bayes at four packets: accuracy and flows named WEB or P2P, in %, and the class report's."""
+    means = 100 * found.naive_bayes.groupby("labels")[["accuracy", "named"]].mean()
+    means.loc["class report"] = [reported("naive Bayes at four packets").loc["all", "flow accuracy"], 100]
+    return means.rename(columns={"named": "named WEB or P2P"})
 
 
 def models_table(found: Diagnosis) -> pd.DataFrame:
@@ -1028,8 +1101,11 @@ def draw_fit(found: Diagnosis) -> Figure:
 
 def draw_remedies(found: Diagnosis) -> Figure:
     """Accuracy of the mixtures by normalisation, prior and regularisation, right labels and fitted noise (E6)."""
-    title = "E6: accuracy of mixtures (%), all 59 features"
+    flows = f"{found.scale.noise_flows:,} flows at most" if found.scale.noise_flows else "all flows"
+    repeated = found.remedies["repetition"].nunique()
+    title = f"E6: accuracy of mixtures (%), all 59 features; {flows}, mean of {repeated} repetitions"
     figure, axes = new_figure(title, "normalisation", "", columns=2)
+    published = load_claims(SLUG).claim("order-of-remedies-under-noise").published
     table = found.remedies[found.remedies["model"] == "GMM"]
     for axis, labels in zip(axes, ("right labels", "fitted noise"), strict=True):
         kept = table[table["labels"] == labels]
@@ -1037,7 +1113,8 @@ def draw_remedies(found: Diagnosis) -> Figure:
         means = means[list(NORMALISATIONS)]
         means.index = pd.Index([f"{prior.upper()}, {value:g}" for prior, value in means.index])
         draw_matrix(axis, means, shade=means.fillna(0) / 100)
-        axis.set_title(labels, fontsize=10)
+        met = sum(order == list(published) for order in _order_of_remedies(found.remedies, labels))
+        axis.set_title(f"{labels}; the report's order in {met} of {repeated}", fontsize=10)
     axes[0].set_ylabel("prior, regularisation")
     return figure
 

@@ -187,10 +187,12 @@ def test_harmless_changes_of_the_formula_change_the_solvers_work_and_not_its_ans
     assert len(paper.draw_spread(spread).axes[0].get_legend().get_texts()) == 1 + 2
 
 
-def made_up_spread(differ: float) -> pd.DataFrame:
+def made_up_spread(differ: float, nothing_to_search: float = 0.01) -> pd.DataFrame:
     rows = [(10, "none", run, 1000, "sat") for run in range(2)]
     for seed in range(5):
-        rows += [(10, mutation, seed, 1000 * (1 + differ * (seed - 2)), "sat") for mutation in ("reseeded", "shuffled")]
+        for mutation in ("reseeded", "shuffled"):
+            rows += [(10, mutation, seed, 1000 * (1 + differ * (seed - 2)), "sat")]
+            rows += [(paper.NO_SEARCH, mutation, seed, 100 * (1 + nothing_to_search * (seed - 2)), "unsat")]
         rows += [(6, "reseeded", seed, 1 + seed, "sat")]  # another horizon's formula is not judged
     return pd.DataFrame(rows, columns=["horizon_steps", "mutation", "seed", "solver_steps", "status"])
 
@@ -199,9 +201,16 @@ def made_up_spread(differ: float) -> pd.DataFrame:
 def test_the_seeds_are_judged_by_how_far_single_runs_lie_from_their_median(differ, verdict):
     measured = paper._measured_spread(made_up_spread(differ))
     claim = load_claims("fperf_leaf_spine").claim(measured.claim)
-    found = judge(claim, measured, "simulated")
-    assert found.verdict == verdict
-    assert found.counts == (verdict == "disagrees")  # its control, the same seed again, is a weak one
+    assert judge(claim, measured, "simulated").verdict == verdict
+
+
+def test_seeds_explain_nothing_where_a_formula_without_search_differs_as_much():
+    claim = load_claims("fperf_leaf_spine").claim("seeds-explain-15-percent")
+    spread = made_up_spread(0.3)
+    assert judge(claim, paper._measured_spread(spread), "simulated").counts
+    assert not judge(claim, paper._measured_spread(made_up_spread(0.3, 0.3)), "simulated").counts
+    without = spread[spread["horizon_steps"] > paper.NO_SEARCH]
+    assert "the control was not run" in judge(claim, paper._measured_spread(without), "simulated").reason
 
 
 def test_averages_of_many_runs_differ_less_than_single_runs_do():
