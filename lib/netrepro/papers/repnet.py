@@ -226,7 +226,7 @@ def scale(profile: str) -> Scale:
             fewer_flows=2700,
             oversubscribed_flows=9000,
             fat_tree_flows=1500,
-            incast_mice=30_000,
+            incast_mice=20_000,
             loads=(0.1, 0.2, 0.3, 0.4, 0.5),
             oversubscribed_loads=(0.1, 0.3, 0.5),
             fat_tree_loads=(0.1, 0.2, 0.4, 0.6, 0.8),

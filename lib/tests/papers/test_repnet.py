@@ -16,6 +16,7 @@ from netrepro.emulation.plan import BURST_S, PACKET_BURST_BYTES
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure
+from netrepro.networks.links import SharedBuffer
 from netrepro.networks.workloads import Flow
 from netrepro.papers import _bucket_sort
 from netrepro.papers import repnet as paper
@@ -190,8 +191,9 @@ def test_repflow_aggravates_incast_and_repsyn_does_not(runs):
 
 def test_the_ports_of_a_switch_share_its_memory_and_one_alone_takes_700_kb():
     """Alpha over 1 + alpha of 4 MB. Two flows meet at the receiver's port, or at the uplink that both are hashed to."""
-    setting = paper.PRINTED
-    assert setting.queue.bytes * setting.queue.alpha / (1 + setting.queue.alpha) == pytest.approx(700e3, rel=0.01)
+    setting, queue = paper.PRINTED, paper.PRINTED.queue
+    assert isinstance(queue, SharedBuffer)
+    assert queue.bytes * queue.alpha / (1 + queue.alpha) == pytest.approx(700e3, rel=0.01)
     both = tuple(Flow(host, "h4", duration_s=1.0) for host in ("h1", "h2"))
     ports = Measure(queues=(("s2", "h4"), *(("s1", f"s{3 + i}") for i in range(paper.SPINES))), queue_interval_ms=0.5)
     found = simulate(Experiment(setting.leaf_spine(), both, 1.0, 1, ports, setting.tcp))
