@@ -254,7 +254,7 @@ def test_percentiles_of_few_mice_are_no_claims(runs, probed, trips):
         "incast-repsyn-p99",
         "mptcp-p999",
         "equal-by-size",
-        "little-at-low-load-repflow-p99",
+        "little-at-low-load",
         "longer-median-at-0.1-repsyn",
         "repflow-ahead-p99",
         "fat-tree-from-0.4-repflow",
