@@ -49,7 +49,7 @@ ELEPHANT_LOADS = (0.2, 0.5)  # Fig. 15
 INCAST_SENDERS = 11
 SETTLING_S = 8.0  # after the last arrival: two SYNs may be lost, at 3 s each
 PERCENTILES = {"median": 0.5, "p99": 0.99, "p999": 0.999}
-CLAIMED_LOAD = 0.4  # with 1:1, of the claims that need most flows
+CLAIMED_LOADS = (0.2, 0.4, 0.5)  # with 1:1, of the claims that need most flows
 ENOUGH_BEYOND = 5  # mice (bursts of incast) above a percentile of a run, for a claim to rest on it
 CURVE = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999)
 # Rounds of slow start from three segments on: 3, 9, 21, 45 and more than 45 segments of 1460 bytes.
@@ -155,7 +155,7 @@ SCALED_MICE_PER_S = 30.0  # many more than the load has, or a run had too few; t
 class Scale:
     """How much a profile runs in a repetition.
 
-    flows, fewer_flows : with 1:1, at the loads from CLAIMED_LOAD on and at each other one. oversubscribed_flows,
+    flows, fewer_flows : with 1:1, at CLAIMED_LOADS and at each other one. oversubscribed_flows,
     fat_tree_flows : at each load with 2:1 and in the fat-tree. incast_mice : bursts. path_s : seconds of Figs 1 and 2.
     probes : handshakes of Fig. 3; a quarter as many flows of 100 KB. loopback_flows : of Fig. 16, a scheme. scaled_s :
     seconds of the network that real kernels run too. sorting_s : of bucket sort there; sorting_rounds : jobs a master
@@ -192,7 +192,7 @@ class Scale:
     def flows_of(self, case: Case) -> int:
         """How many flows a run of the case has; with incast, bursts."""
         if case.network == "1:1":
-            return self.flows if case.load >= CLAIMED_LOAD else self.fewer_flows
+            return self.flows if case.load in CLAIMED_LOADS else self.fewer_flows
         flows = {"2:1": self.oversubscribed_flows, "incast": self.incast_mice, "fat-tree": self.fat_tree_flows}
         return flows[case.network]
 
@@ -1257,7 +1257,7 @@ def predicted(runs: Runs, setting: Setting = PRINTED) -> pd.DataFrame:
 
 
 # Memory (kB) and alpha; the most that one port may hold is alpha / (1 + alpha) of the memory.
-MEMORIES = ((1000, 0.21), (2000, 0.21), (4000, 0.21), (4000, 1.0), (4000, 8.0), (16_000, 1.0))
+MEMORIES = ((1000, 0.21), (2000, 0.21), (4000, 0.21), (4000, 0.5), (4000, 1.0), (4000, 8.0))
 
 
 def vary(
