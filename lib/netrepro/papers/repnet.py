@@ -58,6 +58,7 @@ SLOW_MS = 2.24  # later than without congestion: the 9 ms of Fig. 3(c), less TCP
 FOLD_MS = 200.0
 SOFTWARE_MS = 6.82  # of a TCP flow, section 5.2.2
 LARGE_MEMORY = 16  # times as much, for controls
+FAT_TREE_LONGEST_MS = 400.0  # the authors' scripts drop longer samples behind Fig. 18
 BENEFIT_LOADS = (0.4, 0.6, 0.8)  # of the fat-tree
 PATHS_COLOURS = ("#0072B2", "#E69F00", "#009E73")
 
@@ -369,8 +370,9 @@ class Runs(CheckedRuns):
     unfinished; of mice, with what their software takes beyond TCP's (extra_ms), mean_ms, median_ms, p99_ms, p999_ms;
     normalised_mean (FCT over that of an idle network, of flows whose SYN was not lost), p99 by size group
     (p99_group0_ms, ...); elephant_mbps (median), timeouts, dropped_packets. curves : of elephants; the fields of Case,
-    repetition, probability, value (Mb/s). mice : of a case, a repetition after the other, completion times (ms).
-    fidelity : the fields of Case, repetition, check, value, bound, holds.
+    repetition, probability, value (Mb/s). mice : of a case, a repetition after the other, completion times (ms); in the
+    fat-tree, here and in totals, those below FAT_TREE_LONGEST_MS. fidelity : the fields of Case, repetition, check,
+    value, bound, holds.
     """
 
     totals: pd.DataFrame
@@ -416,7 +418,8 @@ def _labelled(
     found: Measurements, case: Case, repetition: int, ideal_ms: tuple[np.ndarray, np.ndarray], setting: Setting
 ) -> _OneRun:
     label = asdict(case) | {"repetition": repetition}
-    row, curve, took_ms = _summary(found, ideal_ms, setting.extra_ms(case))
+    longest_ms = FAT_TREE_LONGEST_MS if case.network == "fat-tree" else math.inf
+    row, curve, took_ms = _summary(found, ideal_ms, setting.extra_ms(case), longest_ms)
     return label | row, curve.assign(**label), check_fidelity(found).assign(**label), (case, took_ms)
 
 
@@ -499,14 +502,18 @@ def _mice(found: Measurements) -> pd.DataFrame:
 
 
 def _summary(
-    found: Measurements, ideal_ms: tuple[np.ndarray, np.ndarray], extra_ms: float = 0.0
+    found: Measurements,
+    ideal_ms: tuple[np.ndarray, np.ndarray],
+    extra_ms: float = 0.0,
+    longest_ms: float = math.inf,
 ) -> tuple[dict[str, Any], pd.DataFrame, np.ndarray]:
     mice, elephants = _mice(found), found.flows[found.flows["size_bytes"] > ELEPHANT_BYTES]
     # A flow that never ends took at least until the end.
     alone_ms = mice["completion_ms"].fillna((found.experiment.duration_s - mice["start_s"]) * 1e3).to_numpy()
-    took_ms = alone_ms + extra_ms
+    kept = alone_ms + extra_ms < longest_ms
+    took_ms = (alone_ms + extra_ms)[kept]
     syn_ms = found.experiment.tcp.initial_rto_ms
-    group = np.searchsorted(SIZE_GROUPS_BYTES, mice["size_bytes"], side="left") - 1
+    group = np.searchsorted(SIZE_GROUPS_BYTES, mice["size_bytes"][kept], side="left") - 1
     row = {
         "flows": len(found.flows),
         "mice": len(mice),
