@@ -1450,7 +1450,7 @@ def draw_prediction(table: pd.DataFrame) -> Figure:
 
 
 def draw_by_size(runs: Runs, load: float = 0.4) -> Figure:
-    """99th percentile by size at the load that was run nearest to `load` (Fig. 13)."""
+    """99th percentile by size at the load that was run nearest to `load` (Fig. 13): medians of the repetitions."""
     loads = runs.totals[runs.totals["network"] == "1:1"]["load"]
     load = float(loads.iloc[(loads - load).abs().argmin()])
     figure, axis = new_figure(f"By size, load {load:g} (Fig. 13)", "size of the flow (KB)", "99th percentile (ms)")
@@ -1459,9 +1459,9 @@ def draw_by_size(runs: Runs, load: float = 0.4) -> Figure:
     edges = [f"{low / 1e3:.0f} to {high / 1e3:.0f}" for low, high in pairwise(SIZE_GROUPS_BYTES)]
     columns = [f"p99_group{i}_ms" for i in range(len(edges))]
     for i, name in enumerate(SCHEMES):
-        means = rows[rows["scheme"] == name][columns].mean()
+        middles = rows[rows["scheme"] == name][columns].median()
         place = np.arange(len(edges)) + (i - 1) * 0.27
-        axis.bar(place, means, 0.25, color=scheme(name).colour, label=scheme(name).label)
+        axis.bar(place, middles, 0.25, color=scheme(name).colour, label=scheme(name).label)
     axis.set_xticks(range(len(edges)), edges)
     axis.legend()
     return figure
@@ -1640,5 +1640,5 @@ def draw_knobs(table: pd.DataFrame) -> Figure:
         ticks = sorted(set(table["port_kb"]))
         axis.set_xticks(ticks, [f"{tick:.0f}" for tick in ticks], rotation=30)
         axis.xaxis.set_minor_locator(NullLocator())
-    axes[1].legend(fontsize=8)
+    axes[0].legend(fontsize=8, loc="lower right")
     return figure
