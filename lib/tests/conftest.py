@@ -87,7 +87,6 @@ EXPECTED_SKIPS = (
     "needs root",
     "needs a kernel with netem",
     "needs a kernel without netem",
-    "needs a kernel of 6.3 or later",
     "needs a kernel of 6.11 or later",
     "needs an interpreter",
     "needs the real captures in ../shared/pcaps",
@@ -95,8 +94,7 @@ EXPECTED_SKIPS = (
     "pyarrow is not installed",
     "libtorrent has no wheel for this Python",
     "ns-3 is not installed",
-    "slow start lost",  # otherwise than in the simulator, so that what follows cannot be compared
-    "the machine is too busy",  # three times in a row, for a comparison with virtual time
+    "the machine is too busy",  # for a comparison with real time
 )
 _unexpected: list[str] = []
 

@@ -47,28 +47,28 @@ def emulated(experiment: Experiment) -> Measurements:
 @pytest.mark.parametrize("buffer_packets", [1000, 60])
 @pytest.mark.parametrize("control", ["reno", "cubic", "bbr"])
 def test_a_flow_takes_as_long_in_the_simulator_as_in_the_kernel(control, buffer_packets):
-    # 15 % and 10 ms are for a busy machine; a timeout more or less would be 200 ms.
+    # Within a tenth: delayed acknowledgements differ (100 kB take 30 ms longer); a timeout would be 200 ms more.
     experiment = single_flows(control, buffer_packets)
     simulated, kernel = simulate(experiment).flows, emulated(experiment).flows
     assert (kernel["delivered_bytes"] == simulated["delivered_bytes"]).all()
-    assert kernel["completion_ms"].to_numpy() == pytest.approx(simulated["completion_ms"].to_numpy(), rel=0.15, abs=10)
+    assert kernel["completion_ms"].to_numpy() == pytest.approx(simulated["completion_ms"].to_numpy(), rel=0.1)
 
 
 @pytest.mark.parametrize("segments", [1, 10, 30, 70, 150])
 def test_slow_start_takes_as_many_rounds_in_the_kernel(segments):
-    # Rounds of 10, 20, 40, ... segments: a round too many is 100 ms. Tolerance: 3 % or 2 ms, and how late packets are.
+    # Rounds of 10, 20, 40, ... segments: a round too many is 100 ms. Tolerance: 3 % or 2 ms.
     # All are acknowledged at once: an odd last segment of a round else waits 40 ms, and one more or less makes it odd.
     net = dumbbell(1, Link(200, 0, DropTail(packets=1000)), Link(200, 50, DropTail(packets=1000)))
     flow = Flow("h1", "h2", segments * 1448, start_s=0.1)
     experiment = Experiment(net, (flow,), 1.0, tcp=Tcp("reno", delayed_ack_ms=0))
     simulated, kernel = simulate(experiment).flows, emulated(experiment).flows
-    assert kernel["completion_ms"][0] == pytest.approx(simulated["completion_ms"][0], rel=0.03, abs=2 + 5)
+    assert kernel["completion_ms"][0] == pytest.approx(simulated["completion_ms"][0], rel=0.03, abs=2)
 
 
 @pytest.mark.parametrize("held_back_ms", [8, 15])
 def test_a_path_that_reorders_slows_the_kernel_as_little(held_back_ms):
     # 2 % are held back for less (8 ms) and more (15 ms) than a quarter of the round trip. Medians of three seeds within
-    # 15 %: a recovery that is not undone would cost the several-fold.
+    # 5 %: a recovery that is not undone would cost the several-fold.
     wire = Link(100, 20, DropTail(packets=10_000), reordering=0.02, reordering_ms=held_back_ms)
     net = Topology((Cable("h1", "s1", wire), Cable("s1", "h2", Link(1000, 0.05, DropTail(packets=10_000)))))
     experiments = [Experiment(net, (Flow("h1", "h2", 10**7, start_s=0.1),), 4, seed) for seed in (1, 2, 3)]
@@ -76,7 +76,7 @@ def test_a_path_that_reorders_slows_the_kernel_as_little(held_back_ms):
         np.median([run(experiment).flows["completion_ms"][0] for experiment in experiments])
         for run in (emulated, simulate)
     )
-    assert kernel == pytest.approx(simulated, rel=0.15)
+    assert kernel == pytest.approx(simulated, rel=0.05)
 
 
 def window_quantiles(measured: Measurements, from_s: float) -> np.ndarray:
@@ -90,8 +90,7 @@ def answers_of(measured: Measurements) -> int:
 
 @pytest.mark.parametrize("control", ["reno", "cubic"])
 def test_a_receiver_answers_as_often_as_the_kernels_and_as_much_is_sent_again(control):
-    # Slow start ends with a loss of many segments (Reno) or few (CUBIC). The least of three runs, within 15 % and ten:
-    # where a receiver must wait for a processor, its window closes and opens, and more is answered and lost.
+    # Slow start ends with a loss of many segments (Reno) or few (CUBIC). Within 15 % and ten.
     net = dumbbell(1, Link(500, 0.5, DropTail(packets=1000)), Link(50, 10, DropTail(packets=60)))
     flow = Flow("h1", "h2", 4_000_000, start_s=0.1, congestion_control=control)
     experiment = Experiment(net, (flow,), 2.0)
@@ -99,8 +98,8 @@ def test_a_receiver_answers_as_often_as_the_kernels_and_as_much_is_sent_again(co
     def answers_and_resent(found: Measurements) -> np.ndarray:
         return np.array([answers_of(found), found.flows["retransmitted_packets"].item()])
 
-    kernel = np.min([answers_and_resent(emulated(experiment)) for _ in range(3)], axis=0)
-    assert kernel == pytest.approx(answers_and_resent(simulate(experiment)), rel=0.15, abs=10)
+    kernel, simulated = answers_and_resent(emulated(experiment)), answers_and_resent(simulate(experiment))
+    assert kernel == pytest.approx(simulated, rel=0.15, abs=10)
 
 
 @pytest.mark.parametrize(("control", "buffer_packets"), [("reno", 60), ("cubic", 100)])
@@ -125,14 +124,14 @@ def test_a_link_that_slows_down_loses_no_more_of_what_is_sent_again_than_in_the_
 def test_a_receiver_of_marks_answers_as_soon_as_the_kernels(control):
     # Linux's tcp_ecn_check_ce: at once what says CWR and the first two from a mark on. Whatever finds another packet
     # waiting is marked, so that windows are of one or two segments: an acknowledgement that is held back costs 40 ms.
-    # A tenth for the time, 15 % for the number of answers; without, a third and a quarter. The wire has some jitter, as
+    # A tenth for the time and the number of answers; without, a third and a quarter. The wire has some jitter, as
     # real ones do: without any, a second packet comes when the first has just left, or just not, all the time.
     wire = Link(10, 10, EcnThreshold(1000, 1), jitter_ms=0.05)
     net = dumbbell(1, Link(1000, 0, DropTail(packets=1000)), wire)
     experiment = Experiment(net, (Flow("h1", "h2", 200 * 1448, start_s=0.1),), 3.0, tcp=Tcp(control, ecn=True))
     kernel, simulated = emulated(experiment), simulate(experiment)
     assert kernel.flows["completion_ms"][0] == pytest.approx(simulated.flows["completion_ms"][0], rel=0.1)
-    assert answers_of(kernel) == pytest.approx(answers_of(simulated), rel=0.15)
+    assert answers_of(kernel) == pytest.approx(answers_of(simulated), rel=0.1)
 
 
 @pytest.mark.parametrize("control", ["reno", "cubic"])

@@ -6,7 +6,6 @@ import os
 import platform
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,8 +28,6 @@ from netrepro.simulation import simulate
 pytestmark = [pytest.mark.timeout(60), rootless]
 FAST = Link(100, 0)
 PORT = ("s1", "s2")
-STEERING = Path("/proc/sys/net/core/rps_default_mask")
-KERNEL = sys.modules["netrepro.emulation.emulate"]
 
 
 def run(experiment: Experiment, **options):
