@@ -336,14 +336,13 @@ def capture(
     scale: Annotated[float, typer.Option(help="times about 5,000 flows a day")] = 1.0,
     days: Annotated[int, typer.Option(help="runs, each on a day of its own")] = 2,
     seed: Annotated[int, typer.Option(help="of who does what when")] = 1,
-    tier: Annotated[str, typer.Option(help="auto, privileged or rootless")] = "auto",
 ) -> None:
-    """Make a labelled capture of real applications, as data/gmm_traffic/standin."""
+    """Make a labelled capture of real applications in virtual time, as data/gmm_traffic/standin."""
     from tqdm import tqdm
 
     from netrepro.emulation.labelled_traffic import make_capture
 
-    made = make_capture(into, seconds=seconds, scale=scale, days=days, seed=seed, tier=tier, progress=tqdm)
+    made = make_capture(into, seconds=seconds, scale=scale, days=days, seed=seed, progress=tqdm)
     console.print(made.to_string())
 
 

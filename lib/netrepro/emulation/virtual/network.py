@@ -19,7 +19,7 @@ import cloudpickle
 from netrepro.emulation import messages
 from netrepro.emulation.plan import check_name
 from netrepro.emulation.virtual.experiment import build, release_numbers, whole_settings
-from netrepro.emulation.virtual.instance import Instance, batched_by_node
+from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched_by_node
 from netrepro.emulation.virtual.kernel import modules_for
 from netrepro.emulation.virtual.plan import UP, make_virtual_plan, new_line
 from netrepro.errors import NetreproError
@@ -35,7 +35,7 @@ class VirtualEmulation:
     """A network on the virtual kernel while its `with` block runs; `net["h1"]` is a node.
 
     topology, congestion_control, seed, address_pool, tcp, routing, paths : as of Emulation. patience_s : seconds of
-    real time in which virtual time has to advance.
+    real time in which virtual time has to advance. memory_mb : of the kernel and all programs.
 
     Virtual time passes while `run`, `wait`, `python` or `sleep` wait, and stands still otherwise. Programs see the
     machine's files, may write to `folder` and to /run, and have no other network than their node's. What they print
@@ -55,8 +55,9 @@ class VirtualEmulation:
         routing: Routing | str = "ecmp",
         paths: Iterable[Route] = (),
         patience_s: float = 120.0,
+        memory_mb: int = MEMORY_MB,
     ):
-        self.topology, self._seed, self._patience_s = topology, seed, patience_s
+        self.topology, self._seed, self._patience_s, self._memory_mb = topology, seed, patience_s, memory_mb
         self._described: dict[str, Any] = {
             "tcp": tcp,
             "routing": routing,
@@ -71,7 +72,7 @@ class VirtualEmulation:
     def __enter__(self) -> VirtualEmulation:
         if self._instance:
             raise NetreproError("this network is built already", "leave its with block first, or make another")
-        self._instance = Instance(self._seed, patience_s=self._patience_s)
+        self._instance = Instance(self._seed, patience_s=self._patience_s, memory_mb=self._memory_mb)
         try:
             seeds = release_numbers(self._instance.kernel) >= (6, 11)
             self.plan = make_virtual_plan(self.topology, self._seed, has_seeds=seeds, **self._described)
@@ -109,7 +110,12 @@ class VirtualEmulation:
     @property
     def now_s(self) -> float:
         """Virtual time since the network was built."""
-        return (self.instance.order("clock")["monotonic_ns"] - self._began_ns) / 1e9
+        return self.monotonic_s - self._began_ns / 1e9
+
+    @property
+    def monotonic_s(self) -> float:
+        """What programs inside read as time.monotonic()."""
+        return self.instance.order("clock")["monotonic_ns"] / 1e9
 
     def load_control(self, name: str) -> None:
         """Have the kernel know a congestion control that is a module of ours, for sockets to ask for; one that is built
