@@ -21,6 +21,7 @@ LEAST_RATE_SHARE = 0.98
 LEAST_BUSY_GAPS = 100
 PACKETS_A_FRAME = "packets that a frame may hold"
 STARVED = "share of time in which the traffic waited for a CPU"
+STALLED = "share of time in which processes waited for a CPU"
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ def machine_checks(
     rows.append(("packets missed", float(missed_packets), 0.0, missed_packets == 0))
     if packets_a_frame is not None:
         rows.append((PACKETS_A_FRAME, float(packets_a_frame), 1.0, packets_a_frame == 1))
-    rows.append(_told("share of time in which processes waited for a CPU", stalled_share))
+    rows.append(_told(STALLED, stalled_share))
     rows.append(_told("CPUs taken by the machine underneath", stolen_share))
     return pd.DataFrame(rows, columns=FIDELITY_COLUMNS)
 

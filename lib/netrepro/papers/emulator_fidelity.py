@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from netrepro.claims import Measured
 from netrepro.emulation import Emulation
 from netrepro.emulation.build_times import COLUMNS, OURS, compare_builds
-from netrepro.emulation.fidelity import LEAST_BUSY_GAPS, STARVED, inter_dequeue_deviation
+from netrepro.emulation.fidelity import LEAST_BUSY_GAPS, STALLED, STARVED, inter_dequeue_deviation
 from netrepro.emulation.guests import Guest
 from netrepro.emulation.machine import guest_prefix
 from netrepro.emulation.tiers import missing_feature, probe_tiers
@@ -41,6 +41,9 @@ PERCENT = np.geomspace(0.01, 1e4, 240)  # deviations at which distributions are 
 COLOURS = {10: "#009E73", 62.5: "#CC79A7", 100: "#0072B2", 200: "#000000", 1000: "#D55E00"}
 
 
+# Shares of the time beside the link of 100 Mb/s, from which on the machine was not its own. Beside much other work the
+# second was 0.95.
+MOST_WAITED = {STARVED: 0.1, STALLED: 0.5}
 # A link whose queue is empty behind most packets shows its senders' spacing, not its own.
 LEAST_BUSY_SHARE = 0.5
 
@@ -180,12 +183,14 @@ class Runs:
 
     @property
     def why_untrusted(self) -> str:
-        """Why these runs decide nothing: the link of 100 Mb/s, which no processor of today finds hard, had senders that
-        waited for one, so that others used the machine; or packets escaped the recording. Else ""."""
-        failed = self.fidelity[~self.fidelity["holds"].astype(bool)]
-        starved = failed[(failed["check"] == STARVED) & (failed["case"] == "100 Mb/s")]
-        missed = failed[failed["check"] == "packets missed"]
-        found = [f"{row.case}: {row.check}: {row.value:.2f} > {row.bound:g}" for row in starved.itertuples()]
+        """Why these runs decide nothing: processes waited beside the link of 100 Mb/s, which keeps no processor busy, so
+        that others used the machine; or packets escaped the recording. Else ""."""
+        checks = self.fidelity[["case", "check", "value"]]
+        found = []
+        for row in checks[checks["case"] == "100 Mb/s"].itertuples():
+            bound = MOST_WAITED.get(row.check, np.inf)
+            found += [f"{row.case}: {row.check}: {row.value:.2f} > {bound:g}"] if row.value > bound else []
+        missed = checks[(checks["check"] == "packets missed") & (checks["value"] > 0)]
         found += [f"{row.case}: {row.value:.0f} packets missed" for row in missed.itertuples()]
         return "; ".join(found[:2]) + (f" and {len(found) - 2} more" if len(found) > 2 else "")
 

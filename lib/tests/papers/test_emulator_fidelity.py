@@ -13,7 +13,7 @@ import pytest
 from virtual_kernel import needs_virtual
 
 from netrepro.claims import judge, load_claims
-from netrepro.emulation.fidelity import STARVED
+from netrepro.emulation.fidelity import STALLED, STARVED
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.papers import emulator_fidelity as paper
@@ -76,9 +76,10 @@ def test_every_claim_is_measured_and_can_fail():
         assert judge(claim, measured[claim.id].broken(), "rootless").verdict == "disagrees"
 
 
-def test_a_machine_with_other_work_decides_nothing():
-    """A link of 100 Mb/s keeps no processor busy: senders that wait for one wait for others."""
-    busy = runs().fidelity.assign(case="100 Mb/s", check=STARVED, value=0.4, holds=False)
+@pytest.mark.parametrize(("check", "value"), [(STARVED, 0.4), (STALLED, 0.9)])
+def test_a_machine_with_other_work_decides_nothing(check, value):
+    """A link of 100 Mb/s keeps no processor busy: who waits for one beside it waits for others."""
+    busy = runs().fidelity.assign(case="100 Mb/s", check=check, value=value, holds=False)
     assert set(verdicts(runs(fidelity=busy)).values()) == {"untrusted"}
     beside_others = busy.assign(case="200 Mb/s, 16 busy hosts, not isolated")
     assert set(verdicts(runs(fidelity=beside_others)).values()) == {"agrees"}
