@@ -183,8 +183,8 @@ class Runs:
 
     @property
     def why_untrusted(self) -> str:
-        """Why these runs decide nothing: processes waited beside the link of 100 Mb/s, which keeps no processor busy, so
-        that others used the machine; or packets escaped the recording. Else ""."""
+        """Why these runs decide nothing: processes waited beside the link of 100 Mb/s, which keeps no processor busy,
+        so that others used the machine; or packets escaped the recording. Else ""."""
         checks = self.fidelity[["case", "check", "value"]]
         found = []
         for row in checks[checks["case"] == "100 Mb/s"].itertuples():
@@ -428,7 +428,7 @@ def draw_many_flows(runs: Runs) -> Figure:
     if not (runs.gaps["case"] == MANY_FLOWS).any():
         say_not_measured(axis, runs.tier)
     axis.set(xlim=(PERCENT[0], 1000), ylim=(0, 1.03))
-    axis.legend(loc="lower right")
+    axis.legend(loc="upper left")
     return figure
 
 
