@@ -40,8 +40,7 @@ using KindTuple = std::tuple<int, int, int, bool, bool>;  // in the order of Soc
 void run_traffic_generator(const std::vector<FlowTuple>& flows, const std::vector<ReplicaTuple>& replicas,
                            const std::vector<ConversationTuple>& conversations, std::int64_t duration_ns,
                            std::uint64_t seed, const std::vector<KindTuple>& kinds, std::int64_t window_interval_ns,
-                           int shared_descriptor, int sample_descriptor, bool until_complete,
-                           const py::object& ready) {
+                           int shared_descriptor, int sample_descriptor, bool until_complete, const py::object& ready) {
   std::vector<TrafficGenerator::Flow> described;
   for (const auto& [opens, accepts, opener, accepter, start, duration, size, control, rate, packet, poisson, twice,
                     kind] : flows)
@@ -49,23 +48,20 @@ void run_traffic_generator(const std::vector<FlowTuple>& flows, const std::vecto
                          replication(twice), kind});
   std::vector<TrafficGenerator::SocketKind> of_sockets;
   for (const auto& each : kinds)
-    of_sockets.push_back(
-        std::apply([](const auto&... field) { return TrafficGenerator::SocketKind{field...}; }, each));
+    of_sockets.push_back(std::apply([](const auto&... field) { return TrafficGenerator::SocketKind{field...}; }, each));
   std::vector<TrafficGenerator::Replica> copies;
   for (const auto& [flow, opener, accepter] : replicas) copies.push_back({flow, opener, accepter});
   std::vector<TrafficGenerator::Conversation> talks;
   std::size_t answers = 0;
   for (const auto& each : conversations) {
-    talks.push_back(
-        std::apply([](const auto&... field) { return TrafficGenerator::Conversation{field...}; }, each));
+    talks.push_back(std::apply([](const auto&... field) { return TrafficGenerator::Conversation{field...}; }, each));
     answers += talks.back().servers * talks.back().count;
   }
   auto* shared =
       map_shared<TrafficGenerator::Shared>(shared_descriptor, traffic_generator_bytes(flows.size(), answers));
   TrafficGenerator generator(
       std::move(described), copies, talks,
-      {duration_ns, seed, std::move(of_sockets), window_interval_ns, sample_descriptor, until_complete},
-      shared);
+      {duration_ns, seed, std::move(of_sockets), window_interval_ns, sample_descriptor, until_complete}, shared);
   ready();
   py::gil_scoped_release released;
   generator.run();

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import struct
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -30,8 +31,26 @@ no_peers = pytest.mark.skipif(
 pytestmark = [pytest.mark.timeout(300)]
 
 
+HOSTS = {name: getattr(generate, name) for name in ("WORKSTATIONS", "REMOTES")}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_campus() -> Iterator[None]:
+    """Fewer programs have to start."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, hosts in HOSTS.items():
+            patch.setattr(generate, name, hosts // 2 - 1)
+        yield
+
+
+@pytest.fixture
+def whole_campus(small_campus: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, hosts in HOSTS.items():
+        monkeypatch.setattr(generate, name, hosts)
+
+
 @pytest.fixture(scope="module")
-def day(tmp_path_factory: pytest.TempPathFactory) -> Day:
+def day(small_campus: None, tmp_path_factory: pytest.TempPathFactory) -> Day:
     folder = tmp_path_factory.mktemp("day")
     return record_day(folder, seconds=20, mix=Mix(web=45, p2p=25, mails=12, skype=6, others=10), seed=3)
 
@@ -133,7 +152,7 @@ def test_a_join_by_the_order_of_the_log_labels_other_flows(folder: Path) -> None
 @needs_virtual
 @no_peers
 def test_a_small_capture_made_from_end_to_end_fails_its_audit_by_nothing_but_the_mix_it_is_too_small_for(
-    tmp_path: Path,
+    tmp_path: Path, whole_campus: None
 ) -> None:
     """Five mails beside sixty pages are too many, whatever the labels; everything else of the audit must pass."""
     folder, told = tmp_path / "made", []
@@ -158,10 +177,8 @@ def test_a_small_capture_made_from_end_to_end_fails_its_audit_by_nothing_but_the
 
 
 @needs_virtual
-def test_the_same_seed_gives_the_same_capture_byte_for_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_seed_gives_the_same_capture_byte_for_byte(tmp_path: Path) -> None:
     """But for BitTorrent: libtorrent asks the processor for its random numbers."""
-    monkeypatch.setattr(generate, "WORKSTATIONS", 3)
-    monkeypatch.setattr(generate, "REMOTES", 4)
     mix = Mix(web=20, p2p=0, mails=6, skype=5, others=5)
     days = []
     for name in ("first", "again"):
@@ -174,7 +191,7 @@ def test_the_same_seed_gives_the_same_capture_byte_for_byte(tmp_path: Path, monk
     }
 
 
-def test_the_campus_shakes_loses_and_delays_as_the_stand_ins_readme_says() -> None:
+def test_the_campus_shakes_loses_and_delays_as_the_stand_ins_readme_says(whole_campus: None) -> None:
     links = [cable.forward for cable in generate.campus(2026).cables if cable.forward.delay_ms]
     assert len(links) == generate.REMOTES
     delays_ms = sorted(link.delay_ms for link in links)
