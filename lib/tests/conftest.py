@@ -70,7 +70,7 @@ def commit_all() -> Callable[[Path], None]:
 
 
 # What takes longest begins first: a worker that is given a long file at the end works alone.
-LONGEST_FIRST = ("test_browser.py", "workbench", "papers", "simulation", "verification")
+LONGEST_FIRST = ("test_browser.py", "workbench", "papers", "emulation", "simulation", "verification")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
