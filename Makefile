@@ -7,7 +7,7 @@ CORE   := $(shell find lib/core -name '*.cpp' -o -name '*.hpp')
 # Made where there is what it is made of; else one line says what is missing, each time.
 KERNEL := $(VENV)/netrepro-kernel
 
-.PHONY: run test paper bench lab clean setup lint lock strip
+.PHONY: run test paper sanitize bench lab clean setup lint lock strip
 
 setup: $(READY)
 
@@ -38,6 +38,18 @@ test: $(READY) $(KERNEL)
 	@$(call PYTEST,lib/tests $(REAL_TIME:%=--ignore=%) --numprocesses auto --dist loadfile --no-loadscope-reorder)
 	@$(call PYTEST,$(REAL_TIME))
 
+# The core's tests on a core with assertions, under the address and undefined-behaviour sanitizers. Python itself leaks.
+SANITIZED := lib/build/sanitized
+SANITIZED_TESTS := lib/tests/simulation lib/tests/dummynet lib/tests/queueing
+sanitize: $(READY)
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cmake -S lib -B $(SANITIZED) -G Ninja -DCMAKE_BUILD_TYPE=Debug -DNETREPRO_SANITIZE=ON \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/bin/python \
+	  -Dpybind11_DIR=$$($(VENV)/bin/python -m pybind11 --cmakedir) >/dev/null
+	@$(VENV)/bin/cmake --build $(SANITIZED) >$(SANITIZED)/build.log || { tail -20 $(SANITIZED)/build.log; exit 1; }
+	@NETREPRO_CORE=$$(ls $(SANITIZED)/_core.*.so) ASAN_OPTIONS=detect_leaks=0 \
+	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	  $(VENV)/bin/python -m pytest $(SANITIZED_TESTS) --numprocesses auto $(ARGS)
+
 bench: $(READY) $(KERNEL)
 	@cd lib && ../$(VENV)/bin/python -m benchmarks $(ARGS)
 
@@ -51,7 +63,7 @@ strip: $(READY)
 	@$(VENV)/bin/jupyter nbconvert --clear-output --inplace notebooks/*.ipynb
 
 lock: $(READY)
-	@cd lib && ../$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --extra capture --extra develop --no-annotate --no-header --output-file requirements.txt pyproject.toml
+	@cd lib && ../$(VENV)/bin/uv pip compile --quiet --universal --python-version 3.11 --extra notebooks --extra ml --extra verification --extra capture --extra develop --no-annotate --no-header --output-file requirements.txt pyproject.toml
 
 clean:
 	rm -rf $(VENV) runs lib/build lib/dist

@@ -31,6 +31,7 @@ struct Delivery {
   Time round_trip;              // of the newest sample, 0 without one
   std::uint64_t first, next;    // oldest segment not acknowledged, next one to be sent
   double in_flight;             // segments
+  double bytes_per_second;      // at which the sender would be paced before this acknowledgement; 0 while unknown
 };
 
 class CongestionControl {

@@ -14,12 +14,15 @@ double cube_root(double x) {
 }  // namespace
 
 void Cubic::on_delivery(CongestionWindow& window, const Delivery& delivery) {
-  if (delivery.round_trip == 0) return;
+  signs_.learn_of_timeout(delivery);
+  if (!is_measure(delivery)) return;
   smallest_round_trip_ = std::min(smallest_round_trip_, delivery.round_trip);
-  if (!hystart_ || !window.in_slow_start() || !signs_.look(window, delivery)) return;
-  const bool long_train = signs_.train(delivery.now) > smallest_round_trip_ / 2;
+  if (!hystart_ || found_ || !window.in_slow_start() || !signs_.look(window, delivery)) return;
+  const Time longest = HyStart::longest_train(smallest_round_trip_, delivery.bytes_per_second);
+  const bool long_train = signs_.train_is_long(delivery.now, paced_ ? longest : longest / 2);
   const bool queue_grows = signs_.round_trips_grew(delivery.round_trip, smallest_round_trip_);
-  if (long_train || queue_grows) window.threshold = window.segments;
+  found_ = long_train || queue_grows;
+  if (found_) window.threshold = window.segments;
 }
 
 void Cubic::grow(CongestionWindow& window, const Delivery& delivery) {

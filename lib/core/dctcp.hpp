@@ -1,5 +1,8 @@
 // Data Center TCP (RFC 8257): the window falls by half the share of marked segments, estimated once a window.
 #pragma once
+#include <algorithm>
+#include <cmath>
+
 #include "control_context.hpp"
 #include "reno.hpp"
 
@@ -17,7 +20,8 @@ class Dctcp : public Reno {
     window_end_ = delivery.next;
   }
   double threshold_after_mark(const CongestionWindow& window) override {
-    return std::max(window.segments * (1 - alpha_ / 2), 2.0);
+    const double whole = std::floor(window.segments + 1e-9);  // and Linux takes whole ones away
+    return std::max(whole - std::floor(whole * alpha_ / 2), 2.0);
   }
   double alpha() const { return alpha_; }
 

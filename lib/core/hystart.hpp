@@ -8,16 +8,26 @@
 
 class HyStart {
  public:
-  // rounds_from_the_start: a round begins with the acknowledgement of the first segment that was sent in the last one.
-  // Before 2025 Linux began rounds only once the window had 16 segments, so that all of them began in the middle.
+  // rounds_from_the_start: rounds are told apart from the first segments on. Before 2025 Linux did so only once the
+  // window had 16 segments, so that all rounds began in the middle.
   explicit HyStart(bool rounds_from_the_start) : rounds_from_the_start_(rounds_from_the_start) {}
 
-  HyStart anew() const { return HyStart(rounds_from_the_start_); }
+  // After a timeout the first round is all that was sent before it, and has no train.
+  HyStart after_timeout() const {
+    HyStart fresh(rounds_from_the_start_);
+    fresh.round_end_unknown_ = true;
+    return fresh;
+  }
+  // Called with the first acknowledgement after that, at least.
+  void learn_of_timeout(const Delivery& delivery) {
+    if (round_end_unknown_) round_end_ = delivery.next, round_end_unknown_ = false;
+  }
 
-  // Called with every acknowledgement in slow start that gives a round trip; whether it is time to look for signs.
+  // Called with every acknowledgement in slow start that gives a round trip; whether it is time to look for signs. A
+  // round ends once something is acknowledged that was sent after it began.
   bool look(const CongestionWindow& window, const Delivery& delivery) {
     const bool large = window.segments >= from_segments;
-    if (rounds_from_the_start_ ? delivery.first > round_end_ : large && delivery.first >= round_end_) {
+    if ((large || rounds_from_the_start_) && delivery.first > round_end_) {
       round_end_ = delivery.next;
       round_start_ = last_of_train_ = delivery.now;
       round_smallest_ = never;
@@ -26,27 +36,34 @@ class HyStart {
     return large;
   }
 
-  // How long the train of acknowledgements lasts that this one is part of; 0 when it is not.
-  Time train(Time now) {
-    if (now - last_of_train_ > spacing) return 0;
+  // Whether the train of acknowledgements that this one is part of lasts for longer than `most`.
+  bool train_is_long(Time now, Time most) {
+    if (now - last_of_train_ > spacing) return false;
     last_of_train_ = now;
-    return now - round_start_;
+    return now - round_start_ > most;
+  }
+  // What is too long a train, but for a sender that paces half of it. Linux makes it longer by what four of its largest
+  // bursts take (64 KiB, but for headers), as receivers may hand them on together.
+  static Time longest_train(Time smallest_round_trip, double bytes_per_second) {
+    if (bytes_per_second == 0) return smallest_round_trip;
+    return smallest_round_trip + std::min(most_allowance, from_seconds(4 * burst_bytes / bytes_per_second));
   }
 
+  // Linux looks at round trips only where the round has given it as many before.
   bool round_trips_grew(Time round_trip, Time smallest) {
     round_smallest_ = std::min(round_smallest_, round_trip);
-    if (++round_samples_ < samples) return false;
-    return round_smallest_ >= smallest + std::clamp(smallest / 8, 2 * spacing, 8 * spacing);
+    if (round_samples_ < samples) return ++round_samples_, false;
+    return round_smallest_ > smallest + std::clamp(smallest / 8, 2 * spacing, 8 * spacing);
   }
   Time round_smallest() const { return round_smallest_; }
 
  private:
-  static constexpr Time spacing = 2 * picoseconds_per_second / 1000;
-  static constexpr double from_segments = 16;
+  static constexpr Time spacing = 2 * picoseconds_per_second / 1000, most_allowance = picoseconds_per_second / 1000;
+  static constexpr double from_segments = 16, burst_bytes = 65'536 - 320;
   static constexpr int samples = 8;
 
-  bool rounds_from_the_start_;
+  bool rounds_from_the_start_, round_end_unknown_ = false;
   std::uint64_t round_end_ = 0;
-  Time round_start_ = 0, last_of_train_ = 0, round_smallest_ = never;
+  Time round_start_ = 0, last_of_train_ = -2 * spacing, round_smallest_ = never;
   int round_samples_ = 0;
 };

@@ -1,5 +1,6 @@
 // All packets in one array; freed places are used again, so that memory follows what is in flight.
 #pragma once
+#include <cassert>
 #include <cstdint>
 #include <vector>
 
@@ -18,6 +19,7 @@ class PacketSlab {
     return place;
   }
   void give_back(std::uint32_t place) {
+    assert(alive_ > 0 && place < packets_.size());
     --alive_;
     free_.push_back(place);
   }

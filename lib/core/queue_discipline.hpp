@@ -4,6 +4,7 @@
 // is a discipline too, with a first-in first-out queue of its own (ruled_fifo.hpp). What a discipline drops, be it the
 // packet that comes or another, it hands back in `dropped`: whoever calls it owns what a packet's name stands for.
 #pragma once
+#include <cassert>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -40,7 +41,10 @@ class QueueDiscipline {
 
  protected:
   void count_in(const QueuedPacket& packet) { ++packets_, bytes_ += packet.bytes; }
-  void count_out(const QueuedPacket& packet) { --packets_, bytes_ -= packet.bytes; }
+  void count_out(const QueuedPacket& packet) {
+    assert(packets_ > 0 && bytes_ >= packet.bytes);
+    --packets_, bytes_ -= packet.bytes;
+  }
 
  private:
   std::uint64_t packets_ = 0, bytes_ = 0;

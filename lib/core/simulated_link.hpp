@@ -5,6 +5,7 @@
 // transmission, which is an event too.
 #pragma once
 #include <algorithm>
+#include <cassert>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -77,6 +78,7 @@ class alignas(64) SimulatedLink {
     if (waits_for_transmitter_) return {discipline_->packets(), discipline_->bytes(), free_at_};
     while (next_to_start_ != wire_.tail() && wire_[next_to_start_].start <= now)
       waiting_bytes_ -= wire_[next_to_start_++].bytes;
+    assert(next_to_start_ != wire_.tail() || waiting_bytes_ == 0);
     return {wire_.tail() - next_to_start_, waiting_bytes_, free_at_};
   }
 
@@ -216,6 +218,7 @@ class alignas(64) SimulatedLink {
   };
 
   void transmit(const QueuedPacket& packet, bool marked, Time start) {
+    assert(start >= packet.arrived && (wire_.empty() || start >= free_at_));  // one at a time
     const Time duration = transmission_time(packet.bytes);
     free_at_ = start + duration;
     wire_.push({start, jitter_ == 0 ? free_at_ + delay_ : jittered_arrival(), packet.name, packet.bytes});

@@ -429,7 +429,8 @@ void Simulator::take_data(std::uint32_t place, Connection& connection) {
   if (connection.rcp) connection.heard_rate = RcpHeader::offered(packet);
   if (receiver.must_acknowledge_before(packet))
     acknowledge(new_packet(packet.flow, connection.backward, 0, 0), connection);
-  const bool at_once = receiver.take(packet, now_, connection.sender.round_trip().smoothed());
+  const RoundTripEstimator& seen = connection.sender.round_trip();
+  const bool at_once = receiver.take(packet, now_, seen.smoothed(), seen.smallest());
   if (connection.group) {
     on_group_data(packet, connection);
   } else if (receiver.in_order() == connection.sender.bytes()) {

@@ -23,7 +23,7 @@ void Suss::on_delivery(CongestionWindow& window, const Delivery& delivery) {
     if (std::exchange(off_by_now_, false)) window.send_from = 0;
     return Cubic::on_delivery(window, delivery);
   }
-  if (delivery.round_trip == 0) return;
+  if (!is_measure(delivery)) return;
   if (delivery.round_trip < smallest_round_trip_) {
     smallest_round_trip_ = delivery.round_trip;
     smallest_in_round_ = round_;
@@ -33,7 +33,8 @@ void Suss::on_delivery(CongestionWindow& window, const Delivery& delivery) {
   if (!hystart_) return;
   // HyStart's train: of the blue part alone, and so as many times shorter as the window is larger than when it doubles.
   if (cap_ == 0 && mode_ == Mode::clocked && colour_ != Colour::red) {
-    if (signs_.train(delivery.now) << paced_rounds_ > smallest_round_trip_ / 2)
+    const Time longest = HyStart::longest_train(smallest_round_trip_, delivery.bytes_per_second) / 2;
+    if (signs_.train_is_long(delivery.now, longest >> paced_rounds_))
       cap_ = window.segments + blue_acknowledged_ * ((1 << paced_rounds_) - 1);
   } else if (cap_ > 0 && window.segments > cap_) {
     stop(window, delivery);

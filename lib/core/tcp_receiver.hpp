@@ -21,7 +21,7 @@ class TcpReceiver {
         policy_(settings.receiver),
         count_(settings.receiver_count),
         interval_(settings.receiver_interval),
-        window_(settings.segment_bytes, settings.receive_window_bytes) {}
+        window_(settings.segment_bytes, settings.receive_window_bytes, settings.offers_all) {}
 
   // DCTCP (RFC 8257, 3.2): before marks begin or end, what was held back is acknowledged as it was. And before a hole
   // more than an acknowledgement could tell of, what was compressed.
@@ -30,9 +30,9 @@ class TcpReceiver {
            (compressed_ > 0 && packet.sequence > next_ && blocks_before(packet) >= blocks_expected);
   }
 
-  // True when an acknowledgement is due at once; else one is due at deadline(). round_trip: as time stamps tell both
-  // ends, 0 while unknown.
-  bool take(const Packet& packet, Time now, Time round_trip) {
+  // True when an acknowledgement is due at once; else one is due at deadline(). round_trip (smoothed) and the
+  // smallest: as time stamps tell both ends, 0 while unknown.
+  bool take(const Packet& packet, Time now, Time round_trip, Time smallest_round_trip) {
     bool at_once = delay_ == 0 || policy_ != ReceiverPolicy::honest;
     if (precise_ecn_) {
       at_once |= packet.has(Packet::congestion_experienced) != echo_;
@@ -48,6 +48,7 @@ class TcpReceiver {
     const std::uint64_t start = packet.sequence, end = end_of(packet);
     const std::uint64_t before = next_;
     const bool had_holes = !beyond_.empty();
+    const std::uint64_t held_before = held();
     const bool is_old = end <= next_;
     if (is_old || holds(start, end)) duplicate_seen_ = true, duplicate_end_ = end;
     if (start <= acknowledged_) stamp_ms_ = std::max(stamp_ms_, packet.stamp_ms);
@@ -61,10 +62,11 @@ class TcpReceiver {
       }
       held_back_ += packet.length;
     }
-    window_.read(next_, beyond_.empty() ? 0 : beyond_.back().end - next_, now, round_trip);
     // Linux: the first segments one by one, and those that let the window grow; then every second full one.
     if (is_old) quick_ = quick_at_most;
-    if (window_.grow()) quick_ |= 1;
+    const bool in_order = next_ > before;
+    if ((in_order ? packet.length >= least_to_grow : selective_ && !is_old) && window_.grow(in_order, held_before)) quick_ |= 1;
+    window_.read(before, next_, now, smallest_round_trip);
     if (quick_ > 0) --quick_, at_once = true;
     if (optimistic()) return begin_to_claim(is_old, now);
     at_once |= (had_holes && beyond_.empty()) || std::max(held_back_, next_ - before) > segment_bytes_;
@@ -123,6 +125,13 @@ class TcpReceiver {
     return packet.sequence + (whole_segments_ ? segment_bytes_ : packet.length);
   }
 
+  std::uint64_t held() const {
+    std::uint64_t bytes = 0;
+    for (const Range& range : beyond_) bytes += range.end - range.start;
+    return bytes;
+  }
+
+  static constexpr std::uint32_t least_to_grow = 128;  // bytes
   // Linux's TCP_MAX_QUICKACKS, TCP_FASTRETRANS_THRESH, TCP_SACK_BLOCKS_EXPECTED, net.ipv4.tcp_comp_sack_nr, _delay_ns.
   static constexpr int quick_at_most = 16, quick_after_mark = 2, duplicates_at_once = 3;
   static constexpr int blocks_expected = 2, compressed_at_most = 44;

@@ -141,7 +141,11 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
 // Bytes a second; 0 for none. As Linux: the first ratio while the window is below half of the threshold.
 double TcpSender::pacing_rate() const {
   const double own = control_->pacing_rate();
-  if (own > 0 || !settings_.pacing || round_trip_.smoothed() == 0) return own;
+  return own > 0 || !settings_.pacing ? own : window_rate();
+}
+
+double TcpSender::window_rate() const {
+  if (round_trip_.smoothed() == 0) return 0;
   const double ratio =
       window_.segments < window_.threshold / 2 ? settings_.pacing_slow_start_ratio : settings_.pacing_ratio;
   const double window = std::max(window_.segments, static_cast<double>(outstanding()));
@@ -244,7 +248,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   const bool news = newly_acknowledged > 0;
   acknowledged_ += newly_acknowledged;
   const std::uint64_t outstanding_before = outstanding(), first_before = first_, lost_before = ever_lost_;
-  const double in_flight_before = in_flight();
+  const double in_flight_before = in_flight(), rate_before = window_rate();
   newly_delivered_ = 0;
   sampled_ = newest_sample_ = 0;
   withholds_repairs_ = false;
@@ -272,7 +276,7 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
       window_blocked_ ||
       (window_.in_slow_start() && window_.segments < 2 * static_cast<double>(outstanding_before));
   window_blocked_ = false;
-  const Delivery delivery{now, newly_delivered_, echo, limited, sampled_, first_, next_, in_flight()};
+  const Delivery delivery{now, newly_delivered_, echo, limited, newest_sample_, first_, next_, in_flight(), rate_before};
   control_->on_delivery(window_, delivery);
 
   if (echo) undo_.threshold = 0;
@@ -541,6 +545,8 @@ void TcpSender::reduce_proportionally(bool found_no_loss) {
 void TcpSender::leave_finished_state(const Packet& packet, bool news) {
   const bool at_once = settings_.recovery == Recovery::reno && state_ == State::recovery && news;
   if (state_ == State::open || (first_ < high_ && !at_once)) return;
+  // Linux: something must be acknowledged that tells the receiver of the reduction.
+  if (state_ == State::reducing && first_ == high_ && !of_old()) return;
   const bool undone = may_undo(packet);
   if (undone)
     undo_reduction(state_ == State::loss);

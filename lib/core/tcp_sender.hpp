@@ -7,6 +7,7 @@
 // appended later begins a new segment; the last one before it then counts as a full one in sequence numbers.
 #pragma once
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -94,7 +95,10 @@ class TcpSender {
   };
 
   std::uint64_t outstanding() const { return next_ - first_; }
-  double in_flight() const { return static_cast<double>(outstanding() - delivered_ - lost_ + resent_); }
+  double in_flight() const {
+    assert(delivered_ + lost_ <= outstanding() && resent_ <= lost_);
+    return static_cast<double>(outstanding() - delivered_ - lost_ + resent_);
+  }
   // Whole segments; sums of fractions may miss one by rounding.
   double allowed() const { return std::max(1.0, std::floor(window_.segments + 1e-9)); }
   bool has_lost() const { return lost_ > resent_ && !withholds_repairs_; }
@@ -110,6 +114,7 @@ class TcpSender {
   bool repairs_now() const { return repair_due_ && has_lost(); }
   void restart_after(Time idle);
   double pacing_rate() const;
+  double window_rate() const;
   void pace(std::uint32_t length, Time now);
   RateSample rate_sample(Time now, double in_flight_before, std::uint64_t lost_before);
   bool owns_window() const { return rate_.has_value(); }

@@ -19,6 +19,7 @@ struct TcpSettings {
   std::uint32_t segment_bytes;
   double initial_window;  // segments
   std::uint64_t receive_window_bytes;
+  bool offers_all;  // from the start, whatever it holds; else a window of 1 MiB or more grows
   Time minimum_timeout, initial_timeout;
   Time acknowledgement_delay;  // 0: every segment is acknowledged at once
   bool selective;              // SACK

@@ -1,6 +1,7 @@
 // Timers by time, those of one time in the order in which they were set: a heap with four children a node.
 #pragma once
 #include <algorithm>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -33,6 +34,7 @@ class TimerHeap {
   }
 
   Timer take() {
+    assert(!timers_.empty());
     const Timer first = timers_.front(), last = timers_.back();
     timers_.pop_back();
     const std::size_t size = timers_.size();

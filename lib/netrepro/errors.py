@@ -21,7 +21,11 @@ class NetreproError(Exception):
 
 
 def nearest(given: str, valid: Iterable[str]) -> str:
-    """A hint that names the valid word nearest to `given`, or lists them all when none is near."""
+    """A hint that names the valid word nearest to `given`, or lists them all when none is near.
+
+    >>> nearest("dctpc", ["dctcp", "red"])
+    "did you mean 'dctcp'?"
+    """
     words = list(valid)
     close = difflib.get_close_matches(given, words, n=1, cutoff=0.5)
     if close:

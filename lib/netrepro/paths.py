@@ -7,6 +7,8 @@ from pathlib import Path
 
 from netrepro.errors import NetreproError
 
+INSTALLED_DATA = Path(__file__).parent / "data"  # in a package that is installed, not linked (lib/CMakeLists.txt)
+
 
 def workbench_root() -> Path:
     """The folder that holds notebooks/, data/ and figures/.
@@ -30,9 +32,19 @@ def notebooks_dir() -> Path:
     return workbench_root() / "notebooks"
 
 
+def all_data() -> Path:
+    """The folders of data_dir: the workbench's, or, outside of one, those that came with the installed package."""
+    try:
+        return workbench_root() / "data"
+    except NetreproError:
+        if "NETREPRO_ROOT" in os.environ or not INSTALLED_DATA.is_dir():
+            raise
+        return INSTALLED_DATA
+
+
 def data_dir(slug: str) -> Path:
     """A paper's claims.yaml, small inputs and SOURCES.md."""
-    return workbench_root() / "data" / slug
+    return all_data() / slug
 
 
 def figures_dir(slug: str) -> Path:

@@ -42,6 +42,8 @@ SCHEMES = {
     "cubic": Scheme("CUBIC", "#56B4E9", "v"),
     "reno": Scheme("Reno", "#8C510A", "P"),
     "bbr": Scheme("BBR", "#000000", "X"),
+    "QUIC": Scheme("QUIC", "#E31A1C", "x"),
+    "QUIC, in order": Scheme("QUIC, in order", "#FB9A99", "+"),
     "RCP": Scheme("RCP", "#01665E", "^"),
     "processor sharing": Scheme("processor sharing", "#444444", "."),
     "fat-tree": Scheme("fat-tree", "#4477AA", "s"),

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
+
+if core := os.environ.get("NETREPRO_CORE"):  # another build of the core than the installed one: `make sanitize`
+    spec = importlib.util.spec_from_file_location("netrepro._core", core)
+    assert spec and spec.loader
+    sys.modules["netrepro._core"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules["netrepro._core"])
+
+# isort: split
 
 import netrepro.workbench.lean_imports  # noqa: F401
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 import os
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import nbformat
 import pytest
 
 from netrepro.workbench.catalogue import Notebook, catalogue, describe
+from netrepro.workbench.exercises import FOLDED, SOLUTION, class_copy, read_exercises
 from netrepro.workbench.runner import RunReport, run
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
@@ -93,6 +95,43 @@ def test_no_cell_holds_logic(notebook):
         assert not any(isinstance(node, FORBIDDEN) for node in ast.walk(tree)), cell.source
         statements = sum((node.end_lineno or 0) - node.lineno + 1 for node in tree.body)
         assert statements <= CELL_LINES, f"{statements} lines belong into the library:\n{cell.source}"
+
+
+def solutions(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    return [cell for cell in notebook.cells if SOLUTION in cell.metadata.get("tags", [])]
+
+
+def test_solutions_are_folded_and_the_reader_is_told(notebook):
+    for cell in solutions(notebook):
+        assert cell.metadata.get("jupyter") == {"source_hidden": True, "outputs_hidden": True}
+    told = any(FOLDED in cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    assert told is bool(solutions(notebook))
+
+
+def test_each_solution_says_what_it_solves_and_a_class_copy_holds_none(path, notebook):
+    found = read_exercises(notebook, describe(path).slug)
+    assert {each.code for each in found} - {""} == {cell.source for cell in solutions(notebook)}
+    copy = nbformat.from_dict(class_copy(notebook, describe(path).slug))
+    nbformat.validate(copy)
+    for cell in solutions(notebook):
+        assert all(line not in other.source for other in copy.cells for line in cell.source.splitlines() if line)
+
+
+def test_a_solution_stands_on_nothing_that_another_solution_makes(notebook):
+    """For a check executes it alone, on what the cells above have made."""
+    above = {cell.source for cell in notebook.cells if cell.cell_type == "code"} - {
+        c.source for c in solutions(notebook)
+    }
+    made = {name for source in above for name in names_in(source, ast.Store)} | set(dir(builtins))
+    for cell in solutions(notebook):
+        assert names_in(cell.source, ast.Load) <= made | names_in(cell.source, ast.Store), cell.source
+
+
+def names_in(source: str, context: type[ast.expr_context]) -> set[str]:
+    nodes = list(ast.walk(ast.parse(source)))
+    found = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, context)}
+    imports = [alias for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names]
+    return found | {alias.asname or alias.name for alias in imports} if context is ast.Store else found
 
 
 @pytest.fixture(scope="module")

@@ -136,6 +136,7 @@ void bind_simulation(py::module_& module) {
       .def_readwrite("ecn", &TcpSettings::ecn)
       .def_readwrite("dctcp_first_alpha", &TcpSettings::dctcp_first_alpha)
       .def_readwrite("slow_start_after_idle", &TcpSettings::slow_start_after_idle)
+      .def_readwrite("offers_all", &TcpSettings::offers_all)
       .def_readwrite("hystart", &TcpSettings::hystart)
       .def_readwrite("hystart_rounds_from_start", &TcpSettings::hystart_rounds_from_start)
       .def_property("recovery", nullptr, named(&TcpSettings::recovery, {"linux", "sack", "newreno", "reno", "tahoe"}))

@@ -26,7 +26,7 @@ from pydantic import (
 )
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.paths import data_dir, notebooks_dir, workbench_root
+from netrepro.paths import all_data, data_dir, notebooks_dir
 
 Kind = Literal["effect", "absolute", "proportion", "ordering", "curve"]
 Tier = Literal["virtual", "privileged", "rootless", "simulated"]
@@ -270,19 +270,33 @@ def load_claims(slug: str) -> PaperClaims:
     return paper
 
 
-def all_papers() -> list[PaperClaims]:
-    """Every data/*/claims.yaml, in the notebooks' order; papers without a notebook last."""
-    notebooks = {path.stem[3:]: path.name for path in notebooks_dir().glob("[0-9][0-9]_*.ipynb")}
+def all_papers(problems: dict[str, str] | None = None) -> list[PaperClaims]:
+    """Every data/*/claims.yaml, in the notebooks' order; papers without a notebook last.
+
+    problems : takes, by its slug, what is wrong with one that cannot be read, instead of the NetreproError.
+    """
+    try:
+        notebooks = {path.stem[3:]: path.name for path in notebooks_dir().glob("[0-9][0-9]_*.ipynb")}
+    except NetreproError:  # an installed library has claims and no notebooks
+        notebooks = {}
     slugs = [path.parent.name for path in _claim_files()]
-    return [load_claims(slug) for slug in sorted(slugs, key=lambda slug: (notebooks.get(slug, "~"), slug))]
+    papers = []
+    for slug in sorted(slugs, key=lambda slug: (notebooks.get(slug, "~"), slug)):
+        try:
+            papers.append(load_claims(slug))
+        except NetreproError as error:
+            if problems is None:
+                raise
+            problems[slug] = str(error)
+    return papers
 
 
 def _claim_files() -> list[Path]:
-    return sorted((workbench_root() / "data").glob("*/claims.yaml"))
+    return sorted(all_data().glob("*/claims.yaml"))
 
 
 def _shown(path: Path) -> str:
-    return str(path.relative_to(workbench_root()))
+    return str(path.relative_to(all_data().parent))
 
 
 class _NoRepeatedKeys(yaml.SafeLoader):

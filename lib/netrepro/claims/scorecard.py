@@ -55,14 +55,22 @@ def scorecard(
     those that measured the claim and are trusted; what it says plays no part. `worse` names the tiers whose trusted
     verdict counts and is worse, and that verdict. `profile` and `tier` restrict the runs. `results` gives the results
     of a slug; default: what is published.
-    Raises NetreproError for an unknown paper, profile or tier, and for files that cannot be read.
+    A paper whose files cannot be read is left out, and `attrs["problems"]` says why (slug -> text), where all are asked
+    for. Raises NetreproError for an unknown paper, profile or tier, and for files of named papers that cannot be read.
     """
     for given, valid in ((profile, PROFILES), (tier, TIERS)):
         if given is not None and given not in valid:
             raise NetreproError(f"unknown {given!r}", nearest(given, valid))
     rows = []
-    for paper in all_papers() if papers is None else map(load_claims, papers):
-        found = (results or published_results)(paper.paper)
+    problems: dict[str, str] = {}
+    for paper in all_papers(problems) if papers is None else map(load_claims, papers):
+        try:
+            found = (results or published_results)(paper.paper)
+        except NetreproError as error:
+            if papers is not None:
+                raise
+            problems[paper.paper] = str(error)
+            continue
         runs = [
             run
             for run in (found.runs.values() if found else [])
@@ -71,7 +79,9 @@ def scorecard(
         runs.sort(key=lambda run: (TIERS.index(run.tier), -PROFILES.index(run.profile)))
         rows += [_row(paper, claim, runs) for claim in paper.claims]
     numbers = [f"ours_{tier}" for tier in TIERS] + ["interval_low", "interval_high"]
-    return pd.DataFrame(rows, columns=_COLUMNS).astype(dict.fromkeys(numbers, float))
+    table = pd.DataFrame(rows, columns=_COLUMNS).astype(dict.fromkeys(numbers, float))
+    table.attrs["problems"] = problems
+    return table
 
 
 _COLUMNS = [

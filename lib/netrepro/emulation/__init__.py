@@ -3,6 +3,7 @@
 from netrepro.emulation.emulate import emulate
 from netrepro.emulation.guests import Call, Guest
 from netrepro.emulation.network import Emulation, Node
+from netrepro.emulation.reachability import ping_all
 from netrepro.emulation.virtual.network import Event, Program, run_programs
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "Node",
     "Program",
     "emulate",
+    "ping_all",
     "run_programs",
 ]

@@ -99,7 +99,7 @@ def host_sysctls(tcp: Tcp) -> dict[str, str]:
     """Kernel settings of every host's namespace."""
     exact = window_clamp_bytes(tcp) > 0
     buffer_bytes = (BUFFER_PER_WINDOW if exact else BUFFER_PER_GROWN_WINDOW) * tcp.receive_window_bytes
-    first_bytes = buffer_bytes if exact else FIRST_BUFFER_BYTES
+    first_bytes = buffer_bytes if exact or not tcp.receive_window_grows else FIRST_BUFFER_BYTES
     return {
         "net/ipv4/tcp_sack": str(int(tcp.sack)),
         "net/ipv4/tcp_ecn": str(int(tcp.ecn)),

@@ -1,6 +1,7 @@
 """Floor 1: topologies, links, traffic and experiments as plain descriptions."""
 
 from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.flow_sizes import FlowSizeDistribution, load_flow_sizes
 from netrepro.networks.links import Link
 from netrepro.networks.queues import (
     CoDel,
@@ -61,6 +62,7 @@ __all__ = [
     "EcnThreshold",
     "Experiment",
     "Flow",
+    "FlowSizeDistribution",
     "FqCoDel",
     "Link",
     "LinkChange",
@@ -92,6 +94,7 @@ __all__ = [
     "k_shortest_paths",
     "leaf_spine",
     "links_in_use",
+    "load_flow_sizes",
     "shortest_paths",
     "spanning_tree",
     "star",

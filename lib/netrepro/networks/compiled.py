@@ -76,6 +76,7 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
         segment_bytes=tcp.segment_bytes,
         initial_window_segments=float(tcp.initial_window_segments),
         receive_window_bytes=tcp.receive_window_bytes,
+        offers_all=not tcp.receive_window_grows,
         minimum_timeout_s=tcp.min_rto_ms / 1e3,
         initial_timeout_s=tcp.initial_rto_ms / 1e3,
         acknowledgement_delay_s=tcp.delayed_ack_ms / 1e3,

@@ -117,7 +117,11 @@ class Measure:
 
     def __post_init__(self) -> None:
         for name in ("queues", "packets"):
-            object.__setattr__(self, name, tuple(tuple(port) for port in getattr(self, name)))
+            ports = tuple(getattr(self, name))
+            for port in ports:
+                if isinstance(port, str) or len(port) != 2:
+                    raise NetreproError(f"Measure: {name} = {ports!r}", f'give pairs of nodes: {name}=[("s1", "s2")]')
+            object.__setattr__(self, name, tuple(tuple(port) for port in ports))
         set_number(self, "queue_interval_ms", above=0)
         if self.windows_interval_ms is not None:
             set_number(self, "windows_interval_ms", above=0)

@@ -284,6 +284,9 @@ def load_flow_sizes(path_or_name: str | Path) -> FlowSizeDistribution:
 
     The CSV has the header `size_packets,probability` or `size_bytes,probability`; `#` starts a comment.
     Raises NetreproError that names the file, the line and the reason.
+
+    >>> round(load_flow_sizes("web_search").mean)
+    1141
     """
     if str(path_or_name) in KNOWN_FLOW_SIZES:
         path = data_dir("flow_sizes") / f"{path_or_name}.csv"

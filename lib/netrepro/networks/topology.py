@@ -151,7 +151,12 @@ def host_cable(host: str, switch: str, link: Link) -> Cable:
 
 
 def dumbbell(pairs: int, access: Link, bottleneck: Link) -> Topology:
-    """h1..hN behind s1, h(N+1)..h(2N) behind s2; the bottleneck joins s1 and s2, both ways alike."""
+    """h1..hN behind s1, h(N+1)..h(2N) behind s2; the bottleneck joins s1 and s2, both ways alike.
+
+    >>> network = dumbbell(2, access=Link(100, 1), bottleneck=Link(10, 10, DropTail(packets=50)))
+    >>> network.hosts, network.switches
+    (('h1', 'h2', 'h3', 'h4'), ('s1', 's2'))
+    """
     if pairs < 1:
         raise NetreproError(f"a dumbbell of {pairs} pairs", "give one pair or more")
     left = [host_cable(f"h{i + 1}", "s1", access) for i in range(pairs)]

@@ -46,9 +46,11 @@ class Tcp:
     """How connections speak TCP: all of an experiment, or those of a flow that has its own; the defaults are Linux's.
 
     Segments are payload. The retransmission timeout is the smoothed round trip plus four times its variation, the
-    latter at least `min_rto_ms`; the first SYN waits `initial_rto_ms`; both double each time. With `delayed_ack_ms`
-    every second segment is acknowledged, or the only one after that long; at once the first 16, all that let the
-    receive window grow, and the first three beyond a hole (what follows there: once a millisecond). With 0 each one is.
+    latter at least `min_rto_ms`; the first SYN waits `initial_rto_ms`; both double each time. A receive window of 1 MiB
+    or more begins with 64 KiB and grows with what the reader takes, unless `receive_window_grows` is False. With
+    `delayed_ack_ms` every second segment is acknowledged, or the only one after that long; at once the first 16, all
+    that let the receive window grow, and the first three beyond a hole (what follows there: once a millisecond). With 0
+    each one is.
     `dctcp_alpha` is DCTCP's first estimate of the share of marked bytes (1 in Linux, 0 in the paper's model).
     `slow_start_after_idle`: a connection that was silent for a retransmission timeout starts again from the initial
     window. `hystart`: CUBIC and SUSS may leave slow start by delay and acknowledgement trains,
@@ -81,6 +83,7 @@ class Tcp:
     initial_window_segments: int = 10
     segment_bytes: int = 1448
     receive_window_bytes: int = 6 * 2**20
+    receive_window_grows: bool = True
     min_rto_ms: float = 200.0
     initial_rto_ms: float = 1000.0
     delayed_ack_ms: float = 40.0

@@ -1,12 +1,19 @@
-"""Pages over one link, by each of the transports: in the simulator, and as processes of a kernel in virtual time."""
+"""Pages over one link, by each of the transports: in the simulator, and as processes of a kernel in virtual time.
+
+QUIC is aioquic's. Without that package its pages cannot be loaded, and all others can.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 import socket
+import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +31,9 @@ from netrepro.protocols.sst.web import SstClient, SstServer
 from netrepro.simulation import Hosts, simulate_machines
 from netrepro.simulation.hosts import Connection
 
+if TYPE_CHECKING:
+    from netrepro.protocols.quic import QuicClient, QuicServer
+
 Pages = Sequence[Sequence[int]]
 CLIENT, SERVER = "h1", "h2"
 ENDS: dict[Hashable, str] = {"client": CLIENT, "server": SERVER}
@@ -33,13 +43,17 @@ MOST_S_A_PAGE = 60.0
 
 @dataclass(frozen=True)
 class Way:
-    """How pages are asked for: a browser's manner, over TCP or over streams of SST; `fresh`: of a new channel a page.
-    Over SST, `client` and `server` say how their channel ends send."""
+    """How pages are asked for: a browser's manner, and `over` what: TCP, or streams of SST or QUIC; of these `fresh`
+    has a new channel or connection a page. `early`: with QUIC's, requests leave in the first packet (0-RTT).
+    `in_order`: QUIC's responses are given to the browser in the order of requests. Over SST, `client` and `server` say
+    how their channel ends send."""
 
     manner: Manner
     tcp: Tcp = field(default_factory=Tcp)
-    over_sst: bool = False
+    over: str = "TCP"
     fresh: bool = False
+    early: bool = False
+    in_order: bool = False
     client: Manners = field(default_factory=Manners)
     server: Manners = field(default_factory=Manners)
 
@@ -67,12 +81,25 @@ class Line:
 def load_pages(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s: float, seed: int) -> list[Loaded]:
     """Load them one after the other in the simulator."""
     asked = Experiment(line.topology, (), MOST_S_A_PAGE * (len(pages) + 1), seed, tcp=way.tcp)
-    if not way.over_sst:
+    if way.over == "TCP":
         return _TcpClient(asked, pages, way.manner, request_bytes, pause_s).run()
-    client = SstClient("server", pages, way.manner, request_bytes, pause_s, way.fresh, way.client)
-    machines: dict[Hashable, Machine] = {"client": client, "server": SstServer(way.server)}
+    words = "server", pages, way.manner, request_bytes, pause_s, way.fresh
+    client: SstClient | QuicClient
+    server: SstServer | QuicServer
+    if way.over == "QUIC":
+        from netrepro.protocols.quic import QuicClient, QuicServer
+
+        client, server = QuicClient(*words, way.early, way.in_order), QuicServer()
+    else:
+        client, server = SstClient(*words, way.client), SstServer(way.server)
+    machines: dict[Hashable, Machine] = {"client": client, "server": server}
     simulate_machines(asked, machines, len, ENDS, most_events=100_000_000)
     return client.browser.loaded
+
+
+def why_no_quic() -> str:
+    """Why pages cannot be loaded over QUIC, "" where they can."""
+    return "" if importlib.util.find_spec("aioquic") else "the package aioquic is not installed: pip install aioquic"
 
 
 def share_beside_tcp(way: Way, line: Line, seconds: float, seed: int) -> float:
@@ -152,26 +179,28 @@ def load_really(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s:
         "request_bytes": request_bytes,
         "pause_s": pause_s,
         "socket_options": [option for option in options if option[1]],
+        "packages": [path for path in sys.path if Path(path).is_absolute()] if way.over == "QUIC" else [],
     }
     with VirtualEmulation(line.topology, congestion_control=way.tcp.congestion_control, seed=seed, tcp=way.tcp) as net:
         (net.folder / "plan.json").write_text(json.dumps(plan))
         words = ("plan.json", net[SERVER].address)
         server = start(net, SERVER, PROGRAM, "serve", *words)
         (rows,) = lines_of(start(net, CLIENT, PROGRAM, "load", *words), [server])
-    return [Loaded(place, *row) for place, row in enumerate(rows)]
+    return [Loaded(*row) for row in rows]
 
 
 def least_s(page: Sequence[int], way: Way, line: Line, request_bytes: int) -> float:
     """No way can load the page sooner: round trips, and bytes at the line's rate without any header.
 
     A place (a connection times its depth) is taken for a round trip at least by each request, and for another one where
-    the request opens a connection.
+    the request opens a connection. A fresh channel or connection costs one more before the first request, unless the
+    request leaves with the first packet.
     """
     round_trip_s = 2 * line.one_way_ms / 1e3
-    opens = not way.over_sst and not way.manner.keeps
+    opens = way.over == "TCP" and not way.manner.keeps
     each_s = round_trip_s * (2 if opens else 1)
     secondaries = len(page) - 1
-    first_s = each_s + line.seconds_for(request_bytes + page[0]) + round_trip_s * way.fresh
+    first_s = each_s + line.seconds_for(request_bytes + page[0]) + round_trip_s * (way.fresh and not way.early)
     if not secondaries:
         return first_s
     rounds = math.ceil(secondaries / (way.manner.connections * way.manner.depth))

@@ -86,13 +86,16 @@ def each(*values: Any) -> Each:
 class Scale:
     """What a profile stands for: simulated or real seconds of a run (0 where the experiment knows itself when to end),
     repetitions at most, changes of the setting, of values swept by `each` the only ones that are measured (all where a
-    field is not named), and the cases that are left out, where they would take too long."""
+    field is not named), the cases that are left out, where they would take too long, those repeated less often (case ->
+    repetitions at most), and the claims that runs of this size are too short for."""
 
     seconds: float = 0.0
     repetitions: int | None = None
     changes: Changes = field(default_factory=dict)
     only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     without: Sequence[str] = ()
+    fewer: Mapping[str, int] = field(default_factory=dict)
+    unjudged: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -253,26 +256,35 @@ class Study:
             }
             runs.skipped.update({f"{where}: {case}": why for case, why in reasons.items()})
             able = [point for point in wanted if point.case not in reasons]
-            runs.add(self._measure_points(able, scale.seconds, times, seed, where, progress))
+            runs.add(self._measure_points(able, scale, times, seed, where, progress, _places(wanted)))
         return runs
 
     def vary(self, runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
         """Turn a knob, in the simulator: a row a place and repetition, with the fields that change and the numbers
-        read. Kept in `runs.knobs`. Raises NetreproError for an unknown knob."""
+        read. Kept in `runs.knobs`. What the simulator cannot run is left out. Raises NetreproError for an unknown
+        knob."""
         if name not in self.knobs:
             raise NetreproError(f"{self.slug} has no knob {name!r}", nearest(name, self.knobs))
         knob = self.knobs[name]
         scale = knob.scale if isinstance(knob.scale, Scale) else of_profile(runs.profile, knob.scale)
-        wanted = list(points(knob.cases, runs.setting, scale))
-        found = self._measure_points(wanted, scale.seconds, knob.repetitions, runs.seed, SIMULATED, progress)
+        wanted = [each for each in points(knob.cases, runs.setting, scale) if not self.why_not(each, SIMULATED)]
+        found = self._measure_points(wanted, scale, knob.repetitions, runs.seed, SIMULATED, progress)
         runs.knobs[name] = found.values.drop(columns="tier")
         runs.knobs |= {f"{name}_{table}": found.tables[table].drop(columns="tier") for table in knob.tables}
         return runs.knobs[name]
 
     def _measure_points(
-        self, wanted: list[Point], seconds: float, times: int, seed: int, tier: str, progress: Progress
+        self,
+        wanted: list[Point],
+        scale: Scale,
+        times: int,
+        seed: int,
+        tier: str,
+        progress: Progress,
+        swept: Sequence[str] = (),
     ) -> _Found:
-        work = [(point, repetition) for repetition in range(times) for point in wanted]
+        seconds = scale.seconds
+        work = [(at, each) for each in range(times) for at in wanted if each < scale.fewer.get(at.case, times)]
 
         def run_one(point: Point, repetition: int) -> Readings:
             place = seed_of(seed, repetition)
@@ -286,7 +298,8 @@ class Study:
         readings = in_parallel(run_one, work, progress=progress)
         order = {id(point): place for place, point in enumerate(wanted)}
         pairs = sorted(zip(work, readings, strict=True), key=lambda pair: order[id(pair[0][0])])
-        return _gather([(point, repetition, one) for (point, repetition), one in pairs], tier)
+        found = [(point, repetition, one) for (point, repetition), one in pairs]
+        return _gather(found, tier, swept or _places(wanted))
 
     def explore(self) -> object:
         """Sliders and a menu of cases; the simulator redraws one run at once. Raises NetreproError without `play`."""
@@ -455,11 +468,13 @@ class Runs:
         return bool(trust_of(self.checks[self.checks["tier"] == self.tier])["trusted"])
 
     def measured_claims(self, tier: str = "") -> list[Measured]:
-        """One measurement a claim whose cases the tier could run, with its control where that could be run too."""
+        """One measurement a claim whose cases the tier could run, with its control where that could be run too; none of
+        those that the scale leaves unjudged."""
         where = tier or self.tier
         trust, found = trust_of(self.checks[self.checks["tier"] == where]), []
+        unjudged = self.study.scale(self.profile, self.tier).unjudged
         for claim, evidence in self.study.claims.items():
-            if not self.has(*evidence.case_names, tier=where):
+            if claim in unjudged or not self.has(*evidence.case_names, tier=where):
                 continue
             given = _as_measured(self.values_of(evidence, where), evidence)
             broken = evidence.broken
@@ -471,10 +486,11 @@ class Runs:
         return found
 
     def values_of(self, evidence: Evidence, tier: str = "") -> list[Any]:
-        """What the evidence makes of every repetition."""
+        """What the evidence makes of every repetition that its cases have in common."""
         by_case = [self.reading(evidence.reading, case, tier) for case in evidence.case_names]
         how = evidence.how or _itself
-        return [how(*(readings[each] for readings in by_case)) for each in sorted(by_case[0])]
+        common = set(by_case[0]).intersection(*by_case)
+        return [how(*(readings[each] for readings in by_case)) for each in sorted(common)]
 
     def save(self, folder: Path) -> None:
         """Leave every table as a CSV file, and run.json, which says how they were measured."""
@@ -515,9 +531,13 @@ def _swept(changes: Changes) -> list[str]:
     return [name for name, change in changes.items() if isinstance(change, Each)]
 
 
-def _gather(found: list[tuple[Point, int, Readings]], tier: str) -> _Found:
-    """The readings of one tier as tables; fields that any point sweeps are columns of all."""
-    swept = list(dict.fromkeys(name for point, _, _ in found for name in point.swept))
+def _places(wanted: Sequence[Point]) -> list[str]:
+    """The fields that any of the points sweeps."""
+    return list(dict.fromkeys(name for point in wanted for name in point.swept))
+
+
+def _gather(found: list[tuple[Point, int, Readings]], tier: str, swept: Sequence[str]) -> _Found:
+    """The readings of one tier as tables; `swept` fields are columns of all, also where this tier sweeps none."""
     rows, checks = [], []
     tables: dict[str, list[pd.DataFrame]] = {}
     for point, repetition, readings in found:

@@ -2,45 +2,50 @@
 Emulation" (Mininet-HiFi, CoNEXT 2012), section 5.3, Fig. 9; Appenzeller et al., "Sizing Router Buffers" (SIGCOMM 2004).
 
 n long flows share a bottleneck. A binary search finds the smallest buffer with which the link is busy for 99 % of the
-time; theory says RTT C / sqrt(n), because flows that halve their windows at different times even each other out.
+time; theory says RTT C / sqrt(n), because flows that halve their windows at different times even each other out. The
+law is measured with Reno and long windows of time; the authors' own points with their own search (BIC, 98 %, 3 s).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel, delayed
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import isotonic_regression
 
-from netrepro.claims import Measured, load_claims
+from netrepro.claims import load_claims
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.experiment import Experiment, Measure, Measurements, Port
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
+from netrepro.papers import _drawing as drawing
 from netrepro.papers._running import run_experiment
-from netrepro.papers._runs import CheckedRuns, Progress, of_profile
+from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each
+from netrepro.papers._trust import Check, gap_checks
 from netrepro.paths import data_dir
-from netrepro.simulation import simulate
-from netrepro.style import CURVES, PUBLISHED_GREY, draw_published, new_figure, scheme
+from netrepro.style import CURVES, PUBLISHED_GREY, Scheme, draw_published, new_figure, scheme
 
 PORT = ("s1", "s2")
 ROOMY = DropTail(packets=10_000)  # of every port but the bottleneck's: nothing is lost elsewhere
 HOST_MBPS = 1000.0
+FLOW_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 400, 600, 800)
+TOGETHER_COUNTS = (2, 5, 10, 20, 50, 100, 200)
 SLOPE_RANGE = (2, 100)  # flows
 HARDWARE_FLOWS = (5, 10, 50, 100, 200)
-CONTROL_FLOWS = (2, 5, 10, 20, 50, 100, 200)
-FLOW_COUNTS = (1, 2, 5, 10, 20, 50, 100, 200, 400)
-PAPER_FLOW_COUNTS = (*FLOW_COUNTS, 600, 800)
+EMULATED_FLOWS = (2, 4, 10, 20, 100)
+AUTHORS_FLOWS = (2, 4, 5, 10, 20, 50, 100, 200, 400, 600, 800)
+MANY_FLOWS = (200, 400)
+BOUNDED_FLOWS = tuple(flows for flows in AUTHORS_FLOWS if flows <= 400)
 MOST_PIPES = 1.5  # RTT C: the largest buffer that is tried
 PERIODS = 3  # of a sawtooth, measured
+RAMP_S, WAIT_S = 10.0, 3.0  # the authors' scripts skip ten samples at first, and 3 s before every probe
 CLOSE = 0.002  # of the target: a probe that near is too close to call from one run
-RESOLUTION = 1.2  # the search ends when the buffers either side of the target differ by less than this factor
 DEVIATIONS = (*range(1, 100), 99.5, 99.9)  # percentiles of Fig. 9(c) that are kept
 
 
@@ -48,24 +53,36 @@ DEVIATIONS = (*range(1, 100), 99.5, 99.9)  # percentiles of Fig. 9(c) that are k
 class Setting:
     """The experiment of section 5.3; flows start at random in the first `start_spread_s` seconds.
 
-    target : share of the bottleneck's rate that a buffer must keep busy.
-    round_trip_spread : senders' round trips lie evenly within round_trip_ms times 1 - spread to 1 + spread.
-    jitter_ms : of the senders' links, as Link takes it; none is published.
-    senders : hosts that the flows are shared out among, at most. clock_skew_ppm : as simulate takes it.
+    target : share of the bottleneck's rate that a buffer must keep busy. round_trip_spread : senders' round trips lie
+    evenly within round_trip_ms times 1 - spread to 1 + spread. jitter_ms : of the senders' links, standard deviation;
+    none is published, and there is no path without. senders : hosts that the flows are shared out among, at most.
+    clock_skew_ppm : how far links' rates are off at most.
+
+    samples : of a second each, the median of which a probe of the authors' search is; 0: our search, whose probes last
+    for some periods of the sawtooth. resolution : our search ends when the buffers either side of the target differ by
+    less than this factor; authors_resolution : the authors', which goes on to single packets at 1. theories : of
+    RTT C / sqrt(n), a sixteenth of it to so many times it are searched; 0 for all buffers. buffer_packets : is used,
+    and nothing searched; 0 to search.
 
     Raises NetreproError for a target or spread that is no such share.
     """
 
-    rate_mbps: float = 62.5
-    round_trip_ms: float = 87.0
     target: float = 0.99
     congestion_control: str = "reno"
+    rate_mbps: float = 62.5
+    round_trip_ms: float = 87.0
     round_trip_spread: float = 0.0
-    jitter_ms: float = 0.0
-    start_spread_s: float = 3.0
+    jitter_ms: float = 0.5
+    flows: int = 100
     senders: int = 20
+    start_spread_s: float = 3.0
     delayed_ack_ms: float = 40.0
     clock_skew_ppm: float = 100.0
+    samples: int = 0
+    resolution: float = 1.2
+    authors_resolution: float = 1.0
+    theories: float = 0.0
+    buffer_packets: int = 0
 
     def __post_init__(self) -> None:
         if not 0 < self.target < 1:
@@ -78,54 +95,25 @@ class Setting:
         """RTT C, the bandwidth-delay product, in full packets."""
         return self.rate_mbps * 1e3 * self.round_trip_ms / 8 / FULL_PACKET_BYTES
 
+    @property
+    def range_packets(self) -> tuple[int, int]:
+        """The least and the largest buffer that our search tries."""
+        most, theory = MOST_PIPES * self.pipe_packets, float(theory_packets(self.flows, self))
+        if not self.theories:
+            return 1, round(most)
+        return max(1, round(theory / 16)), round(min(most, self.theories * theory))
+
+    @property
+    def warm_up_s(self) -> float:
+        """Flows have started, and slow start's overshoot is repaired, a period of the sawtooth later; for the authors'
+        search, their pauses later."""
+        return self.start_spread_s + (RAMP_S + WAIT_S if self.samples else 3.0 + sawtooth_s(self.flows, self))
+
 
 PRINTED = Setting()
-
-
-def synchronised(setting: Setting) -> Setting:
-    """The control: nothing tells the flows apart, so that they lose packets, and halve, together.
-
-    One host, starts within a millisecond, identical clocks, one acknowledgement a segment.
-    """
-    return replace(setting, senders=1, start_spread_s=0.001, clock_skew_ppm=0.0, delayed_ack_ms=0.0)
-
-
-@dataclass(frozen=True)
-class Scale:
-    """What a profile measures: numbers of flows, and the least time that a run is measured for.
-
-    control_flows : numbers of synchronised flows. around_theory : buffers from a sixteenth of theory's to four times it
-    are tried, not all up to MOST_PIPES. most_repetitions : None for any.
-    """
-
-    flow_counts: tuple[int, ...]
-    least_s: float
-    control_flows: tuple[int, ...] = CONTROL_FLOWS
-    around_theory: bool = False
-    resolution: float = RESOLUTION
-    most_repetitions: int | None = None
-
-    def range_packets(self, flows: int, setting: Setting) -> tuple[int, int]:
-        """The least and the largest buffer that a search tries."""
-        most = MOST_PIPES * setting.pipe_packets
-        if not self.around_theory:
-            return 1, round(most)
-        theory = float(theory_packets(flows, setting))
-        return max(1, round(theory / 16)), round(min(most, 4 * theory))
-
-
-def scale(profile: str, tier: str = "simulated") -> Scale:
-    """The scale of profile "quick" or "paper" on a tier. Raises NetreproError for another.
-
-    A kernel works for a second or two for each run, and twenty for one of one flow.
-    """
-    scales = {"quick": Scale(FLOW_COUNTS, 10.0), "paper": Scale(PAPER_FLOW_COUNTS, 60.0)}
-    if tier != "simulated":
-        scales = {
-            "quick": Scale((50, 100), 5.0, (50, 100), around_theory=True, resolution=1.4, most_repetitions=2),
-            "paper": Scale(PAPER_FLOW_COUNTS, 10.0),
-        }
-    return of_profile(profile, scales)
+# The control: nothing tells the flows apart, so that they lose packets, and halve, together.
+SYNCHRONISED = {"senders": 1, "start_spread_s": 0.001, "clock_skew_ppm": 0.0, "delayed_ack_ms": 0.0, "jitter_ms": 0.0}
+AUTHORS = {"congestion_control": "bic", "target": 0.98, "samples": 3, "senders": 2}  # their scripts
 
 
 def theory_packets(flows: float | np.ndarray, setting: Setting = PRINTED) -> float | np.ndarray:
@@ -151,87 +139,60 @@ def sawtooth_s(flows: int, setting: Setting = PRINTED) -> float:
     return float(rounds * setting.round_trip_ms * 1e-3 * (1 + share / 2))
 
 
-def warm_up_s(flows: int, setting: Setting = PRINTED) -> float:
-    """Flows have started, and slow start's overshoot is repaired, a period of the sawtooth later."""
-    return setting.start_spread_s + 3.0 + sawtooth_s(flows, setting)
-
-
-def experiment(flows: int, buffer_packets: int, setting: Setting, least_s: float, seed: int) -> Experiment:
-    """n long flows from the senders to one receiver, over one bottleneck: what any tier runs."""
-    senders = min(flows, setting.senders)
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
+    """n long flows from the senders to one receiver, over one bottleneck with the setting's buffer, or else theory's;
+    measured for `seconds`, or longer where the sawtooth is longer."""
+    flows, senders = setting.flows, min(setting.flows, setting.senders)
     stretch = setting.round_trip_spread * (np.linspace(-1, 1, senders) if senders > 1 else np.zeros(1))
-    cables = [
-        host_cable(
-            f"h{i + 1}",
-            "s1",
-            Link(HOST_MBPS, float(setting.round_trip_ms / 2 * (1 + share)), ROOMY, jitter_ms=setting.jitter_ms),
-        )
-        for i, share in enumerate(stretch)
+    ways = [
+        Link(HOST_MBPS, float(setting.round_trip_ms / 2 * (1 + share)), ROOMY, jitter_ms=setting.jitter_ms)
+        for share in stretch
     ]
+    cables = [host_cable(f"h{i + 1}", "s1", way) for i, way in enumerate(ways)]
+    buffer_packets = setting.buffer_packets or round(float(theory_packets(flows, setting)))
     bottleneck = Link(setting.rate_mbps, 0.0, DropTail(packets=buffer_packets))
     receiver = f"h{senders + 1}"
     cables += [
         Cable(*PORT, bottleneck, replace(bottleneck, queue=ROOMY)),
         host_cable(receiver, "s2", Link(HOST_MBPS, 0.0, ROOMY)),
     ]
-    seconds = warm_up_s(flows, setting) + max(least_s, PERIODS * sawtooth_s(flows, setting))
+    lasts_s = setting.samples or max(seconds, PERIODS * sawtooth_s(flows, setting))
+    end_s = setting.warm_up_s + lasts_s
     starts = np.random.default_rng(seed).uniform(0, setting.start_spread_s, flows)
     traffic = [
-        Flow(f"h{i % senders + 1}", receiver, duration_s=seconds - start, start_s=start)
+        Flow(f"h{i % senders + 1}", receiver, duration_s=end_s - start, start_s=start)
         for i, start in enumerate(starts.tolist())
     ]
     return Experiment(
         Topology(tuple(cables), f"{flows} flows"),
         tuple(traffic),
-        seconds,
+        end_s,
         seed,
         Measure(packets=(PORT,)),
         Tcp(setting.congestion_control, delayed_ack_ms=setting.delayed_ack_ms),
     )
 
 
-# Measuring.
+# What runs and searches say.
 
 
-def utilisation(found: Measurements, from_s: float) -> float:
-    """Bits that left the bottleneck from `from_s` on, as a share of what it could have sent."""
+def utilisation(found: Measurements, setting: Setting) -> float:
+    """Bits that left the bottleneck, as a share of what it could have sent, from the end of the warm-up on; where there
+    are samples, the median of theirs."""
+    edges = np.linspace(setting.warm_up_s, found.experiment.duration_s, 1 + (setting.samples or 1))
     packets = found.packets
-    bits = 8 * packets["size_bytes"].to_numpy()[packets["time_s"].to_numpy() >= from_s].sum()
+    bits = np.histogram(packets["time_s"], edges, weights=8 * packets["size_bytes"])[0]
     rate_bps = found.experiment.topology.link(*PORT).rate_mbps * 1e6
-    return float(bits / rate_bps / (found.experiment.duration_s - from_s))
-
-
-def check_fidelity(found: Measurements) -> pd.DataFrame:
-    """The tier's own checks, and Fig. 9(c)'s: full packets must leave the busy link one packet time apart.
-
-    At least 90 % within 10 % of the ideal (193.8 us at 62.5 Mb/s), as in the paper with 800 flows; and the busy
-    link's rate within 1 %. Columns: check, value, bound, holds.
-    """
-    ideal_s, gap_s = _busy_gaps_s(found)
-    off = abs(ideal_s / gap_s.mean() - 1) if len(gap_s) else np.nan
-    near = float((abs(gap_s - ideal_s) <= 0.1 * ideal_s).mean()) if len(gap_s) else np.nan
-    rows = [
-        ("gaps within 10 %", near, 0.9, bool(near >= 0.9)),
-        ("busy link off its rate", off, 0.01, bool(off <= 0.01)),
-    ]
-    ours = pd.DataFrame(rows, columns=["check", "value", "bound", "holds"])
-    return pd.concat([found.fidelity, ours], ignore_index=True)
-
-
-def _busy_gaps_s(found: Measurements) -> tuple[float, np.ndarray]:
-    """The ideal gap between full packets, and the gaps that were a busy link's, where packets say how they waited."""
-    ideal_s = FULL_PACKET_BYTES * 8 / (found.experiment.topology.link(*PORT).rate_mbps * 1e6)
-    gap_s = np.diff(found.packets["time_s"].to_numpy())
-    rest = found.packets.iloc[1:]
-    # A packet that waited longer than the gap before it found the link busy from end to end.
-    busy = (rest["wait_ms"].to_numpy() * 1e-3 >= gap_s) & (rest["size_bytes"].to_numpy() == FULL_PACKET_BYTES)
-    return ideal_s, gap_s[busy]
+    return float(np.median(bits / np.diff(edges)) / rate_bps)
 
 
 def gap_deviations(found: Measurements) -> np.ndarray:
-    """How far the gaps of the busy bottleneck are from the ideal, as shares of it (Fig. 9c), shape (gaps,)."""
-    ideal_s, gap_s = _busy_gaps_s(found)
-    return np.abs(gap_s - ideal_s) / ideal_s
+    """How far full packets leave the busy bottleneck from a packet time apart, as shares of it (Fig. 9c), (gaps,)."""
+    ideal_s = FULL_PACKET_BYTES * 8 / (found.experiment.topology.link(*PORT).rate_mbps * 1e6)
+    gap_s, rest = np.diff(found.packets["time_s"].to_numpy()), found.packets.iloc[1:]
+    # A packet that waited longer than the gap before it found the link busy from end to end.
+    busy = (rest["wait_ms"].to_numpy() * 1e-3 >= gap_s) & (rest["size_bytes"].to_numpy() == FULL_PACKET_BYTES)
+    return np.abs(gap_s[busy] - ideal_s) / ideal_s
 
 
 @dataclass(frozen=True)
@@ -248,7 +209,7 @@ def smallest_buffer(
     target: float,
     most_packets: int,
     least_packets: int = 1,
-    resolution: float = RESOLUTION,
+    resolution: float = PRINTED.resolution,
     expected_packets: float | None = None,
 ) -> Search:
     """The smallest buffer (packets) whose utilisation is `target`, searched from `least_packets` to `most_packets`.
@@ -288,336 +249,196 @@ def smallest_buffer(
     return Search(float(buffers[above - 1] * (buffers[above] / buffers[above - 1]) ** part), True, probes)
 
 
-def search(
-    flows: int, setting: Setting, scale: Scale, seeds: Sequence[int], tier: str = "simulated"
-) -> tuple[Search, pd.DataFrame, np.ndarray]:
-    """The smallest buffer for n flows, the fidelity checks of all runs of the search, and percentiles (DEVIATIONS) of
-    how far the gaps of the busy link were from the ideal.
+def authors_search(probe: Callable[[int], float], target: float, most_packets: int, resolution: float = 1.0) -> Search:
+    """The buffer (packets) that the authors' scripts find: they halve what lies between 1 and RTT C, believe every
+    probe, and answer with the last buffer that was enough, which is 2 packets at least. `reached` is False where none
+    was: the answer is RTT C then, of which no probe is made."""
+    least, most, probes = 1, most_packets, []
+    while most - least >= 2 and most / least > resolution:
+        middle = (least + most) // 2
+        probes.append((middle, probe(middle)))
+        least, most = (least, middle) if probes[-1][1] >= target else (middle + 1, most)
+    return Search(float(most), most < most_packets, tuple(sorted(probes)))
 
-    A probe within CLOSE of the target is repeated with the further seeds, and is their mean. All buffers see the same
-    seeds, so that they are compared on equal terms.
+
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+    """The smallest buffer by search, whether it was enough, its ratio to theory, what was tried (probes), percentiles
+    of the gaps of all runs (deviations) and their checks; with a buffer given its utilisation, and the queue.
+
+    A probe of our search that is within CLOSE of the target is repeated with two further seeds, and is their mean. All
+    buffers see the same seeds, so that they are compared on equal terms.
     """
-    runs: list[Run] = []
+    seeds = np.random.SeedSequence(seed).generate_state(3).tolist()
+    fidelity: list[pd.DataFrame] = []
+    checks: list[Check] = []
+    gaps: list[np.ndarray] = []
 
-    def share(buffer_packets: int, seed: int) -> float:
-        runs.append(_run(flows, buffer_packets, seed, setting, scale.least_s, tier))
-        return runs[-1][0]
+    def run(buffer_packets: int, place: int, *queues: Port) -> Measurements:
+        asked = experiment(replace(setting, buffer_packets=buffer_packets), seconds, place)
+        asked = replace(asked, measure=replace(asked.measure, queues=queues))
+        found = run_experiment(asked, tier, clock_skew_ppm=setting.clock_skew_ppm)
+        fidelity.append(found.fidelity)
+        checks.extend(gap_checks(found, PORT))
+        gaps.append(gap_deviations(found))
+        return found
+
+    def share(buffer_packets: int, place: int) -> float:
+        return utilisation(run(buffer_packets, place), setting)
 
     def probe(buffer_packets: int) -> float:
         shares = [share(buffer_packets, seeds[0])]
-        if abs(shares[0] - setting.target) <= CLOSE:
-            shares += [share(buffer_packets, seed) for seed in seeds[1:]]
+        if not setting.samples and abs(shares[0] - setting.target) <= CLOSE:
+            shares += [share(buffer_packets, place) for place in seeds[1:]]
         return float(np.mean(shares))
 
-    least, most = scale.range_packets(flows, setting)
-    expected = float(theory_packets(flows, setting))
-    found = smallest_buffer(probe, setting.target, most, least, scale.resolution, expected)
-    _, checks, deviations = zip(*runs, strict=True)
-    gaps = np.concatenate(deviations)
-    percentiles = np.percentile(gaps, DEVIATIONS) if len(gaps) else np.full(len(DEVIATIONS), np.nan)
-    return found, pd.concat(checks, ignore_index=True), percentiles
+    if setting.buffer_packets:
+        one = run(setting.buffer_packets, seeds[0], PORT)
+        said = {"flows": setting.flows, "utilisation": utilisation(one, setting), "queue": one.queues}
+        return said | {"_fidelity": one.fidelity, "checks": checks}
+    if setting.samples:
+        found = authors_search(probe, setting.target, int(setting.pipe_packets), setting.authors_resolution)
+    else:
+        least, most = setting.range_packets
+        theory = float(theory_packets(setting.flows, setting))
+        found = smallest_buffer(probe, setting.target, most, least, setting.resolution, theory)
+    return {
+        "flows": setting.flows,
+        "buffer_packets": found.buffer_packets,
+        "reached": found.reached,
+        "over_theory": found.buffer_packets / float(theory_packets(setting.flows, setting)),
+        "over_pipe": found.buffer_packets / setting.pipe_packets,
+        "probes": pd.DataFrame(found.probes, columns=["tried_packets", "utilisation"]).assign(flows=setting.flows),
+        "deviations": _percentiles(np.concatenate(gaps)).assign(flows=setting.flows),
+        "_fidelity": pd.concat(fidelity, ignore_index=True),
+        "checks": checks,
+    }
 
 
-Run = tuple[float, pd.DataFrame, np.ndarray]  # utilisation, checks, deviations of gaps
+def _percentiles(gaps: np.ndarray) -> pd.DataFrame:
+    off = np.percentile(gaps, DEVIATIONS) if len(gaps) else np.nan
+    return pd.DataFrame({"percent": DEVIATIONS, "deviation": off})
 
 
-def _run(flows: int, buffer_packets: int, seed: int, setting: Setting, least_s: float, tier: str = "simulated") -> Run:
-    asked = experiment(flows, buffer_packets, setting, least_s, seed)
-    found = run_experiment(asked, tier, clock_skew_ppm=setting.clock_skew_ppm)
-    return utilisation(found, warm_up_s(flows, setting)), check_fidelity(found), gap_deviations(found)
-
-
-@dataclass(frozen=True)
-class Sweep(CheckedRuns):
-    """Searches over numbers of flows and repetitions, as published and synchronised.
-
-    buffers : case ("published" or "synchronised"), flows, repetition, buffer_packets, reached.
-    probes : case, flows, repetition, tried_packets, utilisation. fidelity : case, flows, repetition, check, value,
-    bound, holds; a row a check and run. deviations : case, flows, repetition, percent, deviation (share of the ideal
-    gap) of the busy link's gaps. tier : where they ran.
-    """
-
-    buffers: pd.DataFrame
-    probes: pd.DataFrame
-    fidelity: pd.DataFrame
-    deviations: pd.DataFrame
-    tier: str = "simulated"
-
-
-def measure(
-    scale: Scale,
-    repetitions: int,
-    seed: int,
-    *,
-    setting: Setting = PRINTED,
-    n_jobs: int = 1,
-    tier: str = "simulated",
-    progress: Progress = iter,
-) -> Sweep:
-    """Search for every number of flows, and for the scale's control with synchronised flows (two repetitions of these).
-
-    n_jobs : processes that joblib spreads searches over; the result does not depend on it. Every search draws its seeds
-    from SeedSequence([seed, flows, repetition]). `progress` wraps the list of searches.
-    """
-    repetitions = min(repetitions, scale.most_repetitions or repetitions)
-    cases = {"published": (setting, scale.flow_counts), "synchronised": (synchronised(setting), scale.control_flows)}
-    work = [
-        (case, used, flows, repetition)
-        for case, (used, counts) in cases.items()
-        for repetition in range(repetitions if case == "published" else min(repetitions, 2))
-        for flows in sorted(counts, reverse=True)  # the longest first, so that the processes end together
-    ]
-    return _search_all(work, scale, seed, n_jobs, progress, tier)
-
-
-def _search_all(
-    work: Sequence[tuple], scale: Scale, seed: int, n_jobs: int, progress: Progress, tier: str = "simulated"
-) -> Sweep:
-    tasks = [
-        delayed(search)(flows, used, scale, _seeds(seed, flows, repetition), tier)
-        for _, used, flows, repetition in work
-    ]
-    outcomes = iter(Parallel(n_jobs=n_jobs, return_as="generator")(tasks))
-    buffers, probes, fidelity, deviations = [], [], [], []
-    for case, _, flows, repetition in progress(work):
-        outcome, checks, off = next(outcomes)
-        label = {"case": case, "flows": flows, "repetition": repetition}
-        buffers.append(label | {"buffer_packets": outcome.buffer_packets, "reached": outcome.reached})
-        probes += [label | {"tried_packets": packets, "utilisation": share} for packets, share in outcome.probes]
-        fidelity.append(checks.assign(**label))
-        deviations.append(pd.DataFrame({"percent": DEVIATIONS, "deviation": off}).assign(**label))
-    checks, gaps = (pd.concat(parts, ignore_index=True) for parts in (fidelity, deviations))
-    return Sweep(pd.DataFrame(buffers), pd.DataFrame(probes), checks, gaps, tier)
-
-
-def beside(
-    sweep: Sweep,
-    repetitions: int,
-    seed: int,
-    *,
-    setting: Setting = PRINTED,
-    n_jobs: int = 1,
-    progress: Progress = iter,
-) -> Sweep:
-    """The same numbers of flows in the simulator, with synchronised ones where the control has them; `sweep` itself
-    where that was the simulator's."""
-    if sweep.tier == "simulated":
-        return sweep
-    counts = tuple(sorted(set(sweep.buffers["flows"])))
-    scale = Scale(counts, 10.0, tuple(flows for flows in counts if flows in CONTROL_FLOWS))
-    return measure(scale, repetitions, seed, setting=setting, n_jobs=n_jobs, progress=progress)
-
-
-def tier_table(sweeps: Sequence[Sweep], setting: Setting = PRINTED) -> pd.DataFrame:
-    """A row a number of flows, a column a tier: the mean of the buffers (packets), beside theory's."""
-    means = {each.tier: _table(each, "published").mean() for each in sweeps}
-    table = pd.DataFrame(means).dropna(how="all").sort_index()
-    table.insert(0, "theory", theory_packets(table.index.to_numpy(float), setting))
-    return table
-
-
-def _seeds(seed: int, flows: int, repetition: int) -> tuple[int, ...]:
-    return tuple(np.random.SeedSequence([seed, flows, repetition]).generate_state(3).tolist())
-
-
-def hardware_buffers() -> pd.DataFrame:
-    """What the hardware and Mininet-HiFi needed (Fig. 9b): source, flows, mean_packets, low_packets, high_packets."""
+def published_buffers() -> pd.DataFrame:
+    """What hardware and Mininet-HiFi needed (Fig. 9b): source, flows, mean_packets, low_packets, high_packets."""
     return pd.read_csv(data_dir("buffer_sizing") / "published_buffers.csv", comment="#")
 
 
-def summary(sweep: Sweep, setting: Setting = PRINTED) -> pd.DataFrame:
-    """A row a number of flows: theory, our mean, least and most, and the synchronised flows' mean (packets)."""
-    grouped = sweep.buffers.groupby(["case", "flows"])["buffer_packets"]
-    ours = grouped.agg(["mean", "min", "max"]).loc["published"].add_suffix("_packets")
-    together = _table(sweep, "synchronised").mean().rename("synchronised_packets")
-    ours.insert(0, "theory_packets", theory_packets(ours.index.to_numpy(), setting))
-    return ours.assign(over_theory=ours["mean_packets"] / ours["theory_packets"]).join(together)
+def authors_case(flows: int, together: bool = False) -> str:
+    """The name of the case of the authors' search with so many flows."""
+    return f"authors, {flows}" + ", synchronised" * together
 
 
-# Claims.
+def buffers(runs: Runs, tier: str = "") -> pd.DataFrame:
+    """A row a number of flows: theory, published means, and our means (packets) on a tier: the authors' search, and the
+    law's, each as published and with synchronised flows."""
+    means = runs.summary(tier)["buffer_packets"].reset_index()
+    kinds = means["case"].str.replace(r", \d+", "", regex=True)
+    ours = means.assign(kind=kinds).pivot_table(index="flows", columns="kind", values="buffer_packets")
+    known = published_buffers().pivot(index="flows", columns="source", values="mean_packets")
+    table = known.join(ours, how="outer")
+    table.insert(0, "theory", theory_packets(table.index.to_numpy(float), runs.setting))
+    names = ["theory", "hardware", "Mininet-HiFi", "authors", "authors, synchronised", "law", "synchronised"]
+    return table.reindex(columns=[name for name in names if name in table])
 
 
-def measured_claims(sweep: Sweep, setting: Setting = PRINTED) -> list[Measured]:
-    """One measurement a claim of data/buffer_sizing/claims.yaml whose numbers of flows were searched.
-
-    Without synchronised flows there are no controls, and such a verdict does not count.
-    """
-    ours, broken = _table(sweep, "published"), _table(sweep, "synchronised")
-    pipe, counts = setting.pipe_packets, set(ours)
-    values = {}
-    if counts >= set(SLOPE_RANGE):
-        values["exponent-of-n"] = _exponents(ours), _exponents(broken)
-        values["bounded-by-theory"] = _greatest_ratios(ours, setting), _greatest_ratios(broken, setting)
-    if counts >= {1, 100}:
-        values["one-flow-needs-the-pipe"] = ours[1] / pipe, ours[100] / pipe
-        together = broken[100] / ours[1].mean() if 100 in broken else np.empty(0)
-        values["hundred-flows-need-a-tenth"] = ours[100] / ours[1], together
-    for flows in counts.intersection(HARDWARE_FLOWS):
-        values[f"hardware-{flows}-flows"] = ours[flows], broken[flows] if flows in broken else np.empty(0)
-    return [
-        Measured(claim=claim, values=list(right), **({"control": list(wrong)} if len(wrong) else {}), **sweep.trust)
-        for claim, (right, wrong) in values.items()
-    ]
+# How claims read the buffers, Series over numbers of flows.
 
 
-def _table(sweep: Sweep, case: str) -> pd.DataFrame:
-    """Buffers (packets), a row a repetition, a column a number of flows."""
-    rows = sweep.buffers[sweep.buffers["case"] == case]
-    return rows.pivot(index="repetition", columns="flows", values="buffer_packets")
+def exponent(found: pd.Series) -> float:
+    """Of n, by which the buffer falls."""
+    within = found.loc[SLOPE_RANGE[0] : SLOPE_RANGE[1]]
+    return float(np.polyfit(np.log(within.index.to_numpy(float)), np.log(within), 1)[0])
 
 
-def _exponents(table: pd.DataFrame) -> np.ndarray:
-    if table.empty:
-        return np.empty(0)
-    within = table.loc[:, SLOPE_RANGE[0] : SLOPE_RANGE[1]]
-    return np.polyfit(np.log(within.columns.to_numpy(float)), np.log(within.to_numpy().T), 1)[0]
+def greatest(over_theory: pd.Series) -> float:
+    return float(over_theory[over_theory.index >= 2].max())
 
 
-def _greatest_ratios(table: pd.DataFrame, setting: Setting) -> np.ndarray:
-    many = table.loc[:, 2:]
-    return (many / theory_packets(many.columns.to_numpy(float), setting)).max(axis=1).to_numpy()
-
-
-def answer(sweep: Sweep, setting: Setting = PRINTED) -> str:
+def answer(runs: Runs) -> str:
     """The paper's question answered in one sentence, with this run's numbers."""
-    ours, broken = _table(sweep, "published"), _table(sweep, "synchronised")
-    if 100 not in broken or not set(ours) >= {1, *SLOPE_RANGE}:
-        found = ", ".join(f"{means:.0f} packets for {flows} flows" for flows, means in ours.mean().items())
-        theory = ", ".join(f"{theory_packets(flows, setting):.0f}" for flows in ours)
-        return f"On the {sweep.tier} tier the link is {100 * setting.target:g} % busy with {found} (theory: {theory})."
+    table = buffers(runs)
+    if not runs.has("law", "synchronised"):
+        found = ", ".join(f"{mean:.0f} packets for {flows} flows" for flows, mean in table["authors"].dropna().items())
+        return f"On the {runs.tier} tier the authors' search finds {found}; theory, for larger windows, asks for more."
+    slope = np.mean(runs.values_of(runs.study.claims["exponent-of-n"]))
     return (
-        f"From 2 to 100 flows the buffer falls as n to the power {_exponents(ours).mean():.2f} (theory: -0.50): "
-        f"{ours[1].mean():.0f} packets for one flow, {ours[100].mean():.0f} for 100; flows that halve together need "
-        f"{broken[100].mean():.0f} for 100."
+        f"From 2 to 100 flows the buffer falls as n to the power {slope:.2f} (theory: -0.50): {table.law[1]:.0f} "
+        f"packets for one flow, {table.law[100]:.0f} for 100; flows that halve together need "
+        f"{table.synchronised[100]:.0f} for 100. The authors' own search finds {table.authors[10]:.0f} packets for 10 "
+        f"flows and {table.authors[100]:.0f} for 100."
     )
-
-
-# Knobs.
-
-
-def variants(setting: Setting = PRINTED) -> dict[str, Setting]:
-    """The knobs that the paper did not turn, one at a time."""
-    return {
-        "CUBIC": replace(setting, congestion_control="cubic"),
-        "target 98 %": replace(setting, target=0.98),
-        "round trips ± 50 %": replace(setting, round_trip_spread=0.5),
-        "jitter 0.5 ms": replace(setting, jitter_ms=0.5),
-    }
-
-
-def differences(setting: Setting = PRINTED) -> dict[str, Setting]:
-    """From the experiment as published to synchronised flows, one difference taken away after the other."""
-    steps = {
-        "as published": {},
-        "one sending host": {"senders": 1},
-        "and identical clocks": {"clock_skew_ppm": 0.0},
-        "and starts within 1 ms": {"start_spread_s": 0.001},
-        "and no delayed acknowledgements": {"delayed_ack_ms": 0.0},
-        "only no delayed acknowledgements": {"delayed_ack_ms": 0.0},
-    }
-    found: dict[str, Setting] = {}
-    for name, change in steps.items():
-        before = list(found.values())[-1] if name.startswith("and ") else setting
-        found[name] = replace(before, **change)  # type: ignore[arg-type]
-    return found
-
-
-def compare(
-    cases: dict[str, Setting],
-    flow_counts: Sequence[int],
-    scale: Scale,
-    seed: int,
-    *,
-    n_jobs: int = 1,
-    progress: Progress = iter,
-) -> pd.DataFrame:
-    """One simulated search for every case and number of flows: the columns of Sweep.buffers, without repetition."""
-    work = [(case, used, flows, 0) for case, used in cases.items() for flows in flow_counts]
-    return _search_all(work, scale, seed, n_jobs, progress).buffers.drop(columns="repetition")
-
-
-def utilisation_curves(
-    cases: dict[str, Setting],
-    flows: int,
-    least_s: float,
-    seed: int,
-    *,
-    tried_packets: Sequence[int] = (1, 2, 4, 8, 16, 32, 64, 128, 256),
-    n_jobs: int = 1,
-) -> pd.DataFrame:
-    """Utilisation over given buffers, one run each: case, flows, tried_packets, utilisation."""
-
-    work = [(case, used, packets) for case, used in cases.items() for packets in tried_packets]
-    place = _seeds(seed, flows, 0)[0]
-    tasks = [delayed(_run)(flows, packets, place, used, least_s) for _, used, packets in work]
-    shares = [share for share, *_ in Parallel(n_jobs=n_jobs)(tasks)]
-    rows = [(case, flows, packets, share) for (case, _, packets), share in zip(work, shares, strict=True)]
-    return pd.DataFrame(rows, columns=["case", "flows", "tried_packets", "utilisation"])
 
 
 # Figures.
 
 
-def draw_network(setting: Setting = PRINTED) -> Figure:
-    """Senders, a router with the buffer in question, a receiver (Fig. 9a)."""
-    figure, axis = new_figure("n long flows meet at one router (Fig. 9a)", "", "")
-    axis.axis("off")
-    places = {"h1": (0, 1), "h2": (0, 0.35), "h20": (0, -1), "s1": (1.5, 0), "s2": (3, 0), "receiver": (4.3, 0)}
-    for name, (x, y) in places.items():
-        box = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": scheme("tcp").colour}
-        axis.text(x, y, name, ha="center", va="center", bbox=box, fontsize=12)
-    axis.text(0, -0.35, "...", ha="center", rotation=90)
-    for y in (1, 0.35, -1):
-        axis.annotate("", (1.25, 0.1 * y), (0.3, 0.9 * y), arrowprops={"arrowstyle": "->"})
-    axis.annotate("", (2.75, 0), (1.75, 0), arrowprops={"arrowstyle": "->", "linewidth": 2})
-    axis.annotate("", (3.85, 0), (3.25, 0), arrowprops={"arrowstyle": "->"})
-    axis.text(2.2, -0.15, f"{setting.rate_mbps:g} Mb/s\nbuffer: how many packets?", ha="center", va="top", fontsize=9)
-    axis.text(1.5, 1.05, f"round trip {setting.round_trip_ms:g} ms", ha="center")
-    axis.set(xlim=(-0.5, 4.9), ylim=(-1.4, 1.4))
-    return figure
+def draw_network(setting: Setting) -> Figure:
+    """Senders, the bottleneck with the buffer in question, a receiver (Fig. 9a)."""
+    return drawing.draw_network(experiment(setting, 10.0, 1), "n long flows meet at one router (Fig. 9a)")
 
 
-def draw_buffers(sweep: Sweep, setting: Setting = PRINTED) -> Figure:
-    """The smallest buffer over the number of flows, beside theory, hardware and emulation (Fig. 9b)."""
+def draw_buffers(runs: Runs) -> Figure:
+    """The smallest buffer over the number of flows, by the authors' search on every tier, beside theory, hardware and
+    Mininet-HiFi (Fig. 9b), and the law's."""
     figure, axis = new_figure("Buffer for the target utilisation (Fig. 9b)", "", "", log_x=True, log_y=True)
-    _theory_line(axis, setting, 800)
-    for source, marker in (("hardware", "D"), ("Mininet-HiFi", "s")):
-        rows = hardware_buffers()[lambda table, name=source: table["source"] == name]
+    _theory_line(axis, runs.setting, 800)
+    for (source, rows), marker in zip(published_buffers().groupby("source", sort=False), ("D", "s"), strict=True):
         draw_published(axis, rows["flows"], rows["mean_packets"], f"{source}, mean and range")
         axis.lines[-1].set_marker(marker)
         axis.vlines(rows["flows"], rows["low_packets"], rows["high_packets"], color=PUBLISHED_GREY, lw=1, zorder=1)
-    _points(axis, sweep, "published", "simulated", f"{sweep.tier}, every repetition")
+    for tier in runs.tiers:
+        look = scheme("simulated" if tier == "simulated" else "emulated")
+        _sweep(axis, _authors_rows(runs, tier), look, f"authors' search, {tier}")
+    if runs.has("law"):
+        _sweep(axis, runs.numbers("law"), scheme("reno"), f"our search with Reno, {runs.tier}")
     _flow_axis(axis)
     return figure
 
 
-def draw_control(sweep: Sweep, setting: Setting = PRINTED) -> Figure:
-    """Synchronised flows beside those as published: they need the whole pipe again."""
-    figure, axis = new_figure("Broken on purpose: flows that halve together", "", "", log_x=True, log_y=True)
-    _theory_line(axis, setting, 400)
-    axis.axhline(setting.pipe_packets, color="black", linestyle="--", linewidth=1, label="RTT C")
-    _points(axis, sweep, "published", "simulated", "as published")
-    _points(axis, sweep, "synchronised", "control", "synchronised")
-    _flow_axis(axis)
+def draw_control(runs: Runs) -> Figure:
+    """Synchronised flows beside those as published: they need the whole pipe again. Of both searches."""
+    names = ["our search", "the authors' search"]
+    figure, axes = drawing.panels("Broken on purpose: flows that halve together", "", "", names, log_x=True, log_y=True)
+    for axis in axes:
+        _theory_line(axis, runs.setting, 400)
+        axis.axhline(runs.setting.pipe_packets, color="black", linestyle="--", linewidth=1, label="RTT C")
+    for case, look in (("law", "simulated"), ("synchronised", "control")):
+        if runs.has(case):
+            _sweep(axes[0], runs.numbers(case), scheme(look), "as published" if case == "law" else case)
+        elif case == "law":
+            drawing.say_not_measured(axes[0], runs.tier)
+    for together, look in ((False, "simulated"), (True, "control")):
+        rows = _authors_rows(runs, runs.tier, together)
+        _sweep(axes[1], rows, scheme(look), "synchronised" if together else "as published")
+    for axis in axes:
+        _flow_axis(axis)
+    drawing.share_legend(figure)
     return figure
 
 
-def draw_search(sweep: Sweep, setting: Setting = PRINTED, shown: Sequence[int] = (2, 20, 100, 200)) -> Figure:
-    """Everything that the searches tried: utilisation over the buffer; dashed: the target. Of `shown` numbers of flows,
-    or where some of these were not measured, of the fewest flows that were."""
-    figure, axis = new_figure("What the searches saw", "buffer (packets)", "utilisation", log_x=True)
-    published = sweep.probes[sweep.probes["case"] == "published"]
-    measured = sorted(set(published["flows"]))
-    for colour, flows in zip(CURVES, shown if set(shown) <= set(measured) else measured, strict=False):
-        rows = published[published["flows"] == flows]
-        rows = rows.sort_values("tried_packets")
-        axis.plot(rows["tried_packets"], rows["utilisation"], "o", color=colour, label=f"{flows} flows")
-    axis.axhline(setting.target, color="black", linestyle="--", linewidth=1, label="target")
-    axis.legend()
+def draw_search(runs: Runs, shown: tuple[int, ...] = (2, 20, 100, 200)) -> Figure:
+    """Everything that searches tried: utilisation over the buffer; dashed: the target. The law's with `shown` numbers
+    of flows, and the authors' of as many; where these were not measured, of those that were."""
+    figure, axes = drawing.panels("What the searches saw", "buffer (packets)", "share of the link's rate",
+                                  ["our search", "the authors'"], log_x=True)  # fmt: skip
+    probes = runs.tables["probes"][lambda table: table["tier"] == runs.tier]
+    measured = sorted(set(probes["flows"]))
+    shown = shown if set(shown) <= set(measured) else tuple(measured)
+    for axis, own, target in zip(axes, (True, False), (runs.setting.target, AUTHORS["target"]), strict=True):
+        for colour, flows in zip(CURVES, shown, strict=False):
+            rows = probes[(probes["case"] == ("law" if own else authors_case(flows))) & (probes["flows"] == flows)]
+            rows = rows.sort_values("tried_packets")
+            axis.plot(rows["tried_packets"], rows["utilisation"], "o", color=colour, label=f"{flows} flows")
+        if own and not runs.has("law"):
+            drawing.say_not_measured(axis, runs.tier)
+        axis.axhline(float(target), color="black", linestyle="--", linewidth=1, label="target")
+        axis.set_ylim(0.9, 1.003)
+    drawing.share_legend(figure)
     return figure
 
 
-def draw_fidelity(sweep: Sweep) -> Figure:
+def draw_fidelity(runs: Runs) -> Figure:
     """How far the busy link's gaps were from a packet time (Fig. 9c), a curve a number of flows; dashed: what the paper
     states of its own emulator."""
     figure, axis = new_figure(
@@ -626,10 +447,11 @@ def draw_fidelity(sweep: Sweep) -> Figure:
         "share of gaps",
         log_x=True,
     )
-    rows = sweep.deviations[sweep.deviations["case"] == "published"].dropna()
+    rows = runs.tables["deviations"].dropna()
+    rows = rows[(rows["tier"] == runs.tier) & ~rows["case"].str.contains("synchronised")]
     for colour, (flows, part) in zip(CURVES, rows.groupby("flows"), strict=False):
         curve = part.groupby("percent")["deviation"].mean()
-        label = f"{flows} flow{'s' * (flows > 1)}, {sweep.tier}"
+        label = f"{flows} flow{'s' * (flows > 1)}, {runs.tier}"
         axis.plot(100 * curve.clip(lower=1e-5), curve.index / 100, color=colour, label=label)
     stated = load_claims("emulator_fidelity").claim("many-flows-within-ten-percent").published
     corner = [10, 10, 1e-3], [0, stated, stated]
@@ -639,41 +461,77 @@ def draw_fidelity(sweep: Sweep) -> Figure:
     return figure
 
 
-def draw_variants(table: pd.DataFrame, sweep: Sweep, setting: Setting = PRINTED) -> Figure:
-    """The buffers of `compare(variants())`, beside the experiment as published and the hardware."""
-    figure, axis = new_figure("What else sets the buffer?", "", "", log_x=True, log_y=True)
-    _theory_line(axis, setting, 400)
-    hardware = hardware_buffers()[lambda rows: rows["source"] == "hardware"]
-    draw_published(axis, hardware["flows"], hardware["mean_packets"], "hardware (BIC)")
-    _points(axis, sweep, "published", "simulated", "the experiment of Fig. 9(b)")
-    for colour, (case, rows) in zip(CURVES, table.groupby("case", sort=False), strict=False):
-        axis.plot(rows["flows"], rows["buffer_packets"], "o-", color=colour, linewidth=1, label=case)
+def draw_jitter(runs: Runs) -> Figure:
+    """The law's buffer over the jitter of hosts, a curve a number of flows; grey: theory's."""
+    figure, axis = new_figure("How much must hosts jitter?", "jitter, standard deviation (ms)", "buffer / theory's (1)")
+    table = runs.knobs["jitter"]
+    drawing.draw_sweep(axis, table.assign(place=table["jitter_ms"].astype(str)), "place", "over_theory", by="flows",
+                       label="{} flows")  # fmt: skip
+    axis.axhline(1, color=PUBLISHED_GREY, label="RTT C / sqrt(n)")
+    axis.set_ylim(bottom=0)
+    axis.legend()
+    return figure
+
+
+def draw_method(runs: Runs) -> Figure:
+    """The authors' search, ours, and the authors' with one difference each, beside hardware and Mininet-HiFi."""
+    figure, axis = new_figure("What of the authors' search sets the buffer?", "", "", log_x=True, log_y=True)
+    _theory_line(axis, runs.setting, 400)
+    for source, marker in (("hardware", "D"), ("Mininet-HiFi", "s")):
+        rows = published_buffers()[lambda table, name=source: table["source"] == name].query("flows <= 100")
+        draw_published(axis, rows["flows"], rows["mean_packets"], source)
+        axis.lines[-1].set_marker(marker)
+    drawing.draw_sweep(axis, runs.knobs["method"], "flows", "buffer_packets", by="case")
     _flow_axis(axis)
     return figure
 
 
-def draw_curves(table: pd.DataFrame, setting: Setting = PRINTED) -> Figure:
-    """Utilisation over the buffer, a curve a case of `utilisation_curves`; dashed: the target."""
-    (flows,) = set(table["flows"])
-    figure, axis = new_figure(f"{flows} flows: use of the link", "buffer (packets)", "utilisation", log_x=True)
-    for colour, (case, rows) in zip(CURVES, table.groupby("case", sort=False), strict=False):
-        axis.plot(rows["tried_packets"], rows["utilisation"], "o-", color=colour, linewidth=1, label=case)
+def draw_variants(runs: Runs) -> Figure:
+    """What else sets the law's buffer: one change each."""
+    figure, axis = new_figure("What else sets the buffer?", "", "", log_x=True, log_y=True)
+    _theory_line(axis, runs.setting, 400)
+    drawing.draw_sweep(axis, runs.knobs["variants"], "flows", "buffer_packets", by="case")
+    _flow_axis(axis)
+    return figure
+
+
+def draw_many(runs: Runs) -> Figure:
+    """200 flows: utilisation over the buffer, a curve a case; dashed: the target."""
+    table, setting = runs.knobs["many"], runs.setting
+    figure, axis = new_figure("200 flows: use of the link", "buffer (packets)", "share of the link's rate", log_x=True)
+    drawing.draw_sweep(axis, table, "buffer_packets", "utilisation", by="case")
     axis.axhline(setting.target, color="black", linestyle="--", linewidth=1, label="target")
-    axis.axvline(theory_packets(flows, setting), color=PUBLISHED_GREY, label="RTT C / sqrt(n)")
+    axis.axvline(theory_packets(200, setting), color=PUBLISHED_GREY, label="RTT C / sqrt(n)")
     axis.legend()
     return figure
 
 
-def draw_differences(table: pd.DataFrame, setting: Setting = PRINTED) -> Figure:
-    """The buffers of `compare(differences())` as bars, beside theory and RTT C."""
-    (flows,) = set(table["flows"])
-    figure, axis = new_figure(f"What keeps {flows} flows out of step", "smallest buffer (packets)", "")
-    axis.barh(table["case"], table["buffer_packets"], color=scheme("simulated").colour)
-    axis.axvline(theory_packets(flows, setting), color=PUBLISHED_GREY, label="RTT C / sqrt(n)")
+def draw_steps(runs: Runs) -> Figure:
+    """What keeps 50 flows out of step: bars, beside theory and RTT C."""
+    table, setting = runs.knobs["steps"], runs.setting
+    figure, axis = new_figure("What keeps 50 flows out of step", "smallest buffer (packets)", "")
+    means = table.groupby("case", sort=False)["buffer_packets"].mean()
+    axis.barh(means.index, means, color=scheme("simulated").colour)
+    axis.axvline(theory_packets(50, setting), color=PUBLISHED_GREY, label="RTT C / sqrt(n)")
     axis.axvline(setting.pipe_packets, color="black", linestyle="--", linewidth=1, label="RTT C")
     axis.invert_yaxis()
     axis.legend()
     return figure
+
+
+def draw_run(readings: dict[str, Any], case: str) -> Figure:
+    """The queue of one run over time, for `explore`."""
+    title = f"{100 * readings['utilisation']:.1f} % of the link's rate"
+    figure, axis = new_figure(title, "time (s)", "queue (packets)")
+    rows = readings["queue"]
+    axis.plot(rows.time_s, rows.queue_packets, color=scheme("simulated").colour, linewidth=1)
+    return figure
+
+
+def _authors_rows(runs: Runs, tier: str, together: bool = False) -> pd.DataFrame:
+    """The numbers of the authors' search, of all numbers of flows."""
+    rows = runs.values[(runs.values["tier"] == tier) & runs.values["case"].str.startswith("authors")]
+    return rows[rows["case"].str.endswith("synchronised") == together]
 
 
 def _theory_line(axis: Axes, setting: Setting, most_flows: int) -> None:
@@ -681,45 +539,149 @@ def _theory_line(axis: Axes, setting: Setting, most_flows: int) -> None:
     axis.plot(flows, theory_packets(flows, setting), color=PUBLISHED_GREY, label="theory: RTT C / sqrt(n)")
 
 
-def _points(axis: Axes, sweep: Sweep, case: str, look: str, label: str) -> None:
-    rows = sweep.buffers[sweep.buffers["case"] == case]
-    kind = scheme(look)
-    axis.plot(rows["flows"], rows["buffer_packets"], kind.marker, color=kind.colour, label=label)
+def _sweep(axis: Axes, rows: pd.DataFrame, look: Scheme, label: str) -> None:
+    """Every search a point, and a line through the means."""
+    axis.plot(rows["flows"], rows["buffer_packets"], look.marker, color=look.colour, label=label)
     means = rows.groupby("flows")["buffer_packets"].mean()
-    axis.plot(means.index, means, color=kind.colour, linewidth=1)
+    axis.plot(means.index, means, color=look.colour, linewidth=1)
 
 
 def _flow_axis(axis: Axes) -> None:
-    axis.set(xlabel="long flows", ylabel="smallest buffer (packets)")
-    ticks = [1, 2, 5, 10, 20, 50, 100, 200, 400, 800]
-    axis.set_xticks(ticks, [str(tick) for tick in ticks])
-    axis.minorticks_off()
+    axis.set(xlabel="flows, each of them long", ylabel="smallest buffer (packets)")
+    drawing.name_ticks(axis, "x", [1, 2, 5, 10, 20, 50, 100, 200, 400, 800])
     axis.legend(fontsize=8)
 
 
-def explore() -> object:
-    """Sliders for flows and buffer, and a menu for the congestion control; the simulator redraws the queue at once."""
-    import ipywidgets as widgets
-    from IPython.display import display
+# What is measured.
 
-    controls = {
-        "flows": widgets.IntSlider(20, min=1, max=200, description="flows"),
-        "buffer_packets": widgets.IntSlider(100, min=1, max=600, description="buffer (packets)"),
-        "congestion_control": widgets.Dropdown(options=["reno", "cubic"], description="TCP"),
-        "together": widgets.Checkbox(False, description="synchronised"),
-    }
+AUTHORS_CASES: dict[str, dict[str, Any]] = {authors_case(n): AUTHORS | {"flows": n} for n in AUTHORS_FLOWS} | {
+    authors_case(n, together=True): AUTHORS | SYNCHRONISED | {"flows": n} for n in BOUNDED_FLOWS
+}
+VIRTUAL_CASES = (authors_case(10), authors_case(100), authors_case(100, together=True))
+MANY_CASES = tuple(authors_case(n) for n in AUTHORS_FLOWS if n not in BOUNDED_FLOWS)
+SOME = each(5, 20, 100)
+LAW_CASES: dict[str, dict[str, Any]] = {
+    "law": {"flows": each(*FLOW_COUNTS)},
+    "synchronised": SYNCHRONISED | {"flows": each(*TOGETHER_COUNTS)},
+}
 
-    def redraw(flows: int, buffer_packets: int, congestion_control: str, together: bool) -> None:
-        setting = replace(PRINTED, congestion_control=congestion_control)
-        setting = synchronised(setting) if together else setting
-        asked = experiment(flows, buffer_packets, setting, 10.0, 1)
-        asked = replace(asked, measure=Measure(queues=(PORT,), packets=(PORT,)))
-        found = simulate(asked, clock_skew_ppm=setting.clock_skew_ppm)
-        from_s = warm_up_s(flows, setting)
-        title = f"{100 * utilisation(found, from_s):.1f} % utilisation; theory's buffer is"
-        figure, axis = new_figure(f"{title} {theory_packets(flows):.0f} packets", "time (s)", "queue (packets)")
-        rows = found.queues[found.queues.time_s >= from_s]
-        axis.plot(rows.time_s, rows.queue_packets, color=scheme("simulated").colour, linewidth=1)
-        display(figure)
-
-    return widgets.VBox([widgets.HBox(list(controls.values())), widgets.interactive_output(redraw, controls)])
+STUDY = Study(
+    slug="buffer_sizing",
+    setting=PRINTED,
+    experiment=experiment,  # so that it is known what kernels refuse
+    measure_one=measure_one,
+    answer=answer,
+    repetitions=3,
+    cases=LAW_CASES | AUTHORS_CASES,
+    profiles={
+        "quick": Scale(10.0, only={"flows": FLOW_COUNTS[:-2]}, without=MANY_CASES),
+        "paper": Scale(60.0),
+        "test": Scale(3.0, 3, only={"flows": (1, 2, 10, 100)}, without=MANY_CASES),
+    },
+    # A kernel works for two seconds or three for each run.
+    on_virtual={
+        "quick": Scale(
+            5.0,
+            2,
+            {"authors_resolution": 1.4},
+            without=("law", "synchronised", *(case for case in AUTHORS_CASES if case not in VIRTUAL_CASES)),
+        ),
+        "paper": Scale(10.0, 3),
+    },
+    claims={
+        "exponent-of-n": Evidence("buffer_packets", "law", control="synchronised", how=exponent),
+        "bounded-by-theory": Evidence("over_theory", "law", control="synchronised", how=greatest),
+        "one-flow-needs-the-pipe": Evidence(
+            "over_pipe",
+            "law",
+            control=Evidence("over_pipe", "law", how=lambda found: found[100]),
+            how=lambda found: found[1],
+        ),
+        "hundred-flows-need-a-tenth": Evidence(
+            "buffer_packets",
+            ("law", "law"),
+            control=("synchronised", "law"),
+            how=lambda many, one: many[100] / one[1],
+        ),
+        **{
+            f"{source}-{n}-flows": Evidence("buffer_packets", authors_case(n), authors_case(n, together=True))
+            for source, counts in (("hardware", HARDWARE_FLOWS), ("emulated", EMULATED_FLOWS))
+            for n in counts
+        },
+        "emulated-from-200-flows": Evidence(
+            "buffer_packets",
+            tuple(authors_case(n) for n in MANY_FLOWS),
+            control=tuple(authors_case(n, together=True) for n in MANY_FLOWS),
+            how=max,
+        ),
+        "searches-bounded-by-theory": Evidence(
+            "over_theory",
+            tuple(authors_case(n) for n in BOUNDED_FLOWS),
+            control=tuple(authors_case(n, together=True) for n in BOUNDED_FLOWS),
+            how=max,
+        ),
+    },
+    knobs={
+        "method": Knob(
+            {
+                "the authors': BIC, 98 %, 3 s": AUTHORS | {"flows": SOME},
+                "99 %": AUTHORS | {"flows": SOME, "target": 0.99},
+                "long windows": AUTHORS | {"flows": SOME, "samples": 0},
+                "Reno": AUTHORS | {"flows": SOME, "congestion_control": "reno"},
+                "ours: all three": {"flows": SOME},
+            },
+            Scale(10.0),
+        ),
+        "jitter": Knob(
+            {"jitter": {"jitter_ms": each(0.0, 0.05, 0.1, 0.5, 2.0), "flows": each(10, 50, 100)}}, Scale(10.0)
+        ),
+        "steps": Knob(
+            {
+                "as published": {"flows": 50},
+                "no jitter": {"flows": 50, "jitter_ms": 0.0},
+                "and one sending host": {"flows": 50, "jitter_ms": 0.0, "senders": 1},
+                "and identical clocks": {"flows": 50, "jitter_ms": 0.0, "senders": 1, "clock_skew_ppm": 0.0},
+                "and starts within 1 ms": {"flows": 50} | SYNCHRONISED | {"delayed_ack_ms": 40.0},
+                "and no delayed acknowledgements": {"flows": 50} | SYNCHRONISED,
+                "only no delayed acknowledgements": {"flows": 50, "delayed_ack_ms": 0.0},
+            },
+            Scale(10.0),
+        ),
+        "variants": Knob(
+            {
+                "as published": {"flows": SOME},
+                "CUBIC": {"flows": SOME, "congestion_control": "cubic"},
+                "target 98 %": {"flows": SOME, "target": 0.98},
+                "round trips ± 50 %": {"flows": SOME, "round_trip_spread": 0.5},
+            },
+            Scale(10.0),
+        ),
+        "many": Knob(
+            {
+                name: changes | {"flows": 200, "buffer_packets": each(1, 2, 4, 8, 16, 32, 64, 128, 256)}
+                for name, changes in {
+                    "as published": {},
+                    "no jitter": {"jitter_ms": 0.0},
+                    "round trips ± 50 %": {"round_trip_spread": 0.5},
+                }.items()
+            },
+            Scale(10.0),
+        ),
+    },
+    figures={
+        "search_probes": draw_search,
+        "fig9b_buffers": draw_buffers,
+        "fig9c_fidelity": draw_fidelity,
+        "control_synchronised": draw_control,
+        "control_step_by_step": draw_steps,
+        "knob_method": draw_method,
+        "knob_jitter": draw_jitter,
+        "knob_variants": draw_variants,
+        "knob_200_flows": draw_many,
+    },
+    play=Play(
+        ("law", "synchronised"),
+        {"flows": (1, 200, 1), "buffer_packets": (1, 600, 1), "congestion_control": ["reno", "cubic", "bic"]},
+        draw_run,
+    ),
+)

@@ -8,7 +8,7 @@ orders of magnitude (Fig. 7), with CoDel, RED and drop tail in front of it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,19 @@ from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp, Traffic
 from netrepro.papers import _drawing as drawing
-from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first, least_first, ratio
+from netrepro.papers._study import (
+    SIMULATED,
+    Evidence,
+    Knob,
+    Play,
+    Runs,
+    Scale,
+    Study,
+    each,
+    greatest_first,
+    least_first,
+    ratio,
+)
 from netrepro.papers._trust import Check, gap_checks
 from netrepro.style import CURVES, new_figure
 
@@ -50,7 +62,8 @@ class Setting:
     is that of the authors' simulations. buffer_packets : 0 for eight times the product of rate and round trip, at least
     50. dynamic : the rate follows SCHEDULE_MBPS, else the run lasts `static_s`. udp_share : datagrams at this multiple
     of the rate in place of the long flows. packet_bytes : on the wire. count_drops : record what comes to a dynamic
-    link too, which says when it drops.
+    link too, which says when it drops. red : "ns2", or "linux", which is not gentle, does not wait, and counts packets.
+    least_bytes : CoDel drops nothing while so few wait; 0 for a packet. Linux takes its device's greatest.
     """
 
     rate_mbps: float = 10.0
@@ -67,6 +80,8 @@ class Setting:
     udp_share: float = 0.0
     static_s: float = 10.0
     count_drops: bool = False
+    red: str = "ns2"
+    least_bytes: int = 0
 
     @property
     def path_packets(self) -> int:
@@ -88,12 +103,14 @@ def queue_of(setting: Setting) -> Queue:
         raise NetreproError(f"queue = {setting.queue!r}", nearest(setting.queue, QUEUES))
     times = (setting.target_ms, setting.interval_ms)
     if setting.queue == "codel":
-        return CoDel(setting.buffer, *times, setting.ecn, setting.reentry, setting.packet_bytes)
+        least_bytes = setting.least_bytes or setting.packet_bytes
+        return CoDel(setting.buffer, *times, setting.ecn, setting.reentry, least_bytes)
     if setting.queue == "fq_codel":
         return FqCoDel(setting.buffer, *times, ecn=setting.ecn, quantum_bytes=setting.packet_bytes)
     if setting.queue == "red":
         size = setting.packet_bytes
-        return Red.self_configured(setting.rate_mbps, setting.buffer, ecn=setting.ecn, mean_packet_bytes=size)
+        ours = Red.self_configured(setting.rate_mbps, setting.buffer, ecn=setting.ecn, mean_packet_bytes=size)
+        return replace(ours, by_bytes=False, gentle=False, wait=False) if setting.red == "linux" else ours
     return DropTail(packets=setting.buffer)
 
 
@@ -293,9 +310,27 @@ def draw_network(setting: Setting) -> Figure:
     return drawing.draw_network(experiment(STUDY.case(DYNAMIC_CODEL, setting), 60.0, 1), "Four pairs share one link")
 
 
-def _named(runs: Runs, cases: dict[str, str]) -> pd.DataFrame:
+def _named(runs: Runs, cases: dict[str, str], tier: str = "") -> pd.DataFrame:
     """The rows of `values` of cases, under shorter names."""
-    return pd.concat([runs.numbers(case).assign(case=name) for case, name in cases.items()])
+    return pd.concat([runs.numbers(case, tier).assign(case=name) for case, name in cases.items()])
+
+
+def _static(title: str, runs: Runs, over: str, label: str) -> Figure:
+    """Median delay and utilisation of the static links, means over the other axis of their grid; dashed the simulator,
+    where it is beside a kernel."""
+    figure, axes = drawing.panels(title, label, "", [""] * 2, log_x=True)
+    for tier in runs.tiers:
+        rows = _named(runs, STATIC_NAMES, tier).groupby(["case", over], sort=False).mean(numeric_only=True)
+        more: dict[str, Any] = {} if tier == runs.tier else DASHES
+        for axis, (column, said) in zip(axes, BOTH.items(), strict=True):
+            for colour, (name, curve) in zip(CURVES, rows[column].groupby("case", sort=False), strict=False):
+                shown = name if tier == runs.tier else f"{name}, {tier}"
+                places = curve.index.get_level_values(over)
+                axis.plot(places, curve.to_numpy(), marker="o", markersize=4, color=colour, label=shown, **more)
+            axis.set(ylabel=said)
+            drawing.name_ticks(axis, "x", rows.index.get_level_values(over))
+    drawing.share_legend(figure)
+    return _levels(figure)
 
 
 def _levels(figure: Figure) -> Figure:
@@ -315,30 +350,24 @@ def _levels(figure: Figure) -> Figure:
 
 def draw_static(runs: Runs) -> Figure:
     """Median delay and utilisation over the rate, means over round trips (Fig. 5)."""
-    rows = _named(runs, STATIC_NAMES).groupby(["case", "rate_mbps", "repetition"], sort=False).mean(numeric_only=True)
-    title = "Links of 3 to 100 Mb/s, means over round trips (Fig. 5)"
-    how: dict[str, Any] = {"by": "case"}
-    figure = drawing.sweep_figure(title, rows.reset_index(), ("rate_mbps", "rate (Mb/s)"), BOTH, **how)
-    return _levels(figure)
+    title = "Links of fixed rate, means over round trips (Fig. 5)"
+    return _static(title, runs, "rate_mbps", "rate (Mb/s)")
 
 
 def draw_round_trips(runs: Runs) -> Figure:
     """Median delay and utilisation over the round trip, means over rates (Fig. 8)."""
-    rows = (
-        _named(runs, STATIC_NAMES).groupby(["case", "round_trip_ms", "repetition"], sort=False).mean(numeric_only=True)
-    )
-    title = "Round trips of 10 to 500 ms, means over rates (Fig. 8)"
-    how: dict[str, Any] = {"by": "case"}
-    figure = drawing.sweep_figure(title, rows.reset_index(), ("round_trip_ms", "round trip (ms)"), BOTH, **how)
-    return _levels(figure)
+    title = "Over the round trip, means over rates (Fig. 8)"
+    return _static(title, runs, "round_trip_ms", "round trip (ms)")
 
 
 def draw_low_rates(runs: Runs) -> Figure:
-    """Median delay and utilisation at low rates, with packets of 500 and 1500 bytes (Fig. 6)."""
-    rows = _named(runs, {LOW_CODEL: "CoDel", LOW_RED: "RED"})
+    """Median delay and utilisation at low rates, with packets of 500 and 1500 bytes (Fig. 6); on a kernel with its own
+    RED."""
+    red = {LOW_RED: "RED"} if runs.has(LOW_RED) else {LOW_LINUX_RED: "Linux's RED"}
+    rows = _named(runs, {LOW_CODEL: "CoDel", **red})
     rows["case"] = rows["case"] + rows.packet_bytes.map(lambda size: f", {500 if size == 500 else 1500} bytes")
     rows = rows.sort_values(["case", "rate_mbps"])
-    title = "Links of 128 kb/s to 1.5 Mb/s (Fig. 6)"
+    title = "Slow links (Fig. 6)"
     how: dict[str, Any] = {"by": "case"}
     figure = drawing.sweep_figure(title, rows, ("rate_mbps", "rate (Mb/s)"), BOTH, **how)
     figure.axes[0].axhspan(100, 200, color="#bbbbbb", alpha=0.5, zorder=0, label="RED, published")
@@ -351,10 +380,13 @@ def _course(axis: Any, runs: Runs, case: str, column: str, **look: Any) -> None:
 
 
 def _dynamic(title: str, runs: Runs, cases: dict[str, str], columns: dict[str, str]) -> Figure:
-    """Cases of the dynamic link over time, a panel for each column; dotted where the rate changes."""
+    """Those of the cases of the dynamic link that were run, over time, a panel for each column; dotted where the rate
+    changes."""
     figure, _ = new_figure(title, "time (s)", "", columns=len(columns))
     for axis, (column, label) in zip(figure.axes, columns.items(), strict=True):
         for colour, (case, name) in zip(CURVES, cases.items(), strict=False):
+            if not runs.has(case):
+                continue
             broad = {"linewidth": 5, "alpha": 0.35} if case == DYNAMIC_TAIL and NEVER in cases else {"linewidth": 1}
             _course(axis, runs, case, column, color=colour, label=name, **broad)
         axis.set_ylabel(label)
@@ -392,13 +424,47 @@ def draw_control(runs: Runs) -> Figure:
     return _dynamic("Broken on purpose", runs, cases | {DYNAMIC_TAIL: "drop tail"}, {"mean_ms": "mean delay (ms)"})
 
 
+def versions(runs: Runs) -> dict[tuple[str, str], str]:
+    """(tier, case) -> its name, of the three rules of starting again and FQ-CoDel; a kernel has its own rule."""
+    rfc = RFC if runs.has(RFC) else DYNAMIC_CODEL
+    names = {DRAFT: "draft 01", NS2: "ns-2\n2012", rfc: "RFC 8289", FAIR: "FQ-CoDel"}
+    found = {}
+    for case, name in names.items():
+        for tier in reversed(runs.tiers):
+            if runs.has(case, tier=tier):
+                found[tier, case] = name if tier == SIMULATED else f"{name},\nLinux"
+    return found
+
+
 def draw_reentry(runs: Runs) -> Figure:
-    """What the rule of starting again changes, and queues a flow: delay over time 95 % and bytes, beside RFC 8289."""
+    """What the rule of starting again changes, and queues a flow: delay over time 95 % and bytes."""
     figure, axes = drawing.panels("Three rules of starting again, and a queue a flow", "", "", ["", ""])
     columns = {"p95_time_ms": "95th percentile of the delay over time (ms)", "sent_mb": "sent (MB)"}
+    names = versions(runs)
+    colours = {name: CURVES[0 if tier == SIMULATED else 1] for (tier, _), name in names.items()}
     for axis, (column, label) in zip(axes, columns.items(), strict=True):
-        drawing.draw_bars(axis, {name: list(runs.numbers(case)[column]) for case, name in VERSIONS.items()})
+        bars = {name: list(runs.numbers(case, tier)[column]) for (tier, case), name in names.items()}
+        drawing.draw_bars(axis, bars, colours=colours)
+        axis.tick_params(axis="x", labelsize=7)
         axis.set(ylabel=label, ylim=(0, None))
+    return figure
+
+
+def draw_fair(runs: Runs) -> Figure:
+    """CoDel and FQ-CoDel on the dynamic link: delay over time, on every tier that was measured."""
+    names = {DYNAMIC_CODEL: "CoDel", FAIR: "FQ-CoDel"}
+    figure, axes = drawing.panels(
+        "One queue, and a queue a flow", "time (s)", "greatest delay (ms)", list(names.values())
+    )
+    for axis, case in zip(axes, names, strict=True):
+        for colour, tier in zip(CURVES, runs.tiers, strict=False):
+            rows = runs.table("course", case, tier).query("repetition == 0")
+            more: dict[str, Any] = {} if tier == runs.tier else DASHES
+            axis.plot(rows.time_s, rows.greatest_ms.clip(lower=LEAST_MS), color=colour, label=tier, linewidth=1, **more)
+        axis.set_yscale("log")
+        drawing.name_ticks(axis, "y", (1, 10, 100, 1000, 10_000))
+        axis.set_ylim(LEAST_MS, 20_000)
+    drawing.share_legend(figure)
     return figure
 
 
@@ -441,6 +507,7 @@ LOW_RATES, PACKETS = (0.128, 0.256, 0.512, 1.5), (500, FULL_PACKET_BYTES)
 INTERVALS = (1.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 LEAST_MS = 0.1  # of an axis
 LOG_TICKS = (0.1, 1, 5, 10, 20, 50, 100, 200, 500, 1000)
+DASHES: dict[str, Any] = {"linestyle": "--", "alpha": 0.6}  # the simulator beside a kernel
 BOTH = {"median_ms": "median delay (ms)", "utilisation": "utilisation (share)"}
 TAIL, RED_QUEUE = {"queue": "drop tail"}, {"queue": "red"}
 COUNTED = {"count_drops": True}
@@ -449,13 +516,13 @@ STATIC = {"rate_mbps": each(*RATES), "round_trip_ms": each(*ROUND_TRIPS)}
 LOW = {"rate_mbps": each(*LOW_RATES), "packet_bytes": each(*PACKETS), "round_trip_ms": each(30.0, 100.0)}
 DYNAMIC = {"dynamic": True, "rate_mbps": SCHEDULE_MBPS[0], "web_per_s": 5.0, "buffer_packets": 830}
 STATIC_NAMES = {"codel": "CoDel", "red": "RED", "drop tail": "drop tail"}
-LOW_CODEL, LOW_RED = "codel, low rates", "red, low rates"
+LOW_CODEL, LOW_RED, LOW_LINUX_RED = "codel, low rates", "red, low rates", "linux red, low rates"
 DYNAMIC_CODEL, DYNAMIC_RED, DYNAMIC_TAIL = "codel, dynamic", "red, dynamic", "drop tail, dynamic"
 NEVER, UNRESPONSIVE = "codel of 10 s, dynamic", "unresponsive, dynamic"
 TEN_PACKETS, TEN_CODEL = "drop tail of 10, dynamic", "codel of 10 packets, dynamic"
 SHORT_TEN, SHORT_TAIL = "drop tail of 10, 10 ms, dynamic", "drop tail, 10 ms, dynamic"
-RFC, DRAFT, FAIR = "codel rfc8289, dynamic", "codel draft01, dynamic", "fq_codel, dynamic"
-VERSIONS = {DRAFT: "draft 01", DYNAMIC_CODEL: "ns-2\n2012", RFC: "RFC 8289", FAIR: "FQ-CoDel"}
+RFC, NS2, DRAFT = "codel rfc8289, dynamic", "codel ns2_2012, dynamic", "codel draft01, dynamic"
+FAIR = "fq_codel, dynamic"
 CASES: dict[str, dict[str, Any]] = {
     "codel": STATIC,
     "red": STATIC | RED_QUEUE,
@@ -463,7 +530,8 @@ CASES: dict[str, dict[str, Any]] = {
     "codel of 10 packets": STATIC | {"buffer_packets": 10},
     "unresponsive": STATIC | {"udp_share": 1.2},
     LOW_CODEL: LOW,
-    LOW_RED: LOW | RED_QUEUE,
+    LOW_RED: LOW | RED_QUEUE | {"red": "ns2"},
+    LOW_LINUX_RED: LOW | RED_QUEUE | {"red": "linux"},
     DYNAMIC_CODEL: DYNAMIC | COUNTED,
     DYNAMIC_RED: DYNAMIC | RED_QUEUE,
     DYNAMIC_TAIL: DYNAMIC | TAIL,
@@ -474,9 +542,14 @@ CASES: dict[str, dict[str, Any]] = {
     SHORT_TEN: DYNAMIC | TAIL | {"buffer_packets": 10, "round_trip_ms": 10.0},
     SHORT_TAIL: DYNAMIC | TAIL | {"round_trip_ms": 10.0},
     RFC: DYNAMIC | {"reentry": "rfc8289"},
+    NS2: DYNAMIC | {"reentry": "ns2_2012"},
     DRAFT: DYNAMIC | {"reentry": "draft01"},
     FAIR: DYNAMIC | {"queue": "fq_codel"},
 }
+# Of the kernel's, which has one rule of starting again, a RED of its own, and CoDel that knows its device's packets.
+LINUX = {"reentry": "rfc8289", "red": "linux", "least_bytes": FULL_PACKET_BYTES}
+# Of the whole 300 s, with 50 at each rate; the quartile's control takes minutes there besides.
+OF_LONG_STAYS = ("dynamic-median", "dynamic-upper-quartile", "dynamic-95th", "dynamic-bytes", "small-buffer")
 SMALL_CODEL = ("codel of 10 packets", "drop tail")
 STUDY = Study(
     slug="codel",
@@ -490,6 +563,17 @@ STUDY = Study(
         "quick": Scale(300.0, repetitions=3, only={"round_trip_ms": (10.0, 30.0, 100.0)}),
         "paper": Scale(300.0, changes={"static_s": 300.0}),
         "test": Scale(300.0, 2, {"static_s": 5.0}, {"round_trip_ms": (30.0, 100.0)}),
+    },
+    on_virtual={
+        "quick": Scale(
+            90.0,
+            repetitions=2,
+            changes=LINUX | {"static_s": 8.0},
+            only={"rate_mbps": (LOW_RATES[0], LOW_RATES[2], 3.0, 10.0, 45.0), "round_trip_ms": (100.0,)},
+            without=(RFC, UNRESPONSIVE, SHORT_TEN, SHORT_TAIL),  # RFC is what the kernel's CoDel is
+            unjudged=OF_LONG_STAYS,
+        ),
+        "paper": Scale(300.0, repetitions=3, changes=LINUX | {"static_s": 20.0}, without=(RFC,)),
     },
     claims={
         "static-median-delay": Evidence("median_ms", "codel", control="unresponsive", how=middle),
@@ -532,6 +616,7 @@ STUDY = Study(
         "fig8_round_trips": draw_round_trips,
         "control": draw_control,
         "reentry": draw_reentry,
+        "fq_codel": draw_fair,
         "knob_interval": draw_interval,
         "knob_ecn": draw_ecn,
     },

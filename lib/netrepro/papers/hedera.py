@@ -7,25 +7,25 @@ tree, they share links that others leave empty; a scheduler that knows all flows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
+from typing import Any
 
 import networkx as nx
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netrepro.claims import Measured
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, star
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._running import run_all, run_experiment
-from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, of_profile, seed_of
+from netrepro.papers import _drawing as drawing
+from netrepro.papers._study import Check, Evidence, Knob, Play, Runs, Scale, Study, each
 from netrepro.paths import data_dir
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
@@ -37,6 +37,9 @@ BIJECTIVE = (
     *(f"stride{i}" for i in (1, 2, 4, 8)),
     *(f"randbij{i}" for i in range(3)),
 )
+RANDBIJ = BIJECTIVE[-3:]
+PATTERNS = (*BIJECTIVE[:10], "rand0", "rand1", "rand2", *RANDBIJ, "randx2", "randx3", "randx4", "hotspot")
+FEW = ("stride1", "stride8", "randbij0")
 SCHEMES = ("non-blocking", "ECMP", "spanning tree", "first fit", "annealing")
 SCHEDULED = ("first fit", "annealing")  # Hedera's own: a path for each flow
 ENDS = ("non-blocking", "spanning tree")  # what the claim about strides compares
@@ -48,11 +51,16 @@ COLUMNS_OF_HARDWARE = {
     "annealing": "hedera_2_mbps",
 }
 Demand = tuple[int, int]  # source and destination host, 0 to 15
+FEWEST_TO_CORRELATE = 10  # patterns; three points lie near some line whatever the routing
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The experiment of section 5.2. Delay is ours; flows start at random within `starts_within_s`."""
+    """The experiment of section 5.2. Delay is ours; flows start at random within `starts_within_s`.
+
+    how : one of SCHEMES. pattern : one of PATTERNS, every flow of it `copies` times. flows_per_host : in place of a
+    pattern so many flows a host, to hosts drawn at random; 0 for the pattern.
+    """
 
     rate_mbps: float = 10.0
     buffer_packets: int = 50
@@ -60,51 +68,17 @@ class Setting:
     congestion_control: str = "cubic"
     starts_within_s: float = 1.0
     counted_from_s: float = 10.0
+    how: str = "ECMP"
+    pattern: str = "stride8"
+    copies: int = 1
+    flows_per_host: int = 0
 
     @property
     def link(self) -> Link:
         return Link(self.rate_mbps, self.delay_ms, DropTail(packets=self.buffer_packets))
 
 
-PRINTED = Setting()
-
-
-@dataclass(frozen=True)
-class Profile:
-    """How long rates are averaged, and how many repetitions there are at least and at most.
-
-    only : patterns, () for all. counted_from_s, starts_within_s : instead of the setting's. strides : repetitions of
-    what the claim about strides compares, where that is more.
-    """
-
-    counted_s: float
-    repetitions: int
-    most_repetitions: int | None = None
-    only: tuple[str, ...] = ()
-    counted_from_s: float | None = None
-    starts_within_s: float | None = None
-    strides: int = 0
-
-    def applied_to(self, setting: Setting) -> Setting:
-        """The setting with the times of the profile where that has its own."""
-        own = {name: getattr(self, name) for name in ("counted_from_s", "starts_within_s")}
-        return replace(setting, **{name: value for name, value in own.items() if value is not None})
-
-
-FEW = ("stride1", "stride8", "randbij0")
-# From 3 s on shares are those from 15 s on: of 90 runs they differ by -0.0004 on average, with a deviation of 0.004.
-PROFILES = {"quick": Profile(5.0, 1, counted_from_s=3.0), "paper": Profile(10.0, 3)}
-# A kernel works about a second for every run.
-QUICK_ON_VIRTUAL = Profile(0.7, 2, 2, FEW, 1.2, 0.2, strides=3)
-FEWEST_TO_CORRELATE = 10  # patterns; three points lie near some line whatever the routing
-FASTER_MBPS = 100.0  # on kernels too, beside the setting's rate
-
-
-def profile_named(name: str, tier: str = "simulated") -> Profile:
-    """The sizes of a profile on a tier. Raises NetreproError for another name than quick and paper."""
-    return QUICK_ON_VIRTUAL if tier != "simulated" and name == "quick" else of_profile(name, PROFILES)
-
-
+@lru_cache(maxsize=1)
 def patterns() -> dict[str, tuple[Demand, ...]]:
     """The 20 traffic patterns of Fig. 8, in its order: (source, destination) of every flow, hosts 0 to 15."""
     table = pd.read_csv(data_dir("hedera") / "patterns.csv", comment="#")
@@ -112,14 +86,17 @@ def patterns() -> dict[str, tuple[Demand, ...]]:
     return {str(name): tuple(zip(rows.source, rows.destination, strict=True)) for name, rows in groups}
 
 
-def pattern_named(name: str) -> tuple[Demand, ...]:
-    """The flows of one pattern. Raises NetreproError, with the nearest name, for none of the 20."""
-    known = patterns()
-    if name not in known:
-        raise NetreproError(f"no traffic pattern {name!r}", nearest(name, known))
-    return known[name]
+def flows_of(setting: Setting, seed: int) -> list[Demand]:
+    """The flows of a setting. Raises NetreproError, with the nearest name, for none of the 20 patterns."""
+    if setting.flows_per_host:
+        random, count = np.random.default_rng([seed, setting.flows_per_host]), setting.flows_per_host
+        return [(h, int((h + 1 + random.integers(HOSTS - 1)) % HOSTS)) for h in range(HOSTS) for _ in range(count)]
+    if setting.pattern not in patterns():
+        raise NetreproError(f"no traffic pattern {setting.pattern!r}", nearest(setting.pattern, patterns()))
+    return [flow for flow in patterns()[setting.pattern] for _ in range(setting.copies)]
 
 
+@lru_cache(maxsize=1)
 def hardware() -> pd.DataFrame:
     """What Hedera's testbed reached: pattern, and a share of the 16 links for each of COLUMNS_OF_HARDWARE."""
     table = pd.read_csv(data_dir("hedera") / "hardware.csv", comment="#").set_index("pattern")
@@ -242,17 +219,18 @@ def _names(flow: Demand) -> tuple[str, str]:
 # Measuring.
 
 
-def experiment(flows: Sequence[Demand], how: str, setting: Setting, counted_s: float, seed: int) -> Experiment:
-    """One pattern under one scheme: what any tier runs. Raises NetreproError for another scheme than SCHEMES."""
-    if how not in SCHEMES:
-        raise NetreproError(f"no scheme {how!r}", nearest(how, SCHEMES))
-    topology = star(HOSTS, setting.link) if how == "non-blocking" else fat_tree(4, setting.link)
-    if how == "spanning tree":
+def experiment(setting: Setting, counted_s: float, seed: int) -> Experiment:
+    """One pattern under one scheme, counted for so long. Raises NetreproError for another scheme than SCHEMES."""
+    if setting.how not in SCHEMES:
+        raise NetreproError(f"no scheme {setting.how!r}", nearest(setting.how, SCHEMES))
+    flows = flows_of(setting, seed)
+    topology = star(HOSTS, setting.link) if setting.how == "non-blocking" else fat_tree(4, setting.link)
+    if setting.how == "spanning tree":
         topology = only_tree(topology)
     paths: list[tuple[str, ...]] = [()] * len(flows)
-    if how == "first fit":
+    if setting.how == "first fit":
         paths = first_fit(topology, flows)
-    elif how == "annealing":
+    elif setting.how == "annealing":
         paths = annealing(topology, flows, seed)
     end_s = setting.counted_from_s + counted_s
     starts = np.random.default_rng([seed, 1]).uniform(0, setting.starts_within_s, len(flows))
@@ -293,134 +271,23 @@ def goodput_shares(found: Measurements, setting: Setting) -> np.ndarray:
     return counts.to_numpy() * 1448 * 8e-6 / seconds / setting.rate_mbps
 
 
-@dataclass(frozen=True)
-class Runs(CheckedRuns):
-    """All repetitions of all patterns under all schemes.
-
-    shares : pattern, scheme, repetition, share (of all 16 links, payload), least_host, most_host (of one link).
-    fidelity : pattern, scheme, repetition, check, value, bound, holds. tier : where they ran. rate_mbps : of the links.
-    """
-
-    shares: pd.DataFrame
-    fidelity: pd.DataFrame
-    tier: str
-    rate_mbps: float = 10.0
-
-    def by_pattern(self) -> pd.DataFrame:
-        """Mean share over repetitions: a row a pattern, a column a scheme."""
-        table = self.shares.pivot_table(index="pattern", columns="scheme", values="share", sort=False)
-        return table[[name for name in SCHEMES if name in table]]
-
-
-def measure(
-    profile: Profile,
-    repetitions: int,
-    seed: int,
-    *,
-    tier: str = "simulated",
-    schemes: Sequence[str] = SCHEMES,
-    only: Sequence[str] = (),
-    setting: Setting = PRINTED,
-    progress: Progress = iter,
-) -> Runs:
-    """Run every pattern (or those of `only`, or of the profile) under every scheme, on all cores.
-
-    `progress` wraps the list of runs. Raises NetreproError for an unknown pattern or scheme.
-    """
-    chosen = {name: pattern_named(name) for name in (only or profile.only or patterns())}
-    setting = profile.applied_to(setting)
-    repetitions = min(max(repetitions, profile.repetitions), profile.most_repetitions or repetitions)
-
-    def times(name: str, how: str) -> int:
-        return max(repetitions, profile.strides) if name in ("stride1", "stride8") and how in ENDS else repetitions
-
-    work = [(name, how, each) for name in chosen for how in schemes for each in range(times(name, how))]
-
-    def run_one(name: str, how: str, each: int) -> tuple[dict[str, float], pd.DataFrame]:
-        asked = experiment(chosen[name], how, setting, profile.counted_s, seed_of(seed, each))
-        found = run_experiment(asked, tier)
-        of_hosts = goodput_shares(found, setting)
-        shares = {"share": of_hosts.mean(), "least_host": of_hosts.min(), "most_host": of_hosts.max()}
-        return shares, check_fidelity(found, of_hosts)
-
-    runs, fidelity = run_all(run_one, work, tier, progress, pattern="", scheme="", repetition=0)
-    shares = []
-    for (name, how, each), (found, checks) in zip(work, runs, strict=True):
-        label = {"pattern": name, "scheme": how, "repetition": each}
-        shares.append(label | found)
-        fidelity.append(checks.assign(**label))
-    return Runs(pd.DataFrame(shares), pd.concat(fidelity, ignore_index=True), tier, setting.rate_mbps)
-
-
-def check_fidelity(found: Measurements, shares: np.ndarray) -> pd.DataFrame:
-    """The tier's own checks, and that no host got more than its link carries; shares : as of goodput_shares."""
-    most = float(shares.max())
-    ours = pd.DataFrame(
-        [("most that a host got, of its link", most, PAYLOAD_SHARE * 1.002, most <= PAYLOAD_SHARE * 1.002)],
-        columns=["check", "value", "bound", "holds"],
-    )
-    return pd.concat([found.fidelity, ours], ignore_index=True)
-
-
-# Claims.
-
-
-def measured_claims(runs: Runs) -> list[Measured]:
-    """One measurement a claim of data/hedera/claims.yaml whose patterns were run; values are repetitions."""
-    tables = [
-        rows.pivot(index="pattern", columns="scheme", values="share") for _, rows in runs.shares.groupby("repetition")
-    ]
-    names = list(patterns())
-
-    def curve(how: str) -> list[list[tuple[float, float]]]:
-        kept = [table[how] / table["non-blocking"] for table in tables]
-        return [[(i + 1.0, float(shares[name])) for i, name in enumerate(names)] for shares in kept]
-
-    def ratio(above: str, below: str) -> list[float]:
-        return [float((table[above] / table[below]).mean()) for table in tables]
-
-    def lone(how: str) -> list[float]:
-        return [float(table[how][list(BIJECTIVE)].mean() / PAYLOAD_SHARE) for table in tables]
-
-    def strides(how: str) -> list[float]:
-        return [float(table[how]["stride8"] / table[how]["stride1"]) for table in tables]
-
-    def fading(how: str) -> list[float]:
-        gains = [table[how] / table["spanning tree"] for table in tables]
-        return [float(gain["randx4"] / gain[["randbij0", "randbij1", "randbij2"]].mean()) for gain in gains]
-
-    if set(names) - set(tables[0].index):
-        return [
-            Measured(
-                claim="longer-strides-lose",
-                values=strides("spanning tree"),
-                control=strides("non-blocking"),
-                **runs.trust,
-            )
-        ]
-    hashed = curve("ECMP")
-    values: dict[str, tuple[list, list]] = {
-        "tree-like-hardware-ecmp": (curve("spanning tree"), curve("non-blocking")),
-        "hash-like-hardware-ecmp": (hashed, [_backwards(each) for each in hashed]),
-        "non-blocking-is-full": (lone("non-blocking"), lone("spanning tree")),
-        "longer-strides-lose": (strides("spanning tree"), strides("non-blocking")),
-        "ecmp-loss": (ratio("spanning tree", "non-blocking"), ratio("ECMP", "non-blocking")),
+def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+    """Payload as a share of all 16 links, and of one link the least and the most that a host got."""
+    of_hosts = goodput_shares(found, setting)
+    most = float(of_hosts.max())
+    return {
+        "share": of_hosts.mean(),
+        "least_host": of_hosts.min(),
+        "most_host": most,
+        "checks": [Check("most that a host got, of its link", most, at_most=PAYLOAD_SHARE * 1.002)],
     }
-    if set(SCHEDULED) <= set(tables[0]):
-        tree = ratio("spanning tree", "non-blocking")
-        values |= {
-            "hedera-1": (ratio("first fit", "non-blocking"), tree),
-            "hedera-2": (ratio("annealing", "non-blocking"), tree),
-            "gain-falls-with-flows": (fading("annealing"), fading("spanning tree")),
-        }
-    return [
-        Measured(claim=claim, values=ours, control=broken, **runs.trust) for claim, (ours, broken) in values.items()
-    ]
 
 
-def _backwards(curve: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The curve with every pattern's value at the place of its mirror image in the figure."""
-    return [(x, y) for (x, _), (_, y) in zip(curve, reversed(curve), strict=True)]
+def by_pattern(runs: Runs, tier: str = "") -> pd.DataFrame:
+    """Mean share over repetitions: a row a pattern, in the figure's order, a column a scheme."""
+    rows = runs.values[(runs.values.tier == (tier or runs.tier)) & runs.values.case.isin(ALL)]
+    table = rows.pivot_table(index="pattern", columns="how", values="share")
+    return table.reindex([name for name in PATTERNS if name in table.index])[list(SCHEMES)]
 
 
 def _follows(shares: pd.Series) -> float:
@@ -429,63 +296,78 @@ def _follows(shares: pd.Series) -> float:
     return float(shares.corr(published)) if shares.count() >= FEWEST_TO_CORRELATE else float("nan")
 
 
-def tier_table(all_runs: Sequence[Runs]) -> pd.DataFrame:
-    """A row for every tier and rate that ran: how its spanning tree and its hash agree with the testbed's "ECMP".
-
-    Correlations are of shares of the 16 links over the patterns of the row, NaN for too few; the other columns are
-    means over them, NaN for a scheme that did not run.
-    """
-    rows = []
-    for runs in all_runs:
-        table = runs.by_pattern().reindex(columns=list(SCHEMES))
-        kept = {f"{how}: correlation": _follows(table[how]) for how in ("spanning tree", "ECMP")}
-        kept |= {f"{how}: share": table[how].mean() for how in ("non-blocking", "ECMP", "spanning tree")}
-        rows.append(
-            {"tier": runs.tier, "rate_mbps": runs.rate_mbps, "patterns": len(table), **kept, "trusted": runs.trusted}
-        )
-    return pd.DataFrame(rows).set_index("tier")
-
-
-def other_tiers(
-    runs: Runs, profile: str, seed: int, setting: Setting = PRINTED, progress: Progress = iter
-) -> list[Runs]:
-    """What `runs` on kernels is compared with: the same patterns in the simulator. Then stride 8 at FASTER_MBPS, unless
-    all ran at that: on the same tier, and in the simulator."""
-    if runs.tier == "simulated":
-        return []
-    size = replace(profile_named(profile, runs.tier), repetitions=1, most_repetitions=1, strides=0)
-    patterns_of, faster = tuple(runs.by_pattern().index), replace(setting, rate_mbps=FASTER_MBPS)
-    asked: list[tuple[str, Sequence[str], tuple[str, ...], Setting]]
-    asked = [("simulated", ("non-blocking", "ECMP", "spanning tree"), patterns_of, setting)]
-    if setting.rate_mbps != FASTER_MBPS:
-        asked += [(tier, ENDS, ("stride8",), faster) for tier in (runs.tier, "simulated")]
-    return [
-        measure(size, 1, seed, tier=tier, schemes=schemes, only=only, setting=used, progress=progress)
-        for tier, schemes, only, used in asked
-    ]
-
-
-def answer(runs: Runs, others: Sequence[Runs] = ()) -> str:
-    """The question answered in short, with this run's numbers; others : as of other_tiers."""
-    table = runs.by_pattern()
+def answer(runs: Runs) -> str:
+    """The question answered in short, with this run's numbers."""
+    table = by_pattern(runs)
     relative = table.div(table["non-blocking"], axis=0).mean()
     names = {"spanning tree": "one tree", "ECMP": "hashing", "first fit": "first fit", "annealing": "annealing"}
-    kept = ", ".join(f"{name} {relative[how]:.0%}" for how, name in names.items() if how in relative)
+    kept = ", ".join(f"{name} {relative[how]:.0%}" for how, name in names.items())
     said = [f"Of what a non-blocking switch carries the fat-tree keeps, over {len(table)} patterns: {kept}."]
     if len(table) >= FEWEST_TO_CORRELATE:
         tree, hashed = (_follows(table[how]) for how in ("spanning tree", "ECMP"))
         said.append(
             f'The testbed\'s "ECMP" follows one tree (correlation {tree:.3f}) rather than hashing ({hashed:.3f}).'
         )
-    faster = [
-        f"{how} {share:.1%} of the links ({'trusted' if each.trusted else 'untrusted'})"
-        for each in others
-        if each.tier != "simulated" and each.rate_mbps != runs.rate_mbps
-        for how, share in each.by_pattern().mean().items()
-    ]
-    if faster:
-        said.append(f"On kernels at {FASTER_MBPS:g} Mb/s stride 8 fills: {', '.join(faster)}.")
+    if runs.has(FASTER):
+        means = runs.numbers(FASTER).groupby("how").share.mean()
+        faster = ", ".join(f"{how} {means[how]:.1%} of the links" for how in ENDS)
+        said.append(f"At 100 Mb/s stride 8 fills: {faster}.")
     return " ".join(said)
+
+
+# Claims. Tables have a row a pattern and a column a scheme, of one repetition.
+
+
+def share_of_switch(how: str, table: pd.DataFrame) -> list[tuple[float, float]]:
+    """The share of the non-blocking switch over the pattern's place in the figure."""
+    shares = table[how] / table["non-blocking"]
+    return [(i + 1.0, float(shares[name])) for i, name in enumerate(PATTERNS)]
+
+
+def backwards(how: str, table: pd.DataFrame) -> list[tuple[float, float]]:
+    """The same with every pattern's value at the place of its mirror image in the figure."""
+    found = share_of_switch(how, table)
+    return [(x, y) for (x, _), (_, y) in zip(found, reversed(found), strict=True)]
+
+
+def kept(how: str, table: pd.DataFrame) -> float:
+    """Of the non-blocking switch, mean over all patterns."""
+    return float((table[how] / table["non-blocking"]).mean())
+
+
+def filled(how: str, table: pd.DataFrame) -> float:
+    """Of what full packets leave, over the bijective patterns."""
+    return float(table[how][list(BIJECTIVE)].mean() / PAYLOAD_SHARE)
+
+
+def stride_8_over_1(how: str, shares: pd.Series) -> float:
+    """Shares by scheme and pattern: the longest stride's over the shortest's."""
+    return float(shares[how]["stride8"] / shares[how]["stride1"])
+
+
+def mean_gain(names: Sequence[str], table: pd.DataFrame) -> float:
+    """Of annealing over one tree, in these patterns."""
+    return float((table["annealing"] / table["spanning tree"])[list(names)].mean())
+
+
+def fading(table: pd.DataFrame) -> float:
+    """The gain with four flows a host over that with one."""
+    return mean_gain(("randx4",), table) / mean_gain(RANDBIJ, table)
+
+
+def fading_to_one_host(few: pd.Series, others: pd.Series, fourfold: pd.Series) -> float:
+    """The same where the four flows all go to one host; shares by scheme and pattern."""
+    single = mean_gain(RANDBIJ, pd.concat([few, others]).unstack("how"))
+    return mean_gain(RANDBIJ, fourfold.unstack("how")) / single
+
+
+def _over_all(ours: Callable[[pd.DataFrame], Any], control: Callable[[pd.DataFrame], Any] | None = None) -> Evidence:
+    """Evidence out of all patterns and schemes."""
+
+    def how(few: pd.Series, others: pd.Series) -> Any:
+        return ours(pd.concat([few, others]).unstack("how"))
+
+    return Evidence("share", ALL, how=how, control=None if control is None else _over_all(control))
 
 
 # Figures.
@@ -493,7 +375,7 @@ def answer(runs: Runs, others: Sequence[Runs] = ()) -> str:
 
 def draw_network() -> Figure:
     """The fat-tree of k = 4, and the tree that is left of it when only one path is used."""
-    topology = fat_tree(4, PRINTED.link)
+    topology = fat_tree(4, Setting().link)
     figure, axis = new_figure("A fat-tree of k = 4, and the tree in it that one path a pair leaves", "", "")
     axis.axis("off")
     place = {f"h{i + 1}": (i + 0.0, 0.0) for i in range(16)}
@@ -520,40 +402,46 @@ def draw_throughput(runs: Runs) -> Figure:
 
 def draw_schedulers(runs: Runs) -> Figure:
     """The same for hashing and for Hedera's two schedulers."""
-    schemes = [how for how in ("ECMP", *SCHEDULED) if how in runs.by_pattern()]
     whose = "testbed; which scheduler is which is our guess"
-    return _draw_bars(runs, schemes, "Hashing, and Hedera's schedulers", whose)
+    return _draw_bars(runs, ("ECMP", *SCHEDULED), "Hashing, and Hedera's schedulers", whose)
 
 
 def _draw_bars(runs: Runs, schemes: Sequence[str], title: str, whose: str = "testbed") -> Figure:
-    table, published = runs.by_pattern(), hardware()
-    spread = runs.shares.groupby(["pattern", "scheme"])["share"].agg(["min", "max"])
+    names, published = list(by_pattern(runs).index), hardware()
     figure, axis = new_figure(title, "", "payload received (share of all 16 links)")
     figure.set_size_inches(10.5, 4.4)
     width = 0.8 / len(schemes)
     for i, how in enumerate(schemes):
-        x = np.arange(len(table)) + (i - (len(schemes) - 1) / 2) * width
-        low, high = (spread.xs(how, level="scheme")[end].reindex(table.index) for end in ("min", "max"))
-        error = np.array([table[how] - low, high - table[how]]).clip(min=0)
-        axis.bar(x, table[how], width * 0.9, yerr=error, color=scheme(how).colour, label=how, error_kw={"lw": 1})
+        x = np.arange(len(names)) + (i - (len(schemes) - 1) / 2) * width
+        for at, name in zip(x, names, strict=True):
+            _draw_bar(axis, runs, how, name, at, width * 0.9, label=how if name == names[0] else None)
         if how in published:
             label = whose if i == len(schemes) - 1 else None
-            axis.plot(x, published[how].reindex(table.index), "D", color=PUBLISHED_GREY, ms=5, mec="white", label=label)
-    axis.set_xticks(range(len(table)), table.index, rotation=60, ha="right", fontsize=8)
+            axis.plot(x, published[how].reindex(names), "D", color=PUBLISHED_GREY, ms=5, mec="white", label=label)
+    axis.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8)
     axis.set_ylim(0, 1.12)
     axis.legend(ncols=len(schemes) + 1, loc="upper left", fontsize=9)
     return figure
 
 
+def _draw_bar(axis: Any, runs: Runs, how: str, pattern: str, at: float, width: float, **look: Any) -> None:
+    """The mean, and its 95 % interval."""
+    rows = runs.values[(runs.values.tier == runs.tier) & runs.values.case.isin(ALL)]
+    shares = list(rows[(rows.how == how) & (rows.pattern == pattern)].share)
+    axis.bar(at, np.mean(shares), width, color=scheme(how).colour, **look)
+    if len(shares) > 1:
+        axis.vlines(at, *drawing.student_interval(shares), color="black", linewidth=1)
+
+
 def draw_which_routing(runs: Runs) -> Figure:
     """The testbed's "ECMP" against our hash and against one tree, a point a pattern."""
-    table, published = runs.by_pattern(), hardware()["spanning tree"]
+    table, published = by_pattern(runs), hardware()["spanning tree"]
     few = len(table) < FEWEST_TO_CORRELATE
     figure, axis = new_figure('What was the testbed\'s "ECMP"?', 'testbed, "ECMP" (share of 16 links)', "ours (share)")
     for how in ("ECMP", "spanning tree"):
-        x = published.reindex(table.index)
         label = how if few else f"{how}: correlation {_follows(table[how]):.3f}"
-        axis.plot(x, table[how], scheme(how).marker, color=scheme(how).colour, label=label)
+        look = {"color": scheme(how).colour, "label": label}
+        axis.plot(published.reindex(table.index), table[how], scheme(how).marker, **look)
     axis.plot([0, 1], [0, 1], ":", color=PUBLISHED_GREY, label="equal")
     axis.set(xlim=(0, 1), ylim=(0, 1))
     axis.legend(loc="lower right")
@@ -561,92 +449,117 @@ def draw_which_routing(runs: Runs) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """Neighbours only: where no flow has a choice of paths, no scheme can be better than another."""
-    table = runs.by_pattern()
-    figure, axis = new_figure("Stride 1 and stride 8 under every scheme", "", "payload received (share of 16 links)")
-    for i, how in enumerate(table):
-        for offset, name, alpha in ((-0.2, "stride1", 0.45), (0.2, "stride8", 1.0)):
-            axis.bar(i + offset, table[how][name], 0.36, color=scheme(how).colour, alpha=alpha)
-            axis.text(i + offset, table[how][name] + 0.01, name.removeprefix("stride"), ha="center", fontsize=8)
-    axis.set_xticks(range(table.shape[1]), list(table))
+    """Left: where no flow has a choice of paths, no scheme can be better than another. Right: what annealing gains over
+    one tree, with one flow a host, with four to one other, and with four to several."""
+    names = ("Stride 1 and stride 8 under every scheme", "One flow a host, and four")
+    figure, (left, right) = drawing.panels("Broken on purpose", "", "", names)
+    for i, how in enumerate(SCHEMES):
+        for shift, name, alpha in ((-0.2, "stride1", 0.45), (0.2, "stride8", 1.0)):
+            _draw_bar(left, runs, how, name, i + shift, 0.36, alpha=alpha)
+            left.text(i + shift, 0.02, name.removeprefix("stride"), ha="center", color="white", fontweight="bold")
+    left.set_xticks(range(len(SCHEMES)), list(SCHEMES))
+    left.set_ylabel("payload received (share of 16 links)")
+    right.set_ylabel("annealing over one tree (ratio)")
+    if not runs.has(*ALL, TO_ONE):
+        drawing.say_not_measured(right, runs.tier)
+        return figure
+    single, several = (_over_all(partial(mean_gain, patterns)) for patterns in (RANDBIJ, ("randx4",)))
+    to_one = Evidence("share", TO_ONE, how=lambda shares: mean_gain(RANDBIJ, shares.unstack("how")))
+    bars = {"one (randbij)": single, "four, to one host": to_one, "four (randx4)": several}
+    ours = {name: runs.values_of(evidence) for name, evidence in bars.items()}
+    published = {"one (randbij)": mean_gain(RANDBIJ, hardware()), "four (randx4)": mean_gain(("randx4",), hardware())}
+    colours = {"four, to one host": scheme("control").colour}
+    drawing.draw_bars(right, ours, published, dict.fromkeys(ours, scheme("annealing").colour) | colours, "testbed")
     return figure
 
 
-# Knob: flows a host.
+def draw_flows(runs: Runs) -> Figure:
+    """Throughput over flows a host, and what a scheduler gains over hashing with the same flows."""
+    table = runs.knobs["flows"]
+    hashed = table[table.how == "ECMP"].set_index(["flows_per_host", "repetition"])["share"]
+    places = pd.MultiIndex.from_frame(table[["flows_per_host", "repetition"]])
+    table = table.assign(gain=table.share.to_numpy() / hashed.reindex(places).to_numpy())
+    title, x = "The more flows, the less a scheduler gains", "flows a host"
+    figure, (left, right) = drawing.panels(title, x, "", ["", ""], log_x=True)
+    drawing.draw_sweep(left, table, "flows_per_host", "share", by="how")
+    drawing.draw_sweep(right, table[table.how.isin(SCHEDULED)], "flows_per_host", "gain", by="how")
+    left.set(ylabel="payload received (share of 16 links)", ylim=(0, 1))
+    right.set(ylabel="throughput (times that of ECMP)")
+    right.axhline(1, color=PUBLISHED_GREY, lw=1)
+    for axis in (left, right):
+        drawing.name_ticks(axis, "x", table.flows_per_host)
+    drawing.share_legend(figure)
+    return figure
 
 
-def vary_flows(
-    seed: int,
-    *,
-    flows: Sequence[int] = (1, 2, 4, 8),
-    draws: int = 3,
-    setting: Setting = PRINTED,
-    progress: Progress = iter,
-) -> pd.DataFrame:
-    """Throughput over the number of flows that each host sends to hosts drawn at random, simulated.
+def draw_run(found: Measurements, case: str) -> Figure:
+    """One run: what each host received."""
+    rate_mbps = found.experiment.topology.link(*ports_to_hosts(found.experiment.topology)[0]).rate_mbps
+    shares = goodput_shares(found, Setting(rate_mbps=rate_mbps))
+    title = f"{shares.mean():.0%} of all links"
+    figure, axis = new_figure(title, "host (number)", "payload received (share of its link)")
+    axis.bar(range(1, HOSTS + 1), shares)
+    axis.set_ylim(0, 1)
+    return figure
 
-    Returns flows_per_host, draw, scheme, share. Every scheme sees the same flows. Rates count for 4 s from 4 s on, and
-    on faster links than 10 Mb/s for as many packets.
-    """
-    pace = min(1.0, PRINTED.rate_mbps / setting.rate_mbps)
-    starts_within_s = setting.starts_within_s * pace
-    setting = replace(setting, counted_from_s=4.0 * pace, starts_within_s=starts_within_s)
-    work = [(count, draw, how) for count in flows for draw in range(draws) for how in SCHEMES]
 
-    def run_one(count: int, draw: int, how: str) -> tuple[int, int, str, float]:
-        drawn = _drawn_flows(count, seed, draw)
-        shares = goodput_shares(
-            run_experiment(experiment(drawn, how, setting, 4.0 * pace, seed_of(seed, draw))), setting
+FASTER, TO_ONE = "at 100 Mb/s", "four to one host"
+ALL = ("three patterns", "the others")
+STUDY = Study(
+    slug="hedera",
+    setting=Setting(),
+    cases={
+        ALL[0]: {"how": each(*SCHEMES), "pattern": each(*FEW)},
+        ALL[1]: {"how": each(*SCHEMES), "pattern": each(*(name for name in PATTERNS if name not in FEW))},
+        TO_ONE: {"how": each("spanning tree", "annealing"), "pattern": each(*RANDBIJ), "copies": 4},
+        FASTER: {"how": each(*ENDS), "rate_mbps": 100.0},
+    },
+    experiment=experiment,
+    read=read,
+    answer=answer,
+    repetitions=3,
+    profiles={
+        # From 3 s on shares are those from 15 s on: of 90 runs they differ by -0.0004 on average, deviation 0.004.
+        "test": Scale(2.0, changes={"counted_from_s": 4.0}, without=(FASTER,)),
+        "quick": Scale(5.0, changes={"counted_from_s": 3.0}, without=(FASTER,)),
+        "paper": Scale(10.0, without=(FASTER,)),
+    },
+    on_virtual={
+        "quick": Scale(0.7, changes={"counted_from_s": 1.2, "starts_within_s": 0.2}, without=(ALL[1], TO_ONE)),
+        "paper": Scale(10.0, without=(FASTER,)),
+    },
+    claims={
+        "tree-like-hardware-ecmp": _over_all(
+            partial(share_of_switch, "spanning tree"), partial(share_of_switch, "ECMP")
+        ),
+        "hash-like-hardware-ecmp": _over_all(partial(share_of_switch, "ECMP"), partial(backwards, "ECMP")),
+        "non-blocking-is-full": _over_all(partial(filled, "non-blocking"), partial(filled, "spanning tree")),
+        "longer-strides-lose": Evidence(
+            "share",
+            ALL[0],
+            how=partial(stride_8_over_1, "spanning tree"),
+            control=Evidence("share", ALL[0], how=partial(stride_8_over_1, "non-blocking")),
+        ),
+        "ecmp-loss": _over_all(partial(kept, "spanning tree"), partial(kept, "ECMP")),
+        "hedera-1": _over_all(partial(kept, "first fit"), partial(kept, "spanning tree")),
+        "hedera-2": _over_all(partial(kept, "annealing"), partial(kept, "spanning tree")),
+        "gain-falls-with-flows": replace(
+            _over_all(fading), control=Evidence("share", (*ALL, TO_ONE), how=fading_to_one_host)
+        ),
+    },
+    knobs={
+        "flows": Knob(
+            {"flows a host": {"how": each(*SCHEMES), "flows_per_host": each(1, 2, 4, 8)}},
+            Scale(4.0, changes={"counted_from_s": 4.0}),
+            repetitions=3,
         )
-        return count, draw, how, float(shares.mean())
-
-    rows = in_parallel(run_one, work, progress=progress)
-    return pd.DataFrame(rows, columns=["flows_per_host", "draw", "scheme", "share"])
-
-
-def _drawn_flows(count: int, seed: int, draw: int) -> list[Demand]:
-    random = np.random.default_rng([seed, draw, count])
-    return [(host, int((host + 1 + random.integers(HOSTS - 1)) % HOSTS)) for host in range(HOSTS) for _ in range(count)]
-
-
-def draw_flows(table: pd.DataFrame) -> Figure:
-    """Throughput over flows a host, and the schedulers' gain over hashing."""
-    figure, _ = new_figure("The more flows, the less a scheduler gains", "flows a host", "", columns=2, log_x=True)
-    wide = table.pivot_table(index="flows_per_host", columns="scheme", values="share")[list(SCHEMES)]
-    for how in wide:
-        look = {"color": scheme(str(how)).colour, "marker": scheme(str(how)).marker, "label": how}
-        figure.axes[0].plot(wide.index, wide[how], **look)
-        if how in SCHEDULED:
-            figure.axes[1].plot(wide.index, wide[how] / wide["ECMP"], **look)
-    figure.axes[0].set_ylabel("payload received (share of 16 links)")
-    figure.axes[0].set_ylim(0, 1)
-    figure.axes[1].set_ylabel("throughput / that of ECMP")
-    for axis in figure.axes:
-        axis.set_xticks(list(wide.index), [str(each) for each in wide.index])
-        axis.minorticks_off()
-    figure.axes[1].axhline(1, color=PUBLISHED_GREY, lw=1)
-    figure.axes[0].legend(fontsize=8)
-    return figure
-
-
-def explore() -> object:
-    """Menus for pattern and scheme; the simulator redraws what each host receives."""
-    import ipywidgets as widgets
-    from IPython.display import display
-
-    controls = {
-        "pattern": widgets.Dropdown(options=list(patterns()), value="stride8", description="pattern"),
-        "how": widgets.Dropdown(options=SCHEMES, value="ECMP", description="scheme"),
-        "seed": widgets.IntSlider(1, min=1, max=20, description="seed"),
-    }
-
-    def redraw(pattern: str, how: str, seed: int) -> None:
-        found = run_experiment(experiment(pattern_named(pattern), how, PRINTED, 2.0, seed), "simulated")
-        shares = goodput_shares(found, PRINTED)
-        title = f"{pattern}, {how}: {shares.mean():.0%} of all links"
-        figure, axis = new_figure(title, "host", "payload received (share of its link)")
-        axis.bar(range(HOSTS), shares, color=scheme(how).colour)
-        axis.set_ylim(0, 1)
-        display(figure)
-
-    return widgets.VBox([widgets.HBox(list(controls.values())), widgets.interactive_output(redraw, controls)])
+    },
+    figures={
+        "fig8_throughput": draw_throughput,
+        "fig8_hash_and_schedulers": draw_schedulers,
+        "remark_which_routing": draw_which_routing,
+        "control_strides": draw_control,
+        "knob_flows_a_host": draw_flows,
+    },
+    play=Play((ALL[0],), {"pattern": list(PATTERNS), "how": list(SCHEMES)}, draw_run, seconds=2.0),
+)

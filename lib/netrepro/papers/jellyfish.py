@@ -2,42 +2,63 @@
 
 The switches of a fat-tree, cabled at random. Three questions: how many servers the same switches carry at full rate
 when routing is optimal (a linear programme), what ECMP and 8 shortest paths make of it with TCP and with multipath TCP
-(packets, in the simulator; TCP on small networks also on the virtual kernel), and whether all servers get the same.
+(packets; TCP on small networks also on the virtual kernel), and whether all servers get the same.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations, cycle, islice, pairwise
+from itertools import cycle, islice, pairwise
 from random import Random
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from scipy.sparse.csgraph import shortest_path
 
-from netrepro.claims import Measured
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.concurrent_flow import can_have, greatest_share
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
-from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_paths
-from netrepro.networks.topology import Topology, fat_tree, from_graph, jellyfish
+from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_paths, spanning_tree
+from netrepro.networks.topology import Topology, fat_tree, jellyfish
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._running import run_by_tier, run_experiment
-from netrepro.papers._runs import CheckedRuns, Progress, all_checks, in_parallel, of_profile, seed_of
-from netrepro.style import new_figure, scheme
+from netrepro.papers import _drawing as drawing
+from netrepro.papers._running import run_experiment
+from netrepro.papers._study import (
+    SIMULATED,
+    Check,
+    Evidence,
+    Knob,
+    Play,
+    Runs,
+    Scale,
+    Study,
+    each,
+    greatest_first,
+    least_first,
+    ratio,
+)
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 LARGEST_PROGRAMME = 125  # switches: with 245 the last thousandth takes the linear programme hours
 FULL = 1 - 1e-6  # the share of the rate from which on a solver's answer is the full rate
-COLOURS = {
-    "fat-tree": scheme("fat-tree").colour,
-    "jellyfish": scheme("jellyfish").colour,
-    "ring": scheme("control").colour,
+NETWORKS = ("fat-tree", "jellyfish", "edge only")
+COLOURS = {name: scheme("control" if name == "edge only" else name).colour for name in NETWORKS}
+TRANSPORTS = ("1 flow", "8 flows", "MPTCP")
+ROUTINGS = ("ECMP", "shortest", "in turn")
+# Table 1 (percent of a server's rate) as we remember it: no source was at hand in which it could be checked.
+REMEMBERED = {
+    "fat-tree, ECMP": (48.0, 92.2, 93.6),
+    "jellyfish, ECMP": (57.9, 73.9, 76.4),
+    "jellyfish, 8 paths": (48.3, 92.3, 95.1),
 }
 Pairs = tuple[tuple[str, str], ...]
 
@@ -46,21 +67,36 @@ Pairs = tuple[tuple[str, str], ...]
 class Setting:
     """Equipment of one fat-tree of `ports`-port switches; Table 1's Jellyfish has 780 servers on that of 686 (k = 14).
 
-    Rate, delay, buffer and timeouts are our choice.
+    Rate, delay, buffer and timeouts are our choice. what : is measured, one of MEASURES. network : one of NETWORKS.
+    routing : "ECMP"; "shortest", over so many `paths`; or "in turn", for MPTCP, the paths of ECMP one after the other.
+    transport : what carries a server's data, so many flows, or one with subflows. matrices : permutations that must
+    all fit. slow_motion : by which rates are divided and delays multiplied, so that kernels have less to do.
     """
 
+    what: str = "packets"
+    network: str = "jellyfish"
+    routing: str = "shortest"
+    paths: int = 8
+    transport: str = "MPTCP"
     ports: int = 6
-    server_gain: float = 780 / 686
+    server_gain: float = 1.137  # 780 / 686
     rate_mbps: float = 100.0
     link_delay_ms: float = 0.02
     buffer_packets: int = 50
     min_rto_ms: float = 10.0
     initial_rto_ms: float = 10.0  # a lost SYN costs no more than other losses: the paper's simulator has no SYNs
+    matrices: int = 1
+    slow_motion: float = 1.0
 
     @property
     def fat_tree_servers(self) -> int:
         """k^3/4."""
         return self.ports**3 // 4
+
+    @property
+    def servers(self) -> int:
+        """Of Jellyfish."""
+        return round(self.fat_tree_servers * self.server_gain)
 
     @property
     def switches(self) -> int:
@@ -69,36 +105,8 @@ class Setting:
 
     @property
     def link(self) -> Link:
-        return Link(self.rate_mbps, self.link_delay_ms, DropTail(packets=self.buffer_packets))
-
-
-PRINTED = Setting()
-# On kernels: the smallest fat-tree's equipment, at a rate of which a second costs little, and their own first timeout.
-REAL: dict[str, Any] = {"ports": 4, "rate_mbps": 20.0, "link_delay_ms": 0.05, "initial_rto_ms": 1000.0}
-
-
-@dataclass(frozen=True)
-class Scale:
-    """Ports of the switches whose equipment the linear programme gets, of those simulated, simulated seconds, and
-    traffic matrices that must all fit for "full rate"; seconds of a run that kernels have too, and how many of these
-    a case has at most (None: as many as repetitions).
-    """
-
-    programme_ports: tuple[int, ...]
-    ports: int
-    seconds: float
-    matrices: int = 1
-    real_seconds: float = 4.0
-    most_real_repetitions: int | None = None
-
-
-def scale(profile: str) -> Scale:
-    """How much is computed. Raises NetreproError for another profile than quick and paper."""
-    scales = {
-        "quick": Scale((4, 6), 6, 1.0, most_real_repetitions=2),
-        "paper": Scale((4, 6, 8, 10), 14, 1.0, 3, real_seconds=10.0),
-    }
-    return of_profile(profile, scales)
+        delay_ms = self.link_delay_ms * self.slow_motion
+        return Link(self.rate_mbps / self.slow_motion, delay_ms, DropTail(packets=self.buffer_packets))
 
 
 # Networks.
@@ -109,40 +117,53 @@ def servers_of_switches(switches: int, servers: int) -> list[int]:
     return [(i + 1) * servers // switches - i * servers // switches for i in range(switches)]
 
 
-def ring_graph(degrees: Sequence[int]) -> nx.Graph:
-    """The control: the same switches, each joined to its nearest neighbours on a ring."""
-    size = len(degrees)
-    graph, free = nx.empty_graph(size), dict(enumerate(degrees))
-    for distance in range(1, size // 2 + 1):
-        for node in range(size):
-            other = (node + distance) % size
-            if free[node] and free[other] and not graph.has_edge(node, other):
-                graph.add_edge(node, other)
-                free[node], free[other] = free[node] - 1, free[other] - 1
+@lru_cache(maxsize=16)  # cases share a network, which remembers its paths
+def same_equipment(kind: str, ports: int, servers: int, link: Link, seed: int) -> Topology:
+    """The switches of a fat-tree: itself, with its own k^3/4 servers; "jellyfish", cabled at random, with servers on
+    all of them; or "edge only", the control, cabled at random, with servers on the fat-tree's edge switches.
+
+    Raises NetreproError for another kind, and for more servers than leave ports for the others.
+    """
+    if kind not in NETWORKS:
+        raise NetreproError(f"no network {kind!r}", nearest(kind, NETWORKS))
+    if kind == "fat-tree":
+        return fat_tree(ports, link)
+    switches = 5 * ports**2 // 4
+    used = switches if kind == "jellyfish" else ports**2 // 2
+    held = servers_of_switches(used, servers) + [0] * (switches - used)
+    return jellyfish(switches, ports, held, link, seed)
+
+
+def network_of(setting: Setting, seed: int) -> Topology:
+    """The network of a setting."""
+    return same_equipment(setting.network, setting.ports, setting.servers, setting.link, seed)
+
+
+def _fabric(topology: Topology) -> nx.Graph:
+    """The switches in their order, and their cables."""
+    graph = nx.empty_graph(topology.switches)
+    graph.add_edges_from(topology.fabric.edges)
     return graph
 
 
-@lru_cache(maxsize=16)  # cases share a network, which remembers its paths
-def same_equipment(kind: str, setting: Setting, servers: int, seed: int) -> Topology:
-    """The switches of a fat-tree with `servers` servers: "jellyfish", or "ring" for the control; "fat-tree" itself has
-    its own k^3/4 servers.
+def _held(topology: Topology) -> list[int]:
+    return [sum(node[0] == "h" for node in topology.graph[switch]) for switch in topology.switches]
 
-    Raises NetreproError for another kind, or more servers than leave two ports of every switch for the others.
-    """
-    if kind == "fat-tree":
-        return fat_tree(setting.ports, setting.link)
-    held = servers_of_switches(setting.switches, servers)
-    degrees = [setting.ports - hosts for hosts in held]
-    if min(degrees) < 2:
-        raise NetreproError(
-            f"{servers} servers on {setting.switches} switches of {setting.ports} ports",
-            f"give at most {(setting.ports - 2) * setting.switches}",
-        )
-    if kind == "jellyfish":
-        return jellyfish(setting.switches, setting.ports, held, setting.link, seed)
-    if kind != "ring":
-        raise NetreproError(f"no network {kind!r}", nearest(kind, ("fat-tree", "jellyfish", "ring")))
-    return from_graph(ring_graph(degrees), setting.link, held)
+
+def _pairs(graph: nx.Graph, held: Sequence[int]) -> np.ndarray:
+    """How many pairs of servers are so many cables apart: an entry a number of cables."""
+    hops = shortest_path(nx.to_scipy_sparse_array(graph, weight=None), unweighted=True).astype(int)
+    pairs = np.outer(held, held) - np.diag(held)
+    return np.bincount(hops.ravel() + 2, pairs.ravel()) / 2
+
+
+def _mean(pairs: np.ndarray) -> float:
+    return float(pairs @ np.arange(len(pairs)) / pairs.sum())
+
+
+def mean_cables(topology: Topology) -> float:
+    """Between two servers, by a shortest path, their own cables with it."""
+    return _mean(_pairs(_fabric(topology), _held(topology)))
 
 
 def permutation(topology: Topology, seed: int) -> Pairs:
@@ -152,10 +173,10 @@ def permutation(topology: Topology, seed: int) -> Pairs:
     return tuple(zip(order, (*order[1:], order[0]), strict=True))
 
 
-# Optimal routing.
+# What is measured.
 
 
-def servers_at_full_rate(kind: str, setting: Setting, seed: int, matrices: int = 1) -> int:
+def measure_full_rate(setting: Setting, seed: int) -> dict[str, Any]:
     """The most servers that all send at full rate in `matrices` random permutations, routed at best; by bisection
     between a quarter and 1.6 times the servers of the fat-tree.
 
@@ -164,242 +185,87 @@ def servers_at_full_rate(kind: str, setting: Setting, seed: int, matrices: int =
     """
 
     def carries(servers: int) -> bool:
-        topology = same_equipment(kind, setting, servers, seed)
-        return all(can_have(topology, permutation(topology, seed + i), FULL) for i in range(matrices))
+        topology = same_equipment(setting.network, setting.ports, servers, setting.link, seed)
+        return all(can_have(topology, permutation(topology, seed + i), FULL) for i in range(setting.matrices))
 
-    low, high = setting.fat_tree_servers // 4, round(1.6 * setting.fat_tree_servers)
-    if not carries(low):
-        return 0
+    room = (setting.ports - 1) * (setting.switches if setting.network == "jellyfish" else setting.ports**2 // 2)
+    low, high = setting.fat_tree_servers // 4, min(round(1.6 * setting.fat_tree_servers), room)
+    low, high = (low, high) if carries(low) else (0, 1)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if carries(middle) else (low, middle)
-    return low
+    return {"servers_at_full_rate": low, "gain": low / setting.fat_tree_servers}
 
 
-# Packets.
+def measure_lengths(setting: Setting, seed: int) -> dict[str, Any]:
+    """Pairs of servers by their distance (cables), and what optimal routing would give to all alike."""
+    topology = network_of(setting, seed)
+    pairs = _pairs(_fabric(topology), _held(topology))
+    lengths = pd.DataFrame({"cables": np.arange(len(pairs)), "pairs": pairs.astype(int)}).query("pairs > 0")
+    return {"cables": _mean(pairs), "lengths": lengths, **measure_optimum(setting, seed)}
 
 
-@dataclass(frozen=True)
-class Case:
-    """A network, how packets are routed, and what carries a server's data: so many flows, or one with subflows.
-
-    `routing` is "ecmp", or so many shortest paths.
-    """
-
-    network: str
-    routing: str | int
-    transport: str
+def measure_optimum(setting: Setting, seed: int) -> dict[str, Any]:
+    """The share of its rate that optimal routing gives to everybody; none where the network is too large."""
+    if setting.switches > LARGEST_PROGRAMME:
+        return {}
+    topology = network_of(setting, seed)
+    return {"optimal": greatest_share(topology, permutation(topology, seed), 1.0)}
 
 
-TRANSPORTS = ("1 flow", "8 flows", "MPTCP")
-TABLE = {
-    f"{network}, {label}, {transport}": Case(network, routing, transport)
-    for network, routing, label in (
-        ("fat-tree", "ecmp", "ECMP"),
-        ("jellyfish", "ecmp", "ECMP"),
-        ("jellyfish", 8, "8 paths"),
-    )
-    for transport in TRANSPORTS
-}
-CONTROLS = {
-    "jellyfish, 1 path, MPTCP": Case("jellyfish", 1, "MPTCP"),
-    "ring, 8 paths, MPTCP": Case("ring", 8, "MPTCP"),
-}
-CASES = TABLE | CONTROLS
-# A kernel has no subflows by hash, nor on a host that both sends and receives some.
-REAL_CASES = {name: case for name, case in TABLE.items() if case.transport != "MPTCP"}
+def measure_tree(setting: Setting, seed: int) -> dict[str, Any]:
+    """Mean distance of servers (cables) when all packets go by one spanning tree."""
+    topology = network_of(setting, seed)
+    tree = spanning_tree(topology).subgraph(topology.switches)
+    return {"cables": _mean(_pairs(nx.Graph(tree), [_held(topology)[int(switch[1:]) - 1] for switch in tree]))}
 
 
-def experiment(case: Case, setting: Setting, seconds: float, seed: int) -> Experiment:
+def measure_links(setting: Setting, seed: int) -> dict[str, Any]:
+    """On how many distinct paths of a random permutation each link between switches lies, one direction at a time;
+    ECMP's are at most 8."""
+    topology = network_of(setting, seed)
+    pairs = permutation(topology, seed)
+    used = {path[1:-1] for pair in pairs for path in _paths(topology, *pair, setting)}  # servers of two switches share
+    counts = Counter(link for path in used for link in pairwise(path))
+    rows = [(f"{a} {b}", counts[a, b]) for a, b in topology.ports if "h" not in a + b]
+    table = pd.DataFrame(rows, columns=["link", "paths_over_it"])
+    return {"paths_over_a_link": table["paths_over_it"].mean(), "links": table}
+
+
+def _paths(topology: Topology, source: str, destination: str, setting: Setting) -> Sequence[Path]:
+    if setting.routing == "shortest":
+        return k_shortest_paths(topology, source, destination, setting.paths)
+    return shortest_paths(topology, source, destination)[:8]
+
+
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     """Random permutation traffic in one case: what any tier runs.
 
-    MPTCP's 8 subflows take one of the shortest paths each, in turn; 8 flows take theirs by hash.
-    Raises NetreproError for an unknown transport.
+    MPTCP's 8 subflows take one of the shortest paths each, in turn; by ECMP, and 8 flows, take theirs by hash.
+    Raises NetreproError for an unknown routing or transport.
     """
-    if case.transport not in TRANSPORTS:
-        raise NetreproError(f"no transport {case.transport!r}", nearest(case.transport, TRANSPORTS))
-    servers = round(setting.fat_tree_servers * setting.server_gain)
-    topology = same_equipment(case.network, setting, servers, seed)
+    for name, known in (("routing", ROUTINGS), ("transport", TRANSPORTS)):
+        if getattr(setting, name) not in known:
+            given = getattr(setting, name)
+            raise NetreproError(f"no {name} {given!r}", nearest(given, known))
+    topology = network_of(setting, seed)
     random = Random(seed)
     flows: list[Flow] = []
     for source, destination in permutation(topology, seed):
         # Servers that begin in the same instant would keep step.
-        starts = [random.uniform(0, 0.02 * seconds) for _ in range(8 if case.transport == "8 flows" else 1)]
+        starts = [random.uniform(0, 0.02 * seconds) for _ in range(8 if setting.transport == "8 flows" else 1)]
         more: dict[str, Any] = {}
-        if case.transport == "MPTCP":
+        if setting.transport == "MPTCP":
             more = {"subflows": 8, "congestion_control": "lia"}
-            if case.routing != "ecmp":
-                paths = k_shortest_paths(topology, source, destination, int(case.routing))
-                more["subflow_paths"] = tuple(islice(cycle(paths), 8))
+            if setting.routing != "ECMP":
+                more["subflow_paths"] = tuple(islice(cycle(_paths(topology, source, destination, setting)), 8))
         flows += [
             Flow(source, destination, duration_s=seconds - start, start_s=start, label=source, **more)
             for start in starts
         ]
-    routing = Routing() if case.routing == "ecmp" else Routing("k_shortest_paths", paths=int(case.routing))
+    routing = Routing("k_shortest_paths", paths=setting.paths) if setting.routing == "shortest" else Routing()
     tcp = Tcp("reno", min_rto_ms=setting.min_rto_ms, initial_rto_ms=setting.initial_rto_ms)
     return Experiment(topology, tuple(flows), seconds, seed, tcp=tcp, routing=routing)
-
-
-@dataclass(frozen=True)
-class Runs(CheckedRuns):
-    """All repetitions.
-
-    capacity : ports, network, repetition, servers, gain (over the fat-tree's servers). servers : case, repetition,
-    server, share (payload received over what full packets leave of the rate). optimal : network, repetition, share.
-    lengths : network, repetition, cables, pairs. diversity : routing, repetition, link, paths. fidelity : case,
-    repetition, check, value, bound, holds.
-    """
-
-    capacity: pd.DataFrame
-    servers: pd.DataFrame
-    optimal: pd.DataFrame
-    lengths: pd.DataFrame
-    diversity: pd.DataFrame
-    fidelity: pd.DataFrame
-
-
-def measure(
-    scale: Scale, repetitions: int, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter
-) -> Runs:
-    """Optimal routing, paths and packets, each over `repetitions` networks and permutations of their own."""
-    work: list[tuple[str, Any, int]] = [
-        *(("capacity", (ports, kind), i) for ports in sorted(scale.programme_ports, reverse=True)  # the longest first
-          for kind in ("jellyfish", "ring") for i in range(repetitions)),
-        *(("paths", None, i) for i in range(repetitions)),
-        *(("packets", name, i) for name in CASES for i in range(repetitions)),
-    ]  # fmt: skip
-
-    def run_one(what: str, item: Any, repetition: int) -> dict[str, pd.DataFrame]:
-        place, label = seed_of(seed, repetition), {"repetition": repetition}
-        if what == "capacity":
-            ports, kind = item
-            equipment = Setting(ports=ports)
-            found = servers_at_full_rate(kind, equipment, place, scale.matrices)
-            gain = found / equipment.fat_tree_servers
-            return {
-                "capacity": pd.DataFrame([{"ports": ports, "network": kind} | label | {"servers": found, "gain": gain}])
-            }
-        if what == "paths":
-            optimal = pd.DataFrame(_optimal(setting, place, repetition), columns=["network", "repetition", "share"])
-            lengths, diversity = _lengths(setting, place), link_paths(setting, place)
-            return {"optimal": optimal, "lengths": lengths.assign(**label), "diversity": diversity.assign(**label)}
-        shares, checks = _run(CASES[item], setting, scale.seconds, place)
-        return {"servers": shares.assign(case=item, **label), "fidelity": checks.assign(case=item, **label)}
-
-    found = in_parallel(run_one, work, progress=progress)
-    names = [each.name for each in fields(Runs)]
-    tables = {name: pd.concat([each[name] for each in found if name in each], ignore_index=True) for name in names}
-    return Runs(**tables)
-
-
-@dataclass(frozen=True)
-class TierRuns(CheckedRuns):
-    """Runs of REAL_CASES on one tier: servers (case, repetition, server, share) and fidelity, as of Runs."""
-
-    servers: pd.DataFrame
-    fidelity: pd.DataFrame
-
-
-def measure_by_tier(
-    scale: Scale,
-    repetitions: int,
-    seed: int,
-    *,
-    tier: str = "simulated",
-    setting: Setting = PRINTED,
-    progress: Progress = iter,
-) -> dict[str, TierRuns]:
-    """REAL_CASES at the size of REAL, by tier: in the simulator and, where `tier` is another, there too.
-
-    `progress` wraps the list of (tier, case, repetition). Raises NetreproError for a tier that cannot be had.
-    """
-    small, most = replace(setting, **REAL), min(repetitions, scale.most_real_repetitions or repetitions)
-    work = [(name, i) for name in REAL_CASES for i in range(most)]
-
-    def run_one(where: str, name: str, repetition: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-        shares, checks = _run(REAL_CASES[name], small, scale.real_seconds, seed_of(seed, repetition), where)
-        label = {"case": name, "repetition": repetition}
-        return shares.assign(**label), checks.assign(**label)
-
-    by_tier, found = run_by_tier(run_one, lambda _: work, tier, progress, case="", repetition=0), {}
-    for where, (rows, idle) in by_tier.items():
-        servers, checks = zip(*rows, strict=True)
-        tables = (pd.concat(parts, ignore_index=True) for parts in (servers, [*checks, *idle]))
-        found[where] = TierRuns(*tables)
-    return found
-
-
-def fidelity(runs: Runs, by_tier: Mapping[str, TierRuns]) -> pd.DataFrame:
-    """All checks: check, value, bound, holds, and whose."""
-    return all_checks(runs, *by_tier.values())
-
-
-def tier_table(by_tier: Mapping[str, TierRuns]) -> pd.DataFrame:
-    """The tiers side by side: a row a case, for each tier the mean share of the rate (%), Jain's index, and whether its
-    runs are to be believed."""
-    columns = {}
-    for tier, runs in by_tier.items():
-        shares = runs.servers.groupby(["case", "repetition"], sort=False)["share"]
-        columns[f"share (%), {tier}"] = 100 * shares.mean().groupby("case", sort=False).mean()
-        columns[f"Jain, {tier}"] = shares.agg(jain).groupby("case", sort=False).mean()
-        columns[f"trusted, {tier}"] = pd.Series(runs.trusted, index=list(REAL_CASES))
-    return pd.DataFrame(columns)
-
-
-def _networks(setting: Setting, seed: int) -> dict[str, Topology]:
-    servers = round(setting.fat_tree_servers * setting.server_gain)
-    return {kind: same_equipment(kind, setting, servers, seed) for kind in ("fat-tree", "jellyfish", "ring")}
-
-
-def _optimal(setting: Setting, seed: int, repetition: int) -> list[tuple[str, int, float]]:
-    if setting.switches > LARGEST_PROGRAMME:
-        return []
-    networks = {kind: net for kind, net in _networks(setting, seed).items() if kind != "ring"}
-    return [(kind, repetition, greatest_share(net, permutation(net, seed), 1.0)) for kind, net in networks.items()]
-
-
-def _lengths(setting: Setting, seed: int) -> pd.DataFrame:
-    rows = []
-    for kind, topology in _networks(setting, seed).items():
-        hops = dict(nx.all_pairs_shortest_path_length(topology.graph))
-        counts = Counter(hops[a][b] for a, b in combinations(topology.hosts, 2))
-        rows += [(kind, cables, pairs) for cables, pairs in sorted(counts.items())]
-    return pd.DataFrame(rows, columns=["network", "cables", "pairs"])
-
-
-def link_paths(setting: Setting, seed: int) -> pd.DataFrame:
-    """On how many distinct paths of a random permutation each link between switches lies, one direction at a time.
-
-    Returns routing ("ECMP", at most 8 shortest ones; "8 paths"; "1 path"), link, paths.
-    """
-    topology = same_equipment("jellyfish", setting, round(setting.fat_tree_servers * setting.server_gain), seed)
-    pairs = permutation(topology, seed)
-    rules: dict[str, Callable[[str, str], Sequence[Path]]] = {
-        "8 paths": lambda a, b: k_shortest_paths(topology, a, b, 8),
-        "ECMP": lambda a, b: shortest_paths(topology, a, b)[:8],
-        "1 path": lambda a, b: k_shortest_paths(topology, a, b, 1),
-    }
-    fabric = [port for port in topology.ports if "h" not in port[0] + port[1]]
-    rows = []
-    for name, rule in rules.items():
-        used = {path[1:-1] for a, b in pairs for path in rule(a, b)}  # servers of two switches share their paths
-        counts = Counter(link for path in used for link in pairwise(path))
-        rows += [(name, f"{a} {b}", counts[a, b]) for a, b in fabric]
-    return pd.DataFrame(rows, columns=["routing", "link", "paths"])
-
-
-def _run(
-    case: Case, setting: Setting, seconds: float, seed: int, tier: str = "simulated"
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    found = run_experiment(experiment(case, setting, seconds, seed), tier)
-    delivered = found.flows.groupby("label", sort=False)["delivered_bytes"].sum()
-    full = setting.rate_mbps * 1e6 / 8 * seconds * 1448 / FULL_PACKET_BYTES
-    shares = pd.DataFrame({"server": delivered.index, "share": delivered.to_numpy() / full})
-    checks = pd.DataFrame(
-        [("greatest share of a server", shares["share"].max(), 1.001, shares["share"].max() <= 1.001)],
-        columns=["check", "value", "bound", "holds"],
-    )
-    return shares, pd.concat([found.fidelity, checks], ignore_index=True)
 
 
 def jain(shares: Sequence[float] | np.ndarray) -> float:
@@ -408,298 +274,391 @@ def jain(shares: Sequence[float] | np.ndarray) -> float:
     return float(values.sum() ** 2 / (len(values) * (values**2).sum()))
 
 
-def summary(runs: Runs) -> pd.DataFrame:
-    """Table 1: mean share of the rate (%) by network and routing, and by transport.
-
-    `optimal` is what the linear programme gives to all alike, NaN where the network is too large for it.
-    """
-    table = runs.servers[runs.servers.case.isin(TABLE)].groupby("case")["share"].mean() * 100
-    table.index = pd.MultiIndex.from_tuples([tuple(name.rsplit(", ", 1)) for name in table.index])
-    shown = table.unstack()[list(TRANSPORTS)]
-    best = runs.optimal.groupby("network")["share"].mean() * 100
-    return shown.assign(optimal=[best.get(str(name).split(",")[0], np.nan) for name in shown.index])
-
-
-def fairness(runs: Runs) -> pd.Series:
-    """Jain's index by case, mean over repetitions."""
-    return _each(runs, jain).groupby("case", sort=False).mean()
-
-
-def _each(runs: Runs, function: Callable) -> pd.Series:
-    """A value a case and repetition, over the shares of its servers."""
-    return runs.servers.groupby(["case", "repetition"], sort=False)["share"].agg(lambda column: function(column))
-
-
-# Claims.
-
-
-def measured_claims(runs: Runs, tier: str = "simulated") -> list[Measured]:
-    """One measurement a claim of data/jellyfish/claims.yaml; none on kernels, whose networks are too small."""
-    if tier != "simulated":
-        return []
-    largest = runs.capacity[runs.capacity.ports == runs.capacity.ports.max()]
-    gain = {kind: list(rows["gain"]) for kind, rows in largest.groupby("network")}
-    mean, index = _each(runs, np.mean), _each(runs, jain)
-    baseline = "fat-tree, ECMP, MPTCP"
-    ours, narrow, ring = "jellyfish, 8 paths, MPTCP", "jellyfish, 1 path, MPTCP", "ring, 8 paths, MPTCP"
-    lengths = runs.lengths.assign(total=runs.lengths.cables * runs.lengths.pairs)
-    sums = lengths.groupby(["network", "repetition"])[["total", "pairs"]].sum()
-    length = sums["total"] / sums["pairs"]
-    diversity = runs.diversity.groupby(["routing", "repetition"])["paths"].mean()
-    values: dict[str, tuple[Any, Any]] = {
-        "more-servers": (gain["jellyfish"], gain["ring"]),
-        "shorter-paths": (
-            _order(-length["jellyfish"], -length["fat-tree"], "jellyfish", "fat-tree"),
-            _order(-length["ring"], -length["fat-tree"], "jellyfish", "fat-tree"),
-        ),
-        "similar-or-superior-throughput": (mean[ours] / mean[baseline], mean[ring] / mean[baseline]),
-        "ecmp-is-not-enough": (
-            _order(mean[ours], mean["jellyfish, ECMP, MPTCP"], "8 paths", "ECMP"),
-            _order(mean[narrow], mean["jellyfish, ECMP, MPTCP"], "8 paths", "ECMP"),
-        ),
-        "path-diversity": (
-            _order(diversity["8 paths"], diversity["ECMP"], "8 paths", "ECMP"),
-            _order(diversity["1 path"], diversity["ECMP"], "8 paths", "ECMP"),
-        ),
-        "fairness": (index[ours] / index[baseline], index[ring] / index[baseline]),
+def measure_packets(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+    """What each server received, as a share of the payload that full packets leave of its rate."""
+    found = run_experiment(experiment(setting, seconds, seed), tier)
+    delivered = found.flows.groupby("label", sort=False)["delivered_bytes"].sum()
+    full = setting.link.rate_mbps * 1e6 / 8 * seconds * 1448 / FULL_PACKET_BYTES
+    shares = pd.DataFrame({"server": delivered.index, "share": delivered.to_numpy() / full})
+    return {
+        "share": shares["share"].mean(),
+        "jain": jain(shares["share"]),
+        "servers": shares,
+        "checks": [Check("greatest share of a server", shares["share"].max(), at_most=1.001)],
+        "_fidelity": found.fidelity,
     }
-    return [
-        Measured(claim=claim, values=ours, control=broken, **runs.trust) for claim, (ours, broken) in values.items()
-    ]
 
 
-def _order(first: pd.Series, second: pd.Series, *names: str) -> list[list[str]]:
-    """The two names, the greater first; equal values count against the first."""
-    return [list(names) if a > b else list(names[::-1]) for a, b in zip(first, second, strict=True)]
+MEASURES = {
+    "full rate": measure_full_rate,
+    "lengths": measure_lengths,
+    "optimum": measure_optimum,
+    "tree": measure_tree,
+    "links": measure_links,
+}
+
+
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+    """What one case says on a tier; what is computed is the same on all of them."""
+    if setting.what == "packets":
+        return measure_packets(setting, seconds, seed, tier)
+    return MEASURES[setting.what](setting, seed)
+
+
+def cannot(setting: Setting, tier: str) -> str:
+    """Why a tier has nothing to run."""
+    return "computed without packets: beside it" if tier != SIMULATED and setting.what != "packets" else ""
+
+
+def _tier_of(runs: Runs, case: str) -> str:
+    """The tier that was asked for where it has the case, else the simulator beside it."""
+    return runs.tier if runs.has(case) else SIMULATED
+
+
+def table1(runs: Runs) -> pd.DataFrame:
+    """Table 1: mean share of the rate (%) by network and routing, and by transport; and what optimal routing gives to
+    all alike, NaN where the network is too large for the linear programme."""
+    rows = {}
+    for row in REMEMBERED:
+        cases = {transport: f"{row}, {transport}" for transport in TRANSPORTS}
+        rows[row] = {name: runs.numbers(case, _tier_of(runs, case)).share.mean() for name, case in cases.items()}
+        rows[row]["optimal"] = _optimum(runs, row.split(",")[0])
+    return 100 * pd.DataFrame(rows).T
+
+
+def _optimum(runs: Runs, network: str) -> float:
+    found = runs.numbers(f"lengths, {network}", SIMULATED)
+    return float(found["optimal"].mean()) if "optimal" in found else np.nan
 
 
 def answer(runs: Runs) -> str:
     """The question answered in one sentence, with this run's numbers."""
-    largest = runs.capacity[runs.capacity.ports == runs.capacity.ports.max()]
-    gain = largest[largest.network == "jellyfish"]["gain"].mean()
-    table = summary(runs)["MPTCP"]
+    found = runs.numbers("full rate, jellyfish", SIMULATED)
+    gain, table = _largest(found.set_index("ports")["gain"]), table1(runs)["MPTCP"]
     return (
-        f"With optimal routing, {largest.ports.iloc[0]}-port switches cabled at random carry {gain:.2f} times the "
+        f"With optimal routing, {found.ports.max()}-port switches cabled at random carry {gain:.2f} times the "
         f"servers of their fat-tree at full rate; with 14 % more servers and MPTCP, each gets "
         f"{table['jellyfish, 8 paths']:.0f} % of its rate over 8 shortest paths, "
         f"{table['jellyfish, ECMP']:.0f} % by ECMP, and in the fat-tree {table['fat-tree, ECMP']:.0f} %."
     )
 
 
-# Knobs.
-
-
-def vary_paths(
-    seconds: float,
-    seed: int,
-    *,
-    paths: Sequence[int] = (1, 2, 4, 8, 16),
-    setting: Setting = PRINTED,
-    progress: Progress = iter,
-) -> pd.DataFrame:
-    """Mean share and Jain's index on Jellyfish over the number of shortest paths: transport, paths, share, jain."""
-
-    def run_one(transport: str, count: int) -> tuple:
-        shares = _run(Case("jellyfish", count, transport), setting, seconds, seed)[0]["share"]
-        return transport, count, shares.mean(), jain(shares)
-
-    work = [(transport, count) for transport in TRANSPORTS for count in paths]
-    rows = in_parallel(run_one, work, progress=progress)
-    return pd.DataFrame(rows, columns=["transport", "paths", "share", "jain"])
-
-
-def vary_servers(
-    scale: Scale,
-    seed: int,
-    *,
-    steps: int = 5,
-    networks: Sequence[str] = ("jellyfish", "ring"),
-    progress: Progress = iter,
-) -> pd.DataFrame:
-    """What optimal routing leaves every server of, over the number of servers: network, servers, share, and
-    fat_tree_servers; on the largest equipment that the scale gives to the linear programme.
-    """
-    setting = Setting(ports=max(scale.programme_ports))
-    base = setting.fat_tree_servers
-    counts = np.unique(np.linspace(base // 2, min(2 * base, (setting.ports - 2) * setting.switches), steps).astype(int))
-
-    def run_one(kind: str, servers: int) -> tuple:
-        topology = same_equipment(kind, setting, servers, seed)
-        return kind, servers, greatest_share(topology, permutation(topology, seed), 1.0), base
-
-    work = [(kind, int(servers)) for kind in networks for servers in counts]
-    rows = in_parallel(run_one, work, progress=progress)
-    return pd.DataFrame(rows, columns=["network", "servers", "share", "fat_tree_servers"])
+def _largest(gain: pd.Series) -> float:
+    """The mean gain on switches with the most ports."""
+    return float(gain[gain.index == gain.index.max()].mean())
 
 
 # Figures.
 
 
-def draw_networks(setting: Setting = PRINTED, seed: int = 1) -> Figure:
-    """A fat-tree and a Jellyfish of the same switches, coloured by how far they are from one server's switch."""
-    figure, axes = new_figure("The same switches, cabled by plan and at random", "", "", columns=2)
-    for axis, (kind, topology) in zip(axes, list(_networks(setting, seed).items())[:2], strict=True):
+def draw_networks(setting: Setting | None = None, seed: int = 1) -> Figure:
+    """A fat-tree, a Jellyfish and the control of the same switches, coloured by how far they are from the first."""
+    setting = setting or STUDY.setting
+    figure, axes = drawing.panels("The same switches, cabled by plan and at random", "", "", NETWORKS)
+    figure.set_size_inches(14, 4.4)
+    for axis, kind in zip(axes, NETWORKS, strict=True):
+        topology = same_equipment(kind, setting.ports, setting.servers, setting.link, seed)
         graph = topology.fabric  # whose order is its own; that of a subgraph is a set's
-        if kind == "fat-tree":
-            half, tiers = setting.ports // 2, setting.ports**2 // 2
-            place = {}
-            for i, switch in enumerate(topology.switches):
-                level, at = min(i // tiers, 2), i % tiers if i < 2 * tiers else (i - 2 * tiers) * tiers / half**2
-                place[switch] = (at, level)
-        else:
-            place = nx.circular_layout(graph)
+        place = _layers(setting.ports) if kind == "fat-tree" else nx.circular_layout(topology.switches)
         distance = nx.single_source_shortest_path_length(graph, topology.switches[0])
         nx.draw_networkx_edges(graph, place, ax=axis, alpha=0.25, width=0.8)
+        colours = [distance[node] for node in graph]
         dots = nx.draw_networkx_nodes(
-            graph, place, ax=axis, node_size=45, node_color=[distance[n] for n in graph], cmap="viridis", vmin=0, vmax=4
+            graph, place, ax=axis, node_size=45, node_color=colours, cmap="viridis", vmin=0, vmax=5
         )
-        axis.set_title(f"{kind}: {len(topology.hosts)} servers, {len(graph)} switches", fontsize=10)
+        cables = mean_cables(topology)
+        axis.set_title(f"{kind}: {len(topology.hosts)} servers, {cables:.2f} cables apart", fontsize=10)
         axis.axis("off")
-    figure.colorbar(dots, ax=axes, label="cables from the first switch", ticks=range(5), shrink=0.8)
+    figure.colorbar(dots, ax=axes, label="from the first switch (cables)", ticks=range(6), shrink=0.8)
     return figure
 
 
+def _layers(ports: int) -> dict[str, tuple[float, int]]:
+    """Edge, aggregation and core switches of a fat-tree, below each other."""
+    of_layer, cores = ports**2 // 2, ports**2 // 4
+    layers = [(of_layer, 1.0), (of_layer, 1.0), (cores, of_layer / cores)]
+    places = [(at * step, level) for level, (count, step) in enumerate(layers) for at in range(count)]
+    return {f"s{i + 1}": place for i, place in enumerate(places)}
+
+
 def draw_capacity(runs: Runs) -> Figure:
-    """Servers at full rate over those of the fat-tree, by equipment; each repetition a point."""
+    """Servers at full rate over those of the fat-tree, by equipment."""
     title = "Servers at full rate, optimal routing"
-    figure, axis = new_figure(title, "ports of a switch", "servers over the fat-tree's")
-    for kind, rows in runs.capacity.groupby("network"):
-        axis.plot(rows.ports, rows.gain, "o", color=COLOURS[str(kind)], alpha=0.5)
-        means = rows.groupby("ports")["gain"].mean()
-        axis.plot(means.index, means, "-", color=COLOURS[str(kind)], label=kind)
+    figure, axis = new_figure(title, "a switch's size (ports)", "servers / those of the fat-tree")
+    for network in NETWORKS[1:]:
+        rows, colour = runs.numbers(f"full rate, {network}", SIMULATED), COLOURS[network]
+        drawing.draw_sweep(axis, rows, "ports", "gain", label=network, color=colour, marker="o")
+        drawing.name_ticks(axis, "x", rows.ports)
     axis.axhline(1, color=COLOURS["fat-tree"], label="fat-tree")
-    axis.axhline(1.25, color="#8c8c8c", linestyle="--", label="abstract: 25 % more, thousands of nodes")
-    axis.set_xticks(sorted(set(runs.capacity.ports)))
+    drawing.draw_published_level(axis, 1.25, "abstract: 25 % more, thousands of nodes")
     axis.set_ylim(bottom=0)
-    axis.legend()
+    axis.legend(loc="lower right")
     return figure
 
 
 def draw_lengths(runs: Runs) -> Figure:
-    """Share of server pairs within so many cables of each other."""
-    figure, axis = new_figure("Path lengths between servers", "cables", "share of pairs at most so far apart")
-    for kind, rows in runs.lengths.groupby("network", sort=False):
-        counts = rows.groupby("cables")["pairs"].sum()
-        look = "--" if kind == "ring" else "-"
-        axis.step(
-            counts.index, counts.cumsum() / counts.sum(), look, where="post", color=COLOURS[str(kind)], label=kind
-        )
+    """Share of server pairs within so many cables of each other, a curve a network."""
+    figure, axis = new_figure(
+        "Path lengths between servers", "distance (cables)", "share of pairs at most so far apart"
+    )
+    for network in NETWORKS:
+        rows = runs.table("lengths", f"lengths, {network}", SIMULATED)
+        for repetition, of_one in rows.groupby("repetition"):
+            look = {"linestyle": "--" if network == "edge only" else "-", "label": None if repetition else network}
+            share = of_one.pairs.cumsum() / of_one.pairs.sum()
+            axis.step(of_one.cables, share, where="post", color=COLOURS[network], **look)
+    drawing.name_ticks(axis, "x", runs.tables["lengths"].cables)
     axis.set_ylim(0, 1.03)
     axis.legend()
     return figure
 
 
 def draw_throughput(runs: Runs) -> Figure:
-    """Table 1 as bars; dashes, where it is known: what optimal routing would give to all alike."""
-    table = summary(runs)
-    figure, axis = new_figure("Random permutation traffic", "", "mean share of a server's rate (%)")
-    looks = (("#0072B2", -0.27), ("#56B4E9", 0.0), ("#D55E00", 0.27))
-    for transport, (colour, shift) in zip(TRANSPORTS, looks, strict=True):
-        bars = axis.bar(np.arange(len(table)) + shift, table[transport], 0.25, color=colour, label=transport)
-        axis.bar_label(bars, fmt="%.0f", fontsize=8)
-    known = np.flatnonzero(table["optimal"].notna())
-    if len(known):
-        best = table["optimal"].iloc[known]
-        axis.hlines(best, known - 0.42, known + 0.42, color="black", linestyle="--", label="optimal, all alike")
-    axis.set_xticks(range(len(table)), table.index)
-    axis.set_ylim(0, 125)
-    axis.legend(ncols=4, loc="upper center", fontsize=8)
+    """Table 1 as bars, a panel a tier, with the paper's values as remembered; dashes, where it is known: what optimal
+    routing would give to all alike."""
+    label = "mean of servers (share of the rate, %)"
+    figure, axes = drawing.panels("Random permutation traffic (Table 1)", "", label, runs.tiers)
+    for axis, tier in zip(axes, runs.tiers, strict=True):
+        for place, (row, published) in enumerate(REMEMBERED.items()):
+            for shift, transport, colour, paper in zip((-0.27, 0, 0.27), TRANSPORTS, CURVES, published, strict=False):
+                values, named = 100 * runs.numbers(f"{row}, {transport}", tier).share, "" if place else transport
+                _draw_bar(axis, place + shift, values, colour, named)
+                axis.plot(place + shift, paper, "D", color=PUBLISHED_GREY, mec="black", ms=5, zorder=5)
+            best = 100 * _optimum(runs, row.split(",")[0])
+            axis.hlines(best, place - 0.42, place + 0.42, color="black", linestyle="--")
+        axis.plot([], [], "D", color=PUBLISHED_GREY, mec="black", label="paper, 14 ports, from memory, not checked")
+        axis.plot([], [], "--", color="black", label="optimal, all alike")
+        axis.set_xticks(range(len(REMEMBERED)), list(REMEMBERED))
+        axis.set_ylim(0, 105)
+    drawing.share_legend(figure)
     return figure
 
 
+def _draw_bar(axis: Axes, at: float, values: pd.Series, colour: str, label: str) -> None:
+    axis.bar(at, values.mean() if len(values) else 0, 0.25, color=colour, label=label or None)
+    if len(values) > 1:
+        axis.vlines(at, *drawing.student_interval(list(values)), color="black", linewidth=1.2)
+
+
 def draw_diversity(runs: Runs) -> Figure:
-    """Fig. 9: links by the number of distinct paths that they are on."""
-    figure, axis = new_figure(
-        "Paths over each link of Jellyfish (Fig. 9)", "rank of the link", "distinct paths over it"
-    )
-    looks = {
-        "8 paths": (COLOURS["jellyfish"], "-"),
-        "ECMP": (scheme("ECMP").colour, "-"),
-        "1 path": (COLOURS["ring"], "--"),
-    }
-    for name, (colour, line) in looks.items():
-        rows = runs.diversity[(runs.diversity.routing == name) & (runs.diversity.repetition == 0)]
-        axis.step(np.arange(1, len(rows) + 1), np.sort(rows.paths), line, color=colour, label=name)
+    """Fig. 9: links by the number of distinct paths that they are on, a curve a repetition."""
+    title = "Paths over each link of Jellyfish (Fig. 9)"
+    figure, axis = new_figure(title, "rank of the link (share)", "distinct paths over it (count)")
+    colours = {"8 paths": COLOURS["jellyfish"], "ECMP": scheme("ECMP").colour, "1 path": COLOURS["edge only"]}
+    for name, colour in colours.items():
+        for repetition, rows in runs.table("links", f"links, {name}", SIMULATED).groupby("repetition"):
+            rank = np.arange(1, len(rows) + 1) / len(rows)
+            axis.step(rank, np.sort(rows.paths_over_it), color=colour, label=None if repetition else name, lw=1.2)
+    axis.yaxis.set_major_locator(MaxNLocator(integer=True))
     axis.legend()
     return figure
 
 
 def draw_fairness(runs: Runs) -> Figure:
     """Every server's share, sorted: MPTCP in both networks, and one flow beside it."""
-    figure, _ = new_figure("What each server gets", "servers, sorted (share)", "", columns=2)
-    figure.axes[0].set_ylabel("share of its rate")
-    for axis, transport in zip(figure.axes, ("MPTCP", "1 flow"), strict=True):
+    shown = ("MPTCP", "1 flow")
+    figure, axes = drawing.panels("What each server gets", "servers, sorted (share)", "share of its rate", shown)
+    for axis, transport in zip(axes, shown, strict=True):
         for kind, label in (("fat-tree", "ECMP"), ("jellyfish", "8 paths")):
             case = f"{kind}, {label}, {transport}"
-            shares = np.sort(runs.servers[runs.servers.case == case]["share"])
-            index = fairness(runs)[case]
+            tier = _tier_of(runs, case)
+            shares = np.sort(runs.table("servers", case, tier)["share"])
+            index = runs.numbers(case, tier)["jain"].mean()
             rank = np.arange(1, len(shares) + 1) / len(shares)
             axis.step(rank, shares, color=COLOURS[kind], label=f"{kind}, {label}: Jain {index:.3f}")
-        axis.set_title(transport, fontsize=10)
         axis.set_ylim(0, 1.05)
         axis.legend(loc="lower right")
     return figure
 
 
+# Label of a panel -> reading, and its bars: name -> case; those from the third on are controls, but for ECMP.
+CONTROLS: dict[str, tuple[str, dict[str, str]]] = {
+    "distance of servers (cables)": (
+        "cables",
+        {
+            "fat-tree": "lengths, fat-tree",
+            "Jellyfish": "lengths, jellyfish",
+            "fat-tree,\none tree": "tree, fat-tree",
+            "Jellyfish,\none tree": "tree, jellyfish",
+            "edge only": "lengths, edge only",
+        },
+    ),
+    "share of a server's rate (MPTCP)": (
+        "share",
+        {
+            "fat-tree": "fat-tree, ECMP, MPTCP",
+            "8 paths": "jellyfish, 8 paths, MPTCP",
+            "ECMP": "jellyfish, ECMP, MPTCP",
+            "ECMP's,\nin turn": "jellyfish, ECMP in turn, MPTCP",
+            "edge only,\n8 paths": "edge only, 8 paths, MPTCP",
+        },
+    ),
+    "Jain's index (1: all alike)": (
+        "jain",
+        {
+            "fat-tree": "fat-tree, ECMP, MPTCP",
+            "8 paths": "jellyfish, 8 paths, MPTCP",
+            "1 flow,\n8 paths": "jellyfish, 8 paths, 1 flow",
+        },
+    ),
+}
+
+
 def draw_control(runs: Runs) -> Figure:
-    """MPTCP on Jellyfish beside the same with one path, and with a ring in place of the random graph."""
-    figure, axis = new_figure("Broken on purpose (MPTCP)", "mean share of a server's rate (%)", "")
-    names = ["jellyfish, 8 paths, MPTCP", *CONTROLS]
-    means = 100 * runs.servers.groupby("case")["share"].mean()[names]
-    bars = axis.barh(names, means, color=[COLOURS["jellyfish"], COLOURS["ring"], COLOURS["ring"]])
-    axis.bar_label(bars, fmt="%.0f", padding=3)
-    axis.invert_yaxis()
-    axis.set_xlim(0, 105)
+    """What is left when one thing is broken: distances, throughput and fairness, controls in their own colour."""
+    figure, axes = drawing.panels("Broken on purpose", "", "", [""] * len(CONTROLS))
+    figure.set_size_inches(14, 4)
+    for axis, (label, (reading, bars)) in zip(axes, CONTROLS.items(), strict=True):
+        ours = {name: list(runs.numbers(case, _tier_of(runs, case))[reading]) for name, case in bars.items()}
+        colours = {name: COLOURS["edge only"] for name in list(bars)[2:]} | {"ECMP": scheme("ECMP").colour}
+        colours |= dict(zip(bars, (COLOURS["fat-tree"], COLOURS["jellyfish"]), strict=False))
+        drawing.draw_bars(axis, ours, colours=colours)
+        axis.set(ylabel=label, ylim=(0, None if reading == "cables" else 1.1))
     return figure
 
 
-def draw_paths(table: pd.DataFrame) -> Figure:
+def draw_paths(runs: Runs) -> Figure:
     """Mean share and fairness over the number of paths, a curve a transport."""
-    figure, _ = new_figure("How many paths are enough?", "shortest paths", "", columns=2, log_x=True)
-    for axis, (column, label) in zip(
-        figure.axes, (("share", "mean share of a server's rate"), ("jain", "Jain's index")), strict=True
-    ):
-        for colour, (name, rows) in zip(("#0072B2", "#56B4E9", "#D55E00"), table.groupby("transport"), strict=True):
-            axis.plot(rows.paths, rows[column], "o-", color=colour, label=name)
-        axis.set_ylabel(label)
-        axis.set_ylim(0, 1.05)
-        axis.set_xticks(sorted(set(table.paths)), [str(count) for count in sorted(set(table.paths))])
-        axis.minorticks_off()
-    figure.axes[0].legend()
-    return figure
+    columns = {"share": "share of a server's rate, mean", "jain": "Jain's index (1: all alike)"}
+    x = ("paths", "shortest paths (count)")
+    return drawing.sweep_figure("How many paths are enough?", runs.knobs["paths"], x, columns, by="case", top=1.05)
 
 
-def draw_servers(table: pd.DataFrame) -> Figure:
+def draw_servers(runs: Runs) -> Figure:
     """Optimal share over servers."""
-    figure, axis = new_figure("More servers on the same switches", "servers", "share of its rate for everyone")
-    for kind, rows in table.groupby("network"):
-        axis.plot(rows.servers, rows.share, "o-", color=COLOURS[str(kind)], label=kind)
-    base = table["fat_tree_servers"].iloc[0]
-    axis.axvline(base, color=COLOURS["fat-tree"], linestyle="--", label="servers of the fat-tree")
+    table = runs.knobs["servers"]
+    title, y_label = "More servers on the same switches", "share of its rate for everyone"
+    figure, axis = new_figure(title, "servers / those of the fat-tree", y_label)
+    for network, rows in table.groupby("case", sort=False):
+        look = {"color": COLOURS[str(network)], "marker": "o"}
+        drawing.draw_sweep(axis, rows, "server_gain", "optimal", label=str(network), **look)
+    axis.axvline(1, color=COLOURS["fat-tree"], linestyle="--", label="all that a fat-tree has room for")
     axis.set_ylim(0, 1.05)
     axis.legend()
     return figure
 
 
-def explore(seconds: float = 0.3) -> object:
-    """Menus for network and transport, sliders for paths and servers; every server's share redrawn at once."""
-    import ipywidgets as widgets
-    from IPython.display import display
+def draw_run(found: dict[str, Any], case: str) -> Figure:
+    """One run: every server's share, sorted."""
+    shares = np.sort(found["servers"]["share"])
+    title = f"mean {shares.mean():.2f}, Jain's index {jain(shares):.3f}"
+    figure, axis = new_figure(title, "servers, sorted", "share of its rate")
+    axis.step(np.arange(1, len(shares) + 1), shares, color=COLOURS["jellyfish"], label=case)
+    axis.set_ylim(0, 1.05)
+    return figure
 
-    controls = {
-        "network": widgets.Dropdown(options=["jellyfish", "ring", "fat-tree"], description="network"),
-        "transport": widgets.Dropdown(options=TRANSPORTS, value="MPTCP", description="transport"),
-        "paths": widgets.IntSlider(8, min=1, max=16, description="paths"),
-        "gain": widgets.FloatSlider(1.14, min=0.9, max=2.0, step=0.02, description="servers"),
-    }
 
-    def redraw(network: str, transport: str, paths: int, gain: float) -> None:
-        case = Case(network, "ecmp" if network == "fat-tree" else paths, transport)
-        shares = np.sort(_run(case, Setting(server_gain=gain), seconds, 1)[0]["share"])
-        title = f"mean {shares.mean():.2f}, Jain's index {jain(shares):.3f}"
-        figure, axis = new_figure(title, "servers, sorted", "share of its rate")
-        axis.step(np.arange(1, len(shares) + 1), shares, color=COLOURS[network])
-        axis.set_ylim(0, 1.05)
-        display(figure)
-
-    return widgets.VBox([widgets.HBox(list(controls.values())), widgets.interactive_output(redraw, controls)])
+ECMP = {"routing": "ECMP"}
+OURS, BASELINE, BY_ECMP = "jellyfish, 8 paths, MPTCP", "fat-tree, ECMP, MPTCP", "jellyfish, ECMP, MPTCP"
+CASES: dict[str, dict[str, Any]] = {
+    **{  # the longest first
+        f"full rate, {network}": {"what": "full rate", "network": network, "ports": each(10, 8, 6, 4)}
+        for network in NETWORKS[1:]
+    },
+    **{f"lengths, {network}": {"what": "lengths", "network": network} for network in NETWORKS},
+    **{f"tree, {network}": {"what": "tree", "network": network} for network in NETWORKS[:2]},
+    "links, 8 paths": {"what": "links"},
+    "links, ECMP": {"what": "links", **ECMP},
+    "links, 1 path": {"what": "links", "paths": 1},
+    **{
+        f"fat-tree, ECMP, {transport}": {"network": "fat-tree", "transport": transport, **ECMP}
+        for transport in TRANSPORTS
+    },
+    **{f"jellyfish, ECMP, {transport}": {"transport": transport, **ECMP} for transport in TRANSPORTS},
+    **{f"jellyfish, 8 paths, {transport}": {"transport": transport} for transport in TRANSPORTS},
+    "jellyfish, ECMP in turn, MPTCP": {"routing": "in turn"},
+    "edge only, 8 paths, MPTCP": {"network": "edge only"},
+}
+# The smallest fat-tree's equipment, at a rate of which a second costs little, and kernels' own first timeout.
+SMALL = {"ports": 4, "slow_motion": 5.0, "initial_rto_ms": 1000.0}
+STUDY = Study(
+    slug="jellyfish",
+    setting=Setting(),
+    cases=CASES,
+    experiment=experiment,
+    measure_one=measure_one,
+    cannot=cannot,
+    answer=answer,
+    repetitions=3,
+    profiles={
+        "test": Scale(0.3, changes={"ports": 4}, only={"ports": (4,)}),
+        "quick": Scale(1.0, only={"ports": (6, 4)}),
+        "paper": Scale(1.0, changes={"ports": 14, "matrices": 3}),
+    },
+    on_virtual={
+        "quick": Scale(4.0, repetitions=2, changes=SMALL, only={"ports": (6, 4)}),
+        "paper": Scale(10.0, changes=SMALL, only={"ports": (8, 6, 4)}),
+    },
+    claims={
+        "more-servers": Evidence("gain", "full rate, jellyfish", control="full rate, edge only", how=_largest),
+        "shorter-paths": Evidence(
+            "cables",
+            ("lengths, jellyfish", "lengths, fat-tree"),
+            control=("tree, jellyfish", "tree, fat-tree"),
+            how=least_first("jellyfish", "fat-tree"),
+        ),
+        "similar-or-superior-throughput": Evidence(
+            "share", (OURS, BASELINE), control=("edge only, 8 paths, MPTCP", BASELINE), how=ratio
+        ),
+        "ecmp-is-not-enough": Evidence(
+            "share",
+            (OURS, BY_ECMP),
+            control=("jellyfish, ECMP in turn, MPTCP", BY_ECMP),
+            how=greatest_first("8 paths", "ECMP"),
+        ),
+        "path-diversity": Evidence(
+            "paths_over_a_link",
+            ("links, 8 paths", "links, ECMP"),
+            control=("links, 1 path", "links, ECMP"),
+            how=greatest_first("8 paths", "ECMP"),
+        ),
+        "fairness": Evidence("jain", (OURS, BASELINE), control=("jellyfish, 8 paths, 1 flow", BASELINE), how=ratio),
+    },
+    knobs={
+        "paths": Knob(
+            {transport: {"transport": transport, "paths": each(1, 2, 4, 8, 16)} for transport in TRANSPORTS},
+            {
+                "test": Scale(0.3, changes={"ports": 4}),
+                "quick": Scale(1.0),
+                "paper": Scale(1.0, changes={"ports": 14}),
+            },
+        ),
+        "servers": Knob(
+            {
+                "jellyfish": {"what": "optimum", "server_gain": each(0.5, 0.75, 1.0, 1.25, 1.5, 2.0)},
+                "edge only": {
+                    "what": "optimum",
+                    "network": "edge only",
+                    "server_gain": each(0.5, 0.75, 1.0, 1.25, 1.5),
+                },
+            },
+            {
+                "test": Scale(changes={"ports": 4}),
+                "quick": Scale(),
+                "paper": Scale(changes={"ports": 10}),
+            },
+            repetitions=3,
+        ),
+    },
+    figures={
+        "servers_at_full_rate": draw_capacity,
+        "path_lengths": draw_lengths,
+        "throughput_table1": draw_throughput,
+        "paths_per_link_fig9": draw_diversity,
+        "fairness": draw_fairness,
+        "control": draw_control,
+        "knob_paths": draw_paths,
+        "knob_servers": draw_servers,
+    },
+    play=Play(
+        (OURS,),
+        {
+            "network": list(NETWORKS),
+            "transport": list(TRANSPORTS),
+            "paths": (1, 16, 1),
+            "server_gain": (0.9, 2.0, 0.02),
+        },
+        draw_run,
+        seconds=0.3,
+    ),
+)

@@ -22,7 +22,7 @@ from netrepro.networks.links import DropTail, Link, Queue, Red
 from netrepro.networks.topology import Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _drawing as drawing
-from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, curve, each, greatest_first, least_first
+from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first, least_first
 from netrepro.papers._trust import Check
 from netrepro.paths import data_dir
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
@@ -58,10 +58,11 @@ SENDERS: dict[str, dict[str, Any]] = {
     "tahoe": {"congestion_control": "reno", "recovery": "tahoe", "sack": False},
     "reno": {"congestion_control": "reno", "recovery": "reno", "sack": False},
     "sack": {"congestion_control": "reno", "recovery": "sack"},
+    "linux": {"congestion_control": "reno"},
     "cubic": {"congestion_control": "cubic"},
     "bic": {"congestion_control": "bic"},
 }
-OF_1993 = ("tahoe", "reno", "sack")  # they count acknowledgements, and start with one packet
+OF_1993 = ("tahoe", "reno", "sack", "linux")  # they count acknowledgements, and start with one packet
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,11 @@ def tc_weight(min_packets: float, burst: int) -> float:
         if least <= (1 - (1 - weight) ** burst) / weight:
             return weight
     raise NetreproError(f"a burst of {burst} packets from {min_packets:g} on", "give a shorter burst")
+
+
+def least_window(setting: Setting) -> int:
+    """Packets that a flow has in flight at least: a receiver of Linux has a buffer of 4096 bytes, too much for one."""
+    return 2 if setting.sender == "linux" else 1
 
 
 def class_weight(min_packets: float) -> float:
@@ -296,6 +302,8 @@ IS_DROP_TAIL: dict[str, Any] = {  # a queue one short of the buffer passes, a fu
     "min_threshold_packets": lambda setting: setting.buffer_packets - 1.0,
     "threshold_ratio": 1000.0,
 }
+# As rarely as Linux's red can: between the thresholds its probability rises by whole 2^-32 a byte.
+NEVER_DROPS = {"max_probability": 6e-4, "threshold_ratio": 100.0, "buffer_packets": 1000}
 BURSTY_BUFFERS = BURSTY | {"buffer_packets": each(8, 10, 12, 14, 16, 18, 20, 22)}
 BURSTY_RED = BURSTY | {
     "queue": "red",
@@ -324,11 +332,11 @@ AS_IT_RAN = {"bottleneck_delay_ms": 10.0}
 
 CASES: dict[str, dict[str, Any]] = {
     "fig3": FIG3,
-    "fig3, no drops": FIG3 | {"max_probability": 1e-6, "threshold_ratio": 200.0, "buffer_packets": 1000},
+    "fig3, no drops": FIG3 | NEVER_DROPS,
     "fig3, weight 1": FIG3 | {"weight": 1.0},
     "drop tail": AT_BUFFERS,
     "red": AT_THRESHOLDS,
-    "drop tail, one packet in flight": AT_BUFFERS | {"window_packets": 1},
+    "drop tail, one packet in flight": FEW_BUFFERS | {"window_packets": least_window},
     "red, probability 1": AT_THRESHOLDS | {"max_probability": 1.0},
     "red as drop tail": AT_BUFFERS | IS_DROP_TAIL,
     "bursty, drop tail": BURSTY_BUFFERS,
@@ -340,7 +348,7 @@ CASES: dict[str, dict[str, Any]] = {
     **{f"drop tail, {sender}": FEW_BUFFERS | {"sender": sender} for sender in LATER_SENDERS},
     **{f"red, {sender}": FEW_THRESHOLDS | {"sender": sender} for sender in LATER_SENDERS},
     "class": CLASS,
-    "class, Tahoe": CLASS | {"sender": "tahoe"},
+    "class, no BIC": {name: change for name, change in CLASS.items() if name != "sender"},
     "class, 1000-byte packets": CLASS | {"packet_bytes": 1000},
     "class, weight .002": CLASS | {"weight": 0.002},
     "class, as it ran": CLASS | AS_IT_RAN,
@@ -402,6 +410,12 @@ UTILISATION = "utilisation (share of the link)"
 def replica() -> pd.DataFrame:
     """Fig. 5 run again by others in ns-2: gateway, packets, utilisation, delay_ms. From data/red."""
     return pd.read_csv(data_dir("red") / "replica_fig5.csv", comment="#")
+
+
+def class_commands() -> pd.DataFrame:
+    """What the class project's scripts ask `tc` for: gateway, command, and what the kernel in virtual time answers ("":
+    it is done). From data/red."""
+    return pd.read_csv(data_dir("red") / "class_commands.csv", comment="#", keep_default_na=False)
 
 
 def _of_replica(gateway: str) -> pd.DataFrame:
@@ -519,8 +533,8 @@ def draw_synchronisation(runs: Runs) -> Figure:
 
 
 def draw_control(runs: Runs) -> Figure:
-    """Fig. 3 without drops; Fig. 5 with one packet a flow in flight, and with a probability of 1."""
-    names = ["Fig. 3: nothing is dropped", "Fig. 5: one packet a flow", "Fig. 5: probability 1"]
+    """Fig. 3 next to without drops; Fig. 5 with one packet a flow in flight, and with a probability of 1."""
+    names = ["Fig. 3: next to nothing is dropped", "Fig. 5: one packet a flow", "Fig. 5: probability 1"]
     figure, axes = drawing.panels("Broken on purpose", "", "", names)
     _draw_average(axes[0], runs, "fig3, no drops")
     axes[0].set(xlabel="time (s)", ylabel="queue (packets)")
@@ -535,34 +549,56 @@ def draw_control(runs: Runs) -> Figure:
 def draw_senders(runs: Runs) -> Figure:
     """Fig. 5 with senders of 1988 to 2005."""
     figure, axes = _gateways("The same gateways under later senders")
-    looks = {"tahoe": CURVES[4], "reno": scheme("reno").colour, "sack": CURVES[2], "cubic": scheme("cubic").colour}
+    first = runs.study.scale(runs.profile, runs.tier).changes.get("sender", runs.setting.sender)
+    looks = {first: CURVES[4], "reno": scheme("reno").colour, "sack": CURVES[2], "cubic": scheme("cubic").colour}
     for axis, (gateway, x) in zip(axes, _SWEPT.items(), strict=True):
         for place, (sender, colour) in enumerate(looks.items()):
-            case = gateway if sender == "tahoe" else f"{gateway}, {sender}"
+            case = gateway if sender == first else f"{gateway}, {sender}"
             look = {"color": colour, "marker": "osD^"[place]}
-            drawing.draw_sweep(axis, runs.numbers(case), x, "utilisation", **look, label=_SAID[sender])
+            if runs.has(case):
+                drawing.draw_sweep(axis, runs.numbers(case), x, "utilisation", **look, label=_SAID[sender])
         axis.set_ylim(0, 1)
     drawing.share_legend(figure)
     return figure
 
 
 def draw_class(runs: Runs) -> Figure:
-    """The class project's gateways as its scripts ask for them, as `tc` took them, and with one change at a time."""
-    names = ["RED", "drop tail"]
+    """The class project's gateways as its scripts ask for them, as `tc` took them, and with one change at a time; and
+    the delay that throughput costs with both, as asked."""
+    names = ["RED", "drop tail", "as the scripts ask"]
     figure, axes = drawing.panels("The class project's gateways", "", "throughput (Mb/s)", names)
     labels = [
         {"class": "as the scripts ask", "class, as it ran": "as tc took them"},
         {"class, drop tail": "as the scripts ask", "class, drop tail as it ran": "as tc took them"},
     ]
     labels[0] |= {case: case.removeprefix("class, ") for case in _CLASS}
-    for axis, known, x in zip(axes, labels, ("min_threshold_packets", "buffer_packets"), strict=True):
+    for axis, known, x in zip(axes, labels, ("min_threshold_packets", "buffer_packets"), strict=False):
         for place, (case, label) in enumerate(known.items()):
-            look = {"color": CURVES[place], "marker": "osD^v"[place], "label": label}
-            drawing.draw_sweep(axis, runs.numbers(case), x, "throughput_mbps", **look)
+            line = {"color": CURVES[1 + place], "marker": "xPD^v"[place], "label": label}
+            if runs.has(case):
+                drawing.draw_sweep(axis, runs.numbers(case), x, "throughput_mbps", **line)
         drawing.draw_published_level(axis, runs.setting.rate_mbps, "rate of the bottleneck")
         axis.set_ylim(bottom=0)
     axes[0].set_xlabel("minimum threshold (thousands of bytes)")
     axes[1].set_xlabel("buffer (thousands of bytes)")
+    for case, look, label in (("class", RED_LOOK, "RED"), ("class, drop tail", DROP_TAIL_LOOK, "drop tail")):
+        means = runs.summary().loc[case]
+        axes[2].plot(means.throughput_mbps, means.delay_ms, **look, linestyle="none", label=label)
+    axes[2].set(xlabel="throughput (Mb/s)", ylabel="mean delay in the queue (ms)", ylim=(0, None))
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_tiers(runs: Runs) -> Figure:
+    """Utilisation and mean queue of both gateways, on every tier that was measured."""
+    title = "The same gateways and senders on every tier"
+    figure, axes = drawing.panels(title, UTILISATION, "mean queue (packets)", ["drop tail", "RED"])
+    for axis, gateway in zip(axes, _SWEPT, strict=True):
+        for tier, colour in zip(runs.tiers, CURVES, strict=False):
+            rows, means = runs.numbers(gateway, tier), runs.summary(tier).loc[gateway]
+            axis.plot(rows.utilisation, rows.mean_queue_packets, ".", color=colour, alpha=0.3)
+            axis.plot(means.utilisation, means.mean_queue_packets, "o", color=colour, label=tier)
+        axis.set(xlim=(0, 1), ylim=(0, None))
     drawing.share_legend(figure)
     return figure
 
@@ -593,10 +629,21 @@ def draw_run(found: Measurements, case: str) -> Figure:
 
 _SWEPT = {"drop tail": "buffer_packets", "red": "min_threshold_packets"}
 _TEN = ("ten, drop tail", "ten, red", "ten, red as drop tail")
-_CLASS = ("class, Tahoe", "class, 1000-byte packets", "class, weight .002")
-_SAID = {"tahoe": "Tahoe", "reno": "Reno", "sack": "SACK", "cubic": "CUBIC"}
+_CLASS = ("class, no BIC", "class, 1000-byte packets", "class, weight .002")
+_SAID = {"tahoe": "Tahoe", "reno": "Reno", "sack": "SACK", "cubic": "CUBIC", "linux": "Reno in Linux"}
 AT_FLOWS = {"flows": each(2, 4, 8, 16, 32, 64)}
 POINTS = ("utilisation", "mean_queue_packets")
+OF_KERNEL = {"sender": "linux"}  # no kernel has Tahoe; it takes the power of two next to the weight by itself
+HALF = {  # every second buffer and threshold, and two of the bursty node's
+    "buffer_packets": (*BUFFERS[::2], 10, 18),
+    "min_threshold_packets": (*THRESHOLDS[1::2], 4, 10),
+}
+ONCE = [case for case in CASES if case.startswith("class") or case.endswith("cubic")]
+TWICE = [  # orders, and controls that are the same in every repetition, or nearly so
+    *("fig3, no drops", "fig3, weight 1", "drop tail, one packet in flight", "red as drop tail", *_TEN),
+    *(case for case in CASES if case.startswith("bursty")),
+]
+RARELY = dict.fromkeys(ONCE, 1) | dict.fromkeys(TWICE, 2)
 STUDY = Study(
     slug="red",
     setting=Setting(),
@@ -609,6 +656,10 @@ STUDY = Study(
         "quick": Scale(5.0, repetitions=6),
         "paper": Scale(5.0),
     },
+    on_virtual={
+        "quick": Scale(5.0, repetitions=5, changes=OF_KERNEL, only=HALF, fewer=RARELY),
+        "paper": Scale(5.0, repetitions=10, changes=OF_KERNEL),
+    },
     claims={
         "average-within-thresholds": Evidence("share_within", "fig3", control="fig3, no drops"),
         "bursts-allowed": Evidence(
@@ -617,9 +668,7 @@ STUDY = Study(
         "delay-at-equal-utilisation": Evidence(
             POINTS, ("red", "drop tail"), control=("red as drop tail", "drop tail"), how=queue_ratio
         ),
-        "drop-tail-needs-queue": Evidence(
-            "utilisation", "drop tail", control="drop tail, one packet in flight", how=curve(BUFFERS)
-        ),
+        "drop-tail-needs-queue": Evidence("utilisation", "drop tail", control="drop tail, one packet in flight"),
         "red-flat": Evidence("utilisation", "red", control="red, probability 1", how=mean_from_5),
         "no-bias-against-bursts": Evidence(
             "burst_share",
@@ -648,6 +697,7 @@ STUDY = Study(
         "fig11_14_bursty_node": draw_bursty,
         "synchronisation": draw_synchronisation,
         "senders": draw_senders,
+        "tiers": draw_tiers,
         "class_report": draw_class,
         "control_broken": draw_control,
         "knob_flows": draw_flows,

@@ -1,15 +1,18 @@
-"""Structured streams: web pages over SST and over HTTP's four ways with TCP (Ford, SIGCOMM 2007, Fig. 8).
+"""Structured streams: web pages over SST, HTTP's four ways with TCP, and QUIC (Ford, SIGCOMM 2007, Fig. 8).
 
 One client, one server, a line of 1.5 Mb/s and 50 ms. Pages of a trace are loaded one after the other, each by a new TCP
 connection a request (serial, parallel), by two connections that stay (persistent, pipelined), or by a stream of SST a
-request, all in one channel. SST is the machine of `netrepro.protocols.sst`, byte for byte.
+request, all in one channel. SST is the machine of `netrepro.protocols.sst`, byte for byte. HTTP/3 over QUIC, which came
+of the idea, is that of aioquic, with a stream a request in one connection; nothing was published of it here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,7 +24,17 @@ from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _drawing as drawing
-from netrepro.papers._sst_web import CLIENT, SERVER, Line, Way, least_s, load_pages, load_really, share_beside_tcp
+from netrepro.papers._sst_web import (
+    CLIENT,
+    SERVER,
+    Line,
+    Way,
+    least_s,
+    load_pages,
+    load_really,
+    share_beside_tcp,
+    why_no_quic,
+)
 from netrepro.papers._study import (
     SIMULATED,
     VIRTUAL,
@@ -39,7 +52,7 @@ from netrepro.papers._trust import Check
 from netrepro.paths import data_dir
 from netrepro.protocols.browser import Manner
 from netrepro.protocols.sst.channel import Manners
-from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, use_logarithm
+from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme, use_logarithm
 from netrepro.traffic.home_ip import pages, read_trace
 
 SLUG = "sst"
@@ -55,7 +68,9 @@ SECONDS_A_PAGE = 60.0  # of the simulator at most, of which nothing is needed
 class Setting:
     """The line, the pages, and how they are asked for; `initial_window_segments` and `segment_bytes` are TCP's,
     `sst_window` is SST's first window (packets). `connections` of 0 are without a limit. `kept`: connections stay from
-    page to page; `fresh`: a channel of SST does not. `server_window`: SST's server has a congestion window."""
+    page to page; `fresh`: a channel of SST, or a connection of QUIC, does not. `early`: QUIC's requests leave in the
+    first packet of a connection (0-RTT). `in_order`: its responses count in the order of requests, whichever is there
+    first. `server_window`: SST's server has a congestion window."""
 
     rate_mbps: float = 1.5
     one_way_ms: float = 25.0
@@ -68,16 +83,19 @@ class Setting:
     initial_window_segments: int = 3
     segment_bytes: int = 1200
     sst_window: int = 2
-    over_sst: bool = False
+    over: str = "TCP"
     connections: int = 1
     depth: int = 1
     kept: bool = False
     fresh: bool = False
+    early: bool = False
+    in_order: bool = False
     server_window: bool = True
     beside_tcp: bool = False
 
 
-SST: dict[str, Any] = {"over_sst": True, "connections": 0}
+SST: dict[str, Any] = {"over": "SST", "connections": 0}
+QUIC: dict[str, Any] = {"over": "QUIC", "connections": 0}
 ONE = SST | {"connections": 1}
 PIPELINED: dict[str, Any] = {"connections": 2, "depth": 4, "kept": True}
 SCHEMES: dict[str, dict[str, Any]] = {
@@ -86,6 +104,11 @@ SCHEMES: dict[str, dict[str, Any]] = {
     "persistent": {"connections": 2, "kept": True},
     "parallel": {"connections": 8},
     "serial": {"connections": 1},
+    "QUIC": QUIC,
+}
+HANDSHAKES: dict[str, dict[str, Any]] = {
+    "QUIC, fresh connection": QUIC | {"fresh": True},
+    "QUIC, fresh, 0-RTT": QUIC | {"fresh": True, "early": True},
 }
 CONTROLS: dict[str, dict[str, Any]] = {
     "SST, fresh channel": SST | {"fresh": True},
@@ -102,8 +125,8 @@ BESIDE: dict[str, dict[str, Any]] = {
     "SST beside TCP": SST | {"beside_tcp": True},
     "no window, beside TCP": SST | {"beside_tcp": True, "server_window": False},
 }
-COLOURS = dict(zip(SCHEMES, CURVES, strict=False))
-MARKERS = dict(zip(SCHEMES, "o^sDv", strict=True))
+COLOURS = dict(zip(SCHEMES, CURVES, strict=False)) | {"QUIC": scheme("QUIC").colour}
+MARKERS = dict(zip(SCHEMES, "o^sDvx", strict=True))
 
 
 def line_of(setting: Setting) -> Line:
@@ -125,7 +148,7 @@ def way_of(setting: Setting) -> Way:
     )
     client = Manners(initial_window=setting.sst_window)
     server = replace(client, controlled=setting.server_window)
-    return Way(manner, tcp, setting.over_sst, setting.fresh, client, server)
+    return Way(manner, tcp, setting.over, setting.fresh, setting.early, setting.in_order, client, server)
 
 
 @lru_cache(maxsize=2)
@@ -148,7 +171,8 @@ def experiment(setting: Setting, seconds: float = 1.0, seed: int = 1) -> Experim
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
-    """Load the pages. Floors (fastest page) and medians by panel in ms, and of every page its time and bound.
+    """Load the pages. Floors (fastest page) and medians by panel in ms, the mean over all responses of their time from
+    the beginning of their page, and of every page its time and bound.
 
     Where no page of nine or more requests has LONG_BYTES, the longest stands for them.
     """
@@ -159,8 +183,11 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
     load = load_really if tier == VIRTUAL else load_pages
     loaded = load(asked, way, line, setting.request_bytes, setting.pause_ms / 1e3, seed % 2**31)
     table = pd.DataFrame(
-        [(each.requests, each.size_bytes, 1e3 * (each.ended_s - each.began_s)) for each in loaded],
-        columns=["requests", "size_bytes", "time_ms"],
+        [
+            (each.requests, each.size_bytes, 1e3 * (each.ended_s - each.began_s), 1e3 * each.response_s)
+            for each in loaded
+        ],
+        columns=["requests", "size_bytes", "time_ms", "response_ms"],
     )
     least_ms = [1e3 * least_s(page, way, line, setting.request_bytes) for page in asked[: len(loaded)]]
     table["bound_ms"] = least_ms
@@ -176,6 +203,7 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
     return {
         "median_ms": table.time_ms.median(),
         "mean_ms": table.time_ms.mean(),
+        "response_ms": np.average(table.response_ms, weights=table.requests),
         **floors,
         **medians,
         "step": longer / short,
@@ -192,6 +220,8 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
 
 def cannot(setting: Setting, tier: str) -> str:
     """What a tier cannot run."""
+    if setting.over == "QUIC" and (why := why_no_quic()):
+        return why
     return "the program on the virtual kernel loads pages only" if setting.beside_tcp and tier == VIRTUAL else ""
 
 
@@ -227,6 +257,7 @@ def answer(runs: Runs) -> str:
 
 # Figures.
 
+LOSS = "loss_percent", "packets lost, each way (%)"
 SIZE, TIME = "page (bytes)", "request + response time (ms)"
 
 
@@ -250,7 +281,8 @@ def draw_network(setting: Setting) -> Figure:
 
 def draw_pages(runs: Runs) -> Figure:
     """Fig. 8: every page's time over its size, by requests a page, with bounds (lines) and published levels (grey)."""
-    return _scatter(runs, tuple(SCHEMES), "Pages over TCP and over SST (Fig. 8); lines: closed-form bounds")
+    title = "Pages over TCP and over SST (Fig. 8), and over QUIC; lines: closed-form bounds"
+    return _scatter(runs, tuple(case for case in SCHEMES if runs.has(case)), title)
 
 
 def _scatter(runs: Runs, cases: tuple[str, ...], title: str) -> Figure:
@@ -266,7 +298,7 @@ def _scatter(runs: Runs, cases: tuple[str, ...], title: str) -> Figure:
                 rows.time_ms,
                 MARKERS[name],
                 color=COLOURS[name],
-                markersize=2 if name == "SST" else 4,
+                markersize=2 if name == "SST" else 3 if name == "QUIC" else 4,
                 alpha=0.6,
                 label=name,
             )
@@ -301,15 +333,21 @@ def draw_controls(runs: Runs) -> Figure:
     return _floors(runs, cases, "Broken on purpose: a fresh channel a page, one stream at a time")
 
 
-def _floors(runs: Runs, cases: tuple[str, ...], title: str, with_published: bool = False) -> Figure:
+def _floors(
+    runs: Runs,
+    cases: tuple[str, ...],
+    title: str,
+    with_published: bool = False,
+    looks: Mapping[str, tuple[str, str]] = MappingProxyType({}),
+) -> Figure:
     figure, axis = new_figure(title, "requests a page (count)", "fastest page (ms)", log_y=True)
     published, extra = levels(), [colour for colour in CURVES if colour not in COLOURS.values()]
     for place, name in enumerate(case for case in cases if runs.has(case)):
-        at = np.arange(len(PANELS)) + 0.15 * (place - 2)
+        at = np.arange(len(PANELS)) + 0.13 * (place - 2.5)
         rows = runs.numbers(name)
         means = [rows[f"floor_{panel}"].mean() for panel in PANELS]
-        colour = COLOURS.get(name) or extra[place - 1]
-        axis.plot(at, means, MARKERS.get(name, "x"), color=colour, label=name, zorder=3)
+        colour, marker = looks.get(name) or (COLOURS.get(name) or extra[place - 1], MARKERS.get(name, "x"))
+        axis.plot(at, means, marker, color=colour, label=name, zorder=3)
         for x, panel in zip(at, PANELS, strict=True):
             axis.plot([x] * len(rows), rows[f"floor_{panel}"], ".", color=colour, alpha=0.35)
             level = published[(published.panel == panel) & (published.case == name)]
@@ -330,7 +368,7 @@ def draw_one_more(runs: Runs) -> Figure:
     published = levels()
     for axis, panel, least, most in zip(axes, ("3-4", "9+"), (4, 10), (4, UNLIMITED), strict=True):
         ours: dict[str, list[float]] = {}
-        for name in SCHEMES:
+        for name in filter(runs.has, SCHEMES):
             pages = runs.table("pages", name)
             rows = pages[pages.requests.between(least, most)]
             ours[name] = list(rows.groupby("repetition").time_ms.min())
@@ -391,12 +429,40 @@ def draw_loss(runs: Runs) -> Figure:
     """Page times over loss on the line."""
     return drawing.sweep_figure(
         "Loss on the line",
-        runs.knobs["loss"],
-        ("loss_percent", "packets lost, each way (%)"),
+        _loss_of(runs, *SCHEMES),
+        LOSS,
         {"median_ms": "median page (ms)", "mean_ms": "mean page (ms)"},
         by="case",
         log_x=False,
     )
+
+
+def draw_streams(runs: Runs) -> Figure:
+    """Over loss: when pages are there, and when single responses are, with streams and in the order of requests."""
+    return drawing.sweep_figure(
+        "Loss on the line: a stream a response, or one order for all",
+        _loss_of(runs, "SST", "pipelined", IN_ORDER, "QUIC"),
+        LOSS,
+        {"mean_ms": "mean page (ms)", "response_ms": "mean response (ms)"},
+        by="case",
+        log_x=False,
+    )
+
+
+def _loss_of(runs: Runs, *cases: str) -> pd.DataFrame:
+    table = runs.knobs["loss"]
+    return pd.concat([table[table.case == case] for case in cases])
+
+
+def draw_quic(runs: Runs) -> Figure:
+    """The fastest page of each panel: what a handshake costs QUIC, and what becomes of it with 0-RTT."""
+    if not runs.has("QUIC"):
+        figure, axis = new_figure("What became of it: QUIC", "requests a page (count)", "fastest page (ms)")
+        drawing.say_not_measured(axis, runs.tier)
+        return figure
+    looks = {name: (COLOURS["QUIC"], marker) for name, marker in zip(HANDSHAKES, "sD", strict=True)}
+    looks[FRESH] = COLOURS["SST"], "s"
+    return _floors(runs, ("SST", FRESH, "QUIC", *HANDSHAKES), "What became of it: QUIC, and its handshake", looks=looks)
 
 
 def draw_window(runs: Runs) -> Figure:
@@ -422,11 +488,12 @@ def draw_run(found: dict[str, Any], case: str) -> Figure:
 
 
 FRESH, FRESH_ONE = "SST, fresh channel", "SST, fresh, one stream"
+IN_ORDER = "QUIC, in order"
 THIRD, FIFTH = ("SST", "persistent", "parallel", "serial"), ("SST", "pipelined", "persistent", "serial")
 STUDY = Study(
     slug=SLUG,
     setting=Setting(),
-    cases={**SCHEMES, **CONTROLS, **CLASS, **BESIDE},
+    cases={**SCHEMES, **HANDSHAKES, **CONTROLS, **CLASS, **BESIDE},
     measure_one=measure_one,
     cannot=cannot,
     answer=answer,
@@ -461,7 +528,10 @@ STUDY = Study(
     },
     knobs={
         "loss": Knob(
-            {name: SCHEMES[name] | {"loss_percent": each(0.0, 0.5, 1.0, 2.0, 3.0)} for name in SCHEMES},
+            {
+                name: changes | {"loss_percent": each(0.0, 0.5, 1.0, 2.0, 3.0)}
+                for name, changes in (*SCHEMES.items(), (IN_ORDER, QUIC | {"in_order": True}))
+            },
             {"quick": Scale(), "paper": Scale(changes={"pages": 1600}), "test": Scale(changes={"pages": 100})},
         ),
         "window": Knob(
@@ -479,11 +549,13 @@ STUDY = Study(
         "fig8_step": draw_step,
         "control_floors": draw_controls,
         "class_deviations": draw_class,
+        "quic": draw_quic,
         "knob_loss": draw_loss,
+        "knob_loss_streams": draw_streams,
         "knob_window": draw_window,
     },
     play=Play(
-        ("SST", "pipelined", "persistent", "parallel", "serial", FRESH),
+        ("SST", "pipelined", "persistent", "parallel", "serial", FRESH, "QUIC", *HANDSHAKES),
         {"loss_percent": (0.0, 3.0, 0.5), "one_way_ms": (5.0, 150.0, 5.0), "rate_mbps": (0.5, 20.0, 0.5)},
         draw_run,
     ),

@@ -147,6 +147,7 @@ def experiment(setting: Setting, _: float, seed: int) -> Experiment:
     tcp = Tcp(
         congestion_control,
         receive_window_bytes=64 * 2**20,
+        receive_window_grows=False,  # SUSS's window outgrows it, of which its authors had it take no notice
         hystart=setting.hystart,
         hystart_rounds_from_start=setting.mended,
         suss_rounds=suss_rounds,

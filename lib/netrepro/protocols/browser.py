@@ -31,13 +31,15 @@ class Manner:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A page that is there: seconds when it began and ended."""
+    """A page that is there: seconds when it began and ended, and `response_s`, the mean over its responses of the time
+    from the page's beginning until the response is there."""
 
     page: int
     requests: int
     size_bytes: int
     began_s: float
     ended_s: float
+    response_s: float
 
 
 class Browser:
@@ -51,7 +53,7 @@ class Browser:
         self.pages, self.manner, self.pause_s = pages, manner, pause_s
         self.begins_s = begins_s if pages else math.inf
         self.loaded: list[Loaded] = []
-        self._began_s = 0.0
+        self._began_s = self._waited_s = 0.0
         self._waiting: list[int] = []  # requests, the last one first
         self._under_way: dict[int, list[int]] = {}  # requests by connection, in order
         self._next_connection = 0
@@ -63,13 +65,14 @@ class Browser:
 
     def begin(self, now_s: float) -> list[Ask]:
         """The next page's primary."""
-        self._began_s, self.begins_s = now_s, math.inf
+        self._began_s, self._waited_s, self.begins_s = now_s, 0.0, math.inf
         self._waiting = [0]
         return self._ask()
 
     def answered(self, now_s: float, connection: int) -> list[Ask]:
         """The oldest request on this connection is answered."""
         request = self._under_way[connection].pop(0)
+        self._waited_s += now_s - self._began_s
         if not self._under_way[connection] and not self.manner.keeps:
             del self._under_way[connection]
         page = self.pages[len(self.loaded)]
@@ -77,8 +80,8 @@ class Browser:
             self._waiting = list(range(len(page) - 1, 0, -1))
         asked = self._ask()
         if not any(self._under_way.values()):
-            size = sum(page)
-            self.loaded.append(Loaded(len(self.loaded), len(page), size, self._began_s, now_s))
+            place, count, mean_s = len(self.loaded), len(page), self._waited_s / len(page)
+            self.loaded.append(Loaded(place, count, sum(page), self._began_s, now_s, mean_s))
             self.begins_s = math.inf if self.is_done else now_s + self.pause_s
         return asked
 

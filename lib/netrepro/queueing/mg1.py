@@ -51,7 +51,11 @@ def mm1_wait_cdf(packet_times: float | np.ndarray, load: float, mean_packets: fl
 
 
 def mm1_wait_quantile(probability: float, load: float, mean_packets: float) -> float:
-    """The wait that a share `probability` of the jobs does not exceed, M/M/1, in packet times."""
+    """The wait that a share `probability` of the jobs does not exceed, M/M/1, in packet times.
+
+    >>> round(mm1_wait_quantile(0.99, load=0.5, mean_packets=1), 2)
+    7.82
+    """
     check_load(load)
     _check_probability(probability)
     return max(0.0, mean_packets / (1 - load) * math.log(max(load, 1 - probability) / (1 - probability)))

@@ -67,6 +67,12 @@ def simulate(
 
     Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
     Requests and answers travel on connections of their own, each with its acknowledgements.
+
+    >>> from netrepro.networks import DropTail, Flow, Link, dumbbell
+    >>> network = dumbbell(1, access=Link(100, 1), bottleneck=Link(10, 10, DropTail(packets=50)))
+    >>> found = simulate(Experiment(network, [Flow("h1", "h2", duration_s=5)], duration_s=5))
+    >>> found.flows["goodput_mbps"].round(1).tolist()
+    [9.5]
     """
     if not 0 <= clock_skew_ppm < 1e6:
         raise NetreproError(f"clock_skew_ppm = {clock_skew_ppm}", "give parts per million, 0 to below 1,000,000")

@@ -1,37 +1,8 @@
 """Floor 1: captures to flows to features to classifiers."""
 
-from netrepro.traffic.classifiers import (
-    BASELINES,
-    CLASSIFIERS,
-    NEURAL,
-    NORMALISATIONS,
-    NeuralClassifier,
-    evaluate,
-    fit_predict,
-    make_classifier,
-    make_normaliser,
-    oversample,
-    signed_log,
-)
-from netrepro.traffic.feature_selection import MixtureFeatureSelector
 from netrepro.traffic.inspection import classify_inspected, inspect_capture
-from netrepro.traffic.join import (
-    JOINS,
-    Check,
-    Join,
-    JoinAudit,
-    LabelledFlows,
-    audit_join,
-    join_labels,
-    load_labelled_flows,
-    load_unibs,
-)
-from netrepro.traffic.likelihood_test import ErrorRates, best_threshold, error_rates, verify
 from netrepro.traffic.meter import FLOW_FEATURES, MeterResult, feature_sets, meter, read_flows, write_flows
 from netrepro.traffic.metrics import class_scores, confusion, flow_totals, score_table
-from netrepro.traffic.mixtures import ComponentwiseGaussianMixture, MixturePerClassClassifier
-from netrepro.traffic.splits import day_split, grouped_splits, random_split
-from netrepro.traffic.standin import load_standin
 from netrepro.traffic.unibs import (
     CLASSES,
     NAMED_CLASSES,
@@ -41,6 +12,41 @@ from netrepro.traffic.unibs import (
     find_unibs,
     read_ground_truth,
 )
+
+try:
+    from netrepro.traffic.classifiers import (
+        BASELINES,
+        CLASSIFIERS,
+        NEURAL,
+        NORMALISATIONS,
+        NeuralClassifier,
+        evaluate,
+        fit_predict,
+        make_classifier,
+        make_normaliser,
+        oversample,
+        signed_log,
+    )
+    from netrepro.traffic.feature_selection import MixtureFeatureSelector
+    from netrepro.traffic.join import (
+        JOINS,
+        Check,
+        Join,
+        JoinAudit,
+        LabelledFlows,
+        audit_join,
+        join_labels,
+        load_labelled_flows,
+        load_unibs,
+    )
+    from netrepro.traffic.likelihood_test import ErrorRates, best_threshold, error_rates, verify
+    from netrepro.traffic.mixtures import ComponentwiseGaussianMixture, MixturePerClassClassifier
+    from netrepro.traffic.splits import day_split, grouped_splits, random_split
+    from netrepro.traffic.standin import load_standin
+except ModuleNotFoundError as error:  # the base installation has no scikit-learn
+    from netrepro.extras import absent
+
+    __getattr__ = absent(error)
 
 __all__ = [
     "BASELINES",

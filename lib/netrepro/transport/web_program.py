@@ -1,11 +1,12 @@
-"""Web pages over real sockets: `serve` answers requests over TCP and SST, `load` loads pages by each of several ways.
+"""Web pages over real sockets: `serve` answers over TCP, SST and QUIC, `load` loads pages by each of several ways.
 
     web_program.py LIBRARY serve PLAN ADDRESS
     web_program.py LIBRARY load PLAN ADDRESS      ADDRESS: the server's
 
 LIBRARY is the folder of the package, PLAN a file of JSON: `ways`, each with its manner and, over SST, how both ends
-send; `pages`, `request_bytes`, `pause_s`, `socket_options`. After every way comes a line of JSON: of each page its
-number of requests, bytes, and when it began and ended. The machine of SST and the browser are the simulator's.
+send; `pages`, `request_bytes`, `pause_s`, `socket_options`, and `packages`, the folders in which aioquic is, for ways
+over QUIC. After every way comes a line of JSON: of each page the fields of `Loaded`. The machines of SST and QUIC and
+the browser are the simulator's.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, sys.argv[1])
 
 from netrepro.protocols.browser import Browser, Manner
-from netrepro.protocols.machine import Event, Output
+from netrepro.protocols.machine import Event, Machine, Output
 from netrepro.protocols.sst.channel import Manners
 from netrepro.protocols.sst.web import SstClient, SstServer, asked_bytes, request
 
@@ -71,8 +73,8 @@ def serve(plan: dict[str, Any], address: str) -> None:
     listener.bind((address, PORT))
     listener.listen(64)
     connections: set[Connection] = set()
-    ends = [SstEnd(SstServer(Manners(**way["server"])), (address, PORT + place)) for place, way in
-            enumerate(plan["ways"]) if way["over_sst"]]  # fmt: skip
+    ends = [DatagramEnd(server_of(way), (address, PORT + place)) for place, way in
+            enumerate(plan["ways"]) if way["over"] != "TCP"]  # fmt: skip
     while True:
         blocked = [each for each in connections if each.waiting]
         looked_at: list[Any] = [listener, *ends, *connections]
@@ -82,7 +84,7 @@ def serve(plan: dict[str, Any], address: str) -> None:
         for ready in readable:
             if ready is listener:
                 connections.add(Connection(listener.accept()[0]))
-            elif isinstance(ready, SstEnd):
+            elif isinstance(ready, DatagramEnd):
                 ready.take()
             elif not answer(ready, plan["request_bytes"]):
                 connections.discard(ready)
@@ -105,10 +107,19 @@ def answer(connection: Connection, request_bytes: int) -> bool:
     return bool(data)
 
 
-class SstEnd:
+def server_of(way: dict[str, Any]) -> Machine:
+    """What answers over SST or QUIC."""
+    if way["over"] == "SST":
+        return SstServer(Manners(**way["server"]))
+    from netrepro.protocols.quic import QuicServer
+
+    return QuicServer()
+
+
+class DatagramEnd:
     """A machine over a socket of UDP; a server answers whoever speaks to it."""
 
-    def __init__(self, machine: SstServer | SstClient, here: tuple[str, int] | None, there: Any = None):
+    def __init__(self, machine: Machine, here: tuple[str, int] | None, there: Any = None):
         self.machine, self.there, self.is_done = machine, there, False
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setblocking(False)
@@ -140,7 +151,7 @@ class SstEnd:
                 self.socket.sendto(output.message, self.there)
 
 
-def wait_s(ends: Iterable[SstEnd], also_s: float = math.inf) -> float | None:
+def wait_s(ends: Iterable[DatagramEnd], also_s: float = math.inf) -> float | None:
     """Until the first of them wants to be woken."""
     due_s = min([also_s, *(end.machine.wake_at_s for end in ends)])
     return None if due_s == math.inf else max(due_s - time.monotonic(), 0.0)
@@ -153,16 +164,23 @@ def load(plan: dict[str, Any], address: str) -> None:
     """Every way, a line each."""
     time.sleep(BEFORE_S)
     for place, way in enumerate(plan["ways"]):
-        browser = over_sst(plan, way, (address, PORT + place)) if way["over_sst"] else OverTcp(plan, way, address).run()
-        rows = [[each.requests, each.size_bytes, each.began_s, each.ended_s] for each in browser.loaded]
+        over_tcp = way["over"] == "TCP"
+        browser = OverTcp(plan, way, address).run() if over_tcp else over_udp(plan, way, (address, PORT + place))
+        rows = [list(astuple(each)) for each in browser.loaded]
         sys.stdout.write(json.dumps(rows) + "\n")
         sys.stdout.flush()
 
 
-def over_sst(plan: dict[str, Any], way: dict[str, Any], server: tuple[str, int]) -> Browser:
-    manner, manners = Manner(**way["manner"]), Manners(**way["client"])
-    client = SstClient(server, plan["pages"], manner, plan["request_bytes"], plan["pause_s"], way["fresh"], manners)
-    end = SstEnd(client, None, server)
+def over_udp(plan: dict[str, Any], way: dict[str, Any], server: tuple[str, int]) -> Browser:
+    manner = Manner(**way["manner"])
+    words = server, plan["pages"], manner, plan["request_bytes"], plan["pause_s"], way["fresh"]
+    if way["over"] == "QUIC":
+        from netrepro.protocols.quic import QuicClient
+
+        client: Any = QuicClient(*words, way["early"], way["in_order"])
+    else:
+        client = SstClient(*words, Manners(**way["client"]))
+    end = DatagramEnd(client, None, server)
     end.act(client.start(time.monotonic()))
     while not end.is_done:
         if select.select([end], [], [], wait_s([end]))[0]:
@@ -235,4 +253,5 @@ class OverTcp:
 
 if __name__ == "__main__":
     what, asked, server = sys.argv[2], json.loads(Path(sys.argv[3]).read_text()), sys.argv[4]
+    sys.path += asked["packages"]
     serve(asked, server) if what == "serve" else load(asked, server)

@@ -127,9 +127,9 @@ def unfair_query(point: ContentionPoint) -> Query:
 
 
 def steady_tenants(point: ContentionPoint) -> Workload:
-    """Both tenants have sent t packets by step t, on any of their cores; no memcached.
+    """Both tenants have sent t packets by step t, for every step t, on any of their cores; no memcached.
 
-    The original asks for the packets by the last step only, so that tenant 1 may simply come late.
+    It is the original's base workload.
     """
     cores, last = sum(module.name.endswith(".round_robin") for module in point.modules), point.horizon
     tenants = [",".join(loom_inputs(cores, flow)) for flow in ("tenant1", "tenant2")]

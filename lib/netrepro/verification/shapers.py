@@ -48,27 +48,35 @@ class Mover(QueuingModule):
 class TokenBucket(Mover):
     """Packets leave as long as there are tokens; each takes one.
 
-    tokens(1) = 0, then tokens(t) = min(max_tokens, tokens(t-1) - dequeued(t-1) + rate).
+    tokens(1) = 0, then tokens(t) = min(max_tokens, tokens(t-1) - dequeued(t-1) + rate); with `every` above 1 the rate
+    is added before the steps every + 1, 2 every + 1, ... only.
 
     Parameters
     ----------
-    rate : tokens a step. max_tokens : what the bucket holds; the input's max_dequeue must allow it.
+    rate : tokens that come at a time. max_tokens : what the bucket holds; the input's max_dequeue must allow it.
+    every : steps from one time to the next: `rate=1, every=3` is slower than a packet a step.
     """
 
-    def __init__(self, name: str, queue: Queue, output: Queue, *, rate: int, max_tokens: int):
+    def __init__(self, name: str, queue: Queue, output: Queue, *, rate: int, max_tokens: int, every: int = 1):
         super().__init__(name, queue, output)
+        if every < 1:
+            raise NetreproError(f"module {name!r} has tokens every {every} steps", "give a whole number from 1 on")
         if rate < 1 or max_tokens < 1 or max_tokens > queue.max_dequeue:
             raise NetreproError(
                 f"module {name!r} has rate {rate} and max_tokens {max_tokens}",
                 f"at least 1 each, and max_tokens at most max_dequeue {queue.max_dequeue} of {queue.name!r}",
             )
-        self.rate, self.max_tokens = rate, max_tokens
+        self.rate, self.max_tokens, self.every = rate, max_tokens, every
+
+    def _coming(self, time: int) -> int:
+        """Tokens that come at the end of a step, counted from 0."""
+        return self.rate if (time + 1) % self.every == 0 else 0
 
     def constraints(self, step: Step) -> Iterable[Any]:
         logic = step.logic
         tokens = step.recall("tokens", logic.number(0))
         count = logic.minimum(step.length(self.inputs[0]), tokens)
-        grown = logic.add(logic.minus(tokens, count), logic.number(self.rate))
+        grown = logic.add(logic.minus(tokens, count), logic.number(self._coming(step.time)))
         step.remember_number("tokens", logic.minimum(grown, logic.number(self.max_tokens)))
         self.move(step, count)
         return []
@@ -77,7 +85,7 @@ class TokenBucket(Mover):
         queue = self.inputs[0].name
         tokens = run.memory.get("tokens", 0)
         packets = run.take(queue, min(tokens, len(run.waiting(queue))))
-        run.memory["tokens"] = min(self.max_tokens, tokens - len(packets) + self.rate)
+        run.memory["tokens"] = min(self.max_tokens, tokens - len(packets) + self._coming(run.time))
         run.offer(self.outputs[0].name, packets)
 
 

@@ -62,7 +62,7 @@ class Step:
     Attributes
     ----------
     logic : how to combine bits and numbers.
-    time : the step, from 0.
+    time : the step, from 0; workloads, queries and traces count from 1, so it is their t = time + 1.
     """
 
     def __init__(self, encoding: Unrolled, module: Module, time: int):

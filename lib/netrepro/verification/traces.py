@@ -138,7 +138,10 @@ class Trace:
 
 
 class Run:
-    """The queues of a run with real packets in them; what a module's `serve` works on."""
+    """The queues of a run with real packets in them; what a module's `serve` works on.
+
+    `time` is the step, from 0 as in Step; workloads, queries and traces count from 1.
+    """
 
     def __init__(
         self,

@@ -650,7 +650,12 @@ def parse_workload(text: str) -> Workload:
 
 
 def parse_query(text: str) -> Query:
-    """The query that `text` writes in the grammar above. Raises NetreproError at the first wrong word."""
+    """The query that `text` writes in the grammar above. Raises NetreproError at the first wrong word.
+
+    >>> query = parse_query("exists t in [1,8]: cblocked(thin,t) >= 5")
+    >>> query.time_range, query.op, query.threshold
+    ((1, 8), '>=', 5)
+    """
     words = _Words(text)
     quantifier = words.take("exists", "forall")
     words.take("t")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from netrepro.workbench.comparison import compare
     from netrepro.workbench.doctor import examine
+    from netrepro.workbench.exercises import check_answer, write_class_copies
+    from netrepro.workbench.grading import grade
     from netrepro.workbench.pages import gallery
     from netrepro.workbench.publishing import publish
     from netrepro.workbench.report import answer_slot, open_report
@@ -15,7 +17,20 @@ if TYPE_CHECKING:
     from netrepro.workbench.skeleton import new_paper
     from netrepro.workbench.sweeping import sweep
 
-__all__ = ["answer_slot", "compare", "examine", "gallery", "new_paper", "open_report", "publish", "run", "sweep"]
+__all__ = [
+    "answer_slot",
+    "check_answer",
+    "compare",
+    "examine",
+    "gallery",
+    "grade",
+    "new_paper",
+    "open_report",
+    "publish",
+    "run",
+    "sweep",
+    "write_class_copies",
+]
 
 _HOME = {
     "answer_slot": "report",
@@ -27,6 +42,9 @@ _HOME = {
     "examine": "doctor",
     "gallery": "pages",
     "new_paper": "skeleton",
+    "check_answer": "exercises",
+    "write_class_copies": "exercises",
+    "grade": "grading",
     "guide": "guide",
 }
 

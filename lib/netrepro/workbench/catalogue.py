@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import notebooks_dir
 from netrepro.workbench.parameters import Parameter, read_parameters
 
 PROFILES = ("quick", "paper")
+TIERS = ("virtual", "privileged", "rootless", "simulated")  # as netrepro.claims has them, which imports pandas
 FILE_NAME = re.compile(r"(?P<number>\d\d)_(?P<slug>[a-z0-9_]+)\.ipynb")
 
 
@@ -32,6 +33,14 @@ class Declaration(BaseModel):
     memory_mb: dict[str, int] = {"quick": 500, "paper": 1000}
     both_kinds: bool = False  # a quick run of the whole set takes the simulator and this machine's real kernels
     last: bool = False  # runs after all others (the scorecard)
+
+    @field_validator("tiers")
+    @classmethod
+    def _check_tiers(cls, tiers: list[str]) -> list[str]:
+        for tier in tiers:
+            if tier not in TIERS:
+                raise ValueError(f"no tier {tier!r}, {nearest(tier, TIERS)}")
+        return tiers
 
     def budget_on(self, tier: str, profile: str) -> float:
         """Seconds that the notebook may take."""
@@ -96,7 +105,9 @@ def describe(path: Path) -> Notebook:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        return Notebook(path, slug, Declaration(slug=slug), problem=f"metadata netrepro.{where}: {first['msg']}")
+        return Notebook(
+            path, slug, Declaration(slug=slug), problem=f"{path.name}, metadata netrepro.{where}: {first['msg']}"
+        )
     except NetreproError as error:
         return Notebook(path, slug, Declaration(slug=slug), problem=str(error))
     titles = [line for cell in content["cells"] for line in cell_source(cell).splitlines() if line[:2] == "# "]
@@ -109,6 +120,12 @@ def catalogue(folder: Path | None = None) -> list[Notebook]:
     return [describe(path) for path in sorted(folder.glob("*.ipynb")) if FILE_NAME.fullmatch(path.name)]
 
 
+def strays(folder: Path | None = None) -> list[str]:
+    """Files of the folder that are no notebooks of the catalogue for their names; those that begin with _ are none."""
+    folder = folder or notebooks_dir()
+    return [path.name for path in sorted(folder.glob("[!_]*.ipynb")) if not FILE_NAME.fullmatch(path.name)]
+
+
 def find(name: str, folder: Path | None = None) -> Notebook:
     """A notebook by slug, NN_slug or file name. Raises NetreproError naming the nearest slug."""
     stem = Path(name).stem if name.endswith(".ipynb") else name
@@ -116,6 +133,8 @@ def find(name: str, folder: Path | None = None) -> Notebook:
     for notebook in notebooks:
         if stem in (notebook.slug, notebook.name):
             return notebook
+    if f"{stem}.ipynb" in strays(folder):
+        raise NetreproError(f"{stem}.ipynb has no number", f"name it NN_<slug>.ipynb, such as 70_{stem}.ipynb")
     raise NetreproError(f"no notebook called {name!r}", nearest(stem, [entry.slug for entry in notebooks]))
 
 

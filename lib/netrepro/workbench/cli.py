@@ -88,7 +88,7 @@ def run(
     code = report.exit_code
     if not given:
         try:
-            _print_scorecard()
+            code = code or int(_print_scorecard())
         except NetreproError as error:  # a malformed claims.yaml must not hide how the notebooks ended
             console.print(f"no scorecard: {error}", style="red", markup=False, soft_wrap=True)
             code = code or 1
@@ -165,22 +165,25 @@ def compare(
 @app.command("list")
 def list_notebooks(as_json: Json = False) -> None:
     """Name every notebook, its declared cost, lane, tiers and question."""
-    from netrepro.workbench.catalogue import catalogue
+    from netrepro.workbench.catalogue import catalogue, strays
     from netrepro.workbench.lines import columns_of, folded
 
     notebooks = catalogue()
     if as_json:
         _print_json([_described(notebook) for notebook in notebooks])
         return
-    rows = [["slug", "quick", "paper", "lane", "tiers"]]
+    rows = [["slug", "quick", "paper", "lane"]]
     for notebook in notebooks:
         declared = notebook.declaration
         cost = [f"{declared.budget_s[name]:.0f} s" for name in ("quick", "paper")]
-        rows.append([notebook.slug, *cost, declared.lane, ", ".join(declared.tiers)])
-    heads = columns_of(rows)  # no line of them folds: tiers are short
+        rows.append([notebook.slug, *cost, declared.lane])
+    heads = columns_of(rows)
     _print_lines(heads[:1])
     for line, notebook in zip(heads[1:], notebooks, strict=True):
-        _print_lines([line, *folded(notebook.problem or notebook.title, "    ")])
+        tiers = [] if notebook.problem else folded(f"on {', '.join(notebook.declaration.tiers)}", "    ")
+        _print_lines([line, *folded(notebook.problem or notebook.title, "    "), *tiers])
+    for name in strays():
+        _print_lines(folded(f"! {name} is left out: its name has no number, as in 70_red_queue.ipynb", "", "  "))
 
 
 @app.command()
@@ -228,8 +231,10 @@ def sweep(
     resume: Resume = False,
 ) -> None:
     """Run a notebook over values of one parameter; a table and a figure land under runs/sweeps/."""
+    from netrepro.workbench.sweeping import cost_of
     from netrepro.workbench.sweeping import sweep as run_sweep
 
+    console.print(cost_of(slug, vary, points=points, profile=profile, jobs=jobs), markup=False, soft_wrap=True)
     with _told() as told:
         done = run_sweep(
             slug,
@@ -342,6 +347,9 @@ def capture(
 
     from netrepro.emulation.labelled_traffic import make_capture
 
+    cost = f"{days} x {seconds:g} s of traffic in virtual time, about {scale * 5000 * days:,.0f} flows"
+    waits = "a minute to start each, and a processor's second or more each second"
+    console.print(f"{cost}: {waits}", markup=False, soft_wrap=True)
     made = make_capture(into, seconds=seconds, scale=scale, days=days, seed=seed, progress=tqdm)
     console.print(made.to_string())
 
@@ -357,6 +365,48 @@ def new(
     made = new_paper(slug, number)
     _print_lines(["written, with an invented claim to replace:", *(f"  {_short(path)}" for path in made)])
     _print_lines([f"it runs: netrepro run {slug}; its test: pytest {_short(made[3])}"])
+
+
+@app.command()
+def exercises(
+    slugs: Slugs = None,
+    into: Annotated[Path | None, typer.Option(help="write class copies, without solutions, to this folder")] = None,
+    grade: Annotated[Path | None, typer.Option(help="execute and grade what students handed in there")] = None,
+    jobs: Jobs = None,
+) -> None:
+    """List the notebooks' exercises; write copies for a class; grade what students hand in."""
+    if into is not None and grade is not None:
+        raise NetreproError("--into and --grade", "give one of them")
+    if into is not None:
+        from netrepro.workbench.exercises import write_class_copies
+
+        made = write_class_copies(into, slugs)
+        _print_lines([f"{len(made)} notebooks without solutions: {_short(into)}/"])
+    elif grade is not None:
+        if slugs:
+            raise NetreproError("--grade takes no notebooks", "each file says which notebook it is a copy of")
+        from netrepro.workbench.grading import RESULTS
+        from netrepro.workbench.grading import grade as grade_folder
+
+        with _told() as told:
+            table = grade_folder(grade, jobs=jobs, on_event=told)
+        from netrepro.workbench.lines import columns_of
+
+        rows = table[["result", "exercise", "file", "why"]].astype(str).to_numpy().tolist()
+        _print_lines(columns_of([["result", "exercise", "file", "why"], *rows]))
+        counts = table["result"].value_counts()
+        _print_lines(["", ", ".join(f"{counts.get(each, 0)} {each}" for each in RESULTS)])
+        _print_lines([f"as a table: {_short(grade)}/grades.csv"])
+    else:
+        from netrepro.workbench.exercises import exercises as list_of
+        from netrepro.workbench.lines import folded
+
+        slug = ""
+        for each in list_of(slugs):
+            _print_lines(["", each.slug] if each.slug != slug else [])
+            slug = each.slug
+            how = f" [checked: {each.answer}, {each.how_close}]" if each.answer else " [read by a person]"
+            _print_lines(folded(each.text + how, f"  {each.number}. ", "     "))
 
 
 @app.command()
@@ -399,9 +449,13 @@ def scorecard(
     from netrepro.workbench.publishing import lost_verdicts, refresh_readme, write_scorecard
 
     if as_json:
-        _print_json(_records(beside(build(slugs, results=own_results), build(slugs))))
+        mine, published = build(slugs, results=own_results), build(slugs)
+        _print_json(_records(beside(mine, published)))
+        problems = bool(mine.attrs["problems"] | published.attrs["problems"])
     else:
-        _print_scorecard(slugs, claims)
+        problems = _print_scorecard(slugs, claims)
+    if problems and (into is not None or readme):
+        raise NetreproError("nothing is written: the scorecard is not whole", "mend what is named above")
     if into is not None:
         write_scorecard(build(), into, build(results=own_results))
         console.print(f"written: {_short(into)}/scorecard.csv, .md, .html, .png")
@@ -416,7 +470,8 @@ def scorecard(
         for line in lost:
             console.print(line, style="red", markup=False, soft_wrap=True)
         console.print("every committed verdict still holds" if not lost else f"{len(lost)} verdicts no longer hold")
-        raise typer.Exit(int(bool(lost)))
+        raise typer.Exit(int(bool(lost) or problems))
+    raise typer.Exit(int(problems))
 
 
 def _assignments(words: list[str] | None) -> dict[str, str]:
@@ -504,7 +559,8 @@ def _print_places(report: RunReport) -> None:
         _print_lines([f"executed notebooks, figures and logs: {_short(folders[0].parent)}/"])
 
 
-def _print_scorecard(slugs: list[str] | None = None, claims: bool = False) -> None:
+def _print_scorecard(slugs: list[str] | None = None, claims: bool = False) -> bool:
+    """Returns whether papers are left out because their claims or results cannot be read."""
     from netrepro.claims.scorecard import beside, scorecard
     from netrepro.workbench.kept import own_results
     from netrepro.workbench.terminal import claim_lines, differing, summary_lines
@@ -517,6 +573,10 @@ def _print_scorecard(slugs: list[str] | None = None, claims: bool = False) -> No
     others = differing(table)
     if not (slugs or claims) and len(others):
         _print_lines(["", "Mine is not what is published:", *claim_lines(others)])
+    problems = mine.attrs["problems"] | published.attrs["problems"]
+    for slug, problem in problems.items():
+        console.print(f"{slug} is left out: {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
+    return bool(problems)
 
 
 def _records(table: DataFrame) -> list[dict[str, Any]]:
@@ -539,11 +599,19 @@ def _short(path: Path) -> str:
 
 
 def main() -> None:
-    """Entry point: a NetreproError becomes two lines and exit code 2, a Ctrl-C exit code 130."""
+    """Entry point: a NetreproError, or a missing extra, becomes two lines and exit code 2, a Ctrl-C exit code 130."""
     try:
         app()
     except NetreproError as error:
         console.print(f"netrepro: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(2)
+    except ModuleNotFoundError as error:
+        from netrepro.extras import what_is_missing
+
+        missing = what_is_missing(error)
+        if missing is None:
+            raise
+        console.print(f"netrepro: {missing}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
-from dask.system import cpu_count
-from distributed.system import memory_limit
 from packaging.requirements import Requirement
 
 from netrepro.emulation.overlay import HEADER
 from netrepro.emulation.tiers import TierProbe, kernel_features, probe_tiers, resolve_tier
 from netrepro.emulation.virtual.kernel import kernel_archive
 from netrepro.errors import NetreproError
-from netrepro.workbench.catalogue import Declaration, catalogue
+from netrepro.paths import workbench_root
+from netrepro.workbench.catalogue import Declaration, Notebook, catalogue
 from netrepro.workbench.lines import columns_of, folded
 
 QUIET_LOAD_PER_CORE = 0.5  # above it, packets of an emulated network wait for a core, not for the link
@@ -63,6 +62,9 @@ TOOLS = (
 
 # Optional parts of the library, by the name of their extra, and what they are for.
 EXTRAS = {
+    "notebooks": "the papers' notebooks and figures (netrepro run)",
+    "ml": "classifiers of traffic (netrepro.traffic)",
+    "verification": "performance queries (netrepro.verification)",
     "neural": "neural models (gmm_traffic, gmm_diagnosis)",
     "capture": "making a labelled capture (netrepro capture; the data of gmm_traffic and gmm_diagnosis)",
     "gallery": "pages of the library's functions (netrepro gallery)",
@@ -167,18 +169,28 @@ def _first_value(file: str, key: str) -> str:
 
 def read_machine() -> Machine:
     """The machine as this process may use it: limits of containers on CPU and memory count."""
-    granted_mb = memory_limit() // 10**6
+    cores, granted_mb = _granted()
     free_mb = int(_first_value("/proc/meminfo", "MemAvailable").split()[0]) * 1024 // 10**6
     return Machine(
         python=platform.python_version(),
         kernel=f"{platform.system()} {platform.release()}",
         cpu_model=_first_value("/proc/cpuinfo", "model name") or platform.machine(),
-        cores=cpu_count(),
+        cores=cores,
         memory_mb=granted_mb,
         memory_available_mb=min(granted_mb, free_mb),
         disk_free_mb=shutil.disk_usage(Path.cwd()).free // 10**6,
         load_1min=round(os.getloadavg()[0], 2),
     )
+
+
+def _granted() -> tuple[int, int]:
+    """Cores and memory (MB) that this process may use: with the limits of containers where Dask can tell them."""
+    try:
+        from dask.system import cpu_count
+        from distributed.system import memory_limit
+    except ModuleNotFoundError:
+        return len(os.sched_getaffinity(0)), int(_first_value("/proc/meminfo", "MemTotal").split()[0]) * 1024 // 10**6
+    return cpu_count(), memory_limit() // 10**6
 
 
 def find_tools(tools: Iterable[Tool] = TOOLS) -> pd.DataFrame:
@@ -301,7 +313,14 @@ def _package_warnings(packages: pd.DataFrame) -> list[tuple[str, str]]:
     """Absent and wrong packages; those of the capture's applications, which nobody else needs, in one line."""
     rows = []
     for_captures = (packages.needed_by == EXTRAS["capture"]) & (packages.note == "absent")
-    for row in packages[~packages.fine & ~for_captures].itertuples():
+    in_extras = pd.Series(False, packages.index)
+    for extra in ("notebooks", "ml", "verification"):
+        absent = (packages.needed_by == EXTRAS[extra]) & (packages.note == "absent")
+        in_extras |= absent
+        if absent.any():
+            names = ", ".join(packages.package[absent])
+            rows.append((f"no {names}, for {EXTRAS[extra]}", f"pip install 'netrepro[{extra}]', or make setup"))
+    for row in packages[~packages.fine & ~for_captures & ~in_extras].itertuples():
         if row.package == "torch" and row.note == "absent":
             rows.append(("no PyTorch: neural models will not be measured", "make run NEURAL=1"))
         else:
@@ -313,6 +332,15 @@ def _package_warnings(packages: pd.DataFrame) -> list[tuple[str, str]]:
     return rows
 
 
+def _notebooks_here() -> list[Notebook]:
+    """None outside of a workbench, where the library alone is installed."""
+    try:
+        workbench_root()
+    except NetreproError:
+        return []
+    return catalogue()
+
+
 def examine(notebooks: Iterable[Declaration] | None = None) -> Diagnosis:
     """Look at the machine, the kernel, tools and packages, and at what the notebooks (default: all) would do here.
 
@@ -320,7 +348,7 @@ def examine(notebooks: Iterable[Declaration] | None = None) -> Diagnosis:
     """
     machine, probe, packages = read_machine(), probe_tiers(), find_packages()
     if notebooks is None:
-        notebooks = [notebook.declaration for notebook in catalogue()]
+        notebooks = [notebook.declaration for notebook in _notebooks_here()]
     assigned = assign_tiers(notebooks, probe)
     return Diagnosis(
         machine=pd.DataFrame(asdict(machine).items(), columns=["property", "value"]),

@@ -5,6 +5,7 @@ One's own results, where there are any, beside those that are published.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pandas as pd
@@ -26,6 +27,7 @@ from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError, nearest
 from netrepro.style import use_style
 from netrepro.workbench.catalogue import catalogue, find
+from netrepro.workbench.exercises import check_answer as check_answer  # for notebooks
 from netrepro.workbench.kept import own_results
 from netrepro.workbench.tables import dress, number_text
 
@@ -35,6 +37,8 @@ ALL = "all"
 def _both() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """The scorecards: mine, what is published, and of each paper mine or, where I have no run, the published one."""
     mine, published = scorecard(results=own_results), scorecard()
+    for slug, problem in (mine.attrs["problems"] | published.attrs["problems"]).items():
+        warnings.warn(f"{slug} is left out: {problem}", stacklevel=3)
     has_runs = (mine["date"] != "").any()
     return mine, published, combined(mine, published) if has_runs else published
 

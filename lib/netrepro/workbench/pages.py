@@ -34,7 +34,9 @@ from netrepro.workbench.kept import newest_executed, own_results
 WIDGET = "application/vnd.jupyter.widget-view+json"
 SCHEMA = "claims.schema.json"
 FORMULA = re.compile(r"\$(?!\s)[^$`\n]+(?<!\s)\$")
-HEAD = '<style>tr:target { outline: 3px solid #0072B2; }</style><p><a href="index.html">All papers</a></p>'
+# Solutions of exercises are blurred until the pointer is on them.
+STYLE = "tr:target { outline: 3px solid #0072B2; } .celltag_solution:not(:hover) { filter: blur(6px); }"
+HEAD = f'<style>{STYLE}</style><p><a href="index.html">All papers</a></p>'
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,21 @@ def run_variants(
     return _execute(planned, refused, settings, scheduler, resume, on_event)
 
 
+def run_copies(
+    copies: Sequence[Notebook],
+    *,
+    into: Path,
+    jobs: int | None = None,
+    patience: float = 3.0,
+    on_event: Callable[[Event], None] = lambda event: None,
+) -> RunReport:
+    """Execute other files than the workbench's own, in the quick profile, each as the notebook that it is a copy of;
+    otherwise as run."""
+    settings = _Settings("quick", "auto", into, _workers(jobs), patience)
+    planned, refused = _plan([(notebook, {}) for notebook in copies], settings, False, on_event)
+    return _execute(planned, refused, settings, None, False, on_event)
+
+
 def _workers(jobs: int | None) -> int:
     return len(os.sched_getaffinity(0)) if jobs is None else jobs
 

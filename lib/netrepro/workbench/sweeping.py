@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -61,6 +62,21 @@ def parse_range(text: str, parameter: Parameter, points: int) -> list[Any]:
     if parameter.type == "int":
         return list(dict.fromkeys(int(value) for value in np.rint(values)))
     return [float(f"{value:.12g}") for value in values]
+
+
+def cost_of(slug: str, vary: str, *, points: int = 9, profile: str = "quick", jobs: int | None = None) -> str:
+    """What a sweep would cost, in words: runs, and the time that the notebook declares. Raises as sweep does."""
+    notebook = find(slug)
+    name, separator, text = vary.partition("=")
+    if not separator or name not in notebook.parameters or profile not in notebook.declaration.budget_s:
+        return ""  # which sweep itself refuses
+    runs = len(parse_range(text, notebook.parameters[name], points))
+    each_s = notebook.declaration.budget_s[profile]
+    at_once = 1 if notebook.declaration.lane == "quiet" else jobs or len(os.sched_getaffinity(0))
+    minutes = -(-runs // at_once) * each_s / 60
+    return (
+        f"{runs} runs of {notebook.slug}, {each_s:g} s each at most as declared, {at_once} at a time: {minutes:.0f} min"
+    )
 
 
 def sweep(

@@ -21,7 +21,7 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.simulation import simulate
 
 pytestmark = needs_virtual
-SUSS = Tcp("suss", receive_window_bytes=64 * 2**20, hystart_rounds_from_start=True)
+SUSS = Tcp("suss", receive_window_bytes=64 * 2**20, receive_window_grows=False, hystart_rounds_from_start=True)
 CUBIC = replace(SUSS, suss_rounds=0)
 RENO = Tcp("reno", initial_window_segments=2, delayed_ack_ms=0, tail_loss_probe=False)
 PACED = replace(RENO, pacing=True, unpaced_segments=0, pacing_slow_start_ratio=1.0, pacing_ratio=1.0)

@@ -5,60 +5,46 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from virtual_kernel import needs_virtual
 
-from netrepro.claims import judge, load_claims
+from netrepro.claims import load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.papers import buffer_sizing as paper
 from netrepro.simulation import simulate
 
-FLOWS = (1, 2, 5, 10, 50, 100, 200)
 # A tenth of the pipe: one flow's sawtooth is twenty times shorter.
 SHORT = replace(paper.PRINTED, rate_mbps=12.5, round_trip_ms=43.5)
 
 
-@pytest.fixture(scope="module")
-def sweep() -> paper.Sweep:
-    """Three repetitions on the published path, and two of the control."""
-    return paper.measure(paper.Scale(FLOWS, 3.0, FLOWS[1:]), repetitions=3, seed=7)
-
-
 def ran(flows: int, buffer_packets: int, setting: paper.Setting = SHORT, seed: int = 1):
-    asked = paper.experiment(flows, buffer_packets, setting, 10.0, seed)
-    return simulate(asked, clock_skew_ppm=setting.clock_skew_ppm)
+    at = replace(setting, flows=flows, buffer_packets=buffer_packets)
+    return simulate(paper.experiment(at, 10.0, seed), clock_skew_ppm=setting.clock_skew_ppm), at
 
 
 def share(flows: int, buffer_packets: int, setting: paper.Setting = SHORT, seed: int = 1) -> float:
-    return paper.utilisation(ran(flows, buffer_packets, setting, seed), paper.warm_up_s(flows, setting))
+    return paper.utilisation(*ran(flows, buffer_packets, setting, seed))
 
 
-def test_every_claim_is_measured_and_none_of_the_controls_agrees(sweep):
-    claims = load_claims("buffer_sizing")
-    measured = {each.claim: each for each in paper.measured_claims(sweep)}
-    assert set(measured) == {claim.id for claim in claims.claims}
-    for claim in claims.claims:
-        assert judge(claim, measured[claim.id], "simulated").counts
-        assert judge(claim, measured[claim.id].broken(), "simulated").verdict == "disagrees"
+def found(setting: paper.Setting, seconds: float = 3.0, seed: int = 1, tier: str = "simulated") -> dict:
+    return paper.measure_one(setting, seconds, seed, tier)
 
 
-def test_runs_that_fail_a_check_are_untrusted(sweep):
-    broken = replace(sweep, fidelity=sweep.fidelity.assign(holds=False))
-    claims = load_claims("buffer_sizing")
-    for measured in paper.measured_claims(broken):
-        assert judge(claims.claim(measured.claim), measured, "simulated").verdict == "untrusted"
+def test_section_5_3_more_flows_need_less_buffer_and_synchronised_ones_hardly_less():
+    ours = [found(replace(paper.PRINTED, flows=n))["buffer_packets"] for n in (5, 10, 100)]
+    together = [found(replace(paper.PRINTED, flows=n, **paper.SYNCHRONISED))["buffer_packets"] for n in (5, 100)]
+    assert ours[0] > ours[1] > 3 * ours[2] and together[1] > 0.6 * together[0]
 
 
-def test_section_5_3_more_flows_need_less_buffer_and_synchronised_ones_hardly_less(sweep):
-    means = sweep.buffers.groupby(["case", "flows"]).buffer_packets.mean()
-    ours, together = means["published"], means["synchronised"]
-    assert ours[1] > ours[5] > ours[10] > ours[50] and ours[100] < ours[1] / 3
-    assert together[100] > 0.6 * together[2]
+def test_fig_9b_the_authors_search_finds_less_for_few_flows_than_ours_with_reno():
+    few = replace(paper.PRINTED, flows=5)
+    theirs = found(replace(few, **paper.AUTHORS))
+    assert theirs["buffer_packets"] < 0.4 * found(few)["buffer_packets"]
+    assert theirs["probes"]["tried_packets"].max() == int(paper.PRINTED.pipe_packets + 1) // 2
 
 
 def test_the_bandwidth_delay_product_is_that_of_the_text():
@@ -134,47 +120,72 @@ def test_the_search_says_when_no_buffer_is_enough_and_when_one_packet_is():
     assert (always.buffer_packets, always.reached) == (1, True)
 
 
-def test_a_probe_near_the_target_is_repeated_with_the_further_seeds(monkeypatch):
-    used = []
+def test_the_authors_search_halves_what_is_left_believes_every_probe_and_never_goes_below_two():
+    tried: list[int] = []
 
-    def run(flows, buffer_packets, seed, *_):
-        used.append((buffer_packets, seed))
-        near = {1: 0.9905, 2: 0.9885, 3: 0.9885}
-        return near[seed] if buffer_packets == 10 else 0.9, pd.DataFrame({"check": []}), np.zeros(1)
+    def probe(packets: int) -> float:
+        tried.append(packets)
+        return 0.99 if packets >= 21 else 0.97
 
-    monkeypatch.setattr(paper, "_run", run)
-    setting = replace(SHORT, rate_mbps=SHORT.rate_mbps * 10 / 1.5 / SHORT.pipe_packets)  # 10 packets are the most
-    outcome, _, _ = paper.search(4, setting, paper.Scale((4,), 2.0), (1, 2, 3))
-    assert [seed for packets, seed in used if packets == 10] == [1, 2, 3]
-    assert all(seed == 1 for packets, seed in used if packets != 10)
-    assert dict(outcome.probes)[10] == pytest.approx((0.9905 + 2 * 0.9885) / 3) and not outcome.reached
+    outcome = paper.authors_search(probe, 0.98, 448)
+    assert outcome.reached and outcome.buffer_packets == 21 and tried[:3] == [224, 112, 56] and len(tried) <= 9
+    assert paper.authors_search(lambda packets: 1.0, 0.98, 448).buffer_packets == 2
+    never = paper.authors_search(lambda packets: 0.9, 0.98, 448)
+    assert never.buffer_packets == 448 and not never.reached
+    coarse = paper.authors_search(probe, 0.98, 448, resolution=1.4)
+    assert 21 <= coarse.buffer_packets <= 21 * 1.4 and len(coarse.probes) < 7
 
 
-def test_a_link_off_its_rate_fails_the_fidelity_check():
-    measured = ran(4, 40)
-    assert paper.check_fidelity(measured).holds.all()
-    slow = measured.packets.assign(time_s=measured.packets.time_s * 1.05, wait_ms=measured.packets.wait_ms * 1.05)
-    checks = paper.check_fidelity(replace(measured, packets=slow)).set_index("check").holds
-    assert not checks["busy link off its rate"] and checks["gaps within 10 %"]
-    jittered = np.sort(measured.packets.time_s + np.random.default_rng(1).normal(0, 0.0005, len(measured.packets)))
-    checks = paper.check_fidelity(replace(measured, packets=measured.packets.assign(time_s=jittered)))
-    assert not checks.set_index("check").holds["gaps within 10 %"]
+def test_a_probe_near_the_target_is_repeated_with_further_seeds_and_the_authors_never_is(monkeypatch):
+    used: dict[int, list[int]] = {}
+    run = paper.run_experiment
+
+    def watched(asked, *rest, **more):
+        used.setdefault(asked.topology.link(*paper.PORT).queue.packets, []).append(asked.seed)
+        return run(asked, *rest, **more)
+
+    monkeypatch.setattr(paper, "run_experiment", watched)
+    probes = found(replace(SHORT, flows=4))["probes"].set_index("tried_packets")["utilisation"]
+    for packets, seeds in used.items():
+        assert len(set(seeds)) == len(seeds) and len(seeds) in (1, 3)
+        assert (len(seeds) == 3) or abs(probes[packets] - SHORT.target) > paper.CLOSE
+    assert 3 in map(len, used.values())
+    used.clear()
+    found(replace(SHORT, flows=4, **paper.AUTHORS))
+    assert {len(seeds) for seeds in used.values()} == {1}
+
+
+def test_a_probe_of_samples_is_their_median_from_the_end_of_the_pauses_on():
+    measured, setting = ran(4, 40, replace(SHORT, samples=3))
+    assert measured.experiment.duration_s == setting.start_spread_s + paper.RAMP_S + paper.WAIT_S + 3
+    packets, shares = measured.packets, []
+    for second in range(3):
+        start = setting.warm_up_s + second
+        rows = packets[(packets.time_s >= start) & (packets.time_s < start + 1)]
+        shares.append(8e-6 * rows.size_bytes.sum() / setting.rate_mbps)
+    assert paper.utilisation(measured, setting) == pytest.approx(np.median(shares), abs=1e-3)
+
+
+def test_one_buffer_is_measured_without_a_search_and_its_queue_stays_within_it():
+    one = found(replace(SHORT, flows=4, buffer_packets=40))
+    assert "buffer_packets" not in one and 0.8 < one["utilisation"] <= 1 + 2e-4
+    assert 30 < one["queue"]["queue_packets"].max() <= 41  # and the packet that is leaving
 
 
 def test_nothing_is_lost_but_at_the_bottleneck():
-    links = ran(20, 30).links
+    links = ran(20, 30)[0].links
     elsewhere = links[~((links.source == "s1") & (links.destination == "s2"))]
     assert elsewhere.dropped_packets.sum() == 0 and links.dropped_packets.sum() > 0
 
 
 def test_unequal_round_trips_keep_their_mean_and_span():
-    topology = paper.experiment(20, 30, replace(paper.PRINTED, round_trip_spread=0.5), 1.0, 1).topology
+    topology = paper.experiment(replace(paper.PRINTED, flows=20, round_trip_spread=0.5), 1.0, 1).topology
     delays_ms = [2 * topology.link(f"h{i}", "s1").delay_ms for i in range(1, 21)]
     assert np.mean(delays_ms) == pytest.approx(87) and (min(delays_ms), max(delays_ms)) == (43.5, 130.5)
 
 
 def test_fig_9c_gaps_of_the_busy_link_are_a_packet_time_but_for_its_clock_and_shaken_ones_are_not():
-    measured = ran(4, 40)
+    measured, _ = ran(4, 40)
     off = paper.gap_deviations(measured)
     assert len(off) > 1000 and off.max() < 2e-4  # 100 parts per million
     shaken = np.sort(measured.packets.time_s + np.random.default_rng(1).normal(0, 0.0005, len(measured.packets)))
@@ -182,75 +193,59 @@ def test_fig_9c_gaps_of_the_busy_link_are_a_packet_time_but_for_its_clock_and_sh
 
 
 def test_fig_9b_has_800_flows_in_the_paper_profile_of_every_tier():
-    assert {max(paper.scale("paper", tier).flow_counts) for tier in ("simulated", "virtual")} == {800}
-
-
-def test_a_scale_for_kernels_searches_around_theory_and_answers_what_it_searched():
-    scale = paper.scale("quick", "virtual")
-    least, most = scale.range_packets(100, paper.PRINTED)
-    assert least < paper.theory_packets(100) / 10 and most > 3 * paper.theory_packets(100)
-    found = paper.smallest_buffer(lambda packets: 0.99 + 0.05 * np.log(packets / 50), 0.99, most, least, 1.4)
-    assert found.buffer_packets == pytest.approx(50, rel=0.1) and min(dict(found.probes)) >= least
-
-
-def test_a_sweep_of_few_flows_measures_the_claims_that_it_can_and_stands_beside_the_simulator(sweep):
-    rows = sweep.buffers.query("case == 'published' and flows == 100")
-    few = replace(sweep, buffers=rows, tier="virtual")
-    assert [each.claim for each in paper.measured_claims(few)] == ["hardware-100-flows"]
-    assert f"{rows.buffer_packets.mean():.0f} packets for 100 flows" in paper.answer(few)
-    slow = replace(paper.PRINTED, target=0.985, rate_mbps=paper.PRINTED.rate_mbps / 5)
-    answered = paper.answer(few, slow)
-    assert "98.5 % busy" in answered and "packets for 100 flows (theory: 9)" in answered
-    table = paper.tier_table([few, sweep])
-    assert table.loc[100, "virtual"] == table.loc[100, "simulated"] and np.isnan(table.loc[5, "virtual"])
+    for tier in ("simulated", "virtual"):
+        assert not paper.STUDY.scale("paper", tier).without and not paper.STUDY.scale("paper", tier).only
+    assert 800 in paper.FLOW_COUNTS and paper.authors_case(800) in paper.STUDY.cases
 
 
 @needs_virtual
 def test_a_kernel_fills_the_link_from_a_large_buffer_and_not_from_a_packet():
-    (few, _, _), (many, checks, gaps) = (paper._run(4, packets, 1, SHORT, 2.0, "virtual") for packets in (2, 150))
-    assert few < many and 0.95 < many <= 1 + 2e-4
-    assert checks.holds.all() and len(gaps) > 1000 and gaps.max() < 2e-4  # 100 parts per million
+    small, large = (found(replace(SHORT, flows=4, buffer_packets=packets), 2.0, tier="virtual") for packets in (2, 150))
+    assert small["utilisation"] < large["utilisation"] and 0.95 < large["utilisation"] <= 1 + 2e-4
+    assert large["_fidelity"].holds.all()
 
 
 @needs_virtual
 def test_a_kernels_flows_that_halve_together_leave_the_link_idle():
-    setting = paper.synchronised(SHORT)
-    buffer_packets = round(float(paper.theory_packets(20, SHORT)))
-    apart, together = (paper._run(20, buffer_packets, 1, each, 5.0, "virtual")[0] for each in (SHORT, setting))
-    assert together < apart - 0.01
+    apart = replace(SHORT, flows=20, buffer_packets=round(float(paper.theory_packets(20, SHORT))))
+    both = (found(each, 5.0, tier="virtual") for each in (apart, replace(apart, **paper.SYNCHRONISED)))
+    alone, together = (each["utilisation"] for each in both)
+    assert together < alone - 0.01
 
 
-def test_the_result_depends_on_the_seed_and_not_on_the_number_of_processes():
-    def buffers(seed: int, n_jobs: int) -> pd.DataFrame:
-        scale = paper.Scale((1, 4), 2.0, (2,))
-        return paper.measure(scale, 1, seed, setting=SHORT, n_jobs=n_jobs).buffers
-
-    pd.testing.assert_frame_equal(buffers(1, 1), buffers(1, 2))
-    assert not buffers(1, 1).equals(buffers(2, 1))
+def test_the_steps_lead_from_the_published_experiment_to_the_synchronised_one():
+    steps = [dict(changes) for changes in paper.STUDY.knobs["steps"].cases.values()]
+    assert steps[0] == {"flows": 50} and steps[-2] == {"flows": 50} | paper.SYNCHRONISED
+    assert len({str(sorted(step.items())) for step in steps}) == len(steps)
 
 
-def test_differences_lead_from_the_published_experiment_to_the_synchronised_one():
-    steps = list(paper.differences().values())
-    assert steps[0] == paper.PRINTED and steps[-2] == paper.synchronised(paper.PRINTED)
-    assert len(set(steps)) == len(steps)
+def test_the_table_of_buffers_has_published_and_ours_side_by_side():
+    cases = {name: paper.STUDY.cases[name] for name in (paper.authors_case(5), "law")}
+    study = replace(paper.STUDY, cases=cases, claims={}, knobs={}, figures={})
+    scale = paper.Scale(1.0, only={"flows": (5,)})
+    runs = replace(study, profiles={"paper": scale}).measure(profile="paper", repetitions=1)
+    row = paper.buffers(runs).loc[5]
+    assert row["hardware"] == 38 and row["theory"] == pytest.approx(200.8, abs=0.1)
+    assert row["authors"] == runs.numbers(paper.authors_case(5))["buffer_packets"].iloc[0]
+    assert row["law"] == runs.numbers("law")["buffer_packets"].iloc[0]
 
 
 def test_the_published_table_is_that_of_the_claims():
-    rows = paper.hardware_buffers().set_index(["source", "flows"])
-    for flows in paper.HARDWARE_FLOWS:
-        claim, row = load_claims("buffer_sizing").claim(f"hardware-{flows}-flows"), rows.loc["hardware", flows]
-        assert claim.published == row.mean_packets
-        assert claim.accept.band == (row.low_packets, row.high_packets)
+    rows, claims = paper.published_buffers().set_index(["source", "flows"]), load_claims("buffer_sizing")
+    sources = (("hardware", "hardware", paper.HARDWARE_FLOWS), ("emulated", "Mininet-HiFi", paper.EMULATED_FLOWS))
+    for name, source, counts in sources:
+        for flows in counts:
+            claim, row = claims.claim(f"{name}-{flows}-flows"), rows.loc[source, flows]
+            assert claim.published == row.mean_packets
+            assert claim.accept.band == (row.low_packets, row.high_packets)
 
 
 def test_an_experiment_survives_json():
-    experiment = paper.experiment(3, 30, paper.PRINTED, 5.0, 1)
+    experiment = paper.experiment(replace(paper.PRINTED, flows=3), 5.0, 1)
     assert Experiment.from_json(experiment.to_json()) == experiment
 
 
 def test_what_a_user_mistypes_is_refused():
-    with pytest.raises(NetreproError, match="did you mean 'paper'"):
-        paper.scale("papr")
     with pytest.raises(NetreproError, match="target = 99"):
         paper.Setting(target=99)
     with pytest.raises(NetreproError, match="round_trip_spread"):

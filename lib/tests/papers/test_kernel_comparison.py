@@ -17,10 +17,10 @@ def off() -> pd.Series:
 
 
 @needs_virtual
-def test_flows_that_no_delayed_acknowledgement_decides_take_as_long_as_in_the_kernel(off):
-    """2 and 20 kB on all paths to a thousandth; 10 MB to five."""
+def test_single_flows_take_as_long_as_in_the_kernel(off):
+    """2, 20 and 100 kB on all paths to a thousandth; 10 MB to five."""
     completion = off.loc["completion"].unstack("quantity").abs()
-    assert completion[["2 kB (ms)", "20 kB (ms)"]].max().max() < 0.001
+    assert completion[["2 kB (ms)", "20 kB (ms)", "100 kB (ms)"]].max().max() < 0.001
     assert completion["10000 kB (ms)"].max() < 0.005
 
 
@@ -35,7 +35,7 @@ def test_windows_fill_the_path_and_queues_as_the_kernels_do(off):
 
 @needs_virtual
 def test_slow_start_overruns_a_buffer_by_as_much_as_the_kernels(off):
-    assert off.loc["burst"].unstack("quantity")["packets lost"].abs().max() < 0.10
+    assert off.loc["burst"].unstack("quantity")["packets lost"].abs().max() < 0.03
     assert off.loc["burst"].unstack("quantity")["completion (ms)"].abs().max() < 0.01
 
 

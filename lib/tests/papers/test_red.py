@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,15 +11,20 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from virtual_kernel import needs_virtual
 
 from netrepro.claims import load_claims
+from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.errors import NetreproError
+from netrepro.networks import Link, star
 from netrepro.networks.experiment import Experiment
 from netrepro.papers import red as paper
+from netrepro.papers._running import run_experiment
 from netrepro.papers._study import points
 
 SECONDS = 5.0
 RATE = paper.Setting().rate_mbps
+ON_KERNEL = replace(paper.Setting(), **paper.OF_KERNEL)
 
 
 def found(case: str, seconds: float = SECONDS, seed: int = 3, **changed):
@@ -197,3 +203,124 @@ def test_a_users_mistake_is_refused_by_name(changed, said):
 def test_an_experiment_survives_json(case):
     asked = paper.experiment(paper.STUDY.case(case), 10.0, 1)
     assert Experiment.from_json(asked.to_json()) == asked
+
+
+# Linux's own red, in virtual time.
+
+
+def read_on(tier: str, case: str, seed: int = 1, seconds: float = SECONDS, **changed) -> dict:
+    """What is read of one run of a case that the kernel can run, too."""
+    setting = replace(paper.STUDY.case(case, ON_KERNEL), **changed)
+    return paper.read(run_experiment(paper.experiment(setting, seconds, seed), tier), setting)
+
+
+@needs_virtual
+def test_on_the_kernel_a_seed_gives_the_same_values_again_and_another_gives_others():
+    first, again, other = (read_on("virtual", "red", seed) for seed in (3, 3, 4))
+    names = ("utilisation", "mean_queue_packets", "dropped_share")
+    assert [first[name] for name in names] == [again[name] for name in names]
+    assert first["mean_queue_packets"] != other["mean_queue_packets"]
+
+
+@needs_virtual
+def test_on_the_kernel_the_average_stays_below_the_threshold_only_where_packets_are_dropped():
+    works, broken = read_on("virtual", "fig3"), read_on("virtual", "fig3, no drops")
+    assert works["share_within"] > 0.9 > 0.3 > broken["share_within"]
+    assert works["dropped_share"] > 20 * broken["dropped_share"]
+
+
+@needs_virtual
+def test_on_the_kernel_bursts_are_far_above_the_average_unless_the_average_is_the_queue():
+    works, broken = read_on("virtual", "fig3"), read_on("virtual", "fig3, weight 1")
+    assert works["greatest_queue"] > works["far_above_average"]
+    assert broken["greatest_queue"] < broken["far_above_average"]
+
+
+@needs_virtual
+def test_on_the_kernel_red_of_weight_1_with_thresholds_next_to_each_other_is_drop_tail():
+    ours, theirs = (
+        run_experiment(paper.experiment(next(points({"": changes}, ON_KERNEL)).setting, SECONDS, 5), "virtual")
+        for changes in (paper.IS_DROP_TAIL | {"buffer_packets": 60}, {"buffer_packets": 60})
+    )
+    assert ours.queues.queue_packets.max() >= 59
+    pd.testing.assert_frame_equal(ours.queues, theirs.queues)
+    pd.testing.assert_frame_equal(ours.links, theirs.links)
+
+
+@needs_virtual
+@pytest.mark.parametrize("case", ["ten, drop tail", "ten, red"])
+def test_the_kernel_drops_as_much_as_the_simulator_where_no_setting_differs(case):
+    """Ten flows of one sender at one gateway, three seeds: shares of dropped packets within a third of each other,
+    what the link carries within a tenth."""
+    kernel, ours = (
+        pd.DataFrame([read_on(tier, case, seed) for seed in (1, 2, 3)])[["dropped_share", "utilisation"]].mean()
+        for tier in ("virtual", "simulated")
+    )
+    assert 0.005 < ours.dropped_share < 0.05
+    assert kernel.dropped_share == pytest.approx(ours.dropped_share, rel=1 / 3)
+    assert kernel.utilisation == pytest.approx(ours.utilisation, rel=0.1)
+
+
+def replay(tier: str, setting: paper.Setting) -> pd.DataFrame:
+    """Every packet of the first second that came to the gateway: dropped or not, the queue that it found, and two
+    averages. As the paper's, while the queue is empty every arrival lets it fall by the time since the queue became
+    empty; as Linux's, the first arrival does, and the next count as arrivals at a queue of none. Without jitter the
+    time of an arrival says which packet passed."""
+    asked, port = paper.experiment(setting, 1.0, 1), paper.port_of(setting)
+    flows = range(1, 1 + len(asked.traffic))
+    measure = replace(asked.measure, packets=(port, *((f"h{each}", "s1") for each in flows)))
+    packets = run_experiment(replace(asked, measure=measure), tier).packets
+    packets = packets[packets.size_bytes > setting.packet_bytes / 2]
+    out, came = packets[packets.source == "s1"], packets[packets.source != "s1"]
+    begins_s = np.sort(out.time_s - out.size_bytes * 8e-6 / setting.rate_mbps)
+    let_in_s = np.sort(out.time_s - out.wait_ms * 1e-3 - out.size_bytes * 8e-6 / setting.rate_mbps)
+    arrives_s = np.sort(came.time_s) + 1e-3  # the senders' delay
+    passed = np.abs(arrives_s[:, None] - let_in_s).min(axis=1) < 1e-6
+    assert passed.sum() == len(out)
+    paper_s, linux_s, emptied, rows = 0.0, 0.0, -1.0, []
+    for time_s, ok in zip(arrives_s, passed, strict=True):
+        gone = int(np.searchsorted(begins_s, time_s, side="right"))
+        queue = max(int(np.searchsorted(let_in_s, time_s - 1e-6)) - gone, 0)
+        since = begins_s[gone - 1] if gone else 0.0
+        fall = (1 - setting.weight) ** ((time_s - since) / (setting.packet_ms * 1e-3))
+        paper_s = paper_s + setting.weight * (queue - paper_s) if queue else paper_s * fall
+        linux_s = linux_s * fall if not queue and since != emptied else linux_s + setting.weight * (queue - linux_s)
+        emptied = emptied if queue else since
+        rows.append((not ok, queue, paper_s, linux_s))
+    return pd.DataFrame(rows, columns=["dropped", "queue", "paper", "linux"])
+
+
+@needs_virtual
+def test_linux_goes_on_to_drop_at_an_empty_queue_as_a_dropped_packet_ends_its_idle_time(monkeypatch):
+    """The simulator's RED, as the paper's, lets packets in again once its queue has been empty for a while. Linux's
+    drops on, and its average, which each arrival then lowers by a 512th only, is where it says."""
+    monkeypatch.setattr(paper, "OVERHEAD_MS", 0.0)
+    setting = replace(paper.STUDY.case("class, weight .002", ON_KERNEL), weight=2.0**-9)
+    _, low, high = setting.limits_packets
+    kernel, ours = (replay(tier, setting) for tier in ("virtual", "simulated"))
+    on_kernel, in_simulator = (table[table.dropped & (table.queue == 0)] for table in (kernel, ours))
+    assert len(on_kernel) > 100 and (on_kernel.linux > 0.95 * high).mean() > 0.95
+    assert (on_kernel.paper < low).mean() > 0.8
+    assert len(in_simulator) < 0.2 * len(on_kernel) and (in_simulator.paper > low).all()
+
+
+@needs_virtual
+@pytest.mark.skipif(not shutil.which("tc"), reason="needs iproute2")
+def test_what_the_kernel_answers_to_the_class_projects_commands():
+    with VirtualEmulation(star(2, Link(100.0, 1.0)), seed=1) as net:
+
+        def say(host: str, command: str) -> tuple[str, str]:
+            done = net[host].run(command.replace("port", f"{host}-eth0").split(), check=False)
+            return done.stdout, "" if not done.returncode else (done.stderr or done.stdout).splitlines()[0]
+
+        for host, (_, commands) in zip(("h1", "h2"), paper.class_commands().groupby("gateway"), strict=True):
+            say(host, "tc qdisc del dev port root")
+            for row in commands.itertuples():
+                assert say(host, row.command)[1] == row.answer
+        assert "red" in say("h1", "tc qdisc show dev port")[0]
+        for low in (3, 5, 10, 20, 50):
+            say("h2", "tc qdisc del dev port root")
+            say("h2", f"tc qdisc add dev port root red limit 100000 min {low}000 max {3 * low}000 avpkt 1000 "
+                f"burst {5 * low // 3} bandwidth 45mbit probability 0.02")  # fmt: skip
+            logarithm = int(say("h2", "tc -d qdisc show dev port")[0].split("ewma ")[1].split()[0])
+            assert paper.class_weight(low) == 2.0**-logarithm

@@ -9,11 +9,14 @@ import pytest
 from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError
 from netrepro.papers import sst as paper
-from netrepro.papers._sst_web import least_s, load_pages, share_beside_tcp
+from netrepro.papers._sst_web import least_s, load_pages, share_beside_tcp, why_no_quic
 
 LINE = paper.line_of(paper.Setting())
 ROUND_TRIP_MS = 2 * LINE.one_way_ms
-PAGES = ("SST", "pipelined", "persistent", "parallel", "serial")
+PUBLISHED = ("SST", "pipelined", "persistent", "parallel", "serial")
+needs_quic = pytest.mark.skipif(bool(why_no_quic()), reason=why_no_quic())
+QUIC = pytest.param("QUIC", marks=needs_quic)
+PAGES = (*PUBLISHED, QUIC)
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +54,54 @@ def test_the_closed_form_is_below_every_page_and_near_it_for_small_ones(case, ru
     assert (pages.time_ms >= pages.bound_ms).all()
     small = pages[(pages.size_bytes < 1000) & (pages.requests == 1)]
     assert (small.time_ms < 1.15 * small.bound_ms).all()
+
+
+@needs_quic
+@pytest.mark.parametrize(
+    ("case", "requests", "trips"),
+    [("QUIC", 1, 1), ("QUIC", 30, 2), ("QUIC, fresh connection", 1, 2), ("QUIC, fresh connection", 2, 3),
+     ("QUIC, fresh, 0-RTT", 1, 1), ("QUIC, fresh, 0-RTT", 2, 2)],
+)  # fmt: skip
+def test_a_handshake_of_quic_costs_a_round_trip_and_none_with_a_ticket(case, requests, trips):
+    time = time_ms([1] * requests, case)
+    handshake = 0 if case == "QUIC" else 1e3 * LINE.seconds_for(4 * 1300)  # datagrams of 1200 bytes and headers
+    sending = 1e3 * LINE.seconds_for(requests * (300 + 1 + 2 * 120)) + handshake
+    assert trips * ROUND_TRIP_MS < time <= trips * ROUND_TRIP_MS + sending
+
+
+@needs_quic
+def test_quic_that_stays_is_as_fast_as_sst_and_a_handshake_a_page_is_not(table):
+    assert table.loc["QUIC"].median_ms == pytest.approx(table.loc["SST"].median_ms, rel=0.05)
+    fresh, early = table.loc["QUIC, fresh connection"], table.loc["QUIC, fresh, 0-RTT"]
+    assert fresh.floor_1 == pytest.approx(table.loc[paper.FRESH].floor_1, rel=0.25)
+    assert early.floor_1 < 0.7 * fresh.floor_1
+
+
+@needs_quic
+def test_a_stream_a_request_is_what_makes_quic_fast():
+    many, one = (time_ms([200] * 12, "QUIC", connections=count) for count in (0, 1))
+    assert one > 4 * many
+
+
+@needs_quic
+def test_responses_in_the_order_of_requests_wait_for_each_other_and_the_page_does_not():
+    asked = paper.Setting(pages=60, loss_percent=2.0, **paper.QUIC)
+    free, held = (
+        paper.measure_one(replace(asked, in_order=in_order), 0.0, 1, "simulated") for in_order in (False, True)
+    )
+    assert held["response_ms"] > 1.1 * free["response_ms"]
+    assert held["mean_ms"] == free["mean_ms"]
+
+
+def test_without_aioquic_its_cases_are_left_out_with_the_reason(monkeypatch):
+    monkeypatch.setattr(paper, "why_no_quic", lambda: "aioquic is not installed")
+    found = paper.STUDY.measure(replace(paper.Setting(), pages=20), profile="test", repetitions=1)
+    assert "not installed" in found.why_not("QUIC") and found.has(*PUBLISHED) and not found.has("QUIC")
+    assert set(paper.STUDY.vary(found, "loss").case) == set(PUBLISHED)
+    for name, draw in paper.STUDY.figures.items():
+        if "loss" in name or not name.startswith("knob"):
+            assert draw(found).axes
+    assert paper.answer(found)
 
 
 def test_a_long_response_fills_the_line():
@@ -106,7 +157,7 @@ def test_a_server_without_a_window_takes_the_line_from_tcp():
 
 def test_loss_makes_pages_slower_and_loses_none():
     asked = paper.Setting(pages=60)
-    for case in ("SST", "serial"):
+    for case in ("SST", "serial", *(() if why_no_quic() else ("QUIC",))):
         found = [
             paper.measure_one(replace(asked, loss_percent=loss, **paper.SCHEMES[case]), 0.0, 2, "simulated")
             for loss in (0.0, 5.0)
@@ -116,9 +167,10 @@ def test_loss_makes_pages_slower_and_loses_none():
 
 
 def test_the_same_seed_gives_the_same_pages_and_another_one_others():
-    asked = paper.Setting(pages=20, **paper.SST)
-    first, again, other = (paper.measure_one(asked, 0.0, seed, "simulated")["pages"] for seed in (1, 1, 2))
-    assert first.equals(again) and not first.equals(other)
+    for way in (paper.SST, *(() if why_no_quic() else (paper.QUIC | {"fresh": True},))):
+        asked = paper.Setting(pages=20, **way)
+        first, again, other = (paper.measure_one(asked, 0.0, seed, "simulated")["pages"] for seed in (1, 1, 2))
+        assert first.equals(again) and not first.equals(other)
 
 
 def test_panels_and_levels_are_whole():
@@ -126,7 +178,7 @@ def test_panels_and_levels_are_whole():
         "1", "2", "3-4", "3-4", "5-8", "5-8", "9+", "9+"
     ]  # fmt: skip
     levels = paper.levels()
-    assert set(levels.panel) == set(paper.PANELS) and set(levels.case) == set(PAGES) and len(levels) == 25
+    assert set(levels.panel) == set(paper.PANELS) and set(levels.case) == set(PUBLISHED) and len(levels) == 25
     assert (levels.least_ms <= levels.most_ms).all()
     assert paper.page_table(paper.Setting())["count"].sum() == 1600
 
@@ -146,7 +198,8 @@ def test_every_figure_can_be_drawn(name, runs):
 def test_knobs_can_be_drawn(runs):
     for name in paper.STUDY.knobs:
         paper.STUDY.vary(runs, name)
-        assert paper.STUDY.figures[f"knob_{name}"](runs).axes
+    for name in (each for each in paper.STUDY.figures if each.startswith("knob")):
+        assert paper.STUDY.figures[name](runs).axes
 
 
 def test_the_virtual_tier_says_what_it_cannot_run():
@@ -154,7 +207,7 @@ def test_the_virtual_tier_says_what_it_cannot_run():
     assert paper.cannot(paper.STUDY.case("SST"), "virtual") == ""
 
 
-@pytest.mark.parametrize("case", [*PAGES, paper.FRESH])
+@pytest.mark.parametrize("case", [*PAGES, paper.FRESH, pytest.param("QUIC, fresh, 0-RTT", marks=needs_quic)])
 def test_processes_on_the_kernel_take_as_long_as_the_simulator_says(case):
     if not try_virtual()[0]:
         pytest.skip("no virtual kernel is built")

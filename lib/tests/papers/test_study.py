@@ -126,6 +126,23 @@ def test_profiles_change_seconds_repetitions_setting_and_grid():
     assert changed == ["paper", "loaded", "paper", "paper", "paper"]
 
 
+def test_what_a_scale_leaves_unjudged_is_measured_but_no_claim(runs):
+    claims = {name: Evidence("delay_ms", name) for name in ("low", "high")}
+    for unjudged, judged in (((), {"low", "high"}), (("low",), {"high"})):
+        study = replace(STUDY, claims=claims, profiles={"quick": Scale(1.0, unjudged=unjudged)})
+        again = replace(runs, study=study)
+        assert {each.claim for each in again.measured_claims()} == judged and again.has("low")
+
+
+def test_a_case_may_be_repeated_less_often_and_a_claim_takes_the_repetitions_that_all_its_cases_have():
+    study = replace(STUDY, profiles={"quick": Scale(1.0, fewer={"high": 2, "many": 1})})
+    found = study.measure(repetitions=3)
+    assert {name: len(found.numbers(name)) for name in CASES} == {"low": 3, "high": 2, "many": 3, "twice": 3}
+    low, high = values(found, "delay_ms", "low"), values(found, "delay_ms", "high")
+    assert high == pytest.approx([8 + delay for delay in low[:2]])
+    assert values(found, "delay_ms", ("low", "high"), how=ratio) == [low[0] / high[0], low[1] / high[1]]
+
+
 def test_a_knob_is_a_grid_of_its_own(runs):
     table = STUDY.vary(runs, "load")
     assert list(table.load) == [0.2, 0.2, 0.4, 0.4] and set(table.seconds) == {2.0}
@@ -139,6 +156,12 @@ def test_the_tiers_stand_side_by_side():
     assert len(both.summary()) == len(table) == 6
     alone = STUDY.measure(repetitions=2, tier="virtual", beside=False)
     assert alone.tiers == ["virtual"]
+
+
+def test_the_tiers_stand_side_by_side_where_one_of_them_sweeps_nothing():
+    few = replace(STUDY, cannot=lambda setting, tier: "one server" if tier == "virtual" and setting.servers > 1 else "")
+    table = few.measure(repetitions=2, tier="virtual").tier_table("delay_ms")
+    assert table.loc[("low", 1)].notna().all() and list(table.loc["many"].notna().any()) == [False, True]
 
 
 def test_tables_survive_being_saved_to_the_last_bit(runs, tmp_path):

@@ -241,18 +241,17 @@ def test_delayed_acknowledgements_halve_the_acknowledgements():
 
 
 def test_what_lets_the_receive_window_grow_is_acknowledged_at_once():
-    # Linux 6.18 in 20 ms each, over 100 Mb/s and a round trip of 20 ms: 10 of 11, 16 of 20, 35 of 40, 58 of 78, 68 of
-    # 146, 130 of 152, 166 of 165, 109 of 165, then every second one. The window is offered in steps of two segments, up
-    # to what the last round trip needed: that limit comes in the middle of a round, but not in the last.
-    kernel = [10, 16, 35, 58, 68, 130, 166, 109]
+    # Linux 6.12 in virtual time, in 20 ms each, over 100 Mb/s and a round trip of 20 ms; then every second segment. The
+    # window is offered in steps of two segments, up to what the last round trip needed: that limit comes in the middle
+    # of a round, but not in the last.
+    kernel = [10, 16, 38, 70, 75, 145, 160, 82]
     net, measure = star(2, Link(100, 5, PLENTY)), Measure(packets=(("s1", "h2"), ("s1", "h1")))
     packets = simulate(Experiment(net, (Flow("h1", "h2", 8_000_000),), 2, measure=measure)).packets
     packets = packets[packets["size_bytes"] != SYN]
     begin_s = packets.loc[packets["destination"] == "h2", "time_s"].min()
     answers_s = packets.loc[packets["destination"] == "h1", "time_s"]
     seen, _ = np.histogram(answers_s - begin_s, np.arange(21) * 0.02)
-    assert seen[:5] == pytest.approx(np.array(kernel[:5]), abs=4)
-    assert seen[:8].sum() == pytest.approx(sum(kernel), rel=0.05)
+    assert seen[:8] == pytest.approx(np.array(kernel), abs=2)
     assert seen[10:] == pytest.approx(np.full(10, 83), abs=2)
 
 
@@ -269,11 +268,11 @@ def test_acknowledgements_beyond_a_hole_are_compressed():
         np.histogram(packets.loc[packets["destination"] == name, "time_s"] - begin_s, np.arange(75) * 0.02)[0]
         for name in ("s2", "s1")
     )
-    # Of this flow Linux 6.18 sends 131 or 132 segments again, in 1,467 and 1,468 ms, and answers 17 or 18 times in the
-    # 20 ms after the second loss, the one of a single segment.
-    assert found.flows["retransmitted_packets"][0] == pytest.approx(131.5, abs=2)
-    assert found.flows["completion_ms"][0] == pytest.approx(1467.5, rel=0.005)
-    assert answers[15:50][data[15:50] > 80].min() == pytest.approx(17.5, abs=2)
+    # Of this flow Linux 6.12 in virtual time sends 127 segments again, in 1,467 ms, and answers 16 times in the 20 ms
+    # after the second loss, the one of a single segment.
+    assert found.flows["retransmitted_packets"][0] == pytest.approx(127, abs=2)
+    assert found.flows["completion_ms"][0] == pytest.approx(1467.1, rel=0.005)
+    assert answers[15:50][data[15:50] > 80].min() == pytest.approx(16, abs=2)
 
 
 # Congestion control -----------------------------------------------------------------------------------

@@ -299,7 +299,7 @@ def test_every_machine_counts_the_same():
     assert seen == PINNED
 
 
-PINNED = (52977562, 248, 226412, 2206)
+PINNED = (54022570, 126, 228783, 3076)
 
 
 # Paths and hosts --------------------------------------------------------------------------------------

@@ -42,6 +42,11 @@ def small_points(horizon: int = 5) -> dict[str, ContentionPoint]:
             horizon,
             [TokenBucket("tbf", Queue("q0", 4, 4, 3), Queue("out", 10, 3, 2), rate=2, max_tokens=3)],
         ),
+        "slow token bucket": ContentionPoint(
+            "slow token bucket",
+            horizon,
+            [TokenBucket("tbf", Queue("q0", 4, 4, 2), Queue("out", 10, 2, 2), rate=1, max_tokens=2, every=2)],
+        ),
         "lossy, then delayed": ContentionPoint(
             "lossy, then delayed",
             horizon,

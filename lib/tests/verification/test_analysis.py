@@ -368,6 +368,21 @@ def test_a_synthesised_workload_is_proven_concise_and_repeatable(method):
         assert starved().verify(result.workload.without(place)).status == "refuted"
 
 
+@pytest.mark.parametrize("every", [1, 2, 3, 4])
+def test_a_token_bucket_may_be_slower_than_a_packet_a_step(every):
+    bucket = TokenBucket("bucket", Queue("q0", 20, 3, 1), Queue("out"), rate=1, max_tokens=1, every=every)
+    point = ContentionPoint("slow", 9, [bucket])
+    busy = parse_workload("[1,9]: cenq(q0,t) >= t")
+    most = 8 // every  # the first token comes before step every + 1
+    answers = [
+        Analysis(point, parse_query(f"exists t in [1,9]: cdeq(q0,t) >= {n}"), busy).satisfy_query().status
+        for n in (most, most + 1)
+    ]
+    assert answers == ["sat", "unsat"]
+    with pytest.raises(NetreproError, match="every 0 steps"):
+        TokenBucket("bucket", Queue("q0"), Queue("out"), rate=1, max_tokens=1, every=0)
+
+
 def burst() -> Analysis:
     bucket = TokenBucket("bucket", Queue("q0", 10, 10, 6), Queue("out", 10, 6, 6), rate=3, max_tokens=6)
     base = parse_workload("[3,3]: cenq(q0,t) >= 3 and [4,4]: cenq(q0,t) >= 6")

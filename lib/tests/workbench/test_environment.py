@@ -64,11 +64,12 @@ def project() -> dict:
 
 
 def needed() -> list[Requirement]:
-    """What the library needs to be built and to run, neural models included."""
+    """What the library needs to be built and to run every notebook, neural models included."""
     content = tomllib.loads((ROOT / "lib" / "pyproject.toml").read_text())
-    extra = content["project"]["optional-dependencies"]["neural"]
-    lines = [*content["project"]["dependencies"], *extra, *content["build-system"]["requires"]]
-    return [Requirement(line) for line in lines]
+    extras = content["project"]["optional-dependencies"]
+    lines = [*content["project"]["dependencies"], *content["build-system"]["requires"]]
+    lines += [line for name in ("notebooks", "ml", "verification", "neural") for line in extras[name]]
+    return list({line: Requirement(line) for line in lines}.values())
 
 
 def allows(name: str, version: str) -> bool:

@@ -42,7 +42,7 @@ from netrepro.networks.workloads import Tcp
 
 # Fixed before any run; a kernel whose clock jumps straight to the next event has no excuse.
 LEAST_SHARE_WITHIN_1_PERCENT = 0.99
-_PCAP_HEADER = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, CAPTURED_BYTES, 1)
+PCAP_HEADER = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, CAPTURED_BYTES, 1)
 
 
 def emulate_virtually(
@@ -77,7 +77,7 @@ def emulate_virtually(
         events = undone.enter_context(tempfile.TemporaryFile())
         files = {port: undone.enter_context(tempfile.TemporaryFile()) for port in (measure.packets if folder else ())}
         for file in files.values():
-            file.write(_PCAP_HEADER)
+            file.write(PCAP_HEADER)
             file.flush()
         descriptors = [events.fileno(), *(file.fileno() for file in files.values())]
         instance = Instance(experiment.seed, descriptors, patience_s, _memory_mb(experiment))
@@ -93,7 +93,6 @@ def emulate_virtually(
             recorded=frozenset(ports),
             captures={port: file.fileno() for port, file in files.items()},
             has_seeds=release_numbers(instance.kernel) >= (6, 11),
-            of_hosts=speech.of_hosts,
         )
         instance.load(loaded)
         build(instance, plan, whole_settings(speech.tcp, controls))

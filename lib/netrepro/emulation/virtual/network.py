@@ -8,20 +8,23 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import cloudpickle
 
 from netrepro.emulation import messages
 from netrepro.emulation.plan import check_name
-from netrepro.emulation.virtual.experiment import build, release_numbers, whole_settings
+from netrepro.emulation.recording import check_captures
+from netrepro.emulation.virtual.experiment import PCAP_HEADER, build, release_numbers, whole_settings
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched_by_node
 from netrepro.emulation.virtual.kernel import modules_for
-from netrepro.emulation.virtual.plan import UP, make_virtual_plan, new_line
+from netrepro.emulation.virtual.plan import REPORT, UP, Line, make_virtual_plan, new_line
 from netrepro.errors import NetreproError
 from netrepro.networks.routing import Path as Route
 from netrepro.networks.routing import Routing
@@ -29,6 +32,7 @@ from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
 
 CALL = Path(__file__).with_name("call.py")
+MOST_CAPTURES = 16  # at a time: the kernel's process has their files from its start on
 
 
 class VirtualEmulation:
@@ -68,12 +72,17 @@ class VirtualEmulation:
         self.plan = make_virtual_plan(topology, seed, **self._described)
         self._instance: Instance | None = None
         self._started = 0
+        self._files: list[IO[bytes]] = []  # that the kernel's process has open: one for nothing, others for captures
+        self._free: list[IO[bytes]] = []
 
     def __enter__(self) -> VirtualEmulation:
         if self._instance:
             raise NetreproError("this network is built already", "leave its with block first, or make another")
-        self._instance = Instance(self._seed, patience_s=self._patience_s, memory_mb=self._memory_mb)
+        self._free = [tempfile.TemporaryFile() for _ in range(MOST_CAPTURES)]  # noqa: SIM115  until close
+        self._files = [Path(os.devnull).open("wb"), *self._free]
         try:
+            files = [file.fileno() for file in self._files]
+            self._instance = Instance(self._seed, files, self._patience_s, self._memory_mb)
             seeds = release_numbers(self._instance.kernel) >= (6, 11)
             self.plan = make_virtual_plan(self.topology, self._seed, has_seeds=seeds, **self._described)
             self._lines = dict(self.plan.lines)
@@ -95,6 +104,9 @@ class VirtualEmulation:
         if self._instance:
             self._instance.close()
             self._instance = None
+        for file in self._files:
+            file.close()
+        self._files = self._free = []
 
     @property
     def instance(self) -> Instance:
@@ -154,10 +166,44 @@ class VirtualEmulation:
                 line = line.with_rate(rate_mbps * self.plan.clock_factors[port])
             if up is not None:
                 line = line.with_flags(line.flags | UP if up else line.flags & ~UP)
-            self._lines[port] = line
-            node, index = self.plan.ports[port].shaper
-            requests = {node: [messages.replacing(new_line(index, line))]}
-            self.instance.order("change", requests=batched_by_node(requests))
+            self._set_line(port, line)
+
+    def _set_line(self, port: tuple[str, str], line: Line, once: int = 0) -> None:
+        """once : flags that it has now only."""
+        self._lines[port] = line
+        node, index = self.plan.ports[port].shaper
+        asked = messages.replacing(new_line(index, line.with_flags(line.flags | once)))
+        self.instance.order("change", requests=batched_by_node({node: [asked]}))
+
+    @contextmanager
+    def record(self, packets: Iterable[tuple[str, str]], captures: str | os.PathLike[str]) -> Iterator[None]:
+        """Capture what ports (from, to) send until the `with` block of the result ends.
+
+        captures : a folder that gets a pcap for each port, "s1-s2.pcap", when the block ends: headers and first bytes,
+        stamped in nanoseconds of virtual time as the last bit leaves. Raises NetreproError for ports and folders that
+        are not there, and for more than 16 ports.
+        """
+        folder, ports = Path(captures), list(dict.fromkeys(packets))
+        check_captures(folder)
+        for port in ports:
+            self.topology.link(*port)
+        if len(ports) > len(self._free):
+            raise NetreproError(f"{len(ports)} captures, and {len(self._free)} are left", "record fewer ports")
+        files = [self._free.pop() for _ in ports]
+        for port, file in zip(ports, files, strict=True):
+            file.seek(0)
+            file.truncate()
+            file.write(PCAP_HEADER)
+            file.flush()
+            captured = replace(self._lines[port], events=self._files[0].fileno(), capture=file.fileno())
+            self._set_line(port, captured)
+        yield
+        for port, file in zip(ports, files, strict=True):
+            self._set_line(port, self._lines[port], REPORT)
+            self._set_line(port, replace(self._lines[port], events=-1, capture=-1))
+            file.seek(0)
+            (folder / f"{'-'.join(port)}.pcap").write_bytes(file.read())
+        self._free += files
 
     def next_file(self, name: str) -> Path:
         """Of a program's output."""

@@ -140,7 +140,6 @@ class VirtualPlan(Plan):
     recorded: frozenset[tuple[str, str]] = frozenset()
     captures: Mapping[tuple[str, str], int] = field(default_factory=dict)
     has_seeds: bool = True  # of the routers' hashes, from Linux 6.11 on
-    of_hosts: Mapping[str, str] = field(default_factory=dict)  # more of their settings
 
     @cached_property
     def lines(self) -> dict[tuple[str, str], Line]:
@@ -206,8 +205,7 @@ class VirtualPlan(Plan):
 
     @cached_property
     def sysctls(self) -> dict[str, dict[str, str]]:
-        more = {"h": OWN | dict(self.of_hosts)}
-        return {node: settings | more.get(node[0], OWN) for node, settings in super().sysctls.items()}
+        return {node: settings | OWN for node, settings in super().sysctls.items()}
 
 
 def new_line(index: int, line: Line) -> Request:

@@ -8,7 +8,8 @@
 | unpaced_segments 10, or 0 with Reno, CUBIC                |               |                               |
 | initial_window_segments, min_rto_ms (1 or more),          | all hosts     | no                            |
 | delayed_ack_ms (0 or 40), sack, tail_loss_probe, ecn,     |               |                               |
-| slow_start_after_idle, both ratios of pacing              |               |                               |
+| slow_start_after_idle, both ratios of pacing,             |               |                               |
+| receive_window_grows                                      |               |                               |
 | hystart, dctcp_alpha, suss_rounds, suss_guard,            | the kernel    | no                            |
 | suss_pacing, hystart_rounds_from_start                    |               |                               |
 
@@ -28,7 +29,6 @@ from typing import Any
 from netrepro.emulation.paths import Connection
 from netrepro.emulation.plan import check_replicas
 from netrepro.emulation.tcp import (
-    BUFFER_PER_GROWN_WINDOW,
     BUFFER_PER_WINDOW,
     DCTCP_ALPHA,
     LARGE_WINDOW_BYTES,
@@ -82,15 +82,6 @@ class Speech:
     kinds: tuple[SocketKind, ...]
     kind_of_flow: tuple[int, ...]
     control_of_flow: tuple[str, ...]
-
-    @property
-    def of_hosts(self) -> dict[str, str]:
-        """More settings of hosts: receivers of SUSS offer what they can from the start. From Linux's first buffer on a
-        window grows too late for a sender that quadruples its own, which its authors had take no notice of it."""
-        if "suss" not in self.control_of_flow or self.tcp.receive_window_bytes < LARGE_WINDOW_BYTES:
-            return {}
-        buffer_bytes = BUFFER_PER_GROWN_WINDOW * self.tcp.receive_window_bytes
-        return {"net/ipv4/tcp_rmem": f"4096 {buffer_bytes} {buffer_bytes}"}
 
 
 def speech_of(experiment: Experiment, made: Sequence[Connection]) -> Speech:

@@ -1,0 +1,48 @@
+"""Does every host reach every other one, and how long does it take?"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import networkx as nx
+import pandas as pd
+
+from netrepro.emulation.network import Emulation
+from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.networks.topology import Topology
+
+PING = Path(__file__).with_name("ping.py")
+PACKET_BYTES = 98  # a ping of 56 bytes, as Ethernet carries it
+
+
+def ping_all(net: Emulation | VirtualEmulation, count: int = 3, timeout_s: float = 1.0) -> pd.DataFrame:
+    """Ping every host from every other one, one after the other, in a network that is built.
+
+    Parameters
+    ----------
+    count : pings a pair; the first may have to ask for addresses, so the least round trip counts.
+    timeout_s : seconds, of the network's time, after which a ping is lost.
+
+    Returns a row a pair: from, to, answered (pings), round_trip_ms (NaN where none was), described_ms (what delays and
+    rates of the links on a shortest path say).
+    """
+    hosts = net.topology.hosts
+    rows = []
+    for source in hosts:
+        others = [f"{host}={net[host].address}" for host in hosts if host != source]
+        command = [sys.executable, "-I", "-S", "-B", str(PING), str(count), str(timeout_s), *others]
+        found = json.loads(net[source].run(command).stdout)
+        for host, trips in found.items():
+            trip = min(trips, default=float("nan"))
+            rows.append((source, host, len(trips), trip, described_round_trip_ms(net.topology, source, host)))
+    return pd.DataFrame(rows, columns=["from", "to", "answered", "round_trip_ms", "described_ms"])
+
+
+def described_round_trip_ms(topology: Topology, source: str, destination: str) -> float:
+    """Of a ping over an idle shortest path: each link's delay, and the time in which its rate sends the packet (ms)."""
+    path = nx.shortest_path(topology.graph, source, destination)
+    hops = [*itertools.pairwise(path), *itertools.pairwise(path[::-1])]
+    return sum(link.delay_ms + PACKET_BYTES * 8e-3 / link.rate_mbps for link in (topology.link(*hop) for hop in hops))

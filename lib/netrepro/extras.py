@@ -1,0 +1,47 @@
+"""The extras of the installation: `pip install netrepro` brings the base, `pip install 'netrepro[ml]'` adds one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from netrepro.errors import NetreproError
+
+EXTRA_OF = {
+    "sklearn": "ml",
+    "nfstream": "ml",
+    "scapy": "ml",
+    "z3": "verification",
+    "pysat": "verification",
+    "torch": "neural",
+    "pyarrow": "parquet",
+    **dict.fromkeys(("dask", "distributed", "ipykernel", "ipywidgets", "IPython", "itables", "joblib"), "notebooks"),
+    **dict.fromkeys(("jupyter_client", "jupyterlab", "matplotlib", "nbclient", "nbformat"), "notebooks"),
+    **dict.fromkeys(("papermill", "seaborn", "tqdm"), "notebooks"),
+}
+
+
+def what_is_missing(error: ModuleNotFoundError) -> NetreproError | None:
+    """The error that names the extra to install; None where the module belongs to none."""
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRA_OF.get(package)
+    if extra is None:
+        return None
+    return NetreproError(f"{package} is not installed", f"pip install 'netrepro[{extra}]'")
+
+
+def absent(error: ModuleNotFoundError) -> Callable[[str], Any]:
+    """For a package whose names need an extra that is not here: its `__getattr__`, which says so when one is asked for.
+
+    Raises `error` again where no extra would bring what is missing.
+    """
+    missing = what_is_missing(error)
+    if missing is None:
+        raise error
+
+    def refuse(name: str) -> Any:
+        if name.startswith("__"):  # what Python itself asks for, such as __path__
+            raise AttributeError(name)
+        raise missing
+
+    return refuse

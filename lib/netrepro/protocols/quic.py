@@ -1,0 +1,275 @@
+"""Web pages over QUIC: HTTP/3 of aioquic, whose connections read no clock and open no socket, as machines.
+
+A request is a stream with the body of `sst.web.request`; its response is as long as that says, and zeros. Keys and
+identifiers are random bytes of the system and differ from run to run; their lengths do not, as the certificate's
+signature has a fixed one, nor do times. The server's certificate, of a key that everybody knows, is checked in full.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from aioquic.buffer import Buffer
+from aioquic.h3.connection import H3_ALPN, H3Connection
+from aioquic.h3.events import DataReceived, H3Event, HeadersReceived
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.connection import QuicConnection
+from aioquic.quic.events import ConnectionIdIssued, ConnectionTerminated, HandshakeCompleted
+from aioquic.quic.packet import QuicPacketType, pull_quic_header
+from aioquic.quic.stream import QuicStream
+from aioquic.tls import SessionTicket
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from netrepro.errors import NetreproError
+from netrepro.protocols.browser import Browser, Loaded, Manner
+from netrepro.protocols.machine import Event, Output, Send
+from netrepro.protocols.sst.web import asked_bytes, request
+
+SERVER_NAME = "server.example"
+LATER_S = 1e-6  # on the dot, aioquic holds an acknowledgement back by its pace, and would be woken without end
+VALID = datetime(1970, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC)  # whatever the clock of the machine says
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+
+
+def _by_number(stream: QuicStream) -> int:
+    return hash(stream.stream_id)
+
+
+# Streams that share a packet take their next turns in the order of a set: else by where they lie in memory, which no
+# run repeats.
+QuicStream.__hash__ = _by_number  # type: ignore[method-assign, assignment]
+
+
+def certificate() -> x509.Certificate:
+    """The server's, signed by itself: the same bytes each time."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, SERVER_NAME)])
+    made = x509.CertificateBuilder(name, name, KEY.public_key(), 1, *VALID)
+    made = made.add_extension(x509.SubjectAlternativeName([x509.DNSName(SERVER_NAME)]), critical=False)
+    return made.sign(KEY, None)
+
+
+class _End:
+    """A connection with HTTP/3 in it."""
+
+    def __init__(self, quic: QuicConnection):
+        self.quic, self.http = quic, H3Connection(quic)
+        self.is_over = False
+        self._acted_s = -math.inf
+
+    @property
+    def wake_at_s(self) -> float:
+        due_s = self.quic.get_timer()
+        return math.inf if due_s is None or self.is_over else max(due_s, self._acted_s) + LATER_S
+
+    def wake(self, now_s: float) -> None:
+        if self.wake_at_s <= now_s:
+            self.quic.handle_timer(now_s)
+
+    def events(self) -> Iterable[Any]:
+        """Of the connection, and of HTTP after the one that it comes of."""
+        while (event := self.quic.next_event()) is not None:
+            yield event
+            yield from self.http.handle_event(event)
+            self.is_over |= isinstance(event, ConnectionTerminated)
+
+    def flush(self, now_s: float) -> Iterable[Send]:
+        """What may go now."""
+        self._acted_s = now_s
+        for data, to in self.quic.datagrams_to_send(now_s):
+            yield Send(to, data)
+
+    def say(self, stream: int, headers: dict[str, str], body: bytes) -> None:
+        """A whole message."""
+        self.http.send_headers(stream, [(name.encode(), value.encode()) for name, value in headers.items()])
+        self.http.send_data(stream, body, end_stream=True)
+
+
+class QuicClient:
+    """Loads pages from `server`; with `fresh` every page has a connection of its own, and with `early` as well its
+    request leaves in the first packet (0-RTT), once a connection has left a ticket, which the server takes again and
+    again. With `in_order` a response counts when all that were asked for before it are there, as on one stream.
+
+    Pages begin once the first connection is up (with `fresh`, at once). Events: "loaded" (a Loaded), "done".
+    `resumed` counts connections in which the server took early data. Raises NetreproError where a connection breaks.
+    """
+
+    def __init__(
+        self,
+        server: Hashable,
+        pages: Sequence[Sequence[int]],
+        manner: Manner,
+        request_bytes: int = 300,
+        pause_s: float = 0.1,
+        fresh: bool = False,
+        early: bool = False,
+        in_order: bool = False,
+    ):
+        self.server, self.fresh, self.early, self.request_bytes = server, fresh, early, request_bytes
+        self.in_order = in_order
+        self.browser = Browser(pages, manner, pause_s, math.inf)
+        self.resumed = 0
+        self._trusted = certificate().public_bytes(Encoding.PEM)
+        self._ticket: SessionTicket | None = None
+        self._end: _End | None = None
+        self._streams: dict[int, int] = {}  # in the order of requests
+        self._ended: set[int] = set()
+        self._told = 0
+
+    @property
+    def wake_at_s(self) -> float:
+        """When it wants `wake` to be called."""
+        return min(self._end.wake_at_s if self._end else math.inf, self.browser.begins_s)
+
+    def start(self, now_s: float) -> Iterable[Output]:
+        """Open the connection, or begin."""
+        if self.fresh:
+            self.browser.begins_s = now_s
+            return self._begin(now_s)
+        return self._act(now_s, self._open(now_s))
+
+    def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
+        """A datagram."""
+        if self._end is None:
+            return ()
+        self._end.quic.receive_datagram(message, sender, now_s)
+        return self._act(now_s, self._end)
+
+    def wake(self, now_s: float) -> Iterable[Output]:
+        """Time has passed."""
+        if self._end:
+            self._end.wake(now_s)
+            yield from self._act(now_s, self._end)
+        if self.browser.begins_s <= now_s:
+            yield from self._begin(now_s)
+
+    def _open(self, now_s: float) -> _End:
+        asked = QuicConfiguration(alpn_protocols=H3_ALPN, server_name=SERVER_NAME, cadata=self._trusted)
+        asked.session_ticket = self._ticket if self.early else None
+        end = self._end = _End(QuicConnection(configuration=asked, session_ticket_handler=self._keep))
+        end.quic.connect(self.server, now_s)
+        self._streams, self._ended = {}, set()
+        return end
+
+    def _keep(self, ticket: SessionTicket) -> None:
+        self._ticket = ticket
+
+    def _begin(self, now_s: float) -> Iterable[Output]:
+        end = self._open(now_s) if self.fresh or self._end is None else self._end
+        self._ask(end, self.browser.begin(now_s))
+        return self._act(now_s, end)
+
+    def _ask(self, end: _End, asked: Iterable[tuple[int, int, int]]) -> None:
+        for place, _, size in asked:
+            stream = end.quic.get_next_available_stream_id()
+            self._streams[stream] = place
+            headers = {":method": "POST", ":scheme": "https", ":authority": SERVER_NAME, ":path": "/"}
+            end.say(stream, headers, request(self.request_bytes, size))
+
+    def _next_ended(self) -> int | None:
+        within = islice(self._streams, 1) if self.in_order else self._streams
+        return next((stream for stream in within if stream in self._ended), None)
+
+    def _act(self, now_s: float, end: _End) -> Iterable[Output]:
+        for event in list(end.events()):
+            if isinstance(event, HandshakeCompleted):
+                self.resumed += event.early_data_accepted
+                if not self.fresh:
+                    self.browser.begins_s = now_s
+            elif isinstance(event, ConnectionTerminated) and not self.browser.is_done:
+                raise NetreproError(f"a connection of QUIC ended by itself: {event.reason_phrase}", "is it reachable?")
+            elif is_last(event):
+                self._ended.add(event.stream_id)
+                while (stream := self._next_ended()) is not None:
+                    self._ended.remove(stream)
+                    self._ask(end, self.browser.answered(now_s, self._streams.pop(stream)))
+        news = self.browser.loaded[self._told :]
+        self._told += len(news)
+        if news and (self.fresh or self.browser.is_done):
+            end.quic.close()
+            self._end = None
+        yield from end.flush(now_s)
+        for loaded in news:
+            yield Event("loaded", loaded)
+            if self.browser.is_done:
+                yield Event("done", None)
+
+
+class QuicServer:
+    """Answers whoever opens a connection; a new one takes the place of the one before."""
+
+    def __init__(self) -> None:
+        self._asked = QuicConfiguration(
+            is_client=False, alpn_protocols=H3_ALPN, certificate=certificate(), private_key=KEY
+        )
+        self._end: _End | None = None
+        self._names: set[bytes] = set()  # of the connection, in packets
+        self._tickets: dict[bytes, SessionTicket] = {}
+        self._requests: dict[int, bytes] = {}
+
+    @property
+    def wake_at_s(self) -> float:
+        """When it wants `wake` to be called."""
+        return self._end.wake_at_s if self._end else math.inf
+
+    def start(self, now_s: float) -> Iterable[Output]:
+        """Wait to be asked."""
+        return ()
+
+    def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
+        """A datagram; of no connection, it is dropped."""
+        try:
+            header = pull_quic_header(Buffer(data=message), self._asked.connection_id_length)
+        except ValueError:
+            return ()
+        name = header.destination_cid
+        if name not in self._names:
+            if header.packet_type != QuicPacketType.INITIAL:
+                return ()
+            self._end, self._requests = self._accept(name), {}
+        assert self._end is not None
+        self._end.quic.receive_datagram(message, sender, now_s)
+        return self._act(now_s, self._end)
+
+    def wake(self, now_s: float) -> Iterable[Output]:
+        """Time has passed."""
+        if self._end is None:
+            return ()
+        self._end.wake(now_s)
+        return self._act(now_s, self._end)
+
+    def _accept(self, name: bytes) -> _End:
+        quic = QuicConnection(
+            configuration=self._asked,
+            original_destination_connection_id=name,
+            session_ticket_fetcher=self._tickets.get,
+            session_ticket_handler=lambda ticket: self._tickets.update({ticket.ticket: ticket}),
+        )
+        self._names = {name, quic.host_cid}
+        return _End(quic)
+
+    def _act(self, now_s: float, end: _End) -> Iterable[Output]:
+        for event in list(end.events()):
+            if isinstance(event, ConnectionIdIssued):
+                self._names.add(event.connection_id)
+            elif isinstance(event, DataReceived):
+                said = self._requests.pop(event.stream_id, b"") + event.data
+                if event.stream_ended:
+                    end.say(event.stream_id, {":status": "200"}, bytes(asked_bytes(said)))
+                else:
+                    self._requests[event.stream_id] = said
+        return list(end.flush(now_s))
+
+
+def is_last(event: H3Event) -> bool:
+    """Whether a message ends with it."""
+    return isinstance(event, DataReceived | HeadersReceived) and event.stream_ended
+
+
+__all__ = ["Loaded", "Manner", "QuicClient", "QuicServer", "certificate"]

@@ -1,0 +1,321 @@
+"""Exercises of the notebooks: which there are, class copies without their solutions, and a check of an answer.
+
+An exercise is a numbered line under "Try next". A cell tagged `solution` names it in its metadata under `netrepro`:
+
+    {"exercise": 2, "answer": "the threshold in packets", "within": 0}
+
+`answer` says what is asked for and `within` how far off it may be (a share; 0: exactly); without the two a person reads
+the answer. What the cell's last expression gives is the answer. A cell that solves several exercises names a list of
+each, and its last expression is a tuple.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import io
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from netrepro.errors import NetreproError
+from netrepro.workbench.catalogue import Notebook, catalogue, cell_source, find, read_notebook
+from netrepro.workbench.job import write_atomically
+
+HEADING = re.compile(r"## (12 )?Try next")
+ITEM = re.compile(r"(\d+)\. (.+)")
+SOLUTION, OWN_WORK, CHECK = "solution", "answer", "check"  # tags of cells
+# The last line of a notebook's exercises; a class copy has the other instead.
+FOLDED = "The solutions are folded below: a click on the three dots of a cell shows it."
+TO_DO = (
+    "Work in the cells below, and put what you found in the place of the dots. The cell after each says whether it is "
+    "right."
+)
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """An exercise.
+
+    slug, number, text : where it stands, and what it asks.
+    code : its solution; empty where there is none.
+    place : of its answer in the tuple that the solution's last expression gives; None: the whole.
+    answer : what is to be given; empty where a person reads it.
+    within : how far off a number may be, as a share of the solution's.
+    """
+
+    slug: str
+    number: int
+    text: str
+    code: str = ""
+    place: int | None = None
+    answer: str = ""
+    within: float = 0.0
+
+    @property
+    def how_close(self) -> str:
+        """The tolerance in words."""
+        return f"within {100 * self.within:g} %" if self.within else "exactly"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check says; `right` is None where there is no answer yet."""
+
+    right: bool | None
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        colour = {True: "#009E73", False: "#D55E00", None: "#777777"}[self.right]
+        return f'<span style="color: {colour}">{escape(self.text)}</span>'
+
+
+def exercises(slugs: Sequence[str] | None = None) -> list[Exercise]:
+    """The exercises of the named notebooks, or of all. Raises NetreproError for an unknown name and a bad solution."""
+    notebooks = [find(slug) for slug in slugs] if slugs else catalogue()
+    return [exercise for notebook in notebooks if not notebook.problem for exercise in exercises_of(notebook)]
+
+
+def exercises_of(notebook: Notebook) -> list[Exercise]:
+    """The exercises of a notebook. Raises NetreproError for a solution that does not say what it solves."""
+    return read_exercises(read_notebook(notebook.path), notebook.slug)
+
+
+def read_exercises(content: Mapping[str, Any], slug: str) -> list[Exercise]:
+    """The same of a notebook's JSON."""
+    texts: dict[int, str] = {}
+    for cell in content["cells"]:
+        if is_list(cell):
+            texts |= {int(item[1]): item[2] for item in map(ITEM.fullmatch, cell_source(cell).splitlines()) if item}
+    found = {number: Exercise(slug, number, text) for number, text in texts.items()}
+    for cell in content["cells"]:
+        if SOLUTION in cell.get("metadata", {}).get("tags", []):
+            for exercise in _solved(cell, slug, texts):
+                found[exercise.number] = exercise
+    return list(found.values())
+
+
+def is_list(cell: Mapping[str, Any]) -> bool:
+    """Is it the cell that lists the exercises?"""
+    return cell["cell_type"] == "markdown" and any(map(HEADING.fullmatch, cell_source(dict(cell)).splitlines()))
+
+
+def _solved(cell: dict[str, Any], slug: str, texts: Mapping[int, str]) -> list[Exercise]:
+    """What a solution's cell solves."""
+    said = cell["metadata"].get("netrepro", {})
+    numbers = said.get("exercise")
+    several = isinstance(numbers, list)
+    numbers = numbers if several else [numbers]
+    answers, withins = (_each(said.get(key), len(numbers)) for key in ("answer", "within"))
+    if not all(number in texts for number in numbers) or None in (answers, withins):
+        raise NetreproError(
+            f"{slug}: a cell tagged `{SOLUTION}` does not say which exercise it solves: {said or 'no metadata'}",
+            'write {"netrepro": {"exercise": 1, "answer": "what to give", "within": 0.05}} into its metadata',
+        )
+    return [
+        Exercise(
+            slug, number, texts[number], cell_source(cell), place if several else None, answer or "", within or 0.0
+        )
+        for place, (number, answer, within) in enumerate(zip(numbers, answers or [], withins or [], strict=True))
+    ]
+
+
+def _each(value: Any, count: int) -> list[Any] | None:
+    """One value an exercise; None where a list has another length."""
+    values = value if isinstance(value, list) else [value] * count
+    return values if len(values) == count else None
+
+
+# A class copy --------------------------------------------------------------------------------------
+
+
+def class_copy(content: Mapping[str, Any], slug: str) -> dict[str, Any]:
+    """A notebook's JSON without solutions: in the place of each a cell to work in, and one that checks the answer."""
+    made = copy.deepcopy(dict(content))
+    cells: list[dict[str, Any]] = []
+    solved = [exercise for exercise in read_exercises(content, slug) if exercise.code]
+    for cell in made["cells"]:
+        if is_list(cell):
+            cell["source"] = cell_source(cell).replace(FOLDED, TO_DO)
+        if SOLUTION not in cell.get("metadata", {}).get("tags", []):
+            cells.append(cell)
+            continue
+        code = cell_source(cell)
+        for exercise in [each for each in solved if each.code == code]:
+            cells += _cells_to_work_in(exercise)
+    return made | {"cells": cells}
+
+
+def _cells_to_work_in(exercise: Exercise) -> list[dict[str, Any]]:
+    number, name = exercise.number, f"answer_{exercise.number}"
+    wanted = f"What to give: {exercise.answer} ({exercise.how_close})." if exercise.answer else "A person reads it."
+    work = f"# Exercise {number}. {wanted}\n{name} = ..."
+    cells = [_code_cell(f"exercise-{number}", work, OWN_WORK, number)]
+    if exercise.answer:
+        check = f'guide.check_answer("{exercise.slug}", {number}, {name})'
+        check = f"from netrepro.workbench import guide\n\n{check}"
+        cells.append(_code_cell(f"check-{number}", check, CHECK, number))
+    return cells
+
+
+def _code_cell(name: str, source: str, tag: str, number: int) -> dict[str, Any]:
+    return {
+        "cell_type": "code",
+        "execution_count": None,
+        "id": name,
+        "metadata": {"tags": [tag], "netrepro": {"exercise": number}},
+        "outputs": [],
+        "source": source,
+    }
+
+
+def write_class_copies(into: Path, slugs: Sequence[str] | None = None) -> list[Path]:
+    """Write class copies of the named notebooks, or of all that have solutions, into a folder; returns the files.
+
+    Raises NetreproError, before anything is written, for an unknown name, a file that is there already, and a folder
+    that cannot be written.
+    """
+    notebooks = [find(slug) for slug in slugs] if slugs else catalogue()
+    chosen = [each for each in notebooks if not each.problem]
+    chosen = [each for each in chosen if slugs or any(exercise.code for exercise in exercises_of(each))]
+    copies = {into / each.path.name: class_copy(read_notebook(each.path), each.slug) for each in chosen}
+    there = [path.name for path in copies if path.exists()]
+    if there:
+        raise NetreproError(
+            f"{into} holds {there[0]} already", "choose an empty folder: a student may have worked there"
+        )
+    try:
+        into.mkdir(parents=True, exist_ok=True)
+        for path, content in copies.items():
+            write_atomically(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise NetreproError(f"cannot write to {into}: {error.strerror}", "choose another folder") from None
+    return list(copies)
+
+
+# A check -------------------------------------------------------------------------------------------
+
+
+def check_answer(slug: str, number: int, given: Any, names: Mapping[str, Any] | None = None) -> Checked:
+    """Say whether an answer is right, without showing the solution.
+
+    The solution is executed on what the cells above have made, so that an answer is compared with what the same run
+    gives.
+
+    Parameters
+    ----------
+    given : the answer: a number, a text, a table or several. Order and labels do not count.
+    names : what the cells above have made; default: this notebook's names.
+
+    Raises
+    ------
+    NetreproError : for an unknown notebook or exercise, for one that a person reads, and where cells above have not
+        been run.
+    """
+    exercise = checkable(slug, number)
+    if given is None or given is Ellipsis:
+        return Checked(None, f"Exercise {number}: no answer yet. What to give: {exercise.answer}.")
+    expected = solution_of(exercise, names_of_the_notebook() if names is None else names)
+    problem = difference(given, expected, exercise.within)
+    text = f"right, {exercise.how_close}" if not problem else f"not yet: {problem}. Asked for: {exercise.answer}"
+    return Checked(not problem, f"Exercise {number}: {text}.")
+
+
+def checkable(slug: str, number: int) -> Exercise:
+    """An exercise that can be checked. Raises NetreproError for another."""
+    notebook = find(slug)
+    found = exercises_of(notebook)
+    fitting = [exercise for exercise in found if exercise.answer]
+    for exercise in fitting:
+        if exercise.number == number:
+            return exercise
+    is_there = any(exercise.number == number for exercise in found)
+    problem = "is read by a person" if is_there else f"is not in {notebook.path.name}"
+    checked = ", ".join(str(exercise.number) for exercise in fitting)
+    raise NetreproError(f"exercise {number} {problem}", f"checked are: {checked or 'none of its exercises'}")
+
+
+def solution_of(exercise: Exercise, names: Mapping[str, Any]) -> Any:
+    """What the solution gives on what a notebook's cells have made, which stays as it is.
+
+    Raises NetreproError where it cannot be executed.
+    """
+    tree = ast.parse(exercise.code)
+    last = tree.body.pop()
+    if not isinstance(last, ast.Expr):
+        raise NetreproError(f"{exercise.slug}, exercise {exercise.number}: its solution does not end with its answer")
+    space, where = dict(names), f"<solution of exercise {exercise.number}>"
+    try:
+        with redirect_stdout(io.StringIO()):
+            exec(compile(tree, where, "exec"), space)
+            value = eval(compile(ast.Expression(last.value), where, "eval"), space)
+    except Exception as error:
+        raise NetreproError(
+            f"exercise {exercise.number} cannot be checked here: {type(error).__name__}: {error}",
+            "run all cells above first; they must not be changed but for the settings",
+        ) from None
+    return value if exercise.place is None else value[exercise.place]
+
+
+def names_of_the_notebook() -> dict[str, Any]:
+    """What the cells of this notebook have made. Raises NetreproError outside of one."""
+    from IPython.core.getipython import get_ipython
+
+    shell = get_ipython()
+    if shell is None:
+        raise NetreproError("this is no notebook", "give check_answer the names that the notebook's cells have made")
+    return shell.user_ns
+
+
+def difference(given: Any, expected: Any, within: float) -> str:
+    """Why an answer is not the expected one, without the expected one; empty where it is.
+
+    Numbers may be off by the share `within`; not a number is equal to itself. Raises NetreproError for what is neither
+    number, text nor a collection of them.
+    """
+    (numbers, words), (right_numbers, right_words) = _parts(given), _parts(expected)
+    for what, ours, theirs in (("number", numbers, right_numbers), ("word", words, right_words)):
+        if len(ours) != len(theirs):
+            return f"{len(theirs)} {what}{'s' * (len(theirs) != 1)} would be right, {len(ours)} {what}s were given"
+    pairs = zip(sorted(numbers), sorted(right_numbers), strict=True)
+    if sorted(words) == sorted(right_words) and all(_close(one, other, within) for one, other in pairs):
+        return ""
+    return "it is another" if len(numbers) + len(words) == 1 else "not all of them are right"
+
+
+def _close(one: float, other: float, within: float) -> bool:
+    return abs(one - other) <= within * abs(other) + 1e-9 * max(1.0, abs(other)) or one == other
+
+
+def _parts(value: Any) -> tuple[list[float], list[str]]:
+    """The numbers and the words of an answer; not a number counts as a word."""
+    if hasattr(value, "to_numpy"):
+        value = value.to_numpy()
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        parts = [_parts(each) for each in value]
+        return [number for numbers, _ in parts for number in numbers], [word for _, words in parts for word in words]
+    if isinstance(value, bool) or value is None:
+        return [], [str(value).lower()]
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return [], [value.strip().lower()]
+    if isinstance(value, (int, float)):
+        return ([], ["nan"]) if math.isnan(value) else ([float(value)], [])
+    raise NetreproError(
+        f"an answer cannot be a {type(value).__name__}", "give a number, a text, a table or a list of them"
+    )

@@ -1,0 +1,79 @@
+"""Mistakes in a workbench: each is told where it is made, and stops only what stands on it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from netrepro.claims import TIERS
+from netrepro.claims.scorecard import scorecard
+from netrepro.errors import NetreproError
+from netrepro.networks import Experiment, Flow, Link, Measure, dumbbell
+from netrepro.workbench import catalogue as module
+from netrepro.workbench.catalogue import find
+from netrepro.workbench.sweeping import cost_of
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    called = [sys.executable, "-m", "netrepro.workbench.cli", *words]
+    return subprocess.run(called, capture_output=True, text=True, check=False)
+
+
+def test_the_catalogue_knows_the_tiers_of_claims():
+    assert set(module.TIERS) == set(TIERS)
+
+
+def test_a_mistyped_tier_names_file_and_tier(echo_paper, add_notebook):
+    add_notebook("echo", 11, slug="mistyped", tiers=["simulated", "virtul"])
+    problem = find("mistyped").problem
+    assert "11_mistyped.ipynb" in problem and "did you mean 'virtual'?" in problem
+    said = command("list").stdout
+    assert "did you mean 'virtual'?" in said and "Fixture: echo" in said
+
+
+def test_a_notebook_without_a_number_is_named(echo_paper):
+    shutil.copy(echo_paper, echo_paper.with_name("my_paper.ipynb"))
+    with pytest.raises(NetreproError, match=r"my_paper.ipynb has no number\n.*70_my_paper.ipynb"):
+        find("my_paper")
+    assert "! my_paper.ipynb is left out" in command("list").stdout
+    assert command("run", "my_paper").returncode == 2
+
+
+def test_a_bad_claims_file_stops_only_its_own_row(echo_paper, workbench, tmp_path):
+    other = workbench / "data" / "other"
+    shutil.copytree(workbench / "data" / "echo", other)  # its claims.yaml says that it is another paper's
+    table = scorecard()
+    assert set(table.paper) == {"echo"} and "paper is 'echo'" in table.attrs["problems"]["other"]
+    done = command("scorecard")
+    assert done.returncode == 1 and "echo" in done.stdout and "other is left out" in done.stdout
+    refused = command("scorecard", "--into", str(tmp_path / "card"))
+    assert refused.returncode == 2 and not (tmp_path / "card").exists()
+    with pytest.raises(NetreproError, match="paper is 'echo'"):
+        scorecard(["other"])
+    (workbench / "figures" / "echo").mkdir()
+    (workbench / "figures" / "echo" / "results.json").write_text("{")
+    assert set(scorecard().attrs["problems"]) == {"echo", "other"}
+
+
+def test_a_sweep_says_what_it_costs(echo_paper):
+    assert cost_of("echo", "load=0.1..0.9", points=5, jobs=2).endswith(
+        "30 s each at most as declared, 2 at a time: 2 min"
+    )
+    assert cost_of("echo", "lod=0.1..0.9") == ""
+
+
+@pytest.mark.parametrize("ports", [("s1", "s2"), [("s1", "s2", "h1")]])
+@pytest.mark.parametrize("name", ["queues", "packets"])
+def test_a_port_is_a_pair(name, ports):
+    with pytest.raises(NetreproError, match=rf"Measure: {name} = .*\n.*give pairs of nodes"):
+        Measure(**{name: ports})
+    assert Measure(**{name: [["s1", "s2"]]}) == Measure(**{name: (("s1", "s2"),)})
+
+
+def test_traffic_after_the_end_is_refused():
+    network = dumbbell(1, Link(100, 1), Link(10, 10))
+    with pytest.raises(NetreproError, match="starts at 5 s in an experiment of 5 s"):
+        Experiment(network, [Flow("h1", "h2", start_s=5, duration_s=1)], 5.0)
