@@ -31,10 +31,12 @@ paper: $(READY) $(KERNEL)
 # Real kernels run in real time: what failed, as when other work held packets back, is tested once more.
 PYTEST  = $(VENV)/bin/python -m pytest $(1) $(ARGS) || $(VENV)/bin/python -m pytest $(1) $(ARGS) --last-failed
 
-# Emulated networks are tested with nothing beside them: packets wait for a core otherwise.
+# Networks in real time are tested with nothing beside them: packets wait for a core otherwise.
+REAL_TIME = $(shell grep -l '^from emulation_traffic' lib/tests/emulation/test_*.py)
+
 test: $(READY) $(KERNEL)
-	@$(call PYTEST,lib/tests --ignore=lib/tests/emulation --numprocesses auto --dist loadfile --no-loadscope-reorder)
-	@$(call PYTEST,lib/tests/emulation)
+	@$(call PYTEST,lib/tests $(REAL_TIME:%=--ignore=%) --numprocesses auto --dist loadfile --no-loadscope-reorder)
+	@$(call PYTEST,$(REAL_TIME))
 
 # The core's tests on a core with assertions, under the address and undefined-behaviour sanitizers. Python itself leaks.
 SANITIZED := lib/build/sanitized

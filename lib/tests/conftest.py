@@ -80,7 +80,7 @@ def commit_all() -> Callable[[Path], None]:
 
 
 # What takes longest begins first: a worker that is given a long file at the end works alone.
-LONGEST_FIRST = ("test_browser.py", "workbench", "papers", "simulation", "verification")
+LONGEST_FIRST = ("test_browser.py", "workbench", "papers", "emulation", "simulation", "verification")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -97,7 +97,6 @@ EXPECTED_SKIPS = (
     "needs root",
     "needs a kernel with netem",
     "needs a kernel without netem",
-    "needs a kernel of 6.3 or later",
     "needs a kernel of 6.11 or later",
     "needs an interpreter",
     "needs the real captures in ../shared/pcaps",
@@ -105,8 +104,7 @@ EXPECTED_SKIPS = (
     "pyarrow is not installed",
     "libtorrent has no wheel for this Python",
     "ns-3 is not installed",
-    "slow start lost",  # otherwise than in the simulator, so that what follows cannot be compared
-    "the machine is too busy",  # three times in a row, for a comparison with virtual time
+    "the machine is too busy",  # for a comparison with real time
 )
 _unexpected: list[str] = []
 

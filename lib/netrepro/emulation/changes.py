@@ -33,9 +33,7 @@ class Changes:
     """The experiment's changes of links, and of the routes that follow them, in order.
 
     A link that goes down loses its buffer, so that what waits is dropped and so is what comes, until it is up again.
-    What the relay holds for its delay is on the wire: behind a host's buffer it still arrives, before a router's it is
-    dropped there. The relay hears of the shaper's new rate once the kernel has it; a queue that it keeps, keeps what
-    waits.
+    What netem holds for its delay is on the wire, and still arrives.
     """
 
     def __init__(self, net: RunningNetwork, experiment: Experiment):
@@ -57,9 +55,6 @@ class Changes:
             moment = self._left.pop(0)
             begun_ns = now_ns()
             self._net.send(moment.requests)
-            for port, rate_mbps in moment.relay_mbps.items():
-                assert self._net.relay
-                self._net.relay.set_rate(port, rate_mbps)
             for port, rate_mbps in moment.rates_mbps.items():
                 self.made.setdefault(port, []).append(Made(begun_ns, now_ns(), rate_mbps))
             self.latest_ms = max(self.latest_ms, (now_s - moment.at_s) * 1e3)
@@ -67,17 +62,16 @@ class Changes:
 
 @dataclass
 class _Moment:
-    """What happens at once: messages to nodes' kernels, and new rates of links that the relay works on."""
+    """What happens at once: messages to nodes' kernels."""
 
     at_s: float
     requests: dict[str, list[Request]] = field(default_factory=dict)
-    relay_mbps: dict[tuple[str, str], float] = field(default_factory=dict)
     rates_mbps: dict[tuple[str, str], float] = field(default_factory=dict)  # of all ports that something happens to
 
 
 def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
     links = {port: described.link for port, described in plan.ports.items()}
-    relayed, wired = ({each.direction for each in those} for those in (plan.delays, plan.wires))
+    wired = {each.direction for each in plan.wires}
     down: set[tuple[str, str]] = set()
     found = []
     for change in sorted(experiment.changes, key=lambda change: change.at_s):
@@ -90,8 +84,6 @@ def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
             if change.rate_mbps is not None:
                 links[port] = replace(links[port], rate_mbps=change.rate_mbps)
                 wanted.append(messages.replacing(described.shaped(links[port])[0]))
-                if port in relayed:
-                    moment.relay_mbps[port] = change.rate_mbps
                 if port in wired:
                     moment.requests.setdefault(HUB, []).append(messages.replacing(plan.wire(port, links[port])))
             # A new rate has set the shaper's buffer anew, and a broken link has none.

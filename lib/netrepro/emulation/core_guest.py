@@ -22,10 +22,9 @@ LATENESS_BUCKETS = 512  # of core/lateness_histogram.hpp
 
 
 class CoreGuest:
-    """The process; `numbers` are its counters so far, `real_time` whether it has a priority above programs.
+    """The process; `numbers` are its counters so far.
 
-    processor : the one it stays on, None for any. descriptors : further ones of its own, from 4 on. namespaces :
-    places whose namespaces it may enter.
+    descriptors : further ones of its own, from 4 on. namespaces : places whose namespaces it may enter.
     Raises NetreproError, with `what` and what the process said, when it ends before it is ready.
     """
 
@@ -39,9 +38,6 @@ class CoreGuest:
         shared_bytes: int,
         what: str,
         remedy: str,
-        real_time: bool = False,
-        nice: int = 0,
-        processor: int | None = None,
         descriptors: Sequence[int] = (),
         namespaces: Sequence[int] = (),
     ):
@@ -49,7 +45,7 @@ class CoreGuest:
 
         self._what, self._remedy = what, remedy
         self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
-        work = {"function": function, "arguments": arguments, "real_time": real_time, "processor": processor}
+        work = {"function": function, "arguments": arguments}
         reader, writer = os.pipe()
         with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as shared, os.fdopen(reader, "rb") as answer:
             asked.write(json.dumps(work).encode())
@@ -59,22 +55,17 @@ class CoreGuest:
             command = [sys.executable, "-I", "-S", str(_PROCESS), str(_core.__file__)]
             streams = [asked.fileno(), writer, self._complaints.fileno(), shared.fileno(), *descriptors]
             try:
-                self.guest = Guest(launcher, place, command, streams, nice=nice, namespaces=namespaces)
+                self.guest = Guest(launcher, place, command, streams, namespaces=namespaces)
             finally:
                 os.close(writer)
-            priority = answer.read().decode()
-        if not priority:
+            ready = answer.read()
+        if not ready:
             raise self.failure()
-        self.real_time = priority == "real-time"
 
     @property
     def numbers(self) -> np.ndarray:
         """A copy of the shared counters, whole numbers of 64 bits."""
         return np.frombuffer(self._shared, dtype=np.int64).copy()
-
-    def write(self, place: int, value: int) -> None:
-        """Set one of the shared counters."""
-        np.frombuffer(self._shared, dtype=np.int64)[place] = value
 
     def failure(self) -> NetreproError:
         """What the process said at its end, as an error."""

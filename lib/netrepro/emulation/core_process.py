@@ -1,8 +1,7 @@
 """Runs one function of the compiled core: core_process.py CORE; what to run as JSON on standard input.
 
-{"function": its name, "arguments": its keywords, "real_time": whether to ask for a priority above programs,
-"processor": the one to stay on, or null}. The function shares counters through descriptor 3. A process of its own, so
-that neither a notebook's interpreter nor its other threads delay packets.
+{"function": its name, "arguments": its keywords}. The function shares counters through descriptor 3. A process of its
+own, so that neither a notebook's interpreter nor its other threads delay packets.
 """
 
 from __future__ import annotations
@@ -24,20 +23,11 @@ def main(core: str) -> None:
     loader.exec_module(module)
     work = json.load(sys.stdin)
     gc.disable()
-    priority = "ordinary"
-    if work["real_time"]:
-        try:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(20))
-            priority = "real-time"
-        except OSError:
-            pass
-    if work["processor"] is not None:
-        os.sched_setaffinity(0, {work["processor"]})
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
 
     def ready() -> None:
-        os.write(1, priority.encode())
+        os.write(1, b"ready")
         os.close(1)
 
     getattr(module, work["function"])(**work["arguments"], shared_descriptor=3, ready=ready)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -36,7 +36,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES
 MOST_QUEUE_INTERVAL_MS, LEAST_QUEUE_INTERVAL_MS = 10.0, 0.1
 # Room for a port's packets beyond as many full ones as it can send; acknowledgements are smaller and more.
 PACKET_ROOM, MOST_RECORDED_PACKETS = 2.0, 4_000_000
-MOST_WAITED_SHARE = 0.1  # fixed before any run, as of a machine that is idle before one (watch_machine)
+MOST_WAITED_SHARE = 0.1  # fixed before any run
 MOST_CONNECTIONS = 50_000  # of one experiment, each with a port of its own
 
 
@@ -50,8 +50,6 @@ def emulate(
     captures: str | os.PathLike[str] | None = None,
     cpu_limits: Mapping[str, float] | None = None,
     until_complete: bool = False,
-    delayed_by: str = "relay",
-    paced: Iterable[Port] = (),
 ) -> Measurements:
     """Run the experiment on this machine's kernel and return what it measured.
 
@@ -60,7 +58,7 @@ def emulate(
     experiment : what to run; in real time it takes `duration_s`. Connections have the source ports 10000 + flow, those
         of replicas follow. Requests and answers of one server share a connection, which the client opens.
     tier : "auto", "privileged" or "rootless" in real time, or "virtual", which takes as long as its packets need: see
-        emulate_virtually. In virtual time there are no prepare, cpu_limits, delayed_by and paced.
+        emulate_virtually. In virtual time there are no prepare and cpu_limits.
     progress : called with the share of the time that has passed, 0 to 1, ten times a second.
     prepare : called with the network once it is built, before its traffic begins: to start programs in its hosts, which
         end with it, or to change what the experiment cannot describe.
@@ -68,21 +66,19 @@ def emulate(
     captures : a folder for a pcap of each of `measure.packets`, as Emulation.record writes it.
     cpu_limits : cores that programs of a host may have, as of Emulation; the traffic itself is not held back.
     until_complete : end when all flows have ended, if that is earlier; rates of links are then of the shorter time.
-    delayed_by : "relay" or "netem", as of Emulation.
-    paced : ports that the relay paces, as of Emulation.
 
     Ctrl-C, or an exception from `progress`, ends it at once and leaves nothing behind. Beside FLOW_COLUMNS, `flows`
     has `connection_attempts` (SYNs sent) and `errno` of a connection that broke, else 0. `timeouts` is NaN on kernels
     that do not count them, `wait_ms` of packets is NaN where a kernel's queue does not tell.
 
     `fidelity` checks every measured port (queue or packets) whose queue was waiting often enough to judge, that no
-    packet escaped the relay or the recording, that no port may send frames of several packets, and that senders had a
+    packet escaped the recording, that no port may send frames of several packets, and that senders had a
     processor when they wanted one; it says which tier and kernel that was. Raises NetreproError before anything is
     built for what a kernel cannot honour (make_plan, check_tcp, check_experiment) and when the tier cannot be had;
     while it is built for what this kernel lacks.
     """
     if tier == "virtual":
-        _check_virtual(prepare, programs_control, cpu_limits, delayed_by, paced)
+        _check_virtual(prepare, programs_control, cpu_limits)
         return emulate_virtually(experiment, progress, captures=captures, until_complete=until_complete)
     made = _checked_connections(experiment)
     paths = {path for each in made for path in (each.there, each.back) if path}
@@ -94,8 +90,6 @@ def emulate(
         experiment.seed,
         tcp=experiment.tcp,
         cpu_limits=cpu_limits,
-        delayed_by=delayed_by,
-        paced=paced,
         routing=experiment.routing,
         paths=sorted(paths),
     )
@@ -134,19 +128,12 @@ def emulate(
             packets=_packets(experiment, seen, flow_of_end),
             fidelity=_fidelity(ports, seen, result.lateness, result.waited_share, changes.latest_ms),
             requests=experiment.request_results(result.answers),
-            interruptions=seen.interruptions(),
             kernel=platform.release(),
         )
 
 
-def _check_virtual(prepare: object, programs_control: str, cpu_limits: object, delayed_by: str, paced: object) -> None:
-    given = {
-        "prepare": prepare is not None,
-        "programs_control": bool(programs_control),
-        "cpu_limits": bool(cpu_limits),
-        "delayed_by": delayed_by != "relay",
-        "paced": bool(paced),
-    }
+def _check_virtual(prepare: object, programs_control: str, cpu_limits: object) -> None:
+    given = {"prepare": prepare is not None, "programs_control": programs_control, "cpu_limits": cpu_limits}
     for name in (name for name, wanted in given.items() if wanted):
         raise NetreproError(f"{name} on tier 'virtual', which has none", "leave it out, or use another tier")
 
@@ -211,7 +198,7 @@ def _fidelity(
         late = ("lateness of changes of links in ms", latest_change_ms, MOST_LATE_MS, latest_change_ms <= MOST_LATE_MS)
         parts.append(pd.DataFrame([late], columns=FIDELITY_COLUMNS))
     # A starved sender looks like a slow network, which no port shows.
-    starved = ("share of time in which the traffic waited for a CPU", waited_share, MOST_WAITED_SHARE)
+    starved = (fidelity.STARVED, waited_share, MOST_WAITED_SHARE)
     rows = [judged, (*starved, not waited_share > MOST_WAITED_SHARE)]
     rows += fidelity.lateness_rows("starts and datagrams", lateness)
     parts.append(pd.DataFrame(rows, columns=FIDELITY_COLUMNS))

@@ -6,8 +6,8 @@ while the queue never was empty, tells how far the whole run can be believed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -20,36 +20,26 @@ LEAST_SHARE_WITHIN_10_PERCENT = 0.95
 LEAST_RATE_SHARE = 0.98
 LEAST_BUSY_GAPS = 100
 PACKETS_A_FRAME = "packets that a frame may hold"
-INTERRUPTED = "share of time in which the relay was seen to be interrupted"
-WAITED = "share of paced packets that waited inside the kernel"
-BETWEEN_INTERRUPTIONS = "share of gaps within {} %, of those that no interruption touched"
+STARVED = "share of time in which the traffic waited for a CPU"
+STALLED = "share of time in which processes waited for a CPU"
 
 
 @dataclass(frozen=True)
 class Deviation:
     """Gaps of a busy link: deviation |gap - ideal| / ideal, shape (gaps,), and how long they and the ideal ones took.
 
-    largest_bytes : of all packets; a link that lets frames of several packets pass may well keep its rate. spans_s :
-    shape (gaps, 2), the times in which what happens may change a gap: from an ideal gap before its first packet left,
-    which may have been late, until its second left.
+    largest_bytes : of all packets; a link that lets frames of several packets pass may well keep its rate.
     """
 
     deviation: np.ndarray
     gaps_s: float = 0.0
     ideal_s: float = 0.0
     largest_bytes: int = 0
-    spans_s: np.ndarray = field(default_factory=lambda: np.empty((0, 2)))
 
     @property
     def rate_share(self) -> float:
         """The share of the rate achieved; NaN without gaps."""
         return self.ideal_s / self.gaps_s if self.gaps_s else float("nan")
-
-    def untouched_by(self, interruptions: pd.DataFrame) -> np.ndarray:
-        """Which gaps none of the interruptions (from_s, to_s; in order) may have changed; bool, shape (gaps,)."""
-        from_s, to_s = (interruptions[name].to_numpy() for name in ("from_s", "to_s"))
-        next_one = np.searchsorted(to_s, self.spans_s[:, 0])  # that ends within the span or after it
-        return np.append(from_s, np.inf)[next_one] > self.spans_s[:, 1]
 
 
 @dataclass(frozen=True)
@@ -94,8 +84,8 @@ def deviation_in(
             )
         )
     gaps_s, ideal_s = (sum(getattr(each, name) for each in found) for name in ("gaps_s", "ideal_s"))
-    deviation, spans_s = (np.concatenate([getattr(each, name) for each in found]) for name in ("deviation", "spans_s"))
-    return Deviation(deviation, gaps_s, ideal_s, int(size_bytes.max(initial=0)), spans_s)
+    deviation = np.concatenate([each.deviation for each in found])
+    return Deviation(deviation, gaps_s, ideal_s, int(size_bytes.max(initial=0)))
 
 
 def inter_dequeue_deviation(
@@ -120,16 +110,13 @@ def inter_dequeue_deviation(
     seen = np.searchsorted(gone, first, side="right")  # samples taken before it left
     busy = (seen > 0) & (first + 1 < known[np.maximum(seen - 1, 0)])
     deviation = np.abs(gap_s[busy] - ideal_s[busy]) / ideal_s[busy]
-    spans_s = np.stack([time_s[:-1] - ideal_s, time_s[1:]], axis=1)[busy]
-    return Deviation(deviation, float(gap_s[busy].sum()), float(ideal_s[busy].sum()), largest_bytes, spans_s)
+    return Deviation(deviation, float(gap_s[busy].sum()), float(ideal_s[busy].sum()), largest_bytes)
 
 
-def port_checks(found: Deviation, port: str = "", interruptions: pd.DataFrame | None = None) -> pd.DataFrame:
+def port_checks(found: Deviation, port: str = "") -> pd.DataFrame:
     """One row a check of a port's gaps: check, value, bound, holds; rows without a bound always hold.
 
     port : its name, put before each check. A port that was never busy for LEAST_BUSY_GAPS is not trusted.
-    interruptions : of what paces it, as of Deviation.untouched_by; None where unknown. What they spoil is spoilt: the
-    share of the other gaps only tells a reader whose fault it is.
     """
     deviation, before = found.deviation, f"{port}: " if port else ""
     within = {share: _share_within(deviation, share) for share in (0.01, 0.1)}
@@ -141,11 +128,6 @@ def port_checks(found: Deviation, port: str = "", interruptions: pd.DataFrame | 
         _at_least("share of gaps within 10 %", within[0.1], LEAST_SHARE_WITHIN_10_PERCENT),
         ("largest packet in bytes", float(found.largest_bytes), FULL_PACKET_BYTES, largest_fits),
     ]
-    if interruptions is not None:
-        untouched = deviation[found.untouched_by(interruptions)]
-        rows += [
-            _told(BETWEEN_INTERRUPTIONS.format(percent), _share_within(untouched, percent / 100)) for percent in (1, 10)
-        ]
     for percent in (50, 90, 99):
         value = float(np.percentile(deviation, percent)) if len(deviation) else float("nan")
         rows.append(_told(f"deviation of gaps, p{percent}", value))
@@ -158,43 +140,20 @@ def machine_checks(
     packets_a_frame: int | None = None,
     stalled_share: float = float("nan"),
     stolen_share: float = float("nan"),
-    lateness: pd.DataFrame | None = None,
-    most_late_us: Mapping[int, float] | None = None,
-    interrupted_share: float | None = None,
-    waited_share: float | None = None,
 ) -> pd.DataFrame:
     """One row a check of everything but a port; columns as of port_checks.
 
-    run_by : tier and kernel, in words. missed_packets : packets that relay, tap or a receiving CPU had no room for, or
-    the relay could not send. packets_a_frame : the most that the kernel sends as one, from any port.
-    stalled_share : of the time, in which some process waited for a CPU. stolen_share : CPUs taken by the machine
-    underneath. lateness : of the relay (up_to_us, packets). most_late_us : percentiles with the most that each may be.
-    interrupted_share : of the time, in which a relay that was awake did not run; None where none is always awake.
-    waited_share : of the packets that a relay paced, until they were due inside the kernel, as DepartureWait lets them
-    where programs may be loaded; the others waited in the relay, and left a microsecond early or late.
+    run_by : tier and kernel, in words. missed_packets : packets that a tap or a receiving CPU had no room for.
+    packets_a_frame : the most that the kernel sends as one, from any port. stalled_share : of the time, in which some
+    process waited for a CPU. stolen_share : CPUs taken by the machine underneath.
     """
     rows = [_told(run_by, float("nan"))] if run_by else []
     rows.append(("packets missed", float(missed_packets), 0.0, missed_packets == 0))
     if packets_a_frame is not None:
         rows.append((PACKETS_A_FRAME, float(packets_a_frame), 1.0, packets_a_frame == 1))
-    if lateness is not None and most_late_us:
-        rows += bounded_lateness_rows("delayed packets", lateness, most_late_us)
-    else:
-        rows += lateness_rows("delayed packets", lateness)
-    rows.append(_told("share of time in which processes waited for a CPU", stalled_share))
+    rows.append(_told(STALLED, stalled_share))
     rows.append(_told("CPUs taken by the machine underneath", stolen_share))
-    if interrupted_share is not None:
-        rows.append(_told(INTERRUPTED, interrupted_share))
-    if waited_share is not None:
-        rows.append(_told(WAITED, waited_share))
     return pd.DataFrame(rows, columns=FIDELITY_COLUMNS)
-
-
-def lateness_since(before: pd.DataFrame, now: pd.DataFrame) -> pd.DataFrame:
-    """What a lateness histogram (up_to_us, packets) has counted since it was `before`."""
-    counts = [table.set_index("up_to_us")["packets"] for table in (now, before)]
-    grown = counts[0].sub(counts[1], fill_value=0).astype(int)
-    return grown[grown > 0].reset_index()
 
 
 def lateness_rows(of: str, lateness: pd.DataFrame | None) -> list[tuple[str, float, float, bool]]:
@@ -202,20 +161,6 @@ def lateness_rows(of: str, lateness: pd.DataFrame | None) -> list[tuple[str, flo
     if lateness is None or not len(lateness):
         return []
     return [_told(f"lateness of {of} in us, p{percent}", late_us(lateness, percent)) for percent in (50, 99)]
-
-
-def bounded_lateness_rows(
-    of: str, lateness: pd.DataFrame, most_us: Mapping[int, float]
-) -> list[tuple[str, float, float, bool]]:
-    """The median of a lateness histogram for the reader, and percentiles with the most that each may be.
-
-    Where nothing was sent nothing was late.
-    """
-    found = {percent: late_us(lateness, percent) if len(lateness) else 0.0 for percent in (50, *most_us)}
-    rows = [_told(f"lateness of {of} in us, p50", found[50])]
-    for percent, bound in most_us.items():
-        rows.append((f"lateness of {of} in us, p{percent}", found[percent], bound, found[percent] <= bound))
-    return rows
 
 
 def late_us(lateness: pd.DataFrame, percent: float) -> float:

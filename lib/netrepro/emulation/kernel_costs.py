@@ -2,17 +2,16 @@
 
 The interface is an IFB without a partner, which frees what it is given: nothing but the sender works, and its
 processor time is the whole cost. A packet can end before the classifier (queue `blackhole`), in a class that the
-first, or the last of many, u32 rules leads to, or behind a queue without and with a rate (pfifo, TBF).
+first, or the last of many, u32 rules leads to, or behind a queue without and with a rate (pfifo, TBF). A delay is not
+among them: what netem holds back leaves in a timer, whose work no sender is charged for.
 """
 
 from __future__ import annotations
 
 import socket
 import struct
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -20,7 +19,7 @@ import pandas as pd
 from netrepro.emulation import messages
 from netrepro.emulation.network import Emulation
 from netrepro.errors import NetreproError
-from netrepro.networks.links import DropTail, Link
+from netrepro.networks.links import Link
 from netrepro.networks.topology import Cable, Topology
 
 ROOT, CLASS, LEAF, ROOT_PARENT = 0x10000, 0x10001, 0x20000, 0xFFFFFFFF
@@ -52,64 +51,6 @@ def time_kernel(
     table = pd.DataFrame([(cases[place], repetition, batch) for repetition, batch, place in work])
     table.columns = ["case", "repetition", "batch"]
     return table.join(pd.DataFrame(times[:, :2] / batch_packets, columns=["wall_ns", "processor_ns"]))
-
-
-def time_relay(
-    tier: str,
-    delay_ms: float,
-    batches: int,
-    batch_packets: int = 1000,
-    packets_per_ms: int = 50,
-    *,
-    repetitions: int = 1,
-) -> pd.DataFrame:
-    """Send paced datagrams over an emulated link with a delay, and charge sender and relay.
-
-    The link's queue and the far host's receiving run in the relay's time; the far socket drops what it gets.
-    Returns case "Cd", repetition, batch, wall_ns (NaN: pacing), processor_ns a packet of both together. Raises
-    NetreproError for the simulated tier, without a delay, where the kernel keeps no times of processes, and where
-    packets were lost.
-    """
-    if delay_ms <= 0:
-        raise NetreproError(f"delay_ms = {delay_ms}", "a relay serves links with a delay above 0")
-    if not Path("/proc/self/schedstat").exists():
-        raise NetreproError("this kernel keeps no times of processes (schedstat)", "use tier 'simulated'")
-    link = Link(2000.0, delay_ms, DropTail(packets=10_000))
-    with Emulation(Topology((Cable("h1", "h2", link),)), tier=tier) as net:
-        assert net.relay
-        with net["h2"].socket(kind=socket.SOCK_DGRAM) as receiver:
-            receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
-            receiver.bind(("0.0.0.0", FAR_PORT))
-            pace, sent = (packets_per_ms, delay_ms * 1e-3), (1 + repetitions * batches) * batch_packets
-            costs = net["h1"].python(
-                _time_relay, net["h2"].address, net.relay.process, 1 + repetitions * batches, batch_packets, *pace
-            )
-        passed = net.relay.counters().set_index(["source", "destination"]).loc[("h1", "h2"), "forwarded_packets"]
-    if passed < sent:
-        raise NetreproError(f"of {sent} packets the relay passed on {passed}", "take fewer packets a millisecond")
-    repetition, batch = np.divmod(np.arange(repetitions * batches), batches)
-    costs_ns = {"wall_ns": np.nan, "processor_ns": costs[1:] / batch_packets}
-    return pd.DataFrame({"case": "Cd", "repetition": repetition, "batch": batch, **costs_ns})
-
-
-def _time_relay(
-    address: str, relay: int, batches: int, packets: int, packets_per_ms: int, delay_s: float
-) -> np.ndarray:
-    """Processor nanoseconds of sender and relay, a batch each; in a node."""
-    from netrepro import _core
-
-    spent = Path(f"/proc/{relay}/schedstat")
-    found = []
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        sender.connect((address, FAR_PORT))
-        for _ in range(batches):
-            before, own = int(spent.read_text().split()[0]), 0
-            for _ in range(0, packets, packets_per_ms):
-                own += _core.send_datagrams(sender.fileno(), 1, packets_per_ms, PAYLOAD_BYTES)[0][1]
-                time.sleep(1e-3)
-            time.sleep(delay_s + 0.02)  # until the last has left
-            found.append(own + int(spent.read_text().split()[0]) - before)
-    return np.array(found)
 
 
 def _time_cases(cases: Sequence[str], order: Sequence[int], batch_packets: int) -> np.ndarray:

@@ -167,10 +167,6 @@ class Launcher:
         refusal = self.send(request, [])
         if refusal:
             return refusal
-        for place, names in request["checksum_in_software"]:
-            enter(HUB_DESCRIPTOR + place)
-            for name in names:
-                fill_in_checksums(name)
         for place in range(count):
             enter(HUB_DESCRIPTOR + place)
             await_links()
@@ -396,11 +392,6 @@ def ethtool(interface: str, command: int) -> None:
     request = struct.pack("=16sQ16x", interface.encode(), value.buffer_info()[0])
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         fcntl.ioctl(control, 0x8946, request)  # SIOCETHTOOL
-
-
-def fill_in_checksums(interface: str) -> None:
-    """Switch transmit checksum offload off, as `ethtool -K interface tx off`: the relay reads whole packets."""
-    ethtool(interface, 0x17)  # ETHTOOL_STXCSUM
 
 
 def await_links() -> None:

@@ -4,69 +4,13 @@ from __future__ import annotations
 
 import os
 import struct
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pandas as pd
-
 from netrepro.emulation.cpu_limits import HELD_BACK_NICE, new_groups, remove_group
-from netrepro.networks.experiment import FIDELITY_COLUMNS
 
 _LATENCY_REQUESTS = Path("/dev/cpu_dma_latency")  # of the kernel's PM QoS; root's
-_STEERING = "net/core/rps_default_mask"  # receive packet steering of interfaces made in a namespace
-# Fixed before any run: what may be in use before an emulation begins. Reading /proc/stat is right to a tick or so.
-MOST_BUSY_SHARE, MOST_STALLED_SHARE, MOST_STOLEN_SHARE = 0.1, 0.1, 0.02
-
-
-def watch_machine(seconds: float = 0.5) -> pd.DataFrame:
-    """Wait, and see what others do meanwhile: check, value, bound, holds (FIDELITY_COLUMNS).
-
-    An emulation beside other work shows the other work. Values are shares: of the processors in use, of the time in
-    which some process waited for one (pressure stall information; NaN where the kernel has none, which holds), and of
-    the processors taken by the machine underneath.
-    """
-    began, idle, stalled_us, stolen = time.monotonic(), _idle_ticks(), cpu_stall_us(), steal_ticks()
-    time.sleep(seconds)
-    lasted = time.monotonic() - began
-    ticks = lasted * os.sysconf("SC_CLK_TCK") * (os.cpu_count() or 1)
-    found = (
-        ("share of the processors in use before", max(1 - (_idle_ticks() - idle) / ticks, 0.0), MOST_BUSY_SHARE),
-        ("share of time in which processes waited before", (cpu_stall_us() - stalled_us) * 1e-6 / lasted,
-         MOST_STALLED_SHARE),
-        ("share of the processors stolen before", (steal_ticks() - stolen) / ticks, MOST_STOLEN_SHARE),
-    )  # fmt: skip
-    rows = [(check, value, bound, not value > bound) for check, value, bound in found]
-    return pd.DataFrame(rows, columns=FIDELITY_COLUMNS)
-
-
-def _idle_ticks() -> int:
-    """Clock ticks in which all processors had nothing to do or waited for a disk."""
-    idle, waiting = Path("/proc/stat").read_text().split(maxsplit=6)[4:6]
-    return int(idle) + int(waiting)
-
-
-def can_pace() -> bool:
-    """Whether the relay may have a processor for itself, as paced ports take one."""
-    return len(os.sched_getaffinity(0)) > 1
-
-
-def relay_processor() -> int:
-    """Where a relay stays that paces ports: the last that this process may use; devices often interrupt the first."""
-    return max(os.sched_getaffinity(0))
-
-
-def receive_elsewhere(processor: int) -> dict[str, str]:
-    """Settings of a namespace whose packets are received on any other processor than the one that sends them.
-
-    Else a call that sends a packet also does, before it returns, what its receiver does. {} on kernels before 6.3.
-    """
-    if not Path("/proc/sys", _STEERING).exists():
-        return {}
-    mask = sum(1 << other for other in os.sched_getaffinity(0) - {processor})
-    words = [f"{mask >> shift & 0xFFFFFFFF:x}" for shift in range(mask.bit_length() // 32 * 32, -1, -32)]
-    return {_STEERING: ",".join(words)}
 
 
 @contextmanager

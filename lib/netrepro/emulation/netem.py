@@ -1,9 +1,9 @@
-"""Delay, jitter, loss and reordering of links by the kernel's netem, where a network is told not to use the relay.
+"""Delay, jitter, loss and reordering of links in real time: by the kernel's netem, where it has one.
 
 Here netem is a wire and no buffer: it stands in the hub, between the two ends of a cable and behind the shaper, so
 that it neither counts nor drops what waits in a queue. What arrives from one end is redirected to the interface that
-leads to the other, and held there: as the relay does, for its delay and until it has been sent as a whole. Where
-packets are reordered it does without the latter, for netem's packets keep their order behind a rate.
+leads to the other, and held there for its delay and until it has been sent as a whole. Where packets are reordered it
+does without the latter, for netem's packets keep their order behind a rate.
 """
 
 from __future__ import annotations
@@ -16,20 +16,18 @@ from statistics import NormalDist
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
 from netrepro.errors import NetreproError
-from netrepro.networks.links import DropTail, Link
+from netrepro.networks.links import Link
 
 # Of sch_netem.c: a table's numbers are in 8192ths of the spread, there are 16384 at most, and the spread is kept in 31
 # bits of nanoseconds.
 ONE, LONGEST_TABLE, MOST_SPREAD_MS = 8192, 16_384, 2000.0
 BELL_PLACES = 4096  # as in the table that tc has for the same curve
-INSTEAD = "use delayed_by='relay'"
+INSTEAD = "use tier 'virtual', whose links are exact"
 
 
 def check_netem(what: str, link: Link) -> None:
     """Raises NetreproError for what netem does not do as `Link` describes it; `what` names the link."""
-    if not isinstance(link.queue, DropTail):
-        problem = f"a queue of kind {type(link.queue).__name__}, and netem keeps none"
-    elif link.jitter_ms and link.reordering:
+    if link.jitter_ms and link.reordering:
         problem = "jitter that keeps the order beside reordering, and netem does one of both"
     elif max(link.jitter_ms, link.reordering_ms if link.reordering else 0.0) > MOST_SPREAD_MS:
         problem = f"delays that vary by more than {MOST_SPREAD_MS:g} ms, and netem's cannot"

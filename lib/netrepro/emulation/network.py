@@ -24,12 +24,10 @@ import cloudpickle
 from netrepro.emulation import messages
 from netrepro.emulation.cpu_limits import CpuLimits, check_cpu_limits
 from netrepro.emulation.guests import Call, Guest, LauncherConnection, errno_text
-from netrepro.emulation.machine import can_pace, receive_elsewhere, relay_processor
 from netrepro.emulation.messages import Request
 from netrepro.emulation.netem import INSTEAD
 from netrepro.emulation.plan import HUB, Plan, check_name, make_plan
 from netrepro.emulation.recording import Recording
-from netrepro.emulation.relay import Relay
 from netrepro.emulation.tiers import check_feature, probe_tiers, resolve_tier
 from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.errors import NetreproError, nearest
@@ -41,16 +39,15 @@ if TYPE_CHECKING:
     from netrepro.emulation.jupyter import NodeKernel
 
 _GUEST = pathlib.Path(__file__).with_name("guest.py")
-URGENT_NICE = -20
 TIERS_OF_KERNELS = ("privileged", "rootless")
 
 
 class Emulation:
     """A topology built of network namespaces, and everything that runs inside.
 
-    topology : hosts, switches (routers that forward over all shortest paths, chosen flow by flow) and links. A packet
-        arrives once it has been sent as a whole, where a link has more than a rate and a drop-tail buffer, or is paced;
-        others are the kernel's shaper's alone, which lets a bucket (a packet and 128 us) pass an idle link at once.
+    topology : hosts, switches (routers that forward over all shortest paths, chosen flow by flow) and links. These are
+        the kernel's shapers, with a drop-tail buffer; a bucket (a packet and 128 us) passes an idle link at once. What
+        a link does beyond its rate and its buffer is the kernel's netem's, where it has one.
     tier : "auto", "privileged" or "rootless"; "virtual" makes a VirtualEmulation, in virtual time.
     congestion_control : of all hosts, or host -> name (others: cubic). Always set, because the machine's own
         default may be anything; "" leaves it to the programs' sockets.
@@ -62,19 +59,13 @@ class Emulation:
     paths : nodes from host to host; `net.path_address(path)` is an address of the last one that leads over the path.
     cpu_limits : host -> cores that its programs and functions may have together, such as 0.2. Control groups keep
         them where this process may make some, else nice +10 holds the programs back: `how_cpu_is_limited` says which.
-    delayed_by : what a link does beyond its rate and its buffer: "relay", a process of ours, on every kernel and with
-        every queue, or "netem", where the kernel has it: no process, but drop-tail queues only.
-    paced : ports (from, to) whose packets the relay lets go when they are due, awake before each, in place of the
-        kernel's shaper, whose timers wake up late on virtual machines. While packets wait there it keeps a processor,
-        of at least two, and what it sends is received on the others. What a packet was late, of 128 us at most, is made
-        up by those behind it, at a sixteenth above the rate.
 
     All of it lives in namespaces that one process owns; leaving the `with` block, Ctrl-C, or any end of the
     calling process ends that process, every guest, and so the network. The machine's own network is not touched.
 
     Raises NetreproError before anything is built for what `make_plan` refuses, for a tier that cannot be had and for
-    netem where there is none; on entering, for what the kernel refuses: a congestion control it lacks, a queue, a
-    setting.
+    links with more than a rate and a buffer where the kernel has no netem; on entering, for what the kernel refuses: a
+    congestion control it lacks, a queue, a setting.
     """
 
     def __new__(cls, topology: Topology, tier: str = "auto", *arguments: Any, **keywords: Any) -> Any:
@@ -93,16 +84,8 @@ class Emulation:
         routing: Routing | str = "ecmp",
         paths: Iterable[Path] = (),
         cpu_limits: Mapping[str, float] | None = None,
-        delayed_by: str = "relay",
-        paced: Iterable[tuple[str, str]] = (),
     ):
-        paced = frozenset(paced)
-        if paced and not can_pace():
-            raise NetreproError(
-                "paced ports take a processor, and this process may use one only", "leave them to the kernel's shaper"
-            )
-        asked = (topology, congestion_control, seed, address_pool, tcp)
-        self.plan: Plan = make_plan(*asked, routing, paths, delayed_by, paced)
+        self.plan: Plan = make_plan(topology, congestion_control, seed, address_pool, tcp, routing, paths)
         check_cpu_limits(topology, cpu_limits or {})
         self._cpu = CpuLimits(cpu_limits or {})
         self.topology = topology
@@ -110,7 +93,6 @@ class Emulation:
         if self.plan.wires:
             check_feature("netem", self.tier, INSTEAD)
         self._connection: LauncherConnection | None = None
-        self._relay: Relay | None = None
 
     def __enter__(self) -> Emulation:
         if self._connection:
@@ -119,8 +101,6 @@ class Emulation:
             self._connection = LauncherConnection(self.tier)
             self._cpu.open(self._connection)
             self.check_congestion_controls(set(self.plan.congestion_control.values()) - {""})
-            if self.plan.delays:
-                self._relay = self._start_relay()
             self._build()
         except BaseException:
             self.close()
@@ -136,7 +116,7 @@ class Emulation:
             try:
                 self._connection.close()
             finally:
-                self._connection = self._relay = None
+                self._connection = None
 
     @property
     def launcher(self) -> LauncherConnection:
@@ -176,11 +156,6 @@ class Emulation:
             raise OSError(answer["errno"], os.strerror(answer["errno"]))
         return socket.socket(fileno=descriptors[0])
 
-    @property
-    def relay(self) -> Relay | None:
-        """The process that delays and loses packets, where some link asks for it."""
-        return self._relay
-
     def record(
         self,
         queues: Iterable[tuple[str, str]] = (),
@@ -211,22 +186,6 @@ class Emulation:
                 f"{nearest(name, known)}; there are {', '.join(known)}; or use tier 'virtual' or 'simulated'",
             )
 
-    def _start_relay(self) -> Relay:
-        """Before there are interfaces, so that it misses no packet."""
-        if not self.plan.paced:
-            return Relay(self.launcher, self.place(HUB), self.plan)
-        nice = URGENT_NICE if self._relay_is_urgent else 0
-        return Relay(self.launcher, self.place(HUB), self.plan, nice, relay_processor())
-
-    @property
-    def _receives_elsewhere(self) -> bool:
-        """Whether what a relay that paces sends is received on other processors than its own."""
-        return bool(self.plan.paced) and can_pace()
-
-    @property
-    def _relay_is_urgent(self) -> bool:
-        return self.tier == "privileged" and bool(self.plan.paced)
-
     @property
     def how_cpu_is_limited(self) -> str:
         """What keeps `cpu_limits`, in words; "" without any."""
@@ -234,26 +193,16 @@ class Emulation:
 
     def limits_of(self, node: str) -> dict[str, Any]:
         """What holds a program of the node back, as Guest takes it."""
-        return {"nice": max(self.nice, self._cpu.nice(node)), "control_group": self._cpu.folder(node)}
-
-    @property
-    def nice(self) -> int:
-        """How far guests stand back, for a relay that has no priority above theirs must come first."""
-        return 10 if self._relay and not (self._relay.real_time or self._relay_is_urgent) else 0
+        return {"nice": self._cpu.nice(node), "control_group": self._cpu.folder(node)}
 
     def _build(self) -> None:
         plan = self.plan
         order = [(HUB, plan.cables), *((node, plan.requests[node]) for node in plan.requests)]
         place_of = {node: place for place, node in enumerate(plan.nodes)}
-        sysctls = plan.sysctls
-        if self._receives_elsewhere:
-            steering = receive_elsewhere(relay_processor())
-            sysctls = {node: settings | steering for node, settings in sysctls.items()}
         answer, _ = self.launcher.ask(
             "build",
-            sysctls=[sysctls[node] for node in plan.nodes],
+            sysctls=[plan.sysctls[node] for node in plan.nodes],
             batches=[(place_of[node], messages.batches(wanted)) for node, wanted in order],
-            checksum_in_software=[(place_of[node], names) for node, names in plan.relayed_interfaces.items()],
             host_names="".join(f"{address}\t{node}\n" for node, address in plan.addresses.items()),
         )
         if "namespaces" in answer:

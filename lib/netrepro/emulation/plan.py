@@ -20,31 +20,22 @@ from netrepro.emulation.tcp import check_tcp, host_sysctls, route_metrics
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, own_settings
 from netrepro.networks.links import Link
-from netrepro.networks.queues import FLOW_QUEUES, FULL_PACKET_BYTES, DropTail, NicPacer
+from netrepro.networks.queues import FULL_PACKET_BYTES, DropTail, NicPacer
 from netrepro.networks.routing import Path, Routing, check_path, links_in_use
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp
 
 # A shaped packet costs a core about 6 us (UDP send, tbf, veth, receive), which is what it lasts at 2 Gb/s.
 MAX_RATE_MBPS = 2000.0
-# The relay holds what is in flight in memory, and its clock ticks in quanta of a twentieth of the delay.
-MIN_DELAY_MS, MAX_DELAY_MS = 0.05, 10_000.0
 # A bucket of one packet cannot catch up after a timer that fires late, as timers do by tens of us: on a busy
 # machine 100 Mb/s came out as 86 to 93. With 128 us more than a packet the rate holds, and bursts stay as short.
 PACKET_BURST_BYTES, BURST_S = 1600, 128e-6
-FED_PACKETS = 20  # the shaper's room behind the relay's queue, beyond 50 ms of its rate
-# Behind a port that the relay paces stands a shaper that counts and never holds a packet back.
-OPEN_MBPS = 10_000.0
-# A packet of 1 Gb/s lasts 12 us, and letting it go takes the relay nearly as long.
-MOST_PACED_MBPS = 1000.0
 NO_SPRAYING = "emulated routers choose a path for each flow, not by packet_spraying"
 NO_HOSTS_ADDRESSES = ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3")  # this host's own, and multicast and above
-HUB = "hub"  # the namespace of the launcher itself, where the relay and wires of netem live
+HUB = "hub"  # the namespace of the launcher itself, where wires of netem live
 # Of its interfaces' indices. The hub makes those of all nodes too, and kernels before 6.15 refuse a new interface, for
 # whichever namespace, an index that the maker's has itself.
 FIRST_OF_HUB = 1 << 20
-DELAYED_BY = ("relay", "netem")
-LINE = "line"  # in virtual time: the whole link stands at the interface that sends into it
 FIRST_DESCRIPTOR = 100  # of the launcher's descriptors of namespaces, which are numbered without gaps
 
 # Policy 1 would hash forwarded TCP with the sender's own hash, which all routers then share, and use a part of
@@ -65,8 +56,7 @@ COMMON_SYSCTLS = {
 class Port:
     """Where one direction of a cable is shaped, (namespace, interface index), and the interface it arrives at.
 
-    tap : (namespace, interface name) at which packets are seen first once the shaper has let them go. paced : whether
-    the relay lets them go, when they are due.
+    tap : (namespace, interface name) at which packets are seen first once the shaper has let them go.
     """
 
     source: str
@@ -75,47 +65,32 @@ class Port:
     shaper: tuple[str, int]
     arrival_interface: str
     tap: tuple[str, str]
-    paced: bool = False
-
-    @property
-    def relay_keeps_queue(self) -> bool:
-        """Whether what waits for this port waits in the relay."""
-        return kernel_queue(self.link, self.paced) is None
 
     def shaped(self, link: Link) -> list[Request]:
-        """Rate and buffer of `link`, at the interface that sends into it; nearly none where the relay paces it."""
-        bytes_per_s, queue = self._bytes_per_s(link), kernel_queue(link, self.paced)
+        """Rate and buffer of `link`, whose queue is drop-tail, at the interface that sends into it."""
+        bytes_per_s = round(link.rate_mbps * 1e6 / 8)
         burst_bytes = PACKET_BURST_BYTES + round(bytes_per_s * BURST_S)
-        shaper = messages.new_shaper(self.shaper[1], bytes_per_s, burst_bytes, self._room_bytes(link))
-        return [shaper, self.buffer(link)] if queue and queue.packets is not None else [shaper]
+        buffer = _drop_tail(link)
+        room_bytes = buffer.bytes or FULL_PACKET_BYTES
+        shaper = messages.new_shaper(self.shaper[1], bytes_per_s, burst_bytes, room_bytes)
+        return [shaper] if buffer.packets is None else [shaper, self.buffer(link)]
 
     def buffer(self, link: Link) -> Request:
         """The buffer alone, inside the shaper."""
-        queue = kernel_queue(link, self.paced)
-        if queue and queue.packets is not None:
-            return messages.new_packet_limit(self.shaper[1], queue.packets)
-        return messages.new_byte_limit(self.shaper[1], self._room_bytes(link))
-
-    def _room_bytes(self, link: Link) -> int:
-        """Behind the relay, which decides what waits, enough for what that feeds it a little ahead at most."""
-        queue = kernel_queue(link, self.paced)
-        if queue is None:
-            return FED_PACKETS * FULL_PACKET_BYTES + self._bytes_per_s(link) // 20
-        return queue.bytes or FULL_PACKET_BYTES
-
-    def _bytes_per_s(self, link: Link) -> int:
-        return round((OPEN_MBPS if self.paced else link.rate_mbps) * 1e6 / 8)
+        buffer = _drop_tail(link)
+        if buffer.packets is not None:
+            return messages.new_packet_limit(self.shaper[1], buffer.packets)
+        return messages.new_byte_limit(self.shaper[1], buffer.bytes or FULL_PACKET_BYTES)
 
 
 @dataclass(frozen=True)
-class Delay:
-    """One direction (from, to) that the relay or netem works on: from an interface of the hub to another."""
+class Wire:
+    """One direction (from, to) that netem works on: from an interface of the hub to another."""
 
     direction: tuple[str, str]
     from_index: int
     to_index: int
     link: Link
-    paced: bool = False
 
 
 @dataclass
@@ -124,9 +99,7 @@ class Cabling:
 
     requests: list[Request] = field(default_factory=list)
     ports: dict[tuple[str, str], Port] = field(default_factory=dict)
-    delays: list[Delay] = field(default_factory=list)
-    wires: list[Delay] = field(default_factory=list)
-    relayed_interfaces: dict[str, list[str]] = field(default_factory=dict)
+    wires: list[Wire] = field(default_factory=list)
     index_towards: dict[tuple[str, str], int] = field(default_factory=dict)  # (node, neighbour) -> interface
     still_down: list[tuple[str, int]] = field(default_factory=list)  # (namespace, interface)
 
@@ -142,8 +115,6 @@ class Plan:
     tcp: Tcp | None = None  # None: as the kernel does by itself
     in_use: frozenset[tuple[str, str]] | None = None  # links that routes lead over; None: all
     paths: tuple[Path, ...] = ()  # each has an address of its own at its last node
-    delayed_by: str = "relay"
-    paced: frozenset[tuple[str, str]] = frozenset()  # ports whose packets the relay lets go when they are due
 
     @cached_property
     def nodes(self) -> tuple[str, ...]:
@@ -178,11 +149,8 @@ class Plan:
             address = b"\x02\x00" + number.to_bytes(4, "big")
             first, second = end(a, b), end(b, a)
             directions = {(a, b): cable.forward, (b, a): cable.backward or cable.forward}
-            shapers = {(a, b): (a, first.index), (b, a): (b, second.index)}
             taps = {(a, b): (b, second.name), (b, a): (a, first.name)}
-            if self.delayed_by == LINE or not any(
-                needs_relay(link, port in self.paced) for port, link in directions.items()
-            ):
+            if not any(self.needs_wire(link) for link in directions.values()):
                 made.requests.append(messages.new_pair(first, second, address))
                 made.still_down.append((b, second.index))
             else:
@@ -190,32 +158,18 @@ class Plan:
                 made.requests.append(messages.new_pair(first, near, address))
                 made.requests.append(messages.new_pair(second, far, address))
                 made.still_down += [(HUB, near.index), (HUB, far.index)]
-                if self.delayed_by == "netem":  # behind the shaper, and seen before it
-                    made.wires.append(Delay((a, b), near.index, far.index, directions[a, b]))
-                    made.wires.append(Delay((b, a), far.index, near.index, directions[b, a]))
-                    taps = {(a, b): (HUB, near.name), (b, a): (HUB, far.name)}
-                else:
-                    made.relayed_interfaces.setdefault(a, []).append(first.name)
-                    made.relayed_interfaces.setdefault(b, []).append(second.name)
-                    for (source, destination), enters, leaves in (((a, b), near, far), ((b, a), far, near)):
-                        link, paced = directions[source, destination], (source, destination) in self.paced
-                        made.delays.append(Delay((source, destination), enters.index, leaves.index, link, paced))
-                        # A router's queue lies behind the relay, where it evens out the relay's own lateness; a
-                        # host's stays on the host, so that TCP still feels it fill and sends no more. What the kernel
-                        # has no queue for is the relay's, with the kernel's shaper behind.
-                        if source[0] == "s" or kernel_queue(link, paced) is None:
-                            shapers[source, destination] = (HUB, leaves.index)
-            for (source, destination), arrives in (((a, b), second), ((b, a), first)):
-                made.ports[source, destination] = Port(
-                    source,
-                    destination,
-                    directions[source, destination],
-                    shapers[source, destination],
-                    arrives.name,
-                    taps[source, destination],
-                    (source, destination) in self.paced,
-                )
+                # Behind the shaper, and seen before it.
+                made.wires.append(Wire((a, b), near.index, far.index, directions[a, b]))
+                made.wires.append(Wire((b, a), far.index, near.index, directions[b, a]))
+                taps = {(a, b): (HUB, near.name), (b, a): (HUB, far.name)}
+            for ends, leaves, arrives in (((a, b), first, second), ((b, a), second, first)):
+                shaper = ends[0], leaves.index
+                made.ports[ends] = Port(*ends, directions[ends], shaper, arrives.name, taps[ends])
         return made
+
+    def needs_wire(self, link: Link) -> bool:
+        """Whether the link does anything that its kernel's shaper does not."""
+        return bool(link.delay_ms or link.loss or link.jitter_ms or link.reordering)
 
     @property
     def cables(self) -> list[Request]:
@@ -228,19 +182,9 @@ class Plan:
         return self._cabling.ports
 
     @property
-    def delays(self) -> list[Delay]:
-        """What the relay has to do, in the order of the cables."""
-        return self._cabling.delays
-
-    @property
-    def wires(self) -> list[Delay]:
-        """What netem has to do instead, in the order of the cables: both directions where one needs it."""
+    def wires(self) -> list[Wire]:
+        """What netem has to do, in the order of the cables: both directions where one needs it."""
         return self._cabling.wires
-
-    @property
-    def relayed_interfaces(self) -> dict[str, list[str]]:
-        """node -> its interfaces that lead to the relay, whose packets need their checksums filled in."""
-        return self._cabling.relayed_interfaces
 
     @cached_property
     def requests(self) -> dict[str, list[Request]]:
@@ -279,7 +223,7 @@ class Plan:
         return wire(each.to_index, link, seed)
 
     @cached_property
-    def _wires(self) -> dict[tuple[str, str], tuple[Delay, int]]:
+    def _wires(self) -> dict[tuple[str, str], tuple[Wire, int]]:
         """Direction -> its wire, and the seed of what is random there."""
         seeds = np.random.default_rng(self.seed).integers(2**63, size=len(self.wires)).tolist()
         return {each.direction: (each, seed) for each, seed in zip(self.wires, seeds, strict=True)}
@@ -438,15 +382,9 @@ def hashed_fields(topology: Topology, seed: int) -> dict[str, int]:
     return found
 
 
-def kernel_queue(link: Link, paced: bool = False) -> DropTail | None:
-    """The queue that the kernel keeps for a link; None where the relay does, which has every kind and paces."""
-    return link.queue if isinstance(link.queue, DropTail) and not paced else None
-
-
-def needs_relay(link: Link, paced: bool = False) -> bool:
-    """Whether the link does anything that its kernel's shaper does not."""
-    beyond = link.delay_ms or link.loss or link.jitter_ms or link.reordering
-    return bool(beyond) or kernel_queue(link, paced) is None
+def _drop_tail(link: Link) -> DropTail:
+    assert isinstance(link.queue, DropTail)  # as _check_link has found
+    return link.queue
 
 
 def make_plan(
@@ -457,10 +395,8 @@ def make_plan(
     tcp: Tcp | None = None,
     routing: Routing | str = "ecmp",
     paths: Iterable[Path] = (),
-    delayed_by: str = "relay",
-    paced: Iterable[tuple[str, str]] = (),
 ) -> Plan:
-    """The plan of a network of kernels.
+    """The plan of a network of kernels in real time.
 
     Hosts have the pool's addresses from the first on (h1 10.0.0.1), switches from the last on downwards.
     congestion_control : of all hosts, or host -> name; hosts not named have cubic.
@@ -468,21 +404,13 @@ def make_plan(
     tcp : how hosts speak TCP, but for the congestion control.
     routing : of the addresses of hosts: "ecmp", also for "k_shortest_paths", or "spanning_tree".
     paths : from host to host, each with an address of its own (Plan.path_addresses).
-    delayed_by : "relay" or "netem", what a link does beyond its rate and its buffer.
-    paced : ports (from, to) whose packets the relay lets go when they are due, in place of the kernel's shaper.
 
-    Raises NetreproError for what kernels cannot honour: a rate above MAX_RATE_MBPS, a delay outside MIN_DELAY_MS
-    to MAX_DELAY_MS, packet spraying, too few addresses, hosts joined through hosts only, a congestion control for a
-    host that is not there, paced ports that are not there, or too fast together, or beside netem, or what check_tcp and
-    check_netem refuse.
+    Raises NetreproError for what kernels cannot honour: a rate above MAX_RATE_MBPS, another queue than drop-tail,
+    packet spraying, too few addresses, hosts joined through hosts only, a congestion control for a host that is not
+    there, or what check_tcp and check_netem refuse.
     """
-    check_name(delayed_by, DELAYED_BY, "way to delay")
-    ports = frozenset(paced)
-    _check_paced(topology, ports, delayed_by)
     for (source, destination), link in topology.ports.items():
         _check_link(f"the link from {source} to {destination}", link)
-        if delayed_by == "netem":
-            check_netem(f"the link from {source} to {destination}", link)
     if tcp:
         check_tcp(tcp)
     routing = routing if isinstance(routing, Routing) else Routing(routing)
@@ -493,7 +421,7 @@ def make_plan(
     for path in chosen:
         check_path(topology, path, path[0], path[-1])
     controls, places = host_controls(topology, congestion_control), addresses(topology, address_pool, len(chosen))
-    plan = Plan(topology, controls, places, seed, tcp, in_use, chosen, delayed_by, ports)
+    plan = Plan(topology, controls, places, seed, tcp, in_use, chosen)
     _ = plan.requests  # finds hosts that no route can reach
     return plan
 
@@ -560,34 +488,19 @@ def _check_rate(what: str, rate_mbps: float) -> None:
     if rate_mbps > MAX_RATE_MBPS:
         raise NetreproError(
             f"{what}: {rate_mbps:g} Mb/s; above {MAX_RATE_MBPS:g} Mb/s a packet is over before a kernel has handled it",
-            "scale rates down together, or use tier 'simulated'",
-        )
-
-
-def _check_paced(topology: Topology, paced: Iterable[tuple[str, str]], delayed_by: str) -> None:
-    rate_mbps = sum(topology.link(*port).rate_mbps for port in paced)
-    if rate_mbps and delayed_by != "relay":
-        raise NetreproError("the relay paces ports, and there is none beside netem", "use delayed_by='relay'")
-    if rate_mbps > MOST_PACED_MBPS:
-        raise NetreproError(
-            f"paced ports of {rate_mbps:g} Mb/s together; the relay lets {MOST_PACED_MBPS:g} Mb/s go at most",
-            "pace fewer ports: those that are measured",
+            "scale rates down together, or use tier 'virtual' or 'simulated'",
         )
 
 
 def _check_link(what: str, link: Link) -> None:
     _check_rate(what, link.rate_mbps)
-    if link.delay_ms and not MIN_DELAY_MS <= link.delay_ms <= MAX_DELAY_MS:
-        raise NetreproError(
-            f"{what}: a delay of {link.delay_ms:g} ms",
-            f"give 0, {MIN_DELAY_MS:g} to {MAX_DELAY_MS:g} ms, or use tier 'simulated'",
-        )
     check_host_port(what, link)
-    if isinstance(link.queue, FLOW_QUEUES):
+    if not isinstance(link.queue, DropTail):
         raise NetreproError(
-            f"{what}: a queue of kind {type(link.queue).__name__}, which tells flows apart, and the relay does not",
+            f"{what}: a queue of kind {type(link.queue).__name__}; in real time links are drop-tail",
             "use tier 'virtual' or 'simulated'",
         )
+    check_netem(what, link)
 
 
 def check_host_port(what: str, link: Link) -> None:

@@ -213,10 +213,6 @@ def tun_device() -> None:
         checked(LIBC.ioctl(device.fileno(), ctypes.c_ulong(0x400454CA), request))  # TUNSETIFF
 
 
-def real_time() -> None:
-    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-
-
 def control_group_parent(version: int) -> Path:
     """The control group that groups with a CPU limit are made in, or NotHere."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
@@ -290,12 +286,6 @@ def close_program() -> None:
     os.close(load_program())
 
 
-def program_on_leaving() -> None:
-    """Attach a program where packets leave an interface (tcx egress, Linux 6.6), by a link that ends with its file."""
-    attributes = struct.pack("<6IQ", load_program(), socket.if_nametoindex("lo"), 47, 0, 0, 0, 0)
-    os.close(system_call("bpf", 28, ctypes.create_string_buffer(attributes), len(attributes)))
-
-
 def performance_counter(kind: int, event: int) -> Callable[[], None]:
     """Open a counter of this process alone (perf_event_open(2)), user space only."""
 
@@ -328,7 +318,7 @@ def try_features(tier: str) -> list[dict]:
             ("TBF", "links with a rate and a buffer", kernel.queue("tbf", **tbf)),
             ("HTB", "several rates on one interface", kernel.htb),
             ("one segment a packet", "buffers counted in packets", kernel.segment_limit),
-            ("netem", "the kernel's own delay and loss", kernel.wire_of_netem),
+            ("netem", "links with delay or loss in real time", kernel.wire_of_netem),
             ("fq", "the kernel's own pacing", kernel.queue("fq")),
             ("clsact", "eBPF and mirroring at an interface", kernel.queue("clsact")),
             ("IFB", "shaping of what arrives", kernel.link("ifb")),
@@ -341,11 +331,9 @@ def try_features(tier: str) -> list[dict]:
         rows.append((f"TCP {scheme}", f"flows controlled by the kernel's {scheme}", outcome))
     for feature, needed_by, attempt in (
         ("MPTCP", "one connection over several paths", multipath_tcp),
-        ("packet socket", "delay, loss, marking and the fidelity check", packet_socket),
+        ("packet socket", "recorded packets and the fidelity check", packet_socket),
         ("eBPF program", "overlay caching in the kernel", close_program),
-        ("eBPF on leaving (tcx)", "paced packets that leave on time to a percent", program_on_leaving),
         ("/dev/net/tun", "programs that read and write packets themselves", tun_device),
-        ("real-time priority", "punctual delays on a busy machine", real_time),
         ("cgroup v1 CPU limit", "hosts with a share of the CPU", control_group(1)),
         ("cgroup v2 CPU limit", "hosts with a share of the CPU", control_group(2)),
         ("perf, software events", "CPU cost of a packet", performance_counter(1, 0)),

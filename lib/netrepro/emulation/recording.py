@@ -22,7 +22,6 @@ from netrepro.emulation.changes import Made
 from netrepro.emulation.guests import exit_status, has_ended
 from netrepro.emulation.machine import cpu_stall_us, refused_packets, steal_ticks
 from netrepro.emulation.plan import HUB, Port
-from netrepro.emulation.relay import COUNTERS, FLUSH_S
 from netrepro.emulation.running import RunningNetwork
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import LINK_COLUMNS, QUEUE_COLUMNS
@@ -48,9 +47,6 @@ _ENDS = np.dtype(
     }
 )
 SAMPLER_PATIENCE_S = 10.0  # in which a sampler that was told to end has
-# Where the relay samples all the queues itself, the kernel's counters tell throughput only; reading them takes 0.1 ms
-# of a processor.
-LEAST_THROUGHPUT_INTERVAL_S = 0.002
 THROUGHPUT_COLUMNS = ["source", "destination", "time_s", "throughput_mbps"]
 _TOTALS = ("queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")
 
@@ -163,23 +159,12 @@ class Recording:
         self._samples: pd.DataFrame | None = None
         self._made: Mapping[tuple[str, str], Sequence[Made]] = {}
         self._packets: dict[tuple[str, str], tuple[pd.DataFrame, int]] = {}
-        self._interruptions_ns: np.ndarray | None = None
 
     def __enter__(self) -> Recording:
-        net = self._net
-        if net.relay:
-            check_unwatched(net.relay.is_sampling)
         self._queue_totals()  # raises where a queue is not there: nobody would sample it
-        self._relay_counters: pd.DataFrame | None = None
         with ExitStack() as undone:
             self._taps = {(port.source, port.destination): self._tap(port, undone) for port in self._tapped}
             self._start_sampler(undone)
-            if net.relay:
-                undone.callback(net.relay.sample_queues, 0)
-                self._relay_counters = net.relay.counters().set_index(["source", "destination"])
-                self._relay_samples_from = net.relay.sample_queues(self._interval_s)
-                self._waited = net.relay.waited_packets
-                self._missed, self._lateness = net.relay.missed_packets, net.relay.lateness()
             self._totals_at_start = self._queue_totals()
             undone.pop_all()
         self._stall_us, self._steal_ticks, self._refused = cpu_stall_us(), steal_ticks(), refused_packets()
@@ -228,17 +213,11 @@ class Recording:
     def _collect(self) -> int | None:
         """Read everything; returns how the sampling ended."""
         net = self._net
-        if net.relay:
-            net.relay.sample_queues(0)
         self._duration_s = time.monotonic() - self._began
         self._stall_us = cpu_stall_us() - self._stall_us
         self._steal_ticks = steal_ticks() - self._steal_ticks
         self._refused = refused_packets() - self._refused
         self._totals_at_end, self._ended_ns = self._queue_totals(), time.clock_gettime_ns(time.CLOCK_REALTIME)
-        if net.relay:
-            counters = net.relay.counters().set_index(["source", "destination"])
-            self._relay_counters = counters - self._relay_counters
-            self._waited = net.relay.waited_packets - self._waited
         self._packets_a_frame = net.launcher.ask("packets_a_frame", ports=self._shapers)[0]["most"]
         net.launcher.ask("signal", guest=self._sampler, number=signal.SIGTERM, all=False)
         sampled = exit_status(self._sampler_ended) if has_ended(self._sampler_ended, SAMPLER_PATIENCE_S) else None
@@ -247,22 +226,12 @@ class Recording:
         samples = np.frombuffer(os.pread(self._file, size, 0), _SAMPLE)
         os.close(self._file)
         self._samples = pd.DataFrame({name: samples[name] for name in _SAMPLE.names or ()})
-        if net.relay and any(port.relay_keeps_queue for port in self._queues):
-            time.sleep(FLUSH_S)
-            self._relay_samples = net.relay.queue_samples(self._relay_samples_from)
-            if net.plan.paced:
-                self._interruptions_ns = net.relay.interruptions_ns(self._relay_samples_from)
-        if net.relay:  # it may count what it missed with its last samples
-            self._missed = net.relay.missed_packets - self._missed
-            self._lateness = fidelity.lateness_since(self._lateness, net.relay.lateness())
         for ends, tap in self._taps.items():
             self._packets[ends] = tap.close()
         return sampled
 
     def _check_all_ran(self, sampled: int | None) -> None:
-        """Raises NetreproError where what records or delays ended before its time: the results would be wrong."""
-        if self._net.relay:
-            self._net.relay.check()
+        """Raises NetreproError where what records ended before its time: the results would be wrong."""
         if self._queues and sampled != 0:
             raise NetreproError(f"the sampling of queues ended early, with status {sampled}", "run it again")
 
@@ -307,26 +276,11 @@ class Recording:
         )
 
     def queues(self) -> pd.DataFrame:
-        """Samples of the queues: source, destination, time_s, queue_packets, queue_bytes.
-
-        Where the relay keeps the queue they are its own, and tell what waits there and in the shaper behind it.
-        """
-        table = self._table
-        of_relay = {(port.source, port.destination) for port in self._queues if port.relay_keeps_queue}
-        if not of_relay:
-            return table[QUEUE_COLUMNS]
-        ours = self._relay_samples.assign(time_s=(self._relay_samples["time_ns"] - self._began_ns) / 1e9)
-        parts = [
-            table[~pd.MultiIndex.from_frame(table[["source", "destination"]]).isin(of_relay)],
-            ours[pd.MultiIndex.from_frame(ours[["source", "destination"]]).isin(of_relay)],
-        ]
-        return pd.concat([part[QUEUE_COLUMNS] for part in parts], ignore_index=True)
+        """Samples of the queues: source, destination, time_s, queue_packets, queue_bytes."""
+        return self._table[QUEUE_COLUMNS]
 
     def throughput(self, window_ms: float = 10.0) -> pd.DataFrame:
-        """What each sampled link carried: source, destination, time_s (end of the window), throughput_mbps.
-
-        Where the relay keeps all the sampled queues, windows should not be shorter than LEAST_THROUGHPUT_INTERVAL_S.
-        """
+        """What each sampled link carried: source, destination, time_s (end of the window), throughput_mbps."""
         return throughput_in(self._table, window_ms)
 
     def links(self) -> pd.DataFrame:
@@ -334,10 +288,6 @@ class Recording:
         _ = self._table
         plan = self._net.plan
         totals = self._totals_at_end - self._totals_at_start
-        counters = pd.DataFrame(columns=list(COUNTERS)) if self._relay_counters is None else self._relay_counters
-        relayed = (
-            counters.reindex(pd.MultiIndex.from_tuples(plan.ports), fill_value=0).astype(int).reset_index(drop=True)
-        )
         rates_mbps = np.array([port.link.rate_mbps for port in plan.ports.values()])
         seconds = (self._ended_ns - self._began_ns) / 1e9
         sources, destinations = zip(*plan.ports, strict=True)
@@ -347,9 +297,9 @@ class Recording:
                 "destination": destinations,
                 "sent_packets": totals["sent"].to_numpy(),
                 "sent_bytes": totals["sent_bytes"].to_numpy(),
-                "dropped_packets": totals["dropped"].to_numpy() + relayed["dropped_by_rule"],
-                "marked_packets": relayed["marked_packets"],
-                "lost_packets": totals["lost"].to_numpy() + relayed["lost_packets"],
+                "dropped_packets": totals["dropped"].to_numpy(),
+                "marked_packets": 0,  # drop-tail marks none
+                "lost_packets": totals["lost"].to_numpy(),
                 "utilisation": totals["sent_bytes"].to_numpy() * 8e-6 / rates_mbps / seconds,
             },
             columns=LINK_COLUMNS,
@@ -379,8 +329,7 @@ class Recording:
         Raises NetreproError for a port whose packets were not recorded.
         """
         found, missed = self.deviation(source, destination)
-        checks = fidelity.port_checks(found, interruptions=self.interruptions())
-        return pd.concat([checks, self.machine_checks(missed)], ignore_index=True)
+        return pd.concat([fidelity.port_checks(found), self.machine_checks(missed)], ignore_index=True)
 
     def deviation(self, source: str, destination: str) -> tuple[fidelity.Deviation, int]:
         """How even the port's gaps were, and how many of its packets were not recorded. Raises as certificate."""
@@ -405,52 +354,24 @@ class Recording:
             changes.append(fidelity.Interval(from_s, to_s, each.rate_mbps))
         return fidelity.intervals(self._net.topology.link(source, destination).rate_mbps, changes)
 
-    def interruptions(self) -> pd.DataFrame | None:
-        """When the relay was seen not to run (from_s, to_s); None where it is not always awake, and cannot see it."""
-        if self._interruptions_ns is None:
-            return None
-        return pd.DataFrame((self._interruptions_ns - self._began_ns) / 1e9, columns=["from_s", "to_s"])
-
     def port_checks(self, source: str, destination: str) -> pd.DataFrame | None:
         """The checks of the port's gaps, each with its name before; None where it was not busy enough to judge."""
         found, _ = self.deviation(source, destination)
         if len(found.deviation) < fidelity.LEAST_BUSY_GAPS:
             return None
-        return fidelity.port_checks(found, f"{source} to {destination}", self.interruptions())
+        return fidelity.port_checks(found, f"{source} to {destination}")
 
     def machine_checks(self, missed_packets: int | None = None) -> pd.DataFrame:
         """What the machine did meanwhile; `missed_packets` of the taps, None for all of them."""
         _ = self._table
         if missed_packets is None:
             missed_packets = sum(missed for _, missed in self._packets.values())
-        relay = self._net.relay
-        if relay and self._relay_counters is not None:
-            missed_packets += self._missed + int(self._relay_counters["failed_packets"].sum())
-        missed_packets += self._refused
-        interruptions, waited_share = self.interruptions(), None
-        if self._net.plan.paced and self._relay_counters is not None:
-            paced = self._relay_counters.loc[sorted(self._net.plan.paced), "forwarded_packets"].sum()
-            waited_share = self._waited / max(1, int(paced))
         return fidelity.machine_checks(
             run_by=f"tier {self._net.tier}, kernel {platform.release()}",
-            missed_packets=missed_packets,
+            missed_packets=missed_packets + self._refused,
             packets_a_frame=self._packets_a_frame,
             stalled_share=self._stall_us / 1e6 / self._duration_s,
             stolen_share=self._steal_ticks / os.sysconf("SC_CLK_TCK") / self._duration_s,
-            lateness=self._lateness if relay else None,
-            most_late_us=relay.most_late_us if relay else None,
-            interrupted_share=None
-            if interruptions is None
-            else float((interruptions.to_s - interruptions.from_s).sum()) / self._duration_s,
-            waited_share=waited_share,
-        )
-
-
-def check_unwatched(is_sampling: bool) -> None:
-    """Raises NetreproError where another recording has the relay sample, which can do so for one only."""
-    if is_sampling:
-        raise NetreproError(
-            "a second recording at the same time", "end the first one before, or let it record the ports of both"
         )
 
 

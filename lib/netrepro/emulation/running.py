@@ -9,7 +9,6 @@ from typing import Protocol
 from netrepro.emulation.guests import LauncherConnection
 from netrepro.emulation.messages import Request
 from netrepro.emulation.plan import Plan
-from netrepro.emulation.relay import Relay
 from netrepro.networks.topology import Topology
 
 
@@ -23,14 +22,6 @@ class RunningNetwork(Protocol):
     @property
     def launcher(self) -> LauncherConnection:
         """The connection to the process that owns the network."""
-
-    @property
-    def relay(self) -> Relay | None:
-        """The process that delays and loses packets, where some link asks for it."""
-
-    @property
-    def nice(self) -> int:
-        """How far guests stand back."""
 
     def place(self, node: str) -> int:
         """The number of the node's namespace."""

@@ -234,7 +234,6 @@ class GeneratedTraffic:
             shared_bytes=described.shared_bytes,
             what="the traffic cannot be sent",
             remedy="see what this machine has with `netrepro doctor`, or use tier 'simulated'",
-            nice=net.nice,
             descriptors=[self._samples],
             namespaces=[net.place(node) for node in nodes],
         )

@@ -382,8 +382,7 @@ class Measurements:
     (`requests`); columns as listed above.
 
     `tier` is virtual, privileged, rootless or simulated; `kernel` the release of the kernel, "" of the simulator.
-    `fidelity` says what had to hold for the run to be believed, and whether it did (FIDELITY_COLUMNS). `interruptions`
-    (from_s, to_s) are those of the process that paces the ports, or None where nothing could see them.
+    `fidelity` says what had to hold for the run to be believed, and whether it did (FIDELITY_COLUMNS).
     """
 
     experiment: Experiment
@@ -395,7 +394,6 @@ class Measurements:
     packets: pd.DataFrame
     fidelity: pd.DataFrame
     requests: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=REQUEST_COLUMNS))
-    interruptions: pd.DataFrame | None = None
     kernel: str = ""
 
     @property

@@ -384,5 +384,3 @@ class OwnQueue(_Queue):
 
 # A new queue has its class above, its place here, and its C++ file (lib/core/README.md).
 Queue = DropTail | EcnThreshold | Red | CoDel | Pie | PhantomQueue | SharedBuffer | Sfq | FqCoDel | NicPacer | OwnQueue
-# Those that tell the flows of their packets apart, which the relay does not do for them.
-FLOW_QUEUES = (Sfq, FqCoDel, NicPacer)

@@ -17,7 +17,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.emulation import emulate
-from netrepro.emulation.tiers import TIERS, probe_tiers, resolve_tier
+from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError
 from netrepro.networks import (
     Cable,
@@ -174,12 +174,12 @@ def _incast(size: Scale, seed: int) -> Scenario:
 def measure(profile: str, tier: str, seed: int, progress: Progress = iter) -> pd.DataFrame:
     """All scenarios on all tools: scenario, quantity, tool, value, least, most (over the seeds of the simulator), note.
 
-    tier : of the emulator; "auto" takes the best that this machine allows, "simulated" leaves it away. A tool that is
+    tier : "virtual", "simulated" to leave the kernel away, or "auto" for the former where it can be had. A tool that is
     not there or cannot do a scenario has NaN for a value, and the reason for a note; a run of the emulator whose own
     checks fail says so in its note. Raises NetreproError for an unknown profile or tier.
     """
     size = scale(profile)
-    chosen = resolve_tier(tier, TIERS, probe_tiers())[0]
+    chosen = resolve_tier(tier, VIRTUAL_TIME_TIERS, probe_tiers())[0]
     program = build_ns3(runs_dir() / "ns3")
     wanted, rows = scenarios(size, seed), []
     # All cores, before the emulator starts, which wants none of them busy.

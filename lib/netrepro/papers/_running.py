@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
 
 from netrepro.emulation import Emulation, emulate
-from netrepro.emulation.machine import watch_machine
 from netrepro.emulation.tiers import REAL_TIME_TIERS, TIERS, probe_tiers, resolve_tier
 from netrepro.emulation.virtual.experiment import emulate_virtually
-from netrepro.networks.experiment import Experiment, Measurements, Port
+from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.papers._runs import Progress, Value, in_parallel
 from netrepro.simulation import simulate
 
@@ -29,12 +28,11 @@ def run_experiment(
     prepare: Callable[[Emulation], None] | None = None,
     clock_skew_ppm: float = 100.0,
     until_complete: bool = False,
-    paced: Iterable[Port] = (),
 ) -> Measurements:
     """What the tier measures in the experiment: `simulate` or `emulate`, both told the share that has passed.
 
     tier : "simulated", "virtual", "rootless", "privileged", or "auto" for the best that this machine allows. prepare,
-    until_complete, paced : of the emulated tiers, as emulate takes them; the simulator takes none.
+    until_complete : of the emulated tiers, as emulate takes them; the simulator takes none.
     clock_skew_ppm : of virtual time; real clocks have their own.
 
     Raises NetreproError for a tier that is none or cannot be had, and for what it cannot honour.
@@ -45,13 +43,7 @@ def run_experiment(
         return simulate(experiment, progress, clock_skew_ppm=clock_skew_ppm)
     if chosen == "virtual":
         return emulate_virtually(experiment, progress, until_complete=until_complete, clock_skew_ppm=clock_skew_ppm)
-    return emulate(experiment, chosen, progress, prepare, until_complete=until_complete, paced=paced)
-
-
-def idle_checks(tier: str, **label: Any) -> list[pd.DataFrame]:
-    """Whether others use the machine now, which would slow hosts without any port's showing it: what watch_machine
-    sees, with the columns of `label`; in virtual time, nothing."""
-    return [watch_machine().assign(**label)] if in_real_time(tier) else []
+    return emulate(experiment, chosen, progress, prepare, until_complete=until_complete)
 
 
 def run_all(
@@ -63,13 +55,11 @@ def run_all(
     n_jobs: int = -1,
     **label: Any,
 ) -> tuple[list[Value], list[pd.DataFrame]]:
-    """What `function` says of each of `work` (its arguments), in their order, and `idle_checks` from before and after.
+    """What `function` says of each of `work` (its arguments), in their order, and a list of checks that is empty.
 
-    As `in_parallel`; on real kernels, which run in real time, one after the other.
+    As `in_parallel`; in real time, one after the other.
     """
-    before = idle_checks(tier, **label)
-    found = in_parallel(function, work, 1 if in_real_time(tier) else n_jobs, progress)
-    return found, [*before, *idle_checks(tier, **label)]
+    return in_parallel(function, work, 1 if in_real_time(tier) else n_jobs, progress), []
 
 
 def run_by_tier(

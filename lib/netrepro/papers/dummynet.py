@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
 from netrepro.emulation.dummynet import Dummynet, synthetic_headers, time_packets
-from netrepro.emulation.kernel_costs import time_kernel, time_relay
+from netrepro.emulation.kernel_costs import time_kernel
 from netrepro.errors import NetreproError
 from netrepro.papers._runs import Progress, of_profile
 from netrepro.paths import data_dir
@@ -32,7 +32,6 @@ BANDWIDTH_MBPS = 600.0
 MOST_SPREAD = 0.2
 BATCH_PACKETS = 1000  # at a packet every microsecond a batch lasts one tick of Dummynet's timer, 1 ms
 VISITS = 5  # to a case in a repetition: what disturbs the machine for a moment then spoils a part of its batches
-RELAY_BATCH_PACKETS, LEAST_RELAY_BATCHES = 5000, 4  # paced, so that a batch lasts 100 ms and a delay
 COLOURS = {"arrivals_ns": scheme("tcp").colour, "timer_ns": scheme("repflow").colour}
 
 
@@ -111,12 +110,10 @@ class Runs:
 
     @property
     def checked(self) -> dict[str, pd.Series]:
-        """Costs by case, repetition and batch of what is checked by itself: our engine, Linux, an emulated link."""
-        delayed = self.kernel.case == "Cd"
+        """Costs by case, repetition and batch of what is checked by itself: our engine, and Linux."""
         found = {
             "engine": (self.batches[self.batches.case != BEHIND_MANY], "whole_ns"),
-            "Linux": (self.kernel[~delayed], "processor_ns"),
-            "link": (self.kernel[delayed], "processor_ns"),
+            "Linux": (self.kernel, "processor_ns"),
         }
         order = ["case", "repetition", "batch"]
         return {name: rows.set_index(order)[column] for name, (rows, column) in found.items() if len(rows)}
@@ -136,9 +133,9 @@ def measure(
     """Time so many packets of every case in each repetition, in several visits whose order is drawn from `seed`; Linux
     too where `tier` has namespaces.
 
-    `rules` and `delay_ms` are those of `tested`; Linux's delay is our relay's, its rules are always 100. The case of
-    10000 rules gets a hundredth of the packets, in one visit. Linux gets `packets` a case in all repetitions together,
-    and its delay, which has to be paced, a tenth of that.
+    `rules` and `delay_ms` are those of `tested`; Linux's rules are always 100, and its delay is not measured. The case
+    of 10000 rules gets a hundredth of the packets, in one visit. Linux gets `packets` a case in all repetitions
+    together.
     """
     tested = tested or cases(rules=rules)
     random = np.random.default_rng(seed)
@@ -159,13 +156,8 @@ def measure(
         out_of_order += timing.out_of_order
     kernel = [pd.DataFrame(columns=["case", "repetition", "batch", "wall_ns", "processor_ns"])]
     kernel_batches = -(-packets // (repetitions * BATCH_PACKETS))
-    link_batches = max(-(-packets // (10 * repetitions * RELAY_BATCH_PACKETS)), LEAST_RELAY_BATCHES)
-    steps = [
-        lambda: time_kernel(tier, kernel_batches, BATCH_PACKETS, repetitions=repetitions),
-        lambda: time_relay(tier, delay_ms, link_batches, RELAY_BATCH_PACKETS, repetitions=repetitions),
-    ]
     if tier != "simulated":
-        kernel += [step() for step in progress(steps if delay_ms > 0 else steps[:1])]
+        kernel += [time_kernel(tier, kernel_batches, BATCH_PACKETS, repetitions=repetitions)]
     ours, linux = (pd.concat(parts, ignore_index=True) for parts in (batches, kernel[1:] or kernel))
     return Runs(ours, linux, out_of_order, rules, delay_ms)
 

@@ -341,17 +341,16 @@ def capture(
     scale: Annotated[float, typer.Option(help="times about 5,000 flows a day")] = 1.0,
     days: Annotated[int, typer.Option(help="runs, each on a day of its own")] = 2,
     seed: Annotated[int, typer.Option(help="of who does what when")] = 1,
-    tier: Annotated[str, typer.Option(help="auto, privileged or rootless")] = "auto",
 ) -> None:
-    """Make a labelled capture of real applications, as data/gmm_traffic/standin."""
+    """Make a labelled capture of real applications in virtual time, as data/gmm_traffic/standin."""
     from tqdm import tqdm
 
     from netrepro.emulation.labelled_traffic import make_capture
 
-    minutes = days * seconds / 60
-    cost = f"{days} x {seconds:g} s of traffic in real time, about {scale * 5000 * days:,.0f} flows"
-    console.print(f"{cost}: {minutes:.0f} minutes and what the metering takes", markup=False, soft_wrap=True)
-    made = make_capture(into, seconds=seconds, scale=scale, days=days, seed=seed, tier=tier, progress=tqdm)
+    cost = f"{days} x {seconds:g} s of traffic in virtual time, about {scale * 5000 * days:,.0f} flows"
+    waits = "a minute to start each, and a processor's second or more each second"
+    console.print(f"{cost}: {waits}", markup=False, soft_wrap=True)
+    made = make_capture(into, seconds=seconds, scale=scale, days=days, seed=seed, progress=tqdm)
     console.print(made.to_string())
 
 

@@ -1,4 +1,4 @@
-"""The simulator's TCP beside the kernel's, on the same description."""
+"""The simulator's TCP beside the kernel's in virtual time, on the same description."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from emulation_traffic import rootless
 from virtual_kernel import needs_virtual
 
 from netrepro.emulation.emulate import emulate
@@ -28,12 +27,10 @@ from netrepro.networks import (
 )
 from netrepro.simulation import simulate
 
-pytestmark = [pytest.mark.timeout(120), rootless]
+pytestmark = [pytest.mark.timeout(120), needs_virtual]
 
 SIZES_BYTES = (10_000, 100_000, 500_000)
 STARTS_S = (0.2, 0.6, 1.3)  # one after the other: no flow meets another
-MOST_LATE_US = 5000  # of a round trip of 80 ms
-LATENESS = "lateness of delayed packets in us, p99"
 
 
 def single_flows(control: str, buffer_packets: int) -> Experiment:
@@ -43,41 +40,35 @@ def single_flows(control: str, buffer_packets: int) -> Experiment:
     return Experiment(net, flows, 2.8, measure=Measure(queues=(("s1", "s2"),)), tcp=Tcp(control))
 
 
-def emulated(experiment: Experiment, most_late_us: float = MOST_LATE_US, tier: str = "auto", **options) -> Measurements:
-    """What the kernel does when packets are not late; skips after three runs in which they were."""
-    for _ in range(3):
-        measured = emulate(experiment, tier, **options)
-        late_us = measured.fidelity.set_index("check")["value"][LATENESS]
-        if late_us <= most_late_us:
-            return measured
-    pytest.skip(f"the machine is too busy: packets were late by {late_us / 1e3:.1f} ms")
+def emulated(experiment: Experiment) -> Measurements:
+    return emulate(experiment, "virtual")
 
 
 @pytest.mark.parametrize("buffer_packets", [1000, 60])
 @pytest.mark.parametrize("control", ["reno", "cubic", "bbr"])
 def test_a_flow_takes_as_long_in_the_simulator_as_in_the_kernel(control, buffer_packets):
-    # 15 % and 10 ms are for a busy machine; a timeout more or less would be 200 ms.
+    # Within a tenth: delayed acknowledgements differ (100 kB take 30 ms longer); a timeout would be 200 ms more.
     experiment = single_flows(control, buffer_packets)
     simulated, kernel = simulate(experiment).flows, emulated(experiment).flows
     assert (kernel["delivered_bytes"] == simulated["delivered_bytes"]).all()
-    assert kernel["completion_ms"].to_numpy() == pytest.approx(simulated["completion_ms"].to_numpy(), rel=0.15, abs=10)
+    assert kernel["completion_ms"].to_numpy() == pytest.approx(simulated["completion_ms"].to_numpy(), rel=0.1)
 
 
 @pytest.mark.parametrize("segments", [1, 10, 30, 70, 150])
 def test_slow_start_takes_as_many_rounds_in_the_kernel(segments):
-    # Rounds of 10, 20, 40, ... segments: a round too many is 100 ms. Tolerance: 3 % or 2 ms, and how late packets are.
+    # Rounds of 10, 20, 40, ... segments: a round too many is 100 ms. Tolerance: 3 % or 2 ms.
     # All are acknowledged at once: an odd last segment of a round else waits 40 ms, and one more or less makes it odd.
     net = dumbbell(1, Link(200, 0, DropTail(packets=1000)), Link(200, 50, DropTail(packets=1000)))
     flow = Flow("h1", "h2", segments * 1448, start_s=0.1)
     experiment = Experiment(net, (flow,), 1.0, tcp=Tcp("reno", delayed_ack_ms=0))
     simulated, kernel = simulate(experiment).flows, emulated(experiment).flows
-    assert kernel["completion_ms"][0] == pytest.approx(simulated["completion_ms"][0], rel=0.03, abs=2 + 5)
+    assert kernel["completion_ms"][0] == pytest.approx(simulated["completion_ms"][0], rel=0.03, abs=2)
 
 
 @pytest.mark.parametrize("held_back_ms", [8, 15])
 def test_a_path_that_reorders_slows_the_kernel_as_little(held_back_ms):
     # 2 % are held back for less (8 ms) and more (15 ms) than a quarter of the round trip. Medians of three seeds within
-    # 15 %: a recovery that is not undone would cost the several-fold.
+    # 5 %: a recovery that is not undone would cost the several-fold.
     wire = Link(100, 20, DropTail(packets=10_000), reordering=0.02, reordering_ms=held_back_ms)
     net = Topology((Cable("h1", "s1", wire), Cable("s1", "h2", Link(1000, 0.05, DropTail(packets=10_000)))))
     experiments = [Experiment(net, (Flow("h1", "h2", 10**7, start_s=0.1),), 4, seed) for seed in (1, 2, 3)]
@@ -85,7 +76,7 @@ def test_a_path_that_reorders_slows_the_kernel_as_little(held_back_ms):
         np.median([run(experiment).flows["completion_ms"][0] for experiment in experiments])
         for run in (emulated, simulate)
     )
-    assert kernel == pytest.approx(simulated, rel=0.15)
+    assert kernel == pytest.approx(simulated, rel=0.05)
 
 
 def window_quantiles(measured: Measurements, from_s: float) -> np.ndarray:
@@ -99,8 +90,7 @@ def answers_of(measured: Measurements) -> int:
 
 @pytest.mark.parametrize("control", ["reno", "cubic"])
 def test_a_receiver_answers_as_often_as_the_kernels_and_as_much_is_sent_again(control):
-    # Slow start ends with a loss of many segments (Reno) or few (CUBIC). The least of three runs, within 15 % and ten:
-    # where a receiver must wait for a processor, its window closes and opens, and more is answered and lost.
+    # Slow start ends with a loss of many segments (Reno) or few (CUBIC). Within 15 % and ten.
     net = dumbbell(1, Link(500, 0.5, DropTail(packets=1000)), Link(50, 10, DropTail(packets=60)))
     flow = Flow("h1", "h2", 4_000_000, start_s=0.1, congestion_control=control)
     experiment = Experiment(net, (flow,), 2.0)
@@ -108,11 +98,10 @@ def test_a_receiver_answers_as_often_as_the_kernels_and_as_much_is_sent_again(co
     def answers_and_resent(found: Measurements) -> np.ndarray:
         return np.array([answers_of(found), found.flows["retransmitted_packets"].item()])
 
-    kernel = np.min([answers_and_resent(emulated(experiment, 1000)) for _ in range(3)], axis=0)
-    assert kernel == pytest.approx(answers_and_resent(simulate(experiment)), rel=0.15, abs=10)
+    kernel, simulated = answers_and_resent(emulated(experiment)), answers_and_resent(simulate(experiment))
+    assert kernel == pytest.approx(simulated, rel=0.15, abs=10)
 
 
-@needs_virtual
 @pytest.mark.parametrize(("control", "buffer_packets"), [("reno", 60), ("cubic", 100)])
 def test_a_link_that_slows_down_loses_no_more_of_what_is_sent_again_than_in_the_kernel(control, buffer_packets):
     # Linux's tcp_rack_mark_lost: RACK's timer waits for the last segment that may be lost and 2 ms more. A tenth of the
@@ -135,12 +124,15 @@ def test_a_link_that_slows_down_loses_no_more_of_what_is_sent_again_than_in_the_
 def test_a_receiver_of_marks_answers_as_soon_as_the_kernels(control):
     # Linux's tcp_ecn_check_ce: at once what says CWR and the first two from a mark on. Whatever finds another packet
     # waiting is marked, so that windows are of one or two segments: an acknowledgement that is held back costs 40 ms.
-    # A tenth for the time, 15 % for the number of answers; without, a third and a quarter.
-    net = dumbbell(1, Link(1000, 0, DropTail(packets=1000)), Link(10, 10, EcnThreshold(1000, 1)))
+    # 15 % for the time, a tenth for the number of answers; without, a third and a quarter. The wire has some jitter, as
+    # real ones do: without any, a second packet comes when the first has just left, or just not, all the time, and
+    # CUBIC on the kernel takes two thirds of the simulator's time.
+    wire = Link(10, 10, EcnThreshold(1000, 1), jitter_ms=0.05)
+    net = dumbbell(1, Link(1000, 0, DropTail(packets=1000)), wire)
     experiment = Experiment(net, (Flow("h1", "h2", 200 * 1448, start_s=0.1),), 3.0, tcp=Tcp(control, ecn=True))
-    kernel, simulated = emulated(experiment, 1000), simulate(experiment)
-    assert kernel.flows["completion_ms"][0] == pytest.approx(simulated.flows["completion_ms"][0], rel=0.1)
-    assert answers_of(kernel) == pytest.approx(answers_of(simulated), rel=0.15)
+    kernel, simulated = emulated(experiment), simulate(experiment)
+    assert kernel.flows["completion_ms"][0] == pytest.approx(simulated.flows["completion_ms"][0], rel=0.15)
+    assert answers_of(kernel) == pytest.approx(answers_of(simulated), rel=0.1)
 
 
 @pytest.mark.parametrize("control", ["reno", "cubic"])
@@ -152,7 +144,7 @@ def test_the_saw_of_a_window_is_the_kernels(control):
     experiment = Experiment(
         net, (Flow("h1", "h2", duration_s=8),), 8.0, measure=measure, tcp=Tcp(control, delayed_ack_ms=0)
     )
-    kernel, simulated = emulated(experiment, 1000), simulate(experiment)
+    kernel, simulated = emulated(experiment), simulate(experiment)
     assert window_quantiles(kernel, 2) == pytest.approx(window_quantiles(simulated, 2), rel=0.10, abs=1.5)
     assert kernel.flows["retransmitted_packets"][0] == pytest.approx(
         simulated.flows["retransmitted_packets"][0], rel=0.5, abs=5
@@ -165,7 +157,7 @@ def test_ten_flows_get_as_much_of_a_dumbbell_in_the_kernel():
     net = dumbbell(10, Link(200, 0.5, DropTail(packets=1000)), Link(50, 10, DropTail(packets=50)))
     flows = tuple(Flow(f"h{i + 1}", f"h{i + 11}", duration_s=6 - i / 100, start_s=i / 100) for i in range(10))
     experiment = Experiment(net, flows, 6.0, tcp=Tcp("reno", delayed_ack_ms=0))
-    kernel, simulated = (found.flows["goodput_mbps"] for found in (emulated(experiment, 2000), simulate(experiment)))
+    kernel, simulated = (found.flows["goodput_mbps"] for found in (emulated(experiment), simulate(experiment)))
     assert kernel.sum() == pytest.approx(simulated.sum(), rel=0.03)
     assert kernel.min() > 0 and kernel.max() < 0.5 * kernel.sum()
 
@@ -185,5 +177,5 @@ def test_two_flows_fill_a_port_as_in_the_kernel(control):
     # Within a tenth of the buffer. The full setting (425 packets, two minutes) is in test_closed_forms, beside
     # recorded runs of a kernel.
     experiment = two_flows(control, DropTail(packets=100), 5.0)
-    kernel, simulated = (settled(found, 1) for found in (emulated(experiment, 500), simulate(experiment)))
+    kernel, simulated = (settled(found, 1) for found in (emulated(experiment), simulate(experiment)))
     assert kernel.mean() == pytest.approx(simulated.mean(), abs=10)

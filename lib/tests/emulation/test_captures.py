@@ -7,6 +7,7 @@ import pytest
 from emulation_traffic import emulation, rootless, transfer
 from scapy.layers import inet
 from scapy.utils import PcapReader, RawPcapReader
+from virtual_kernel import needs_virtual
 
 from netrepro.emulation import emulate
 from netrepro.emulation.guests import LauncherConnection
@@ -23,7 +24,7 @@ def captured(tmp_path_factory):
     """A run of two flows, and the folder with its captures."""
     folder = tmp_path_factory.mktemp("captures")
     flows = (Flow("h1", "h3", size_bytes=60_000), Flow("h2", "h4", size_bytes=30_000, start_s=0.2))
-    asked = Experiment(dumbbell(2, Link(100, 0), Link(20, 2)), flows, 0.8, measure=Measure(packets=PORTS))
+    asked = Experiment(dumbbell(2, Link(100, 0), Link(20, 0)), flows, 0.8, measure=Measure(packets=PORTS))
     return emulate(asked, "rootless", captures=folder), folder
 
 
@@ -56,6 +57,7 @@ def test_our_own_meter_finds_the_flows_of_a_capture(captured):
     assert len(flows) == 2
 
 
+@needs_virtual
 def test_captures_have_marks_from_the_port_on_that_sets_them(tmp_path):
     ports = (("h1", "s1"), ("s1", "s2"), ("s2", "h2"))
     asked = Experiment(
@@ -65,7 +67,7 @@ def test_captures_have_marks_from_the_port_on_that_sets_them(tmp_path):
         measure=Measure(packets=ports),
         tcp=Tcp("reno", ecn=True),
     )
-    measured = emulate(asked, "rootless", captures=tmp_path)
+    measured = emulate(asked, "virtual", captures=tmp_path)
     marked = {}
     for source, destination in ports:
         with PcapReader(str(tmp_path / f"{source}-{destination}.pcap")) as reader:

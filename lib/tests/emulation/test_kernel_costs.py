@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from emulation_traffic import emulation, rootless
 
-from netrepro.emulation.kernel_costs import CASES, time_kernel, time_relay
+from netrepro.emulation.kernel_costs import CASES, time_kernel
 from netrepro.errors import NetreproError
 from netrepro.networks import star
 from netrepro.networks.links import Link
@@ -58,18 +58,6 @@ def test_the_cases_are_timed_in_turn_and_each_in_every_batch():
     assert [set(each) for each in rounds] == [set(CASES)] * 8 and all(len(each) == len(CASES) for each in rounds)
     assert [each[0] for each in rounds] == [CASES[number % len(CASES)] for number in range(8)]
     assert (table.processor_ns > 0).all()
-
-
-@rootless
-def test_a_delayed_link_passes_every_packet_on_and_is_charged_in_every_batch():
-    table = time_relay("rootless", delay_ms=2.0, batches=3, batch_packets=100, repetitions=2)
-    assert list(table.batch) == [0, 1, 2] * 2 and set(table.case) == {"Cd"} and set(table.repetition) == {0, 1}
-    assert (table.processor_ns > 0).all()
-
-
-def test_a_link_without_delay_has_no_relay_to_charge():
-    with pytest.raises(NetreproError, match="delay_ms = 0"):
-        time_relay("rootless", delay_ms=0, batches=1)
 
 
 def test_the_simulated_tier_has_no_kernel_to_measure():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import struct
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -12,21 +13,8 @@ from emulation_traffic import emulation, needs, rootless
 from netrepro.emulation import build_times, cpu_limits, emulate, machine
 from netrepro.emulation.probe import NotHere
 from netrepro.networks import Link, fat_tree, star
-from netrepro.networks.experiment import FIDELITY_COLUMNS, Experiment
+from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Flow
-
-
-def test_a_machine_in_use_does_not_pass_and_one_at_rest_does(monkeypatch):
-    busy, ticks = [0], machine.os.sysconf("SC_CLK_TCK") * (machine.os.cpu_count() or 1)
-    began = time.monotonic()
-    monkeypatch.setattr(machine, "_idle_ticks", lambda: (time.monotonic() - began) * ticks * (1 - busy[0]))
-    monkeypatch.setattr(machine, "cpu_stall_us", lambda: float("nan"))
-    monkeypatch.setattr(machine, "steal_ticks", lambda: 0)
-    found = machine.watch_machine(0.05)
-    assert list(found.columns) == FIDELITY_COLUMNS and found["holds"].all()
-    busy[0] = 0.5
-    checks = machine.watch_machine(0.05)
-    assert checks["holds"].tolist() == [False, True, True]
 
 
 def test_a_guests_command_runs_as_it_is_given_behind_the_prefix_and_no_group_is_left():
@@ -87,3 +75,26 @@ def test_a_peer_that_fails_says_how(monkeypatch):
     monkeypatch.setattr(build_times, "_WITH_PYROUTE2", "raise OSError('no such kernel')")
     with pytest.raises(build_times.NetreproError, match="no such kernel"):
         build_times.build_with_pyroute2(fat_tree(2, build_times.LINK))
+
+
+def test_processors_are_asked_to_stay_awake_within_the_block(monkeypatch, tmp_path):
+    asked = tmp_path / "cpu_dma_latency"
+    asked.touch()
+    monkeypatch.setattr(machine, "_LATENCY_REQUESTS", asked)
+    with machine.awake_processors():
+        assert asked.read_bytes() == struct.pack("=i", 0)
+    monkeypatch.setattr(machine, "_LATENCY_REQUESTS", tmp_path / "none")
+    with machine.awake_processors():
+        pass  # where it may not ask, it does without
+
+
+@pytest.mark.skipif(not os.access("/dev/cpu_dma_latency", os.R_OK | os.W_OK), reason="needs root: only it may ask")
+def test_the_request_ends_with_the_block():
+    def allowed_us() -> int:
+        with Path("/dev/cpu_dma_latency").open("rb", buffering=0) as told:
+            return struct.unpack("=i", told.read(4))[0]
+
+    before = allowed_us()
+    with machine.awake_processors():
+        assert allowed_us() == 0
+    assert allowed_us() == before != 0

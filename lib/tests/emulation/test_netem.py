@@ -1,4 +1,4 @@
-"""Links that the kernel's netem delays: the same descriptions as of the relay, and what the kernel is told of them."""
+"""Links in real time that the kernel's netem delays, what it is told of them, and what is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from emulation_traffic import emulation, rootless, transfer
+from emulation_traffic import emulation, rootless
 
 from netrepro.emulation import emulate, messages
 from netrepro.emulation.netem import wire
@@ -104,9 +104,9 @@ def test_the_share_asked_for_is_held_back_by_the_time_asked_for(share):
 
 
 def test_what_arrives_at_one_end_of_a_cable_is_handed_to_the_other():
-    plan = make_plan(star(2, Link(10, 5)), delayed_by="netem")
+    plan = make_plan(star(2, Link(10, 5)))
     requests = plan.requests[HUB]
-    assert not plan.delays and not plan.relayed_interfaces and len(plan.wires) == 4
+    assert len(plan.wires) == 4
     filters = [decoded(each) for each in requests if each.message[4] == messages.NEW_FILTER]
     handed = {}
     for each in filters:
@@ -119,7 +119,7 @@ def test_what_arrives_at_one_end_of_a_cable_is_handed_to_the_other():
 
 
 def test_the_shaper_stays_at_the_port_before_the_wire():
-    plan = make_plan(dumbbell(1, FAST, Link(10, 5)), delayed_by="netem")
+    plan = make_plan(dumbbell(1, FAST, Link(10, 5)))
     assert all(port.shaper[0] == port.source for port in plan.ports.values())
     assert plan.ports[PORT].tap[0] == HUB and plan.ports["h1", "s1"].tap[0] == "s1"
 
@@ -127,32 +127,24 @@ def test_the_shaper_stays_at_the_port_before_the_wire():
 @pytest.mark.parametrize(
     ("link", "why"),
     [
-        (Link(10, 5, Red(100, 5, 20)), "a queue of kind Red"),
+        (Link(10, 5, Red(100, 5, 20)), "a queue of kind Red; in real time links are drop-tail"),
         (Link(10, 5, jitter_ms=1, reordering=0.1, reordering_ms=1), "beside reordering"),
         (Link(10, 5000, jitter_ms=3000), "vary by more than 2000 ms"),
         (Link(10, 5, reordering=1e-6, reordering_ms=1), "netem's least is 1 in 16384"),
     ],
 )
-def test_what_netem_does_not_do_is_refused_and_the_relay_named(link, why):
+def test_what_a_kernel_does_not_do_in_real_time_is_refused_and_virtual_time_named(link, why):
     with pytest.raises(NetreproError, match=why) as refused:
-        make_plan(dumbbell(1, FAST, link), delayed_by="netem")
-    assert "delayed_by='relay'" in str(refused.value)
-    assert make_plan(dumbbell(1, FAST, link)).delays
-
-
-def test_an_unknown_way_to_delay_is_refused_with_the_nearest():
-    with pytest.raises(NetreproError, match="netem"):
-        make_plan(star(2, FAST), delayed_by="netm")
+        make_plan(dumbbell(1, FAST, link))
+    assert "tier 'virtual'" in str(refused.value)
 
 
 @rootless
 @pytest.mark.skipif(NETEM, reason="needs a kernel without netem")
 def test_a_kernel_without_netem_is_told_before_anything_is_built():
     with pytest.raises(NetreproError, match="no netem on the rootless tier") as refused:
-        emulation(star(2, Link(10, 5)), delayed_by="netem")
-    assert "delayed_by='relay'" in str(refused.value)
-    with emulation(star(2, FAST), delayed_by="netem") as net:  # no link has a delay
-        assert transfer(net, "h1", "h2", 1000)[0] == 1000
+        emulation(star(2, Link(10, 5)))
+    assert "tier 'virtual'" in str(refused.value)
 
 
 # What the kernel then does ----------------------------------------------------------------------------
@@ -175,7 +167,7 @@ def through(link: Link, count: int, gap_s: float = 0.0) -> tuple[np.ndarray, np.
     import time
 
     seen: list[tuple[int, float]] = []
-    with emulation(dumbbell(1, FAST, link), delayed_by="netem") as net:
+    with emulation(dumbbell(1, FAST, link)) as net:
         sender = net["h1"].socket(socket.AF_INET, socket.SOCK_DGRAM)
         receiver = net["h2"].socket(socket.AF_INET, socket.SOCK_DGRAM)
         receiver.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS
@@ -231,22 +223,11 @@ def test_netem_holds_back_the_share_asked_for_and_those_behind_overtake():
 
 @rootless
 @needs_netem
-def test_an_experiment_over_netem_measures_what_it_measures_over_the_relay():
-    """Round trips make the time of one flow, the link's rate that of the other."""
-    for slow, share in ((Link(20, 40, ROOMY), 0.85), (Link(2, 20, ROOMY), 0.9)):
-        asked = Experiment(dumbbell(1, FAST, slow), (Flow("h1", "h2", size_bytes=500_000),), 6.0)
-        ours, theirs = (emulate(asked, "rootless", delayed_by=way).flows.iloc[0] for way in ("relay", "netem"))
-        assert ours.delivered_bytes == theirs.delivered_bytes == 500_000
-        assert share < theirs.completion_ms / ours.completion_ms < 1 / share
-
-
-@rootless
-@needs_netem
 def test_a_packet_is_sent_as_a_whole_at_the_rate_that_the_link_has_then():
     flows = tuple(Flow("h1", "h2", size_bytes=1400, start_s=0.2 * number) for number in range(8))
     change = LinkChange(0.7, *PORT, rate_mbps=10)
     asked = Experiment(dumbbell(1, FAST, Link(1, 20, ROOMY)), flows, 2.0, changes=(change,))
-    took_ms = emulate(asked, "rootless", delayed_by="netem").flows["completion_ms"]
+    took_ms = emulate(asked, "rootless").flows["completion_ms"]
     # Three passages of 20 ms, and 1,466 bytes at 1 Mb/s beside the handshake's.
     assert took_ms[:3].min() > 72 > took_ms[4:].min()
 
@@ -260,7 +241,7 @@ def test_the_queue_before_netem_is_the_links_own_and_its_packets_are_seen_as_the
         4.0,
         measure=Measure(queues=(PORT,), packets=(PORT,)),
     )
-    found = emulate(asked, "rootless", delayed_by="netem")
+    found = emulate(asked, "rootless")
     link = found.links.set_index(["source", "destination"]).loc[PORT]
     assert found.queues["queue_packets"].max() in (20, 21) and link.dropped_packets > 0
     gaps_ms = np.diff(found.packets["time_s"]) * 1e3

@@ -10,7 +10,7 @@ from netrepro.emulation import Emulation, ping_all
 from netrepro.emulation.dummynet import headers_of_capture
 from netrepro.emulation.reachability import PING, described_round_trip_ms
 from netrepro.errors import NetreproError
-from netrepro.networks import Cable, Link, Topology
+from netrepro.networks import Cable, Link, Topology, dumbbell
 
 NETWORK = Topology(
     [
@@ -43,11 +43,9 @@ def test_in_virtual_time_everybody_answers_after_what_the_links_say():
 
 @rootless
 def test_in_real_time_everybody_answers():
-    with emulation(NETWORK) as net:
+    with emulation(dumbbell(1, Link(100, 0), Link(10, 0))) as net:
         found = ping_all(net)
-    assert (found.answered == 3).all()
-    far = found[(found["from"] == "h3") | (found.to == "h3")]
-    assert len(far) == 4 and (far.round_trip_ms > 15).all()  # an idle shaper lets a packet pass at once
+    assert len(found) == 2 and (found.answered == 3).all()
 
 
 @needs_virtual

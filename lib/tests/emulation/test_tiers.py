@@ -254,8 +254,7 @@ def test_what_does_not_work_says_why_and_who_needs_it(features):
 def test_a_missing_right_takes_away_only_what_needs_it(features, restraint, why):
     rows = reply_of("features", probe_tiers().best, restraint=restraint)
     under = {row["feature"]: row for row in rows}
-    for feature in ("eBPF program", "eBPF on leaving (tcx)"):
-        assert not under[feature]["works"] and why in under[feature]["why"]
+    assert not under["eBPF program"]["works"] and why in under["eBPF program"]["why"]
     others = [name for name in features.index if not name.startswith("eBPF")]
     assert {name: under[name]["works"] for name in others} == features.works[others].to_dict()
 

@@ -219,6 +219,6 @@ def test_fair_queues_refuse_what_they_cannot_be():
             make()
 
 
-def test_a_queue_that_tells_flows_apart_is_refused_where_the_relay_would_keep_it():
-    with pytest.raises(NetreproError, match="Sfq, which tells flows apart"):
+def test_a_fair_queue_is_refused_in_real_time():
+    with pytest.raises(NetreproError, match="Sfq; in real time links are drop-tail"):
         make_plan(star(2, Link(10, 1, Sfq(100))))

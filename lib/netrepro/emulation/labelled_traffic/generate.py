@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import select
-import subprocess
+import shutil
+import signal
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from netrepro.emulation.guests import Guest
-from netrepro.emulation.network import Emulation
+from netrepro.emulation.virtual.network import VirtualEmulation, VirtualProgram
 from netrepro.errors import NetreproError
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import Cable, Topology, host_cable
@@ -42,6 +39,8 @@ PROTOCOLS: dict[str, str | dict[int, str]] = {
 }
 RECORD_COLUMNS = ["seconds", "address", "port", "other_address", "other_port", "application"]
 SWARM_WORKSTATIONS, SWARM_REMOTES = 5, 8
+MEMORY_MB = 3072  # of the kernel, for some sixty programs
+READY_S, LONGEST_STOP_S = 10.0, 20.0  # of virtual time, in which programs have started, and ended
 
 
 @dataclass(frozen=True)
@@ -124,86 +123,84 @@ def campus(seed: int) -> Topology:
 
 
 class _Programs:
-    """Programs that run in the network: started with a line of work, stopped by the end of their input."""
+    """Programs that run in the network: started with a line of work, stopped by SIGTERM."""
 
-    def __init__(self, net: Emulation):
+    def __init__(self, net: VirtualEmulation):
         self.net = net
-        self._guests: list[tuple[str, Guest, bool]] = []
+        self._asked: list[tuple[str, dict[str, Any], Path]] = []
+        self._started: list[tuple[str, VirtualProgram]] = []
 
-    def start(self, file: str, host: str, name: str, *, says_ready: bool = True, **work: Any) -> None:
-        guest = self.net[host].popen([sys.executable, str(HERE / file)])
-        assert guest.stdin
-        guest.stdin.write(json.dumps({"name": name, **work}) + "\n")
-        guest.stdin.flush()
-        self._guests.append((f"{name} on {host}", guest, says_ready))
+    def start(self, file: str, host: str, name: str, **work: Any) -> None:
+        """With the others, by `begin`."""
+        files = self.net.next_file(name)
+        for ending in (".out", ".err"):
+            files.with_suffix(ending).touch()
+        program = {
+            "file": file,
+            "namespace": self.net.plan.descriptor(host),
+            "output": str(files.with_suffix(".out")),
+            "errors": str(files.with_suffix(".err")),
+            "work": {"name": name, **work},
+        }
+        self._asked.append((f"{name} on {host}", program, files))
 
-    def await_ready(self, timeout_s: float = 60.0) -> None:
-        """Raises NetreproError for one that ended or did not get ready in time."""
-        until = time.monotonic() + timeout_s
-        for name, guest, says_ready in self._guests:
-            if not says_ready:
-                continue
-            assert guest.stdout and guest.stderr
-            waited = select.select([guest.stdout], [], [], max(0.0, until - time.monotonic()))[0]
-            if not waited or "ready" not in guest.stdout.readline():
-                guest.kill()
-                complaint = guest.stderr.read().strip().splitlines()[-1:]
-                raise NetreproError(
-                    f"{name} did not start: {complaint[0] if complaint else f'nothing in {timeout_s:g} s'}",
-                    "try again with less beside it on the machine",
-                )
+    def begin(self, *imports: str) -> None:
+        """Start them all. imports : what they will import."""
+        asked = {"imports": imports, "programs": [program for _, program, _ in self._asked]}
+        command = [sys.executable, "-B", str(HERE / "guest_nursery.py")]
+        begun = self.net[self.net.topology.hosts[0]].run(command, input=json.dumps(asked) + "\n")
+        for (name, program, files), process in zip(self._asked, json.loads(begun.stdout), strict=True):
+            self._started.append((name, VirtualProgram(self.net, process, [program["file"]], files)))
+        self._asked = []
+
+    def check_ready(self) -> None:
+        """Raises NetreproError for one that has not said that it is ready."""
+        for name, program in self._started:
+            if "ready" not in program.output:
+                said = (program.errors.strip() or "it says nothing").splitlines()[-1]
+                raise NetreproError(f"{name} did not start: {said}", "see whether its libraries can be imported")
 
     def running(self) -> bool:
-        return any(guest.poll() is None for _, guest, _ in self._guests)
+        return any(program.poll() is None for _, program in self._started)
 
-    def stop(self, timeout_s: float = 20.0) -> list[tuple[str, Any]]:
+    def stop(self) -> list[tuple[str, Any]]:
         """Tell all to stop; (name, the last line each said, None where it had to be killed)."""
-        for _, guest, _ in self._guests:
-            if guest.stdin:
-                guest.stdin.close()
-                guest.stdin = None
+        for _, program in self._started:
+            if program.poll() is None:
+                program.send_signal(signal.SIGTERM)
         said = []
-        for name, guest, _ in self._guests:
-            try:
-                output, _ = guest.communicate(timeout=timeout_s)
-            except subprocess.TimeoutExpired:
-                guest.kill()
-                output = ""
-            last = output.strip().splitlines()[-1:]
+        for name, program in self._started:
+            if program.wait(LONGEST_STOP_S) is None:
+                program.kill()
+            last = program.output.strip().splitlines()[-1:] if program.returncode == 0 else []
             said.append((name, json.loads(last[0]) if last else None))
         return said
 
 
-def record_day(
-    folder: Path, *, seconds: float, mix: Mix, seed: int, day: int = 0, tier: str = "auto", progress: Progress = iter
-) -> Day:
-    """Build the network, let everybody work for `seconds`, and capture.
+def record_day(folder: Path, *, seconds: float, mix: Mix, seed: int, day: int = 0, progress: Progress = iter) -> Day:
+    """Build the network in virtual time, let everybody work for `seconds`, and capture.
 
     folder : an existing one for the capture. seed : of the campus: hosts, links, who uses what. day : with the seed, of
-    what is done when; packets still differ from run to run.
+    what is done when.
     progress : wraps the seconds while they pass.
-    Raises NetreproError where libraries, namespaces or kernel settings are missing, or a program does not start.
+    Raises NetreproError where libraries or the virtual kernel are missing, or a program does not start.
     """
     check_libraries()
-    with (
-        tempfile.TemporaryDirectory(prefix="netrepro-") as scratch,
-        Emulation(campus(seed), tier, seed=seed * 1000 + day) as net,
-    ):
-        return _Run(net, Path(scratch), folder, seconds, mix, seed, day).record(progress)
+    with VirtualEmulation(campus(seed), seed=seed * 1000 + day, memory_mb=MEMORY_MB) as net:
+        return _Run(net, folder, seconds, mix, seed, day).record(progress)
 
 
 class _Run:
     def __init__(
         self,
-        net: Emulation,
-        scratch: Path,
+        net: VirtualEmulation,
         folder: Path,
         seconds: float,
         mix: Mix,
         seed: int,
         day: int,
     ):
-        self.net, self.scratch, self.seconds, self.mix, self.seed = net, scratch, seconds, mix, seed
+        self.net, self.scratch, self.seconds, self.mix, self.seed = net, net.folder, seconds, mix, seed
         # Every day has the same campus, so what is the campus's is drawn apart from what is the day's.
         self.campus, self.rng = np.random.default_rng([seed, 2]), np.random.default_rng([seed, day, 4])
         self.capture = folder / "all.pcap"
@@ -216,10 +213,9 @@ class _Run:
     def record(self, progress: Progress) -> Day:
         swarms = self._make_swarms()
         tap, watchers, standing, clients = (_Programs(self.net) for _ in range(4))
-        tap.start(
-            "guest_tap.py", "s1", "tap",
-            interface=self.net.plan.ports[BORDER].arrival_interface, capture=str(self.capture),
-        )  # fmt: skip
+        captured = self.scratch / self.capture.name
+        interface = self.net.plan.ports[BORDER].arrival_interface
+        tap.start("guest_tap.py", "s1", "tap", interface=interface, capture=str(captured))
         for host in self.stations:
             interface = self.net.plan.ports["s1", host].arrival_interface
             watchers.start(
@@ -232,24 +228,30 @@ class _Run:
             )
         for host in self.remotes:
             self._start_servers(standing, host)
+        tap.begin()
+        watchers.begin()
+        standing.begin("aiohttp.web", "aiosmtpd.smtp", "asyncssh", "pyftpdlib.servers")
+        self.net.sleep(READY_S)
         for group in (tap, watchers, standing):
-            group.await_ready()
-        # Python programs start in a second or two, all together on few cores in ten.
-        self.begin_s = time.monotonic() + 3 + 0.02 * self.seconds
+            group.check_ready()
+        self.begin_s = self.net.monotonic_s + 1
         self._start_peers(standing, swarms)
         self._start_media(standing)
+        standing.begin("libtorrent")
         self._start_clients(clients)
+        clients.begin("aiohttp", "asyncssh")
         standing_said: list[tuple[str, Any]] = []
         try:
             for second in progress(range(round(self.seconds) + 90)):
-                time.sleep(1)
+                self.net.sleep(1)
                 if second > self.seconds and not clients.running():
                     break
         finally:
             said = clients.stop()
             standing_said = standing.stop()
         records = [row for _, rows in watchers.stop() for row in rows or []]
-        (counted,) = [found for _, found in tap.stop()]
+        ((_, counted),) = tap.stop()
+        shutil.move(captured, self.capture)
         failed: dict[str, int] = {}
         for name, answer in (*said, *standing_said):
             program = name.partition(" ")[0]
@@ -305,7 +307,7 @@ class _Run:
             for host, count in zip(chosen, self._shares(sessions, len(chosen)), strict=True):
                 servers = self._some(remotes, len(remotes) if name == "browser" else 5)
                 clients.start(
-                    file, str(host), name, says_ready=False, **self._seeds(), campus=self.seed, begin_s=self.begin_s,
+                    file, str(host), name, **self._seeds(), campus=self.seed, begin_s=self.begin_s,
                     servers=servers, times_s=self._times(count),
                 )  # fmt: skip
 
@@ -335,7 +337,8 @@ class _Run:
         content = self.scratch / "shared"
         content.mkdir()
         torrents = []
-        for i in range(max(1, round(self.mix.p2p / (SWARM_WORKSTATIONS * SWARM_REMOTES)))):
+        swarms = self.mix.p2p / (SWARM_WORKSTATIONS * SWARM_REMOTES)
+        for i in range(max(1, round(swarms)) if swarms else 0):
             name = content / f"content{i}.bin"
             size = int(min(12e6, max(3e5, self.rng.lognormal(np.log(1.7e6), 0.6))))
             name.write_bytes(self.rng.bytes(size))
@@ -393,12 +396,13 @@ def _stack(rng: np.random.Generator) -> dict[str, int]:
 
 
 def _certificate(rng: np.random.Generator) -> bytes:
-    """A key and a chain of one to three certificates (PEM), of the lengths that such chains have."""
+    """A key and a chain of one to three certificates (PEM), of the lengths that such chains have, which follow from
+    `rng` alone: signatures of these kinds are all as long."""
     from datetime import UTC, datetime
 
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+    from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
     from cryptography.x509.oid import NameOID
 
     def name(length: int) -> x509.Name:
@@ -409,7 +413,7 @@ def _certificate(rng: np.random.Generator) -> bytes:
     is_rsa = rng.random() < 0.7
     own_key: Any = None
     for i in range(depth):
-        key: Any = rsa.generate_private_key(65537, 2048) if is_rsa else ec.generate_private_key(ec.SECP256R1())
+        key: Any = rsa.generate_private_key(65537, 2048) if is_rsa else ed25519.Ed25519PrivateKey.generate()
         own_key = own_key or key
         names = [
             x509.DNSName(f"{'h' * int(rng.integers(5, 40))}{j}.example.org") for j in range(int(rng.integers(1, 12)))
@@ -424,7 +428,8 @@ def _certificate(rng: np.random.Generator) -> bytes:
         )
         if i == 0:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        chain.append(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        signed = builder.sign(key, hashes.SHA256() if is_rsa else None)
+        chain.append(signed.public_bytes(serialization.Encoding.PEM))
     private = own_key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -10,6 +10,7 @@ import fcntl
 import json
 import logging
 import random
+import signal
 import socket
 import struct
 import sys
@@ -47,21 +48,17 @@ def say(answer: Any) -> None:
 
 
 def told_to_stop() -> threading.Event:
-    """Set once the generator closes standard input."""
+    """Set by the generator's SIGTERM."""
     stopped = threading.Event()
-
-    def read() -> None:
-        sys.stdin.read()
-        stopped.set()
-
-    threading.Thread(target=read, daemon=True).start()
+    signal.signal(signal.SIGTERM, lambda *_: stopped.set())
     return stopped
 
 
-async def until_told_to_stop() -> None:
-    stopped = told_to_stop()
-    while not stopped.is_set():
-        await asyncio.sleep(0.2)
+def stop_of_loop() -> asyncio.Event:
+    """The same for what runs in an event loop."""
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    return stopped
 
 
 async def keep_to_schedule(begin_s: float, times_s: list[float], act: Callable[[int], Awaitable[None]]) -> int:
@@ -78,6 +75,11 @@ async def keep_to_schedule(begin_s: float, times_s: list[float], act: Callable[[
 
     await asyncio.gather(*(once(i) for i in range(len(times_s))))
     return failed
+
+
+def own_random(work: dict[str, Any], number: int) -> random.Random:
+    """Of a session: what it does depends on no other that runs beside it."""
+    return random.Random(f"{work['seed']} {number}")
 
 
 def lognormal_bytes(rng: random.Random, median: float, sigma: float, least: int, most: int) -> int:

@@ -6,7 +6,7 @@ import asyncio
 import ftplib
 import random
 
-from guest_common import begin, keep_to_schedule, say
+from guest_common import begin, keep_to_schedule, own_random, say
 
 
 def session(server: str, rng: random.Random) -> None:
@@ -20,10 +20,10 @@ def session(server: str, rng: random.Random) -> None:
 
 async def main() -> None:
     work = begin()
-    rng = random.Random(work["seed"])
 
-    async def act(_: int) -> None:
-        await asyncio.to_thread(session, rng.choice(work["servers"]), random.Random(rng.random()))
+    async def act(number: int) -> None:
+        rng = own_random(work, number)
+        await asyncio.to_thread(session, rng.choice(work["servers"]), rng)
 
     say({"failed": await keep_to_schedule(work["begin_s"], work["times_s"], act)})
 

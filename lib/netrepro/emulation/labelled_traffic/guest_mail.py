@@ -11,7 +11,7 @@ import ssl
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from guest_common import begin, keep_to_schedule, lognormal_bytes, say
+from guest_common import begin, keep_to_schedule, lognormal_bytes, own_random, say
 
 TIMEOUT_S = 40
 KINDS = {"pop3": 28, "pop3s": 14, "imap": 10, "imaps": 18, "smtp": 14, "starttls": 10, "smtps": 6}
@@ -21,15 +21,15 @@ class MailClient:
     """One user's mail program."""
 
     def __init__(self, work: dict[str, Any]):
-        self.work, self.rng = work, random.Random(work["seed"])
-        self.tls = ssl.create_default_context()
+        self.work = work
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # knows no authority: it asks for none
         self.tls.check_hostname, self.tls.verify_mode = False, ssl.CERT_NONE
         self.threads = ThreadPoolExecutor(8)
 
-    async def session(self, _: int) -> None:
-        (kind,) = self.rng.choices(list(KINDS), weights=list(KINDS.values()))
+    async def session(self, number: int) -> None:
+        rng = own_random(self.work, number)
+        (kind,) = rng.choices(list(KINDS), weights=list(KINDS.values()))
         act = {"pop3": self.pop3, "pop3s": self.pop3, "imap": self.imap, "imaps": self.imap}.get(kind, self.smtp)
-        rng = random.Random(self.rng.random())  # one a thread
         server = rng.choice(self.work["servers"])
         await asyncio.get_running_loop().run_in_executor(self.threads, act, kind, server, rng)
 

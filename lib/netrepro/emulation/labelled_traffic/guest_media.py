@@ -12,7 +12,7 @@ import struct
 import time
 from typing import Any
 
-from guest_common import begin, close, keep_to_schedule, lognormal_bytes, say, until_told_to_stop
+from guest_common import begin, close, keep_to_schedule, lognormal_bytes, own_random, say, stop_of_loop
 
 # A message: its length, that of the answer wanted, after how many ms, and for a call: ms between, ms in all.
 HEADER = struct.Struct(">IIHHH")
@@ -43,7 +43,7 @@ class Program:
     """One user's program."""
 
     def __init__(self, work: dict[str, Any]):
-        self.work, self.rng = work, random.Random(work["seed"])
+        self.work = work
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -51,7 +51,8 @@ class Program:
                 answer, wait_ms, every_ms, for_ms = await receive(reader)
                 await asyncio.sleep(wait_ms / 1000)
                 if every_ms:
-                    await speak(writer, self.rng, answer, every_ms, for_ms)
+                    rng = random.Random(f"{self.work['seed']} {answer} {every_ms} {for_ms}")
+                    await speak(writer, rng, answer, every_ms, for_ms)
                 elif answer:
                     writer.write(message(answer))
                     await writer.drain()
@@ -60,8 +61,8 @@ class Program:
         finally:
             await close(writer)
 
-    async def exchange(self, _: int) -> None:
-        rng = self.rng
+    async def exchange(self, number: int) -> None:
+        rng = own_random(self.work, number)
         reader, writer = await asyncio.open_connection(*rng.choice(self.work["others"]))
         (kind,) = rng.choices(list(KINDS), weights=list(KINDS.values()))
 
@@ -96,10 +97,11 @@ async def main() -> None:
     work = begin()
     program = Program(work)
     server = await asyncio.start_server(program.answer, "0.0.0.0", work["port"])
+    stopped = stop_of_loop()
     say("ready")
     failed = await keep_to_schedule(work["begin_s"], work["times_s"], program.exchange)
     say({"failed": failed})
-    await until_told_to_stop()
+    await stopped.wait()
     server.close()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import asyncssh
 from aiohttp import web
 from aiosmtpd.smtp import SMTP
-from guest_common import begin, close, lognormal_bytes, say, until_told_to_stop
+from guest_common import begin, close, lognormal_bytes, own_random, say, stop_of_loop
 from pyftpdlib.authorizers import DummyAuthorizer
 from pyftpdlib.handlers import FTPHandler
 from pyftpdlib.servers import FTPServer
@@ -22,27 +22,26 @@ from pyftpdlib.servers import FTPServer
 class Mailboxes:
     """POP3 (RFC 1939) and IMAP (RFC 3501) as far as the clients here speak them; what is in a mailbox is drawn."""
 
-    def __init__(self, rng: random.Random):
-        self.rng = rng
+    def __init__(self, work: dict[str, Any]):
+        self._work, self._opened = work, 0
 
-    def _messages(self) -> list[bytes]:
+    def _open(self) -> tuple[random.Random, list[bytes]]:
         """Most looks into a mailbox find nothing new."""
-        count = 0 if self.rng.random() < 0.6 else 1 + int(self.rng.expovariate(1.0))
-        sizes = [lognormal_bytes(self.rng, 1800, 1.0, 300, 60_000) for _ in range(count)]
-        return [b"Subject: x\r\n\r\n" + (b"y" * 70 + b"\r\n") * (size // 72 + 1) for size in sizes]
-
-    async def _wait(self) -> None:
-        await asyncio.sleep(self.rng.expovariate(1 / 0.004))
+        self._opened += 1
+        rng = own_random(self._work, self._opened)
+        count = 0 if rng.random() < 0.6 else 1 + int(rng.expovariate(1.0))
+        sizes = [lognormal_bytes(rng, 1800, 1.0, 300, 60_000) for _ in range(count)]
+        return rng, [b"Subject: x\r\n\r\n" + (b"y" * 70 + b"\r\n") * (size // 72 + 1) for size in sizes]
 
     async def pop3(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        messages = self._messages()
+        rng, messages = self._open()
         sizes = [(i + 1, len(text)) for i, text in enumerate(messages)]
-        writer.write(b"+OK POP3 server ready <%d.%d@example.org>\r\n" % (self.rng.randrange(10**6), 7))
+        writer.write(b"+OK POP3 server ready <%d.%d@example.org>\r\n" % (rng.randrange(10**6), 7))
         try:
             while line := await reader.readline():
                 command, _, argument = line.decode().strip().partition(" ")
                 command = command.upper()
-                await self._wait()
+                await asyncio.sleep(rng.expovariate(1 / 0.004))
                 if command == "STAT":
                     writer.write(b"+OK %d %d\r\n" % (len(messages), sum(map(len, messages))))
                 elif command == "LIST":
@@ -63,13 +62,13 @@ class Mailboxes:
             await close(writer)
 
     async def imap(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        messages, capabilities = self._messages(), b"IMAP4rev1 LITERAL+ IDLE NAMESPACE"
+        (rng, messages), capabilities = self._open(), b"IMAP4rev1 LITERAL+ IDLE NAMESPACE"
         writer.write(b"* OK [CAPABILITY " + capabilities + b"] IMAP server ready\r\n")
         try:
             while line := await reader.readline():
                 tag, _, rest = line.strip().partition(b" ")
                 command = rest.split(b" ")[0].upper()
-                await self._wait()
+                await asyncio.sleep(rng.expovariate(1 / 0.004))
                 if command == b"CAPABILITY":
                     writer.write(b"* CAPABILITY " + capabilities + b"\r\n")
                 elif command in (b"SELECT", b"EXAMINE"):
@@ -79,7 +78,7 @@ class Mailboxes:
                     writer.write(b"* SEARCH" + b"".join(b" %d" % (i + 1) for i in range(len(messages))) + b"\r\n")
                 elif command == b"FETCH":
                     number = int((re.search(rb"FETCH (\d+)", rest) or [b"", b"1"])[1])
-                    text = messages[number - 1] if b"RFC822" in rest else b"z" * self.rng.randint(400, 2500) + b"\r\n"
+                    text = messages[number - 1] if b"RFC822" in rest else b"z" * rng.randint(400, 2500) + b"\r\n"
                     writer.write(b"* %d FETCH (RFC822 {%d}\r\n" % (number, len(text)) + text + b")\r\n")
                 elif command == b"LOGOUT":
                     writer.write(b"* BYE\r\n")
@@ -158,7 +157,7 @@ async def main() -> None:
     await runner.setup()
     for port, encrypted in ((80, False), (8080, False), (443, True)):
         await web.TCPSite(runner, "0.0.0.0", port, ssl_context=tls if encrypted else None, backlog=512).start()
-    boxes = Mailboxes(random.Random(work["seed"]))
+    boxes = Mailboxes(work)
     for port, act in ((110, boxes.pop3), (143, boxes.imap)):
         await asyncio.start_server(act, "0.0.0.0", port)
     for port, act in ((995, boxes.pop3), (993, boxes.imap)):
@@ -171,8 +170,9 @@ async def main() -> None:
     key = asyncssh.generate_private_key("ssh-ed25519")
     await asyncssh.listen("0.0.0.0", 22, server_factory=SshServer, server_host_keys=[key], process_factory=command)
     threading.Thread(target=serve_ftp, args=(work["content"],), daemon=True).start()
+    stopped = stop_of_loop()
     say("ready")
-    await until_told_to_stop()
+    await stopped.wait()
 
 
 asyncio.run(main())

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import random
 
 import asyncssh
-from guest_common import begin, keep_to_schedule, lognormal_bytes, say
+from guest_common import begin, keep_to_schedule, lognormal_bytes, own_random, say
 
 
 async def main() -> None:
     work = begin()
-    rng = random.Random(work["seed"])
 
-    async def session(_: int) -> None:
+    async def session(number: int) -> None:
+        rng = own_random(work, number)
         server = rng.choice(work["servers"])
         async with asyncssh.connect(server, username="user", password="password", known_hosts=None) as connection:
             for _ in range(rng.choice((1, 1, 2))):

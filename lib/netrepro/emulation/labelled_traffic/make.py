@@ -20,7 +20,6 @@ def make_capture(
     scale: float = 1.0,
     days: int = 2,
     seed: int = 1,
-    tier: str = "auto",
     progress: Progress = iter,
 ) -> pd.DataFrame:
     """Make a labelled capture like the stand-in: `days` runs of `seconds`, written as `write_standin` says.
@@ -37,8 +36,6 @@ def make_capture(
         counts = (whole.web, whole.p2p, whole.mails, whole.skype, whole.others)
         mix = Mix(*(max(5, round(count * by)) for count, by in zip(counts, lean, strict=True)))
         with tempfile.TemporaryDirectory(prefix="netrepro-") as scratch:
-            recorded = record_day(
-                Path(scratch), seconds=seconds, mix=mix, seed=seed, day=day, tier=tier, progress=progress
-            )
+            recorded = record_day(Path(scratch), seconds=seconds, mix=mix, seed=seed, day=day, progress=progress)
             shortened.append(shorten_day(recorded, day))
     return write_standin(folder, shortened)

@@ -139,7 +139,7 @@ def emulate_virtually(
         experiment=experiment,
         tier="virtual",
         flows=experiment.flow_results(result.flows),
-        queues=seen.sampled(measure.queues, measure.queue_interval_ms / 1e3, experiment.duration_s),
+        queues=seen.sampled(measure.queues, measure.queue_interval_ms / 1e3, lasted_s),
         links=seen.links(lasted_s),
         windows=result.windows[[*WINDOW_COLUMNS, "connection"]],
         packets=seen.packets(measure.packets, traffic.flow_of_end(), experiment.duration_s),

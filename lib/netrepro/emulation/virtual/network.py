@@ -22,7 +22,7 @@ from netrepro.emulation import messages
 from netrepro.emulation.plan import check_name
 from netrepro.emulation.recording import check_captures
 from netrepro.emulation.virtual.experiment import PCAP_HEADER, build, release_numbers, whole_settings
-from netrepro.emulation.virtual.instance import Instance, batched_by_node
+from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched_by_node
 from netrepro.emulation.virtual.kernel import modules_for
 from netrepro.emulation.virtual.plan import REPORT, UP, Line, make_virtual_plan, new_line
 from netrepro.errors import NetreproError
@@ -39,7 +39,7 @@ class VirtualEmulation:
     """A network on the virtual kernel while its `with` block runs; `net["h1"]` is a node.
 
     topology, congestion_control, seed, address_pool, tcp, routing, paths : as of Emulation. patience_s : seconds of
-    real time in which virtual time has to advance.
+    real time in which virtual time has to advance. memory_mb : of the kernel and all programs.
 
     Virtual time passes while `run`, `wait`, `python` or `sleep` wait, and stands still otherwise. Programs see the
     machine's files, may write to `folder` and to /run, and have no other network than their node's. What they print
@@ -59,8 +59,9 @@ class VirtualEmulation:
         routing: Routing | str = "ecmp",
         paths: Iterable[Route] = (),
         patience_s: float = 120.0,
+        memory_mb: int = MEMORY_MB,
     ):
-        self.topology, self._seed, self._patience_s = topology, seed, patience_s
+        self.topology, self._seed, self._patience_s, self._memory_mb = topology, seed, patience_s, memory_mb
         self._described: dict[str, Any] = {
             "tcp": tcp,
             "routing": routing,
@@ -80,7 +81,8 @@ class VirtualEmulation:
         self._free = [tempfile.TemporaryFile() for _ in range(MOST_CAPTURES)]  # noqa: SIM115  until close
         self._files = [Path(os.devnull).open("wb"), *self._free]
         try:
-            self._instance = Instance(self._seed, [file.fileno() for file in self._files], self._patience_s)
+            files = [file.fileno() for file in self._files]
+            self._instance = Instance(self._seed, files, self._patience_s, self._memory_mb)
             seeds = release_numbers(self._instance.kernel) >= (6, 11)
             self.plan = make_virtual_plan(self.topology, self._seed, has_seeds=seeds, **self._described)
             self._lines = dict(self.plan.lines)
@@ -120,7 +122,12 @@ class VirtualEmulation:
     @property
     def now_s(self) -> float:
         """Virtual time since the network was built."""
-        return (self.instance.order("clock")["monotonic_ns"] - self._began_ns) / 1e9
+        return self.monotonic_s - self._began_ns / 1e9
+
+    @property
+    def monotonic_s(self) -> float:
+        """What programs inside read as time.monotonic()."""
+        return self.instance.order("clock")["monotonic_ns"] / 1e9
 
     def load_control(self, name: str) -> None:
         """Have the kernel know a congestion control that is a module of ours, for sockets to ask for; one that is built

@@ -160,6 +160,9 @@ class VirtualPlan(Plan):
             for number, (port, described) in enumerate(self.ports.items())
         }
 
+    def needs_wire(self, link: Link) -> bool:
+        return False  # lines do all
+
     @property
     def clock_factors(self) -> dict[tuple[str, str], float]:
         """(from, to) -> the rate of its line over the rate of its link."""
@@ -351,8 +354,6 @@ def make_virtual_plan(
         tcp,
         tree_in_use(topology, routing),
         chosen,
-        "line",
-        frozenset(),
         **more,  # type: ignore[arg-type]
     )
     _ = plan.requests  # finds hosts that no route can reach
