@@ -100,7 +100,7 @@ class alignas(64) SimulatedLink {
     const Time first = wire_.empty() ? never : wire_.front().arrival;
     return reordering_ == 0 || held_.empty() ? first : std::min(first, held_.front().arrival);
   }
-  std::uint32_t first_packet() const { return wire_.front().packet; }  // of those on the wire, if there are any
+  std::uint32_t next_packet() const { return wire_.empty() ? held_.front().packet : wire_.front().packet; }  // to arrive
   enum class Fate : std::uint8_t { arrives, lost, held_back };
   // Takes the packet that arrives at the far end next, unless the wire loses it or holds it back.
   std::pair<std::uint32_t, Fate> take_arrival() {

@@ -313,7 +313,7 @@ class Simulator {
   // What happens next is mostly an arrival that is known already: its packet is fetched while this one is looked at.
   void fetch_next() const {
     const std::uint32_t source = tree_->source();
-    if (source < timers_source_) packets_.fetch(links_[source]->first_packet());
+    if (source < timers_source_) packets_.fetch(links_[source]->next_packet());
   }
   void deliver(std::uint32_t packet);
   void take_data(std::uint32_t packet, Connection& connection);
