@@ -7,7 +7,7 @@ CORE   := $(shell find lib/core -name '*.cpp' -o -name '*.hpp')
 # Made where there is what it is made of; else one line says what is missing, each time.
 KERNEL := $(VENV)/netrepro-kernel
 
-.PHONY: run test paper sanitize bench lab clean setup lint lock strip
+.PHONY: run test paper sanitize bench lab clean setup lint format lock strip
 
 setup: $(READY)
 
@@ -58,6 +58,10 @@ lab: $(READY) $(KERNEL)
 
 lint: $(READY)
 	@$(VENV)/bin/ruff check lib && $(VENV)/bin/ruff format --check lib && cd lib && ../$(VENV)/bin/mypy
+	@$(VENV)/bin/clang-format --dry-run --Werror $(CORE)
+
+format: $(READY)
+	@$(VENV)/bin/ruff format lib && $(VENV)/bin/clang-format -i $(CORE)
 
 strip: $(READY)
 	@$(VENV)/bin/jupyter nbconvert --clear-output --inplace notebooks/*.ipynb

@@ -197,12 +197,9 @@ void Bbr::set_pacing_rate(double gain) {
 
 void Bbr::set_window(CongestionWindow& window, const RateSample& sample) {
   if (sample.newly_delivered > 0 && !set_window_in_recovery(window, sample)) {
-    const double gain = mode_ == Mode::probe_bandwidth    ? window_gain
-                        : mode_ == Mode::probe_round_trip ? 1
-                                                          : high_gain;
+    const double gain = mode_ == Mode::probe_bandwidth ? window_gain : mode_ == Mode::probe_round_trip ? 1 : high_gain;
     double target = bandwidth_delay_product(gain);
-    if (pipe_is_full_)
-      target += std::min(std::max(surplus_[0], surplus_[1]), bandwidth() * surplus_at_most_s);
+    if (pipe_is_full_) target += std::min(std::max(surplus_[0], surplus_[1]), bandwidth() * surplus_at_most_s);
     target = with_room_for_bursts(target);
     if (pipe_is_full_)
       window.segments = std::min(window.segments + sample.newly_delivered, target);

@@ -1,6 +1,6 @@
-// BBR v1 (Cardwell et al., ACM Queue 2016; draft-cardwell-iccrg-bbr-congestion-control-00) with the constants of Linux's
-// tcp_bbr.c, without its detection of token-bucket policers: a model of the path, its bandwidth and its round trip,
-// sets both the pacing rate and the window.
+// BBR v1 (Cardwell et al., ACM Queue 2016; draft-cardwell-iccrg-bbr-congestion-control-00) with the constants of
+// Linux's tcp_bbr.c, without its detection of token-bucket policers: a model of the path, its bandwidth and its round
+// trip, sets both the pacing rate and the window.
 #pragma once
 #include <deque>
 

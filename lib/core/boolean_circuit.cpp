@@ -149,8 +149,7 @@ BooleanCircuit::Literals BooleanCircuit::count(const Literals& literals, std::si
   if (literals.empty()) return {};
   if (literals.size() == 1) return literals[0] == never ? Literals{} : literals;
   const auto middle = literals.begin() + static_cast<std::ptrdiff_t>(literals.size() / 2);
-  return add(count(Literals(literals.begin(), middle), limit), count(Literals(middle, literals.end()), limit),
-             limit);
+  return add(count(Literals(literals.begin(), middle), limit), count(Literals(middle, literals.end()), limit), limit);
 }
 
 BooleanCircuit::Literals BooleanCircuit::choose_number(Literal condition, const Literals& a, const Literals& b) {

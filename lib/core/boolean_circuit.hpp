@@ -82,8 +82,7 @@ class BooleanCircuit {
   Literals exactly(const Literals& number);
   std::vector<std::uint32_t> count_readers(const Literals& roots, const Literals& demands) const;
   bool is_private(std::size_t node, const std::vector<std::uint32_t>& readers) const;
-  void gather(Literal literal, Literals& conjuncts, const std::vector<std::uint32_t>& readers,
-              std::size_t depth) const;
+  void gather(Literal literal, Literals& conjuncts, const std::vector<std::uint32_t>& readers, std::size_t depth) const;
   Literals conjuncts(std::size_t node, const std::vector<std::uint32_t>& readers) const;
   void write_both(std::size_t node, bool is_opposite, Literal gate, const std::vector<std::uint32_t>& readers,
                   Literals& clauses) const;
@@ -92,7 +91,7 @@ class BooleanCircuit {
                   Literals& clauses) const;
 
   std::vector<Node> nodes_;
-  Literals table_;           // of gates, by hash with open addressing; never: a free place
+  Literals table_;  // of gates, by hash with open addressing; never: a free place
   std::size_t in_table_ = 0;
   std::vector<std::int32_t> variables_;  // by node; 0: no clause given out yet
   std::vector<std::uint8_t> given_;      // by node: the halves of its clauses given out (1, 2, or both: 3)

@@ -7,7 +7,7 @@ namespace {
 constexpr uint32_t kPcapngSection = 0x0A0D0D0A;  // reads the same in both byte orders
 constexpr uint32_t kLongestRecord = 1u << 18;    // libpcap's own limit, unless the file's snap length is larger
 constexpr uint32_t kLongestBlock = 1u << 26;
-constexpr uint64_t kLatestSecond = 1ull << 36;   // year 4147: beyond it, a time stamp is garbage
+constexpr uint64_t kLatestSecond = 1ull << 36;  // year 4147: beyond it, a time stamp is garbage
 
 uint32_t big32(const uint8_t* bytes) {
   return static_cast<uint32_t>(bytes[0]) << 24 | static_cast<uint32_t>(bytes[1]) << 16 |
@@ -26,17 +26,14 @@ std::size_t padded(std::size_t size) { return (size + 3) & ~std::size_t{3}; }
 }  // namespace
 
 bool CaptureReader::starts_a_capture(const uint8_t* bytes, std::size_t size) {
-  return size >= 4 && (is_pcap_magic(big32(bytes)) || is_pcap_magic(little32(bytes)) ||
-                       big32(bytes) == kPcapngSection);
+  return size >= 4 && (is_pcap_magic(big32(bytes)) || is_pcap_magic(little32(bytes)) || big32(bytes) == kPcapngSection);
 }
 
 uint16_t CaptureReader::read16(const uint8_t* bytes) const {
   return static_cast<uint16_t>(big_endian_ ? bytes[0] << 8 | bytes[1] : bytes[1] << 8 | bytes[0]);
 }
 
-uint32_t CaptureReader::read32(const uint8_t* bytes) const {
-  return big_endian_ ? big32(bytes) : little32(bytes);
-}
+uint32_t CaptureReader::read32(const uint8_t* bytes) const { return big_endian_ ? big32(bytes) : little32(bytes); }
 
 void CaptureReader::feed(const uint8_t* chunk, std::size_t size) {
   if (format_ == Format::lost) {
@@ -68,10 +65,14 @@ void CaptureReader::lose_track(std::size_t unread_bytes) {
 
 std::size_t CaptureReader::take_next(const uint8_t* bytes, std::size_t size) {
   switch (format_) {
-    case Format::unknown: return take_file_header(bytes, size);
-    case Format::pcap: return take_pcap_record(bytes, size);
-    case Format::pcapng: return take_block(bytes, size);
-    case Format::lost: break;
+    case Format::unknown:
+      return take_file_header(bytes, size);
+    case Format::pcap:
+      return take_pcap_record(bytes, size);
+    case Format::pcapng:
+      return take_block(bytes, size);
+    case Format::lost:
+      break;
   }
   return 0;
 }
@@ -137,13 +138,31 @@ std::size_t CaptureReader::take_block(const uint8_t* bytes, std::size_t size) {
     return length;
   }
   switch (is_section ? kPcapngSection : type) {
-    case kPcapngSection: break;
-    case 1: take_interface(bytes, length); break;
-    case 2: take_packet_block(bytes, length, length >= 32 ? read16(bytes + 8) : 0); break;
-    case 3: take_simple_packet(bytes, length); break;
-    case 6: take_packet_block(bytes, length, length >= 32 ? read32(bytes + 8) : 0); break;
-    case 4: case 5: case 9: case 10: case 0xBAD: case 0x40000BAD: ++counts_.other_blocks; break;
-    default: ++counts_.unknown_blocks; break;
+    case kPcapngSection:
+      break;
+    case 1:
+      take_interface(bytes, length);
+      break;
+    case 2:
+      take_packet_block(bytes, length, length >= 32 ? read16(bytes + 8) : 0);
+      break;
+    case 3:
+      take_simple_packet(bytes, length);
+      break;
+    case 6:
+      take_packet_block(bytes, length, length >= 32 ? read32(bytes + 8) : 0);
+      break;
+    case 4:
+    case 5:
+    case 9:
+    case 10:
+    case 0xBAD:
+    case 0x40000BAD:
+      ++counts_.other_blocks;
+      break;
+    default:
+      ++counts_.unknown_blocks;
+      break;
   }
   return length;
 }

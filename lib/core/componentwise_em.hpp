@@ -17,8 +17,8 @@ class ComponentwiseEm {
   struct Settings {
     std::size_t smallest_count = 1;  // of components to try
     double regularisation = 1e-6;
-    double tolerance = 1e-5;         // relative change of the message length at which a fit has settled
-    std::size_t longest_fit = 100;   // sweeps before the next component is removed
+    double tolerance = 1e-5;        // relative change of the message length at which a fit has settled
+    std::size_t longest_fit = 100;  // sweeps before the next component is removed
   };
 
   ComponentwiseEm(Columns columns, std::size_t rows, const Settings& settings);
@@ -33,9 +33,7 @@ class ComponentwiseEm {
   bool settled() const { return settled_; }  // whether the best mixture's fit did
 
  private:
-  double& log_density(std::size_t row, std::size_t component) {
-    return log_densities_[row * width_ + component];
-  }
+  double& log_density(std::size_t row, std::size_t component) { return log_densities_[row * width_ + component]; }
   double& density(std::size_t row, std::size_t component) { return densities_[row * width_ + component]; }
 
   void evaluate(std::size_t component);

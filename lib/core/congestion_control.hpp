@@ -25,13 +25,13 @@ struct CongestionWindow {
 
 struct Delivery {
   Time now;
-  double segments;              // acknowledged by this packet, selectively or not
-  bool marked;                  // with the echo of a mark
-  bool window_limited;          // the window, and nothing else, held the sender back
-  Time round_trip;              // of the newest sample, 0 without one
-  std::uint64_t first, next;    // oldest segment not acknowledged, next one to be sent
-  double in_flight;             // segments
-  double bytes_per_second;      // at which the sender would be paced before this acknowledgement; 0 while unknown
+  double segments;            // acknowledged by this packet, selectively or not
+  bool marked;                // with the echo of a mark
+  bool window_limited;        // the window, and nothing else, held the sender back
+  Time round_trip;            // of the newest sample, 0 without one
+  std::uint64_t first, next;  // oldest segment not acknowledged, next one to be sent
+  double in_flight;           // segments
+  double bytes_per_second;    // at which the sender would be paced before this acknowledgement; 0 while unknown
 };
 
 class CongestionControl {

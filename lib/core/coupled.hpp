@@ -10,7 +10,7 @@
 // What the subflows of one flow know of each other.
 struct Coupling {
   struct Subflow {
-    double window = 0, round_trip_s = 0;  // 0 before the first sample
+    double window = 0, round_trip_s = 0;        // 0 before the first sample
     double since_loss = 0, between_losses = 0;  // segments acknowledged
   };
   std::vector<Subflow> subflows;
@@ -105,7 +105,9 @@ class Olia : public Coupled {
     }
     double shift = 0;
     if (neglected > 0) {
-      const auto share = [&](std::size_t among) { return 1 / (static_cast<double>(count) * static_cast<double>(among)); };
+      const auto share = [&](std::size_t among) {
+        return 1 / (static_cast<double>(count) * static_cast<double>(among));
+      };
       if (own.window == largest)
         shift = -share(largest_count);
       else if (quality(own) == best)

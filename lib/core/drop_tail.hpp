@@ -7,9 +7,7 @@ class DropTail {
  public:
   static constexpr const char* name = "drop_tail";
   static constexpr bool decides_at_departure = false;
-  static DropTail from(const QueueNumbers& numbers) {
-    return DropTail(numbers.limit(0), numbers.limit(1));
-  }
+  static DropTail from(const QueueNumbers& numbers) { return DropTail(numbers.limit(0), numbers.limit(1)); }
 
   DropTail(std::uint64_t limit_packets, std::uint64_t limit_bytes)
       : limit_packets_(limit_packets), limit_bytes_(limit_bytes) {}

@@ -28,8 +28,8 @@ class DummynetPipe {
   DummynetPipe(Settings settings, RandomStream losses, RandomStream reorders)
       : settings_(std::move(settings)),
         queue_(std::move(settings_.queue)),
-        picoseconds_per_byte_(
-            settings_.rate > 0 ? 8 * static_cast<double>(picoseconds_per_second) / settings_.rate : 0),
+        picoseconds_per_byte_(settings_.rate > 0 ? 8 * static_cast<double>(picoseconds_per_second) / settings_.rate
+                                                 : 0),
         losses_(losses),
         reorders_(reorders) {}
 
@@ -39,13 +39,9 @@ class DummynetPipe {
     transmit(now, sink);
     const bool idle = queue_.packets() == 0 && free_at_ <= now;
     const Time idle_since = queue_.packets() == 0 ? free_at_ : free_at_ + transmission(queue_.bytes());
-    queue_.join({.name = name,
-                 .bytes = bytes,
-                 .flow = 0,
-                 .ecn_capable = ecn_capable,
-                 .marked_before = false,
-                 .arrived = now},
-                idle_since, dropped_);
+    queue_.join(
+        {.name = name, .bytes = bytes, .flow = 0, .ecn_capable = ecn_capable, .marked_before = false, .arrived = now},
+        idle_since, dropped_);
     if (hand_back(now, sink)) return;
     // What nothing delays leaves at once, as with Dummynet's io_fast; all else waits for the timer.
     if (idle) return begin(now, now, sink);

@@ -24,8 +24,8 @@ void write16(std::uint8_t* place, std::uint32_t value) {
 DummynetTiming::DummynetTiming(Dummynet engine, bool drop_at_entry, Time spacing)
     : engine_(std::move(engine)), drop_at_entry_(drop_at_entry), spacing_(spacing) {
   // From 10.0.0.1:4000 to 10.0.0.2:5000, as RFC 791 and RFC 768 lay it out; a UDP checksum of 0 is none.
-  const std::array<std::uint8_t, 28> head{0x45, 0, 0, 46, 0,    0,    0,    0,    64, 17, 0, 0, 10, 0,
-                                          0,    1, 10, 0, 0,    2,    0x0F, 0xA0, 0x13, 0x88, 0, 26, 0, 0};
+  const std::array<std::uint8_t, 28> head{0x45, 0, 0,  46, 0, 0, 0,    0,    64,   17,   0, 0,  10, 0,
+                                          0,    1, 10, 0,  0, 2, 0x0F, 0xA0, 0x13, 0x88, 0, 26, 0,  0};
   std::memcpy(datagram_.data(), head.data(), head.size());
   for (std::size_t place = 0; place < 20; place += 2)
     checksum_ += static_cast<std::uint32_t>(datagram_[place] << 8 | datagram_[place + 1]);
@@ -58,11 +58,10 @@ void DummynetTiming::input(std::uint32_t buffer) {
   const std::uint8_t* bytes = buffers_[buffer].bytes.data();
   DecodedPacket packet;
   decoder_.decode({bytes, datagram_bytes, datagram_bytes, 0, false, raw_ip}, packet);
-  engine_.offer(buffer, DummynetHeader::of(packet), now_,
-                [this](std::uint32_t name, Dummynet::Fate fate, bool, Time) {
-                  ++fates_[static_cast<std::size_t>(fate)];
-                  finish(name);
-                });
+  engine_.offer(buffer, DummynetHeader::of(packet), now_, [this](std::uint32_t name, Dummynet::Fate fate, bool, Time) {
+    ++fates_[static_cast<std::size_t>(fate)];
+    finish(name);
+  });
 }
 
 void DummynetTiming::finish(std::uint32_t buffer) {

@@ -20,8 +20,9 @@ class DummynetTiming {
   // One packet every `spacing` of virtual time. With `drop_at_entry` no packet reaches the classifier.
   DummynetTiming(Dummynet engine, bool drop_at_entry, Time spacing);
 
-  // Times so many batches of so many packets, generated in bursts as a ring of netmap hands them over. The timer runs at the end of a batch, charged to timer_ns, and within it
-  // where the engine's tick is shorter, charged to arrivals_ns.
+  // Times so many batches of so many packets, generated in bursts as a ring of netmap hands them over. The timer runs
+  // at the end of a batch, charged to timer_ns, and within it where the engine's tick is shorter, charged to
+  // arrivals_ns.
   std::vector<Batch> run(std::uint64_t batches, std::uint64_t packets);
 
   std::uint64_t offered() const { return offered_; }

@@ -7,9 +7,7 @@ class EcnThreshold {
  public:
   static constexpr const char* name = "ecn_threshold";
   static constexpr bool decides_at_departure = false;
-  static EcnThreshold from(const QueueNumbers& numbers) {
-    return EcnThreshold(numbers.whole(0), numbers.whole(1));
-  }
+  static EcnThreshold from(const QueueNumbers& numbers) { return EcnThreshold(numbers.whole(0), numbers.whole(1)); }
 
   EcnThreshold(std::uint64_t limit_packets, std::uint64_t threshold_packets)
       : limit_packets_(limit_packets), threshold_packets_(threshold_packets) {}

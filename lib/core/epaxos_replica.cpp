@@ -199,11 +199,10 @@ bool EPaxosReplica::search(Place place, Place root) {
         return false;
       }
       if (its.is_executed) break;
-      const bool runs_later =
-          settings_.chain_fix &&
-          std::tie(its.order.sequence, other.leader, other.number) >
-              std::tie(mine.order.sequence, place.leader, place.number) &&
-          its.order.dependencies[static_cast<std::size_t>(place.leader)] >= place.number;
+      const bool runs_later = settings_.chain_fix &&
+                              std::tie(its.order.sequence, other.leader, other.number) >
+                                  std::tie(mine.order.sequence, place.leader, place.number) &&
+                              its.order.dependencies[static_cast<std::size_t>(place.leader)] >= place.number;
       if (runs_later) {
         number = its.order.dependencies[static_cast<std::size_t>(leader)];
         continue;

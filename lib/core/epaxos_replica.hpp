@@ -67,9 +67,7 @@ class EPaxosReplica final : public Replica {
   bool search(Place place, Place root);
   void execute(std::size_t first);
   Known& known(Place place);
-  const StoreCommand& store_command(std::int32_t command) const {
-    return commands_[static_cast<std::size_t>(command)];
-  }
+  const StoreCommand& store_command(std::int32_t command) const { return commands_[static_cast<std::size_t>(command)]; }
   static std::int64_t key_of(Place place) { return (static_cast<std::int64_t>(place.number) << 3) | place.leader; }
 
   std::size_t number_, replicas_;

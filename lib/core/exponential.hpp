@@ -12,9 +12,9 @@ WITHIN_WIDE_VECTORS double exponential(double x) {
   constexpr double rounding = 0x1.8p52;  // added and taken away: the nearest integer, in the lowest bits meanwhile
   constexpr double log2_e = 0x1.71547652b82fep0;
   constexpr double ln2_high = 0x1.62e42fefa38p-1, ln2_low = 0x1.ef35793c7673p-45;
-  constexpr double factors[] = {1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
-                                1.0 / 40320,      1.0 / 5040,      1.0 / 720,      1.0 / 120,     1.0 / 24,
-                                1.0 / 6,          1.0 / 2,         1.0,            1.0};
+  constexpr double factors[] = {
+      1.0 / 6227020800, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
+      1.0 / 720,        1.0 / 120,       1.0 / 24,       1.0 / 6,       1.0 / 2,      1.0,         1.0};
   const double shifted = x * log2_e + rounding;
   const double n = shifted - rounding;
   const double r = (x - n * ln2_high) - n * ln2_low;

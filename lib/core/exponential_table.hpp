@@ -7,7 +7,7 @@
 class ExponentialTable {
  public:
   static constexpr std::size_t layers = 256;
-  static constexpr double tail_start = 7.69711747013104972;   // right edge of the base layer
+  static constexpr double tail_start = 7.69711747013104972;  // right edge of the base layer
   static constexpr double layer_area = 3.9496598225815571993e-3;
 
   constexpr ExponentialTable() {

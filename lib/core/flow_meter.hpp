@@ -16,16 +16,15 @@ struct FlowColumns {
   std::vector<uint8_t> protocol, ip_version, valid, starts_with_syn, end;
   std::vector<uint64_t> number, forward_packets, forward_bytes, backward_packets, backward_bytes;
   std::vector<int64_t> start_us, end_us;
-  std::vector<double> features;          // kFeatures a flow
-  std::vector<uint32_t> first_lengths;   // 2 * settings.first_lengths a flow: forward, then backward
+  std::vector<double> features;         // kFeatures a flow
+  std::vector<uint32_t> first_lengths;  // 2 * settings.first_lengths a flow: forward, then backward
 };
 
 // Sorts packets into bidirectional 5-tuple flows and ends a flow that closes or falls silent.
 // Memory grows with the flows of one time-out and with the finished rows, never with the packets.
 class FlowMeter : public PacketSink {
  public:
-  explicit FlowMeter(const MeterSettings& settings)
-      : settings_(settings), decoder_(counts_), reader_(*this, counts_) {}
+  explicit FlowMeter(const MeterSettings& settings) : settings_(settings), decoder_(counts_), reader_(*this, counts_) {}
   FlowMeter(const FlowMeter&) = delete;  // its parts refer to each other
   FlowMeter& operator=(const FlowMeter&) = delete;
 

@@ -17,13 +17,12 @@ TcpState next_state(TcpState state, uint8_t flags, bool own) {
 }  // namespace
 
 const std::array<const char*, FlowRecord::kFeatures> FlowRecord::kFeatureNames = {
-    "total_fpackets", "total_fvolume", "total_bpackets", "total_bvolume", "min_fpktl",    "mean_fpktl",
-    "max_fpktl",      "std_fpktl",     "min_bpktl",      "mean_bpktl",    "max_bpktl",    "std_bpktl",
-    "min_fiat",       "mean_fiat",     "max_fiat",       "std_fiat",      "min_biat",     "mean_biat",
-    "max_biat",       "std_biat",      "duration",       "min_active",    "mean_active",  "max_active",
-    "std_active",     "min_idle",      "mean_idle",      "max_idle",      "std_idle",     "sflow_fpackets",
-    "sflow_fbytes",   "sflow_bpackets", "sflow_bbytes",  "fpsh_cnt",      "bpsh_cnt",     "furg_cnt",
-    "burg_cnt",       "total_fhlen",   "total_bhlen"};
+    "total_fpackets", "total_fvolume",  "total_bpackets", "total_bvolume",  "min_fpktl",    "mean_fpktl", "max_fpktl",
+    "std_fpktl",      "min_bpktl",      "mean_bpktl",     "max_bpktl",      "std_bpktl",    "min_fiat",   "mean_fiat",
+    "max_fiat",       "std_fiat",       "min_biat",       "mean_biat",      "max_biat",     "std_biat",   "duration",
+    "min_active",     "mean_active",    "max_active",     "std_active",     "min_idle",     "mean_idle",  "max_idle",
+    "std_idle",       "sflow_fpackets", "sflow_fbytes",   "sflow_bpackets", "sflow_bbytes", "fpsh_cnt",   "bpsh_cnt",
+    "furg_cnt",       "burg_cnt",       "total_fhlen",    "total_bhlen"};
 
 FlowRecord::FlowRecord(const DecodedPacket& packet, int64_t time_us, uint64_t first_number)
     : key(packet.key),
@@ -35,12 +34,10 @@ FlowRecord::FlowRecord(const DecodedPacket& packet, int64_t time_us, uint64_t fi
 
 // Whether the packet completes the handshake.
 bool FlowRecord::follow_handshake(uint8_t flags, bool backward) {
-  const bool was_established =
-      opener_state_ == TcpState::established || answerer_state_ == TcpState::established;
+  const bool was_established = opener_state_ == TcpState::established || answerer_state_ == TcpState::established;
   opener_state_ = next_state(opener_state_, flags, !backward);
   answerer_state_ = next_state(answerer_state_, flags, backward);
-  return !was_established &&
-         (opener_state_ == TcpState::established || answerer_state_ == TcpState::established);
+  return !was_established && (opener_state_ == TcpState::established || answerer_state_ == TcpState::established);
 }
 
 void FlowRecord::add(const DecodedPacket& packet, int64_t time_us, const MeterSettings& settings,
@@ -61,8 +58,7 @@ void FlowRecord::add(const DecodedPacket& packet, int64_t time_us, const MeterSe
   if (key.protocol == kTcp) {
     const bool completes = follow_handshake(packet.tcp_flags, backward);
     in_handshake = (packet.tcp_flags & kSyn) || (completes && !packet.has_payload());
-    const bool established =
-        opener_state_ == TcpState::established || answerer_state_ == TcpState::established;
+    const bool established = opener_state_ == TcpState::established || answerer_state_ == TcpState::established;
     valid = valid || (established && packet.has_payload());
   } else if (key.protocol == kUdp) {
     valid = valid || packet.has_payload();

@@ -10,10 +10,10 @@
 struct MeterSettings {
   int64_t timeout_us = 600'000'000;
   int64_t idle_threshold_us = 1'000'000;
-  uint64_t first_packets = 0;   // of both directions; 0: all
-  bool handshake = true;        // whether the TCP handshake is among them
+  uint64_t first_packets = 0;  // of both directions; 0: all
+  bool handshake = true;       // whether the TCP handshake is among them
   bool netmate_quirks = true;
-  bool end_on_close = true;     // a closed TCP connection ends the flow at once
+  bool end_on_close = true;        // a closed TCP connection ends the flow at once
   bool forward_is_opener = false;  // where a SYN-ACK comes first, forward is whom it answers
   std::size_t first_lengths = 10;
 };

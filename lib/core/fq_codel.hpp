@@ -100,8 +100,7 @@ class FqCoDel final : public QueueDiscipline {
     while (!flow.packets.empty()) {
       QueuedPacket packet = take(flow);
       const Backlog left{flow.packets.size(), flow.bytes, now};
-      const Verdict verdict =
-          flow.codel.departure(left, now - packet.arrived, {packet.bytes, packet.ecn_capable}, now);
+      const Verdict verdict = flow.codel.departure(left, now - packet.arrived, {packet.bytes, packet.ecn_capable}, now);
       if (verdict != Verdict::drop) {
         packet.marked = verdict == Verdict::mark;
         return packet;
@@ -113,8 +112,8 @@ class FqCoDel final : public QueueDiscipline {
 
   // Of several that are fattest: the first by number.
   void drop_from_fattest(std::vector<QueuedPacket>& dropped) {
-    Flow& fattest = *std::max_element(flows_.begin(), flows_.end(),
-                                      [](const Flow& a, const Flow& b) { return a.bytes < b.bytes; });
+    Flow& fattest =
+        *std::max_element(flows_.begin(), flows_.end(), [](const Flow& a, const Flow& b) { return a.bytes < b.bytes; });
     const std::uint64_t goal = fattest.bytes / 2;
     std::uint64_t gone = 0;
     for (std::size_t i = 0; i == 0 || (i < most_dropped_at_once && gone < goal); ++i) {

@@ -56,8 +56,8 @@ WIDE_VECTORS void squared_distances(const double* const* columns, const double* 
 
 }  // namespace
 
-void GaussianComponent::fit(const Columns& columns, std::size_t rows, const double* weights,
-                            double total_weight, double regularisation) {
+void GaussianComponent::fit(const Columns& columns, std::size_t rows, const double* weights, double total_weight,
+                            double regularisation) {
   const std::size_t dimensions = columns.size();
   mean_.assign(dimensions, 0);
   covariance_.assign(dimensions * dimensions, 0);

@@ -10,8 +10,7 @@ class GaussianComponent {
  public:
   // Weighted mean and covariance, with `regularisation` added to every variance.
   // Throws std::domain_error where the covariance is not positive definite.
-  void fit(const Columns& columns, std::size_t rows, const double* weights, double total_weight,
-           double regularisation);
+  void fit(const Columns& columns, std::size_t rows, const double* weights, double total_weight, double regularisation);
 
   // Throws as fit() does; the covariance is row by row.
   void set(std::vector<double> mean, std::vector<double> covariance);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <numbers>
+#include <numeric>
 #include <utility>
 
 #include "dot_product.hpp"

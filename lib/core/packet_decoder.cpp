@@ -17,9 +17,7 @@ uint64_t big64(const uint8_t* bytes) {
   return value;
 }
 
-bool is_vlan(uint32_t ether_type) {
-  return ether_type == 0x8100 || ether_type == 0x88A8 || ether_type == 0x9100;
-}
+bool is_vlan(uint32_t ether_type) { return ether_type == 0x8100 || ether_type == 0x88A8 || ether_type == 0x9100; }
 
 }  // namespace
 
@@ -33,12 +31,28 @@ bool PacketDecoder::decode(const CapturedPacket& packet, DecodedPacket& decoded)
   uint32_t header = 0;      // of the link layer
   uint32_t ether_type = 0;  // 0: told by the IP version
   switch (packet.link_type) {
-    case kEthernet: header = 14; break;
-    case kCooked: header = 16; break;
-    case kCookedV2: header = 20; break;
-    case kNull: case kLoop: header = 4; break;
-    case kRaw: case kRawA: case kRawB: case kRawIpv4: case kRawIpv6: break;
-    default: ++counts_.unsupported_link; return false;
+    case kEthernet:
+      header = 14;
+      break;
+    case kCooked:
+      header = 16;
+      break;
+    case kCookedV2:
+      header = 20;
+      break;
+    case kNull:
+    case kLoop:
+      header = 4;
+      break;
+    case kRaw:
+    case kRawA:
+    case kRawB:
+    case kRawIpv4:
+    case kRawIpv6:
+      break;
+    default:
+      ++counts_.unsupported_link;
+      return false;
   }
   if (captured <= header) {
     ++counts_.cut_in_headers;
@@ -90,8 +104,7 @@ uint32_t PacketDecoder::ip_bytes_or_wire(uint32_t ip_bytes, bool absent, uint32_
   return ip_bytes;
 }
 
-bool PacketDecoder::decode_ipv4(const uint8_t* bytes, uint32_t captured, uint32_t wire,
-                                DecodedPacket& decoded) {
+bool PacketDecoder::decode_ipv4(const uint8_t* bytes, uint32_t captured, uint32_t wire, DecodedPacket& decoded) {
   if (captured < 20) {
     ++counts_.cut_in_headers;
     return false;
@@ -122,20 +135,18 @@ bool PacketDecoder::decode_ipv4(const uint8_t* bytes, uint32_t captured, uint32_
   return true;
 }
 
-bool PacketDecoder::decode_ipv6(const uint8_t* bytes, uint32_t captured, uint32_t wire,
-                                DecodedPacket& decoded) {
+bool PacketDecoder::decode_ipv6(const uint8_t* bytes, uint32_t captured, uint32_t wire, DecodedPacket& decoded) {
   if (captured < 40) {
     ++counts_.cut_in_headers;
     return false;
   }
-  constexpr uint8_t hop_by_hop = 0, routing = 43, fragment = 44, authentication = 51, destination = 60,
-                    mobility = 135;
+  constexpr uint8_t hop_by_hop = 0, routing = 43, fragment = 44, authentication = 51, destination = 60, mobility = 135;
   const uint32_t payload = big16(bytes + 4);
   uint8_t next = bytes[6];
   uint32_t header = 40;
   bool first_fragment = false;
-  while (next == hop_by_hop || next == routing || next == fragment || next == authentication ||
-         next == destination || next == mobility) {
+  while (next == hop_by_hop || next == routing || next == fragment || next == authentication || next == destination ||
+         next == mobility) {
     if (captured < header + 8) {
       ++counts_.cut_in_headers;
       return false;

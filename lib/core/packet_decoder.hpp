@@ -24,8 +24,7 @@ struct DecodedPacket {
 };
 
 inline constexpr uint8_t kIcmp = 1, kTcp = 6, kUdp = 17, kSctp = 132;
-inline constexpr uint8_t kFin = 0x01, kSyn = 0x02, kReset = 0x04, kPush = 0x08, kAcknowledge = 0x10,
-                         kUrgent = 0x20;
+inline constexpr uint8_t kFin = 0x01, kSyn = 0x02, kReset = 0x04, kPush = 0x08, kAcknowledge = 0x10, kUrgent = 0x20;
 
 // From a captured record to addresses, ports, lengths and flags; counts what it meets.
 // Link types: Ethernet with VLAN tags and 802.1ad, Linux cooked v1 and v2, raw IP, null and loopback.

@@ -11,7 +11,9 @@ constexpr double never = std::numeric_limits<double>::infinity();
 constexpr double least_pause_s = 1;  // between two questions of an idle peer
 constexpr std::uint32_t none = std::numeric_limits<std::uint32_t>::max();
 
-void set_bit(std::vector<std::uint64_t>& bits, std::uint32_t place) { bits[place / 64] |= std::uint64_t{1} << place % 64; }
+void set_bit(std::vector<std::uint64_t>& bits, std::uint32_t place) {
+  bits[place / 64] |= std::uint64_t{1} << place % 64;
+}
 }  // namespace
 
 PeerSwarm::PeerSwarm(std::vector<Peer> peers, std::uint32_t pieces, std::uint32_t blocks_per_piece, double block_bytes,

@@ -1,9 +1,9 @@
 // A BitTorrent swarm block by block, in virtual time. Every peer sends one block at a time at its upload rate; which of
 // its unchoked peers gets the next one follows from their weights (start-time fair queueing: Goyal, Vin and Cheng,
 // SIGCOMM 1996). Who is unchoked, and with what weight, is asked of the caller once a round of each peer, and sooner by
-// a peer that has nobody to send to. Pieces are picked as BitTorrent's first client does: begun ones first (from a seed,
-// those that a seed began, so that seeds bring new pieces), among them and else the rarest, ties at random. Links have
-// no delay.
+// a peer that has nobody to send to. Pieces are picked as BitTorrent's first client does: begun ones first (from a
+// seed, those that a seed began, so that seeds bring new pieces), among them and else the rarest, ties at random. Links
+// have no delay.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -23,7 +23,8 @@ class PeerSwarm {
     double round_s = 10;
     double stays_s = 0;  // after the download is complete
   };
-  // (now, peer, has everything, interested peers, bytes received from every peer, so far) -> weight of those to unchoke.
+  // (now, peer, has everything, interested peers, bytes received from every peer, so far) -> weight of those to
+  // unchoke.
   using Decide = std::function<std::map<std::uint32_t, double>(
       double, std::uint32_t, bool, const std::vector<std::uint32_t>&, const std::vector<double>&)>;
 
@@ -57,9 +58,7 @@ class PeerSwarm {
     std::uint64_t order;
     Kind kind;
     std::uint32_t peer;
-    bool operator>(const Event& other) const {
-      return time != other.time ? time > other.time : order > other.order;
-    }
+    bool operator>(const Event& other) const { return time != other.time ? time > other.time : order > other.order; }
   };
   struct Transfer {
     std::uint32_t to, piece;
@@ -81,7 +80,7 @@ class PeerSwarm {
   std::vector<Owner> owners_;
   std::vector<std::uint32_t> copies_;  // of each piece, among owners that are present
   std::vector<char> is_present_, is_sending_, will_ask_;
-  std::vector<double> asked_;  // when each peer was last asked whom it unchokes
+  std::vector<double> asked_;             // when each peer was last asked whom it unchokes
   std::vector<std::vector<Slot>> slots_;  // of each peer: whom it serves
   std::vector<double> tag_;               // of each peer: the start tag of the block that it sent last
   std::vector<Transfer> transfer_;

@@ -13,9 +13,9 @@
 class BufferPool;
 
 struct QueuePlace {
-  double rate;                 // of the link, bit/s; 0: none
-  Time second;                 // in the clock's units
-  std::uint64_t seed, stream;  // of what is random
+  double rate;                                          // of the link, bit/s; 0: none
+  Time second;                                          // in the clock's units
+  std::uint64_t seed, stream;                           // of what is random
   std::function<std::shared_ptr<BufferPool>()> memory;  // of a shared buffer
   double packet_bytes = full_packet_bytes;              // of a full packet, by which RED counts idle time
 };

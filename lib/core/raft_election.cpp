@@ -37,8 +37,8 @@ RaftElection::Outcome RaftElection::run(std::uint64_t seed, std::uint64_t trial)
     happenings_.pop();
     if (happening.time > settings_.longest + crash) break;
     now_ = happening.time;
-    Server& server = servers_[static_cast<std::size_t>(happening.alarm_of < 0 ? happening.message.to
-                                                                              : happening.alarm_of)];
+    Server& server =
+        servers_[static_cast<std::size_t>(happening.alarm_of < 0 ? happening.message.to : happening.alarm_of)];
     if (happening.alarm_of < 0)
       server.waiting.push_back(happening.message);
     else if (server.wake_set != now_)
@@ -72,8 +72,7 @@ void RaftElection::wake(Server& server) {
     if (server.must_write) {
       server.must_write = false;
       server.writing = true;
-      server.written_at =
-          now_ + (settings_.least_write + settings_.mean_extra_write * server.writes.exponential());
+      server.written_at = now_ + (settings_.least_write + settings_.mean_extra_write * server.writes.exponential());
     } else {
       send(server);
     }
@@ -209,9 +208,8 @@ void RaftElection::append(Server& server, const Message& request) {
   set_timer(server);
   if (server.follows != request.term) {
     server.follows = request.term;
-    done_ = std::all_of(servers_.begin(), servers_.end(), [&](const Server& each) {
-      return each.name == request.from || each.follows == request.term;
-    });
+    done_ = std::all_of(servers_.begin(), servers_.end(),
+                        [&](const Server& each) { return each.name == request.from || each.follows == request.term; });
   }
   if (request.length > server.length) {
     answer.length = request.length;

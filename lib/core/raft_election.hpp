@@ -18,23 +18,23 @@ class RaftElection {
   struct Settings {
     int servers;
     std::vector<int> log_lengths;
-    int committed;                                // entries that the dead leader had told to be committed
+    int committed;  // entries that the dead leader had told to be committed
     double least_timeout, greatest_timeout;
-    double tick;                                  // timeouts are whole ticks of the server's own; 0: any time
-    double timer_late;                            // mean of an exponential delay of every timer
+    double tick;        // timeouts are whole ticks of the server's own; 0: any time
+    double timer_late;  // mean of an exponential delay of every timer
     double heartbeat;
-    double least_delay, greatest_delay;           // of a message, uniform
-    double least_write, mean_extra_write;         // of the disk, the extra exponential
+    double least_delay, greatest_delay;                  // of a message, uniform
+    double least_write, mean_extra_write;                // of the disk, the extra exponential
     bool pre_vote, keeps_leader, one_seed, checks_logs;  // one_seed: all servers draw equal timeouts
-    bool synchronised;                            // the last heartbeat goes to all at once
-    double longest;                               // when a trial is given up
+    bool synchronised;                                   // the last heartbeat goes to all at once
+    double longest;                                      // when a trial is given up
   };
 
   struct Outcome {
     double without_leader;  // from the crash until all others that live have heard of one new leader; or `longest`
     int terms;              // that began; one where the first election had a winner
     bool elected;
-    bool safe;              // never two leaders in a term, nor one without a committed entry
+    bool safe;  // never two leaders in a term, nor one without a committed entry
   };
 
   explicit RaftElection(Settings settings) : settings_(std::move(settings)) {}

@@ -7,14 +7,14 @@
 
 struct RateSample {
   Time now;
-  double delivered = 0;          // segments, 0 without a sample
-  Time interval = 0;             // in which they were delivered
-  double prior_delivered = 0;    // of the whole connection, when the newest of them was sent
-  double total_delivered = 0;    // of the whole connection, now
+  double delivered = 0;        // segments, 0 without a sample
+  Time interval = 0;           // in which they were delivered
+  double prior_delivered = 0;  // of the whole connection, when the newest of them was sent
+  double total_delivered = 0;  // of the whole connection, now
   bool application_limited = false;
   double newly_delivered = 0, newly_lost = 0;
   double in_flight = 0, in_flight_before = 0;
-  Time round_trip = 0;           // of the newest segment delivered, 0 without one
+  Time round_trip = 0;  // of the newest segment delivered, 0 without one
   bool acknowledgement_delayed = false;
   enum class State : std::uint8_t { open, recovery, loss } state = State::open;
 

@@ -38,7 +38,7 @@ class RcpLink {
   }
 
  private:
-  static constexpr double gain = 0.02;          // of the mean round trip, a packet
+  static constexpr double gain = 0.02;                      // of the mean round trip, a packet
   static constexpr double least_bytes = full_packet_bytes;  // that are offered a round trip
 
   void learn(double round_trip, Time now) {
@@ -97,8 +97,8 @@ struct RcpHeader {
   static std::uint32_t answered(const Packet& packet) { return packet.stream_in_order; }
 };
 
-// The sender's part is to keep to the rate that it is told, and to send a packet a round trip at least, so as to be told
-// another. It has no window.
+// The sender's part is to keep to the rate that it is told, and to send a packet a round trip at least, so as to be
+// told another. It has no window.
 class RcpControl : public CongestionControl {
  public:
   static constexpr double no_window = 1e9;

@@ -5,7 +5,8 @@
 //
 // Buffers are counted in memory, of which a segment takes more than its bytes; windows are the share of it that holds
 // bytes, in 256ths as Linux reckons. A window of less than 1 MiB is offered from the first segment on. So is one whose
-// owner gave it all of its buffer; Linux then finds that the buffer holds more than it had thought, and goes on growing.
+// owner gave it all of its buffer; Linux then finds that the buffer holds more than it had thought, and goes on
+// growing.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -24,8 +25,8 @@ class ReceiveWindow {
     taken_in_round_ = std::min(offered_, 10 * advertised);
   }
 
-  // Called with every segment; tells whether it let the window grow. in_order: it waits for the reader, and `held` bytes
-  // beyond a hole do as well.
+  // Called with every segment; tells whether it let the window grow. in_order: it waits for the reader, and `held`
+  // bytes beyond a hole do as well.
   bool grow(bool in_order, std::uint64_t held) {
     if (!grows_) return std::exchange(small_, false);
     const std::int64_t waits = static_cast<std::int64_t>(held) * memory(segment_) / segment_;
@@ -35,8 +36,8 @@ class ReceiveWindow {
     return true;
   }
 
-  // The reader has taken all from `before` up to `taken`, one segment after the other. round_trip: the smallest. Linux's
-  // own estimate falls to every smaller one at once, as each round of a slow start begins with it.
+  // The reader has taken all from `before` up to `taken`, one segment after the other. round_trip: the smallest.
+  // Linux's own estimate falls to every smaller one at once, as each round of a slow start begins with it.
   void read(std::uint64_t before, std::uint64_t taken, Time now, Time round_trip) {
     if (round_began_ == never) round_began_ = now;  // as good as when it was connected
     const Time waits = round_trip - round_trip % stamp_tick;

@@ -17,10 +17,10 @@ class Red {
     double min_threshold, max_threshold;  // packets
     double max_probability, weight;
     bool ecn;
-    Time packet_time;         // what a packet takes to send: while the link is idle, the average falls at this pace
-    bool by_bytes = false;    // the queue is counted in bytes, and large packets are dropped rather than small ones
-    bool gentle = false;      // above the upper threshold the probability rises to 1 at twice that
-    bool wait = false;        // 1/p packets pass after a drop before there may be another
+    Time packet_time;       // what a packet takes to send: while the link is idle, the average falls at this pace
+    bool by_bytes = false;  // the queue is counted in bytes, and large packets are dropped rather than small ones
+    bool gentle = false;    // above the upper threshold the probability rises to 1 at twice that
+    bool wait = false;      // 1/p packets pass after a drop before there may be another
     double mean_bytes = full_packet_bytes;
     Time adapt_every = 0;         // 0: never
     double least_adapted = 0.01;  // of the greatest probability
@@ -28,8 +28,12 @@ class Red {
   static Red from(const QueueNumbers& numbers) {
     const QueuePlace& place = numbers.place;
     const double mean_bytes = numbers.real(9) > 0 ? numbers.real(9) : place.packet_bytes;
-    Settings settings{numbers.whole(0), numbers.real(1), numbers.real(2),
-                      numbers.real(3),  numbers.real(4), numbers.flag(5),
+    Settings settings{numbers.whole(0),
+                      numbers.real(1),
+                      numbers.real(2),
+                      numbers.real(3),
+                      numbers.real(4),
+                      numbers.flag(5),
                       numbers.packet_time(mean_bytes)};
     settings.by_bytes = numbers.flag(6);
     settings.gentle = numbers.flag(7);

@@ -21,12 +21,12 @@ struct CommandOrder {  // EPaxos: what orders a command
 struct ReplicaMessage {
   enum class Kind : std::uint8_t { request, first, first_reply, second, second_reply, commit, answer };
   Kind kind;
-  std::uint8_t leader = 0;    // of the command
-  std::int32_t place = 0;     // the how manieth of the leader's commands
+  std::uint8_t leader = 0;  // of the command
+  std::int32_t place = 0;   // the how manieth of the leader's commands
   std::int32_t command = 0;
-  std::int32_t value = -1;    // of an answer
+  std::int32_t value = -1;  // of an answer
   CommandOrder order{};
-  double look_at = 0;         // TOQ, on the clocks
+  double look_at = 0;  // TOQ, on the clocks
 };
 
 class Replica {

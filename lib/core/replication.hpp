@@ -40,8 +40,8 @@ class Replication final : public Replica::Host {
   void run();
   const std::vector<Result>& results() const { return results_; }
   std::vector<double> busy() const { return busy_; }
-  std::size_t unlike_keys() const;       // whose writes have another order at another replica
-  std::size_t unexecuted() const;        // commands sent that some replica has not executed
+  std::size_t unlike_keys() const;  // whose writes have another order at another replica
+  std::size_t unexecuted() const;   // commands sent that some replica has not executed
   std::uint64_t events() const { return count_; }
 
  private:
@@ -52,7 +52,7 @@ class Replication final : public Replica::Host {
     What what;
     std::uint8_t from, to;
     std::int32_t client;
-    std::uint32_t slot;  // of the message
+    std::uint32_t slot;                         // of the message
     bool operator<(const Event& other) const {  // the earliest on top
       return time != other.time ? time > other.time : count > other.count;
     }

@@ -17,8 +17,7 @@ class RuledFifo final : public QueueDiscipline {
   void join(const QueuedPacket& packet, Time idle_since, std::vector<QueuedPacket>& dropped) override {
     const Backlog waiting{packets(), bytes(), idle_since};
     const PacketFacts facts{packet.bytes, packet.ecn_capable};
-    const Verdict verdict =
-        std::visit([&](auto& rule) { return rule.arrival(waiting, facts, packet.arrived); }, rule_);
+    const Verdict verdict = std::visit([&](auto& rule) { return rule.arrival(waiting, facts, packet.arrived); }, rule_);
     if (verdict == Verdict::drop) return dropped.push_back(packet);
     queue_.push(packet);
     queue_[queue_.tail() - 1].marked = verdict == Verdict::mark;

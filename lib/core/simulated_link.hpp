@@ -100,7 +100,9 @@ class alignas(64) SimulatedLink {
     const Time first = wire_.empty() ? never : wire_.front().arrival;
     return reordering_ == 0 || held_.empty() ? first : std::min(first, held_.front().arrival);
   }
-  std::uint32_t next_packet() const { return wire_.empty() ? held_.front().packet : wire_.front().packet; }  // to arrive
+  std::uint32_t next_packet() const {
+    return wire_.empty() ? held_.front().packet : wire_.front().packet;
+  }  // to arrive
   enum class Fate : std::uint8_t { arrives, lost, held_back };
   // Takes the packet that arrives at the far end next, unless the wire loses it or holds it back.
   std::pair<std::uint32_t, Fate> take_arrival() {
@@ -137,7 +139,8 @@ class alignas(64) SimulatedLink {
       const Time travels = flight.arrival - departed;
       flight.start = free_at;
       free_at += duration;
-      flight.arrival = last_arrival_ = std::max(free_at + travels, number == wire_.head() ? 0 : wire_[number - 1].arrival);
+      flight.arrival = last_arrival_ =
+          std::max(free_at + travels, number == wire_.head() ? 0 : wire_[number - 1].arrival);
       if (records_) departures_[record].time = free_at, departures_[record].waited += later;
     }
     free_at_ = free_at;
@@ -269,7 +272,7 @@ class alignas(64) SimulatedLink {
   QueueRule rule_;  // where there is no discipline
   Time held_back_, last_arrival_ = 0;
   RandomStream losses_, jitters_, reorderings_;
-  Ring<Held> held_;     // held back on the wire
+  Ring<Held> held_;                    // held back on the wire
   std::vector<QueuedPacket> dropped_;  // by the discipline, a moment ago
   std::vector<Departure> departures_;
 };

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-Simulator::Simulator(const Settings& settings, std::size_t nodes) 
+Simulator::Simulator(const Settings& settings, std::size_t nodes)
     : settings_(settings), routes_(nodes), spraying_(stream(spraying, 0)) {}
 
 // Setting up.
@@ -20,11 +20,12 @@ std::uint32_t Simulator::add_link(const LinkSettings& link, const std::string& r
   };
   const std::uint64_t decisions = rule == "pie" ? pie_decisions : red_decisions;
   const double packet_bytes = settings_.segment_bytes + header_bytes;
-  LinkQueue queue = link_queue_named(rule, numbers, {link.rate, picoseconds_per_second, settings_.seed,
-                                                     (decisions << 40) + number, node_memory, packet_bytes});
+  LinkQueue queue = link_queue_named(
+      rule, numbers,
+      {link.rate, picoseconds_per_second, settings_.seed, (decisions << 40) + number, node_memory, packet_bytes});
   routes_.add_link(link.from, link.to);
-  const SimulatedLink::Wire wire{link.rate * skew(number), link.delay,      link.jitter,
-                                 link.loss,                link.reordering, link.held_back};
+  const SimulatedLink::Wire wire{link.rate * skew(number), link.delay,    link.jitter, link.loss,
+                                 link.reordering,          link.held_back};
   links_.push_back(std::make_unique<SimulatedLink>(wire, std::move(queue), stream(losses, number),
                                                    stream(jitters, number), stream(reorderings, number)));
   if (memory) memory->ports.push_back(links_[number].get());
@@ -34,7 +35,8 @@ std::uint32_t Simulator::add_link(const LinkSettings& link, const std::string& r
 
 void Simulator::give_path(std::uint32_t flow, std::uint32_t place, const std::vector<std::uint32_t>& forward,
                           const std::vector<std::uint32_t>& backward) {
-  given_paths_[connection_key(flow, place)] = {path_table_.place_of_given(forward), path_table_.place_of_given(backward)};
+  given_paths_[connection_key(flow, place)] = {path_table_.place_of_given(forward),
+                                               path_table_.place_of_given(backward)};
 }
 
 void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
@@ -220,8 +222,8 @@ void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   TcpSettings tcp = *description.tcp;
   auto* rcp = dynamic_cast<RcpControl*>(control.get());
   if (rcp) tcp.initial_window = RcpControl::no_window, tcp.unpaced_segments = 0;
-  TcpSender sender = piecewise ? TcpSender(tcp, std::move(control))
-                               : TcpSender(tcp, std::move(control), description.bytes);
+  TcpSender sender =
+      piecewise ? TcpSender(tcp, std::move(control)) : TcpSender(tcp, std::move(control), description.bytes);
   const TcpReceiver receiver(tcp, sender.precise_ecn(), piecewise);
   connections_[number].reset(new Connection{std::move(sender), receiver, key, forward, backward});
   connections_[number]->group = group;
@@ -231,12 +233,11 @@ void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
 }
 
 std::unique_ptr<CongestionControl> Simulator::control_for(std::uint32_t number, const Group* group,
-                                                         std::uint32_t place) const {
+                                                          std::uint32_t place) const {
   const auto own = own_controls_.find(flow_of(number));
   if (own != own_controls_.end()) return own->second();
   const FlowDescription& flow = flows_[flow_of(number)];
-  return flow.control(
-      {*flow.tcp, group ? group->coupling : nullptr, place, stream(control_choices, number).next()});
+  return flow.control({*flow.tcp, group ? group->coupling : nullptr, place, stream(control_choices, number).next()});
 }
 
 void Simulator::send_datagram(std::uint32_t flow) {
@@ -486,7 +487,8 @@ bool Simulator::send_segment(std::uint32_t flow, Connection& connection) {
 }
 
 // With segmentation offload a sender lets its window open until it has a burst to hand over, or the rest, as Linux's
-// does: of a third of the window at most, and not while it repairs losses or while nothing is under way that could open it.
+// does: of a third of the window at most, and not while it repairs losses or while nothing is under way that could open
+// it.
 bool Simulator::collects_burst(std::uint32_t number, const Connection& connection, const HostPort& port) const {
   const TcpSender& sender = connection.sender;
   if (port.burst_bytes == 0 || is_subflow(connection)) return false;
@@ -591,8 +593,8 @@ void Simulator::apply(const LinkChange& change) {
 // RCP.
 
 void Simulator::offer_rate(std::uint32_t number, Packet& packet) {
-  const bool asks = !(packet.flags & (Packet::acknowledgement | Packet::reset | Packet::posted)) && connections_[packet.flow] &&
-                    connections_[packet.flow]->rcp;
+  const bool asks = !(packet.flags & (Packet::acknowledgement | Packet::reset | Packet::posted)) &&
+                    connections_[packet.flow] && connections_[packet.flow]->rcp;
   const Time round_trip = asks ? RcpHeader::round_trip(packet) : 0;
   const double rate = offers_[number].arrival(packet.wire_bytes, round_trip, links_[number]->drained_at(now_), now_);
   if (asks) RcpHeader::offer(packet, rate);

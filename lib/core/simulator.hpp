@@ -36,7 +36,7 @@ class Simulator {
   struct Settings {
     std::uint64_t seed;
     Time end;
-    double clock_skew;  // links run off their rate by a factor drawn from 1 +- this
+    double clock_skew;            // links run off their rate by a factor drawn from 1 +- this
     std::uint32_t segment_bytes;  // of most packets, for queues that reckon with it
   };
   struct LinkSettings {
@@ -44,9 +44,9 @@ class Simulator {
     double rate;  // bits per second
     Time delay, jitter;
     double loss;
-    std::uint64_t room;  // packets of its own that a host lets wait here
-    double reordering;   // share of packets that the wire holds back
-    Time held_back;      // for so long
+    std::uint64_t room;         // packets of its own that a host lets wait here
+    double reordering;          // share of packets that the wire holds back
+    Time held_back;             // for so long
     std::uint64_t burst_bytes;  // that a host hands over at a time; 0: each segment when it may
   };
   struct LinkChange {
@@ -168,10 +168,33 @@ class Simulator {
   Time end() const { return settings_.end; }
 
  private:
-  enum TimerKind : std::uint32_t { flow_start, flow_stop, sender_due, receiver_due, host_port_free, datagram_due,
-                                   queues_due, windows_due, link_changes, routes_change, request_due, answer_due };
-  enum Purpose : std::uint64_t { losses, jitters, skews, red_decisions, datagram_gaps, path_choice, reorderings,
-                                  pie_decisions, spraying, control_choices, answer_delays };
+  enum TimerKind : std::uint32_t {
+    flow_start,
+    flow_stop,
+    sender_due,
+    receiver_due,
+    host_port_free,
+    datagram_due,
+    queues_due,
+    windows_due,
+    link_changes,
+    routes_change,
+    request_due,
+    answer_due
+  };
+  enum Purpose : std::uint64_t {
+    losses,
+    jitters,
+    skews,
+    red_decisions,
+    datagram_gaps,
+    path_choice,
+    reorderings,
+    pie_decisions,
+    spraying,
+    control_choices,
+    answer_delays
+  };
 
   struct FlowDescription {
     std::uint32_t from, to;
@@ -187,10 +210,10 @@ class Simulator {
   struct Group {
     enum class Kind : std::uint8_t { repflow, repsyn, multipath, requests, program } kind;
     std::vector<std::uint32_t> members;
-    bool decided = false;                  // repflow: the receiver has all bytes
+    bool decided = false;  // repflow: the receiver has all bytes
     std::unique_ptr<Multipath> multipath;
-    std::shared_ptr<Coupling> coupling;    // of subflows
-    std::uint32_t exchange = 0;            // requests: place of the exchange
+    std::shared_ptr<Coupling> coupling;  // of subflows
+    std::uint32_t exchange = 0;          // requests: place of the exchange
   };
   struct Conversation {  // of one client and its servers
     RequestSettings settings;
@@ -204,7 +227,7 @@ class Simulator {
       return in_order / messages_end(1, message_bytes);
     }
   };
-  struct Exchange {  // of a client and one server
+  struct Exchange {                                 // of a client and one server
     std::uint32_t conversation, answers, requests;  // the latter two by number of their connections
     std::uint64_t asked = 0, served = 0, answered = 0;
     std::size_t result = 0;  // of the request under way
@@ -214,9 +237,9 @@ class Simulator {
     struct Message {
       std::uint64_t end, bytes;
     };
-    std::uint64_t end = 0;         // of what was written, in whole segments
-    Ring<std::uint64_t> unsent;    // messages behind the one being sent
-    Ring<Message> awaited;         // by the other end
+    std::uint64_t end = 0;       // of what was written, in whole segments
+    Ring<std::uint64_t> unsent;  // messages behind the one being sent
+    Ring<Message> awaited;       // by the other end
   };
   struct Dialogue {  // of a program's connection
     Speaker client, server;
@@ -230,13 +253,13 @@ class Simulator {
   struct Connection {
     TcpSender sender;
     TcpReceiver receiver;
-    std::uint64_t key;                // of its paths
-    std::uint32_t forward, backward;  // places in the path table
+    std::uint64_t key;                                  // of its paths
+    std::uint32_t forward, backward;                    // places in the path table
     Time sender_timer = never, receiver_timer = never;  // earliest timer that is set
     bool waits_for_port = false, sender_gone = false, receiver_gone = false, opened = false;
     Group* group = nullptr;
-    std::uint32_t place = 0;  // in the group
-    RcpControl* rcp = nullptr;  // the sender's, if it has that
+    std::uint32_t place = 0;                          // in the group
+    RcpControl* rcp = nullptr;                        // the sender's, if it has that
     std::uint32_t heard_rate = RcpHeader::unlimited;  // by its receiver
   };
   struct PathPair {
@@ -274,9 +297,7 @@ class Simulator {
   std::uint32_t path_place(std::uint32_t from, std::uint32_t to, std::uint64_t key) {
     return path_table_.place(from, to, routes_.path(from, to, key));
   }
-  double skew(std::uint32_t link) const {
-    return 1 + settings_.clock_skew * (2 * stream(skews, link).uniform() - 1);
-  }
+  double skew(std::uint32_t link) const { return 1 + settings_.clock_skew * (2 * stream(skews, link).uniform() - 1); }
   static std::uint64_t connection_key(std::uint32_t flow, std::uint32_t place) {
     return static_cast<std::uint64_t>(flow) << 32 | place;
   }
@@ -377,7 +398,7 @@ class Simulator {
   std::size_t next_start_ = 0;
   std::unordered_map<std::uint32_t, std::function<std::unique_ptr<CongestionControl>()>> own_controls_;  // by flow
   std::vector<Companion> companions_;
-  std::unordered_map<std::uint32_t, Group> groups_;  // by flow
+  std::unordered_map<std::uint32_t, Group> groups_;       // by flow
   std::vector<std::unique_ptr<Connection>> connections_;  // by number, while they last
   std::unordered_map<std::uint32_t, DatagramSource> datagram_sources_;
   std::vector<Conversation> conversations_;

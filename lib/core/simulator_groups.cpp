@@ -31,8 +31,7 @@ void Simulator::split(std::uint32_t flow, std::uint32_t subflows) {
 void Simulator::request(const RequestSettings& settings) {
   const auto first = static_cast<std::uint32_t>(exchanges_.size());
   const auto conversation = static_cast<std::uint32_t>(conversations_.size());
-  conversations_.push_back(
-      {settings, flows_[settings.first_answer].tcp->segment_bytes, first, 2 * settings.servers});
+  conversations_.push_back({settings, flows_[settings.first_answer].tcp->segment_bytes, first, 2 * settings.servers});
   for (std::uint32_t i = 0; i < settings.servers; ++i) {
     const std::uint32_t answers = settings.first_answer + i;
     Group& group = groups_[answers];

@@ -45,10 +45,10 @@ class Suss : public Cubic {
   Time round_start_ = 0;
   Colour colour_ = Colour::red;
   double blue_acknowledged_ = 0;
-  bool quadruples_ = true;    // once not, never again
-  Time train_before_ = 0;     // how long the blue acknowledgements of the round before took
-  double limit_ = 0;          // of the window, while it paces
+  bool quadruples_ = true;  // once not, never again
+  Time train_before_ = 0;   // how long the blue acknowledgements of the round before took
+  double limit_ = 0;        // of the window, while it paces
   Time red_from_ = 0;
-  Time interval_ = 0;         // between red segments
-  double cap_ = 0;            // of the window, once acknowledgements have come for long enough; 0 before
+  Time interval_ = 0;  // between red segments
+  double cap_ = 0;     // of the window, once acknowledgements have come for long enough; 0 before
 };

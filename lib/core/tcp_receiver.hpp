@@ -65,7 +65,8 @@ class TcpReceiver {
     // Linux: the first segments one by one, and those that let the window grow; then every second full one.
     if (is_old) quick_ = quick_at_most;
     const bool in_order = next_ > before;
-    if ((in_order ? packet.length >= least_to_grow : selective_ && !is_old) && window_.grow(in_order, held_before)) quick_ |= 1;
+    if ((in_order ? packet.length >= least_to_grow : selective_ && !is_old) && window_.grow(in_order, held_before))
+      quick_ |= 1;
     window_.read(before, next_, now, smallest_round_trip);
     if (quick_ > 0) --quick_, at_once = true;
     if (optimistic()) return begin_to_claim(is_old, now);
@@ -142,8 +143,7 @@ class TcpReceiver {
   void acknowledge_part(Packet& packet, std::uint32_t answer, std::uint32_t answers) const {
     packet.sequence = acknowledged_ + (next_ - acknowledged_) * answer / answers;
     packet.length = 0;
-    packet.flags =
-        static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0));
+    packet.flags = static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0));
     packet.stamp_ms = stamp_ms_;
     packet.duplicate_end = 0;
     packet.blocks = 0;

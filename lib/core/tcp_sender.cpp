@@ -7,7 +7,7 @@
 namespace {
 constexpr std::uint64_t duplicates_that_tell_a_loss = 3;
 constexpr int most_settling_steps = 255, recoveries_that_keep_steps = 16;  // RFC 8985, section 6.2, and Linux
-constexpr Time timer_margin = 2 * picoseconds_per_second / 1000;  // Linux's TCP_TIMEOUT_MIN
+constexpr Time timer_margin = 2 * picoseconds_per_second / 1000;           // Linux's TCP_TIMEOUT_MIN
 }
 
 TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control)
@@ -241,8 +241,7 @@ void TcpSender::take_probe_answer(const Packet& packet) {
 // Acknowledgements.
 
 void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
-  const std::uint64_t to =
-      packet.sequence >= bytes_ ? segments_ : packet.sequence / settings_.segment_bytes;
+  const std::uint64_t to = packet.sequence >= bytes_ ? segments_ : packet.sequence / settings_.segment_bytes;
   if (to < first_ || to > next_) return;
   const std::uint64_t newly_acknowledged = std::max(packet.sequence, acknowledged_) - acknowledged_;
   const bool news = newly_acknowledged > 0;
@@ -273,10 +272,10 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
 
   const bool echo = ecn_ && packet.has(Packet::congestion_echo);
   const bool limited =
-      window_blocked_ ||
-      (window_.in_slow_start() && window_.segments < 2 * static_cast<double>(outstanding_before));
+      window_blocked_ || (window_.in_slow_start() && window_.segments < 2 * static_cast<double>(outstanding_before));
   window_blocked_ = false;
-  const Delivery delivery{now, newly_delivered_, echo, limited, newest_sample_, first_, next_, in_flight(), rate_before};
+  const Delivery delivery{now,   newly_delivered_, echo,       limited, newest_sample_, first_,
+                          next_, in_flight(),      rate_before};
   control_->on_delivery(window_, delivery);
 
   if (echo) undo_.threshold = 0;
@@ -374,9 +373,7 @@ void TcpSender::take_cumulative(std::uint64_t to, Time now) {
 }
 
 void TcpSender::take_selective(const Packet& packet, Time now) {
-  const auto number = [&](std::uint64_t byte) {
-    return byte >= bytes_ ? segments_ : byte / settings_.segment_bytes;
-  };
+  const auto number = [&](std::uint64_t byte) { return byte >= bytes_ ? segments_ : byte / settings_.segment_bytes; };
   const auto take = [&](std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t segment = std::max(from, first_); segment < std::min(to, next_); ++segment) {
       Sent& sent = board_[segment];

@@ -89,8 +89,8 @@ class TcpSender {
   // What the last reduction goes back to if it proves needless.
   struct Undo {
     bool possible = false;
-    std::uint64_t first = 0;                // the oldest segment outstanding when it began
-    double window = 0, threshold = 0;       // threshold 0: it was right in any case, as a mark asked for it
+    std::uint64_t first = 0;                  // the oldest segment outstanding when it began
+    double window = 0, threshold = 0;         // threshold 0: it was right in any case, as a mark asked for it
     std::optional<std::uint64_t> unanswered;  // sent again since, and not known to have arrived twice; none: none was
   };
 
@@ -160,7 +160,7 @@ class TcpSender {
   Time send_at_ = 0;  // pacing: no sooner
   bool waits_for_pace_ = false;
   std::uint64_t sent_ = 0, ever_lost_ = 0;
-  std::optional<DeliveryRate> rate_;  // of those who own their window
+  std::optional<DeliveryRate> rate_;    // of those who own their window
   std::uint64_t acknowledged_ = 0;      // bytes; a receiver may acknowledge a part of a segment
   std::uint64_t first_ = 0, next_ = 0;  // oldest segment not acknowledged, next new one
   CongestionWindow window_;
@@ -172,7 +172,7 @@ class TcpSender {
   Purpose purpose_ = Purpose::timeout;
   Time deadline_ = never, timeout_at_ = never, syn_sent_ = 0;
 
-  Ring<Sent> board_;  // segments first_ to next_
+  Ring<Sent> board_;                                     // segments first_ to next_
   std::uint64_t delivered_ = 0, lost_ = 0, resent_ = 0;  // how many of them bear the mark
   std::uint64_t highest_delivered_ = 0;                  // one beyond the highest segment acknowledged selectively
   std::uint64_t newest_hole_ = 0;                        // no segment between it and highest_delivered_ is missing
@@ -181,7 +181,7 @@ class TcpSender {
   Ring<Resent> resent_order_;
   // RACK: when the latest sent of the delivered segments was sent, and the round trip it took.
   Time newest_delivered_ = 0, newest_round_trip_ = 0;
-  bool reordering_seen_ = false;      // one sent only once was delivered after one beyond it
+  bool reordering_seen_ = false;  // one sent only once was delivered after one beyond it
   // How many quarters of the least round trip to wait, and for how many recoveries more that is kept.
   int settling_steps_ = 1, settling_keeps_ = 0;
   bool duplicate_came_ = false;  // since the steps became more
@@ -198,10 +198,10 @@ class TcpSender {
   std::uint64_t high_ = 0;  // reducing, recovery, loss end when this segment is acknowledged
   double before_reduction_ = 0, delivered_in_reduction_ = 0, sent_in_reduction_ = 0;
   Undo undo_;
-  Time first_resent_at_ = never;    // since all was well last
+  Time first_resent_at_ = never;     // since all was well last
   std::uint64_t careful_until_ = 0;  // before it, duplicates mean nothing
-  bool repair_due_ = false;         // of old: a lost segment leaves at once, whatever the window
-  bool withholds_repairs_ = false;  // for this acknowledgement: originals arrive
+  bool repair_due_ = false;          // of old: a lost segment leaves at once, whatever the window
+  bool withholds_repairs_ = false;   // for this acknowledgement: originals arrive
   std::uint64_t timeouts_without_progress_ = 0;
   // of the acknowledgement being taken in
   double newly_delivered_ = 0;

@@ -5,14 +5,14 @@
 #include "simulated_time.hpp"
 
 // How a sender recovers from losses. `linux_like`: RACK and PRR with SACK, NewReno and PRR without, and what was for
-// nothing is undone. Of old, without SACK but for the first: `sack` (RFC 6675 with the halving at once of Fall and Floyd
-// 1996), `newreno` (RFC 6582), `reno` (1990: fast recovery ends with the first new acknowledgement), `tahoe` (1988: slow
-// start from one segment, and all again).
+// nothing is undone. Of old, without SACK but for the first: `sack` (RFC 6675 with the halving at once of Fall and
+// Floyd 1996), `newreno` (RFC 6582), `reno` (1990: fast recovery ends with the first new acknowledgement), `tahoe`
+// (1988: slow start from one segment, and all again).
 enum class Recovery : std::uint8_t { linux_like, sack, newreno, reno, tahoe };
 // What lets a window grow: segments that are acknowledged as a whole, bytes, or acknowledgements whatever they tell.
 enum class Counts : std::uint8_t { segments, bytes, acknowledgements };
-// A receiver may answer otherwise than it should (Savage et al., CCR 1999): acknowledge a segment in pieces, repeat what
-// it said, or acknowledge what has not come yet.
+// A receiver may answer otherwise than it should (Savage et al., CCR 1999): acknowledge a segment in pieces, repeat
+// what it said, or acknowledge what has not come yet.
 enum class ReceiverPolicy : std::uint8_t { honest, ack_division, duplicate_spoofing, optimistic };
 
 struct TcpSettings {
@@ -28,7 +28,7 @@ struct TcpSettings {
   bool pacing;
   double pacing_slow_start_ratio, pacing_ratio;  // to the window over the smoothed round trip
   std::uint64_t unpaced_segments;                // at the start of a connection
-  bool slow_start_after_idle;  // RFC 2861 as in Linux: after a silent timeout the window starts again
+  bool slow_start_after_idle;                    // RFC 2861 as in Linux: after a silent timeout the window starts again
   double dctcp_first_alpha;
   bool hystart, hystart_rounds_from_start;
   Recovery recovery;
@@ -36,7 +36,7 @@ struct TcpSettings {
   ReceiverPolicy receiver;
   std::uint32_t receiver_count;  // pieces, or copies
   Time receiver_interval;        // between optimistic acknowledgements
-  int suss_rounds;  // at most, in which SUSS quadruples
+  int suss_rounds;               // at most, in which SUSS quadruples
   bool suss_guard, suss_pacing;
   bool opportunistic_retransmission, penalisation;  // of subflows
 };

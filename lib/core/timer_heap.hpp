@@ -15,9 +15,7 @@ class TimerHeap {
     Time time;
     std::uint64_t order;
     std::uint32_t kind, owner;
-    bool operator<(const Timer& other) const {
-      return time != other.time ? time < other.time : order < other.order;
-    }
+    bool operator<(const Timer& other) const { return time != other.time ? time < other.time : order < other.order; }
   };
 
   Time time() const { return timers_.empty() ? never : timers_.front().time; }

@@ -33,7 +33,7 @@ constexpr std::uint64_t taught_bytes = 1 << 16;
 constexpr int woken_for_bytes = 5 * 1448;
 constexpr std::size_t samples_at_a_time = 4096;
 constexpr int multipath_tcp = 262;  // IPPROTO_MPTCP, absent from older headers
-constexpr int tcp_syn_sent = 2;  // as TCP_INFO numbers states
+constexpr int tcp_syn_sent = 2;     // as TCP_INFO numbers states
 
 [[noreturn]] void fail(const std::string& what) { throw std::system_error(errno, std::generic_category(), what); }
 
@@ -274,7 +274,9 @@ void TrafficGenerator::handle_event(Source source, std::size_t number) {
       if (read(timer_, &expired, sizeof expired) < 0 && errno != EAGAIN) fail("timer");
       break;
     }
-    case listener: accept_from(number); break;
+    case listener:
+      accept_from(number);
+      break;
     case opener: {
       Connection& connection = connections_[number];
       if (connection.state == State::connecting && !connected(number)) break;
@@ -290,7 +292,9 @@ void TrafficGenerator::handle_event(Source source, std::size_t number) {
       else
         read_from(number);
       break;
-    case datagram_sink: read_datagrams(number); break;
+    case datagram_sink:
+      read_datagrams(number);
+      break;
   }
 }
 
@@ -310,15 +314,24 @@ void TrafficGenerator::handle(const TimerHeap::Timer& due) {
       shared_->lateness.add(now() - due.time);
       start(owner);
       break;
-    case stop_flow: stop(owner); break;
-    case send_datagram: send_due_datagrams(owner); break;
-    case request_due: ask(owner); break;
-    case answer_due: answer(owner); break;
+    case stop_flow:
+      stop(owner);
+      break;
+    case send_datagram:
+      send_due_datagrams(owner);
+      break;
+    case request_due:
+      ask(owner);
+      break;
+    case answer_due:
+      answer(owner);
+      break;
     case sample_windows:
       sample();
       timers_.set(due.time + settings_.window_interval_ns, sample_windows, 0);
       break;
-    default: ended_ = true;
+    default:
+      ended_ = true;
   }
 }
 
@@ -420,8 +433,8 @@ void TrafficGenerator::accept_from(std::size_t number) {
   for (;;) {
     sockaddr_in peer{};
     socklen_t length = sizeof peer;
-    const int made = accept4(listeners_[number].socket, reinterpret_cast<sockaddr*>(&peer), &length,
-                             SOCK_NONBLOCK | SOCK_CLOEXEC);
+    const int made =
+        accept4(listeners_[number].socket, reinterpret_cast<sockaddr*>(&peer), &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (made < 0) {
       if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) return;
       fail("accepting");
@@ -552,7 +565,8 @@ void TrafficGenerator::send_due_datagrams(std::size_t flow) {
     const double gap = wanted.poisson ? mean_gap_ns * random_[flow].exponential() : mean_gap_ns;
     connection.next_ns += static_cast<std::int64_t>(std::llround(gap));
   }
-  if (connection.next_ns < connection.stop_ns) timers_.set(connection.next_ns, send_datagram, static_cast<std::uint32_t>(flow));
+  if (connection.next_ns < connection.stop_ns)
+    timers_.set(connection.next_ns, send_datagram, static_cast<std::uint32_t>(flow));
 }
 
 void TrafficGenerator::read_datagrams(std::size_t sink) {
@@ -581,8 +595,8 @@ void TrafficGenerator::sample() {
     auto place = static_cast<std::int64_t>(each.place);
     for (const TcpState& found : ask_of(sends, kind_of(each.flow).multipath)) {
       const tcp_info& info = found.info;
-      samples_.push_back({static_cast<std::int64_t>(each.flow), place++, at, info.tcpi_snd_cwnd,
-                          info.tcpi_snd_ssthresh, info.tcpi_rtt, info.tcpi_snd_mss});
+      samples_.push_back({static_cast<std::int64_t>(each.flow), place++, at, info.tcpi_snd_cwnd, info.tcpi_snd_ssthresh,
+                          info.tcpi_rtt, info.tcpi_snd_mss});
     }
   }
   if (samples_.size() >= samples_at_a_time) flush_samples();

@@ -49,8 +49,8 @@ class TrafficGenerator {
   struct Conversation {  // a client's requests; its servers' answers are the flows from first_flow on
     std::size_t first_flow, servers;
     std::uint64_t request_bytes, response_bytes;
-    std::size_t count;  // of requests to each server
-    bool barrier;       // a round begins when all have answered the one before
+    std::size_t count;                        // of requests to each server
+    bool barrier;                             // a round begins when all have answered the one before
     std::int64_t think_ns, answer_within_ns;  // a server answers some time from 0 to the latter
   };
   struct Settings {
@@ -77,7 +77,7 @@ class TrafficGenerator {
     std::int64_t failed_sends;
     std::int64_t lasted_ns, waited_ns;  // in all, and for a processor; the latter `none` where the kernel counts none
     LatenessHistogram lateness;         // of starts and datagrams
-    Result results[];            // one a flow; then an Answer a server and request, conversation by conversation
+    Result results[];                   // one a flow; then an Answer a server and request, conversation by conversation
   };
 
   static constexpr int first_server_port = 5001, first_source_port = 10'000, source_ports = 50'000;
@@ -195,7 +195,7 @@ class TrafficGenerator {
   std::vector<Talk> talks_;
   std::vector<RandomStream> random_;
   std::vector<Listener> listeners_;
-  std::vector<int> sinks_;  // sockets that datagrams arrive at
+  std::vector<int> sinks_;                                      // sockets that datagrams arrive at
   std::map<std::pair<std::string, std::size_t>, int> port_of_;  // (congestion control, kind) -> where servers listen
   std::unordered_map<std::uint64_t, std::size_t> connection_from_;  // (source address, port)
   std::vector<std::size_t> live_;                                   // TCP connections that may be sampled

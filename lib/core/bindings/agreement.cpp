@@ -35,8 +35,8 @@ void bind_agreement(py::module_& module) {
            py::kw_only(), py::arg("servers"), py::arg("log_lengths"), py::arg("committed"), py::arg("least_timeout"),
            py::arg("greatest_timeout"), py::arg("tick"), py::arg("timer_late"), py::arg("heartbeat"),
            py::arg("least_delay"), py::arg("greatest_delay"), py::arg("least_write"), py::arg("mean_extra_write"),
-           py::arg("pre_vote"), py::arg("keeps_leader"), py::arg("one_seed"), py::arg("checks_logs"), py::arg("synchronised"),
-           py::arg("longest"))
+           py::arg("pre_vote"), py::arg("keeps_leader"), py::arg("one_seed"), py::arg("checks_logs"),
+           py::arg("synchronised"), py::arg("longest"))
       .def(
           "run",
           [](RaftElection& election, std::uint64_t trials, std::uint64_t seed) {

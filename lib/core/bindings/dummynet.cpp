@@ -173,20 +173,19 @@ void bind_dummynet(py::module_& module) {
           },
           py::arg("batches"), py::arg("packets"), "Rows of (arrivals_ns, timer_ns), one a batch.")
       .def("out_of_order", &DummynetTiming::out_of_order)
-      .def("account",
-           [](const DummynetTiming& timing) {
-             using Fate = Dummynet::Fate;
-             py::dict out;
-             out["offered"] = timing.offered();
-             out["dropped at entry"] = timing.dropped_at_entry();
-             out["delivered"] = timing.ended(Fate::delivered);
-             out["dropped"] = timing.ended(Fate::dropped);
-             out["lost"] = timing.ended(Fate::lost);
-             out["allowed"] = timing.ended(Fate::allowed);
-             out["denied"] = timing.ended(Fate::denied);
-             out["in flight"] = timing.in_flight();
-             return out;
-           });
+      .def("account", [](const DummynetTiming& timing) {
+        using Fate = Dummynet::Fate;
+        py::dict out;
+        out["offered"] = timing.offered();
+        out["dropped at entry"] = timing.dropped_at_entry();
+        out["delivered"] = timing.ended(Fate::delivered);
+        out["dropped"] = timing.ended(Fate::dropped);
+        out["lost"] = timing.ended(Fate::lost);
+        out["allowed"] = timing.ended(Fate::allowed);
+        out["denied"] = timing.ended(Fate::denied);
+        out["in flight"] = timing.in_flight();
+        return out;
+      });
   module.attr("dummynet_datagram_bytes") = std::uint32_t{DummynetTiming::datagram_bytes};
 
   py::class_<HeaderReader>(module, "HeaderReader", "The headers of a capture's IPv4 packets.")

@@ -30,9 +30,8 @@ Matrix stacked(const std::vector<GaussianComponent>& components,
   return out;
 }
 
-py::dict fit_componentwise(const Matrix& features, const Matrix& means, double variance,
-                           std::size_t smallest_count, double regularisation, double tolerance,
-                           std::size_t longest_fit) {
+py::dict fit_componentwise(const Matrix& features, const Matrix& means, double variance, std::size_t smallest_count,
+                           double regularisation, double tolerance, std::size_t longest_fit) {
   const auto rows = static_cast<std::size_t>(features.shape(1));
   ComponentwiseEm search(columns_of(features), rows, {smallest_count, regularisation, tolerance, longest_fit});
   const std::vector<double> start(means.data(), means.data() + means.size());
@@ -81,8 +80,8 @@ void bind_mixtures(py::module_& module) {
   using Places = std::vector<std::size_t>;
   py::class_<Search>(module, "MixtureFeatureSearch")
       .def(py::init([](const Matrix& features, const std::vector<uint32_t>& labels, const Places& training,
-                       const Places& testing, std::size_t components, double regularisation,
-                       bool weigh_by_prior, const std::vector<bool>& scored) {
+                       const Places& testing, std::size_t components, double regularisation, bool weigh_by_prior,
+                       const std::vector<bool>& scored) {
              return Search(columns_of(features), labels, training, testing,
                            {components, regularisation, weigh_by_prior, scored});
            }),

@@ -18,8 +18,12 @@ class PythonControl : public CongestionControl {
     ask("on_delivery", window, &delivery);
   }
   void grow(CongestionWindow& window, const Delivery& delivery) override { ask("grow", window, &delivery); }
-  double threshold_after_loss(const CongestionWindow& window) override { return threshold("threshold_after_loss", window); }
-  double threshold_after_mark(const CongestionWindow& window) override { return threshold("threshold_after_mark", window); }
+  double threshold_after_loss(const CongestionWindow& window) override {
+    return threshold("threshold_after_loss", window);
+  }
+  double threshold_after_mark(const CongestionWindow& window) override {
+    return threshold("threshold_after_mark", window);
+  }
   void on_timeout() override {
     const pybind11::gil_scoped_acquire lock;
     control_.attr("on_timeout")();

@@ -30,9 +30,8 @@ py::class_<Rule> bind_rule(py::module_& module, const char* name) {
       .def(
           "departure",
           [](Rule& rule, std::uint64_t left_packets, std::uint64_t left_bytes, Time waited, std::uint32_t bytes,
-             bool ecn_capable, Time now) {
-            return rule.departure({left_packets, left_bytes, now}, waited, {bytes, ecn_capable}, now);
-          },
+             bool ecn_capable,
+             Time now) { return rule.departure({left_packets, left_bytes, now}, waited, {bytes, ecn_capable}, now); },
           py::arg("left_packets"), py::arg("left_bytes"), py::arg("waited"), py::arg("bytes"), py::arg("ecn_capable"),
           py::arg("now"));
 }
@@ -121,10 +120,9 @@ void bind_queues(py::module_& module) {
       .def_property_readonly("average", &Red::average);
 
   bind_rule<Pie>(module, "PieRule")
-      .def(py::init([](std::uint64_t limit_packets, Time target, Time update, Time burst, Time second, bool ecn,
-                       std::uint64_t seed) {
-             return Pie({limit_packets, target, update, burst, second, ecn}, seed, 0);
-           }),
+      .def(py::init(
+               [](std::uint64_t limit_packets, Time target, Time update, Time burst, Time second, bool ecn,
+                  std::uint64_t seed) { return Pie({limit_packets, target, update, burst, second, ecn}, seed, 0); }),
            py::arg("limit_packets"), py::arg("target"), py::arg("update"), py::arg("burst"), py::arg("second"),
            py::arg("ecn"), py::arg("seed"))
       .def_property_readonly("probability", &Pie::probability);

@@ -24,9 +24,7 @@ py::array_t<double> column(const Items& items, Field&& field) {
   return values;
 }
 
-double seconds_or_nan(Time time) {
-  return time == never ? std::numeric_limits<double>::quiet_NaN() : to_seconds(time);
-}
+double seconds_or_nan(Time time) { return time == never ? std::numeric_limits<double>::quiet_NaN() : to_seconds(time); }
 
 template <class Item>
 using Items = py::array_t<Item, py::array::c_style | py::array::forcecast>;
@@ -40,9 +38,9 @@ void add_flows(Simulator& simulator, const Items<bool>& is_tcp, const Items<std:
                const Items<std::uint32_t>& subflows, const Items<double>& rate,
                const Items<std::uint32_t>& packet_bytes, const Items<bool>& poisson) {
   const py::ssize_t flows = is_tcp.size();
-  for (const py::array& column : std::initializer_list<py::array>{source, destination, start_s, size_bytes, duration_s,
-                                                                  control, tcp, replication, same_path, subflows, rate,
-                                                                  packet_bytes, poisson})
+  for (const py::array& column :
+       std::initializer_list<py::array>{source, destination, start_s, size_bytes, duration_s, control, tcp, replication,
+                                        same_path, subflows, rate, packet_bytes, poisson})
     if (column.ndim() != 1 || column.size() != flows) throw std::invalid_argument("flows: arrays of different lengths");
   std::vector<MakeControl> makers;
   for (const std::string& name : controls) makers.push_back(control_named(name));
@@ -58,7 +56,8 @@ void add_flows(Simulator& simulator, const Items<bool>& is_tcp, const Items<std:
                       tcps.at(tcp.at(i)));
     const auto flow = static_cast<std::uint32_t>(simulator.flows() - 1);
     if (replication.at(i))
-      simulator.replicate(flow, replication.at(i) == 2 ? Simulator::Replication::repsyn : Simulator::Replication::repflow,
+      simulator.replicate(flow,
+                          replication.at(i) == 2 ? Simulator::Replication::repsyn : Simulator::Replication::repflow,
                           same_path.at(i));
     else if (subflows.at(i) > 1)
       simulator.split(flow, subflows.at(i));
@@ -99,7 +98,7 @@ void bind_simulation(py::module_& module) {
       .def(py::init([](std::uint32_t source, std::uint32_t destination, double rate, double delay_s, double jitter_s,
                        double loss, std::uint64_t room, double reordering, double held_back_s,
                        std::uint64_t burst_bytes) {
-             return LinkSettings{source, destination, rate,       from_seconds(delay_s),    from_seconds(jitter_s),
+             return LinkSettings{source, destination, rate,       from_seconds(delay_s),     from_seconds(jitter_s),
                                  loss,   room,        reordering, from_seconds(held_back_s), burst_bytes};
            }),
            py::kw_only(), py::arg("source"), py::arg("destination"), py::arg("rate"), py::arg("delay_s"),
@@ -189,10 +188,11 @@ void bind_simulation(py::module_& module) {
           "A rate of 0 leaves the rate as it was.")
       .def("add_flows", &add_flows, py::kw_only(), py::arg("is_tcp"), py::arg("source"), py::arg("destination"),
            py::arg("start_s"), py::arg("size_bytes"), py::arg("duration_s"), py::arg("control"), py::arg("controls"),
-           py::arg("tcp"), py::arg("tcps"), py::arg("replication"), py::arg("same_path"), py::arg("subflows"), py::arg("rate"), py::arg("packet_bytes"),
-           py::arg("poisson"),
+           py::arg("tcp"), py::arg("tcps"), py::arg("replication"), py::arg("same_path"), py::arg("subflows"),
+           py::arg("rate"), py::arg("packet_bytes"), py::arg("poisson"),
            "Flows in order of their numbers, one element of every array each. Of TCP: size_bytes, or duration_s when "
-           "that is 0; control is a place in controls, tcp in tcps; replication 0 is none, 1 RepFlow, 2 RepSYN; more subflows than "
+           "that is 0; control is a place in controls, tcp in tcps; replication 0 is none, 1 RepFlow, 2 RepSYN; more "
+           "subflows than "
            "one spread it. Of datagrams: rate in bit/s, packet_bytes.")
       .def(
           "give_control",
@@ -228,7 +228,8 @@ void bind_simulation(py::module_& module) {
       .def("connect", &Simulator::connect, "From a client's node to a server's; the number of the connection.")
       .def("write", &Simulator::write, "A message of so many bytes over a connection, to its client or to its server.")
       .def("hang_up", &Simulator::hang_up, "Nothing more is sent over a connection.")
-      .def("post", &Simulator::post, "A datagram from node to node, of so many bytes on the wire and a flow; its number.")
+      .def("post", &Simulator::post,
+           "A datagram from node to node, of so many bytes on the wire and a flow; its number.")
       .def(
           "advance_to_news",
           [](Simulator& simulator, double until_s) {

@@ -100,19 +100,18 @@ void bind_meter(py::module_& module) {
     const auto view = static_cast<std::string_view>(head);
     return CaptureReader::starts_a_capture(reinterpret_cast<const uint8_t*>(view.data()), view.size());
   });
-  module.attr("flow_features") = std::vector<std::string>(FlowRecord::kFeatureNames.begin(),
-                                                          FlowRecord::kFeatureNames.end());
+  module.attr("flow_features") =
+      std::vector<std::string>(FlowRecord::kFeatureNames.begin(), FlowRecord::kFeatureNames.end());
   py::class_<BoundMeter>(module, "FlowMeter")
       .def(py::init([](int64_t timeout_us, int64_t idle_threshold_us, uint64_t first_packets, bool handshake,
-                       bool netmate_quirks, bool end_on_close, bool forward_is_opener,
-                       std::size_t first_lengths) {
-             return std::make_unique<BoundMeter>(MeterSettings{timeout_us, idle_threshold_us, first_packets,
-                                                               handshake, netmate_quirks, end_on_close,
-                                                               forward_is_opener, first_lengths});
+                       bool netmate_quirks, bool end_on_close, bool forward_is_opener, std::size_t first_lengths) {
+             return std::make_unique<BoundMeter>(MeterSettings{timeout_us, idle_threshold_us, first_packets, handshake,
+                                                               netmate_quirks, end_on_close, forward_is_opener,
+                                                               first_lengths});
            }),
            py::kw_only(), py::arg("timeout_us"), py::arg("idle_threshold_us"), py::arg("first_packets"),
-           py::arg("handshake"), py::arg("netmate_quirks"), py::arg("end_on_close"),
-           py::arg("forward_is_opener"), py::arg("first_lengths"))
+           py::arg("handshake"), py::arg("netmate_quirks"), py::arg("end_on_close"), py::arg("forward_is_opener"),
+           py::arg("first_lengths"))
       .def("feed", &BoundMeter::feed, "The next bytes of the capture file.")
       .def("end_file", &BoundMeter::end_file)
       .def("end_capture", &BoundMeter::end_capture)
