@@ -292,10 +292,10 @@ def test_a_papers_experiment_runs_on_the_tier_that_is_named():
 
 
 def test_traffic_that_waits_for_a_processor_is_not_trusted():
-    """A starved sender looks like a slow network. Beside it, on the one core that all may use, programs that never
-    rest."""
+    """A starved sender looks like a slow network. It wants most of a core; beside it, on the one that all may use, are
+    programs that never rest."""
     check = "share of time in which the traffic waited for a CPU"
-    experiment = Experiment(star(2, Link(50, 0)), (Datagrams("h1", "h2", 20, 2.0, packet_bytes=200),), 2.0)
+    experiment = Experiment(star(2, Link(1000, 0)), (Datagrams("h1", "h2", 300, 2.0, packet_bytes=200),), 2.0)
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})  # of this process, and so of all that it starts
     try:

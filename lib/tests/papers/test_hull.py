@@ -47,13 +47,17 @@ def test_a_packet_that_counts_itself_is_always_marked_so_gamma_is_of_no_matter(t
 
 @pytest.mark.parametrize(("flows", "delay_ms"), [(2, 0.04), (2, 0.16), (8, 0.02), (16, 0.005)])
 def test_where_all_is_marked_the_closed_form_holds(flows, delay_ms):
-    """Windows are two segments, three at times; an acknowledgement waits for the second: three transmissions."""
+    """Windows are two segments, three at times; an acknowledgement waits for the second: three transmissions.
+
+    A reduction lasts until something new is acknowledged, so that a segment waits now and then: of the least Linux
+    itself has .78 to .83 in virtual time.
+    """
     setting = paper.STUDY.case("pq950, counts itself", paper.Setting(link_delay_ms=delay_ms))
     setting = replace(setting, flows=flows, pacer="none", offload_bytes=0)
     found = paper.measure_one(setting, SECONDS, 1, "simulated")
     round_trip_us = 4e3 * delay_ms + 3 * FULL_PACKET_BYTES * 8 / 1000 + 2 * 0.6
     least, most = (paper.all_marked(flows, round_trip_us, window) for window in (2.0, 3.0))
-    assert 0.95 * least[0] <= found["goodput_mbps"] <= 1.02 * most[0]
+    assert 0.8 * least[0] <= found["goodput_mbps"] <= 1.02 * most[0]
     assert 0.9 * least[1] - 12 <= found["mean_us"] <= most[1] + 13
 
 
