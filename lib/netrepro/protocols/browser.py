@@ -1,7 +1,8 @@
 """How a browser asks for pages: which request goes over which connection, and when.
 
 A page is a primary object and its secondaries, which are asked for when the primary is there. Pages come one after the
-other. What a connection is (TCP's, or a stream of SST) is for whoever carries the requests out.
+other. What a connection is (TCP's, or a stream of SST) is for whoever carries the requests out. A request is as long as
+one says and begins with the length of its response; what a response says is zeros.
 """
 
 from __future__ import annotations
@@ -11,8 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from netrepro.errors import NetreproError
+from netrepro.protocols.machine import Event
 
 Ask = tuple[int, int, int]  # connection, request, bytes of its response
+LEAST_REQUEST_BYTES = 12
+
+
+def request(request_bytes: int, response_bytes: int) -> bytes:
+    """What asks for a response of so many bytes."""
+    return f"{response_bytes} ".encode().ljust(request_bytes, b".")
+
+
+def asked_bytes(request: bytes) -> int:
+    """What a request asks for."""
+    return int(request[:LEAST_REQUEST_BYTES].split(b" ")[0])
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,7 @@ class Browser:
         self.pages, self.manner, self.pause_s = pages, manner, pause_s
         self.begins_s = begins_s if pages else math.inf
         self.loaded: list[Loaded] = []
+        self._told = 0
         self._began_s = self._waited_s = 0.0
         self._waiting: list[int] = []  # requests, the last one first
         self._under_way: dict[int, list[int]] = {}  # requests by connection, in order
@@ -62,6 +76,12 @@ class Browser:
     def is_done(self) -> bool:
         """Whether all pages are there."""
         return len(self.loaded) == len(self.pages)
+
+    def news(self) -> list[Event]:
+        """Since it was last asked: "loaded" (a Loaded) of each page that is there, and "done" once all are."""
+        found = [Event("loaded", each) for each in self.loaded[self._told :]]
+        self._told = len(self.loaded)
+        return [*found, Event("done", None)] if found and self.is_done else found
 
     def begin(self, now_s: float) -> list[Ask]:
         """The next page's primary."""

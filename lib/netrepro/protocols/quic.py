@@ -28,9 +28,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from netrepro.errors import NetreproError
-from netrepro.protocols.browser import Browser, Loaded, Manner
-from netrepro.protocols.machine import Event, Output, Send
-from netrepro.protocols.sst.web import asked_bytes, request
+from netrepro.protocols.browser import Browser, Loaded, Manner, asked_bytes, request
+from netrepro.protocols.machine import Output, Send
 
 SERVER_NAME = "server.example"
 LATER_S = 1e-6  # on the dot, aioquic holds an acknowledgement back by its pace, and would be woken without end
@@ -120,7 +119,6 @@ class QuicClient:
         self._end: _End | None = None
         self._streams: dict[int, int] = {}  # in the order of requests
         self._ended: set[int] = set()
-        self._told = 0
 
     @property
     def wake_at_s(self) -> float:
@@ -189,16 +187,12 @@ class QuicClient:
                 while (stream := self._next_ended()) is not None:
                     self._ended.remove(stream)
                     self._ask(end, self.browser.answered(now_s, self._streams.pop(stream)))
-        news = self.browser.loaded[self._told :]
-        self._told += len(news)
+        news = self.browser.news()
         if news and (self.fresh or self.browser.is_done):
             end.quic.close()
             self._end = None
         yield from end.flush(now_s)
-        for loaded in news:
-            yield Event("loaded", loaded)
-            if self.browser.is_done:
-                yield Event("done", None)
+        yield from news
 
 
 class QuicServer:

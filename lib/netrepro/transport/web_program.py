@@ -25,10 +25,10 @@ from typing import Any
 
 sys.path.insert(0, sys.argv[1])
 
-from netrepro.protocols.browser import Browser, Manner
+from netrepro.protocols.browser import Browser, Manner, asked_bytes, request
 from netrepro.protocols.machine import Event, Machine, Output
 from netrepro.protocols.sst.channel import Manners
-from netrepro.protocols.sst.web import SstClient, SstServer, asked_bytes, request
+from netrepro.protocols.sst.web import SstClient, SstServer
 
 PORT = 8000  # of TCP; of UDP, that of the first way
 MOST_BYTES = 1 << 16

@@ -1,14 +1,11 @@
-"""Web pages over SST: a client whose requests are streams of one channel, and the server that answers them.
-
-A request is as long as one says and begins with the length of its response; what a response says is zeros.
-"""
+"""Web pages over SST: a client whose requests are streams of one channel, and the server that answers them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Sequence
 
-from netrepro.protocols.browser import Browser, Loaded, Manner
+from netrepro.protocols.browser import Browser, Loaded, Manner, asked_bytes, request
 from netrepro.protocols.machine import Event, Output
 from netrepro.protocols.sst import wire
 from netrepro.protocols.sst.channel import Manners
@@ -16,17 +13,6 @@ from netrepro.protocols.sst.peer import Peer
 from netrepro.protocols.sst.streams import Stream
 
 NUMBERS = 255  # of channels
-LEAST_REQUEST_BYTES = 12
-
-
-def request(request_bytes: int, response_bytes: int) -> bytes:
-    """What asks for a response of so many bytes."""
-    return f"{response_bytes} ".encode().ljust(request_bytes, b".")
-
-
-def asked_bytes(request: bytes) -> int:
-    """What a request asks for."""
-    return int(request[:LEAST_REQUEST_BYTES].split(b" ")[0])
 
 
 class SstClient:
@@ -50,7 +36,6 @@ class SstClient:
         self._number, self._connections = 0, {0: 0}
         self.peer = self._new_peer()
         self._streams: dict[Stream, int] = {}
-        self._told = 0
 
     @property
     def wake_at_s(self) -> float:
@@ -107,14 +92,7 @@ class SstClient:
             elif output.kind == "ended":
                 self._ask(self.browser.answered(now_s, self._streams.pop(output.value)))
         yield from self.peer.flush(now_s)
-        yield from self._tell()
-
-    def _tell(self) -> Iterable[Event]:
-        for loaded in self.browser.loaded[self._told :]:
-            yield Event("loaded", loaded)
-            if self.browser.is_done:
-                yield Event("done", None)
-        self._told = len(self.browser.loaded)
+        yield from self.browser.news()
 
 
 class SstServer:
@@ -158,4 +136,4 @@ class SstServer:
         yield from self.peer.flush(now_s)
 
 
-__all__ = ["Loaded", "Manner", "Manners", "SstClient", "SstServer", "asked_bytes", "request"]
+__all__ = ["Loaded", "Manner", "Manners", "SstClient", "SstServer"]
