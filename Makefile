@@ -32,10 +32,10 @@ paper: $(READY) $(KERNEL)
 PYTEST  = $(VENV)/bin/python -m pytest $(1) $(ARGS) || $(VENV)/bin/python -m pytest $(1) $(ARGS) --last-failed
 
 # Networks in real time are tested with nothing beside them: packets wait for a core otherwise.
-REAL_TIME = $(shell grep -l '^from emulation_traffic' lib/tests/emulation/test_*.py)
+REAL_TIME := lib/tests/emulation/real_time
 
 test: $(READY) $(KERNEL)
-	@$(call PYTEST,lib/tests $(REAL_TIME:%=--ignore=%) --numprocesses auto --dist loadfile --no-loadscope-reorder)
+	@$(call PYTEST,lib/tests --ignore=$(REAL_TIME) --numprocesses auto --dist loadfile --no-loadscope-reorder)
 	@$(call PYTEST,$(REAL_TIME))
 
 # The core's tests on a core with assertions, under the address and undefined-behaviour sanitizers. Python itself leaks.

@@ -123,7 +123,7 @@ _began: dict[Path | str, tuple[int, int]] = {}  # of modules, whose fixtures may
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.path.parent.name == "emulation":
+    if item.path.parent.name == "real_time":
         _began[item.nodeid] = processor_ticks()
         _began.setdefault(item.path, _began[item.nodeid])
 

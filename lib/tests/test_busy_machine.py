@@ -10,7 +10,7 @@ import pytest
 
 
 def outcome_when(
-    monkeypatch: pytest.MonkeyPatch, *, wanted: int, stolen: int, raised: Exception, folder: str = "emulation"
+    monkeypatch: pytest.MonkeyPatch, *, wanted: int, stolen: int, raised: Exception, folder: str = "real_time"
 ) -> tuple[str, str]:
     """How a test ends that raised, and what is said of it; ticks of processor time wanted and stolen meanwhile."""
     ticks = iter([(1000, 10), (1000 + wanted, 10 + stolen)])
@@ -39,9 +39,10 @@ def test_a_comparison_that_fails_while_others_took_the_processors_is_skipped_and
 @pytest.mark.parametrize(
     ("stolen", "raised", "folder"),
     [
-        (10, AssertionError("41 against 47"), "emulation"),  # nobody took them
-        (50, ValueError("no such port"), "emulation"),  # no comparison
+        (10, AssertionError("41 against 47"), "real_time"),  # nobody took them
+        (50, ValueError("no such port"), "real_time"),  # no comparison
         (50, AssertionError("41 against 47"), "simulation"),  # not in real time
+        (50, AssertionError("41 against 47"), "emulation"),  # in virtual time
     ],
 )
 def test_all_else_that_fails_has_failed(monkeypatch, stolen, raised, folder):

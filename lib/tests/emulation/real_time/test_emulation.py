@@ -779,7 +779,7 @@ def outcome_under(*prefix: str) -> str:
 
 
 def test_who_may_not_open_namespaces_is_told_what_to_do():
-    said = outcome_under(sys.executable, str(Path(__file__).with_name("restrained.py")), "unshare refused")
+    said = outcome_under(sys.executable, str(Path(__file__).parents[1] / "restrained.py"), "unshare refused")
     assert "the rootless tier cannot be had" in said and "allow user namespaces" in said
 
 
@@ -794,7 +794,7 @@ with Emulation(star(2, Link(10, 0)), {tier!r}) as net:
     print(net["h1"].run([sys.executable, "-c", ask]).stdout, end="")
     print(net["h1"].run(["cat", "/etc/hosts"]).stdout.count("h2"))
 """
-    restrained = [sys.executable, str(Path(__file__).with_name("restrained.py")), "no mount"]
+    restrained = [sys.executable, str(Path(__file__).parents[1] / "restrained.py"), "no mount"]
     done = subprocess.run([*restrained, sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["10.0.0.1", "0"], done.stderr
 
