@@ -135,11 +135,7 @@ def port_checks(found: Deviation, port: str = "") -> pd.DataFrame:
 
 
 def machine_checks(
-    run_by: str = "",
-    missed_packets: int = 0,
-    packets_a_frame: int | None = None,
-    stalled_share: float = float("nan"),
-    stolen_share: float = float("nan"),
+    run_by: str, missed_packets: int, packets_a_frame: int, stalled_share: float, stolen_share: float
 ) -> pd.DataFrame:
     """One row a check of everything but a port; columns as of port_checks.
 
@@ -147,18 +143,19 @@ def machine_checks(
     packets_a_frame : the most that the kernel sends as one, from any port. stalled_share : of the time, in which some
     process waited for a CPU. stolen_share : CPUs taken by the machine underneath.
     """
-    rows = [_told(run_by, float("nan"))] if run_by else []
-    rows.append(("packets missed", float(missed_packets), 0.0, missed_packets == 0))
-    if packets_a_frame is not None:
-        rows.append((PACKETS_A_FRAME, float(packets_a_frame), 1.0, packets_a_frame == 1))
-    rows.append(_told(STALLED, stalled_share))
-    rows.append(_told("CPUs taken by the machine underneath", stolen_share))
+    rows = [
+        _told(run_by, float("nan")),
+        ("packets missed", float(missed_packets), 0.0, missed_packets == 0),
+        (PACKETS_A_FRAME, float(packets_a_frame), 1.0, packets_a_frame == 1),
+        _told(STALLED, stalled_share),
+        _told("CPUs taken by the machine underneath", stolen_share),
+    ]
     return pd.DataFrame(rows, columns=FIDELITY_COLUMNS)
 
 
-def lateness_rows(of: str, lateness: pd.DataFrame | None) -> list[tuple[str, float, float, bool]]:
+def lateness_rows(of: str, lateness: pd.DataFrame) -> list[tuple[str, float, float, bool]]:
     """Median and 99th percentile of a lateness histogram (up_to_us, packets), for the reader."""
-    if lateness is None or not len(lateness):
+    if lateness.empty:
         return []
     return [_told(f"lateness of {of} in us, p{percent}", late_us(lateness, percent)) for percent in (50, 99)]
 

@@ -181,12 +181,14 @@ class VirtualEmulation:
 
         captures : a folder that gets a pcap for each port, "s1-s2.pcap", when the block ends: headers and first bytes,
         stamped in nanoseconds of virtual time as the last bit leaves. Raises NetreproError for ports and folders that
-        are not there, and for more than 16 ports.
+        are not there, for a port that is recorded already, and for more than 16 ports.
         """
         folder, ports = Path(captures), list(dict.fromkeys(packets))
         check_captures(folder)
         for port in ports:
             self.topology.link(*port)
+            if self._lines[port].capture >= 0:
+                raise NetreproError(f"{'-'.join(port)} is recorded already", "end that recording before")
         if len(ports) > len(self._free):
             raise NetreproError(f"{len(ports)} captures, and {len(self._free)} are left", "record fewer ports")
         files = [self._free.pop() for _ in ports]
@@ -197,13 +199,17 @@ class VirtualEmulation:
             file.flush()
             captured = replace(self._lines[port], events=self._files[0].fileno(), capture=file.fileno())
             self._set_line(port, captured)
-        yield
+        try:
+            yield
+            for port in ports:
+                self._set_line(port, self._lines[port], REPORT)
+        finally:
+            for port in ports:
+                self._set_line(port, replace(self._lines[port], events=-1, capture=-1))
+            self._free += files
         for port, file in zip(ports, files, strict=True):
-            self._set_line(port, self._lines[port], REPORT)
-            self._set_line(port, replace(self._lines[port], events=-1, capture=-1))
             file.seek(0)
             (folder / f"{'-'.join(port)}.pcap").write_bytes(file.read())
-        self._free += files
 
     def next_file(self, name: str) -> Path:
         """Of a program's output."""
