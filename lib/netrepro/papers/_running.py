@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
-
-import pandas as pd
 
 from netrepro.emulation import Emulation, emulate
 from netrepro.emulation.tiers import REAL_TIME_TIERS, TIERS, probe_tiers, resolve_tier
@@ -53,13 +50,9 @@ def run_all(
     progress: Progress = iter,
     *,
     n_jobs: int = -1,
-    **label: Any,
-) -> tuple[list[Value], list[pd.DataFrame]]:
-    """What `function` says of each of `work` (its arguments), in their order, and a list of checks that is empty.
-
-    As `in_parallel`; in real time, one after the other.
-    """
-    return in_parallel(function, work, 1 if in_real_time(tier) else n_jobs, progress), []
+) -> list[Value]:
+    """As `in_parallel`; in real time, one after the other."""
+    return in_parallel(function, work, 1 if in_real_time(tier) else n_jobs, progress)
 
 
 def run_by_tier(
@@ -69,15 +62,13 @@ def run_by_tier(
     progress: Progress = iter,
     *,
     n_jobs: int = -1,
-    **label: Any,
-) -> dict[str, tuple[list[Value], list[pd.DataFrame]]]:
+) -> dict[str, list[Value]]:
     """In the simulator and, where `tier` is real kernels, there too: `run_all` of that tier, by tier.
 
     work : a tier -> what is done on it; `function` takes the tier before it.
     """
     wanted = [(where, *each) for where in dict.fromkeys(("simulated", tier)) for each in work(where)]
-    values, idle = run_all(function, wanted, tier, progress, n_jobs=n_jobs, **label)
-    found: dict[str, tuple[list[Value], list[pd.DataFrame]]] = {}
-    for (where, *_), value in zip(wanted, values, strict=True):
-        found.setdefault(where, ([], idle if where == tier else []))[0].append(value)
+    found: dict[str, list[Value]] = {}
+    for (where, *_), value in zip(wanted, run_all(function, wanted, tier, progress, n_jobs=n_jobs), strict=True):
+        found.setdefault(where, []).append(value)
     return found

@@ -610,6 +610,11 @@ def greatest_first(*names: str) -> Callable[..., list[str]]:
     return lambda *values: _ranked(names, [-value for value in values])
 
 
+def rankings(values: Mapping[str, Sequence[float] | np.ndarray]) -> list[list[str]]:
+    """Of each repetition the names by their values, least first; equal ones count against the order given."""
+    return [_ranked(list(values), of_one) for of_one in zip(*values.values(), strict=True)]
+
+
 def _ranked(names: Sequence[str], values: Sequence[float]) -> list[str]:
     backwards = sorted(zip(values, range(len(names)), strict=True), key=lambda pair: (pair[0], -pair[1]))
     return [names[place] for _, place in backwards]
@@ -630,5 +635,6 @@ __all__ = [
     "greatest_first",
     "least_first",
     "points",
+    "rankings",
     "ratio",
 ]

@@ -25,6 +25,7 @@ from netrepro.emulation.bird import Announcement, Failure, find_bird, run_failur
 from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError, nearest
 from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
+from netrepro.papers._study import rankings
 from netrepro.processes import in_processes
 from netrepro.protocols import drive
 from netrepro.protocols.as_graph import AsGraph, Relation, hierarchy
@@ -550,12 +551,12 @@ def measured_claims(runs: Runs) -> list[Measured]:
             failover[quick_prepending] - quantiles(quick_prepending, "reconnection"),
         ),
         "longest-with-superprefix": (
-            _rankings({name: failover[name] for name in ("anycast", prepending, superprefix)}),
-            _rankings(same),
+            rankings({name: failover[name] for name in ("anycast", prepending, superprefix)}),
+            rankings(same),
         ),
         "early-reconnection": (
-            _rankings({name: quantiles(name, "reconnection", 0.1) for name in (prepending, reactive)}),
-            _rankings(
+            rankings({name: quantiles(name, "reconnection", 0.1) for name in (prepending, reactive)}),
+            rankings(
                 {
                     prepending: quantiles("prepending after the failure", "reconnection", 0.1),
                     reactive: quantiles(reactive, "reconnection", 0.1),
@@ -563,8 +564,8 @@ def measured_claims(runs: Runs) -> list[Measured]:
             ),
         ),
         "late-reconnection": (
-            _rankings({name: quantiles(name, "reconnection", 0.9) for name in (reactive, prepending)}),
-            _rankings(
+            rankings({name: quantiles(name, "reconnection", 0.9) for name in (reactive, prepending)}),
+            rankings(
                 {
                     reactive: quantiles(reactive, "reconnection", 0.9),
                     prepending: quantiles("no prepends", "reconnection", 0.9),
@@ -576,12 +577,6 @@ def measured_claims(runs: Runs) -> list[Measured]:
     return [
         Measured(claim=claim, values=ours, control=broken, **runs.trust) for claim, (ours, broken) in values.items()
     ]
-
-
-def _rankings(values: dict[str, np.ndarray]) -> list[list[str]]:
-    """Names by value, least first, for each repetition; equal ones in the reverse of the order given."""
-    names = list(reversed(values))
-    return [sorted(names, key=lambda name: values[name][place]) for place in range(len(values[names[0]]))]
 
 
 def answer(runs: Runs) -> str:

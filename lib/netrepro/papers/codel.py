@@ -548,8 +548,11 @@ CASES: dict[str, dict[str, Any]] = {
 }
 # Of the kernel's, which has one rule of starting again, a RED of its own, and CoDel that knows its device's packets.
 LINUX = {"reentry": "rfc8289", "red": "linux", "least_bytes": FULL_PACKET_BYTES}
-# Of the whole 300 s, with 50 at each rate; the quartile's control takes minutes there besides.
-OF_LONG_STAYS = ("dynamic-median", "dynamic-upper-quartile", "dynamic-95th", "dynamic-bytes", "small-buffer")
+# Of the whole 300 s, with 50 at each rate: all on the link that changes.
+OF_LONG_STAYS = (
+    *("drop-tail-peak", "dynamic-median", "dynamic-upper-quartile", "dynamic-95th"),
+    *("new-control-point", "dynamic-order", "dynamic-bytes", "small-buffer"),
+)
 SMALL_CODEL = ("codel of 10 packets", "drop tail")
 STUDY = Study(
     slug="codel",

@@ -336,7 +336,7 @@ CASES: dict[str, dict[str, Any]] = {
     "fig3, weight 1": FIG3 | {"weight": 1.0},
     "drop tail": AT_BUFFERS,
     "red": AT_THRESHOLDS,
-    "drop tail, one packet in flight": FEW_BUFFERS | {"window_packets": least_window},
+    "drop tail, least window in flight": FEW_BUFFERS | {"window_packets": least_window},
     "red, probability 1": AT_THRESHOLDS | {"max_probability": 1.0},
     "red as drop tail": AT_BUFFERS | IS_DROP_TAIL,
     "bursty, drop tail": BURSTY_BUFFERS,
@@ -538,7 +538,7 @@ def draw_control(runs: Runs) -> Figure:
     figure, axes = drawing.panels("Broken on purpose", "", "", names)
     _draw_average(axes[0], runs, "fig3, no drops")
     axes[0].set(xlabel="time (s)", ylabel="queue (packets)")
-    _draw_beside(axes[1], runs, "drop tail", "buffer_packets", "drop tail, one packet in flight", "drop tail")
+    _draw_beside(axes[1], runs, "drop tail", "buffer_packets", "drop tail, least window in flight", "drop tail")
     _draw_beside(axes[2], runs, "red", "min_threshold_packets", "red, probability 1", "RED")
     axes[1].set(xlabel="buffer (packets)", ylabel=UTILISATION)
     axes[2].set(xlabel="minimum threshold (packets)", ylabel=UTILISATION)
@@ -640,7 +640,7 @@ HALF = {  # every second buffer and threshold, and two of the bursty node's
 }
 ONCE = [case for case in CASES if case.startswith("class") or case.endswith("cubic")]
 TWICE = [  # orders, and controls that are the same in every repetition, or nearly so
-    *("fig3, no drops", "fig3, weight 1", "drop tail, one packet in flight", "red as drop tail", *_TEN),
+    *("fig3, no drops", "fig3, weight 1", "drop tail, least window in flight", "red as drop tail", *_TEN),
     *(case for case in CASES if case.startswith("bursty")),
 ]
 RARELY = dict.fromkeys(ONCE, 1) | dict.fromkeys(TWICE, 2)
@@ -668,7 +668,7 @@ STUDY = Study(
         "delay-at-equal-utilisation": Evidence(
             POINTS, ("red", "drop tail"), control=("red as drop tail", "drop tail"), how=queue_ratio
         ),
-        "drop-tail-needs-queue": Evidence("utilisation", "drop tail", control="drop tail, one packet in flight"),
+        "drop-tail-needs-queue": Evidence("utilisation", "drop tail", control="drop tail, least window in flight"),
         "red-flat": Evidence("utilisation", "red", control="red, probability 1", how=mean_from_5),
         "no-bias-against-bursts": Evidence(
             "burst_share",

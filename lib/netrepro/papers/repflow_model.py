@@ -21,6 +21,7 @@ from netrepro.claims import Measured
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.flow_sizes import KNOWN_FLOW_SIZES, FlowSizeDistribution, load_flow_sizes
 from netrepro.papers._runs import Progress, of_profile
+from netrepro.papers._study import rankings
 from netrepro.queueing.mg1 import (
     md1_wait_quantile,
     mean_wait,
@@ -402,13 +403,8 @@ def _ratio(table: pd.DataFrame, quantity: str, load: float) -> np.ndarray:
     return _values(table, quantity, "repflow", load) / _values(table, quantity, "tcp", load)
 
 
-def _rankings(times: dict[str, np.ndarray]) -> list[list[str]]:
-    """Names by time, least first, one ranking a repetition; ties count for the name given first."""
-    return [sorted(times, key=lambda name: times[name][i]) for i in range(len(next(iter(times.values()))))]
-
-
 def _schemes(table: pd.DataFrame, load: float) -> list[list[str]]:
-    return _rankings({name: _values(table, "short_mean", name, load) for name in ("tcp", "repflow")})
+    return rankings({name: _values(table, "short_mean", name, load) for name in ("tcp", "repflow")})
 
 
 def _workload_claims() -> list[Measured]:
@@ -540,7 +536,7 @@ def _figure_claims(simulated: pd.DataFrame, cases: dict[str, pd.DataFrame], trus
 
     def tails(table: pd.DataFrame) -> list[list[str]]:
         kinds = {"short flows": "short_p99", "long flows": "long_p99"}
-        return _rankings({kind: _values(table, q, "tcp", 0.5) for kind, q in kinds.items()})
+        return rankings({kind: _values(table, q, "tcp", 0.5) for kind, q in kinds.items()})
 
     measured.append(
         Measured(

@@ -33,6 +33,7 @@ from netrepro.papers._repnet_library import emulate_with_library
 from netrepro.papers._repnet_sorting import Sort, emulate_sort, simulate_sort
 from netrepro.papers._running import run_all, run_by_tier
 from netrepro.papers._runs import CheckedRuns, Progress, all_checks, in_parallel, of_profile, seed_of
+from netrepro.papers._study import rankings
 from netrepro.paths import data_dir
 from netrepro.queueing.replication import ReplicationModel
 from netrepro.simulation import simulate
@@ -453,7 +454,7 @@ def measure_scaled(
         return _labelled(found, case, repetition, ideal_ms, SCALED)
 
     by_tier = run_by_tier(run_one, work, tier, progress, n_jobs=n_jobs)
-    return {where: _gathered(rows, idle) for where, (rows, idle) in by_tier.items()}
+    return {where: _gathered(rows) for where, rows in by_tier.items()}
 
 
 def _most(scale: Scale, repetitions: int, tier: str) -> int:
@@ -461,12 +462,12 @@ def _most(scale: Scale, repetitions: int, tier: str) -> int:
     return repetitions if tier == "simulated" else min(repetitions, scale.most_real_repetitions or repetitions)
 
 
-def _gathered(rows: Sequence[_OneRun], idle: Sequence[pd.DataFrame] = ()) -> Runs:
+def _gathered(rows: Sequence[_OneRun]) -> Runs:
     totals, curves, checks, samples = zip(*rows, strict=True)
     mice: dict[Case, list[np.ndarray]] = {}
     for case, took_ms in samples:  # repetitions of a case come in their order
         mice.setdefault(case, []).append(took_ms)
-    curve, fidelity = (pd.concat(parts, ignore_index=True) for parts in (curves, [*checks, *idle]))
+    curve, fidelity = (pd.concat(parts, ignore_index=True) for parts in (curves, checks))
     return Runs(pd.DataFrame(totals), curve, fidelity, mice)
 
 
@@ -809,9 +810,7 @@ def measure_sorting(
         label = {"tier": where, "scheme": name, "control": control, "repetition": repetition}
         return found[0].assign(**label), found[1].assign(**label)
 
-    rows, idle = run_all(run_one, work, tier, progress, n_jobs=n_jobs)
-    jobs, fidelity = zip(*rows, strict=True)
-    checks = [*(each.assign(tier=tier) for each in idle), *fidelity]
+    jobs, checks = zip(*run_all(run_one, work, tier, progress, n_jobs=n_jobs), strict=True)
     return SortRuns(pd.concat(jobs, ignore_index=True), pd.concat(checks, ignore_index=True))
 
 
@@ -1112,17 +1111,12 @@ def _low_load_claims(runs: Runs) -> Iterator[Measured]:
         for name in SCHEMES[1:]:
             longer = _column(runs, "median_ms", "1:1", 0.1, name)
             bare = longer - _column(runs, "extra_ms", "1:1", 0.1, name)
-            ours, broken = (_least_first({"tcp": plain, name: values}) for values in (longer, bare))
+            ours, broken = (rankings({"tcp": plain, name: values}) for values in (longer, bare))
             yield Measured(claim=f"longer-median-at-0.1-{name}", values=ours, control=broken, **runs.trust)
 
 
-def _least_first(values: Mapping[str, np.ndarray]) -> list[list[str]]:
-    """Of each repetition, the names in the order of their values."""
-    return [sorted(values, key=lambda name: float(values[name][i])) for i in range(len(next(iter(values.values()))))]
-
-
 def _lead(runs: Runs, which: str, large_memory: bool) -> list[list[str]]:
-    return _least_first(
+    return rankings(
         {name: _column(runs, f"{which}_ms", "1:1", 0.5, name, large_memory=large_memory) for name in SCHEMES[1:]}
     )
 

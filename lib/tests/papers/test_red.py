@@ -103,8 +103,8 @@ def test_with_weight_1_and_thresholds_next_to_each_other_red_is_drop_tail(buffer
 
 
 def test_a_window_of_one_packet_carries_one_packet_a_round_trip():
-    run = found("drop tail, one packet in flight")
-    carried = paper.read(run, paper.STUDY.case("drop tail, one packet in flight"))["utilisation"]
+    run = found("drop tail, least window in flight")
+    carried = paper.read(run, paper.STUDY.case("drop tail, least window in flight"))["utilisation"]
     round_trip_ms = 2 * 21 + 1000 * 8 / 100e3 + paper.Setting().packet_ms
     assert carried == pytest.approx(2 * paper.Setting().packet_ms / round_trip_ms, rel=0.05)
 
