@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -30,8 +31,9 @@ def what_is_missing(error: ModuleNotFoundError) -> NetreproError | None:
     return NetreproError(f"{package} is not installed", f"pip install 'netrepro[{extra}]'")
 
 
-def absent(error: ModuleNotFoundError) -> Callable[[str], Any]:
-    """For a package whose names need an extra that is not here: its `__getattr__`, which says so when one is asked for.
+def absent(error: ModuleNotFoundError, package: str) -> Callable[[str], Any]:
+    """For a package whose names need an extra that is not here: its `__getattr__`, which says so when one of `__all__`
+    is asked for.
 
     Raises `error` again where no extra would bring what is missing.
     """
@@ -40,8 +42,8 @@ def absent(error: ModuleNotFoundError) -> Callable[[str], Any]:
         raise error
 
     def refuse(name: str) -> Any:
-        if name.startswith("__"):  # what Python itself asks for, such as __path__
-            raise AttributeError(name)
-        raise missing
+        if name in sys.modules[package].__all__:
+            raise missing
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return refuse

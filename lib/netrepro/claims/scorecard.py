@@ -55,8 +55,9 @@ def scorecard(
     those that measured the claim and are trusted; what it says plays no part. `worse` names the tiers whose trusted
     verdict counts and is worse, and that verdict. `profile` and `tier` restrict the runs. `results` gives the results
     of a slug; default: what is published.
-    A paper whose files cannot be read is left out, and `attrs["problems"]` says why (slug -> text), where all are asked
-    for. Raises NetreproError for an unknown paper, profile or tier, and for files of named papers that cannot be read.
+    Where all are asked for, a paper whose claims cannot be read is left out, one whose results cannot is not measured,
+    and `attrs["problems"]` says why (slug -> text). Raises NetreproError for an unknown paper, profile or tier, and for
+    files of named papers that cannot be read.
     """
     for given, valid in ((profile, PROFILES), (tier, TIERS)):
         if given is not None and given not in valid:
@@ -70,7 +71,7 @@ def scorecard(
             if papers is not None:
                 raise
             problems[paper.paper] = str(error)
-            continue
+            found = None
         runs = [
             run
             for run in (found.runs.values() if found else [])
@@ -177,6 +178,11 @@ def paper_summary(table: pd.DataFrame | None = None) -> pd.DataFrame:
 _CLAIM = ["paper", "title", "claim", "says", "where", "kind", "unit", "published", "class_report"]
 _SIDE = ["verdict", "value", "interval_low", "interval_high", "counts", "reason"]
 _SIDE += ["repetitions", "profile", "tier", "date", "commit"]
+
+
+def problems_of(*tables: pd.DataFrame) -> dict[str, str]:
+    """What could not be read for these scorecards: slug -> text."""
+    return {slug: text for table in tables for slug, text in table.attrs["problems"].items()}
 
 
 def beside(mine: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:

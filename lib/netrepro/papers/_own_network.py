@@ -7,20 +7,18 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netrepro.emulation.tiers import probe_tiers, resolve_tier
+from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.papers import _drawing as drawing
 from netrepro.papers._processes import why_no_processes
 from netrepro.style import CURVES, new_figure
-
-TIERS = ("virtual", "simulated")
 
 
 def why_no_kernel(tier: str) -> str:
     """Why programs cannot run, "" where they can. Raises NetreproError for a tier that is neither or cannot be had."""
     if tier == "auto":
         return why_no_processes()
-    resolved, _ = resolve_tier(tier, TIERS, probe_tiers())
+    resolved, _ = resolve_tier(tier, VIRTUAL_TIME_TIERS, probe_tiers())
     return "the tier is simulated" if resolved == "simulated" else ""
 
 

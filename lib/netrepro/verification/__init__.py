@@ -79,7 +79,7 @@ try:
 except ModuleNotFoundError as error:  # the base installation has no solver
     from netrepro.extras import absent
 
-    __getattr__ = absent(error)
+    __getattr__ = absent(error, __name__)
 
 __all__ = [
     "Analysis",

@@ -234,7 +234,9 @@ def sweep(
     from netrepro.workbench.sweeping import cost_of
     from netrepro.workbench.sweeping import sweep as run_sweep
 
-    console.print(cost_of(slug, vary, points=points, profile=profile, jobs=jobs), markup=False, soft_wrap=True)
+    console.print(
+        cost_of(slug, vary, points=points, profile=profile, tier=tier, jobs=jobs), markup=False, soft_wrap=True
+    )
     with _told() as told:
         done = run_sweep(
             slug,
@@ -442,7 +444,7 @@ def scorecard(
 
         console.print(ask_git().to_string(index=False), markup=False, soft_wrap=True)
         return
-    from netrepro.claims.scorecard import beside
+    from netrepro.claims.scorecard import beside, problems_of
     from netrepro.claims.scorecard import scorecard as build
     from netrepro.paths import workbench_root
     from netrepro.workbench.kept import own_results
@@ -451,17 +453,19 @@ def scorecard(
     if as_json:
         mine, published = build(slugs, results=own_results), build(slugs)
         _print_json(_records(beside(mine, published)))
-        problems = bool(mine.attrs["problems"] | published.attrs["problems"])
+        problems = bool(problems_of(mine, published))
     else:
         problems = _print_scorecard(slugs, claims)
-    if problems and (into is not None or readme):
-        raise NetreproError("nothing is written: the scorecard is not whole", "mend what is named above")
+    if into is not None or readme:
+        mine, published = build(results=own_results), build()  # of all papers
+        for slug, problem in problems_of(mine, published).items():
+            raise NetreproError(f"nothing is written, as {slug} cannot be read: {problem}", "mend it first")
     if into is not None:
-        write_scorecard(build(), into, build(results=own_results))
+        write_scorecard(published, into, mine)
         console.print(f"written: {_short(into)}/scorecard.csv, .md, .html, .png")
     if readme:
-        write_scorecard(build(), workbench_root() / "figures")
-        refresh_readme(build(), workbench_root() / "README.md")
+        write_scorecard(published, workbench_root() / "figures")
+        refresh_readme(published, workbench_root() / "README.md")
         console.print("written: figures/scorecard.csv, .md, .html, .png and the README's excerpt, of what is published")
     if check:
         lost, notes = lost_verdicts()
@@ -561,7 +565,7 @@ def _print_places(report: RunReport) -> None:
 
 def _print_scorecard(slugs: list[str] | None = None, claims: bool = False) -> bool:
     """Returns whether papers are left out because their claims or results cannot be read."""
-    from netrepro.claims.scorecard import beside, scorecard
+    from netrepro.claims.scorecard import beside, problems_of, scorecard
     from netrepro.workbench.kept import own_results
     from netrepro.workbench.terminal import claim_lines, differing, summary_lines
 
@@ -573,7 +577,7 @@ def _print_scorecard(slugs: list[str] | None = None, claims: bool = False) -> bo
     others = differing(table)
     if not (slugs or claims) and len(others):
         _print_lines(["", "Mine is not what is published:", *claim_lines(others)])
-    problems = mine.attrs["problems"] | published.attrs["problems"]
+    problems = problems_of(mine, published)
     for slug, problem in problems.items():
         console.print(f"{slug} is left out: {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
     return bool(problems)
@@ -602,16 +606,13 @@ def main() -> None:
     """Entry point: a NetreproError, or a missing extra, becomes two lines and exit code 2, a Ctrl-C exit code 130."""
     try:
         app()
-    except NetreproError as error:
-        console.print(f"netrepro: {error}", style="red", markup=False, highlight=False, soft_wrap=True)
-        sys.exit(2)
-    except ModuleNotFoundError as error:
+    except (NetreproError, ModuleNotFoundError) as error:
         from netrepro.extras import what_is_missing
 
-        missing = what_is_missing(error)
-        if missing is None:
+        told = what_is_missing(error) if isinstance(error, ModuleNotFoundError) else error
+        if told is None:
             raise
-        console.print(f"netrepro: {missing}", style="red", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"netrepro: {told}", style="red", markup=False, highlight=False, soft_wrap=True)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

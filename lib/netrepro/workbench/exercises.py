@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from netrepro.errors import NetreproError
-from netrepro.workbench.catalogue import Notebook, catalogue, cell_source, find, read_notebook
+from netrepro.workbench.catalogue import Notebook, cell_source, find, read_notebook, select
 from netrepro.workbench.job import write_atomically
 
 HEADING = re.compile(r"## (12 )?Try next")
@@ -81,8 +81,7 @@ class Checked:
 
 def exercises(slugs: Sequence[str] | None = None) -> list[Exercise]:
     """The exercises of the named notebooks, or of all. Raises NetreproError for an unknown name and a bad solution."""
-    notebooks = [find(slug) for slug in slugs] if slugs else catalogue()
-    return [exercise for notebook in notebooks if not notebook.problem for exercise in exercises_of(notebook)]
+    return [exercise for notebook in select(slugs) if not notebook.problem for exercise in exercises_of(notebook)]
 
 
 def exercises_of(notebook: Notebook) -> list[Exercise]:
@@ -142,15 +141,14 @@ def class_copy(content: Mapping[str, Any], slug: str) -> dict[str, Any]:
     """A notebook's JSON without solutions: in the place of each a cell to work in, and one that checks the answer."""
     made = copy.deepcopy(dict(content))
     cells: list[dict[str, Any]] = []
-    solved = [exercise for exercise in read_exercises(content, slug) if exercise.code]
+    texts = {exercise.number: exercise.text for exercise in read_exercises(content, slug)}
     for cell in made["cells"]:
         if is_list(cell):
             cell["source"] = cell_source(cell).replace(FOLDED, TO_DO)
         if SOLUTION not in cell.get("metadata", {}).get("tags", []):
             cells.append(cell)
             continue
-        code = cell_source(cell)
-        for exercise in [each for each in solved if each.code == code]:
+        for exercise in _solved(cell, slug, texts):
             cells += _cells_to_work_in(exercise)
     return made | {"cells": cells}
 
@@ -159,15 +157,15 @@ def _cells_to_work_in(exercise: Exercise) -> list[dict[str, Any]]:
     number, name = exercise.number, f"answer_{exercise.number}"
     wanted = f"What to give: {exercise.answer} ({exercise.how_close})." if exercise.answer else "A person reads it."
     work = f"# Exercise {number}. {wanted}\n{name} = ..."
-    cells = [_code_cell(f"exercise-{number}", work, OWN_WORK, number)]
+    cells = [code_cell(f"exercise-{number}", work, OWN_WORK, number)]
     if exercise.answer:
         check = f'guide.check_answer("{exercise.slug}", {number}, {name})'
         check = f"from netrepro.workbench import guide\n\n{check}"
-        cells.append(_code_cell(f"check-{number}", check, CHECK, number))
+        cells.append(code_cell(f"check-{number}", check, CHECK, number))
     return cells
 
 
-def _code_cell(name: str, source: str, tag: str, number: int) -> dict[str, Any]:
+def code_cell(name: str, source: str, tag: str, number: int) -> dict[str, Any]:
     return {
         "cell_type": "code",
         "execution_count": None,
@@ -184,8 +182,7 @@ def write_class_copies(into: Path, slugs: Sequence[str] | None = None) -> list[P
     Raises NetreproError, before anything is written, for an unknown name, a file that is there already, and a folder
     that cannot be written.
     """
-    notebooks = [find(slug) for slug in slugs] if slugs else catalogue()
-    chosen = [each for each in notebooks if not each.problem]
+    chosen = [each for each in select(slugs) if not each.problem]
     chosen = [each for each in chosen if slugs or any(exercise.code for exercise in exercises_of(each))]
     copies = {into / each.path.name: class_copy(read_notebook(each.path), each.slug) for each in chosen}
     there = [path.name for path in copies if path.exists()]

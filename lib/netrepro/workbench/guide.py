@@ -21,6 +21,7 @@ from netrepro.claims.scorecard import (
     combined,
     draw_scorecard,
     paper_summary,
+    problems_of,
     scorecard,
 )
 from netrepro.emulation.tiers import probe_tiers
@@ -37,7 +38,7 @@ ALL = "all"
 def _both() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """The scorecards: mine, what is published, and of each paper mine or, where I have no run, the published one."""
     mine, published = scorecard(results=own_results), scorecard()
-    for slug, problem in (mine.attrs["problems"] | published.attrs["problems"]).items():
+    for slug, problem in problems_of(mine, published).items():
         warnings.warn(f"{slug} is left out: {problem}", stacklevel=3)
     has_runs = (mine["date"] != "").any()
     return mine, published, combined(mine, published) if has_runs else published

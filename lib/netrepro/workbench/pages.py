@@ -12,6 +12,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,7 @@ from matplotlib.mathtext import math_to_image
 
 import netrepro
 from netrepro.claims import PaperClaims, load_claims
-from netrepro.claims.scorecard import VERDICT_LOOKS, claims_to_html, combined, scorecard
+from netrepro.claims.scorecard import VERDICT_LOOKS, claims_to_html, combined, problems_of, scorecard
 from netrepro.errors import NetreproError
 from netrepro.workbench import job as files
 from netrepro.workbench.catalogue import Notebook, catalogue
@@ -139,6 +140,8 @@ def anchor(claim: str) -> str:
 def _index(pages: list[Page], functions: bool) -> str:
     links = {page.notebook.slug: page.file for page in pages}
     mine, published = scorecard(results=own_results), scorecard()
+    for slug, problem in problems_of(mine, published).items():
+        warnings.warn(f"{slug} is left out: {problem}", stacklevel=3)
     any_run = (mine["date"] != "").any()
     shown = combined(mine, published) if any_run else published
     rows = "\n".join(_row(slug, claims, links) for slug, claims in shown.groupby("paper", sort=False))

@@ -28,7 +28,7 @@ from netrepro.emulation.tiers import TIERS, VIRTUAL_TIME_TIERS, probe_tiers, res
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import runs_dir, workbench_root
 from netrepro.workbench import job as files
-from netrepro.workbench.catalogue import PROFILES, Notebook, find, select
+from netrepro.workbench.catalogue import PROFILES, Declaration, Notebook, find, select
 from netrepro.workbench.job import Job, Progress, Status, write_atomically
 from netrepro.workbench.manifest import file_sha256, notebook_fingerprint
 from netrepro.workbench.parameters import check_parameters
@@ -110,7 +110,7 @@ def run(
         value, or a folder that cannot be written. What a notebook does never raises: see its Status.
     """
     asked = [(notebook, dict(parameters or {})) for notebook in select(names)]
-    settings = _Settings(profile, tier, into or runs_dir() / profile, _workers(jobs), patience)
+    settings = _Settings(profile, tier, into or runs_dir() / profile, workers(jobs), patience)
     whole_set = not names and not parameters
     planned, refused = _plan(asked, settings, bool(names), on_event, both_kinds=whole_set)
     return _execute(planned, refused, settings, scheduler, resume, on_event)
@@ -131,7 +131,7 @@ def run_variants(
 ) -> RunReport:
     """Execute one notebook once for each set of parameters, each in a folder named after the set; otherwise as run."""
     asked = [(find(name), dict(variant)) for variant in variants]
-    settings = _Settings(profile, tier, into, _workers(jobs), patience, variants=True)
+    settings = _Settings(profile, tier, into, workers(jobs), patience, variants=True)
     planned, refused = _plan(asked, settings, True, on_event)
     return _execute(planned, refused, settings, scheduler, resume, on_event)
 
@@ -146,12 +146,13 @@ def run_copies(
 ) -> RunReport:
     """Execute other files than the workbench's own, in the quick profile, each as the notebook that it is a copy of;
     otherwise as run."""
-    settings = _Settings("quick", "auto", into, _workers(jobs), patience)
+    settings = _Settings("quick", "auto", into, workers(jobs), patience)
     planned, refused = _plan([(notebook, {}) for notebook in copies], settings, False, on_event)
     return _execute(planned, refused, settings, None, False, on_event)
 
 
-def _workers(jobs: int | None) -> int:
+def workers(jobs: int | None) -> int:
+    """How many notebooks run at a time: `jobs`, or one a processor."""
     return len(os.sched_getaffinity(0)) if jobs is None else jobs
 
 
@@ -250,6 +251,11 @@ def _other_kind(supported: Sequence[str], tier: str) -> list[tuple[str, str]]:
     return [(each, probe[each].why) for each in others if probe[each].available][:1]
 
 
+def lane_on(declared: Declaration, tier: str) -> str:
+    """The lane that a notebook runs in: in real time it wants the machine to itself."""
+    return declared.lane if tier in VIRTUAL_TIME_TIERS else "quiet"
+
+
 def _plan_one(
     notebook: Notebook,
     given: dict[str, Any],
@@ -257,7 +263,7 @@ def _plan_one(
     settings: _Settings,
 ) -> _Planned:
     declared, (tier, why_tier) = notebook.declaration, resolved_tier
-    lane = declared.lane if tier in VIRTUAL_TIME_TIERS else "quiet"  # real time wants the machine to itself
+    lane = lane_on(declared, tier)
     standard = {"profile": settings.profile, "tier": tier}
     values = {name: value for name, value in standard.items() if name in notebook.parameters} | given
     root, budget_s = workbench_root(), declared.budget_on(tier, settings.profile)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from matplotlib.patches import Patch
 
 from netrepro.claims import judge, load_claims, read_results
 from netrepro.claims.scorecard import VERDICT_LOOKS
+from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import runs_dir
 from netrepro.style import save_figure
@@ -24,7 +24,7 @@ from netrepro.workbench import job as files
 from netrepro.workbench.catalogue import find
 from netrepro.workbench.job import write_atomically
 from netrepro.workbench.parameters import Parameter
-from netrepro.workbench.runner import Event, RunReport, run_variants
+from netrepro.workbench.runner import Event, RunReport, lane_on, run_variants, workers
 
 RANGE = re.compile(r"(?P<low>[^.,][^,]*?)\.\.(?P<high>[^,]+)")
 
@@ -64,15 +64,21 @@ def parse_range(text: str, parameter: Parameter, points: int) -> list[Any]:
     return [float(f"{value:.12g}") for value in values]
 
 
-def cost_of(slug: str, vary: str, *, points: int = 9, profile: str = "quick", jobs: int | None = None) -> str:
-    """What a sweep would cost, in words: runs, and the time that the notebook declares. Raises as sweep does."""
+def cost_of(
+    slug: str, vary: str, *, points: int = 9, profile: str = "quick", tier: str = "auto", jobs: int | None = None
+) -> str:
+    """What a sweep would cost, in words: runs, and the time that the notebook declares; "" of one that sweep refuses.
+
+    Raises NetreproError as it does, for an unknown notebook or tier and a malformed range.
+    """
     notebook = find(slug)
     name, separator, text = vary.partition("=")
     if not separator or name not in notebook.parameters or profile not in notebook.declaration.budget_s:
-        return ""  # which sweep itself refuses
+        return ""
     runs = len(parse_range(text, notebook.parameters[name], points))
-    each_s = notebook.declaration.budget_s[profile]
-    at_once = 1 if notebook.declaration.lane == "quiet" else jobs or len(os.sched_getaffinity(0))
+    resolved, _ = resolve_tier(tier, notebook.declaration.tiers, probe_tiers())
+    each_s = notebook.declaration.budget_on(resolved, profile)
+    at_once = 1 if lane_on(notebook.declaration, resolved) == "quiet" else workers(jobs)
     minutes = -(-runs // at_once) * each_s / 60
     return (
         f"{runs} runs of {notebook.slug}, {each_s:g} s each at most as declared, {at_once} at a time: {minutes:.0f} min"

@@ -55,7 +55,12 @@ def test_a_bad_claims_file_stops_only_its_own_row(echo_paper, workbench, tmp_pat
         scorecard(["other"])
     (workbench / "figures" / "echo").mkdir()
     (workbench / "figures" / "echo" / "results.json").write_text("{")
-    assert set(scorecard().attrs["problems"]) == {"echo", "other"}
+    table = scorecard()
+    assert set(table.attrs["problems"]) == {"echo", "other"} and set(table.verdict) == {"not measured"}
+    done = command("scorecard")
+    assert done.returncode == 1 and "echo is left out" in done.stdout and not done.stderr
+    for words in (["--into", str(tmp_path / "card")], ["echo", "--into", str(tmp_path / "card")]):
+        assert command("scorecard", *words).returncode == 2 and not (tmp_path / "card").exists()
 
 
 def test_a_sweep_says_what_it_costs(echo_paper):
