@@ -4,6 +4,7 @@
 // To add one: derive from it in a file of its own, and name it in congestion_controls.cpp. README.md shows one.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "rate_sample.hpp"
@@ -13,6 +14,7 @@ struct CongestionWindow {
   double segments, threshold;  // threshold: where slow start ends
   Time send_from = 0;          // nothing leaves sooner
   bool in_slow_start() const { return segments < threshold; }
+  double whole() const { return std::floor(segments + 1e-9); }  // sums of fractions may miss one by rounding
 
   // Slow start: one segment for each that was acknowledged, up to the threshold. Returns how many are left over.
   double slow_start(double acknowledged) {

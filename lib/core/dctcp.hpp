@@ -20,7 +20,7 @@ class Dctcp : public Reno {
     window_end_ = delivery.next;
   }
   double threshold_after_mark(const CongestionWindow& window) override {
-    const double whole = std::floor(window.segments + 1e-9);  // and Linux takes whole ones away
+    const double whole = window.whole();  // and Linux takes whole ones away
     return std::max(whole - std::floor(whole * alpha_ / 2), 2.0);
   }
   double alpha() const { return alpha_; }

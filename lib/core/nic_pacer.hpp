@@ -23,11 +23,11 @@ class NicPacer final : public QueueDiscipline {
     double bucket_bytes, eta, beta;  // beta: per second
     Time update;                     // T
     double association;              // its probability
-    Time associated_for, second;
+    Time associated_for;
   };
   static NicPacer from(const QueueNumbers& numbers) {
     const Settings settings{numbers.whole(0), numbers.real(1), numbers.real(2), numbers.real(3),
-                            numbers.time(4),  numbers.real(5), numbers.time(6), numbers.place.second};
+                            numbers.time(4),  numbers.real(5), numbers.time(6)};
     return NicPacer(settings, RandomStream(numbers.place.seed, numbers.place.stream));
   }
 
@@ -66,7 +66,7 @@ class NicPacer final : public QueueDiscipline {
   Time ready_at() const override {
     if (paced_.empty()) return never;
     const double missing = std::min<double>(paced_.front().bytes, settings_.bucket_bytes) - tokens_;
-    const double wait = rate_ > 0 ? std::ceil(missing / rate_ * static_cast<double>(settings_.second)) : 1e18;
+    const double wait = rate_ > 0 ? std::ceil(missing / rate_ * static_cast<double>(picoseconds_per_second)) : 1e18;
     return wait < static_cast<double>(next_update_ - counted_) ? counted_ + std::max<Time>(static_cast<Time>(wait), 1)
                                                                : next_update_;
   }
@@ -89,8 +89,6 @@ class NicPacer final : public QueueDiscipline {
     std::uint64_t waiting = 0;  // packets in the bucket's queue
   };
 
-  double seconds(Time time) const { return static_cast<double>(time) / static_cast<double>(settings_.second); }
-
   void advance(Time now) {
     while (next_update_ <= now) {
       if (paced_.empty() && came_bytes_ == 0) {  // idle: the rate only falls, and tokens are a geometric sum
@@ -98,7 +96,7 @@ class NicPacer final : public QueueDiscipline {
         fill(next_update_);
         const double keeps = 1 - settings_.eta, kept = power(keeps, more);
         tokens_ = std::min(settings_.bucket_bytes,
-                           tokens_ + rate_ * seconds(settings_.update) * keeps * (1 - kept) / settings_.eta);
+                           tokens_ + rate_ * to_seconds(settings_.update) * keeps * (1 - kept) / settings_.eta);
         rate_ *= kept * keeps;
         counted_ = next_update_ + more * settings_.update;
         next_update_ = counted_ + settings_.update;
@@ -106,7 +104,7 @@ class NicPacer final : public QueueDiscipline {
       }
       fill(next_update_);
       release();
-      rate_ += settings_.eta * (static_cast<double>(came_bytes_) / seconds(settings_.update) - rate_) +
+      rate_ += settings_.eta * (static_cast<double>(came_bytes_) / to_seconds(settings_.update) - rate_) +
                settings_.beta * static_cast<double>(paced_bytes_);
       came_bytes_ = 0;
       next_update_ += settings_.update;
@@ -122,7 +120,7 @@ class NicPacer final : public QueueDiscipline {
     return product;
   }
   void fill(Time until) {
-    tokens_ = std::min(settings_.bucket_bytes, tokens_ + rate_ * seconds(until - counted_));
+    tokens_ = std::min(settings_.bucket_bytes, tokens_ + rate_ * to_seconds(until - counted_));
     counted_ = until;
   }
   // A packet larger than the bucket leaves when it is full.

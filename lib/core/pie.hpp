@@ -20,8 +20,8 @@ class Pie {
   };
 
   static Pie from(const QueueNumbers& numbers) {
-    const Settings settings{numbers.whole(0), numbers.time(1),      numbers.time(2),
-                            numbers.time(3),  numbers.place.second, numbers.flag(4)};
+    const Settings settings{numbers.whole(0), numbers.time(1),        numbers.time(2),
+                            numbers.time(3),  picoseconds_per_second, numbers.flag(4)};
     return Pie(settings, numbers.place.seed, numbers.place.stream);
   }
 

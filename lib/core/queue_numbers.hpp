@@ -14,7 +14,6 @@ class BufferPool;
 
 struct QueuePlace {
   double rate;                                          // of the link, bit/s; 0: none
-  Time second;                                          // in the clock's units
   std::uint64_t seed, stream;                           // of what is random
   std::function<std::shared_ptr<BufferPool>()> memory;  // of a shared buffer
   double packet_bytes = full_packet_bytes;              // of a full packet, by which RED counts idle time
@@ -32,9 +31,11 @@ class QueueNumbers {
     return whole(i) > 0 ? whole(i) : std::numeric_limits<std::uint64_t>::max();
   }
   Time time(std::size_t i) const {
-    return static_cast<Time>(std::llround(values_.at(i) * static_cast<double>(place.second)));
+    return static_cast<Time>(std::llround(values_.at(i) * static_cast<double>(picoseconds_per_second)));
   }
-  double time_per_byte() const { return place.rate > 0 ? 8 * static_cast<double>(place.second) / place.rate : 0; }
+  double time_per_byte() const {
+    return place.rate > 0 ? 8 * static_cast<double>(picoseconds_per_second) / place.rate : 0;
+  }
   Time packet_time(double bytes) const { return static_cast<Time>(std::llround(bytes * time_per_byte())); }
 
   const QueuePlace& place;

@@ -25,6 +25,8 @@ class ReceiveWindow {
     taken_in_round_ = std::min(offered_, 10 * advertised);
   }
 
+  bool grows() const { return grows_; }
+
   // Called with every segment; tells whether it let the window grow. in_order: it waits for the reader, and `held`
   // bytes beyond a hole do as well.
   bool grow(bool in_order, std::uint64_t held) {

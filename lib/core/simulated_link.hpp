@@ -100,9 +100,8 @@ class alignas(64) SimulatedLink {
     const Time first = wire_.empty() ? never : wire_.front().arrival;
     return reordering_ == 0 || held_.empty() ? first : std::min(first, held_.front().arrival);
   }
-  std::uint32_t next_packet() const {
-    return wire_.empty() ? held_.front().packet : wire_.front().packet;
-  }  // to arrive
+  // To be fetched into the cache: the first on the wire, though one that was held back may arrive before it.
+  std::uint32_t next_packet() const { return wire_.empty() ? held_.front().packet : wire_.front().packet; }
   enum class Fate : std::uint8_t { arrives, lost, held_back };
   // Takes the packet that arrives at the far end next, unless the wire loses it or holds it back.
   std::pair<std::uint32_t, Fate> take_arrival() {

@@ -21,8 +21,7 @@ std::uint32_t Simulator::add_link(const LinkSettings& link, const std::string& r
   const std::uint64_t decisions = rule == "pie" ? pie_decisions : red_decisions;
   const double packet_bytes = settings_.segment_bytes + header_bytes;
   LinkQueue queue = link_queue_named(
-      rule, numbers,
-      {link.rate, picoseconds_per_second, settings_.seed, (decisions << 40) + number, node_memory, packet_bytes});
+      rule, numbers, {link.rate, settings_.seed, (decisions << 40) + number, node_memory, packet_bytes});
   routes_.add_link(link.from, link.to);
   const SimulatedLink::Wire wire{link.rate * skew(number), link.delay,    link.jitter, link.loss,
                                  link.reordering,          link.held_back};

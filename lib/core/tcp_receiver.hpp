@@ -31,7 +31,7 @@ class TcpReceiver {
   }
 
   // True when an acknowledgement is due at once; else one is due at deadline(). round_trip (smoothed) and the
-  // smallest: as time stamps tell both ends, 0 while unknown.
+  // smallest: as time stamps tell both ends; while unknown, 0 and never.
   bool take(const Packet& packet, Time now, Time round_trip, Time smallest_round_trip) {
     bool at_once = delay_ == 0 || policy_ != ReceiverPolicy::honest;
     if (precise_ecn_) {
@@ -48,7 +48,7 @@ class TcpReceiver {
     const std::uint64_t start = packet.sequence, end = end_of(packet);
     const std::uint64_t before = next_;
     const bool had_holes = !beyond_.empty();
-    const std::uint64_t held_before = held();
+    const std::uint64_t held_before = window_.grows() ? held() : 0;
     const bool is_old = end <= next_;
     if (is_old || holds(start, end)) duplicate_seen_ = true, duplicate_end_ = end;
     if (start <= acknowledged_) stamp_ms_ = std::max(stamp_ms_, packet.stamp_ms);

@@ -99,8 +99,7 @@ class TcpSender {
     assert(delivered_ + lost_ <= outstanding() && resent_ <= lost_);
     return static_cast<double>(outstanding() - delivered_ - lost_ + resent_);
   }
-  // Whole segments; sums of fractions may miss one by rounding.
-  double allowed() const { return std::max(1.0, std::floor(window_.segments + 1e-9)); }
+  double allowed() const { return std::max(1.0, window_.whole()); }
   bool has_lost() const { return lost_ > resent_ && !withholds_repairs_; }
   bool has_room() const { return (outstanding() + 1) * settings_.segment_bytes <= settings_.receive_window_bytes; }
   Time send_from() const { return std::max(send_at_, window_.send_from); }

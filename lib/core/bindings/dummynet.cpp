@@ -118,7 +118,7 @@ void bind_dummynet(py::module_& module) {
           "add_pipe",
           [](Dummynet& engine, double rate, double delay_s, double loss, double reorder, const std::string& rule,
              const std::vector<double>& numbers, std::uint64_t seed) {
-            const QueuePlace place{rate, picoseconds_per_second, seed, 0, {}};
+            const QueuePlace place{rate, seed, 0, {}};
             return engine.add_pipe(
                 {rate, from_seconds(delay_s), loss, reorder, queue_rule_named(rule, numbers, place)});
           },

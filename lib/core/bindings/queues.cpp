@@ -46,7 +46,7 @@ class KnownPool : public BufferPool {
 class NamedQueue {
  public:
   NamedQueue(const std::string& rule, const std::vector<double>& numbers, double rate, std::uint64_t seed)
-      : discipline_(discipline_named(rule, numbers, {rate, picoseconds_per_second, seed, 0, {}})) {}
+      : discipline_(discipline_named(rule, numbers, {rate, seed, 0, {}})) {}
 
   std::vector<std::uint32_t> join(std::uint32_t name, std::uint32_t bytes, std::uint32_t flow, bool ecn_capable,
                                   Time now) {
