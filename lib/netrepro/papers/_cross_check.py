@@ -44,6 +44,7 @@ SIMULATED, EMULATED, NS3 = "simulated", "emulated", "ns-3"
 SEEDS = 5  # of the simulator: how far apart runs of one tool are
 # flows, queues -> a value; the tables are those of Measurements and of Ns3Run.
 Reading = Callable[[pd.DataFrame, pd.DataFrame], float]
+Found = tuple[dict[str, float], str]  # what a tool read, and a note
 
 
 @dataclass(frozen=True)
@@ -175,18 +176,20 @@ def measure(profile: str, tier: str, seed: int, progress: Progress = iter) -> pd
     """All scenarios on all tools: scenario, quantity, tool, value, least, most (over the seeds of the simulator), note.
 
     tier : "virtual", "simulated" to leave the kernel away, or "auto" for the former where it can be had. A tool that is
-    not there or cannot do a scenario has NaN for a value, and the reason for a note; a run of the emulator whose own
+    not there or cannot do a scenario has NaN for a value, and the reason for a note; a run of the kernel whose own
     checks fail says so in its note. Raises NetreproError for an unknown profile or tier.
     """
     size = scale(profile)
     chosen = resolve_tier(tier, VIRTUAL_TIME_TIERS, probe_tiers())[0]
     program = build_ns3(runs_dir() / "ns3")
     wanted, rows = scenarios(size, seed), []
-    # All cores, before the emulator starts, which wants none of them busy.
-    peers = in_parallel(_ns3, [(scenario, program) for scenario in wanted])
-    for scenario, (ns3, ns3_note) in progress(list(zip(wanted, peers, strict=True))):
+
+    def run_one(scenario: Scenario) -> tuple[list[dict[str, float]], Found, Found]:
         runs = [_simulated(scenario, seed_of(seed, repetition)) for repetition in range(SEEDS)]
-        emulated, emulated_note = _emulated(scenario, chosen)
+        return runs, _emulated(scenario, chosen), _ns3(scenario, program)
+
+    tools = in_parallel(run_one, [(scenario,) for scenario in wanted], progress=progress)
+    for scenario, (runs, (emulated, emulated_note), (ns3, ns3_note)) in zip(wanted, tools, strict=True):
         for quantity in scenario.readings:
             spread = np.array([run[quantity] for run in runs])
             label = {"scenario": scenario.name, "quantity": quantity}
@@ -207,7 +210,7 @@ def _simulated(scenario: Scenario, seed: int) -> dict[str, float]:
     return _read(scenario, found.flows, found.queues)
 
 
-def _emulated(scenario: Scenario, tier: str) -> tuple[dict[str, float], str]:
+def _emulated(scenario: Scenario, tier: str) -> Found:
     if tier == "simulated":
         return {}, "not available here"
     try:
@@ -219,7 +222,7 @@ def _emulated(scenario: Scenario, tier: str) -> tuple[dict[str, float], str]:
     return _read(scenario, found.flows, found.queues), note
 
 
-def _ns3(scenario: Scenario, program: Path | None) -> tuple[dict[str, float], str]:
+def _ns3(scenario: Scenario, program: Path | None) -> Found:
     if program is None:
         return {}, "not installed"
     try:
