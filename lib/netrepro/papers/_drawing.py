@@ -119,6 +119,13 @@ def changes_figure(title: str, table: pd.DataFrame, column: str, label: str, top
     return figure
 
 
+def draw_bar(axis: Axes, at: float, values: Sequence[float], width: float, **look: Any) -> None:
+    """A bar of the mean of repetitions, none where there are none, with the 95 % interval; look : of the bar."""
+    axis.bar(at, float(np.mean(values)) if len(values) else 0.0, width, **look)
+    if len(values) > 1:
+        axis.vlines(at, *student_interval(list(values)), color="black", linewidth=1.2)
+
+
 def draw_bars(
     axis: Axes,
     ours: Mapping[str, Sequence[float]],
@@ -130,11 +137,8 @@ def draw_bars(
     names, published, colours = list(ours), published or {}, colours or {}
     width = 0.4 if published else 0.7
     for place, (name, values) in enumerate(ours.items()):
-        at, mean = place - (width / 2 if published else 0), float(np.mean(values))
-        axis.bar(at, mean, width, color=colours.get(name, CURVES[0]))
-        if len(values) > 1:
-            low, high = student_interval(list(values))
-            axis.vlines(at, low, high, color="black", linewidth=1.2)
+        at = place - (width / 2 if published else 0)
+        draw_bar(axis, at, values, width, color=colours.get(name, CURVES[0]))
     known = [place for place, name in enumerate(names) if name in published]
     heights = [published[names[place]] for place in known]
     axis.bar([place + width / 2 for place in known], heights, width, color=PUBLISHED_GREY, label=published_label)

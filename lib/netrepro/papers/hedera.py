@@ -16,6 +16,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netrepro.errors import NetreproError, nearest
@@ -424,13 +425,10 @@ def _draw_bars(runs: Runs, schemes: Sequence[str], title: str, whose: str = "tes
     return figure
 
 
-def _draw_bar(axis: Any, runs: Runs, how: str, pattern: str, at: float, width: float, **look: Any) -> None:
-    """The mean, and its 95 % interval."""
+def _draw_bar(axis: Axes, runs: Runs, how: str, pattern: str, at: float, width: float, **look: Any) -> None:
     rows = runs.values[(runs.values.tier == runs.tier) & runs.values.case.isin(ALL)]
-    shares = list(rows[(rows.how == how) & (rows.pattern == pattern)].share)
-    axis.bar(at, np.mean(shares), width, color=scheme(how).colour, **look)
-    if len(shares) > 1:
-        axis.vlines(at, *drawing.student_interval(shares), color="black", linewidth=1)
+    shares = rows[(rows.how == how) & (rows.pattern == pattern)].share
+    drawing.draw_bar(axis, at, shares, width, color=scheme(how).colour, **look)
 
 
 def draw_which_routing(runs: Runs) -> Figure:

@@ -18,7 +18,6 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from scipy.sparse.csgraph import shortest_path
@@ -335,9 +334,10 @@ def answer(runs: Runs) -> str:
     """The question answered in one sentence, with this run's numbers."""
     found = runs.numbers("full rate, jellyfish", SIMULATED)
     gain, table = _largest(found.set_index("ports")["gain"]), table1(runs)["MPTCP"]
+    more = 100 * (runs.setting.server_gain - 1)
     return (
         f"With optimal routing, {found.ports.max()}-port switches cabled at random carry {gain:.2f} times the "
-        f"servers of their fat-tree at full rate; with 14 % more servers and MPTCP, each gets "
+        f"servers of their fat-tree at full rate; with {more:.0f} % more servers and MPTCP, each gets "
         f"{table['jellyfish, 8 paths']:.0f} % of its rate over 8 shortest paths, "
         f"{table['jellyfish, ECMP']:.0f} % by ECMP, and in the fat-tree {table['fat-tree, ECMP']:.0f} %."
     )
@@ -422,7 +422,7 @@ def draw_throughput(runs: Runs) -> Figure:
         for place, (row, published) in enumerate(REMEMBERED.items()):
             for shift, transport, colour, paper in zip((-0.27, 0, 0.27), TRANSPORTS, CURVES, published, strict=False):
                 values, named = 100 * runs.numbers(f"{row}, {transport}", tier).share, "" if place else transport
-                _draw_bar(axis, place + shift, values, colour, named)
+                drawing.draw_bar(axis, place + shift, values, 0.25, color=colour, label=named or None)
                 axis.plot(place + shift, paper, "D", color=PUBLISHED_GREY, mec="black", ms=5, zorder=5)
             best = 100 * _optimum(runs, row.split(",")[0])
             axis.hlines(best, place - 0.42, place + 0.42, color="black", linestyle="--")
@@ -432,12 +432,6 @@ def draw_throughput(runs: Runs) -> Figure:
         axis.set_ylim(0, 105)
     drawing.share_legend(figure)
     return figure
-
-
-def _draw_bar(axis: Axes, at: float, values: pd.Series, colour: str, label: str) -> None:
-    axis.bar(at, values.mean() if len(values) else 0, 0.25, color=colour, label=label or None)
-    if len(values) > 1:
-        axis.vlines(at, *drawing.student_interval(list(values)), color="black", linewidth=1.2)
 
 
 def draw_diversity(runs: Runs) -> Figure:
