@@ -49,7 +49,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -256,22 +256,39 @@ class Study:
             }
             runs.skipped.update({f"{where}: {case}": why for case, why in reasons.items()})
             able = [point for point in wanted if point.case not in reasons]
-            runs.add(self._measure_points(able, scale, times, seed, where, progress, _places(wanted)))
+            found = self._measure_points(able, scale, times, seed, where, progress, _places(wanted))
+            runs.add(found)
+            if where == SIMULATED:
+                asked_again = self._runs_of_knobs(runs)
+                runs.known = {run: said for run, said in found.readings.items() if run in asked_again}
         return runs
 
     def vary(self, runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
         """Turn a knob, in the simulator: a row a place and repetition, with the fields that change and the numbers
-        read. Kept in `runs.knobs`. What the simulator cannot run is left out. Raises NetreproError for an unknown
-        knob."""
+        read. Kept in `runs.knobs`. What the simulator cannot run is left out, what it ran before is not run again.
+        Raises NetreproError for an unknown knob."""
         if name not in self.knobs:
             raise NetreproError(f"{self.slug} has no knob {name!r}", nearest(name, self.knobs))
         knob = self.knobs[name]
-        scale = knob.scale if isinstance(knob.scale, Scale) else of_profile(runs.profile, knob.scale)
+        scale = self._scale_of_knob(knob, runs.profile)
         wanted = [each for each in points(knob.cases, runs.setting, scale) if not self.why_not(each, SIMULATED)]
-        found = self._measure_points(wanted, scale, knob.repetitions, runs.seed, SIMULATED, progress)
+        found = self._measure_points(wanted, scale, knob.repetitions, runs.seed, SIMULATED, progress, known=runs.known)
         runs.knobs[name] = found.values.drop(columns="tier")
         runs.knobs |= {f"{name}_{table}": found.tables[table].drop(columns="tier") for table in knob.tables}
         return runs.knobs[name]
+
+    def _scale_of_knob(self, knob: Knob, profile: str) -> Scale:
+        return knob.scale if isinstance(knob.scale, Scale) else of_profile(profile, knob.scale)
+
+    def _runs_of_knobs(self, runs: Runs) -> set[_Run]:
+        """What all knobs together will ask of the simulator."""
+        return {
+            _Run(point.setting, scale.seconds, seed_of(runs.seed, repetition), SIMULATED)
+            for knob in self.knobs.values()
+            for scale in [self._scale_of_knob(knob, runs.profile)]
+            for point in points(knob.cases, runs.setting, scale)
+            for repetition in range(knob.repetitions)
+        }
 
     def _measure_points(
         self,
@@ -282,24 +299,29 @@ class Study:
         tier: str,
         progress: Progress,
         swept: Sequence[str] = (),
+        known: Mapping[_Run, Readings] | None = None,
     ) -> _Found:
-        seconds = scale.seconds
-        work = [(at, each) for each in range(times) for at in wanted if each < scale.fewer.get(at.case, times)]
-
-        def run_one(point: Point, repetition: int) -> Readings:
-            place = seed_of(seed, repetition)
-            if self.measure_one is not None:
-                return self.measure_one(point.setting, seconds, place, tier)
-            assert self.experiment is not None and self.read is not None
-            asked = self.experiment(point.setting, seconds, place)
-            found = run_experiment(asked, tier, until_complete=self.until_complete)
-            return {**self.read(found, point.setting), "_fidelity": found.fidelity}
-
-        readings = in_parallel(run_one, work, progress=progress)
+        work = [
+            (point, repetition, _Run(point.setting, scale.seconds, seed_of(seed, repetition), tier))
+            for repetition in range(times)
+            for point in wanted
+            if repetition < scale.fewer.get(point.case, times)
+        ]
+        readings = dict(known or {})
+        new = [run for run in dict.fromkeys(run for *_, run in work) if run not in readings]
+        readings |= zip(new, in_parallel(self._run, [(run,) for run in new], progress=progress), strict=True)
         order = {id(point): place for place, point in enumerate(wanted)}
-        pairs = sorted(zip(work, readings, strict=True), key=lambda pair: order[id(pair[0][0])])
-        found = [(point, repetition, one) for (point, repetition), one in pairs]
-        return _gather(found, tier, swept or _places(wanted))
+        work.sort(key=lambda each: order[id(each[0])])
+        found = [(point, repetition, readings[run]) for point, repetition, run in work]
+        return _gather(found, tier, swept or _places(wanted), readings)
+
+    def _run(self, run: _Run) -> Readings:
+        if self.measure_one is not None:
+            return self.measure_one(*run)
+        assert self.experiment is not None and self.read is not None
+        asked = self.experiment(run.setting, run.seconds, run.seed)
+        found = run_experiment(asked, run.tier, until_complete=self.until_complete)
+        return {**self.read(found, run.setting), "_fidelity": found.fidelity}
 
     def explore(self) -> object:
         """Sliders and a menu of cases; the simulator redraws one run at once. Raises NetreproError without `play`."""
@@ -360,11 +382,21 @@ class Study:
 _SAID = ("tier", "profile", "seed", "repetitions", "seconds")
 
 
+class _Run(NamedTuple):
+    """One run: what settles all that is read of it."""
+
+    setting: Any
+    seconds: float
+    seed: int
+    tier: str
+
+
 @dataclass
 class _Found:
     values: pd.DataFrame
     tables: dict[str, pd.DataFrame]
     checks: pd.DataFrame
+    readings: dict[_Run, Readings]
 
 
 @dataclass
@@ -373,7 +405,7 @@ class Runs:
 
     values : tier, case, repetition, the fields that any case sweeps, and the numbers read. tables : those read, with
     the same labels. checks : with the same labels, CHECK_COLUMNS. knobs : what `Study.vary` found. skipped : "tier:
-    case" -> why it could not be run. seconds : of a run.
+    case" -> why it could not be run. seconds : of a run. known : what was read of runs that a knob asks for again.
     """
 
     study: Study
@@ -388,6 +420,7 @@ class Runs:
     checks: pd.DataFrame = field(default_factory=pd.DataFrame)
     knobs: dict[str, pd.DataFrame] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
+    known: dict[_Run, Readings] = field(default_factory=dict, repr=False)
 
     def add(self, found: _Found) -> None:
         """Take in what was found on one more tier."""
@@ -536,15 +569,17 @@ def _places(wanted: Sequence[Point]) -> list[str]:
     return list(dict.fromkeys(name for point in wanted for name in point.swept))
 
 
-def _gather(found: list[tuple[Point, int, Readings]], tier: str, swept: Sequence[str]) -> _Found:
+def _gather(
+    found: list[tuple[Point, int, Readings]], tier: str, swept: Sequence[str], readings: dict[_Run, Readings]
+) -> _Found:
     """The readings of one tier as tables; `swept` fields are columns of all, also where this tier sweeps none."""
     rows, checks = [], []
     tables: dict[str, list[pd.DataFrame]] = {}
-    for point, repetition, readings in found:
+    for point, repetition, read in found:
         label = {"tier": tier, "case": point.case, "repetition": repetition}
         label |= {name: getattr(point.setting, name) for name in swept}
         numbers = {}
-        for name, value in readings.items():
+        for name, value in read.items():
             if name == "_fidelity":
                 checks.append(with_directions(value).assign(**label))
             elif name == "checks":
@@ -558,7 +593,7 @@ def _gather(found: list[tuple[Point, int, Readings]], tier: str, swept: Sequence
     made = [each for each in checks if len(each)]
     columns = [*LABELS, *swept, "check", "value", "at_least", "at_most", "holds"]
     checked = pd.concat(made, ignore_index=True).reindex(columns=columns) if made else pd.DataFrame(columns=columns)
-    return _Found(pd.DataFrame(rows), together, checked.astype({"holds": bool}))
+    return _Found(pd.DataFrame(rows), together, checked.astype({"holds": bool}), readings)
 
 
 def _labelled(table: pd.DataFrame, label: Mapping[str, Any]) -> pd.DataFrame:

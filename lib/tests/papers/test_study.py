@@ -148,6 +148,29 @@ def test_a_knob_is_a_grid_of_its_own(runs):
     assert list(table.load) == [0.2, 0.2, 0.4, 0.4] and set(table.seconds) == {2.0}
 
 
+def test_what_a_case_and_a_knob_have_in_common_runs_once():
+    asked = []
+
+    def count(setting, seconds, seed, tier):
+        asked.append((setting, seconds, seed))
+        return measure_one(setting, seconds, seed, tier)
+
+    cases = {**CASES, "low by another name": {"load": 0.1}}
+    knobs = {
+        "load": Knob({"knob": {"load": each(0.1, 0.3)}}, Scale(1.0), repetitions=2),
+        "longer": Knob({"knob": {"load": 0.1}}, Scale(2.0), repetitions=2),
+    }
+    study = replace(STUDY, measure_one=count, cases=cases, knobs=knobs)
+    found = study.measure(repetitions=3, seed=5)
+    assert len(asked) == 3 * 6  # low, high, many at three places, twice
+    assert list(found.numbers("low").delay_ms) == list(found.numbers("low by another name").delay_ms)
+    table = study.vary(found, "load")
+    assert len(asked) == 3 * 6 + 2
+    assert list(table.delay_ms[table.load == 0.1]) == list(found.numbers("low").delay_ms[:2])
+    study.vary(found, "longer")
+    assert len(asked) == len(set(asked)) == 3 * 6 + 4
+
+
 def test_the_tiers_stand_side_by_side():
     both = STUDY.measure(repetitions=2, tier="virtual")
     assert both.tiers == ["virtual", "simulated"]
