@@ -250,6 +250,13 @@ def test_what_no_queue_of_the_kernel_does_is_refused_by_name(queue, said):
         make_virtual_plan(star(3, Link(50.0, 1.0, queue)), 1, None)
 
 
+def test_bursts_of_segmentation_offload_are_refused():
+    bursting = Cable("h1", "s1", Link(50.0, 1.0, offload_bytes=65_536), Link(50.0, 1.0))
+    network = Topology((bursting, Cable("h2", "s1", Link(50.0, 1.0))))
+    with pytest.raises(NetreproError, match="h1 to s1: segmentation offload"):
+        make_virtual_plan(network, 1, None)
+
+
 SMALL = star(3, Link(10.0, 5.0))
 
 

@@ -36,7 +36,7 @@ import numpy as np
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
-from netrepro.emulation.plan import NO_SPRAYING, Plan, Port, addresses, host_controls, tree_in_use
+from netrepro.emulation.plan import NO_SPRAYING, Plan, Port, addresses, check_host_port, host_controls, tree_in_use
 from netrepro.emulation.tcp import FULL_SEGMENT_BYTES
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
@@ -336,12 +336,14 @@ def make_virtual_plan(
 ) -> VirtualPlan:
     """The plan of a network in virtual time, as netrepro.emulation.plan.make_plan; any rate and delay will do.
 
-    Raises NetreproError for packet spraying, and for settings of queues that the kernel's do not have.
+    Raises NetreproError for packet spraying, segmentation offload of so many bytes, a NicPacer, and for settings of
+    queues that the kernel's do not have.
     """
     routing = routing if isinstance(routing, Routing) else Routing(routing)
     if routing.scheme == "packet_spraying":
         raise NetreproError(NO_SPRAYING, "use tier 'simulated'")
     for (source, destination), link in topology.ports.items():
+        check_host_port(f"{source} to {destination}", link)
         _check_queue(f"{source} to {destination}", link.queue)
     chosen = tuple(dict.fromkeys(map(tuple, paths)))
     for path in chosen:
