@@ -28,15 +28,15 @@ run: $(READY) $(KERNEL)
 paper: $(READY) $(KERNEL)
 	@$(VENV)/bin/netrepro run --profile paper $(ARGS)
 
-# Real kernels run in real time: what failed, as when other work held packets back, is tested once more.
-PYTEST  = $(VENV)/bin/python -m pytest $(1) $(ARGS) || $(VENV)/bin/python -m pytest $(1) $(ARGS) --last-failed
+PYTEST := $(VENV)/bin/python -m pytest
 
-# Networks in real time are tested with nothing beside them: packets wait for a core otherwise.
+# Networks in real time are tested with nothing beside them, as packets wait for a core otherwise. They alone are tested
+# once more where they failed: other work may have held packets back. pytest names what it repeats.
 REAL_TIME := lib/tests/emulation/real_time
 
 test: $(READY) $(KERNEL)
-	@$(call PYTEST,lib/tests --ignore=$(REAL_TIME) --numprocesses auto --dist loadfile --no-loadscope-reorder)
-	@$(call PYTEST,$(REAL_TIME))
+	@$(PYTEST) lib/tests --ignore=$(REAL_TIME) --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PYTEST) $(REAL_TIME) $(ARGS) || $(PYTEST) $(REAL_TIME) $(ARGS) --verbose --last-failed --last-failed-no-failures none
 
 # The core's tests on a core with assertions, under the address and undefined-behaviour sanitizers. Python itself leaks.
 SANITIZED := lib/build/sanitized

@@ -91,6 +91,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+TOO_BUSY = "the machine is too busy"
 # A green run that silently skipped what it should test is a failure: in CI only these reasons are accepted.
 EXPECTED_SKIPS = (
     "needs user namespaces",
@@ -104,9 +105,10 @@ EXPECTED_SKIPS = (
     "pyarrow is not installed",
     "libtorrent has no wheel for this Python",
     "ns-3 is not installed",
-    "the machine is too busy",  # for a comparison with real time
+    TOO_BUSY,  # for a comparison with real time
 )
 _unexpected: list[str] = []
+_too_busy: list[str] = []
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -139,13 +141,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo) -> Gener
         if stolen > MOST_STOLEN_SHARE:
             why = f"others took {stolen:.1%} of the processor time it wanted: {call.excinfo.exconly()[:200]}"
             report.outcome = "skipped"
-            report.longrepr = (str(item.path), (item.location[1] or 0) + 1, f"Skipped: the machine is too busy: {why}")
+            report.longrepr = (str(item.path), (item.location[1] or 0) + 1, f"Skipped: {TOO_BUSY}: {why}")
     return report
 
 
 def _note_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     if report.skipped and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2].removeprefix("Skipped: ")
+        if reason.startswith(TOO_BUSY):
+            _too_busy.append(report.nodeid)
         if not reason.startswith(EXPECTED_SKIPS):
             _unexpected.append(f"{report.nodeid}: {reason}")
 
@@ -156,5 +160,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if _too_busy:
+        terminalreporter.write_line(f"{len(_too_busy)} not judged, {TOO_BUSY}: {', '.join(_too_busy)}", yellow=True)
     for line in _unexpected:
         terminalreporter.write_line(f"unexpected skip: {line}", red=bool(os.environ.get("CI")))

@@ -48,3 +48,13 @@ def test_a_comparison_that_fails_while_others_took_the_processors_is_skipped_and
 def test_all_else_that_fails_has_failed(monkeypatch, stolen, raised, folder):
     seen = outcome_when(monkeypatch, wanted=1000, stolen=stolen, raised=raised, folder=folder)
     assert seen == ("failed", "the traceback")
+
+
+def test_what_a_busy_machine_left_unjudged_is_counted_and_named_at_the_end(monkeypatch):
+    monkeypatch.setattr(conftest, "_too_busy", [])
+    monkeypatch.setattr(conftest, "_unexpected", [])
+    for name, reason in (("first", f"{conftest.TOO_BUSY}: 5 %"), ("other", "needs root"), ("last", conftest.TOO_BUSY)):
+        conftest._note_skip(SimpleNamespace(skipped=True, nodeid=name, longrepr=("a.py", 1, f"Skipped: {reason}")))
+    lines: list[str] = []
+    conftest.pytest_terminal_summary(SimpleNamespace(write_line=lambda line, **_: lines.append(line)))
+    assert lines == ["2 not judged, the machine is too busy: first, last"]

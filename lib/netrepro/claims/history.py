@@ -42,13 +42,20 @@ def history() -> pd.DataFrame:
     rows = []
     for paper in all_papers():
         accepted = _since(_versions(f"data/{paper.paper}/claims.yaml", _accepted))
-        code = _first(_versions(f"lib/netrepro/papers/{paper.paper}.py", lambda _: {"": True})).get("")
+        code = _first_code(paper.paper)
         measured = _first(_versions(f"figures/{paper.paper}/results.json", _measured))
         for claim in paper.claims:
             since, first = accepted.get(claim.id), measured.get(claim.id)
             dates = (*_both(since), *_both(code), *_both(first))
             rows.append([paper.paper, claim.id, claim.fixed, *dates, _said(since, code, first)])
     return pd.DataFrame(rows, columns=HISTORY_COLUMNS)
+
+
+def _first_code(slug: str) -> Commit | None:
+    """The first commit of the paper's module, or of the package that it became."""
+    places = (f"lib/netrepro/papers/{slug}.py", f"lib/netrepro/papers/{slug}/__init__.py")
+    found = [_first(_versions(place, lambda _: {"": True})).get("") for place in places]
+    return min((each for each in found if each), key=lambda commit: commit.date, default=None)
 
 
 def _said(since: Commit | None, code: Commit | None, first: Commit | None) -> str:

@@ -120,7 +120,7 @@ class Claim(_Strict):
     comparable_on: tuple[Tier, ...] = Field(min_length=1)
     control: str | None = Field(None, min_length=1)
     control_weakness: str | None = Field(None, min_length=1)
-    fixed: Literal["before", "after a first look"] = "before"
+    fixed: Literal["before", "after a first look"]
     monotonic: bool = False
     blame: Literal["paper", "ours", "unknown"] | None = None
     settles: str | None = Field(None, min_length=1)

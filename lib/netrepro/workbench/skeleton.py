@@ -69,6 +69,7 @@ claims:
     says: "TO REPLACE: one flow uses nearly all of the bottleneck"
     where: "Fig. 1"
     kind: absolute  # or effect, proportion, ordering, curve
+    fixed: before  # or "after a first look"
     unit: "goodput / rate"
     published: 0.95
     accept: {relative: 0.05}  # or factor, band, kendall_at_least, curve_distance

@@ -14,6 +14,7 @@ claims:
     says: "the mechanism halves the mean"
     where: "Fig. 1"
     kind: effect
+    fixed: before
     published: 0.5
     class_report: 0.6
     accept: {relative: 0.1}
@@ -23,6 +24,7 @@ claims:
     says: "a beats b beats c"
     where: "Table 2"
     kind: ordering
+    fixed: before
     published: [a, b, c]
     accept: {kendall_at_least: 0.8}
     comparable_on: [simulated]

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from netrepro.claims import all_papers, judge, published_results
 from netrepro.claims.history import history
-from netrepro.claims.scorecard import scorecard
 from netrepro.errors import NetreproError
 
 from .conftest import CLAIMS, write_claims
@@ -100,9 +100,28 @@ def test_without_a_clone_git_is_asked_in_vain(workbench):
         history()
 
 
+def test_code_that_became_a_package_is_as_old_as_its_module(workbench, commit):
+    write_code(workbench)
+    commit()
+    package = workbench / "lib" / "netrepro" / "papers" / "constructed"
+    package.mkdir()
+    (package.parent / "constructed.py").rename(package / "__init__.py")
+    commit()
+    write_results(workbench, "mean-gain", "best-first")
+    commit()
+    assert set(history()["code"]) == {"2026-11-01 12:00"}
+
+
 def test_every_published_disagreement_says_whose_fault_it_is_and_what_would_settle_it(monkeypatch):
     monkeypatch.setenv("NETREPRO_ROOT", str(REPOSITORY))
-    table = scorecard()
-    red = table[(table["verdict"] == "disagrees") | table["worse"].str.contains("disagrees")]
-    silent = red[(red["blame"] == "") | (red["settles"] == "")]
-    assert list(silent["paper"] + ": " + silent["claim"]) == []
+    silent, red = [], 0
+    for paper in all_papers():
+        published = published_results(paper.paper)
+        for run in published.runs.values() if published else ():
+            measured = {each.claim: each for each in run.measured}
+            for claim in paper.claims:
+                judgement = judge(claim, measured.get(claim.id), run.tier)
+                if judgement.verdict == "disagrees":
+                    red += 1
+                    silent += [] if claim.blame and claim.settles else [f"{paper.paper}, {run.key}: {claim.id}"]
+    assert red and silent == []

@@ -26,6 +26,7 @@ def a_claim(kind: str, published, accept: dict, **more) -> Claim:
         says="so",
         where="Fig. 1",
         kind=kind,
+        fixed="before",
         published=published,
         accept=accept,
         **({"comparable_on": TIERS} | unit | more),
