@@ -66,6 +66,33 @@ def test_the_notebooks_defaults_are_the_settings(study):
         assert not set(scale.changes) & set(parameters), "what a profile changes, a parameter could not"
 
 
+# Papers with a Setting that are no Study, and the parameters of their notebooks that choose something else.
+OTHER_SETTINGS: dict[str, set[str]] = {
+    "cdn_routing": set(),
+    "epaxos_revisited": set(),
+    "gmm_diagnosis": {"pcaps"},
+    "gmm_traffic": {"trace", "capture"},
+    "oncache": set(),
+    "propshare": set(),
+    "repflow_model": {"load"},
+    "repnet": {"jobs"},
+}
+
+
+def test_every_paper_with_a_setting_is_held_to_it():
+    modules = {path.stem: path.read_text(encoding="utf-8") for path in Path(papers.__file__).parent.glob("[a-z]*.py")}
+    having = {slug for slug, text in modules.items() if re.search(r"class Setting\b|import .*\bSetting\b", text)}
+    assert having - set(SLUGS) == set(OTHER_SETTINGS)
+
+
+@pytest.mark.parametrize("slug", OTHER_SETTINGS)
+def test_the_notebooks_defaults_are_those_of_a_setting_without_a_study(slug):
+    setting = import_module(f"netrepro.papers.{slug}").Setting()
+    parameters = find(slug).parameters
+    for name in set(parameters) - NOT_OF_THE_SETTING - OTHER_SETTINGS[slug]:
+        assert parameters[name].default == getattr(setting, name), name
+
+
 def test_every_claim_is_measured(study, runs):
     assert {each.claim for each in runs.measured_claims()} == {claim.id for claim in load_claims(study.slug).claims}
 
