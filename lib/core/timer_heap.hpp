@@ -1,26 +1,28 @@
-// Timers by time, those of one time in the order in which they were set: a heap with four children a node.
+// Timers by time, those of one time in the order in which they were set: a heap with four children a node. Time is in
+// the whole unit of whoever sets them: picoseconds in the simulator and Dummynet, nanoseconds in real traffic.
 #pragma once
 #include <algorithm>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
-
-#include "simulated_time.hpp"
 
 class TimerHeap {
  public:
   struct Timer {
-    Time time;
+    std::int64_t time;
     std::uint64_t order;
     std::uint32_t kind, owner;
     bool operator<(const Timer& other) const { return time != other.time ? time < other.time : order < other.order; }
   };
 
-  Time time() const { return timers_.empty() ? never : timers_.front().time; }
+  std::int64_t time() const {
+    return timers_.empty() ? std::numeric_limits<std::int64_t>::max() : timers_.front().time;
+  }
 
-  void set(Time time, std::uint32_t kind, std::uint32_t owner) {
+  void set(std::int64_t time, std::uint32_t kind, std::uint32_t owner) {
     Timer timer{time, order_++, kind, owner};
     std::size_t place = timers_.size();
     timers_.push_back(timer);

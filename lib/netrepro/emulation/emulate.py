@@ -13,12 +13,12 @@ import pandas as pd
 
 from netrepro.emulation import fidelity
 from netrepro.emulation.changes import MOST_LATE_MS, Changes, now_ns
+from netrepro.emulation.generated_traffic import GeneratedTraffic
 from netrepro.emulation.machine import awake_processors
 from netrepro.emulation.network import Emulation
-from netrepro.emulation.paths import Connection, connections
 from netrepro.emulation.plan import check_experiment
 from netrepro.emulation.recording import Recording, check_captures
-from netrepro.emulation.traffic import GeneratedTraffic
+from netrepro.emulation.source_routes import Connection, connections
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from netrepro.emulation.paths import connections
+from netrepro.emulation.source_routes import connections
 from netrepro.emulation.virtual.multipath import socket_kind_of_subflows, tell_path_managers
 from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.networks.experiment import Experiment

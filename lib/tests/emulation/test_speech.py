@@ -9,7 +9,7 @@ import pytest
 from virtual_kernel import needs_virtual
 
 from netrepro.emulation import emulate
-from netrepro.emulation.paths import connections
+from netrepro.emulation.source_routes import connections
 from netrepro.emulation.virtual.speech import Speech, speech_of
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure

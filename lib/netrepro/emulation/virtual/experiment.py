@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity, messages
+from netrepro.emulation.generated_traffic import TrafficDescription
 from netrepro.emulation.messages import Request
-from netrepro.emulation.paths import connections
 from netrepro.emulation.plan import HUB
 from netrepro.emulation.recording import check_captures
-from netrepro.emulation.traffic import TrafficDescription
+from netrepro.emulation.source_routes import connections
 from netrepro.emulation.virtual.events import Events
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched, batched_by_node
 from netrepro.emulation.virtual.kernel import congestion_controls, modules_for

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from netrepro.emulation.paths import Connection
+from netrepro.emulation.source_routes import Connection
 from netrepro.emulation.tcp import FULL_SEGMENT_BYTES, LARGE_WINDOW_BYTES, SocketKind
 from netrepro.emulation.virtual.instance import Instance
 from netrepro.emulation.virtual.plan import VirtualPlan

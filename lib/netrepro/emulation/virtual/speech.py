@@ -26,8 +26,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from netrepro.emulation.paths import Connection
 from netrepro.emulation.plan import check_replicas
+from netrepro.emulation.source_routes import Connection
 from netrepro.emulation.tcp import (
     BUFFER_PER_WINDOW,
     DCTCP_ALPHA,

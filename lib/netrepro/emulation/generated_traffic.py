@@ -11,10 +11,10 @@ import pandas as pd
 
 from netrepro.emulation.changes import Changes
 from netrepro.emulation.core_guest import LATENESS_BUCKETS, CoreGuest, lateness_table
-from netrepro.emulation.paths import Connection
 from netrepro.emulation.plan import HUB, Plan
 from netrepro.emulation.recording import end_key
 from netrepro.emulation.running import RunningNetwork
+from netrepro.emulation.source_routes import Connection
 from netrepro.emulation.tcp import SocketKind, socket_kind
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Requests
