@@ -154,6 +154,7 @@ def run_failures(
     *,
     address: str,
     link_delay_ms: float = 20.0,
+    announcement_share: float = 1.0,
     seed: int = 1,
     patience_s: float = 120.0,
 ) -> list[Failed]:
@@ -164,7 +165,8 @@ def run_failures(
     and into holes, and count where they arrive at another site than the failed one. BIRD has no interval between
     announcements and answers at once: a session goes through a relay in the receiving AS, which holds every update
     back for the AS's next delay of `delays_s` (used again from the beginning once they are used up; each failure
-    begins anew), in order. sites : ASes without customers that share `as_number` and have two links or more.
+    begins anew), or for `announcement_share` of it where the update withdraws nothing, in order. sites : ASes without
+    customers that share `as_number` and have two links or more.
 
     Raises NetreproError without BIRD or the virtual kernel, and for daemons that do not come up.
     """
@@ -200,6 +202,7 @@ def run_failures(
             "sessions": [(a, b, places[a][b], places[b][a]) for a, near in places.items() for b in near if a < b],
             "addresses": addresses,
             "port": PORT,
+            "announcement_share": announcement_share,
             "delays_s": {each: list(values) for each, values in delays_s.items()},
             "sites": list(sites),
             "clients": list(clients),

@@ -13,7 +13,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
 from netrepro.papers._study import rankings
 from netrepro.processes import in_processes
 from netrepro.protocols import drive
-from netrepro.protocols.as_graph import AsGraph, Relation, hierarchy
+from netrepro.protocols.as_graph import AsGraph, Relation, hierarchy, load_as_relationships
 from netrepro.protocols.bgp import LOCAL, Speaker
 from netrepro.protocols.machine import Output
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
@@ -40,11 +40,17 @@ PUBLISHED_MEDIAN_S = 10.0
 ADDRESS = "184.164.244.1"  # that answers to pings are sent to
 DRAWN = 500  # delays of each AS of daemons
 DELAY_LAWS = ("exponential", "lognormal", "constant")
+GENERATED = "generated"
+MOST_DAEMONS = 200  # that one kernel's memory holds
 
 
 @dataclass(frozen=True)
 class Setting:
-    """The Internet, the CDN and how it is watched."""
+    """The Internet, the CDN and how it is watched.
+
+    internet : GENERATED (of `top`, `transit` and `stubs` ASes), or the path of a file with CAIDA's AS relationships.
+    announcement_share : an announcement takes this share of a withdrawal's time through an AS.
+    """
 
     top: int = 8
     transit: int = 80
@@ -57,10 +63,14 @@ class Setting:
     link_delay_ms: float = 20.0
     delay_law: str = "exponential"
     advertisement_interval_s: float = 0.0
+    announcement_share: float = 1.0
+    internet: str = GENERATED
 
     def __post_init__(self) -> None:
         if self.delay_law not in DELAY_LAWS:
             raise NetreproError(f"no law of delays {self.delay_law!r}", nearest(self.delay_law, DELAY_LAWS))
+        if not 0 < self.announcement_share <= 1:
+            raise NetreproError(f"announcement_share = {self.announcement_share:g}", "give more than 0, and 1 at most")
         if self.sites < 2:
             raise NetreproError(f"sites = {self.sites}", "at least 2: one fails, the others take over")
 
@@ -131,10 +141,31 @@ class World:
         return [stub for stub in self.graph.stubs if stub < FIRST_SITE]
 
 
+@cache
+def _internet_of(path: str) -> AsGraph:
+    """A file's, without the CDN's own AS."""
+    links = load_as_relationships(path).links
+    return AsGraph(tuple(link for link in links if CDN not in link[:2]))
+
+
 def make_world(setting: Setting, seed: int) -> World:
-    """An Internet in which every site buys from two transit ASes."""
-    graph = hierarchy(seed, top=setting.top, transit=setting.transit, stubs=setting.stubs, peering=setting.peering)
-    transits = range(setting.top + 1, setting.top + setting.transit + 1)
+    """An Internet in which every site buys from two transit ASes; those of a file have customers and providers.
+
+    Raises NetreproError for a file that is none, has an AS of a site's number, or too few transit ASes.
+    """
+    if setting.internet == GENERATED:
+        graph = hierarchy(seed, top=setting.top, transit=setting.transit, stubs=setting.stubs, peering=setting.peering)
+        transits = list(range(setting.top + 1, setting.top + setting.transit + 1))
+    else:
+        graph = _internet_of(setting.internet)
+        both = {Relation.CUSTOMER, Relation.PROVIDER}
+        transits = [number for number, near in graph.neighbours.items() if both <= set(near.values())]
+        if len(transits) < 2 * setting.sites or max(graph.neighbours) >= FIRST_SITE:
+            raise NetreproError(
+                f"{setting.internet}: {len(transits)} ASes have customers and providers, the greatest number is "
+                f"{max(graph.neighbours)}",
+                f"give {2 * setting.sites} such ASes, for {setting.sites} sites, and numbers below {FIRST_SITE}",
+            )
     providers = np.random.default_rng([seed, 1]).choice(transits, size=(setting.sites, 2), replace=False)
     sites = tuple(FIRST_SITE + place for place in range(setting.sites))
     links = [(site, int(one), Relation.PROVIDER) for site, pair in zip(sites, providers, strict=True) for one in pair]
@@ -200,6 +231,7 @@ def fail(world: World, technique: Technique, failed: int, setting: Setting, mean
 
 def _slow_down(speaker: Speaker, setting: Setting, mean_delay_s: float, stream: random.Random) -> None:
     speaker.delay_s = delay_of(setting.delay_law, mean_delay_s, stream)
+    speaker.announcement_share = setting.announcement_share
     if setting.advertisement_interval_s:  # with the jitter that RFC 4271, section 10, asks for
         speaker.advertisement_interval_s = lambda: setting.advertisement_interval_s * stream.uniform(0.75, 1)
 
@@ -296,8 +328,10 @@ def measure(
     How fast a site is left depends on the few ASes next to it, which all targets share: single failures differ widely.
     Targets are the stubs whose traffic anycast brings to the failing site; those that a technique does not bring there
     are left out of it. On tier "virtual" every AS is a BIRD daemon with a kernel's table. Raises NetreproError there
-    without BIRD or the kernel.
+    without BIRD or the kernel, and for what `not_by_daemons` names.
     """
+    if tier == "virtual" and (why := not_by_daemons(setting)):
+        raise NetreproError(why, "choose tier simulated")
     mean_delay_s = calibrated_delay_s(setting, seed)
     names = tuple(techniques(setting))
     places = [(repetition, world) for repetition in range(repetitions) for world in range(worlds)]
@@ -318,6 +352,15 @@ def measure(
     return Runs(times, np.concatenate(first), mean_delay_s, setting, _fidelity(times, setting))
 
 
+def not_by_daemons(setting: Setting) -> str:
+    """What of a setting BIRD daemons do not have, in words; "" for nothing."""
+    if setting.advertisement_interval_s:
+        return f"advertisement_interval_s = {setting.advertisement_interval_s:g}: BIRD has no such interval"
+    if setting.internet != GENERATED and (count := len(_internet_of(setting.internet).neighbours)) > MOST_DAEMONS:
+        return f"{setting.internet} has {count} ASes: one machine holds {MOST_DAEMONS} daemons"
+    return ""
+
+
 def compare_tiers(setting: Setting, seed: int, *, progress: Progress = iter) -> tuple[pd.DataFrame, str]:
     """One Internet in which every site fails under the paper's techniques, with our speakers and with BIRD daemons.
 
@@ -328,6 +371,8 @@ def compare_tiers(setting: Setting, seed: int, *, progress: Progress = iter) -> 
         find_bird()
     except NetreproError as error:
         works, why = False, error.problem
+    if works and (why := not_by_daemons(setting)):
+        works = False
     mean_delay_s, world = calibrated_delay_s(setting, seed, worlds=8), seed_of(seed, 0)
     work = [(setting, mean_delay_s, world, site, PAPER) for site in range(setting.sites)]
     found = {"simulated": in_processes(_one_failure, work, progress)}
@@ -419,6 +464,7 @@ def _failures_of_daemons(
         delays_s,
         address=ADDRESS,
         link_delay_ms=setting.link_delay_ms,
+        announcement_share=setting.announcement_share,
     )
 
     def see_at(site: int, name: str) -> Seen:
@@ -623,16 +669,25 @@ def vary_prepends(
     return medians.assign(share_at_site=grouped.share_at_site.mean()).reset_index()
 
 
-def vary_delays(setting: Setting, seed: int, *, worlds: int = 2, progress: Progress = iter) -> pd.DataFrame:
-    """The techniques under other laws of delay, and with an advertisement interval of 30 s; each calibrated anew.
+FASTER_ANNOUNCEMENTS = {"4 times": 1 / 4, "8 times": 1 / 8}
 
-    Returns delays, technique, reconnection_s, failover_s (medians).
+
+def vary_delays(setting: Setting, seed: int, *, worlds: int = 2, progress: Progress = iter) -> pd.DataFrame:
+    """The techniques under other laws of delay, with announcements that are faster than withdrawals, and with an
+    advertisement interval of 30 s; each calibrated anew.
+
+    Returns delays, technique, reconnection_s, failover_s (medians), and everywhere_s: the median over worlds and sites
+    of when a new announcement has reached every AS, as the beacons of RIS have it.
     """
     laws = {law: replace(setting, delay_law=law) for law in DELAY_LAWS}
-    laws["exponential, 30 s between announcements"] = replace(setting, advertisement_interval_s=30.0)
-    work, names = [], []
+    for words, share in FASTER_ANNOUNCEMENTS.items():
+        laws[f"{setting.delay_law}, announcements {words} as fast"] = replace(setting, announcement_share=share)
+    laws[f"{setting.delay_law}, 30 s between announcements"] = replace(setting, advertisement_interval_s=30.0)
+    work, names, everywhere = [], [], {}
     for name, changed in laws.items():
         mean_delay_s = calibrated_delay_s(changed, seed, worlds=8)
+        beacons = [(changed, mean_delay_s, seed_of(seed, number)) for number in range(worlds)]
+        everywhere[name] = float(np.median(in_processes(_beacons_s, beacons)))
         for number in range(worlds):
             for site in range(setting.sites):
                 work.append((changed, mean_delay_s, seed_of(seed, number), site, PAPER))
@@ -640,7 +695,26 @@ def vary_delays(setting: Setting, seed: int, *, worlds: int = 2, progress: Progr
     found = in_processes(_one_failure, work, progress, at_a_time=setting.sites)
     times = pd.concat([table.assign(delays=name) for name, (table, _) in zip(names, found, strict=True)])
     medians = times.groupby(["delays", "technique"], sort=False)[["reconnection_s", "failover_s"]].median()
-    return medians.reset_index()
+    return medians.reset_index().assign(everywhere_s=lambda table: table.delays.map(everywhere))
+
+
+def _beacons_s(setting: Setting, mean_delay_s: float, seed: int) -> list[float]:
+    """When a new prefix has reached every AS of a world, by the site that announces it."""
+    world, found = make_world(setting, seed), []
+    for site in world.sites:
+        speakers = {number: Speaker(number, near) for number, near in world.graph.neighbours.items()}
+        for number, each in speakers.items():
+            _slow_down(each, setting, mean_delay_s, random.Random(f"{seed} {number} beacon"))
+        told = partial(_originated, speakers[site])
+        heard: dict[int, float] = {}
+        for time_s, number, _ in drive(speakers, lambda *_: setting.link_delay_ms * 1e-3, math.inf, at=[(0.0, told)]):
+            heard.setdefault(number, time_s)
+        found.append(max(heard.values()))
+    return found
+
+
+def _originated(speaker: Speaker, now_s: float) -> list[tuple[int, Output]]:
+    return [(speaker.number, each) for each in speaker.originate(now_s, SPECIFIC)]
 
 
 def vary_definition(
@@ -709,12 +783,13 @@ def draw_idea() -> Figure:
 
 
 def draw_network(setting: Setting, seed: int) -> Figure:
-    """The generated Internet by level, and the sites' links into it."""
+    """The Internet by level, and the sites' links into it."""
     world = make_world(setting, seed_of(seed, 0))
-    first_transit, first_stub = setting.top + 1, setting.top + setting.transit + 1
+    stubs = set(world.clients)
     levels: dict[int, list[int]] = {}
-    for number in world.graph.neighbours:
-        level = 3 if number < first_transit else 2 if number < first_stub else 1 if number < FIRST_SITE else 0
+    for number, near in world.graph.neighbours.items():
+        is_top = Relation.PROVIDER not in near.values()
+        level = 0 if number in world.sites else 1 if number in stubs else 3 if is_top else 2
         levels.setdefault(level, []).append(number)
     place = {
         number: ((index + 0.5) / len(numbers), level)

@@ -47,6 +47,7 @@ class Speaker:
     accepts_own : how often its own AS number may be in a path that it accepts; 0 as RFC 4271 asks.
     delay_s : seconds until a received update has gone through this AS, drawn anew for each; updates of one neighbour
         stay in order, as over TCP. None: at once.
+    announcement_share : an announcement takes this share of what is drawn, a withdrawal all of it.
     advertisement_interval_s : function that draws how long announcements to one neighbour stay apart (RFC 4271, section
         9.2.1.1; withdrawals do not wait). None: no such interval.
 
@@ -61,11 +62,12 @@ class Speaker:
         as_number: int | None = None,
         accepts_own: int = 0,
         delay_s: Callable[[], float] | None = None,
+        announcement_share: float = 1.0,
         advertisement_interval_s: Callable[[], float] | None = None,
     ):
         self.number, self.neighbours = number, dict(neighbours)
         self.as_number = number if as_number is None else as_number
-        self.accepts_own, self.delay_s = accepts_own, delay_s
+        self.accepts_own, self.delay_s, self.announcement_share = accepts_own, delay_s, announcement_share
         self.advertisement_interval_s = advertisement_interval_s
         self.routes: dict[str, Route] = {}  # in use, by prefix
         self._heard: dict[str, dict[int, tuple[int, ...]]] = {}
@@ -88,7 +90,8 @@ class Speaker:
     def receive(self, now_s: float, sender: Any, message: Update) -> list[Output]:
         if self.delay_s is None:
             return list(self._take(now_s, sender, message))
-        due = max(now_s + self.delay_s(), self._in_order_s.get(sender, 0.0))
+        taken_s = self.delay_s() * (1.0 if message.path is None else self.announcement_share)
+        due = max(now_s + taken_s, self._in_order_s.get(sender, 0.0))
         self._in_order_s[sender] = due
         self._received += 1
         heapq.heappush(self._inbox, (due, self._received, sender, message))

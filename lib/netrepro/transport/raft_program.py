@@ -260,6 +260,7 @@ class Cluster:
 
 
 LAST = "last"
+ATTEMPTS = 100
 COMMITTED_WITHIN_S = 2.0
 LONGEST_S = 1000.0  # without a leader
 
@@ -288,6 +289,7 @@ def trial(cluster: Cluster, case: dict[str, Any], number: int) -> dict[str, Any]
         followers = cluster.random.sample([name for name in cluster.names if name != leader], len(cluster.names) - 1)
         if cluster.leader() == leader and ready_leader(cluster, case, number, followers):
             break
+        cluster.order(leader, "lag", ())
     term, seen, killed_s = max(cluster.leads), len(cluster.reports), time.monotonic()
     victims = [leader, *followers[len(followers) + 1 - case["victims"] :]]
     cluster.kill(victims)
@@ -306,6 +308,31 @@ def trial(cluster: Cluster, case: dict[str, Any], number: int) -> dict[str, Any]
     }
 
 
+def log_of(name: str) -> tuple[Entry, ...]:
+    """What is on its disk."""
+    return Journal(name).disk.log
+
+
+def level_logs(cluster: Cluster, heartbeat_s: float) -> None:
+    """Bring a last command, and with it all before it, to every disk.
+
+    Nobody lags any more. A leader that is deposed may lose its command, so each attempt has one of its own. The disks
+    are read: a follower says that it applied a command before its own write of it has ended.
+    """
+    for attempt in range(ATTEMPTS):
+        last = f"{LAST} {attempt}"
+        leader = cluster.wait_for_leader()
+        for name in cluster.names:
+            cluster.order(name, "lag", ())
+        cluster.propose(leader, last)
+        end_s = time.monotonic() + COMMITTED_WITHIN_S
+        while time.monotonic() < end_s:
+            cluster.listen(time.monotonic() + heartbeat_s)
+            if all(log and log[-1].command == last for log in map(log_of, cluster.names)):
+                return
+    raise SystemExit(f"no command has reached every disk in {ATTEMPTS} attempts")
+
+
 def crashes(cluster: Cluster, case: dict[str, Any]) -> dict[str, Any]:
     """All trials of a case, on servers that begin with nothing; at the end every log, and all that was reported."""
     for name in cluster.names:
@@ -314,15 +341,10 @@ def crashes(cluster: Cluster, case: dict[str, Any]) -> dict[str, Any]:
     cluster.forget(case["seed"])
     cluster.start(cluster.names)
     trials = [trial(cluster, case, number) for number in range(case["trials"])]
-    # A last command reaches everybody, and with it all before it; a leader that is deposed may lose it.
-    while True:
-        cluster.propose(cluster.wait_for_leader(), LAST)
-        end_s = time.monotonic() + COMMITTED_WITHIN_S
-        if cluster.listen(end_s, lambda: all(cluster.applied.get(name) == LAST for name in cluster.names)):
-            break
+    level_logs(cluster, case["heartbeat_s"])
     cluster.kill(cluster.names)
-    disks = {name: Journal(name).disk for name in cluster.names}
-    logs = {name: [(entry.term, entry.command) for entry in disk.log] for name, disk in disks.items()}
+    cluster.listen(time.monotonic() + case["settle_s"])  # what is on its way is no report of the next case
+    logs = {name: [(entry.term, entry.command) for entry in log_of(name)] for name in cluster.names}
     return {"trials": trials, "reports": cluster.reports, "logs": logs}
 
 

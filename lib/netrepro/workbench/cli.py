@@ -93,6 +93,7 @@ def run(
             console.print(f"no scorecard: {error}", style="red", markup=False, soft_wrap=True)
             code = code or 1
     _print_failures(report)  # after the scorecard, which is long
+    _print_untrusted(report)
     _print_places(report)
     ended = {outcome: sum(status.outcome == outcome for status in report.statuses) for outcome in _outcomes(report)}
     console.print(", ".join(f"{count} {outcome}" for outcome, count in ended.items()) or "nothing to run")
@@ -554,6 +555,18 @@ def _print_failures(report: RunReport) -> None:
             console.print(status.explanation(), style="red", markup=False, highlight=False, soft_wrap=True)
 
 
+def _print_untrusted(report: RunReport) -> None:
+    """Notebooks that ended well, but whose own checks failed: their numbers decide nothing."""
+    from netrepro.workbench.kept import read_kept
+    from netrepro.workbench.terminal import distrust
+
+    for status in report.statuses:
+        result = read_kept(status.folder).result if status.ok and status.folder is not None else None
+        if result is not None and (said := distrust(result)):
+            text = f"{status.name}, tier {result.tier}: {said}"
+            console.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+
 def _print_places(report: RunReport) -> None:
     """Where the executed notebooks are."""
     folders = [status.folder for status in report.statuses if status.folder is not None]
@@ -567,13 +580,15 @@ def _print_scorecard(slugs: list[str] | None = None, claims: bool = False) -> bo
     """Returns whether papers are left out because their claims or results cannot be read."""
     from netrepro.claims.scorecard import beside, problems_of, scorecard
     from netrepro.workbench.kept import own_results
-    from netrepro.workbench.terminal import claim_lines, differing, summary_lines
+    from netrepro.workbench.terminal import claim_lines, differing, summary_lines, untrusted_lines
 
     mine, published = scorecard(slugs, results=own_results), scorecard(slugs)
     table = beside(mine, published)
     if slugs or claims:
         _print_lines([*claim_lines(table), ""])
     _print_lines(summary_lines(mine, published))
+    if doubtful := untrusted_lines(mine, published):
+        _print_lines(["", *doubtful])
     others = differing(table)
     if not (slugs or claims) and len(others):
         _print_lines(["", "Mine is not what is published:", *claim_lines(others)])

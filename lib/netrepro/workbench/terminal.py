@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 
-from netrepro.claims import VERDICTS
+from netrepro.claims import TIERS, VERDICTS, Run
 from netrepro.claims.scorecard import BADGES, VERDICT_LOOKS, paper_summary, run_words
 from netrepro.workbench.lines import columns_of, folded, side_by_side
 
@@ -29,6 +29,28 @@ def summary_lines(mine: pd.DataFrame, published: pd.DataFrame) -> list[str]:
     levels = [f"{badge} {level}" for level, badge in BADGES.items()]
     signs = [f"{sign} {name.replace('_', ' ')}" for name, sign in SIGNS.items()]
     return [*columns_of(rows), "", *side_by_side(levels), *side_by_side(signs)]
+
+
+def untrusted_lines(mine: pd.DataFrame, published: pd.DataFrame) -> list[str]:
+    """A line a paper and tier whose run does not pass its own checks. The counts show nothing of it where another tier
+    decides."""
+    lines: list[str] = []
+    for whose, table in (("mine", mine), ("published", published)):
+        for slug, claims in table.groupby("paper", sort=False):
+            for tier in TIERS:
+                count = int((claims[f"verdict_{tier}"] == "untrusted").sum())
+                if count:
+                    words = f"{slug} on tier {tier} ({whose}): {count} of {len(claims)} claims untrusted"
+                    lines += folded(words, f"{SIGNS['untrusted']} ", "  ")
+    return lines
+
+
+def distrust(run: Run) -> str:
+    """How many claims a run measured without being trusted, and the checks that failed; "" for none."""
+    whys = [each.why for each in run.measured if not each.trusted]
+    if not whys:
+        return ""
+    return f"{len(whys)} of {len(run.measured)} measured claims untrusted: {'; '.join(dict.fromkeys(whys))}"
 
 
 def _counts(row: dict) -> str:

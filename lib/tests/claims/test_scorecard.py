@@ -22,6 +22,7 @@ from netrepro.claims.scorecard import (
     to_markdown,
 )
 from netrepro.errors import NetreproError
+from netrepro.workbench.terminal import distrust, untrusted_lines
 
 from .conftest import CLAIMS, write_claims
 
@@ -134,6 +135,17 @@ def test_a_better_or_untrusted_verdict_elsewhere_is_no_worse_one(workbench):
     busy = gain(BAD, trusted=False, why="too busy")
     publish(a_run(gain(FAIR), tier="privileged"), a_run(busy, tier="rootless"), a_run(gain(GOOD)))
     assert row()["worse"] == ""
+
+
+def test_an_untrusted_run_is_named_though_another_tier_decides(workbench):
+    doubtful = a_run(gain(GOOD, trusted=False, why="logs that differ, 4"), tier="virtual")
+    publish(a_run(gain(GOOD)), doubtful)
+    assert row()["verdict"] == "agrees"
+    mine, none = scorecard(results=lambda slug: None), scorecard()
+    assert untrusted_lines(mine, none) == ["? constructed on tier virtual (published): 1 of 2 claims untrusted"]
+    assert untrusted_lines(mine, mine) == []
+    assert distrust(doubtful) == "1 of 1 measured claims untrusted: logs that differ, 4"
+    assert distrust(a_run(gain(GOOD))) == ""
 
 
 def three_papers(workbench) -> None:

@@ -17,6 +17,7 @@ from netrepro.protocols import drive
 from netrepro.protocols.bgp import Speaker
 
 SMALL = paper.Setting(top=3, transit=8, stubs=12, sites=3, watch_s=120.0)
+FIFTY = paper.setting_of("quick", "virtual", watch_s=120.0, announcement_share=0.5)  # the notebook's ASes
 MEAN_S = 4.0
 
 
@@ -46,8 +47,9 @@ def paths_of_speakers(world: paper.World, announcing) -> dict[int, tuple[int, ..
 
 def test_every_as_chooses_the_same_route_and_every_ping_arrives_where_our_speakers_say():
     """After the withdrawal of a site, with the same delays drawn by both, through circles and holes."""
-    world = paper.make_world(SMALL, 4)
+    world = paper.make_world(FIFTY, 4)
     failed, *others = world.sites
+    assert len(world.graph.neighbours) == 50
     stubs = world.clients
     streams = {number: random.Random(f"4 {number}") for number in world.graph.neighbours}
     delays_s = {number: [each.expovariate(1 / MEAN_S) for _ in range(500)] for number, each in streams.items()}
@@ -73,10 +75,11 @@ def test_every_as_chooses_the_same_route_and_every_ping_arrives_where_our_speake
         failures,
         delays_s,
         address=paper.ADDRESS,
-        link_delay_ms=SMALL.link_delay_ms,
+        link_delay_ms=FIFTY.link_delay_ms,
+        announcement_share=FIFTY.announcement_share,
     )
     for name, each in zip(names, found, strict=True):
-        changes = paper.fail(world, paper.techniques(SMALL)[name], failed, SMALL, MEAN_S, 4)
+        changes = paper.fail(world, paper.techniques(SMALL)[name], failed, FIFTY, MEAN_S, 4)
         expected = paper.arrivals(changes, stubs, np.array([-0.5]))[:, 0]
         assert [each.before[stub] for stub in stubs] == expected.tolist()
         clients = list(each.answers)

@@ -135,8 +135,55 @@ def test_mistakes_are_named():
         paper.Setting(delay_law="exponental")
     with pytest.raises(NetreproError, match="at least 2"):
         paper.Setting(sites=1)
+    with pytest.raises(NetreproError, match="announcement_share = 0"):
+        paper.Setting(announcement_share=0.0)
     with pytest.raises(NetreproError, match="did you mean 'quick'"):
         paper.setting_of("quik")
+
+
+# The Internet of a file.
+
+
+@pytest.fixture
+def caida_file(tmp_path) -> str:
+    """60 ASes as CAIDA writes them: 3 at the top, 17 that carry traffic, 40 stubs; and the CDN's own AS."""
+    lines = ["# serial-1", "1|2|0", "1|3|0", "2|3|0", f"1|{paper.CDN}|-1"]
+    lines += [f"{1 + number % 3}|{number}|-1" for number in range(4, 21)]
+    lines += [f"{4 + number % 17}|{number}|-1" for number in range(21, 61)]
+    lines += [f"{4 + (5 * number + 1) % 17}|{number}|-1" for number in range(21, 61, 2)]
+    path = tmp_path / "20261101.as-rel.txt"
+    path.write_text("\n".join(dict.fromkeys(lines)) + "\n")
+    return str(path)
+
+
+def test_sites_join_the_internet_of_a_file_and_fail_there(caida_file):
+    setting = paper.Setting(internet=caida_file, sites=3, watch_s=200.0)
+    world = paper.make_world(setting, 1)
+    assert len(world.graph.neighbours) == 60 + 3 and paper.CDN not in world.graph.neighbours
+    assert all(set(world.graph.neighbours[site]) <= set(range(4, 21)) for site in world.sites)
+    assert set(world.clients) == set(range(21, 61))
+    assert paper.make_world(setting, 1) == world != paper.make_world(setting, 2)
+    found = paper.measure(setting, 2, 1, worlds=1)
+    assert set(found.times.target) <= set(world.clients) and (found.times.failover_s < 200).all()
+    assert paper.draw_network(setting, 1).axes
+
+
+def test_a_file_with_too_few_transit_ases_is_refused(caida_file):
+    with pytest.raises(NetreproError, match="17 ASes have customers and providers"):
+        paper.make_world(paper.Setting(internet=caida_file, sites=9), 1)
+
+
+# Faster announcements.
+
+
+def test_faster_announcements_help_whoever_waits_for_them_and_the_beacons_show_it():
+    table = paper.vary_delays(replace(SMALL, stubs=40), 1, worlds=1).set_index(["delays", "technique"])
+    same, fast = "exponential", "exponential, announcements 8 times as fast"
+    assert table.everywhere_s[fast, "anycast"] < table.everywhere_s[same, "anycast"]
+    slower = table.reconnection_s.unstack("technique")
+    slower = slower["reactive-anycast"] / slower["anycast"]
+    assert slower[fast] < slower[same]
+    assert paper.draw_delays(table.reset_index()).axes
 
 
 # Daemons.
@@ -152,6 +199,19 @@ def test_daemons_and_speakers_give_the_same_times_and_a_site_may_have_no_client(
     assert (table["clients"] > 5).all() and (table["failover_s same"] > 0.8).all(), table
     assert set(times[times.tier == "virtual"].site) == {0, 1, 3}  # nobody is near the third
     assert paper.draw_tiers(times).axes
+
+
+def test_what_daemons_do_not_have_is_named_and_not_ignored(monkeypatch, caida_file):
+    slow = replace(SMALLEST, advertisement_interval_s=30.0)
+    with pytest.raises(NetreproError, match="advertisement_interval_s = 30"):
+        paper.measure(slow, 2, 1, worlds=1, tier="virtual")
+    monkeypatch.setattr(paper, "MOST_DAEMONS", 50)
+    with pytest.raises(NetreproError, match="60 ASes"):
+        paper.measure(paper.Setting(internet=caida_file), 2, 1, worlds=1, tier="virtual")
+    monkeypatch.setattr(paper, "try_virtual", lambda: (True, ""))
+    monkeypatch.setattr(paper, "find_bird", lambda: "bird")
+    times, why = paper.compare_tiers(slow, 8)
+    assert "advertisement_interval_s" in why and set(times.tier) == {"simulated"}
 
 
 def test_without_daemons_the_speakers_stay_and_it_says_why(monkeypatch):

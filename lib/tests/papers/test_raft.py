@@ -180,6 +180,14 @@ def test_real_processes_elect_one_leader_a_term_and_their_logs_are_the_same(cras
 
 
 @needs_virtual
+def test_logs_are_compared_when_nobody_lags_and_nothing_is_under_way():
+    """Writes as long as the timeouts depose leaders all the time: entries are lost, withheld and late."""
+    unsteady = replace(DISK, least_write_ms=0.0, extra_write_ms=8.0)
+    crashes = crash_processes([Case("12-24", "12-24", unsteady)], {"Raft": 6}, 2, 1)
+    assert crashes.trusted, crashes.fidelity
+
+
+@needs_virtual
 def test_real_processes_need_a_timeout_less_a_heartbeat_interval_and_one_seed_is_no_randomness(crashes):
     for line, least_ms in (("12-24", 12), ("150-300", 150)):
         ours, broken = (np.concatenate(crashes.times(case, line)) for case in ("Raft", "one seed"))

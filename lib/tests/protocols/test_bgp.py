@@ -217,3 +217,10 @@ def test_every_as_chooses_the_route_that_bird_chooses(tmp_path: Path):
         for daemon in daemons.values():
             daemon.kill()
             daemon.wait()
+
+
+def test_an_announcement_takes_its_share_of_a_withdrawals_time():
+    for update, due_s in ((Update("p", (2, 3)), 1.0), (Update("p", None), 4.0)):
+        speaker = Speaker(1, {2: Relation.PROVIDER}, delay_s=lambda: 4.0, announcement_share=0.25)
+        speaker.receive(0.0, 2, update)
+        assert speaker.wake_at_s == due_s

@@ -20,7 +20,7 @@ from pathlib import Path
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 NEW_NETWORK = 0x40000000
-HEADER_BYTES, UPDATE = 19, 2  # RFC 4271, section 4.1
+HEADER_BYTES, UPDATE = 19, 2  # RFC 4271, section 4.1; then, in an update, how many bytes of prefixes it withdraws
 FIRST_RELAY_PORT = 2000
 PING_PORT = 7
 FILES = 65536
@@ -112,7 +112,9 @@ class Lab:
                     if self.drawn is not None:
                         values, place = self.delays_s[receiver], self.drawn.get(receiver, 0)
                         self.drawn[receiver] = place + 1
-                        in_order_s = max(in_order_s, now + values[place % len(values)])
+                        withdraws = any(message[HEADER_BYTES : HEADER_BYTES + 2])
+                        share = 1.0 if withdraws else self.asked["announcement_share"]
+                        in_order_s = max(in_order_s, now + share * values[place % len(values)])
                         self.waiting += 1
                         self.at(in_order_s, partial(self.pass_on, sink, message))
                         continue
