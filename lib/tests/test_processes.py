@@ -8,7 +8,9 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -116,6 +118,44 @@ def test_a_runner_does_nothing_more_once_it_has_answered(tmp_path):
 def test_an_answer_that_cannot_travel_is_an_error_with_its_reason():
     with pytest.raises(NetreproError, match="cannot travel"):
         Race([lambda: threading.Lock()]).run()
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended and that nobody has asked for is not alive."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(holds: Callable[[], bool]) -> bool:
+    """Whether it came to hold; given up after a time that is long on any machine."""
+    gives_up_s = time.monotonic() + 30
+    while not holds() and time.monotonic() < gives_up_s:
+        time.sleep(0.05)
+    return holds()
+
+
+def test_a_runner_dies_with_an_owner_that_is_killed(tmp_path):
+    said = tmp_path / "pid"
+
+    def runs_on() -> str:
+        (tmp_path / "new").write_text(str(os.getpid()))
+        (tmp_path / "new").rename(said)
+        return endless()
+
+    owner = multiprocessing.get_context("fork").Process(target=Race([runs_on]).run)
+    owner.start()
+    assert wait_until(said.exists)
+    runner = int(said.read_text())
+    try:
+        assert is_alive(runner)
+        owner.kill()
+        owner.join()
+        assert wait_until(lambda: not is_alive(runner))
+    finally:
+        if is_alive(runner):
+            os.kill(runner, signal.SIGKILL)
 
 
 # --- many answers ---

@@ -299,8 +299,19 @@ def _shown(path: Path) -> str:
     return str(path.relative_to(all_data().parent))
 
 
-class _NoRepeatedKeys(yaml.SafeLoader):
-    """YAML's own loader keeps the last of two equal keys without a word; this one refuses."""
+class _Strict(yaml.SafeLoader):
+    """YAML's own loader keeps the last of two equal keys without a word, and raises any error for an impossible value.
+
+    This one refuses both with their line.
+    """
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, OverflowError, LookupError, AttributeError) as error:  # as the date 2026-13-45
+            raise yaml.constructor.ConstructorError(
+                problem=f"impossible value {str(node.value)[:40]!r} ({error})", problem_mark=node.start_mark
+            ) from None
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
@@ -314,13 +325,15 @@ class _NoRepeatedKeys(yaml.SafeLoader):
 
 def _read_yaml(path: Path) -> Any:
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_NoRepeatedKeys)  # a SafeLoader
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Strict)  # a SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f" line {mark.line + 1}" if mark else ""
         raise NetreproError(f"{_shown(path)}{line}: {error.problem}", "mend the YAML there") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise NetreproError(f"{_shown(path)} cannot be read: {error}", "save it as YAML in UTF-8") from None
+    except RecursionError:
+        raise NetreproError(f"{_shown(path)} cannot be read: lists too deep in each other", "mend the YAML") from None
 
 
 def _validated(path: Path, content: Any) -> PaperClaims:

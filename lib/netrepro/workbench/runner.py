@@ -37,6 +37,7 @@ from netrepro.workbench.supervise import supervise
 
 QUIET_RESOURCE = "quiet_machine"
 POLL_S = 0.1
+START_S = 180  # in which a kernel starts, beside what the notebook declares
 
 
 @dataclass(frozen=True)
@@ -294,7 +295,7 @@ def _plan_one(
         parameters=values,
         budget_s=budget_s,
         cell_limit_s=settings.patience * budget_s,
-        total_limit_s=settings.patience * budget_s + 180,
+        total_limit_s=settings.patience * budget_s + START_S,
         memory_mb=declared.memory_mb[settings.profile],
         command=run_command(notebook.slug, settings.profile, settings.tier, changed | given),
         threads=1 if lane == "quiet" else max(1, len(os.sched_getaffinity(0)) // settings.workers),

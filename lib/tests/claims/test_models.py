@@ -132,6 +132,19 @@ def test_malformed_yaml_is_refused_with_its_line(workbench):
     assert re.search(r"claims.yaml line \d+: ", message)
 
 
+@pytest.mark.parametrize(
+    "value", ["2026-13-45", "2026-02-30 10:00:00", "1" * 5000, "!!int x", "!!bool x", "!!timestamp x"]
+)
+def test_an_impossible_value_is_refused_with_its_line(workbench, value):
+    message = refusal(workbench, changed("published: 0.5", f"published: {value}"))
+    assert re.match(r"data/constructed/claims.yaml line 8: impossible value '", message), message
+
+
+@pytest.mark.parametrize("value", ["[" * 4000 + "]" * 4000, "&a [*a]"])
+def test_lists_without_end_are_refused(workbench, value):
+    assert "constructed/claims.yaml" in refusal(workbench, changed("published: 0.5", f"published: {value}"))
+
+
 def test_a_key_given_twice_is_refused_with_its_line(workbench):
     message = refusal(workbench, changed("    kind: effect\n", "    kind: effect\n    kind: absolute\n"))
     assert "claims.yaml line 8: key 'kind' is given twice" in message

@@ -140,6 +140,11 @@ def test_a_quantile_is_the_least_size_that_reaches_its_probability(flows, probab
         assert flows.cdf(size * (1 - 1e-9) - 1e-9) <= probability
 
 
+@given(distributions())
+def test_the_quantile_at_0_is_the_smallest_size(flows):
+    assert float(flows.quantile(0)) == flows.sizes[0]
+
+
 @given(distributions(), st.floats(0, 400), st.floats(0, 400))
 def test_both_shares_grow_with_size_and_stay_between_0_and_1(flows, one, other):
     low, high = sorted([one, other])

@@ -275,6 +275,14 @@ def test_each_flow_takes_the_nearest_record_of_its_window_by_exhaustive_search(
         }  # fmt: skip
 
 
+@pytest.mark.parametrize("times", [(450, 550), (550, 450)])
+def test_of_two_records_as_near_a_flow_takes_the_earlier(times: tuple[int, int]) -> None:
+    names = {450: "WEB", 550: "P2P"}
+    flows, records = small_tables([(500, 1, 6)], [(time, 1, 6, names[time]) for time in times])
+    (row,) = join_labels(flows, records, clock_offset_s=0, scan_s=0).flows.itertuples()
+    assert row.application == "WEB" and row.record_delay_s == -50
+
+
 @settings(max_examples=40, deadline=None)
 @given(FLOWS, RECORDS)
 def test_the_scan_counts_what_a_join_with_each_offset_matches(of_flows: list, of_records: list) -> None:

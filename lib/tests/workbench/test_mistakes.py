@@ -63,6 +63,15 @@ def test_a_bad_claims_file_stops_only_its_own_row(echo_paper, workbench, tmp_pat
         assert command("scorecard", *words).returncode == 2 and not (tmp_path / "card").exists()
 
 
+def test_an_impossible_date_stops_only_its_own_row(echo_paper, workbench):
+    other = workbench / "data" / "other"
+    shutil.copytree(workbench / "data" / "echo", other)
+    text = (other / "claims.yaml").read_text()
+    (other / "claims.yaml").write_text(text.replace("title:", "published: 2026-13-45\ntitle:", 1))
+    table = scorecard()
+    assert set(table.paper) == {"echo"} and "impossible value '2026-13-45'" in table.attrs["problems"]["other"]
+
+
 def test_a_sweep_says_what_it_costs(echo_paper):
     assert cost_of("echo", "load=0.1..0.9", points=5, jobs=2).endswith(
         "30 s each at most as declared, 2 at a time: 2 min"

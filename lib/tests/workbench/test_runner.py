@@ -226,6 +226,17 @@ def test_variants_of_one_notebook_run_side_by_side(add_notebook, workbench):
     assert names == {"10_well_behaved--flow_count=1", "10_well_behaved--flow_count=2"}
 
 
+@pytest.mark.parametrize("patience", [1, 2])
+def test_many_short_cells_have_a_limit_in_all_which_patience_stretches(add_notebook, monkeypatch, patience):
+    monkeypatch.setattr(runner, "START_S", 0)
+    path = add_notebook("well_behaved", budget_s={"quick": 5, "paper": 5})
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells += [nbformat.v4.new_code_cell("import time\ntime.sleep(1)") for _ in range(60)]
+    nbformat.write(notebook, path)
+    (status,) = run(["well_behaved"], patience=patience).statuses
+    assert status.outcome == "timed out" and f"longer than {5 * patience} s in all" in status.exception
+
+
 @pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_notebook, workbench, asked):
     add_notebook("endless_cell", 10, budget_s={"quick": 60, "paper": 60})

@@ -167,6 +167,15 @@ def test_a_link_is_trusted_exactly_when_enough_gaps_are_within_10_percent(rate_m
     assert found.rate_share == pytest.approx(1000 * 1514 * 8 / (rate_mbps * 1e6) / time_s[-1])
 
 
+@pytest.mark.parametrize(("rate_share", "holds"), [(0.952, False), (0.975, False), (0.985, True)])
+def test_a_link_slower_than_it_should_be_is_not_trusted_though_each_gap_is_within_10_percent(rate_share, holds):
+    time_s, size_bytes = ideal_packets(1001, 100)
+    found = inter_dequeue_deviation(time_s / rate_share, size_bytes, 100, np.array([0.0]), np.array([1001]))
+    checks = port_checks(found).set_index("check")
+    assert found.rate_share == pytest.approx(rate_share) and checks.loc["share of gaps within 10 %", "holds"]
+    assert checks.loc["share of the rate achieved while busy", "holds"] == holds == checks["holds"].all()
+
+
 def test_a_gap_counts_when_both_its_packets_were_seen_to_wait():
     time_s, size_bytes = ideal_packets(100, 10)
     time_s[50:] += 1.0  # nothing to send for a second
