@@ -4,6 +4,7 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.flow_sizes import FlowSizeDistribution, load_flow_sizes
 from netrepro.networks.links import Link
 from netrepro.networks.queues import (
+    Cake,
     CoDel,
     DropTail,
     EcnThreshold,
@@ -55,6 +56,7 @@ __all__ = [
     "ROUTINGS",
     "AckDivision",
     "Cable",
+    "Cake",
     "CoDel",
     "Datagrams",
     "DropTail",

@@ -9,6 +9,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks.description import check_count, described, set_number
 from netrepro.networks.queues import (
     FULL_PACKET_BYTES,
+    Cake,
     CoDel,
     DropTail,
     EcnThreshold,
@@ -25,6 +26,7 @@ from netrepro.networks.queues import (
 
 __all__ = [
     "FULL_PACKET_BYTES",
+    "Cake",
     "CoDel",
     "DropTail",
     "EcnThreshold",

@@ -7,13 +7,25 @@ import re
 from dataclasses import dataclass
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.description import check_count, described, set_number
+from netrepro.networks.description import check_count, check_one_of, described, set_number
 
 # A full segment on the wire: 1448 bytes of data, TCP with timestamps 32, IPv4 20, Ethernet 14.
 FULL_PACKET_BYTES = 1514
 MOST_BUCKETS = 65_536  # of a fair queue
+LEAST_CAKE_BYTES = 8192  # room for more than one full packet, as the kernel stores it
 REENTRIES = ("rfc8289", "ns2_2012", "draft01")  # of CoDel, in the core's order
 ADAPTED_EVERY_S = 0.5  # of RED's probability
+# Of CAKE, as tc calls them, in the kernel's order.
+ISOLATIONS = (
+    "flowblind",
+    "srchost",
+    "dsthost",
+    "hosts",
+    "flows",
+    "dual-srchost",
+    "dual-dsthost",
+    "triple-isolate",
+)
 
 Rule = tuple[str, tuple]  # the core's name of it, and its numbers in the order in which the core takes them; seconds
 
@@ -327,6 +339,43 @@ class FqCoDel(_Queue):
 
 @described
 @dataclass(frozen=True)
+class Cake(_Queue):
+    """CAKE (Høiland-Jørgensen, Täht and Morton, LANMAN 2018): Linux's own, which only tier "virtual" has.
+
+    Flows take turns, new ones first, each under COBALT: CoDel with a target of a twentieth of `round_trip_ms`, and BLUE
+    for flows that do not answer. `isolation` says who is served alike, in tc's words: "triple-isolate" the hosts at
+    both ends, and their flows; "flows"; "dual-srchost", "dual-dsthost", "hosts", "srchost", "dsthost", "flowblind".
+    Marks of what can bear them (ECN) are always on. `memory_bytes` holds packets as the kernel stores them, 1514 bytes
+    in 2304 or more; an arrival that makes it too small costs the longest queue its first packets. With `ack_filter` an
+    acknowledgement that waits is dropped as a later one of its flow arrives. `shaped_mbps` is CAKE's own shaper, below
+    the link's rate, by which it also sets turns and targets; None: the link is the bottleneck.
+
+    All packets are best effort: no description sets a class (DSCP).
+    """
+
+    memory_bytes: int = 4 * 2**20
+    round_trip_ms: float = 100.0
+    isolation: str = "triple-isolate"
+    ack_filter: bool = False
+    shaped_mbps: float | None = None
+
+    def __post_init__(self) -> None:
+        check_count(self, "memory_bytes", least=LEAST_CAKE_BYTES, most=2**32 - 1)
+        set_number(self, "round_trip_ms", least=0.02, most=4e6)
+        check_one_of(self, "isolation", ISOLATIONS)
+        if self.shaped_mbps is not None:
+            set_number(self, "shaped_mbps", least=0.001)
+
+    def rule(self) -> Rule:
+        raise NetreproError("a queue of kind Cake, which only the Linux kernel has", "use tier 'virtual'")
+
+    @property
+    def most_packets(self) -> int:
+        return self.memory_bytes // FULL_PACKET_BYTES
+
+
+@described
+@dataclass(frozen=True)
 class NicPacer(_Queue):
     """The pacer of HULL's network interfaces (Alizadeh et al., NSDI 2012, section 4.2): of a host's own port only.
 
@@ -383,4 +432,17 @@ class OwnQueue(_Queue):
 
 
 # A new queue has its class above, its place here, and its C++ file (lib/core/README.md).
-Queue = DropTail | EcnThreshold | Red | CoDel | Pie | PhantomQueue | SharedBuffer | Sfq | FqCoDel | NicPacer | OwnQueue
+Queue = (
+    DropTail
+    | EcnThreshold
+    | Red
+    | CoDel
+    | Pie
+    | PhantomQueue
+    | SharedBuffer
+    | Sfq
+    | FqCoDel
+    | Cake
+    | NicPacer
+    | OwnQueue
+)

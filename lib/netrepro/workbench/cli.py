@@ -265,13 +265,17 @@ app.add_typer(kernel, name="kernel")
 @kernel.command("build")
 def build_kernel(
     jobs: Annotated[int | None, typer.Option(help="compilers at a time [default: one a core]")] = None,
+    source: Annotated[
+        Path | None, typer.Option(help="a linux source archive or folder [default: the newest package that apt has]")
+    ] = None,
     quietly: Annotated[
         bool, typer.Option("--if-possible", help="say in one line what is missing, and fail never")
     ] = False,
 ) -> None:
-    """Build it from the distribution's source package into your cache; minutes, once."""
+    """Build it from the distribution's source package, or from one that you name, into your cache; minutes, once."""
     from rich.progress import Progress
 
+    from netrepro.emulation.virtual.kernel import Source, kernel_path
     from netrepro.emulation.virtual.kernel import build_kernel as build
 
     try:
@@ -285,7 +289,7 @@ def build_kernel(
                 before = what
                 bar.update(task, description=what, completed=share)
 
-            path = build(tell, jobs=jobs)
+            path = build(tell, Source.at(source) if source else None, jobs=jobs)
     except NetreproError as error:
         if not quietly:
             raise
@@ -294,6 +298,8 @@ def build_kernel(
         )
         return
     console.print(f"the virtual kernel: {path} ({path.stat().st_size / 1e6:.1f} MB)", soft_wrap=True)
+    if path != kernel_path():
+        console.print(f"not what runs, as a newer one is there: {kernel_path()}", markup=False, soft_wrap=True)
 
 
 @kernel.command("path")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import shutil
 import signal
 import socket
@@ -13,13 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from virtual_kernel import needs_virtual
 
 from netrepro.claims import load_claims
 from netrepro.emulation import Emulation, emulate
+from netrepro.emulation.plan import make_plan
 from netrepro.emulation.virtual.experiment import emulate_virtually
-from netrepro.emulation.virtual.kernel import build_kernel, kernel_path
+from netrepro.emulation.virtual.kernel import Source, build_kernel, kernel_path
 from netrepro.emulation.virtual.network import Event, Program, run_programs
 from netrepro.emulation.virtual.plan import _red_idle_table, make_virtual_plan
 from netrepro.emulation.virtual.probe import try_virtual
@@ -27,6 +30,8 @@ from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import Link
 from netrepro.networks.queues import (
+    ISOLATIONS,
+    Cake,
     CoDel,
     DropTail,
     EcnThreshold,
@@ -34,13 +39,14 @@ from netrepro.networks.queues import (
     NicPacer,
     PhantomQueue,
     Pie,
+    Queue,
     Red,
     Sfq,
     SharedBuffer,
 )
 from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology, dumbbell, leaf_spine, star
-from netrepro.networks.workloads import Flow, Requests, Tcp
+from netrepro.networks.workloads import Datagrams, Flow, Requests, Tcp
 from netrepro.papers import dctcp
 from netrepro.simulation import simulate
 
@@ -159,6 +165,7 @@ def test_a_single_flow_takes_as_long_as_in_the_simulator():
         Sfq(packets=100, buckets=4096),
         FqCoDel(packets=300),
         FqCoDel(packets=300, ecn=False),
+        Cake(),
     ],
     ids=lambda queue: type(queue).__name__,
 )
@@ -168,14 +175,114 @@ def test_every_queue_holds_what_it_says_and_counts_every_packet(queue):
     flows = tuple(Flow(host, "h3", duration_s=3.0) for host in ("h1", "h2"))
     measure = Measure(queues=(PORT,), packets=(PORT,))
     experiment = Experiment(star(3, link), flows, 3.0, 1, measure, Tcp(control, ecn=True))
-    found, simulated = emulate(experiment, tier="virtual"), simulate(experiment)
+    modelled = experiment
+    if isinstance(queue, Cake):  # which no simulator has; CoDel of each flow is what it is nearest to
+        ours = Link(50.0, 1.0, FqCoDel(packets=300))
+        modelled = replace(experiment, topology=star(3, ours))
+    found, simulated = emulate(experiment, tier="virtual"), simulate(modelled)
     port, model = (each.links.set_index(["source", "destination"]).loc[PORT] for each in (found, simulated))
     assert port["sent_packets"] == pytest.approx(model["sent_packets"], rel=0.03)
     settled = [each.queues[each.queues.time_s > 1.0]["queue_packets"].mean() for each in (found, simulated)]
     assert settled[0] == pytest.approx(settled[1], rel=0.35, abs=3)
-    counted = "marked_packets" if getattr(queue, "ecn", False) or control == "dctcp" else "dropped_packets"
+    counted = (
+        "marked_packets" if getattr(queue, "ecn", isinstance(queue, Cake)) or control == "dctcp" else "dropped_packets"
+    )
     assert port[counted] > 0 and model[counted] > 0
     assert found.trusted
+
+
+def beside_a_flood(queue: Queue, seconds: float = 6.0) -> pd.DataFrame:
+    """Mb/s and the median wait of a CUBIC flow, and of datagrams that alone would take 40 of the link's 50 Mb/s."""
+    network = dumbbell(2, access=Link(200.0, 2.0), bottleneck=Link(50.0, 10.0, queue))
+    traffic = (Flow("h1", "h3", duration_s=seconds), Datagrams("h2", "h4", 40.0, seconds))
+    measure = Measure(packets=(("s1", "s2"),))
+    packets = emulate(Experiment(network, traffic, seconds, 1, measure), tier="virtual").packets
+    flows = packets[packets.time_s > seconds / 3].groupby("flow")
+    mbps = flows["size_bytes"].sum() * 8e-6 / (seconds * 2 / 3)
+    return pd.DataFrame({"mbps": mbps, "wait_ms": flows["wait_ms"].median()})
+
+
+def test_cake_shares_evenly_with_a_flow_that_never_answers():
+    """The flood gets half and waits alone; through a plain queue it gets nearly all that it sends."""
+    cake, plain = beside_a_flood(Cake()), beside_a_flood(DropTail(packets=200))
+    assert cake["mbps"].sum() == pytest.approx(50, rel=0.02)
+    assert cake["mbps"][0] == pytest.approx(cake["mbps"][1], rel=0.1)
+    assert cake["wait_ms"][0] < 10 < plain["wait_ms"][0]
+    assert plain["mbps"][1] > 2 * plain["mbps"][0]
+
+
+def test_cake_isolates_hosts_or_flows_and_shapes_below_the_link_as_it_is_told():
+    """One host with three flows beside one with a single one."""
+    shares = {}
+    for cake in (Cake(isolation="dual-srchost"), Cake(isolation="flows"), Cake(shaped_mbps=10.0)):
+        network = dumbbell(2, access=Link(200.0, 2.0), bottleneck=Link(20.0, 5.0, cake))
+        flows = (Flow("h1", "h3", duration_s=6.0), *(Flow("h2", "h4", duration_s=6.0) for _ in range(3)))
+        goodput = emulate(Experiment(network, flows, 6.0), tier="virtual").flows["goodput_mbps"].to_numpy()
+        shares[cake] = goodput[0] / goodput.sum(), goodput.sum()
+    by_host, by_flow, shaped = shares.values()
+    assert by_host[0] == pytest.approx(1 / 2, abs=0.05) and by_flow[0] == pytest.approx(1 / 4, abs=0.05)
+    assert by_host[1] == pytest.approx(19, abs=0.5) and shaped[1] == pytest.approx(9.5, abs=0.3)
+
+
+def test_cake_drops_acknowledgements_that_later_ones_make_needless():
+    """A link back that is too slow for all of them; with the filter the flow is not held up by it."""
+    goodput = {}
+    for filtered in (False, True):
+        back = Link(0.2, 5.0, Cake(ack_filter=filtered))
+        network = Topology((Cable("h1", "s1", Link(50.0, 5.0)), Cable("s1", "h2", Link(50.0, 5.0), back)))
+        found = emulate(Experiment(network, (Flow("h1", "h2", duration_s=5.0),), 5.0), tier="virtual")
+        port = found.links.set_index(["source", "destination"]).loc[("h2", "s1")]
+        goodput[filtered] = found.flows["goodput_mbps"].iloc[0], port["dropped_packets"]
+    assert goodput[True][0] > 1.5 * goodput[False][0] and goodput[True][1] > 2 * goodput[False][1]
+
+
+FLOOD = """
+import socket, sys, time
+out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for number in range(600):
+    out.sendto(bytes(1400), (sys.argv[1], 7000 + number % int(sys.argv[2])))
+    time.sleep(0.0003)
+"""
+
+
+@pytest.mark.parametrize("flows", [1, 7])
+@pytest.mark.parametrize(
+    "queue", [Cake(60_000), Cake(60_000, shaped_mbps=4.0), FqCoDel(packets=20), Sfq(packets=20)], ids=repr
+)
+def test_a_queue_that_drops_others_than_the_arrival_leaves_the_line_with_a_right_count(queue, flows):
+    """The line counts its queue, what is being sent and what travels; all is gone in the end."""
+    network = dumbbell(1, access=Link(100.0, 1.0), bottleneck=Link(5.0, 0.0, queue))
+    with Emulation(network, tier="virtual") as net:
+        (net.folder / "flood.py").write_text(FLOOD)
+        net["h1"].run([sys.executable, "flood.py", net["h2"].address, str(flows)])
+        counts = []
+        for _ in range(2):
+            said = net["s1"].run(["tc", "-s", "qdisc", "show", "dev", "s1-eth2"]).stdout
+            counts.append([(int(drops), int(waiting)) for drops, waiting in re.findall(COUNTS, said)])
+            net.sleep(3.0)
+    ((dropped, line), (_, inside)), after = counts
+    assert dropped > 400 and inside > 5 and line == inside + 1
+    assert [waiting for _, waiting in after] == [0, 0]
+
+
+COUNTS = r"dropped (\d+).*\n backlog \S+ (\d+)p"
+
+
+def test_every_cake_that_can_be_described_can_be_planned():
+    for cake in (
+        Cake(8192, 0.02, "flowblind", True, 0.001),
+        Cake(2**32 - 1, 4e6, "hosts", False, 1e7),
+        *(Cake(isolation=name) for name in ISOLATIONS),
+    ):
+        make_virtual_plan(star(3, Link(50.0, 1.0, cake)), 1, None)
+
+
+def test_cake_is_refused_by_name_on_every_other_tier():
+    link = Link(50.0, 1.0, Cake())
+    with pytest.raises(NetreproError, match=r"(?s)Cake.*tier 'virtual'"):
+        simulate(Experiment(star(2, link), (Flow("h1", "h2", size_bytes=1000),), 1.0))
+    with pytest.raises(NetreproError, match=r"(?s)Cake; in real time.*tier 'virtual'"):
+        make_plan(star(2, link))
 
 
 def average_of(queue: Red, segment_bytes: int = 1448) -> tuple[float, float]:
@@ -486,6 +593,32 @@ def test_without_a_kernel_one_line_says_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NetreproError, match=r"apt install .*flex.*bison"):
         build_kernel()
+
+
+def source_of_linux(folder: Path, version: str) -> Path:
+    """As much of it as says that it is one."""
+    (folder / "arch" / "um").mkdir(parents=True)
+    (folder / "arch" / "um" / "Kconfig").touch()
+    names = zip(("VERSION", "PATCHLEVEL", "SUBLEVEL"), version.split("."), strict=True)
+    (folder / "Makefile").write_text("".join(f"{name} = {number}\n" for name, number in names))
+    return folder
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_source_that_no_patch_is_written_for_is_refused(packed, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    cases = {"5.15.3": "is Linux 5.15.3", "6.18.0": "6.1 to 6.17", "6.12.1": r"clock\.patch does not fit Linux 6.12.1"}
+    for version, said in cases.items():
+        given = source_of_linux(tmp_path / f"linux-{version}", version)
+        if packed:
+            given = Path(shutil.make_archive(str(given), "gztar", tmp_path, given.name))
+        with pytest.raises(NetreproError, match=said):
+            build_kernel(source=Source.at(given))
+    (tmp_path / "empty").mkdir()
+    for wrong, said in ((tmp_path / "empty", "holds no source"), (tmp_path / "nothing", "not there")):
+        with pytest.raises(NetreproError, match=said):
+            build_kernel(source=Source.at(wrong))
+    assert not list((tmp_path / "cache").rglob("build-*"))
 
 
 def test_bgp_daemons_converge_as_programs():

@@ -12,6 +12,7 @@ import pytest
 
 from netrepro.errors import NetreproError
 from netrepro.networks import (
+    Cake,
     CoDel,
     Datagrams,
     DropTail,
@@ -59,6 +60,7 @@ DESCRIPTIONS = {
         SharedBuffer(100_000),
         Sfq(20),
         FqCoDel(20),
+        Cake(shaped_mbps=10),
         NicPacer(20),
     )
 }

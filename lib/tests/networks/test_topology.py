@@ -14,6 +14,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks import (
     ROUTINGS,
     Cable,
+    Cake,
     CoDel,
     Datagrams,
     DropTail,
@@ -44,6 +45,7 @@ from netrepro.networks import (
     star,
 )
 from netrepro.networks.flow_sizes import load_flow_sizes
+from netrepro.networks.queues import ISOLATIONS
 
 LINK = Link(rate_mbps=100, delay_ms=0.1)
 POOLED, POOLED_MORE = (replace(LINK, queue=SharedBuffer(size)) for size in (10_000, 20_000))
@@ -156,6 +158,9 @@ def test_a_jellyfish_joins_every_pair_of_switches_as_often_as_any_other():
         (lambda: Red(100, 20, 200), "to 100"),
         (lambda: CoDel(target_ms=0), "above 0"),
         (lambda: Pie(target_ms=0), "above 0"),
+        (lambda: Cake(2000), "8192 to"),
+        (lambda: Cake(isolation="triple"), "did you mean 'triple-isolate'"),
+        (lambda: Cake(shaped_mbps=0), "from 0.001"),
         (lambda: PhantomQueue(100, drain_share=1.5), "to 1"),
         (lambda: SharedBuffer(100), "1514 or more"),
         (lambda: SharedBuffer(10_000, alpha=0), "above 0"),
@@ -246,6 +251,8 @@ queues = st.one_of(
     st.builds(SharedBuffer, st.just(10**6), st.floats(0.1, 8), st.none() | st.integers(1, 60)),
     st.builds(Sfq, st.integers(1, 500), st.integers(100, 3000)),
     st.builds(FqCoDel, st.integers(1, 500), st.floats(0.1, 50), ecn=st.booleans()),
+    st.builds(Cake, st.integers(8192, 10**7), st.floats(1, 500), st.sampled_from(ISOLATIONS), st.booleans()),
+    st.builds(Cake, shaped_mbps=st.floats(1, 100)),
 )
 reordering = st.floats(0, 1)
 links = st.builds(

@@ -22,6 +22,7 @@ from netrepro.errors import NetreproError
 from netrepro.paths import workbench_root
 
 OLDEST, NEWEST = (6, 1), (6, 17)  # of the sources that the patches are written for
+_RANGE = "Linux 6.1 to 6.17"
 TOOLS = {  # program -> the package that has it
     "gcc": "gcc",
     "make": "make",
@@ -45,6 +46,8 @@ _LEFT_OUT = (
     "*/tools/perf/*",
     "*/tools/testing/*",
 )
+# Of a folder in which somebody has built something, what is not source.
+_MADE = ("*.o", "*.a", "*.cmd", "*.ko", "*.mod", "*/.config", "*/.git", "*/include/config", "*/include/generated")
 _NEEDED = ("UML_TIME_TRAVEL_SUPPORT", "HOSTFS", "NET_NS", "VETH", "NET_SCHED")
 _EXPECTED_LINES = 870  # of make's output, for the progress
 BUILD_HINT = "run `netrepro kernel build` once (about four minutes)"
@@ -52,11 +55,19 @@ BUILD_HINT = "run `netrepro kernel build` once (about four minutes)"
 
 @dataclass(frozen=True)
 class Source:
-    """A source package: its version, and its archive if it is on this machine."""
+    """A source package: its version, and its archive if it is on this machine; or its folder, unpacked."""
 
     version: tuple[int, ...]
     package: str
     archive: Path | None = None
+
+    @classmethod
+    def at(cls, path: str | Path) -> Source:
+        """A source archive of Linux, or the folder of an unpacked one. Raises NetreproError where there is none."""
+        found = Path(path)
+        if not found.exists():
+            raise NetreproError(f"no source of Linux: {path} is not there", "give a linux source archive or folder")
+        return cls(_version(found.name.partition(".tar")[0]), found.name, found)
 
     @property
     def name(self) -> str:
@@ -125,12 +136,16 @@ def _version(text: str) -> tuple[int, ...]:
 
 def missing_for_build() -> str:
     """What a build lacks on this machine and how to get it, in one line; "" where nothing is missing."""
-    packages = [package for program, package in TOOLS.items() if not shutil.which(program)]
-    if packages:
-        return f"install {', '.join(packages)} (sudo apt install {' '.join(packages)})"
+    if missing := _missing_tools():
+        return missing
     if not sources():
-        return "no linux-source package of Linux 6.1 to 6.17 is here or to be had by apt-get (sudo apt update)"
+        return f"no linux-source package of {_RANGE} is here or to be had by apt-get (sudo apt update)"
     return ""
+
+
+def _missing_tools() -> str:
+    packages = [package for program, package in TOOLS.items() if not shutil.which(program)]
+    return f"install {', '.join(packages)} (sudo apt install {' '.join(packages)})" if packages else ""
 
 
 def sources() -> list[Source]:
@@ -174,7 +189,7 @@ def build_kernel(
     if source is None:
         with suppress(NetreproError):
             return kernel_path()
-    missing = missing_for_build()
+    missing = _missing_tools() if source else missing_for_build()
     if missing:
         raise NetreproError("the virtual kernel cannot be built", missing)
     chosen = source or sources()[0]
@@ -220,9 +235,21 @@ def _unpack(source: Source, tree: Path, tell: Callable[[str, float], None]) -> N
         _run(["dpkg-deb", "-x", str(package), "."], folder, f"{package.name} cannot be unpacked")
         package.unlink()
         archive = max(folder.rglob("linux-source-*.tar.*"), key=lambda path: path.stat().st_size)
-    tell(f"unpacking {archive.name}", 0.02)
     left_out = [f"--exclude={pattern}" for pattern in _LEFT_OUT]
-    _run(["tar", "-xf", str(archive), "--strip-components=1", *left_out], tree, f"{archive} cannot be unpacked")
+    if archive.is_dir():
+        tell(f"copying {archive.name}", 0.02)
+        left_out += [f"--exclude={pattern}" for pattern in _MADE]
+        copied = tree.parent / "copied.tar"
+        _run(["tar", "-cf", str(copied), *left_out, "./"], archive, f"{archive} cannot be copied")
+        _run(["tar", "-xf", str(copied)], tree, f"{archive} cannot be copied")
+        copied.unlink()
+    else:
+        tell(f"unpacking {archive.name}", 0.02)
+        _run(["tar", "-xf", str(archive), "--strip-components=1", *left_out], tree, f"{archive} cannot be unpacked")
+    if not (tree / "arch" / "um" / "Kconfig").is_file():
+        raise NetreproError(f"{archive} holds no source of Linux", "give a linux source archive or folder")
+    if not OLDEST <= _version(_release(tree))[:2] <= NEWEST:
+        raise NetreproError(f"{archive} is Linux {_release(tree)}", f"give a source of {_RANGE}")
 
 
 def _prepare(folder: Path, tree: Path, tell: Callable[[str, float], None]) -> None:

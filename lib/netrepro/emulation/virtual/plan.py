@@ -16,6 +16,8 @@ Linux has none (step, lib/kernel/built_in/step.c):
 |              |               | `adaptive` is honoured, down to a probability of 1 %                                 |
 | CoDel        | codel         | `reentry` is "rfc8289", `least_bytes` a full packet                                  |
 | FqCoDel      | fq_codel      |                                                                                      |
+| Cake         | cake          | besteffort, raw; without `shaped_mbps` it is `unlimited`: turns of 1514 bytes and a  |
+|              |               | target of `round_trip_ms` / 20, however slow the link                                |
 | Pie          | pie           | `burst_ms` is 150                                                                    |
 | Sfq          | sfq           | no flow has more than 127 packets there; `buckets` is a power of two                 |
 | NicPacer     | none          | refused                                                                              |
@@ -42,6 +44,8 @@ from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 from netrepro.networks.queues import (
     FULL_PACKET_BYTES,
+    ISOLATIONS,
+    Cake,
     CoDel,
     DropTail,
     EcnThreshold,
@@ -66,6 +70,9 @@ SFQ_DEPTH, MOST_SFQ_FLOWS, LEAST_SFQ_QUANTUM_BYTES = 127, 65_408, 256
 RED_ADAPTS, MOST_RED_BITS = 4, 31  # a flag; of a threshold in bytes and its weight
 MOST_HALVINGS = 31  # of RED's average while it is idle
 RED_STEPS = 5  # of 2^-32 that its probability rises by for each byte, at least: it is a tenth off at most
+# Attributes of CAKE (include/uapi/linux/pkt_sched.h), and one of its classes of service.
+CAKE_BYTES_PER_S, CAKE_CLASSES, CAKE_ISOLATION, CAKE_ROUND_TRIP, CAKE_TARGET = 2, 3, 5, 7, 8
+CAKE_MEMORY, CAKE_RAW, CAKE_ACK_FILTER, CAKE_SPLIT_GSO, CAKE_ONE_CLASS = 10, 12, 16, 17, 3
 MOST_BYTES = 2**32 - 1  # that a queue is told; no packets are as many
 CAPTURED_BYTES = 128  # of a packet, in a capture
 # Settings of the whole kernel, not of a namespace: room for all that a run may hold, so that no limit of a machine's
@@ -258,6 +265,8 @@ def new_queue(index: int, queue: object, rate_mbps: float, packet_bytes: int) ->
             words = {1: queue.target_ms * 1e3, 2: queue.packets, 3: queue.interval_ms * 1e3, 4: int(queue.ecn)}
             words |= {5: queue.flows, 6: queue.quantum_bytes, 9: 2**31}  # the memory's limit is no queue's
             return [_new_inside(index, "fq_codel", _numbers(words))]
+        case Cake():
+            return [_new_inside(index, "cake", _cake(queue))]
         case Sfq():
             return [
                 _new_inside(
@@ -274,6 +283,23 @@ def new_queue(index: int, queue: object, rate_mbps: float, packet_bytes: int) ->
 
 def _numbers(words: Mapping[int, float]) -> bytes:
     return b"".join(messages.attribute(kind, struct.pack("=I", round(value))) for kind, value in words.items())
+
+
+def _cake(queue: Cake) -> bytes:
+    """Struct by struct what `tc` would say: besteffort, raw (sizes as on the line), no segments to split."""
+    round_trip_us = queue.round_trip_ms * 1e3
+    words = {
+        CAKE_CLASSES: CAKE_ONE_CLASS,
+        CAKE_ISOLATION: ISOLATIONS.index(queue.isolation),
+        CAKE_ROUND_TRIP: round_trip_us,
+        CAKE_TARGET: max(round_trip_us / 20, 1),
+        CAKE_MEMORY: queue.memory_bytes,
+        CAKE_RAW: 0,
+        CAKE_ACK_FILTER: int(queue.ack_filter),
+        CAKE_SPLIT_GSO: 0,
+    }
+    bytes_per_s = round((queue.shaped_mbps or 0) * 1e6 / 8)
+    return messages.attribute(CAKE_BYTES_PER_S, struct.pack("=Q", bytes_per_s)) + _numbers(words)
 
 
 def _red(index: int, queue: Red, rate_mbps: float, packet_bytes: int) -> list[Request]:
