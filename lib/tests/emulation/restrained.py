@@ -15,8 +15,8 @@ from pathlib import Path
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 NUMBERS = {
-    "x86_64": {"unshare": 272, "socket": 41, "mount": 165, "bpf": 321},
-    "aarch64": {"unshare": 97, "socket": 198, "mount": 40, "bpf": 280},
+    "x86_64": {"unshare": 272, "socket": 41, "mount": 165, "bpf": 321, "ptrace": 101},
+    "aarch64": {"unshare": 97, "socket": 198, "mount": 40, "bpf": 280, "ptrace": 117},
 }
 RETURN_ERRNO, KILL_PROCESS, ALLOW = 0x00050000, 0x80000000, 0x7FFF0000
 
@@ -63,6 +63,8 @@ def restrain(restraint: str) -> None:
         filter_system_call("mount", RETURN_ERRNO | errno.EACCES)
     elif restraint == "no bpf":
         filter_system_call("bpf", RETURN_ERRNO | errno.ENOSYS)
+    elif restraint == "no ptrace":  # as containers had it before Linux 4.8
+        filter_system_call("ptrace", RETURN_ERRNO | errno.EPERM)
     elif restraint == "bpf kills":
         filter_system_call("bpf", KILL_PROCESS)
     elif restraint == "inside a user namespace":

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
+import os
 import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +26,9 @@ from virtual_kernel import needs_virtual
 from netrepro.claims import load_claims
 from netrepro.emulation import Emulation, emulate
 from netrepro.emulation.plan import make_plan
+from netrepro.emulation.virtual import instance
 from netrepro.emulation.virtual.experiment import emulate_virtually
+from netrepro.emulation.virtual.instance import Instance
 from netrepro.emulation.virtual.kernel import Source, build_kernel, kernel_path
 from netrepro.emulation.virtual.network import Event, Program, run_programs
 from netrepro.emulation.virtual.plan import _red_idle_table, make_virtual_plan
@@ -74,13 +81,70 @@ def check(found: Measurements, name: str) -> float:
     return float(found.fidelity.set_index("check")["value"][f"s1 to h3: {name}"])
 
 
+@contextmanager
+def busy_machine() -> Iterator[None]:
+    """A loop on every core."""
+    loops = []
+    try:
+        for core in sorted(os.sched_getaffinity(0)):
+            program = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
+            loops.append(subprocess.Popen([sys.executable, "-c", program]))
+        yield
+    finally:
+        for each in loops:
+            each.kill()
+            each.wait()
+
+
 @pytest.mark.parametrize(
     ("rate_mbps", "seconds", "least"), [(100.0, 3.0, 0.999), (1000.0, 0.6, 0.999), (10_000.0, 0.1, 0.99)]
 )
-def test_gaps_are_those_of_the_rate_at_any_rate(rate_mbps, seconds, least):
-    found = emulate(two_flows(rate_mbps, seconds), tier="virtual")
+def test_gaps_are_those_of_the_rate_at_any_rate_on_a_busy_machine(rate_mbps, seconds, least):
+    with busy_machine():
+        found = emulate(two_flows(rate_mbps, seconds), tier="virtual")
     assert check(found, "share of gaps within 1 %") >= least
     assert found.trusted and found.tier == "virtual" and "netrepro" in found.kernel
+
+
+def test_who_listens_at_the_next_hop_sees_the_same_gaps():
+    """Packets are stamped by the receiver's kernel as they come in, which knows nothing of links."""
+
+    def arrivals(seconds: float) -> list[tuple[int, int]]:
+        """Of full packets, from a packet socket's ring: (when the kernel saw it come in, bytes on the wire)."""
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0800)) as tap:
+            tap.setsockopt(263, 10, 1)  # PACKET_VERSION: TPACKET_V2
+            tap.setsockopt(263, 5, struct.pack("=4I", 2**16, 32, 256, 2**13))  # PACKET_RX_RING: frames of 256 bytes
+            with mmap.mmap(tap.fileno(), 2**21) as ring:
+                time.sleep(seconds)
+                found = []
+                for frame in range(0, 2**21, 256):
+                    status, size, _, _, _, second, nanosecond = struct.unpack_from("=3I2H2I", ring, frame)
+                    if status & 1 and ring[frame + 42] == socket.PACKET_HOST and size > 1400:
+                        found.append((second * 10**9 + nanosecond, size))
+                return found
+
+    def receive(port: int) -> None:
+        with socket.create_server(("0.0.0.0", port)) as server:
+            connection, _ = server.accept()
+            while connection.recv(1 << 20, socket.MSG_TRUNC):
+                pass
+
+    def send(address: str, port: int) -> None:
+        with socket.create_connection((address, port)) as connection:
+            connection.sendall(bytes(4_000_000))
+
+    slow, fast = Link(1000.0, 0.05, DropTail(packets=1000)), Link(5000.0, 0.05, DropTail(packets=1000))
+    network = Topology((Cable("h1", "s1", fast), Cable("s1", "h2", slow)))
+    with Emulation(network, tier="virtual") as net:
+        net["h2"].start(receive, 5000)
+        seen = net["h2"].start(arrivals, 3.0)
+        net.sleep(1.0)
+        net["h1"].python(send, net["h2"].address, 5000)
+        at_ns, size = np.array(seen.result()).T
+        rate = 1e9 * net.plan.clock_factors["s1", "h2"]
+    gaps_ns = np.diff(at_ns)[1000:]  # by then slow start has filled the queue
+    off = np.abs(gaps_ns / (size[1001:] * 8e9 / rate) - 1)
+    assert len(off) > 1500 and np.mean(off <= 0.01) >= 0.999
 
 
 def test_the_same_seed_gives_the_same_bytes_beside_other_work_too(tmp_path):
@@ -89,13 +153,8 @@ def test_the_same_seed_gives_the_same_bytes_beside_other_work_too(tmp_path):
     found = []
     for folder in folders:
         folder.mkdir()
-        busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 if found else 0)]
-        try:
+        with busy_machine() if found else nullcontext():
             found.append(emulate(experiment, tier="virtual", captures=folder))
-        finally:
-            for each in busy:
-                each.kill()
-                each.wait()
     first, second = ((folder / "s1-h3.pcap").read_bytes() for folder in folders)
     assert first == second and len(first) > 500_000
     assert digest(found[0]) == digest(found[1])
@@ -439,12 +498,41 @@ while True:
     assert runs[1][1].output == asked.output and runs[1][1].ended_s == asked.ended_s
 
 
+SPINS = [sys.executable, "-c", "while True: pass"]
+
+
 def test_a_program_that_never_waits_is_ended_and_named():
     with (
-        pytest.raises(NetreproError, match=r"not advanced.*python"),
+        pytest.raises(NetreproError, match=r"not advanced.*python -c 'while True: pass' on h1"),
         Emulation(SMALL, tier="virtual", patience_s=3.0) as net,
     ):
-        net["h1"].run([sys.executable, "-c", "while True: pass"])
+        net["h1"].run(SPINS)
+
+
+def test_when_time_stands_still_all_programs_that_run_are_named_and_none_that_has_ended():
+    later = "import time; time.sleep(1); [None for _ in iter(int, 1)]"
+    programs = [
+        Program("h1", ["true"]),
+        Program("h2", ["sleep", "100"]),
+        Program("s1", ["sleep", "101"], end_s=0.5),
+        Program("h3", [sys.executable, "later.py"], start_s=1.0),
+    ]
+    with pytest.raises(NetreproError, match=r"not advanced.*while these programs run: ") as error:
+        run_programs(SMALL, programs, 10.0, files={"later.py": later}, patience_s=3.0)
+    assert error.value.problem.partition("run: ")[2] == f"sleep 100 on h2; {sys.executable} later.py on h3"
+
+
+def test_traffic_in_which_time_stands_still_is_named(monkeypatch):
+    class Impatient(Instance):
+        def order(self, what, /, *more, **arguments):
+            if what == "traffic":
+                self._patience_s = 0.0
+                monkeypatch.setattr(instance, "_LOOK_S", 0.0)
+            return super().order(what, *more, **arguments)
+
+    monkeypatch.setattr("netrepro.emulation.virtual.experiment.Instance", Impatient)
+    with pytest.raises(NetreproError, match=r"not advanced.*\(traffic from h1 to h3, h2 to h3, after 0%"):
+        emulate_virtually(two_flows(100.0, 1.0))
 
 
 OWN = """

@@ -42,6 +42,7 @@ from netrepro.networks.workloads import Tcp
 
 # Fixed before any run; a kernel whose clock jumps straight to the next event has no excuse.
 LEAST_SHARE_WITHIN_1_PERCENT = 0.99
+MOST_ENDS = 4  # that an error names
 PCAP_HEADER = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, CAPTURED_BYTES, 1)
 
 
@@ -109,6 +110,7 @@ def emulate_virtually(
         answer = instance.order(
             "traffic",
             progress,
+            _who_sends(experiment),
             core=traffic.core,
             arguments=traffic.arguments,
             shared_bytes=traffic.shared_bytes,
@@ -204,6 +206,14 @@ def _memory_mb(experiment: Experiment) -> int:
 def release_numbers(release: str) -> tuple[int, ...]:
     """(6, 12, 3) of 6.12.3-netrepro."""
     return tuple(int(part) for part in release.partition("-")[0].split("."))
+
+
+def _who_sends(experiment: Experiment) -> str:
+    """The first ends of flows, for errors."""
+    ends = experiment.flow_table[["source", "destination"]].drop_duplicates()
+    named = [f"{source} to {destination}" for source, destination in ends.head(MOST_ENDS).itertuples(index=False)]
+    more = len(ends) - len(named)
+    return f"from {', '.join(named)}{f' and {more} other pairs' if more else ''}" if named else ""
 
 
 def _controls(speech: Speech, modules: Mapping[str, str | Path]) -> set[str]:

@@ -251,6 +251,7 @@ class Guest:
         process, status = found
         if process:
             self.programs[process] = {"status": os.waitstatus_to_exitcode(status), "ended_s": time.monotonic()}
+            self.door.send(b"E", str(process).encode())
 
     def wait(self, process: int, seconds: float | None) -> dict:
         """Until the process has ended, or so many seconds of virtual time have passed: its status, or None."""

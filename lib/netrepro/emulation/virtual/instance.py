@@ -30,6 +30,7 @@ GUEST = Path(__file__).with_name("guest.py")
 START_NS = 10**18  # of its clock: in the year 2001
 _NO_RANDOM_ADDRESSES = 0x0040000
 _LAST_LINES = 12
+_MOST_NAMED = 8  # programs, in an error
 _ARGUMENTS = (
     "root=/dev/root",
     "rootfstype=hostfs",
@@ -64,6 +65,7 @@ class Instance:
         self._folder = _own_folder()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
         self._left, self._closed = bytearray(), False
+        self.programs: dict[int, str] = {}  # that run in it: process -> what it is called in errors
         kernel = str(kernel_path())
         # The kernel joins its arguments by blanks, and no path to an interpreter need be free of them.
         init = Path(self._folder, "init")
@@ -156,6 +158,8 @@ class Instance:
                     progress(share)
             elif kind == b"B":
                 contents.append(content)
+            elif kind == b"E":
+                self.programs.pop(int(content), None)
             else:
                 answer = json.loads(content)
                 if "error" in answer:
@@ -199,8 +203,10 @@ class Instance:
         return NetreproError(problem, "\n".join(["where:", *(f"  | {line}" for line in trace[:_LAST_LINES])]))
 
     def _stuck(self, what: str, share: float) -> NetreproError:
+        running = _listed(list(self.programs.values()))
         return NetreproError(
-            f"virtual time has not advanced for {self._patience_s:g} s ({what}, after {share:.0%} of its time)",
+            f"virtual time has not advanced for {self._patience_s:g} s ({what}, after {share:.0%} of its time)"
+            + (f" while these programs run: {running}" if running else ""),
             "a program that never sleeps, or a path without a rate, keeps it from passing; give the path a rate, let "
             "the program wait, or give more patience_s",
         )
@@ -234,6 +240,12 @@ class Instance:
         self._log.close()
         self._processor.free()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first of many, and how many more there are."""
+    more = len(names) - _MOST_NAMED
+    return "; ".join(names[:_MOST_NAMED]) + (f"; and {more} more" if more > 0 else "")
 
 
 def batched(requests: Iterable[Request]) -> list[tuple[str, int, list[str]]]:

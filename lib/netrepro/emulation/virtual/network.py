@@ -33,6 +33,7 @@ from netrepro.networks.workloads import Tcp
 
 CALL = Path(__file__).with_name("call.py")
 MOST_CAPTURES = 16  # at a time: the kernel's process has their files from its start on
+MOST_LETTERS = 100  # of a command, in errors
 
 
 class VirtualEmulation:
@@ -279,13 +280,14 @@ class VirtualNode:
     ) -> VirtualProgram:
         """Start a program, which runs whenever virtual time passes. Raises NetreproError when it cannot be started."""
         words = [str(word) for word in command]
+        called = f"{_shortened(shlex.join(words))} on {self.name}"
         files = self.net.next_file(words[0])
         for ending in (".out", ".err"):
             files.with_suffix(ending).touch()
         files.with_suffix(".in").write_text(input or "")
         answer = self.net.instance.order(
             "start",
-            name=words[0],
+            name=called,
             node=self.name,
             command=words,
             environment=dict(environment or {}),
@@ -296,6 +298,7 @@ class VirtualNode:
         )
         if "problem" in answer:
             raise NetreproError(f"cannot be started on {self.name}: {answer['problem']}", "give the path of a program")
+        self.net.instance.programs[answer["process"]] = called
         return VirtualProgram(self.net, answer["process"], words, files)
 
     def run(
@@ -338,6 +341,10 @@ class VirtualNode:
     def python(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         """What a Python function returns when it runs inside; raises what it raises."""
         return self.start(function, *arguments, **keywords).result()
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}…"
 
 
 class VirtualCall:

@@ -1,0 +1,150 @@
+"""Links and routes in virtual time: clocks that are off, loss, jitter, trees and given paths; where no kernel runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from virtual_kernel import needs_virtual
+
+from netrepro.emulation import emulate
+from netrepro.emulation.tiers import probe_tiers
+from netrepro.emulation.virtual.experiment import emulate_virtually
+from netrepro.emulation.virtual.plan import make_virtual_plan
+from netrepro.networks import (
+    Cable,
+    Datagrams,
+    DropTail,
+    Experiment,
+    Flow,
+    Link,
+    Measure,
+    Measurements,
+    Routing,
+    Topology,
+    fat_tree,
+    jellyfish,
+    star,
+)
+from netrepro.networks.routing import k_shortest_paths, spanning_tree
+from netrepro.simulation import simulate
+
+pytestmark = needs_virtual
+RESTRAINED = Path(__file__).with_name("restrained.py")
+PORTS = (("h1", "s1"), ("h2", "s1"))
+
+
+# Links ----------------------------------------------------------------------------------------------
+
+
+def rates_mbps(skew_ppm: float) -> np.ndarray:
+    """At which two hosts of a star really send, each to a third of its own and more than its link carries."""
+    traffic = tuple(Datagrams(host, to, 12.0, 1.0) for host, to in (("h1", "h3"), ("h2", "h4")))
+    asked = Experiment(star(4, Link(10.0, 0.5, DropTail(packets=50))), traffic, 1.0, measure=Measure(packets=PORTS))
+    packets = emulate_virtually(asked, clock_skew_ppm=skew_ppm).packets
+    assert packets["size_bytes"].nunique() == 1
+    found = [packets[packets["source"] == host].iloc[20:] for host, _ in PORTS]
+    return np.array([each["size_bytes"].iloc[1:].sum() * 8e-6 / np.ptp(each["time_s"]) for each in found])
+
+
+def test_each_link_has_a_clock_of_its_own_that_is_off_by_as_much_as_its_plan_says():
+    exact, off = rates_mbps(0.0), rates_mbps(100.0)
+    assert exact == pytest.approx(10.0, rel=1e-6)
+    factors = make_virtual_plan(star(4, Link(10.0, 0.5)), 1, None, skew_ppm=100.0).clock_factors
+    assert off == pytest.approx([10.0 * factors[port] for port in PORTS], rel=1e-6)
+    assert off[0] != pytest.approx(off[1], rel=5e-6)
+    assert np.abs(off / 10.0 - 1).max() < 1e-4
+
+
+def test_loss_and_jitter_are_as_described():
+    """10,000 datagrams over a wire with jitter and then one with loss; three standard errors each."""
+    shaky = Link(100.0, 2.0, DropTail(packets=100), jitter_ms=0.2)
+    lossy = Link(1000.0, 0.0, DropTail(packets=100), loss=0.03)
+    net = Topology((Cable("h1", "s1", shaky), Cable("s1", "h2", lossy)))
+    count, size = 10_000, 500
+    sent = Datagrams("h1", "h2", size * 8e-3 / 1.25, 1.25e-3 * count, packet_bytes=size)  # 1.25 ms apart
+    ports = (("h1", "s1"), ("s1", "h2"))
+    found = emulate(Experiment(net, (sent,), 1.25e-3 * count + 0.1, measure=Measure(packets=ports)), "virtual")
+    left, passed = (found.packets.query("source == @host")["time_s"].to_numpy() for host in ("h1", "s1"))
+    assert len(left) == len(passed) == pytest.approx(count, abs=1)
+    delay_ms = (passed - left) * 1e3 - size * 8e-6
+    assert delay_ms.mean() == pytest.approx(2.0, abs=3 * 0.2 / np.sqrt(count))
+    assert delay_ms.std() == pytest.approx(0.2, rel=3 / np.sqrt(2 * count))
+    for deviations, share in ((1, 0.3173), (2, 0.0455), (3, 0.0027)):  # a bell
+        beyond = np.mean(np.abs(delay_ms - 2.0) > 0.2 * deviations)
+        assert beyond == pytest.approx(share, abs=3 * np.sqrt(share / count))
+    lost = found.links.set_index(["source", "destination"])["lost_packets"]
+    assert lost["s1", "h2"] / len(passed) == pytest.approx(0.03, abs=3 * np.sqrt(0.03 / count))
+    assert lost.drop(("s1", "h2")).sum() == 0
+    assert found.flows["delivered_bytes"][0] == size * (len(passed) - lost["s1", "h2"])
+
+
+# Routes ---------------------------------------------------------------------------------------------
+
+
+def sent_bytes(measured: Measurements) -> pd.Series:
+    return measured.links.set_index(["source", "destination"])["sent_bytes"]
+
+
+def test_a_spanning_tree_carries_everything_and_other_cables_nothing():
+    net = fat_tree(4, Link(100.0, 0.01))
+    flows = tuple(Flow(f"h{i}", f"h{(i + 4) % 16 + 1}", size_bytes=40_000) for i in range(1, 17))
+    asked = Experiment(net, flows, 0.5, routing=Routing("spanning_tree", root="s18"))
+    measured = emulate(asked, "virtual")
+    assert (measured.flows["delivered_bytes"] == 40_000).all()
+    tree, used = spanning_tree(net, "s18"), sent_bytes(measured)
+    unused = [port for port in net.ports if not tree.has_edge(*port)]
+    assert len(unused) > 10 and (used[unused] == 0).all()
+    assert (used > 10_000).equals(sent_bytes(simulate(asked)) > 10_000)
+
+
+def test_a_flow_takes_the_path_that_it_is_given_there_and_back():
+    net = fat_tree(4, Link(100.0, 0.01))
+    ways = k_shortest_paths(net, "h1", "h16", 4)
+    for way in (ways[1], ways[2]):
+        measured = emulate(Experiment(net, (Flow("h1", "h16", size_bytes=100_000, path=way),), 0.3), "virtual")
+        assert measured.flows["delivered_bytes"][0] == 100_000
+        used = sent_bytes(measured)
+        assert {port for port in net.ports if used[port] > 0} == {*pairwise(way), *pairwise(way[::-1])}
+
+
+def test_flows_by_k_shortest_paths_use_those_and_more_of_them_than_shortest_ones():
+    net = jellyfish(12, 6, 4, Link(100.0, 0.01), seed=2)
+    source, destination = net.hosts[0], net.hosts[-1]
+    flows = tuple(Flow(source, destination, size_bytes=30_000, start_s=0.02 * i) for i in range(24))
+    used = sent_bytes(emulate(Experiment(net, flows, 1.0, routing=Routing("k_shortest_paths", paths=4)), "virtual"))
+    ways, back = (k_shortest_paths(net, *ends, 4) for ends in ((source, destination), (destination, source)))
+    assert {port for port in net.ports if used[port] > 0} <= {port for way in (*ways, *back) for port in pairwise(way)}
+    assert len({len(way) for way in ways}) > 1  # not only shortest ones
+    assert all(used[port] > 60_000 for way in ways for port in pairwise(way))
+
+
+# Where no kernel runs -------------------------------------------------------------------------------
+
+TRY = "from netrepro.emulation.virtual.probe import try_virtual; print(*try_virtual())"
+
+
+def test_where_ptrace_is_refused_the_probe_says_so_and_what_to_do():
+    command = [sys.executable, str(RESTRAINED), "no ptrace", sys.executable, "-c", TRY]
+    said = subprocess.check_output(command, text=True, timeout=60)
+    assert said.startswith("False ptrace is refused here") and "SYS_PTRACE" in said
+
+
+@pytest.mark.skipif(not probe_tiers().rootless.available, reason="needs user namespaces")
+def test_where_no_folder_of_temporary_files_may_run_programs_the_probe_says_so_and_what_to_do(tmp_path):
+    def outcome(*folders: str) -> str:
+        mounts = [f"mount -t tmpfs -o noexec none '{folder}'" for folder in folders]
+        script = " && ".join([*mounts, 'exec "$@"'])
+        command = ["unshare", "-Urm", "sh", "-c", script, "sh", sys.executable, "-c", TRY]
+        environment = {**os.environ, "TMPDIR": str(tmp_path), "XDG_RUNTIME_DIR": ""}
+        return subprocess.check_output(command, text=True, timeout=60, env=environment)
+
+    refused = outcome("/dev/shm", str(tmp_path))
+    assert refused.startswith("False no folder of temporary files in which programs may run") and "noexec" in refused
+    assert outcome("/dev/shm").startswith("True")
