@@ -13,6 +13,7 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -194,12 +195,12 @@ def is_empty(figure: Figure) -> bool:
 
 
 def _shows_ours(axis: Axes) -> bool:
-    marks = [(line.get_color(), line.get_transform()) for line in axis.lines if len(line.get_xydata())]
+    marks = [(line.get_color(), line.get_transform()) for line in axis.lines if np.size(line.get_xdata())]
     marks += [(patch.get_facecolor(), patch.get_data_transform()) for patch in axis.patches]
     at_values = [colour for colour, transform in marks if all(transform.contains_branch_seperately(axis.transData))]
     for collection in axis.collections:
         colours = [*collection.get_facecolor(), *collection.get_edgecolor()]
-        at_values += colours if len(collection.get_paths()) and len(collection.get_offsets()) else []
+        at_values += colours if len(collection.get_paths()) and np.size(collection.get_offsets()) else []
         if collection.get_array() is not None:
             return True
     ours = any(to_hex(colour) != PUBLISHED_GREY for colour in at_values)
