@@ -13,13 +13,16 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatterSciNotation
 
 from netrepro.errors import NetreproError, nearest
 
 PUBLISHED_GREY = "#8c8c8c"
+NOT_MEASURED = "not measured"  # marks (as gid) the text of a panel for which there was nothing
 # Of curves that are no schemes, in this order.
 CURVES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#000000", "#56B4E9", "#D55E00", "#999999", "#F0E442")
 
@@ -153,12 +156,18 @@ def save_figure(
     name: str,
     description: str | None = None,
     endings: Sequence[str] = (".png", ".svg"),
-) -> None:
+) -> bool:
     """Save <name>.png and <name>.svg, or those of `endings`, each whole or not at all, the same bytes for the same
-    figure.
+    figure. One that `is_empty` is not saved, and files that an earlier run left in its place are removed.
 
     description : goes into the files' metadata (PNG text and SVG element `Description`), not into the picture.
+
+    Returns whether it was saved.
     """
+    if is_empty(figure):
+        for ending in endings:
+            (folder / (name + ending)).unlink(missing_ok=True)
+        return False
     layout = figure.get_layout_engine()
     with mpl.rc_context(STYLE):
         # Once for both: savefig would lay out, measure and draw unseen again for each, which takes most of the time.
@@ -174,6 +183,28 @@ def save_figure(
             figure.savefig(partial, metadata=metadata, bbox_inches=box)
             partial.replace(folder / (name + ending))
     figure.set_layout_engine(layout)
+    return True
+
+
+def is_empty(figure: Figure) -> bool:
+    """Whether no panel shows anything of ours: no point, line, bar, area, picture or table but published ones (grey)
+    and lines across a panel, and no text but that nothing was measured. A figure without panels is not empty."""
+    texts = [text for axis in figure.axes for text in axis.texts]
+    says_so = any(text.get_gid() == NOT_MEASURED for text in texts)
+    return bool(figure.axes) and (says_so or not texts) and not any(_shows_ours(axis) for axis in figure.axes)
+
+
+def _shows_ours(axis: Axes) -> bool:
+    marks = [(line.get_color(), line.get_transform()) for line in axis.lines if np.size(line.get_xdata())]
+    marks += [(patch.get_facecolor(), patch.get_data_transform()) for patch in axis.patches]
+    at_values = [colour for colour, transform in marks if all(transform.contains_branch_seperately(axis.transData))]
+    for collection in axis.collections:
+        colours = [*collection.get_facecolor(), *collection.get_edgecolor()]
+        at_values += colours if len(collection.get_paths()) and np.size(collection.get_offsets()) else []
+        if collection.get_array() is not None:
+            return True
+    ours = any(to_hex(colour) != PUBLISHED_GREY for colour in at_values)
+    return ours or bool(axis.images or axis.tables or axis.artists)
 
 
 def draw_published(axis: Axes, x, y, label: str = "published") -> None:

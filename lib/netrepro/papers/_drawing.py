@@ -23,7 +23,7 @@ from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import DropTail, EcnThreshold, Link, Red
 from netrepro.networks.topology import HOST_QUEUE, Topology
 from netrepro.networks.workloads import PoissonFlows, Requests
-from netrepro.style import CURVES, PUBLISHED_GREY, SCHEMES, Scheme, new_figure
+from netrepro.style import CURVES, NOT_MEASURED, PUBLISHED_GREY, SCHEMES, Scheme, new_figure
 
 MOST_SHOWN = 6  # hosts of one kind on one switch; of more, two, dots and the last
 INK = "#444444"
@@ -168,7 +168,8 @@ def share_legend(figure: Figure) -> None:
 
 def say_not_measured(axis: Axes, tier: str, what: str = "") -> None:
     """In a corner: this tier could not measure it."""
-    axis.text(0.97, 0.06, f"{what}not measured on the {tier} tier", transform=axis.transAxes, ha="right")
+    said = f"{what}not measured on the {tier} tier"
+    axis.text(0.97, 0.06, said, transform=axis.transAxes, ha="right", gid=NOT_MEASURED)
 
 
 # The network.

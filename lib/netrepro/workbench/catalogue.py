@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import notebooks_dir
@@ -31,6 +31,7 @@ class Declaration(BaseModel):
     budget_s: dict[str, float] = {"quick": 60, "paper": 600}
     emulated_budget_s: dict[str, float] = {}  # on real kernels, where that differs: they take real time
     memory_mb: dict[str, int] = {"quick": 500, "paper": 1000}
+    figures_of: dict[str, list[str]] = {}  # tier -> figures whose published picture is that of its run
     both_kinds: bool = False  # a quick run of the whole set takes the simulator and this machine's real kernels
     last: bool = False  # runs after all others (the scorecard)
 
@@ -41,6 +42,20 @@ class Declaration(BaseModel):
             if tier not in TIERS:
                 raise ValueError(f"no tier {tier!r}, {nearest(tier, TIERS)}")
         return tiers
+
+    @model_validator(mode="after")
+    def _check_figures(self) -> Declaration:
+        for tier in set(self.figures_of) - set(self.tiers):
+            raise ValueError(f"figures_of: no tier {tier!r} of this notebook, {nearest(tier, self.tiers)}")
+        names = [name for names in self.figures_of.values() for name in names]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"figures_of: {name!r} is of more than one run")
+        return self
+
+    def figures_of_others(self, tier: str) -> set[str]:
+        """The figures whose published pictures are those of another tier's run."""
+        return {name for other, names in self.figures_of.items() if other != tier for name in names}
 
     def budget_on(self, tier: str, profile: str) -> float:
         """Seconds that the notebook may take."""

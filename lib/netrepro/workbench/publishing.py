@@ -2,6 +2,11 @@
 
 A command of its own, so that a run never changes what others read. It shows what would change, and refuses what would
 make the published results worse by accident.
+
+Whose pictures. Every figure is published from one run: that of the tier which "auto" takes, unless the notebook names
+another in its metadata (`figures_of`: {tier: [figure, ...]}), as it does for what the usual tier cannot measure and for
+tiers side by side, which only a run on a kernel measures beside each other. What is empty is in no run's folder
+(`netrepro.style.is_empty`), so that it is never published.
 """
 
 from __future__ import annotations
@@ -46,13 +51,13 @@ class Publication:
 
     refusals : why it must not be published; nothing of it is then.
     changes : what would change, a line each; empty where the run repeats what is published.
-    pictures : whether its figures are published too.
+    pictures : the files in figures/<slug>/ that become those of this run, or go where it has none.
     """
 
     run: Kept
     refusals: list[str] = field(default_factory=list)
     changes: list[str] = field(default_factory=list)
-    pictures: bool = False
+    pictures: set[str] = field(default_factory=set)
 
     def text(self) -> str:
         """For a person: the run, then each refusal or change."""
@@ -85,8 +90,9 @@ def publish(
     profile, tier : only runs of these.
     dirty : take also runs whose library, data or notebook differed from a commit; their results say "-dirty".
     fewer : let a run replace another that measured more claims or drew more figures.
-    pictures : whether figures are published too. None: where the run's tier is the one that "auto" takes, and no
-        published run of the paper profile on that tier has the better ones.
+    pictures : whether figures are published too, but for those that belong to another tier's run. None: all of them
+        where the run's tier is the one that "auto" takes, else those that belong to its own; and none where a published
+        run of the paper profile on that tier has the better ones.
     dry_run : only say what would change.
     agree : asked with the whole plan before anything is touched.
 
@@ -111,7 +117,7 @@ def publish(
         return plan
     for item in to_do:
         if item.pictures:
-            _publish_pictures(item.run.folder, figures_dir(item.run.slug))
+            _publish_pictures(item.run.folder, figures_dir(item.run.slug), item.pictures)
     for slug, result in results.items():
         write_results(result, figures_dir(slug) / "results.json")
     return plan
@@ -162,19 +168,22 @@ def _plan(kept: Kept, before: Results, *, dirty: bool, fewer: bool, pictures: bo
         return item
     run, paper = kept.result, load_claims(kept.slug)
     old = before.runs.get(run.key)
-    item.pictures = _has_pictures(kept, run, before) if pictures is None else pictures
     item.refusals += _refusals_of_settings(kept, run, dirty)
     item.refusals += _refusals_of_claims(paper, run, old, fewer)
     made, there = _pictures(kept.folder), _pictures(figures_dir(kept.slug))
-    gone = sorted(there.keys() - made.keys())
-    if item.pictures and gone and not fewer:
+    belongs = _whose_pictures(kept, run, before, pictures)
+    item.pictures = {name for name in made.keys() | there.keys() if belongs(name)}
+    gone = sorted((there.keys() - made.keys()) & item.pictures)
+    if gone and not fewer:
         item.refusals.append(f"it lacks published figures: {', '.join(gone)} (if the notebook dropped them: --fewer)")
+    declared = find(kept.slug).declaration.figures_of.get(run.tier, [])
+    if never := [name for name in declared if name not in {Path(made_one).stem for made_one in made}]:
+        item.refusals.append(f"it drew no {_some(never)}, which the notebook says is of this tier's run (figures_of)")
     item.changes += _changes_of_claims(paper, run, old)
-    if item.pictures:
-        new = sorted(made.keys() - there.keys())
-        other = sorted(name for name in made.keys() & there.keys() if made[name] != there[name])
-        for words, names in (("new", new), ("changed", other), ("removed", gone)):
-            item.changes += [f"figures {words}: {', '.join(names)}"] if names else []
+    new = sorted((made.keys() - there.keys()) & item.pictures)
+    other = sorted(name for name in made.keys() & there.keys() & item.pictures if made[name] != there[name])
+    for words, names in (("new", new), ("changed", other), ("removed", gone)):
+        item.changes += [f"figures {words}: {', '.join(names)}"] if names else []
     return item
 
 
@@ -238,10 +247,20 @@ def _said(judgement: Judgement) -> str:
     return f"{judgement.verdict} {number_text(judgement.value)}".strip() + counted
 
 
-def _has_pictures(kept: Kept, run: Run, before: Results) -> bool:
-    """Figures come from the tier that "auto" takes, and there from the paper profile, whose verdicts decide."""
+def _whose_pictures(kept: Kept, run: Run, before: Results, asked: bool | None) -> Callable[[str], bool]:
+    """Whether a file of figures/ is this run's. Figures come from the tier that "auto" takes but for those that belong
+    to another, and of a tier from the paper profile, whose verdicts decide."""
+    declared = find(kept.slug).declaration
     better = run.profile == "quick" and f"paper/{run.tier}" in before.runs
-    return kept.manifest.get("usual_tier") == run.tier and not better
+    published = not better if asked is None else asked
+    all_of_them = kept.manifest.get("usual_tier") == run.tier if asked is None else asked
+    own, of_others = set(declared.figures_of.get(run.tier, [])), declared.figures_of_others(run.tier)
+
+    def belongs(name: str) -> bool:
+        figure = Path(name).stem
+        return published and (figure in own or (all_of_them and figure not in of_others))
+
+    return belongs
 
 
 def _pictures(folder: Path) -> dict[str, bytes]:
@@ -249,13 +268,13 @@ def _pictures(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in files_there if path.suffix in PICTURES}
 
 
-def _publish_pictures(folder: Path, target: Path) -> None:
-    """Make the target's pictures those of the folder; files with the same bytes are left untouched."""
+def _publish_pictures(folder: Path, target: Path, names: set[str]) -> None:
+    """Make the target's pictures of these names those of the folder; files with the same bytes are left untouched."""
     target.mkdir(parents=True, exist_ok=True)
     made, there = _pictures(folder), _pictures(target)
-    for name in there.keys() - made.keys():
+    for name in names & there.keys() - made.keys():
         (target / name).unlink()
-    for name in [name for name, content in made.items() if there.get(name) != content]:
+    for name in [name for name in names & made.keys() if there.get(name) != made[name]]:
         partial = target / f".{name}.partial"
         shutil.copyfile(folder / name, partial)
         partial.replace(target / name)

@@ -21,7 +21,7 @@ from netrepro.workbench.standard import made_by as made_by_of
 
 
 def redraw(slug: str, folder: Path | None = None) -> tuple[Path, pd.DataFrame]:
-    """Draw every figure of a paper's Study from saved tables, beside them, and judge its claims.
+    """Draw every figure of a paper's Study that is not empty from saved tables, beside them, and judge its claims.
 
     folder : of the run; by default the paper's newest below runs/. Returns it and a table: claim, verdict, value,
     reason. Raises NetreproError for a paper that is no Study, and where no run has left tables.

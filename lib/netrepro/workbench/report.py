@@ -148,30 +148,33 @@ class Report:
         self.show(figures[name](runs), name)
 
     def show(self, figure: Figure, name: str) -> None:
-        """Save a figure as <name>.png and <name>.svg (the same bytes for the same data) and display it here.
+        """Save a figure as <name>.png and <name>.svg (the same bytes for the same data) and display it here; one that
+        shows nothing measured is only said to be so.
 
         Raises NetreproError for a name that is no plain file name.
         """
         self._check_name(name)
-        save_figure(figure, self.folder, name, self.made_by)
-        self._display(figure, name)
+        saved = save_figure(figure, self.folder, name, self.made_by)
+        self._display(figure, name, saved)
 
     def show_all(self, figures: Mapping[str, Figure]) -> None:
         """`show` of several by their names, which takes less time than of one after the other."""
         for name in figures:
             self._check_name(name)
-        in_processes(save_figure, [(figure, self.folder, name, self.made_by) for name, figure in figures.items()])
-        for name, figure in figures.items():
-            self._display(figure, name)
+        work = [(figure, self.folder, name, self.made_by) for name, figure in figures.items()]
+        for (name, figure), saved in zip(figures.items(), in_processes(save_figure, work), strict=True):
+            self._display(figure, name, saved)
 
     @staticmethod
     def _check_name(name: str) -> None:
         if Path(name).name != name or "." in name:
             raise NetreproError(f"a figure cannot be called {name!r}", "give a plain name such as fig5_short_mean")
 
-    def _display(self, figure: Figure, name: str) -> None:
-        display(Image(filename=str(self.folder / f"{name}.png")))  # as it was saved, instead of drawing it once more
-        caption = f"{name}, {self.made_by}"
+    def _display(self, figure: Figure, name: str, saved: bool) -> None:
+        if saved:
+            display(Image(filename=str(self.folder / f"{name}.png")))  # as it was saved, instead of drawing it again
+        empty = "" if saved else f": nothing to show, for nothing of it was measured on the {self.tier} tier"
+        caption = f"{name}, {self.made_by}{empty}"
         html = f"<small style='color: #777'>{escape(caption)}</small>"
         display({"text/html": html, "text/plain": caption}, raw=True)
         plt.close(figure)

@@ -14,7 +14,7 @@ import pytest
 from netrepro.claims import published_results
 from netrepro.claims.scorecard import scorecard, to_markdown
 from netrepro.errors import NetreproError
-from netrepro.workbench.catalogue import find
+from netrepro.workbench.catalogue import catalogue, find
 from netrepro.workbench.kept import own_results
 from netrepro.workbench.publishing import (
     README_BEGIN,
@@ -241,7 +241,7 @@ def test_figures_are_those_of_the_tier_that_auto_takes_and_there_of_the_paper_pr
     rewrite(paper, profile="paper")
     (paper / "fig1_load.png").write_bytes(b"the paper profile's")
     plan = publish(["echo"])
-    assert [(item.run.result.key, item.pictures) for item in plan] == [
+    assert [(item.run.result.key, bool(item.pictures)) for item in plan] == [
         ("paper/simulated", True),
         ("quick/rootless", False),
         ("quick/simulated", False),
@@ -250,6 +250,88 @@ def test_figures_are_those_of_the_tier_that_auto_takes_and_there_of_the_paper_pr
     assert set(published_results("echo").runs) == {"paper/simulated", "quick/rootless", "quick/simulated"}
     publish(["echo"], profile="quick", tier="simulated", pictures=True)
     assert (figures / "fig1_load.png").read_bytes() == (ran / "fig1_load.png").read_bytes()
+
+
+def declare(notebook: Path, **declared: object) -> None:
+    content = json.loads(notebook.read_text())
+    content["metadata"]["netrepro"] |= declared
+    notebook.write_text(json.dumps(content))
+
+
+@pytest.fixture
+def on_kernel(ran, echo_paper, workbench, commit_all) -> Path:
+    """A virtual run of the paper beside the simulated one; `tiers` is published from it."""
+    declare(echo_paper, tiers=["simulated", "virtual"], figures_of={"virtual": ["tiers"]})
+    commit_all(workbench)
+    other = workbench / "runs/quick/10_echo--tier=virtual"
+    shutil.copytree(ran, other)
+    rewrite(other, tier="virtual")
+    (ran / "tiers.png").write_bytes(b"one tier")
+    (other / "tiers.png").write_bytes(b"two tiers")
+    (other / "fig1_load.png").write_bytes(b"the kernel's")
+    return other
+
+
+def test_a_figure_that_belongs_to_another_tier_is_published_from_its_run_alone(on_kernel, ran, figures):
+    usual = (ran / "fig1_load.png").read_bytes()
+    publish(["echo"], tier="simulated")
+    assert set(content(figures)) == {"fig1_load.png", "results.json"}
+    (item,) = publish(["echo"], tier="virtual")
+    assert "figures new: tiers.png" in item.changes
+    expected = {"fig1_load.png": usual, "tiers.png": b"two tiers"}
+    for options in ({"tier": "simulated"}, {"tier": "simulated", "pictures": True}, {}):
+        publish(["echo"], **options)
+        assert {name: bytes_ for name, bytes_ in content(figures).items() if name != "results.json"} == expected
+    (ran / "tiers.png").unlink()
+    assert refusals(tier="simulated") == "" and "tiers.png" in content(figures)
+
+
+def test_of_a_tier_too_the_paper_profile_has_the_better_figures(on_kernel, figures, workbench):
+    paper = workbench / "runs/paper/10_echo--tier=virtual"
+    shutil.copytree(on_kernel, paper)
+    rewrite(paper, profile="paper")
+    (paper / "tiers.png").write_bytes(b"two tiers, longer")
+    publish(["echo"])
+    publish(["echo"], profile="quick")
+    assert content(figures)["tiers.png"] == b"two tiers, longer"
+
+
+def test_a_run_without_the_figures_that_are_its_own_is_refused(on_kernel, figures):
+    (on_kernel / "tiers.png").unlink()
+    assert "it drew no tiers, which the notebook says is of this tier's run" in refusals(tier="virtual", fewer=True)
+    assert content(figures) == {}
+
+
+def test_what_a_notebook_says_of_its_figures_names_its_own_tiers_and_each_figure_once(ran, echo_paper):
+    for figures_of, problem in (
+        ({"virtual": ["tiers"]}, "no tier 'virtual' of this notebook"),
+        ({"simulated": ["tiers", "tiers"]}, "'tiers' is of more than one run"),
+    ):
+        declare(echo_paper, figures_of=figures_of)
+        assert problem in find("echo").problem
+
+
+def test_an_empty_figure_is_never_published(ran, echo_paper, figures, workbench, commit_all):
+    """Neither is one that is published left standing in silence, when a run finds nothing to draw in it."""
+    publish(["echo"])
+    drawn = '"axis.plot([0, 1], [0, load])\\n",'
+    empty = '"axis.plot([], [])\\n",'
+    assert drawn in echo_paper.read_text()
+    echo_paper.write_text(echo_paper.read_text().replace(drawn, empty))
+    commit_all(workbench)
+    assert run(["echo"]).ok
+    assert not list(ran.glob("*.png")) and not list(ran.glob("*.svg"))
+    said = (ran / "executed.ipynb").read_text()
+    assert "nothing to show, for nothing of it was measured on the simulated tier" in said
+    assert "lacks published figures: fig1_load.png" in refusals()
+    assert refusals(fewer=True) == "" and set(content(figures)) == {"results.json"}
+
+
+def test_every_notebook_says_of_figures_that_it_draws_whose_they_are():
+    for notebook in catalogue():
+        text = notebook.path.read_text()
+        for figure in (name for names in notebook.declaration.figures_of.values() for name in names):
+            assert f'\\"{figure}\\"' in text, f"{notebook.name} draws no {figure}"
 
 
 def command(*words: str) -> subprocess.CompletedProcess[str]:
