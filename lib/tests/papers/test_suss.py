@@ -250,7 +250,7 @@ def tiers() -> Runs:
 @needs_virtual
 def test_the_module_and_the_simulator_leave_slow_start_together_and_complete_together(tiers):
     """Also with HyStart's fault. But where SUSS with it overshoots a buffer, the kernel loses fewer packets and
-    completes sooner; and where a flow is over as slow start ends (0.5 MB), the last look at its window may be an earlier one."""
+    completes sooner; and where a flow is over as slow start ends (0.5 MB), its last look may be an earlier one."""
     apart = paper.between_tiers(tiers)
     assert len(apart) == 10 and apart["completion (ms)"].notna().all()
     assert apart["completion (share)"].drop("later, not mended").max() < 5e-4
