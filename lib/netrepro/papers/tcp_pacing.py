@@ -33,11 +33,12 @@ HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
 WINDOWS_MS = 10.0
 SETTLED_ROUNDS = 100  # of a single flow: published, paced senders are back at their sawtooth after about 90
 PEAK_ROUNDS, FALL_ROUNDS = 20, 12  # where the windows' peak is looked for, and the least after it
-FINE_ROUNDS = 40  # whose windows are kept at every look, for figures; later at every fifth
+INITIAL_ROUNDS = 40  # of the claims' initial period; its windows are kept at every look for figures, later every fifth
 LOOKS_AHEAD = 12  # a little more than a round trip
 MIXED_EVERY_S, MIXED_THINK_S = 15.0, 1.0
 RED_PACKETS, RED_SHARE, RED_PROBABILITY = 5, 0.9, 0.02  # the best of the paper's
 QUEUES = ("drop tail", "red")
+LOSS_SHARES = ("first_loss_share", "later_loss_share")
 
 
 @dataclass(frozen=True)
@@ -168,7 +169,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def read(found: Measurements, setting: Setting) -> dict[str, Any]:
-    """Of long flows: carried_mbit (payload in order), goodput_mbps, loss_share; of one flow exit_packets and
+    """Of long flows: carried_mbit (payload in order), goodput_mbps, LOSS_SHARES; of one flow exit_packets and
     top_packets; of several peak_packets and least_packets; the sum of all windows over time. Of flows with an end:
     their mean latencies, latency_ratio (Reno over paced). Nothing may carry more than the bottleneck, and flows with an
     end must be complete."""
@@ -189,18 +190,21 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     total = windows.groupby("time_s").packets.sum()
     round_s = setting.round_trip_ms / 1e3
     numbers = {"carried_mbit": carried_mbit, "goodput_mbps": carried_mbit / seconds}
-    numbers |= {"loss_share": share_that_loses(windows, setting.flows, round_s)}
+    numbers |= dict(zip(LOSS_SHARES, shares_that_lose(windows, setting.flows, round_s), strict=True))
     numbers |= _of_one(windows, round_s) if setting.flows == 1 else _of_many(total, round_s)
-    first = total.index <= FINE_ROUNDS * round_s
+    first = total.index <= INITIAL_ROUNDS * round_s
     shown = pd.concat([total[first], total[~first].iloc[::5]]).reset_index()
     return numbers | {"windows": shown, "checks": checks}
 
 
-def share_that_loses(windows: pd.DataFrame, flows: int, round_s: float) -> float:
-    """Mean share of flows that lose in the same round trip, of round trips in which any does; NaN where none does."""
+def shares_that_lose(windows: pd.DataFrame, flows: int, round_s: float) -> tuple[float, float]:
+    """Mean share of flows that lose in the same round trip, of round trips in which any does: in the initial period,
+    and after it; NaN where none does."""
     lost = [rows.assign(time_s=rows.time_s.shift(-1))[_cuts(rows)] for _, rows in windows.groupby("flow")]
     rounds = pd.concat(lost).assign(number=lambda rows: (rows.time_s / round_s).astype(int)).groupby("number")
-    return float(rounds.flow.nunique().mean()) / flows
+    share = rounds.flow.nunique() / flows
+    first = share.index < INITIAL_ROUNDS
+    return float(share[first].mean()), float(share[~first].mean())
 
 
 def tops(windows: pd.DataFrame) -> pd.Series:
@@ -553,10 +557,16 @@ STUDY = Study(
             how=BY_SENDER,
         ),
         "paced-flows-lose-together": Evidence(
-            "loss_share",
+            "first_loss_share",
             ("fifty paced", "fifty reno"),
             control=("fifty paced, RED", "fifty reno"),
             how=greatest_first("paced", "reno"),
+        ),
+        "paced-flows-lose-apart-later": Evidence(
+            "later_loss_share",
+            ("fifty reno", "fifty paced"),
+            control=("fifty reno, RED", "fifty paced"),
+            how=BY_SENDER,
         ),
         "paced-among-reno": Evidence("latency_ratio", "mixed, two paced", control="mixed, none paced"),
     },
@@ -636,7 +646,10 @@ STUDY = Study(
             "Hosts that do not keep step (fifty flows; a packet takes 0.08 ms)",
             runs.knobs["jitter"],
             ("side_jitter_ms", "jitter of the side links (ms)"),
-            {"loss_share": "share of flows that lose together", "goodput_mbps": "throughput (Mb/s, payload)"},
+            {
+                "first_loss_share": "share of flows that lose together, at first",
+                "later_loss_share": "share of flows that lose together, later",
+            },
             by="case",
             log_x=False,
         ),

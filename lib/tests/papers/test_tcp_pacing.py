@@ -109,9 +109,24 @@ def test_the_share_that_loses_counts_flows_once_a_round_trip():
     inf = np.inf
     together = windows_of(a=[inf, inf, 9, 8, 8, 8], b=[inf, inf, inf, 7, 7, 7])
     apart = windows_of(a=[inf, inf, 9, 9, 9, 9], b=[inf, inf, inf, inf, 7, 7])
-    assert paper.share_that_loses(together, 2, 0.1) == 1
-    assert paper.share_that_loses(apart, 2, 0.1) == 0.5
-    assert np.isnan(paper.share_that_loses(windows_of(a=[inf, inf], b=[3, 3]), 2, 0.1))
+    assert paper.shares_that_lose(together, 2, 0.1)[0] == 1
+    assert paper.shares_that_lose(apart, 2, 0.1)[0] == 0.5
+    assert np.isnan(paper.shares_that_lose(windows_of(a=[inf, inf], b=[3, 3]), 2, 0.1)).all()
+
+
+def test_a_loss_counts_in_the_initial_period_or_after_it():
+    before = [9.0] * 80  # 40 round trips of two looks
+    first, later = paper.shares_that_lose(windows_of(a=[9, 8, *before], b=[9, 8, *before[1:], 7]), 2, 0.1)
+    assert (first, later) == (1, 0.5)
+
+
+def test_paced_flows_lose_together_at_first_and_apart_later_and_renos_do_not_change_so():
+    """Sections VI.B.1 and VI.B.2; with RED they lose apart at all times."""
+    paced, reno = (readings(20.0, **paper.FIFTY, paced=paced) for paced in (True, False))
+    assert paced["first_loss_share"] > 1.5 * max(reno["first_loss_share"], paced["later_loss_share"])
+    assert reno["later_loss_share"] > 1.2 * paced["later_loss_share"]
+    random = readings(20.0, **paper.FIFTY, **paper.RED)
+    assert random["later_loss_share"] < 0.5 * paced["later_loss_share"]
 
 
 def test_tops_are_the_last_windows_before_the_threshold_changes_or_stays_half_of_what_fell():
