@@ -35,7 +35,7 @@ SETTLED_ROUNDS = 100  # of a single flow: published, paced senders are back at t
 PEAK_ROUNDS, FALL_ROUNDS = 20, 12  # where the windows' peak is looked for, and the least after it
 INITIAL_ROUNDS = 40  # of the claims' initial period; its windows are kept at every look for figures, later every fifth
 LOOKS_AHEAD = 12  # a little more than a round trip
-MIXED_EVERY_S, MIXED_THINK_S = 15.0, 1.0
+MIXED_THINK_S = 1.0
 RED_PACKETS, RED_SHARE, RED_PROBABILITY = 5, 0.9, 0.02  # the best of the paper's
 QUEUES = ("drop tail", "red")
 LOSS_SHARES = ("first_loss_share", "later_loss_share")
@@ -47,7 +47,7 @@ class Setting:
 
     packet_bytes : on the wire. paced : whether the paced flows pace; `paced_share` of all flows are called so.
     side_jitter_ms : by how much the side links' delay varies from packet to packet at most. starts_within_s : flows
-    start at random so far apart at most. size_packets : of flows that end; every 15 s such a flow of every sender,
+    start at random so far apart at most. size_packets : of flows that end; every `every_s` such a flow of every sender,
     after a random time with a mean of a second. seconds : how long a run lasts, 0 for what the profile says.
     buffer_share : of the path's own packets, in place of `buffer_packets`, 0 for none. many_s : how long runs of
     several flows last at most, 0 for as long as those of one.
@@ -71,6 +71,7 @@ class Setting:
     queue: str = "drop tail"
     starts_within_s: float = 0.0
     size_packets: int = 0
+    every_s: float = 15.0
     seconds: float = 0.0
     buffer_share: float = 0.0
     many_s: float = 0.0
@@ -125,12 +126,12 @@ def _tcp(setting: Setting) -> Tcp:
 def _flows(setting: Setting, seconds: float, seed: int) -> list[Flow]:
     random = np.random.default_rng([seed, setting.flows])
     paced = round(setting.paced_share * setting.flows)
-    begins_s = np.arange(0.0, seconds - MIXED_EVERY_S + 1e-9, MIXED_EVERY_S) if setting.size_packets else [0.0]
+    begins_s = np.arange(0.0, seconds - setting.every_s + 1e-9, setting.every_s) if setting.size_packets else [0.0]
     flows = []
     for begin_s in begins_s:
         wait_s = random.uniform(0, setting.starts_within_s, setting.flows)
         if setting.size_packets:
-            wait_s = random.exponential(MIXED_THINK_S, setting.flows).clip(max=MIXED_EVERY_S / 2)
+            wait_s = random.exponential(MIXED_THINK_S, setting.flows).clip(max=setting.every_s / 2)
         for place in range(setting.flows):
             start_s = float(begin_s + wait_s[place])
             lasts: dict[str, Any] = {"duration_s": seconds - start_s}
@@ -159,7 +160,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         raise NetreproError(f"no queue {setting.queue!r}", f"give one of {', '.join(QUEUES)}")
     if setting.packet_bytes <= HEADER_BYTES:
         raise NetreproError(f"packets of {setting.packet_bytes} bytes", f"give more than the {HEADER_BYTES} of headers")
-    least_s = MIXED_EVERY_S if setting.size_packets else setting.starts_within_s
+    least_s = setting.every_s if setting.size_packets else setting.starts_within_s
     if seconds < least_s or (seconds == least_s and not setting.size_packets):
         raise NetreproError(f"a run of {seconds:g} s", f"give seconds above {least_s:g}")
     side = Link(4 * setting.rate_mbps, setting.side_delay_ms, jitter_ms=setting.side_jitter_ms)
@@ -422,6 +423,19 @@ def draw_gain(runs: Runs) -> Figure:
     return figure
 
 
+def draw_mix(runs: Runs) -> Figure:
+    """Figs 14 and 15: how long Reno flows take among paced ones, over the share of these."""
+    figure, axis = new_figure(
+        "Paced among Reno flows (Figs 14, 15)", "share of flows that are paced", "latency of Reno / of paced flows"
+    )
+    drawing.draw_sweep(axis, runs.knobs["mix"], "paced_share", "latency_ratio", by="case", label="flows of {}")
+    axis.axhline(1, color="#444444", linewidth=1)
+    _draw_points(axis, {"published, 5000 packets": (0.1, 0.27)})
+    axis.set_ylim(bottom=0)
+    axis.legend()
+    return figure
+
+
 def draw_controls(runs: Runs) -> Figure:
     """The windows where the mechanism is broken: random starts, RED."""
     names = ["paced, together and at random", "with RED"]
@@ -488,8 +502,9 @@ LOOKS: dict[str, dict[str, Any]] = {
 FIFTY: dict[str, Any] = {"flows": 50, "rate_mbps": 57.0, "buffer_packets": 312}
 FIRST, ROUNDS_150 = {"seconds": 4.0}, {"seconds": 15.0}
 PACED, RED, DEEP = {"paced": True}, {"queue": "red"}, {"buffer_packets": 108}
-MIXED: dict[str, Any] = {"flows": 20, "rate_mbps": 25.0, "buffer_share": 0.25, "size_packets": 300}
-MIXED |= {"paced_share": 0.1, "seconds": 150.0}
+MIX: dict[str, Any] = {"flows": 20, "rate_mbps": 25.0, "buffer_share": 0.25, "paced_share": 0.1}
+SHORT = MIX | {"size_packets": 300, "every_s": 15.0, "seconds": 150.0}
+MIXED = MIX | {"size_packets": 5000, "every_s": 120.0, "seconds": 120.0}
 LINUX = {"packet_bytes": 1514, "initial_window_segments": 10, "recovery": "linux", "delayed_ack_ms": 40.0}
 LINUX |= {"flows": 5, "rate_mbps": 5.0}
 BUFFER_SHARES = (0.1, 0.25, 0.5, 1.0, 2.0)
@@ -604,6 +619,14 @@ STUDY = Study(
             Scale(20.0),
             repetitions=3,
         ),
+        "mix": Knob(
+            {
+                name: changes | PACED | {"paced_share": each(0.1, 0.3, 0.5, 0.7, 0.9)}
+                for name, changes in (("5000 packets", MIXED), ("300 packets", SHORT))
+            },
+            Scale(120.0),
+            repetitions=3,
+        ),
         "ratio": Knob(
             {"paced": FIFTY | PACED | FIRST | {"slow_start_ratio": each(1.0, 1.25, 1.5, 2.0, 3.0, 4.0)}},
             Scale(4.0),
@@ -620,6 +643,7 @@ STUDY = Study(
             runs, {"fifty reno": "reno", "fifty paced": "paced"}, "Fifty flows, 57 Mb/s, buffer of 312 packets (Fig. 6)"
         ),
         "fig8_windows_of_fifty": draw_fifty_windows,
+        "fig14_15_mix": draw_mix,
         "class_throughput": lambda runs: draw_course(
             runs, {"class reno": "reno", "class paced": "paced"}, "The class's five flows, buffer of 1000 packets"
         ),

@@ -89,12 +89,20 @@ def test_fifty_paced_flows_overshoot_and_collapse_and_with_selective_acknowledge
 def test_only_the_paced_flows_of_a_mix_pace_and_in_the_control_none_does():
     for case, pacing in (("mixed, two paced", 2), ("mixed, none paced", 0)):
         flows = paper.experiment(paper.STUDY.case(case), 1.0, 1).traffic
-        assert sum(flow.label == "paced" for flow in flows) * 10 == len(flows) == 200
-        assert sum(flow.tcp.pacing for flow in flows) == 10 * pacing
+        assert sum(flow.label == "paced" for flow in flows) * 10 == len(flows) == 20
+        assert sum(flow.tcp.pacing for flow in flows) == pacing
+        assert {flow.size_bytes for flow in flows} == {5000 * PAPER.segment_bytes}
     paced, none = (
         paper.experiment(paper.STUDY.case(case), 1.0, 5) for case in ("mixed, two paced", "mixed, none paced")
     )
     assert [flow.start_s for flow in paced.traffic] == [flow.start_s for flow in none.traffic]
+
+
+def test_short_flows_of_a_mix_start_again_every_fifteen_seconds():
+    setting = replace(PAPER, **paper.SHORT, paced=True)
+    flows = paper.experiment(setting, 1.0, 1).traffic
+    assert len(flows) == 200 and sum(flow.label == "paced" for flow in flows) == 20
+    assert [int(flow.start_s // 15) for flow in flows] == [place // 20 for place in range(200)]
 
 
 def windows_of(**thresholds: list[float]) -> pd.DataFrame:
