@@ -14,6 +14,8 @@ from virtual_kernel import needs_virtual
 from netrepro.emulation import emulate
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure
+from netrepro.networks.links import DropTail, Link
+from netrepro.networks.topology import dumbbell
 from netrepro.papers import tcp_pacing as paper
 from netrepro.papers._study import Runs, points
 from netrepro.simulation import simulate
@@ -105,6 +107,23 @@ def test_short_flows_of_a_mix_start_again_every_fifteen_seconds():
     assert [int(flow.start_s // 15) for flow in flows] == [place // 20 for place in range(200)]
 
 
+def test_throughput_times_round_trip_is_shared_fairly_where_shares_go_as_one_over_the_round_trip():
+    assert paper.normalised_fairness([1, 1, 1, 1], [100] * 4) == 1
+    assert paper.normalised_fairness([4, 0, 0, 0], [100] * 4) == 0.25
+    assert paper.normalised_fairness([2.8, 1.0], [100, 280]) == pytest.approx(1)
+    assert paper.normalised_fairness([1, 1], [100, 300]) == pytest.approx(0.8)  # (1 + 3)^2 / (2 (1 + 9))
+
+
+def test_half_of_the_flows_are_far_by_longer_side_links_and_without_them_the_network_is_a_plain_dumbbell():
+    far = paper.experiment(paper.STUDY.case("two round trips paced"), 60.0, 1)
+    found = simulate(replace(far, traffic=tuple(replace(flow, duration_s=3.0) for flow in far.traffic), duration_s=3.0))
+    shortest = found.windows.groupby("flow").round_trip_ms.min()
+    np.testing.assert_allclose(shortest[:25], 100, atol=2)
+    np.testing.assert_allclose(shortest[25:], 280, atol=2)
+    side, core = Link(20.0, 5.0), Link(5.0, 40.0, DropTail(packets=25))
+    assert paper.experiment(PAPER, 5.0, 1).topology == dumbbell(1, side, core)
+
+
 def windows_of(**thresholds: list[float]) -> pd.DataFrame:
     tables = [
         pd.DataFrame({"flow": flow, "time_s": np.arange(len(values)) / 20, "packets": 1.0, "threshold_packets": values})
@@ -161,6 +180,7 @@ def test_an_experiment_survives_json():
     "changed, said",
     [
         ({"flows": 0}, "0 flows"),
+        ({"far_round_trip_ms": 50.0}, "far flows at 50 ms"),
         ({"queue": "blue"}, "no queue 'blue'"),
         ({"packet_bytes": 66}, "packets of 66 bytes"),
         ({"starts_within_s": 10.0}, "a run of 10 s"),
