@@ -6,6 +6,7 @@ bursts overflow a small buffer early; of fifty that start together all learn of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,11 @@ from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red
-from netrepro.networks.topology import dumbbell
+from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _drawing as drawing
 from netrepro.papers._processes import lines_of, start_script
-from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first
+from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first, least_first, ratio
 from netrepro.papers._trust import Check
 from netrepro.style import new_figure, scheme
 
@@ -33,11 +34,13 @@ HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
 WINDOWS_MS = 10.0
 SETTLED_ROUNDS = 100  # of a single flow: published, paced senders are back at their sawtooth after about 90
 PEAK_ROUNDS, FALL_ROUNDS = 20, 12  # where the windows' peak is looked for, and the least after it
-FINE_ROUNDS = 40  # whose windows are kept at every look, for figures; later at every fifth
+INITIAL_ROUNDS = 40  # of the claims' initial period; its windows are kept at every look for figures, later every fifth
 LOOKS_AHEAD = 12  # a little more than a round trip
-MIXED_EVERY_S, MIXED_THINK_S = 15.0, 1.0
+MIXED_THINK_S = 1.0
 RED_PACKETS, RED_SHARE, RED_PROBABILITY = 5, 0.9, 0.02  # the best of the paper's
+CORE = ("s1", "s2")
 QUEUES = ("drop tail", "red")
+LOSS_SHARES = ("first_loss_share", "later_loss_share")
 
 
 @dataclass(frozen=True)
@@ -46,8 +49,9 @@ class Setting:
 
     packet_bytes : on the wire. paced : whether the paced flows pace; `paced_share` of all flows are called so.
     side_jitter_ms : by how much the side links' delay varies from packet to packet at most. starts_within_s : flows
-    start at random so far apart at most. size_packets : of flows that end; every 15 s such a flow of every sender,
+    start at random so far apart at most. size_packets : of flows that end; every `every_s` such a flow of every sender,
     after a random time with a mean of a second. seconds : how long a run lasts, 0 for what the profile says.
+    far_round_trip_ms : of half of the flows, by longer side links; 0 for that of the others.
     buffer_share : of the path's own packets, in place of `buffer_packets`, 0 for none. many_s : how long runs of
     several flows last at most, 0 for as long as those of one.
     """
@@ -60,6 +64,7 @@ class Setting:
     core_delay_ms: float = 40.0
     side_delay_ms: float = 5.0
     side_jitter_ms: float = 0.0
+    far_round_trip_ms: float = 0.0
     packet_bytes: int = 576
     initial_window_segments: int = 1
     min_rto_ms: float = 200.0
@@ -70,6 +75,7 @@ class Setting:
     queue: str = "drop tail"
     starts_within_s: float = 0.0
     size_packets: int = 0
+    every_s: float = 15.0
     seconds: float = 0.0
     buffer_share: float = 0.0
     many_s: float = 0.0
@@ -78,6 +84,11 @@ class Setting:
     def round_trip_ms(self) -> float:
         """Of an empty path; a round trip of the figures."""
         return 2 * (self.core_delay_ms + 2 * self.side_delay_ms)
+
+    def round_trip_of(self, flow: int) -> float:
+        """Of this flow over an empty path (ms): the second half of the flows are the far ones."""
+        is_far = self.far_round_trip_ms and flow >= self.flows / 2
+        return self.far_round_trip_ms if is_far else self.round_trip_ms
 
     @property
     def path_packets(self) -> float:
@@ -124,12 +135,12 @@ def _tcp(setting: Setting) -> Tcp:
 def _flows(setting: Setting, seconds: float, seed: int) -> list[Flow]:
     random = np.random.default_rng([seed, setting.flows])
     paced = round(setting.paced_share * setting.flows)
-    begins_s = np.arange(0.0, seconds - MIXED_EVERY_S + 1e-9, MIXED_EVERY_S) if setting.size_packets else [0.0]
+    begins_s = np.arange(0.0, seconds - setting.every_s + 1e-9, setting.every_s) if setting.size_packets else [0.0]
     flows = []
     for begin_s in begins_s:
         wait_s = random.uniform(0, setting.starts_within_s, setting.flows)
         if setting.size_packets:
-            wait_s = random.exponential(MIXED_THINK_S, setting.flows).clip(max=MIXED_EVERY_S / 2)
+            wait_s = random.exponential(MIXED_THINK_S, setting.flows).clip(max=setting.every_s / 2)
         for place in range(setting.flows):
             start_s = float(begin_s + wait_s[place])
             lasts: dict[str, Any] = {"duration_s": seconds - start_s}
@@ -146,8 +157,8 @@ def _flows(setting: Setting, seconds: float, seed: int) -> list[Flow]:
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     """The dumbbell, side links four times as fast as the bottleneck; all packets of the paper's size.
 
-    Raises NetreproError for no flow, an unknown queue, packets that are all header, and for runs that end before
-    flows that start at random do, or before a round of flows with an end.
+    Raises NetreproError for no flow, an unknown queue, far flows that are nearer than the others, packets that are all
+    header, and for runs that end before flows that start at random do, or before a round of flows with an end.
     """
     if setting.many_s and setting.flows > 1:
         seconds = min(seconds, setting.many_s)
@@ -156,20 +167,34 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         raise NetreproError(f"{setting.flows} flows", "give 1 or more")
     if setting.queue not in QUEUES:
         raise NetreproError(f"no queue {setting.queue!r}", f"give one of {', '.join(QUEUES)}")
+    if 0 < setting.far_round_trip_ms < setting.round_trip_ms:
+        said = f"far flows at {setting.far_round_trip_ms:g} ms"
+        raise NetreproError(said, f"give {setting.round_trip_ms:g}, the round trip of the others, or more")
     if setting.packet_bytes <= HEADER_BYTES:
         raise NetreproError(f"packets of {setting.packet_bytes} bytes", f"give more than the {HEADER_BYTES} of headers")
-    least_s = MIXED_EVERY_S if setting.size_packets else setting.starts_within_s
+    least_s = setting.every_s if setting.size_packets else setting.starts_within_s
     if seconds < least_s or (seconds == least_s and not setting.size_packets):
         raise NetreproError(f"a run of {seconds:g} s", f"give seconds above {least_s:g}")
-    side = Link(4 * setting.rate_mbps, setting.side_delay_ms, jitter_ms=setting.side_jitter_ms)
-    core = Link(setting.rate_mbps, setting.core_delay_ms, _queue(setting))
     look = Measure(windows_interval_ms=None if setting.size_packets else WINDOWS_MS)
-    return Experiment(dumbbell(setting.flows, side, core), tuple(_flows(setting, seconds, seed)), seconds, seed, look)
+    return Experiment(_network(setting), tuple(_flows(setting, seconds, seed)), seconds, seed, look)
+
+
+def _network(setting: Setting) -> Topology:
+    side = Link(4 * setting.rate_mbps, setting.side_delay_ms, jitter_ms=setting.side_jitter_ms)
+    longer_ms = [(setting.round_trip_of(flow) - setting.round_trip_ms) / 4 for flow in range(setting.flows)]
+    cables = [
+        host_cable(f"h{there + flow + 1}", switch, replace(side, delay_ms=side.delay_ms + more_ms))
+        for there, switch in ((0, "s1"), (setting.flows, "s2"))
+        for flow, more_ms in enumerate(longer_ms)
+    ]
+    core = Cable(*CORE, Link(setting.rate_mbps, setting.core_delay_ms, _queue(setting)))
+    return Topology((*cables, core), f"dumbbell of {setting.flows} pairs")
 
 
 def read(found: Measurements, setting: Setting) -> dict[str, Any]:
-    """Of long flows: carried_mbit (payload in order), goodput_mbps, loss_share; of one flow exit_packets and
-    top_packets; of several peak_packets and least_packets; the sum of all windows over time. Of flows with an end:
+    """Of long flows: carried_mbit (payload in order), goodput_mbps, LOSS_SHARES, dropped_share (of the packets
+    that reach the bottleneck), fairness (`normalised_fairness`); of one flow exit_packets and top_packets; of several
+    peak_packets and least_packets; the sum of all windows over time. Of flows with an end:
     their mean latencies, latency_ratio (Reno over paced). Nothing may carry more than the bottleneck, and flows with an
     end must be complete."""
     seconds = found.experiment.duration_s
@@ -189,18 +214,39 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     total = windows.groupby("time_s").packets.sum()
     round_s = setting.round_trip_ms / 1e3
     numbers = {"carried_mbit": carried_mbit, "goodput_mbps": carried_mbit / seconds}
-    numbers |= {"loss_share": share_that_loses(windows, setting.flows, round_s)}
+    numbers |= {"dropped_share": _dropped_share(found), "fairness": _fairness(found, setting)}
+    numbers |= dict(zip(LOSS_SHARES, shares_that_lose(windows, setting.flows, round_s), strict=True))
     numbers |= _of_one(windows, round_s) if setting.flows == 1 else _of_many(total, round_s)
-    first = total.index <= FINE_ROUNDS * round_s
+    first = total.index <= INITIAL_ROUNDS * round_s
     shown = pd.concat([total[first], total[~first].iloc[::5]]).reset_index()
     return numbers | {"windows": shown, "checks": checks}
 
 
-def share_that_loses(windows: pd.DataFrame, flows: int, round_s: float) -> float:
-    """Mean share of flows that lose in the same round trip, of round trips in which any does; NaN where none does."""
+def _dropped_share(found: Measurements) -> float:
+    core = found.links.set_index(["source", "destination"]).loc[CORE]
+    return float(core.dropped_packets / (core.dropped_packets + core.sent_packets))
+
+
+def _fairness(found: Measurements, setting: Setting) -> float:
+    flows = found.flows.sort_values("flow")
+    return normalised_fairness(flows.delivered_bytes, [setting.round_trip_of(flow) for flow in flows.flow])
+
+
+def normalised_fairness(throughputs: Sequence[float] | pd.Series, round_trips: Sequence[float]) -> float:
+    """Jain's index of throughput times round trip: 1 where each flow has its share, which is as one over its round
+    trip, and one over the number of flows where one has all (section V)."""
+    shares = np.asarray(throughputs, dtype=float) * np.asarray(round_trips, dtype=float)
+    return float(shares.sum() ** 2 / (len(shares) * (shares**2).sum()))
+
+
+def shares_that_lose(windows: pd.DataFrame, flows: int, round_s: float) -> tuple[float, float]:
+    """Mean share of flows that lose in the same round trip, of round trips in which any does: in the initial period,
+    and after it; NaN where none does."""
     lost = [rows.assign(time_s=rows.time_s.shift(-1))[_cuts(rows)] for _, rows in windows.groupby("flow")]
     rounds = pd.concat(lost).assign(number=lambda rows: (rows.time_s / round_s).astype(int)).groupby("number")
-    return float(rounds.flow.nunique().mean()) / flows
+    share = rounds.flow.nunique() / flows
+    first = share.index < INITIAL_ROUNDS
+    return float(share[first].mean()), float(share[~first].mean())
 
 
 def tops(windows: pd.DataFrame) -> pd.Series:
@@ -418,6 +464,40 @@ def draw_gain(runs: Runs) -> Figure:
     return figure
 
 
+def draw_two_round_trips(runs: Runs) -> Figure:
+    """Figs 9 to 11: fairness, drops and throughput of fifty flows of which half are far, and of the controls."""
+    readings = {
+        "fairness": "Jain's index (1: all alike)",
+        "dropped_share": "share of packets that are dropped",
+        "goodput_mbps": "throughput (Mb/s, payload)",
+    }
+    groups = {"100 and 280 ms": TWO_TRIPS, "all 100 ms": ONE_TRIP, "100 and 280 ms,\nbuffer of 31": SMALL_BUFFER}
+    title = "Fifty flows, 20 Mb/s, buffer of 312 packets (Figs 9 to 11)"
+    figure, axes = drawing.panels(title, "", "", [""] * len(readings))
+    for axis, (reading, said) in zip(axes, readings.items(), strict=True):
+        for place, pair in enumerate(groups.values()):
+            for side, (case, look) in enumerate(zip(pair, ("reno", "paced"), strict=True)):
+                bar = {"color": LOOKS[look]["color"], "label": LOOKS[look]["label"]}
+                drawing.draw_bar(axis, place + 0.4 * (side - 0.5), list(runs.numbers(case)[reading]), 0.38, **bar)
+        axis.set_xticks(range(len(groups)), list(groups), fontsize=8)
+        axis.set_ylabel(said)
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_mix(runs: Runs) -> Figure:
+    """Figs 14 and 15: how long Reno flows take among paced ones, over the share of these."""
+    figure, axis = new_figure(
+        "Paced among Reno flows (Figs 14, 15)", "share of flows that are paced", "latency of Reno (of that of paced flows)"
+    )
+    drawing.draw_sweep(axis, runs.knobs["mix"], "paced_share", "latency_ratio", by="case", label="flows of {}")
+    axis.axhline(1, color="#444444", linewidth=1)
+    _draw_points(axis, {"published, 5000 packets": (0.1, 0.27)})
+    axis.set_ylim(bottom=0)
+    axis.legend()
+    return figure
+
+
 def draw_controls(runs: Runs) -> Figure:
     """The windows where the mechanism is broken: random starts, RED."""
     names = ["paced, together and at random", "with RED"]
@@ -484,8 +564,11 @@ LOOKS: dict[str, dict[str, Any]] = {
 FIFTY: dict[str, Any] = {"flows": 50, "rate_mbps": 57.0, "buffer_packets": 312}
 FIRST, ROUNDS_150 = {"seconds": 4.0}, {"seconds": 15.0}
 PACED, RED, DEEP = {"paced": True}, {"queue": "red"}, {"buffer_packets": 108}
-MIXED: dict[str, Any] = {"flows": 20, "rate_mbps": 25.0, "buffer_share": 0.25, "size_packets": 300}
-MIXED |= {"paced_share": 0.1, "seconds": 150.0}
+MIX: dict[str, Any] = {"flows": 20, "rate_mbps": 25.0, "buffer_share": 0.25, "paced_share": 0.1}
+SHORT = MIX | {"size_packets": 300, "every_s": 15.0, "seconds": 150.0}
+MIXED = MIX | {"size_packets": 5000, "every_s": 120.0, "seconds": 120.0}
+TRIPS: dict[str, Any] = {"flows": 50, "rate_mbps": 20.0, "buffer_packets": 312, "seconds": 60.0}
+FAR, TENTH = {"far_round_trip_ms": 280.0}, {"buffer_packets": 31}
 LINUX = {"packet_bytes": 1514, "initial_window_segments": 10, "recovery": "linux", "delayed_ack_ms": 40.0}
 LINUX |= {"flows": 5, "rate_mbps": 5.0}
 BUFFER_SHARES = (0.1, 0.25, 0.5, 1.0, 2.0)
@@ -515,13 +598,23 @@ CASES: dict[str, dict[str, Any]] = {
     "fifty paced, at first": FIFTY | PACED | FIRST,
     "fifty reno, RED, at first": FIFTY | RED | FIRST,
     "fifty paced, RED, at first": FIFTY | PACED | RED | FIRST,
+    "two round trips reno": TRIPS | FAR,
+    "two round trips paced": TRIPS | FAR | PACED,
+    "one round trip reno": TRIPS,
+    "one round trip paced": TRIPS | PACED,
+    "two round trips reno, small buffer": TRIPS | FAR | TENTH,
+    "two round trips paced, small buffer": TRIPS | FAR | TENTH | PACED,
     "mixed, two paced": MIXED | PACED,
     "mixed, none paced": MIXED,
 }
+TWO_TRIPS = ("two round trips reno", "two round trips paced")
+ONE_TRIP = ("one round trip reno", "one round trip paced")
+SMALL_BUFFER = ("two round trips reno, small buffer", "two round trips paced, small buffer")
 BY_SENDER = greatest_first("reno", "paced")
 STUDY = Study(
     slug="tcp_pacing",
     setting=Setting(),
+    repetitions=10,
     cases=CASES,
     experiment=experiment,
     read=read,
@@ -553,12 +646,25 @@ STUDY = Study(
             how=BY_SENDER,
         ),
         "paced-flows-lose-together": Evidence(
-            "loss_share",
+            "first_loss_share",
             ("fifty paced", "fifty reno"),
             control=("fifty paced, RED", "fifty reno"),
             how=greatest_first("paced", "reno"),
         ),
+        "paced-flows-lose-apart-later": Evidence(
+            "later_loss_share",
+            ("fifty reno", "fifty paced"),
+            control=("fifty reno, RED", "fifty paced"),
+            how=BY_SENDER,
+        ),
         "paced-among-reno": Evidence("latency_ratio", "mixed, two paced", control="mixed, none paced"),
+        "mixed-round-trips-fairness": Evidence("fairness", TWO_TRIPS, control=ONE_TRIP, how=BY_SENDER),
+        "mixed-round-trips-drops": Evidence(
+            "dropped_share", TWO_TRIPS[::-1], control=ONE_TRIP[::-1], how=least_first("paced", "reno")
+        ),
+        "mixed-round-trips-throughput": Evidence(
+            "goodput_mbps", TWO_TRIPS[::-1], control=SMALL_BUFFER[::-1], how=ratio
+        ),
     },
     knobs={
         "course": Knob(
@@ -594,6 +700,14 @@ STUDY = Study(
             Scale(20.0),
             repetitions=3,
         ),
+        "mix": Knob(
+            {
+                name: changes | PACED | {"paced_share": each(0.1, 0.3, 0.5, 0.7, 0.9)}
+                for name, changes in (("5000 packets", MIXED), ("300 packets", SHORT))
+            },
+            Scale(120.0),
+            repetitions=3,
+        ),
         "ratio": Knob(
             {"paced": FIFTY | PACED | FIRST | {"slow_start_ratio": each(1.0, 1.25, 1.5, 2.0, 3.0, 4.0)}},
             Scale(4.0),
@@ -610,6 +724,8 @@ STUDY = Study(
             runs, {"fifty reno": "reno", "fifty paced": "paced"}, "Fifty flows, 57 Mb/s, buffer of 312 packets (Fig. 6)"
         ),
         "fig8_windows_of_fifty": draw_fifty_windows,
+        "fig9_11_two_round_trips": draw_two_round_trips,
+        "fig14_15_mix": draw_mix,
         "class_throughput": lambda runs: draw_course(
             runs, {"class reno": "reno", "class paced": "paced"}, "The class's five flows, buffer of 1000 packets"
         ),
@@ -636,7 +752,10 @@ STUDY = Study(
             "Hosts that do not keep step (fifty flows; a packet takes 0.08 ms)",
             runs.knobs["jitter"],
             ("side_jitter_ms", "jitter of the side links (ms)"),
-            {"loss_share": "share of flows that lose together", "goodput_mbps": "throughput (Mb/s, payload)"},
+            {
+                "first_loss_share": "share of flows that lose together, at first",
+                "later_loss_share": "share of flows that lose together, later",
+            },
             by="case",
             log_x=False,
         ),

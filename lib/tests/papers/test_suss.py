@@ -248,14 +248,16 @@ def tiers() -> Runs:
 
 
 @needs_virtual
-def test_the_module_and_the_simulator_complete_together(tiers):
-    """But where SUSS overshoots a buffer, as HyStart with its fault ends slow start at different places."""
+def test_the_module_and_the_simulator_leave_slow_start_together_and_complete_together(tiers):
+    """Also with HyStart's fault. But where SUSS with it overshoots a buffer, the kernel loses fewer packets and
+    completes sooner; and where a flow is over as slow start ends (0.5 MB), its last look may be an earlier one."""
     apart = paper.between_tiers(tiers)
     assert len(apart) == 10 and apart["completion (ms)"].notna().all()
-    alike = apart.drop("later, not mended")
-    assert alike["completion (share)"].max() < 2e-3
-    mended = apart.loc[["example, mended", "later, none", "later, hystart", "later, suss", "later, none fourfold"]]
-    assert mended["exit (segments)"].max() <= 6
+    assert apart["completion (share)"].drop("later, not mended").max() < 5e-4
+    assert apart["completion (share)"]["later, not mended"] < 0.15
+    exits = tiers.tier_table("exit_segments")["exit_segments"].query("size_mb > 0.5").dropna()
+    assert {"example, cubic", "example, suss", "later, not mended"} <= set(exits.index.get_level_values("case"))
+    np.testing.assert_allclose(exits["virtual"], exits["simulated"], atol=1)
     lost = tiers.tier_table("dropped_packets")["dropped_packets"].drop("later, not mended").dropna()
     np.testing.assert_allclose(lost["virtual"], lost["simulated"], atol=6)
 
@@ -265,10 +267,9 @@ def test_the_module_has_the_authors_round_log_and_so_has_the_simulator(tiers):
     log = paper.round_log(tiers)
     for tier in ("virtual", "simulated"):
         assert log.loc[tier].to_list()[:3] == pytest.approx(paper.EXAMPLE_LOG[:3], rel=0.01)
-        assert log.exit[tier] == pytest.approx(log.exit["the authors' log"], rel=0.05)
-    assert log.exit["virtual"] == pytest.approx(608, rel=0.02)
-    cubic = tiers.numbers("example, cubic").set_index("size_mb").exit_segments
-    assert cubic[16.0] == pytest.approx(265, rel=0.01)  # the authors' log without SUSS
+        assert log.exit[tier] == pytest.approx(log.exit["the authors' log"], rel=0.02)
+        cubic = tiers.numbers("example, cubic", tier).set_index("size_mb").exit_segments
+        assert cubic[16.0] == pytest.approx(265, rel=0.01)  # the authors' log without SUSS
 
 
 @needs_virtual

@@ -14,6 +14,8 @@ from virtual_kernel import needs_virtual
 from netrepro.emulation import emulate
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure
+from netrepro.networks.links import DropTail, Link
+from netrepro.networks.topology import dumbbell
 from netrepro.papers import tcp_pacing as paper
 from netrepro.papers._study import Runs, points
 from netrepro.simulation import simulate
@@ -89,12 +91,37 @@ def test_fifty_paced_flows_overshoot_and_collapse_and_with_selective_acknowledge
 def test_only_the_paced_flows_of_a_mix_pace_and_in_the_control_none_does():
     for case, pacing in (("mixed, two paced", 2), ("mixed, none paced", 0)):
         flows = paper.experiment(paper.STUDY.case(case), 1.0, 1).traffic
-        assert sum(flow.label == "paced" for flow in flows) * 10 == len(flows) == 200
-        assert sum(flow.tcp.pacing for flow in flows) == 10 * pacing
+        assert sum(flow.label == "paced" for flow in flows) * 10 == len(flows) == 20
+        assert sum(flow.tcp.pacing for flow in flows) == pacing
+        assert {flow.size_bytes for flow in flows} == {5000 * PAPER.segment_bytes}
     paced, none = (
         paper.experiment(paper.STUDY.case(case), 1.0, 5) for case in ("mixed, two paced", "mixed, none paced")
     )
     assert [flow.start_s for flow in paced.traffic] == [flow.start_s for flow in none.traffic]
+
+
+def test_short_flows_of_a_mix_start_again_every_fifteen_seconds():
+    setting = replace(PAPER, **paper.SHORT, paced=True)
+    flows = paper.experiment(setting, 1.0, 1).traffic
+    assert len(flows) == 200 and sum(flow.label == "paced" for flow in flows) == 20
+    assert [int(flow.start_s // 15) for flow in flows] == [place // 20 for place in range(200)]
+
+
+def test_throughput_times_round_trip_is_shared_fairly_where_shares_go_as_one_over_the_round_trip():
+    assert paper.normalised_fairness([1, 1, 1, 1], [100] * 4) == 1
+    assert paper.normalised_fairness([4, 0, 0, 0], [100] * 4) == 0.25
+    assert paper.normalised_fairness([2.8, 1.0], [100, 280]) == pytest.approx(1)
+    assert paper.normalised_fairness([1, 1], [100, 300]) == pytest.approx(0.8)  # (1 + 3)^2 / (2 (1 + 9))
+
+
+def test_half_of_the_flows_are_far_by_longer_side_links_and_without_them_the_network_is_a_plain_dumbbell():
+    far = paper.experiment(paper.STUDY.case("two round trips paced"), 60.0, 1)
+    found = simulate(replace(far, traffic=tuple(replace(flow, duration_s=3.0) for flow in far.traffic), duration_s=3.0))
+    shortest = found.windows.groupby("flow").round_trip_ms.min()
+    np.testing.assert_allclose(shortest[:25], 100, atol=2)
+    np.testing.assert_allclose(shortest[25:], 280, atol=2)
+    side, core = Link(20.0, 5.0), Link(5.0, 40.0, DropTail(packets=25))
+    assert paper.experiment(PAPER, 5.0, 1).topology == dumbbell(1, side, core)
 
 
 def windows_of(**thresholds: list[float]) -> pd.DataFrame:
@@ -109,9 +136,24 @@ def test_the_share_that_loses_counts_flows_once_a_round_trip():
     inf = np.inf
     together = windows_of(a=[inf, inf, 9, 8, 8, 8], b=[inf, inf, inf, 7, 7, 7])
     apart = windows_of(a=[inf, inf, 9, 9, 9, 9], b=[inf, inf, inf, inf, 7, 7])
-    assert paper.share_that_loses(together, 2, 0.1) == 1
-    assert paper.share_that_loses(apart, 2, 0.1) == 0.5
-    assert np.isnan(paper.share_that_loses(windows_of(a=[inf, inf], b=[3, 3]), 2, 0.1))
+    assert paper.shares_that_lose(together, 2, 0.1)[0] == 1
+    assert paper.shares_that_lose(apart, 2, 0.1)[0] == 0.5
+    assert np.isnan(paper.shares_that_lose(windows_of(a=[inf, inf], b=[3, 3]), 2, 0.1)).all()
+
+
+def test_a_loss_counts_in_the_initial_period_or_after_it():
+    before = [9.0] * 80  # 40 round trips of two looks
+    first, later = paper.shares_that_lose(windows_of(a=[9, 8, *before], b=[9, 8, *before[1:], 7]), 2, 0.1)
+    assert (first, later) == (1, 0.5)
+
+
+def test_paced_flows_lose_together_at_first_and_apart_later_and_renos_do_not_change_so():
+    """Sections VI.B.1 and VI.B.2; with RED they lose apart at all times."""
+    paced, reno = (readings(20.0, **paper.FIFTY, paced=paced) for paced in (True, False))
+    assert paced["first_loss_share"] > 1.5 * max(reno["first_loss_share"], paced["later_loss_share"])
+    assert reno["later_loss_share"] > 1.2 * paced["later_loss_share"]
+    random = readings(20.0, **paper.FIFTY, **paper.RED)
+    assert random["later_loss_share"] < 0.5 * paced["later_loss_share"]
 
 
 def test_tops_are_the_last_windows_before_the_threshold_changes_or_stays_half_of_what_fell():
@@ -138,6 +180,7 @@ def test_an_experiment_survives_json():
     "changed, said",
     [
         ({"flows": 0}, "0 flows"),
+        ({"far_round_trip_ms": 50.0}, "far flows at 50 ms"),
         ({"queue": "blue"}, "no queue 'blue'"),
         ({"packet_bytes": 66}, "packets of 66 bytes"),
         ({"starts_within_s": 10.0}, "a run of 10 s"),
