@@ -488,7 +488,7 @@ def draw_two_round_trips(runs: Runs) -> Figure:
 def draw_mix(runs: Runs) -> Figure:
     """Figs 14 and 15: how long Reno flows take among paced ones, over the share of these."""
     figure, axis = new_figure(
-        "Paced among Reno flows (Figs 14, 15)", "share of flows that are paced", "latency of Reno (of that of paced flows)"
+        "Paced among Reno flows (Figs 14, 15)", "share of flows that are paced", "latency of Reno (of that of paced)"
     )
     drawing.draw_sweep(axis, runs.knobs["mix"], "paced_share", "latency_ratio", by="case", label="flows of {}")
     axis.axhline(1, color="#444444", linewidth=1)

@@ -137,7 +137,7 @@ def test_malformed_yaml_is_refused_with_its_line(workbench):
 )
 def test_an_impossible_value_is_refused_with_its_line(workbench, value):
     message = refusal(workbench, changed("published: 0.5", f"published: {value}"))
-    assert re.match(r"data/constructed/claims.yaml line 8: impossible value '", message), message
+    assert re.match(r"data/constructed/claims.yaml line 9: impossible value '", message), message
 
 
 @pytest.mark.parametrize("value", ["[" * 4000 + "]" * 4000, "&a [*a]"])
