@@ -213,7 +213,8 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
         if setting.count_drops:
             drops = edge.drops_by_source(found, PORT, setting.rate_mbps, since_s)
             readings |= {"drop_fairness": edge.fairness(drops), "dropped": int(drops.dropped.sum())}
-        return readings | {"checks": [*gap_checks(found, PORT), within]}
+        of_port = replace(found, packets=found.packets[found.packets.source == PORT[0]])
+        return readings | {"checks": [*gap_checks(of_port, PORT), within]}
     readings["first_drop_ms"] = max(first_drops_ms(found)) if setting.count_drops else np.nan
     return readings | {"course": course, "checks": [within]}
 
@@ -407,7 +408,7 @@ def draw_fairness(runs: Runs) -> Figure:
     for axis, (over, label) in zip(axes, places.items(), strict=True):
         for tier in runs.tiers:
             more: dict[str, Any] = {} if tier == runs.tier else DASHES
-            for colour, (case, name) in zip(CURVES, FAIRNESS_NAMES.items(), strict=True):
+            for colour, (case, name) in zip(CURVES, FAIRNESS_NAMES.items(), strict=False):
                 rows = runs.numbers(case, tier)
                 curve = rows[rows.dropped >= edge.LEAST_DROPS].groupby(over).drop_fairness.mean()
                 shown = name if tier == runs.tier else f"{name}, {tier}"
