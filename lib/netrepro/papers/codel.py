@@ -1,8 +1,8 @@
 """CoDel: Nichols and Jacobson, "Controlling Queue Delay", ACM Queue 10(5) and CACM 55(7), 2012.
 
 A queue that stays is told from one that passes by the least time packets have waited lately. Long CUBIC flows and web
-traffic cross one link: of a fixed rate from 128 kb/s to 100 Mb/s (Figs 5, 6 and 8), and of one that changes by two
-orders of magnitude (Fig. 7), with CoDel, RED and drop tail in front of it.
+traffic cross one link: of a fixed rate from 128 kb/s to 100 Mb/s (Figs 5, 6, 8 and 9), and of one that changes by two
+orders of magnitude (Fig. 7), with CoDel, RED and drop tail in front of it. The consumer edge stands in `_codel_edge`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, FqCoDel,
 from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp, Traffic
+from netrepro.papers import _codel_edge as edge
 from netrepro.papers import _drawing as drawing
 from netrepro.papers._study import (
     SIMULATED,
@@ -39,10 +40,11 @@ from netrepro.papers._study import (
 from netrepro.papers._trust import Check, gap_checks
 from netrepro.style import CURVES, new_figure
 
-PORT = ("s1", "s2")
+PORT, BACK = ("s1", "s2"), ("s2", "s1")
 FTPS = 4
 SENDERS = tuple(f"h{i}" for i in range(1, FTPS + 1))
 ACCESS = tuple((host, PORT[0]) for host in SENDERS)
+ACCESS_BACK = tuple((f"h{i + FTPS}", BACK[0]) for i in range(1, FTPS + 1))
 HEADERS_BYTES = FULL_PACKET_BYTES - 1448
 SCHEDULE_MBPS = (100.0, 10.0, 1.0, 50.0, 1.0, 100.0)  # each for a sixth of the run
 FALLS = (1, 2, 4)  # places in the schedule at which the rate falls
@@ -61,9 +63,10 @@ class Setting:
     queue : "codel", "fq_codel", "red" or "drop tail". reentry : CoDel's, as networks.queues.CoDel has it; the default
     is that of the authors' simulations. buffer_packets : 0 for eight times the product of rate and round trip, at least
     50. dynamic : the rate follows SCHEDULE_MBPS, else the run lasts `static_s`. udp_share : datagrams at this multiple
-    of the rate in place of the long flows. packet_bytes : on the wire. count_drops : record what comes to a dynamic
-    link too, which says when it drops. red : "ns2", or "linux", which is not gentle, does not wait, and counts packets.
-    least_bytes : CoDel drops nothing while so few wait; 0 for a packet. Linux takes its device's greatest.
+    of the rate in place of the long flows. packet_bytes : on the wire. count_drops : record what comes to the link too,
+    which says when it drops and whose packets. edge_mbps : the rate of a consumer edge, with its own traffic, and the
+    queue before both directions; 0 for none. red : "ns2", or "linux", which is not gentle, does not wait, and counts
+    packets. least_bytes : CoDel drops nothing while so few wait; 0 for a packet. Linux takes its device's greatest.
     """
 
     rate_mbps: float = 10.0
@@ -82,6 +85,7 @@ class Setting:
     count_drops: bool = False
     red: str = "ns2"
     least_bytes: int = 0
+    edge_mbps: float = 0.0
 
     @property
     def path_packets(self) -> int:
@@ -126,7 +130,8 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         for i in hosts
     ]
     forward = Link(setting.rate_mbps, setting.round_trip_ms / 10, queue_of(setting))
-    backward = Link(setting.rate_mbps, setting.round_trip_ms / 10, DropTail(packets=10_000))
+    back = queue_of(setting) if setting.edge_mbps else DropTail(packets=10_000)
+    backward = Link(setting.rate_mbps, setting.round_trip_ms / 10, back)
     network = Topology((*cables, Cable(*PORT, forward, backward)), "dumbbell of 4 pairs")
     dwell_s = seconds / len(SCHEDULE_MBPS)
     changes = tuple(LinkChange(dwell_s * at, *PORT, rate_mbps=rate) for at, rate in enumerate(SCHEDULE_MBPS) if at > 0)
@@ -135,20 +140,31 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         tuple(_traffic(setting, seconds)),
         seconds,
         seed,
-        Measure((PORT,), packets=(PORT, *ACCESS)) if setting.count_drops else Measure(packets=(PORT,)),
+        _measure(setting),
         Tcp(
             initial_window_segments=4,
             segment_bytes=setting.packet_bytes - HEADERS_BYTES,
             receive_window_bytes=max(2**16, 16 * setting.path_packets * setting.packet_bytes),
             hystart=False,  # younger than the simulator's TCP
+            delayed_ack_ms=0.0 if setting.edge_mbps else 40.0,  # at the edge acknowledgements take room themselves
             ecn=setting.ecn,
         ),
         changes=changes if setting.dynamic else (),
     )
 
 
+def _measure(setting: Setting) -> Measure:
+    if setting.edge_mbps:
+        return Measure(packets=(PORT, BACK, *ACCESS, *ACCESS_BACK))
+    if setting.count_drops:
+        return Measure((PORT,) if setting.dynamic else (), packets=(PORT, *ACCESS))
+    return Measure(packets=(PORT,))
+
+
 def _traffic(setting: Setting, seconds: float) -> list[Traffic]:
     pairs = [(f"h{i}", f"h{i + FTPS}") for i in range(1, FTPS + 1)]
+    if setting.edge_mbps:
+        return edge.traffic(pairs, WEB, setting.web_per_s, seconds)
     traffic: list[Traffic] = [
         Flow(*pair, duration_s=seconds - 0.1 * place, start_s=0.1 * place, label="long")
         for place, pair in enumerate(pairs)
@@ -169,10 +185,11 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     over time (ms), utilisation, megabytes sent, share of packets dropped; of a dynamic link the first drop after a fall
     of the rate (ms) and, each tenth of a second, delay and megabytes so far.
 
-    A static link is counted from a quarter of its run on, when slow start is over.
+    A static link is counted from a quarter of its run on, when slow start is over. Where drops are counted there, also
+    how many and the index of drops by source (Fig. 9). Of a consumer edge the whole run counts; `edge` is its table.
     """
     seconds = found.experiment.duration_s
-    since_s = 0.0 if setting.dynamic else seconds / 4
+    since_s = 0.0 if setting.dynamic or setting.edge_mbps else seconds / 4
     packets = found.packets[(found.packets.time_s >= since_s) & (found.packets.source == PORT[0])]
     link = found.links.set_index(["source", "destination"]).loc[PORT]
     capacity_mb = capacity_mbps(setting) * (seconds - since_s) / 8
@@ -188,12 +205,18 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
         "drop_share": float(link.dropped_packets / (link.dropped_packets + link.sent_packets)),
         "marked_share": float(link.marked_packets / link.sent_packets),
     }
+    within = _within(sent_mb - setting.packet_bytes / 1e6, capacity_mb)
+    if setting.edge_mbps:
+        ports = dict(zip(edge.DIRECTIONS, (PORT, BACK), strict=True))
+        return readings | {"edge": edge.read(found, ports, setting.edge_mbps), "checks": [within]}
     if not setting.dynamic:
-        return readings | {
-            "checks": [*gap_checks(found, PORT), _within(sent_mb - setting.packet_bytes / 1e6, capacity_mb)]
-        }
+        if setting.count_drops:
+            drops = edge.drops_by_source(found, PORT, setting.rate_mbps, since_s)
+            readings |= {"drop_fairness": edge.fairness(drops), "dropped": int(drops.dropped.sum())}
+        of_port = replace(found, packets=found.packets[found.packets.source == PORT[0]])
+        return readings | {"checks": [*gap_checks(of_port, PORT), within]}
     readings["first_drop_ms"] = max(first_drops_ms(found)) if setting.count_drops else np.nan
-    return readings | {"course": course, "checks": [_within(sent_mb - setting.packet_bytes / 1e6, capacity_mb)]}
+    return readings | {"course": course, "checks": [within]}
 
 
 def _within(sent_mb: float, capacity_mb: float) -> Check:
@@ -374,6 +397,38 @@ def draw_low_rates(runs: Runs) -> Figure:
     return _levels(figure)
 
 
+def draw_fairness(runs: Runs) -> Figure:
+    """Jain's index of drops by source over the round trip and over the rate, means over the other (Fig. 9), of links
+    with drops enough; dashed the simulator, where it is beside a kernel."""
+    title = f"How fairly drops fall on the sources: links with {edge.LEAST_DROPS} drops or more (Fig. 9)"
+    figure, axes = drawing.panels(
+        title, "", "index of drops by source (Jain: share of the fairest)", [""] * 2, log_x=True
+    )
+    places = {"round_trip_ms": "round trip (ms)", "rate_mbps": "rate (Mb/s)"}
+    for axis, (over, label) in zip(axes, places.items(), strict=True):
+        for tier in runs.tiers:
+            more: dict[str, Any] = {} if tier == runs.tier else DASHES
+            for colour, (case, name) in zip(CURVES, FAIRNESS_NAMES.items(), strict=False):
+                rows = runs.numbers(case, tier)
+                curve = rows[rows.dropped >= edge.LEAST_DROPS].groupby(over).drop_fairness.mean()
+                shown = name if tier == runs.tier else f"{name}, {tier}"
+                axis.plot(curve.index, curve, marker="o", markersize=4, color=colour, label=shown, **more)
+        axis.set(xlabel=label, ylim=(0, 1.05))
+        drawing.name_ticks(axis, "x", runs.numbers("codel")[over])
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_edge(runs: Runs) -> Figure:
+    """The table of the consumer edge as bars."""
+    return edge.draw(runs, EDGE_CASES)
+
+
+def edge_table(runs: Runs) -> pd.DataFrame:
+    """The article's table of the consumer edge beside ours."""
+    return edge.table(runs, EDGE_CASES)
+
+
 def _course(axis: Any, runs: Runs, case: str, column: str, **look: Any) -> None:
     rows = runs.table("course", case).query("repetition == 0")
     axis.plot(rows.time_s, rows[column].clip(lower=LEAST_MS) if column.endswith("ms") else rows[column], **look)
@@ -491,6 +546,11 @@ def draw_ecn(runs: Runs) -> Figure:
     return figure
 
 
+def draw_edge_buffer(runs: Runs) -> Figure:
+    """The consumer edge over the buffer's size."""
+    return edge.draw_buffers(runs.knobs["edge_buffer_edge"])
+
+
 def draw_run(found: Measurements, case: str) -> Figure:
     """The delay of one run over time."""
     packets = found.packets[found.packets.source == PORT[0]]
@@ -523,11 +583,26 @@ TEN_PACKETS, TEN_CODEL = "drop tail of 10, dynamic", "codel of 10 packets, dynam
 SHORT_TEN, SHORT_TAIL = "drop tail of 10, 10 ms, dynamic", "drop tail, 10 ms, dynamic"
 RFC, NS2, DRAFT = "codel rfc8289, dynamic", "codel ns2_2012, dynamic", "codel draft01, dynamic"
 FAIR = "fq_codel, dynamic"
+EDGE_CODEL, EDGE_TAIL = "codel, edge", "drop tail, edge"
+EDGE_NEVER, EDGE_HASTY = "codel of 10 s, edge", "codel of 1 ms, edge"
+EDGE_CASES = {"codel": EDGE_CODEL, "drop tail": EDGE_TAIL}
+FAIRNESS_NAMES = {"codel": "CoDel", "red": "RED", "codel of 10 packets": "CoDel in a buffer of 10 packets"}
+EDGE_QUEUES: dict[str, dict[str, Any]] = {"codel": {}, "drop tail": TAIL}
+EDGE_BUFFERS = (6, 13, 20, 26, 52, 104)
+EDGE: dict[str, Any] = {
+    "edge_mbps": each(*edge.RATES),
+    "rate_mbps": lambda setting: setting.edge_mbps,
+    "packet_bytes": lambda setting: 500 if setting.edge_mbps < 1 else FULL_PACKET_BYTES,
+    "buffer_packets": 13,  # 100 ms of the rate
+    "round_trip_ms": 100.0,
+    "web_per_s": 2.0,
+    "static_s": 300.0,
+}
 CASES: dict[str, dict[str, Any]] = {
-    "codel": STATIC,
-    "red": STATIC | RED_QUEUE,
+    "codel": STATIC | COUNTED,
+    "red": STATIC | RED_QUEUE | COUNTED,
     "drop tail": STATIC | TAIL,
-    "codel of 10 packets": STATIC | {"buffer_packets": 10},
+    "codel of 10 packets": STATIC | {"buffer_packets": 10} | COUNTED,
     "unresponsive": STATIC | {"udp_share": 1.2},
     LOW_CODEL: LOW,
     LOW_RED: LOW | RED_QUEUE | {"red": "ns2"},
@@ -545,6 +620,10 @@ CASES: dict[str, dict[str, Any]] = {
     NS2: DYNAMIC | {"reentry": "ns2_2012"},
     DRAFT: DYNAMIC | {"reentry": "draft01"},
     FAIR: DYNAMIC | {"queue": "fq_codel"},
+    EDGE_CODEL: EDGE,
+    EDGE_TAIL: EDGE | TAIL,
+    EDGE_NEVER: EDGE | NEVER_DROPS,
+    EDGE_HASTY: EDGE | {"interval_ms": 1.0},
 }
 # Of the kernel's, which has one rule of starting again, a RED of its own, and CoDel that knows its device's packets.
 LINUX = {"reentry": "rfc8289", "red": "linux", "least_bytes": FULL_PACKET_BYTES}
@@ -553,7 +632,19 @@ OF_LONG_STAYS = (
     *("drop-tail-peak", "dynamic-median", "dynamic-upper-quartile", "dynamic-95th"),
     *("new-control-point", "dynamic-order", "dynamic-bytes", "small-buffer"),
 )
+OF_NS2_RED = ("fairer-drops",)
 SMALL_CODEL = ("codel of 10 packets", "drop tail")
+AT_EDGE, NEVER_AT_EDGE, HASTY_AT_EDGE = ((case, EDGE_TAIL) for case in (EDGE_CODEL, EDGE_NEVER, EDGE_HASTY))
+
+
+def _edge_delay(rate_mbps: float, direction: str) -> Evidence:
+    return Evidence("edge", AT_EDGE, control=NEVER_AT_EDGE, how=edge.ratio_at("median_ms", rate_mbps, direction))
+
+
+def _edge_drops(how: Callable[..., float]) -> Evidence:
+    return Evidence("edge", AT_EDGE, control=HASTY_AT_EDGE, how=how)
+
+
 STUDY = Study(
     slug="codel",
     setting=Setting(),
@@ -574,9 +665,9 @@ STUDY = Study(
             changes=LINUX | {"static_s": 8.0},
             only={"rate_mbps": (LOW_RATES[0], LOW_RATES[2], 3.0, 10.0, 45.0), "round_trip_ms": (100.0,)},
             without=(RFC, UNRESPONSIVE, SHORT_TEN, SHORT_TAIL),  # RFC is what the kernel's CoDel is
-            unjudged=OF_LONG_STAYS,
+            unjudged=OF_LONG_STAYS + OF_NS2_RED,
         ),
-        "paper": Scale(300.0, repetitions=3, changes=LINUX | {"static_s": 20.0}, without=(RFC,)),
+        "paper": Scale(300.0, repetitions=3, changes=LINUX | {"static_s": 20.0}, without=(RFC,), unjudged=OF_NS2_RED),
     },
     claims={
         "static-median-delay": Evidence("median_ms", "codel", control="unresponsive", how=middle),
@@ -603,6 +694,20 @@ STUDY = Study(
             "sent_mb", (DYNAMIC_CODEL, DYNAMIC_TAIL), control=(TEN_CODEL, DYNAMIC_TAIL), how=ratio
         ),
         "small-buffer": Evidence("sent_mb", (TEN_PACKETS, DYNAMIC_TAIL), control=(SHORT_TEN, SHORT_TAIL), how=ratio),
+        "fairer-drops": Evidence(
+            ("drop_fairness", "dropped"),
+            ("codel", "red"),
+            control=("codel of 10 packets", "red"),
+            how=edge.fairer("codel", "red"),
+        ),
+        "edge-drops-no-more": _edge_drops(edge.greatest_ratio("dropped_percent")),
+        "edge-drops-upload-512": _edge_drops(edge.ratio_at("dropped_percent", 0.512, "upload")),
+        "edge-drops-download-1500": _edge_drops(edge.ratio_at("dropped_percent", 1.5, "download")),
+        "edge-drops-upload-1500": _edge_drops(edge.ratio_at("dropped_percent", 1.5, "upload")),
+        "edge-delay-download-512": _edge_delay(0.512, "download"),
+        "edge-delay-upload-512": _edge_delay(0.512, "upload"),
+        "edge-delay-download-1500": _edge_delay(1.5, "download"),
+        "edge-bytes": _edge_drops(edge.mean_ratio("sent_mb")),
     },
     knobs={
         "interval": Knob(
@@ -610,6 +715,11 @@ STUDY = Study(
             Scale(changes={"static_s": 15.0}),
         ),
         "ecn": Knob({"drops": DYNAMIC, "marks": DYNAMIC | {"ecn": True}}, Scale(300.0), repetitions=3),
+        "edge_buffer": Knob(
+            {name: changes | EDGE | {"buffer_packets": each(*EDGE_BUFFERS)} for name, changes in EDGE_QUEUES.items()},
+            Scale(300.0),
+            tables=("edge",),
+        ),
     },
     figures={
         "fig5_static": draw_static,
@@ -617,11 +727,14 @@ STUDY = Study(
         "fig7_dynamic": draw_dynamic,
         "fig7_ten_packets": draw_ten_packets,
         "fig8_round_trips": draw_round_trips,
+        "fig9_fairness": draw_fairness,
+        "consumer_edge": draw_edge,
         "control": draw_control,
         "reentry": draw_reentry,
         "fq_codel": draw_fair,
         "knob_interval": draw_interval,
         "knob_ecn": draw_ecn,
+        "knob_edge_buffer": draw_edge_buffer,
     },
     play=Play(
         ("codel", "red", "drop tail", DYNAMIC_CODEL, DYNAMIC_RED, DYNAMIC_TAIL, FAIR),
