@@ -145,7 +145,7 @@ def _checked_connections(experiment: Experiment) -> list[Connection]:
     if measure.queue_interval_ms < LEAST_QUEUE_INTERVAL_MS:
         raise NetreproError(
             f"queues sampled every {measure.queue_interval_ms:g} ms",
-            f"give {LEAST_QUEUE_INTERVAL_MS:g} ms or more, or use tier 'simulated'",
+            f"give {LEAST_QUEUE_INTERVAL_MS:g} ms or more, or use tier 'virtual'",
         )
     table = experiment.flow_table
     count = len(table) + int((table["replication"] != "").sum())

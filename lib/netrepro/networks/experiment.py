@@ -22,6 +22,7 @@ Port = tuple[str, str]
 
 # What `Experiment.flow_table` and the tables of `Measurements` hold at least; a tier may add columns.
 MOST_SAMPLES = 50_000_000  # of a queue or a window
+EVERY_CHANGE = "every change of a queue (queue_interval_ms = 0), which only tier 'virtual' tells"
 FLOW_TABLE_COLUMNS = [
     "flow",  # 0, 1, ... in the order of the traffic; PoissonFlows stand where they are named
     "transport",  # "tcp", "datagrams", or "requests" (the answers of one server)
@@ -72,6 +73,7 @@ REQUEST_COLUMNS = [
     "answered_s",  # the client holds the whole answer; NaN if never
     "completion_ms",
 ]
+HOST_COLUMNS = ["host"]  # and a counter each, by its name in `nstat`
 FIDELITY_COLUMNS = ["check", "value", "bound", "holds"]
 
 
@@ -106,8 +108,9 @@ def _one_table(rows: list[_Row]) -> pd.DataFrame:
 class Measure:
     """What to record beside flows and link totals; a port is the pair of nodes (from, to).
 
-    `queues`: ports whose queue is sampled every `queue_interval_ms`. `windows_interval_ms`: how often every TCP
-    flow's window is sampled, None for never. `packets`: ports whose every packet is recorded as its last bit leaves.
+    `queues`: ports whose queue is sampled every `queue_interval_ms`; 0 for whenever a packet joins it, leaves it or is
+    dropped (tier "virtual" only; such times are not even). `windows_interval_ms`: how often every TCP flow's window
+    is sampled, None for never. `packets`: ports whose every packet is recorded as its last bit leaves.
     """
 
     queues: tuple[Port, ...] = ()
@@ -122,7 +125,7 @@ class Measure:
                 if isinstance(port, str) or len(port) != 2:
                     raise NetreproError(f"Measure: {name} = {ports!r}", f'give pairs of nodes: {name}=[("s1", "s2")]')
             object.__setattr__(self, name, tuple(tuple(port) for port in ports))
-        set_number(self, "queue_interval_ms", above=0)
+        set_number(self, "queue_interval_ms", least=0)
         if self.windows_interval_ms is not None:
             set_number(self, "windows_interval_ms", above=0)
 
@@ -379,7 +382,10 @@ def own_settings(experiment: Experiment, entry: Traffic) -> list[str]:
 class Measurements:
     """What a tier saw: tidy tables, one row a flow (`flows`), a sample of a port's queue (`queues`), a link
     (`links`), a sample of a flow's window (`windows`), a recorded packet (`packets`), an answer to one of Requests
-    (`requests`); columns as listed above.
+    (`requests`), a host (`hosts`); columns as listed above.
+
+    `hosts` is of tier "virtual": what each host's kernel has counted (/proc/net/snmp and netstat) since the network was
+    built until all connections were closed, as TcpRetransSegs, TcpExtTCPTimeouts or IpExtInCEPkts; no rows elsewhere.
 
     `tier` is virtual, privileged, rootless or simulated; `kernel` the release of the kernel, "" of the simulator.
     `fidelity` says what had to hold for the run to be believed, and whether it did (FIDELITY_COLUMNS).
@@ -395,6 +401,7 @@ class Measurements:
     fidelity: pd.DataFrame
     requests: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=REQUEST_COLUMNS))
     kernel: str = ""
+    hosts: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=HOST_COLUMNS))
 
     @property
     def trusted(self) -> bool:

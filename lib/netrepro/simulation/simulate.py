@@ -19,6 +19,7 @@ from netrepro.networks.compiled import (
     tcp_settings,
 )
 from netrepro.networks.experiment import (
+    EVERY_CHANGE,
     FIDELITY_COLUMNS,
     LINK_COLUMNS,
     PACKET_COLUMNS,
@@ -63,7 +64,8 @@ def simulate(
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
     `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
     window among those of its flow. Retransmissions, timeouts and attempts of a flow are those of all its connections.
-    Raises NetreproError for a congestion control of your own that is not given.
+    Raises NetreproError for a congestion control of your own that is not given, and for queues to be told at every
+    change.
 
     Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
     Requests and answers travel on connections of their own, each with its acknowledgements.
@@ -137,6 +139,8 @@ def build(
         simulator.request(answers["flow"].iloc[0], len(answers), *sizes, asked.barrier, *waits_s)
     _route(simulator, experiment)
     measure = experiment.measure
+    if measure.queues and measure.queue_interval_ms == 0:
+        raise NetreproError(EVERY_CHANGE, "give queue_interval_ms, or use tier 'virtual'")
     simulator.sample_queues([ports[port] for port in measure.queues], measure.queue_interval_ms / 1e3)
     if measure.windows_interval_ms is not None:
         simulator.sample_windows(measure.windows_interval_ms / 1e3)

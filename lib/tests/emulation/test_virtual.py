@@ -423,6 +423,39 @@ def test_bursts_of_segmentation_offload_are_refused():
         make_virtual_plan(network, 1, None)
 
 
+def test_what_hosts_count_is_what_flows_and_links_had():
+    """A queue that drops, one that marks, and datagrams; each host's kernel counts for itself."""
+    lossy, marks = Link(20.0, 2.0, DropTail(packets=15)), Link(20.0, 2.0, EcnThreshold(100, 10))
+    cables = (Cable("h1", "s1", Link(200.0, 1.0)), *(Cable("s1", f"h{i}", lossy) for i in (2, 4)))
+    net = Topology((*cables, Cable("s1", "h3", marks)))
+    flows = (Flow("h1", "h2", 2_000_000), Flow("h1", "h3", 2_000_000), Datagrams("h2", "h4", 1.0, 1.0))
+    found = emulate(Experiment(net, flows, 3.0, tcp=Tcp("reno", ecn=True)), tier="virtual")
+    hosts, links = found.hosts.set_index("host"), found.links.set_index(["source", "destination"])
+    assert list(hosts.index) == list(net.hosts)
+    resent = found.flows["retransmitted_packets"]
+    assert hosts["TcpRetransSegs"].to_dict() == {"h1": resent.sum(), "h2": 0, "h3": 0, "h4": 0}
+    assert resent[0] > 10 and hosts["TcpExtTCPTimeouts"]["h1"] == found.flows["timeouts"].sum()
+    assert hosts["IpExtInCEPkts"].to_dict() == {"h1": 0, "h2": 0, "h3": links["marked_packets"]["s1", "h3"], "h4": 0}
+    assert hosts["IpExtInCEPkts"]["h3"] > 10
+    arrived = found.flows["delivered_bytes"][2] / flows[2].packet_bytes
+    assert hosts["UdpInDatagrams"]["h4"] == arrived > 50
+    assert simulate(Experiment(net, flows, 0.1)).hosts.empty
+
+
+def test_a_queue_may_be_told_at_every_change():
+    """Samples are its last value; each change is of one packet, and every packet that left has joined before."""
+    sampled = two_flows(100.0, 0.5)
+    every = replace(sampled, measure=replace(sampled.measure, queue_interval_ms=0))
+    found, told = (emulate(each, tier="virtual") for each in (sampled, every))
+    assert digest(replace(found, queues=told.queues)) == digest(told)
+    assert len(told.queues) > 2 * len(told.packets) and told.queues["time_s"].is_monotonic_increasing
+    assert told.queues["queue_packets"].diff().abs().max() == 1
+    last = pd.merge_asof(found.queues[["time_s"]], told.queues, on="time_s")["queue_bytes"].fillna(0)
+    assert (last == found.queues["queue_bytes"]).all() and last.max() > 100_000
+    with pytest.raises(NetreproError, match="every change"):
+        simulate(every)
+
+
 SMALL = star(3, Link(10.0, 5.0))
 
 

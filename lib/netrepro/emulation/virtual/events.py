@@ -58,6 +58,14 @@ class Events:
         table.insert(0, "time_s", self.seconds(changes))
         return table
 
+    def queues(self, ports: Sequence[tuple[str, str]], duration_s: float) -> pd.DataFrame:
+        """QUEUE_COLUMNS after each event until the end."""
+        parts = [pd.DataFrame(columns=QUEUE_COLUMNS)]
+        for source, destination in ports:
+            table = self.queue((source, destination)).assign(source=source, destination=destination)
+            parts.append(table[(table["time_s"] >= 0) & (table["time_s"] <= duration_s)])
+        return pd.concat(parts[1:] or parts, ignore_index=True)[QUEUE_COLUMNS]
+
     def sampled(self, ports: Sequence[tuple[str, str]], interval_s: float, duration_s: float) -> pd.DataFrame:
         """QUEUE_COLUMNS every interval, from 0 to the end."""
         time_s = np.arange(int(duration_s / interval_s + 1e-9) + 1) * interval_s

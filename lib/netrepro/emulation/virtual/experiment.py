@@ -35,7 +35,7 @@ from netrepro.emulation.virtual.plan import (
 )
 from netrepro.emulation.virtual.speech import OF_MODULE, Speech, speech_of
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import FIDELITY_COLUMNS, WINDOW_COLUMNS, Experiment, Measurements, Port
+from netrepro.networks.experiment import FIDELITY_COLUMNS, HOST_COLUMNS, WINDOW_COLUMNS, Experiment, Measurements, Port
 from netrepro.networks.queues import OwnQueue
 from netrepro.networks.routing import links_in_use
 from netrepro.networks.workloads import Tcp
@@ -118,6 +118,8 @@ def emulate_virtually(
             tells=True,
         )
         instance.order("change", requests=batched_by_node(plan.reports()))
+        # Not earlier: a little time passes while they are read.
+        counted = instance.order("totals", hosts=list(experiment.topology.hosts))
         instance.close()
         undone.pop_all()
         with events, ExitStack() as closed:
@@ -141,14 +143,24 @@ def emulate_virtually(
         experiment=experiment,
         tier="virtual",
         flows=experiment.flow_results(result.flows),
-        queues=seen.sampled(measure.queues, measure.queue_interval_ms / 1e3, lasted_s),
+        queues=(
+            seen.sampled(measure.queues, measure.queue_interval_ms / 1e3, lasted_s)
+            if measure.queue_interval_ms
+            else seen.queues(measure.queues, lasted_s)
+        ),
         links=seen.links(lasted_s),
         windows=result.windows[[*WINDOW_COLUMNS, "connection"]],
         packets=seen.packets(measure.packets, traffic.flow_of_end(), experiment.duration_s),
         fidelity=_fidelity(experiment, plan, seen, ports, result.lateness, instance.kernel),
         requests=experiment.request_results(result.answers),
         kernel=instance.kernel,
+        hosts=_host_totals(counted["names"], counted["totals"]),
     )
+
+
+def _host_totals(names: list[str], totals: Mapping[str, list[int]]) -> pd.DataFrame:
+    table = pd.DataFrame.from_dict(totals, orient="index", columns=names)
+    return table.rename_axis(HOST_COLUMNS[0]).reset_index()
 
 
 def check_virtually(experiment: Experiment) -> None:
