@@ -486,7 +486,9 @@ def draw_ratios(runs: Runs) -> Figure:
 
 def draw_processor(runs: Runs) -> Figure:
     """Processor time of a transaction, by network and number of flows."""
-    figure, axes = new_figure("Processor time, client and server together", "flows", "us a transaction", columns=2)
+    figure, axes = new_figure(
+        "Processor time, client and server together", "flows", "processor time a transaction (µs)", columns=2
+    )
     for axis, kind in zip(axes, ("tcp_rr", "udp_rr"), strict=True):
         axis.set_title(TITLES[kind].split(",")[0], fontsize=10)
         for name, look in MAIN.items():
@@ -541,7 +543,7 @@ def draw_rules(runs: Runs) -> Figure:
 
 def draw_processors(runs: Runs) -> Figure:
     """Request and response with a processor for each host, and with one for both: what waking the other one hides."""
-    figure, axes = new_figure("One processor or two?", "", "us a transaction, one flow", columns=2)
+    figure, axes = new_figure("One processor or two?", "", "a transaction of one flow (µs)", columns=2)
     for axis, kind in zip(axes, ("tcp_rr", "udp_rr"), strict=True):
         axis.set_title(TITLES[kind].split(",")[0], fontsize=10)
         for shift, (name, look) in enumerate(list(MAIN.items())[:3] if len(runs.rates) else []):

@@ -106,12 +106,15 @@ def test_nobody_there_and_nothing_coming_are_said():
 
 
 @contextlib.contextmanager
-def libtorrent_peer(folder: Path, torrent_file: bytes, *, content: bytes | None = None) -> Iterator:
-    """A session of libtorrent on the loopback interface with one torrent: (session, handle)."""
+def libtorrent_peer(
+    folder: Path, torrent_file: bytes, *, content: bytes | None = None, address: str = HERE, **more
+) -> Iterator:
+    """A session of libtorrent on the loopback interface with one torrent: (session, handle). more : its settings."""
     libtorrent = pytest.importorskip("libtorrent")
     session = libtorrent.session(
         {
-            "listen_interfaces": f"{HERE}:0",
+            "listen_interfaces": f"{address}:0",
+            "outgoing_interfaces": address,
             "enable_dht": False,
             "enable_lsd": False,
             "enable_upnp": False,
@@ -123,6 +126,7 @@ def libtorrent_peer(folder: Path, torrent_file: bytes, *, content: bytes | None 
             "out_enc_policy": int(libtorrent.enc_policy.pe_disabled),
             "unchoke_interval": 1,
         }
+        | more
     )
     (folder / "file.torrent").write_bytes(torrent_file)
     if content is not None:
@@ -206,3 +210,83 @@ def test_we_exchange_pieces_with_libtorrent_when_each_has_a_part(tmp_path):
 
     assert asyncio.run(run()).content == CONTENT
     assert (tmp_path / "file.bin").read_bytes() == CONTENT
+
+
+# libtorrent as a PropShare client: a class of peers for each, whose upload limit is the peer's share.
+
+GIVES = {"127.0.0.2": 40_000, "127.0.0.3": 80_000, "127.0.0.4": 160_000}  # bytes/s to it
+UPLOAD = 240_000
+ROUND_S, EQUAL_ROUNDS, ROUNDS = 2.0, 3, 12
+QUARTER = 4 * 2**20
+
+
+def parts(number: int, content: bytes) -> bytes:
+    """One quarter of it, zeros else."""
+    return bytes(number * QUARTER) + content[number * QUARTER :][:QUARTER] + bytes((3 - number) * QUARTER)
+
+
+def of_classes(libtorrent, session) -> dict[str, int]:
+    """A class of peers for every address of GIVES; on loopback libtorrent limits none without being told."""
+    classes, by_address = {each: session.create_peer_class(each) for each in GIVES}, libtorrent.ip_filter()
+    by_address.add_rule("0.0.0.0", "255.255.255.255", 0)
+    for each, number in classes.items():
+        by_address.add_rule(each, each, 1 << number)
+    session.set_peer_class_filter(by_address)
+    return classes
+
+
+def limit(session, number: int, bytes_per_s: float) -> None:
+    of_class = session.get_peer_class(number)
+    of_class["upload_limit"] = max(1, round(bytes_per_s))  # 0 would be no limit
+    session.set_peer_class(number, of_class)
+
+
+def test_libtorrent_gives_proportional_shares_by_classes_of_peers_and_equal_ones_without(tmp_path):
+    """Three leechers give it different rates, and each lacks its quarter of the file."""
+    libtorrent = pytest.importorskip("libtorrent")
+    content = Random(2).randbytes(4 * QUARTER)
+    torrent = make_torrent("file.bin", content, 4 * BLOCK_BYTES)
+    everybody = libtorrent.ip_filter()
+    everybody.add_rule("0.0.0.0", "255.255.255.255", 1 << libtorrent.session.global_peer_class_id)
+
+    async def run() -> list[dict[str, tuple[int, int]]]:
+        with contextlib.ExitStack() as stack:
+
+            def peer(number: int, address: str, **more):
+                (folder := tmp_path / address).mkdir()
+                own = {"content": parts(number, content), "address": address, "unchoke_slots_limit": -1}
+                return stack.enter_context(libtorrent_peer(folder, torrent.file, **own, **more))
+
+            session, handle = peer(0, HERE)
+            classes = of_classes(libtorrent, session)
+            others = []
+            for number, (address, rate) in enumerate(GIVES.items(), 1):
+                others.append(peer(number, address, upload_rate_limit=rate))
+                others[-1][0].set_peer_class_filter(everybody)
+            every = [handle, *(other for _, other in others)]
+            await until(lambda: all(each.status().state.name == "downloading" for each in every))
+            for address, (other, _) in zip(GIVES, others, strict=True):
+                handle.connect_peer((address, other.listen_port()))
+            ours, totals = choker("propshare", Random(1), round_s=ROUND_S), [dict.fromkeys(GIVES, (0, 0))]
+            for round_ in range(ROUNDS):
+                seen = {each.ip[0]: (each.total_download, each.total_upload) for each in handle.get_peer_info()}
+                totals.append(totals[-1] | seen)
+                received = {address: float(got) for address, (got, _) in totals[-1].items()}
+                weights = ours.decide(ROUND_S * round_, list(GIVES), received)
+                shares = weights if round_ >= EQUAL_ROUNDS else dict.fromkeys(GIVES, 1 / len(GIVES))
+                for address, number in classes.items():
+                    limit(session, number, UPLOAD * shares.get(address, 0.0))
+                await asyncio.sleep(ROUND_S)
+            assert len(seen) == len(GIVES), "a leecher went away"
+            return totals
+
+    totals = asyncio.run(run())
+
+    def shares(first: int, last: int, place: int) -> list[float]:
+        moved = [totals[last][address][place] - totals[first][address][place] for address in GIVES]
+        return [each / sum(moved) for each in moved]
+
+    # What it sends in a round is by what came in the round before.
+    settled = EQUAL_ROUNDS + 2
+    assert shares(settled, ROUNDS, 1) == pytest.approx(shares(settled - 1, ROUNDS - 1, 0), rel=0.2)
+    assert shares(1, settled - 1, 1) != pytest.approx(shares(1, settled - 1, 0), rel=0.2)
