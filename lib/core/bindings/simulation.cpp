@@ -2,12 +2,14 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "coupled.hpp"
 #include "module.hpp"
 #include "python_control.hpp"
 #include "simulator.hpp"
@@ -106,6 +108,20 @@ void bind_simulation(py::module_& module) {
            py::arg("burst_bytes"));
 
   module.def("congestion_controls", &control_names, "Names, as add_flows takes them.");
+
+  module.def(
+      "coupled_growth",
+      [](const std::string& control, const std::vector<std::array<double, 4>>& subflows, std::uint32_t place) {
+        const auto coupling = std::make_shared<Coupling>();
+        for (const auto& [window, round_trip_s, since_loss, between_losses] : subflows)
+          coupling->subflows.push_back({window, round_trip_s, since_loss, between_losses});
+        CongestionWindow window{coupling->subflows.at(place).window, 0};
+        control_named(control)({TcpSettings{}, coupling, place, 0})->grow(window, {0, 1, false, true, 0, 0, 0, 0, 0});
+        return window.segments - subflows[place][0];
+      },
+      py::arg("control"), py::arg("subflows"), py::arg("place"),
+      "Segments by which a subflow's window grows for one that is acknowledged. Subflows: window, round trip in s, "
+      "segments since the last loss and between the last two.");
 
   // A line a field; whoever makes one names them all.
   const auto time = [](Time TcpSettings::* field) {

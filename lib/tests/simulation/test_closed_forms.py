@@ -171,6 +171,20 @@ def test_a_lost_only_segment_is_sent_again_after_the_retransmission_timeout(mini
     assert set(flows["timeouts"]) >= {0, 1, 2}
 
 
+@pytest.mark.parametrize("cut_s", [100, 500, 1200])
+def test_timeouts_double_up_to_two_minutes(cut_s):
+    # A window of two segments has one round trip R, and no variation after a while: the first timeout is R + minimum.
+    net = wire(Link(1000, 10, PLENTY))
+    tcp = replace(WITHOUT_PROBES, min_rto_ms=200.0, receive_window_bytes=2 * SEGMENT)
+    broken = (LinkChange(5, "h1", "h2", up=False),)
+    flow = Flow("h1", "h2", duration_s=5 + cut_s)
+    flows = simulate(Experiment(net, (flow,), 5 + cut_s, tcp=tcp, changes=broken), clock_skew_ppm=0).flows
+    expected, waited_s, timeout_s = 0, 0.0, 0.220
+    while waited_s + timeout_s < cut_s - 1:
+        expected, waited_s, timeout_s = expected + 1, waited_s + timeout_s, min(2 * timeout_s, 120)
+    assert flows["timeouts"].to_list() == [expected]
+
+
 def test_a_lost_tail_is_probed_after_two_round_trips_and_a_lost_head_is_judged_after_one():
     # RFC 8985. Both of two segments lost: the probe repeats the second, whose arrival tells that the first is lost.
     # Only the first lost: the second's arrival tells, after a quarter of the least round trip for reordering and 2 ms.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import astuple, dataclass, replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from netrepro import _core as core
 from netrepro.networks import (
     Cable,
     DropTail,
@@ -160,3 +163,78 @@ def test_paced_subflows_behind_one_slow_port_take_turns_and_end(control):
     flow = Flow("h1", "h2", 300_000, subflows=3)
     measured = simulate(Experiment(net, (flow,), 60, tcp=Tcp(control, pacing=True)))
     assert measured.flows["completion_ms"].notna().all() and measured.trusted
+
+
+# The controls' formulas, written once more -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a coupled control knows of a subflow."""
+
+    window: float
+    round_trip_s: float  # 0 before the first sample
+    since_loss: float
+    between_losses: float
+
+    @property
+    def quality(self) -> float:
+        """l^2/rtt of Khalili et al., with l the larger of both intervals."""
+        return max(self.since_loss, self.between_losses) ** 2 / self.round_trip_s if self.round_trip_s else 0.0
+
+
+def olia(subflows: list[Seen], place: int) -> float:
+    """Khalili et al. (CoNEXT 2012), equation 5 and alpha below it."""
+    own = subflows[place]
+    if own.round_trip_s == 0:
+        return 1 / own.window
+    known = [seen for seen in subflows if seen.round_trip_s]
+    largest = [i for i, seen in enumerate(subflows) if seen.window == max(other.window for other in subflows)]
+    best = [i for i, seen in enumerate(subflows) if seen.quality == max(other.quality for other in subflows)]
+    collected = [i for i in best if i not in largest]
+    alpha = 0.0
+    if collected and place in largest:
+        alpha = -1 / len(known) / len(largest)
+    elif place in collected:
+        alpha = 1 / len(known) / len(collected)
+    rate = sum(seen.window / seen.round_trip_s for seen in known)
+    return own.window / own.round_trip_s**2 / rate**2 + alpha / own.window
+
+
+def lia(subflows: list[Seen], place: int) -> float:
+    """RFC 6356: min(alpha/total, 1/window) for each segment."""
+    known = [seen for seen in subflows if seen.round_trip_s]
+    own = 1 / subflows[place].window
+    if not known:
+        return own
+    rate = sum(seen.window / seen.round_trip_s for seen in known)
+    return min(max(seen.window / seen.round_trip_s**2 for seen in known) / rate**2, own)  # alpha/total
+
+
+# Few values, so that subflows are often alike, as in the formulas' ties.
+SEEN = st.builds(
+    Seen, st.sampled_from([4.0, 10.0, 25.0]), st.sampled_from([0.0, 0.01, 0.08]),
+    st.sampled_from([0.0, 30.0, 900.0]), st.sampled_from([0.0, 30.0, 400.0]),
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.lists(SEEN, min_size=1, max_size=4), st.data())
+def test_coupled_windows_grow_as_the_formulas_say(subflows, data):
+    place = data.draw(st.integers(0, len(subflows) - 1))
+    numbers = [astuple(seen) for seen in subflows]
+    for name, formula in (("olia", olia), ("lia", lia)):
+        expected = max(1.0, subflows[place].window + formula(subflows, place)) - subflows[place].window
+        assert core.coupled_growth(name, numbers, place) == pytest.approx(expected, abs=1e-12), name
+
+
+def test_olia_moves_from_the_largest_window_to_the_best_path_that_has_a_small_one():
+    """By hand: two paths of 10 ms; nothing moves between two that are as good, or where the best has most already."""
+    rate = (4 + 25) / 0.01
+    unmoved = [window / 0.01**2 / rate**2 for window in (4, 25)]
+    for since, between in (((900.0, 30.0), (0.0, 30.0)), ((0.0, 30.0), (900.0, 30.0))):  # either interval may be it
+        paths = [(4.0, 0.01, since[0], between[0]), (25.0, 0.01, since[1], between[1])]
+        grown = [core.coupled_growth("olia", paths, place) for place in (0, 1)]
+        assert grown == pytest.approx([unmoved[0] + 1 / 2 / 4, unmoved[1] - 1 / 2 / 25], abs=1e-12)
+        worse = [(4.0, 0.01, since[1], between[1]), (25.0, 0.01, since[0], between[0])]
+        assert [core.coupled_growth("olia", worse, place) for place in (0, 1)] == pytest.approx(unmoved, abs=1e-12)
