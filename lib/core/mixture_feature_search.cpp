@@ -264,7 +264,7 @@ std::vector<uint32_t> MixtureFeatureSearch::likeliest(const std::vector<std::vec
   std::vector<uint8_t> can_win(classes_ * rows);
   for (std::size_t label = 0; label < classes_; ++label) {
     const double* top = largest.data() + label * rows;
-    const double log_count = std::log(static_cast<double>(joint[label].size() / rows));
+    const double log_count = std::log(static_cast<double>(joint[label].size()) / static_cast<double>(rows));
     for (std::size_t row = 0; row < rows; ++row) {
       const bool can = !(top[row] + log_count + log_priors_[label] < least[row]);
       can_win[label * rows + row] = can;

@@ -20,7 +20,8 @@ struct RunningStatistics {
 
   double mean(bool whole) const {
     if (count == 0) return 0;
-    return whole ? static_cast<double>(sum / count) : static_cast<double>(sum) / static_cast<double>(count);
+    const auto floor = sum / count;
+    return whole ? static_cast<double>(floor) : static_cast<double>(sum) / static_cast<double>(count);
   }
 
   // Of a sample (n - 1); 0 for fewer than two values.
