@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 READY  := $(VENV)/netrepro-ready
 CORE   := $(shell find lib/core -name '*.cpp' -o -name '*.hpp')
+# The installed library knows where each module is: a module that has become a package has to be told.
+PARTS  := $(shell find lib/netrepro -name __init__.py)
 
 # Made where there is what it is made of; else one line says what is missing, each time.
 KERNEL := $(VENV)/netrepro-kernel
@@ -12,7 +14,7 @@ KERNEL := $(VENV)/netrepro-kernel
 setup: $(READY)
 
 # NEURAL=1 asks for PyTorch even where only the CUDA build (gigabytes) is to be had.
-$(READY): lib/requirements.txt lib/pyproject.toml lib/CMakeLists.txt lib/bootstrap.py $(CORE) $(if $(NEURAL),neural)
+$(READY): lib/requirements.txt lib/pyproject.toml lib/CMakeLists.txt lib/bootstrap.py $(CORE) $(PARTS) $(if $(NEURAL),neural)
 	@$(PYTHON) lib/bootstrap.py $(if $(NEURAL),--neural)
 
 .PHONY: neural

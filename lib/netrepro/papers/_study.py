@@ -30,7 +30,8 @@ How to write a paper. In `papers/<slug>.py` stands what is the paper's own:
 over its values (over two: with two levels); a table where the reading is one; of a tuple of readings, a Series of
 them. It returns what the claim's kind wants: a number, a ranking (`least_first`, `greatest_first`), a curve
 (`curve(xs)`, or by default the points of a Series or of a table with two columns). A proportion of trials: a reading
-that is 0 or 1 (or a table of them), and `counted=True`. A control that is computed otherwise is an Evidence itself.
+that is 0 or 1 (or a table of them), and `counted=True`. A statistic of all repetitions together, such as a percentile
+of their flows: `pooled=True` and `jackknife`. A control that is computed otherwise is an Evidence itself.
 
 A paper whose experiment is no `Experiment`, or of which more is read than Measurements, gives `measure_one`, a function
 (setting, seconds, seed, tier) -> dict, in place of `experiment` and `read` (or of `read` alone, so that it is known
@@ -45,7 +46,7 @@ is odd, it writes plain functions.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
@@ -59,8 +60,8 @@ from netrepro.claims import Measured
 from netrepro.emulation.virtual.experiment import check_virtually
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
-from netrepro.papers._running import run_experiment
-from netrepro.papers._runs import Progress, in_parallel, of_profile, seed_of
+from netrepro.papers._running import run_all, run_experiment
+from netrepro.papers._runs import Progress, of_profile, seed_of
 from netrepro.papers._trust import Check, check_table, trust_of, trust_table, with_directions
 
 SIMULATED, VIRTUAL = "simulated", "virtual"
@@ -86,13 +87,14 @@ def each(*values: Any) -> Each:
 class Scale:
     """What a profile stands for: simulated or real seconds of a run (0 where the experiment knows itself when to end),
     repetitions at most, changes of the setting, of values swept by `each` the only ones that are measured (all where a
-    field is not named), the cases that are left out, where they would take too long, those repeated less often (case ->
-    repetitions at most), and the claims that runs of this size are too short for."""
+    field is not named; or, under any name, a function of the setting that says whether it is), the cases that are left
+    out, where they would take too long, those repeated less often (case -> repetitions at most), and the claims that
+    runs of this size are too short for."""
 
     seconds: float = 0.0
     repetitions: int | None = None
     changes: Changes = field(default_factory=dict)
-    only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    only: Mapping[str, Sequence[Any] | Callable[[Any], bool]] = field(default_factory=dict)
     without: Sequence[str] = ()
     fewer: Mapping[str, int] = field(default_factory=dict)
     unjudged: Sequence[str] = ()
@@ -104,7 +106,8 @@ class Evidence:
 
     control : the cases in which the mechanism is broken, in the same order; or an Evidence of its own.
     how : of one argument a case, as the module says. counted : sum successes and trials over all repetitions.
-    exact : a closed form, the same in every repetition, of which the first is taken.
+    exact : a closed form, the same in every repetition, of which the first is taken. pooled : `how` is given the
+    readings of all repetitions (repetition -> reading) of each case, and returns the values itself.
     """
 
     reading: str | tuple[str, ...]
@@ -113,6 +116,7 @@ class Evidence:
     how: Callable[..., Any] | None = None
     counted: bool = False
     exact: bool = False
+    pooled: bool = False
 
     @property
     def case_names(self) -> tuple[str, ...]:
@@ -163,7 +167,9 @@ class Point:
 class Study:
     """What a paper declares; the module's text shows all of it.
 
-    on_virtual : scales that the virtual kernel takes instead, as it is slower. until_complete : runs there end when
+    on_virtual : scales that the virtual kernel (and real ones) takes instead, as it is slower. on_kernels : claims
+    that other tiers than the simulator judge by other cases, or that they alone can. in_turn : setting -> whether it
+    takes real time on any tier, and is measured when nothing else is. until_complete : runs there end when
     all sized traffic has arrived. cannot : (setting, tier) -> why that tier cannot run it, or ""; what the virtual
     kernel refuses need not be said. repetitions : the notebook's default.
 
@@ -184,6 +190,8 @@ class Study:
     play: Play | None = None
     repetitions: int = 5
     on_virtual: Mapping[str, Scale] = field(default_factory=dict)
+    on_kernels: Mapping[str, Evidence] = field(default_factory=dict)
+    in_turn: Callable[[Any], bool] | None = None
     until_complete: bool = False
     cannot: Callable[[Any, str], str] | None = None
 
@@ -197,7 +205,7 @@ class Study:
         ]:
             for changed in set(changes) - set(known):
                 raise NetreproError(f"{self.slug}: case {name!r} changes {changed!r}", nearest(changed, known))
-        for claim, evidence in self.claims.items():
+        for claim, evidence in [*self.claims.items(), *self.on_kernels.items()]:
             for case in {*evidence.case_names, *(evidence.broken.case_names if evidence.broken else ())}:
                 if case not in self.cases:
                     raise NetreproError(f"{self.slug}: claim {claim!r} needs case {case!r}", nearest(case, self.cases))
@@ -309,7 +317,10 @@ class Study:
         ]
         readings = dict(known or {})
         new = [run for run in dict.fromkeys(run for *_, run in work) if run not in readings]
-        readings |= zip(new, in_parallel(self._run, [(run,) for run in new], progress=progress), strict=True)
+        alone = [run for run in new if self.in_turn is not None and self.in_turn(run.setting)]
+        together = [run for run in new if run not in alone]
+        readings |= zip(together, run_all(self._run, [(run,) for run in together], tier, progress), strict=True)
+        readings |= {run: self._run(run) for run in alone}
         order = {id(point): place for place, point in enumerate(wanted)}
         work.sort(key=lambda each: order[id(each[0])])
         found = [(point, repetition, readings[run]) for point, repetition, run in work]
@@ -506,7 +517,8 @@ class Runs:
         where = tier or self.tier
         trust, found = trust_of(self.checks[self.checks["tier"] == where]), []
         unjudged = self.study.scale(self.profile, self.tier).unjudged
-        for claim, evidence in self.study.claims.items():
+        claims = {**self.study.claims, **(self.study.on_kernels if where != SIMULATED else {})}
+        for claim, evidence in claims.items():
             if claim in unjudged or not self.has(*evidence.case_names, tier=where):
                 continue
             given = _as_measured(self.values_of(evidence, where), evidence)
@@ -522,8 +534,10 @@ class Runs:
         """What the evidence makes of every repetition that its cases have in common."""
         by_case = [self.reading(evidence.reading, case, tier) for case in evidence.case_names]
         how = evidence.how or _itself
-        common = set(by_case[0]).intersection(*by_case)
-        return [how(*(readings[each] for readings in by_case)) for each in sorted(common)]
+        common = sorted(set(by_case[0]).intersection(*by_case))
+        if evidence.pooled:
+            return list(how(*({each: readings[each] for each in common} for readings in by_case)))
+        return [how(*(readings[each] for readings in by_case)) for each in common]
 
     def save(self, folder: Path) -> None:
         """Leave every table as a CSV file, and run.json, which says how they were measured."""
@@ -553,11 +567,13 @@ def points(cases: Mapping[str, Changes], setting: Any, scale: Scale | None = Non
         for place in product(*swept.values()):
             at = dict(zip(swept, place, strict=True))
             changed = replace(setting, **{**scale.changes, **plain, **at})
-            yield Point(name, at, replace(changed, **{key: change(changed) for key, change in later.items()}))
+            changed = replace(changed, **{key: change(changed) for key, change in later.items()})
+            if all(wanted(changed) for wanted in scale.only.values() if callable(wanted)):
+                yield Point(name, at, changed)
 
 
-def _only(values: Sequence[Any], wanted: Sequence[Any] | None) -> list[Any]:
-    return [value for value in values if wanted is None or value in wanted]
+def _only(values: Sequence[Any], wanted: Sequence[Any] | Callable[[Any], bool] | None) -> list[Any]:
+    return [value for value in values if wanted is None or callable(wanted) or value in wanted]
 
 
 def _swept(changes: Changes) -> list[str]:
@@ -650,6 +666,18 @@ def rankings(values: Mapping[str, Sequence[float] | np.ndarray]) -> list[list[st
     return [_ranked(list(values), of_one) for of_one in zip(*values.values(), strict=True)]
 
 
+def jackknife(repetitions: Collection[int], statistic: Callable[[int | None], float]) -> np.ndarray:
+    """A value a repetition: their mean is the statistic of all together, their spread the jackknife's.
+
+    statistic : of all repetitions but the one that is left out, or of all (None).
+    """
+    whole = statistic(None)
+    if len(repetitions) < 2:
+        return np.array([whole])
+    without = np.array([statistic(each) for each in repetitions])
+    return whole + (len(without) - 1) * (without.mean() - without)
+
+
 def _ranked(names: Sequence[str], values: Sequence[float]) -> list[str]:
     backwards = sorted(zip(values, range(len(names)), strict=True), key=lambda pair: (pair[0], -pair[1]))
     return [names[place] for _, place in backwards]
@@ -668,6 +696,7 @@ __all__ = [
     "curve",
     "each",
     "greatest_first",
+    "jackknife",
     "least_first",
     "points",
     "rankings",

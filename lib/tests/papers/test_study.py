@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 from netrepro.errors import NetreproError
 from netrepro.papers import _study
 from netrepro.papers._runs import seed_of
-from netrepro.papers._study import Evidence, Knob, Scale, Study, curve, each, greatest_first, least_first, ratio
+from netrepro.papers._study import (
+    Evidence,
+    Knob,
+    Scale,
+    Study,
+    curve,
+    each,
+    greatest_first,
+    jackknife,
+    least_first,
+    ratio,
+)
 from netrepro.papers._trust import Check, check_table, trust_of, trust_table, with_directions
 
 
@@ -97,6 +108,52 @@ def test_readings_become_ratios_rankings_curves_and_proportions(runs):
     assert measured.trials == measured.control_trials == 8 and 0 < measured.successes < 8
     exact = replace(STUDY, claims={"time": Evidence("seconds", "low", control="high", exact=True)})
     assert exact.measure(repetitions=3).measured_claims()[0].values == [1.0]
+
+
+def test_a_pooled_claim_is_a_statistic_of_all_repetitions_together_with_the_jackknifes_spread(runs):
+    def greatest(high, low):
+        """Of all repetitions, by how much."""
+        return jackknife(high, lambda out: max(high[each] - low[each] for each in high if each != out))
+
+    delays = values(runs, "delay_ms", "high")
+    assert values(runs, "delay_ms", ("high", "low"), how=greatest, pooled=True) == pytest.approx([8.0] * 3)
+    mean = values(runs, "delay_ms", "high", how=lambda high: jackknife(high, mean_of(high)), pooled=True)
+    assert mean == pytest.approx(delays)  # of a mean the jackknife's values are the values themselves
+    assert jackknife([0], lambda out: 3.0).tolist() == [3.0]
+
+
+def mean_of(by_repetition):
+    return lambda out: float(np.mean([value for each, value in by_repetition.items() if each != out]))
+
+
+def test_a_function_of_the_setting_says_which_places_of_a_grid_are_measured():
+    few = {"quick": Scale(1.0, only={"small": lambda setting: setting.servers < 4})}
+    found = replace(STUDY, profiles=few).measure(repetitions=1)
+    assert list(found.numbers("many").servers) == [1, 2] and found.has("low", "high")
+    assert not found.has("twice"), "all places of a case may go"
+
+
+def test_other_tiers_may_judge_a_claim_by_other_cases():
+    claims, other = {"delay": Evidence("delay_ms", "low")}, {"delay": Evidence("delay_ms", "high")}
+    study = replace(STUDY, claims=claims, on_kernels=other)
+    runs = study.measure(tier="virtual", repetitions=2)
+    here, there = (runs.measured_claims(tier)[0].values for tier in ("simulated", "virtual"))
+    assert np.subtract(there, here) == pytest.approx([8.0, 8.0])
+    with pytest.raises(NetreproError, match="needs case"):
+        replace(STUDY, on_kernels={"delay": Evidence("delay_ms", "hihg")})
+
+
+def test_what_takes_real_time_is_measured_when_all_else_is_done():
+    order = []
+
+    def noted(setting, seconds, seed, tier):
+        order.append(setting.label)
+        return measure_one(setting, seconds, seed, tier)
+
+    study = replace(STUDY, measure_one=noted, in_turn=lambda setting: setting.label == "loaded", knobs={})
+    found = study.measure(repetitions=2)
+    assert order[-2:] == ["loaded", "loaded"] and "loaded" not in order[:-2]
+    assert found.values.equals(STUDY.measure(repetitions=2).values)
 
 
 def test_equal_readings_are_ranked_against_the_order_that_is_asked_for():

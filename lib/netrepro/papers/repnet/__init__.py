@@ -1,0 +1,25 @@
+"""RepNet: Liu et al., "RepNet: Cutting Latency with Flow Replication in Data Center Networks" (IEEE TSC 2018),
+sections 2, 4 and 5.
+
+RepFlow sends a short flow over two connections, RepSYN opens two and uses the one that opens first; their ports differ,
+and where paths are chosen by a hash (ECMP), so may their paths. Section 3, the queueing model, is repflow_model's.
+
+`setting` has the networks and their traffic, `measuring` what is read of a run, `study` the cases,
+claims and profiles, `figures` the pictures. What a notebook needs is here.
+"""
+
+from netrepro.papers.repnet.figures import draw_network, folded, overhead_table, sorting_table
+from netrepro.papers.repnet.setting import PRINTED, Setting
+from netrepro.papers.repnet.study import STUDY, of_network, summary
+
+__all__ = [
+    "PRINTED",
+    "STUDY",
+    "Setting",
+    "draw_network",
+    "folded",
+    "of_network",
+    "overhead_table",
+    "sorting_table",
+    "summary",
+]

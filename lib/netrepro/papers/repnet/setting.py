@@ -1,0 +1,308 @@
+"""RepNet's networks, and what is sent over them: the testbed of section 5.1, the fat-tree of section 5.4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.experiment import Experiment, Measure
+from netrepro.networks.flow_sizes import FlowSizeDistribution, load_flow_sizes
+from netrepro.networks.links import DropTail, Link, SharedBuffer
+from netrepro.networks.topology import Topology, fat_tree, leaf_spine
+from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
+from netrepro.papers._repnet_sorting import Sort
+
+SCHEMES = ("tcp", "repflow", "repsyn")
+REPLICATED = SCHEMES[1:]
+FLOW_NETWORKS = ("1:1", "2:1", "incast", "fat-tree", "scaled")
+MOUSE_BYTES = 100_000  # section 2.2
+ELEPHANT_BYTES = 1_000_000
+SUBFLOWS = 8  # of MPTCP (Fig. 4); the paper does not say how many, CONGA, which it cites, has eight
+SPINES = 3
+FAT_TREE_PODS = 6
+INCAST_SENDERS = 11
+SETTLING_S = 8.0  # after the last arrival: two SYNs may be lost, at 3 s each
+CLAIMED_LOADS = (0.2, 0.4, 0.5)  # with 1:1, of the claims that need most flows
+PATHS_LOAD = 0.3  # of Figs 1 and 2
+SOFTWARE_MS = 6.82  # of a TCP flow, section 5.2.2
+ELEPHANT_LOADS = (0.2, 0.5)  # Fig. 15
+SCALED_MICE_PER_S = 30.0  # many more than the load has, or a run had too few; they add 5 % of load
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much runs of a profile have.
+
+    amounts : by network, flows of all sizes; of incast, bursts; of the probes of Fig. 3 handshakes, and a quarter as
+    many flows of 100 KB; of the loopback, flows a scheme; of bucket sort, jobs a master; of the others, seconds.
+    fewer_flows : with 1:1 at other loads than CLAIMED_LOADS. loads : by network, those that are run.
+    """
+
+    amounts: Mapping[str, float]
+    fewer_flows: int
+    loads: dict[str, tuple[float, ...]]
+
+
+QUICK = Size(
+    {"1:1": 1000, "2:1": 1000, "incast": 560, "fat-tree": 120, "probes": 1000, "loopback": 80, "sort": 1}
+    | {"paths": 12.0, "scaled": 5.0, "kernel sort": 5.0},
+    1000,
+    {"1:1": (0.1, 0.2, 0.5), "2:1": (0.2, 0.5), "fat-tree": (0.1, 0.8)},
+)
+# With five repetitions 200,000 flows a scheme with 1:1, as the authors had.
+PAPER = Size(
+    {"1:1": 16_000, "2:1": 9000, "incast": 20_000, "fat-tree": 1500, "probes": 2000, "loopback": 1000, "sort": 42}
+    | {"paths": 200.0, "scaled": 40.0, "kernel sort": 40.0},
+    2700,
+    {"1:1": (0.1, 0.2, 0.3, 0.4, 0.5), "2:1": (0.1, 0.3, 0.5), "fat-tree": (0.1, 0.2, 0.4, 0.6, 0.8)},
+)
+# Every load of every claim, for tests.
+TEST = Size(
+    {"1:1": 400, "2:1": 200, "incast": 50, "fat-tree": 120, "probes": 300, "loopback": 10, "sort": 1}
+    | {"paths": 6.0, "scaled": 4.0, "kernel sort": 1.0},
+    400,
+    {"1:1": (0.1, 0.2, 0.4, 0.5), "2:1": (0.2, 0.5), "fat-tree": (0.1, 0.4, 0.6, 0.8)},
+)
+SIZES = {"quick": QUICK, "paper": PAPER, "paper's knob": replace(PAPER, amounts={"1:1": 5000}), "test": TEST}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The testbed of section 5.1, the fat-tree of section 5.4, and which of them is run with what.
+
+    `link_delay_ms` makes up the round trip of 178 us over four links. A port of a switch takes `buffer_alpha` times
+    what is free of `buffer_kb` (data/repnet/SOURCES.md), or has `buffer_packets` of its own where that is not 0.
+    `delayed_ack_ms` is our choice: see the notebook. `repflow_extra_ms` and `repsyn_extra_ms` are the schemes' software
+    beyond TCP's, which NFCT has (Fig. 16).
+
+    network : "1:1", "2:1" (leaf-spine), "incast" (2:1, every mouse comes from eleven hosts at once), "fat-tree",
+    "scaled" (1:1 as real kernels can run it); "probes" (Fig. 3), "paths" (Figs 1 and 2), "loopback" (Fig. 16), "sort"
+    (Fig. 17), "kernel sort". scheme : of SCHEMES, or "mptcp" for all flows over so many subflows. size : in SIZES.
+    same_path : both connections are hashed to one path. long_flows : of Fig. 3, on one path. numbers, starts_within_s,
+    more_jobs : of bucket sort: numbers of an array, the time in which masters start, and so many times as many jobs.
+    """
+
+    rate_mbps: float = 1000.0
+    link_delay_ms: float = 0.0215
+    buffer_kb: int = 4000
+    buffer_alpha: float = 0.21
+    buffer_packets: int = 0
+    initial_window_segments: int = 3
+    min_rto_ms: float = 10.0
+    initial_rto_ms: float = 3000.0
+    delayed_ack_ms: float = 5.0
+    repflow_extra_ms: float = 0.49
+    repsyn_extra_ms: float = 0.32
+    workload: str = "web_search_authors"
+    fat_tree_rate_mbps: float = 50.0
+    fat_tree_buffer_packets: int = 100
+    network: str = "1:1"
+    scheme: str = "tcp"
+    load: float = 0.5
+    size: str = "quick"
+    same_path: bool = False
+    replicate_below_bytes: int = MOUSE_BYTES
+    subflows: int = SUBFLOWS
+    size_bytes: int = 1
+    long_flows: int = 2
+    numbers: int = 1_000_000
+    starts_within_s: float = 1.0
+    more_jobs: float = 1.0
+
+    @property
+    def tcp(self) -> Tcp:
+        """Linux 2.6.38 as the testbed had it."""
+        return Tcp(
+            "cubic",
+            initial_window_segments=self.initial_window_segments,
+            min_rto_ms=self.min_rto_ms,
+            initial_rto_ms=self.initial_rto_ms,
+            delayed_ack_ms=self.delayed_ack_ms,
+            tail_loss_probe=False,  # came later
+        )
+
+    @property
+    def sizes(self) -> FlowSizeDistribution:
+        """Of all flows, in bytes."""
+        return load_flow_sizes(self.workload).in_bytes()
+
+    @property
+    def queue(self) -> DropTail | SharedBuffer:
+        """Of every port of the testbed's switches."""
+        if self.buffer_packets:
+            return DropTail(packets=self.buffer_packets)
+        return SharedBuffer(bytes=self.buffer_kb * 1000, alpha=self.buffer_alpha)
+
+    @property
+    def extra_ms(self) -> float:
+        """What a mouse's software takes beyond TCP's: nothing in the authors' fat-tree, which was another program."""
+        extras = {"repflow": self.repflow_extra_ms, "repsyn": self.repsyn_extra_ms}
+        return 0.0 if self.network == "fat-tree" else extras.get(self.scheme, 0.0)
+
+    @property
+    def amount(self) -> float:
+        """How much a run has, as `Size` says."""
+        fewer = self.network == "1:1" and self.load not in CLAIMED_LOADS
+        return SIZES[self.size].fewer_flows if fewer else SIZES[self.size].amounts[self.network]
+
+    @property
+    def is_run(self) -> bool:
+        """Whether its size has this load."""
+        return self.load in SIZES[self.size].loads.get(self.network, (self.load,))
+
+    def leaf_spine(self, oversubscription: int = 1) -> Topology:
+        """Two racks of three hosts (1:1) or six (2:1) behind three spines."""
+        link = Link(self.rate_mbps, self.link_delay_ms, self.queue)
+        return leaf_spine(2, SPINES, SPINES * oversubscription, link, link)
+
+    def fat_tree(self) -> Topology:
+        """Six pods, 54 hosts, nine paths between pods."""
+        queue = DropTail(packets=self.fat_tree_buffer_packets)
+        return fat_tree(FAT_TREE_PODS, Link(self.fat_tree_rate_mbps, self.link_delay_ms, queue))
+
+    @property
+    def sort(self) -> Sort:
+        """Bucket sort as section 5.3 has it."""
+        network, below_bytes = self.leaf_spine(2), self.replicate_below_bytes
+        return Sort(network, self.tcp, self.scheme, self.numbers, below_bytes, self.starts_within_s, self.same_path)
+
+
+PRINTED = Setting()
+# For real kernels: a fiftieth of the rate, so that all takes fifty times as long, but the propagation (none) and what
+# kernels fix, TCP's timers. Their ports share no memory, and the software is the library's own.
+SCALED: dict[str, Any] = {
+    "rate_mbps": 20.0,
+    "link_delay_ms": 0.0,
+    "buffer_packets": 425,
+    "min_rto_ms": 200.0,
+    "initial_rto_ms": 1000.0,
+    "delayed_ack_ms": 40.0,
+    "repflow_extra_ms": 0.0,
+    "repsyn_extra_ms": 0.0,
+}
+# Bucket sort on real kernels: a five-hundredth of the rate and a hundredth of the numbers, which two cores can sort in
+# time. In the simulator: as published, masters starting apart (see SOURCES.md).
+SORTED = SCALED | {
+    "rate_mbps": 2.0,
+    "buffer_packets": 50,
+    "numbers": 10_000,
+    "replicate_below_bytes": MOUSE_BYTES // 100,
+    "starts_within_s": 0.5,
+}
+
+
+def experiment(setting: Setting, seed: int, flows: int | None = None) -> Experiment:
+    """What any tier runs in one of FLOW_NETWORKS; equal but for the scheme's own connections where only the scheme
+    differs.
+
+    flows : all of them, with "incast" bursts; by default as many as the setting's size has. Raises NetreproError for
+    an unknown network or scheme.
+    """
+    if setting.scheme not in (*SCHEMES, "mptcp"):
+        raise NetreproError(f"no scheme {setting.scheme!r}", nearest(setting.scheme, (*SCHEMES, "mptcp")))
+    if setting.network not in FLOW_NETWORKS:
+        raise NetreproError(f"no network {setting.network!r}", nearest(setting.network, FLOW_NETWORKS))
+    if setting.network == "scaled":
+        return _scaled(setting, seed)
+    flows = int(setting.amount) if flows is None else flows
+    if setting.network == "incast":
+        return _incast(setting, flows, seed)
+    sizes, how = setting.sizes, _how(setting)
+    traffic: tuple[Traffic, ...]
+    if setting.network == "fat-tree":
+        topology = setting.fat_tree()
+        per_s = flows_per_s_at_load(sizes, setting.load, len(topology.hosts) * setting.fat_tree_rate_mbps)
+        traffic = (PoissonFlows(sizes, per_s, flows, **how),)
+        lasts_s = flows / per_s
+    else:
+        topology = setting.leaf_spine(int(setting.network[0]))
+        per_s = flows_per_s_at_load(sizes, setting.load, SPINES * setting.rate_mbps)
+        traffic = tuple(PoissonFlows(sizes, per_s, flows // 2, *ends, **how) for ends in _directions(topology))
+        lasts_s = flows / 2 / per_s
+    # Arrivals are random: the last may come a little later than on average.
+    return Experiment(topology, traffic, lasts_s * 1.2 + SETTLING_S, seed, tcp=setting.tcp)
+
+
+def _how(setting: Setting) -> dict[str, Any]:
+    """The scheme's own fields of Flow and PoissonFlows."""
+    if setting.scheme == "mptcp":
+        return {"subflows": setting.subflows, "congestion_control": "lia"}
+    return {
+        "replication": "" if setting.scheme == "tcp" else setting.scheme,
+        "replicate_below_bytes": setting.replicate_below_bytes,
+        "replica_same_path": setting.same_path,
+    }
+
+
+def _directions(topology: Topology) -> tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]:
+    half = len(topology.hosts) // 2
+    left, right = topology.hosts[:half], topology.hosts[half:]
+    return (left, right), (right, left)
+
+
+def _incast(setting: Setting, bursts: int, seed: int) -> Experiment:
+    """Section 5.2.4: with every mouse, ten more of the same size go to the same host, from the other hosts."""
+    plain, share = replace(setting, network="2:1", scheme="tcp"), setting.sizes.share_of_flows_below(MOUSE_BYTES)
+    base, how = experiment(plain, seed, max(2, round(bursts / share))), _how(setting)
+    traffic = []
+    for row in base.flow_table.itertuples():
+        size_bytes, start_s = int(row.size_bytes), float(row.start_s)
+        together = [row.source]
+        if size_bytes <= MOUSE_BYTES:
+            together = [host for host in base.topology.hosts if host != row.destination][:INCAST_SENDERS]
+        traffic += [Flow(host, row.destination, size_bytes=size_bytes, start_s=start_s, **how) for host in together]
+    return replace(base, traffic=tuple(traffic))
+
+
+def _scaled(setting: Setting, seed: int) -> Experiment:
+    """The leaf-spine (1:1) with elephants at the setting's load, mice beside them, for as long as its size says."""
+    topology, sizes, seconds = setting.leaf_spine(), setting.sizes, setting.amount
+    per_s = flows_per_s_at_load(sizes, setting.load, SPINES * setting.rate_mbps)
+    elephants, mice = sizes.conditional(low=MOUSE_BYTES), sizes.conditional(high=MOUSE_BYTES)
+    elephants_per_s = per_s * (1 - sizes.share_of_flows_below(MOUSE_BYTES))
+    traffic = []
+    for ends in _directions(topology):
+        traffic.append(PoissonFlows(elephants, elephants_per_s, max(1, round(elephants_per_s * seconds)), *ends))
+        count = max(1, round(SCALED_MICE_PER_S / 2 * seconds))
+        traffic.append(PoissonFlows(mice, SCALED_MICE_PER_S / 2, count, *ends, **_how(setting)))
+    uplinks = tuple(port for port in topology.ports if port[0] == "s1" and port[1][0] == "s")
+    measure = Measure(queues=uplinks)
+    return Experiment(topology, tuple(traffic), seconds * 1.2 + 4, seed, measure, setting.tcp)
+
+
+def probing(setting: Setting, seed: int) -> Experiment:
+    """Fig. 3: two long flows on one of three paths, from h1 and h2 to h7 and h8 (of the six and six hosts); h3 probes
+    h9 by one byte (the handshake) or by flows of 100 KB. All schemes of a seed meet the same long flows."""
+    is_small = setting.size_bytes < 1000
+    probes = int(setting.amount) // (1 if is_small else 4)
+    spacing_s = 0.5e-3 if is_small else 10e-3  # one after the other, as the authors'
+    start_s, how = [0.3 + i * spacing_s for i in range(probes)], _how(setting)
+    probe = [Flow("h3", "h9", size_bytes=setting.size_bytes, start_s=at_s, label="probe", **how) for at_s in start_s]
+    lasts_s = 0.3 + probes * spacing_s + 0.1
+    long = [Flow(f"h{i + 1}", f"h{i + 7}", duration_s=lasts_s, label="long") for i in range(setting.long_flows)]
+    return Experiment(setting.leaf_spine(2), (*long, *probe), lasts_s + SETTLING_S, seed, tcp=setting.tcp)
+
+
+def paths_of_fat_tree() -> dict[str, list[tuple[str, str]]]:
+    """Ports of switches on paths from pod 1 to pod 2 and back: "1", "2", "3" without a common link; "1 again", "1 once
+    more", of other hosts over the switches of path 1."""
+    half, edges, paths = FAT_TREE_PODS // 2, FAT_TREE_PODS * FAT_TREE_PODS // 2, {}
+    for name, path, host in (("1", 0, 0), ("2", 1, 1), ("3", 2, 2), ("1 again", 0, 1), ("1 once more", 0, 2)):
+        near, core, far = edges + path + 1, 2 * edges + path * half + 1, edges + half + path + 1
+        nodes = [f"h{host + 1}", "s1", f"s{near}", f"s{core}", f"s{far}", f"s{half + 1}", f"h{half * half + host + 1}"]
+        paths[name] = [*pairwise(nodes)][1:] + [*pairwise(nodes[::-1])][1:]
+    return paths
+
+
+def watching(setting: Setting, seed: int) -> Experiment:
+    """Figs 1 and 2: the fat-tree at load .3; what waits at the ports of `paths_of_fat_tree`, ten times a second."""
+    sizes, topology, seconds = setting.sizes, setting.fat_tree(), setting.amount
+    per_s = flows_per_s_at_load(sizes, PATHS_LOAD, len(topology.hosts) * setting.fat_tree_rate_mbps)
+    ports = tuple(sorted({port for path in paths_of_fat_tree().values() for port in path}))
+    traffic = (PoissonFlows(sizes, per_s, max(1, round(per_s * seconds))),)
+    return Experiment(
+        topology, traffic, seconds * 1.2, seed, Measure(queues=ports, queue_interval_ms=100.0), setting.tcp
+    )

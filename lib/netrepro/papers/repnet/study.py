@@ -1,0 +1,342 @@
+"""RepNet as a Study: which networks run with which schemes, what is compared with the paper's claims, and its tables.
+
+A case is called by its network, its scheme, and what is broken in it: "1:1 repflow, same path".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from netrepro.papers import _study as house
+from netrepro.papers._study import SIMULATED, Evidence, Knob, Runs, Scale, each, jackknife, least_first
+from netrepro.papers.repnet.figures import FIGURES
+from netrepro.papers.repnet.measuring import AGAIN, GROUPS, PERCENTILES, measure_one, pooled, reduction
+from netrepro.papers.repnet.setting import (
+    ELEPHANT_LOADS,
+    MOUSE_BYTES,
+    PRINTED,
+    REPLICATED,
+    SCALED,
+    SCHEMES,
+    SOFTWARE_MS,
+    SORTED,
+    Setting,
+)
+
+LOADS = {"1:1": (0.1, 0.2, 0.3, 0.4, 0.5), "2:1": (0.1, 0.2, 0.3, 0.5), "fat-tree": (0.1, 0.2, 0.4, 0.6, 0.8)}
+BENEFIT_LOADS = (0.4, 0.6, 0.8)  # of the fat-tree
+MOST_JOB_RATIO = 100 / 95  # of jobs that the paper calls undisturbed
+# Memory (kB) and alpha; the most that one port may hold is alpha / (1 + alpha) of the memory.
+MEMORIES = ((1000, 0.21), (2000, 0.21), (4000, 0.21), (4000, 0.5), (4000, 1.0), (4000, 8.0))
+Tables = Mapping[int, pd.DataFrame]  # repetition -> table of a case
+
+
+def _cases() -> dict[str, dict[str, Any]]:
+    """What the figures and the controls of the claims need."""
+    one_path: dict[str, Any] = {"same_path": True}
+    probes: dict[str, Any] = {"size_bytes": each(1, MOUSE_BYTES)}
+    large: dict[str, Any] = {"buffer_kb": lambda setting: 16 * setting.buffer_kb}  # so that hardly a packet is lost
+    found: dict[str, dict[str, Any]] = {"paths": {"network": "paths"}, "loopback": {"network": "loopback"}}
+
+    def add(network: str, name: str, control: str = "", loads: Sequence[float] = (), **changes: Any) -> None:
+        grid = {"load": each(*loads)} if loads else {}
+        found[f"{network} {name}{control and ', '}{control}"] = {"network": network, "scheme": name} | grid | changes
+
+    for name in SCHEMES:
+        for network, loads in LOADS.items():
+            add(network, name, "", loads)
+        add("incast", name, "", (0.2,))
+        add("probes", name, "", **probes)
+        add("scaled", name, "", (0.5,), **SCALED)
+        add("kernel sort", name, "", **SORTED)
+        # On real kernels the control is another way to hash, which TCP has to be compared under as well.
+        add("scaled", name, "same path", (0.5,), **SCALED, **one_path)
+        add("kernel sort", name, "same path", **SORTED, **one_path)
+    for name in REPLICATED:
+        add("1:1", name, "same path", (0.5,), **one_path)
+        add("1:1", name, "large memory", (0.5,), **large)
+        add("incast", name, "same path", (0.2,), **one_path)
+        add("fat-tree", name, "same path", BENEFIT_LOADS, **one_path)
+        add("probes", name, "same path", **probes, **one_path)
+    add("probes", "tcp", "idle", **probes, long_flows=0)
+    add("1:1", "repflow", "all twice", ELEPHANT_LOADS, replicate_below_bytes=10**9)
+    add("2:1", "mptcp", "", LOADS["2:1"])
+    add("2:1", "mptcp", "one subflow", LOADS["2:1"], subflows=1)
+    # The simulator replicates a flow whole or not at all, RepNet's library a stream's first bytes: no RepFlow here.
+    add("sort", "tcp", more_jobs=2.0)  # its tail needs them
+    add("sort", "tcp", "large memory", more_jobs=2.0, **large)
+    add("sort", "repsyn")
+    add("sort", "repsyn", "same path", **one_path)
+    for name in ("tcp", "repsyn"):
+        add("sort", name, "all at once", starts_within_s=0.05, more_jobs=0.25)
+    return found
+
+
+CASES = _cases()
+
+
+def of_network(*networks: str) -> list[str]:
+    """The names of all cases of these networks."""
+    return [name for name, changes in CASES.items() if changes["network"] in networks]
+
+
+# How readings become a claim's value.
+
+
+def _gains(case: str, which: str, *loads: float, **how: Any) -> Evidence:
+    """Reduction against TCP; the control: both connections on one path. On real kernels that changes TCP's path too."""
+    tcp = f"{case.split()[0]} tcp"
+    broken = f"{case}, same path", f"{tcp}, same path" if case.startswith("scaled") else tcp
+    return Evidence("mice_times", (case, tcp), broken, reduction(which, *loads, **how), pooled=True)
+
+
+def _little(name: str, which: str) -> Evidence:
+    """Reduction at load .2 with the software's time; the control: at load .5."""
+    low, high = (replace(_gains(f"1:1 {name}", which, load, idle_ms=SOFTWARE_MS), control=None) for load in (0.2, 0.5))
+    return replace(low, control=high)
+
+
+def _slow(case: str, broken: str, size_bytes: int = MOUSE_BYTES) -> Evidence:
+    """Share of slow probes, over all repetitions."""
+    return Evidence("probes", case, broken, lambda table: table["is_slow"][table["size_bytes"] == size_bytes], True)
+
+
+def _longer(name: str) -> Evidence:
+    """Order of medians at load .1; the control: without the software's extra time."""
+
+    def order(tcp: pd.DataFrame, ours: pd.DataFrame, with_extra: bool = True) -> list[str]:
+        median_ms, extra_ms = ours.loc[0.1]
+        return least_first("tcp", name)(tcp.loc[0.1, "median_ms"], median_ms if with_extra else median_ms - extra_ms)
+
+    whole = Evidence(("median_ms", "extra_ms"), ("1:1 tcp", f"1:1 {name}"), how=order)
+    return replace(whole, control=replace(whole, how=partial(order, with_extra=False)))
+
+
+def _ahead(which: str) -> Evidence:
+    """Order of RepFlow and RepSYN at load .5; the control: memories so large that hardly a packet is lost."""
+    both, order = [f"1:1 {name}" for name in REPLICATED], least_first(*REPLICATED)
+    large = tuple(f"{case}, large memory" for case in both)
+    return Evidence(f"{which}_ms", tuple(both), large, lambda *readings: order(*(each[0.5] for each in readings)))
+
+
+def _more_when_oversubscribed(*by_case: pd.Series) -> list[str]:
+    """Of RepFlow, RepSYN and TCP with 2:1, then with 1:1."""
+    gains = [np.mean([(1 - ours[0.5] / tcp[0.5]) * 100 for ours in both]) for *both, tcp in (by_case[:3], by_case[3:])]
+    return house.greatest_first("2:1", "1:1")(*gains)
+
+
+def _spread_by_size(repflow: pd.DataFrame, tcp: pd.DataFrame) -> float:
+    gains = (1 - repflow.loc[0.4] / tcp.loc[0.4]) * 100
+    return float(np.nanmax(gains) - np.nanmin(gains))
+
+
+def _incast_longer(repflow: Tables, tcp: Tables) -> np.ndarray:
+    return jackknife(tcp, lambda out: pooled(repflow, "p99", 0.2, out) - pooled(tcp, "p99", 0.2, out))
+
+
+def _least_increase(mptcp: Tables, tcp: Tables) -> np.ndarray:
+    """By how much longer MPTCP's 99.9th percentile is than TCP's (%), at the load where that is least."""
+    increases = [-reduction("p999", load)(mptcp, tcp) for load in sorted(set(tcp[0]["load"]))]
+    return min(increases, key=lambda values: float(values.mean()))
+
+
+def _slower(name: str) -> Evidence:
+    """Times that plain streams take; the control: plain streams once more."""
+
+    def times(measured: str) -> Evidence:
+        def how(table: pd.DataFrame) -> float:
+            mean_ms = table.set_index("scheme")["mean_ms"]
+            return float(mean_ms[measured] / mean_ms["tcp"])
+
+        return Evidence("overhead", "loopback", how=how)
+
+    return replace(times(name), control=times(AGAIN))
+
+
+def _sorts(case: str, which: str, broken_tcp: str) -> Evidence:
+    """Of a job's time the median's ratio to TCP's, or a percentile's reduction; with the control of one path."""
+    pair, share = (case, f"{case.rsplit(' ', 1)[0]} tcp"), PERCENTILES[which]
+    if which == "median":
+        return Evidence("jobs", pair, how=lambda ours, tcp: ours["took_ms"].median() / tcp["took_ms"].median())
+
+    def reduction_of_one(ours: pd.DataFrame, tcp: pd.DataFrame) -> float:
+        return (1 - ours["took_ms"].quantile(share) / tcp["took_ms"].quantile(share)) * 100
+
+    return Evidence("jobs", pair, (f"{case}, same path", broken_tcp), reduction_of_one)
+
+
+def _undisturbed(*cases: Tables) -> list[pd.Series]:
+    """Which jobs of the first two cases take little longer than most of the last two's."""
+    took_ms = [pd.concat(case.values())["took_ms"] for case in cases]
+    return [pd.concat(took_ms[:2]) <= MOST_JOB_RATIO * pd.concat(took_ms[-2:]).quantile(0.05)]
+
+
+def _tail_over_median(tcp: Tables) -> np.ndarray:
+    def at(left_out: int | None) -> float:
+        took_ms = pd.concat([jobs for repetition, jobs in tcp.items() if repetition != left_out])["took_ms"]
+        return float(took_ms.quantile(PERCENTILES["p999"]) / took_ms.median())
+
+    return jackknife(tcp, at)
+
+
+FAT_TREE = ("fat-tree repsyn", "fat-tree repflow")
+SORTS = ("sort tcp", "sort repsyn")
+CLAIMS = {
+    "congested-one-path": _slow("probes tcp", "probes tcp, idle", 1),
+    "congested-both-paths": _slow("probes repflow", "probes repflow, same path", 1),
+    "slow-flows-tcp": _slow("probes tcp", "probes tcp, idle"),
+    **{f"slow-flows-{name}": _slow(f"probes {name}", f"probes {name}, same path") for name in REPLICATED},
+    "paths-uncorrelated": Evidence("apart", "paths", Evidence("together", "paths")),
+    "mptcp-p999": Evidence(
+        "mice_times", ("2:1 mptcp", "2:1 tcp"), ("2:1 mptcp, one subflow", "2:1 tcp"), _least_increase, pooled=True
+    ),
+    **{f"{name}-{which}": _gains(f"1:1 {name}", which, 0.5) for name in REPLICATED for which in PERCENTILES},
+    "little-at-low-load": _little("repflow", "p99"),
+    "little-at-low-load-repflow-median": _little("repflow", "median"),
+    "little-at-low-load-repsyn-median": _little("repsyn", "median"),
+    "little-at-low-load-repsyn-p99": _little("repsyn", "p99"),
+    **{f"longer-median-at-0.1-{name}": _longer(name) for name in REPLICATED},
+    **{f"repflow-ahead-{which}": _ahead(which) for which in ("p99", "p999")},
+    "more-when-oversubscribed": Evidence(
+        "p99_ms",
+        ("2:1 repflow", "2:1 repsyn", "2:1 tcp", "1:1 repflow", "1:1 repsyn", "1:1 tcp"),
+        how=_more_when_oversubscribed,
+    ),
+    "equal-by-size": Evidence(GROUPS, ("1:1 repflow", "1:1 tcp"), how=_spread_by_size),
+    "incast-repflow-p99": Evidence("mice_times", ("incast repflow", "incast tcp"), how=_incast_longer, pooled=True),
+    "incast-repflow-p999": _gains("incast repflow", "p999", 0.2),
+    "incast-repsyn-p99": _gains("incast repsyn", "p99", 0.2),
+    "incast-repsyn-p999": _gains("incast repsyn", "p999", 0.2),
+    "elephants-unaffected": Evidence(
+        "elephant_mbps",
+        ("1:1 repflow", "1:1 tcp"),
+        ("1:1 repflow, all twice", "1:1 tcp"),
+        lambda repflow, tcp: min(repflow[load] / tcp[load] for load in ELEPHANT_LOADS),
+    ),
+    **{f"overhead-{name}": _slower(name) for name in REPLICATED},
+    **{f"sort-repsyn-{which}": _sorts("sort repsyn", which, "sort tcp") for which in PERCENTILES},
+    # What the paper says of single jobs, at its rate: of the jobs of all repetitions together.
+    "sort-most-in-5-ms": Evidence(
+        "jobs", SORTS, tuple(f"{case}, all at once" for case in SORTS) + SORTS, _undisturbed, counted=True, pooled=True
+    ),
+    "sort-tcp-tail": Evidence("jobs", "sort tcp", "sort tcp, large memory", _tail_over_median, pooled=True),
+    "fat-tree-mean-at-0.8": _gains("fat-tree repflow", "mean", 0.8),
+    "fat-tree-p99-at-0.8": _gains("fat-tree repflow", "p99", 0.8),
+    "fat-tree-worse-at-0.1": replace(_gains("fat-tree repflow", "mean", 0.1), control=None),
+    **{f"fat-tree-from-0.4-{name}": _gains(f"fat-tree {name}", "p99", *BENEFIT_LOADS) for name in REPLICATED},
+    "fat-tree-repsyn-at-least-equal": Evidence(
+        "mean_ms",
+        FAT_TREE,
+        ("fat-tree repsyn, same path", "fat-tree repflow"),
+        lambda repsyn, repflow: repsyn[0.8] / repflow[0.8],
+    ),
+}
+# The reductions of Fig. 11 on the scaled testbed, and bucket sort itself.
+ON_KERNELS = {f"{name}-{at}": _gains(f"scaled {name}", at, 0.5) for name in REPLICATED for at in PERCENTILES} | {
+    f"sort-{name}-{at}": _sorts(f"kernel sort {name}", at, "kernel sort tcp, same path")
+    for name in REPLICATED
+    for at in PERCENTILES
+}
+
+# A claim on a percentile is not judged where a run has fewer than five mice (or jobs) beyond it; nor one on a median or
+# mean where that is so of the 99th: mice that meet the same elephants fare alike.
+QUICK = Scale(
+    changes={"size": "quick"},
+    only={"its loads": lambda setting: setting.is_run},
+    without=[name for name in of_network("sort", "kernel sort") if name.endswith(("same path", "large memory"))],
+    fewer=dict.fromkeys(of_network("fat-tree"), 2),  # only drawn
+    unjudged=[
+        *(claim for claim in CLAIMS if "p999" in claim or claim.startswith("fat-tree")),
+        "equal-by-size",
+        "sort-repsyn-p99",
+        "sort-tcp-tail",
+    ],
+)
+PAPER = Scale(changes={"size": "paper"}, only=QUICK.only, unjudged=["sort-repsyn-p999"])
+MEMORY = {"these memories": lambda setting: (setting.buffer_kb, setting.buffer_alpha) in MEMORIES}
+
+
+def cannot(setting: Setting, tier: str) -> str:
+    """Real kernels carry the scaled testbed only; the simulator has the application's traffic, not itself."""
+    if tier == SIMULATED:
+        return (
+            "the application needs real kernels; its traffic is simulated" if setting.network == "kernel sort" else ""
+        )
+    able = setting.network in ("scaled", "kernel sort", "loopback")
+    return "" if able else "real kernels carry a fiftieth of the rate: see the scaled testbed"
+
+
+def summary(runs: Runs, network: str = "1:1") -> pd.DataFrame:
+    """A row a case and load: mean, median, p99 and p99.9 of the mice of all repetitions together (ms), and means over
+    repetitions."""
+    columns = ["elephant_mbps", "timeouts", "dropped_packets", "mice"]
+    table = runs.summary(SIMULATED).loc[of_network(network), columns].droplevel("size_bytes")
+    for place, which in enumerate(("mean", *PERCENTILES)):
+        values = [pooled(runs.reading("mice_times", case, SIMULATED), which, load) for case, load in table.index]
+        table.insert(place, f"{which}_ms", values)
+    return table
+
+
+def answer(runs: Runs) -> str:
+    """The paper's question answered in one sentence, by the highest percentile that this run's flows can tell."""
+    shares = runs.summary(SIMULATED)["slow_share"].dropna().xs(1, level="size_bytes")
+    which = "p99" if "repflow-p999" in runs.study.scale(runs.profile).unjudged else "p999"
+
+    def gain(network: str, name: str, which: str, load: float) -> float:
+        ours, tcp = (runs.reading("mice_times", f"{network} {each}", SIMULATED) for each in (name, "tcp"))
+        return float(reduction(which, load)(ours, tcp).mean())
+
+    return (
+        f"Where one of three paths is congested, {shares['probes tcp'].item():.0%} of single connections meet it, and "
+        f"{shares['probes repflow'].item():.0%} of pairs; at load .5 RepFlow takes "
+        f"{gain('1:1', 'repflow', which, 0.5):.0f} % and RepSYN {gain('1:1', 'repsyn', which, 0.5):.0f} % off the "
+        f"{'99th' if which == 'p99' else '99.9th'} percentile of short flows; under incast RepFlow changes the 99th by "
+        f"{-gain('incast', 'repflow', 'p99', 0.2):+.0f} %."
+    )
+
+
+STUDY = house.Study(
+    slug="repnet",
+    setting=PRINTED,
+    measure_one=measure_one,
+    cases=CASES,
+    profiles={
+        "quick": QUICK,
+        "paper": PAPER,
+        "test": replace(PAPER, repetitions=2, changes={"size": "test"}, unjudged=()),
+    },
+    # Real kernels take real time, and have fewer mice and jobs.
+    on_virtual={
+        "quick": replace(
+            QUICK,
+            fewer={**QUICK.fewer, **dict.fromkeys(of_network("scaled", "kernel sort"), 2)},
+            unjudged=[claim for claim in ON_KERNELS if claim not in ("sort-repflow-median", "sort-repsyn-median")],
+        ),
+        "paper": replace(PAPER, unjudged=[claim for claim in ON_KERNELS if "p999" in claim]),
+    },
+    on_kernels=ON_KERNELS,
+    cannot=cannot,
+    in_turn=lambda setting: setting.network == "loopback",
+    claims=CLAIMS,
+    knobs={
+        "memory": Knob(
+            {
+                name: {"scheme": name, "buffer_kb": each(1000, 2000, 4000), "buffer_alpha": each(0.21, 0.5, 1.0, 8.0)}
+                | {"initial_rto_ms": each(200.0, 3000.0)}
+                for name in SCHEMES
+            },
+            {
+                profile: Scale(changes={"size": size}, only=MEMORY)
+                for profile, size in {"quick": "quick", "paper": "paper's knob", "test": "test"}.items()
+            },
+        )
+    },
+    figures=FIGURES,
+    answer=answer,
+)
