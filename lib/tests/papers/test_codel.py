@@ -14,6 +14,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.queues import CoDel, DropTail, FqCoDel, Red
 from netrepro.papers import _codel_edge as edge
+from netrepro.papers import _packmime as packmime
 from netrepro.papers import codel as paper
 from netrepro.papers._running import run_experiment
 from netrepro.papers._study import points
@@ -117,8 +118,34 @@ def test_queues_are_those_that_are_asked_for():
         paper.queue_of(replace(setting, reentry="rfc8290"))
 
 
-def test_web_objects_are_of_twelve_kilobytes_and_end_with_the_run():
-    assert paper.WEB.mean == pytest.approx(12_000, rel=0.05)
+def test_web_objects_have_packmimes_mean_and_median():
+    """By its fitted curves, worked out here: downloads linear in both logarithms, validations linear."""
+    rate = 5.0
+    share = packmime.share_of_downloads(rate)
+    curves = {kind: rows.sort_values("above") for kind, rows in packmime.curves().groupby("kind")}
+    above = (np.arange(1_000_000) + 0.5) / 1e6
+    least = curves["download"].above.min()
+    downloads = np.exp(
+        np.interp(np.log(np.maximum(above, least)), *(np.log(curves["download"][c]) for c in ("above", "size_bytes")))
+    )
+    validations = np.interp(above, curves["validation"].above, curves["validation"].size_bytes)
+    sizes = packmime.response_sizes(rate)
+    assert sizes.mean == pytest.approx(share * downloads.mean() + (1 - share) * validations.mean(), rel=0.05)
+    drawn = np.concatenate([downloads[:: round(1 / share * 10)], validations[:: round(1 / (1 - share) * 10)]])
+    assert float(sizes.quantile(0.5)) == pytest.approx(np.median(drawn), rel=0.05)
+    assert float(sizes.cdf(272)) == pytest.approx(1 - share, abs=0.002)  # no validation is larger, no download smaller
+
+
+def test_packmimes_runs_are_those_of_weibulls_rounded_up():
+    random = np.random.default_rng(1)
+    for kind, (scale, logit, by_doubling) in packmime.RUNS.items():
+        shape = 1 / (1 + np.exp(-(logit + by_doubling * np.log2(2.0))))
+        drawn = np.ceil(scale * random.weibull(shape, 400_000))
+        assert packmime.mean_run(kind, 2.0) == pytest.approx(drawn.mean(), rel=0.01)
+    assert 0.71 < packmime.share_of_downloads(2.0) < packmime.share_of_downloads(5.0) < 0.73
+
+
+def test_web_objects_end_with_the_run():
     asked = paper.experiment(paper.STUDY.case(paper.DYNAMIC_CODEL), 300.0, 1)
     web = asked.flow_table[asked.flow_table.label == "web"]
     assert len(web) / 300 == pytest.approx(5, rel=0.06)
@@ -180,7 +207,7 @@ def at_edge(case: str, rate: float, **changed):
         for point in points({case: paper.CASES[case]}, paper.Setting())
         if point.swept["edge_mbps"] == rate
     ]
-    return replace(setting, **{"static_s": 60.0} | changed)
+    return replace(setting, **{"edge_s": 60.0} | changed)
 
 
 def test_the_edge_has_thirteen_packets_of_buffer_before_both_directions_and_its_own_packets():
@@ -197,7 +224,7 @@ def test_the_edge_has_thirteen_packets_of_buffer_before_both_directions_and_its_
 
 
 def test_uploads_are_of_a_megabyte_with_pauses_of_five_to_fifteen_seconds():
-    setting = at_edge(paper.EDGE_CODEL, 1.5, static_s=600.0)
+    setting = at_edge(paper.EDGE_CODEL, 1.5, edge_s=600.0)
     measured = run_experiment(paper.experiment(setting, 0.0, 3))
     uploads = measured.requests.sort_values("request")
     assert list(uploads.server.unique()) == ["h8"] and list(uploads.client.unique()) == ["h4"]

@@ -1,0 +1,54 @@
+"""Sizes of web responses as PackMime-HTTP draws them: Cao, Cleveland, Gao, Jeffay, Smith and Weigle, "Stochastic Models
+for Generating Synthetic HTTP Source Traffic", INFOCOM 2004, with the fitted curves of its ns-2 module.
+
+Runs of files that are loaded alternate with runs of answers that a cached page is still good. How long runs are depends
+a little on the rate of connections. Here sizes are drawn one by one: the share of either kind is the module's, their
+order is not.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pandas as pd
+
+from netrepro.networks.flow_sizes import FlowSizeDistribution
+from netrepro.paths import data_dir
+
+# Weibull run lengths, rounded up: scale, and the logit of the shape at one connection a second and for each doubling.
+RUNS = {"validation": (0.775, 0.718, 0.357), "download": (3.11, 1.293, 0.316)}
+
+
+@cache
+def curves() -> pd.DataFrame:
+    """The fitted curves: kind ("validation" or "download"), above (the share of files that are larger), size_bytes."""
+    return pd.read_csv(data_dir("codel") / "packmime_sizes.csv", comment="#")
+
+
+def mean_run(kind: str, connections_per_s: float) -> float:
+    """How many files of a kind follow each other in the mean: the sum of P(run > k) over k."""
+    scale, logit, by_doubling = RUNS[kind]
+    shape = 1 / (1 + np.exp(-(logit + by_doubling * np.log2(connections_per_s))))
+    return float(np.exp(-((np.arange(10_000) / scale) ** shape)).sum())
+
+
+def share_of_downloads(connections_per_s: float) -> float:
+    """Of all responses."""
+    downloads, validations = (mean_run(kind, connections_per_s) for kind in ("download", "validation"))
+    return downloads / (downloads + validations)
+
+
+@cache
+def response_sizes(connections_per_s: float) -> FlowSizeDistribution:
+    """The mixture of both kinds, linear between the points of their curves, up to the greatest download (62 MB)."""
+    shares = {"download": share_of_downloads(connections_per_s)}
+    shares["validation"] = 1 - shares["download"]
+    table = curves()
+    sizes = np.sort(table.size_bytes.unique())
+    below = np.zeros(len(sizes))
+    for kind, rows in table.groupby("kind"):
+        below += shares[str(kind)] * np.interp(sizes, rows.size_bytes, 1 - rows.above, left=0.0, right=1.0)
+    points = [(float(size), min(1.0, float(share))) for size, share in zip(sizes, below, strict=True)]
+    points[-1] = (points[-1][0], 1.0)  # the few that are larger
+    return FlowSizeDistribution(tuple(points), "bytes", "PackMime responses")
