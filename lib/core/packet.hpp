@@ -13,7 +13,8 @@ struct alignas(64) Packet {  // a line of a processor's cache
     congestion_window_reduced = 32,  // CWR
     duplicate_seen = 64,             // DSACK: what arrived was there already
     reset = 128,                     // RST
-    posted = 256                     // a datagram of a program
+    posted = 256,                    // a datagram of a program
+    unproven = 512                   // acknowledgement: its receiver does not know the nonces of all that it tells of
   };
   struct Block {
     std::uint32_t start, end;  // bytes from the cumulative acknowledgement on

@@ -162,6 +162,7 @@ class TcpReceiver {
   void claim(Packet& packet) {
     packet.sequence = std::max(claimed_, next_);
     packet.flags &= static_cast<std::uint16_t>(~Packet::duplicate_seen);
+    if (packet.sequence > next_) packet.flags |= Packet::unproven;
     packet.blocks = 0;
     deadline_ = claim_at_;
   }

@@ -241,6 +241,7 @@ void TcpSender::take_probe_answer(const Packet& packet) {
 // Acknowledgements.
 
 void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
+  if (settings_.cumulative_nonce && packet.has(Packet::unproven)) return;
   const std::uint64_t to = packet.sequence >= bytes_ ? segments_ : packet.sequence / settings_.segment_bytes;
   if (to < first_ || to > next_) return;
   const std::uint64_t newly_acknowledged = std::max(packet.sequence, acknowledged_) - acknowledged_;

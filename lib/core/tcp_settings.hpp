@@ -36,6 +36,7 @@ struct TcpSettings {
   ReceiverPolicy receiver;
   std::uint32_t receiver_count;  // pieces, or copies
   Time receiver_interval;        // between optimistic acknowledgements
+  bool cumulative_nonce;         // what an acknowledgement cannot prove is not heeded
   int suss_rounds;               // at most, in which SUSS quadruples
   bool suss_guard, suss_pacing;
   bool opportunistic_retransmission, penalisation;  // of subflows

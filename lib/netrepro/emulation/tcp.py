@@ -55,7 +55,7 @@ def check_tcp(tcp: Tcp, least_rto_ms: float = LEAST_RTO_MS) -> None:
         refuse("hystart = False", "the kernel's CUBIC has one switch for the whole machine", "leave it on")
     if tcp.hystart_rounds_from_start:
         refuse("hystart_rounds_from_start = True", "the kernel begins rounds as its release does", "leave it off")
-    for name, only in (("recovery", "linux"), ("counts", "segments"), ("receiver", None)):
+    for name, only in (("recovery", "linux"), ("counts", "segments"), ("receiver", None), ("cumulative_nonce", False)):
         if getattr(tcp, name) != only:
             refuse(f"{name} = {getattr(tcp, name)!r}", "kernels of today are Linux's", f"give {only!r}")
     if tcp.pacing and tcp.unpaced_segments != UNPACED_SEGMENTS:

@@ -90,6 +90,7 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
         recovery=tcp.recovery,
         counts=tcp.counts,
         **_receiver(tcp),
+        cumulative_nonce=tcp.cumulative_nonce,
         suss_rounds=tcp.suss_rounds,
         suss_guard=tcp.suss_guard,
         suss_pacing=tcp.suss_pacing,

@@ -65,7 +65,10 @@ class Tcp:
     "acknowledgements", whatever they tell (RFC 2581, and senders before it).
 
     `receiver`: one that acknowledges what it should not (AckDivision, DuplicateSpoofing, OptimisticAck); None is
-    honest. Flows with one are of a single connection.
+    honest. Flows with one are of a single connection. `cumulative_nonce`: every segment bears a random number, and the
+    sender heeds an acknowledgement only with the sum of the numbers of all segments that it tells of, which nobody
+    knows who has not received them (the cure of Savage et al., CCR 1999, for optimistic acknowledgements; RFC 3540 has
+    it with one bit). The numbers themselves are not simulated, so that nobody ever guesses one.
 
     With `congestion_control="suss"` (Arghavani et al., SIGCOMM 2024) the window may grow fourfold in the first
     `suss_rounds` rounds after the initial window; `suss_guard` and `suss_pacing` say whether what goes out beyond a
@@ -103,6 +106,7 @@ class Tcp:
     recovery: str = "linux"
     counts: str = "segments"
     receiver: Receiver | None = None
+    cumulative_nonce: bool = False
     suss_rounds: int = 3
     suss_guard: bool = True
     suss_pacing: bool = True

@@ -93,6 +93,15 @@ def test_optimistic_acknowledgements_leave_three_round_trips_and_the_interval():
         assert fast - 20 == pytest.approx(3 * round_trip_ms, abs=5)
 
 
+def test_a_sum_of_nonces_takes_away_all_that_optimism_gains_and_costs_an_honest_receiver_nothing():
+    honest, with_nonce = read(), read(nonce=True)
+    assert with_nonce["last_data_ms"] == honest["last_data_ms"]
+    assert with_nonce["course"].equals(honest["course"])
+    optimistic = read(receiver="optimistic", nonce=True)
+    assert optimistic["last_data_ms"] >= honest["last_data_ms"] > read(receiver="optimistic")["last_data_ms"]
+    assert all(check.holds for check in optimistic["checks"])  # the document is complete in the end
+
+
 def test_a_burst_that_the_buffer_does_not_hold_harms_the_attacker():
     honest = read(buffer_packets=16)
     for receiver in ("division", "spoofing"):
@@ -128,7 +137,9 @@ def test_data_come_in_order_of_time_and_all_of_it(runs):
 def test_gains_are_against_the_honest_receiver_of_the_same_sender(runs):
     table = paper.gains(paper.STUDY.vary(runs, "senders"))
     assert list(table.index) == list(paper.SENDERS)
-    assert (table["optimistic"] > 150).all()
+    nonce = table.index.str.endswith("nonce")
+    assert nonce.sum() == 1 and (table["optimistic"][nonce] <= 0).all()
+    assert (table["optimistic"][~nonce] > 150).all()
     assert table.loc["Reno, counts bytes", "division"] == pytest.approx(0, abs=2)
     assert table.loc["SACK, counts bytes", "spoofing"] == pytest.approx(0, abs=1)
 
@@ -189,6 +200,7 @@ def test_the_kernel_is_not_asked_for_recoveries_of_1999_or_for_two_flows():
     for case, left_out in (("spoofing", True), ("spoofing, SACK", False), ("Linux without SACK, spoofing", False)):
         assert bool(paper.cannot(paper.STUDY.case(case), "virtual")) == left_out
         assert paper.cannot(paper.STUDY.case(case), "simulated") == ""
+    assert "cumulative_nonce" in paper.cannot(paper.STUDY.case("optimistic, nonce"), "virtual")
     with pytest.raises(NetreproError, match="two flows"):
         paper.measure_one(replace(paper.Setting(), **paper.SHARED), 1.0, 1, "virtual")
 

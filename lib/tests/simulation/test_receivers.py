@@ -103,6 +103,29 @@ def test_optimistic_acknowledgements_make_the_round_trip_short():
     assert seen_ms.min() < 0.8 * ROUND_TRIP_MS
 
 
+@pytest.mark.parametrize("recovery", ["linux", "sack", "newreno", "reno", "tahoe"])
+def test_a_sender_with_nonces_heeds_no_acknowledgement_of_what_has_not_come(recovery):
+    tcp = replace(OF_1999, recovery=recovery, cumulative_nonce=True)
+    honest, optimistic = fetch(tcp), fetch(replace(tcp, receiver=OptimisticAck(2.0)))
+    assert optimistic.flows["delivered_bytes"][0] == DOCUMENT_BYTES  # what is proven is heeded: it does end
+    assert optimistic.flows["completion_ms"][0] > honest.flows["completion_ms"][0]
+    assert optimistic.flows["timeouts"][0] > 0
+    seen_ms = optimistic.windows["round_trip_ms"].dropna()
+    assert seen_ms.min() > 0.99 * ROUND_TRIP_MS
+
+
+@pytest.mark.parametrize("receiver", [None, AckDivision(7), DuplicateSpoofing(5)])
+def test_nonces_change_nothing_for_who_acknowledges_what_has_come(receiver):
+    """So they stop neither pieces nor copies."""
+    tcp = replace(OF_1999, receiver=receiver)
+    with_nonce, without = (
+        fetch(replace(tcp, cumulative_nonce=on), queue=DropTail(packets=20), loss=0.1) for on in (True, False)
+    )
+    assert without.links["lost_packets"].sum() > 0
+    for table in ("flows", "packets", "windows"):
+        assert getattr(with_nonce, table).equals(getattr(without, table))
+
+
 def test_what_was_lost_under_optimistic_acknowledgements_never_comes():
     lossy = fetch(replace(OF_1999, receiver=OptimisticAck(2.0)), queue=DropTail(packets=10_000), loss=0.05)
     assert lossy.links["lost_packets"].sum() > 0
@@ -161,6 +184,8 @@ def test_what_cannot_be_is_refused():
         Tcp(receiver="optimistic")
     with pytest.raises(NetreproError, match="receiver"):
         check_tcp(greedy)
+    with pytest.raises(NetreproError, match="cumulative_nonce = True"):
+        check_tcp(Tcp(cumulative_nonce=True))
 
 
 def test_such_flows_are_descriptions():
