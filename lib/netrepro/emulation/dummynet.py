@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.errors import NetreproError, nearest
+from netrepro.networks.description import MOST_COUNT, check_count, domain, set_number
 from netrepro.networks.queues import FULL_PACKET_BYTES, CoDel, DropTail, EcnThreshold, Pie, Red
 from netrepro.traffic.captures import CaptureFile
 
@@ -40,6 +41,9 @@ PROTOCOLS = {"ip": None, "all": None, "icmp": 1, "tcp": 6, "udp": 17, "sctp": 13
 WITH_PORTS = (6, 17, 132)
 ANYWHERE, ANY_PORT = ipaddress.IPv4Network("0.0.0.0/0"), (0, 65_535)
 LAST_RULE = 65_534  # ipfw keeps 65535 for its default
+LAST_PIPE = 65_535
+MOST_S = 1e6  # at which a packet may come
+LAST_S = 9e6  # at which it may leave: the virtual clock counts picoseconds in 63 bits
 PipeQueue = DropTail | EcnThreshold | Red | CoDel | Pie
 DEFAULT_QUEUE = DropTail(packets=50)  # ipfw's
 HEADER_COLUMNS = (
@@ -65,6 +69,9 @@ class Pipe:
     `loss` and `reorder` are probabilities a packet: of being lost at the end of the line, and of entering the queue
     ahead of the last packet that waits there (Rizzo, "Dummynet: a simple approach to the evaluation of network
     protocols", CCR 27(1), 1997).
+
+    Raises NetreproError for numbers that are none, probabilities outside 0 to 1, and a rate or delay beyond what the
+    virtual clock can count: 1 bit/s to 10 Tbit/s, 1 us to 1e6 s.
     """
 
     number: int
@@ -77,13 +84,33 @@ class Pipe:
     def __post_init__(self) -> None:
         if not isinstance(self.queue, PipeQueue):
             raise NetreproError(f"a pipe with {self.queue!r}", "give DropTail, EcnThreshold, Red, CoDel or Pie")
+        check_count(self, "number", most=LAST_PIPE)
+        if self.rate_mbps is not None:
+            set_number(self, "rate_mbps", above=0)
+        set_number(self, "delay_ms", least=0)
+        if self.delay_ms:
+            set_number(self, "delay_ms", above=0)
+        for name in ("loss", "reorder"):
+            set_number(self, name, least=0, most=1)
+
+    def ends_s(self, last_s: float, sizes_bytes: np.ndarray) -> float:
+        """No packet leaves later where the last comes at `last_s`: what waits then, and the one under way, is sent."""
+        if not len(sizes_bytes) or self.rate_mbps is None:
+            return last_s + self.delay_ms / 1e3
+        largest = int(sizes_bytes.max())
+        room_bytes = self.queue.bytes if isinstance(self.queue, DropTail) and self.queue.bytes else None
+        waiting = room_bytes if room_bytes is not None else (self.queue.packets or 0) * largest
+        return (
+            last_s + min(waiting + largest, int(sizes_bytes.sum())) * 8 / (self.rate_mbps * 1e6) + self.delay_ms / 1e3
+        )
 
 
 @dataclass(frozen=True)
 class Rule:
     """What a packet must be, and what happens to it then with `probability`.
 
-    `protocol` None is any. Networks are IPv4. Ports are (first, last), for TCP, UDP and SCTP only.
+    `protocol` None is any. Networks are IPv4. Ports are (first, last), for TCP, UDP and SCTP only. Raises NetreproError
+    for a number that no rule has and a probability outside 0 to 1.
     """
 
     number: int
@@ -95,6 +122,10 @@ class Rule:
     source_ports: tuple[int, int] = ANY_PORT
     destination: ipaddress.IPv4Network = ANYWHERE
     destination_ports: tuple[int, int] = ANY_PORT
+
+    def __post_init__(self) -> None:
+        check_count(self, "number", most=LAST_RULE)
+        set_number(self, "probability", least=0, most=1)
 
 
 @dataclass(frozen=True)
@@ -185,9 +216,9 @@ class _Words:
 
     def integer(self, what: str, least: int, most: int) -> int:
         word = self.take(what)
-        if not word.isdecimal() or not least <= int(word) <= most:
+        if not word.isdecimal() or not least <= _whole(word) <= most:
             self.fail(f"{what} is {word!r}", f"give a whole number from {least} to {most}")
-        return int(word)
+        return _whole(word)
 
     def probability(self, what: str) -> float:
         word = self.take(what)
@@ -196,8 +227,11 @@ class _Words:
             self.fail(f"{what} is {word!r}", "give a number from 0 to 1")
         return value
 
-    def quantity(self, what: str, units: Mapping[str, float], bare: str) -> float:
-        """A number with a unit, in the unit whose factor is 1; `bare` is the unit of a number without."""
+    def quantity(self, what: str, units: Mapping[str, float], bare: str, name: str) -> float:
+        """A number with a unit, in the unit whose factor is 1; `bare` is the unit of a number without.
+
+        name : of what it becomes, whose unit's domain it must keep, unless it is 0.
+        """
         word = self.take(what)
         parts = re.fullmatch(r"([0-9.]+)([a-z/]*)", word)
         value = _number(parts[1]) if parts else None
@@ -206,7 +240,17 @@ class _Words:
         unit = parts[2] or bare
         if unit not in units:
             self.fail(f"unknown unit {unit!r} for {what}", nearest(unit, units))
-        return value * units[unit]
+        value, (least, most) = value * units[unit], domain(name)
+        least, most = (bound * (1e6 if units is _RATES else 1) for bound in (least, most))
+        if value and not least <= value <= most:
+            one = {factor: unit for unit, factor in units.items()}[1.0]
+            self.fail(f"{what} is {word!r}", f"give 0, or {least:g}{one} to {most:g}{one}")
+        return value
+
+
+def _whole(digits: str) -> int:
+    """A number of digits; one of thousands, which Python refuses to read, is as large as nothing may be."""
+    return int(digits.lstrip("0")[:30] or "0")
 
 
 def _number(word: str) -> float | None:
@@ -222,7 +266,7 @@ _TIMES_OF = {
 
 
 def _parse_pipe(words: _Words) -> Pipe:
-    number = words.integer("the pipe's number", 1, 65_535)
+    number = words.integer("the pipe's number", 1, LAST_PIPE)
     words.take("what to do with the pipe", ("config",))
     given: dict[str, Any] = {}
     while not words.done:
@@ -232,9 +276,9 @@ def _parse_pipe(words: _Words) -> Pipe:
         given[word] = None
         place = words.failure_here()
         if word == "bw":
-            given[word] = words.quantity("the bandwidth", _RATES, "bit/s") / 1e6 or None
+            given[word] = words.quantity("the bandwidth", _RATES, "bit/s", "rate_mbps") / 1e6 or None
         elif word == "delay":
-            given[word] = words.quantity("the delay", _TIMES_MS, "ms")
+            given[word] = words.quantity("the delay", _TIMES_MS, "ms", "delay_ms")
         elif word in ("plr", "reorder"):
             given[word] = words.probability(word)
         elif word == "queue":
@@ -245,7 +289,8 @@ def _parse_pipe(words: _Words) -> Pipe:
             given[word] = {}
             while (name := words.peek()) in _TIMES_OF[word]:
                 words.take(word)
-                given[word][_TIMES_OF[word][name]] = words.quantity(f"{word}'s {name}", _TIMES_MS, "ms")
+                field = _TIMES_OF[word][name]
+                given[word][field] = words.quantity(f"{word}'s {name}", _TIMES_MS, "ms", field)
         elif word == "threshold":
             given[word] = words.integer("the marking threshold", 1, 10**6)
         given[f"{word} at"] = place
@@ -290,8 +335,10 @@ def _queue(limit: DropTail, given: Mapping[str, Any]) -> PipeQueue:
 def _parse_limit(words: _Words) -> DropTail:
     word = words.take("the queue")
     parts = re.fullmatch(r"(\d+)([a-z]*)", word)
-    if not parts or int(parts[1]) == 0:
+    if not parts or _whole(parts[1]) == 0:
         words.fail(f"the queue is {word!r}", "give packets, such as 50, or bytes, such as 64Kbytes")
+    if _whole(parts[1]) > MOST_COUNT:
+        words.fail(f"the queue is {word!r}", f"give {MOST_COUNT} at most")
     if not parts[2]:
         return DropTail(packets=int(parts[1]))
     if parts[2] not in _SIZES:
@@ -321,7 +368,7 @@ def _parse_rule(words: _Words, last: int) -> tuple[Rule, Callable[[str, str], No
         probability = words.probability("prob")
     action = ACTIONS[words.take("the action", ("prob", *ACTIONS) if probability == 1.0 else ACTIONS)]
     if action == "pipe":
-        pipe = words.integer("the pipe's number", 1, 65_535)
+        pipe = words.integer("the pipe's number", 1, LAST_PIPE)
     place = words.failure_here()
     word = words.peek() or ""
     if word.isdecimal():
@@ -354,7 +401,7 @@ def _parse_end(
     if not parts:
         hint = f"did you mean {ends_with!r}?" if ends_with else "a rule ends here"
         words.fail(f"{word!r} is neither a port nor a range of ports", f"give 80 or 5000-6000; {hint}")
-    low, high = int(parts[1]), int(parts[2] or parts[1])
+    low, high = _whole(parts[1]), _whole(parts[2] or parts[1])
     if not low <= high <= 65_535:
         words.fail(f"ports {word!r}", "give the lower first, none above 65535")
     if protocol not in WITH_PORTS:
@@ -384,13 +431,18 @@ class Dummynet:
         exactly when it is due.
     seed : of losses, reordering, probabilities, RED and PIE.
 
-    Equal arguments and packets give equal passages. Raises NetreproError for what `parse_rules` refuses and a
-    negative tick.
+    Equal arguments and packets give equal passages. Raises NetreproError for what `parse_rules` refuses, a tick that
+    is neither 0 nor 1 us to 1e6 s, and a seed outside 0 to 2^63.
     """
 
     def __init__(self, rules: str | RuleSet, *, tick_ms: float = 0.0, seed: int = 1):
-        if not 0 <= tick_ms < float("inf"):
-            raise NetreproError(f"tick_ms = {tick_ms}", "give a number of milliseconds, 0 for none")
+        least, most = domain("tick_ms")
+        if tick_ms != 0 and not least <= tick_ms <= most:
+            raise NetreproError(
+                f"tick_ms = {tick_ms}", f"give a number of milliseconds from {least:g} to {most:g}, 0 for none"
+            )
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed <= 2**63:
+            raise NetreproError(f"seed = {seed!r}", "give a whole number from 0 to 2**63")
         self.rule_set = parse_rules(rules) if isinstance(rules, str) else rules
         self.tick_ms, self.seed = tick_ms, seed
 
@@ -400,9 +452,18 @@ class Dummynet:
         headers : HEADER_COLUMNS as columns or fields: time_s ascending; addresses as text or numbers; protocol as
             number; size_bytes of the IP packet; ecn_capable may be left out.
 
-        Raises NetreproError for missing columns, times that go back, and values out of range.
+        Raises NetreproError for missing columns, times that go back, values out of range, and pipes so slow that a
+        packet could leave after 9e6 s, which the virtual clock does not count.
         """
         table = _checked(headers)
+        if len(table):
+            last_s, sizes_bytes = float(table["time_s"].iloc[-1]), table["size_bytes"].to_numpy()
+            for pipe in self.rule_set.pipes:
+                if (ends_s := pipe.ends_s(last_s, sizes_bytes) + self.tick_ms / 1e3) > LAST_S:
+                    raise NetreproError(
+                        f"packets could leave pipe {pipe.number} after {ends_s:.3g} s",
+                        f"make it faster or its queue shorter: {LAST_S:g} s is the last",
+                    )
         addresses = {name: _addresses(table[name], name) for name in ("source", "destination")}
         columns = {**{name: table[name].to_numpy() for name in HEADER_COLUMNS}, **addresses}
         engine = self.engine()
@@ -475,6 +536,8 @@ def _checked(headers: pd.DataFrame | np.ndarray) -> pd.DataFrame:
     times = table["time_s"].to_numpy(dtype=float)
     if len(times) and not (np.isfinite(times).all() and times[0] >= 0 and (np.diff(times) >= 0).all()):
         raise NetreproError("headers whose time_s is negative, not a number or goes back", "sort by time_s, from 0 on")
+    if len(times) and times[-1] > MOST_S:
+        raise NetreproError(f"headers until time_s = {times[-1]:g}", f"let them begin at 0 and end by {MOST_S:g} s")
     for name, most in (
         ("source_port", 65_535),
         ("destination_port", 65_535),

@@ -89,6 +89,14 @@ def test_rules_are_read_in_full():
         ("pipe 1 config pie target 15mz", 26, "unknown unit 'mz' for pie's target"),
         ("pipe 1 config pie target 0ms", 15, "target_ms"),
         ("pipe 1 config pie tupdate", 26, "pie's tupdate is missing"),
+        ("pipe 1 config pie tupdate .0000000001us", 27, "give 0, or 0.001ms to 1e+09ms"),
+        ("pipe 1 config bw .0000000001bit/s", 18, "give 0, or 1bit/s to 1e+13bit/s"),
+        ("pipe 1 config bw .0001bit/s", 18, "the bandwidth is"),
+        ("pipe 1 config bw 1Mbit/s delay 10000000s", 32, "1e+09ms"),
+        (f"pipe 1 config bw 1{'0' * 400}", 18, "the bandwidth is"),
+        (f"pipe 1 config queue {'9' * 5000}", 21, "the queue is"),
+        (f"pipe {'9' * 5000} config", 6, "from 1 to 65535"),
+        (f"add 100 allow udp from any to any {'9' * 5000}", 35, "none above 65535"),
         ("pipe 1 config pie queue 64Kbytes", 19, "pie with a queue in bytes"),
         ("pipe 1 config delay 1ms delay 2ms", 25, "given twice"),
         ("pipe 1 config ecn", 15, "drop-tail never marks"),
@@ -335,6 +343,7 @@ def test_headers_may_be_a_structured_array_with_numeric_addresses():
     "change, problem",
     [
         ({"time_s": [0.0, 2.0, 1.0]}, "goes back"),
+        ({"time_s": [0.0, 2.0, 1e8]}, r"until time_s = 1e\+08"),
         ({"source": ["10.0.0.1", "10.0.0", "x"]}, "no IPv4 address"),
         ({"destination_port": [1, 2, 70_000]}, "destination_port outside 0 to 65535"),
         ({"source": [-1, 2, 3]}, "outside IPv4"),
@@ -386,3 +395,48 @@ def test_a_rule_built_by_hand_is_as_good_as_a_parsed_one():
     assert parse_rules("add 5 deny udp from any to any 53").rules[0] == Rule(
         5, "deny", protocol=17, destination_ports=(53, 53)
     )
+
+
+@pytest.mark.parametrize(
+    ("made", "problem"),
+    [
+        (lambda: Pipe(1, rate_mbps=1e-16), "rate_mbps"),
+        (lambda: Pipe(1, rate_mbps=0), "rate_mbps"),
+        (lambda: Pipe(1, delay_ms=1e10), "delay_ms"),
+        (lambda: Pipe(1, delay_ms=1e-10), "delay_ms"),
+        (lambda: Pipe(1, loss=1.5), "loss"),
+        (lambda: Pipe(0), "number"),
+        (lambda: Rule(0, "allow"), "number"),
+        (lambda: Rule(5, "allow", probability=2), "probability"),
+        (lambda: Dummynet("", tick_ms=1e-10), "tick_ms"),
+        (lambda: Dummynet("", tick_ms=float("nan")), "tick_ms"),
+        (lambda: Dummynet("", seed=2**64), "seed"),
+    ],
+)
+def test_what_is_built_by_hand_keeps_the_domains_of_the_text(made, problem):
+    with pytest.raises(NetreproError, match=problem):
+        made()
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.floats(-3, 14).map(lambda digits: 10**digits),
+    st.floats(-8, 8).map(lambda digits: 10**digits),
+    st.sampled_from(["", "queue 3", "queue 200000", "queue 100Kbytes", "codel", "threshold 5 queue 9"]),
+    st.floats(0, 7).map(lambda digits: 10**digits - 1),
+    st.sampled_from([0.0, 1.0, 1e9]),
+)
+def test_no_packet_leaves_before_it_came_whatever_rate_and_delay(rate, delay_s, queue, late_s, tick_ms):
+    """An answer that can be true, or our error: none is a clock that went round."""
+    text = f"pipe 1 config bw {rate:f}bit/s delay {delay_s:f}s {queue}\n{ALL_TO_PIPE}"
+    headers = synthetic_headers(40, 1e3, size_bytes=60_000)
+    headers["time_s"] += late_s
+    try:
+        packets = Dummynet(text, tick_ms=tick_ms).run(headers).packets
+    except NetreproError:
+        return
+    through = packets[packets["verdict"] == "delivered"]
+    wait_s = (through["departure_s"] - through["time_s"]).to_numpy()
+    least_s = delay_s + 60_000 * 8 / rate
+    assert len(through) and (wait_s >= least_s * (1 - 1e-6) - 1e-6).all()
+    assert (np.diff(through["departure_s"]) >= 0).all()
