@@ -47,6 +47,7 @@ COLUMNS = [
 ROOTLESS, MININET = "our rootless tier", "Mininet"
 BUSY_SHARE = 0.95  # of its rate
 SETTLED_SHARE = 0.25  # of the time, in which flows begin
+HEADERS_BYTES, SEGMENT_BYTES = 66, 1448  # a burst of several segments is captured with the headers of one
 
 
 @dataclass(frozen=True)
@@ -214,6 +215,7 @@ def gaps_off(capture: Path, rate_mbps: float) -> np.ndarray:
     if len(found) < 100:
         return np.empty(0)
     at_ns, size = np.array(found, dtype=np.int64).T
+    size += HEADERS_BYTES * np.maximum(np.ceil((size - HEADERS_BYTES) / SEGMENT_BYTES).astype(np.int64) - 1, 0)
     span = at_ns[-1] - at_ns[0]
     counted = (at_ns >= at_ns[0] + SETTLED_SHARE * span) & (at_ns <= at_ns[0] + 0.95 * span)
     at_ns, size = at_ns[counted], size[counted]

@@ -33,6 +33,8 @@ def capture(folder: Path, gaps_us: np.ndarray, size: int = 1500) -> Path:
 def test_gaps_of_a_capture_are_held_against_the_rate(tmp_path):
     even = np.full(1000, 120.0)  # 1500 bytes at 100 Mb/s
     assert bench.gaps_off(capture(tmp_path, even), 100.0).max() < 1e-5
+    ten = np.full(1000, 10 * 1514 * 0.08)  # segments at a time, as offload makes them
+    assert bench.gaps_off(capture(tmp_path, ten, 66 + 10 * 1448), 100.0).max() < 1e-5
     bursts = np.where(np.arange(1000) % 10 == 0, 1200.0, 0.0)
     off = bench.gaps_off(capture(tmp_path, bursts), 100.0)
     assert len(off) > 500 and off.min() > 0.9  # one of ten comes late, and all others at once
