@@ -76,7 +76,6 @@ OTHER_SETTINGS: dict[str, set[str]] = {
     "oncache": set(),
     "propshare": set(),
     "repflow_model": {"load"},
-    "repnet": {"jobs"},
 }
 
 
