@@ -28,6 +28,7 @@ PeerSwarm::PeerSwarm(std::vector<Peer> peers, std::uint32_t pieces, std::uint32_
       is_present_(peers_.size(), 1),
       is_sending_(peers_.size(), 0),
       will_ask_(peers_.size(), 0),
+      filled_(peers_.size(), never),
       asked_(peers_.size(), -least_pause_s),
       slots_(peers_.size()),
       tag_(peers_.size(), 0),
@@ -83,6 +84,11 @@ void PeerSwarm::run(double limit_s, const Decide& decide) {
         will_ask_[event.peer] = 0;
         if (is_present_[event.peer] && !is_sending_[event.peer]) decide_for(event.peer, decide);
         break;
+      case Kind::bucket:
+        if (filled_[event.peer] != now_) break;
+        filled_[event.peer] = never;
+        if (!is_sending_[event.peer]) start_block(event.peer);
+        break;
       case Kind::departure: {
         const Owner& owner = owners_[peers_[event.peer].owner];
         for (const std::uint32_t identity : owner.identities) is_present_[identity] = 0;
@@ -119,9 +125,13 @@ void PeerSwarm::decide_for(std::uint32_t peer, const Decide& decide) {
     if (!(weight > 0)) throw std::invalid_argument("the weight of an unchoked peer must be more than 0");
     const auto before = std::find_if(slots_[peer].begin(), slots_[peer].end(),
                                      [other = other](const Slot& slot) { return slot.peer == other; });
-    const double tag = before != slots_[peer].end() ? std::max(before->start_tag, tag_[peer])
-                                                    : tag_[peer] + random_.uniform() * block_bytes_ / weight;
-    slots.push_back({other, weight, std::min(tag, tag_[peer] + block_bytes_ / weight)});
+    // A newcomer comes at a random place of its first block's time.
+    const double whole = block_bytes_ / weight, rate = peers_[peer].upload_bytes_per_s;
+    const bool is_new = before == slots_[peer].end();
+    const double place = is_new ? random_.uniform() * block_bytes_ / weight : 0;
+    const double tag = is_new ? tag_[peer] + place : std::max(before->start_tag, tag_[peer]);
+    const double begin_s = is_new ? now_ + place / rate : before->may_begin_s;
+    slots.push_back({other, weight, std::min(tag, tag_[peer] + whole), std::min(begin_s, now_ + whole / rate)});
   }
   slots_[peer] = std::move(slots);
   if (!is_sending_[peer]) start_block(peer);
@@ -148,11 +158,20 @@ std::uint32_t PeerSwarm::pick_piece(const Owner& sender, const Owner& receiver) 
 void PeerSwarm::start_block(std::uint32_t peer) {
   if (!is_present_[peer]) return;
   const Owner& mine = owners_[peers_[peer].owner];
+  const bool lends = peers_[peer].lends;
+  double filled = never;
   Slot* next = nullptr;
-  for (Slot& slot : slots_[peer])
-    if ((!next || slot.start_tag < next->start_tag) && is_present_[slot.peer] &&
-        has_for(mine, owners_[peers_[slot.peer].owner].assigned))
+  for (Slot& slot : slots_[peer]) {
+    if (!is_present_[slot.peer] || !has_for(mine, owners_[peers_[slot.peer].owner].assigned)) continue;
+    if (!lends && slot.may_begin_s > now_)
+      filled = std::min(filled, slot.may_begin_s);
+    else if (!next || slot.start_tag < next->start_tag)
       next = &slot;
+  }
+  if (!next && filled < never) {
+    if (filled != filled_[peer]) schedule(filled, Kind::bucket, peer), filled_[peer] = filled;
+    return;
+  }
   if (!next) {
     if (!will_ask_[peer] && peers_[peer].upload_bytes_per_s > 0 && mine.complete_pieces)
       schedule(std::max(now_, asked_[peer] + least_pause_s), Kind::idle, peer), will_ask_[peer] = 1;
@@ -167,6 +186,8 @@ void PeerSwarm::start_block(std::uint32_t peer) {
   next->start_tag = std::max(next->start_tag, tag_[peer]);
   tag_[peer] = next->start_tag;
   next->start_tag += block_bytes_ / next->weight;
+  const double earned_s = block_bytes_ / next->weight / peers_[peer].upload_bytes_per_s;
+  next->may_begin_s = std::max(next->may_begin_s, now_ - earned_s) + earned_s;
   transfer_[peer] = {next->peer, piece};
   is_sending_[peer] = 1;
   schedule(now_ + block_bytes_ / peers_[peer].upload_bytes_per_s, Kind::block, peer);

@@ -1,7 +1,8 @@
 // A BitTorrent swarm block by block, in virtual time. Every peer sends one block at a time at its upload rate; which of
 // its unchoked peers gets the next one follows from their weights (start-time fair queueing: Goyal, Vin and Cheng,
 // SIGCOMM 1996). Who is unchoked, and with what weight, is asked of the caller once a round of each peer, and sooner by
-// a peer that has nobody to send to. Pieces are picked as BitTorrent's first client does: begun ones first (from a
+// a peer that has nobody to send to. A peer that does not lend has a token bucket for each peer that it serves, of two
+// blocks and filled at that peer's weight of the rate: a share that nobody uses is lost. Pieces are picked as BitTorrent's first client does: begun ones first (from a
 // seed, those that a seed began, so that seeds bring new pieces), among them and else the rarest, ties at random. Links
 // have no delay.
 #pragma once
@@ -22,6 +23,7 @@ class PeerSwarm {
     double first_round_s = 0;
     double round_s = 10;
     double stays_s = 0;  // after the download is complete
+    bool lends = true;   // what one of the unchoked cannot use goes to the others
   };
   // (now, peer, has everything, interested peers, bytes received from every peer, so far) -> weight of those to
   // unchoke.
@@ -50,9 +52,9 @@ class PeerSwarm {
   };
   struct Slot {
     std::uint32_t peer;
-    double weight, start_tag;
+    double weight, start_tag, may_begin_s;
   };
-  enum class Kind : std::uint8_t { block, round, idle, departure };
+  enum class Kind : std::uint8_t { block, round, idle, bucket, departure };
   struct Event {
     double time;
     std::uint64_t order;
@@ -80,6 +82,7 @@ class PeerSwarm {
   std::vector<Owner> owners_;
   std::vector<std::uint32_t> copies_;  // of each piece, among owners that are present
   std::vector<char> is_present_, is_sending_, will_ask_;
+  std::vector<double> filled_;            // when a bucket of each peer is waited for; infinite: no bucket is
   std::vector<double> asked_;             // when each peer was last asked whom it unchokes
   std::vector<std::vector<Slot>> slots_;  // of each peer: whom it serves
   std::vector<double> tag_;               // of each peer: the start tag of the block that it sent last

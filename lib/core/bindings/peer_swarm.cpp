@@ -12,8 +12,9 @@ namespace py = pybind11;
 
 void bind_peer_swarm(py::module_& module) {
   py::class_<PeerSwarm::Peer>(module, "SwarmPeer")
-      .def(py::init<double, std::uint32_t, bool, double, double, double>(), py::arg("upload_bytes_per_s"),
-           py::arg("owner"), py::arg("is_seed"), py::arg("first_round_s"), py::arg("round_s"), py::arg("stays_s"));
+      .def(py::init<double, std::uint32_t, bool, double, double, double, bool>(), py::arg("upload_bytes_per_s"),
+           py::arg("owner"), py::arg("is_seed"), py::arg("first_round_s"), py::arg("round_s"), py::arg("stays_s"),
+           py::arg("lends") = true);
   py::class_<PeerSwarm>(module, "PeerSwarm")
       .def(py::init<std::vector<PeerSwarm::Peer>, std::uint32_t, std::uint32_t, double, std::uint64_t>(),
            py::arg("peers"), py::arg("pieces"), py::arg("blocks_per_piece"), py::arg("block_bytes"), py::arg("seed"))

@@ -672,7 +672,7 @@ def vary_prepends(
 FASTER_ANNOUNCEMENTS = {"4 times": 1 / 4, "8 times": 1 / 8}
 
 
-def vary_delays(setting: Setting, seed: int, *, worlds: int = 2, progress: Progress = iter) -> pd.DataFrame:
+def vary_delays(setting: Setting, seed: int, *, worlds: int = 4, progress: Progress = iter) -> pd.DataFrame:
     """The techniques under other laws of delay, with announcements that are faster than withdrawals, and with an
     advertisement interval of 30 s; each calibrated anew.
 

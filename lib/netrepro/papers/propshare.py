@@ -48,7 +48,8 @@ class Setting:
     long that times lie in the range of Fig. 8.
 
     free_riders : their share of the leechers. stays_s : how long a leecher serves on after its download.
-    seeds_know_clients : seeds serve one identity of a Sybil alone.
+    seeds_know_clients : seeds serve one identity of a Sybil alone. lends : what somebody cannot use of a PropShare
+    client's upload goes to the others; without, it is lost.
     """
 
     leechers: int = 30
@@ -64,6 +65,7 @@ class Setting:
     round_s: float = 10.0
     optimistic_s: float = 30.0
     seeds_know_clients: bool = False
+    lends: bool = True
 
     @property
     def file_bytes(self) -> int:
@@ -159,13 +161,14 @@ def swarm(
     peers = [SwarmPeer("seed", setting.seed_kilobytes_per_s, is_seed=True)] * setting.seeds
     for i, rate in enumerate(rates):
         own = kind if i in ours else "bittorrent"
+        lends = setting.lends or own == "bittorrent"
         if identities and i == 0:
-            each = 2 * setting.median_kilobytes_per_s / identities
-            peers += [SwarmPeer(own, each, client="attacker", stays_s=setting.stays_s)] * identities
+            each, client = 2 * setting.median_kilobytes_per_s / identities, "attacker"
+            peers += [SwarmPeer(own, each, client, stays_s=setting.stays_s, lends=lends)] * identities
         elif i in riders:
             peers.append(SwarmPeer("free rider", 0.0, stays_s=setting.stays_s))
         else:
-            peers.append(SwarmPeer(own, rate, stays_s=setting.stays_s))
+            peers.append(SwarmPeer(own, rate, stays_s=setting.stays_s, lends=lends))
     return peers
 
 
@@ -578,6 +581,34 @@ def vary(name: str, scale: Scale, seed: int, *, setting: Setting = PRINTED, prog
     work = [(value, trial) for value in values for trial in range(scale.knob_trials)]
     rows = in_processes(one, work, progress, at_a_time=10)
     return pd.DataFrame(rows, columns=["value", "trial", "ratio"])
+
+
+def vary_lending(scale: Scale, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter) -> pd.DataFrame:
+    """PropShare beside BitTorrent, half of each, where an unused share goes to others and where it is lost.
+
+    Every trial is two swarms as in `vary`. A row a value of lends: time and sent, PropShare's means over BitTorrent's
+    of the same swarm, each with the ends of its 95 % interval; used, the share of all upload rates.
+    """
+
+    def one(lends: bool, trial: int) -> tuple[bool, float, float, float]:
+        own, found = replace(setting, leechers=scale.leechers, lends=lends), []
+        for swapped in (False, True):
+            clients, checks = run_one(own, 0.5, seed_of(seed, trial), swapped=swapped)
+            means = clients.groupby("kind")[["complete_s", "sent_bytes"]].mean()
+            used = checks["share of the upload that is used"]
+            found.append((*np.log(means.loc["propshare"] / means.loc["bittorrent"]), used))
+        time, sent, used = np.mean(found, axis=0)
+        return lends, float(np.exp(time)), float(np.exp(sent)), float(used)
+
+    work = [(lends, trial) for lends in (True, False) for trial in range(scale.knob_trials)]
+    table = pd.DataFrame(in_processes(one, work, progress, at_a_time=10), columns=["lends", "time", "sent", "used"])
+    rows = {}
+    for lends, own in table.groupby("lends", sort=False):
+        rows[lends] = {"used": own["used"].mean()}
+        for what in ("time", "sent"):
+            low, high = student_interval(list(own[what]))
+            rows[lends] |= {what: own[what].mean(), f"{what}_low": low, f"{what}_high": high}
+    return pd.DataFrame(rows).T.rename_axis("lends")
 
 
 def vary_identities(scale: Scale, seed: int, *, setting: Setting = PRINTED, progress: Progress = iter) -> pd.DataFrame:

@@ -23,7 +23,8 @@ class SwarmPeer:
     kind : its choker while it downloads, a key of CHOKERS. upload_kilobytes_per_s : its rate, which it never exceeds;
     0 for who gives nothing. client : identities of the same client share what they have and are complete together;
     None for a client of its own. is_seed : has everything from the beginning, and stays. stays_s : how long it serves
-    on after its download.
+    on after its download. lends : what one whom it serves cannot use goes to the others; without, each has a token
+    bucket of its own, and what is not used is lost.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class SwarmPeer:
     client: str | None = None
     is_seed: bool = False
     stays_s: float = 0.0
+    lends: bool = True
 
 
 def run_swarm(
@@ -68,6 +70,7 @@ def run_swarm(
                 first_round_s=random.uniform(0, chokers[i].round_s),
                 round_s=chokers[i].round_s,
                 stays_s=peer.stays_s,
+                lends=peer.lends,
             )
             for i, peer in enumerate(peers)
         ],

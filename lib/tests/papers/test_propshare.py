@@ -132,6 +132,19 @@ def test_seeds_that_know_clients_serve_one_identity():
     assert set(known.decide(0, list(range(first, first + 6)), {})) == {first, first + 4, first + 5}
 
 
+def test_only_propshares_clients_lose_what_nobody_uses():
+    peers = paper.swarm(replace(paper.PRINTED, lends=False), 0.5, 1)
+    assert {peer.kind for peer in peers if not peer.lends} == {"propshare"}
+    assert all(peer.lends for peer in paper.swarm(paper.PRINTED, 0.5, 1))
+
+
+def test_what_is_lost_shows_in_what_is_used_and_sent():
+    table = paper.vary_lending(replace(SCALE, knob_trials=4), 1)
+    assert list(table.index) == [True, False]
+    assert table.used[False] < table.used[True] and table.sent[False] < table.sent[True]
+    assert (table.sent_low < table.sent).all() and (table.time < table.time_high).all()
+
+
 def test_free_riders_are_so_many_and_give_nothing():
     peers = paper.swarm(replace(SMALL, free_riders=0.3), 0.5, 7)
     assert sum(peer.kind == "free rider" and peer.upload_kilobytes_per_s == 0 for peer in peers) == 3

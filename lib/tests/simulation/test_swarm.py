@@ -150,3 +150,25 @@ def test_rates_are_measured_by_the_same_chokers_with_other_constants():
 
     run_swarm([SEED, SwarmPeer("propshare", 10.0)], 1, pieces=8, make_choker=hasty)
     assert "seed" in made and "propshare" in made
+
+
+def test_without_lending_a_share_that_nobody_uses_is_lost():
+    """The seed serves two at a half each. One is soon complete; then the other gets all of it, or its half still."""
+    takers = [SwarmPeer("free rider", 0.0), SwarmPeer("free rider", 0.0)]
+    weights = {1: 3 / 4, 2: 1 / 4}
+    times = {}
+    for lends in (True, False):
+        seed = SwarmPeer("seed", 100.0, is_seed=True, lends=lends)
+        table = run_swarm([seed, *takers], 1, pieces=8, make_choker=lambda *_: All(weights))
+        times[lends] = table["complete_s"].to_numpy()
+        assert (table["received_bytes"][1:] == FILE_BYTES).all()
+    whole_s = FILE_BYTES / 1e5
+    assert times[True][1:] == pytest.approx([whole_s * 4 / 3, whole_s * 2], abs=11)
+    assert times[False][1:] == pytest.approx([whole_s * 4 / 3, whole_s * 4], abs=11)
+
+
+def test_without_lending_the_weights_of_who_is_served_are_kept_while_another_wants_nothing():
+    """A third of the rate, alone: three times as long, whoever sends meanwhile."""
+    seed = SwarmPeer("seed", 100.0, is_seed=True, lends=False)
+    table = run_swarm([seed, SwarmPeer("free rider", 0.0)], 1, pieces=8, make_choker=lambda *_: All({1: 1 / 3}))
+    assert table["complete_s"][1] == pytest.approx(3 * FILE_BYTES / 1e5, abs=11)

@@ -75,6 +75,20 @@ def test_the_same_is_there_as_json(echo_paper):
     assert (claim["claim"], claim["mine_verdict"], claim["mine_value"]) == ("load-is-half", "not measured", None)
 
 
+SYSTEMS = """
+emulator_fidelity dummynet simulator_check kernel_lab tcp_pacing suss initial_window dctcp red codel incast outcast
+misbehaving_receiver repflow_model repnet hedera jellyfish dcell mptcp_wireless hull sst flow_completion_time
+buffer_sizing oncache cdn_routing propshare raft epaxos_revisited gmm_traffic fperf_leaf_spine
+"""
+
+
+def test_every_system_of_the_plan_is_listed_and_every_paper_has_claims():
+    listed = {each["slug"]: each for each in json.loads(command("list", "--json"))}
+    assert set(SYSTEMS.split()) <= set(listed)
+    papers = {slug for slug, each in listed.items() if each["kind"] == "paper"}
+    assert papers == {row["paper"] for row in json.loads(command("scorecard", "--json"))}
+
+
 def test_it_says_its_version():
     assert command("--version") == f"netrepro {netrepro.__version__}\n"
 

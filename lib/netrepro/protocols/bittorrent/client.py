@@ -55,6 +55,7 @@ class _Link:
     last_sent_s: float = 0.0
     weight: float = 0.0
     tag: float = 0.0
+    may_begin_s: float = 0.0  # the next block, where shares are not lent
 
 
 class Client:
@@ -66,6 +67,8 @@ class Client:
     content : of a seed the whole file; None for who has nothing.
     upload_bytes_per_s : never exceeded over time; infinite by default. Blocks of unchoked peers follow each other by
         weights (start-time fair queueing).
+    lends : what one peer cannot use of its share goes to the others; without, each peer has a token bucket of its own,
+        of two blocks, and what is not used is lost.
     peers : names to greet at `start`.
 
     Outputs are Send(name, bytes) and Event: "complete" (seconds), "piece" (number), "bad piece" (number), "closed"
@@ -83,6 +86,7 @@ class Client:
         *,
         content: bytes | None = None,
         upload_bytes_per_s: float = math.inf,
+        lends: bool = True,
         peers: Iterable[Hashable] = (),
     ):
         if len(peer_id) != ID_BYTES:
@@ -95,6 +99,7 @@ class Client:
             raise NetreproError(f"content that is not {torrent.name!r}", "give the file of which the torrent was made")
         self.torrent, self.peer_id, self.random = torrent, peer_id, random
         self.choker, self.seed_choker, self.rate = choker, seed_choker, upload_bytes_per_s
+        self.lends = lends
         self.picker = PiecePicker(torrent, random, content is not None)
         self._content = bytearray(content or bytes(torrent.size_bytes))
         self._blocks_left: dict[int, set[Block]] = {}
@@ -130,8 +135,8 @@ class Client:
     @property
     def wake_at_s(self) -> float:
         times = [self._round_at_s]
-        if any(link.wanted for link in self._links.values()):
-            times.append(self.free_at_s)
+        if wanted := [link.may_begin_s for link in self._links.values() if link.wanted]:
+            times.append(self.free_at_s if self.lends else max(self.free_at_s, min(wanted)))
         if self._serves_nobody():
             times.append(self._asked_choker_s + ASK_AGAIN_S)
         for link in self._links.values():
@@ -340,7 +345,8 @@ class Client:
             if is_choked:
                 link.wanted.clear()
             else:
-                link.tag = self._tag + self.random.random() * BLOCK_BYTES / link.weight
+                place = self.random.random() * BLOCK_BYTES / link.weight
+                link.tag, link.may_begin_s = self._tag + place, now_s + place / self.rate
             outputs.append(self._send(now_s, name, link, Message("choke" if is_choked else "unchoke")))
         return outputs
 
@@ -354,7 +360,9 @@ class Client:
         if self._serves_nobody() and now_s >= self._asked_choker_s + ASK_AGAIN_S:
             outputs += self._choke(now_s)
         while now_s >= self.free_at_s:
-            waiting = [name for name, link in self._links.items() if link.wanted]
+            waiting = [
+                name for name, link in self._links.items() if link.wanted and (self.lends or now_s >= link.may_begin_s)
+            ]
             if not waiting:
                 break
             name = min(waiting, key=lambda each: self._links[each].tag)
@@ -367,6 +375,8 @@ class Client:
             self.sent_bytes += size
             self._tag = max(link.tag, self._tag)  # who wanted nothing for a while has no claim to it
             link.tag = self._tag + size / link.weight
+            earned_s = size / link.weight / self.rate
+            link.may_begin_s = max(link.may_begin_s, now_s - earned_s) + earned_s
             self.free_at_s = max(now_s, self.free_at_s) + size / self.rate
         return outputs
 

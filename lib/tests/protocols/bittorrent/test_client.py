@@ -211,6 +211,13 @@ def test_every_client_ends_with_the_file_whoever_is_in_the_swarm(kinds, seed, dr
     assert all(each.content == CONTENT for each in machines.values())
 
 
+def test_without_lending_a_client_gives_each_no_more_than_its_share():
+    """A seed serves four, a quarter each; the only leecher gets its quarter."""
+    machines = {"s": client(1, content=CONTENT, upload_bytes_per_s=4e4, lends=False), "l": client(2, peers=["s"])}
+    (complete,) = [time_s for time_s, _, event in swarm(machines) if event.kind == "complete"]
+    assert len(CONTENT) / 1e4 - 2 < complete < len(CONTENT) / 1e4 + 12
+
+
 def test_a_bad_block_costs_a_piece_that_is_fetched_again_and_its_only_giver_the_connection():
     bad, good, leecher = client(1, content=CONTENT), client(2, content=CONTENT), client(3, peers=["bad"])
     bad._content[5] ^= 1
@@ -281,18 +288,26 @@ def test_what_cannot_be_is_refused_by_name(make, words):
         make()
 
 
-@pytest.mark.parametrize("kind", ["bittorrent", "propshare"])
-def test_the_block_level_swarm_takes_as_long_as_clients_that_speak_the_protocol(kind):
+@pytest.mark.parametrize(("kind", "lends"), [("bittorrent", True), ("propshare", True), ("propshare", False)])
+def test_the_block_level_swarm_takes_as_long_as_clients_that_speak_the_protocol(kind, lends):
     rates, content = [8e3, 16e3, 32e3, 64e3] * 2, Random(2).randbytes(12 * 4 * BLOCK_BYTES)
     torrent = make_torrent("file", content, 4 * BLOCK_BYTES)
     clients, blocks = [], []
     for trial in range(3):
         machines = {"s": client(100 * trial, torrent=torrent, content=content, upload_bytes_per_s=40e3)}
         for i, rate in enumerate(rates):
-            own = client(100 * trial + i + 1, kind=kind, torrent=torrent, peers=list(machines), upload_bytes_per_s=rate)
-            machines[f"l{i}"] = own
+            own = {
+                "kind": kind,
+                "torrent": torrent,
+                "peers": list(machines),
+                "upload_bytes_per_s": rate,
+                "lends": lends,
+            }
+            machines[f"l{i}"] = client(100 * trial + i + 1, **own)
         clients += [time_s for time_s, _, event in swarm(machines, 400) if event.kind == "complete"]
-        peers = [SwarmPeer("seed", 40, is_seed=True)] + [SwarmPeer(kind, rate / 1e3, stays_s=400) for rate in rates]
+        peers = [SwarmPeer("seed", 40, is_seed=True)] + [
+            SwarmPeer(kind, rate / 1e3, stays_s=400, lends=lends) for rate in rates
+        ]
         table = run_swarm(peers, trial, pieces=12, blocks_per_piece=4)
         blocks += list(table["complete_s"][1:])
     assert len(clients) == len(blocks) == 24
