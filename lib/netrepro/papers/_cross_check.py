@@ -34,7 +34,7 @@ from netrepro.networks import (
     fat_tree,
     star,
 )
-from netrepro.papers._runs import Progress, in_parallel, of_profile, seed_of
+from netrepro.papers._running import Progress, in_parallel, of_profile, seed_of
 from netrepro.paths import runs_dir
 from netrepro.simulation import simulate
 from netrepro.simulation.ns3 import build_ns3, simulate_ns3

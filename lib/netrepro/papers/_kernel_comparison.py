@@ -33,7 +33,7 @@ from netrepro.networks.queues import Queue
 from netrepro.papers import _drawing as drawing
 from netrepro.papers._cross_check import two_flows
 from netrepro.papers._processes import why_no_processes
-from netrepro.papers._runs import Progress, in_parallel, of_profile, seed_of
+from netrepro.papers._running import Progress, in_parallel, of_profile, seed_of
 from netrepro.simulation import simulate
 from netrepro.style import CURVES, new_figure, scheme
 

@@ -20,7 +20,7 @@ from netrepro.networks import CoDel, DropTail, Experiment, Flow, Link, Measure, 
 from netrepro.networks.queues import Queue
 from netrepro.papers import _drawing as drawing
 from netrepro.papers._processes import why_no_processes
-from netrepro.papers._runs import Progress, in_parallel
+from netrepro.papers._running import Progress, in_parallel
 from netrepro.style import CURVES, SCHEMES, new_figure, scheme
 
 BOTTLENECK = ("s1", "s2")

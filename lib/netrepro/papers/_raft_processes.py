@@ -18,7 +18,8 @@ from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.networks.links import Link
 from netrepro.networks.topology import Topology, star
 from netrepro.papers._processes import addresses_in, lines_of, start, why_no_processes
-from netrepro.papers._runs import CheckedRuns, Progress, in_parallel, seed_of
+from netrepro.papers._running import Progress, in_parallel, seed_of
+from netrepro.papers._trust import CheckedRuns
 from netrepro.protocols.raft_elections import Election, timeouts_of
 
 PROGRAM = "raft_program.py"

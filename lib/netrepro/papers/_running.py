@@ -1,15 +1,53 @@
-"""One experiment on the tier that a notebook names."""
+"""How papers run what they measure: profiles, seeds of repetitions, so many runs at a time, on the tier that a notebook
+names."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+from joblib import Parallel, delayed
 
 from netrepro.emulation import Emulation, emulate
 from netrepro.emulation.tiers import REAL_TIME_TIERS, TIERS, probe_tiers, resolve_tier
 from netrepro.emulation.virtual.experiment import emulate_virtually
+from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
-from netrepro.papers._runs import Progress, Value, in_parallel
+from netrepro.processes import dearest_first
 from netrepro.simulation import simulate
+
+Progress = Callable[[Iterable], Iterable]  # wraps what is worked through, to show how far it is
+Value = TypeVar("Value")
+
+
+def of_profile(profile: str, values: Mapping[str, Value]) -> Value:
+    """What a profile stands for. Raises NetreproError, with the nearest name, for another than those of `values`."""
+    if profile not in values:
+        raise NetreproError(f"no profile {profile!r}", nearest(profile, values))
+    return values[profile]
+
+
+def seed_of(seed: int, repetition: int) -> int:
+    """The seed of one repetition's experiment."""
+    return int(np.random.SeedSequence([seed, repetition]).generate_state(1)[0])
+
+
+def in_parallel(
+    function: Callable[..., Value],
+    work: Sequence[tuple],
+    n_jobs: int = -1,
+    progress: Progress = iter,
+    cost: Callable[..., float] | None = None,
+) -> list[Value]:
+    """What `function` says of each of `work` (its arguments), in their order, so many at a time; -1: one a processor.
+
+    What costs most starts first. Threads suffice: the simulator lets others run.
+    """
+    order = dearest_first(work, cost)
+    parallel = Parallel(n_jobs=n_jobs, prefer="threads", pre_dispatch="n_jobs")
+    found = parallel(delayed(function)(*each) for each in progress([work[place] for place in order]))
+    return [each for _, each in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
 
 
 def in_real_time(tier: str) -> bool:

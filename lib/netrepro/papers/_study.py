@@ -60,8 +60,7 @@ from netrepro.claims import Measured
 from netrepro.emulation.virtual.experiment import check_virtually
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
-from netrepro.papers._running import run_all, run_experiment
-from netrepro.papers._runs import Progress, of_profile, seed_of
+from netrepro.papers._running import Progress, of_profile, run_all, run_experiment, seed_of
 from netrepro.papers._trust import Check, check_table, trust_of, trust_table, with_directions
 
 SIMULATED, VIRTUAL = "simulated", "virtual"

@@ -24,8 +24,9 @@ from netrepro.claims import Measured
 from netrepro.emulation.bird import Announcement, Failure, find_bird, run_failures
 from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError, nearest
-from netrepro.papers._runs import CheckedRuns, Progress, of_profile, seed_of
+from netrepro.papers._running import Progress, of_profile, seed_of
 from netrepro.papers._study import rankings
+from netrepro.papers._trust import CheckedRuns, trust_by_tier
 from netrepro.processes import in_processes
 from netrepro.protocols import drive
 from netrepro.protocols.as_graph import AsGraph, Relation, hierarchy, load_as_relationships
@@ -553,6 +554,11 @@ def _fidelity(times: pd.DataFrame, setting: Setting) -> pd.DataFrame:
         ("targets", float(len(anycast)), 100.0, len(anycast) >= 100),
     ]
     return pd.DataFrame(rows, columns=["check", "value", "bound", "holds"])
+
+
+def checks(runs: Runs, tier: str) -> pd.DataFrame:
+    """The trust table of runs that were made on `tier`."""
+    return trust_by_tier({tier: runs})
 
 
 def summary(runs: Runs) -> pd.DataFrame:

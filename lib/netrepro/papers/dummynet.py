@@ -21,7 +21,7 @@ from netrepro.claims import Measured
 from netrepro.emulation.dummynet import Dummynet, synthetic_headers, time_packets
 from netrepro.emulation.kernel_costs import time_kernel
 from netrepro.errors import NetreproError
-from netrepro.papers._runs import Progress, of_profile
+from netrepro.papers._running import Progress, of_profile
 from netrepro.paths import data_dir
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 

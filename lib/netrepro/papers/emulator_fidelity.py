@@ -29,8 +29,7 @@ from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
 from netrepro.papers._drawing import say_not_measured
 from netrepro.papers._processes import why_no_processes
-from netrepro.papers._running import in_real_time, run_experiment
-from netrepro.papers._runs import Progress, of_profile, seed_of
+from netrepro.papers._running import Progress, in_real_time, of_profile, run_experiment, seed_of
 from netrepro.style import PUBLISHED_GREY, draw_published, new_figure
 
 PORT = ("s1", "s2")

@@ -22,7 +22,8 @@ from netrepro.networks.zipf import exact_ranks, gray_ranks, zeta
 from netrepro.papers._drawing import say_not_measured
 from netrepro.papers._epaxos_processes import run_replication
 from netrepro.papers._processes import why_no_processes
-from netrepro.papers._runs import CheckedRuns, Progress, all_checks, in_parallel, of_profile, seed_of
+from netrepro.papers._running import Progress, in_parallel, of_profile, seed_of
+from netrepro.papers._trust import CheckedRuns, trust_by_tier
 from netrepro.paths import data_dir
 from netrepro.protocols.linearizability import violations
 from netrepro.simulation.replication import Demand, Deployment, ReplicatedRun, simulate_replication
@@ -474,8 +475,8 @@ class Processes(CheckedRuns):
 
 
 def checks(runs: Runs, processes: Processes) -> pd.DataFrame:
-    """Of the simulated runs and, where there are any, of the processes: the columns of Runs.fidelity."""
-    return runs.fidelity if processes.why else all_checks(runs, processes)
+    """The trust table of the simulated runs and, where there are any, of the processes."""
+    return trust_by_tier({"simulated": runs, "virtual": processes})
 
 
 def measure_processes(seed: int, tier: str, progress: Progress = iter) -> Processes:

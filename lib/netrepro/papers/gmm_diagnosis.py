@@ -23,7 +23,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from netrepro.claims import Measured, load_claims
 from netrepro.errors import NetreproError, nearest
-from netrepro.papers._runs import Progress, of_profile
+from netrepro.papers._running import Progress, of_profile
 from netrepro.papers.gmm_traffic import (
     BEST_PACKETS,
     LEAD,

@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from netrepro.claims import Measured, load_claims
 from netrepro.errors import NetreproError, nearest
-from netrepro.papers._runs import Progress, Value, in_parallel, of_profile
+from netrepro.papers._running import Progress, Value, in_parallel, of_profile
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 from netrepro.traffic import (
     BASELINES,

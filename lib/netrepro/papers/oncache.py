@@ -22,7 +22,7 @@ from netrepro.emulation.overlay import KINDS, Cache, Overlay, OverlayNetwork, mi
 from netrepro.emulation.overlay_trials import AFTER, COLUMNS, WARM_UP, run_trials
 from netrepro.errors import NetreproError
 from netrepro.papers._drawing import share_legend
-from netrepro.papers._runs import Progress, of_profile
+from netrepro.papers._running import Progress, of_profile
 from netrepro.papers._trust import CHECK_COLUMNS, Check, check_table
 from netrepro.paths import data_dir
 from netrepro.protocols import oncache as model

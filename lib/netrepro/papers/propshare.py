@@ -24,7 +24,8 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.papers._drawing import say_not_measured
 from netrepro.papers._processes import why_no_processes
 from netrepro.papers._propshare_processes import run_real_swarms
-from netrepro.papers._runs import CheckedRuns, Progress, all_checks, in_parallel, of_profile, seed_of
+from netrepro.papers._running import Progress, in_parallel, of_profile, seed_of
+from netrepro.papers._trust import CheckedRuns, trust_by_tier
 from netrepro.processes import in_processes
 from netrepro.protocols.bittorrent.chokers import (
     Choker,
@@ -529,11 +530,8 @@ def measure_processes(
 
 
 def checks(runs: Runs, real: RealRuns) -> pd.DataFrame:
-    """Of the simulated swarms and, where there are any, of the processes: a row a check with the least and the most
-    that was seen, the bound, and whether it holds."""
-    found = runs.fidelity if real.why else all_checks(runs, real)
-    by_check = found.groupby("check", sort=False)
-    return by_check.agg(least=("value", "min"), most=("value", "max"), bound=("bound", "first"), holds=("holds", "all"))
+    """The trust table of the simulated swarms and, where there are any, of the processes."""
+    return trust_by_tier({"simulated": runs, "virtual": real})
 
 
 def tier_table(real: RealRuns) -> pd.DataFrame:

@@ -23,7 +23,8 @@ from netrepro.errors import NetreproError
 from netrepro.papers._drawing import say_not_measured
 from netrepro.papers._processes import why_no_processes
 from netrepro.papers._raft_processes import Case, Crashes, Trials, crash_processes, network
-from netrepro.papers._runs import Progress, all_checks, in_parallel, of_profile, seed_of
+from netrepro.papers._running import Progress, in_parallel, of_profile, seed_of
+from netrepro.papers._trust import trust_by_tier
 from netrepro.paths import data_dir
 from netrepro.protocols.raft_elections import Election, elect, split_vote_share
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
@@ -310,8 +311,8 @@ def measure_processes(
 
 
 def checks(runs: Runs, crashes: Crashes) -> pd.DataFrame:
-    """Of the elections and, where there are any, of the processes: check, value, bound, holds."""
-    return runs.fidelity if crashes.why else all_checks(runs, crashes)
+    """The trust table of the elections and, where there are any, of the processes."""
+    return trust_by_tier({"simulated": runs, "virtual": crashes})
 
 
 def tier_table(runs: Runs, crashes: Crashes) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from netrepro.claims import Measured
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.flow_sizes import KNOWN_FLOW_SIZES, FlowSizeDistribution, load_flow_sizes
-from netrepro.papers._runs import Progress, of_profile
+from netrepro.papers._running import Progress, of_profile
 from netrepro.papers._study import rankings
 from netrepro.queueing.mg1 import (
     md1_wait_quantile,

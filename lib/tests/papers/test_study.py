@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
 from netrepro.papers import _study
-from netrepro.papers._runs import seed_of
+from netrepro.papers._running import seed_of
 from netrepro.papers._study import (
     Evidence,
     Knob,
