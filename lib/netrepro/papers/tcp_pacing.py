@@ -53,7 +53,8 @@ class Setting:
     after a random time with a mean of a second. seconds : how long a run lasts, 0 for what the profile says.
     far_round_trip_ms : of half of the flows, by longer side links; 0 for that of the others.
     buffer_share : of the path's own packets, in place of `buffer_packets`, 0 for none. many_s : how long runs of
-    several flows last at most, 0 for as long as those of one.
+    several flows last at most, 0 for as long as those of one. exit_share : of its window that a flow keeps where its
+    first loss ends slow start.
     """
 
     rate_mbps: float = 5.0
@@ -79,6 +80,7 @@ class Setting:
     seconds: float = 0.0
     buffer_share: float = 0.0
     many_s: float = 0.0
+    exit_share: float = 0.5
 
     @property
     def round_trip_ms(self) -> float:
@@ -129,6 +131,7 @@ def _tcp(setting: Setting) -> Tcp:
         unpaced_segments=0,
         recovery=setting.recovery,
         counts="acknowledgements",
+        slow_start_exit_share=setting.exit_share,
     )
 
 
@@ -488,7 +491,9 @@ def draw_two_round_trips(runs: Runs) -> Figure:
 def draw_mix(runs: Runs) -> Figure:
     """Figs 14 and 15: how long Reno flows take among paced ones, over the share of these."""
     figure, axis = new_figure(
-        "Paced among Reno flows (Figs 14, 15)", "share of flows that are paced", "latency of Reno (of that of paced flows)"
+        "Paced among Reno flows (Figs 14, 15)",
+        "share of flows that are paced",
+        "latency of Reno (of that of paced flows)",
     )
     drawing.draw_sweep(axis, runs.knobs["mix"], "paced_share", "latency_ratio", by="case", label="flows of {}")
     axis.axhline(1, color="#444444", linewidth=1)
@@ -708,6 +713,14 @@ STUDY = Study(
             Scale(120.0),
             repetitions=3,
         ),
+        "exit": Knob(
+            {
+                name: changes | FIFTY | FIRST | {"exit_share": each(0.5, 0.35, 0.25, 0.15)}
+                for name, changes in (("reno", {}), ("paced", PACED))
+            },
+            Scale(4.0),
+            repetitions=3,
+        ),
         "ratio": Knob(
             {"paced": FIFTY | PACED | FIRST | {"slow_start_ratio": each(1.0, 1.25, 1.5, 2.0, 3.0, 4.0)}},
             Scale(4.0),
@@ -760,6 +773,17 @@ STUDY = Study(
             log_x=False,
         ),
         "knob_recovery": draw_recovery,
+        "knob_exit": lambda runs: drawing.sweep_figure(
+            "Another cut where slow start ends (fifty flows, the first 40 round trips)",
+            runs.knobs["exit"],
+            ("exit_share", "window kept at the first loss (share of it)"),
+            {
+                "carried_mbit": "carried in 40 round trips (Mbit)",
+                "least_packets": "least sum of windows after the peak (packets)",
+            },
+            by="case",
+            log_x=False,
+        ),
     },
     play=Play(
         ("reno", "paced", "fifty reno", "fifty paced"),
