@@ -779,7 +779,7 @@ STUDY = Study(
             ("exit_share", "window kept at the first loss (share of it)"),
             {
                 "carried_mbit": "carried in 40 round trips (Mbit)",
-                "least_packets": "least sum of windows after the peak (packets)",
+                "least_packets": "least sum of windows (packets)",
             },
             by="case",
             log_x=False,
