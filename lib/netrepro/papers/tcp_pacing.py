@@ -624,7 +624,10 @@ STUDY = Study(
     experiment=experiment,
     read=read,
     answer=answer,
-    profiles={"quick": Scale(30.0), "paper": Scale(120.0)},
+    profiles={
+        "quick": Scale(30.0, changes={"many_s": 20.0}, fewer=dict.fromkeys(SMALL_BUFFER, 5)),
+        "paper": Scale(120.0),
+    },
     on_virtual={  # Linux's senders; in the simulator beside them, too
         "quick": Scale(20.0, repetitions=2, changes={"recovery": "linux", "many_s": 12.0}),
         "paper": Scale(60.0, repetitions=5, changes={"recovery": "linux"}),
