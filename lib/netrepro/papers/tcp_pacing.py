@@ -53,8 +53,8 @@ class Setting:
     after a random time with a mean of a second. seconds : how long a run lasts, 0 for what the profile says.
     far_round_trip_ms : of half of the flows, by longer side links; 0 for that of the others.
     buffer_share : of the path's own packets, in place of `buffer_packets`, 0 for none. many_s : how long runs of
-    several flows last at most, 0 for as long as those of one. exit_share : of its window that a flow keeps where its
-    first loss ends slow start.
+    several flows last at most, 0 for as long as those of one. trips_s : how long runs with two
+    round trips last, and their controls. exit_share : of its window that a flow keeps where a loss ends slow start.
     """
 
     rate_mbps: float = 5.0
@@ -80,6 +80,7 @@ class Setting:
     seconds: float = 0.0
     buffer_share: float = 0.0
     many_s: float = 0.0
+    trips_s: float = 60.0
     exit_share: float = 0.5
 
     @property
@@ -572,7 +573,8 @@ PACED, RED, DEEP = {"paced": True}, {"queue": "red"}, {"buffer_packets": 108}
 MIX: dict[str, Any] = {"flows": 20, "rate_mbps": 25.0, "buffer_share": 0.25, "paced_share": 0.1}
 SHORT = MIX | {"size_packets": 300, "every_s": 15.0, "seconds": 150.0}
 MIXED = MIX | {"size_packets": 5000, "every_s": 120.0, "seconds": 120.0}
-TRIPS: dict[str, Any] = {"flows": 50, "rate_mbps": 20.0, "buffer_packets": 312, "seconds": 60.0}
+TRIPS: dict[str, Any] = {"flows": 50, "rate_mbps": 20.0, "buffer_packets": 312}
+TRIPS |= {"seconds": lambda setting: setting.trips_s}
 FAR, TENTH = {"far_round_trip_ms": 280.0}, {"buffer_packets": 31}
 LINUX = {"packet_bytes": 1514, "initial_window_segments": 10, "recovery": "linux", "delayed_ack_ms": 40.0}
 LINUX |= {"flows": 5, "rate_mbps": 5.0}
@@ -629,8 +631,13 @@ STUDY = Study(
         "paper": Scale(120.0),
     },
     on_virtual={  # Linux's senders; in the simulator beside them, too
-        "quick": Scale(20.0, repetitions=2, changes={"recovery": "linux", "many_s": 12.0}),
-        "paper": Scale(60.0, repetitions=5, changes={"recovery": "linux"}),
+        "quick": Scale(
+            20.0,
+            repetitions=2,
+            changes={"recovery": "linux", "many_s": 12.0, "trips_s": 30.0},
+            without=("fifty paced, random starts", *SMALL_BUFFER),
+        ),
+        "paper": Scale(60.0, changes={"recovery": "linux"}),
     },
     claims={
         "reno-leaves-slow-start": Evidence("exit_packets", "reno", control="paced"),

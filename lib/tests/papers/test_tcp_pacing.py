@@ -196,6 +196,8 @@ def test_every_case_runs_in_virtual_time_with_linuxs_senders_and_none_with_those
     scale = paper.STUDY.scale("quick", "virtual")
     wanted = list(points(paper.CASES, PAPER, scale))
     assert [paper.STUDY.why_not(point, "virtual", scale.seconds) for point in wanted] == [""] * len(paper.CASES)
+    trips = [point for point in wanted if "round trips reno" in point.case]
+    assert {paper.experiment(point.setting, 20.0, 1).duration_s for point in trips} == {30.0}
     assert "recovery = 'reno'" in paper.STUDY.why_not(next(points(paper.CASES, PAPER)), "virtual")
 
 
