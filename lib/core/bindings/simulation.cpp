@@ -150,6 +150,7 @@ void bind_simulation(py::module_& module) {
       .def_readwrite("tail_loss_probe", &TcpSettings::tail_loss_probe)
       .def_readwrite("ecn", &TcpSettings::ecn)
       .def_readwrite("dctcp_first_alpha", &TcpSettings::dctcp_first_alpha)
+      .def_readwrite("slow_start_exit_share", &TcpSettings::slow_start_exit_share)
       .def_readwrite("slow_start_after_idle", &TcpSettings::slow_start_after_idle)
       .def_readwrite("offers_all", &TcpSettings::offers_all)
       .def_readwrite("hystart", &TcpSettings::hystart)

@@ -11,7 +11,7 @@ from netrepro.networks.workloads import Tcp
 INITIAL_RTO_MS, DELAYED_ACK_MS, LEAST_RTO_MS = 1000.0, 40.0, 10.0
 FULL_SEGMENT_BYTES, LEAST_SEGMENT_BYTES = 1448, 76  # of an Ethernet frame, and of the kernel's TCP_MAXSEG
 TIMESTAMP_BYTES = 12
-DCTCP_ALPHA, UNPACED_SEGMENTS = 1.0, 10
+DCTCP_ALPHA, UNPACED_SEGMENTS, EXIT_SHARE = 1.0, 10, 0.5
 # The kernel charges a packet's bookkeeping to the socket's buffer, and lets a window it grows be half of it.
 BUFFER_PER_WINDOW, BUFFER_PER_GROWN_WINDOW, FIRST_BUFFER_BYTES = 4, 2, 131_072
 LARGE_WINDOW_BYTES = 2**20
@@ -51,6 +51,10 @@ def check_tcp(tcp: Tcp, least_rto_ms: float = LEAST_RTO_MS) -> None:
         )
     if tcp.dctcp_alpha != DCTCP_ALPHA:
         refuse(f"dctcp_alpha = {tcp.dctcp_alpha:g}", "the kernel's DCTCP starts with 1", "give 1")
+    if tcp.slow_start_exit_share != EXIT_SHARE:
+        refuse(
+            f"slow_start_exit_share = {tcp.slow_start_exit_share:g}", "the kernel's Reno halves", f"give {EXIT_SHARE:g}"
+        )
     if not tcp.hystart:
         refuse("hystart = False", "the kernel's CUBIC has one switch for the whole machine", "leave it on")
     if tcp.hystart_rounds_from_start:

@@ -84,6 +84,7 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
         tail_loss_probe=tcp.tail_loss_probe and tcp.recovery == "linux",
         ecn=tcp.ecn,
         dctcp_first_alpha=tcp.dctcp_alpha,
+        slow_start_exit_share=tcp.slow_start_exit_share,
         slow_start_after_idle=tcp.slow_start_after_idle,
         hystart=tcp.hystart,
         hystart_rounds_from_start=tcp.hystart_rounds_from_start,

@@ -52,6 +52,7 @@ class Tcp:
     that let the receive window grow, and the first three beyond a hole (what follows there: once a millisecond). With 0
     each one is.
     `dctcp_alpha` is DCTCP's first estimate of the share of marked bytes (1 in Linux, 0 in the paper's model).
+    `slow_start_exit_share`: of its window that Reno keeps where a loss ends slow start; other losses halve it.
     `slow_start_after_idle`: a connection that was silent for a retransmission timeout starts again from the initial
     window. `hystart`: CUBIC and SUSS may leave slow start by delay and acknowledgement trains,
     `hystart_rounds_from_start`: rounds begin with the first segments, as in kernels since 2025, not with the first
@@ -94,6 +95,7 @@ class Tcp:
     tail_loss_probe: bool = True  # RFC 8985, needs SACK; Linux's net.ipv4.tcp_early_retrans = 3, and 0 without
     ecn: bool = False  # ask for ECN with every congestion control; DCTCP asks anyway
     dctcp_alpha: float = 1.0
+    slow_start_exit_share: float = 0.5
     slow_start_after_idle: bool = True
     hystart: bool = True
     hystart_rounds_from_start: bool = False
@@ -120,6 +122,7 @@ class Tcp:
         set_number(self, "initial_rto_ms", above=0)
         set_number(self, "delayed_ack_ms", least=0)
         set_number(self, "dctcp_alpha", least=0, most=1)
+        set_number(self, "slow_start_exit_share", above=0, most=1)
         set_number(self, "pacing_slow_start_ratio", above=0)
         set_number(self, "pacing_ratio", above=0)
         check_count(self, "unpaced_segments", least=0)

@@ -522,6 +522,31 @@ def draw_timing(runs: Runs) -> Figure:
     return _draw_knobs(runs, "Timing (fat-tree, simulated)", ("clock_skew_ppm", "jitter_ms"))
 
 
+def draw_seeds(runs: Runs) -> Figure:
+    """The near flow's share over all seeds, sorted, and how often the sign turns, for 2, 6 and 12 far flows."""
+    table = runs.knobs["seeds"]
+    figure, axis = new_figure(
+        f"Seeds of one second (two ports, simulated, {table.repetition.nunique()} of each)",
+        "near flow's share of the mean of flows from afar (1: equal)",
+        "share of seeds",
+        log_x=True,
+    )
+    turned = share_turned(table)
+    for colour, (far, rows) in zip(CURVES, table.groupby("far_flows"), strict=False):
+        values = np.sort(rows.near_share.clip(lower=1e-3))
+        said = f"{far} far flows: the near one is ahead in {turned[far]:.0%}"
+        axis.step(values, np.arange(1, len(values) + 1) / len(values), where="post", color=colour, label=said)
+    axis.axvline(1, color="black", linewidth=0.8)
+    axis.set_ylim(0, 1.02)
+    axis.legend(fontsize=9)
+    return figure
+
+
+def share_turned(table: pd.DataFrame) -> pd.Series:
+    """Of each number of far flows the share of seeds in which the near flow gets more than they do on average."""
+    return (table.near_share > 1).groupby(table.far_flows).mean()
+
+
 def draw_sizes(runs: Runs) -> Figure:
     """The buffer of all ports, and the least timeout."""
     return _draw_knobs(runs, "Buffer and timeout (fat-tree, simulated)", ("buffer_bytes", "min_rto_ms"))
@@ -589,14 +614,14 @@ STUDY = Study(
     measure_one=measure_one,
     answer=answer,
     profiles={
-        "quick": Scale(1.0, only={"drops_in_a_row": (0, 1, 5, 6), "far_flows": (1, 5, 7)}),
+        "quick": Scale(1.0, repetitions=8, only={"drops_in_a_row": (0, 1, 5, 6), "far_flows": (1, 5, 7)}),
         "paper": Scale(10.0),
     },
     on_virtual={
         "quick": Scale(0.4, repetitions=3, only=NOT_IN_ROWS),
         "paper": Scale(10.0, repetitions=5, only=NOT_IN_ROWS),
     },
-    repetitions=8,
+    repetitions=20,
     claims={
         "near-flow-outcast": Evidence("near_share", "drop tail", control="near moved"),
         "fat-tree-2-hops": Evidence("near_share", "fat-tree", control="fat-tree, red"),
@@ -632,7 +657,8 @@ STUDY = Study(
             },
             {"quick": Scale(1.0), "paper": Scale(10.0)},
             repetitions=5,
-        )
+        ),
+        "seeds": Knob({"drop tail": {"far_flows": each(2, 6, 12)}}, Scale(1.0), repetitions=40),
     },
     figures={
         "fig2a_fat_tree": draw_fat_tree,
@@ -640,6 +666,7 @@ STUDY = Study(
         "rows_of_drops": draw_rows,
         **{name: partial(draw_shares, name=name) for name in SHARES},
         "knob_timing": draw_timing,
+        "knob_seeds": draw_seeds,
         "knob_buffer_and_timeout": draw_sizes,
     },
     play=Play(

@@ -53,7 +53,8 @@ class Setting:
     after a random time with a mean of a second. seconds : how long a run lasts, 0 for what the profile says.
     far_round_trip_ms : of half of the flows, by longer side links; 0 for that of the others.
     buffer_share : of the path's own packets, in place of `buffer_packets`, 0 for none. many_s : how long runs of
-    several flows last at most, 0 for as long as those of one.
+    several flows last at most, 0 for as long as those of one. trips_s : how long runs with two
+    round trips last, and their controls. exit_share : of its window that a flow keeps where a loss ends slow start.
     """
 
     rate_mbps: float = 5.0
@@ -79,6 +80,8 @@ class Setting:
     seconds: float = 0.0
     buffer_share: float = 0.0
     many_s: float = 0.0
+    trips_s: float = 60.0
+    exit_share: float = 0.5
 
     @property
     def round_trip_ms(self) -> float:
@@ -129,6 +132,7 @@ def _tcp(setting: Setting) -> Tcp:
         unpaced_segments=0,
         recovery=setting.recovery,
         counts="acknowledgements",
+        slow_start_exit_share=setting.exit_share,
     )
 
 
@@ -567,7 +571,8 @@ PACED, RED, DEEP = {"paced": True}, {"queue": "red"}, {"buffer_packets": 108}
 MIX: dict[str, Any] = {"flows": 20, "rate_mbps": 25.0, "buffer_share": 0.25, "paced_share": 0.1}
 SHORT = MIX | {"size_packets": 300, "every_s": 15.0, "seconds": 150.0}
 MIXED = MIX | {"size_packets": 5000, "every_s": 120.0, "seconds": 120.0}
-TRIPS: dict[str, Any] = {"flows": 50, "rate_mbps": 20.0, "buffer_packets": 312, "seconds": 60.0}
+TRIPS: dict[str, Any] = {"flows": 50, "rate_mbps": 20.0, "buffer_packets": 312}
+TRIPS |= {"seconds": lambda setting: setting.trips_s}
 FAR, TENTH = {"far_round_trip_ms": 280.0}, {"buffer_packets": 31}
 LINUX = {"packet_bytes": 1514, "initial_window_segments": 10, "recovery": "linux", "delayed_ack_ms": 40.0}
 LINUX |= {"flows": 5, "rate_mbps": 5.0}
@@ -619,10 +624,18 @@ STUDY = Study(
     experiment=experiment,
     read=read,
     answer=answer,
-    profiles={"quick": Scale(30.0), "paper": Scale(120.0)},
+    profiles={
+        "quick": Scale(30.0, changes={"many_s": 20.0}, fewer=dict.fromkeys(SMALL_BUFFER, 5)),
+        "paper": Scale(120.0),
+    },
     on_virtual={  # Linux's senders; in the simulator beside them, too
-        "quick": Scale(20.0, repetitions=2, changes={"recovery": "linux", "many_s": 12.0}),
-        "paper": Scale(60.0, repetitions=5, changes={"recovery": "linux"}),
+        "quick": Scale(
+            20.0,
+            repetitions=2,
+            changes={"recovery": "linux", "many_s": 12.0, "trips_s": 30.0},
+            without=("fifty paced, random starts", *SMALL_BUFFER),
+        ),
+        "paper": Scale(60.0, changes={"recovery": "linux"}),
     },
     claims={
         "reno-leaves-slow-start": Evidence("exit_packets", "reno", control="paced"),
@@ -708,6 +721,14 @@ STUDY = Study(
             Scale(120.0),
             repetitions=3,
         ),
+        "exit": Knob(
+            {
+                name: changes | FIFTY | FIRST | {"exit_share": each(0.5, 0.35, 0.25, 0.15)}
+                for name, changes in (("reno", {}), ("paced", PACED))
+            },
+            Scale(4.0),
+            repetitions=3,
+        ),
         "ratio": Knob(
             {"paced": FIFTY | PACED | FIRST | {"slow_start_ratio": each(1.0, 1.25, 1.5, 2.0, 3.0, 4.0)}},
             Scale(4.0),
@@ -760,6 +781,17 @@ STUDY = Study(
             log_x=False,
         ),
         "knob_recovery": draw_recovery,
+        "knob_exit": lambda runs: drawing.sweep_figure(
+            "Another cut where slow start ends (fifty flows, the first 40 round trips)",
+            runs.knobs["exit"],
+            ("exit_share", "window kept at the first loss (share of it)"),
+            {
+                "carried_mbit": "carried in 40 round trips (Mbit)",
+                "least_packets": "least sum of windows (packets)",
+            },
+            by="case",
+            log_x=False,
+        ),
     },
     play=Play(
         ("reno", "paced", "fifty reno", "fifty paced"),

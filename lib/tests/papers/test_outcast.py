@@ -246,3 +246,13 @@ def test_figures_show_every_seed_and_the_answer_both_queues(few):
             assert draw(few).axes
     said = paper.answer(few)
     assert "drop-tail" in said and "RED" in said and "nan" not in said
+
+
+def test_the_sign_turns_where_the_near_flow_is_ahead_of_the_mean_of_the_others_and_the_figure_says_how_often():
+    shares = pd.DataFrame({"far_flows": [2] * 4 + [12] * 4, "near_share": [0.1, 1.5, 2.0, 0.9, 0.1, 0.2, 1.0, 0.3]})
+    assert paper.share_turned(shares).to_dict() == {2: 0.5, 12: 0.0}
+    runs = Runs(paper.STUDY, paper.Setting(), "simulated", "quick", 1, 2, 1.0)
+    runs.knobs["seeds"] = shares.assign(repetition=[0, 1, 2, 3] * 2)
+    labels = [text.get_text() for text in paper.draw_seeds(runs).axes[0].get_legend().get_texts()]
+    assert labels == ["2 far flows: the near one is ahead in 50%", "12 far flows: the near one is ahead in 0%"]
+    assert paper.STUDY.knobs["seeds"].repetitions >= 40

@@ -196,6 +196,8 @@ def test_every_case_runs_in_virtual_time_with_linuxs_senders_and_none_with_those
     scale = paper.STUDY.scale("quick", "virtual")
     wanted = list(points(paper.CASES, PAPER, scale))
     assert [paper.STUDY.why_not(point, "virtual", scale.seconds) for point in wanted] == [""] * len(paper.CASES)
+    trips = [point for point in wanted if "round trips reno" in point.case]
+    assert {paper.experiment(point.setting, 20.0, 1).duration_s for point in trips} == {30.0}
     assert "recovery = 'reno'" in paper.STUDY.why_not(next(points(paper.CASES, PAPER)), "virtual")
 
 
@@ -204,6 +206,12 @@ def test_several_flows_last_as_long_as_they_are_told_and_single_ones_as_long_as_
     assert paper.experiment(short, 20.0, 1).duration_s == 20
     assert paper.experiment(paper.STUDY.case("fifty reno", short), 20.0, 1).duration_s == 12
     assert paper.experiment(paper.STUDY.case("fifty reno, at first", short), 20.0, 1).duration_s == 4
+
+
+def test_the_kernels_reno_halves_where_slow_start_ends():
+    setting = replace(PAPER, recovery="linux", exit_share=0.25)
+    refused = paper.STUDY.why_not(next(points({"reno": {}}, setting)), "virtual")
+    assert "slow_start_exit_share = 0.25" in refused
 
 
 @needs_virtual

@@ -240,3 +240,36 @@ def test_what_senders_of_old_cannot_be_is_refused():
     for tcp in (Tcp(recovery="reno"), Tcp(counts="bytes"), Tcp(hystart_rounds_from_start=True)):
         with pytest.raises(NetreproError, match="use tier 'simulated'"):
             check_tcp(tcp)
+
+
+@pytest.mark.parametrize("control", ["reno", "cubic"])
+@pytest.mark.parametrize("recovery", RECOVERIES)
+def test_of_its_window_reno_keeps_another_share_where_its_first_loss_ends_slow_start_and_half_later(recovery, control):
+    """Two losses, each alone; the threshold after each, over the window before it. CUBIC has its own share."""
+
+    def kept(share: float) -> list[float]:
+        tcp = Tcp(control, recovery=recovery, delayed_ack_ms=0, tail_loss_probe=False, slow_start_exit_share=share)
+        net = dumbbell(1, Link(1000, 1), Link(20, 20, DropTail(packets=60)))
+        asked = Experiment(net, (Flow("h1", "h2", duration_s=20),), 20, tcp=tcp, measure=Measure(windows_interval_ms=1))
+        windows = simulate(asked).windows
+        window, threshold = windows["window_bytes"], windows["slow_start_threshold_bytes"]
+        cuts = threshold.ne(threshold.shift()) & (windows.index > 0)
+        return [float(threshold[at] / window[at - 1]) for at in windows.index[cuts]]
+
+    halves, quarter = kept(0.5), kept(0.25)
+    if control == "cubic":
+        assert halves == quarter
+        return
+    assert halves[0] == pytest.approx(0.5, abs=0.03) and quarter[0] == pytest.approx(0.25, abs=0.03)
+    assert min(halves[-1], quarter[-1]) == pytest.approx(0.5, abs=0.03)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.5, float("nan")])
+def test_a_share_of_the_window_is_above_none_and_at_most_all(share):
+    with pytest.raises(NetreproError, match="slow_start_exit_share"):
+        Tcp("reno", slow_start_exit_share=share)
+
+
+def test_kernels_refuse_another_share_by_name():
+    with pytest.raises(NetreproError, match=r"slow_start_exit_share = 0\.25"):
+        check_tcp(Tcp("reno", slow_start_exit_share=0.25), 1.0)

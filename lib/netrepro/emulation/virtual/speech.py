@@ -17,7 +17,7 @@ Reno and CUBIC that count acknowledgements or pace their first segments, and SUS
 Counted are acknowledgements of whole segments: of others the kernel tells its controls nothing.
 CUBIC of the kernel begins rounds of HyStart as its release does; that of the modules, as which SUSS with suss_rounds=0
 counts, too, begins them as one says.
-The rest is refused by name: timers, receivers and recoveries that this kernel has not.
+The rest is refused by name: timers, receivers, recoveries and cuts of the window that this kernel has not.
 """
 
 from __future__ import annotations
