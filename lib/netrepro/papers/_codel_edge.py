@@ -26,11 +26,12 @@ DIRECTIONS = ("download", "upload")
 LINKS = [(rate, direction) for rate in RATES for direction in DIRECTIONS]
 UPLOAD_BYTES = 1_000_000
 LEAST_PAUSE_S, MOST_PAUSE_S = 5.0, 15.0
+PUBLISHED_S = 300.0
 CALL_MBPS, CALL_BYTES = 0.064, 100
 COLUMNS = {
     "dropped_percent": "dropped (%)",
     "median_ms": "median delay (ms)",
-    "sent_mb": "sent (MB)",
+    "sent_mb": "sent (MB in 300 s)",
     "drop_fairness": "share of the fairest (Jain)",
 }
 LEAST_DROPS = 40  # of all sources: the index of fewer is that of chance
@@ -119,7 +120,7 @@ def fairer(*names: str) -> Callable[..., list[str]]:
 
 def read(found: Measurements, ports: Mapping[str, Port], rate_mbps: float) -> pd.DataFrame:
     """A row a direction, with COLUMNS: share of packets dropped (%), median of the wait of those that left (ms),
-    megabytes that left, and the index of drops by source."""
+    megabytes that left in PUBLISHED_S, or would if the run lasted so long, and the index of drops by source."""
     rows = []
     links = found.links.set_index(["source", "destination"])
     for direction, port in ports.items():
@@ -130,7 +131,7 @@ def read(found: Measurements, ports: Mapping[str, Port], rate_mbps: float) -> pd
                 "direction": direction,
                 "dropped_percent": 100 * link.dropped_packets / (link.dropped_packets + link.sent_packets),
                 "median_ms": left.wait_ms.median(),
-                "sent_mb": left.size_bytes.sum() / 1e6,
+                "sent_mb": left.size_bytes.sum() / 1e6 * PUBLISHED_S / found.experiment.duration_s,
                 "drop_fairness": fairness(drops_by_source(found, port, rate_mbps)),
             }
         )
@@ -208,7 +209,7 @@ def draw(runs: Runs, cases: Mapping[str, str]) -> Figure:
                 level = theirs.loc[(queue, rate, direction), column]
                 axis.hlines(level, at - 0.19, at + 0.19, color=PUBLISHED_GREY, linewidth=4, zorder=3, label="published")
         axis.set_xticks(range(len(LINKS)), [f"{rate:g} Mb/s\n{direction}" for rate, direction in LINKS])
-        axis.set(ylabel=label, ylim=(0, None))
+        axis.set(ylabel=label, ylim=(0, 1.05 if column == "drop_fairness" else None))
     drawing.share_legend(figure)
     return figure
 

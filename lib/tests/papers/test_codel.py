@@ -255,7 +255,7 @@ def test_the_edges_table_is_of_what_the_ports_saw():
     links = measured.links.set_index(["source", "destination"])
     for direction, port in zip(edge.DIRECTIONS, (paper.PORT, paper.BACK), strict=True):
         link = links.loc[port]
-        assert table.sent_mb[direction] == pytest.approx(link.sent_bytes / 1e6, abs=0.002)
+        assert table.sent_mb[direction] / 5 == pytest.approx(link.sent_bytes / 1e6, abs=0.002)  # 60 s of 300
         share = link.dropped_packets / (link.dropped_packets + link.sent_packets)
         assert table.dropped_percent[direction] == pytest.approx(100 * share)
         drops = edge.drops_by_source(measured, port, 0.512)
@@ -325,7 +325,8 @@ def test_codel_of_a_device_spares_its_greatest_packet():
 
 def test_claims_of_the_whole_300_s_are_not_judged_by_less():
     quick, whole = (paper.STUDY.scale(profile, "virtual") for profile in ("quick", "paper"))
-    assert set(quick.unjudged) == {*paper.OF_LONG_STAYS, *paper.OF_NS2_RED} <= set(paper.STUDY.claims)
+    assert set(quick.unjudged) == {*paper.OF_LONG_STAYS, *paper.OF_NS2_RED, *paper.OF_UPLOADS}
+    assert set(quick.unjudged) <= set(paper.STUDY.claims)
     assert quick.seconds < 300 == whole.seconds and whole.unjudged == paper.OF_NS2_RED
 
 
@@ -366,3 +367,17 @@ def test_the_kernels_link_follows_the_schedule():
     packets = on_kernel(paper.DYNAMIC_TAIL, buffer_packets=4000)[0].packets.query("source == 's1' and time_s > 3")
     sent_mbps = packets.groupby((packets.time_s // 3).astype(int)).size_bytes.sum() * 8e-6 / 3
     assert list(sent_mbps) == pytest.approx(list(paper.SCHEDULE_MBPS[1:]), rel=0.02)
+
+
+@needs_virtual
+def test_the_kernels_edge_is_near_the_simulators():
+    """Seen over 60 s: medians within 4 ms (a packet lasts 8), megabytes 4 % apart, drops less than a point."""
+    for case in (paper.EDGE_CODEL, paper.EDGE_TAIL):
+        setting = replace(at_edge(case, 0.512), **paper.LINUX)
+        kernel, ours = (
+            paper.read(run_experiment(paper.experiment(setting, 0.0, 3), tier), setting)["edge"].set_index("direction")
+            for tier in ("virtual", "simulated")
+        )
+        assert list(kernel.median_ms) == pytest.approx(list(ours.median_ms), abs=8), case
+        assert kernel.sent_mb["download"] == pytest.approx(ours.sent_mb["download"], rel=0.08), case
+        assert list(kernel.dropped_percent) == pytest.approx(list(ours.dropped_percent), abs=1.5), case
