@@ -69,7 +69,7 @@ class Tcp:
     honest. Flows with one are of a single connection. `cumulative_nonce`: every segment bears a random number, and the
     sender heeds an acknowledgement only with the sum of the numbers of all segments that it tells of, which nobody
     knows who has not received them (the cure of Savage et al., CCR 1999, for optimistic acknowledgements; RFC 3540 has
-    it with one bit). The numbers themselves are not simulated, so that nobody ever guesses one.
+    such sums, of one bit, for ECN). The numbers themselves are not simulated, so that nobody ever guesses one.
 
     With `congestion_control="suss"` (Arghavani et al., SIGCOMM 2024) the window may grow fourfold in the first
     `suss_rounds` rounds after the initial window; `suss_guard` and `suss_pacing` say whether what goes out beyond a
