@@ -32,8 +32,6 @@ from netrepro.papers.repnet.setting import (
     REPLICATED,
     SCHEMES,
     SOFTWARE_MS,
-    SPINES,
-    SUBFLOWS,
     Setting,
 )
 from netrepro.paths import data_dir
@@ -124,9 +122,9 @@ def draw_network(setting: Setting = PRINTED) -> Figure:
     figure, axis = new_figure("One flow, two connections, three paths (Fig. 10)", "", "")
     axis.axis("off")
     nodes = {"sender": (0.0, 0.0), "leaf 1": (1.2, 0.0), "leaf 2": (3.8, 0.0), "receiver": (5.0, 0.0)}
-    nodes |= {f"spine {i + 1}": (2.5, 1.2 - 1.2 * i) for i in range(SPINES)}
+    nodes |= {f"spine {i + 1}": (2.5, 1.2 - 1.2 * i) for i in range(3)}
     cables = [("sender", "leaf 1"), ("leaf 2", "receiver")]
-    cables += [(leaf, f"spine {i + 1}") for leaf in ("leaf 1", "leaf 2") for i in range(SPINES)]
+    cables += [(leaf, f"spine {i + 1}") for leaf in ("leaf 1", "leaf 2") for i in range(3)]
     for first, second in cables:
         axis.plot(*zip(nodes[first], nodes[second], strict=True), color="#bbbbbb", linewidth=1, zorder=1)
     routes = (("tcp", "port p", "spine 1", 0.05), ("repflow", "port p + 1", "spine 3", -0.05))
@@ -230,7 +228,7 @@ def draw_multipath(runs: Runs) -> Figure:
     loads, tcp = _loads(runs, "2:1"), runs.numbers("2:1 tcp", SIMULATED)
     for axis, which in zip(axes, ("mean", "p999"), strict=True):
         for case, name, label in (
-            ("2:1 mptcp", "mptcp", f"{SUBFLOWS} subflows"),
+            ("2:1 mptcp", "mptcp", f"{PRINTED.subflows} subflows"),
             ("2:1 mptcp, one subflow", "control", "control: one subflow"),
         ):
             look, ours = scheme(name), runs.numbers(case, SIMULATED)
@@ -366,7 +364,7 @@ def draw_control(runs: Runs) -> Figure:
                 drawing.draw_bar(axis, place + shift, found, 0.36, color=look.colour, **named_once)
         axis.set_xticks(range(len(both)), [f"{scheme(name).label}\n{which}" for name, which in both])
         axis.axhline(0, color=drawing.INK, linewidth=1)
-    axes[0].legend()
+    drawing.share_legend(figure)
     return figure
 
 
@@ -425,7 +423,7 @@ def draw_memory(runs: Runs) -> Figure:
         axis.set_ylabel(label)
         drawing.name_ticks(axis, "x", table["port_kb"].round())
         axis.tick_params(axis="x", labelrotation=30)
-    axes[0].legend(fontsize=8, loc="lower right")
+    drawing.share_legend(figure)
     return figure
 
 
