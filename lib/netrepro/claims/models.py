@@ -299,7 +299,7 @@ def _shown(path: Path) -> str:
     return str(path.relative_to(all_data().parent))
 
 
-class _Strict(yaml.SafeLoader):
+class _StrictLoader(yaml.SafeLoader):
     """YAML's own loader keeps the last of two equal keys without a word, and raises any error for an impossible value.
 
     This one refuses both with their line.
@@ -325,7 +325,7 @@ class _Strict(yaml.SafeLoader):
 
 def _read_yaml(path: Path) -> Any:
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Strict)  # a SafeLoader
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_StrictLoader)  # a SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f" line {mark.line + 1}" if mark else ""
