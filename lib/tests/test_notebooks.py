@@ -14,6 +14,7 @@ import pytest
 
 from netrepro.workbench.catalogue import Notebook, catalogue, describe
 from netrepro.workbench.exercises import FOLDED, SOLUTION, class_copy, read_exercises
+from netrepro.workbench.ranges import range_of
 from netrepro.workbench.runner import RunReport, run
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
@@ -33,6 +34,7 @@ HEADINGS = [
     "11 Verdict and differences",
     "12 Try next",
 ]
+CHECKED_OTHERWISE = ("tier", "paper", "shown_paper")  # what a notebook's tiers are, and which papers there are
 STANDARD_PARAMETERS = ["profile", "tier", "repetitions", "seed"]
 CELL_LINES = 5
 FORBIDDEN = (ast.FunctionDef, ast.ClassDef, ast.For, ast.While, ast.If, ast.Try, ast.Lambda)
@@ -78,6 +80,12 @@ def test_a_paper_has_twenty_to_forty_five_cells_and_the_standard_parameters_firs
 def test_every_parameter_is_explained(path):
     for parameter in describe(path).parameters.values():
         assert len(parameter.help) > 3, f"{parameter.name} has no help"
+
+
+def test_every_number_and_word_says_what_it_may_be(path):
+    for parameter in describe(path).parameters.values():
+        if parameter.type != "bool" and parameter.name not in CHECKED_OTHERWISE:
+            assert range_of(parameter.name, parameter.help), f"{parameter.name}: end its help with a range, [1 to 9]"
 
 
 def test_it_is_committed_without_outputs(notebook):

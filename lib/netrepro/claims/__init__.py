@@ -1,6 +1,6 @@
 """Floor 2: published numbers, verdicts; the sheet of them all is netrepro.claims.scorecard."""
 
-from netrepro.claims.models import KINDS, TIERS, Accept, Claim, PaperClaims, all_papers, load_claims
+from netrepro.claims.models import KINDS, TIERS, Accept, Claim, PaperClaims, all_papers, claims_schema, load_claims
 from netrepro.claims.results import (
     PROFILES,
     Results,
@@ -37,6 +37,7 @@ __all__ = [
     "Results",
     "Run",
     "all_papers",
+    "claims_schema",
     "committed_results",
     "coverage_text",
     "judge",

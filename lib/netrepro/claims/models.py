@@ -6,6 +6,7 @@ silently ignored line would be a claim that nobody checks.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
@@ -109,25 +110,27 @@ class Claim(_Strict):
     needs : what must be present to measure it (a data set that cannot be shipped), or None.
     """
 
-    id: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*$")
-    says: str = Field(min_length=1)
-    where: str = Field(min_length=1)
-    kind: Kind
-    unit: str = ""
-    published: Any
-    class_report: Any = None
-    accept: Accept
-    comparable_on: tuple[Tier, ...] = Field(min_length=1)
-    control: str | None = Field(None, min_length=1)
-    control_weakness: str | None = Field(None, min_length=1)
-    fixed: Literal["before", "after a first look"]
-    monotonic: bool = False
-    blame: Literal["paper", "ours", "unknown"] | None = None
-    settles: str | None = Field(None, min_length=1)
-    neutral: float = 1.0
-    timed: bool = False
-    needs: str | None = Field(None, min_length=1)
-    note: str = ""
+    id: str = Field(pattern=r"^[A-Za-z0-9][\w.-]*$", description="its name, each once in a paper")
+    says: str = Field(min_length=1, description="what the paper says, in a line")
+    where: str = Field(min_length=1, description="its place: figure, table, section")
+    kind: Kind = Field(
+        description="effect: against a baseline of the same run; absolute: where hardware does not enter"
+    )
+    unit: str = Field("", description="of the value; an absolute number needs one")
+    published: Any = Field(description="a number, names best first (ordering), or [x, y] points (curve)")
+    class_report: Any = Field(None, description="as a class project measured it, of the same shape")
+    accept: Accept = Field(description="what counts as agreement, written before anything is measured: one key")
+    comparable_on: tuple[Tier, ...] = Field(min_length=1, description="tiers on which the claim may be judged")
+    control: str | None = Field(None, min_length=1, description="what is broken on purpose, and what must happen then")
+    control_weakness: str | None = Field(None, min_length=1, description="why it is none: the claim does not count")
+    fixed: Literal["before", "after a first look"] = Field(description="when the acceptance was written")
+    monotonic: bool = Field(False, description="a curve that can only rise or fall")
+    blame: Literal["paper", "ours", "unknown"] | None = Field(None, description="whose fault a disagreement is")
+    settles: str | None = Field(None, min_length=1, description="the experiment that would settle a disagreement")
+    neutral: float = Field(1.0, description="of an effect: the value that means none (1 of a ratio, 0 of a difference)")
+    timed: bool = Field(False, description="its values are seconds of this machine")
+    needs: str | None = Field(None, min_length=1, description="what must be present to measure it")
+    note: str = Field("", description="what else a reader should know")
 
     @field_validator("comparable_on")
     @classmethod
@@ -202,8 +205,8 @@ class Claim(_Strict):
 class PaperClaims(_Strict):
     """A paper and everything it claims that we test. `paper` is the slug."""
 
-    paper: str
-    title: str = Field(min_length=1)
+    paper: str = Field(description="the slug: the folder's name")
+    title: str = Field(min_length=1, description="Title (Authors, Venue Year)")
     claims: tuple[Claim, ...]
 
     @model_validator(mode="after")
@@ -258,6 +261,12 @@ def readable(value: Any) -> Any:
     return f"{len(value)} points, x {value[0][0]:g} to {value[-1][0]:g}"
 
 
+def claims_schema() -> str:
+    """The JSON schema of claims.yaml, for editors; claims.schema.json beside this file is it."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | PaperClaims.model_json_schema()
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
 def load_claims(slug: str) -> PaperClaims:
     """Read data/<slug>/claims.yaml. Raises NetreproError when it is missing, malformed or not a sound set."""
     path = data_dir(slug) / "claims.yaml"
@@ -299,7 +308,7 @@ def _shown(path: Path) -> str:
     return str(path.relative_to(all_data().parent))
 
 
-class _Strict(yaml.SafeLoader):
+class _StrictLoader(yaml.SafeLoader):
     """YAML's own loader keeps the last of two equal keys without a word, and raises any error for an impossible value.
 
     This one refuses both with their line.
@@ -325,7 +334,7 @@ class _Strict(yaml.SafeLoader):
 
 def _read_yaml(path: Path) -> Any:
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Strict)  # a SafeLoader
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_StrictLoader)  # a SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f" line {mark.line + 1}" if mark else ""

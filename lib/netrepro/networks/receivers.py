@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from netrepro.networks.description import check_count, described, set_number
 
+MOST_COPIES = 65_535
+
 
 @described
 @dataclass(frozen=True)
@@ -21,12 +23,15 @@ class AckDivision:
 @described
 @dataclass(frozen=True)
 class DuplicateSpoofing:
-    """Every acknowledgement of something new is sent so many `copies` more, as if segments beyond it had come."""
+    """Every acknowledgement of something new is sent so many `copies` more, as if segments beyond it had come.
+
+    Each is a packet; a window's worth of them is what moves a sender, and 65,535 are as many as may be asked for.
+    """
 
     copies: int
 
     def __post_init__(self) -> None:
-        check_count(self, "copies")
+        check_count(self, "copies", most=MOST_COPIES)
 
 
 @described

@@ -8,7 +8,6 @@ import base64
 import html
 import importlib.util
 import io
-import json
 import re
 import subprocess
 import sys
@@ -16,7 +15,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pandas as pd
@@ -24,7 +22,7 @@ from matplotlib.font_manager import FontProperties
 from matplotlib.mathtext import math_to_image
 
 import netrepro
-from netrepro.claims import PaperClaims, load_claims
+from netrepro.claims import claims_schema, load_claims
 from netrepro.claims.scorecard import VERDICT_LOOKS, claims_to_html, combined, problems_of, scorecard
 from netrepro.errors import NetreproError
 from netrepro.workbench import job as files
@@ -71,18 +69,13 @@ def gallery(
     try:
         into.mkdir(parents=True, exist_ok=True)
         pages = [_write_page(notebook, into) for notebook in progress(catalogue()) if not notebook.problem]
-        write_atomically(into / SCHEMA, json.dumps(claims_schema(), indent=1, ensure_ascii=False))
+        write_atomically(into / SCHEMA, claims_schema())
         write_atomically(into / "index.html", _index(pages, functions))
     except OSError as error:
         raise NetreproError(f"cannot write to {into}: {error.strerror}", "choose another folder") from None
     if functions:
         _describe_functions(into / "functions")
     return pages
-
-
-def claims_schema() -> dict[str, Any]:
-    """The JSON schema of claims.yaml, for editors."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | PaperClaims.model_json_schema()
 
 
 def _write_page(notebook: Notebook, into: Path) -> Page:

@@ -61,6 +61,7 @@ def _notebook(slug: str) -> str:
 
 
 _CLAIMS = """\
+# yaml-language-server: $schema=../../lib/netrepro/claims/claims.schema.json
 # Every published number with its place and the agreement that you would accept, before anything is measured.
 paper: PAPER_SLUG
 title: "Title (Authors, Venue Year)"

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
+import jsonschema
 import pytest
+import yaml
 
-from netrepro.claims import all_papers, load_claims
+from netrepro.claims import all_papers, claims_schema, load_claims, models
 from netrepro.errors import NetreproError
 
 from .conftest import CLAIMS, write_claims
+
+DATA = Path(__file__).parents[3] / "data"
 
 
 def refusal(workbench, text: str) -> str:
@@ -173,3 +179,32 @@ def test_papers_come_in_the_order_of_their_notebooks(workbench):
 def test_an_unknown_claim_names_the_nearest(workbench):
     with pytest.raises(NetreproError, match="did you mean 'mean-gain'"):
         load_claims("constructed").claim("meangain")
+
+
+# The schema for editors.
+
+SCHEMA = Path(models.__file__).parent / "claims.schema.json"
+
+
+def test_the_committed_schema_is_that_of_the_models():
+    again = "python -c 'from netrepro.claims import claims_schema as c; print(c(), end=str())'"
+    assert SCHEMA.read_text(encoding="utf-8") == claims_schema(), f"write it again: {again} >{SCHEMA.name}"
+
+
+def test_every_key_is_explained_to_an_editor():
+    kinds = json.loads(SCHEMA.read_text(encoding="utf-8"))["$defs"]
+    assert all("description" in key for key in kinds["Claim"]["properties"].values())
+    assert "description" in kinds["Accept"] and "description" in kinds["Claim"]
+
+
+@pytest.mark.parametrize("path", sorted(DATA.glob("*/claims.yaml")), ids=lambda path: path.parent.name)
+def test_each_claims_file_names_the_schema_and_keeps_it(path):
+    schema = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# yaml-language-server: $schema=")
+    assert (path.parent / schema).resolve() == SCHEMA.resolve()
+    jsonschema.validate(yaml.safe_load(path.read_text(encoding="utf-8")), json.loads(SCHEMA.read_text()))
+
+
+def test_the_schema_refuses_a_key_that_is_none(workbench):
+    wrong = yaml.safe_load(changed("    where:", "    wher:"))
+    with pytest.raises(jsonschema.ValidationError, match="wher"):
+        jsonschema.validate(wrong, json.loads(SCHEMA.read_text()))
