@@ -34,7 +34,8 @@ HEADINGS = [
     "11 Verdict and differences",
     "12 Try next",
 ]
-CHECKED_OTHERWISE = ("tier", "paper", "shown_paper")  # what a notebook's tiers are, and which papers there are
+# What a notebook's tiers are, which papers there are, and a file, which its reader refuses.
+CHECKED_OTHERWISE = ("tier", "paper", "shown_paper", "internet")
 STANDARD_PARAMETERS = ["profile", "tier", "repetitions", "seed"]
 CELL_LINES = 5
 FORBIDDEN = (ast.FunctionDef, ast.ClassDef, ast.For, ast.While, ast.If, ast.Try, ast.Lambda)
