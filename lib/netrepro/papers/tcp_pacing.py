@@ -476,6 +476,7 @@ def draw_two_round_trips(runs: Runs) -> Figure:
         "goodput_mbps": "throughput (Mb/s, payload)",
     }
     groups = {"100 and 280 ms": TWO_TRIPS, "all 100 ms": ONE_TRIP, "100 and 280 ms,\nbuffer of 31": SMALL_BUFFER}
+    groups = {name: pair for name, pair in groups.items() if runs.has(*pair)}
     title = "Fifty flows, 20 Mb/s, buffer of 312 packets (Figs 9 to 11)"
     figure, axes = drawing.panels(title, "", "", [""] * len(readings))
     for axis, (reading, said) in zip(axes, readings.items(), strict=True):
@@ -509,6 +510,9 @@ def draw_controls(runs: Runs) -> Figure:
     _draw_windows(axes[0], runs, {"fifty paced": "paced", "fifty paced, random starts": "control"}, 150)
     _draw_windows(axes[1], runs, {"fifty reno, RED": "reno", "fifty paced, RED": "paced"}, 150)
     axes[0].legend(["start together", "start within 10 s"])
+    if not runs.has("fifty paced, random starts"):
+        axes[0].legend(["start together"])
+        drawing.say_not_measured(axes[0], runs.tier, "start within 10 s: ")
     axes[1].legend()
     return figure
 
