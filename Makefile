@@ -58,7 +58,7 @@ bench: $(READY) $(KERNEL)
 	@cd lib && ../$(VENV)/bin/python -m benchmarks $(ARGS)
 
 lab: $(READY) $(KERNEL)
-	@$(VENV)/bin/jupyter lab --notebook-dir=. $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb $(ARGS)
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/jupyter lab --notebook-dir=. $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb $(ARGS)
 
 lint: $(READY)
 	@$(VENV)/bin/ruff check lib && $(VENV)/bin/ruff format --check lib && cd lib && ../$(VENV)/bin/mypy

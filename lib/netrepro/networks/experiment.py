@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -138,7 +139,7 @@ class Experiment:
     `routing` is a Routing or the name of its scheme; by default each flow takes a shortest path, chosen among equals
     by a hash (ECMP). `changes` happen to the network meanwhile. `rcp` says how links rate flows with RCP, where there
     are any. Everything random comes from `seed`. Raises NetreproError for traffic between unknown hosts, traffic or
-    changes that come after the end, unknown ports, a path without cables.
+    changes that come after the end, unknown ports, a path without cables; warns of a flow that lasts beyond the end.
     """
 
     topology: Topology
@@ -233,6 +234,14 @@ class Experiment:
             raise NetreproError(
                 f"traffic that starts at {entry.start_s:g} s in an experiment of {self.duration_s:g} s",
                 "start it earlier or let the experiment last longer",
+            )
+        lasts_s = entry.duration_s if isinstance(entry, Flow | Datagrams) else None
+        if lasts_s is not None and entry.start_s + lasts_s > self.duration_s * (1 + 1e-9):  # but for rounding
+            warnings.warn(
+                f"{type(entry).__name__} from {entry.source} to {entry.destination} lasts until "
+                f"{entry.start_s + lasts_s:g} s in an experiment of {self.duration_s:g} s, which cuts it off: "
+                f"give it duration_s={self.duration_s - entry.start_s:g}, or let the experiment last longer",
+                stacklevel=4,  # where the experiment is described
             )
 
     @cached_property

@@ -42,6 +42,7 @@ TOOLS = (
     Tool("git", "--version", "git", "the commit in each run's record"),
     Tool("ip", "-V", "iproute2", "looking into an emulated network by hand; second opinions in tests"),
     Tool("tc", "-V", "iproute2", "looking at an emulated link's queue by hand; second opinions in tests"),
+    Tool("ping", "-V", "iputils-ping", "asking on an emulated host whether another answers (ping_all has its own)"),
     Tool("iperf3", "--version", "iperf3", "an unmodified program on emulated hosts"),
     Tool("tcpdump", "--version", "tcpdump", "captures of an emulated link, to look at by hand"),
     Tool("ethtool", "--version", "ethtool", "looking at an interface's offloads by hand"),

@@ -267,3 +267,15 @@ def test_who_asks_for_torch_where_there_is_none_is_told_so(scratch, capsys):
     scratch.forget_torch()
     assert scratch.set_up("--neural") == 1
     assert "PyTorch" in capsys.readouterr().err
+
+
+def test_a_terminal_of_make_lab_finds_netrepro():
+    """What JupyterLab starts has the path that make gives it; a dry run says which."""
+    root = Path(__file__).resolve().parents[3]
+    told = subprocess.run(["make", "-n", "lab"], cwd=root, capture_output=True, text=True, check=True).stdout
+    (line,) = (line for line in told.splitlines() if "jupyter lab" in line)
+    given = line.partition(" .venv/bin/jupyter")[0]
+    seen = subprocess.run(
+        ["sh", "-c", f'{given} sh -c "echo \\$PATH"'], capture_output=True, text=True, check=True
+    ).stdout
+    assert seen.split(":")[0] == str(root / ".venv" / "bin") and os.environ["PATH"] in seen

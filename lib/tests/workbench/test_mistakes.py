@@ -5,13 +5,14 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import warnings
 
 import pytest
 
 from netrepro.claims import TIERS
 from netrepro.claims.scorecard import scorecard
 from netrepro.errors import NetreproError
-from netrepro.networks import Experiment, Flow, Link, Measure, dumbbell
+from netrepro.networks import Datagrams, Experiment, Flow, Link, Measure, dumbbell
 from netrepro.workbench import catalogue as module
 from netrepro.workbench.catalogue import find
 from netrepro.workbench.sweeping import cost_of
@@ -91,3 +92,15 @@ def test_traffic_after_the_end_is_refused():
     network = dumbbell(1, Link(100, 1), Link(10, 10))
     with pytest.raises(NetreproError, match="starts at 5 s in an experiment of 5 s"):
         Experiment(network, [Flow("h1", "h2", start_s=5, duration_s=1)], 5.0)
+
+
+def test_traffic_that_lasts_beyond_the_end_is_told_by_name():
+    network = dumbbell(1, Link(100, 1), Link(10, 10))
+    for entry in (Flow("h1", "h2", start_s=1, duration_s=50), Datagrams("h1", "h2", 1, 50, start_s=1)):
+        with pytest.warns(UserWarning, match=r"from h1 to h2 lasts until 51 s .* of 5 s.* duration_s=4") as told:
+            Experiment(network, [entry], 5.0)
+        assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for i in range(1, 50):  # sums of shares of the whole are beyond it by rounding
+            Experiment(network, [Flow("h1", "h2", start_s=i / 49, duration_s=3 - i / 49), Flow("h1", "h2", 10**9)], 3.0)
