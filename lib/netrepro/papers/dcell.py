@@ -22,7 +22,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.errors import NetreproError
-from netrepro.networks.dcell import DCell, Server, ServerPath, two_level_tree
+from netrepro.networks.dcell import DCell, Server, ServerPath, longest_path, two_level_tree
 from netrepro.networks.experiment import Experiment, Measure, Measurements, Port
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import LinkChange, Routing
@@ -440,6 +440,39 @@ def lost_pairs(
         part = {server: place for place, servers in enumerate(nx.connected_components(live)) for server in servers}
         rows.append((share, "no path at all", float(np.mean([part[a] != part[b] for a, b in wanted]))))
     return pd.DataFrame(rows, columns=["failed_share", "routing", "lost_share"])
+
+
+BROADCASTS = ((4, 1), (4, 2), (2, 3))  # n, k
+
+
+def broadcast_table(
+    networks: Iterable[tuple[int, int]] = BROADCASTS,
+    shares: Iterable[float] = (0.0, 0.05, 0.1),
+    draws: int = 10,
+    seed: int = 1,
+) -> pd.DataFrame:
+    """DCellBroadcast from a random live server, with so many servers down at random, means of the draws.
+
+    networks : n and k of each. The columns: network, servers, failed_share; reached_share, of live servers, and
+    tree_share, what a tree of shortest paths that was laid before the failures would reach; messages, a live server;
+    longest_hops, the longest way of any draw, and most_hops, which no way is longer than while nothing is down.
+    """
+    rows, random = [], np.random.default_rng(seed)
+    wanted = [(DCell(*network), share) for network in networks for share in shares]
+    for network, share in wanted:
+        found = []
+        for _ in range(draws if share else 1):
+            order = [network.servers[place] for place in random.permutation(len(network.servers))]
+            down = round(share * len(order))
+            failed, alive = frozenset(order[:down]), order[down:]
+            hops, messages = network.broadcast(alive[0], failed)
+            tree = nx.bfs_tree(network.graph, alive[0]).subgraph(alive)
+            by_tree = 1 + len(nx.descendants(tree, alive[0]))
+            found.append([*(np.array([len(hops), by_tree, messages]) / len(alive)), max(hops.values())])
+        means, longest = np.mean(found, axis=0), int(np.max(found, axis=0)[3])
+        rows.append((network.name, len(network.servers), share, *means[:3], longest, longest_path(network.k)))
+    columns = ["network", "servers", "failed_share", "reached_share", "tree_share", "messages", "longest_hops"]
+    return pd.DataFrame(rows, columns=[*columns, "most_hops"])
 
 
 # Figures.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from netrepro.emulation.virtual.kernel import kernel_path
 from netrepro.errors import NetreproError
+from netrepro.networks.dcell import DCell
 from netrepro.networks.experiment import Experiment
 from netrepro.papers import dcell as paper
 from netrepro.papers.dcell import Setting
@@ -168,3 +170,22 @@ def test_a_linux_stack_waits_as_long_as_the_simulators():
     simulated, virtual = (measured(setting, tier=tier) for tier in ("simulated", "virtual"))
     for name in ("link_outage_s", "node_outage_s", "new_path_share", "before_mbps"):
         assert virtual[name] == pytest.approx(simulated[name], rel=0.05), name
+
+
+def test_a_broadcast_reaches_all_that_a_path_joins_and_a_tree_laid_before_does_not():
+    table = paper.broadcast_table(((2, 2), (2, 3)), (0.0, 0.1), draws=3)
+    whole, broken = table[table.failed_share == 0], table[table.failed_share > 0]
+    assert (whole[["reached_share", "tree_share"]] == 1).all(axis=None)
+    assert (whole.longest_hops <= whole.most_hops).all() and list(table.servers) == [42, 42, 1806, 1806]
+    assert whole.messages.tolist() == [3, 4]  # k cables and n - 1 on the mini-switch, each once
+    assert (broken.reached_share > 0.9).all() and (broken.tree_share < broken.reached_share - 0.1).all()
+
+
+def test_a_broadcast_over_failures_reaches_exactly_its_own_part():
+    network, random = DCell(2, 2), np.random.default_rng(5)
+    for _ in range(20):
+        order = [network.servers[place] for place in random.permutation(len(network.servers))]
+        failed, alive = order[:12], order[12:]
+        hops, _ = network.broadcast(alive[0], failed)
+        live = network.graph.subgraph(alive)
+        assert hops == dict(nx.single_source_shortest_path_length(live, alive[0]))
