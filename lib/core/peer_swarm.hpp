@@ -2,9 +2,9 @@
 // its unchoked peers gets the next one follows from their weights (start-time fair queueing: Goyal, Vin and Cheng,
 // SIGCOMM 1996). Who is unchoked, and with what weight, is asked of the caller once a round of each peer, and sooner by
 // a peer that has nobody to send to. A peer that does not lend has a token bucket for each peer that it serves, of two
-// blocks and filled at that peer's weight of the rate: a share that nobody uses is lost. Pieces are picked as BitTorrent's first client does: begun ones first (from a
-// seed, those that a seed began, so that seeds bring new pieces), among them and else the rarest, ties at random. Links
-// have no delay.
+// blocks and filled at that peer's weight of the rate: a share that nobody uses is lost. Pieces are picked as
+// BitTorrent's first client does: begun ones first (from a seed, those that a seed began, so that seeds bring new
+// pieces), among them and else the rarest, ties at random. Links have no delay.
 #pragma once
 #include <cstdint>
 #include <functional>
