@@ -251,3 +251,10 @@ def test_a_kernels_hosts_lose_most_of_stride_8_in_one_tree_and_at_100_mbps_as_mu
         assert 0.2 < shares["spanning tree"] <= 0.25 * paper.PAYLOAD_SHARE * 1.01
         for how in paper.ENDS:
             assert faster[how] == pytest.approx(shares[how], abs=0.03)
+
+
+def test_patterns_as_on_hardware_are_those_within_a_tenth_of_its_share():
+    table = paper.hardware()[["spanning tree", "non-blocking"]].copy()
+    assert paper.as_on_hardware("spanning tree", table) == 1
+    table.loc[list(paper.PATTERNS)[:5], "spanning tree"] *= [1.09, 0.91, 1.11, 0.89, 2]
+    assert paper.as_on_hardware("spanning tree", 3 * table) == pytest.approx(17 / 20)
