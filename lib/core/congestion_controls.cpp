@@ -32,9 +32,9 @@ constexpr struct {
   const char* name;
   MakeControl make;
 } registry[] = {
-    {"reno", made<Reno>},      {"cubic", made<Cubic>}, {"dctcp", made<Dctcp>},
-    {"bbr", made<Bbr>},        {"lia", coupled<Lia>},  {"olia", coupled<Olia>},
-    {"rcp", made<RcpControl>}, {"bic", made<Bic>},     {"suss", made<Suss>},
+    {"reno", made<Reno>},  {"cubic", made<Cubic>},    {"dctcp", made<Dctcp>},    {"bbr", made<Bbr>},
+    {"lia", coupled<Lia>}, {"olia", coupled<Olia>},   {"rcp", made<RcpControl>}, {"bic", made<Bic>},
+    {"suss", made<Suss>},  {"balia", coupled<Balia>},
 };
 }  // namespace
 

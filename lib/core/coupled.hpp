@@ -1,5 +1,6 @@
 // Congestion controls of subflows that share the fate of one flow: together they take no more of a bottleneck than one
-// TCP would, and move away from congested paths. Growth is coupled; slow start and halving are those of Reno.
+// TCP would, and move away from congested paths. Growth is coupled; slow start is Reno's, and so is halving, but for
+// Balia's.
 #pragma once
 #include <memory>
 #include <vector>
@@ -42,14 +43,16 @@ class Coupled : public Reno {
     Coupling::Subflow& own = coupling_->subflows[place_];
     own.between_losses = own.since_loss;
     own.since_loss = 0;
-    const double threshold = Reno::threshold_after_loss(window);
-    own.window = threshold;
-    return threshold;
+    own.window = window.segments;  // what the losing subflow's rate is taken from
+    own.window = std::max(window.segments * (1 - decrease()), 2.0);
+    return own.window;
   }
 
  protected:
   // Segments a segment acknowledged.
   virtual double increase() const = 0;
+  // Share of the window that a loss takes.
+  virtual double decrease() const { return 0.5; }
 
   // Sum of window over round trip, in segments a second; subflows without a sample do not count yet.
   double total_rate() const {
@@ -122,5 +125,35 @@ class Olia : public Coupled {
     if (subflow.round_trip_s == 0) return 0;
     const double interval = std::max(subflow.since_loss, subflow.between_losses);
     return interval * interval / subflow.round_trip_s;
+  }
+};
+
+// Peng, Walid, Hwang and Low (IEEE/ACM ToN 24(1), 2016; draft-walid-mptcp-congestion-control): between LIA's
+// friendliness and OLIA's speed. A subflow slower than the fastest one grows faster for its rate, and loses more.
+class Balia : public Coupled {
+ public:
+  using Coupled::Coupled;
+
+ protected:
+  double increase() const override {
+    const double own = rate(coupling_->subflows[place_]), best = fastest(), total = total_rate();
+    // own/(round trip total^2) (1 + alpha)/2 (4 + alpha)/5 with alpha = best/own
+    const double share = own == 0 ? 1 : (own + best) / total * ((4 * own + best) / (10 * total));
+    return share / coupling_->subflows[place_].window;
+  }
+  double decrease() const override {
+    const double own = rate(coupling_->subflows[place_]);
+    return own == 0 ? 0.5 : std::min(fastest() / own, 1.5) / 2;
+  }
+
+ private:
+  // Segments a second; 0 before the first sample.
+  static double rate(const Coupling::Subflow& subflow) {
+    return subflow.round_trip_s == 0 ? 0 : subflow.window / subflow.round_trip_s;
+  }
+  double fastest() const {
+    double most = 0;
+    for (const Coupling::Subflow& subflow : coupling_->subflows) most = std::max(most, rate(subflow));
+    return most;
   }
 };

@@ -109,19 +109,33 @@ void bind_simulation(py::module_& module) {
 
   module.def("congestion_controls", &control_names, "Names, as add_flows takes them.");
 
+  using Subflows = std::vector<std::array<double, 4>>;
+  const auto one_of = [](const std::string& control, const Subflows& subflows, std::uint32_t place) {
+    static const TcpSettings tcp{};
+    const auto coupling = std::make_shared<Coupling>();
+    for (const auto& [window, round_trip_s, since_loss, between_losses] : subflows)
+      coupling->subflows.push_back({window, round_trip_s, since_loss, between_losses});
+    return std::pair(control_named(control)({tcp, coupling, place, 0}),
+                     CongestionWindow{coupling->subflows.at(place).window, 0});
+  };
   module.def(
       "coupled_growth",
-      [](const std::string& control, const std::vector<std::array<double, 4>>& subflows, std::uint32_t place) {
-        const auto coupling = std::make_shared<Coupling>();
-        for (const auto& [window, round_trip_s, since_loss, between_losses] : subflows)
-          coupling->subflows.push_back({window, round_trip_s, since_loss, between_losses});
-        CongestionWindow window{coupling->subflows.at(place).window, 0};
-        control_named(control)({TcpSettings{}, coupling, place, 0})->grow(window, {0, 1, false, true, 0, 0, 0, 0, 0});
+      [one_of](const std::string& control, const Subflows& subflows, std::uint32_t place) {
+        auto [own, window] = one_of(control, subflows, place);
+        own->grow(window, {0, 1, false, true, 0, 0, 0, 0, 0});
         return window.segments - subflows[place][0];
       },
       py::arg("control"), py::arg("subflows"), py::arg("place"),
       "Segments by which a subflow's window grows for one that is acknowledged. Subflows: window, round trip in s, "
       "segments since the last loss and between the last two.");
+  module.def(
+      "coupled_threshold",
+      [one_of](const std::string& control, const Subflows& subflows, std::uint32_t place) {
+        auto [own, window] = one_of(control, subflows, place);
+        return own->threshold_after_loss(window);
+      },
+      py::arg("control"), py::arg("subflows"), py::arg("place"),
+      "Segments that a loss leaves a subflow; subflows as coupled_growth takes them.");
 
   // A line a field; whoever makes one names them all.
   const auto time = [](Time TcpSettings::* field) {

@@ -10,8 +10,8 @@ from netrepro.networks.description import DOMAINS, check_count, check_one_of, de
 from netrepro.networks.flow_sizes import FlowSizeDistribution
 from netrepro.networks.receivers import Receiver
 
-# Those of the core. "lia" (RFC 6356) and "olia" (Khalili et al., CoNEXT 2012) couple the subflows of a flow; alone they
-# are Reno.
+# Those of the core. "lia" (RFC 6356), "olia" (Khalili et al., CoNEXT 2012) and "balia" (Peng et al., ToN 2016) couple
+# the subflows of a flow; alone they are Reno.
 CONGESTION_CONTROLS = tuple(_core.congestion_controls())
 CONTROLS_OF_KERNELS = ("vegas", "westwood")  # that the core lacks
 OWN_CONTROL_PREFIX = (

@@ -672,6 +672,8 @@ STUDY = Study(
                 "M1 and M2, CoDel on 3G": M | {"mobile_queue": "codel"},
                 "plain, OLIA": {"congestion_control": "olia"},
                 "M1 and M2, OLIA": M | {"congestion_control": "olia"},
+                "plain, BALIA": {"congestion_control": "balia"},
+                "M1 and M2, BALIA": M | {"congestion_control": "balia"},
             },
             KNOB,
         ),

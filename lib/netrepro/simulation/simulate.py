@@ -201,7 +201,9 @@ def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnC
             raise NetreproError(f"{name!r} is no class of congestion controls", "derive it from OwnCongestionControl")
     table = experiment.flow_table
     if ((table["congestion_control"] == "rcp") & (table["subflows"] > 1)).any():
-        raise NetreproError("subflows with rcp, which couples nothing", "give such flows lia or olia, or one subflow")
+        raise NetreproError(
+            "subflows with rcp, which couples nothing", "give such flows lia, olia or balia, or one subflow"
+        )
     for name in table["congestion_control"].unique():
         if name in CONTROLS_OF_KERNELS:
             here = ", ".join(CONGESTION_CONTROLS)

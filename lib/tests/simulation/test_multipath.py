@@ -43,7 +43,7 @@ def using_all(net: Topology, flow: Flow, duration_s: float, tcp: Tcp) -> Measure
     return simulate(Experiment(net, (replace(flow, subflow_paths=paths),), duration_s, tcp=tcp))
 
 
-@pytest.mark.parametrize("control", ["lia", "olia", "reno", "cubic"])
+@pytest.mark.parametrize("control", ["lia", "olia", "balia", "reno", "cubic"])
 def test_two_subflows_fill_two_paths(control):
     # RFC 6356, goal 1: no less than the best path alone; with nobody else there, the sum of both.
     net = over(Link(40, 5, DropTail(packets=60)), Link(20, 5, DropTail(packets=60)))
@@ -62,7 +62,7 @@ def share_of_the_split_flow(control: str, seed: int) -> float:
     return goodput[0] / goodput.sum()
 
 
-@pytest.mark.parametrize("control", ["lia", "olia"])
+@pytest.mark.parametrize("control", ["lia", "olia", "balia"])
 def test_coupled_subflows_take_no_more_of_a_bottleneck_than_one_tcp(control):
     # RFC 6356, goal 2; four subflows of uncoupled Reno take four fifths.
     shares = [share_of_the_split_flow(control, seed) for seed in (1, 2)]
@@ -73,7 +73,7 @@ def test_coupled_subflows_take_no_more_of_a_bottleneck_than_one_tcp(control):
 CROWDED = ("s1", "s3", "s2")
 
 
-@pytest.mark.parametrize("control", ["lia", "olia"])
+@pytest.mark.parametrize("control", ["lia", "olia", "balia"])
 def test_coupled_subflows_leave_the_congested_path_to_others(control):
     # RFC 6356, goal 3: a path where five others send carries less than a path alone, beyond its smaller share.
     net = Topology(
@@ -138,10 +138,10 @@ def test_a_single_subflow_of_a_coupled_control_is_reno():
     net = over(Link(20, 5, DropTail(packets=20)))
     flows = [
         simulate(Experiment(net, (Flow("h1", "h2", duration_s=5, congestion_control=name),), 5)).flows
-        for name in ("reno", "lia", "olia")
+        for name in ("reno", "lia", "olia", "balia")
     ]
     same = [table.drop(columns="congestion_control").to_csv() for table in flows]
-    assert same[0] == same[1] == same[2]
+    assert all(table == same[0] for table in same)
 
 
 def test_windows_are_sampled_for_every_subflow():
@@ -182,6 +182,11 @@ class Seen:
         """l^2/rtt of Khalili et al., with l the larger of both intervals."""
         return max(self.since_loss, self.between_losses) ** 2 / self.round_trip_s if self.round_trip_s else 0.0
 
+    @property
+    def rate(self) -> float:
+        """Segments a second, 0 before the first sample."""
+        return self.window / self.round_trip_s if self.round_trip_s else 0.0
+
 
 def olia(subflows: list[Seen], place: int) -> float:
     """Khalili et al. (CoNEXT 2012), equation 5 and alpha below it."""
@@ -211,6 +216,27 @@ def lia(subflows: list[Seen], place: int) -> float:
     return min(max(seen.window / seen.round_trip_s**2 for seen in known) / rate**2, own)  # alpha/total
 
 
+def balia(subflows: list[Seen], place: int) -> float:
+    """Peng et al. (ToN 2016): x/(rtt (sum of x)^2) (1 + alpha)/2 (4 + alpha)/5 for each segment."""
+    own = subflows[place]
+    if own.round_trip_s == 0:
+        return 1 / own.window
+    alpha, total = ratio_to_fastest(subflows, place), sum(seen.rate for seen in subflows)
+    return own.rate / own.round_trip_s / total**2 * (1 + alpha) / 2 * (4 + alpha) / 5
+
+
+def balia_after_loss(subflows: list[Seen], place: int) -> float:
+    """The same: a loss takes min(alpha, 1.5) halves of the window; two segments stay."""
+    window = subflows[place].window
+    return max(window - window / 2 * min(ratio_to_fastest(subflows, place), 1.5), 2.0)
+
+
+def ratio_to_fastest(subflows: list[Seen], place: int) -> float:
+    """Alpha of Peng et al.: the largest rate over one's own."""
+    own = subflows[place].rate
+    return max(seen.rate for seen in subflows) / own if own else 1.0
+
+
 # Few values, so that subflows are often alike, as in the formulas' ties.
 SEEN = st.builds(
     Seen, st.sampled_from([4.0, 10.0, 25.0]), st.sampled_from([0.0, 0.01, 0.08]),
@@ -223,9 +249,30 @@ SEEN = st.builds(
 def test_coupled_windows_grow_as_the_formulas_say(subflows, data):
     place = data.draw(st.integers(0, len(subflows) - 1))
     numbers = [astuple(seen) for seen in subflows]
-    for name, formula in (("olia", olia), ("lia", lia)):
+    for name, formula in (("olia", olia), ("lia", lia), ("balia", balia)):
         expected = max(1.0, subflows[place].window + formula(subflows, place)) - subflows[place].window
         assert core.coupled_growth(name, numbers, place) == pytest.approx(expected, abs=1e-12), name
+
+
+@settings(deadline=None)
+@given(st.lists(SEEN, min_size=1, max_size=4), st.data())
+def test_a_loss_leaves_coupled_windows_what_the_formulas_say(subflows, data):
+    place = data.draw(st.integers(0, len(subflows) - 1))
+    numbers = [astuple(seen) for seen in subflows]
+    left = {name: core.coupled_threshold(name, numbers, place) for name in ("lia", "olia", "balia")}
+    assert left["lia"] == left["olia"] == max(subflows[place].window / 2, 2.0)
+    assert left["balia"] == pytest.approx(balia_after_loss(subflows, place), abs=1e-12)
+
+
+def test_balia_takes_one_step_as_it_is_published():
+    """By hand: 4 segments a 10 ms and 10 a 80 ms are 400 and 125 a second, so that alpha is 1 and 3.2."""
+    paths = [(4.0, 0.01, 0.0, 0.0), (10.0, 0.08, 0.0, 0.0)]
+    grown = [core.coupled_growth("balia", paths, place) for place in (0, 1)]
+    assert grown == pytest.approx([40_000 / 525**2, 125 / 0.08 / 525**2 * 2.1 * 1.44], rel=1e-12)
+    # The fast one halves; the slow one loses three quarters, which is the most.
+    assert [core.coupled_threshold("balia", paths, place) for place in (0, 1)] == [2.0, 2.5]
+    near = [(12.0, 0.01, 0.0, 0.0), (10.0, 0.01, 0.0, 0.0)]  # alpha 1.2
+    assert core.coupled_threshold("balia", near, 1) == pytest.approx(10 - 5 * 1.2)
 
 
 def test_olia_moves_from_the_largest_window_to_the_best_path_that_has_a_small_one():

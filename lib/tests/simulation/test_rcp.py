@@ -146,5 +146,5 @@ def test_flows_complete_nearly_as_with_processor_sharing_where_tcp_takes_much_lo
 
 
 def test_subflows_with_rcp_are_refused():
-    with pytest.raises(NetreproError, match="lia or olia"):
+    with pytest.raises(NetreproError, match="lia, olia or balia"):
         simulate(Experiment(shared(1), (Flow("h1", "h2", 1000, subflows=2),), 1, tcp=RCP))
