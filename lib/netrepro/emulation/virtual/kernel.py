@@ -49,7 +49,7 @@ _LEFT_OUT = (
 # Of a folder in which somebody has built something, what is not source.
 _MADE = ("*.o", "*.a", "*.cmd", "*.ko", "*.mod", "*/.config", "*/.git", "*/include/config", "*/include/generated")
 _NEEDED = ("UML_TIME_TRAVEL_SUPPORT", "HOSTFS", "NET_NS", "VETH", "NET_SCHED")
-_EXPECTED_LINES = 870  # of make's output, for the progress
+_EXPECTED_LINES = 1350  # of make's output, for the progress
 BUILD_HINT = "run `netrepro kernel build` once (about four minutes)"
 
 
