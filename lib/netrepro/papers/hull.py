@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -74,6 +75,7 @@ SCHEMES: dict[str, dict[str, Any]] = {
 }
 COLOURS = dict(zip(("tcp", "30k", "6k", "pq950"), CURVES, strict=False)) | {"pq950, gamma 1": scheme("control").colour}
 LOADS = {"load": each(0.2, 0.4, 0.6)}
+LONG_FLOWS = {"flows": each(*PUBLISHED_PQ_US)}
 # The replica's packets, of 950 bytes, are below the threshold: they may count themselves. 30 KB are 31 of them.
 REPLICA = LOADS | {"small_bytes": 900, "link_delay_ms": 0.005, "buffer_packets": 500, "segment_bytes": 898}
 REPLICA_OWN: dict[str, dict[str, Any]] = {
@@ -89,6 +91,7 @@ CASES: dict[str, dict[str, Any]] = {
     "pq950, linux pacing": PQ950 | {"pacer": "linux", "offload_bytes": 0},
     "pq950, counts itself": ITSELF,
     "counts itself, gamma 1": ITSELF | {"drain_share": 1.0},
+    **{f"static {name}": SCHEMES[name] | LONG_FLOWS for name in PUBLISHED_US},
     **{f"dynamic {name}": changes | LOADS for name, changes in SCHEMES.items()},
     **{f"replica {name}": changes | REPLICA | REPLICA_OWN.get(name, {}) for name, changes in SCHEMES.items()},
 }
@@ -256,6 +259,25 @@ def draw_static(runs: Runs) -> Figure:
     return figure
 
 
+def draw_static_flows(runs: Runs) -> Figure:
+    """Mean wait and goodput over the number of long flows, as far as was published; dashed: other tiers, beside."""
+    table = _static(runs, runs.tier)
+    figure = _lines("Two to eight long flows", table, ("flows", "flows that last"), WAIT_AND_GOODPUT)
+    for tier in runs.tiers:
+        for name, rows in _static(runs, tier).groupby("case") if tier != runs.tier else ():
+            means = rows.groupby("flows").mean(numeric_only=True)
+            for axis, column in zip(figure.axes, WAIT_AND_GOODPUT, strict=True):
+                axis.plot(means.index, means[column], "--", color=COLOURS[str(name)], linewidth=1)
+    use_logarithm(figure.axes[0], "y")
+    figure.axes[1].set_ylim(bottom=0)
+    _draw_published_pq(figure.axes[0])
+    return figure
+
+
+def _static(runs: Runs, tier: str) -> pd.DataFrame:
+    return pd.concat([runs.numbers(f"static {name}", tier).assign(case=name) for name in PUBLISHED_US])
+
+
 def draw_controls(runs: Runs) -> Figure:
     """Distribution of the wait at the switch, with the mechanisms and without one of them each."""
     figure, axis = new_figure("Broken on purpose", "wait at the switch (µs)", "share of packets")
@@ -326,10 +348,13 @@ WAIT_AND_GOODPUT = {"mean_us": "mean wait at the switch (µs)", "goodput_mbps": 
 def draw_flows(runs: Runs) -> Figure:
     """Latency and goodput over the number of flows, beyond the published 8."""
     figure = _knob_figure(runs, "flows", "More flows through one port", ("flows", "flows that last"))
-    axis = figure.axes[0]
+    _draw_published_pq(figure.axes[0])
+    return figure
+
+
+def _draw_published_pq(axis: Axes) -> None:
     draw_published(axis, list(PUBLISHED_PQ_US), list(PUBLISHED_PQ_US.values()), "published: pq950")
     axis.legend(handles=[axis.lines[-1]], fontsize=9)
-    return figure
 
 
 def draw_delay(runs: Runs) -> Figure:
@@ -382,8 +407,8 @@ STUDY = Study(
     profiles={"quick": Scale(0.6), "paper": Scale(5.0, changes={"stretch": 6})},
     # Requests need seconds to complete: in the quick profile there are none on the virtual kernel.
     on_virtual={
-        "quick": Scale(0.6, repetitions=2, only={"load": ()}),
-        "paper": Scale(2.0, repetitions=2, changes={"stretch": 3}, only={"load": (0.4,)}),
+        "quick": Scale(0.6, repetitions=2, only={"load": (), "flows": (2, 4, 6, 8)}),
+        "paper": Scale(2.0, repetitions=2, changes={"stretch": 3}),
     },
     claims={
         "static-latency-order": Evidence("mean_us", NAMES, control=(GAMMA_1, *NAMES[1:]), how=least_first(*NAMES)),
@@ -429,6 +454,7 @@ STUDY = Study(
     },
     figures={
         "static": draw_static,
+        "static_flows": draw_static_flows,
         "control_waits": draw_controls,
         "dynamic": draw_dynamic,
         "replica": draw_replica,

@@ -21,7 +21,7 @@ def runs():
 
 @pytest.fixture(scope="module")
 def table(runs):
-    return runs.summary().xs(0.0, level="load")
+    return runs.summary().xs((0.0, 2), level=("load", "flows"))
 
 
 def test_the_phantom_queue_keeps_goodput_below_its_own_rate_and_near_it(table):
@@ -71,6 +71,15 @@ def test_dctcp_waits_about_as_long_as_its_threshold_lasts(table):
     assert 0.5 * threshold_us <= table.loc["30k"].mean_us <= 1.2 * threshold_us
 
 
+def test_two_to_eight_flows_wait_as_their_windows_say(runs):
+    """The order holds up to eight, whose windows of two segments are sixteen packets: more than the round trip is."""
+    static = runs.summary().xs(0.0, level="load").mean_us
+    ours, plain, tcp = (static[f"static {name}"] for name in ("pq950", "30k", "tcp"))
+    assert list(ours.index) == list(range(2, 9)) == list(plain.index) == list(tcp.index)
+    assert (ours < plain).all() and (plain < tcp).all()
+    assert ours[8] > 1.5 * ours[2]
+
+
 def test_requests_offer_the_load_that_was_asked_for():
     asked = paper.experiment(paper.STUDY.case("replica pq950"), 4.0, 1)
     flows = asked.flow_table
@@ -113,6 +122,19 @@ def test_a_queue_that_there_is_not_and_an_unknown_case_are_refused():
         paper.STUDY.case("pq90")
     with pytest.raises(NetreproError):
         paper.experiment(paper.Setting(queue="phantom", drain_share=1.5), 1.0, 1)
+
+
+def test_requests_wait_on_a_kernel_in_the_simulators_order():
+    if not try_virtual()[0]:
+        pytest.skip("no virtual kernel is built")
+    for tier in ("virtual", "simulated"):
+        waits = []
+        for name in ("pq950", "30k", "tcp"):
+            setting = replace(paper.Setting(load=0.4, stretch=2), **paper.SCHEMES[name])
+            found = paper.measure_one(setting, 1.0, 1, tier)
+            assert all(check.holds for check in found["checks"])
+            waits.append(found["p99_us"])
+        assert waits[0] < 0.5 * waits[1] < 0.5 * waits[2], tier
 
 
 def test_the_kernel_agrees_with_the_simulator_on_its_pacing():
