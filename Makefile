@@ -65,9 +65,11 @@ lint: $(READY)
 	@$(VENV)/bin/clang-format --dry-run --Werror $(CORE)
 
 # What clang-tidy finds in the core (minutes, and 45 MB that nothing else needs).
-TIDY := $(VENV)/tidy
-tidy: $(READY)
-	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --target $(TIDY) clang-tidy==23.1.4
+TIDY := $(VENV)/tidy-23.1.4
+$(TIDY):
+	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --target $@ clang-tidy==$(@:$(VENV)/tidy-%=%)
+
+tidy: $(READY) $(TIDY)
 	@printf '%s\n' $(wildcard lib/core/*.cpp) | PYTHONPATH=$(TIDY) xargs -P $$(nproc) -I {} \
 	  $(TIDY)/bin/clang-tidy --quiet {} -- -std=c++20 -Ilib/core
 

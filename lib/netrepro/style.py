@@ -140,7 +140,8 @@ def new_figure(
     Returns (figure, axes), axes being an array where there are several columns. pyplot is made to forget the
     figure, so that a notebook shows it once, where it is the value of a cell.
     """
-    figure, axes = plt.subplots(1, columns, figsize=(6.4 * columns, 4.0), layout="constrained")
+    width = 6.4 if columns < 3 else 4.6  # of a panel; many are narrower, so that text stays large in a page
+    figure, axes = plt.subplots(1, columns, figsize=(width * columns, 4.0), layout="constrained")
     plt.close(figure)
     for axis in axes if columns > 1 else [axes]:
         axis.set(xlabel=x_label, ylabel=y_label)
