@@ -269,7 +269,7 @@ def draw_static_flows(runs: Runs) -> Figure:
             for axis, column in zip(figure.axes, WAIT_AND_GOODPUT, strict=True):
                 axis.plot(means.index, means[column], "--", color=COLOURS[str(name)], linewidth=1)
     use_logarithm(figure.axes[0], "y")
-    figure.axes[1].set_ylim(bottom=0)
+    figure.axes[1].set_ylim(0, 1050)
     _draw_published_pq(figure.axes[0])
     return figure
 
