@@ -22,7 +22,7 @@ from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Requests,
 Port = tuple[str, str]
 
 # What `Experiment.flow_table` and the tables of `Measurements` hold at least; a tier may add columns.
-MOST_SAMPLES = 50_000_000  # of a queue or a window
+MOST_SAMPLES = 10_000_000  # of a queue or a window
 EVERY_CHANGE = "every change of a queue (queue_interval_ms = 0), which only tier 'virtual' tells"
 FLOW_TABLE_COLUMNS = [
     "flow",  # 0, 1, ... in the order of the traffic; PoissonFlows stand where they are named
