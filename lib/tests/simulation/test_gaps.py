@@ -1,0 +1,18 @@
+"""The gaps between packets that leave a busy port, by which a run is believed."""
+
+from __future__ import annotations
+
+from netrepro.networks import DropTail, Experiment, Flow, Link, Measure, dumbbell
+from netrepro.simulation import gap_shares, simulate
+
+PORT = ("s1", "s2")
+
+
+def test_gaps_are_those_of_the_port_whatever_else_is_recorded():
+    network = dumbbell(2, Link(100, 1), Link(10, 5, DropTail(packets=30)))
+    flows = (Flow("h1", "h3", duration_s=3), Flow("h2", "h4", duration_s=3))
+    alone, among_others = (
+        gap_shares(simulate(Experiment(network, flows, 3, measure=Measure(packets=ports), seed=2)), PORT)
+        for ports in ((PORT,), (("h1", "s1"), PORT, ("s2", "h3"), ("s2", "s1")))
+    )
+    assert alone == among_others and all(share > bound for _, share, bound in alone)
