@@ -54,11 +54,13 @@ class Coupled : public Reno {
   // Share of the window that a loss takes.
   virtual double decrease() const { return 0.5; }
 
-  // Sum of window over round trip, in segments a second; subflows without a sample do not count yet.
+  // Window over round trip, in segments a second; a subflow without a sample does not count yet.
+  static double rate(const Coupling::Subflow& subflow) {
+    return subflow.round_trip_s > 0 ? subflow.window / subflow.round_trip_s : 0;
+  }
   double total_rate() const {
     double sum = 0;
-    for (const Coupling::Subflow& subflow : coupling_->subflows)
-      if (subflow.round_trip_s > 0) sum += subflow.window / subflow.round_trip_s;
+    for (const Coupling::Subflow& subflow : coupling_->subflows) sum += rate(subflow);
     return sum;
   }
 
@@ -147,10 +149,6 @@ class Balia : public Coupled {
   }
 
  private:
-  // Segments a second; 0 before the first sample.
-  static double rate(const Coupling::Subflow& subflow) {
-    return subflow.round_trip_s == 0 ? 0 : subflow.window / subflow.round_trip_s;
-  }
   double fastest() const {
     double most = 0;
     for (const Coupling::Subflow& subflow : coupling_->subflows) most = std::max(most, rate(subflow));

@@ -23,7 +23,6 @@ Port = tuple[str, str]
 
 # What `Experiment.flow_table` and the tables of `Measurements` hold at least; a tier may add columns.
 MOST_SAMPLES = 10_000_000  # of a queue or a window
-EVERY_CHANGE = "every change of a queue (queue_interval_ms = 0), which only tier 'virtual' tells"
 FLOW_TABLE_COLUMNS = [
     "flow",  # 0, 1, ... in the order of the traffic; PoissonFlows stand where they are named
     "transport",  # "tcp", "datagrams", or "requests" (the answers of one server)
@@ -129,6 +128,14 @@ class Measure:
         set_number(self, "queue_interval_ms", least=0)
         if self.windows_interval_ms is not None:
             set_number(self, "windows_interval_ms", above=0)
+
+    def check_sampled(self) -> None:
+        """Raises NetreproError for queues to be told at every change, which only the virtual kernel's are."""
+        if self.queues and self.queue_interval_ms == 0:
+            raise NetreproError(
+                "every change of a queue (queue_interval_ms = 0), which only tier 'virtual' tells",
+                "give queue_interval_ms, or use tier 'virtual'",
+            )
 
 
 @described

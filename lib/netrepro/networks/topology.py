@@ -150,8 +150,11 @@ def host_cable(host: str, switch: str, link: Link) -> Cable:
     return Cable(host, switch, replace(link, queue=HOST_QUEUE), replace(link, offload_bytes=0))
 
 
-def dumbbell(pairs: int, access: Link, bottleneck: Link) -> Topology:
+def dumbbell(pairs: int, access: Link | Sequence[Link], bottleneck: Link) -> Topology:
     """h1..hN behind s1, h(N+1)..h(2N) behind s2; the bottleneck joins s1 and s2, both ways alike.
+
+    access : of all hosts, or of each pair, at both of its ends. Raises NetreproError for no pair, and for other than a
+    link a pair.
 
     >>> network = dumbbell(2, access=Link(100, 1), bottleneck=Link(10, 10, DropTail(packets=50)))
     >>> network.hosts, network.switches
@@ -159,8 +162,11 @@ def dumbbell(pairs: int, access: Link, bottleneck: Link) -> Topology:
     """
     if pairs < 1:
         raise NetreproError(f"a dumbbell of {pairs} pairs", "give one pair or more")
-    left = [host_cable(f"h{i + 1}", "s1", access) for i in range(pairs)]
-    right = [host_cable(f"h{pairs + i + 1}", "s2", access) for i in range(pairs)]
+    links = [access] * pairs if isinstance(access, Link) else list(access)
+    if len(links) != pairs:
+        raise NetreproError(f"{len(links)} access links of {pairs} pairs", "give one link, or one a pair")
+    left = [host_cable(f"h{i + 1}", "s1", link) for i, link in enumerate(links)]
+    right = [host_cable(f"h{pairs + i + 1}", "s2", link) for i, link in enumerate(links)]
     return Topology((*left, *right, Cable("s1", "s2", bottleneck)), f"dumbbell of {pairs} pairs")
 
 

@@ -14,10 +14,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.networks.experiment import Measurements, Port
-from netrepro.networks.flow_sizes import FlowSizeDistribution
-from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Requests, Traffic
+from netrepro.networks.workloads import Datagrams, Flow, Requests, Traffic
 from netrepro.papers import _drawing as drawing
-from netrepro.papers._study import Runs
+from netrepro.papers._fairness import jain
+from netrepro.papers._packmime import responses
+from netrepro.papers._study import Runs, greatest_first
 from netrepro.paths import data_dir
 from netrepro.style import CURVES, PUBLISHED_GREY
 
@@ -37,9 +38,7 @@ COLUMNS = {
 LEAST_DROPS = 40  # of all sources: the index of fewer is that of chance
 
 
-def traffic(
-    pairs: Sequence[tuple[str, str]], web: FlowSizeDistribution, web_per_s: float, seconds: float
-) -> list[Traffic]:
+def traffic(pairs: Sequence[tuple[str, str]], web_per_s: float, seconds: float) -> list[Traffic]:
     """Of four pairs (server, client) the first downloads without end, the second loads web objects, the third calls
     both ways, and the client of the fourth uploads 1 MB time and again over one connection. After each upload it pauses
     for 5 to 15 s, drawn evenly: a request of one byte, and an answer that is late."""
@@ -47,15 +46,7 @@ def traffic(
     pause_ms = 1e3 * LEAST_PAUSE_S
     return [
         Flow(*download, duration_s=seconds, label="download"),
-        PoissonFlows(
-            web,
-            web_per_s,
-            max(1, round(web_per_s * seconds * 0.95)),  # so that they begin before the end
-            (pages[0],),
-            (pages[1],),
-            congestion_control="reno",
-            label="web",
-        ),
+        responses(web_per_s, seconds, pages[:1], pages[1:]),
         Datagrams(*call, CALL_MBPS, seconds, packet_bytes=CALL_BYTES, label="call"),
         Datagrams(*call[::-1], CALL_MBPS, seconds, packet_bytes=CALL_BYTES, label="call"),
         Requests(
@@ -99,8 +90,7 @@ def drops_by_source(found: Measurements, port: Port, rate_mbps: float, since_s: 
 def fairness(drops: pd.DataFrame) -> float:
     """Jain's index of the share of its packets that each source loses: 1 where all lose the same, 1 / sources where one
     loses all; NaN without drops."""
-    shares = (drops.dropped / drops.came).to_numpy()
-    return float(shares.sum() ** 2 / (len(shares) * (shares**2).sum())) if shares.any() else np.nan
+    return jain(drops.dropped / drops.came)
 
 
 def fairer(*names: str) -> Callable[..., list[str]]:
@@ -109,8 +99,8 @@ def fairer(*names: str) -> Callable[..., list[str]]:
 
     def ranked(*tables: pd.DataFrame) -> list[str]:
         enough = np.all([table.dropped >= LEAST_DROPS for table in tables], axis=0)
-        means = {name: table.drop_fairness[enough].mean() for name, table in zip(names, tables, strict=True)}
-        return sorted(reversed(names), key=lambda name: -means[name]) if enough.any() else list(reversed(names))
+        means = [table.drop_fairness[enough].mean() if enough.any() else 0.0 for table in tables]
+        return greatest_first(*names)(*means)
 
     return ranked
 
@@ -177,7 +167,8 @@ def table(runs: Runs, cases: Mapping[str, str]) -> pd.DataFrame:
                 ("", "link"): f"{rate:g} Mb/s, {direction}",
                 ("", "metric"): "fairness of drops" if column == "drop_fairness" else metric,
             }
-            ours = {name: _mean(runs, cases[queue], rate, direction, column) for name, queue in names.items()}
+            at = (rate, direction, column)
+            ours = {name: float(np.mean(_values(runs, cases[queue], *at))) for name, queue in names.items()}
             others = {name: float(theirs.loc[(queue, rate, direction), column]) for name, queue in names.items()}
             for whose, values in (("published", others), ("ours", ours)):
                 row |= {(whose, name): value for name, value in values.items()}
@@ -187,12 +178,8 @@ def table(runs: Runs, cases: Mapping[str, str]) -> pd.DataFrame:
     return found.set_axis(pd.MultiIndex.from_tuples(found.columns), axis=1)
 
 
-def _mean(runs: Runs, case: str, rate: float, direction: str, column: str, tier: str = "") -> float:
-    return float(np.mean(_values(runs, case, rate, direction, column, tier)))
-
-
-def _values(runs: Runs, case: str, rate: float, direction: str, column: str, tier: str = "") -> list[float]:
-    rows = runs.table("edge", case, tier)
+def _values(runs: Runs, case: str, rate: float, direction: str, column: str) -> list[float]:
+    rows = runs.table("edge", case)
     return list(rows[(rows.edge_mbps == rate) & (rows.direction == direction)][column])
 
 

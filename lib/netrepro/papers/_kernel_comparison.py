@@ -32,6 +32,7 @@ from netrepro.networks import (
 from netrepro.networks.queues import Queue
 from netrepro.papers import _drawing as drawing
 from netrepro.papers._cross_check import two_flows
+from netrepro.papers._fairness import jain
 from netrepro.papers._processes import why_no_processes
 from netrepro.papers._running import Progress, in_parallel, of_profile, seed_of
 from netrepro.simulation import simulate
@@ -145,8 +146,7 @@ def _read(part: str, found: Measurements) -> dict[str, float]:
         return {"packets lost": lost, "completion (ms)": float(flows["completion_ms"].iloc[0])}
     goodput = {"goodput (Mb/s)": float(flows["goodput_mbps"].sum())}
     if part == "shares":
-        shares = flows["goodput_mbps"]
-        return goodput | {"Jain's index": float(shares.sum() ** 2 / len(shares) / (shares**2).sum())}
+        return goodput | {"Jain's index": jain(flows["goodput_mbps"])}
     queue = found.queues["queue_packets"][found.queues["time_s"] > found.experiment.duration_s / 4]
     mean = {"mean queue (packets)": float(queue.mean())}
     return goodput | mean | ({"packets lost": lost} if part == "managed" else {})

@@ -8,12 +8,14 @@ order is not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 import pandas as pd
 
 from netrepro.networks.flow_sizes import FlowSizeDistribution
+from netrepro.networks.workloads import PoissonFlows
 from netrepro.paths import data_dir
 
 # Weibull run lengths, rounded up: scale, and the logit of the shape at one connection a second and for each doubling.
@@ -52,3 +54,12 @@ def response_sizes(connections_per_s: float) -> FlowSizeDistribution:
     points = [(float(size), min(1.0, float(share))) for size, share in zip(sizes, below, strict=True)]
     points[-1] = (points[-1][0], 1.0)  # the few that are larger
     return FlowSizeDistribution(tuple(points), "bytes", "PackMime responses")
+
+
+def responses(per_s: float, seconds: float, sources: Sequence[str], destinations: Sequence[str]) -> PoissonFlows:
+    """Web responses so many a second, by Reno, for a run of so many seconds."""
+    count = max(1, round(per_s * seconds * 0.95))  # so that they begin before the end
+    sizes = response_sizes(per_s)
+    return PoissonFlows(
+        sizes, per_s, count, tuple(sources), tuple(destinations), congestion_control="reno", label="web"
+    )

@@ -86,14 +86,15 @@ def each(*values: Any) -> Each:
 class Scale:
     """What a profile stands for: simulated or real seconds of a run (0 where the experiment knows itself when to end),
     repetitions at most, changes of the setting, of values swept by `each` the only ones that are measured (all where a
-    field is not named; or, under any name, a function of the setting that says whether it is), the cases that are left
-    out, where they would take too long, those repeated less often (case -> repetitions at most), and the claims that
-    runs of this size are too short for."""
+    field is not named), and of settings those of which `where` says so, the cases that are left out, where they would
+    take too long, those repeated less often (case -> repetitions at most), and the claims that runs of this size are
+    too short for."""
 
     seconds: float = 0.0
     repetitions: int | None = None
     changes: Changes = field(default_factory=dict)
-    only: Mapping[str, Sequence[Any] | Callable[[Any], bool]] = field(default_factory=dict)
+    only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    where: Callable[[Any], bool] | None = None
     without: Sequence[str] = ()
     fewer: Mapping[str, int] = field(default_factory=dict)
     unjudged: Sequence[str] = ()
@@ -567,12 +568,12 @@ def points(cases: Mapping[str, Changes], setting: Any, scale: Scale | None = Non
             at = dict(zip(swept, place, strict=True))
             changed = replace(setting, **{**scale.changes, **plain, **at})
             changed = replace(changed, **{key: change(changed) for key, change in later.items()})
-            if all(wanted(changed) for wanted in scale.only.values() if callable(wanted)):
+            if scale.where is None or scale.where(changed):
                 yield Point(name, at, changed)
 
 
-def _only(values: Sequence[Any], wanted: Sequence[Any] | Callable[[Any], bool] | None) -> list[Any]:
-    return [value for value in values if wanted is None or callable(wanted) or value in wanted]
+def _only(values: Sequence[Any], wanted: Sequence[Any] | None) -> list[Any]:
+    return [value for value in values if wanted is None or value in wanted]
 
 
 def _swept(changes: Changes) -> list[str]:

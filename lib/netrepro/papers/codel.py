@@ -20,10 +20,10 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, FqCoDel, Link, Queue, Red
 from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology, host_cable
-from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp, Traffic
+from netrepro.networks.workloads import Datagrams, Flow, Tcp, Traffic
 from netrepro.papers import _codel_edge as edge
 from netrepro.papers import _drawing as drawing
-from netrepro.papers._packmime import response_sizes
+from netrepro.papers._packmime import responses
 from netrepro.papers._study import (
     SIMULATED,
     Evidence,
@@ -163,7 +163,7 @@ def _measure(setting: Setting) -> Measure:
 def _traffic(setting: Setting, seconds: float) -> list[Traffic]:
     pairs = [(f"h{i}", f"h{i + FTPS}") for i in range(1, FTPS + 1)]
     if setting.edge_mbps:
-        return edge.traffic(pairs, response_sizes(setting.web_per_s), setting.web_per_s, seconds)
+        return edge.traffic(pairs, setting.web_per_s, seconds)
     traffic: list[Traffic] = [
         Flow(*pair, duration_s=seconds - 0.1 * place, start_s=0.1 * place, label="long")
         for place, pair in enumerate(pairs)
@@ -172,11 +172,8 @@ def _traffic(setting: Setting, seconds: float) -> list[Traffic]:
         rate = setting.udp_share * setting.rate_mbps
         traffic = [Datagrams(*pairs[0], rate, seconds, packet_bytes=setting.packet_bytes, label="unresponsive")]
     if setting.web_per_s:
-        sources, destinations = (tuple(names) for names in zip(*pairs, strict=True))
-        count = max(1, round(setting.web_per_s * seconds * 0.95))  # so that they begin before the end
-        rate, sizes = setting.web_per_s, response_sizes(setting.web_per_s)
-        web = PoissonFlows(sizes, rate, count, sources, destinations, congestion_control="reno", label="web")
-        traffic.append(web)
+        sources, destinations = zip(*pairs, strict=True)
+        traffic.append(responses(setting.web_per_s, seconds, sources, destinations))
     return traffic
 
 
@@ -213,8 +210,7 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
         if setting.count_drops:
             drops = edge.drops_by_source(found, PORT, setting.rate_mbps, since_s)
             readings |= {"drop_fairness": edge.fairness(drops), "dropped": int(drops.dropped.sum())}
-        of_port = replace(found, packets=found.packets[found.packets.source == PORT[0]])
-        return readings | {"checks": [*gap_checks(of_port, PORT), within]}
+        return readings | {"checks": [*gap_checks(found, PORT), within]}
     readings["first_drop_ms"] = max(first_drops_ms(found)) if setting.count_drops else np.nan
     return readings | {"course": course, "checks": [within]}
 

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import networkx as nx
@@ -458,8 +458,7 @@ def broadcast_table(
     longest_hops, the longest way of any draw, and most_hops, which no way is longer than while nothing is down.
     """
     rows, random = [], np.random.default_rng(seed)
-    wanted = [(DCell(*network), share) for network in networks for share in shares]
-    for network, share in wanted:
+    for network, share in product([DCell(*size) for size in networks], shares):
         found = []
         for _ in range(draws if share else 1):
             order = [network.servers[place] for place in random.permutation(len(network.servers))]

@@ -30,6 +30,7 @@ from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_
 from netrepro.networks.topology import Topology, fat_tree, jellyfish
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _drawing as drawing
+from netrepro.papers._fairness import jain
 from netrepro.papers._running import run_experiment
 from netrepro.papers._study import (
     SIMULATED,
@@ -265,12 +266,6 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     routing = Routing("k_shortest_paths", paths=setting.paths) if setting.routing == "shortest" else Routing()
     tcp = Tcp("reno", min_rto_ms=setting.min_rto_ms, initial_rto_ms=setting.initial_rto_ms)
     return Experiment(topology, tuple(flows), seconds, seed, tcp=tcp, routing=routing)
-
-
-def jain(shares: Sequence[float] | np.ndarray) -> float:
-    """Jain's fairness index (1984): 1 where all get the same, 1/n where one gets all."""
-    values = np.asarray(shares, dtype=float)
-    return float(values.sum() ** 2 / (len(values) * (values**2).sum()))
 
 
 def measure_packets(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:

@@ -21,9 +21,10 @@ from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red
-from netrepro.networks.topology import Cable, Topology, host_cable
+from netrepro.networks.topology import Topology, dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _drawing as drawing
+from netrepro.papers._fairness import jain
 from netrepro.papers._processes import lines_of, start_script
 from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first, least_first, ratio
 from netrepro.papers._trust import Check
@@ -184,15 +185,12 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
 
 
 def _network(setting: Setting) -> Topology:
-    side = Link(4 * setting.rate_mbps, setting.side_delay_ms, jitter_ms=setting.side_jitter_ms)
     longer_ms = [(setting.round_trip_of(flow) - setting.round_trip_ms) / 4 for flow in range(setting.flows)]
-    cables = [
-        host_cable(f"h{there + flow + 1}", switch, replace(side, delay_ms=side.delay_ms + more_ms))
-        for there, switch in ((0, "s1"), (setting.flows, "s2"))
-        for flow, more_ms in enumerate(longer_ms)
+    sides = [
+        Link(4 * setting.rate_mbps, setting.side_delay_ms + more_ms, jitter_ms=setting.side_jitter_ms)
+        for more_ms in longer_ms
     ]
-    core = Cable(*CORE, Link(setting.rate_mbps, setting.core_delay_ms, _queue(setting)))
-    return Topology((*cables, core), f"dumbbell of {setting.flows} pairs")
+    return dumbbell(setting.flows, sides, Link(setting.rate_mbps, setting.core_delay_ms, _queue(setting)))
 
 
 def read(found: Measurements, setting: Setting) -> dict[str, Any]:
@@ -218,7 +216,10 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     total = windows.groupby("time_s").packets.sum()
     round_s = setting.round_trip_ms / 1e3
     numbers = {"carried_mbit": carried_mbit, "goodput_mbps": carried_mbit / seconds}
-    numbers |= {"dropped_share": _dropped_share(found), "fairness": _fairness(found, setting)}
+    flows = found.flows.sort_values("flow")
+    round_trips_ms = [setting.round_trip_of(flow) for flow in flows.flow]
+    numbers |= {"dropped_share": _dropped_share(found)}
+    numbers |= {"fairness": normalised_fairness(flows.delivered_bytes, round_trips_ms)}
     numbers |= dict(zip(LOSS_SHARES, shares_that_lose(windows, setting.flows, round_s), strict=True))
     numbers |= _of_one(windows, round_s) if setting.flows == 1 else _of_many(total, round_s)
     first = total.index <= INITIAL_ROUNDS * round_s
@@ -231,16 +232,10 @@ def _dropped_share(found: Measurements) -> float:
     return float(core.dropped_packets / (core.dropped_packets + core.sent_packets))
 
 
-def _fairness(found: Measurements, setting: Setting) -> float:
-    flows = found.flows.sort_values("flow")
-    return normalised_fairness(flows.delivered_bytes, [setting.round_trip_of(flow) for flow in flows.flow])
-
-
 def normalised_fairness(throughputs: Sequence[float] | pd.Series, round_trips: Sequence[float]) -> float:
     """Jain's index of throughput times round trip: 1 where each flow has its share, which is as one over its round
     trip, and one over the number of flows where one has all (section V)."""
-    shares = np.asarray(throughputs, dtype=float) * np.asarray(round_trips, dtype=float)
-    return float(shares.sum() ** 2 / (len(shares) * (shares**2).sum()))
+    return jain(np.asarray(throughputs, dtype=float) * np.asarray(round_trips, dtype=float))
 
 
 def shares_that_lose(windows: pd.DataFrame, flows: int, round_s: float) -> tuple[float, float]:

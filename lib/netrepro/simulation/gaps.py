@@ -16,6 +16,7 @@ def gap_shares(found: Measurements, port: Port) -> list[tuple[str, float, float]
     """
     ideal_s = FULL_PACKET_BYTES * 8 / (found.experiment.topology.link(*port).rate_mbps * 1e6)
     packets = found.packets
+    packets = packets[(packets["source"] == port[0]) & (packets["destination"] == port[1])]
     # A packet that waited longer than the gap before it found the port busy from end to end.
     gap_s = packets["time_s"].diff()
     busy = (packets["wait_ms"] * 1e-3 >= gap_s) & (packets["size_bytes"] == FULL_PACKET_BYTES)

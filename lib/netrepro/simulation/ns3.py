@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import EVERY_CHANGE, Experiment
+from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import DropTail, EcnThreshold, Link
 from netrepro.networks.workloads import Flow
 
@@ -159,8 +159,7 @@ def _check(experiment: Experiment) -> None:
         refuse(f"routing by {experiment.routing.scheme}")
     if len(experiment.measure.queues) > 1:
         refuse("more than one measured queue")
-    if experiment.measure.queues and experiment.measure.queue_interval_ms == 0:
-        raise NetreproError(EVERY_CHANGE, "give queue_interval_ms, or use tier 'virtual'")
+    experiment.measure.check_sampled()
     for entry in experiment.traffic:
         if not isinstance(entry, Flow) or entry.replication or entry.subflows > 1 or entry.path or entry.tcp:
             refuse("other traffic than plain flows")

@@ -19,7 +19,6 @@ from netrepro.networks.compiled import (
     tcp_settings,
 )
 from netrepro.networks.experiment import (
-    EVERY_CHANGE,
     FIDELITY_COLUMNS,
     LINK_COLUMNS,
     PACKET_COLUMNS,
@@ -139,8 +138,7 @@ def build(
         simulator.request(answers["flow"].iloc[0], len(answers), *sizes, asked.barrier, *waits_s)
     _route(simulator, experiment)
     measure = experiment.measure
-    if measure.queues and measure.queue_interval_ms == 0:
-        raise NetreproError(EVERY_CHANGE, "give queue_interval_ms, or use tier 'virtual'")
+    measure.check_sampled()
     simulator.sample_queues([ports[port] for port in measure.queues], measure.queue_interval_ms / 1e3)
     if measure.windows_interval_ms is not None:
         simulator.sample_windows(measure.windows_interval_ms / 1e3)

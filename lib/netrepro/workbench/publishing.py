@@ -176,8 +176,8 @@ def _plan(kept: Kept, before: Results, *, dirty: bool, fewer: bool, pictures: bo
     gone = sorted((there.keys() - made.keys()) & item.pictures)
     if gone and not fewer:
         item.refusals.append(f"it lacks published figures: {', '.join(gone)} (if the notebook dropped them: --fewer)")
-    declared = find(kept.slug).declaration.figures_of.get(run.tier, [])
-    if never := [name for name in declared if name not in {Path(made_one).stem for made_one in made}]:
+    declared, drawn = find(kept.slug).declaration.figures_of.get(run.tier, []), {Path(name).stem for name in made}
+    if never := [name for name in declared if name not in drawn]:
         item.refusals.append(f"it drew no {_some(never)}, which the notebook says is of this tier's run (figures_of)")
     item.changes += _changes_of_claims(paper, run, old)
     new = sorted((made.keys() - there.keys()) & item.pictures)

@@ -81,6 +81,16 @@ def test_a_dumbbell_has_one_bottleneck_that_all_pairs_share():
         assert nx.shortest_path(net.graph, f"h{i}", f"h{i + 3}") == [f"h{i}", "s1", "s2", f"h{i + 3}"]
 
 
+def test_the_pairs_of_a_dumbbell_may_have_links_of_their_own():
+    near, far = Link(100, 1, jitter_ms=0.1), Link(100, 50)
+    net = dumbbell(2, [near, far], LINK)
+    assert [net.link(f"h{i}", switch).delay_ms for i, switch in ((1, "s1"), (2, "s1"), (3, "s2"), (4, "s2"))] == [
+        1,
+        50,
+    ] * 2
+    assert dumbbell(2, [near, near], LINK) == dumbbell(2, near, LINK)
+
+
 def test_the_host_side_of_a_cable_has_the_hosts_queue_and_the_switch_side_the_links():
     net = star(3, LINK)
     assert net.link("s1", "h1").queue == LINK.queue
@@ -181,6 +191,7 @@ def test_a_jellyfish_joins_every_pair_of_switches_as_often_as_any_other():
         (lambda: fat_tree(3, LINK), "even k"),
         (lambda: star(1, LINK), "two hosts"),
         (lambda: dumbbell(0, LINK, LINK), "one pair"),
+        (lambda: dumbbell(3, [LINK, LINK], LINK), "2 access links of 3 pairs"),
         (lambda: leaf_spine(0, 1, 1, LINK, LINK), "two hosts"),
         (lambda: from_graph(nx.path_graph(3), LINK, [1, 2]), "one for each"),
         (lambda: from_graph(nx.DiGraph([(1, 2)]), LINK), "undirected"),

@@ -14,6 +14,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.topology import Topology
 from netrepro.papers import jellyfish as paper
+from netrepro.papers._fairness import jain
 from netrepro.papers._study import Runs
 
 SMALL = paper.Setting(ports=4)
@@ -91,7 +92,7 @@ def test_all_paths_over_a_link_are_counted_once_and_together_have_the_length_of_
 
 @pytest.mark.parametrize(("shares", "index"), [([1, 1, 1], 1.0), ([1, 0, 0, 0], 0.25), ([2, 1], 0.9)])
 def test_jains_index_is_that_of_its_definition(shares, index):
-    assert paper.jain(shares) == pytest.approx(index)
+    assert jain(shares) == pytest.approx(index)
 
 
 def subflow_paths(case: str) -> dict[tuple[str, str], list]:

@@ -127,7 +127,7 @@ def mean_of(by_repetition):
 
 
 def test_a_function_of_the_setting_says_which_places_of_a_grid_are_measured():
-    few = {"quick": Scale(1.0, only={"small": lambda setting: setting.servers < 4})}
+    few = {"quick": Scale(1.0, where=lambda setting: setting.servers < 4)}
     found = replace(STUDY, profiles=few).measure(repetitions=1)
     assert list(found.numbers("many").servers) == [1, 2] and found.has("low", "high")
     assert not found.has("twice"), "all places of a case may go"

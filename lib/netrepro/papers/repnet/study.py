@@ -248,7 +248,7 @@ ON_KERNELS = {f"{name}-{at}": _gains(f"scaled {name}", at, 0.5) for name in REPL
 # mean where that is so of the 99th: mice that meet the same elephants fare alike.
 QUICK = Scale(
     changes={"size": "quick"},
-    only={"its loads": lambda setting: setting.is_run},
+    where=lambda setting: setting.is_run,
     without=[name for name in of_network("sort", "kernel sort") if name.endswith(("same path", "large memory"))],
     fewer=dict.fromkeys(of_network("fat-tree"), 2),  # only drawn
     unjudged=[
@@ -258,8 +258,7 @@ QUICK = Scale(
         "sort-tcp-tail",
     ],
 )
-PAPER = Scale(changes={"size": "paper"}, only=QUICK.only, unjudged=["sort-repsyn-p999"])
-MEMORY = {"these memories": lambda setting: (setting.buffer_kb, setting.buffer_alpha) in MEMORIES}
+PAPER = Scale(changes={"size": "paper"}, where=QUICK.where, unjudged=["sort-repsyn-p999"])
 
 
 def cannot(setting: Setting, tier: str) -> str:
@@ -332,7 +331,10 @@ STUDY = house.Study(
                 for name in SCHEMES
             },
             {
-                profile: Scale(changes={"size": size}, only=MEMORY)
+                profile: Scale(
+                    changes={"size": size},
+                    where=lambda setting: (setting.buffer_kb, setting.buffer_alpha) in MEMORIES,
+                )
                 for profile, size in {"quick": "quick", "paper": "paper's knob", "test": "test"}.items()
             },
         )
