@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import multiprocessing
 import os
 import pickle
@@ -234,6 +235,7 @@ def _run(task: Callable[[], Iterable[Any]], skipped: int, sender: Connection) ->
     # A solver left alone by a parent that was killed would run for ever. Ctrl-C is the parent's to handle.
     _C.prctl(DIE_WITH_PARENT, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.freeze()  # a collection would go through all that the parent has imported, and so copy its pages
     with contextlib.suppress(BrokenPipeError):
         try:
             for result in islice(task(), skipped, None):

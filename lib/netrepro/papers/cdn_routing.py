@@ -342,7 +342,7 @@ def measure(
         found = [each for world in in_processes(_failures_of_daemons, worlds_of_daemons, progress) for each in world]
     else:
         work = [(setting, mean_delay_s, seeds[place], site, names) for place in places for site in range(setting.sites)]
-        found = in_processes(_one_failure, work, progress)
+        found = in_processes(_one_failure, work, progress, at_a_time=setting.sites)
     labels = [(*place, site) for place in places for site in range(setting.sites)]
     tables = [
         table.assign(repetition=repetition, world=world, site=site)

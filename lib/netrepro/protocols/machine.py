@@ -47,7 +47,7 @@ class Machine(Protocol):
 
 Delay = Callable[[Hashable, Hashable, Any], float | None]
 Name = TypeVar("Name", bound=Hashable)
-Outputs = Iterable[tuple[Any, Output | None]]  # None: nothing but a look at the machine's alarm
+Outputs = Iterable[tuple[Any, Output]]
 
 
 def drive(
@@ -74,72 +74,66 @@ def drive(
     message to nobody's name, for a negative delay, and for too many events.
     """
     order = count()
-    queue: list[tuple[float, int, Callable[[float], Outputs]]] = []
+    queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
     events: list[tuple[float, Name, Event]] = []
     wakes: dict[Name, float] = {}
     names = set(machines)
 
-    def push(time_s: float, act: Callable[[float], Outputs]) -> None:
-        heapq.heappush(queue, (time_s, next(order), act))
+    def push(time_s: float, act: Callable[..., None], *arguments: Any) -> None:
+        heapq.heappush(queue, (time_s, next(order), act, arguments))
 
-    def arrival(name: Name, sender: Hashable, message: Any) -> Callable[[float], Outputs]:
-        def act(now_s: float) -> Outputs:
-            machine = machines.get(name)
-            return _from(name, machine.receive(now_s, sender, message)) if machine else ()
+    def arrive(now_s: float, name: Name, sender: Hashable, message: Any) -> None:
+        machine = machines.get(name)
+        if machine is not None:
+            carry_out(now_s, name, machine.receive(now_s, sender, message))
 
-        return act
+    def wake(now_s: float, name: Name) -> None:
+        machine = machines.get(name)
+        if wakes.get(name) != now_s or machine is None:  # put off or crashed since
+            return
+        del wakes[name]
+        carry_out(now_s, name, machine.wake(now_s) if machine.wake_at_s <= now_s else ())
 
-    def alarm(name: Name) -> Callable[[float], Outputs]:
-        def act(now_s: float) -> Outputs:
-            machine = machines.get(name)
-            if wakes.get(name) != now_s or machine is None:  # put off or crashed since
-                return ()
-            del wakes[name]
-            return _from(name, machine.wake(now_s) if machine.wake_at_s <= now_s else ())
+    def act_from_outside(now_s: float, act: Callable[[float], Outputs]) -> None:
+        for name, output in list(act(now_s)):
+            put_out(now_s, name, output)
+        for name in machines:  # whoever acts from outside may have called any machine
+            set_alarm(now_s, name)
 
-        return act
+    def carry_out(now_s: float, name: Name, outputs: Iterable[Output]) -> None:
+        for output in outputs:
+            put_out(now_s, name, output)
+        set_alarm(now_s, name)
 
-    def carry_out(now_s: float, outputs: Outputs) -> None:
-        for name, output in outputs:
-            if output is None:
-                set_alarm(name, now_s)
-            elif isinstance(output, Event):
-                events.append((now_s, name, output))
-            elif output.to not in names:
-                raise NetreproError(f"a message from {name!r} to {output.to!r}", "there is no machine of that name")
-            else:
-                delay = delay_s(name, output.to, output.message)
-                if delay is not None and delay < 0:
-                    raise NetreproError(f"a delay of {delay} s from {name!r} to {output.to!r}", "give 0 at least")
-                if delay is not None:
-                    push(now_s + delay, arrival(output.to, name, output.message))
+    def put_out(now_s: float, name: Name, output: Output) -> None:
+        if isinstance(output, Event):
+            events.append((now_s, name, output))
+            return
+        if output.to not in names:
+            raise NetreproError(f"a message from {name!r} to {output.to!r}", "there is no machine of that name")
+        delay = delay_s(name, output.to, output.message)
+        if delay is None:
+            return
+        if delay < 0:
+            raise NetreproError(f"a delay of {delay} s from {name!r} to {output.to!r}", "give 0 at least")
+        push(now_s + delay, arrive, output.to, name, output.message)
 
-    def set_alarm(name: Name, now_s: float) -> None:
+    def set_alarm(now_s: float, name: Name) -> None:
         due = max(machines[name].wake_at_s, now_s) if name in machines else math.inf
         if due != wakes.get(name):
             wakes[name] = due
             if due <= until_s and due < math.inf:
-                push(due, alarm(name))
-
-    def from_outside(act: Callable[[float], Outputs]) -> Callable[[float], Outputs]:
-        # Whoever acts from outside may have called any machine.
-        return lambda now_s: [*act(now_s), *((name, None) for name in machines)]
+                push(due, wake, name)
 
     for time_s, act in at:
-        push(time_s, from_outside(act))
+        push(time_s, act_from_outside, act)
     for name, machine in list(machines.items()):
-        carry_out(0.0, _from(name, machine.start(0.0)))
+        carry_out(0.0, name, machine.start(0.0))
     done = 0
     while queue and queue[0][0] <= until_s:
-        now_s, _, act = heapq.heappop(queue)
-        carry_out(now_s, act(now_s))
+        now_s, _, do, arguments = heapq.heappop(queue)
+        do(now_s, *arguments)
         done += 1
         if done > most_events:
             raise NetreproError(f"more than {most_events} events by {now_s:.6g} s", "do the machines let time pass?")
     return events
-
-
-def _from(name: Hashable, outputs: Iterable[Output]) -> Outputs:
-    """What the machine put out, and after it that its alarm has to be looked at."""
-    yield from ((name, output) for output in outputs)
-    yield name, None
