@@ -25,6 +25,7 @@ from netrepro.emulation.virtual.experiment import PCAP_HEADER, build, release_nu
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched_by_node
 from netrepro.emulation.virtual.kernel import modules_for
 from netrepro.emulation.virtual.plan import REPORT, UP, Line, make_virtual_plan, new_line
+from netrepro.emulation.virtual.speech import check_ways
 from netrepro.errors import NetreproError
 from netrepro.networks.routing import Path as Route
 from netrepro.networks.routing import Routing
@@ -56,7 +57,7 @@ class VirtualEmulation:
         congestion_control: str | Mapping[str, str] = "cubic",
         seed: int = 1,
         address_pool: str = "10.0.0.0/8",
-        tcp: Tcp | None = None,
+        tcp: Tcp | Mapping[str, Tcp] | None = None,
         routing: Routing | str = "ecmp",
         paths: Iterable[Route] = (),
         patience_s: float = 120.0,
@@ -70,6 +71,10 @@ class VirtualEmulation:
             "congestion_control": congestion_control,
             "address_pool": address_pool,
         }
+        ways = [each for each in (tcp.values() if isinstance(tcp, Mapping) else [tcp]) if each]
+        if ways:
+            check_ways(ways)
+        self._way = ways[0] if ways else None  # of what the whole kernel has one of
         self.plan = make_virtual_plan(topology, seed, **self._described)
         self._instance: Instance | None = None
         self._started = 0
@@ -89,7 +94,7 @@ class VirtualEmulation:
             self._lines = dict(self.plan.lines)
             self.folder = self._instance.folder / "programs"
             self.folder.mkdir()
-            build(self._instance, self.plan, whole_settings(self._described["tcp"]))
+            build(self._instance, self.plan, whole_settings(self._way))
             self._instance.order("share", folder=str(self.folder))
             self._began_ns = self._instance.order("clock")["monotonic_ns"]
         except BaseException:
