@@ -26,7 +26,7 @@ ENVIRONMENT = {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}
 class VirtualNodeKernel:
     """A kernel that runs inside; it ends with its `with` block, or else with the network.
 
-    Consoles cannot join it, and it asks for no input. `program` speaks for it; SIGINT there interrupts what it executes.
+    Consoles cannot join it, and it asks for no input. `program` speaks for it; SIGINT interrupts what it executes.
     Raises NetreproError for one that ends, with what it said.
     """
 
