@@ -219,11 +219,12 @@ void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
       group && (group->kind == Kind::multipath || group->kind == Kind::requests || group->kind == Kind::program);
   auto control = control_for(number, group, place);
   TcpSettings tcp = *description.tcp;
+  tcp.receive_window_bytes = window_limit(tcp);  // for the sender, which heeds the smaller of the two
   auto* rcp = dynamic_cast<RcpControl*>(control.get());
   if (rcp) tcp.initial_window = RcpControl::no_window, tcp.unpaced_segments = 0;
   TcpSender sender =
       piecewise ? TcpSender(tcp, std::move(control)) : TcpSender(tcp, std::move(control), description.bytes);
-  const TcpReceiver receiver(tcp, sender.precise_ecn(), piecewise);
+  const TcpReceiver receiver(*description.tcp, sender.precise_ecn(), piecewise);
   connections_[number].reset(new Connection{std::move(sender), receiver, key, forward, backward});
   connections_[number]->group = group;
   connections_[number]->place = place;
@@ -495,7 +496,7 @@ bool Simulator::collects_burst(std::uint32_t number, const Connection& connectio
   const TcpSettings& tcp = *flows_[flow_of(number)].tcp;
   const std::uint64_t segment = tcp.segment_bytes;
   const std::uint64_t window =
-      std::min(static_cast<std::uint64_t>(sender.window().segments), tcp.receive_window_bytes / segment);
+      std::min(static_cast<std::uint64_t>(sender.window().segments), window_limit(tcp) / segment);
   const std::uint64_t end = sender.first_unacknowledged() + window;  // of what it may send
   const std::uint64_t burst = std::min(port.burst_bytes / segment, window / 3);
   return end < sender.next_new() + burst && end * segment < sender.bytes();

@@ -1,5 +1,6 @@
 // How the connections of a flow speak TCP.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 
 #include "simulated_time.hpp"
@@ -19,6 +20,7 @@ struct TcpSettings {
   std::uint32_t segment_bytes;
   double initial_window;  // segments
   std::uint64_t receive_window_bytes;
+  std::uint64_t send_buffer_bytes = ~std::uint64_t{0};  // payload that a sender may have under way, beside that
   bool offers_all;  // from the start, whatever it holds; else a window of 1 MiB or more grows
   Time minimum_timeout, initial_timeout;
   Time acknowledgement_delay;  // 0: every segment is acknowledged at once
@@ -42,3 +44,8 @@ struct TcpSettings {
   bool suss_guard, suss_pacing;
   bool opportunistic_retransmission, penalisation;  // of subflows
 };
+
+// Bytes that a sender may have under way, whatever its congestion window says.
+inline std::uint64_t window_limit(const TcpSettings& tcp) {
+  return std::min(tcp.receive_window_bytes, tcp.send_buffer_bytes);
+}

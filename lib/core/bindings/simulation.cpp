@@ -157,6 +157,7 @@ void bind_simulation(py::module_& module) {
       .def_readwrite("segment_bytes", &TcpSettings::segment_bytes)
       .def_readwrite("initial_window_segments", &TcpSettings::initial_window)
       .def_readwrite("receive_window_bytes", &TcpSettings::receive_window_bytes)
+      .def_readwrite("send_buffer_bytes", &TcpSettings::send_buffer_bytes)
       .def_property("minimum_timeout_s", minimum, set_minimum)
       .def_property("initial_timeout_s", initial, set_initial)
       .def_property("acknowledgement_delay_s", delay, set_delay)

@@ -82,14 +82,14 @@ class Interface:
     namespace_descriptor: int
 
 
-def new_pair(first: Interface, second: Interface, address: bytes) -> Request:
+def new_pair(first: Interface, second: Interface, address: bytes, mtu_bytes: int | None = None) -> Request:
     """Two joined interfaces, each made in its own namespace, the first up, and never in need of ARP.
 
     The second cannot be up yet, for lack of another end: see `interface_up`.
 
     Both ends have one hardware address: without ARP a sender addresses frames to itself, and so the other end
     takes them for its own. A frame is one packet (gso_max_segs 1): TCP's large segments would otherwise be
-    queued as one packet and be cut only behind the queue.
+    queued as one packet and be cut only behind the queue. mtu_bytes : of both, None for the kernel's own.
     """
 
     def described(end: Interface, flags: int) -> bytes:
@@ -99,6 +99,7 @@ def new_pair(first: Interface, second: Interface, address: bytes) -> Request:
                 attribute(1, address),
                 _number(28, end.namespace_descriptor),
                 _number(40, 1),
+                *([] if mtu_bytes is None else [_number(4, mtu_bytes)]),
             ]
         )
 

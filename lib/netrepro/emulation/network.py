@@ -53,7 +53,8 @@ class Emulation:
         default may be anything; "" leaves it to the programs' sockets.
     seed : of the routers' path choice and of losses.
     address_pool : hosts take its addresses from the first on (h1 10.0.0.1), switches from the last downwards.
-    tcp : how hosts speak TCP, but for the congestion control; None leaves the kernel's own settings.
+    tcp : how hosts speak TCP, but for the congestion control; None leaves the kernel's own settings. Or host -> Tcp, to
+        leave those of other hosts.
     routing : "ecmp", over all shortest paths, or "spanning_tree"; other addresses than those of `paths` have "ecmp"
         with "k_shortest_paths".
     paths : nodes from host to host; `net.path_address(path)` is an address of the last one that leads over the path.
@@ -80,7 +81,7 @@ class Emulation:
         congestion_control: str | Mapping[str, str] = "cubic",
         seed: int = 1,
         address_pool: str = "10.0.0.0/8",
-        tcp: Tcp | None = None,
+        tcp: Tcp | Mapping[str, Tcp] | None = None,
         routing: Routing | str = "ecmp",
         paths: Iterable[Path] = (),
         cpu_limits: Mapping[str, float] | None = None,

@@ -113,6 +113,7 @@ class Plan:
     addresses: Mapping[str, ipaddress.IPv4Address]
     seed: int
     tcp: Tcp | None = None  # None: as the kernel does by itself
+    tcp_of_hosts: Mapping[str, Tcp] = field(default_factory=dict)  # of those that speak otherwise
     in_use: frozenset[tuple[str, str]] | None = None  # links that routes lead over; None: all
     paths: tuple[Path, ...] = ()  # each has an address of its own at its last node
 
@@ -151,7 +152,7 @@ class Plan:
             directions = {(a, b): cable.forward, (b, a): cable.backward or cable.forward}
             taps = {(a, b): (b, second.name), (b, a): (a, first.name)}
             if not any(self.needs_wire(link) for link in directions.values()):
-                made.requests.append(messages.new_pair(first, second, address))
+                made.requests.append(messages.new_pair(first, second, address, cable.forward.mtu_bytes))
                 made.still_down.append((b, second.index))
             else:
                 near, far = interface(HUB, f"{a}.{b}"), interface(HUB, f"{b}.{a}")
@@ -257,8 +258,12 @@ class Plan:
 
     def _own_attributes(self, host: str) -> tuple[bytes, str, dict[int, int] | None]:
         """Of a host's routes: its address, congestion control and how it speaks TCP."""
-        metrics = route_metrics(self.tcp) if self.tcp else None
+        tcp = self._tcp_of(host)
+        metrics = route_metrics(tcp) if tcp else None
         return self.addresses[host].packed, self.congestion_control[host], metrics
+
+    def _tcp_of(self, host: str) -> Tcp | None:
+        return self.tcp_of_hosts.get(host, self.tcp)
 
     @property
     def sysctls(self) -> dict[str, dict[str, str]]:
@@ -270,8 +275,8 @@ class Plan:
         for node, seed in zip(self.nodes[1:], seeds[1:], strict=True):
             if node[0] == "s":
                 found[node]["net/ipv4/ip_forward"] = "1"
-            elif self.tcp:
-                found[node] |= host_sysctls(self.tcp)
+            elif tcp := self._tcp_of(node):
+                found[node] |= host_sysctls(tcp)
             if self._has_equal_paths:
                 own = (
                     {HASH_FIELDS: ALL_FIELDS, HASH_SEED: seed}
@@ -392,7 +397,7 @@ def make_plan(
     congestion_control: str | Mapping[str, str] = "cubic",
     seed: int = 1,
     address_pool: str = "10.0.0.0/8",
-    tcp: Tcp | None = None,
+    tcp: Tcp | Mapping[str, Tcp] | None = None,
     routing: Routing | str = "ecmp",
     paths: Iterable[Path] = (),
 ) -> Plan:
@@ -401,7 +406,7 @@ def make_plan(
     Hosts have the pool's addresses from the first on (h1 10.0.0.1), switches from the last on downwards.
     congestion_control : of all hosts, or host -> name; hosts not named have cubic.
     seed : of the routers' hashes, which choose among equal paths.
-    tcp : how hosts speak TCP, but for the congestion control.
+    tcp : how hosts speak TCP, but for the congestion control: all alike, or host -> Tcp (others: the kernel's own).
     routing : of the addresses of hosts: "ecmp", also for "k_shortest_paths", or "spanning_tree".
     paths : from host to host, each with an address of its own (Plan.path_addresses).
 
@@ -411,8 +416,11 @@ def make_plan(
     """
     for (source, destination), link in topology.ports.items():
         _check_link(f"the link from {source} to {destination}", link)
-    if tcp:
-        check_tcp(tcp)
+    common, of_hosts = tcp_by_host(topology, tcp)
+    for each in filter(None, (common, *of_hosts.values())):
+        check_tcp(each)
+        if each.send_buffer_bytes is not None:
+            raise NetreproError("a send_buffer_bytes in real time", "use tier 'virtual' or 'simulated'")
     routing = routing if isinstance(routing, Routing) else Routing(routing)
     if routing.scheme == "packet_spraying":
         raise NetreproError(NO_SPRAYING, "use tier 'simulated'")
@@ -421,7 +429,7 @@ def make_plan(
     for path in chosen:
         check_path(topology, path, path[0], path[-1])
     controls, places = host_controls(topology, congestion_control), addresses(topology, address_pool, len(chosen))
-    plan = Plan(topology, controls, places, seed, tcp, in_use, chosen)
+    plan = Plan(topology, controls, places, seed, common, of_hosts, in_use, chosen)
     _ = plan.requests  # finds hosts that no route can reach
     return plan
 
@@ -444,6 +452,15 @@ def host_controls(topology: Topology, congestion_control: str | Mapping[str, str
             topology.check_host(host)
             controls[host] = name
     return controls
+
+
+def tcp_by_host(topology: Topology, tcp: Tcp | Mapping[str, Tcp] | None) -> tuple[Tcp | None, dict[str, Tcp]]:
+    """How all hosts speak TCP, and those that are named. Raises NetreproError for a host that is not there."""
+    if tcp is None or isinstance(tcp, Tcp):
+        return tcp, {}
+    for host in tcp:
+        topology.check_host(host)
+    return None, dict(tcp)
 
 
 def check_experiment(experiment: Experiment) -> None:
@@ -495,6 +512,8 @@ def _check_rate(what: str, rate_mbps: float) -> None:
 def _check_link(what: str, link: Link) -> None:
     _check_rate(what, link.rate_mbps)
     check_host_port(what, link)
+    if link.mtu_bytes is not None:
+        raise NetreproError(f"{what}: mtu_bytes in real time", "use tier 'virtual' or 'simulated'")
     if not isinstance(link.queue, DropTail):
         raise NetreproError(
             f"{what}: a queue of kind {type(link.queue).__name__}; in real time links are drop-tail",

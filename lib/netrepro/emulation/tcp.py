@@ -13,14 +13,17 @@ FULL_SEGMENT_BYTES, LEAST_SEGMENT_BYTES = 1448, 76  # of an Ethernet frame, and 
 TIMESTAMP_BYTES = 12
 DCTCP_ALPHA, UNPACED_SEGMENTS, EXIT_SHARE = 1.0, 10, 0.5
 # The kernel charges a packet's bookkeeping to the socket's buffer, and lets a window it grows be half of it.
+# Of a segment that is sent, beside its payload, too (Linux 6.12 on 64 bits).
+SEGMENT_MEMORY_BYTES = 832
 BUFFER_PER_WINDOW, BUFFER_PER_GROWN_WINDOW, FIRST_BUFFER_BYTES = 4, 2, 131_072
 LARGE_WINDOW_BYTES = 2**20
 # Attributes of routes, linux/rtnetlink.h.
 LOCK, INITIAL_WINDOW, MINIMUM_TIMEOUT, QUICK_ACKNOWLEDGEMENTS = 1, 11, 13, 15
 
 
-def check_tcp(tcp: Tcp, least_rto_ms: float = LEAST_RTO_MS) -> None:
-    """Raises NetreproError for what no kernel lets a host set; least_rto_ms : what its timers resolve."""
+def check_tcp(tcp: Tcp, least_rto_ms: float = LEAST_RTO_MS, most_segment_bytes: int = FULL_SEGMENT_BYTES) -> None:
+    """Raises NetreproError for what no kernel lets a host set; least_rto_ms : what its timers resolve.
+    most_segment_bytes : what its links take."""
 
     def refuse(what: str, why: str, instead: str) -> None:
         raise NetreproError(f"Tcp: {what}; {why}", f"{instead}, or use tier 'simulated'")
@@ -43,11 +46,11 @@ def check_tcp(tcp: Tcp, least_rto_ms: float = LEAST_RTO_MS) -> None:
             "the kernel's timers tick every 1 to 10 ms",
             f"give {least_rto_ms:g} or more",
         )
-    if not LEAST_SEGMENT_BYTES <= tcp.segment_bytes <= FULL_SEGMENT_BYTES:
+    if not LEAST_SEGMENT_BYTES <= tcp.segment_bytes <= most_segment_bytes:
         refuse(
             f"segment_bytes = {tcp.segment_bytes}",
-            "frames of emulated links are Ethernet's",
-            f"give {LEAST_SEGMENT_BYTES} to {FULL_SEGMENT_BYTES}",
+            f"frames of emulated links hold {most_segment_bytes}, as Ethernet's or as mtu_bytes says",
+            f"give {LEAST_SEGMENT_BYTES} to {most_segment_bytes}",
         )
     if tcp.dctcp_alpha != DCTCP_ALPHA:
         refuse(f"dctcp_alpha = {tcp.dctcp_alpha:g}", "the kernel's DCTCP starts with 1", "give 1")
@@ -113,8 +116,16 @@ def host_sysctls(tcp: Tcp) -> dict[str, str]:
         "net/ipv4/tcp_pacing_ca_ratio": str(round(100 * tcp.pacing_ratio)),
         "net/ipv4/tcp_moderate_rcvbuf": str(int(not exact)),
         "net/ipv4/tcp_rmem": f"4096 {first_bytes} {buffer_bytes}",
-        "net/ipv4/tcp_wmem": f"4096 16384 {max(buffer_bytes, 1 << 22)}",
+        "net/ipv4/tcp_wmem": _send_buffer(tcp) or f"4096 16384 {max(buffer_bytes, 1 << 22)}",
     }
+
+
+def _send_buffer(tcp: Tcp) -> str:
+    """So much memory that whole segments fill it; "" to let the kernel grow it."""
+    if tcp.send_buffer_bytes is None:
+        return ""
+    memory = tcp.send_buffer_bytes // tcp.segment_bytes * (tcp.segment_bytes + SEGMENT_MEMORY_BYTES)
+    return f"4096 {memory} {memory}"
 
 
 def route_metrics(tcp: Tcp) -> dict[int, int]:

@@ -7,6 +7,7 @@ them, nodes as `node_numbers` does. Times are seconds, rates bit/s.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -76,6 +77,7 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
         segment_bytes=tcp.segment_bytes,
         initial_window_segments=float(tcp.initial_window_segments),
         receive_window_bytes=tcp.receive_window_bytes,
+        **({} if tcp.send_buffer_bytes is None else {"send_buffer_bytes": tcp.send_buffer_bytes}),
         offers_all=not tcp.receive_window_grows,
         minimum_timeout_s=tcp.min_rto_ms / 1e3,
         initial_timeout_s=tcp.initial_rto_ms / 1e3,
@@ -102,6 +104,15 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
         pacing_ratio=tcp.pacing_ratio,
         unpaced_segments=tcp.unpaced_segments,
     )
+
+
+HEADER_BYTES = 52  # of a segment: IPv4, TCP, time stamps
+
+
+def within_mtu(tcp: Tcp, *mtus: int | None) -> Tcp:
+    """The same with segments that packets of so many bytes hold; None: of any size."""
+    room = min((mtu - HEADER_BYTES for mtu in mtus if mtu is not None), default=tcp.segment_bytes)
+    return tcp if room >= tcp.segment_bytes else replace(tcp, segment_bytes=room)
 
 
 def _receiver(tcp: Tcp) -> dict[str, Any]:

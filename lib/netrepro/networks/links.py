@@ -44,6 +44,8 @@ __all__ = [
 
 
 MOST_OFFLOAD_BYTES = 65_536
+LEAST_MTU_BYTES, MOST_MTU_BYTES = 128, 65_535
+ETHERNET_MTU_BYTES = 1500
 
 
 @described
@@ -56,8 +58,11 @@ class Link:
     `reordering`, each of which is held back `reordering_ms` longer, independently of all others, while those behind it
     may overtake. `offload_bytes`, of a host's own port: senders hand over bursts of so many bytes (segmentation
     offload), of a third of their window where that is less, and the rest of what they have; 0: each segment when it
-    may leave. Raises NetreproError for a rate that is not positive, a negative delay or jitter, a loss outside [0, 1),
-    a reordering outside [0, 1] or with no time to hold packets back.
+    may leave. `mtu_bytes`, 128 to 65535, alike in both directions of a cable: the largest IP packet that is sent. TCP's
+    segments are those of Tcp or, where that is less, the smaller of both hosts' own ports' less 52 bytes (headers of
+    IPv4 and TCP with time stamps). None bounds nothing in the simulator, and is Ethernet's 1500 bytes on kernels.
+    Raises NetreproError for a rate that is not positive, a negative delay or jitter, a loss outside [0, 1), a
+    reordering outside [0, 1] or with no time to hold packets back.
     """
 
     rate_mbps: float
@@ -68,6 +73,7 @@ class Link:
     reordering: float = 0.0
     reordering_ms: float = 0.0
     offload_bytes: int = 0
+    mtu_bytes: int | None = None
 
     def __post_init__(self) -> None:
         set_number(self, "rate_mbps", above=0)
@@ -77,6 +83,8 @@ class Link:
         set_number(self, "reordering", least=0, most=1)
         set_number(self, "reordering_ms", least=0)
         check_count(self, "offload_bytes", least=0, most=MOST_OFFLOAD_BYTES)
+        if self.mtu_bytes is not None:
+            check_count(self, "mtu_bytes", least=LEAST_MTU_BYTES, most=MOST_MTU_BYTES)
         if self.reordering > 0 and self.reordering_ms == 0:
             raise NetreproError(f"Link: reordering = {self.reordering}, and no time", "give reordering_ms=...")
         if self.loss >= 1:

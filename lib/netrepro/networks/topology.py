@@ -24,7 +24,7 @@ HOST_QUEUE = DropTail(packets=1000)
 class Cable:
     """Two nodes and the links between them: `forward` from `first` to `second`, `backward` the other way.
 
-    Without `backward` both directions are alike.
+    Without `backward` both directions are alike. Raises NetreproError for directions of different `mtu_bytes`.
     """
 
     first: str
@@ -35,6 +35,12 @@ class Cable:
     def __post_init__(self) -> None:
         if self.backward is None:
             object.__setattr__(self, "backward", self.forward)
+        sizes = [link.mtu_bytes for link in (self.forward, self.backward) if isinstance(link, Link)]
+        if len(set(sizes)) > 1:
+            raise NetreproError(
+                f"the cable {self.first} to {self.second}: mtu_bytes = {sizes[0]} there and {sizes[1]} back",
+                "give both directions one; larger packets than the far end's would be lost",
+            )
 
 
 @described
@@ -138,6 +144,15 @@ class Topology:
                 nearest(f"{source} {destination}", [" ".join(port) for port in self.ports]),
             )
         return self.ports[source, destination]
+
+    @cached_property
+    def mtu_of_hosts(self) -> dict[str, int | None]:
+        """Host -> the smallest `mtu_bytes` of its own ports, None where none is given."""
+        found: dict[str, int | None] = dict.fromkeys(self.hosts)
+        for (node, _), link in self.ports.items():
+            if node in found and link.mtu_bytes is not None:
+                found[node] = min(link.mtu_bytes, found[node] or link.mtu_bytes)
+        return found
 
     def check_host(self, host: str) -> None:
         """Raises NetreproError, with the nearest name, when there is no such host."""

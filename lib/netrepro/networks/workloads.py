@@ -48,6 +48,7 @@ class Tcp:
     Segments are payload. The retransmission timeout is the smoothed round trip plus four times its variation, the
     latter at least `min_rto_ms`; the first SYN waits `initial_rto_ms`; both double each time. A receive window of 1 MiB
     or more begins with 64 KiB and grows with what the reader takes, unless `receive_window_grows` is False. With
+    `send_buffer_bytes` a sender has no more payload under way than so many whole segments; None bounds nothing. With
     `delayed_ack_ms` every second segment is acknowledged, or the only one after that long; at once the first 16, all
     that let the receive window grow, and the first three beyond a hole (what follows there: once a millisecond). With 0
     each one is.
@@ -88,6 +89,7 @@ class Tcp:
     segment_bytes: int = 1448
     receive_window_bytes: int = 6 * 2**20
     receive_window_grows: bool = True
+    send_buffer_bytes: int | None = None
     min_rto_ms: float = 200.0
     initial_rto_ms: float = 1000.0
     delayed_ack_ms: float = 40.0
@@ -118,6 +120,8 @@ class Tcp:
         check_count(self, "initial_window_segments")
         check_count(self, "segment_bytes", most=MOST_SEGMENT_BYTES)
         check_count(self, "receive_window_bytes", least=self.segment_bytes)
+        if self.send_buffer_bytes is not None:
+            check_count(self, "send_buffer_bytes", least=self.segment_bytes)
         set_number(self, "min_rto_ms", above=0)
         set_number(self, "initial_rto_ms", above=0)
         set_number(self, "delayed_ack_ms", least=0)

@@ -163,6 +163,8 @@ def _check(experiment: Experiment) -> None:
     for entry in experiment.traffic:
         if not isinstance(entry, Flow) or entry.replication or entry.subflows > 1 or entry.path or entry.tcp:
             refuse("other traffic than plain flows")
+    if experiment.tcp.send_buffer_bytes is not None:
+        refuse("send_buffer_bytes")
     controls = set(experiment.flow_table["congestion_control"])
     if len(controls) != 1 or not controls <= NS3_CONTROLS.keys():
         refuse(f"{', '.join(sorted(controls))} (one of {', '.join(NS3_CONTROLS)})")
@@ -175,3 +177,5 @@ def _check(experiment: Experiment) -> None:
             refuse(f"{link.queue!r}")
         if link.reordering:
             refuse("reordering")
+        if link.mtu_bytes is not None:
+            refuse("mtu_bytes")

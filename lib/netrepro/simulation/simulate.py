@@ -11,12 +11,14 @@ import pandas as pd
 from netrepro import _core
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.compiled import (
+    HEADER_BYTES,
     link_calls,
     link_numbers,
     links_on,
     node_numbers,
     routing_calls,
     tcp_settings,
+    within_mtu,
 )
 from netrepro.networks.experiment import (
     FIDELITY_COLUMNS,
@@ -32,12 +34,14 @@ from netrepro.networks.workloads import (
     CONTROLS_OF_KERNELS,
     OWN_CONTROL_PREFIX,
     REPLICATIONS,
+    Datagrams,
     Flow,
     Tcp,
     own_tcp,
 )
 from netrepro.simulation.own_control import OwnCongestionControl
 
+ETHERNET_HEADER_BYTES = 14
 # Between two looks at the progress and at Ctrl-C: a hundredth of a second or so.
 EVENTS_AT_A_TIME = 1 << 17
 
@@ -63,8 +67,8 @@ def simulate(
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
     `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
     window among those of its flow. Retransmissions, timeouts and attempts of a flow are those of all its connections.
-    Raises NetreproError for a congestion control of your own that is not given, and for queues to be told at every
-    change.
+    Raises NetreproError for a congestion control of your own that is not given, for queues to be told at every
+    change, and for packets that are larger than a port's mtu_bytes.
 
     Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
     Requests and answers travel on connections of their own, each with its acknowledgements.
@@ -118,6 +122,7 @@ def build(
 ) -> _core.Simulator:
     """The simulator of an experiment, before anything has happened. Raises NetreproError as simulate does."""
     _check_controls(experiment, own_controls)
+    _check_packets(experiment)
     topology = experiment.topology
     number, ports = node_numbers(topology), link_numbers(topology)
     simulator = _core.Simulator(
@@ -186,7 +191,40 @@ def _tcp_of_flows(experiment: Experiment) -> tuple[np.ndarray, list[Tcp]]:
     of_entries = [
         place.setdefault(experiment.tcp_of(entry), len(place)) if own_tcp(entry) else 0 for entry in experiment.traffic
     ]
-    return np.array(of_entries, dtype=int)[experiment.flow_table["entry"].to_numpy(dtype=int)], list(place)
+    table, mtus = experiment.flow_table, experiment.topology.mtu_of_hosts
+    spoken = np.array(of_entries, dtype=int)[table["entry"].to_numpy(dtype=int)]
+    if any(mtus.values()):
+        said = list(place)
+        for flow, (source, destination) in enumerate(zip(table["source"], table["destination"], strict=True)):
+            tcp = within_mtu(said[spoken[flow]], mtus[source], mtus[destination])
+            spoken[flow] = place.setdefault(tcp, len(place))
+    return spoken, list(place)
+
+
+def _check_packets(experiment: Experiment) -> None:
+    """Raises NetreproError for packets that a port would have to cut or to refuse."""
+    sizes = {port: link.mtu_bytes for port, link in experiment.topology.ports.items() if link.mtu_bytes is not None}
+    if not sizes:
+        return
+    port = min(sizes, key=lambda port: sizes[port])
+    for entry in experiment.traffic:
+        if isinstance(entry, Datagrams) and entry.packet_bytes - ETHERNET_HEADER_BYTES > sizes[port]:
+            raise NetreproError(
+                f"Datagrams of {entry.packet_bytes} bytes, and {' to '.join(port)} has mtu_bytes = {sizes[port]}; the "
+                "simulator cuts no packets",
+                f"give {sizes[port] + ETHERNET_HEADER_BYTES} bytes or less, or use tier 'virtual'",
+            )
+    # Hosts' own cables bound their segments.
+    inner = [port for port in sizes if port[0][0] == port[1][0] == "s"]
+    port = min(inner, key=lambda port: sizes[port], default=port)
+    spoken, tcps = _tcp_of_flows(experiment)
+    segments = [tcps[place].segment_bytes for place in set(spoken[experiment.flow_table["transport"] != "datagrams"])]
+    if inner and max(segments, default=0) + HEADER_BYTES > sizes[port]:
+        raise NetreproError(
+            f"{' to '.join(port)}: mtu_bytes = {sizes[port]}, and hosts send larger packets; the simulator's find out "
+            "about no path",
+            f"give their own ports {sizes[port]} too, or use tier 'virtual'",
+        )
 
 
 def _check_controls(experiment: Experiment, own_controls: Mapping[str, type[OwnCongestionControl]]) -> None:

@@ -70,8 +70,10 @@ def test_one_flow_is_paced_beside_one_that_is_not():
     ],
 )
 def test_what_flows_cannot_have_for_themselves_is_refused_by_name(change, said):
+    experiment = beside(OLD, replace(OLD, **change))
+    flows = tuple(replace(flow, source="h1", destination="h3") for flow in experiment.traffic)
     with pytest.raises(NetreproError, match=f"(?s){said}"):
-        speak(beside(OLD, replace(OLD, **change)))
+        speak(replace(experiment, traffic=flows))
 
 
 def test_flows_that_speak_alike_share_sockets_whatever_their_control():

@@ -66,6 +66,8 @@ DESCRIPTIONS = {
     "poisson flows": PoissonFlows(load_flow_sizes("web_search"), 500.0, 10, replication="repsyn"),
     "sizes": load_flow_sizes("web_search"),
     "lossy tcp": Tcp(min_rto_ms=1.0),
+    "bounded tcp": Tcp(send_buffer_bytes=20_000),
+    "narrow link": dataclasses.replace(LINK, mtu_bytes=1000),
     "routing": Routing("k_shortest_paths"),
     "change": LinkChange(0.01, "s1", "h2", rate_mbps=5.0),
     "division": AckDivision(3),
@@ -101,7 +103,7 @@ def experiment_with(name: str, changed: Any) -> Experiment:
     entry: Any = changed if isinstance(changed, Flow | Datagrams | Requests | PoissonFlows) else FLOW
     if name == "sizes":
         entry = PoissonFlows(changed, 500.0, 10)
-    link = changed if name == "link" else LINK
+    link = changed if isinstance(changed, Link) else LINK
     if name[0].isupper():  # a queue
         link = dataclasses.replace(LINK, queue=changed)
     if name == "lossy tcp":

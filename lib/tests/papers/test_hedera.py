@@ -242,7 +242,7 @@ def test_a_kernels_hosts_lose_most_of_stride_8_in_one_tree_and_at_100_mbps_as_mu
         "100": paper.STUDY.cases[paper.FASTER],
     }
     scale = {"quick": Scale(1.0, changes={"counted_from_s": 1.0, "starts_within_s": 0.2})}
-    study = replace(paper.STUDY, cases=cases, claims={}, profiles=scale, on_virtual=scale)
+    study = replace(paper.STUDY, cases=cases, claims={}, on_kernels={}, profiles=scale, on_virtual=scale)
     found = study.measure(tier="virtual", repetitions=1)
     assert found.trusted
     for tier in ("virtual", "simulated"):
@@ -251,6 +251,29 @@ def test_a_kernels_hosts_lose_most_of_stride_8_in_one_tree_and_at_100_mbps_as_mu
         assert 0.2 < shares["spanning tree"] <= 0.25 * paper.PAYLOAD_SHARE * 1.01
         for how in paper.ENDS:
             assert faster[how] == pytest.approx(shares[how], abs=0.03)
+
+
+@needs_virtual
+def test_strides_at_1_gbps_are_those_of_the_claim():
+    """One run of a tenth of a second: a quarter is left of stride 8 in one tree, and nothing lost of stride 1."""
+    case = dict(paper.STUDY.cases[paper.GIGABIT], counted_from_s=0.1, counted_s=0.05)
+    assert case["rate_mbps"] == 1000
+    scale = {"quick": Scale(10.0)}
+    claim = "stride-8-at-1-gbps"
+    study = replace(
+        paper.STUDY,
+        cases={paper.GIGABIT: case},
+        claims={},
+        on_kernels={claim: paper.STUDY.on_kernels[claim]},
+        knobs={},
+        profiles=scale,
+        on_virtual=scale,
+    )
+    found = study.measure(tier="virtual", repetitions=1)
+    (measured,) = found.measured_claims()
+    assert 0.18 < measured.values[0] <= 0.26 and measured.control == [pytest.approx(1, abs=0.01)]
+    said = f"At 1 Gb/s one tree keeps {measured.values[0]:.1%} of stride 8, on the testbed 24.6%."
+    assert paper.at_testbeds_rate(found) == said
 
 
 def test_patterns_as_on_hardware_are_those_within_a_tenth_of_its_share():

@@ -89,6 +89,7 @@ def emulate_virtually(
             speech.tcp,
             experiment.routing,
             sorted({path for each in made for path in each.paths}),
+            tcp_of_hosts=speech.tcp_of_hosts,
             skew_ppm=clock_skew_ppm,
             events=events.fileno(),
             recorded=frozenset(ports),

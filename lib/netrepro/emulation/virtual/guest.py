@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import resource
+import select
 import signal
 import socket
 import struct
@@ -125,6 +126,8 @@ class Guest:
         self.nodes: dict[str, int] = {}
         self.netlinks: dict[str, Netlink] = {}
         self.programs: dict[int, dict] = {}
+        self.channels: dict[int, socket.socket] = {}
+        self.unread: dict[int, bytes] = {}
         self.inside = ""
 
     def enter(self, node: str) -> None:
@@ -241,14 +244,25 @@ class Guest:
             self.door.send(b"P", str(percent / 100).encode())
 
     def start(
-        self, node: str, command: list[str], environment: dict, folder: str, output: str, errors: str, stdin: str
+        self,
+        node: str,
+        command: list[str],
+        environment: dict,
+        folder: str,
+        output: str,
+        errors: str,
+        stdin: str,
+        talks: bool = False,
     ) -> dict:
-        """Start a program in a node; its output goes to files."""
+        """Start a program in a node; its output goes to files. One that `talks` has a socket for that, descriptor 3."""
         streams = [
             os.open(stdin, os.O_RDONLY),
             os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
             os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
         ]
+        ours, theirs = socket.socketpair() if talks else (None, None)
+        if theirs:
+            streams.append(theirs.detach())
         self.enter(node)
         reader, writer = os.pipe()
         child = os.fork()
@@ -272,6 +286,8 @@ class Guest:
         if problem:
             os.waitpid(child, 0)
             return {"problem": problem}
+        if ours:
+            self.channels[child] = ours
         return {"process": child}
 
     def collect(self, found: tuple[int, int]) -> None:
@@ -307,6 +323,35 @@ class Guest:
         with suppress(ChildProcessError):
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 self.collect(found)
+
+    def converse(self, process: int, line: str, seconds: float | None) -> dict:
+        """Say a line to a program that talks, and pass on what it says, until it replies (a line R...): its reply; or
+        until it has ended, or so many seconds have passed: none. Without a line only listen."""
+        channel = self.channels[process]
+        if line:
+            channel.sendall(line.encode() + b"\n")
+        heard = select.poll()
+        heard.register(channel, select.POLLIN)
+        until = float("inf") if seconds is None else time.monotonic() + seconds
+        while True:
+            *lines, self.unread[process] = self.unread.get(process, b"").split(b"\n")
+            for place, said in enumerate(lines):
+                if said[:1] == b"R":
+                    self.unread[process] = b"\n".join([*lines[place + 1 :], self.unread[process]])
+                    return {"reply": json.loads(said[1:])}
+                self.door.send(b"M", said[1:])
+            left = until - time.monotonic()
+            if left <= 0:
+                return {"reply": None, "status": None}
+            if not heard.poll(1e3 * min(left, self.told_every_s)):
+                self.tell()
+                continue
+            more = b""
+            with suppress(ConnectionResetError):  # it has ended without having read all
+                more = channel.recv(1 << 20)
+            if not more:
+                return {"reply": None} | self.wait(process, None)
+            self.unread[process] += more
 
     def kill(self, process: int, number: int, whole: bool) -> dict:
         with suppress(ProcessLookupError):

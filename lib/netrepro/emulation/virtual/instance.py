@@ -119,11 +119,17 @@ class Instance:
         return Path(self._folder)
 
     def order(
-        self, what: str, /, progress: Callable[[float], None] | None = None, name: str = "", **arguments: Any
+        self,
+        what: str,
+        /,
+        progress: Callable[[float], None] | None = None,
+        name: str = "",
+        heard: Callable[[dict[str, Any]], None] | None = None,
+        **arguments: Any,
     ) -> dict[str, Any]:
         """Have it do something, as `guest.Guest` says; the answer, with the bytes that came before it as `contents`.
 
-        name : of what it is about, for errors.
+        name : of what it is about, for errors. heard : is given what a program says meanwhile.
 
         Raises NetreproError for what is refused, for a kernel that has ended, and for one whose time stands still.
         """
@@ -134,23 +140,28 @@ class Instance:
                 left = left[os.write(self._to_guest, left) :]
         except BrokenPipeError:
             raise self._ended() from None
-        return self._answer(f"{what} {name}".strip(), progress)
+        return self._answer(f"{what} {name}".strip(), progress, heard)
 
     def load(self, modules: Iterable[Path]) -> None:
         """Load modules of the kernel's (kernel.build_module). Raises NetreproError for what it refuses."""
         for module in modules:
             self.order("load", name=module.name, module=str(module))
 
-    def _answer(self, what: str, progress: Callable[[float], None] | None = None) -> dict[str, Any]:
+    def _answer(
+        self,
+        what: str,
+        progress: Callable[[float], None] | None = None,
+        heard: Callable[[dict[str, Any]], None] | None = None,
+    ) -> dict[str, Any]:
         contents: list[bytes] = []
-        share, heard = 0.0, time.monotonic()
+        share, told = 0.0, time.monotonic()
         while True:
             message = self._message()
             if message is None:
-                if time.monotonic() - heard > self._patience_s:
+                if time.monotonic() - told > self._patience_s:
                     raise self._stuck(what, share)
                 continue
-            heard = time.monotonic()
+            told = time.monotonic()
             kind, content = message
             if kind == b"P":
                 share = float(content)
@@ -158,6 +169,9 @@ class Instance:
                     progress(share)
             elif kind == b"B":
                 contents.append(content)
+            elif kind == b"M":
+                if heard is not None:
+                    heard(json.loads(content))
             elif kind == b"E":
                 self.programs.pop(int(content), None)
             else:

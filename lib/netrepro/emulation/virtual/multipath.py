@@ -94,9 +94,15 @@ def tell_path_managers(instance: Instance, plan: VirtualPlan, made: Iterable[Con
 
 
 def _run(instance: Instance, host: str, command: str) -> None:
-    files = {"output": "/run/told", "errors": "/run/told", "stdin": "/dev/null"}
     started = instance.order(
-        "start", None, node=host, command=["sh", "-c", command], environment={}, folder="/run", **files
+        "start",
+        node=host,
+        command=["sh", "-c", command],
+        environment={},
+        folder="/run",
+        output="/run/told",
+        errors="/run/told",
+        stdin="/dev/null",
     )
     status = instance.order("wait", process=started["process"], seconds=None)["status"]
     if status:

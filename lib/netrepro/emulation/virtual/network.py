@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import cloudpickle
 
@@ -25,11 +25,15 @@ from netrepro.emulation.virtual.experiment import PCAP_HEADER, build, release_nu
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched_by_node
 from netrepro.emulation.virtual.kernel import modules_for
 from netrepro.emulation.virtual.plan import REPORT, UP, Line, make_virtual_plan, new_line
+from netrepro.emulation.virtual.speech import check_ways
 from netrepro.errors import NetreproError
 from netrepro.networks.routing import Path as Route
 from netrepro.networks.routing import Routing
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
+
+if TYPE_CHECKING:
+    from netrepro.emulation.virtual.jupyter import VirtualNodeKernel
 
 CALL = Path(__file__).with_name("call.py")
 MOST_CAPTURES = 16  # at a time: the kernel's process has their files from its start on
@@ -56,7 +60,7 @@ class VirtualEmulation:
         congestion_control: str | Mapping[str, str] = "cubic",
         seed: int = 1,
         address_pool: str = "10.0.0.0/8",
-        tcp: Tcp | None = None,
+        tcp: Tcp | Mapping[str, Tcp] | None = None,
         routing: Routing | str = "ecmp",
         paths: Iterable[Route] = (),
         patience_s: float = 120.0,
@@ -70,6 +74,10 @@ class VirtualEmulation:
             "congestion_control": congestion_control,
             "address_pool": address_pool,
         }
+        ways = [each for each in (tcp.values() if isinstance(tcp, Mapping) else [tcp]) if each]
+        if ways:
+            check_ways(ways)
+        self._way = ways[0] if ways else None  # of what the whole kernel has one of
         self.plan = make_virtual_plan(topology, seed, **self._described)
         self._instance: Instance | None = None
         self._started = 0
@@ -89,7 +97,7 @@ class VirtualEmulation:
             self._lines = dict(self.plan.lines)
             self.folder = self._instance.folder / "programs"
             self.folder.mkdir()
-            build(self._instance, self.plan, whole_settings(self._described["tcp"]))
+            build(self._instance, self.plan, whole_settings(self._way))
             self._instance.order("share", folder=str(self.folder))
             self._began_ns = self._instance.order("clock")["monotonic_ns"]
         except BaseException:
@@ -230,15 +238,32 @@ class VirtualProgram:
     def wait(self, timeout: float | None = None) -> int | None:
         """Its status, or None where so many seconds of virtual time pass before it ends; negative: by a signal."""
         if self.returncode is None:
-            found = self._net.instance.order("wait", name=self.command[0], process=self._process, seconds=timeout)
-            self.returncode = found["status"]
-            if found["status"] is not None:
-                self.ended_s = found["ended_s"] - self._net._began_ns / 1e9
+            self._ended(self._net.instance.order("wait", name=self.command[0], process=self._process, seconds=timeout))
         return self.returncode
 
     def poll(self) -> int | None:
         """Its status, or None while it runs; no time passes."""
         return self.wait(0.0)
+
+    def converse(
+        self, line: str, heard: Callable[[dict[str, Any]], None] | None = None, timeout: float | None = None
+    ) -> dict[str, Any] | None:
+        """The reply of a program that talks (popen) to a line, as `guest.Guest.converse` says; "" only listens.
+
+        heard : is given what it says before. None where so many seconds of virtual time pass, or where it ends, of
+        which `returncode` then tells.
+        """
+        found = self._net.instance.order(
+            "converse", name=self.command[0], heard=heard, process=self._process, line=line, seconds=timeout
+        )
+        if found["reply"] is None:
+            self._ended(found)
+        return found["reply"]
+
+    def _ended(self, found: Mapping[str, Any]) -> None:
+        self.returncode = found["status"]
+        if found["status"] is not None:
+            self.ended_s = found["ended_s"] - self._net._began_ns / 1e9
 
     def send_signal(self, number: int) -> None:
         """At once; it hears of it when time passes."""
@@ -277,8 +302,12 @@ class VirtualNode:
         input: str | None = None,
         environment: Mapping[str, str] | None = None,
         folder: str | os.PathLike[str] | None = None,
+        talks: bool = False,
     ) -> VirtualProgram:
-        """Start a program, which runs whenever virtual time passes. Raises NetreproError when it cannot be started."""
+        """Start a program, which runs whenever virtual time passes. talks : by a socket, its descriptor 3.
+
+        Raises NetreproError when it cannot be started.
+        """
         words = [str(word) for word in command]
         called = f"{_shortened(shlex.join(words))} on {self.name}"
         files = self.net.next_file(words[0])
@@ -295,6 +324,7 @@ class VirtualNode:
             output=str(files.with_suffix(".out")),
             errors=str(files.with_suffix(".err")),
             stdin=str(files.with_suffix(".in")),
+            talks=talks,
         )
         if "problem" in answer:
             raise NetreproError(f"cannot be started on {self.name}: {answer['problem']}", "give the path of a program")
@@ -341,6 +371,15 @@ class VirtualNode:
     def python(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
         """What a Python function returns when it runs inside; raises what it raises."""
         return self.start(function, *arguments, **keywords).result()
+
+    def jupyter_kernel(self) -> VirtualNodeKernel:
+        """A Jupyter kernel inside, ready to execute: virtual time passes while a cell runs, and stands still between.
+
+        It ends with its `with` block, or the network. Raises NetreproError when it cannot be started.
+        """
+        from netrepro.emulation.virtual.jupyter import VirtualNodeKernel
+
+        return VirtualNodeKernel(self.name, self.popen)
 
 
 def _shortened(text: str) -> str:

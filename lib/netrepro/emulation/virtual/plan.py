@@ -38,7 +38,16 @@ import numpy as np
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
-from netrepro.emulation.plan import NO_SPRAYING, Plan, Port, addresses, check_host_port, host_controls, tree_in_use
+from netrepro.emulation.plan import (
+    NO_SPRAYING,
+    Plan,
+    Port,
+    addresses,
+    check_host_port,
+    host_controls,
+    tcp_by_host,
+    tree_in_use,
+)
 from netrepro.emulation.tcp import FULL_SEGMENT_BYTES
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
@@ -352,15 +361,18 @@ def _whole_scale(us: float) -> int:
 def make_virtual_plan(
     topology: Topology,
     seed: int,
-    tcp: Tcp | None,
+    tcp: Tcp | Mapping[str, Tcp] | None,
     routing: Routing | str = "ecmp",
     paths: Iterable[Path] = (),
     *,
     congestion_control: str | Mapping[str, str] = "",
     address_pool: str = "10.0.0.0/8",
+    tcp_of_hosts: Mapping[str, Tcp] | None = None,
     **more: object,
 ) -> VirtualPlan:
     """The plan of a network in virtual time, as netrepro.emulation.plan.make_plan; any rate and delay will do.
+
+    tcp_of_hosts : of hosts that speak TCP otherwise than `tcp` says.
 
     Raises NetreproError for packet spraying, segmentation offload of so many bytes, a NicPacer, and for settings of
     queues that the kernel's do not have.
@@ -374,12 +386,14 @@ def make_virtual_plan(
     chosen = tuple(dict.fromkeys(map(tuple, paths)))
     for path in chosen:
         check_path(topology, path, path[0], path[-1])
+    common, of_hosts = tcp_by_host(topology, tcp)
     plan = VirtualPlan(
         topology,
         host_controls(topology, congestion_control),
         addresses(topology, address_pool, len(chosen)),
         seed,
-        tcp,
+        common,
+        {**of_hosts, **(tcp_of_hosts or {})},
         tree_in_use(topology, routing),
         chosen,
         **more,  # type: ignore[arg-type]

@@ -1,0 +1,111 @@
+"""A Jupyter kernel at a host in virtual time.
+
+Sockets do not lead out of the virtual kernel. So a program beside it speaks for it (jupyter_guest), and what it says
+comes through the door by which all orders go: time passes while it executes, and stands still while a person thinks.
+What a cell leaves running, a thread or a task, goes on whenever time passes.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from netrepro.errors import NetreproError
+
+_GUEST = Path(__file__).with_name("jupyter_guest.py")
+_CHANNEL = 3  # its descriptor
+STARTS_WITHIN_S, ENDS_WITHIN_S = 60.0, 10.0  # of virtual time
+# Debuggers are out of place here, and say so at length.
+ENVIRONMENT = {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+
+
+class VirtualNodeKernel:
+    """A kernel that runs inside; it ends with its `with` block, or else with the network.
+
+    Consoles cannot join it, and it asks for no input. `program` speaks for it; SIGINT interrupts what it executes.
+    Raises NetreproError for one that ends, with what it said.
+    """
+
+    def __init__(self, name: str, popen: Callable[..., Any]):
+        """popen : VirtualNode.popen of the host of that name."""
+        self._name = name
+        command = [sys.executable, "-P", "-B", str(_GUEST), str(_CHANNEL)]
+        self.program = popen(command, environment=ENVIRONMENT, talks=True)
+        try:
+            self.request("kernel_info_request", {}, timeout=STARTS_WITHIN_S)
+        except BaseException:
+            self.close()
+            raise
+
+    def execute_interactive(
+        self,
+        code: str,
+        *,
+        silent: bool = False,
+        store_history: bool = True,
+        user_expressions: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+        output_hook: Callable[[dict[str, Any]], None] | None = None,
+    ) -> dict[str, Any]:
+        """The reply to a cell, once it has run; what fails in it is told there, as to any client of Jupyter's.
+
+        timeout : seconds of virtual time. output_hook : is given each message of output as it comes. Raises
+        TimeoutError where it takes longer, and interrupts it; NetreproError where the kernel ends.
+        """
+
+        def heard(message: dict[str, Any]) -> None:
+            if output_hook is not None and message["msg_type"] not in ("status", "execute_input"):
+                output_hook(message)
+
+        content = {
+            "code": code,
+            "silent": silent,
+            "store_history": store_history and not silent,
+            "user_expressions": dict(user_expressions or {}),
+            "allow_stdin": False,
+            "stop_on_error": True,
+        }
+        return self.request("execute_request", content, timeout=timeout, heard=heard)
+
+    def request(
+        self,
+        kind: str,
+        content: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        heard: Callable[[dict[str, Any]], None] | None = None,
+    ) -> dict[str, Any]:
+        """The reply to any request that comes on the shell channel, such as "complete_request"; see
+        execute_interactive. heard : is given every message of the channel that all listen to."""
+        line = json.dumps({"msg_type": kind, "content": dict(content)})
+        if self.program.returncode is not None:
+            raise NetreproError(f"the Jupyter kernel on {self._name} has ended", "start another")
+        reply = self.program.converse(line, heard, timeout)
+        if reply is None and self.program.returncode is None:
+            self.program.send_signal(signal.SIGINT)
+            if self.program.converse("", heard, ENDS_WITHIN_S) is None:
+                self.close()
+            raise TimeoutError(f"after {timeout:g} s of virtual time")
+        if reply is None:
+            last = (self.program.errors.strip().splitlines() or ["nothing"])[-1]
+            raise NetreproError(
+                f"the Jupyter kernel on {self._name} ended with status {self.program.returncode}, and said: {last}",
+                "see whether `python -m ipykernel_launcher` starts outside the network",
+            )
+        return reply
+
+    def close(self) -> None:
+        """End it, and what it has started; does nothing the second time."""
+        if self.program.returncode is None:
+            self.program.kill()
+            self.program.wait(ENDS_WITHIN_S)
+
+    def __enter__(self) -> VirtualNodeKernel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
