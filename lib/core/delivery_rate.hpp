@@ -3,6 +3,7 @@
 // controls that own their window.
 #pragma once
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "rate_sample.hpp"
@@ -28,7 +29,9 @@ class DeliveryRate {
     send_interval_ = sent_at - mark.first_sent;
     first_sent_ = sent_at;
   }
-  void forget_first() { marks_.pop(); }
+  void forget_below(std::uint64_t segment) {
+    while (marks_.head() < segment) marks_.pop();
+  }
 
   // What is sent until all that is out now has arrived is no measure of the path.
   void limit_by_application(double in_flight) { limited_until_ = std::max(1.0, delivered_ + in_flight); }

@@ -1,32 +1,39 @@
 // One stream of bytes over several TCP connections (MPTCP, RFC 8684): which segment of the stream travels on which
-// subflow, and in what order the receiver has them. Both ends of the stream are here; what one knows of the other
-// comes in through acknowledge() and receive() alone.
+// subflow, as its scheduler says, and in what order the receiver has them. Both ends of the stream are here; what one
+// knows of the other comes in through acknowledge() and receive() alone.
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "ring.hpp"
 #include "simulated_time.hpp"
+#include "subflow_scheduler.hpp"
 
 class Multipath {
  public:
   // Of `bytes` in all; of those that the receiver does not hold in order, `buffer_bytes` at most may be on their way.
-  Multipath(std::uint64_t bytes, std::uint32_t segment_bytes, std::uint64_t buffer_bytes, std::size_t subflows)
+  Multipath(std::uint64_t bytes, std::uint32_t segment_bytes, std::uint64_t buffer_bytes, std::size_t subflows,
+            std::unique_ptr<SubflowScheduler> scheduler)
       : bytes_(bytes),
         segment_bytes_(segment_bytes),
         segments_((bytes + segment_bytes - 1) / segment_bytes),
         window_(std::max<std::uint64_t>(1, buffer_bytes / segment_bytes)),
         carried_(subflows),
+        scheduler_(std::move(scheduler)),
         penalised_until_(subflows, 0) {}
 
-  // Sending. The segment that a subflow would carry next: one to repeat, or a new one.
+  const SubflowScheduler& scheduler() const { return *scheduler_; }
+
+  // Sending. The segment that a subflow would carry next.
   std::optional<std::uint64_t> next_for(std::uint32_t subflow) {
     while (!repeats_.empty() && repeats_.front() < first_) repeats_.pop();
-    if (!repeats_.empty() && !has_carried(subflow, repeats_.front())) return repeats_.front();
-    if (next_ < segments_ && next_ - first_ < window_) return next_;
-    return std::nullopt;
+    SubflowScheduler::Stream stream{first_, next_, next_ < segments_ && next_ - first_ < window_, {}};
+    if (!repeats_.empty() && !has_carried(subflow, repeats_.front())) stream.repeats = repeats_.front();
+    return scheduler_->segment_for(subflow, stream);
   }
   bool blocked() const { return next_ < segments_ && next_ - first_ >= window_; }
   // Whoever sent the oldest segment that is not acknowledged, and so blocks the others.
@@ -48,6 +55,7 @@ class Multipath {
     }
     board_[segment].carriers |= std::uint64_t{1} << subflow;
     carried_[subflow].push(segment);
+    scheduler_->on_carried(subflow, segment);
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes_, bytes_ - segment * segment_bytes_));
   }
   // What the subflow has not got through since its segment `from` is offered to the others.
@@ -98,6 +106,7 @@ class Multipath {
   Ring<Sent> board_;                          // segments first_ to next_
   Ring<std::uint64_t> repeats_;               // segments that another subflow should carry as well
   std::vector<Ring<std::uint64_t>> carried_;  // by subflow and its own number: the segment of the stream
+  std::unique_ptr<SubflowScheduler> scheduler_;
   std::vector<Time> penalised_until_;
   std::uint64_t repeated_ = 0;
   Ring<std::uint8_t> arrived_;  // from the first that is missing on

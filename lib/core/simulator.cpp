@@ -502,18 +502,22 @@ bool Simulator::collects_burst(std::uint32_t number, const Connection& connectio
   return end < sender.next_new() + burst && end * segment < sender.bytes();
 }
 
-void Simulator::pump(std::uint32_t flow, Connection& connection, bool at_once) {
-  if (connection.waits_for_port) return;
+// Sends what windows and the port allow, or one segment of it. True if that was the one, and more may follow.
+bool Simulator::pump(std::uint32_t flow, Connection& connection, bool at_once, bool one_segment) {
+  if (connection.waits_for_port) return false;
   const std::uint32_t link = path_table_[connection.forward];
   HostPort& port = ports_[link];
-  if (!at_once && collects_burst(flow, connection, port)) return;
+  if (!at_once && collects_burst(flow, connection, port)) return false;
   if (port.flows.empty())
-    while (links_[link]->waiting(now_).packets < port.room)
-      if (!send_segment(flow, connection)) return;
-  if (!connection.sender.wants_to_send(now_) && !supply_waits(flow, connection)) return;
+    while (links_[link]->waiting(now_).packets < port.room) {
+      if (!send_segment(flow, connection)) return false;
+      if (one_segment) return true;
+    }
+  if (!connection.sender.wants_to_send(now_) && !supply_waits(flow, connection)) return false;
   connection.waits_for_port = true;
   port.flows.push(flow);
   set_port_timer(link);
+  return false;
 }
 
 void Simulator::serve_port(std::uint32_t link) {

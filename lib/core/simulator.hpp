@@ -343,7 +343,7 @@ class Simulator {
   void send_syn(std::uint32_t flow, Connection& connection);
   bool send_segment(std::uint32_t flow, Connection& connection);
   bool collects_burst(std::uint32_t number, const Connection& connection, const HostPort& port) const;
-  void pump(std::uint32_t flow, Connection& connection, bool at_once = false);
+  bool pump(std::uint32_t flow, Connection& connection, bool at_once = false, bool one_segment = false);
   void serve_port(std::uint32_t link);
   void set_port_timer(std::uint32_t link);
   void close_if_done(std::uint32_t number);

@@ -23,8 +23,8 @@ void Simulator::split(std::uint32_t flow, std::uint32_t subflows) {
   group.members = {flow};
   group.coupling = std::make_shared<Coupling>();
   const TcpSettings& tcp = *flows_[flow].tcp;
-  group.multipath =
-      std::make_unique<Multipath>(flows_[flow].bytes, tcp.segment_bytes, tcp.receive_window_bytes, subflows);
+  group.multipath = std::make_unique<Multipath>(flows_[flow].bytes, tcp.segment_bytes, tcp.receive_window_bytes,
+                                                subflows, tcp.scheduler());
   for (std::uint32_t i = 1; i < subflows; ++i) add_companion(flow, i, false, false);
 }
 
@@ -192,22 +192,29 @@ void Simulator::on_subflow_timeout(Connection& connection) {
   pump_all(group);
 }
 
-// Whoever has the shortest round trip sends first. Those behind the same port wait while it does.
+// In the order of the scheduler. Unless subflows take turns, those behind the same port wait while one before them
+// does.
 void Simulator::pump_all(Group& group) {
-  std::vector<std::pair<Time, std::uint32_t>> order;
-  for (std::uint32_t number : group.members)
-    if (const Connection* connection = connections_[number].get())
-      if (connection->sender.connected()) order.emplace_back(connection->sender.round_trip().smoothed(), number);
-  std::sort(order.begin(), order.end());
-  std::vector<std::uint32_t> taken_ports;
-  for (const auto& [round_trip, number] : order) {
-    Connection& connection = *connections_[number];
-    const std::uint32_t port = path_table_[connection.forward];
-    if (connection.sender.wants_to_send(now_) ||
-        std::find(taken_ports.begin(), taken_ports.end(), port) == taken_ports.end())
-      pump(number, connection);
-    if (connection.waits_for_port) taken_ports.push_back(port);
-    set_sender_timer(number, connection);
+  const SubflowScheduler& scheduler = group.multipath->scheduler();
+  const bool in_turn = scheduler.takes_turns();
+  for (bool again = true; again;) {
+    again = false;
+    std::vector<SubflowScheduler::Subflow> order;
+    for (std::uint32_t place = 0; place < group.members.size(); ++place)
+      if (const Connection* connection = connections_[group.members[place]].get())
+        if (connection->sender.connected()) order.push_back({place, connection->sender.round_trip().smoothed()});
+    scheduler.order(order);
+    std::vector<std::uint32_t> taken_ports;
+    for (const auto& [place, round_trip] : order) {
+      const std::uint32_t number = group.members[place];
+      Connection& connection = *connections_[number];
+      const std::uint32_t port = path_table_[connection.forward];
+      if (in_turn || connection.sender.wants_to_send(now_) ||
+          std::find(taken_ports.begin(), taken_ports.end(), port) == taken_ports.end())
+        again |= pump(number, connection, false, in_turn);
+      if (connection.waits_for_port) taken_ports.push_back(port);
+      set_sender_timer(number, connection);
+    }
   }
 }
 

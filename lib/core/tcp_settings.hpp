@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
 #include "simulated_time.hpp"
 
@@ -15,6 +16,9 @@ enum class Counts : std::uint8_t { segments, bytes, acknowledgements };
 // A receiver may answer otherwise than it should (Savage et al., CCR 1999): acknowledge a segment in pieces, repeat
 // what it said, or acknowledge what has not come yet.
 enum class ReceiverPolicy : std::uint8_t { honest, ack_division, duplicate_spoofing, optimistic };
+
+class SubflowScheduler;
+using MakeScheduler = std::unique_ptr<SubflowScheduler> (*)();
 
 struct TcpSettings {
   std::uint32_t segment_bytes;
@@ -43,6 +47,7 @@ struct TcpSettings {
   int suss_rounds;               // at most, in which SUSS quadruples
   bool suss_guard, suss_pacing;
   bool opportunistic_retransmission, penalisation;  // of subflows
+  MakeScheduler scheduler;                          // of subflows
 };
 
 // Bytes that a sender may have under way, whatever its congestion window says.

@@ -13,6 +13,7 @@
 #include "module.hpp"
 #include "python_control.hpp"
 #include "simulator.hpp"
+#include "subflow_schedulers.hpp"
 
 namespace py = pybind11;
 
@@ -108,6 +109,7 @@ void bind_simulation(py::module_& module) {
            py::arg("burst_bytes"));
 
   module.def("congestion_controls", &control_names, "Names, as add_flows takes them.");
+  module.def("subflow_schedulers", &scheduler_names, "Names, as TcpSettings take them.");
 
   using Subflows = std::vector<std::array<double, 4>>;
   const auto one_of = [](const std::string& control, const Subflows& subflows, std::uint32_t place) {
@@ -182,6 +184,9 @@ void bind_simulation(py::module_& module) {
       .def_readwrite("suss_pacing", &TcpSettings::suss_pacing)
       .def_readwrite("opportunistic_retransmission", &TcpSettings::opportunistic_retransmission)
       .def_readwrite("penalisation", &TcpSettings::penalisation)
+      .def_property("scheduler", nullptr, py::cpp_function([](TcpSettings& tcp, const std::string& name) {
+                      tcp.scheduler = scheduler_named(name);
+                    }))
       .def_readwrite("pacing", &TcpSettings::pacing)
       .def_readwrite("pacing_slow_start_ratio", &TcpSettings::pacing_slow_start_ratio)
       .def_readwrite("pacing_ratio", &TcpSettings::pacing_ratio)

@@ -99,6 +99,7 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
         suss_pacing=tcp.suss_pacing,
         opportunistic_retransmission=tcp.opportunistic_retransmission,
         penalisation=tcp.penalisation,
+        scheduler=tcp.scheduler,
         pacing=tcp.pacing,
         pacing_slow_start_ratio=tcp.pacing_slow_start_ratio,
         pacing_ratio=tcp.pacing_ratio,

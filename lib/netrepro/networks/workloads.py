@@ -20,6 +20,7 @@ OWN_CONTROL_PREFIX = (
 MOST_SUBFLOWS, MOST_POISSON_FLOWS = 1024, 10_000_000
 MOST_SEGMENT_BYTES, MOST_PACKET_BYTES = 65_495, 65_549  # of IPv4, without and with all headers
 REPLICATIONS = ("", "repflow", "repsyn")
+SCHEDULERS = tuple(_core.subflow_schedulers())
 RECOVERIES = ("linux", "sack", "newreno", "reno", "tahoe")
 RECOVERIES_WITH_SACK = RECOVERIES[:2]
 COUNTS = ("segments", "bytes", "acknowledgements")
@@ -82,6 +83,8 @@ class Tcp:
 
     Of flows with subflows: `opportunistic_retransmission` sends what blocks the shared receive window again on a
     faster subflow, `penalisation` halves the window of the slower one (Raiciu et al., NSDI 2012, section 4.2).
+    `scheduler`: which one carries the next segment of the stream: "lowest_rtt" fills the window of the fastest first,
+    "round_robin" gives a segment to each that has room in turn, "redundant" all segments to each.
     """
 
     congestion_control: str = "cubic"
@@ -107,6 +110,7 @@ class Tcp:
     unpaced_segments: int = 10
     opportunistic_retransmission: bool = False
     penalisation: bool = False
+    scheduler: str = "lowest_rtt"
     recovery: str = "linux"
     counts: str = "segments"
     receiver: Receiver | None = None
@@ -137,6 +141,7 @@ class Tcp:
             )
         check_one_of(self, "recovery", RECOVERIES)
         check_one_of(self, "counts", COUNTS)
+        check_one_of(self, "scheduler", SCHEDULERS)
         if self.recovery == "sack" and not self.sack:
             raise NetreproError("Tcp: recovery = 'sack' without SACK", "give sack=True, or recovery='newreno'")
 

@@ -114,6 +114,7 @@ def test_a_flow_lives_on_over_the_other_path_while_one_is_down():
         (RENO, {"subflow_paths": (OVER_WIFI, OVER_WIFI)}, "2 paths, 1 of them different"),
         (replace(RENO, penalisation=True), {}, "penalisation"),
         (replace(RENO, opportunistic_retransmission=True), {}, "opportunistic_retransmission"),
+        (replace(RENO, scheduler="redundant"), {}, "scheduler = 'redundant'"),
         (replace(RENO, segment_bytes=1000), {}, "segment_bytes = 1000"),
     ],
 )

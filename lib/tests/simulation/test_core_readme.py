@@ -13,11 +13,13 @@ CORE = Path(__file__).parents[2] / "core"
 USES = {
     "CoinFlip": '#include "queue_rule.hpp"\n#include "queue_numbers.hpp"\n',
     "HalfAgain": "#include <memory>\n",
+    "OnlyBackup": "#include <memory>\n",
 }
 CHECKS = {
     "CoinFlip": "",
     "HalfAgain": "std::unique_ptr<CongestionControl> make(const ControlContext& context) {\n"
     "  return std::make_unique<HalfAgain>(context);\n}\n",
+    "OnlyBackup": "std::unique_ptr<SubflowScheduler> make() { return std::make_unique<OnlyBackup>(); }\n",
 }
 
 

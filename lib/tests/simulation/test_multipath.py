@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netrepro import _core as core
+from netrepro.errors import NetreproError
 from netrepro.networks import (
     Cable,
     DropTail,
     Experiment,
     Flow,
     Link,
+    LinkChange,
     Measure,
     Measurements,
     Red,
@@ -22,6 +24,7 @@ from netrepro.networks import (
     Topology,
     dumbbell,
 )
+from netrepro.networks.workloads import SCHEDULERS
 from netrepro.simulation import simulate
 
 SEGMENT = 1448
@@ -132,6 +135,66 @@ def test_a_small_receive_window_is_blocked_by_the_slower_path_unless_it_is_rescu
     rescued = wireless(200_000, opportunistic_retransmission=True, penalisation=True)
     assert plain < 0.8 * alone and rescued > 0.95 * alone
     assert wireless(2_000_000) > 1.05 * alone
+
+
+def sent_over(measured: Measurements, middle: str) -> int:
+    return int(measured.links.set_index(["source", "destination"]).loc[("s1", middle), "sent_packets"])
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "round_trip_ms", "slow_share"),
+    [("lowest_rtt", 10.6, (0, 0.01)), ("round_robin", 50.6, (0.45, 0.55)), ("redundant", 10.6, (0.15, 0.2))],
+)
+@pytest.mark.parametrize("window", [10, 40])
+def test_a_scheduler_fills_a_small_window_over_the_subflows_of_its_choice(scheduler, round_trip_ms, slow_share, window):
+    # Round trips of 10 and 50 ms and 0.6 ms of serialisation; congestion windows never fill. A window of the stream
+    # takes the round trip of the slowest subflow that it needs. A redundant slow one goes on from what the fast one
+    # has not brought yet, so that it carries a window each of its own round trips: a fifth of what the fast one does.
+    net = over(Link(100, 5, DropTail(packets=1000)), Link(100, 25, DropTail(packets=1000)))
+    size = window * SEGMENT
+    tcp = Tcp("reno", receive_window_bytes=size, receive_window_grows=False, delayed_ack_ms=0, scheduler=scheduler)
+    measured = using_all(net, Flow("h1", "h2", duration_s=10, subflows=2), 10, tcp)
+    assert measured.flows["goodput_mbps"][0] == pytest.approx(size * 8 / round_trip_ms / 1e3, rel=0.03)
+    fast, slow = sent_over(measured, "s3"), sent_over(measured, "s4")
+    assert slow_share[0] <= slow / (fast + slow) <= slow_share[1]
+
+
+def cut_at(cut_s: float | None, scheduler: str) -> float:
+    """Completion in ms of 2 MB over two paths of 20 Mb/s, of which one breaks."""
+    net = over(Link(20, 5, DropTail(packets=200)), Link(20, 5, DropTail(packets=200)))
+    paths = tuple(("h1", "s1", middle, "s2", "h2") for middle in ("s3", "s4"))
+    flow = Flow("h1", "h2", 2_000_000, subflows=2, subflow_paths=paths)
+    changes = () if cut_s is None else (LinkChange(cut_s, "s1", "s3", up=False),)
+    tcp = Tcp("reno", delayed_ack_ms=0, hystart=False, scheduler=scheduler)
+    return float(simulate(Experiment(net, (flow,), 20, tcp=tcp, changes=changes)).flows["completion_ms"][0])
+
+
+def test_a_redundant_stream_does_not_notice_that_a_path_breaks_and_pays_with_the_other_paths_rate():
+    one_path_ms = -(-2_000_000 // SEGMENT) * 1514 * 8 / 20e3
+    assert cut_at(None, "redundant") == pytest.approx(one_path_ms, rel=0.04)
+    assert cut_at(0.2, "redundant") < cut_at(None, "redundant") + 12  # a round trip more at the most
+    assert cut_at(None, "lowest_rtt") == pytest.approx(one_path_ms / 2, rel=0.1)
+    assert cut_at(0.2, "lowest_rtt") > one_path_ms - 200 + 150  # what the dead path held waits for its timeout
+
+
+def test_a_stream_that_fills_every_window_is_the_same_in_turn_as_by_round_trip():
+    # Paasch et al. (CSWS 2014), section 2.1: acknowledgements make the room, and so the schedule.
+    assert cut_at(None, "round_robin") == pytest.approx(cut_at(None, "lowest_rtt"), rel=0.01)
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_every_scheduler_delivers_a_stream_once_whatever_its_subflows_lose(scheduler):
+    net = over(Link(20, 5, DropTail(packets=10), loss=0.02), Link(20, 30, DropTail(packets=10), loss=0.02))
+    for size in (1, SEGMENT, 100_001, 1_000_000):
+        flow = Flow("h1", "h2", size, subflows=3, congestion_control="lia")
+        measured = simulate(Experiment(net, (flow,), 60, tcp=Tcp(pacing=size > SEGMENT, scheduler=scheduler)))
+        assert measured.flows["delivered_bytes"][0] == size and measured.flows["completion_ms"].notna().all()
+        assert measured.trusted
+
+
+def test_a_scheduler_that_there_is_not_is_refused():
+    with pytest.raises(NetreproError, match="blest"):
+        Tcp(scheduler="blest")
 
 
 def test_a_single_subflow_of_a_coupled_control_is_reno():

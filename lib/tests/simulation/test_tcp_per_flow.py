@@ -34,7 +34,7 @@ VARIANTS = {
     "pacing": Tcp(pacing=True, pacing_ratio=1.0),
     "no HyStart": Tcp(hystart=False),
     "control": Tcp("dctcp", dctcp_alpha=0.5),
-    "of subflows": Tcp("lia", penalisation=True, opportunistic_retransmission=True),
+    "of subflows": Tcp("lia", penalisation=True, opportunistic_retransmission=True, scheduler="round_robin"),
 }
 
 

@@ -22,6 +22,7 @@ from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Flow, Tcp, Traffic
 
 MOST_SUBFLOWS = 8  # of the kernel's path manager
+SCHEDULER = "lowest_rtt"  # nearest to the kernel's only one ("default": whose queued bytes would leave first)
 BUFFER_PER_SHARED_WINDOW = 2304 / FULL_SEGMENT_BYTES  # the kernel charges a full segment so much
 
 
@@ -57,6 +58,11 @@ def check_subflows(experiment: Experiment, made: Iterable[Connection]) -> None:
                 raise NetreproError(
                     f"Tcp: {name} of subflows, which Linux's MPTCP has not", f"leave it off, or {remedy}"
                 )
+        if tcp.scheduler != SCHEDULER:
+            raise NetreproError(
+                f"Tcp: scheduler = {tcp.scheduler!r} of subflows, for which the kernel has its own",
+                f"give {SCHEDULER!r}, or {remedy}",
+            )
         if tcp.segment_bytes != FULL_SEGMENT_BYTES:
             raise NetreproError(
                 f"Tcp: segment_bytes = {tcp.segment_bytes} of subflows, whose size the kernel chooses",
