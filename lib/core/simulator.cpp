@@ -219,6 +219,7 @@ void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
       group && (group->kind == Kind::multipath || group->kind == Kind::requests || group->kind == Kind::program);
   auto control = control_for(number, group, place);
   TcpSettings tcp = *description.tcp;
+  tcp.boundary_key = stream(segment_ends, number).next();
   auto* rcp = dynamic_cast<RcpControl*>(control.get());
   if (rcp) tcp.initial_window = RcpControl::no_window, tcp.unpaced_segments = 0;
   TcpSender sender =

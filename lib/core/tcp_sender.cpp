@@ -12,6 +12,7 @@ constexpr Time timer_margin = 2 * picoseconds_per_second / 1000;           // Li
 
 TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control)
     : settings_(settings),
+      boundaries_(settings.segment_bytes, settings.boundary_spread_bytes, settings.boundary_key),
       control_(std::move(control)),
       stays_open_(true),
       window_{settings.initial_window, 1e18},
@@ -24,8 +25,8 @@ TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionCont
     : TcpSender(settings, std::move(control)) {
   stays_open_ = false;
   bytes_ = bytes;
-  segments_ = (bytes + settings.segment_bytes - 1) / settings.segment_bytes;
-  last_length_ = static_cast<std::uint32_t>(bytes - (segments_ - 1) * settings.segment_bytes);
+  segments_ = boundaries_.count(bytes);
+  last_length_ = static_cast<std::uint32_t>(bytes - boundaries_.start(segments_ - 1));
 }
 
 void TcpSender::append(std::uint64_t bytes, Time now) {
@@ -73,7 +74,7 @@ void TcpSender::on_connected(Time now) {
 void TcpSender::finish() {
   stays_open_ = false;
   segments_ = next_;
-  bytes_ = std::min(bytes_, next_ * settings_.segment_bytes);
+  bytes_ = std::min(bytes_, boundaries_.start(next_));
 }
 
 std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
@@ -104,7 +105,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     if (segment == first_) restart_timeout(now, purpose_ == Purpose::judging);
   } else if (next_ < segments_ && has_room()) {
     segment = next_++;
-    board_.push({now, next_ == segments_ ? last_length_ : settings_.segment_bytes, 0});
+    board_.push({now, next_ == segments_ ? last_length_ : boundaries_.length(segment), 0});
     if (timeout_at_ == never) restart_timeout(now);
   } else if (probe && outstanding() > 0) {
     segment = next_ - 1;
@@ -133,7 +134,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   const bool is_new = retransmissions_ == sent_again;
   const bool reduced = is_new && std::exchange(reduction_pending_, false);
   const bool capable = ecn_ && (is_new || control_->wants_precise_ecn());
-  return Segment{segment * settings_.segment_bytes, board_[segment].length, reduced, capable};
+  return Segment{boundaries_.start(segment), board_[segment].length, reduced, capable};
 }
 
 // Pacing.
@@ -242,7 +243,8 @@ void TcpSender::take_probe_answer(const Packet& packet) {
 
 void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   if (settings_.cumulative_nonce && packet.has(Packet::unproven)) return;
-  const std::uint64_t to = packet.sequence >= bytes_ ? segments_ : packet.sequence / settings_.segment_bytes;
+  if (packet.sequence != bytes_ && !boundaries_.allow(packet.sequence)) return;
+  const std::uint64_t to = packet.sequence >= bytes_ ? segments_ : boundaries_.holding(packet.sequence);
   if (to < first_ || to > next_) return;
   const std::uint64_t newly_acknowledged = std::max(packet.sequence, acknowledged_) - acknowledged_;
   const bool news = newly_acknowledged > 0;
@@ -374,7 +376,7 @@ void TcpSender::take_cumulative(std::uint64_t to, Time now) {
 }
 
 void TcpSender::take_selective(const Packet& packet, Time now) {
-  const auto number = [&](std::uint64_t byte) { return byte >= bytes_ ? segments_ : byte / settings_.segment_bytes; };
+  const auto number = [&](std::uint64_t byte) { return byte >= bytes_ ? segments_ : boundaries_.holding(byte); };
   const auto take = [&](std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t segment = std::max(from, first_); segment < std::min(to, next_); ++segment) {
       Sent& sent = board_[segment];
@@ -571,10 +573,10 @@ void TcpSender::count_duplicate(const Packet& packet) {
   if (!settings_.selective || !packet.has(Packet::duplicate_seen)) return;
   const std::uint64_t end = packet.sequence + static_cast<std::uint64_t>(std::int64_t{packet.duplicate_end});
   // Beyond a hole: that it was sent again and the original came tells of reordering.
-  reordering_seen_ |= packet.duplicate_end > 0 && end < highest_before_ * settings_.segment_bytes;
-  const bool of_probe = probe_out_ && probe_resent_ && end >= probe_end_ * settings_.segment_bytes;
+  reordering_seen_ |= packet.duplicate_end > 0 && end < boundaries_.start(highest_before_);
+  const bool of_probe = probe_out_ && probe_resent_ && end >= boundaries_.start(probe_end_);
   duplicate_came_ |= reordering_seen_ && !of_probe;
-  const bool of_reduction = undo_.possible && end > undo_.first * settings_.segment_bytes;
+  const bool of_reduction = undo_.possible && end > boundaries_.start(undo_.first);
   if (of_reduction && undo_.unanswered.value_or(0) > 0) --*undo_.unanswered;
 }
 

@@ -18,6 +18,7 @@
 #include "packet.hpp"
 #include "ring.hpp"
 #include "round_trip_estimator.hpp"
+#include "segment_boundaries.hpp"
 #include "simulated_time.hpp"
 #include "tcp_settings.hpp"
 
@@ -151,6 +152,7 @@ class TcpSender {
   void undo_reduction(bool forgets_losses);
 
   TcpSettings settings_;
+  SegmentBoundaries boundaries_;
   std::unique_ptr<CongestionControl> control_;
   std::uint64_t bytes_ = 0, segments_ = 0;  // bytes_: the end of the sequence numbers
   std::uint32_t last_length_ = 0;           // of segment segments_ - 1

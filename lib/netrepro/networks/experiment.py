@@ -233,9 +233,13 @@ class Experiment:
         lone = isinstance(entry, Datagrams) or (
             isinstance(entry, (Flow, PoissonFlows)) and entry.subflows == 1 and not entry.replication
         )
-        if self.tcp_of(entry).receiver is not None and not lone:
+        tcp = self.tcp_of(entry)
+        if tcp.receiver is not None and not lone:
+            raise NetreproError(f"{tcp.receiver!r} of a flow with several connections", "give it to plain flows")
+        if tcp.boundary_spread_bytes and not lone:
             raise NetreproError(
-                f"{self.tcp_of(entry).receiver!r} of a flow with several connections", "give it to plain flows"
+                f"boundary_spread_bytes = {tcp.boundary_spread_bytes} of a flow with several connections",
+                "give it to plain flows",
             )
         if entry.start_s >= self.duration_s:
             raise NetreproError(

@@ -70,6 +70,10 @@ class Tcp:
     sender heeds an acknowledgement only with the sum of the numbers of all segments that it tells of, which nobody
     knows who has not received them (the cure of Savage et al., CCR 1999, for optimistic acknowledgements; RFC 3540 has
     such sums, of one bit, for ECN). The numbers themselves are not simulated, so that nobody ever guesses one.
+    `boundary_spread_bytes`: the remedy that needs no receiver's help: every segment ends at one of so many places more,
+    drawn from the experiment's seed (it is up to twice as much shorter than `segment_bytes`), and an acknowledgement of
+    any other byte is not heeded. Who guesses is right once in `boundary_spread_bytes` + 1 times. It stays below a
+    quarter of `segment_bytes`, and flows with it are of a single connection.
 
     With `congestion_control="suss"` (Arghavani et al., SIGCOMM 2024) the window may grow fourfold in the first
     `suss_rounds` rounds after the initial window; `suss_guard` and `suss_pacing` say whether what goes out beyond a
@@ -109,6 +113,7 @@ class Tcp:
     counts: str = "segments"
     receiver: Receiver | None = None
     cumulative_nonce: bool = False
+    boundary_spread_bytes: int = 0
     suss_rounds: int = 3
     suss_guard: bool = True
     suss_pacing: bool = True
@@ -118,6 +123,7 @@ class Tcp:
         check_count(self, "initial_window_segments")
         check_count(self, "segment_bytes", most=MOST_SEGMENT_BYTES)
         check_count(self, "receive_window_bytes", least=self.segment_bytes)
+        check_count(self, "boundary_spread_bytes", least=0, most=(self.segment_bytes - 1) // 4)
         set_number(self, "min_rto_ms", above=0)
         set_number(self, "initial_rto_ms", above=0)
         set_number(self, "delayed_ack_ms", least=0)
