@@ -415,13 +415,20 @@ def _limits(axis) -> None:
 
 
 def _draw_beyond(axis, runs: Runs, name: str, colour: str, label: str, linestyle: str = "-") -> None:
-    """Every repetition's complementary distribution; one legend entry."""
+    """The complementary distribution of all repetitions together; shaded: from the least repetition to the greatest."""
     rows = runs.gaps[runs.gaps["case"] == name]
-    for number, (_, gaps) in enumerate(rows.groupby("repetition")):
-        deviation = np.sort(gaps["deviation"].to_numpy()) * 100
-        beyond = 1 - np.searchsorted(deviation, PERCENT, side="right") / len(deviation)
-        shown = np.where(beyond > 0, beyond, np.nan)
-        axis.plot(PERCENT, shown, color=colour, linestyle=linestyle, lw=1.2, label=label if not number else None)
+    if rows.empty:
+        return
+    single = [_share_beyond(gaps["deviation"]) for _, gaps in rows.groupby("repetition")]
+    axis.fill_between(PERCENT, np.min(single, axis=0), np.max(single, axis=0), color=colour, alpha=0.2, linewidth=0)
+    whole = _share_beyond(rows["deviation"])
+    axis.plot(PERCENT, np.where(whole > 0, whole, np.nan), color=colour, linestyle=linestyle, lw=1.5, label=label)
+
+
+def _share_beyond(deviation: pd.Series) -> np.ndarray:
+    """Share of gaps further off than each of PERCENT."""
+    inside = np.searchsorted(np.sort(deviation.to_numpy()) * 100, PERCENT, side="right")
+    return 1 - inside / max(1, len(deviation))
 
 
 def draw_many_flows(runs: Runs) -> Figure:
@@ -466,8 +473,7 @@ def draw_virtual(runs: Runs, virtual: Runs | None) -> Figure:
 
 def _beyond(runs: Runs, name: str) -> np.ndarray:
     """Of all repetitions, the share of gaps further off than each of PERCENT."""
-    deviation = np.sort(runs.gaps["deviation"][runs.gaps["case"] == name].to_numpy()) * 100
-    return 1 - np.searchsorted(deviation, PERCENT, side="right") / max(1, len(deviation))
+    return _share_beyond(runs.gaps["deviation"][runs.gaps["case"] == name])
 
 
 def draw_isolation(runs: Runs) -> Figure:
