@@ -8,6 +8,7 @@
 
 #include "round_trip_estimator.hpp"
 #include "scoreboard.hpp"
+#include "segment_boundaries.hpp"
 #include "simulated_time.hpp"
 
 class LossDetection {
@@ -29,9 +30,9 @@ class LossDetection {
   }
   void adapt_settling_time(Time now);
   // A segment has arrived twice (DSACK), beyond a hole or not.
-  void on_duplicate(std::uint64_t end, std::uint64_t segment_bytes, bool beyond_acknowledgement, bool of_probe) {
+  void on_duplicate(std::uint64_t end, const SegmentBoundaries& boundaries, bool beyond_acknowledgement, bool of_probe) {
     // Beyond a hole: that it was sent again and the original came tells of reordering.
-    reordering_seen_ |= beyond_acknowledgement && end < highest_before_ * segment_bytes;
+    reordering_seen_ |= beyond_acknowledgement && end < boundaries.start(highest_before_);
     duplicate_came_ |= reordering_seen_ && !of_probe;
   }
   // An original came after what was sent again, where the cumulative acknowledgement stood at `first`.

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "segment_boundaries.hpp"
 #include "simulated_time.hpp"
 
 class ReductionUndo {
@@ -36,8 +37,8 @@ class ReductionUndo {
   }
   void on_all_well() { first_resent_at_ = never; }
   // Up to this segment, something has arrived twice.
-  void on_duplicate(std::uint64_t end, std::uint64_t segment_bytes) {
-    if (possible_ && end > first_ * segment_bytes && unanswered_.value_or(0) > 0) --*unanswered_;
+  void on_duplicate(std::uint64_t end, const SegmentBoundaries& boundaries) {
+    if (possible_ && end > boundaries.start(first_) && unanswered_.value_or(0) > 0) --*unanswered_;
   }
 
   bool possible() const { return possible_; }

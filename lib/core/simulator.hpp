@@ -193,7 +193,8 @@ class Simulator {
     pie_decisions,
     spraying,
     control_choices,
-    answer_delays
+    answer_delays,
+    segment_ends
   };
 
   struct FlowDescription {

@@ -21,6 +21,7 @@ class TcpReceiver {
         policy_(settings.receiver),
         count_(settings.receiver_count),
         interval_(settings.receiver_interval),
+        claims_(settings.segment_bytes - settings.boundary_spread_bytes),
         window_(settings.segment_bytes, settings.receive_window_bytes, settings.offers_all) {}
 
   // DCTCP (RFC 8257, 3.2): before marks begin or end, what was held back is acknowledged as it was. And before a hole
@@ -94,7 +95,7 @@ class TcpReceiver {
   bool optimistic() const { return policy_ == ReceiverPolicy::optimistic; }
   // When it is time: one more segment.
   void claim_more() {
-    claimed_ = std::max(claimed_, next_) + segment_bytes_;
+    claimed_ = std::max(claimed_, next_) + claims_;
     claim_at_ += interval_;
   }
 
@@ -239,6 +240,7 @@ class TcpReceiver {
   ReceiverPolicy policy_;
   std::uint32_t count_;
   Time interval_, claim_at_ = never;
+  std::uint32_t claims_;  // bytes at a time: of a segment, on average where they vary
   std::uint64_t claimed_ = 0;
   int quick_ = quick_at_most, duplicates_ = 0, compressed_ = 0;
   ReceiveWindow window_;

@@ -9,6 +9,7 @@ constexpr Time timer_margin = 2 * picoseconds_per_second / 1000;  // Linux's TCP
 
 TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control)
     : settings_(settings),
+      boundaries_(settings.segment_bytes, settings.boundary_spread_bytes, settings.boundary_key),
       control_(std::move(control)),
       stays_open_(true),
       window_{settings.initial_window, 1e18},
@@ -25,8 +26,8 @@ TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionCont
     : TcpSender(settings, std::move(control)) {
   stays_open_ = false;
   bytes_ = bytes;
-  segments_ = (bytes + settings.segment_bytes - 1) / settings.segment_bytes;
-  last_length_ = static_cast<std::uint32_t>(bytes - (segments_ - 1) * settings.segment_bytes);
+  segments_ = boundaries_.count(bytes);
+  last_length_ = static_cast<std::uint32_t>(bytes - boundaries_.start(segments_ - 1));
 }
 
 void TcpSender::append(std::uint64_t bytes, Time now) {
@@ -75,7 +76,7 @@ void TcpSender::on_connected(Time now) {
 void TcpSender::finish() {
   stays_open_ = false;
   segments_ = board_.next();
-  bytes_ = std::min(bytes_, segments_ * settings_.segment_bytes);
+  bytes_ = std::min(bytes_, boundaries_.start(segments_));
 }
 
 std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
@@ -97,7 +98,8 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     if (segment == board_.first()) restart_timeout(now, purpose_ == Purpose::judging);
   } else if (has_new() && has_room()) {
     is_new = true;
-    segment = board_.send_new(board_.next() + 1 == segments_ ? last_length_ : settings_.segment_bytes, now);
+    const std::uint64_t next = board_.next();
+    segment = board_.send_new(next + 1 == segments_ ? last_length_ : boundaries_.length(next), now);
     if (timeout_at_ == never) restart_timeout(now);
   } else if (probe && board_.outstanding() > 0) {
     segment = board_.repeat_last(now);
@@ -122,7 +124,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   // RFC 3168, sections 6.1.2 and 6.1.5: new data tells of the reduction, and may be marked. With DCTCP all may.
   const bool reduced = is_new && std::exchange(reduction_pending_, false);
   const bool capable = ecn_ && (is_new || control_->wants_precise_ecn());
-  return Segment{segment * settings_.segment_bytes, length, reduced, capable};
+  return Segment{boundaries_.start(segment), length, reduced, capable};
 }
 
 // Pacing.
@@ -214,6 +216,7 @@ void TcpSender::take_probe_answer(const Packet& packet) {
 
 void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   if (settings_.cumulative_nonce && packet.has(Packet::unproven)) return;
+  if (packet.sequence != bytes_ && !boundaries_.allow(packet.sequence)) return;
   const std::uint64_t to = segment_at(packet.sequence);
   if (to < board_.first() || to > board_.next()) return;
   const std::uint64_t newly_acknowledged = std::max(packet.sequence, acknowledged_) - acknowledged_;
@@ -392,9 +395,9 @@ void TcpSender::prepare_undo(bool reduces) {
 void TcpSender::count_duplicate(const Packet& packet) {
   if (!settings_.selective || !packet.has(Packet::duplicate_seen)) return;
   const std::uint64_t end = packet.sequence + static_cast<std::uint64_t>(std::int64_t{packet.duplicate_end});
-  const bool of_probe = probe_.is_resent() && end >= probe_.end() * settings_.segment_bytes;
-  losses_.on_duplicate(end, settings_.segment_bytes, packet.duplicate_end > 0, of_probe);
-  undo_.on_duplicate(end, settings_.segment_bytes);
+  const bool of_probe = probe_.is_resent() && end >= boundaries_.start(probe_.end());
+  losses_.on_duplicate(end, boundaries_, packet.duplicate_end > 0, of_probe);
+  undo_.on_duplicate(end, boundaries_);
 }
 
 void TcpSender::try_undo(const Packet& packet, std::uint64_t first_before) {

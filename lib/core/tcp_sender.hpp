@@ -25,6 +25,7 @@
 #include "reduction_undo.hpp"
 #include "round_trip_estimator.hpp"
 #include "scoreboard.hpp"
+#include "segment_boundaries.hpp"
 #include "simulated_time.hpp"
 #include "tail_loss_probe.hpp"
 #include "tcp_settings.hpp"
@@ -103,7 +104,7 @@ class TcpSender {
   double window_rate() const;
   RateSample rate_sample(Time now, double in_flight_before, std::uint64_t lost_before);
   std::uint64_t segment_at(std::uint64_t byte) const {
-    return byte >= bytes_ ? segments_ : byte / settings_.segment_bytes;
+    return byte >= bytes_ ? segments_ : boundaries_.holding(byte);
   }
   void take_delivered(std::uint64_t segment, const Scoreboard::Sent& sent, Time now);
   void take_cumulative(std::uint64_t to, Time now);
@@ -133,6 +134,7 @@ class TcpSender {
   void undo_reduction(bool forgets_losses);
 
   TcpSettings settings_;
+  SegmentBoundaries boundaries_;
   std::unique_ptr<CongestionControl> control_;
   std::uint64_t bytes_ = 0, segments_ = 0;  // bytes_: the end of the sequence numbers
   std::uint32_t last_length_ = 0;           // of segment segments_ - 1

@@ -44,7 +44,10 @@ struct TcpSettings {
   std::uint32_t receiver_count;  // pieces, or copies
   Time receiver_interval;        // between optimistic acknowledgements
   bool cumulative_nonce;         // what an acknowledgement cannot prove is not heeded
-  int suss_rounds;               // at most, in which SUSS quadruples
+  // Segments end at one of so many places more, and acknowledgements of other places are not heeded.
+  std::uint32_t boundary_spread_bytes = 0;
+  std::uint64_t boundary_key = 0;  // of a connection: where
+  int suss_rounds;                 // at most, in which SUSS quadruples
   bool suss_guard, suss_pacing;
   bool opportunistic_retransmission, penalisation;  // of subflows
   MakeScheduler scheduler;                          // of subflows

@@ -179,6 +179,7 @@ void bind_simulation(py::module_& module) {
       .def_readwrite("receiver_count", &TcpSettings::receiver_count)
       .def_property("receiver_interval_s", interval, set_interval)
       .def_readwrite("cumulative_nonce", &TcpSettings::cumulative_nonce)
+      .def_readwrite("boundary_spread_bytes", &TcpSettings::boundary_spread_bytes)
       .def_readwrite("suss_rounds", &TcpSettings::suss_rounds)
       .def_readwrite("suss_guard", &TcpSettings::suss_guard)
       .def_readwrite("suss_pacing", &TcpSettings::suss_pacing)

@@ -11,6 +11,13 @@ from netrepro.networks.workloads import Tcp
 INITIAL_RTO_MS, DELAYED_ACK_MS, LEAST_RTO_MS = 1000.0, 40.0, 10.0
 FULL_SEGMENT_BYTES, LEAST_SEGMENT_BYTES = 1448, 76  # of an Ethernet frame, and of the kernel's TCP_MAXSEG
 TIMESTAMP_BYTES = 12
+OF_LINUX: dict[str, str | int | None] = {
+    "recovery": "linux",
+    "counts": "segments",
+    "receiver": None,
+    "cumulative_nonce": False,
+    "boundary_spread_bytes": 0,
+}
 DCTCP_ALPHA, UNPACED_SEGMENTS, EXIT_SHARE = 1.0, 10, 0.5
 # The kernel charges a packet's bookkeeping to the socket's buffer, and lets a window it grows be half of it.
 # Of a segment that is sent, beside its payload, too (Linux 6.12 on 64 bits).
@@ -62,7 +69,7 @@ def check_tcp(tcp: Tcp, least_rto_ms: float = LEAST_RTO_MS, most_segment_bytes: 
         refuse("hystart = False", "the kernel's CUBIC has one switch for the whole machine", "leave it on")
     if tcp.hystart_rounds_from_start:
         refuse("hystart_rounds_from_start = True", "the kernel begins rounds as its release does", "leave it off")
-    for name, only in (("recovery", "linux"), ("counts", "segments"), ("receiver", None), ("cumulative_nonce", False)):
+    for name, only in OF_LINUX.items():
         if getattr(tcp, name) != only:
             refuse(f"{name} = {getattr(tcp, name)!r}", "kernels of today are Linux's", f"give {only!r}")
     if tcp.pacing and tcp.unpaced_segments != UNPACED_SEGMENTS:

@@ -94,6 +94,7 @@ def tcp_settings(tcp: Tcp) -> dict[str, Any]:
         counts=tcp.counts,
         **_receiver(tcp),
         cumulative_nonce=tcp.cumulative_nonce,
+        boundary_spread_bytes=tcp.boundary_spread_bytes,
         suss_rounds=tcp.suss_rounds,
         suss_guard=tcp.suss_guard,
         suss_pacing=tcp.suss_pacing,

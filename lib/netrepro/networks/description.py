@@ -3,20 +3,59 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import math
+import sys
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 from netrepro.errors import NetreproError, nearest
 
+
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+    """Which numbers a field takes, within what the unit in its name can mean (`domain`).
+
+    whole : they are whole ones. but : what another field asks for besides, in words, which the class checks itself.
+    """
+
+    least: float | None = None
+    above: float | None = None
+    most: float = math.inf
+    below: float = math.inf
+    whole: bool = False
+    but: str = ""
+
+
+def whole(least: int = 1, most: float = math.inf, but: str = "") -> Numbers:
+    """Whole numbers from `least` to `most`."""
+    return Numbers(least=least, most=most, whole=True, but=but)
+
+
+# Types of a description's fields; others are Annotated where they stand.
+Positive = Annotated[float, Numbers(above=0)]
+NotNegative = Annotated[float, Numbers(least=0)]
+Share = Annotated[float, Numbers(least=0, most=1)]
+PositiveShare = Annotated[float, Numbers(above=0, most=1)]
+Count = Annotated[int, whole()]
+CountFromZero = Annotated[int, whole(least=0)]
+
 _KINDS: dict[str, type] = {}
+_NUMBERS: dict[type, dict[str, Numbers]] = {}
 Kind = TypeVar("Kind", bound=type)
 
 
 def described(kind: Kind) -> Kind:
-    """Class decorator: a frozen dataclass that to_json and from_json know by its name."""
+    """Class decorator: a frozen dataclass that to_json and from_json know by its name.
+
+    Its docstring gets a line for every number: which ones the field takes, and their unit.
+    """
     _KINDS[kind.__name__] = kind
+    _NUMBERS[kind] = _numbers_of(kind)
+    if kind.__doc__ and _NUMBERS[kind]:
+        lines = [f"- `{name}`: {_said(name, numbers)}" for name, numbers in _NUMBERS[kind].items()]
+        kind.__doc__ = "\n".join([inspect.cleandoc(kind.__doc__), "", "Numbers:", "", *lines, ""])
     return kind
 
 
@@ -75,13 +114,76 @@ DOMAINS = {
 }
 
 
+UNITS = {"_s": "s", "_ms": "ms", "_us": "us", "_mbps": "Mb/s", "_per_s": "a second"}
+UNITS |= {name: name for name in ("bytes", "packets", "segments")}
 MOST_COUNT = 2**31 - 1  # of what has no unit in its name
 
 
 def domain(name: str) -> tuple[float, float]:
     """The least above 0 and the most of a field, by the unit in its name; 0 and infinity without one."""
-    ends = [end for end in DOMAINS if name.endswith(end)]
-    return DOMAINS[max(ends, key=len)] if ends else (0.0, math.inf)
+    return DOMAINS.get(_end(name), (0.0, math.inf))
+
+
+def _end(name: str) -> str:
+    """What of a field's name tells the unit; "" of one without."""
+    return max((end for end in DOMAINS if name.endswith(end)), key=len, default="")
+
+
+def _numbers_of(kind: type) -> dict[str, Numbers]:
+    """Field -> the numbers that its annotation names, an optional field's too."""
+    known = dict(vars(sys.modules[kind.__module__]))
+    found: dict[str, Numbers] = {}
+    for field in dataclasses.fields(kind):
+        try:
+            hint = eval(field.type, known) if isinstance(field.type, str) else field.type
+        except NameError:  # a class that comes later: no number
+            continue
+        for part in (hint, *get_args(hint)):
+            for each in getattr(part, "__metadata__", ()):
+                if isinstance(each, Numbers):
+                    found[field.name] = each
+    return found
+
+
+def _ends(name: str, numbers: Numbers) -> tuple[float, float]:
+    """The least and the most that a field takes; 0 stands for everything above it where there is no unit."""
+    smallest, largest = domain(name)
+    if numbers.whole and largest == math.inf:
+        largest = MOST_COUNT
+    return smallest if numbers.least is None else numbers.least, min(largest, numbers.most)
+
+
+def _said(name: str, numbers: Numbers) -> str:
+    least, most = _ends(name, numbers)
+    is_open = numbers.least is None and least == 0
+    words = [f"above {_digits(least)}" if is_open else _digits(least)]
+    if numbers.below < math.inf:
+        words += ["to below", _digits(numbers.below)]
+    elif most < math.inf:
+        words += ["to", _digits(most)]
+    elif not is_open:
+        words += ["or more"]
+    words += [UNITS[_end(name)]] if _end(name) in UNITS else []
+    return " ".join(words) + (f"; {numbers.but}" if numbers.but else "")
+
+
+def _digits(value: float) -> str:
+    return f"{int(value):,}" if value == int(value) else f"{value:g}"
+
+
+def check_numbers(description: Any) -> None:
+    """Check all fields whose annotation names numbers, and store those that are not whole as float.
+
+    Raises NetreproError as set_number and check_count; None passes where it is the field's default.
+    """
+    for name, numbers in _NUMBERS[type(description)].items():
+        if getattr(description, name) is None and getattr(type(description), name, 0) is None:
+            continue
+        if numbers.whole:
+            check_count(description, name, int(numbers.least or 0), numbers.most)
+        else:
+            limits = {"above": numbers.above, "least": numbers.least}
+            set_number(description, name, **limits, most=numbers.most, below=numbers.below)
 
 
 def set_number(
@@ -91,10 +193,12 @@ def set_number(
     above: float | None = None,
     least: float | None = None,
     most: float = math.inf,
+    below: float = math.inf,
 ) -> None:
     """Check a number of a frozen dataclass and store it as float, so that 10 and 10.0 describe the same.
 
-    Raises NetreproError when it is no finite number, not > above, >= least, <= most, or beyond its unit's `domain`.
+    Raises NetreproError when it is no finite number, not > above, >= least, <= most, < below, or beyond its unit's
+    `domain`.
     """
     value = getattr(description, name)
     smallest, largest = domain(name)
@@ -105,6 +209,8 @@ def set_number(
         remedy = f"give a number above {above:g}"
     elif above == 0 and value < smallest:
         remedy = f"give a number from {smallest:g} to {most:g}"
+    elif value >= below:
+        remedy = f"give a number below {below:g}"
     elif (least is not None and value < least) or value > most:
         low = smallest if least is None else least
         remedy = f"give a number from {low:g}" + (f" to {most:g}" if most < math.inf else "")

@@ -12,7 +12,7 @@ import pandas as pd
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks import description
-from netrepro.networks.description import check_count, described, set_number
+from netrepro.networks.description import CountFromZero, NotNegative, Positive, check_numbers, described
 from netrepro.networks.html import experiment_html
 from netrepro.networks.rcp import Rcp
 from netrepro.networks.routing import LinkChange, Routing, check_path
@@ -114,8 +114,8 @@ class Measure:
     """
 
     queues: tuple[Port, ...] = ()
-    queue_interval_ms: float = 10.0
-    windows_interval_ms: float | None = None
+    queue_interval_ms: NotNegative = 10.0
+    windows_interval_ms: Positive | None = None
     packets: tuple[Port, ...] = ()
 
     def __post_init__(self) -> None:
@@ -125,9 +125,7 @@ class Measure:
                 if isinstance(port, str) or len(port) != 2:
                     raise NetreproError(f"Measure: {name} = {ports!r}", f'give pairs of nodes: {name}=[("s1", "s2")]')
             object.__setattr__(self, name, tuple(tuple(port) for port in ports))
-        set_number(self, "queue_interval_ms", least=0)
-        if self.windows_interval_ms is not None:
-            set_number(self, "windows_interval_ms", above=0)
+        check_numbers(self)
 
     def check_sampled(self) -> None:
         """Raises NetreproError for queues to be told at every change, which only the virtual kernel's are."""
@@ -151,8 +149,8 @@ class Experiment:
 
     topology: Topology
     traffic: tuple[Traffic, ...]
-    duration_s: float
-    seed: int = 1
+    duration_s: Positive
+    seed: CountFromZero = 1
     measure: Measure = field(default_factory=Measure)
     tcp: Tcp = field(default_factory=Tcp)
     routing: Routing = field(default_factory=Routing)
@@ -162,8 +160,7 @@ class Experiment:
     def __post_init__(self) -> None:
         traffic = self.traffic if isinstance(self.traffic, (list, tuple)) else (self.traffic,)
         object.__setattr__(self, "traffic", tuple(traffic))
-        set_number(self, "duration_s", above=0)
-        check_count(self, "seed", least=0)
+        check_numbers(self)
         for name, kind in (("topology", Topology), ("measure", Measure), ("tcp", Tcp), ("rcp", Rcp)):
             if not isinstance(getattr(self, name), kind):
                 raise NetreproError(f"Experiment: {name} = {getattr(self, name)!r}", f"give a {kind.__name__}")
@@ -233,9 +230,13 @@ class Experiment:
         lone = isinstance(entry, Datagrams) or (
             isinstance(entry, (Flow, PoissonFlows)) and entry.subflows == 1 and not entry.replication
         )
-        if self.tcp_of(entry).receiver is not None and not lone:
+        tcp = self.tcp_of(entry)
+        if tcp.receiver is not None and not lone:
+            raise NetreproError(f"{tcp.receiver!r} of a flow with several connections", "give it to plain flows")
+        if tcp.boundary_spread_bytes and not lone:
             raise NetreproError(
-                f"{self.tcp_of(entry).receiver!r} of a flow with several connections", "give it to plain flows"
+                f"boundary_spread_bytes = {tcp.boundary_spread_bytes} of a flow with several connections",
+                "give it to plain flows",
             )
         if getattr(entry, "subflows", 1) > 1 and self.tcp_of(entry).send_buffer_bytes is not None:
             raise NetreproError("a send_buffer_bytes of subflows, which no tier shares out", "give it to plain flows")

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import spence
 
 from netrepro.errors import NetreproError, nearest
+from netrepro.networks.description import Positive, check_numbers, described
 from netrepro.paths import data_dir
 
 PACKET_BYTES = 1460
@@ -31,6 +32,7 @@ KNOWN_FLOW_SIZES = (
 )
 
 
+@described
 @dataclass(frozen=True)
 class FlowSizeDistribution:
     """A piecewise-linear distribution function of flow sizes, with atoms.
@@ -49,13 +51,12 @@ class FlowSizeDistribution:
     points: tuple[tuple[float, float], ...]
     unit: str = "packets"
     name: str = "flow sizes"
-    packet_bytes: float = PACKET_BYTES
+    packet_bytes: Positive = PACKET_BYTES
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
             raise NetreproError(f"{self.name}: unit {self.unit!r} is not known", nearest(str(self.unit), UNITS))
-        if not self.packet_bytes > 0:
-            raise NetreproError(f"{self.name}: a packet of {self.packet_bytes} bytes", "give a positive size")
+        check_numbers(self)
         problem = _first_problem(self.points)
         if problem:
             raise NetreproError(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Annotated, get_args
 
 from netrepro.errors import NetreproError
-from netrepro.networks.description import check_count, described, set_number
+from netrepro.networks.description import NotNegative, Numbers, Positive, Share, check_numbers, described, whole
 from netrepro.networks.queues import (
     FULL_PACKET_BYTES,
     Cake,
@@ -65,30 +65,20 @@ class Link:
     reordering outside [0, 1] or with no time to hold packets back.
     """
 
-    rate_mbps: float
-    delay_ms: float
+    rate_mbps: Positive
+    delay_ms: NotNegative
     queue: Queue = field(default_factory=lambda: DropTail(packets=100))
-    loss: float = 0.0
-    jitter_ms: float = 0.0
-    reordering: float = 0.0
-    reordering_ms: float = 0.0
-    offload_bytes: int = 0
-    mtu_bytes: int | None = None
+    loss: Annotated[float, Numbers(least=0, below=1)] = 0.0
+    jitter_ms: NotNegative = 0.0
+    reordering: Share = 0.0
+    reordering_ms: NotNegative = 0.0
+    offload_bytes: Annotated[int, whole(least=0, most=MOST_OFFLOAD_BYTES)] = 0
+    mtu_bytes: Annotated[int, whole(least=LEAST_MTU_BYTES, most=MOST_MTU_BYTES)] | None = None
 
     def __post_init__(self) -> None:
-        set_number(self, "rate_mbps", above=0)
-        set_number(self, "delay_ms", least=0)
-        set_number(self, "loss", least=0)
-        set_number(self, "jitter_ms", least=0)
-        set_number(self, "reordering", least=0, most=1)
-        set_number(self, "reordering_ms", least=0)
-        check_count(self, "offload_bytes", least=0, most=MOST_OFFLOAD_BYTES)
-        if self.mtu_bytes is not None:
-            check_count(self, "mtu_bytes", least=LEAST_MTU_BYTES, most=MOST_MTU_BYTES)
+        check_numbers(self)
         if self.reordering > 0 and self.reordering_ms == 0:
             raise NetreproError(f"Link: reordering = {self.reordering}, and no time", "give reordering_ms=...")
-        if self.loss >= 1:
-            raise NetreproError(f"Link: loss = {self.loss}", "give a probability below 1")
         if not isinstance(self.queue, Queue):
             kinds = ", ".join(kind.__name__ for kind in get_args(Queue))
             raise NetreproError(f"Link: queue = {self.queue!r}", f"give one of {kinds}")

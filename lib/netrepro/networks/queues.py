@@ -5,9 +5,23 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from typing import Annotated
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.description import check_count, check_one_of, described, set_number
+from netrepro.networks.description import (
+    Count,
+    CountFromZero,
+    NotNegative,
+    Numbers,
+    Positive,
+    PositiveShare,
+    Share,
+    check_numbers,
+    check_one_of,
+    described,
+    set_number,
+    whole,
+)
 
 # A full segment on the wire: 1448 bytes of data, TCP with timestamps 32, IPv4 20, Ethernet 14.
 FULL_PACKET_BYTES = 1514
@@ -52,16 +66,13 @@ class DropTail(_Queue):
     Raises NetreproError for none, two, or one below a full packet.
     """
 
-    packets: int | None = None
-    bytes: int | None = None
+    packets: Count | None = None
+    bytes: Annotated[int, whole(least=FULL_PACKET_BYTES)] | None = None
 
     def __post_init__(self) -> None:
         if (self.packets is None) == (self.bytes is None):
             raise NetreproError("DropTail with none or two limits", "give packets=... or bytes=...")
-        if self.packets is not None:
-            check_count(self, "packets")
-        if self.bytes is not None:
-            check_count(self, "bytes", least=FULL_PACKET_BYTES)
+        check_numbers(self)
 
     def rule(self) -> Rule:
         return "drop_tail", (self.packets or 0, self.bytes or 0)
@@ -80,12 +91,11 @@ class EcnThreshold(_Queue):
     dropped only when the buffer is full. Raises NetreproError for a threshold beyond the buffer.
     """
 
-    packets: int
-    threshold_packets: int
+    packets: Count
+    threshold_packets: Annotated[int, whole(but="at most `packets`")]
 
     def __post_init__(self) -> None:
-        check_count(self, "packets")
-        check_count(self, "threshold_packets")
+        check_numbers(self)
         if self.threshold_packets > self.packets:
             raise NetreproError(
                 f"EcnThreshold: a threshold of {self.threshold_packets} packets in a buffer of {self.packets}",
@@ -112,26 +122,21 @@ class Red(_Queue):
     corrected so that the average stays in the middle fifth between the thresholds (Floyd, Gummadi and Shenker 2001).
     """
 
-    packets: int
-    min_threshold_packets: float
-    max_threshold_packets: float
-    max_probability: float = 0.02
-    weight: float = 0.002
+    packets: Count
+    min_threshold_packets: Positive
+    max_threshold_packets: Annotated[float, Numbers(above=0, but="above `min_threshold_packets`, at most `packets`")]
+    max_probability: Share = 0.02
+    weight: PositiveShare = 0.002
     ecn: bool = False
     by_bytes: bool = False
     gentle: bool = False
     wait: bool = False
-    mean_packet_bytes: int | None = None
+    mean_packet_bytes: Count | None = None
     adaptive: bool = False
 
     def __post_init__(self) -> None:
-        check_count(self, "packets")
-        set_number(self, "min_threshold_packets", above=0)
+        check_numbers(self)
         set_number(self, "max_threshold_packets", above=self.min_threshold_packets, most=self.packets)
-        set_number(self, "max_probability", least=0, most=1)
-        set_number(self, "weight", above=0, most=1)
-        if self.mean_packet_bytes is not None:
-            check_count(self, "mean_packet_bytes")
         if self.adaptive and self.max_probability == 0:
             raise NetreproError("Red: adaptive from max_probability = 0", "start it above 0, as at 0.1")
 
@@ -186,18 +191,15 @@ class CoDel(_Queue):
     tsvwg-codel-01) with two fewer within 8; all of them otherwise with 1.
     """
 
-    packets: int = 1000
-    target_ms: float = 5.0
-    interval_ms: float = 100.0
+    packets: Count = 1000
+    target_ms: Positive = 5.0
+    interval_ms: Positive = 100.0
     ecn: bool = False
     reentry: str = "rfc8289"
-    least_bytes: int = FULL_PACKET_BYTES
+    least_bytes: CountFromZero = FULL_PACKET_BYTES
 
     def __post_init__(self) -> None:
-        check_count(self, "packets")
-        set_number(self, "target_ms", above=0)
-        set_number(self, "interval_ms", above=0)
-        check_count(self, "least_bytes", least=0)
+        check_numbers(self)
         if self.reentry not in REENTRIES:
             raise NetreproError(f"CoDel: reentry = {self.reentry!r}", nearest(str(self.reentry), REENTRIES))
 
@@ -217,17 +219,14 @@ class Pie(_Queue):
     (section 5.1).
     """
 
-    packets: int = 1000
-    target_ms: float = 15.0
-    update_ms: float = 15.0
-    burst_ms: float = 150.0
+    packets: Count = 1000
+    target_ms: Positive = 15.0
+    update_ms: Positive = 15.0
+    burst_ms: NotNegative = 150.0
     ecn: bool = False
 
     def __post_init__(self) -> None:
-        check_count(self, "packets")
-        set_number(self, "target_ms", above=0)
-        set_number(self, "update_ms", above=0)
-        set_number(self, "burst_ms", least=0)
+        check_numbers(self)
 
     def rule(self) -> Rule:
         times_s = self.target_ms / 1e3, self.update_ms / 1e3, self.burst_ms / 1e3
@@ -243,14 +242,12 @@ class PhantomQueue(_Queue):
     that leaves it with more than `threshold_bytes` is marked. So congestion is told before there is a queue.
     """
 
-    packets: int
-    drain_share: float = 0.95
-    threshold_bytes: int = 3000
+    packets: Count
+    drain_share: PositiveShare = 0.95
+    threshold_bytes: CountFromZero = 3000
 
     def __post_init__(self) -> None:
-        check_count(self, "packets")
-        check_count(self, "threshold_bytes", least=0)
-        set_number(self, "drain_share", above=0, most=1)
+        check_numbers(self)
 
     def rule(self) -> Rule:
         return "phantom_queue", (self.packets, self.drain_share, self.threshold_bytes)
@@ -267,15 +264,12 @@ class SharedBuffer(_Queue):
     number of bytes; `alpha` and `mark_packets` are each port's own.
     """
 
-    bytes: int
-    alpha: float = 1.0
-    mark_packets: int | None = None
+    bytes: Annotated[int, whole(least=FULL_PACKET_BYTES)]
+    alpha: Positive = 1.0
+    mark_packets: Count | None = None
 
     def __post_init__(self) -> None:
-        check_count(self, "bytes", least=FULL_PACKET_BYTES)
-        set_number(self, "alpha", above=0)
-        if self.mark_packets is not None:
-            check_count(self, "mark_packets")
+        check_numbers(self)
 
     def rule(self) -> Rule:
         return "shared_buffer", (self.bytes, self.alpha, self.mark_packets or 0)
@@ -295,14 +289,12 @@ class Sfq(_Queue):
     stays the same for the whole run, and no bucket has a limit of its own.
     """
 
-    packets: int = 127
-    quantum_bytes: int = FULL_PACKET_BYTES
-    buckets: int = 1024
+    packets: Count = 127
+    quantum_bytes: Count = FULL_PACKET_BYTES
+    buckets: Annotated[int, whole(most=MOST_BUCKETS)] = 1024
 
     def __post_init__(self) -> None:
-        check_count(self, "packets")
-        check_count(self, "quantum_bytes")
-        check_count(self, "buckets", most=MOST_BUCKETS)
+        check_numbers(self)
 
     def rule(self) -> Rule:
         return "sfq", (self.packets, self.quantum_bytes, self.buckets)
@@ -318,19 +310,15 @@ class FqCoDel(_Queue):
     the queue with most bytes half of them at its head, 64 packets at most.
     """
 
-    packets: int = 10_240
-    target_ms: float = 5.0
-    interval_ms: float = 100.0
+    packets: Count = 10_240
+    target_ms: Positive = 5.0
+    interval_ms: Positive = 100.0
     ecn: bool = True
-    quantum_bytes: int = FULL_PACKET_BYTES
-    flows: int = 1024
+    quantum_bytes: Count = FULL_PACKET_BYTES
+    flows: Annotated[int, whole(most=MOST_BUCKETS)] = 1024
 
     def __post_init__(self) -> None:
-        check_count(self, "packets")
-        set_number(self, "target_ms", above=0)
-        set_number(self, "interval_ms", above=0)
-        check_count(self, "quantum_bytes")
-        check_count(self, "flows", most=MOST_BUCKETS)
+        check_numbers(self)
 
     def rule(self) -> Rule:
         times_s = self.target_ms / 1e3, self.interval_ms / 1e3
@@ -353,18 +341,15 @@ class Cake(_Queue):
     All packets are best effort: no description sets a class (DSCP).
     """
 
-    memory_bytes: int = 4 * 2**20
-    round_trip_ms: float = 100.0
+    memory_bytes: Annotated[int, whole(least=LEAST_CAKE_BYTES, most=2**32 - 1)] = 4 * 2**20
+    round_trip_ms: Annotated[float, Numbers(least=0.02, most=4e6)] = 100.0
     isolation: str = "triple-isolate"
     ack_filter: bool = False
-    shaped_mbps: float | None = None
+    shaped_mbps: Annotated[float, Numbers(least=0.001)] | None = None
 
     def __post_init__(self) -> None:
-        check_count(self, "memory_bytes", least=LEAST_CAKE_BYTES, most=2**32 - 1)
-        set_number(self, "round_trip_ms", least=0.02, most=4e6)
+        check_numbers(self)
         check_one_of(self, "isolation", ISOLATIONS)
-        if self.shaped_mbps is not None:
-            set_number(self, "shaped_mbps", least=0.001)
 
     def rule(self) -> Rule:
         raise NetreproError("a queue of kind Cake, which only the Linux kernel has", "use tier 'virtual'")
@@ -388,22 +373,16 @@ class NicPacer(_Queue):
     ns-2 code, from which `update_us` is too).
     """
 
-    packets: int = 1000
-    bucket_bytes: int = 3000
-    eta: float = 0.125
-    beta: float = 16.0
-    update_us: float = 64.0
-    association: float = 0.125
-    associated_ms: float = 10.0
+    packets: Count = 1000
+    bucket_bytes: Annotated[int, whole(least=FULL_PACKET_BYTES)] = 3000
+    eta: PositiveShare = 0.125
+    beta: Positive = 16.0
+    update_us: Annotated[float, Numbers(least=1)] = 64.0
+    association: Share = 0.125
+    associated_ms: Positive = 10.0
 
     def __post_init__(self) -> None:
-        check_count(self, "packets")
-        check_count(self, "bucket_bytes", least=FULL_PACKET_BYTES)
-        set_number(self, "eta", above=0, most=1)
-        set_number(self, "beta", above=0)
-        set_number(self, "update_us", least=1)
-        set_number(self, "association", least=0, most=1)
-        set_number(self, "associated_ms", above=0)
+        check_numbers(self)
 
     def rule(self) -> Rule:
         rates = self.eta, self.beta, self.update_us / 1e6
@@ -420,12 +399,12 @@ class OwnQueue(_Queue):
     """
 
     name: str
-    packets: int = 100
+    packets: Count = 100
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"my_[a-z0-9_]{1,12}", self.name):
             raise NetreproError(f"OwnQueue: name = {self.name!r}", "give my_ and up to 12 letters, digits or _")
-        check_count(self, "packets")
+        check_numbers(self)
 
     def rule(self) -> Rule:
         raise NetreproError(f"{self.name} is a module of the virtual kernel", "use tier 'virtual'")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from netrepro.networks.description import described, set_number
+from netrepro.networks.description import NotNegative, Positive, PositiveShare, check_numbers, described
 
 
 @described
@@ -23,13 +23,10 @@ class Rcp:
     round trip.
     """
 
-    alpha: float = 0.1
-    beta: float = 1.0
-    update_ms: float = 10.0
-    first_share: float = 0.05
+    alpha: NotNegative = 0.1
+    beta: NotNegative = 1.0
+    update_ms: Positive = 10.0
+    first_share: PositiveShare = 0.05
 
     def __post_init__(self) -> None:
-        set_number(self, "alpha", least=0)
-        set_number(self, "beta", least=0)
-        set_number(self, "update_ms", above=0)
-        set_number(self, "first_share", above=0, most=1)
+        check_numbers(self)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from netrepro.networks.description import check_count, described, set_number
+from netrepro.networks.description import Count, Positive, check_numbers, described, whole
 
 MOST_COPIES = 65_535
 
@@ -14,10 +15,10 @@ MOST_COPIES = 65_535
 class AckDivision:
     """Every segment is acknowledged in so many `pieces`, each of which covers a part of its bytes."""
 
-    pieces: int
+    pieces: Count
 
     def __post_init__(self) -> None:
-        check_count(self, "pieces")
+        check_numbers(self)
 
 
 @described
@@ -28,10 +29,10 @@ class DuplicateSpoofing:
     Each is a packet; a window's worth of them is what moves a sender, and 65,535 are as many as may be asked for.
     """
 
-    copies: int
+    copies: Annotated[int, whole(most=MOST_COPIES)]
 
     def __post_init__(self) -> None:
-        check_count(self, "copies", most=MOST_COPIES)
+        check_numbers(self)
 
 
 @described
@@ -43,10 +44,10 @@ class OptimisticAck:
     sender; when that waits in vain and sends again what is there, the receiver begins anew from what it holds.
     """
 
-    rate_mbps: float
+    rate_mbps: Positive
 
     def __post_init__(self) -> None:
-        set_number(self, "rate_mbps", above=0)
+        check_numbers(self)
 
 
 Receiver = AckDivision | DuplicateSpoofing | OptimisticAck

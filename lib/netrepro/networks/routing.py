@@ -12,7 +12,7 @@ from itertools import islice, pairwise
 import networkx as nx
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.description import check_count, described, set_number
+from netrepro.networks.description import Count, NotNegative, Positive, check_numbers, described
 from netrepro.networks.topology import Topology
 
 Path = tuple[str, ...]
@@ -40,9 +40,9 @@ class Routing:
     """
 
     scheme: str = "ecmp"
-    paths: int = 8
+    paths: Count = 8
     root: str = ""
-    rerouting_ms: float = 100.0
+    rerouting_ms: NotNegative = 100.0
     over: tuple[tuple[float, tuple[tuple[str, str], ...]], ...] = ()
 
     def __post_init__(self) -> None:
@@ -57,8 +57,7 @@ class Routing:
             raise NetreproError(
                 f"no routing {self.scheme!r}", f"{nearest(str(self.scheme), ROUTINGS)}; there are {', '.join(ROUTINGS)}"
             )
-        check_count(self, "paths")
-        set_number(self, "rerouting_ms", least=0)
+        check_numbers(self)
 
 
 @described
@@ -73,21 +72,19 @@ class LinkChange:
     changes.
     """
 
-    at_s: float
+    at_s: NotNegative
     source: str
     destination: str
-    rate_mbps: float | None = None
+    rate_mbps: Positive | None = None
     up: bool | None = None
     both_directions: bool = True
 
     def __post_init__(self) -> None:
-        set_number(self, "at_s", least=0)
+        check_numbers(self)
         if self.rate_mbps is None and self.up is None:
             raise NetreproError(
                 f"a change of {self.source} {self.destination} that changes nothing", "give rate_mbps=... or up=..."
             )
-        if self.rate_mbps is not None:
-            set_number(self, "rate_mbps", above=0)
 
     @property
     def links(self) -> tuple[tuple[str, str], ...]:

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from netrepro import _core
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.description import DOMAINS, check_count, check_one_of, described, set_number
+from netrepro.networks.description import (
+    DOMAINS,
+    Count,
+    CountFromZero,
+    NotNegative,
+    Positive,
+    PositiveShare,
+    Share,
+    check_count,
+    check_numbers,
+    check_one_of,
+    described,
+    whole,
+)
 from netrepro.networks.flow_sizes import FlowSizeDistribution
 from netrepro.networks.receivers import Receiver
 
@@ -24,8 +38,6 @@ SCHEDULERS = tuple(_core.subflow_schedulers())
 RECOVERIES = ("linux", "sack", "newreno", "reno", "tahoe")
 RECOVERIES_WITH_SACK = RECOVERIES[:2]
 COUNTS = ("segments", "bytes", "acknowledgements")
-
-described(FlowSizeDistribution)
 
 
 def check_congestion_control(name: str | None) -> None:
@@ -72,6 +84,10 @@ class Tcp:
     sender heeds an acknowledgement only with the sum of the numbers of all segments that it tells of, which nobody
     knows who has not received them (the cure of Savage et al., CCR 1999, for optimistic acknowledgements; RFC 3540 has
     such sums, of one bit, for ECN). The numbers themselves are not simulated, so that nobody ever guesses one.
+    `boundary_spread_bytes`: the remedy that needs no receiver's help: every segment ends at one of so many places more,
+    drawn from the experiment's seed (it is up to twice as much shorter than `segment_bytes`), and an acknowledgement of
+    any other byte is not heeded. Who guesses is right once in `boundary_spread_bytes` + 1 times. It stays below a
+    quarter of `segment_bytes`, and flows with it are of a single connection.
 
     With `congestion_control="suss"` (Arghavani et al., SIGCOMM 2024) the window may grow fourfold in the first
     `suss_rounds` rounds after the initial window; `suss_guard` and `suss_pacing` say whether what goes out beyond a
@@ -88,26 +104,26 @@ class Tcp:
     """
 
     congestion_control: str = "cubic"
-    initial_window_segments: int = 10
-    segment_bytes: int = 1448
-    receive_window_bytes: int = 6 * 2**20
+    initial_window_segments: Count = 10
+    segment_bytes: Annotated[int, whole(most=MOST_SEGMENT_BYTES)] = 1448
+    receive_window_bytes: Annotated[int, whole(but="`segment_bytes` or more")] = 6 * 2**20
     receive_window_grows: bool = True
-    send_buffer_bytes: int | None = None
-    min_rto_ms: float = 200.0
-    initial_rto_ms: float = 1000.0
-    delayed_ack_ms: float = 40.0
+    send_buffer_bytes: Annotated[int, whole(but="`segment_bytes` or more")] | None = None
+    min_rto_ms: Positive = 200.0
+    initial_rto_ms: Positive = 1000.0
+    delayed_ack_ms: NotNegative = 40.0
     sack: bool = True
     tail_loss_probe: bool = True  # RFC 8985, needs SACK; Linux's net.ipv4.tcp_early_retrans = 3, and 0 without
     ecn: bool = False  # ask for ECN with every congestion control; DCTCP asks anyway
-    dctcp_alpha: float = 1.0
-    slow_start_exit_share: float = 0.5
+    dctcp_alpha: Share = 1.0
+    slow_start_exit_share: PositiveShare = 0.5
     slow_start_after_idle: bool = True
     hystart: bool = True
     hystart_rounds_from_start: bool = False
     pacing: bool = False
-    pacing_slow_start_ratio: float = 2.0
-    pacing_ratio: float = 1.2
-    unpaced_segments: int = 10
+    pacing_slow_start_ratio: Positive = 2.0
+    pacing_ratio: Positive = 1.2
+    unpaced_segments: CountFromZero = 10
     opportunistic_retransmission: bool = False
     penalisation: bool = False
     scheduler: str = "lowest_rtt"
@@ -115,26 +131,18 @@ class Tcp:
     counts: str = "segments"
     receiver: Receiver | None = None
     cumulative_nonce: bool = False
-    suss_rounds: int = 3
+    boundary_spread_bytes: Annotated[int, whole(least=0, but="below a quarter of `segment_bytes`")] = 0
+    suss_rounds: CountFromZero = 3
     suss_guard: bool = True
     suss_pacing: bool = True
 
     def __post_init__(self) -> None:
         check_congestion_control(self.congestion_control)
-        check_count(self, "initial_window_segments")
-        check_count(self, "segment_bytes", most=MOST_SEGMENT_BYTES)
+        check_numbers(self)
         check_count(self, "receive_window_bytes", least=self.segment_bytes)
         if self.send_buffer_bytes is not None:
             check_count(self, "send_buffer_bytes", least=self.segment_bytes)
-        set_number(self, "min_rto_ms", above=0)
-        set_number(self, "initial_rto_ms", above=0)
-        set_number(self, "delayed_ack_ms", least=0)
-        set_number(self, "dctcp_alpha", least=0, most=1)
-        set_number(self, "slow_start_exit_share", above=0, most=1)
-        set_number(self, "pacing_slow_start_ratio", above=0)
-        set_number(self, "pacing_ratio", above=0)
-        check_count(self, "unpaced_segments", least=0)
-        check_count(self, "suss_rounds", least=0)
+        check_count(self, "boundary_spread_bytes", least=0, most=(self.segment_bytes - 1) // 4)
         if not isinstance(self.receiver, Receiver | None):
             raise NetreproError(
                 f"Tcp: receiver = {self.receiver!r}", "give AckDivision, DuplicateSpoofing or OptimisticAck"
@@ -171,15 +179,15 @@ class Flow:
 
     source: str
     destination: str
-    size_bytes: int | None = None
-    duration_s: float | None = None
-    start_s: float = 0.0
+    size_bytes: Count | None = None
+    duration_s: Positive | None = None
+    start_s: NotNegative = 0.0
     congestion_control: str | None = None
     label: str = ""
     replication: str = ""
-    replicate_below_bytes: int = 100_000
+    replicate_below_bytes: Count = 100_000
     replica_same_path: bool = False
-    subflows: int = 1
+    subflows: Annotated[int, whole(most=MOST_SUBFLOWS)] = 1
     path: tuple[str, ...] = ()
     subflow_paths: tuple[tuple[str, ...], ...] = ()
     tcp: Tcp | None = None
@@ -192,11 +200,7 @@ class Flow:
                 f"a flow from {self.source} to {self.destination} with no end or two",
                 "give size_bytes=... or duration_s=...",
             )
-        if self.size_bytes is not None:
-            check_count(self, "size_bytes")
-        if self.duration_s is not None:
-            set_number(self, "duration_s", above=0)
-        set_number(self, "start_s", least=0)
+        check_numbers(self)
         _check_tcp(self)
         _check_connections(self)
         if self.path and (self.replication or self.subflows > 1):
@@ -224,30 +228,27 @@ class Requests:
 
     client: str
     servers: tuple[str, ...]
-    request_bytes: int
-    response_bytes: int
-    count: int
+    request_bytes: Count
+    response_bytes: Count
+    count: Count
     barrier: bool = True
-    think_ms: float = 0.0
-    start_s: float = 0.0
+    think_ms: NotNegative = 0.0
+    start_s: NotNegative = 0.0
     congestion_control: str | None = None
     label: str = ""
-    answer_within_ms: float = 0.0
+    answer_within_ms: NotNegative = 0.0
     tcp: Tcp | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "servers", tuple(self.servers))
         if not self.servers or len(set(self.servers)) < len(self.servers):
             raise NetreproError(f"Requests: servers = {self.servers!r}", "give different hosts, one at least")
-        for name in ("request_bytes", "response_bytes", "count"):
-            check_count(self, name)
+        check_numbers(self)
         in_all = self.count * max(self.request_bytes, self.response_bytes)
         if in_all > DOMAINS["bytes"][1]:
             raise NetreproError(
                 f"Requests: count = {self.count}, of {in_all} bytes in all", f"give no more than {DOMAINS['bytes'][1]}"
             )
-        for name in ("think_ms", "start_s", "answer_within_ms"):
-            set_number(self, name, least=0)
         _check_tcp(self)
         for server in self.servers:
             _check_apart(self.client, server)
@@ -263,18 +264,15 @@ class Datagrams:
 
     source: str
     destination: str
-    rate_mbps: float
-    duration_s: float
-    packet_bytes: int = 1514
+    rate_mbps: Positive
+    duration_s: Positive
+    packet_bytes: Annotated[int, whole(least=42, most=MOST_PACKET_BYTES)] = 1514
     spacing: str = "constant"
-    start_s: float = 0.0
+    start_s: NotNegative = 0.0
     label: str = ""
 
     def __post_init__(self) -> None:
-        set_number(self, "rate_mbps", above=0)
-        set_number(self, "duration_s", above=0)
-        set_number(self, "start_s", least=0)
-        check_count(self, "packet_bytes", least=42, most=MOST_PACKET_BYTES)
+        check_numbers(self)
         if self.spacing not in ("constant", "poisson"):
             raise NetreproError(
                 f"Datagrams: spacing = {self.spacing!r}", nearest(str(self.spacing), ("constant", "poisson"))
@@ -294,23 +292,21 @@ class PoissonFlows:
     """
 
     sizes: FlowSizeDistribution
-    flows_per_s: float
-    count: int
+    flows_per_s: Positive
+    count: Annotated[int, whole(most=MOST_POISSON_FLOWS)]
     sources: tuple[str, ...] = ()
     destinations: tuple[str, ...] = ()
-    start_s: float = 0.0
+    start_s: NotNegative = 0.0
     congestion_control: str | None = None
     label: str = ""
     replication: str = ""
-    replicate_below_bytes: int = 100_000
+    replicate_below_bytes: Count = 100_000
     replica_same_path: bool = False
-    subflows: int = 1
+    subflows: Annotated[int, whole(most=MOST_SUBFLOWS)] = 1
     tcp: Tcp | None = None
 
     def __post_init__(self) -> None:
-        set_number(self, "flows_per_s", above=0)
-        set_number(self, "start_s", least=0)
-        check_count(self, "count", most=MOST_POISSON_FLOWS)
+        check_numbers(self)
         _check_tcp(self)
         for name in ("sources", "destinations"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
@@ -346,7 +342,5 @@ def _check_apart(source: str, destination: str) -> None:
 def _check_connections(flows: Flow | PoissonFlows) -> None:
     if flows.replication not in REPLICATIONS:
         raise NetreproError(f"replication = {flows.replication!r}", nearest(str(flows.replication), REPLICATIONS[1:]))
-    check_count(flows, "replicate_below_bytes")
-    check_count(flows, "subflows", most=MOST_SUBFLOWS)
     if flows.replication and flows.subflows > 1:
         raise NetreproError(f"{flows.replication} of flows with {flows.subflows} subflows", "give one of the two")

@@ -55,7 +55,7 @@ class Setting:
     acknowledged every `ack_interval_ms`. `rival` : instead of the document, a transfer without end beside one with an
     honest receiver. `jitter_ms` : by how much a sender's link varies, so that two flows do not keep
     step. recovery : as of Tcp, or NO_SACK: Linux's from a receiver that offers no SACK. nonce : whether the sender has
-    the paper's cumulative nonce.
+    the paper's cumulative nonce. boundary_spread_bytes : as of Tcp.
     """
 
     document_bytes: int = 60_000
@@ -74,6 +74,7 @@ class Setting:
     rival: bool = False
     jitter_ms: float = 0.0
     nonce: bool = False
+    boundary_spread_bytes: int = 0
 
     @property
     def sack(self) -> bool:
@@ -115,6 +116,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         recovery="linux" if setting.recovery == NO_SACK else setting.recovery,
         counts=setting.counts,
         cumulative_nonce=setting.nonce,
+        boundary_spread_bytes=setting.boundary_spread_bytes,
     )
     pressing = replace(tcp, receiver=receiver_of(setting))
     access = Link(100 * setting.rate_mbps, 0.01, PLENTY)
@@ -232,6 +234,8 @@ def cannot(setting: Setting, tier: str) -> str:
         return "two flows at once, of which the client in user space has one only"
     if tier == VIRTUAL and setting.nonce:
         return "cumulative_nonce = True: no kernel's segments bear nonces"
+    if tier == VIRTUAL and setting.boundary_spread_bytes:
+        return f"boundary_spread_bytes = {setting.boundary_spread_bytes}: no kernel varies where its segments end"
     if tier == VIRTUAL and setting.receiver == "spoofing" and setting.recovery not in ("sack", "linux", NO_SACK):
         return (
             f"recovery = {setting.recovery!r} is how a sender of 1999 took duplicates; kernels of today are Linux's, "
@@ -342,9 +346,9 @@ def draw_growth(runs: Runs) -> Figure:
 
 def draw_controls(runs: Runs) -> Figure:
     """When the last data come, of the sender of 1999 and of one that is mended."""
-    titles = {"division": "bytes counted", "spoofing": "SACK", "optimistic": "nonce"}
+    titles = {"bytes counted": "division", "SACK": "spoofing", "nonce": "optimistic", VARIED: "optimistic"}
     figure, axes = drawing.panels("Broken on purpose: senders that are mended", "", "last data (ms)", list(titles))
-    for axis, (attack, mended) in zip(axes, titles.items(), strict=True):
+    for axis, (mended, attack) in zip(axes, titles.items(), strict=True):
         cases = ["honest", attack, f"honest, {mended}", f"{attack}, {mended}"]
         looks = dict(
             zip(cases, (scheme("tcp").colour, CURVES[6], scheme("tcp").colour, scheme("control").colour), strict=True)
@@ -419,6 +423,7 @@ def draw_run(readings: dict[str, Any], case: str) -> Figure:
 GROWTH, LINUX, WITHOUT = "growth", "Linux", "Linux without SACK"
 TODAY = {"congestion_control": "cubic", "recovery": "linux", "counts": "segments"}
 BYTES, SACK, NONCE = {"counts": "bytes"}, {"recovery": "sack"}, {"nonce": True}
+VARIED, VARY = "varied segments", {"boundary_spread_bytes": 15}
 CASES: dict[str, dict[str, Any]] = {
     **{name: {"receiver": name} for name in RECEIVERS},
     "honest, bytes counted": BYTES,
@@ -427,6 +432,8 @@ CASES: dict[str, dict[str, Any]] = {
     "spoofing, SACK": SACK | {"receiver": "spoofing"},
     "honest, nonce": NONCE,
     "optimistic, nonce": NONCE | {"receiver": "optimistic"},
+    f"honest, {VARIED}": VARY,
+    f"optimistic, {VARIED}": VARY | {"receiver": "optimistic"},
     GROWTH: {"receiver": "division", "pieces": each(*PIECES)},
     f"{GROWTH}, bytes counted": BYTES | {"receiver": "division", "pieces": each(*PIECES)},
     **{f"{LINUX}, {name}": TODAY | {"receiver": name} for name in RECEIVERS},
@@ -440,10 +447,14 @@ SENDERS: dict[str, dict[str, Any]] = {
     "Reno, counts bytes": BYTES,
     "SACK, counts bytes": SACK | BYTES,
     "SACK, counts bytes, nonce": SACK | BYTES | NONCE,
+    "SACK, counts bytes, ends at 2 places": SACK | BYTES | {"boundary_spread_bytes": 1},
+    "SACK, counts bytes, ends at 16 places": SACK | BYTES | VARY,
     "Linux (SACK, PRR), counts segments": {"recovery": "linux", "counts": "segments"},
 }
 SHARED = {"rival": True, "rate_mbps": 20.0, "round_trip_ms": 40.0, "buffer_packets": 60, "jitter_ms": 4.0}
-RIVAL_SENDERS = [name for name in SENDERS if not name.startswith(("Tahoe", "Reno")) and not name.endswith("nonce")]
+RIVAL_SENDERS = [
+    name for name in SENDERS if not name.startswith(("Tahoe", "Reno")) and not name.endswith(("nonce", "places"))
+]
 BUFFERS = (4, 8, 16, 32, 64, 128)
 ENOUGH_S = 60.0  # for a document that comes by timeouts; a run ends with it
 
@@ -480,6 +491,12 @@ STUDY = Study(
             ("optimistic", "honest"),
             control=("optimistic, nonce", "honest, nonce"),
             how=least_first("optimistic", "honest"),
+        ),
+        "boundaries-stop-optimism": Evidence(
+            "last_data_ms",
+            (f"honest, {VARIED}", f"optimistic, {VARIED}"),
+            control=("honest", "optimistic"),
+            how=least_first("honest", "optimistic"),
         ),
     },
     knobs={
@@ -537,6 +554,7 @@ STUDY = Study(
             "counts": ["acknowledgements", "bytes", "segments"],
             "recovery": ["reno", "tahoe", "newreno", "sack", "linux"],
             "nonce": [False, True],
+            "boundary_spread_bytes": (0, 64, 1),
         },
         draw_run,
     ),

@@ -34,9 +34,15 @@ class Hosts:
     experiment : network, background traffic (may be empty), how long, and what to measure. The same one and the same
         programs give the same bytes.
     most_connections : how many `connect` opens at most.
+
+    Raises NetreproError for an experiment whose TCP varies its segments: messages begin segments of their own.
     """
 
     def __init__(self, experiment: Experiment, *, most_connections: int = 1000, clock_skew_ppm: float = 100.0):
+        if experiment.tcp.boundary_spread_bytes:
+            raise NetreproError(
+                f"boundary_spread_bytes = {experiment.tcp.boundary_spread_bytes} of connections of programs", "give 0"
+            )
         self.experiment = experiment
         self.now_s = 0.0
         self._core = build(experiment, clock_skew_ppm)

@@ -7,7 +7,7 @@ import json
 import multiprocessing
 import random
 import time
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -44,7 +44,7 @@ from netrepro.networks import (
     load_flow_sizes,
     star,
 )
-from netrepro.networks.description import _KINDS, DOMAINS
+from netrepro.networks.description import _KINDS, _NUMBERS, DOMAINS, UNITS, _ends
 from netrepro.simulation import simulate
 
 SECONDS = 0.02
@@ -73,6 +73,7 @@ DESCRIPTIONS = {
     "division": AckDivision(3),
     "spoofing": DuplicateSpoofing(3),
     "optimistic": OptimisticAck(20.0),
+    "DropTail of bytes": DropTail(bytes=20_000),
 } | {
     type(queue).__name__: queue
     for queue in (
@@ -142,6 +143,45 @@ def test_every_kind_of_description_is_tried():
     tried = {type(described).__name__ for described in DESCRIPTIONS.values()} | {"OwnQueue"}
     kinds = {name for name, kind in _KINDS.items() if kind.__module__.startswith("netrepro.")}
     assert kinds - tried == set()
+
+
+OUR_KINDS = {name: kind for name, kind in _KINDS.items() if kind.__module__.startswith("netrepro.")}
+
+
+@pytest.mark.parametrize("kind", OUR_KINDS.values(), ids=OUR_KINDS)
+def test_help_shows_which_numbers_every_field_takes(kind):
+    hints = get_type_hints(kind)
+    names = [field.name for field in dataclasses.fields(kind)]
+    numbers = [name for name in names if {hints[name], *get_args(hints[name])} & {int, float}]
+    assert list(_NUMBERS[kind]) == numbers
+    lines = {line.split("`")[1]: line for line in kind.__doc__.splitlines() if line.startswith("- `")}
+    assert list(lines) == numbers
+    for name, line in lines.items():
+        unit = next(
+            (unit for end, unit in sorted(UNITS.items(), key=lambda each: -len(each[0])) if name.endswith(end)), ""
+        )
+        assert unit in line and any(digit.isdigit() for digit in line)
+
+
+def test_units_are_of_names_that_have_a_domain():
+    assert set(UNITS) <= set(DOMAINS)
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_what_help_shows_is_what_is_refused(name):
+    description = DESCRIPTIONS[name]
+    for field, numbers in _NUMBERS[type(description)].items():
+        if getattr(description, field) is None:  # and so may be nothing else here
+            continue
+        least, most = _ends(field, numbers)
+        most = min(most, numbers.below)
+        beyond = [least - 1 if numbers.whole else (least * 0.99 if least else -1e-9)]
+        beyond += [0.0] if numbers.above == 0 else []
+        beyond += [most + 1 if numbers.whole else most * 1.01] if most < float("inf") else []
+        beyond += [1.0] if numbers.below == 1 else []
+        for value in beyond:
+            with pytest.raises(NetreproError, match=rf"{type(description).__name__}: {field} = "):
+                dataclasses.replace(description, **{field: value})
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)

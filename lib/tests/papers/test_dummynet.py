@@ -52,7 +52,10 @@ def made_up(**costs: tuple[float, float]) -> paper.Runs:
         ],
         columns=["case", "repetition", "batch", "wall_ns", "processor_ns"],
     )
-    return paper.Runs(batches.assign(whole_ns=batches.arrivals_ns + batches.timer_ns), kernel, 0, 100, 20.0)
+    batches = batches.assign(whole_ns=batches.arrivals_ns + batches.timer_ns)
+    single = batches[batches.case.isin(paper.MAIN)]
+    single = single.assign(whole_ns=single.whole_ns * (1 + single.batch))
+    return paper.Runs(batches, single, kernel, 0, 100, 20.0)
 
 
 def verdicts(runs: paper.Runs) -> dict[str, str]:
@@ -170,6 +173,23 @@ def test_all_work_is_charged_where_it_is_done(runs):
     whole, parts = runs.medians(), runs.batches.arrivals_ns + runs.batches.timer_ns
     assert (runs.batches.whole_ns == parts).all() and set(paper.MAIN) < set(whole.columns)
     assert runs.out_of_order == 0 and runs.batches.groupby(["case", "repetition"]).batch.count().loc["A"].eq(5).all()
+
+
+def test_deviations_are_the_cases_own_and_of_the_worst_of_the_six():
+    runs = made_up()
+    table = paper.deviation(runs.single)
+    assert table.to_numpy() == pytest.approx(0.5)  # of 1, 2, 3 times a cost: 1 / 2
+    loud = runs.batches.assign(
+        whole_ns=runs.batches.whole_ns * np.where(runs.batches.case == "B", 1 + runs.batches.batch, 1)
+    )
+    assert verdicts(replace(runs, batches=loud))["steady-costs"].verdict == "untrusted"
+    noisy = runs.batches.assign(whole_ns=runs.batches.whole_ns * np.where(runs.batches.batch == 0, 1.15, 1))
+    assert verdicts(replace(runs, batches=noisy))["steady-costs"].verdict == "disagrees"
+
+
+def test_packets_are_timed_one_by_one_too(runs):
+    counts = runs.single.groupby(["case", "repetition"]).size()
+    assert (counts == paper.SINGLE_PACKETS).all() and set(counts.index.get_level_values("case")) == set(paper.MAIN)
 
 
 def test_without_namespaces_linux_is_not_measured_and_its_claim_is_left_out(runs):

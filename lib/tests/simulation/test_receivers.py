@@ -24,6 +24,7 @@ from netrepro.networks import (
     dumbbell,
 )
 from netrepro.simulation import simulate
+from netrepro.simulation.hosts import Hosts
 
 PLENTY = DropTail(packets=10_000)
 # A sender of 1999 and its path: 60 KB, 72 ms.
@@ -39,10 +40,10 @@ OF_1999 = Tcp(
 DOCUMENT_BYTES, ROUND_TRIP_MS = 60_000, 72
 
 
-def fetch(tcp: Tcp, size_bytes=DOCUMENT_BYTES, **link):
+def fetch(tcp: Tcp, size_bytes=DOCUMENT_BYTES, *, seed=0, **link):
     net = dumbbell(1, Link(1000, 0.01, PLENTY), Link(100, ROUND_TRIP_MS / 2 - 0.02, **{"queue": PLENTY, **link}))
     measure = Measure(windows_interval_ms=2, packets=(("h1", "s1"),))
-    return simulate(Experiment(net, (Flow("h1", "h2", size_bytes),), 30, tcp=tcp, measure=measure))
+    return simulate(Experiment(net, (Flow("h1", "h2", size_bytes),), 30, seed, tcp=tcp, measure=measure))
 
 
 def rounds(measured) -> list[int]:
@@ -126,6 +127,53 @@ def test_nonces_change_nothing_for_who_acknowledges_what_has_come(receiver):
         assert getattr(with_nonce, table).equals(getattr(without, table))
 
 
+VARIED = replace(OF_1999, boundary_spread_bytes=15)
+
+
+def ends(measured) -> np.ndarray:
+    """Where each segment ends (bytes), of a flow that lost nothing."""
+    return measured.packets.query("size_bytes > 100").size_bytes.sub(66).cumsum().to_numpy()
+
+
+def test_segments_end_at_every_place_and_nobody_can_foretell_at_which():
+    found = ends(fetch(VARIED, 1_000_000))
+    assert found[-1] == 1_000_000
+    places = found[:-1] - np.arange(1, len(found)) * (1460 - 15)
+    assert set(places) == set(range(16))
+    assert abs(np.corrcoef(places[1:], places[:-1])[0, 1]) < 0.1  # of some 690: three deviations are .11
+    assert not np.array_equal(found, ends(fetch(VARIED, 1_000_000, loss=1e-12, seed=5)))
+    assert np.array_equal(found, ends(fetch(VARIED, 1_000_000)))
+
+
+@pytest.mark.parametrize("recovery", ["linux", "sack", "newreno", "reno", "tahoe"])
+def test_a_sender_that_varies_its_segments_heeds_no_guess(recovery):
+    tcp = replace(VARIED, recovery=recovery)
+    honest, optimistic = fetch(tcp), fetch(replace(tcp, receiver=OptimisticAck(2.0)))
+    assert optimistic.flows["delivered_bytes"][0] == DOCUMENT_BYTES  # what is right is heeded: it does end
+    assert optimistic.flows["completion_ms"][0] > honest.flows["completion_ms"][0]
+    assert honest.flows["completion_ms"][0] == pytest.approx(fetch(OF_1999).flows["completion_ms"][0], abs=1)
+    divided = fetch(replace(tcp, receiver=AckDivision(20)))  # of whose pieces only the last ends where a segment does
+    assert rounds(divided) == rounds(honest)
+
+
+@pytest.mark.parametrize("delayed_ack_ms", [0, 40])
+@pytest.mark.parametrize("recovery", ["linux", "sack", "newreno", "reno", "tahoe"])
+def test_varied_segments_survive_losses_and_reordering(recovery, delayed_ack_ms):
+    tcp = replace(VARIED, recovery=recovery, delayed_ack_ms=delayed_ack_ms, min_rto_ms=50, boundary_spread_bytes=300)
+    found = fetch(tcp, 400_000, loss=0.03, jitter_ms=1, queue=DropTail(packets=20))
+    assert found.links["lost_packets"].sum() > 0 and found.trusted
+    assert found.flows["delivered_bytes"][0] == 400_000 and found.flows["completion_ms"].notna()[0]
+
+
+def test_a_flow_that_is_ended_by_time_ends_with_a_whole_segment():
+    net = dumbbell(1, Link(1000, 0.1, PLENTY), Link(20, 5, DropTail(packets=15)))
+    measure = Measure(packets=(("h1", "s1"),))
+    found = simulate(Experiment(net, (Flow("h1", "h2", duration_s=1),), 2, tcp=VARIED, measure=measure))
+    assert found.trusted and found.flows["delivered_bytes"][0] > 1_000_000
+    first = found.packets.query("size_bytes > 100").size_bytes.sum() - 66 * (found.packets.size_bytes > 100).sum()
+    assert found.flows["delivered_bytes"][0] <= first
+
+
 def test_what_was_lost_under_optimistic_acknowledgements_never_comes():
     lossy = fetch(replace(OF_1999, receiver=OptimisticAck(2.0)), queue=DropTail(packets=10_000), loss=0.05)
     assert lossy.links["lost_packets"].sum() > 0
@@ -170,13 +218,21 @@ def test_no_receiver_breaks_a_sender_or_loses_account_of_packets(receiver, recov
 def test_what_cannot_be_is_refused():
     greedy = Tcp(receiver=AckDivision(3))
     net = dumbbell(1, Link(1000, 0.1, PLENTY), Link(20, 5, PLENTY))
-    for entry in (
-        Requests("h2", ("h1",), 10, 10, 1, tcp=greedy),
-        Flow("h1", "h2", 10, subflows=2, tcp=greedy),
-        Flow("h1", "h2", 10, replication="repflow", tcp=greedy),
-    ):
-        with pytest.raises(NetreproError, match="several connections"):
-            Experiment(net, (entry,), 1)
+    for tcp in (greedy, VARIED):
+        for entry in (
+            Requests("h2", ("h1",), 10, 10, 1, tcp=tcp),
+            Flow("h1", "h2", 10, subflows=2, tcp=tcp),
+            Flow("h1", "h2", 10, replication="repflow", tcp=tcp),
+        ):
+            with pytest.raises(NetreproError, match="several connections"):
+                Experiment(net, (entry,), 1)
+    with pytest.raises(NetreproError, match="boundary_spread_bytes = 15 of connections of programs"):
+        Hosts(Experiment(net, (), 1, tcp=VARIED))
+    for spread in (-1, 365, 1.5):
+        with pytest.raises(NetreproError, match="boundary_spread_bytes"):
+            replace(VARIED, boundary_spread_bytes=spread)
+    with pytest.raises(NetreproError, match="boundary_spread_bytes = 15"):
+        check_tcp(Tcp(boundary_spread_bytes=15))
     for make in (lambda: AckDivision(0), lambda: DuplicateSpoofing(1.5), lambda: OptimisticAck(0)):
         with pytest.raises(NetreproError, match="give a"):
             make()

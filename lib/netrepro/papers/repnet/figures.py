@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.claims import load_claims
+from netrepro.claims.verdicts import student_interval
 from netrepro.papers import _drawing as drawing
 from netrepro.papers._study import SIMULATED, Runs
 from netrepro.papers.repnet.measuring import (
@@ -332,18 +333,22 @@ def draw_overhead(runs: Runs) -> Figure:
 
 
 def draw_fat_tree(runs: Runs) -> Figure:
-    """Reductions against TCP over load in the fat-tree, beside the authors' samples (Fig. 18)."""
+    """Reductions against TCP over load in the fat-tree, with the jackknife's intervals, beside the authors' samples
+    (Fig. 18)."""
     title, names = "Fat-tree of 54 hosts (Fig. 18)", ("mean", "99th percentile")
     figure, axes = drawing.panels(title, "load (1)", "reduction against TCP (%)", names)
     published, loads = samples("fat_tree").set_index(["load", "scheme"]), _loads(runs, "fat-tree")
     for axis, which in zip(axes, ("mean", "p99"), strict=True):
         theirs = published[f"{which}_ms"].unstack()
-        for name in REPLICATED:
+        for shift, name in zip((-0.004, 0.004), REPLICATED, strict=True):
             look, gain = scheme(name), (1 - theirs[name] / theirs["tcp"]) * 100
             label = f"{look.label}, the authors' samples"
             axis.plot(gain.index, gain, look.marker + ":", color=PUBLISHED_GREY, markersize=4, label=label)
-            ours = [np.mean(_reductions(runs, which, f"fat-tree {name}", load)) for load in loads]
-            axis.plot(loads, ours, look.marker + "-", color=look.colour, label=look.label)
+            ours = [_reductions(runs, which, f"fat-tree {name}", load) for load in loads]
+            at = np.array(loads) + shift  # so that no interval hides another
+            axis.plot(at, [np.mean(values) for values in ours], look.marker + "-", color=look.colour, label=look.label)
+            if len(ours[0]) > 1:
+                axis.vlines(at, *np.transpose([student_interval(values) for values in ours]), color=look.colour)
         axis.axhline(0, color=drawing.INK, linewidth=1)
     axes[0].legend(fontsize=8, loc="lower right")
     return figure
