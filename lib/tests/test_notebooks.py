@@ -7,6 +7,7 @@ import builtins
 import json
 import os
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import nbformat
@@ -104,6 +105,16 @@ def test_no_cell_holds_logic(notebook):
         assert not any(isinstance(node, FORBIDDEN) for node in ast.walk(tree)), cell.source
         statements = sum((node.end_lineno or 0) - node.lineno + 1 for node in tree.body)
         assert statements <= CELL_LINES, f"{statements} lines belong into the library:\n{cell.source}"
+
+
+def test_nothing_is_drawn_or_measured_before_the_parameters_but_the_idea_which_has_none(notebook):
+    """For what a person sets must be seen in what is drawn: papermill sets it in the cell after the parameters'."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    before = takewhile(lambda cell: "parameters" not in cell.metadata.get("tags", []), cells)
+    for node in ast.walk(ast.parse("\n".join(cell.source for cell in before))):
+        if isinstance(node, ast.Call):
+            said = ast.unparse(node)
+            assert said == "paper.draw_idea()" or said.startswith(("guide.", "answer_slot(")), said
 
 
 def solutions(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:

@@ -373,6 +373,18 @@ def answer(runs: Runs) -> str:
 # Figures.
 
 
+def draw_idea() -> Figure:
+    """Windows that halve at different times, and how much their sum wavers: sawtooths with random phases."""
+    figure, axis = new_figure("Many sawtooths waver less", "time (a flow's periods)", "sum / its mean (ratio)")
+    times, random = np.linspace(0, 3, 601), np.random.default_rng(1)
+    for flows, colour in zip((1, 16, 400), CURVES, strict=False):
+        windows = (1 + (times[:, None] + random.random(flows)) % 1) / 1.5  # from half of the largest to the largest
+        axis.plot(times, windows.mean(axis=1), color=colour, label=f"{flows} flow{'s' * (flows > 1)}")
+    axis.set_ylim(0, 1.6)
+    axis.legend(loc="lower right", ncols=3)
+    return figure
+
+
 def draw_network(setting: Setting) -> Figure:
     """Senders, the bottleneck with the buffer in question, a receiver (Fig. 9a)."""
     return drawing.draw_network(experiment(setting, 10.0, 1), "n long flows meet at one router (Fig. 9a)")

@@ -492,7 +492,7 @@ def _places() -> dict[Any, tuple[float, float]]:
     return places
 
 
-def draw_structure() -> Figure:
+def draw_idea() -> Figure:
     """A DCell_1 of n = 4 with the path of Fig. 11 and the one around [0,3]."""
     figure, axis = new_figure("A DCell_1 of n = 4: servers (dots) forward", "", "")
     places = _places()
@@ -522,6 +522,12 @@ def draw_structure() -> Figure:
     axis.set_aspect("equal")
     axis.legend(loc="upper left", fontsize=8)
     return figure
+
+
+def draw_tree(setting: Setting) -> Figure:
+    """The two-level tree of the comparison, with the ports that the setting gives its switches."""
+    asked = all_to_all(replace(setting, network="tree"), 1)
+    return drawing.draw_network(asked, "The same servers on a two-level tree")
 
 
 def _draw_goodput(axis: Any, runs: Runs, case: str, tier: str, **look: Any) -> None:

@@ -332,7 +332,7 @@ def _median_cost(engine: Dummynet, packets: int, warm_up_packets: int = 10_000) 
 # Figures.
 
 
-def draw_stages() -> Figure:
+def draw_idea() -> Figure:
     """Where a packet can end: the stages of the chain and the cases named after them."""
     figure, axis = new_figure("A packet's way, and where each case ends", "", "")
     figure.set_size_inches(9, 3)

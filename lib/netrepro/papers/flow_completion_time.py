@@ -288,6 +288,18 @@ def answer(runs: Runs) -> str:
 # Figures. But for the tiers side by side, they show the simulator, which alone has RCP.
 
 
+def draw_idea() -> Figure:
+    """Round trips that a flow takes at least, on a link so fast that sending costs no time."""
+    figure, axis = new_figure("Round trips, on a link of any rate", "flow (packets)", "round trips (count)", log_x=True)
+    packets = np.geomspace(1, 1e4, 200)
+    slow_start = np.log2(packets + 1) + 0.5
+    axis.plot(packets, slow_start, color=LOOKS["TCP"].colour, label="TCP: slow start from one packet")
+    axis.plot(packets, np.full_like(packets, 1.5), color=LOOKS["RCP"].colour, label="RCP: the fair rate at once")
+    axis.set_ylim(bottom=0)
+    axis.legend()
+    return figure
+
+
 def draw_network(setting: Setting) -> Figure:
     """Many flows over one long link."""
     return drawing.draw_network(experiment(setting, 0.01, 1), "Flows come and go; one long link carries them all")

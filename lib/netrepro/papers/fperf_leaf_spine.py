@@ -829,6 +829,15 @@ def original_times() -> pd.DataFrame:
 # --- figures ---
 
 
+def draw_idea() -> Figure:
+    """Strict priority with packets: two flows that send all the time, and what becomes of the third."""
+    point = scheduler_point("strict_priority", 4, 7)
+    packet = [(0, 0)]
+    sent = {"q0": [packet] * 5, "q1": [[], packet, packet], "q2": [packet] * 3}
+    trace = point.simulate(sent)
+    return trace.draw(["q0", "q1", "q2", "q3"], "The scheduler serves q0 first, then q1, q2 and q3")
+
+
 def draw_times(times: pd.DataFrame, fits: pd.DataFrame) -> Figure:
     """Figure 7c: CPU seconds against network size, a line a task, all seeds, and the fit; dashed the integer encoding.
 

@@ -399,9 +399,9 @@ def _over_all(ours: Callable[[pd.DataFrame], Any], control: Callable[[pd.DataFra
 # Figures.
 
 
-def draw_network() -> Figure:
+def draw_idea() -> Figure:
     """The fat-tree of k = 4, and the tree that is left of it when only one path is used."""
-    topology = fat_tree(4, Setting().link)
+    topology = fat_tree(4, Link(1.0, 0.0))  # what its links carry is not drawn
     figure, axis = new_figure("A fat-tree of k = 4, and the tree in it that one path a pair leaves", "", "")
     axis.axis("off")
     place = {f"h{i + 1}": (i + 0.0, 0.0) for i in range(16)}
@@ -419,6 +419,11 @@ def draw_network() -> Figure:
         axis.text(-0.8, height, name, ha="right", va="center")
     axis.set_xlim(-3.2, 15.8)
     return figure
+
+
+def draw_network(setting: Setting) -> Figure:
+    """The network as the experiment has it, with its links' rate, delay and buffer."""
+    return drawing.draw_network(experiment(setting, 1.0, 1), "Sixteen hosts on a fat-tree of k = 4")
 
 
 def draw_throughput(runs: Runs) -> Figure:

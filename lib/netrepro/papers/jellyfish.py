@@ -346,15 +346,23 @@ def _largest(gain: pd.Series) -> float:
 # Figures.
 
 
-def draw_networks(setting: Setting | None = None, seed: int = 1) -> Figure:
+def draw_idea() -> Figure:
+    """Twenty switches of four ports, with the sixteen servers of a fat-tree, cabled by plan and at random."""
+    return _draw_cabling(NETWORKS[:2], 4, 16, Link(1.0, 0.0), 1)
+
+
+def draw_networks(setting: Setting, seed: int) -> Figure:
     """A fat-tree, a Jellyfish and the control of the same switches, coloured by how far they are from the first."""
-    setting = setting or STUDY.setting
-    figure, axes = drawing.panels("The same switches, cabled by plan and at random", "", "", NETWORKS)
+    return _draw_cabling(NETWORKS, setting.ports, setting.servers, setting.link, seed)
+
+
+def _draw_cabling(kinds: Sequence[str], ports: int, servers: int, link: Link, seed: int) -> Figure:
+    figure, axes = drawing.panels("The same switches, cabled by plan and at random", "", "", kinds)
     figure.set_size_inches(14, 4.4)
-    for axis, kind in zip(axes, NETWORKS, strict=True):
-        topology = same_equipment(kind, setting.ports, setting.servers, setting.link, seed)
+    for axis, kind in zip(axes, kinds, strict=True):
+        topology = same_equipment(kind, ports, servers, link, seed)
         graph = topology.fabric  # whose order is its own; that of a subgraph is a set's
-        place = _layers(setting.ports) if kind == "fat-tree" else nx.circular_layout(topology.switches)
+        place = _layers(ports) if kind == "fat-tree" else nx.circular_layout(topology.switches)
         distance = nx.single_source_shortest_path_length(graph, topology.switches[0])
         nx.draw_networkx_edges(graph, place, ax=axis, alpha=0.25, width=0.8)
         colours = [distance[node] for node in graph]

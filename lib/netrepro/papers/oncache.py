@@ -393,7 +393,7 @@ def published() -> pd.DataFrame:
     return pd.read_csv(data_dir("oncache") / "class_rates.csv", comment="#").set_index("flows")
 
 
-def draw_paths() -> Figure:
+def draw_idea() -> Figure:
     """Where the four programs sit, and the way past the overlay."""
     figure, axis = new_figure("One host: the overlay's way, and the way past it", "", "")
     figure.set_size_inches(9, 3.2)

@@ -110,10 +110,13 @@ def calibrated(setting: Election, table: pd.DataFrame) -> Election:
     return replace(setting, least_write_ms=float(best.least_write_ms), extra_write_ms=float(best.extra_write_ms))
 
 
+SURVIVORS = (4, 3)  # of five servers
+
+
 def split_votes(trials: int, seed: int, latencies_ms: Sequence[float] = (1, 2, 5, 10, 20, 40)) -> pd.DataFrame:
     """Latency (ms), survivors, share of split first elections, closed_form: timeouts within 100 ms, and no disk."""
     rows = []
-    for survivors in (4, 3):
+    for survivors in SURVIVORS:
         for latency in latencies_ms:
             found = elect("1000-1100", Election(latency, latency, log_lengths=(10,) * survivors), trials, seed)
             closed = split_vote_share(latency / 100, survivors)
@@ -369,15 +372,24 @@ def draw_lines(runs: Runs, lines: Sequence[str], title: str, logarithmic: bool =
     return figure
 
 
-def draw_splits(splits: pd.DataFrame) -> Figure:
-    """Share of first elections that nobody wins against what a message takes: points measured, lines in closed form."""
+def draw_idea() -> Figure:
+    """Share of first elections that nobody wins against what a message takes, in closed form."""
     figure, axis = new_figure("Split votes", "message time / range of timeouts (%)", "first elections split (%)")
     x = np.linspace(0, 50, 101)
-    for colour, (survivors, rows) in zip(CURVES, splits.groupby("survivors"), strict=False):
-        axis.plot(x, [100 * split_vote_share(each / 100, survivors) for each in x], color=colour)
-        label = f"{survivors} survivors of five servers"
-        axis.plot(rows.latency_ms, 100 * rows.share, "o", color=colour, label=label)
-    axis.plot([], [], color=PUBLISHED_GREY, label="closed form")
+    for colour, survivors in zip(CURVES, SURVIVORS, strict=False):
+        share = [100 * split_vote_share(each / 100, survivors) for each in x]
+        axis.plot(x, share, color=colour, label=f"{survivors} survivors of five servers")
+    axis.legend()
+    return figure
+
+
+def draw_splits(splits: pd.DataFrame) -> Figure:
+    """The same, and as points the elections that were measured."""
+    figure = draw_idea()
+    axis = figure.axes[0]
+    for colour, survivors in zip(CURVES, SURVIVORS, strict=False):
+        rows = splits[splits.survivors == survivors]
+        axis.plot(rows.latency_ms, 100 * rows.share, "o", color=colour, label="measured")
     axis.legend()
     return figure
 

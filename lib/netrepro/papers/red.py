@@ -423,11 +423,19 @@ def _of_replica(gateway: str) -> pd.DataFrame:
     return table[table.gateway == gateway]
 
 
-def draw_idea(setting: Setting) -> Figure:
-    """The probability of a drop over the average queue, RED's and that of a full buffer (the paper's Fig. 2)."""
-    figure, axis = new_figure("When a packet is dropped", "average queue (packets)", "probability of a drop (share)")
-    low, high = setting.min_threshold_packets, setting.min_threshold_packets * setting.threshold_ratio
-    most = setting.max_probability
+def draw_idea() -> Figure:
+    """The probability of a drop over the average queue (the paper's Fig. 2), thresholds as 1 to 3."""
+    return _draw_rule("average queue (minimum thresholds)", 1.0, 3.0, 0.1)
+
+
+def draw_rule(setting: Setting) -> Figure:
+    """The same, of a setting."""
+    low = setting.min_threshold_packets
+    return _draw_rule("average queue (packets)", low, low * setting.threshold_ratio, setting.max_probability)
+
+
+def _draw_rule(over: str, low: float, high: float, most: float) -> Figure:
+    figure, axis = new_figure("When a packet is dropped", over, "probability of a drop (share)")
     axis.plot([0, low, high], [0, 0, most], color=RED_LOOK["color"], label="RED")
     axis.plot([high, high, 1.5 * high], [most, 1, 1], color=RED_LOOK["color"], linestyle=":", label="RED, above")
     twice = [high, 2 * high, 2.2 * high]

@@ -730,12 +730,12 @@ def settings_table(setting: Setting) -> pd.DataFrame:
     )
 
 
-def draw_idea(load: float = 0.7, burst_packets: float = 44, seed: int = 3) -> Figure:
+def draw_idea() -> Figure:
     """What the two copies of a short flow of four rounds meet on two independent paths.
 
     The backlog of two queues fed by Poisson bursts, as the simulation has them.
     """
-    random = np.random.default_rng(seed)
+    load, burst_packets, random = 0.7, 44, np.random.default_rng(3)
     times = np.arange(0, 1200, 0.5)
     rounds = np.array([300, 500, 700, 900])
     figure, _ = new_figure(

@@ -201,7 +201,7 @@ def test_every_figure_can_be_drawn(runs):
     for draw in (paper.draw_costs, paper.draw_ratios, paper.draw_batches, paper.draw_anomaly):
         for given in (runs, made_up()):
             assert draw(given).axes
-    assert paper.draw_stages().axes
+    assert paper.draw_idea().axes
     assert paper.draw_rules(paper.vary_rules(2000, 1, counts=(1, 10))).axes
     assert paper.draw_delay(paper.vary_delay(2000, 1, delays_ms=(0, 1), ticks_ms=(1.0, 0.0))).axes
 

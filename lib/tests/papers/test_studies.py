@@ -6,10 +6,13 @@ import re
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.text import Text
 
 from netrepro import papers
 from netrepro.claims import judge, load_claims
@@ -91,6 +94,30 @@ def test_the_notebooks_defaults_are_those_of_a_setting_without_a_study(slug):
     parameters = find(slug).parameters
     for name in set(parameters) - NOT_OF_THE_SETTING - OTHER_SETTINGS[slug]:
         assert parameters[name].default == getattr(setting, name), name
+
+
+# What a notebook's section 4 draws, and parameters that must be seen in it.
+DRAWN: dict[str, tuple[str, dict[str, Any]]] = {
+    "buffer_sizing": ("draw_network", {"rate_mbps": 31.0}),
+    "dcell": ("draw_tree", {"room_packets": 77}),
+    "dctcp": ("draw_network", {"threshold_packets": 40}),
+    "flow_completion_time": ("draw_network", {"rate_mbps": 77.0}),
+    "hedera": ("draw_network", {"buffer_packets": 77}),
+    "red": ("draw_rule", {"max_probability": 0.5}),
+    "repnet": ("draw_network", {"buffer_kb": 77}),
+}
+
+
+@pytest.mark.parametrize("slug", DRAWN)
+def test_the_network_is_drawn_with_the_parameters(slug):
+    paper, (name, changes) = import_module(f"netrepro.papers.{slug}"), DRAWN[slug]
+    standard, changed = (getattr(paper, name)(replace(paper.Setting(), **each)) for each in ({}, changes))
+    assert _shown_in(standard) != _shown_in(changed)
+
+
+def _shown_in(figure: Figure) -> list[Any]:
+    texts = [text.get_text() for text in figure.findobj(Text)]
+    return texts + [line.get_xydata().tolist() for line in figure.findobj(Line2D)]
 
 
 def test_every_claim_is_measured(study, runs):

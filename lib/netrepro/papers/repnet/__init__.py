@@ -8,7 +8,7 @@ and where paths are chosen by a hash (ECMP), so may their paths. Section 3, the 
 claims and profiles, `figures` the pictures. What a notebook needs is here.
 """
 
-from netrepro.papers.repnet.figures import draw_network, folded, overhead_table, sorting_table
+from netrepro.papers.repnet.figures import draw_idea, draw_network, folded, overhead_table, sorting_table
 from netrepro.papers.repnet.setting import PRINTED, Setting
 from netrepro.papers.repnet.study import STUDY, of_network, summary
 
@@ -16,6 +16,7 @@ __all__ = [
     "PRINTED",
     "STUDY",
     "Setting",
+    "draw_idea",
     "draw_network",
     "folded",
     "of_network",

@@ -34,6 +34,7 @@ from netrepro.papers.repnet.setting import (
     SCHEMES,
     SOFTWARE_MS,
     Setting,
+    experiment,
 )
 from netrepro.paths import data_dir
 from netrepro.queueing.replication import ReplicationModel
@@ -118,7 +119,7 @@ def predicted(runs: Runs) -> pd.DataFrame:
 # Figures.
 
 
-def draw_network(setting: Setting = PRINTED) -> Figure:
+def draw_idea() -> Figure:
     """The testbed (Fig. 10) and the two connections of one flow."""
     figure, axis = new_figure("One flow, two connections, three paths (Fig. 10)", "", "")
     axis.axis("off")
@@ -135,10 +136,14 @@ def draw_network(setting: Setting = PRINTED) -> Figure:
     for name, (x, y) in nodes.items():
         box = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": drawing.INK}
         axis.text(x, y, name, ha="center", va="center", bbox=box, zorder=3)
-    axis.text(0.6, 1.3, f"every link {setting.rate_mbps:g} Mb/s", ha="center")
     axis.set(xlim=(-0.6, 5.6), ylim=(-1.6, 1.6))
     axis.legend(loc="lower right")
     return figure
+
+
+def draw_network(setting: Setting) -> Figure:
+    """The testbed without oversubscription: six hosts, two leaves, three spines."""
+    return drawing.draw_network(experiment(setting, 1, 2), "Two racks and three spines (Fig. 10)")
 
 
 def draw_round_trips(runs: Runs) -> Figure:
