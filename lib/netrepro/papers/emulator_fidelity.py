@@ -418,6 +418,7 @@ def _draw_beyond(axis, runs: Runs, name: str, colour: str, label: str, linestyle
     """The complementary distribution of all repetitions together; shaded: from the least repetition to the greatest."""
     rows = runs.gaps[runs.gaps["case"] == name]
     if rows.empty:
+        axis.plot([], [], color=colour, linestyle=linestyle, label=f"{label}: no gap seen")
         return
     single = [_share_beyond(gaps["deviation"]) for _, gaps in rows.groupby("repetition")]
     least, whole, greatest = (
