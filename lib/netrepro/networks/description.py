@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar, get_args
 from netrepro.errors import NetreproError, nearest
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, repr=False)
 class Numbers:
     """Which numbers a field takes, within what the unit in its name can mean (`domain`).
 
@@ -26,6 +26,11 @@ class Numbers:
     below: float = math.inf
     whole: bool = False
     but: str = ""
+
+    def __repr__(self) -> str:
+        """But for defaults, as it stands in signatures."""
+        given = (field.name for field in dataclasses.fields(self) if getattr(self, field.name) != field.default)
+        return f"Numbers({', '.join(f'{name}={getattr(self, name)!r}' for name in given)})"
 
 
 def whole(least: int = 1, most: float = math.inf, but: str = "") -> Numbers:

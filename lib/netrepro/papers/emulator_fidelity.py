@@ -418,11 +418,17 @@ def _draw_beyond(axis, runs: Runs, name: str, colour: str, label: str, linestyle
     """The complementary distribution of all repetitions together; shaded: from the least repetition to the greatest."""
     rows = runs.gaps[runs.gaps["case"] == name]
     if rows.empty:
+        axis.plot([], [], color=colour, linestyle=linestyle, label=f"{label}: no gap seen")
         return
     single = [_share_beyond(gaps["deviation"]) for _, gaps in rows.groupby("repetition")]
-    axis.fill_between(PERCENT, np.min(single, axis=0), np.max(single, axis=0), color=colour, alpha=0.2, linewidth=0)
-    whole = _share_beyond(rows["deviation"])
-    axis.plot(PERCENT, np.where(whole > 0, whole, np.nan), color=colour, linestyle=linestyle, lw=1.5, label=label)
+    least, whole, greatest = (
+        np.where(share > 0, share, np.nan)
+        for share in (np.min(single, axis=0), _share_beyond(rows["deviation"]), np.max(single, axis=0))
+    )
+    least = np.nan_to_num(least, nan=1e-9)  # none beyond: down to the end of a logarithmic axis
+    if not np.isnan(greatest).all():
+        axis.fill_between(PERCENT, least, greatest, color=colour, alpha=0.2, linewidth=0)
+    axis.plot(PERCENT, whole, color=colour, linestyle=linestyle, lw=1.5, label=label)
 
 
 def _share_beyond(deviation: pd.Series) -> np.ndarray:

@@ -360,7 +360,7 @@ def draw_controls(runs: Runs) -> Figure:
 
 
 def _on_lines(case: str) -> str:
-    return case.replace(", ", ",\n")
+    return case.replace(" ", "\n")
 
 
 def draw_spoofing(runs: Runs) -> Figure:

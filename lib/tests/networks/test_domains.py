@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 import json
 import multiprocessing
 import random
+import re
 import time
 from typing import Any, get_args, get_type_hints
 
@@ -161,6 +163,14 @@ def test_help_shows_which_numbers_every_field_takes(kind):
             (unit for end, unit in sorted(UNITS.items(), key=lambda each: -len(each[0])) if name.endswith(end)), ""
         )
         assert unit in line and any(digit.isdigit() for digit in line)
+
+
+def test_the_pages_of_functions_show_them_too():
+    pdoc = pytest.importorskip("pdoc", reason="the gallery's pages of functions need pdoc")
+    page = html.unescape(re.sub(r"<[^>]+>", "", pdoc.pdoc("netrepro.networks.links")))
+    said = [line[2:].replace("`", "") for line in Link.__doc__.splitlines() if line.startswith("- `")]
+    assert len(said) == 7 and all(line in page for line in said)
+    assert "Numbers(above=0)" in page and "below=inf" not in page  # signatures stay short
 
 
 def test_units_are_of_names_that_have_a_domain():

@@ -338,13 +338,15 @@ def draw_overhead(runs: Runs) -> Figure:
 
 
 def draw_fat_tree(runs: Runs) -> Figure:
-    """Reductions against TCP over load in the fat-tree, with the jackknife's intervals, beside the authors' samples
-    (Fig. 18)."""
+    """Reductions against TCP over load in the fat-tree, beside the authors' samples (Fig. 18).
+
+    With the jackknife's intervals, which few repetitions make longer than the axis: there they are cut.
+    """
     title, names = "Fat-tree of 54 hosts (Fig. 18)", ("mean", "99th percentile")
     figure, axes = drawing.panels(title, "load (1)", "reduction against TCP (%)", names)
     published, loads = samples("fat_tree").set_index(["load", "scheme"]), _loads(runs, "fat-tree")
     for axis, which in zip(axes, ("mean", "p99"), strict=True):
-        theirs = published[f"{which}_ms"].unstack()
+        theirs, intervals = published[f"{which}_ms"].unstack(), []
         for shift, name in zip((-0.004, 0.004), REPLICATED, strict=True):
             look, gain = scheme(name), (1 - theirs[name] / theirs["tcp"]) * 100
             label = f"{look.label}, the authors' samples"
@@ -353,8 +355,11 @@ def draw_fat_tree(runs: Runs) -> Figure:
             at = np.array(loads) + shift  # so that no interval hides another
             axis.plot(at, [np.mean(values) for values in ours], look.marker + "-", color=look.colour, label=look.label)
             if len(ours[0]) > 1:
-                axis.vlines(at, *np.transpose([student_interval(values) for values in ours]), color=look.colour)
+                intervals.append((at, *np.transpose([student_interval(values) for values in ours]), look.colour))
         axis.axhline(0, color=drawing.INK, linewidth=1)
+        axis.set_ylim(axis.get_ylim())
+        for interval in intervals:
+            axis.vlines(*interval)
     axes[0].legend(fontsize=8, loc="lower right")
     return figure
 
