@@ -150,10 +150,14 @@ def install_torch(even_if_big: bool) -> None:
 
 
 def install_library() -> None:
-    """The library, editable, its C++ core compiled; only changed C++ files are compiled again."""
+    """The library, editable, its C++ core compiled; only changed C++ files are compiled again.
+
+    What is installed knows where each module is, so a module that has become a package is a change, too.
+    """
     sources = [path for path in (LIBRARY / "core").rglob("*") if path.suffix in (".cpp", ".hpp")]
     inputs = [*sources, LIBRARY / "pyproject.toml", LIBRARY / "CMakeLists.txt"]
-    step = Step("netrepro and its C++ core", "library", fingerprint(inputs, str(LIBRARY)))
+    packages = [str(path.parent.relative_to(LIBRARY)) for path in (LIBRARY / "netrepro").rglob("__init__.py")]
+    step = Step("netrepro and its C++ core", "library", fingerprint(inputs, str(LIBRARY), *sorted(packages)))
     if step.done:
         return
     os.environ["PATH"] = f"{VENV / 'bin'}:{os.environ.get('PATH', '')}"  # the lock's own cmake and ninja

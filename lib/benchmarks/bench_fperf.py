@@ -15,7 +15,9 @@ from typing import Any
 
 import pandas as pd
 
-from netrepro.papers.fperf_leaf_spine import Size, original_times, size_name, throughput_analysis
+from netrepro.papers.fperf_leaf_spine.query import throughput_analysis
+from netrepro.papers.fperf_leaf_spine.setting import Size, size_name
+from netrepro.papers.fperf_leaf_spine.times import original_times
 from netrepro.verification.analysis import Analysis
 from netrepro.verification.examples import base_example
 from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query

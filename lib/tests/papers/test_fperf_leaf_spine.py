@@ -17,6 +17,12 @@ import pytest
 from netrepro import NetreproError
 from netrepro.claims import judge, load_claims
 from netrepro.papers import fperf_leaf_spine as paper
+from netrepro.papers.fperf_leaf_spine.cases import CASES, synthesise
+from netrepro.papers.fperf_leaf_spine.claims import _measured_spread, exponential_shares
+from netrepro.papers.fperf_leaf_spine.packets import RUN_COLUMNS, Burst, bursts, run_in_packets, share_that_lost
+from netrepro.papers.fperf_leaf_spine.query import is_tautology
+from netrepro.papers.fperf_leaf_spine.setting import Scale
+from netrepro.papers.fperf_leaf_spine.times import TIME_COLUMNS
 
 
 def ticks() -> Callable[[], float]:
@@ -24,7 +30,7 @@ def ticks() -> Callable[[], float]:
     return itertools.count(1.0).__next__
 
 
-TINY = paper.Scale(
+TINY = Scale(
     sizes=((1, 2, 4), (2, 2, 4), (1, 3, 6)),
     horizon=6,
     most_seeds=2,
@@ -65,23 +71,23 @@ def test_the_reports_formula_says_nothing_and_the_corrected_one_asks():
     assert rows.loc["corrected", "sender_is_steady"]
     assert not rows.loc["corrected", "says_nothing"]
     assert rows.loc["corrected", "received_packets"] <= 3
-    assert paper.is_tautology("(declare-const x Int) (assert (> x 0))") is False
+    assert is_tautology("(declare-const x Int) (assert (> x 0))") is False
 
 
-@pytest.mark.parametrize("name", [name for name in paper.CASES if name != "FQ-CoDel"])
+@pytest.mark.parametrize("name", [name for name in CASES if name != "FQ-CoDel"])
 def test_case_studies_have_a_workload_and_their_controls_none(name):
-    row = paper.synthesise(name)
-    published = "proven" if paper.CASES[name].published_form else ""
+    row = synthesise(name)
+    published = "proven" if CASES[name].published_form else ""
     assert (row["status"], row["published_form_status"], row["control_status"]) == ("proven", published, "unsat")
     assert row["size_nodes"] <= 25
 
 
 def test_every_kind_of_trouble_has_a_case():
-    assert {case.kind for case in paper.CASES.values()} >= {"starvation", "unfairness", "latency"}
+    assert {case.kind for case in CASES.values()} >= {"starvation", "unfairness", "latency"}
 
 
 def test_the_original_programs_workload_for_fq_codel_is_proven_and_the_fixed_scheduler_has_none():
-    case = paper.CASES["FQ-CoDel"]
+    case = CASES["FQ-CoDel"]
     assert case.build().verify(paper.parse_workload(case.published_form)).status == "proven"
     assert case.build_control().satisfy_query().status == "unsat"
 
@@ -160,7 +166,7 @@ def made_up_times(seconds: Callable[[float], float]) -> pd.DataFrame:
             for seed in range(5)
             for hosts in (4, 6, 8, 10)
         ],
-        columns=paper.TIME_COLUMNS,
+        columns=TIME_COLUMNS,
     )
 
 
@@ -168,14 +174,14 @@ def test_an_exponential_is_told_from_a_line_and_from_no_growth():
     exponential = made_up_times(lambda hosts: 0.1 * 1.5**hosts)
     fit = paper.fit_growth(exponential).iloc[0]
     assert fit["low"] < 1.5 < fit["high"] and fit["is_exponential"]
-    assert paper.exponential_shares(exponential) == [1.0] * 5
+    assert exponential_shares(exponential) == [1.0] * 5
     power = paper.fit_growth(made_up_times(lambda hosts: 0.01 * hosts**2.5)).iloc[0]
     assert power["power"] == pytest.approx(2.5, abs=0.1) and power["r_squared_power"] > power["r_squared"]
     assert fit["r_squared"] > fit["r_squared_power"]
     line = made_up_times(lambda hosts: 1.0 * hosts)
     assert not paper.fit_growth(line).iloc[0]["is_exponential"]
-    assert sum(paper.exponential_shares(line)) == 0
-    assert sum(paper.exponential_shares(made_up_times(lambda hosts: 1.0))) == 0
+    assert sum(exponential_shares(line)) == 0
+    assert sum(exponential_shares(made_up_times(lambda hosts: 1.0))) == 0
 
 
 def test_harmless_changes_of_the_formula_change_the_solvers_work_and_not_its_answer():
@@ -199,7 +205,7 @@ def made_up_spread(differ: float, nothing_to_search: float = 0.01) -> pd.DataFra
 
 @pytest.mark.parametrize(("differ", "verdict"), [(0.3, "agrees"), (0.05, "agrees in direction"), (0.0, "disagrees")])
 def test_the_seeds_are_judged_by_how_far_single_runs_lie_from_their_median(differ, verdict):
-    measured = paper._measured_spread(made_up_spread(differ))
+    measured = _measured_spread(made_up_spread(differ))
     claim = load_claims("fperf_leaf_spine").claim(measured.claim)
     assert judge(claim, measured, "simulated").verdict == verdict
 
@@ -207,10 +213,10 @@ def test_the_seeds_are_judged_by_how_far_single_runs_lie_from_their_median(diffe
 def test_seeds_explain_nothing_where_a_formula_without_search_differs_as_much():
     claim = load_claims("fperf_leaf_spine").claim("seeds-explain-15-percent")
     spread = made_up_spread(0.3)
-    assert judge(claim, paper._measured_spread(spread), "simulated").counts
-    assert not judge(claim, paper._measured_spread(made_up_spread(0.3, 0.3)), "simulated").counts
+    assert judge(claim, _measured_spread(spread), "simulated").counts
+    assert not judge(claim, _measured_spread(made_up_spread(0.3, 0.3)), "simulated").counts
     without = spread[spread["horizon_steps"] > paper.NO_SEARCH]
-    assert "the control was not run" in judge(claim, paper._measured_spread(without), "simulated").reason
+    assert "the control was not run" in judge(claim, _measured_spread(without), "simulated").reason
 
 
 def test_averages_of_many_runs_differ_less_than_single_runs_do():
@@ -236,7 +242,7 @@ def test_unknown_words_are_refused():
     with pytest.raises(NetreproError, match="quick"):
         paper.scale("quik")
     with pytest.raises(NetreproError, match="FQ-CoDel"):
-        paper.synthesise("FQ-Codel")
+        synthesise("FQ-Codel")
     with pytest.raises(NetreproError, match="same number of hosts"):
         paper.throughput_analysis((2, 3, 7))
 
@@ -246,15 +252,15 @@ def test_unknown_words_are_refused():
 
 def made_up_runs() -> pd.DataFrame:
     rows = [(0, "", "must lose", 10, 3, 4), (1, "", "must lose", 10, 3, 5), (2, "", "cannot lose", 10, 7, 7)]
-    return pd.DataFrame(rows, columns=paper.RUN_COLUMNS)
+    return pd.DataFrame(rows, columns=RUN_COLUMNS)
 
 
 def test_the_share_that_lost_is_counted_at_the_horizon():
     runs = made_up_runs()
-    assert paper.share_that_lost(runs, "must lose") == 0.5
-    assert paper.share_that_lost(runs, "cannot lose") == 0.0
+    assert share_that_lost(runs, "must lose") == 0.5
+    assert share_that_lost(runs, "cannot lose") == 0.0
     with pytest.raises(NetreproError, match="may lose"):
-        paper.share_that_lost(runs, "may lose")
+        share_that_lost(runs, "may lose")
 
 
 def test_arrivals_become_few_bursts_and_come_back():
@@ -264,7 +270,7 @@ def test_arrivals_become_few_bursts_and_come_back():
         "host2": [[], [], [], [], [], [(2, 0)]],
     }
     trace = replace(trace, arrived={**trace.arrived, **made})
-    found = paper.bursts(trace, ["host1", "host2"])
+    found = bursts(trace, ["host1", "host2"])
     assert [(b.count, b.first, b.last) for b in found] == [(1, 1, 2), (2, 4, 4), (2, 5, 5), (1, 6, 6)]
     rebuilt = {name: [[] for _ in range(6)] for name in made}
     for b in found:
@@ -272,17 +278,17 @@ def test_arrivals_become_few_bursts_and_come_back():
             rebuilt[b.source][step - 1] = [b.packet] * b.count
     assert rebuilt == made
     with pytest.raises(NetreproError, match="host1 sends packets of several labels in step 1"):
-        paper.bursts(replace(trace, arrived={"host1": [[(3, 0), (3, 1)]]}), ["host1"])
+        bursts(replace(trace, arrived={"host1": [[(3, 0), (3, 1)]]}), ["host1"])
 
 
 def test_a_lone_sender_is_received_step_for_step_as_in_the_model():
     """Every wire takes one step in both worlds: what is sent in step s is received in step s + 3."""
-    alone = [paper.Burst("host1", (3, 0), 1, 1, 8)]
-    received, spines = paper.run_in_packets((2, 2, 4), 8, alone, 3, seed=1)
+    alone = [Burst("host1", (3, 0), 1, 1, 8)]
+    received, spines = run_in_packets((2, 2, 4), 8, alone, 3, seed=1)
     assert list(received) == [0, 0, 0, 1, 2, 3, 4, 5]
     assert spines in ([0], [1])
-    inside = [paper.Burst("host3", (3, 0), 2, 1, 2)]
-    received, spines = paper.run_in_packets((2, 2, 4), 8, inside, 3, seed=1)
+    inside = [Burst("host3", (3, 0), 2, 1, 2)]
+    received, spines = run_in_packets((2, 2, 4), 8, inside, 3, seed=1)
     assert spines == [-1] and list(received) == [0, 1, 2, 3, 4, 4, 4, 4]
 
 
@@ -291,8 +297,8 @@ def test_the_packet_world_loses_where_the_solver_says_so_and_nowhere_else():
     assert workload.holds(trace)
     runs = paper.packet_runs(trace, (2, 2, 4), 8, runs=12)
     assert {"must lose", "cannot lose"} == set(runs["prediction"])
-    assert paper.share_that_lost(runs, "must lose") == 1.0
-    assert paper.share_that_lost(runs, "cannot lose") == 0.0
+    assert share_that_lost(runs, "must lose") == 1.0
+    assert share_that_lost(runs, "cannot lose") == 0.0
     assert (runs["received_packets"] - runs["model_packets"]).abs().max() <= 1
     assert len(paper.packet_summary(runs)) == 2
     labels = [t.get_text() for t in paper.draw_packet_runs(runs).axes[0].get_legend().get_texts()]
@@ -303,8 +309,8 @@ def test_every_claim_is_measured_and_a_control_flips():
     ids = {claim.id for claim in load_claims("fperf_leaf_spine").claims}
     times = made_up_times(lambda hosts: 0.1 * 1.5**hosts)
     cases = pd.DataFrame(
-        {"case": list(paper.CASES), "status": "proven", "control_status": "unsat"},
-        index=range(len(paper.CASES)),
+        {"case": list(CASES), "status": "proven", "control_status": "unsat"},
+        index=range(len(CASES)),
     )
     measured = paper.measured_claims(
         times,

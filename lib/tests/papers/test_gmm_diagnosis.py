@@ -13,17 +13,23 @@ from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.papers import gmm_diagnosis as paper
 from netrepro.papers import gmm_traffic
+from netrepro.papers.gmm_diagnosis import own_captures
+from netrepro.papers.gmm_diagnosis.captures import Packets, all_labelled, changed_trace
+from netrepro.papers.gmm_diagnosis.measuring import Diagnosis, _models
+from netrepro.papers.gmm_diagnosis.noise import collapse, fit_noise, match_shares, published_counts, redraw
+from netrepro.papers.gmm_diagnosis.setting import Scale, reported
+from netrepro.papers.gmm_traffic.setting import neural_models
 from netrepro.paths import data_dir
-from netrepro.traffic import NAMED_CLASSES
+from netrepro.traffic import NAMED_CLASSES, meter
 
-SCALE = paper.Scale(500, 900, 8, (0, 0.3, 0.6, 0.95), (3, 9, None), (0.05, 0.7), True)
+SCALE = Scale(500, 900, 8, (0, 0.3, 0.6, 0.95), (3, 9, None), (0.05, 0.7), True)
 SETTING = gmm_traffic.Setting(selected_features=4)
 STANDIN_DAY = min((data_dir("gmm_traffic") / "standin").glob("day*.pcap.xz"))
 SHARED_CAPTURES = Path(__file__).parents[4] / "shared" / "pcaps"
 
 
 @pytest.fixture(scope="module")
-def found() -> paper.Diagnosis:
+def found() -> Diagnosis:
     trace = gmm_traffic.open_trace("standin")
     return paper.measure(trace, SETTING, SCALE, repetitions=2, seed=3)
 
@@ -31,7 +37,7 @@ def found() -> paper.Diagnosis:
 def test_every_claim_is_measured_and_no_control_agrees(found):
     claims = load_claims("gmm_diagnosis")
     measured = {each.claim: each for each in paper.measured_claims(found)}
-    needed = set() if gmm_traffic.neural_models() else {claim.id for claim in claims.claims if claim.needs}
+    needed = set() if neural_models() else {claim.id for claim in claims.claims if claim.needs}
     assert set(measured) == {claim.id for claim in claims.claims} - needed
     for claim in claims.claims:
         if claim.control and claim.id not in needed:
@@ -61,13 +67,13 @@ def test_only_the_transformer_speaks_for_the_transformer_and_without_it_nothing_
             assert judge(claim, None, "simulated").reason == "needs PyTorch, for the transformer"
 
 
-@pytest.mark.skipif(not gmm_traffic.neural_models(), reason="needs PyTorch, for the transformer")
+@pytest.mark.skipif(not neural_models(), reason="needs PyTorch, for the transformer")
 def test_the_transformer_runs_in_every_repetition_and_at_most_as_often_as_the_scale_says(found):
     counts = found.models["model"].value_counts()
     assert counts["FT-Transformer"] == counts["FT-Transformer, balanced, right labels"] == 2
     assert counts["MLP"] == 1 and counts["forest, balanced"] == 2
     once = replace(found, scale=replace(SCALE, most_transformers=1))
-    table = paper._models(once, SETTING, 5, 1)
+    table = _models(once, SETTING, 5, 1)
     assert set(table["model"]) == {"forest", "forest, balanced"}
 
 
@@ -94,7 +100,7 @@ def test_first_packets_are_syns_and_as_long_in_every_class(found):
 
 
 def test_the_reports_tables_give_every_cell_of_its_confusion():
-    counts = paper.published_counts()
+    counts = published_counts()
     assert list(counts.sum(axis=1)) == [8989, 4187, 1006 + 205]
     assert (counts[0, 1] + counts[1, 0]) / counts.sum() == pytest.approx(0.6906, abs=1e-4)
     assert counts[1, 0] / counts[:, 0].sum() == pytest.approx(0.6012, abs=1e-4)
@@ -103,16 +109,16 @@ def test_the_reports_tables_give_every_cell_of_its_confusion():
 
 def test_labels_drawn_anew_are_wrong_as_often_as_chance_says():
     labels = np.repeat(list(NAMED_CLASSES), [600, 2800, 150, 6450])
-    assert (paper.redraw(labels, 0.0, 1) == labels).all()
+    assert (redraw(labels, 0.0, 1) == labels).all()
     shares = pd.Series(labels).value_counts(normalize=True)
     for share in (0.3, 0.65, 1.0):
-        wrong = (paper.redraw(labels, share, 1) != labels).mean()
+        wrong = (redraw(labels, share, 1) != labels).mean()
         assert wrong == pytest.approx(share * (1 - (shares**2).sum()), abs=0.015)
 
 
 def closed_form(share: float) -> np.ndarray:
     """The confusion of a classifier that names the true class with noise-free certainty, against re-drawn labels."""
-    support = paper.reported("transformer")["support"].drop("all").reindex(NAMED_CLASSES).to_numpy(float)
+    support = reported("transformer")["support"].drop("all").reindex(NAMED_CLASSES).to_numpy(float)
     prior = support / support.sum()
     joint = prior[:, None] * ((1 - share) * np.eye(4) + share * prior[None, :])  # true class, label
     return (joint / joint.sum(axis=0)).T
@@ -124,23 +130,21 @@ def test_the_fit_finds_the_share_of_a_classifier_known_in_closed_form(share):
     curves = np.stack([closed_form(each) for each in shares])[None]
     random = np.random.default_rng(2)
     totals = (8989, 4187, 1211)
-    counts = np.stack(
-        [random.multinomial(n, row) for n, row in zip(totals, paper.collapse(closed_form(share)), strict=True)]
-    )
-    fit = paper.fit_noise(shares, curves, counts.astype(float), 1)
+    counts = np.stack([random.multinomial(n, row) for n, row in zip(totals, collapse(closed_form(share)), strict=True)])
+    fit = fit_noise(shares, curves, counts.astype(float), 1)
     assert fit.share == pytest.approx(share, abs=0.02)
     assert fit.low <= fit.share <= fit.high and fit.high - fit.low < 0.05
     assert fit.distance < 0.02
 
 
 def test_collapsed_rows_are_shares():
-    rows = paper.collapse(closed_form(0.4))
+    rows = collapse(closed_form(0.4))
     assert rows.sum(axis=-1) == pytest.approx(1) and (rows >= 0).all()
 
 
 def test_the_shares_of_the_report_are_met(found):
-    support = paper.reported("transformer")["support"].drop("all")
-    flows = paper.match_shares(found.trace.at().flows, support, 2000, 1)
+    support = reported("transformer")["support"].drop("all")
+    flows = match_shares(found.trace.at().flows, support, 2000, 1)
     shares = flows["class"].value_counts(normalize=True)
     assert (shares - support / support.sum()).abs().max() < 0.002
 
@@ -170,11 +174,11 @@ def test_e3_a_join_by_time_costs_more_than_any_mistake_in_metering(found):
 
 @pytest.fixture(scope="module")
 def unchanged() -> pd.DataFrame:
-    return paper.changed_trace(None).flows
+    return changed_trace(None).flows
 
 
 def test_e7_transport_lengths_are_shorter_by_the_ip_header_of_every_packet(unchanged):
-    changed = paper.changed_trace("transport lengths").flows
+    changed = changed_trace("transport lengths").flows
     columns = ["source_address", "source_port", "start_us"]
     both = unchanged.merge(changed, on=columns, suffixes=("", "_changed"))
     assert len(both) > 0.95 * len(unchanged)
@@ -183,13 +187,13 @@ def test_e7_transport_lengths_are_shorter_by_the_ip_header_of_every_packet(uncha
 
 
 def test_e7_captured_lengths_are_those_of_the_headers():
-    changed = paper.all_labelled(paper.changed_trace("captured lengths"))
+    changed = all_labelled(changed_trace("captured lengths"))
     assert (changed["total_fvolume"] == changed["total_fhlen"]).mean() > 0.99
 
 
 def test_e8_without_handshakes_no_flow_opens_with_a_syn():
-    found = paper.changed_trace("handshakes missed")
-    changed = paper.all_labelled(found)
+    found = changed_trace("handshakes missed")
+    changed = all_labelled(found)
     assert not changed["starts_with_syn"].any() and len(changed) > 5000
     assert "begin of flows" in found.audit.failed
 
@@ -199,7 +203,7 @@ def test_e8_a_missed_syn_turns_flows_round_unless_direction_is_who_opened(unchan
     right = set(unchanged[ends].itertuples(index=False, name=None))
 
     def kept(forward: str) -> float:
-        found = paper.all_labelled(paper.changed_trace("SYNs missed", forward=forward))
+        found = all_labelled(changed_trace("SYNs missed", forward=forward))
         assert len(found) > 0.95 * len(unchanged) and not found["starts_with_syn"].any()
         return float(np.mean([each in right for each in found[ends].itertuples(index=False, name=None)]))
 
@@ -208,12 +212,12 @@ def test_e8_a_missed_syn_turns_flows_round_unless_direction_is_who_opened(unchan
 
 
 def test_e8_the_longer_the_time_out_the_fewer_the_flows():
-    counts = [len(paper.changed_trace(None, timeout_s=seconds).join.flows) for seconds in (1, 60, None)]
+    counts = [len(changed_trace(None, timeout_s=seconds).join.flows) for seconds in (1, 60, None)]
     assert counts[0] > counts[1] > counts[2]
 
 
 def test_e9_whole_seconds_leave_no_fraction(unchanged):
-    changed = paper.changed_trace("whole seconds").flows
+    changed = changed_trace("whole seconds").flows
     assert (changed["duration"] % 1_000_000 == 0).all()
     assert not (unchanged["duration"] % 1_000_000 == 0).all()
 
@@ -223,7 +227,7 @@ def test_a_pcapng_file_is_not_taken_for_a_pcap_file(tmp_path: Path):
     block = b"\x0a\x0d\x0d\x0a\x1c\x00\x00\x00\x4d\x3c\x2b\x1a\x01\x00\x00\x00" + b"\xff" * 8 + b"\x1c\x00\x00\x00"
     path.write_bytes(block)
     with pytest.raises(NetreproError, match="no pcap capture of Ethernet"):
-        paper.Packets.read(path)
+        Packets.read(path)
 
 
 # E13 and the rest.
@@ -246,8 +250,8 @@ def test_e13_takes_every_capture_of_the_folder_packed_or_not_and_nothing_else(tm
         (tmp_path / name).touch()
     (tmp_path / "older.pcap").mkdir()
     metered: list[str] = []
-    monkeypatch.setattr(paper, "meter", lambda path, **_: metered.append(path.name) or gmm_traffic.meter(STANDIN_DAY))
-    monkeypatch.setattr(paper, "inspect_capture", lambda path: pd.DataFrame())
+    monkeypatch.setattr(own_captures, "meter", lambda path, **_: metered.append(path.name) or meter(STANDIN_DAY))
+    monkeypatch.setattr(own_captures, "inspect_capture", lambda path: pd.DataFrame())
     with pytest.raises(NetreproError, match="too few labelled flows"):
         paper.try_real_captures(str(tmp_path), SETTING, 1)
     assert metered == ["a.pcap", "b.pcap.gz", "c.pcapng.xz", "d.cap"]
@@ -263,4 +267,4 @@ def test_unknown_profiles_and_tables_are_refused():
     with pytest.raises(NetreproError, match="did you mean 'paper'"):
         paper.diagnosis_scale("papr")
     with pytest.raises(NetreproError, match="did you mean 'transformer'"):
-        paper.reported("transformr")
+        reported("transformr")

@@ -20,19 +20,25 @@ from threadpoolctl import threadpool_info
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.papers import gmm_traffic as paper
-from netrepro.traffic import CLASSES, NAMED_CLASSES
+from netrepro.papers.gmm_traffic.analysis import Analysis
+from netrepro.papers.gmm_traffic.claims import half_total_error, published_macro_f1
+from netrepro.papers.gmm_traffic.measuring import Runs, _cases, workstations
+from netrepro.papers.gmm_traffic.own_capture import _cross_validate
+from netrepro.papers.gmm_traffic.setting import MODELS, Scale, Trace
+from netrepro.papers.gmm_traffic.training import _macro_f1, make_rows, one_thread_each, own_features, take
+from netrepro.traffic import BASELINES, CLASSES, NAMED_CLASSES
 
-SCALE = paper.Scale(700, (3, 9), (3, 1), (8, 8), 120, 0, True)
+SCALE = Scale(700, (3, 9), (3, 1), (8, 8), 120, 0, True)
 SETTING = paper.Setting(selected_features=5)
 
 
 @pytest.fixture(scope="module")
-def trace() -> paper.Trace:
+def trace() -> Trace:
     return paper.open_trace("standin")
 
 
 @pytest.fixture(scope="module")
-def runs(trace) -> paper.Runs:
+def runs(trace) -> Runs:
     return paper.measure(trace, SETTING, SCALE, repetitions=2, seed=5)
 
 
@@ -48,7 +54,7 @@ def test_claims_on_the_papers_numbers_wait_for_its_trace_and_no_control_agrees(r
 
 
 def test_with_the_papers_trace_every_claim_is_measured_and_has_a_control(runs):
-    as_if = replace(runs, trace=paper.Trace("as if", lambda **_: None, published=True))
+    as_if = replace(runs, trace=Trace("as if", lambda **_: None, published=True))
     measured = paper.measured_claims(as_if)
     assert {each.claim for each in measured} == {claim.id for claim in load_claims("gmm_traffic").claims}
     assert all(each.has_control() for each in measured)
@@ -67,7 +73,7 @@ def test_what_fails_its_audit_is_untrusted(runs):
 
 
 def test_table_3_the_published_macro_f1_is_the_mean_over_four_classes():
-    mean, weighted = paper.published_macro_f1()
+    mean, weighted = published_macro_f1()
     assert mean == pytest.approx(93.31, abs=0.005)
     assert weighted == pytest.approx((1006 * 92.21 + 4187 * 97.74 + 205 * 84.78 + 8989 * 98.51) / 14387)
 
@@ -80,27 +86,27 @@ def test_fig_3_three_packets_end_with_the_handshake_and_carry_no_payload(trace):
 
 
 def test_the_normaliser_learns_from_training_rows_only(trace):
-    flows = paper.take(trace.at(), 500, 1)
+    flows = take(trace.at(), 500, 1)
     split = np.arange(300), np.arange(300, len(flows))
-    rows = paper.make_rows(flows, SETTING, 1, split=split)
+    rows = make_rows(flows, SETTING, 1, split=split)
     changed = flows.copy()
     changed.loc[300:, "total_bvolume"] *= 1000
-    other = paper.make_rows(changed, SETTING, 1, split=split)
+    other = make_rows(changed, SETTING, 1, split=split)
     pd.testing.assert_frame_equal(rows.features.iloc[:300], other.features.iloc[:300])
     assert not rows.features.iloc[300:].equals(other.features.iloc[300:])
 
 
 def test_fewer_flows_keep_the_shares_of_the_classes(trace):
     flows = trace.at().flows
-    kept = paper.take(trace.at(), 1000, 1)
+    kept = take(trace.at(), 1000, 1)
     shares = [table["class"].value_counts(normalize=True) for table in (flows, kept)]
     assert len(kept) == pytest.approx(1000, abs=15)
     assert (shares[0] - shares[1]).abs().max() < 0.01
 
 
 def test_hosts_apart_means_that_no_workstation_is_on_both_sides(trace):
-    flows = paper.take(trace.at(), 1000, 1)
-    stations = paper.workstations(flows, trace.at())
+    flows = take(trace.at(), 1000, 1)
+    stations = workstations(flows, trace.at())
     assert 5 <= len(set(stations)) <= 12
     ends = flows[["source_address", "destination_address"]].to_numpy()
     assert ((ends == np.asarray(stations)[:, None]).any(axis=1)).all()
@@ -113,23 +119,23 @@ def test_the_searchs_score_is_scikit_learns(trace):
         kept = labels < seen
         model = GaussianNB().fit(table[kept], labels[kept])
         expected = f1_score(labels, model.predict(table), average="macro", zero_division=0)
-        assert paper._macro_f1(model, table, labels) == pytest.approx(expected)
+        assert _macro_f1(model, table, labels) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("model", paper.BASELINES)
+@pytest.mark.parametrize("model", BASELINES)
 def test_baselines_of_the_paper_profile_search_features_of_their_own(trace, model):
-    flows = paper.take(trace.at(), 300, 2)
-    rows = paper.make_rows(flows, SETTING, 2)
+    flows = take(trace.at(), 300, 2)
+    rows = make_rows(flows, SETTING, 2)
     few = replace(SETTING, selected_features=2)
     offered = [*rows.features.columns[:3], "fpl4", "bpl3"]
-    chosen = paper.own_features(model, rows.only(offered), few, 2, limit=150)
+    chosen = own_features(model, rows.only(offered), few, 2, limit=150)
     assert len(set(chosen)) == 2 and set(chosen) <= set(offered)
 
 
 def test_the_same_seed_gives_the_same_scores_and_another_seed_others(trace):
     def scores(seed: int) -> pd.DataFrame:
-        found = paper.Runs(trace, SETTING, SCALE, trace.at().audit, trace.at().audit)
-        return paper._cases(found, 9, seed, False)["scores"]
+        found = Runs(trace, SETTING, SCALE, trace.at().audit, trace.at().audit)
+        return _cases(found, 9, seed, False)["scores"]
 
     first = scores(1)
     pd.testing.assert_frame_equal(first, scores(1))
@@ -140,12 +146,12 @@ def test_steps_side_by_side_have_one_thread_of_openmp_each():
     def threads_here(_: int) -> int:
         return max(library["num_threads"] for library in threadpool_info() if library["user_api"] == "openmp")
 
-    assert paper.one_thread_each(threads_here, [(i,) for i in range(4)]) == [1] * 4
+    assert one_thread_each(threads_here, [(i,) for i in range(4)]) == [1] * 4
 
 
 def test_tables_hold_every_model_and_class(runs):
     table = paper.table3(runs)
-    assert set(paper.MODELS) <= set(table.index)
+    assert set(MODELS) <= set(table.index)
     assert table.loc["paper's mixtures", "flow accuracy"] == pytest.approx(97.74)
     assert list(paper.by_class(runs).index) == list(CLASSES)
     total = runs.confusions["flows"].sum()
@@ -158,8 +164,8 @@ def test_half_total_error_is_the_mean_of_the_named_classes(runs):
         (runs.verification["first_packets"] == 6) & (runs.verification["case"] == "right labels")
     ].set_index(["repetition", "class"])["half_total_error"]
     expected = [np.mean([table[repetition, name] for name in NAMED_CLASSES]) for repetition in (0, 1)]
-    assert paper.half_total_error(runs) == pytest.approx(expected)
-    assert paper.half_total_error(runs, case="shuffled labels").min() > 0.35
+    assert half_total_error(runs) == pytest.approx(expected)
+    assert half_total_error(runs, case="shuffled labels").min() > 0.35
 
 
 def test_the_analyses_find_what_is_in_the_features(runs):
@@ -245,11 +251,11 @@ def test_empty_files_and_captures_are_told_apart(trace, tmp_path: Path):
 
 
 def test_a_capture_of_two_classes_is_cross_validated_within(trace):
-    flows = paper.take(trace.at(), 600, 3).drop(columns=["application"])
-    assert 0.8 < paper._cross_validate(flows, SETTING, 300, 1) <= 1
+    flows = take(trace.at(), 600, 3).drop(columns=["application"])
+    assert 0.8 < _cross_validate(flows, SETTING, 300, 1) <= 1
     dealt = flows.assign(**{"class": np.random.default_rng(1).permutation(flows["class"])})
-    assert paper._cross_validate(dealt, SETTING, 300, 1) < 0.7
-    assert np.isnan(paper._cross_validate(flows[flows["class"] == "WEB"], SETTING, 300, 1))
+    assert _cross_validate(dealt, SETTING, 300, 1) < 0.7
+    assert np.isnan(_cross_validate(flows[flows["class"] == "WEB"], SETTING, 300, 1))
 
 
 def test_a_feature_that_a_model_does_not_have_is_left_empty_among_the_importances():
@@ -260,7 +266,7 @@ def test_a_feature_that_a_model_does_not_have_is_left_empty_among_the_importance
     ]
     table = pd.DataFrame(rows, columns=["feature", "model", "how", "value"])
     nothing = pd.DataFrame()
-    figure = paper.draw_importance(paper.Analysis(nothing, nothing, nothing, nothing, table))
+    figure = paper.draw_importance(Analysis(nothing, nothing, nothing, nothing, table))
     assert sorted(text.get_text() for text in figure.axes[0].texts) == ["", "0.50", "1.00", "1.00"]
 
 

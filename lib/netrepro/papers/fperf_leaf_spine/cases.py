@@ -1,0 +1,219 @@
+"""The schedulers' case studies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.papers.fperf_leaf_spine.query import throughput_analysis
+from netrepro.papers.fperf_leaf_spine.setting import Size
+from netrepro.processes import in_processes
+from netrepro.verification.analysis import Analysis
+from netrepro.verification.leaf_spine import leaf_spine, path_queues
+from netrepro.verification.loom import loom, loom_inputs, steady_tenants, unfair_query
+from netrepro.verification.points import ContentionPoint
+from netrepro.verification.queues import Queue
+from netrepro.verification.schedulers import scheduler_point
+from netrepro.verification.search import Search
+from netrepro.verification.shapers import TokenBucket
+from netrepro.verification.workloads import Comp, Query, Workload, parse_query, parse_workload
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case study: what goes wrong (`kind`: starvation, unfairness, latency or a burst), and the same with the
+    cause taken away, where it must not."""
+
+    name: str
+    kind: str
+    problem: str
+    build: Callable[[], Analysis]
+    build_control: Callable[[], Analysis]
+    control: str
+    published_form: str = field(default="")
+
+
+def _case(kind: str, flows: int, horizon: int, query: str, base: str = "*", **options: Any) -> Analysis:
+    point = scheduler_point(kind, flows, horizon, **options)
+    return Analysis(point, parse_query(query), parse_workload(base))
+
+
+def loom_analysis(cores: int = 4) -> Analysis:
+    """Are two steady tenants treated unequally by a network card with a queue for each of `cores`?"""
+    point = loom(cores)
+    return Analysis(point, unfair_query(point), steady_tenants(point))
+
+
+def _latency(and_so: str = "") -> Analysis:
+    point = leaf_spine(2, 3, 2, 10, max_enqueue=5)
+    query = Query("forall", (10, 10), path_queues(point, 0, (5, 0), hosts_per_leaf=2), "qsize", ">=", 10)
+    base = "[1,10]: cenq(host1,t) <= t and [1,10]: dst(host1,t) = 5 and [1,10]: ecmp(host1,t) = 0"
+    return Analysis(point, query, parse_workload(base + and_so))
+
+
+def _token_bucket(max_tokens: int) -> Analysis:
+    queue, output = Queue("q0", 10, 10, 6), Queue("out", 10, 6, 6)
+    point = ContentionPoint("token bucket", 6, [TokenBucket("bucket", queue, output, rate=3, max_tokens=max_tokens)])
+    base = parse_workload("[3,3]: cenq(q0,t) >= 3 and [4,4]: cenq(q0,t) >= 6")
+    return Analysis(point, Query("exists", (1, 6), "q0", "deq", ">", 3), base)
+
+
+_TENANTS = [loom_inputs(4, flow) for flow in ("tenant1", "tenant2_spark")]
+# The ranges of all but the first line are not told where the workload is: the whole horizon is taken.
+_LOOM_PUBLISHED = " and ".join(
+    [
+        f"[1,9]: sum cenq({{{','.join(_TENANTS[0][core] for core in (0, 1, 3))}}},t) <= 0",
+        f"[1,10]: sum cenq({{{','.join(_TENANTS[1][core] for core in (0, 1))}}},t) >= t",
+        f"[1,10]: cenq({_TENANTS[1][3]},t) >= t",
+        f"[1,10]: cenq({_TENANTS[1][2]},t) >= 1",
+    ]
+)
+_RR_BASE = " and ".join(
+    [
+        *(f"[5,5]: cenq(q{i},t) >= 4 and [10,10]: cenq(q{i},t) >= 8" for i in range(5)),
+        "[10,10]: cenq(q1,t) > cenq(q2,t)",
+    ]
+)
+_RR_QUERY = "forall t in [6,10]: cdeq(q2,t) - cdeq(q1,t) >= 3"
+_BACKLOGGED = " and ".join(f"[1,10]: cenq(q{i},t) >= t" for i in range(5))
+_FQ_BASE = " and ".join(f"[1,14]: cenq(q{i},t) >= t" for i in range(4))
+_FQ_QUERY = "forall t in [14,14]: cdeq(q4,t) >= 5"
+
+CASES = {
+    case.name: case
+    for case in [
+        Case(
+            "strict priority",
+            "starvation",
+            "q2 is starved: blocked for more than 5 steps in a row",
+            lambda: _case("strict_priority", 4, 7, "exists t in [1,7]: cblocked(q2,t) > 5"),
+            lambda: _case("round_robin", 4, 7, "exists t in [1,7]: cblocked(q2,t) > 5"),
+            "round robin instead of priority",
+            "[1,7]: sum cenq({q0,q1},t) >= t and [1,7]: cenq(q2,t) > t",
+        ),
+        Case(
+            "round robin",
+            "unfairness",
+            "q2 is served 3 packets more than q1, although q1 sends more",
+            lambda: _case("round_robin", 5, 10, _RR_QUERY, _RR_BASE),
+            lambda: _case("round_robin", 5, 10, _RR_QUERY, _RR_BASE + " and " + _BACKLOGGED),
+            "all flows backlogged from the first step",
+            "[1,4]: sum cenq({q0,q1,q3,q4},t) <= 0 and [1,4]: cenq(q2,t) >= t",
+        ),
+        Case(
+            "FQ-CoDel",
+            "starvation",
+            "a thin flow is served 5 packets of 14, more than its share, and delays four busy ones",
+            lambda: _case("flow_queue", 5, 14, _FQ_QUERY, _FQ_BASE),
+            lambda: _case("flow_queue", 5, 14, _FQ_QUERY, _FQ_BASE, is_fixed=True),
+            "RFC 8290's rule: a new queue that runs empty joins the old ones",
+            "[1,4]: cenq(q4,t) <= 0 and [6,13]: aipg(q4,t) >= 2 and [13,14]: cenq(q4,t) >= 5",
+        ),
+        Case(
+            "Loom",
+            "unfairness",
+            "tenant 2 is more than 3 packets ahead of tenant 1, although both always have some to send",
+            lambda: loom_analysis(cores=4),
+            lambda: loom_analysis(cores=1),
+            "one core, on which both tenants are served in turn",
+            _LOOM_PUBLISHED,
+        ),
+        Case(
+            "leaf-spine",
+            "latency",
+            "10 packets or more wait on host 1's way to host 6, although it sends no more than one a step",
+            _latency,
+            lambda: _latency(" and [1,10]: sum cenq({host2,host3,host4,host5,host6},t) <= 0"),
+            "all other hosts silent",
+        ),
+        Case(
+            "token bucket",
+            "burst",
+            "more than a step's 3 tokens are spent in one step, although packets come early",
+            lambda: _token_bucket(max_tokens=6),
+            lambda: _token_bucket(max_tokens=3),
+            "a bucket that holds one step's tokens",
+            "[1,2]: cenq(q0,t) <= 2 and [4,6]: aipg(q0,t) >= 1 and [6,6]: cenq(q0,t) >= 9",
+        ),
+    ]
+}
+
+
+def synthesise(
+    name: str, *, seed: int = 0, method: str = "generalise", starts: int = 1, backend: str = "cadical"
+) -> dict[str, Any]:
+    """One case study: its workload, and its negative control.
+
+    Keys: case, kind, problem, status ("proven"), workload, size_nodes, base_packets, questions, published_form,
+    published_form_status (the original's workload checked here; "" where none is known), control,
+    control_status (must be "unsat").
+    Raises NetreproError for an unknown case.
+    """
+    if name not in CASES:
+        raise NetreproError(f"no case is called {name!r}", nearest(name, CASES))
+    case = CASES[name]
+    analysis = case.build().copy(backend=backend)
+    result = Search(analysis, seed=seed, method=method, starts=starts).run()
+    published = analysis.verify(parse_workload(case.published_form)).status if case.published_form else ""
+    return {
+        "case": name,
+        "kind": case.kind,
+        "problem": case.problem,
+        "status": result.status,
+        "workload": str(result.workload) if result.workload else "",
+        "size_nodes": result.workload.size if result.workload else None,
+        "base_packets": result.base.packets,
+        "questions": result.questions,
+        "published_form": case.published_form,
+        "published_form_status": published,
+        "control": case.control,
+        "control_status": case.build_control().copy(backend=backend).satisfy_query().status,
+    }
+
+
+def synthesise_all(*, seed: int = 0, progress: Callable[[Iterable[int]], Iterable[int]] = iter) -> pd.DataFrame:
+    """`synthesise` for every case, on all processors, the largest first; one row each."""
+    work = [(name,) for name in CASES]
+    return pd.DataFrame(in_processes(partial(synthesise, seed=seed), work, progress, cost=_size))
+
+
+def _size(case: str) -> int:
+    """Queues, counted in each step."""
+    point = CASES[case].build().point
+    return len(point.queues) * point.horizon
+
+
+def without_base_workload(size: Size = (2, 3, 6), horizon: int = 10) -> pd.DataFrame:
+    """The same questions with and without the base workload.
+
+    Columns: question, with_base, without_base. The second question must change its verdict; silence then is
+    an answer. With all other hosts silent, host 1 is not slowed.
+    """
+    analysis = throughput_analysis(size, horizon)
+    point, query = analysis.point, analysis.query
+    nothing = Query("forall", (horizon, horizon), query.queues[0], "cenq", "=", 0)
+    others = ",".join(point.inputs[1:])
+    others_only = Workload(tuple(timed for timed in analysis.base.specs if not isinstance(timed.spec, Comp)))
+    alone = parse_workload(f"[1,{horizon}]: sum cenq({{{others}}},t) <= 0")
+
+    def both(
+        name: str, question: Query, workload: Workload | None = None, base: Workload = analysis.base
+    ) -> tuple[str, str, str]:
+        with_base, without = (
+            Analysis(point, question, kept, backend="cadical").ask(workload, query=True).status for kept in (base, None)
+        )
+        return name, with_base, without
+
+    questions = [
+        ("fewer than half is received", query),
+        ("nothing at all is received", nothing),
+        ("nothing at all is received, host 1 being free to be silent", nothing, None, others_only),
+        ("fewer than half is received though the other hosts are silent", query, alone),
+    ]
+    rows = in_processes(both, questions)
+    return pd.DataFrame(rows, columns=["question", "with_base", "without_base"])

@@ -1,0 +1,57 @@
+"""Sizes, and what a profile affords."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from netrepro.errors import NetreproError, nearest
+
+Size = tuple[int, int, int]  # spines, leaves, hosts
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Sizes, steps and the most seeds of a profile; for the slow reference encoding, seeds per size and steps."""
+
+    sizes: tuple[Size, ...]
+    horizon: int
+    most_seeds: int
+    reference_seeds: dict[Size, int]
+    reference_horizon: int
+    search_sizes: tuple[Size, ...]
+
+    def seeds(self, repetitions: int, first: int) -> list[int]:
+        """`repetitions` seeds from the first on, as far as the profile takes them."""
+        return list(range(first, first + min(repetitions, self.most_seeds)))
+
+
+SCALES = {
+    "quick": Scale(
+        sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8), (2, 5, 10)),
+        horizon=8,
+        most_seeds=2,
+        reference_seeds={(2, 2, 4): 1},
+        reference_horizon=6,
+        search_sizes=((2, 2, 4), (2, 3, 6)),
+    ),
+    "paper": Scale(
+        sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8), (2, 5, 10), (2, 6, 12), (3, 4, 12), (4, 4, 16)),
+        horizon=10,
+        most_seeds=5,
+        reference_seeds={(2, 2, 4): 5, (2, 3, 6): 5},  # S2-L4-H8: more than ten minutes each
+        reference_horizon=10,
+        search_sizes=((2, 2, 4), (2, 3, 6), (2, 4, 8), (2, 5, 10)),
+    ),
+}
+
+
+def scale(profile: str) -> Scale:
+    """The sizes of a profile. Raises NetreproError for an unknown one."""
+    if profile not in SCALES:
+        raise NetreproError(f"no profile is called {profile!r}", nearest(profile, SCALES))
+    return SCALES[profile]
+
+
+def size_name(size: Size) -> str:
+    """Si-Lj-Hk, as in Figure 7c."""
+    return f"S{size[0]}-L{size[1]}-H{size[2]}"

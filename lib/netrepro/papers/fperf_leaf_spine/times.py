@@ -1,0 +1,264 @@
+"""How long the solver takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import stdtrit  # scipy.stats costs two seconds to import
+
+from netrepro.errors import NetreproError
+from netrepro.papers.fperf_leaf_spine.query import throughput_analysis
+from netrepro.papers.fperf_leaf_spine.setting import Scale, Size, size_name
+from netrepro.paths import data_dir
+from netrepro.processes import as_they_come, in_processes
+from netrepro.verification.analysis import Analysis
+from netrepro.verification.encodings import CircuitEncoding
+from netrepro.verification.examples import base_example
+from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
+from netrepro.verification.search import Search
+from netrepro.verification.workloads import parse_workload
+
+Clock = Callable[[], float]
+
+
+TIME_COLUMNS = ["size", "hosts", "horizon_steps", "encoding", "seed", "task", "cpu_s", "status"]
+
+
+def _timed_work(
+    scale: Scale, seeds: Sequence[int], clock: Clock, options: dict[str, Any]
+) -> list[Callable[[], Iterator[dict[str, Any]]]]:
+    """What there is to time, in the order of the table: each gives its rows as soon as it has them."""
+    work: list[Callable[[], Iterator[dict[str, Any]]]] = [
+        partial(_timed_tasks, size, scale.horizon, seed, clock, size in scale.search_sizes, options)
+        for size in scale.sizes
+        for seed in seeds
+    ]
+    return work + [
+        partial(_timed_peer, size, scale.reference_horizon, encoding, seed, clock, options)
+        for size, count in scale.reference_seeds.items()
+        for encoding in ("circuit", "integers")
+        for seed in seeds[:count]
+    ]
+
+
+def _timed_tasks(
+    size: Size, horizon: int, seed: int, clock: Clock, with_search: bool, options: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    def row(task: str, seconds: float, status: str) -> dict[str, Any]:
+        values = (size_name(size), size[2], horizon, "circuit", seed, task, seconds, status)
+        return dict(zip(TIME_COLUMNS, values, strict=True))
+
+    start = clock()
+    analysis = throughput_analysis(size, horizon, seed=seed, shuffle=seed, **options)
+    status = analysis.satisfy_query().status
+    satisfied_s = clock() - start
+    yield row("satisfy", satisfied_s, status)
+    if status == "unknown":
+        return
+    start = clock()
+    status = analysis.verify(parse_workload(f"[1,{horizon}]: ecmp(host1,t) <= 0")).status
+    yield row("verify", clock() - start, status)
+    start = clock()
+    try:
+        base = base_example(analysis, on_copy=False)
+    except NetreproError:  # no example in time: `satisfy` has shown that there is one
+        yield row("base example", satisfied_s + clock() - start, "unknown")
+        return
+    yield row("base example", satisfied_s + clock() - start, "optimal" if base.is_optimal else "unknown")
+    if with_search:
+        start = clock()
+        result = Search(analysis.copy(), seed=seed, starts=0, base=base).run()
+        yield row("search", clock() - start, result.status)
+
+
+def _timed_peer(
+    size: Size, horizon: int, encoding: str, seed: int, clock: Clock, options: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    start = clock()
+    analysis = throughput_analysis(size, horizon, encoding=encoding, seed=seed, shuffle=seed, **options)
+    status = analysis.satisfy_query().status
+    values = (size_name(size), size[2], horizon, encoding, seed, "satisfy (peer)", clock() - start, status)
+    yield dict(zip(TIME_COLUMNS, values, strict=True))
+
+
+def measure_times(
+    scale: Scale,
+    seeds: Sequence[int],
+    clock: Clock,
+    *,
+    backend: str = "z3",
+    timeout_s: float | None = None,
+    progress: Callable[[Iterable[Any]], Iterable[Any]] = iter,
+) -> pd.DataFrame:
+    """Time every size, seed and task; a row each (see `TIME_COLUMNS`).
+
+    `clock` returns CPU seconds (time.process_time). A size and seed is timed in a process of its own, as many beside
+    each other as there are processors, the costly ones first. "satisfy" includes building and loading the formula,
+    "base example" all of "satisfy", on which it goes on, and "search" building the formula again; "verify" is a whole
+    `Analysis.verify` on a loaded formula. A question
+    that takes longer than `timeout_s` makes its row "unknown"; a size and seed ends with it.
+
+    Ctrl-C ends all processes and keeps the rows that there are; `attrs["is_complete"]` tells.
+    """
+    work = _timed_work(scale, seeds, clock, {"backend": backend, "timeout_s": timeout_s})
+    found: list[tuple[int, dict[str, Any]]] = []
+    is_complete = True
+    try:
+        with closing(as_they_come(reversed(work))) as numbered:
+            for number, row in progress(numbered):
+                found.append((-number, row))
+    except KeyboardInterrupt:
+        is_complete = False
+    rows = [row for _, row in sorted(found, key=lambda pair: pair[0])]
+    table = pd.DataFrame(rows, columns=TIME_COLUMNS)
+    table.attrs["is_complete"] = is_complete
+    return table
+
+
+def fit_growth(times: pd.DataFrame, confidence: float = 0.95) -> pd.DataFrame:
+    """Exponential fit of CPU seconds against hosts, per task.
+
+    Columns: task, factor_per_host with its interval (low, high; t distribution on log seconds), r_squared
+    of the exponential, r_squared_line (a straight line), r_squared_power (hosts ** power; all judged on
+    seconds), power, is_exponential (the exponential is nearer than the line and the interval lies above 1: few
+    sizes do not tell it from a power). Time-outs are left out, and tasks with fewer than three sizes.
+    """
+    rows = []
+    for task, group in known_times(times[times["task"] != "satisfy (peer)"]).groupby("task"):
+        if group["hosts"].nunique() < 3:
+            continue
+        hosts, seconds = group["hosts"].to_numpy(float), group["cpu_s"].to_numpy(float)
+        (slope, intercept), covariance = np.polyfit(hosts, np.log(seconds), 1, cov=True)
+        reach = stdtrit(len(hosts) - 2, (1 + confidence) / 2) * np.sqrt(covariance[0, 0])
+        line, power = np.polyfit(hosts, seconds, 1), np.polyfit(np.log(hosts), np.log(seconds), 1)
+        total = float(((seconds - seconds.mean()) ** 2).sum())
+        exponential, straight, raised = (
+            1 - float(((seconds - curve) ** 2).sum()) / total
+            for curve in (
+                np.exp(intercept + slope * hosts),
+                np.polyval(line, hosts),
+                np.exp(power[1]) * hosts ** power[0],
+            )
+        )
+        low = float(np.exp(slope - reach))
+        rows.append(
+            {
+                "task": task,
+                "factor_per_host": float(np.exp(slope)),
+                "low": low,
+                "high": float(np.exp(slope + reach)),
+                "intercept_s": float(np.exp(intercept)),
+                "r_squared": exponential,
+                "r_squared_line": straight,
+                "r_squared_power": raised,
+                "power": float(power[0]),
+                "is_exponential": bool(exponential > straight and low > 1),
+            }
+        )
+    columns = ["task", "factor_per_host", "low", "high", "intercept_s", "r_squared", "r_squared_line"]
+    return pd.DataFrame(rows, columns=[*columns, "r_squared_power", "power", "is_exponential"])
+
+
+def known_times(times: pd.DataFrame) -> pd.DataFrame:
+    """Without the rows that a time limit ended."""
+    return times[times["status"] != "unknown"]
+
+
+NO_SEARCH = 2  # time steps in which no packet can have arrived: a packet takes three
+
+
+def measure_spread(size: Size, horizons: Sequence[int], seeds: Sequence[int]) -> pd.DataFrame:
+    """z3's work on "satisfy", one formula a horizon, under harmless changes, as Mariposa makes them (FMCAD 2023).
+
+    Columns: horizon_steps, mutation ("none", twice; "reseeded"; "shuffled": parts in another order, variables
+    renamed), seed, solver_steps (`Analysis.solver_steps`), status. Steps and not seconds: they repeat exactly, so that
+    what differs is the change's doing and not a busy machine's.
+    """
+    changes: list[tuple[str, int, dict[str, int]]] = [("none", run, {}) for run in range(2)]
+    for seed in seeds:
+        changes += [("reseeded", seed, {"seed": seed}), ("shuffled", seed, {"shuffle": seed})]
+    work = [(size, horizon, *change) for horizon in sorted(horizons, reverse=True) for change in changes]
+    rows = sorted(in_processes(_counted, work), key=lambda row: row[0])
+    return pd.DataFrame(rows, columns=["horizon_steps", "mutation", "seed", "solver_steps", "status"])
+
+
+def _counted(
+    size: Size, horizon: int, mutation: str, seed: int, options: dict[str, int]
+) -> tuple[int, str, int, int, str]:
+    analysis = throughput_analysis(size, horizon, backend="z3", **options)
+    status = analysis.ask(query=True, with_trace=False).status
+    return horizon, mutation, seed, analysis.solver_steps, status
+
+
+def spread_summary(spread: pd.DataFrame, averaged: int = 5, draws: int = 10_000, seed: int = 0) -> pd.DataFrame:
+    """Per horizon and mutation: median_steps, most_to_least, typical_difference (the median of |steps / median - 1|),
+    averages_differ (by how much two averages of `averaged` runs differ in 19 of 20 draws from these runs).
+
+    seed : of the draws.
+    """
+    dice, rows = np.random.default_rng(seed), []
+    for (horizon, mutation), group in spread.groupby(["horizon_steps", "mutation"], sort=False):
+        steps = group["solver_steps"].to_numpy(float)
+        typical = float(np.median(np.abs(steps / np.median(steps) - 1)))
+        ours, theirs = dice.choice(steps, (2, draws, averaged)).mean(axis=2)
+        differ = float(np.quantile(np.abs(ours / theirs - 1), 0.95))
+        rows.append((horizon, mutation, np.median(steps), steps.max() / steps.min(), typical, differ))
+    columns = ["horizon_steps", "mutation", "median_steps", "most_to_least", "typical_difference", "averages_differ"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def encoding_ratios(times: pd.DataFrame) -> pd.DataFrame:
+    """How many times faster the circuit is than the integer encoding, per size and seed of the same run."""
+    peers = known_times(times[times["task"] == "satisfy (peer)"])
+    if peers.empty:
+        return pd.DataFrame(columns=["size", "seed", "circuit_s", "integers_s", "ratio"])
+    wide = peers.pivot_table(index=["size", "seed"], columns="encoding", values="cpu_s").reset_index()
+    wide = wide.dropna().rename(columns={"circuit": "circuit_s", "integers": "integers_s"})
+    wide.columns.name = None
+    return wide.assign(ratio=wide["integers_s"] / wide["circuit_s"])
+
+
+def original_times() -> pd.DataFrame:
+    """The original program's CPU seconds, recorded once on another machine (see SOURCES.md): an order of magnitude.
+
+    Columns size, horizon_steps, task, cpu_s, seeds.
+    """
+    return pd.read_csv(data_dir("fperf_leaf_spine") / "original_times.csv")
+
+
+def measure_flat_times(scale: Scale, seeds: Sequence[int], clock: Clock) -> pd.DataFrame:
+    """The negative control of growth: the same network under larger and larger host queues, beyond the
+    horizon.
+
+    The question does not grow, so neither may the time. Columns as `TIME_COLUMNS`; `hosts` stays.
+    """
+    work = [(scale.sizes[0], scale.horizon, seed, packets, clock) for seed in seeds for packets in (40, 400, 4000)]
+    return pd.DataFrame(in_processes(_timed_capacity, work), columns=TIME_COLUMNS)
+
+
+def _timed_capacity(size: Size, horizon: int, seed: int, capacity: int, clock: Clock) -> tuple[Any, ...]:
+    spines, leaves, hosts = size
+    start = clock()
+    point = leaf_spine(spines, leaves, hosts // leaves, horizon, queue_capacity=capacity)
+    query, base = throughput_query(point, hosts - 1), base_workload(point, hosts - 1)
+    example = base_example(Analysis(point, query, base, seed=seed, shuffle=seed))
+    status = "optimal" if example.is_optimal else "unknown"
+    name = f"{size_name(size)}, {capacity} packets"
+    return name, hosts, horizon, "circuit", seed, "base example", clock() - start, status
+
+
+def formula_sizes(scale: Scale) -> pd.DataFrame:
+    """Columns: size, gates (of the whole model), variables (of the clauses that the question needs)."""
+    rows = []
+    for size in scale.sizes:
+        analysis = throughput_analysis(size, scale.horizon)
+        analysis.satisfy_query()
+        encoding = analysis.encoded
+        assert isinstance(encoding, CircuitEncoding)
+        rows.append((size_name(size), encoding.circuit.gate_count, encoding.circuit.variable_count))
+    return pd.DataFrame(rows, columns=["size", "gates", "variables"])

@@ -1,0 +1,245 @@
+"""Tables and pictures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from netrepro.claims import load_claims
+from netrepro.papers.gmm_diagnosis.claims import order_of_remedies
+from netrepro.papers.gmm_diagnosis.measuring import Diagnosis, flows_as_reported, noise_confusion
+from netrepro.papers.gmm_diagnosis.noise import forest
+from netrepro.papers.gmm_diagnosis.setting import SLUG, TABLE, reported
+from netrepro.papers.gmm_traffic.figures import draw_matrix
+from netrepro.papers.gmm_traffic.setting import Setting
+from netrepro.papers.gmm_traffic.training import one_thread
+from netrepro.style import PUBLISHED_GREY, new_figure, scheme
+from netrepro.traffic import NAMED_CLASSES, NORMALISATIONS, confusion
+
+
+def summary(found: Diagnosis, *experiments: str) -> pd.DataFrame:
+    """Means over the repetitions, in %, a row a variant; all experiments where none is named."""
+    table = found.table[found.table["experiment"].isin(experiments)] if experiments else found.table
+    numbers = table.groupby(["experiment", "variant"], sort=False)[TABLE[4:9]].mean() * 100
+    return numbers.assign(audit=table.groupby(["experiment", "variant"], sort=False)["audit"].first())
+
+
+def header_lengths(found: Diagnosis) -> pd.DataFrame:
+    """Mean forward header bytes of WEB flows by packets seen, beside the most that can be and the class report's."""
+    table = found.table[found.table["experiment"] == "E4"].groupby("variant", sort=False)["header_bytes"].mean()
+    packets = [each or np.nan for each in found.scale.first_packets]
+    report = reported("total_fhlen").loc["WEB", "mean"]
+    return pd.DataFrame({"mean bytes": table, "at most": [120 * each for each in packets], "class report": report})
+
+
+def naive_bayes_table(found: Diagnosis) -> pd.DataFrame:
+    """Naive Bayes at four packets: accuracy and flows named WEB or P2P, in %, and the class report's."""
+    means = 100 * found.naive_bayes.groupby("labels")[["accuracy", "named"]].mean()
+    means.loc["class report"] = [reported("naive Bayes at four packets").loc["all", "flow accuracy"], 100]
+    return means.rename(columns={"named": "named WEB or P2P"})
+
+
+def models_table(found: Diagnosis) -> pd.DataFrame:
+    """The report's transformer, plain and balanced, beside models under the fitted noise; all in %."""
+    ours = 100 * found.models.groupby("model", sort=False).mean(numeric_only=True).drop(columns="repetition")
+    rows = {}
+    for words, table in (("class report", "transformer"), ("class report, balanced", "transformer balanced")):
+        numbers = reported(table)
+        rows[words] = {
+            "accuracy": numbers.loc["all", "flow accuracy"],
+            "macro-F1": numbers.loc["all", "flow macro-F1"],
+        } | {f"{name} {each}": numbers.loc[name, each] for name in NAMED_CLASSES for each in ("precision", "recall")}
+    return pd.concat([pd.DataFrame(rows).T, ours])[ours.columns]
+
+
+def draw_idea() -> Figure:
+    """Flows and log records on two lines of time; arrows of the right join and of the nearest record."""
+    figure, axis = new_figure("Whose label is it?", "time", "")
+    starts, names = np.array([0.6, 1.3, 1.5, 2.6, 3.1, 4.2]), ("WEB", "P2P", "WEB", "MAILS", "WEB", "P2P")
+    records = starts + np.array([0.5, 0.7, 0.15, 0.6, 0.2, 0.3])
+    for start, record, name in zip(starts, records, names, strict=True):
+        axis.plot(start, 1, "s", color=scheme(name).colour, ms=10)
+        axis.plot(record, 0, "o", color=scheme(name).colour, ms=10)
+        axis.annotate("", (record, 0.08), (start, 0.92), arrowprops={"arrowstyle": "->", "color": "#555555"})
+        near = records[np.argmin(np.abs(records - start))]
+        if near != record:
+            look = {"arrowstyle": "->", "color": "#D55E00", "linestyle": "--"}
+            axis.annotate("", (near, 0.08), (start, 0.92), arrowprops=look)
+    axis.set_yticks([0, 1], ["log of\nlabels", "flows"])
+    axis.set(ylim=(-0.5, 1.7), xlim=(0.2, 5.2), xticks=[])
+    axis.text(0.3, 1.3, "grey: same addresses and ports\ndashed: nearest in time, another flow's")
+    for name in ("WEB", "P2P", "MAILS"):
+        axis.plot([], [], "s", color=scheme(name).colour, label=name)
+    axis.legend(loc="lower right", ncols=3)
+    axis.grid(False)
+    return figure
+
+
+def draw_scan(found: Diagnosis) -> Figure:
+    """Share of flows that find a record by their endpoints, over the clock offset tried (E1)."""
+    figure, axis = new_figure("E1: is the log's clock right?", "clock offset tried (minutes)", "flows matched (%)")
+    scan = found.trace.at().join.scan
+    axis.plot(scan["offset_s"] / 60, 100 * scan["matched"], color=scheme("GMM").colour)
+    axis.axvline(found.trace.at().join.clock_offset_s / 60, color=PUBLISHED_GREY, linestyle="--", label="used")
+    axis.set_ylim(bottom=0)
+    axis.legend()
+    return figure
+
+
+def draw_variants(found: Diagnosis, title: str, *experiments: str) -> Figure:
+    """Accuracy of forest and mixtures for every variant; for joins, wrong labels and the audit's verdict beside."""
+    table = summary(found, *experiments)
+    figure, axis = new_figure(title, "accuracy on the labels given (%)", "")
+    figure.set_size_inches(8.5, 1.6 + 0.34 * len(table))
+    places = np.arange(len(table))[::-1]
+    axis.barh(places + 0.2, table["forest_accuracy"], 0.38, color=scheme("RF").colour, label="random forest")
+    axis.barh(places - 0.2, table["mixtures_accuracy"], 0.38, color=scheme("GMM").colour, label="Gaussian mixtures")
+    names = [f"{experiment}  {variant}" for experiment, variant in table.index]
+    axis.set_yticks(places, names)
+    for place, (_, row) in zip(places, table.iterrows(), strict=True):
+        words = "nothing matches" if np.isnan(row["wrong"]) else f"{row['wrong']:.0f} % wrong" if row["wrong"] else ""
+        words += ("; " if words else "") + ("audit passed" if row["audit"] == "passed" else "audit failed")
+        axis.text(101, place, words, va="center", fontsize=8)
+    axis.axvline(69.06, color=PUBLISHED_GREY, linestyle="--", label="class report, transformer")
+    axis.set_xlim(0, 100)
+    figure.legend(*axis.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
+    return figure
+
+
+def draw_noise(found: Diagnosis) -> Figure:
+    """Scores over the share of re-drawn labels, the class report's as dotted lines; shaded: the fitted share (E2)."""
+    figure, axes = new_figure("E2: labels drawn anew", "share of labels drawn anew (%)", "%", columns=2)
+    means = 100 * found.noise.groupby(["measure", "share"])["value"].mean().unstack(0)
+    numbers = reported("transformer")
+    looks = {"accuracy": (scheme("RF"), numbers.loc["all", "flow accuracy"]),
+             "macro-F1": (scheme("GMM"), numbers.loc["all", "flow macro-F1"])}  # fmt: skip
+    for name, (look, level) in looks.items():
+        axes[0].plot(100 * means.index, means[name], color=look.colour, marker=look.marker, label=name)
+        axes[0].axhline(level, color=look.colour, linestyle=":", lw=1)
+    for name in NAMED_CLASSES:
+        look = scheme(name)
+        axes[1].plot(100 * means.index, means[f"{name} recall"], color=look.colour, marker=look.marker, label=name)
+        axes[1].axhline(numbers.loc[name, "recall"], color=look.colour, linestyle=":", lw=1)
+    for axis, title in zip(axes, ("all flows", "recall by class"), strict=True):
+        axis.axvspan(
+            100 * found.fit.low, 100 * found.fit.high, color=PUBLISHED_GREY, alpha=0.3, lw=0, label="fitted share"
+        )
+        axis.plot([], [], ":", color="black", label="class report")
+        axis.set_title(title, fontsize=10)
+        axis.set_ylim(-2, 102)
+        axis.legend(fontsize=8)
+    return figure
+
+
+def draw_fit(found: Diagnosis) -> Figure:
+    """The likelihood of the published confusion over the share, and the published and fitted confusion."""
+    figure, axes = new_figure("Which share fits the report's confusion?", "", "", columns=2)
+    profile = found.fit.profile
+    axes[0].plot(100 * profile["share"], profile["log_likelihood"], color=scheme("GMM").colour)
+    axes[0].axvspan(
+        100 * found.fit.low, 100 * found.fit.high, color=PUBLISHED_GREY, alpha=0.3, lw=0, label="95 % interval"
+    )
+    axes[0].set(xlabel="share of labels drawn anew (%)", ylabel="log likelihood below the best (nats)")
+    axes[0].set_yscale("symlog", linthresh=10)
+    axes[0].legend(loc="upper left")
+    names = [f"{label}\nas {named}" for label in ("WEB", "P2P", "others") for named in ("P2P", "WEB", "other")]
+    places = np.arange(9)
+    axes[1].bar(places - 0.2, 100 * found.fit.published.ravel(), 0.38, color=PUBLISHED_GREY, label="class report")
+    axes[1].bar(places + 0.2, 100 * found.fit.fitted.ravel(), 0.38, color=scheme("RF").colour,
+                label=f"forest, {found.fit.share:.0%} drawn anew")  # fmt: skip
+    axes[1].set_xticks(places, names, fontsize=8)
+    axes[1].set_ylabel("share of the label's flows (%)")
+    axes[1].legend()
+    return figure
+
+
+def draw_remedies(found: Diagnosis) -> Figure:
+    """Accuracy of the mixtures by normalisation, prior and regularisation, right labels and fitted noise (E6)."""
+    flows = f"{found.scale.noise_flows:,} flows at most" if found.scale.noise_flows else "all flows"
+    repeated = found.remedies["repetition"].nunique()
+    title = f"E6: accuracy of mixtures (%), all 59 features; {flows}, mean of {repeated} repetitions"
+    figure, axes = new_figure(title, "normalisation", "", columns=2)
+    published = load_claims(SLUG).claim("order-of-remedies-under-noise").published
+    table = found.remedies[found.remedies["model"] == "GMM"]
+    for axis, labels in zip(axes, ("right labels", "fitted noise"), strict=True):
+        kept = table[table["labels"] == labels]
+        means = 100 * kept.groupby(["prior", "regularisation", "normalisation"])["accuracy"].mean().unstack()
+        means = means[list(NORMALISATIONS)]
+        means.index = pd.Index([f"{prior.upper()}, {value:g}" for prior, value in means.index])
+        draw_matrix(axis, means, shade=means.fillna(0) / 100)
+        met = sum(order == list(published) for order in order_of_remedies(found.remedies, labels))
+        axis.set_title(f"{labels}; the report's order in {met} of {repeated}", fontsize=10)
+    axes[0].set_ylabel("prior, regularisation")
+    return figure
+
+
+def draw_training_and_verification(found: Diagnosis) -> Figure:
+    """Accuracy over the training share (E10), and the likelihood test's error over first packets (E11)."""
+    figure, axes = new_figure("Fewer flows to train on; verification", "", "", columns=2)
+    table = summary(found, "E10")
+    shares = [100 * each for each in found.scale.training_shares]
+    for name, model in (("forest", "RF"), ("mixtures", "GMM")):
+        look = scheme(model)
+        axes[0].plot(shares, table[f"{name}_accuracy"], color=look.colour, marker=look.marker, label=look.label)
+    axes[0].plot([0.5], [96.6], "D", color=PUBLISHED_GREY, label="paper (0.5 % are 395 flows)")
+    axes[0].set(xscale="log", xlabel="flows that train (%)", ylabel="accuracy (%)", title="E10")
+    axes[0].set_xticks(shares, [f"{each:g}" for each in shares])
+    axes[0].minorticks_off()
+    for labels, colour in (("right labels", "#0072B2"), ("fitted noise", scheme("control").colour)):
+        kept = found.verification[found.verification["labels"] == labels]
+        mean = 100 * kept.groupby("first_packets")["error"].mean()
+        axes[1].plot(mean.index, mean, "o-", color=colour, label=labels)
+    axes[1].plot([6], [7.65], "D", color=PUBLISHED_GREY, label="paper, UNIBS-2009")
+    axes[1].set(xlabel="first packets of a flow", ylabel="half total error rate (%)", title="E11", ylim=(0, 55))
+    for axis in axes:
+        axis.legend(fontsize=8)
+    return figure
+
+
+def draw_real(table: pd.DataFrame) -> dict[str, Figure]:
+    """E13, where captures were given."""
+    if table.empty:
+        return {}
+    figure, axis = new_figure("E13: your captures, labelled by inspection", "", "accuracy (%)")
+    places = np.arange(len(table))
+    for shift, name, model in ((-0.2, "forest", "RF"), (0.2, "mixtures", "GMM")):
+        look = scheme(model)
+        axis.bar(places + shift, 100 * table[f"{name}_accuracy"], 0.38, color=look.colour, label=look.label)
+    axis.set_xticks(places, table["split"])
+    axis.legend()
+    return {"e13_real_captures": figure}
+
+
+def real_text(table: pd.DataFrame) -> str:
+    """What E13 found, or that it was left out."""
+    if table.empty:
+        return (
+            "E13 was left out: no folder of captures was given (netrepro run gmm_diagnosis -p pcaps=/path/to/folder)."
+        )
+    rows = table.set_index("split")
+    return (
+        f"E13: {rows['flows'].iloc[0]} flows of {rows['classes'].iloc[0]} classes; the forest names "
+        f"{rows.loc['at random', 'forest_accuracy']:.0%} rightly with flows of one file on both sides, "
+        f"{rows.loc['by file', 'forest_accuracy']:.0%} with files apart."
+    )
+
+
+def explore(found: Diagnosis, setting: Setting, seed: int) -> Any:
+    """The forest's confusion under a share of re-drawn labels, behind a slider."""
+    import ipywidgets as widgets
+    from IPython.display import display
+
+    flows = flows_as_reported(found.trace, replace(found.scale, noise_flows=1200), seed)
+
+    def show(share: int) -> None:
+        with one_thread():
+            rows, predicted = noise_confusion(flows, share / 100, setting, forest(30, seed), seed)
+        figure, axis = new_figure(f"{share} % of labels drawn anew", "named by the forest", "label given")
+        draw_matrix(axis, confusion(rows.labels[rows.split[1]], predicted, classes=NAMED_CLASSES))
+        display(figure)
+
+    return widgets.interactive(show, share=widgets.IntSlider(65, 0, 100, 5, continuous_update=False))

@@ -1,0 +1,141 @@
+"""Labels drawn anew, and the share of noise that a published table of confusions fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.ensemble import RandomForestClassifier
+
+from netrepro.papers.gmm_diagnosis.setting import Floats, reported
+from netrepro.papers.gmm_traffic.training import Rows
+from netrepro.traffic import NAMED_CLASSES, confusion
+
+
+def redraw(labels: NDArray[Any], share: float, seed: int) -> NDArray[Any]:
+    """Each label is replaced, with probability `share`, by one drawn from all labels; so fewer than that are wrong."""
+    random = np.random.default_rng(seed)
+    drawn = random.choice(labels, len(labels))
+    return np.where(random.uniform(size=len(labels)) < share, drawn, labels)
+
+
+def match_shares(flows: pd.DataFrame, support: pd.Series, limit: int, seed: int) -> pd.DataFrame:
+    """At most `limit` flows of the named classes, drawn so that classes have the shares of `support`."""
+    counts = flows["class"].value_counts()
+    shares = support / support.sum()
+    total = min(limit, int((counts.reindex(shares.index) / shares).min()))
+    random = np.random.default_rng(seed)
+    rows = [
+        random.choice(np.flatnonzero(flows["class"] == name), max(round(total * share), 4), replace=False)
+        for name, share in shares.items()
+    ]
+    return flows.iloc[np.sort(np.concatenate(rows))].reset_index(drop=True)
+
+
+def forest(trees: int, seed: int, *, balanced: bool = False) -> RandomForestClassifier:
+    """The classifier that most experiments use: quick, indifferent to scale, and not led astray by single labels."""
+    weight = "balanced_subsample" if balanced else None
+    return RandomForestClassifier(trees, min_samples_leaf=5, class_weight=weight, random_state=seed)
+
+
+def named_confusion(rows: Rows, predicted: NDArray[Any]) -> Floats:
+    """Rows: labels as given (not the right ones); columns: predictions. Rows sum to 1."""
+    matrix = confusion(rows.labels[rows.split[1]], predicted, classes=NAMED_CLASSES).to_numpy(float)
+    return matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+
+
+def published_counts() -> Floats:
+    """What precision, recall and support of the report's transformer say of its confusion.
+
+    Shape (3, 3): labels WEB, P2P, and MAILS with SKYPE; named P2P, WEB, something else. It named nothing MAILS or
+    SKYPE, so that every cell follows.
+    """
+    table = reported("transformer") / 100
+    support = 100 * table["support"].drop("all")
+    hits = (table["recall"].drop("all") * support).round()
+    named = hits / table["precision"].drop("all").replace(0, np.nan)
+    web_as_p2p, p2p_as_web = support["WEB"] - hits["WEB"], support["P2P"] - hits["P2P"]
+    rest_as_p2p = round(named["P2P"] - hits["P2P"] - web_as_p2p)
+    rest = support["MAILS"] + support["SKYPE"]
+    return np.array(
+        [[web_as_p2p, hits["WEB"], 0], [hits["P2P"], p2p_as_web, 0], [rest_as_p2p, rest - rest_as_p2p, 0]], float
+    )
+
+
+def collapse(confusions: Floats) -> Floats:
+    """Confusions (..., 4, 4) over NAMED_CLASSES, rows summing to 1, as rows and columns of `published_counts`."""
+    places = {name: place for place, name in enumerate(NAMED_CLASSES)}
+    support = reported("transformer")["support"]
+    rest = (support["MAILS"], support["SKYPE"])
+    rows = np.stack(
+        [
+            confusions[..., places["WEB"], :],
+            confusions[..., places["P2P"], :],
+            (rest[0] * confusions[..., places["MAILS"], :] + rest[1] * confusions[..., places["SKYPE"], :]) / sum(rest),
+        ],
+        axis=-2,
+    )
+    p2p, web = rows[..., places["P2P"]], rows[..., places["WEB"]]
+    return np.stack([p2p, web, np.maximum(1 - p2p - web, 0)], axis=-1)
+
+
+@dataclass(frozen=True)
+class NoiseFit:
+    """The share of re-drawn labels under which a confusion is likeliest.
+
+    share : the maximum; low, high : 95 % of the bootstrap (counts and repetitions drawn anew). profile : share,
+    log_likelihood below the maximum (nats). fitted, published : (3, 3) rows summing to 1, as `published_counts`.
+    distance : share of flows in other cells than published.
+    """
+
+    share: float
+    low: float
+    high: float
+    profile: pd.DataFrame
+    fitted: Floats
+    published: Floats
+    distance: float
+
+
+LEAST = 1e-3  # no cell is thought impossible
+FINE = np.linspace(0, 0.95, 191)
+
+
+def fit_noise(shares: Sequence[float], curves: Floats, counts: Floats, seed: int, *, draws: int = 300) -> NoiseFit:
+    """Fit the share of re-drawn labels to counts (3, 3) by maximum likelihood.
+
+    curves : (repetitions, shares, 4, 4), the confusions measured at `shares`; between them every cell is interpolated.
+    """
+    by_repetition = np.stack([_interpolate(shares, collapse(each)) for each in curves])
+    observed = counts / counts.sum(axis=1, keepdims=True)
+    totals = counts.sum(axis=1).astype(int)
+
+    def likelihood(model: Floats, seen: Floats) -> Floats:
+        floored = np.maximum(model, LEAST)
+        return (seen * np.log(floored / floored.sum(axis=-1, keepdims=True))).sum(axis=(-1, -2))
+
+    random = np.random.default_rng(seed)
+    mean = by_repetition.mean(axis=0)
+    profile = likelihood(mean, counts)
+    best = int(profile.argmax())
+    drawn = []
+    for _ in range(draws):
+        again = np.stack([random.multinomial(total, row) for total, row in zip(totals, observed, strict=True)])
+        model = by_repetition[random.integers(0, len(by_repetition), len(by_repetition))].mean(axis=0)
+        drawn.append(FINE[likelihood(model, again.astype(float)).argmax()])
+    low, high = np.quantile(drawn, (0.025, 0.975))
+    weights = totals / totals.sum()
+    distance = float((np.abs(mean[best] - observed).sum(axis=1) / 2 * weights).sum())
+    table = pd.DataFrame({"share": FINE, "log_likelihood": profile - profile.max()})
+    return NoiseFit(float(FINE[best]), float(low), float(high), table, mean[best], observed, distance)
+
+
+def _interpolate(shares: Sequence[float], values: Floats) -> Floats:
+    """Values (shares, ...) at FINE."""
+    flat = values.reshape(len(shares), -1)
+    columns = [np.interp(FINE, shares, column) for column in flat.T]
+    return np.stack(columns, axis=-1).reshape(len(FINE), *values.shape[1:])

@@ -1,0 +1,78 @@
+"""Captures of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from netrepro.errors import NetreproError
+from netrepro.papers._running import Progress
+from netrepro.papers.gmm_diagnosis.noise import forest
+from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, Setting
+from netrepro.papers.gmm_traffic.training import make_rows, one_thread, predict, train
+from netrepro.traffic import grouped_splits, inspect_capture, join_labels, meter, score_table
+
+
+def try_real_captures(
+    folder: str, setting: Setting, seed: int, *, trees: int = 100, progress: Progress = iter
+) -> pd.DataFrame:
+    """E13: all captures of a folder, labelled by packet inspection, split at random and by file.
+
+    Returns split, flows, classes, forest_accuracy, forest_f1, mixtures_accuracy, mixtures_f1; no row where `folder` is
+    empty. Raises NetreproError where the folder is missing or too little in it can be labelled.
+    """
+    columns = ["split", "flows", "classes", "forest_accuracy", "forest_f1", "mixtures_accuracy", "mixtures_f1"]
+    if not folder:
+        return pd.DataFrame(columns=columns)
+    files = sorted(
+        path
+        for path in Path(check_folder(folder)).iterdir()
+        if path.is_file() and not {".pcap", ".pcapng", ".cap"}.isdisjoint(path.suffixes)
+    )
+    parts = []
+    for file in progress(files):
+        flows = meter(file, first_packets=BEST_PACKETS).flows
+        flows = flows[flows["valid"] & (flows["protocol"] == 6)]
+        records = inspect_capture(file) if len(flows) else flows
+        if len(flows) and len(records):
+            joined = join_labels(flows, records, clock_offset_s=0.0, scan_s=0.0, before_s=5.0, after_s=5.0).flows
+            parts.append(joined[joined["class"].notna()].assign(file=file.name))
+    flows = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"class": []})
+    counts = flows["class"].value_counts()
+    flows = flows[flows["class"].isin(counts[counts >= 6].index)].reset_index(drop=True) if parts else flows
+    if flows["class"].nunique() < 2 or flows["file"].nunique() < 3:
+        raise NetreproError(
+            f"{folder} has too few labelled flows of two classes in three files", "add captures, or leave pcaps empty"
+        )
+    labels = flows["class"].to_numpy(str)
+    order = np.random.default_rng(seed).permutation(len(flows))
+    at_random = [(np.setdiff1d(order, part), np.sort(part)) for part in np.array_split(order, 3)]
+    rows = []
+    with one_thread():
+        for words, splits in (
+            ("at random", at_random),
+            ("by file", grouped_splits(labels, flows["file"].to_numpy(str), folds=3, seed=seed)),
+        ):
+            row: dict[str, Any] = {"split": words, "flows": len(flows), "classes": flows["class"].nunique()}
+            for name in ("forest", "mixtures"):
+                predicted = np.empty(len(flows), object)
+                for split in splits:
+                    enough = pd.Series(labels[split[0]]).value_counts()
+                    training = split[0][np.isin(labels[split[0]], enough[enough >= 2].index)]
+                    used = make_rows(flows, setting, seed, split=(training, split[1]))
+                    model = forest(trees, seed) if name == "forest" else setting.mixtures(seed)
+                    predicted[split[1]] = predict(train(model, used), used)
+                scores = score_table(labels, predicted)["value"].to_numpy()
+                row |= {f"{name}_accuracy": scores[0], f"{name}_f1": scores[1]}
+            rows.append(row)
+    return pd.DataFrame(rows, columns=columns)
+
+
+def check_folder(folder: str) -> str:
+    """The folder, once it is known to be empty or one. Raises NetreproError else."""
+    if folder and not Path(folder).is_dir():
+        raise NetreproError(f"{folder} is no folder", "give a folder of captures, or leave pcaps empty")
+    return folder

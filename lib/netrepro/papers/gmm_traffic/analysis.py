@@ -1,0 +1,112 @@
+"""The class report's analyses of the features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import f_classif
+from sklearn.inspection import permutation_importance
+from sklearn.manifold import TSNE
+
+from netrepro.papers._running import Progress
+from netrepro.papers.gmm_traffic.measuring import Runs
+from netrepro.papers.gmm_traffic.setting import derived_seed
+from netrepro.papers.gmm_traffic.training import Rows, make_rows, one_thread, one_thread_each, take
+from netrepro.traffic import CLASSES, NEURAL, NORMALISATIONS
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What the class report looked at, on one split at nine packets.
+
+    anova : feature, normalisation, f (between over within the classes). correlation : features by classes, -1..1.
+    distributions : class, feature, normalisation, value. maps : map ("t-SNE", "PCA"), x, y, class.
+    importance : feature, model, how ("gradient", "permutation"), value (share of the model's largest).
+    """
+
+    anova: pd.DataFrame
+    correlation: pd.DataFrame
+    distributions: pd.DataFrame
+    maps: pd.DataFrame
+    importance: pd.DataFrame
+
+
+def analyse(runs: Runs, seed: int, *, points: int = 700, progress: Progress = iter) -> Analysis:
+    """Everything of Analysis; `points` flows are mapped."""
+    setting, seed = runs.setting, derived_seed(seed, 0)
+    flows = take(runs.trace.at(), runs.scale.flows, seed)
+    by_name = {name: make_rows(flows, setting, seed, normalisation=name) for name in NORMALISATIONS}
+    rows = by_name[setting.normalisation]
+    anova = pd.concat(
+        [
+            pd.DataFrame({"feature": each.features.columns, "f": _anova(each), "normalisation": name})
+            for name, each in by_name.items()
+        ]
+    )
+    best = anova[anova["normalisation"] == setting.normalisation].nlargest(6, "f")["feature"]
+    shown = [
+        each.only(best).features.assign(**{"class": each.labels, "normalisation": name})
+        for name, each in by_name.items()
+        if name in ("raw", setting.normalisation)
+    ]
+    steps = [lambda: _maps(rows, points, seed), lambda: _importance(runs, seed)]
+    with one_thread():
+        maps, importance = one_thread_each(lambda step: step(), [(step,) for step in steps], progress)
+    return Analysis(
+        anova,
+        _correlation(rows),
+        pd.concat(shown).melt(["class", "normalisation"], var_name="feature"),
+        maps,
+        importance,
+    )
+
+
+def _anova(rows: Rows) -> NDArray[np.float64]:
+    changing = rows.features.to_numpy().std(axis=0) > 0
+    found = np.zeros(len(changing))
+    found[changing] = f_classif(rows.features.to_numpy()[:, changing], rows.labels)[0]
+    return np.nan_to_num(found, posinf=0.0)
+
+
+def _correlation(rows: Rows) -> pd.DataFrame:
+    """Pearson's correlation of each feature with belonging to each class; 0 where a feature never changes."""
+    member = pd.get_dummies(pd.Series(rows.labels)).reindex(columns=list(CLASSES), fill_value=False).astype(float)
+    ours, theirs = ((table - table.mean()) / table.std().replace(0, np.inf) for table in (rows.features, member))
+    return (ours.T @ theirs / len(ours)).rename_axis("feature")
+
+
+def _maps(rows: Rows, points: int, seed: int) -> pd.DataFrame:
+    kept = np.random.default_rng(seed).permutation(len(rows.labels))[:points]
+    table = rows.features.to_numpy()[kept]
+    maps = {
+        "t-SNE": TSNE(init="pca", perplexity=min(30, len(kept) // 4), random_state=seed),
+        "PCA": PCA(2, random_state=seed),
+    }
+    found = []
+    for name, each in maps.items():
+        x, y = np.asarray(each.fit_transform(table), float).T
+        found.append(pd.DataFrame({"map": name, "x": x, "y": y, "class": rows.labels[kept]}))
+    return pd.concat(found, ignore_index=True)
+
+
+def _importance(runs: Runs, seed: int) -> pd.DataFrame:
+    """How much each selected feature matters: by gradients (neural models) and by shuffling it (all models)."""
+    found = []
+    for name in ("GMM", "RF", *(name for name in NEURAL if name in runs.fitted)):
+        model, used = runs.fitted[name]
+        table, testing = used.features.to_numpy(), used.split[1][:600]
+        values = {
+            "permutation": permutation_importance(
+                model, table[testing], used.labels[testing], scoring="f1_macro", n_repeats=3, random_state=seed
+            ).importances_mean
+        }
+        if name in NEURAL:
+            values["gradient"] = model.input_gradients(table[testing])
+        for how, value in values.items():
+            share = value / max(np.abs(value).max(), 1e-12)
+            found.append(pd.DataFrame({"feature": used.features.columns, "model": name, "how": how, "value": share}))
+    return pd.concat(found, ignore_index=True)

@@ -1,0 +1,311 @@
+"""The pictures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from netrepro.claims import load_claims
+from netrepro.papers.gmm_traffic.analysis import Analysis
+from netrepro.papers.gmm_traffic.claims import cases_table, half_total_error, table3
+from netrepro.papers.gmm_traffic.measuring import Runs
+from netrepro.papers.gmm_traffic.own_capture import OwnCapture
+from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, MODELS, SLUG, VERIFIED_PACKETS, Setting
+from netrepro.papers.gmm_traffic.training import make_rows, one_thread, predict, select_features, take, train
+from netrepro.style import PUBLISHED_GREY, new_figure, scheme
+from netrepro.traffic import CLASSES, NAMED_CLASSES, NORMALISATIONS, confusion
+
+
+def draw_idea() -> Figure:
+    """Packets, numbers, mixtures, class."""
+    figure, axis = new_figure("A flow's first packets, some numbers, one mixture a class", "", "")
+    axis.axis("off")
+    sizes = [52, 52, 40, 420, 40, 1500, 1500, 40, 700]
+    for i, size in enumerate(sizes):
+        forward = i in (0, 2, 3, 7)
+        axis.bar(
+            0.25 * i, (1 if forward else -1) * (0.12 + size / 1800), 0.16, color="#0072B2" if forward else "#E69F00"
+        )
+    axis.axhline(0, xmax=0.36, color="black", linewidth=0.8)
+    axis.text(1.0, 1.25, "first nine packets", ha="center")
+    axis.text(1.0, -1.35, "up: from the opener\ndown: from the other end", ha="center", fontsize=8)
+    axis.annotate("", (3.0, 0), (2.35, 0), arrowprops={"arrowstyle": "->"})
+    box = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": "#0072B2"}
+    words = "59 numbers:\nlengths, gaps,\ncounts, flags\n\na search keeps\nthe best 10"
+    axis.text(3.6, 0, words, ha="center", va="center", bbox=box, fontsize=9)
+    axis.annotate("", (4.9, 0), (4.3, 0), arrowprops={"arrowstyle": "->"})
+    x = np.linspace(5.0, 7.2, 200)
+    for place, name in enumerate(NAMED_CLASSES):
+        centre = 5.4 + 0.45 * place
+        y = np.exp(-(((x - centre) / 0.18) ** 2)) + 0.5 * np.exp(-(((x - centre - 0.3) / 0.1) ** 2))
+        axis.plot(x, y - 0.5, color=scheme(name).colour, label=name)
+    axis.text(6.1, 1.0, "the likeliest mixture wins", ha="center")
+    axis.legend(loc="lower right", ncols=2, fontsize=8)
+    axis.set(xlim=(-0.3, 7.4), ylim=(-1.7, 1.5))
+    return figure
+
+
+def draw_sweep(runs: Runs) -> Figure:
+    """Accuracy over the number of first packets, seven models (Fig. 3), and the mixtures' macro-F1."""
+    figure, axes = new_figure("More packets, better names (Fig. 3)", "first packets of a flow", "", columns=2)
+    table = runs.scores[(runs.scores["case"] == "random split") & (runs.scores["unit"] == "flow")]
+    for axis, scope, measure, label in (
+        (axes[0], "all", "accuracy", "flows named rightly (%)"),
+        (axes[1], "named", "macro_f1", "macro-F1 over four classes (%)"),
+    ):
+        kept = table[(table["scope"] == scope) & (table["measure"] == measure)]
+        for name in MODELS:
+            mean = 100 * kept[kept["model"] == name].groupby("first_packets")["value"].mean()
+            look = scheme(name)
+            width = 2.4 if name == "GMM" else 1.3
+            axis.plot(mean.index, mean, color=look.colour, marker=look.marker, lw=width, label=look.label)
+        axis.set_ylabel(label)
+    claims = load_claims(SLUG)
+    for axis, claim in ((axes[0], "flow-accuracy"), (axes[1], "flow-macro-f1")):
+        published = 100 * claims.claim(claim).published
+        axis.plot([BEST_PACKETS], [published], "D", color=PUBLISHED_GREY, ms=9, label="paper, UNIBS-2009")
+    axes[1].legend(fontsize=8, loc="lower right")
+    return figure
+
+
+def draw_table3(runs: Runs) -> Figure:
+    """Flow, packet and byte accuracy and macro-F1 at nine packets (Table 3), ours, the paper's, the class report's."""
+    figure, axes = new_figure("At nine packets (Table 3)", "", "%", columns=2)
+    table = table3(runs)
+    units, width = ("flow", "packet", "byte"), 0.8 / len(table)
+    colours = {"paper's mixtures": PUBLISHED_GREY, "class report's mixtures": "#d0d0d0"}
+    for axis, column in zip(axes, ("accuracy", "F1 of four"), strict=True):
+        for place, name in enumerate(table.index):
+            known = str(name) in colours
+            look = {"color": colours[str(name)], "label": name} if known else {
+                "color": scheme(str(name)).colour, "label": scheme(str(name)).label}  # fmt: skip
+            heights = [table.loc[name, f"{unit} {column}"] for unit in units]
+            axis.bar(np.arange(3) + width * (place - len(table) / 2), heights, width, **look)
+        axis.set_xticks(range(3), units)
+        axis.set_title({"accuracy": "accuracy", "F1 of four": "macro-F1 over four classes"}[column], fontsize=10)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
+    figure.set_size_inches(13, 4)
+    return figure
+
+
+def draw_matrix(
+    axis: Axes,
+    table: pd.DataFrame,
+    *,
+    words: str = "{:.0f}",
+    shade: pd.DataFrame | None = None,
+    missing: str = "no fit",
+) -> None:
+    """A table as shaded cells with their values written in, `missing` where there is none; shade in 0..1, by rows where
+    None.
+    """
+    values = table.to_numpy(float)
+    tone = shade.to_numpy(float) if shade is not None else values / np.maximum(values.sum(axis=1, keepdims=True), 1e-12)
+    axis.imshow(tone, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    for (i, j), value in np.ndenumerate(values):
+        text = words.format(value) if np.isfinite(value) else missing
+        axis.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if tone[i, j] > 0.6 else "black")
+    axis.set_xticks(range(len(table.columns)), [str(name) for name in table.columns])
+    axis.set_yticks(range(len(table)), [str(name) for name in table.index])
+    axis.grid(False)
+
+
+def draw_confusion(runs: Runs) -> Figure:
+    """Where the mixtures put each class's flows, all repetitions together."""
+    figure, axis = new_figure("Mixtures at nine packets, all repetitions", "named by the mixtures", "true class")
+    total = runs.confusions.groupby(["true", "predicted"])["flows"].sum().unstack().reindex(CLASSES)[list(CLASSES)]
+    draw_matrix(axis, total)
+    return figure
+
+
+def draw_cases(runs: Runs) -> Figure:
+    """Other splits, other features, fewer flows: accuracy and macro-F1 of the mixtures."""
+    figure, axis = new_figure("The same mixtures under other conditions", "%", "")
+    table = cases_table(runs).iloc[::-1]
+    places = np.arange(len(table))
+    axis.barh(places + 0.2, table["accuracy"], 0.38, color=scheme("GMM").colour, label="accuracy")
+    axis.barh(places - 0.2, table["F1 of four"], 0.38, color="#56B4E9", label="macro-F1 over four classes")
+    axis.set_yticks(places, [f"{name} (control)" if "shuffled" in str(name) else str(name) for name in table.index])
+    axis.set_xlim(0, 100)
+    axis.legend(loc="upper center", bbox_to_anchor=(0.4, -0.14), ncols=2)
+    return figure
+
+
+def draw_verification(runs: Runs) -> Figure:
+    """Half total error rate of the likelihood test over first packets, by class."""
+    title, axis_name = "Is this flow what it claims to be?", "half total error rate (%)"
+    figure, axis = new_figure(title, "first packets of a flow", axis_name)
+    table = runs.verification[runs.verification["case"] == "right labels"]
+    for name in CLASSES:
+        mean = 100 * table[table["class"] == name].groupby("first_packets")["half_total_error"].mean()
+        axis.plot(mean.index, mean, color=scheme(name).colour, marker=scheme(name).marker, label=name, lw=1.2)
+    packets = sorted(set(table["first_packets"]))
+    means = [100 * half_total_error(runs, each).mean() for each in packets]
+    axis.plot(packets, means, color="black", lw=2.4, label="mean of the four named")
+    axis.plot([VERIFIED_PACKETS], [7.65], "D", color=PUBLISHED_GREY, ms=9, label="paper, UNIBS-2009")
+    axis.plot([VERIFIED_PACKETS], [100 * half_total_error(runs, case="shuffled labels").mean()], "x",
+              color=scheme("control").colour, ms=9, label="shuffled labels")  # fmt: skip
+    axis.set_ylim(bottom=0)
+    axis.legend(fontsize=8)
+    return figure
+
+
+def draw_normalisations(runs: Runs) -> Figure:
+    """Macro-F1 by normalisation, for mixtures by prior and regularisation, naive Bayes and a tree."""
+    table = runs.normalisations.fillna({"regularisation": 0})
+    means = (
+        table.groupby(["model", "prior", "regularisation", "normalisation"], sort=False)["macro_f1"].mean().unstack()
+    )
+    means = 100 * means[list(NORMALISATIONS)]
+    means.index = pd.Index(
+        [
+            f"{scheme(model).label}" + (f", {prior.upper()}, {value:g}" if prior else "")
+            for model, prior, value in means.index
+        ]
+    )
+    figure, axis = new_figure("Macro-F1 over four classes (%), all 59 features", "normalisation", "")
+    draw_matrix(axis, means, shade=means.fillna(0) / 100)
+    axis.set_ylabel("model, prior, regularisation")
+    return figure
+
+
+def draw_distributions(found: Analysis, setting: Setting) -> Figure:
+    """The six features of the largest F, by class, raw and normalised."""
+    table = found.distributions
+    features = list(dict.fromkeys(table["feature"]))
+    figure, _ = new_figure("The six features that separate the classes most", "", "", columns=2)
+    figure.set_size_inches(13, 4.6)
+    for axis, name in zip(figure.axes, ("raw", setting.normalisation), strict=True):
+        kept = table[table["normalisation"] == name]
+        for place, label in enumerate(CLASSES):
+            values = [kept[(kept["feature"] == f) & (kept["class"] == label)]["value"].to_numpy() for f in features]
+            axis.boxplot(
+                values,
+                positions=np.arange(len(features)) + 0.15 * (place - 2),
+                widths=0.12,
+                patch_artist=True,
+                flierprops={"marker": ".", "markersize": 1, "markeredgecolor": scheme(label).colour},
+                medianprops={"color": "white"},
+                boxprops={"facecolor": scheme(label).colour, "edgecolor": scheme(label).colour},
+                whiskerprops={"color": scheme(label).colour},
+                capprops={"color": scheme(label).colour},
+                label=label,
+            )
+        axis.set_xticks(range(len(features)), features, rotation=15)
+        axis.set_title(f"{name}: {NORMALISATIONS[name]}", fontsize=10)
+    if setting.normalisation != "raw":
+        figure.axes[0].set_yscale("symlog")
+        figure.axes[0].set_ylim(bottom=-1.5)
+    figure.axes[0].set_ylabel("bytes, packets or µs")
+    figure.axes[1].set_ylabel("standard deviations")
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside right center", fontsize=8)
+    return figure
+
+
+def draw_anova(found: Analysis, setting: Setting) -> Figure:
+    """ANOVA's F of the twenty best features, raw and normalised, and the correlation of each with each class."""
+    figure, axes = new_figure("Which feature knows something of the class?", "", "", columns=2)
+    figure.set_size_inches(13, 6)
+    wide = found.anova.pivot(index="feature", columns="normalisation", values="f")
+    best = wide.nlargest(20, setting.normalisation).iloc[::-1]
+    places = np.arange(len(best))
+    axes[0].barh(places + 0.2, best[setting.normalisation], 0.38, color="#0072B2", label=setting.normalisation)
+    axes[0].barh(places - 0.2, best["raw"], 0.38, color="#E69F00", label="raw")
+    axes[0].set_yticks(places, best.index, fontsize=8)
+    axes[0].set_xlabel("F: variance between classes over variance within")
+    axes[0].set_xscale("symlog")
+    axes[0].legend(loc="lower right")
+    kept = found.correlation.loc[best.index[::-1]]
+    image = axes[1].imshow(kept, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
+    axes[1].set_xticks(range(len(kept.columns)), kept.columns)
+    axes[1].set_yticks(range(len(kept)), kept.index, fontsize=8)
+    axes[1].grid(False)
+    figure.colorbar(image, ax=axes[1], label="correlation with belonging to the class")
+    return figure
+
+
+def draw_maps(found: Analysis) -> Figure:
+    """t-SNE and PCA of the normalised features."""
+    figure, axes = new_figure("Flows on a map, normalised features", "", "", columns=2)
+    for axis, name in zip(axes, ("t-SNE", "PCA"), strict=True):
+        kept = found.maps[found.maps["map"] == name]
+        for label in CLASSES:
+            points = kept[kept["class"] == label]
+            axis.scatter(points["x"], points["y"], s=8, color=scheme(label).colour, label=label, alpha=0.7, lw=0)
+        axis.set(title=name, xticks=[], yticks=[])
+    axes[1].legend(markerscale=2, fontsize=8)
+    axes[0].set_xlabel("distances between clusters mean nothing here")
+    axes[1].set_xlabel("first principal component")
+    axes[1].set_ylabel("second")
+    return figure
+
+
+def draw_importance(found: Analysis) -> Figure:
+    """Gradients beside permutation, for the selected features."""
+    wide = found.importance.assign(key=found.importance["model"] + ", " + found.importance["how"])
+    wide = wide.pivot(index="feature", columns="key", values="value")
+    wide = wide.loc[wide.mean(axis=1).sort_values(ascending=False).index]
+    figure, axis = new_figure("What the models look at (share of each one's largest)", "", "")
+    figure.set_size_inches(8.5, 4.6)
+    # A model may have searched features of its own.
+    draw_matrix(axis, wide, words="{:.2f}", shade=wide.fillna(0).clip(0, 1), missing="")
+    axis.set_xticks(range(len(wide.columns)), [name.replace(", ", "\n") for name in wide.columns], fontsize=8)
+    return figure
+
+
+def draw_selection(runs: Runs) -> Figure:
+    """Cross-validated macro-F1 as features are added, by first packets."""
+    figure, axis = new_figure("The forward search", "features chosen", "macro-F1 over four classes (%)")
+    colours = ("#D55E00", "#E69F00", "#009E73", "#56B4E9", "#0072B2", "#CC79A7", "#7f3c8d", "#000000")
+    for colour, (packets, rows) in zip(colours, runs.selections.groupby("first_packets"), strict=False):
+        mean = 100 * rows.groupby("place")["score"].mean()
+        axis.plot(mean.index, mean, "o-", color=colour, label=f"{packets} packets")
+    axis.legend(fontsize=8, ncols=2)
+    return figure
+
+
+def draw_own(own: OwnCapture) -> dict[str, Figure]:
+    """The confusion of inspection and mixtures on a capture of one's own; nothing where none was given."""
+    if not own.path:
+        return {}
+    figure, axis = new_figure("Your capture", "named by the mixtures", "by inspection (nDPI)")
+    draw_matrix(axis, own.confusion)
+    return {"own_capture": figure}
+
+
+def own_tables(own: OwnCapture) -> pd.DataFrame:
+    """Applications as nDPI names them, and what the mixtures call their flows."""
+    if not own.path:
+        return pd.DataFrame(columns=list(CLASSES))
+    counted = pd.crosstab(own.flows["application"].fillna("not known to nDPI"), own.flows["predicted"])
+    return counted.reindex(columns=list(CLASSES), fill_value=0)
+
+
+def explore(runs: Runs, seed: int) -> Any:
+    """Mixtures at a number of packets, by number of features, behind sliders."""
+    import ipywidgets as widgets
+    from IPython.display import display
+
+    def show(packets: int, features: int, normalisation: str) -> None:
+        setting = replace(runs.setting, selected_features=features, normalisation=normalisation)
+        flows = take(runs.trace.at(packets), 1500, seed)
+        with one_thread():
+            rows = make_rows(flows, setting, seed)
+            rows = rows.only(select_features(rows, setting)["feature"])
+            predicted = predict(train(setting.mixtures(seed), rows), rows)
+        figure, axis = new_figure(", ".join(rows.features.columns), "named by the mixtures", "true class")
+        axis.title.set_fontsize(8)
+        draw_matrix(axis, confusion(rows.labels[rows.split[1]], predicted))
+        display(figure)
+
+    return widgets.interactive(
+        show,
+        packets=widgets.IntSlider(BEST_PACKETS, 3, 10, continuous_update=False),
+        features=widgets.IntSlider(4, 1, 12, continuous_update=False),
+        normalisation=widgets.Dropdown(options=list(NORMALISATIONS), value=runs.setting.normalisation),
+    )
