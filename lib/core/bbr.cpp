@@ -29,10 +29,15 @@ double Bbr::bandwidth_delay_product(double gain) const {
   return std::ceil(gain * bandwidth() * to_seconds(smallest_round_trip_));
 }
 
-// Linux hands packets down in bursts of a millisecond, three of which should fit; and whoever probes needs two more.
+// Segments that Linux hands down at once, for a millisecond, where it can.
+double Bbr::burst() const {
+  const double segments = std::floor(pacing_rate_ / 1024 / segment_bytes_);
+  return std::clamp(segments, pacing_rate_ < two_segments_from_rate ? 1.0 : 2.0, 44.0);
+}
+
+// Three bursts should fit; and whoever probes needs two more.
 double Bbr::with_room_for_bursts(double window) const {
-  const double burst = std::floor(pacing_rate_ / 1024 / segment_bytes_);
-  window += 3 * std::clamp(burst, pacing_rate_ < two_segments_from_rate ? 1.0 : 2.0, 44.0);
+  window += 3 * burst();
   window = 2 * std::ceil(window / 2);
   return mode_ == Mode::probe_bandwidth && cycle_ == 0 ? window + 2 : window;
 }
@@ -99,8 +104,8 @@ void Bbr::update_cycle(const RateSample& sample) {
   if (mode_ != Mode::probe_bandwidth) return;
   const double gain = cycle_gains[cycle_];
   bool over = sample.now - cycle_began_ > smallest_round_trip_;
-  if (gain > 1)  // until the probe has had an effect
-    over = over && (sample.newly_lost > 0 || sample.in_flight_before >= target_in_flight(gain));
+  if (gain > 1)  // until the probe has had an effect, with the burst that is about to leave
+    over = over && (sample.newly_lost > 0 || sample.in_flight_before + burst() >= target_in_flight(gain));
   else if (gain < 1)  // or until the queue is gone
     over = over || sample.in_flight_before <= target_in_flight(1);
   if (!over) return;

@@ -35,6 +35,7 @@ class Bbr : public CongestionControl {
 
   double bandwidth() const { return samples_.empty() ? 0 : samples_.front().rate; }  // segments a second
   double bandwidth_delay_product(double gain) const;
+  double burst() const;
   double with_room_for_bursts(double window) const;
   double target_in_flight(double gain) const { return with_room_for_bursts(bandwidth_delay_product(gain)); }
   double pacing_gain() const;
