@@ -8,8 +8,9 @@
 class LowestRtt : public SubflowScheduler {
  public:
   void order(std::vector<Subflow>& subflows) const override {
-    std::stable_sort(subflows.begin(), subflows.end(),
-                     [](const Subflow& a, const Subflow& b) { return a.round_trip < b.round_trip; });
+    std::sort(subflows.begin(), subflows.end(), [](const Subflow& a, const Subflow& b) {
+      return a.round_trip != b.round_trip ? a.round_trip < b.round_trip : a.place < b.place;
+    });
   }
   bool takes_turns() const override { return false; }
 };

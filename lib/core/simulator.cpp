@@ -185,10 +185,10 @@ void Simulator::on_timer(const TimerHeap::Timer& timer) {
       set_use_timer();
       break;
     case request_due:
-      ask(timer.owner);
+      rounds_of(timer.owner).ask(timer.owner, now_);
       break;
     case answer_due:
-      answer(timer.owner);
+      send_answer(timer.owner);
       break;
   }
 }
@@ -618,7 +618,7 @@ void Simulator::record(FlowResult& result, std::uint32_t number, const Connectio
     } else if (group->kind == Group::Kind::requests) {
       // Sequence numbers are whole segments; the last one of an answer may be shorter.
       const Conversation& conversation = conversations_[exchanges_[group->exchange].conversation];
-      const std::uint64_t bytes = conversation.settings.response_bytes;
+      const std::uint64_t bytes = conversation.rounds.settings().response_bytes;
       const std::uint64_t answers = conversation.messages_in(delivered, bytes);
       const std::uint64_t rest = delivered - conversation.messages_end(answers, bytes);
       delivered = number == group->members[0] ? answers * bytes + std::min(rest, bytes) : 0;

@@ -21,6 +21,7 @@
 #include "path_table.hpp"
 #include "random_stream.hpp"
 #include "rcp.hpp"
+#include "request_rounds.hpp"
 #include "ring.hpp"
 #include "routes.hpp"
 #include "simulated_link.hpp"
@@ -31,7 +32,7 @@
 #include "timer_heap.hpp"
 #include "winner_tree.hpp"
 
-class Simulator {
+class Simulator : private RequestRounds::Driver {
  public:
   struct Settings {
     std::uint64_t seed;
@@ -114,15 +115,8 @@ class Simulator {
   // or several, over which its bytes are spread.
   void split(std::uint32_t flow, std::uint32_t subflows);
   // `servers` flows from `first_answer` on, all to one client, are the answers to requests over connections that are
-  // opened beforehand, each `response_bytes` for `request_bytes`, sent within `answer_within` of it. With a barrier,
-  // all are asked at once, and again `think` after the last answer; without, each by itself.
-  struct RequestSettings {
-    std::uint32_t first_answer, servers;
-    std::uint64_t request_bytes, response_bytes, count;
-    bool barrier;
-    Time think, answer_within;
-  };
-  void request(const RequestSettings& settings);
+  // opened beforehand.
+  void request(std::uint32_t first_answer, std::uint32_t servers, const RequestRounds::Settings& settings);
   void add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate, std::uint32_t bytes,
                      bool poisson);
   void sample_queues(std::vector<std::uint32_t> links, Time interval);
@@ -217,9 +211,8 @@ class Simulator {
     std::uint32_t exchange = 0;          // requests: place of the exchange
   };
   struct Conversation {  // of one client and its servers
-    RequestSettings settings;
+    RequestRounds rounds;
     std::uint64_t segment_bytes;
-    std::uint32_t first_exchange, unopened, unanswered = 0;
     // Messages of a connection follow each other in whole segments.
     std::uint64_t messages_end(std::uint64_t messages, std::uint64_t message_bytes) const {
       return messages * ((message_bytes + segment_bytes - 1) / segment_bytes) * segment_bytes;
@@ -230,9 +223,7 @@ class Simulator {
   };
   struct Exchange {                                 // of a client and one server
     std::uint32_t conversation, answers, requests;  // the latter two by number of their connections
-    std::uint64_t asked = 0, served = 0, answered = 0;
-    std::size_t result = 0;  // of the request under way
-    RandomStream delays;     // of answers
+    std::size_t result;                             // of the request under way
   };
   struct Speaker {  // one end of a connection of programs
     struct Message {
@@ -375,9 +366,10 @@ class Simulator {
   void pump_all(Group& group);
   void close_all(Group& group);
   void send_message(std::uint32_t number, std::uint64_t bytes);
-  void ask(std::uint32_t exchange);
-  void serve(std::uint32_t exchange);
-  void answer(std::uint32_t exchange);
+  RequestRounds& rounds_of(std::size_t exchange) { return conversations_[exchanges_[exchange].conversation].rounds; }
+  bool send_request(std::size_t exchange, std::uint64_t request, std::int64_t now) override;
+  void send_answer(std::size_t exchange) override;
+  void wake(RequestRounds::Due due, std::size_t exchange, std::int64_t at) override;
   void on_answer(std::uint32_t exchange);
 
   Settings settings_;

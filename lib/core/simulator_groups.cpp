@@ -28,19 +28,22 @@ void Simulator::split(std::uint32_t flow, std::uint32_t subflows) {
   for (std::uint32_t i = 1; i < subflows; ++i) add_companion(flow, i, false, false);
 }
 
-void Simulator::request(const RequestSettings& settings) {
-  const auto first = static_cast<std::uint32_t>(exchanges_.size());
+void Simulator::request(std::uint32_t first_answer, std::uint32_t servers, const RequestRounds::Settings& settings) {
+  const std::size_t first = exchanges_.size();
   const auto conversation = static_cast<std::uint32_t>(conversations_.size());
-  conversations_.push_back({settings, flows_[settings.first_answer].tcp->segment_bytes, first, 2 * settings.servers});
-  for (std::uint32_t i = 0; i < settings.servers; ++i) {
-    const std::uint32_t answers = settings.first_answer + i;
+  std::vector<RandomStream> delays;
+  for (std::uint32_t answers = first_answer; answers < first_answer + servers; ++answers) {
     Group& group = groups_[answers];
     group.kind = Group::Kind::requests;
     group.members = {answers};
-    group.exchange = first + i;
+    group.exchange = static_cast<std::uint32_t>(exchanges_.size());
     add_companion(answers, 1, true, true);
-    exchanges_.push_back({.conversation = conversation, .answers = answers, .delays = stream(answer_delays, answers)});
+    exchanges_.push_back({conversation, answers, 0, 0});
+    delays.push_back(stream(answer_delays, answers));
   }
+  const std::size_t connections = 2 * std::size_t{servers};
+  conversations_.push_back(
+      {{*this, settings, first, std::move(delays), connections}, flows_[first_answer].tcp->segment_bytes});
 }
 
 void Simulator::open_group(Group& group) {
@@ -65,16 +68,9 @@ void Simulator::on_group_connected(std::uint32_t number, Connection& connection)
       for (std::uint32_t place = 1; place < group.members.size() && connection.place == 0; ++place)
         if (!connections_[group.members[place]]) open(group.members[place], &group, place);
       break;
-    case Group::Kind::requests: {
-      if (connection.opened) break;
-      connection.opened = true;
-      const Exchange& exchange = exchanges_[group.exchange];
-      Conversation& conversation = conversations_[exchange.conversation];
-      if (--conversation.unopened > 0) break;
-      for (std::uint32_t i = 0; i < conversation.settings.servers; ++i)
-        if (i == 0 || !conversation.settings.barrier) ask(conversation.first_exchange + i);
+    case Group::Kind::requests:
+      if (!std::exchange(connection.opened, true)) rounds_of(group.exchange).on_connected(now_);
       break;
-    }
   }
 }
 
@@ -96,17 +92,13 @@ void Simulator::on_group_data(const Packet& packet, Connection& connection) {
       take_messages(packet.flow, connection);
       break;
     case Group::Kind::requests: {
-      Exchange& exchange = exchanges_[group.exchange];
-      const Conversation& conversation = conversations_[exchange.conversation];
-      const RequestSettings& settings = conversation.settings;
+      Conversation& conversation = conversations_[exchanges_[group.exchange].conversation];
+      RequestRounds& rounds = conversation.rounds;
       const std::uint64_t in_order = connection.receiver.in_order();
-      if (packet.flow == exchange.requests) {
-        for (; exchange.served < conversation.messages_in(in_order, settings.request_bytes); ++exchange.served)
-          serve(group.exchange);
-      } else if (exchange.answered < conversation.messages_in(in_order, settings.response_bytes)) {
-        ++exchange.answered;
+      if (packet.flow == exchanges_[group.exchange].requests)
+        rounds.on_requests(group.exchange, conversation.messages_in(in_order, rounds.settings().request_bytes), now_);
+      else if (rounds.take_answer(group.exchange, conversation.messages_in(in_order, rounds.settings().response_bytes)))
         on_answer(group.exchange);
-      }
       break;
     }
   }
@@ -232,45 +224,31 @@ void Simulator::send_message(std::uint32_t number, std::uint64_t bytes) {
   set_sender_timer(number, connection);
 }
 
-// The next round for all servers behind a barrier, or the next request to one server.
-void Simulator::ask(std::uint32_t first) {
-  Conversation& conversation = conversations_[exchanges_[first].conversation];
-  const std::uint32_t count = conversation.settings.barrier ? conversation.settings.servers : 1;
-  conversation.unanswered = count;
-  for (std::uint32_t place = first; place < first + count; ++place) {
-    Exchange& exchange = exchanges_[place];
-    exchange.result = request_results_.size();
-    request_results_.push_back({exchange.answers, exchange.asked++, now_});
-    send_message(exchange.requests, conversation.settings.request_bytes);
-  }
-}
-
-// A server has a request: it answers at once, or some time later.
-void Simulator::serve(std::uint32_t place) {
+bool Simulator::send_request(std::size_t place, std::uint64_t request, Time now) {
   Exchange& exchange = exchanges_[place];
-  const Time within = conversations_[exchange.conversation].settings.answer_within;
-  if (within == 0) return answer(place);
-  set_timer(now_ + static_cast<Time>(exchange.delays.uniform() * static_cast<double>(within)), answer_due, place);
+  exchange.result = request_results_.size();
+  request_results_.push_back({exchange.answers, request, now});
+  send_message(exchange.requests, rounds_of(place).settings().request_bytes);
+  return true;
 }
 
-void Simulator::answer(std::uint32_t place) {
-  const Exchange& exchange = exchanges_[place];
-  send_message(exchange.answers, conversations_[exchange.conversation].settings.response_bytes);
+void Simulator::send_answer(std::size_t place) {
+  send_message(exchanges_[place].answers, rounds_of(place).settings().response_bytes);
+}
+
+void Simulator::wake(RequestRounds::Due due, std::size_t place, Time at) {
+  set_timer(at, due == RequestRounds::Due::ask ? request_due : answer_due, static_cast<std::uint32_t>(place));
 }
 
 void Simulator::on_answer(std::uint32_t place) {
-  Exchange& exchange = exchanges_[place];
-  Conversation& conversation = conversations_[exchange.conversation];
-  const RequestSettings& settings = conversation.settings;
+  const Exchange& exchange = exchanges_[place];
+  RequestRounds& rounds = rounds_of(place);
   request_results_[exchange.result].answered = now_;
-  if (exchange.answered == settings.count) {
+  if (rounds.is_finished(place)) {
     results_[exchange.answers].completion = now_;
     connections_[exchange.answers]->sender.finish();  // closes when the acknowledgement of this answer is there
     connections_[exchange.requests]->sender.finish();
     close_if_done(exchange.requests);
-  } else if (!settings.barrier) {
-    set_timer(now_ + settings.think, request_due, place);
   }
-  if (settings.barrier && --conversation.unanswered == 0 && exchange.asked < settings.count)
-    set_timer(now_ + settings.think, request_due, conversation.first_exchange);
+  rounds.go_on(place, now_);
 }

@@ -321,10 +321,10 @@ void TrafficGenerator::handle(const TimerHeap::Timer& due) {
       send_due_datagrams(owner);
       break;
     case request_due:
-      ask(owner);
+      rounds_of(owner).ask(owner, now());
       break;
     case answer_due:
-      answer(owner);
+      send_answer(owner);
       break;
     case sample_windows:
       sample();
@@ -409,7 +409,7 @@ bool TrafficGenerator::connected(std::size_t number) {
   connection.timeouts = found.timeouts < 0 ? none : 0;
   connection.state = State::sending;
   if (flows_[connection.flow].replication == Replication::repsyn) close_others(number);
-  if (answers_requests(connection.flow)) on_request_connected(number);
+  if (answers_requests(connection.flow)) rounds_of(exchange_of_.at(connection.flow)).on_connected(now());
   return true;
 }
 

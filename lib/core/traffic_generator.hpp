@@ -18,9 +18,10 @@
 
 #include "lateness_histogram.hpp"
 #include "random_stream.hpp"
+#include "request_rounds.hpp"
 #include "timer_heap.hpp"
 
-class TrafficGenerator {
+class TrafficGenerator : private RequestRounds::Driver {
  public:
   enum class Replication : std::uint8_t { none, repflow, repsyn };
   struct Flow {
@@ -48,10 +49,7 @@ class TrafficGenerator {
   };
   struct Conversation {  // a client's requests; its servers' answers are the flows from first_flow on
     std::size_t first_flow, servers;
-    std::uint64_t request_bytes, response_bytes;
-    std::size_t count;                        // of requests to each server
-    bool barrier;                             // a round begins when all have answered the one before
-    std::int64_t think_ns, answer_within_ns;  // a server answers some time from 0 to the latter
+    RequestRounds::Settings rounds;  // in nanoseconds
   };
   struct Settings {
     std::int64_t duration_ns;
@@ -118,12 +116,6 @@ class TrafficGenerator {
   struct Exchange {  // with one server
     std::size_t conversation, connection;
     Answer* answers;
-    std::size_t asked = 0, served = 0, answered = 0;
-  };
-  struct Talk {
-    Conversation wanted;
-    std::size_t first_exchange;
-    std::size_t unopened, unanswered = 0;
   };
 
   bool is_tcp(std::size_t flow) const { return !flows_[flow].congestion_control.empty(); }
@@ -180,11 +172,12 @@ class TrafficGenerator {
   bool has_open_connection(std::size_t flow);
   void reset_others(std::size_t number);
   void close_others(std::size_t number);
-  void on_request_connected(std::size_t number);
+  RequestRounds& rounds_of(std::size_t exchange) { return rounds_[exchanges_[exchange].conversation]; }
   void serve_requests(std::size_t number);
-  void answer(std::size_t number);
   void take_answers(std::size_t number);
-  void ask(std::size_t first_exchange);
+  bool send_request(std::size_t exchange, std::uint64_t request, std::int64_t now) override;
+  void send_answer(std::size_t exchange) override;
+  void wake(RequestRounds::Due due, std::size_t exchange, std::int64_t at) override;
 
   std::vector<Flow> flows_;
   Settings settings_;
@@ -192,7 +185,7 @@ class TrafficGenerator {
   std::vector<Connection> connections_;
   std::unordered_map<std::size_t, std::size_t> replica_of_, exchange_of_;  // flow -> connection, exchange
   std::vector<Exchange> exchanges_;
-  std::vector<Talk> talks_;
+  std::vector<RequestRounds> rounds_;  // a conversation each
   std::vector<RandomStream> random_;
   std::vector<Listener> listeners_;
   std::vector<int> sinks_;                                      // sockets that datagrams arrive at

@@ -16,15 +16,18 @@ void TrafficGenerator::add_replicas(const std::vector<Replica>& replicas) {
 
 void TrafficGenerator::add_conversations(const std::vector<Conversation>& conversations) {
   auto* answers = reinterpret_cast<Answer*>(shared_->results + flows_.size());
-  for (const Conversation& wanted : conversations) {
-    talks_.push_back({wanted, exchanges_.size(), wanted.servers});
-    for (std::size_t flow = wanted.first_flow; flow < wanted.first_flow + wanted.servers; ++flow) {
+  for (const auto& [first_flow, servers, wanted] : conversations) {
+    const std::size_t first = exchanges_.size();
+    std::vector<RandomStream> delays;
+    for (std::size_t flow = first_flow; flow < first_flow + servers; ++flow) {
       for (std::size_t request = 0; request < wanted.count; ++request)
         answers[request] = {static_cast<std::int64_t>(flow), static_cast<std::int64_t>(request), none, none};
       exchange_of_[flow] = exchanges_.size();
-      exchanges_.push_back({talks_.size() - 1, flow, answers});
+      exchanges_.push_back({rounds_.size(), flow, answers});
+      delays.emplace_back(settings_.seed, flow);
       answers += wanted.count;
     }
+    rounds_.push_back({*this, wanted, first, std::move(delays), servers});
   }
 }
 
@@ -53,67 +56,48 @@ void TrafficGenerator::close_others(std::size_t number) {
   });
 }
 
-void TrafficGenerator::on_request_connected(std::size_t number) {
-  Talk& talk = talks_[exchanges_[exchange_of_.at(connections_[number].flow)].conversation];
-  if (--talk.unopened > 0) return;
-  for (std::size_t i = 0; i < talk.wanted.servers; ++i)
-    if (i == 0 || !talk.wanted.barrier) ask(talk.first_exchange + i);
+bool TrafficGenerator::send_request(std::size_t place, std::uint64_t request, std::int64_t now) {
+  const Exchange& exchange = exchanges_[place];
+  Connection& connection = connections_[exchange.connection];
+  if (connection.state == State::over) return false;
+  exchange.answers[request].asked_ns = now;
+  connection.opener.to_write += rounds_of(place).settings().request_bytes;
+  fill(exchange.connection, connection.opener);
+  return true;
 }
 
-// The next round for all servers behind a barrier, or the next request to one server.
-void TrafficGenerator::ask(std::size_t first_exchange) {
-  Talk& talk = talks_[exchanges_[first_exchange].conversation];
-  const std::size_t count = talk.wanted.barrier ? talk.wanted.servers : 1;
-  talk.unanswered = count;
-  const std::int64_t at = now();
-  for (std::size_t place = first_exchange; place < first_exchange + count; ++place) {
-    Exchange& exchange = exchanges_[place];
-    Connection& connection = connections_[exchange.connection];
-    if (connection.state == State::over) continue;
-    exchange.answers[exchange.asked++].asked_ns = at;
-    connection.opener.to_write += talk.wanted.request_bytes;
-    fill(exchange.connection, connection.opener);
-  }
+void TrafficGenerator::send_answer(std::size_t place) {
+  const std::size_t number = exchanges_[place].connection;
+  End& server = connections_[number].accepter;
+  if (server.socket < 0) return;
+  server.to_write += rounds_of(place).settings().response_bytes;
+  fill(number, server);
+}
+
+void TrafficGenerator::wake(RequestRounds::Due due, std::size_t place, std::int64_t at) {
+  timers_.set(at, due == RequestRounds::Due::ask ? request_due : answer_due, static_cast<std::uint32_t>(place));
 }
 
 void TrafficGenerator::serve_requests(std::size_t number) {
-  Connection& connection = connections_[number];
-  if (connection.accepter.socket < 0 || !drain(number, connection.accepter)) return;
-  Exchange& exchange = exchanges_[exchange_of_.at(connection.flow)];
-  const Conversation& wanted = talks_[exchange.conversation].wanted;
-  for (; exchange.served < connection.accepter.received / wanted.request_bytes; ++exchange.served) {
-    if (wanted.answer_within_ns == 0) {
-      connection.accepter.to_write += wanted.response_bytes;
-      continue;
-    }
-    const double wait_ns = random_[connection.flow].uniform() * static_cast<double>(wanted.answer_within_ns);
-    timers_.set(now() + static_cast<std::int64_t>(wait_ns), answer_due, static_cast<std::uint32_t>(number));
-  }
-  fill(number, connection.accepter);
-}
-
-void TrafficGenerator::answer(std::size_t number) {
-  Connection& connection = connections_[number];
-  if (connection.accepter.socket < 0) return;
-  const Exchange& exchange = exchanges_[exchange_of_.at(connection.flow)];
-  connection.accepter.to_write += talks_[exchange.conversation].wanted.response_bytes;
-  fill(number, connection.accepter);
+  const Connection& connection = connections_[number];
+  End& server = connections_[number].accepter;
+  if (server.socket >= 0) fill(number, server);
+  if (server.socket < 0 || !drain(number, server)) return;
+  const std::size_t place = exchange_of_.at(connection.flow);
+  RequestRounds& rounds = rounds_of(place);
+  rounds.on_requests(place, server.received / rounds.settings().request_bytes, now());
 }
 
 void TrafficGenerator::take_answers(std::size_t number) {
-  Connection& connection = connections_[number];
-  if (connection.opener.socket >= 0) fill(number, connection.opener);
-  if (connection.opener.socket < 0 || !drain(number, connection.opener)) return;
+  const Connection& connection = connections_[number];
+  End& client = connections_[number].opener;
+  if (client.socket >= 0) fill(number, client);
+  if (client.socket < 0 || !drain(number, client)) return;
   const std::size_t place = exchange_of_.at(connection.flow);
-  Exchange& exchange = exchanges_[place];
-  Talk& talk = talks_[exchange.conversation];
-  if (exchange.answered == connection.opener.received / talk.wanted.response_bytes) return;
+  RequestRounds& rounds = rounds_of(place);
+  if (!rounds.take_answer(place, client.received / rounds.settings().response_bytes)) return;
   const std::int64_t at = now();
-  exchange.answers[exchange.answered++].answered_ns = at;  // one at a time is asked for
-  if (exchange.answered == talk.wanted.count)
-    complete(connection.flow);
-  else if (!talk.wanted.barrier)
-    timers_.set(at + talk.wanted.think_ns, request_due, static_cast<std::uint32_t>(place));
-  if (talk.wanted.barrier && --talk.unanswered == 0 && exchange.asked < talk.wanted.count)
-    timers_.set(at + talk.wanted.think_ns, request_due, static_cast<std::uint32_t>(talk.first_exchange));
+  exchanges_[place].answers[rounds.answered(place) - 1].answered_ns = at;
+  if (rounds.is_finished(place)) complete(connection.flow);
+  rounds.go_on(place, at);
 }

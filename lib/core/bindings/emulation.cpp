@@ -54,8 +54,11 @@ void run_traffic_generator(const std::vector<FlowTuple>& flows, const std::vecto
   std::vector<TrafficGenerator::Conversation> talks;
   std::size_t answers = 0;
   for (const auto& each : conversations) {
-    talks.push_back(std::apply([](const auto&... field) { return TrafficGenerator::Conversation{field...}; }, each));
-    answers += talks.back().servers * talks.back().count;
+    talks.push_back(
+        std::apply([](std::size_t flow, std::size_t servers,
+                      const auto&... field) { return TrafficGenerator::Conversation{flow, servers, {field...}}; },
+                   each));
+    answers += talks.back().servers * talks.back().rounds.count;
   }
   auto* shared =
       map_shared<TrafficGenerator::Shared>(shared_descriptor, traffic_generator_bytes(flows.size(), answers));

@@ -247,8 +247,9 @@ void bind_simulation(py::module_& module) {
           "request",
           [](Simulator& simulator, std::uint32_t first_answer, std::uint32_t servers, std::uint64_t request_bytes,
              std::uint64_t response_bytes, std::uint64_t count, bool barrier, double think_s, double answer_within_s) {
-            simulator.request({first_answer, servers, request_bytes, response_bytes, count, barrier,
-                               from_seconds(think_s), from_seconds(answer_within_s)});
+            simulator.request(
+                first_answer, servers,
+                {request_bytes, response_bytes, count, barrier, from_seconds(think_s), from_seconds(answer_within_s)});
           },
           "Makes so many flows of TCP, from first_answer on, the answers to requests.")
       .def("sample_queues",
