@@ -24,6 +24,7 @@ class Multipath {
         window_(std::max<std::uint64_t>(1, buffer_bytes / segment_bytes)),
         carried_(subflows),
         scheduler_(std::move(scheduler)),
+        chooses_segments_(scheduler_->chooses_segments()),
         penalised_until_(subflows, 0) {}
 
   const SubflowScheduler& scheduler() const { return *scheduler_; }
@@ -33,7 +34,7 @@ class Multipath {
     while (!repeats_.empty() && repeats_.front() < first_) repeats_.pop();
     SubflowScheduler::Stream stream{first_, next_, next_ < segments_ && next_ - first_ < window_, {}};
     if (!repeats_.empty() && !has_carried(subflow, repeats_.front())) stream.repeats = repeats_.front();
-    return scheduler_->segment_for(subflow, stream);
+    return chooses_segments_ ? scheduler_->segment_for(subflow, stream) : SubflowScheduler::in_order(stream);
   }
   bool blocked() const { return next_ < segments_ && next_ - first_ >= window_; }
   // Whoever sent the oldest segment that is not acknowledged, and so blocks the others.
@@ -107,6 +108,7 @@ class Multipath {
   Ring<std::uint64_t> repeats_;               // segments that another subflow should carry as well
   std::vector<Ring<std::uint64_t>> carried_;  // by subflow and its own number: the segment of the stream
   std::unique_ptr<SubflowScheduler> scheduler_;
+  bool chooses_segments_;
   std::vector<Time> penalised_until_;
   std::uint64_t repeated_ = 0;
   Ring<std::uint8_t> arrived_;  // from the first that is missing on

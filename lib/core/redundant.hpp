@@ -9,6 +9,7 @@ class Redundant : public SubflowScheduler {
  public:
   void order(std::vector<Subflow>&) const override {}
   bool takes_turns() const override { return true; }
+  bool chooses_segments() const override { return true; }
   std::optional<std::uint64_t> segment_for(std::uint32_t subflow, const Stream& stream) const override {
     const std::uint64_t own = subflow < next_.size() ? next_[subflow] : 0;
     const std::uint64_t segment = std::max(own, stream.first);

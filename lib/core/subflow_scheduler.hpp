@@ -26,7 +26,12 @@ class SubflowScheduler {
   virtual void order(std::vector<Subflow>& subflows) const = 0;
   // One segment a turn; or each sends all that it can before the next is asked.
   virtual bool takes_turns() const = 0;
+  // Whether segment_for is asked, at some cost a packet, or the default taken: what is to be repeated, then new ones.
+  virtual bool chooses_segments() const { return false; }
   virtual std::optional<std::uint64_t> segment_for(std::uint32_t /*subflow*/, const Stream& stream) const {
+    return in_order(stream);
+  }
+  static std::optional<std::uint64_t> in_order(const Stream& stream) {
     if (stream.repeats) return stream.repeats;
     return stream.may_grow ? std::optional(stream.next) : std::nullopt;
   }
