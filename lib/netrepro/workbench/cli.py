@@ -382,6 +382,7 @@ def exercises(
     into: Annotated[Path | None, typer.Option(help="write class copies, without solutions, to this folder")] = None,
     grade: Annotated[Path | None, typer.Option(help="execute and grade what students handed in there")] = None,
     jobs: Jobs = None,
+    as_json: Json = False,
 ) -> None:
     """List the notebooks' exercises; write copies for a class; grade what students hand in."""
     if into is not None and grade is not None:
@@ -394,18 +395,23 @@ def exercises(
     elif grade is not None:
         if slugs:
             raise NetreproError("--grade takes no notebooks", "each file says which notebook it is a copy of")
-        from netrepro.workbench.grading import RESULTS
+        from netrepro.workbench.grading import GRADED, RESULTS, STUDENTS, by_student
         from netrepro.workbench.grading import grade as grade_folder
 
         with _told() as told:
             table = grade_folder(grade, jobs=jobs, on_event=told)
         from netrepro.workbench.lines import columns_of
 
+        students = by_student(table)
+        if as_json:
+            _print_json({"students": _records(students), "grades": _records(table)})
+            return
         rows = table[["result", "exercise", "file", "why"]].astype(str).to_numpy().tolist()
         _print_lines(columns_of([["result", "exercise", "file", "why"], *rows]))
+        _print_lines(["", *columns_of([list(students), *students.astype(str).to_numpy().tolist()])])
         counts = table["result"].value_counts()
         _print_lines(["", ", ".join(f"{counts.get(each, 0)} {each}" for each in RESULTS)])
-        _print_lines([f"as a table: {_short(grade)}/grades.csv"])
+        _print_lines([f"as tables: {_short(grade)}/{STUDENTS} (a row a student), {_short(grade)}/{GRADED}"])
     else:
         from netrepro.workbench.exercises import exercises as list_of
         from netrepro.workbench.lines import folded

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from netrepro.workbench.parameters import read_parameters
 from netrepro.workbench.runner import Event, run_copies
 
 GRADES = "grades.json"
+GRADED, STUDENTS = "grades.csv", "students.csv"
 COLUMNS = ["file", "notebook", "exercise", "result", "answer", "why"]
 RESULTS = ("right", "wrong", "missing", "error")
 LONGEST_ANSWER = 200  # characters in the table
@@ -47,7 +48,8 @@ def grade(
     patience: float = 3.0,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> pd.DataFrame:
-    """Execute every notebook below a folder and write <folder>/grades.csv: one row a file and exercise.
+    """Execute every notebook below a folder and write <folder>/grades.csv, one row a file and exercise, and
+    <folder>/students.csv, one a student (see `by_student`).
 
     Parameters
     ----------
@@ -55,7 +57,8 @@ def grade(
     jobs, patience, on_event : as for run.
 
     Returns the table: file, notebook, exercise, result ("right", "wrong", "missing" or "error"), answer, why. A file
-    that is no notebook of this workbench, or whose cells before the exercises fail, is an error in each exercise.
+    that is no notebook of this workbench, or whose cells before the exercises fail, is an error in each exercise; where
+    a student's cell does not end, or takes the kernel with it, what was answered before counts.
     Executed copies are in runs/grading/.
 
     Raises NetreproError for a folder without notebooks.
@@ -64,18 +67,20 @@ def grade(
     if not handed_in:
         raise NetreproError(f"no notebooks in {folder}", "give the folder of what students handed in")
     rows: list[dict[str, Any]] = []
+    asked: dict[str, list[Exercise]] = {}
     with tempfile.TemporaryDirectory(prefix="netrepro-grading-") as made:
         copies: dict[str, tuple[str, Notebook]] = {}
         for number, path in enumerate(handed_in):
             name = path.relative_to(folder).as_posix()
             try:
-                notebook, content = _read(path)
-            except NetreproError as error:
-                rows.append(dict(zip(COLUMNS, (name, "", "", "error", "", str(error.problem)), strict=True)))
+                notebook, content = _read(path, asked)
+                parameters, cells = read_parameters(content), json.dumps(to_be_graded(content, notebook.slug))
+            except Exception as error:  # whatever one file holds, the others are graded
+                why = error.problem if isinstance(error, NetreproError) else f"no notebook: {error!r}"
+                rows.append(dict(zip(COLUMNS, (name, "", "", "error", "", why), strict=True)))
                 continue
             target = Path(made) / f"{number:03}_{notebook.slug}.ipynb"
-            write_atomically(target, json.dumps(to_be_graded(content, notebook.slug)))
-            parameters = read_parameters(content)
+            write_atomically(target, cells)
             copies[target.stem] = name, replace(notebook, path=target, parameters=parameters)
         report = run_copies(
             [notebook for _, notebook in copies.values()],
@@ -86,41 +91,57 @@ def grade(
         )
     ended = {status.name.split("--")[0]: status for status in report.statuses}
     for stem, (name, notebook) in copies.items():
-        rows += [{"file": name, "notebook": notebook.slug} | row for row in _results(notebook, ended.get(stem))]
+        whose = {"file": name, "notebook": notebook.slug}
+        rows += [whose | row for row in _results(asked[notebook.slug], ended.get(stem))]
     table = pd.DataFrame(rows, columns=COLUMNS).sort_values(["file", "notebook"], kind="stable", ignore_index=True)
-    write_atomically(folder / "grades.csv", table.to_csv(index=False))
+    write_atomically(folder / GRADED, table.to_csv(index=False))
+    write_atomically(folder / STUDENTS, by_student(table).to_csv(index=False))
     return table
+
+
+def by_student(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a student: student, files, and how many exercises are right, wrong, missing and in error.
+
+    table : of `grade`. A student is who a folder below that of the class, or else a file, is named after.
+    """
+    students = table["file"].map(lambda file: Path(file).parts[0].removesuffix(".ipynb")).rename("student")
+    counts = pd.crosstab(students, table["result"]).reindex(columns=list(RESULTS), fill_value=0)
+    counts.insert(0, "files", table.groupby(students)["file"].nunique())
+    return counts.rename_axis(columns=None).reset_index()
 
 
 def _is_hidden(path: Path) -> bool:
     return any(part.startswith(".") for part in path.parts)
 
 
-def _read(path: Path) -> tuple[Notebook, dict[str, Any]]:
-    """The workbench's notebook that a student's file is a copy of, and the file's JSON."""
+def _read(path: Path, asked: dict[str, list[Exercise]]) -> tuple[Notebook, dict[str, Any]]:
+    """The workbench's notebook that a student's file is a copy of, and the file's JSON.
+
+    asked : the exercises with an answer of each notebook, which is read once.
+    """
     content = read_notebook(path)
     slug = content.get("metadata", {}).get("netrepro", {}).get("slug")
     if not slug:
         raise NetreproError(f"{path.name} does not say which notebook it is")
     notebook = find(slug)
-    if not any(exercise.answer for exercise in exercises_of(notebook)):
+    if slug not in asked:
+        asked[slug] = [exercise for exercise in exercises_of(notebook) if exercise.answer]
+    if not asked[slug]:
         raise NetreproError(f"{slug} has no exercise with an answer to check")
-    read_parameters(content)
     return notebook, content
 
 
-def _results(notebook: Notebook, status: Status | None) -> Iterator[dict[str, Any]]:
+def _results(asked: list[Exercise], status: Status | None) -> Iterator[dict[str, Any]]:
     """One row an exercise of a student's file."""
     found: dict[str, Any] = {}
     why = "it was not executed"
     if status is not None:
         why = f"{status.outcome} in {status.heading!r}: {status.exception}" if not status.ok else "it left no grades"
-        if status.ok and status.folder and (status.folder / GRADES).exists():
+        if status.folder and (status.folder / GRADES).exists():
             found = json.loads((status.folder / GRADES).read_text())
-    for exercise in exercises_of(find(notebook.slug)):
-        if exercise.answer:
-            none = {"result": "error", "answer": "", "why": why}
-            yield {"exercise": exercise.number} | found.get(str(exercise.number), none)
+    none = {"result": "error", "answer": "", "why": why}
+    for exercise in asked:
+        yield {"exercise": exercise.number} | found.get(str(exercise.number), none)
 
 
 def to_be_graded(content: Mapping[str, Any], slug: str) -> dict[str, Any]:
@@ -150,6 +171,9 @@ def _ours(call: str) -> dict[str, Any]:
 # In the kernel of a student's notebook --------------------------------------------------------------
 
 
+NOT_ENDED = {"result": "error", "answer": "", "why": "it did not end"}
+
+
 class _Grader:
     """The solutions' answers, taken before the student's, and what went wrong in the student's cells."""
 
@@ -157,6 +181,7 @@ class _Grader:
         self.exercises, self.names = found, names
         self.expected: dict[int, Any] = {}
         self.errors: dict[int, str] = {}
+        self.begun: set[int] = set()
         for exercise in found:
             try:
                 self.expected[exercise.number] = solution_of(exercise, names)
@@ -166,13 +191,16 @@ class _Grader:
     def attempt(self, number: int, code: str) -> None:
         from IPython.core.inputtransformer2 import TransformerManager
 
+        _write(self.grades(self.begun) | {number: NOT_ENDED})  # what stands should this cell not end
+        self.begun.add(number)
         try:
             exec(compile(TransformerManager().transform_cell(code), f"<exercise {number}>", "exec"), self.names)
         except (Exception, SystemExit) as error:
             self.errors.setdefault(number, f"{type(error).__name__}: {error}")
 
-    def grades(self) -> dict[int, dict[str, str]]:
-        return {exercise.number: self._grade(exercise) for exercise in self.exercises}
+    def grades(self, of: Collection[int] | None = None) -> dict[int, dict[str, str]]:
+        """Of the exercises with these numbers, by default of all."""
+        return {each.number: self._grade(each) for each in self.exercises if of is None or each.number in of}
 
     def _grade(self, exercise: Exercise) -> dict[str, str]:
         given = self.names.get(f"answer_{exercise.number}")
@@ -208,5 +236,8 @@ def attempt(number: int, code: str) -> None:
 
 def finish() -> None:
     """Write the grades into the run's folder."""
-    folder = Path(os.environ[files.RUN_DIR_VARIABLE])
-    write_atomically(folder / GRADES, json.dumps(_graders[0].grades()))
+    _write(_graders[0].grades())
+
+
+def _write(grades: Mapping[int, Any]) -> None:
+    write_atomically(Path(os.environ[files.RUN_DIR_VARIABLE]) / GRADES, json.dumps(grades))

@@ -152,6 +152,42 @@ def test_hand_ins_are_graded_by_executing_them(hand_in, tmp_path, workbench):
     assert not list((workbench / "runs").glob("quick*")) and bold.read_bytes() == written
 
 
+def test_a_class_with_broken_files_is_graded_and_nobody_is_lost(hand_in, tmp_path, workbench):
+    for number in range(3):
+        hand_in(
+            f"good{number}",
+            answer_1="answer_1 = 2 * load",
+            answer_2="answer_2 = [load, 1.5]",
+            answer_4="answer_4 = 0.25",
+        )
+    crashed = hand_in(
+        "crashed", answer_1="answer_1 = 1.0", answer_2="import os\nos._exit(1)", answer_4="answer_4 = 0.25"
+    )
+    raises = hand_in("raises", answer_1="raise ValueError('no idea')")
+    incomplete = nbformat.read(hand_in("incomplete", answer_1="answer_1 = 1.0"), as_version=4)
+    incomplete.cells = [cell for cell in incomplete.cells if "answer_4" not in cell.source]
+    nbformat.write(incomplete, tmp_path / "class" / "incomplete.ipynb")
+    for name, text in {
+        "half": '{"cells": [',
+        "list": "[1, 2]",
+        "empty": "",
+        "cells": '{"metadata": {"netrepro": 3}}',
+    }.items():
+        (tmp_path / "class" / f"{name}.ipynb").write_text(text)
+    (tmp_path / "class" / "binary.ipynb").write_bytes(b"\xff\xfe\x00")
+    table = grade(tmp_path / "class", jobs=2)
+    students = pd.read_csv(tmp_path / "class" / "students.csv").set_index("student")
+    assert set(students.index) == {path.stem for path in (tmp_path / "class").glob("*.ipynb")}
+    assert (
+        students.loc["good0":"good2", ["right", "wrong", "missing", "error"]].to_numpy().tolist() == [[3, 0, 0, 0]] * 3
+    )
+    assert students.loc[crashed.stem, ["right", "error"]].tolist() == [1, 2]  # what was answered before counts
+    assert students.loc[raises.stem, ["error", "missing"]].tolist() == [1, 2]
+    assert students.loc["incomplete", ["right", "missing"]].tolist() == [1, 2]
+    assert (students.loc[["half", "list", "empty", "cells", "binary"], "error"] == 1).all()
+    assert students[["right", "wrong", "missing", "error"]].to_numpy().sum() == len(table)
+
+
 def test_the_command_lists_writes_and_refuses(lesson, tmp_path):
     def command(*words: str) -> subprocess.CompletedProcess[str]:
         called = [sys.executable, "-m", "netrepro.workbench.cli", "exercises", *words]
