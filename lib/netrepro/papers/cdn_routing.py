@@ -24,7 +24,7 @@ from netrepro.claims import Measured
 from netrepro.emulation.bird import Announcement, Failure, find_bird, run_failures
 from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError, nearest
-from netrepro.papers._running import Progress, of_profile, seed_of
+from netrepro.papers._running import Progress, in_parallel, of_profile, seed_of
 from netrepro.papers._study import rankings
 from netrepro.papers._trust import CheckedRuns, trust_by_tier
 from netrepro.processes import in_processes
@@ -338,8 +338,9 @@ def measure(
     places = [(repetition, world) for repetition in range(repetitions) for world in range(worlds)]
     seeds = {place: seed_of(seed, place[0] * worlds + place[1]) for place in places}
     if tier == "virtual":
+        # Threads: they only wait for their kernels.
         worlds_of_daemons = [(setting, mean_delay_s, seeds[place], names) for place in places]
-        found = [each for world in in_processes(_failures_of_daemons, worlds_of_daemons, progress) for each in world]
+        found = sum(in_parallel(_failures_of_daemons, worlds_of_daemons, progress=progress), [])
     else:
         work = [(setting, mean_delay_s, seeds[place], site, names) for place in places for site in range(setting.sites)]
         found = in_processes(_one_failure, work, progress, at_a_time=setting.sites)
@@ -378,7 +379,7 @@ def compare_tiers(setting: Setting, seed: int, *, progress: Progress = iter) -> 
     work = [(setting, mean_delay_s, world, site, PAPER) for site in range(setting.sites)]
     found = {"simulated": in_processes(_one_failure, work, progress)}
     if works:
-        (found["virtual"],) = in_processes(_failures_of_daemons, [(setting, mean_delay_s, world, PAPER)])
+        found["virtual"] = _failures_of_daemons(setting, mean_delay_s, world, PAPER)
     tables = [
         table.assign(tier=tier, site=site) for tier, each in found.items() for site, (table, _) in enumerate(each)
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import mmap
 import os
@@ -632,6 +633,23 @@ def test_a_module_that_panics_ends_the_run_and_nothing_else():
     with pytest.raises(NetreproError, match=r"Kernel panic.*no more"):
         emulate_virtually(race(), modules={"my_own": broken})
     assert set(Path("/dev/shm").glob(ours)) <= before
+
+
+def test_only_what_nobody_keeps_is_swept_away():
+    """Of two folders whose processes are not to be seen, one is kept by a process of another namespace (here: ours)."""
+    home, nobody = Path(instance.folder_for_memory()), 2**22 + 1  # above every process's number
+    left, kept = (home / f"netrepro-virtual-{nobody}-{name}" for name in ("left", "kept"))
+    for folder in (left, kept):
+        folder.mkdir()
+    descriptor = os.open(kept, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        with Instance(1) as other:
+            assert other.folder.exists() and kept.exists() and not left.exists()
+        assert not other.folder.exists()
+    finally:
+        os.close(descriptor)
+        kept.rmdir()
 
 
 def test_equal_paths_share_flows_and_a_dead_one_gets_none():

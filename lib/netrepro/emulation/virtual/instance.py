@@ -62,7 +62,7 @@ class Instance:
         self, seed: int, descriptors: Sequence[int] = (), patience_s: float = 120.0, memory_mb: int = MEMORY_MB
     ):
         self._patience_s = patience_s
-        self._folder = _own_folder()
+        self._folder, self._keeps = _own_folder()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
         self._left, self._closed = bytearray(), False
         self.programs: dict[int, str] = {}  # that run in it: process -> what it is called in errors
@@ -249,7 +249,7 @@ class Instance:
         except ProcessLookupError:
             pass
         self._process.wait()
-        for descriptor in (self._to_guest, self._from_guest):
+        for descriptor in (self._to_guest, self._from_guest, self._keeps):
             os.close(descriptor)
         self._log.close()
         self._processor.free()
@@ -277,14 +277,34 @@ def batched_by_node(requests: Mapping[str, Iterable[Request]]) -> dict[str, list
     return {node: batched(those) for node, those in requests.items()}
 
 
-def _own_folder() -> str:
-    """A new one; those of processes that were killed before they could remove theirs are removed."""
+def _own_folder() -> tuple[str, int]:
+    """A new one, and a descriptor that keeps it; those that nobody keeps any more are removed.
+
+    A process that is not to be seen may live in another process namespace, so that its lock is asked too.
+    """
     home = folder_for_memory()
     for left in Path(home).glob(f"{_PREFIX}*-*"):
         owner = left.name.removeprefix(_PREFIX).partition("-")[0]
-        if owner.isdigit() and not Path("/proc", owner).exists():
+        if owner.isdigit() and not Path("/proc", owner).exists() and not _is_kept(left):
             shutil.rmtree(left, ignore_errors=True)
-    return tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=home)
+    folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=home)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return folder, descriptor
+
+
+def _is_kept(folder: Path) -> bool:
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return True  # somebody else's, or just removed
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def folder_for_memory() -> str:

@@ -29,8 +29,10 @@ from netrepro.papers.gmm_diagnosis.figures import (
 from netrepro.papers.gmm_diagnosis.measuring import measure
 from netrepro.papers.gmm_diagnosis.own_captures import check_folder, try_real_captures
 from netrepro.papers.gmm_diagnosis.setting import class_report, diagnosis_scale
+from netrepro.papers.gmm_traffic.setting import Setting
 
 __all__ = [
+    "Setting",
     "answer",
     "audited",
     "check_folder",
