@@ -31,7 +31,7 @@ CONTROLS_OF_KERNELS = ("vegas", "westwood")  # that the core lacks
 OWN_CONTROL_PREFIX = (
     "my_"  # of congestion controls that a person brings along; whoever runs them checks that they are there
 )
-MOST_SUBFLOWS, MOST_POISSON_FLOWS = 1024, 10_000_000
+MOST_SUBFLOWS, MOST_POISSON_FLOWS = 64, 10_000_000  # the core keeps a bit a subflow
 MOST_SEGMENT_BYTES, MOST_PACKET_BYTES = 65_495, 65_549  # of IPv4, without and with all headers
 REPLICATIONS = ("", "repflow", "repsyn")
 SCHEDULERS = tuple(_core.subflow_schedulers())

@@ -14,6 +14,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -340,7 +341,7 @@ def measure(
     if tier == "virtual":
         # Threads: they only wait for their kernels.
         worlds_of_daemons = [(setting, mean_delay_s, seeds[place], names) for place in places]
-        found = sum(in_parallel(_failures_of_daemons, worlds_of_daemons, progress=progress), [])
+        found = list(chain(*in_parallel(_failures_of_daemons, worlds_of_daemons, progress=progress)))
     else:
         work = [(setting, mean_delay_s, seeds[place], site, names) for place in places for site in range(setting.sites)]
         found = in_processes(_one_failure, work, progress, at_a_time=setting.sites)

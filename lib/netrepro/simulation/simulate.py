@@ -282,7 +282,9 @@ def measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurem
 
     windows = _whole(simulator.window_samples(), "flow", "connection")
     spoken, tcps = _tcp_of_flows(experiment)
-    segment = np.array([tcp.segment_bytes for tcp in tcps])[spoken[windows["flow"]]]
+    # Connections of programs are numbered on from the flows, and speak as the experiment does.
+    speech = np.append(spoken, 0)[np.minimum(windows["flow"], len(spoken))]
+    segment = np.array([tcp.segment_bytes for tcp in tcps])[speech]
     threshold, round_trip_s = "threshold_segments", windows["round_trip_s"]
     windows |= dict(
         window_bytes=windows["window_segments"] * segment,

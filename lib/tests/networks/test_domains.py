@@ -169,7 +169,7 @@ def test_the_pages_of_functions_show_them_too():
     pdoc = pytest.importorskip("pdoc", reason="the gallery's pages of functions need pdoc")
     page = html.unescape(re.sub(r"<[^>]+>", "", pdoc.pdoc("netrepro.networks.links")))
     said = [line[2:].replace("`", "") for line in Link.__doc__.splitlines() if line.startswith("- `")]
-    assert len(said) == 7 and all(line in page for line in said)
+    assert len(said) == 8 and all(line in page for line in said)
     assert "Numbers(above=0)" in page and "below=inf" not in page  # signatures stay short
 
 

@@ -310,6 +310,14 @@ def test_a_persistent_page_is_what_requests_of_the_experiment_are():
     assert page["answered_s"].to_numpy() == pytest.approx(own["answered_s"].to_numpy(), rel=0.01)
 
 
+def test_windows_of_a_pages_connections_are_told_too():
+    net = dumbbell(1, Link(100, 1), Link(10, 10, DropTail(packets=50)))
+    experiment = Experiment(net, (Flow("h1", "h2", 50_000),), 10, measure=Measure(windows_interval_ms=10))
+    _, found = simulate_web(experiment, [WebPage("h1", "h2", (60_000,) * 5, 200)], clock_skew_ppm=0)
+    of_page = found.windows[found.windows["flow"] > 0]
+    assert of_page["window_bytes"].max() > 10 * experiment.tcp.segment_bytes
+
+
 def test_pages_beside_each_other_and_the_same_seed_give_the_same_bytes():
     net = dumbbell(2, Link(100, 1), Link(2, 10, DropTail(packets=20)))
     experiment = Experiment(net, (Flow("h2", "h4", duration_s=8),), 20, tcp=Tcp("reno"))

@@ -17,7 +17,6 @@ from netrepro.papers.fperf_leaf_spine.setting import Scale, Size, size_name
 from netrepro.paths import data_dir
 from netrepro.processes import as_they_come, in_processes
 from netrepro.verification.analysis import Analysis
-from netrepro.verification.encodings import CircuitEncoding
 from netrepro.verification.examples import base_example
 from netrepro.verification.leaf_spine import base_workload, leaf_spine, throughput_query
 from netrepro.verification.search import Search
@@ -250,15 +249,3 @@ def _timed_capacity(size: Size, horizon: int, seed: int, capacity: int, clock: C
     status = "optimal" if example.is_optimal else "unknown"
     name = f"{size_name(size)}, {capacity} packets"
     return name, hosts, horizon, "circuit", seed, "base example", clock() - start, status
-
-
-def formula_sizes(scale: Scale) -> pd.DataFrame:
-    """Columns: size, gates (of the whole model), variables (of the clauses that the question needs)."""
-    rows = []
-    for size in scale.sizes:
-        analysis = throughput_analysis(size, scale.horizon)
-        analysis.satisfy_query()
-        encoding = analysis.encoded
-        assert isinstance(encoding, CircuitEncoding)
-        rows.append((size_name(size), encoding.circuit.gate_count, encoding.circuit.variable_count))
-    return pd.DataFrame(rows, columns=["size", "gates", "variables"])

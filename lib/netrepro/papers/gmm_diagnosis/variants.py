@@ -14,7 +14,7 @@ from netrepro.papers.gmm_diagnosis.captures import CHANGES, all_labelled, change
 from netrepro.papers.gmm_diagnosis.noise import forest, redraw
 from netrepro.papers.gmm_diagnosis.setting import Scale
 from netrepro.papers.gmm_traffic.measuring import audit_relabelled, shuffled, workstations
-from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, Setting, Split, Trace
+from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, Setting, Trace
 from netrepro.papers.gmm_traffic.training import make_rows, one_thread_each, predict, train
 from netrepro.traffic import (
     JOINS,
@@ -27,6 +27,7 @@ from netrepro.traffic import (
     random_split,
     score_table,
 )
+from netrepro.traffic.splits import Split
 
 
 @dataclass(frozen=True)

@@ -300,7 +300,7 @@ def verification(flows: pd.DataFrame, setting: Setting, seed: int, *, shuffle: b
     """The likelihood test: half of the flows train, a quarter sets thresholds, a quarter is judged."""
     rows = make_rows(flows, setting, seed, split=random_split(flows["class"], training_share=0.5, seed=seed))
     if shuffle:
-        rows = rows.relabelled(np.random.default_rng(seed).permutation(rows.labels))
+        rows = dealt_out(rows, seed)
     rows = rows.only(select_features(rows, setting)["feature"])
     table, (training, rest) = rows.features.to_numpy(), rows.split
     model = setting.mixtures(seed).fit(table[training], rows.labels[training])

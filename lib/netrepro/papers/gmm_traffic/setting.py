@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.papers._running import of_profile
@@ -34,7 +33,6 @@ MODELS = ("GMM", *BASELINES)
 # 0.5 % of the paper's 79,000 flows; what a mixture can learn depends on the count, not on the share.
 FEW_FLOWS = 395
 TRACES = {"auto": "UNIBS-2009 where present", "unibs": "UNIBS-2009", "standin": "the stand-in"}
-Split = tuple[NDArray[np.int64], NDArray[np.int64]]
 Step = Callable[..., dict[str, pd.DataFrame]]  # a part of the measurement, and its tables
 
 

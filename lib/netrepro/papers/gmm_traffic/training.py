@@ -15,7 +15,7 @@ from sklearn.feature_selection import SequentialFeatureSelector
 from threadpoolctl import threadpool_limits
 
 from netrepro.papers._running import Progress, Value, in_parallel
-from netrepro.papers.gmm_traffic.setting import Scale, Setting, Split, neural_models
+from netrepro.papers.gmm_traffic.setting import Scale, Setting, neural_models
 from netrepro.traffic import (
     CLASSIFIERS,
     NAMED_CLASSES,
@@ -29,6 +29,7 @@ from netrepro.traffic import (
     random_split,
     score_table,
 )
+from netrepro.traffic.splits import Split
 
 # A search asks thousands of fits; these stand for the whole model in it.
 CHEAPER: dict[str, dict[str, Any]] = {
