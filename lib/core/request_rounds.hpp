@@ -29,7 +29,7 @@ class RequestRounds {
   };
 
   // Exchanges are numbered from `first` on, a stream of numbers each for the answers' delays.
-  RequestRounds(Driver& driver, const Settings& settings, std::size_t first, std::vector<RandomStream> delays,
+  RequestRounds(Driver& driver, const Settings& settings, std::size_t first, const std::vector<RandomStream>& delays,
                 std::size_t connections)
       : driver_(&driver), settings_(settings), first_(first), unopened_(connections) {
     for (const RandomStream& each : delays) exchanges_.push_back({each});
@@ -67,7 +67,9 @@ class RequestRounds {
   // So many answers in all have reached the client. True if that is one more: one at a time is asked for.
   bool take_answer(std::size_t exchange, std::uint64_t answers) {
     Exchange& with = exchanges_[exchange - first_];
-    return with.answered < answers && ++with.answered;
+    const bool is_more = with.answered < answers;
+    with.answered += is_more;
+    return is_more;
   }
   // After that: whom to ask next.
   void go_on(std::size_t exchange, std::int64_t now) {

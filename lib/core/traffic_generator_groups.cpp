@@ -27,7 +27,7 @@ void TrafficGenerator::add_conversations(const std::vector<Conversation>& conver
       delays.emplace_back(settings_.seed, flow);
       answers += wanted.count;
     }
-    rounds_.push_back({*this, wanted, first, std::move(delays), servers});
+    rounds_.push_back({*this, wanted, first, delays, servers});
   }
 }
 
