@@ -117,7 +117,7 @@ PAPER = ("anycast", "reactive-anycast", "proactive-prepending", "proactive-super
 
 def worlds_of(profile: str, tier: str = "simulated") -> int:
     """How many Internets a repetition has in profile "quick" or "paper"."""
-    return of_profile(profile, {"quick": 3, "paper": 20} if tier == "simulated" else {"quick": 1, "paper": 2})
+    return of_profile(profile, {"quick": 3, "paper": 20} if tier == "simulated" else {"quick": 1, "paper": 8})
 
 
 def setting_of(profile: str, tier: str = "simulated", **changed: Any) -> Setting:
