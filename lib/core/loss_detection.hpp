@@ -30,7 +30,8 @@ class LossDetection {
   }
   void adapt_settling_time(Time now);
   // A segment has arrived twice (DSACK), beyond a hole or not.
-  void on_duplicate(std::uint64_t end, const SegmentBoundaries& boundaries, bool beyond_acknowledgement, bool of_probe) {
+  void on_duplicate(std::uint64_t end, const SegmentBoundaries& boundaries, bool beyond_acknowledgement,
+                    bool of_probe) {
     // Beyond a hole: that it was sent again and the original came tells of reordering.
     reordering_seen_ |= beyond_acknowledgement && end < boundaries.start(highest_before_);
     duplicate_came_ |= reordering_seen_ && !of_probe;

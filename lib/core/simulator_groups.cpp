@@ -42,8 +42,7 @@ void Simulator::request(std::uint32_t first_answer, std::uint32_t servers, const
     delays.push_back(stream(answer_delays, answers));
   }
   const std::size_t connections = 2 * std::size_t{servers};
-  conversations_.push_back(
-      {{*this, settings, first, delays, connections}, flows_[first_answer].tcp->segment_bytes});
+  conversations_.push_back({{*this, settings, first, delays, connections}, flows_[first_answer].tcp->segment_bytes});
 }
 
 void Simulator::open_group(Group& group) {

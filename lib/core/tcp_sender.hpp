@@ -103,9 +103,7 @@ class TcpSender {
   double pacing_rate() const;
   double window_rate() const;
   RateSample rate_sample(Time now, double in_flight_before, std::uint64_t lost_before);
-  std::uint64_t segment_at(std::uint64_t byte) const {
-    return byte >= bytes_ ? segments_ : boundaries_.holding(byte);
-  }
+  std::uint64_t segment_at(std::uint64_t byte) const { return byte >= bytes_ ? segments_ : boundaries_.holding(byte); }
   void take_delivered(std::uint64_t segment, const Scoreboard::Sent& sent, Time now);
   void take_cumulative(std::uint64_t to, Time now);
   void take_duplicate(Time now);
