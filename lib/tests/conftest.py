@@ -25,11 +25,15 @@ import netrepro.workbench.lean_imports  # noqa: F401
 
 import nbformat
 import pytest
+from hypothesis import settings
 
 from netrepro.emulation.machine import processor_ticks
 
 FIXTURES = Path(__file__).parent / "notebooks"
 REPOSITORY = Path(__file__).parents[2]
+
+settings.register_profile("netrepro", deadline=None)  # no test asserts a time
+settings.load_profile("netrepro")
 
 
 @pytest.fixture

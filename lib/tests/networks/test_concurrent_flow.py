@@ -81,14 +81,14 @@ def test_one_pair_has_the_maximum_flow_of_networkx():
     assert greatest_share(topology, [("h1", "h9")]) == pytest.approx(nx.maximum_flow_value(graph, *home))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10_000), servers=st.integers(4, 16))
 def test_the_programmes_over_paths_and_over_links_agree(seed, servers):
     topology, pairs = random_network(8, 6, servers, seed)
     assert greatest_share(topology, pairs) == pytest.approx(share_over_links(topology, pairs), rel=1e-6)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10_000), servers=st.integers(6, 20))
 def test_bounds_close_in_on_the_share_and_no_routing_needs_fewer_cables_than_the_shortest_paths(seed, servers):
     topology, pairs = random_network(10, 5, servers, seed)

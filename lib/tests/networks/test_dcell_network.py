@@ -83,7 +83,7 @@ def test_a_broadcast_reaches_all_by_shortest_ways_and_hands_on_over_each_port_on
     assert max(hops.values()) <= longest_path(network.k)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cells_with_two_servers(), st.data())
 def test_the_way_around_failures_uses_nothing_that_failed(drawn, data):
     network, source, destination = drawn

@@ -39,7 +39,7 @@ def test_shortest_paths_are_as_many_as_a_fat_tree_has():
     assert all(path[0] == "h1" and path[-1] == "h16" for path in shortest_paths(tree, "h1", "h16"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(graphs.filter(nx.is_connected), st.integers(1, 12))
 def test_k_shortest_paths_are_the_shortest_of_all_paths_without_loops(graph, k):
     net = from_graph(graph, LINK, hosts_per_switch=2)
@@ -64,7 +64,7 @@ def test_hosts_of_one_switch_have_one_path():
     assert k_shortest_paths(leaf_spine(2, 3, 2, LINK, LINK), "h1", "h2", 8) == (("h1", "s1", "h2"),)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(graphs.filter(nx.is_connected))
 def test_a_spanning_tree_reaches_all_and_its_ways_to_the_root_are_shortest(graph):
     net = from_graph(graph, LINK)

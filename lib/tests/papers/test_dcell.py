@@ -129,7 +129,7 @@ def test_pause_costs_the_tree_what_head_of_line_blocking_of_five_inputs_leaves()
     assert 0.6184 < least / found["finish"] < 0.6753
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.sampled_from(paper.pairs()), st.booleans())
 def test_ways_of_the_model_are_paths_with_mini_switches_between(pair, has_processor):
     way = paper.lossless_way(Setting(processor_share=1.07 if has_processor else 0.0), *pair)

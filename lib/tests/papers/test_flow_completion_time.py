@@ -62,7 +62,7 @@ def test_processor_sharing_of_two_overlapping_flows_is_worked_out_by_hand():
     assert paper.share_processor([0.0, 10.0], [3.0, 2.0]) == pytest.approx([3.0, 2.0])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.floats(0, 10), st.floats(0.01, 5)), min_size=1, max_size=12))
 def test_processor_sharing_agrees_with_a_simulation_in_small_steps(flows):
     starts, work = (np.array(column) for column in zip(*sorted(flows), strict=True))

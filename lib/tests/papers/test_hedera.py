@@ -77,7 +77,7 @@ def test_the_patterns_are_the_papers():
 
 
 @given(DEMANDS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_estimated_demands_are_max_min_fair_shares_of_host_links(flows):
     """Water filling by a second method: raise all flows together, freeze those at a full link, go on."""
     demands = paper.estimate_demands(flows)
@@ -109,7 +109,7 @@ def load_of(paths, demands):
 
 
 @given(DEMANDS)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_first_fit_overloads_no_link_and_takes_the_first_path_that_has_room(flows):
     paths = paper.first_fit(TREE, flows)
     demands = paper.estimate_demands(flows)

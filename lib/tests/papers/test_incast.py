@@ -57,7 +57,7 @@ def test_goodput_is_within_a_fifth_of_an_earlier_prototypes(runs, case, servers,
     assert paper.goodput(runs)[case][servers] == pytest.approx(earlier_mbps, rel=0.2)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(servers=st.integers(1, 16), window=st.integers(2, 20), seed=st.integers(0, 1000), surplus=st.integers(0, 5))
 def test_where_all_windows_fit_into_the_buffer_nothing_is_lost_and_nobody_waits(servers, window, seed, surplus):
     buffer = servers * window + surplus

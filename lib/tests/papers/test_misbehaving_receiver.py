@@ -44,7 +44,7 @@ def rounds_of(pieces: int) -> int:
     return rounds
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(pieces=st.integers(1, 60), round_trip_ms=st.floats(20, 200))
 def test_a_divider_is_done_after_as_many_rounds_as_the_rule_says(pieces, round_trip_ms):
     found = read(receiver="division", pieces=pieces, round_trip_ms=round_trip_ms)

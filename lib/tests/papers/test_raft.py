@@ -99,7 +99,7 @@ def test_the_dissertations_examples_of_split_votes(latency_ms, percent):
     assert 100 * split_vote_share(latency_ms / 100) == pytest.approx(percent, abs=0.05)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(3, 8), st.floats(0.01, 0.9), st.integers(0, 2**32))
 def test_the_closed_form_is_the_order_statistics_of_timeouts(servers, share, seed):
     survivors = servers - 1

@@ -43,7 +43,7 @@ def test_the_sawtooth_turns_where_path_and_buffer_are_full(rate_mbps, buffer_pac
     assert 0 <= found["top_packets"] - setting.path_packets - buffer_packets <= 5
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(8, 45))
 def test_bursts_of_slow_start_overflow_a_buffer_within_a_round_and_paced_ones_only_beyond_the_path(buffer):
     """In the round that doubles a window one packet queues for each acknowledgement. So the first loss comes in the

@@ -105,7 +105,7 @@ def test_delayed_updates_of_one_neighbour_stay_in_order():
     assert not speaker.routes
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000))
 def test_paths_are_valley_free_and_loop_free_and_everybody_is_reached(seed):
     """Gao and Rexford: with these policies routing converges, and no path goes down and up again."""
@@ -124,7 +124,7 @@ def test_paths_are_valley_free_and_loop_free_and_everybody_is_reached(seed):
         assert downhill == sorted(downhill) and sum(kind == Relation.PEER for kind in kinds) <= 1
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10_000))
 def test_what_delays_do_on_the_way_does_not_matter_in_the_end(seed):
     graph = hierarchy(seed, top=3, transit=10, stubs=10, peering=0.5)

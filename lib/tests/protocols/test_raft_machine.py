@@ -324,7 +324,7 @@ class Hostile:
         return self
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.sampled_from([3, 5]), st.booleans(), st.booleans())
 def test_raft_is_safe_whatever_the_network_does(seed, servers, pre_vote, slow_disk):
     assert Hostile(seed, servers, pre_vote, slow_disk, until_s=5.0).run().broken == []

@@ -317,7 +317,7 @@ def test_a_request_needs_no_round_trip_before_it():
     assert list(ends["a"].got.values()) == [b"TEG"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.integers(0, 9000), min_size=1, max_size=8),
     st.floats(0.0, 0.3),
@@ -347,7 +347,7 @@ class Repeating(Echo):
                 yield output
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.binary(max_size=40), max_size=20))
 def test_no_packets_of_a_stranger_break_a_peer(packets):
     peer = Peer("b", False)
@@ -356,7 +356,7 @@ def test_no_packets_of_a_stranger_break_a_peer(packets):
         list(peer.receive(0.0, "b", data))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(SEGMENT, st.integers(0, 5), st.integers(0, 9)), max_size=20))
 def test_no_segments_of_a_fool_break_a_peer(segments):
     peer, fool = Peer("b", False), Channel(1)

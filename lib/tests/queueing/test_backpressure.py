@@ -30,7 +30,7 @@ def test_a_switch_that_looks_past_the_head_carries_all():
     assert carried(4, ["switch", *everywhere]) > 0.99
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.lists(st.integers(0, 4), min_size=2, max_size=5, unique=True), min_size=1, max_size=6),
     st.integers(1, 12),

@@ -39,7 +39,7 @@ events = st.tuples(st.integers(0, 500), st.none() | st.integers(0, 5), st.sample
 PS_PER_S = 10**12
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(events, min_size=50, max_size=300), st.integers(1, 20), st.integers(100, 3000), st.integers(1, 8))
 def test_sfq_sends_and_drops_what_a_second_implementation_does(steps, limit, quantum, buckets):
     queue = core.NamedQueue("sfq", [limit, quantum, buckets])
@@ -57,7 +57,7 @@ def test_sfq_sends_and_drops_what_a_second_implementation_does(steps, limit, qua
     event(f"dropped {min(dropped, 3)}")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(events, min_size=100, max_size=400),
     st.integers(3, 40),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple, dataclass, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from netrepro import _core as core
@@ -307,7 +307,6 @@ SEEN = st.builds(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(SEEN, min_size=1, max_size=4), st.data())
 def test_coupled_windows_grow_as_the_formulas_say(subflows, data):
     place = data.draw(st.integers(0, len(subflows) - 1))
@@ -317,7 +316,6 @@ def test_coupled_windows_grow_as_the_formulas_say(subflows, data):
         assert core.coupled_growth(name, numbers, place) == pytest.approx(expected, abs=1e-12), name
 
 
-@settings(deadline=None)
 @given(st.lists(SEEN, min_size=1, max_size=4), st.data())
 def test_a_loss_leaves_coupled_windows_what_the_formulas_say(subflows, data):
     place = data.draw(st.integers(0, len(subflows) - 1))

@@ -82,7 +82,7 @@ def pacer(**changes):
 arrival_lists = st.lists(st.tuples(st.integers(0, 300), st.sampled_from([300, 1514])), min_size=5, max_size=25)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(arrival_lists)
 def test_a_paced_flow_leaves_as_the_token_bucket_of_the_paper_lets_it(gaps):
     times = np.cumsum([gap for gap, _ in gaps])

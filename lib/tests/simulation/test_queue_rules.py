@@ -36,7 +36,6 @@ def test_an_ecn_threshold_marks_from_the_threshold_on_and_drops_only_when_full()
 steps = st.tuples(st.integers(0, 400), packet_sizes, st.integers(0, 3), st.integers(0, 3))
 
 
-@settings(deadline=None)
 @given(
     st.lists(steps, min_size=50, max_size=400),
     st.integers(5, 60),
@@ -123,7 +122,6 @@ def test_codel_starts_again_as_its_version_says(version, gap, second):
 red_steps = st.tuples(st.integers(0, 40), st.integers(0, 2000), packet_sizes)
 
 
-@settings(deadline=None)
 @given(
     st.lists(red_steps, min_size=30, max_size=400),
     st.integers(0, 1000),
@@ -231,7 +229,7 @@ def test_red_marks_who_can_take_it_and_drops_the_others():
 pie_steps = st.tuples(st.integers(1, 400), st.integers(0, 3), packet_sizes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(pie_steps, min_size=100, max_size=400), st.integers(0, 99), st.sampled_from([100, 200, 800]))
 def test_pie_decides_as_the_rfc_with_a_timer_that_runs_by_itself(steps, seed, rate):
     # Times in microseconds; updates come often, and a burst lasts two of them.

@@ -65,7 +65,7 @@ def test_the_core_does_the_same_as_the_machines_command_by_command(case, cost_us
             assert share == 0 if not where.fast_path else 0 < share < 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     seed=st.integers(0, 10**6),
     keys=st.integers(1, 4),
@@ -86,7 +86,7 @@ def test_epaxos_is_linearizable_and_orders_writes_alike_whatever_the_network(
     assert is_safe(simulate_replication(where, wanted(seed, keys=keys, writes=writes, cap=cap), seed))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), jitter_ms=st.sampled_from([0.0, 50.0]), leader=st.sampled_from(NAMES))
 def test_multi_paxos_is_linearizable_and_orders_writes_alike(seed, jitter_ms, leader):
     where = Deployment(NAMES, distances(seed), "multi-paxos", leader, jitter_ms=jitter_ms)

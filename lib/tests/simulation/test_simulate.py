@@ -153,7 +153,7 @@ def experiments(draw, links=links, routings=routings, changing=True) -> Experime
     return Experiment(net, tuple(traffic), 1.5, seed, measure, tcp, draw(routings), found)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(experiments())
 def test_packets_and_bytes_are_conserved_in_any_network(experiment):
     simulator = build(experiment, clock_skew_ppm=100)
@@ -173,7 +173,7 @@ def test_packets_and_bytes_are_conserved_in_any_network(experiment):
     assert (flows["delivered_bytes"][unfinished] < table["size_bytes"][unfinished]).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(experiments())
 def test_time_never_runs_backwards_and_no_link_is_faster_than_its_rate(experiment):
     measured = simulate(experiment)
@@ -212,7 +212,7 @@ clean_links = st.builds(Link, st.floats(200, 1000), st.floats(0, 2), st.just(Dro
 orderly = st.builds(Routing, st.sampled_from([scheme for scheme in ROUTINGS if scheme != "packet_spraying"]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(experiments(links=clean_links, routings=orderly, changing=False))
 def test_without_loss_nothing_is_sent_twice_so_order_is_kept(experiment):
     # Three packets out of order would look like a loss, and be answered by a retransmission.

@@ -52,7 +52,7 @@ def test_a_swarm_is_never_faster_than_all_its_upload_allows():
     assert table["complete_s"].max() < 3 * ideal
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     kinds=st.lists(st.sampled_from(sorted(set(CHOKERS) - {"seed"})), min_size=1, max_size=12),
     seed=st.integers(0, 10**6),

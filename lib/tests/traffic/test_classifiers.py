@@ -83,7 +83,7 @@ def test_the_logarithm_lets_naive_bayes_tell_classes_that_differ_by_decades() ->
     assert scores["raw"] < scores["log"] - 0.05
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=20))
 def test_the_signed_logarithm_is_odd_increasing_and_0_at_0(values: list[float]) -> None:
     numbers = np.sort(np.array([0.0, *values]))
@@ -105,7 +105,7 @@ def test_the_normalisation_is_learnt_from_the_training_rows_alone(how: str) -> N
     np.testing.assert_array_equal(plain, beside_wild)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.sampled_from(CLASSES), min_size=1, max_size=60), st.integers(0, 99))
 def test_oversampling_keeps_every_row_and_makes_classes_as_large_as_the_largest(labels: list[str], seed: int) -> None:
     rows = oversample(labels, seed=seed)

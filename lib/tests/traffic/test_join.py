@@ -252,7 +252,7 @@ RECORDS = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(FLOWS, RECORDS, st.integers(-100, 100))
 def test_each_flow_takes_the_nearest_record_of_its_window_by_exhaustive_search(
     of_flows: list, of_records: list, ahead_s: int
@@ -283,7 +283,7 @@ def test_of_two_records_as_near_a_flow_takes_the_earlier(times: tuple[int, int])
     assert row.application == "WEB" and row.record_delay_s == -50
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(FLOWS, RECORDS)
 def test_the_scan_counts_what_a_join_with_each_offset_matches(of_flows: list, of_records: list) -> None:
     flows, records = small_tables(of_flows, of_records)
@@ -295,7 +295,7 @@ def test_the_scan_counts_what_a_join_with_each_offset_matches(of_flows: list, of
         assert row.distance_s == pytest.approx(delays.abs().median(), nan_ok=True)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(FLOWS, RECORDS, st.data())
 def test_the_join_depends_neither_on_the_order_of_the_log_nor_of_the_flows(
     of_flows: list, of_records: list, data: st.DataObject
@@ -309,7 +309,7 @@ def test_the_join_depends_neither_on_the_order_of_the_log_nor_of_the_flows(
     pd.testing.assert_frame_equal(one.flows, other.flows.sort_index())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(FLOWS, RECORDS, st.integers(-60, 60))
 def test_clocks_that_go_wrong_together_change_no_label(of_flows: list, of_records: list, minutes: int) -> None:
     flows, records = small_tables(of_flows, of_records)

@@ -68,7 +68,7 @@ def packet_sequences(draw: st.DrawFn) -> list[Packet]:
     return packets
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     packets=packet_sequences(),
     first_packets=st.sampled_from([None, 1, 3, 9]),

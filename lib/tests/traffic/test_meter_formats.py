@@ -401,7 +401,7 @@ def columns_by_chunks(content: bytes, sizes: list[int]) -> tuple[dict, dict]:
     return core.columns(), core.counts()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(content=st.sampled_from(CAPTURES), sizes=st.lists(st.integers(0, 90), max_size=40))
 def test_it_does_not_matter_in_what_chunks_a_capture_arrives(content: bytes, sizes: list[int]) -> None:
     (columns, counts), (whole_columns, whole_counts) = (
@@ -412,7 +412,7 @@ def test_it_does_not_matter_in_what_chunks_a_capture_arrives(content: bytes, siz
     assert all((columns[name] == whole_columns[name]).all() for name in columns)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     content=st.sampled_from(CAPTURES),
     changes=st.lists(st.tuples(st.integers(4, 900), st.integers(0, 255)), max_size=12),

@@ -43,7 +43,7 @@ def values(table: pd.DataFrame) -> dict[tuple[str, str, str], float]:
     return table.set_index(["unit", "scope", "measure"], verify_integrity=True)["value"].to_dict()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(LABELLED)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_score_is_scikit_learns_with_packets_and_bytes_as_sample_weights(rows: list) -> None:
@@ -67,7 +67,7 @@ def test_every_score_is_scikit_learns_with_packets_and_bytes_as_sample_weights(r
         )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(LABELLED)
 def test_weights_all_alike_give_the_scores_of_flows(rows: list) -> None:
     truth, predicted, totals = columns(rows)
@@ -125,7 +125,7 @@ def test_labels_and_weights_that_do_not_fit_are_refused() -> None:
 CLASS_LISTS = st.lists(st.sampled_from(CLASSES), max_size=80).map(lambda extra: list(CLASSES) * 3 + extra)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(CLASS_LISTS, st.floats(0.001, 0.999), st.integers(0, 1000))
 def test_a_random_split_uses_each_flow_once_and_keeps_every_class_on_both_sides(
     classes: list[str], share: float, seed: int
@@ -164,7 +164,7 @@ def test_a_day_split_trains_on_the_named_days_only() -> None:
         day_split([0, 1], [5])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from(CLASSES), st.integers(0, 6)), min_size=40, max_size=80), st.integers(0, 99))
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_no_group_is_on_both_sides_of_a_grouped_split(rows: list, seed: int) -> None:

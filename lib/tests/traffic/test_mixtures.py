@@ -58,7 +58,7 @@ def test_overlapping_components_are_told_apart_as_in_the_paper() -> None:
     np.testing.assert_allclose(centre_heights, [-2, 0, 2], atol=0.2)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10_000), dimensions=st.integers(1, 6), components=st.integers(1, 5))
 def test_the_attributes_describe_one_mixture(seed: int, dimensions: int, components: int) -> None:
     random = np.random.default_rng(seed)
@@ -82,7 +82,7 @@ def test_the_attributes_describe_one_mixture(seed: int, dimensions: int, compone
     np.testing.assert_allclose(mixture.message_length_, length, rtol=1e-9)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10_000), dimensions=st.integers(1, 4), count=st.integers(1, 7))
 def test_the_compiled_search_walks_the_same_path_as_its_twin(seed: int, dimensions: int, count: int) -> None:
     random = np.random.default_rng(seed)

@@ -167,7 +167,7 @@ def test_a_file_that_is_no_log_is_refused_and_a_missing_one_too(tmp_path: Path) 
         read_ground_truth(tmp_path / "absent.log")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.text(alphabet=":0123456789.abcTP- ", max_size=60), max_size=12))
 def test_every_line_is_either_read_or_kept_apart(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
     good = "1:10.0.0.1:85.1.2.3:40000:443:TCP:a:http"

@@ -42,7 +42,7 @@ def build(operations) -> tuple[BooleanCircuit, list[int], list]:
     return circuit, inputs, list(zip(gates, functions, strict=True))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(OPERATIONS)
 def test_gates_compute_what_they_say(operations):
     circuit, inputs, gates = build(operations)
@@ -51,7 +51,7 @@ def test_gates_compute_what_they_say(operations):
         assert circuit.evaluate(true, [gate for gate, _ in gates]) == [f(values) for _, f in gates]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(OPERATIONS)
 def test_the_clauses_have_exactly_the_models_of_the_gates(operations):
     circuit, inputs, gates = build(operations)
@@ -70,7 +70,7 @@ def test_the_clauses_have_exactly_the_models_of_the_gates(operations):
             assert answer == ("sat" if function(values) == expected else "unsat")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(operations=OPERATIONS)
 def test_half_of_the_clauses_is_enough_for_a_root_that_is_only_asserted(operations):
     circuit, inputs, gates = build(operations)
@@ -84,7 +84,7 @@ def test_half_of_the_clauses_is_enough_for_a_root_that_is_only_asserted(operatio
         assert answer == ("sat" if function(values) else "unsat")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(operations=OPERATIONS, picks=st.lists(st.integers(0, 10**6), min_size=2, max_size=6))
 def test_a_root_that_is_asked_later_means_what_it_would_have_meant_at_once(operations, picks):
     """Below what was given out already nothing is looked at again."""
@@ -136,7 +136,7 @@ def test_equal_gates_are_one_gate():
     assert circuit.both(a, circuit.both(a, b) ^ 1) == circuit.both(a, b ^ 1)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.booleans(), max_size=9), st.lists(st.booleans(), max_size=9), st.integers(1, 20))
 def test_unary_numbers_count_and_add(first, second, limit):
     circuit = BooleanCircuit()
@@ -149,7 +149,7 @@ def test_unary_numbers_count_and_add(first, second, limit):
     assert total == sorted(total, reverse=True)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     queue=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=5),
     offered=st.lists(st.tuples(st.booleans(), st.booleans()), max_size=3),
@@ -210,7 +210,7 @@ def test_what_is_demanded_holds_without_being_asked():
     assert solver.check([], None) == "sat"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(operations=OPERATIONS, picks=st.lists(st.integers(0, 10**6), min_size=1, max_size=4))
 def test_demands_hold_and_change_nothing_else(operations, picks):
     """Gates that are only demanded get no variable; asked for later, they mean what they did."""

@@ -24,7 +24,7 @@ def demands(encoding: CircuitEncoding) -> list[int]:
 
 
 @pytest.mark.parametrize("name", POINTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(seed=SEEDS, load=st.sampled_from([0.2, 0.5, 0.9]))
 def test_what_real_packets_do_satisfies_every_constraint(name, seed, load):
     point, encoding = POINTS[name], CIRCUITS[name]
@@ -39,7 +39,7 @@ def test_what_real_packets_do_satisfies_every_constraint(name, seed, load):
 
 
 @pytest.mark.parametrize("name", POINTS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=SEEDS)
 def test_metrics_workloads_and_queries_mean_the_same_on_gates_and_on_packets(name, seed):
     point, encoding, dice = POINTS[name], CIRCUITS[name], random.Random(seed)

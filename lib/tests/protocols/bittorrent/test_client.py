@@ -189,7 +189,7 @@ def test_a_leecher_downloads_the_file_from_a_seed_at_the_seed_s_rate():
     assert len(CONTENT) / 1e4 - 2 < complete < len(CONTENT) / 1e4 + 12
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     kinds=st.lists(st.sampled_from(["bittorrent", "propshare", "permuted", "free rider"]), min_size=1, max_size=5),
     seed=st.integers(0, 1000),
