@@ -1,6 +1,5 @@
 #include "congestion_controls.hpp"
 
-#include <stdexcept>
 #include <type_traits>
 
 #include "bbr.hpp"
@@ -9,6 +8,7 @@
 #include "cubic.hpp"
 #include "dctcp.hpp"
 #include "rcp.hpp"
+#include "registry.hpp"
 #include "reno.hpp"
 #include "suss.hpp"
 
@@ -38,14 +38,6 @@ constexpr struct {
 };
 }  // namespace
 
-MakeControl control_named(const std::string& name) {
-  for (const auto& entry : registry)
-    if (name == entry.name) return entry.make;
-  throw std::invalid_argument("no congestion control " + name);
-}
+MakeControl control_named(const std::string& name) { return made_by_name(registry, name, "congestion control"); }
 
-std::vector<std::string> control_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : registry) names.emplace_back(entry.name);
-  return names;
-}
+std::vector<std::string> control_names() { return names_in(registry); }

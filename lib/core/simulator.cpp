@@ -220,7 +220,7 @@ void Simulator::open(std::uint32_t number, Group* group, std::uint32_t place) {
   auto control = control_for(number, group, place);
   TcpSettings tcp = *description.tcp;
   tcp.receive_window_bytes = window_limit(tcp);  // for the sender, which heeds the smaller of the two
-  tcp.boundary_key = stream(segment_ends, number).next();
+  if (tcp.boundary_spread_bytes > 0) tcp.boundary_key = stream(segment_ends, number).next();
   auto* rcp = dynamic_cast<RcpControl*>(control.get());
   if (rcp) tcp.initial_window = RcpControl::no_window, tcp.unpaced_segments = 0;
   TcpSender sender =

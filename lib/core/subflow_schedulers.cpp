@@ -1,9 +1,8 @@
 #include "subflow_schedulers.hpp"
 
-#include <stdexcept>
-
 #include "lowest_rtt.hpp"
 #include "redundant.hpp"
+#include "registry.hpp"
 #include "round_robin.hpp"
 
 namespace {
@@ -22,14 +21,6 @@ constexpr struct {
 };
 }  // namespace
 
-MakeScheduler scheduler_named(const std::string& name) {
-  for (const auto& entry : registry)
-    if (name == entry.name) return entry.make;
-  throw std::invalid_argument("no scheduler of subflows " + name);
-}
+MakeScheduler scheduler_named(const std::string& name) { return made_by_name(registry, name, "scheduler of subflows"); }
 
-std::vector<std::string> scheduler_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : registry) names.emplace_back(entry.name);
-  return names;
-}
+std::vector<std::string> scheduler_names() { return names_in(registry); }

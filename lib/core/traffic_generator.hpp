@@ -173,6 +173,7 @@ class TrafficGenerator : private RequestRounds::Driver {
   void reset_others(std::size_t number);
   void close_others(std::size_t number);
   RequestRounds& rounds_of(std::size_t exchange) { return rounds_[exchanges_[exchange].conversation]; }
+  bool exchange_bytes(std::size_t number, End& end);
   void serve_requests(std::size_t number);
   void take_answers(std::size_t number);
   bool send_request(std::size_t exchange, std::uint64_t request, std::int64_t now) override;

@@ -78,11 +78,16 @@ void TrafficGenerator::wake(RequestRounds::Due due, std::size_t place, std::int6
   timers_.set(at, due == RequestRounds::Due::ask ? request_due : answer_due, static_cast<std::uint32_t>(place));
 }
 
+// Sends what waits and takes in what has come. False if the end is closed, then or before.
+bool TrafficGenerator::exchange_bytes(std::size_t number, End& end) {
+  if (end.socket >= 0) fill(number, end);
+  return end.socket >= 0 && drain(number, end);
+}
+
 void TrafficGenerator::serve_requests(std::size_t number) {
   const Connection& connection = connections_[number];
   End& server = connections_[number].accepter;
-  if (server.socket >= 0) fill(number, server);
-  if (server.socket < 0 || !drain(number, server)) return;
+  if (!exchange_bytes(number, server)) return;
   const std::size_t place = exchange_of_.at(connection.flow);
   RequestRounds& rounds = rounds_of(place);
   rounds.on_requests(place, server.received / rounds.settings().request_bytes, now());
@@ -91,8 +96,7 @@ void TrafficGenerator::serve_requests(std::size_t number) {
 void TrafficGenerator::take_answers(std::size_t number) {
   const Connection& connection = connections_[number];
   End& client = connections_[number].opener;
-  if (client.socket >= 0) fill(number, client);
-  if (client.socket < 0 || !drain(number, client)) return;
+  if (!exchange_bytes(number, client)) return;
   const std::size_t place = exchange_of_.at(connection.flow);
   RequestRounds& rounds = rounds_of(place);
   if (!rounds.take_answer(place, client.received / rounds.settings().response_bytes)) return;

@@ -19,9 +19,8 @@ OF_LINUX: dict[str, str | int | None] = {
     "boundary_spread_bytes": 0,
 }
 DCTCP_ALPHA, UNPACED_SEGMENTS, EXIT_SHARE = 1.0, 10, 0.5
+SEGMENT_MEMORY_BYTES = 832  # of a send buffer, beside a segment's payload (Linux 6.12 on 64 bits)
 # The kernel charges a packet's bookkeeping to the socket's buffer, and lets a window it grows be half of it.
-# Of a segment that is sent, beside its payload, too (Linux 6.12 on 64 bits).
-SEGMENT_MEMORY_BYTES = 832
 BUFFER_PER_WINDOW, BUFFER_PER_GROWN_WINDOW, FIRST_BUFFER_BYTES = 4, 2, 131_072
 LARGE_WINDOW_BYTES = 2**20
 # Attributes of routes, linux/rtnetlink.h.

@@ -238,7 +238,7 @@ class Experiment:
                 f"boundary_spread_bytes = {tcp.boundary_spread_bytes} of a flow with several connections",
                 "give it to plain flows",
             )
-        if getattr(entry, "subflows", 1) > 1 and self.tcp_of(entry).send_buffer_bytes is not None:
+        if getattr(entry, "subflows", 1) > 1 and tcp.send_buffer_bytes is not None:
             raise NetreproError("a send_buffer_bytes of subflows, which no tier shares out", "give it to plain flows")
         if entry.start_s >= self.duration_s:
             raise NetreproError(

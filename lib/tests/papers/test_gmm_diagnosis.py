@@ -18,6 +18,7 @@ from netrepro.papers.gmm_diagnosis.captures import Packets, all_labelled, change
 from netrepro.papers.gmm_diagnosis.measuring import Diagnosis, _models
 from netrepro.papers.gmm_diagnosis.noise import collapse, fit_noise, match_shares, published_counts, redraw
 from netrepro.papers.gmm_diagnosis.setting import Scale, reported
+from netrepro.papers.gmm_traffic import own_capture
 from netrepro.papers.gmm_traffic.setting import neural_models
 from netrepro.paths import data_dir
 from netrepro.traffic import NAMED_CLASSES, meter
@@ -251,7 +252,7 @@ def test_e13_takes_every_capture_of_the_folder_packed_or_not_and_nothing_else(tm
     (tmp_path / "older.pcap").mkdir()
     metered: list[str] = []
     monkeypatch.setattr(own_captures, "meter", lambda path, **_: metered.append(path.name) or meter(STANDIN_DAY))
-    monkeypatch.setattr(own_captures, "inspect_capture", lambda path: pd.DataFrame())
+    monkeypatch.setattr(own_capture, "inspect_capture", lambda path: pd.DataFrame())
     with pytest.raises(NetreproError, match="too few labelled flows"):
         paper.try_real_captures(str(tmp_path), SETTING, 1)
     assert metered == ["a.pcap", "b.pcap.gz", "c.pcapng.xz", "d.cap"]

@@ -299,12 +299,18 @@ def _is_kept(folder: Path) -> bool:
     except OSError:
         return True  # somebody else's, or just removed
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
+        return not _locks(descriptor)
     finally:
         os.close(descriptor)
-    return False
+
+
+def _locks(descriptor: int) -> bool:
+    """Whether it could be locked, as nobody else has."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def folder_for_memory() -> str:
@@ -348,13 +354,10 @@ class _Processor:
             return
         for number in allowed:
             file = os.open(folder / str(number), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                os.close(file)
-                continue
-            self.number, self._file = number, file
-            return
+            if _locks(file):
+                self.number, self._file = number, file
+                return
+            os.close(file)
         self.number = allowed[os.getpid() % len(allowed)]
 
     def free(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from netrepro.errors import NetreproError, nearest
+from netrepro.papers._running import of_profile
 
 Size = tuple[int, int, int]  # spines, leaves, hosts
 
@@ -47,9 +47,7 @@ SCALES = {
 
 def scale(profile: str) -> Scale:
     """The sizes of a profile. Raises NetreproError for an unknown one."""
-    if profile not in SCALES:
-        raise NetreproError(f"no profile is called {profile!r}", nearest(profile, SCALES))
-    return SCALES[profile]
+    return of_profile(profile, SCALES)
 
 
 def size_name(size: Size) -> str:

@@ -31,6 +31,7 @@ from netrepro.papers.gmm_traffic.training import (
     Rows,
     make_model,
     make_rows,
+    of_large_classes,
     one_thread,
     own_features,
     predict,
@@ -193,9 +194,7 @@ def _method(found: Diagnosis, setting: Setting, by_time: Variant, seed: int, _: 
     for words, flows in (("right", found.trace.at().flows), ("by time", by_time.flows(seed))):
         limit = found.scale.flows
         kept = flows if limit is None else flows.sample(min(limit, len(flows)), random_state=seed)
-        counts = kept["class"].value_counts()
-        kept = kept[kept["class"].isin(counts[counts >= 8].index)].reset_index(drop=True)
-        used = make_rows(kept, setting, seed)
+        used = make_rows(of_large_classes(kept, 8), setting, seed)
         used = used.only(select_features(used, setting)["feature"])
         predicted = predict(train(setting.mixtures(seed), used), used)
         row[words] = float((predicted == used.labels[used.split[1]]).mean())
@@ -205,13 +204,18 @@ def _method(found: Diagnosis, setting: Setting, by_time: Variant, seed: int, _: 
 def _remedies(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.DataFrame:
     """Normalisation, prior and regularisation, with right labels and under the fitted noise (E6)."""
     flows = flows_as_reported(found.trace, found.scale, seed)
-    noisy = flows.assign(**{"class": redraw(flows["class"].to_numpy(str), found.fit.share, seed)})
     return pd.concat(
         [
             normalisation_grid(each, setting, seed, others=()).assign(labels=labels)
-            for labels, each in (("right labels", flows), ("fitted noise", noisy))
+            for labels, each in _by_labels(found, flows, seed).items()
         ]
     )
+
+
+def _by_labels(found: Diagnosis, flows: pd.DataFrame, seed: int) -> dict[str, pd.DataFrame]:
+    """The flows with right labels, and under the fitted noise."""
+    noisy = redraw(flows["class"].to_numpy(str), found.fit.share, seed)
+    return {"right labels": flows, "fitted noise": flows.assign(**{"class": noisy})}
 
 
 def _models(found: Diagnosis, setting: Setting, seed: int, repetition: int) -> pd.DataFrame:
@@ -264,8 +268,7 @@ def _verification(found: Diagnosis, setting: Setting, seed: int, _: int) -> pd.D
     rows = []
     for packets in (3, 6, 9):
         flows = take(found.trace.at(packets), found.scale.flows, seed)
-        noisy = flows.assign(**{"class": redraw(flows["class"].to_numpy(str), found.fit.share, seed)})
-        for labels, each in (("right labels", flows), ("fitted noise", noisy)):
+        for labels, each in _by_labels(found, flows, seed).items():
             table = verification(each, setting, seed)
             error = table[table["class"].isin(NAMED_CLASSES)]["half_total_error"].mean()
             rows.append((labels, packets, float(error)))

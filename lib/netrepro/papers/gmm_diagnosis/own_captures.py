@@ -11,9 +11,10 @@ import pandas as pd
 from netrepro.errors import NetreproError
 from netrepro.papers._running import Progress
 from netrepro.papers.gmm_diagnosis.noise import forest
+from netrepro.papers.gmm_traffic.own_capture import labelled_by_inspection
 from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, Setting
-from netrepro.papers.gmm_traffic.training import make_rows, one_thread, predict, train
-from netrepro.traffic import grouped_splits, inspect_capture, join_labels, meter, score_table
+from netrepro.papers.gmm_traffic.training import make_rows, of_large_classes, one_thread, predict, train
+from netrepro.traffic import grouped_splits, meter, score_table
 
 
 def try_real_captures(
@@ -36,13 +37,11 @@ def try_real_captures(
     for file in progress(files):
         flows = meter(file, first_packets=BEST_PACKETS).flows
         flows = flows[flows["valid"] & (flows["protocol"] == 6)]
-        records = inspect_capture(file) if len(flows) else flows
-        if len(flows) and len(records):
-            joined = join_labels(flows, records, clock_offset_s=0.0, scan_s=0.0, before_s=5.0, after_s=5.0).flows
-            parts.append(joined[joined["class"].notna()].assign(file=file.name))
-    flows = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"class": []})
-    counts = flows["class"].value_counts()
-    flows = flows[flows["class"].isin(counts[counts >= 6].index)].reset_index(drop=True) if parts else flows
+        if len(flows):
+            labelled = labelled_by_inspection(file, flows)
+            parts.append(labelled[labelled["class"].notna()].assign(file=file.name))
+    parts = [part for part in parts if len(part)]
+    flows = of_large_classes(pd.concat(parts, ignore_index=True), 6) if parts else pd.DataFrame({"class": []})
     if flows["class"].nunique() < 2 or flows["file"].nunique() < 3:
         raise NetreproError(
             f"{folder} has too few labelled flows of two classes in three files", "add captures, or leave pcaps empty"

@@ -15,7 +15,7 @@ from netrepro.papers.gmm_diagnosis.noise import forest, redraw
 from netrepro.papers.gmm_diagnosis.setting import Scale
 from netrepro.papers.gmm_traffic.measuring import audit_relabelled, shuffled, workstations
 from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, Setting, Trace
-from netrepro.papers.gmm_traffic.training import make_rows, one_thread_each, predict, train
+from netrepro.papers.gmm_traffic.training import make_rows, of_large_classes, one_thread_each, predict, train
 from netrepro.traffic import (
     JOINS,
     JoinAudit,
@@ -156,9 +156,7 @@ def _changed(change: str, **metering: Any) -> Variant:
 
 def try_variant(variant: Variant, setting: Setting, scale: Scale, seed: int) -> dict[str, Any]:
     """Forest and mixtures trained and tested on a variant's labels, as one does who knows no better."""
-    flows = variant.flows(seed)
-    counts = flows["class"].value_counts()
-    flows = flows[flows["class"].isin(counts[counts >= 12].index)].reset_index(drop=True)
+    flows = of_large_classes(variant.flows(seed), 12)
     wrong = float((flows["class"] != flows["right"]).mean()) if "right" in flows else 0.0
     if scale.flows is not None and len(flows) > scale.flows:
         kept, _ = random_split(flows["class"], training_share=scale.flows / len(flows), seed=seed, smallest_class=11)

@@ -14,7 +14,15 @@ from numpy.typing import NDArray
 from netrepro.errors import NetreproError
 from netrepro.papers._running import Progress
 from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, SLUG, Setting, Trace, open_trace
-from netrepro.papers.gmm_traffic.training import make_rows, one_thread, predict, select_features, take, train
+from netrepro.papers.gmm_traffic.training import (
+    make_rows,
+    of_large_classes,
+    one_thread,
+    predict,
+    select_features,
+    take,
+    train,
+)
 from netrepro.traffic import CLASSES, MeterResult, inspect_capture, join_labels, meter
 from netrepro.traffic.captures import CaptureFile
 
@@ -97,7 +105,7 @@ def classify_capture(
     metered = meter(path, first_packets=BEST_PACKETS)
     flows = _whole_tcp_flows(Path(path).name, metered)
     steps: tuple[Callable[[], Any], ...] = (
-        lambda: _inspected(path, flows),
+        lambda: labelled_by_inspection(path, flows),
         lambda: _posterior(flows, take(trace.at(), limit, seed), setting, seed),
     )
     inspected, (names, posterior) = (step() for step in progress(steps))
@@ -128,7 +136,7 @@ def _whole_tcp_flows(name: str, metered: MeterResult) -> pd.DataFrame:
     return flows
 
 
-def _inspected(path: str, flows: pd.DataFrame) -> pd.DataFrame:
+def labelled_by_inspection(path: str | Path, flows: pd.DataFrame) -> pd.DataFrame:
     """The flows with class and application as nDPI has them, None where it knows nothing."""
     records = inspect_capture(path)
     if records.empty:
@@ -153,8 +161,7 @@ def _cross_validate(flows: pd.DataFrame, setting: Setting, limit: int, seed: int
     """Accuracy of mixtures in three folds of `limit` flows whose class has ten; missing where there is but one such."""
     known = flows[flows["class"].notna()]
     known = known.sample(min(limit, len(known)), random_state=seed)
-    counts = known["class"].value_counts()
-    known = known[known["class"].isin(counts[counts >= 10].index)]
+    known = of_large_classes(known, 10)
     if known["class"].nunique() < 2:
         return float("nan")
     right = []

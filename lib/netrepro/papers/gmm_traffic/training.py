@@ -38,6 +38,12 @@ CHEAPER: dict[str, dict[str, Any]] = {
 }
 
 
+def of_large_classes(flows: pd.DataFrame, least: int) -> pd.DataFrame:
+    """The flows whose class has so many, numbered anew."""
+    counts = flows["class"].value_counts()
+    return flows[flows["class"].isin(counts[counts >= least].index)].reset_index(drop=True)
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Small problems: threads that wait for each other cost more than they bring, on a busy machine a hundredfold."""
