@@ -8,6 +8,7 @@ link, marks before there is one, and pacers at the hosts take the bursts of segm
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,11 +27,13 @@ from netrepro.papers._running import run_experiment
 from netrepro.papers._study import SIMULATED, Evidence, Knob, Play, Runs, Scale, Study, each, least_first, ratio
 from netrepro.papers._trust import Check, gap_checks
 from netrepro.paths import data_dir
+from netrepro.simulation import Hosts
 from netrepro.style import CURVES, draw_published, new_figure, scheme, use_logarithm
 
 SETTLED_SHARE = 1 / 3  # of a run with long flows; slow start is over by then
 LARGE_BYTES, SMALL_SHARE = 10_000_000, 0.8  # four small requests to a large one, as the replica had them
 SERVERS = 9  # and one client
+OPENED_S = 0.1  # after which all connections that stay open have been opened
 ARRIVING_SHARE = 0.75  # of such a run; what came then has the rest to complete
 HEADER_BYTES = FULL_PACKET_BYTES - 1448
 PUBLISHED_PQ_US = {2: 11, 3: 13, 4: 14, 5: 17, 6: 22, 7: 22, 8: 48}  # read off a replica's report, Fig. 2(a)
@@ -43,7 +46,7 @@ class Setting:
     """Section 4's mechanisms; link delay and buffer are choices. `queue` is "drop tail", "ecn" or "phantom", `pacer`
     "none", "nic" (the paper's) or "linux" (every segment, at 1.2 windows a round trip). A `load` above 0 (share of the
     port's rate) is of requests in place of `flows` long flows; they are few, so that their runs last `stretch` times as
-    long."""
+    long. A request opens a connection, or takes an idle one of the `open_connections` that its server keeps."""
 
     flows: int = 2
     load: float = 0.0
@@ -60,6 +63,7 @@ class Setting:
     congestion_control: str = "reno"
     pacer: str = "none"
     offload_bytes: int = 65_536
+    open_connections: int = 0
 
 
 DCTCP = {"congestion_control": "dctcp"}
@@ -145,9 +149,46 @@ def _requests(setting: Setting, hosts: list[str], seconds: float) -> tuple[Traff
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
     """One run on the tier; kernels are asked for what they can."""
     asked = experiment(setting if tier == SIMULATED else as_kernels_can(setting), seconds, seed)
+    if setting.open_connections:
+        return read(over_open_connections(asked, setting.open_connections), setting)
     found = run_experiment(asked, tier)
     fidelity = {} if tier == SIMULATED else {"_fidelity": found.fidelity}
     return read(found, setting) | fidelity
+
+
+def over_open_connections(asked: Experiment, of_each_server: int) -> Measurements:
+    """The simulator with the same requests, from OPENED_S on, over connections that are opened before and stay open.
+
+    A request takes any that is idle of those of its server, or waits for any one where none is. Sources are those of
+    the requests' bytes, and open the connections.
+    """
+    requests, seconds = asked.flow_table, asked.duration_s + OPENED_S
+    client = requests.destination.iloc[0]
+    servers = sorted({*asked.topology.hosts} - {client})
+    hosts = Hosts(replace(asked, traffic=(), duration_s=seconds), most_connections=len(servers) * of_each_server)
+    opened = {server: [hosts.connect(server, client) for _ in range(of_each_server)] for server in servers}
+    carried = dict.fromkeys((one for ones in opened.values() for one in ones), 0)
+    random = np.random.default_rng([asked.seed, of_each_server])
+    completion_ms = np.full(len(requests), np.nan)
+
+    def ask(place: int, asked_s: float) -> None:
+        own = opened[requests.source[place]]
+        free = [one for one in own if not carried[one]] or own
+        chosen = free[random.integers(len(free))]
+
+        def arrived(now_s: float) -> None:
+            carried[chosen] -= 1
+            completion_ms[place] = (now_s - asked_s) * 1e3
+
+        carried[chosen] += 1
+        chosen.send(int(requests.size_bytes[place]), arrived)
+
+    for place, start_s in enumerate(requests.start_s):
+        hosts.at(OPENED_S + start_s, partial(ask, place))
+    hosts.run()
+    found = hosts.measurements()
+    delivered = requests.size_bytes.where(np.isfinite(completion_ms), 0.0)
+    return replace(found, flows=requests.assign(completion_ms=completion_ms, delivered_bytes=delivered))
 
 
 def read(found: Measurements, setting: Setting) -> dict[str, Any]:
@@ -310,16 +351,18 @@ def draw_replica(runs: Runs) -> Figure:
 
 
 def _over_load(runs: Runs, group: str, title: str) -> Figure:
-    columns = {"p99_us": "wait, 99th (µs)", "small_p99_ms": "small requests, 99th (ms)"}
-    columns |= {"large_p99_ms": "large requests, 99th (ms)"}
     names = [name for name in SCHEMES if runs.has(f"{group} {name}")]
     if not names:
-        figure, axes = drawing.panels(title, "load (share of the rate)", "", list(columns.values()))
+        figure, axes = drawing.panels(title, LOAD[1], "", list(REQUESTS.values()))
         for axis in axes:
             drawing.say_not_measured(axis, runs.tier)
         return figure
     rows = [runs.numbers(f"{group} {name}").assign(case=name) for name in names]
-    figure = _lines(title, pd.concat(rows), ("load", "load (share of the rate)"), columns)
+    return _requests_figure(title, pd.concat(rows))
+
+
+def _requests_figure(title: str, table: pd.DataFrame) -> Figure:
+    figure = _lines(title, table, LOAD, REQUESTS)
     for axis in figure.axes:
         use_logarithm(axis, "y")
     return figure
@@ -332,9 +375,15 @@ def _lines(title: str, table: pd.DataFrame, x: tuple[str, str], columns: dict[st
     figure.set_size_inches(4.4 * len(columns), 4.0)
     for axis, (column, said) in zip(axes, columns.items(), strict=True):
         for (name, rows), other in zip(table.groupby("case", sort=False), CURVES[5:] + CURVES, strict=False):
-            colour = COLOURS.get(str(name), other)
+            colour = COLOURS.get(str(name).removesuffix(KEPT_OPEN), other)
             means = rows.groupby(x[0])[column].mean()
-            axis.plot(means.index, means, "o--" if "gamma" in str(name) else "o-", color=colour, label=name)
+            axis.plot(
+                means.index,
+                means,
+                "o--" if str(name).endswith(("gamma 1", KEPT_OPEN)) else "o-",
+                color=colour,
+                label=name,
+            )
             axis.plot(rows[x[0]], rows[column], ".", color=colour, alpha=0.4)
         axis.set(ylabel=said)
         drawing.name_ticks(axis, "x", sorted(table[x[0]].unique()))
@@ -342,7 +391,20 @@ def _lines(title: str, table: pd.DataFrame, x: tuple[str, str], columns: dict[st
     return figure
 
 
+LOAD = ("load", "load (share of the rate)")
+REQUESTS = {
+    "p99_us": "wait, 99th (µs)",
+    "small_p99_ms": "small requests, 99th (ms)",
+    "large_p99_ms": "large requests, 99th (ms)",
+}
 WAIT_AND_GOODPUT = {"mean_us": "mean wait at the switch (µs)", "goodput_mbps": "goodput of all flows (Mb/s)"}
+
+
+def draw_connections(runs: Runs) -> Figure:
+    """Requests that open a connection each, and (dashed) over connections that stay open."""
+    return _requests_figure(
+        "Requests over connections of their own, and over ones kept open", runs.knobs["connections"]
+    )
 
 
 def draw_flows(runs: Runs) -> Figure:
@@ -396,6 +458,7 @@ def _dynamic(reading: str, baseline: str) -> Evidence:
 
 
 GAMMA_1 = "pq950, gamma 1"
+KEPT_OPEN = ", kept open"
 NAMES = ("pq950", "6k", "30k", "tcp")
 STUDY = Study(
     slug="hull",
@@ -435,6 +498,15 @@ STUDY = Study(
         ),
     },
     knobs={
+        "connections": Knob(
+            {
+                f"{name}{kept}": SCHEMES[name] | LOADS | {"open_connections": 16 if kept else 0}
+                for name in ("tcp", "30k", "pq950")
+                for kept in ("", KEPT_OPEN)
+            },
+            Scale(0.6),
+            repetitions=3,
+        ),
         "flows": Knob({name: CASES[name] | {"flows": each(2, 4, 8, 16, 32)} for name in NAMES[:3]}, Scale(0.3)),
         "delay": Knob(
             {
@@ -458,6 +530,7 @@ STUDY = Study(
         "control_waits": draw_controls,
         "dynamic": draw_dynamic,
         "replica": draw_replica,
+        "knob_connections": draw_connections,
         "knob_flows": draw_flows,
         "knob_delay": draw_delay,
         "knob_rate": draw_rate,

@@ -95,6 +95,29 @@ def test_small_requests_gain_and_large_ones_pay(runs):
     assert (ours.large_mean_ms > plain.large_mean_ms).all()
 
 
+def test_over_connections_that_stay_open_no_request_waits_for_a_lost_syn():
+    setting = replace(paper.Setting(**paper.SCHEMES["tcp"]), load=0.6, stretch=8)
+    asked = paper.experiment(setting, SECONDS, 3)
+    own = paper.measure_one(setting, SECONDS, 3, "simulated")
+    found = paper.over_open_connections(asked, 16)
+    assert own["small_p99_ms"] > 1000
+    assert found.flows.completion_ms.max() < 1000
+    # The same requests, each whole; and a short one needs no handshake: a way there and a transmission on each link.
+    assert found.flows.start_s.equals(asked.flow_table.start_s)
+    assert found.flows.delivered_bytes.sum() == asked.flow_table.size_bytes.sum()
+    alone_ms = 2 * (setting.link_delay_ms + (setting.small_bytes + paper.HEADER_BYTES) * 8 / 1e6)
+    assert found.flows.completion_ms.min() == pytest.approx(alone_ms, rel=0.01)
+
+
+def test_requests_of_one_connection_wait_for_each_other():
+    setting = replace(paper.Setting(), load=0.6, stretch=8)
+    asked = paper.experiment(setting, SECONDS, 3)
+    flows = paper.over_open_connections(asked, 1).flows
+    arrived = flows.assign(arrived_s=flows.start_s + flows.completion_ms / 1e3).groupby("source").arrived_s
+    assert arrived.apply(lambda times: times.is_monotonic_increasing).all()
+    assert flows.completion_ms[flows.size_bytes == setting.small_bytes].max() > 50
+
+
 def test_controls_of_what_agrees_flip(runs):
     found = {each.claim: each for each in runs.measured_claims()}
     claims = found["static-latency-order"]
