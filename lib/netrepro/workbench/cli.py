@@ -528,6 +528,8 @@ class _Lines:
             notes = [" (kept from an earlier run)"] if status.reused else []
             notes += [f", over its budget of {status.budget_s:.0f} s"] if status.over_budget else []
             spent = f"{status.seconds:.0f} s of {status.budget_s:.0f} s"
+            if status.cpu_s:
+                spent += f" (CPU {status.cpu_s:.0f} s, {status.peak_mb:.0f} MB)"
             console.print(
                 f"[{colour}]{status.outcome:<12}[/{colour}] {event.name:<32} {spent}{''.join(notes)}", soft_wrap=True
             )

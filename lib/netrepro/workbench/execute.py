@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import math
 import re
+import resource
 import sys
 import time
 from pathlib import Path
@@ -63,12 +64,15 @@ def execute(job: Job) -> Status:
         outcome, exception = "failed", "the notebook ended without report.finish(...): it has no results"
     if outcome != "ok":
         _mark_executed_copy(job.folder / files.EXECUTED, position.cell)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Status(
         slug=job.slug,
         name=job.name,
         outcome=outcome,
         seconds=time.monotonic() - start,
         budget_s=job.budget_s,
+        cpu_s=used.ru_utime + used.ru_stime,
+        peak_mb=used.ru_maxrss / 1024,
         fingerprint=job.fingerprint,
         parameters=job.parameters,
         heading=position.heading,

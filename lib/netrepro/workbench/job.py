@@ -59,6 +59,8 @@ class Status(BaseModel):
     outcome: Outcome
     seconds: float
     budget_s: float
+    cpu_s: float = 0.0  # of processors, of the kernel and of all that it started and waited for
+    peak_mb: float = 0.0  # memory of the largest of these processes
     fingerprint: str = ""
     parameters: dict[str, Any] = {}
     folder: Path | None = None

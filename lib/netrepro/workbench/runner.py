@@ -70,8 +70,8 @@ class RunReport:
         return 130 if self.interrupted else int(not self.ok)
 
     def table(self) -> pd.DataFrame:
-        """One row a notebook: name, outcome, seconds, budget_s, reused, exception."""
-        columns = ["name", "outcome", "seconds", "budget_s", "reused", "exception"]
+        """One row a notebook: name, outcome, seconds, budget_s, cpu_s, peak_mb, reused, exception."""
+        columns = ["name", "outcome", "seconds", "budget_s", "cpu_s", "peak_mb", "reused", "exception"]
         return pd.DataFrame([status.model_dump(include=set(columns)) for status in self.statuses], columns=columns)
 
 
@@ -501,6 +501,8 @@ def _keep(item: _Planned, status: Status) -> None:
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
         "outcome": status.outcome,
         "seconds": round(status.seconds, 2),
+        "cpu_s": round(status.cpu_s, 2),
+        "peak_mb": round(status.peak_mb),
         "sha256": {path.name: file_sha256(path) for path in made},
     }
     write_atomically(folder / files.MANIFEST, json.dumps(before | after, indent=1, default=str))

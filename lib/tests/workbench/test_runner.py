@@ -125,6 +125,20 @@ def test_the_manifest_says_what_the_run_stood_on(damaged_set):
     assert {"git", "cpu", "kernel", "cores", "load_average", "why_tier", "started", "ended"} <= manifest.keys()
 
 
+def test_a_run_says_what_it_cost_with_the_programs_that_it_started(add_notebook, workbench):
+    path = add_notebook("well_behaved")
+    notebook = nbformat.read(path, as_version=4)
+    busy = "import time; held = b'x' * 320_000_000\nwhile time.process_time() < 2: pass"
+    notebook.cells.append(
+        nbformat.v4.new_code_cell(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {busy!r}])")
+    )
+    nbformat.write(notebook, path)
+    (status,) = run().statuses
+    assert status.ok and status.cpu_s >= 2 and 300 <= status.peak_mb < 1000
+    manifest = json.loads((status.folder / "manifest.json").read_text())
+    assert (manifest["cpu_s"], manifest["peak_mb"]) == (round(status.cpu_s, 2), round(status.peak_mb))
+
+
 def test_nothing_is_left_running_or_half_written(damaged_set):
     root, _, _ = damaged_set
     assert our_processes(root / "runs") == []
