@@ -27,6 +27,7 @@ from netrepro.papers._processes import lines_of, start
 from netrepro.protocols.browser import Browser, Loaded, Manner
 from netrepro.protocols.machine import Machine
 from netrepro.protocols.sst.channel import Manners
+from netrepro.protocols.sst.peer import BUFFER_BYTES
 from netrepro.protocols.sst.web import SstClient, SstServer
 from netrepro.simulation import Hosts, simulate_machines
 from netrepro.simulation.hosts import Connection
@@ -108,7 +109,8 @@ def share_beside_tcp(way: Way, line: Line, seconds: float, seed: int) -> float:
     begins_s = float(np.random.default_rng(seed).random())
     flow = Flow(SERVER, CLIENT, duration_s=seconds - begins_s, start_s=begins_s)
     asked = Experiment(line.topology, (flow,), seconds, seed, tcp=way.tcp)
-    endless = int(line.rate_mbps * 1e6 / 8 * seconds)
+    most_windows = 1 + seconds / (2 * line.one_way_ms / 1e3)
+    endless = int(min(line.rate_mbps * 1e6 / 8 * seconds, BUFFER_BYTES * most_windows))
     client = SstClient("server", [(endless,)], way.manner, manners=way.client)
     machines: dict[Hashable, Machine] = {"client": client, "server": SstServer(way.server)}
     _, found = simulate_machines(asked, machines, len, ENDS, most_events=100_000_000)

@@ -16,6 +16,7 @@ from netrepro.protocols.machine import Event
 
 Ask = tuple[int, int, int]  # connection, request, bytes of its response
 LEAST_REQUEST_BYTES = 12
+MOST_RESPONSE_BYTES = 1 << 30
 
 
 def request(request_bytes: int, response_bytes: int) -> bytes:
@@ -23,9 +24,16 @@ def request(request_bytes: int, response_bytes: int) -> bytes:
     return f"{response_bytes} ".encode().ljust(request_bytes, b".")
 
 
-def asked_bytes(request: bytes) -> int:
-    """What a request asks for."""
-    return int(request[:LEAST_REQUEST_BYTES].split(b" ")[0])
+def asked_bytes(request: bytes) -> int | None:
+    """What a request asks for; None of what is no request, and of more than MOST_RESPONSE_BYTES: to be refused."""
+    said = request[:LEAST_REQUEST_BYTES].split(b" ")[0]
+    found = int(said) if said.isdigit() else None
+    return found if found is not None and found <= MOST_RESPONSE_BYTES else None
+
+
+def refusal() -> NetreproError:
+    """What a client raises whose request was refused."""
+    return NetreproError("the server refused a request", f"ask for {MOST_RESPONSE_BYTES} bytes at most")
 
 
 @dataclass(frozen=True)

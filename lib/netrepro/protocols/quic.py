@@ -17,7 +17,7 @@ from aioquic.buffer import Buffer
 from aioquic.h3.connection import H3_ALPN, H3Connection
 from aioquic.h3.events import DataReceived, H3Event, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
-from aioquic.quic.connection import QuicConnection
+from aioquic.quic.connection import SMALLEST_MAX_DATAGRAM_SIZE, QuicConnection
 from aioquic.quic.events import ConnectionIdIssued, ConnectionTerminated, HandshakeCompleted
 from aioquic.quic.packet import QuicPacketType, pull_quic_header
 from aioquic.quic.stream import QuicStream
@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from netrepro.errors import NetreproError
-from netrepro.protocols.browser import Browser, Loaded, Manner, asked_bytes, request
+from netrepro.protocols.browser import Browser, Loaded, Manner, asked_bytes, refusal, request
 from netrepro.protocols.machine import Output, Send
 
 SERVER_NAME = "server.example"
@@ -84,7 +84,7 @@ class _End:
         for data, to in self.quic.datagrams_to_send(now_s):
             yield Send(to, data)
 
-    def say(self, stream: int, headers: dict[str, str], body: bytes) -> None:
+    def say(self, stream: int, headers: dict[str, str], body: bytes = b"") -> None:
         """A whole message."""
         self.http.send_headers(stream, [(name.encode(), value.encode()) for name, value in headers.items()])
         self.http.send_data(stream, body, end_stream=True)
@@ -96,7 +96,8 @@ class QuicClient:
     again. With `in_order` a response counts when all that were asked for before it are there, as on one stream.
 
     Pages begin once the first connection is up (with `fresh`, at once). Events: "loaded" (a Loaded), "done".
-    `resumed` counts connections in which the server took early data. Raises NetreproError where a connection breaks.
+    `resumed` counts connections in which the server took early data. Raises NetreproError where a connection breaks,
+    and where the server refuses a request.
     """
 
     def __init__(
@@ -182,6 +183,8 @@ class QuicClient:
                     self.browser.begins_s = now_s
             elif isinstance(event, ConnectionTerminated) and not self.browser.is_done:
                 raise NetreproError(f"a connection of QUIC ended by itself: {event.reason_phrase}", "is it reachable?")
+            elif isinstance(event, HeadersReceived) and dict(event.headers)[b":status"] != b"200":
+                raise refusal()
             elif is_last(event):
                 self._ended.add(event.stream_id)
                 while (stream := self._next_ended()) is not None:
@@ -196,47 +199,47 @@ class QuicClient:
 
 
 class QuicServer:
-    """Answers whoever opens a connection; a new one takes the place of the one before."""
+    """Answers whoever opens a connection, until it is closed or has been silent for a minute. A request that is none
+    gets the status 400."""
 
     def __init__(self) -> None:
         self._asked = QuicConfiguration(
             is_client=False, alpn_protocols=H3_ALPN, certificate=certificate(), private_key=KEY
         )
-        self._end: _End | None = None
-        self._names: set[bytes] = set()  # of the connection, in packets
+        self._ends: list[_End] = []
+        self._named: dict[bytes, _End] = {}  # by each name that a connection has in packets
         self._tickets: dict[bytes, SessionTicket] = {}
-        self._requests: dict[int, bytes] = {}
+        self._requests: dict[tuple[_End, int], bytes] = {}
 
     @property
     def wake_at_s(self) -> float:
         """When it wants `wake` to be called."""
-        return self._end.wake_at_s if self._end else math.inf
+        return min((end.wake_at_s for end in self._ends), default=math.inf)
 
     def start(self, now_s: float) -> Iterable[Output]:
         """Wait to be asked."""
         return ()
 
     def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
-        """A datagram; of no connection, it is dropped."""
+        """A datagram; of no connection, and not one that may open one, it is dropped."""
         try:
             header = pull_quic_header(Buffer(data=message), self._asked.connection_id_length)
         except ValueError:
             return ()
-        name = header.destination_cid
-        if name not in self._names:
-            if header.packet_type != QuicPacketType.INITIAL:
+        end = self._named.get(header.destination_cid)
+        if end is None:
+            opens = header.packet_type == QuicPacketType.INITIAL and len(message) >= SMALLEST_MAX_DATAGRAM_SIZE
+            if not opens or header.version not in self._asked.supported_versions:
                 return ()
-            self._end, self._requests = self._accept(name), {}
-        assert self._end is not None
-        self._end.quic.receive_datagram(message, sender, now_s)
-        return self._act(now_s, self._end)
+            end = self._accept(header.destination_cid)
+        end.quic.receive_datagram(message, sender, now_s)
+        return self._act(now_s, end)
 
     def wake(self, now_s: float) -> Iterable[Output]:
         """Time has passed."""
-        if self._end is None:
-            return ()
-        self._end.wake(now_s)
-        return self._act(now_s, self._end)
+        for end in [end for end in self._ends if end.wake_at_s <= now_s]:
+            end.wake(now_s)
+            yield from self._act(now_s, end)
 
     def _accept(self, name: bytes) -> _End:
         quic = QuicConnection(
@@ -245,20 +248,36 @@ class QuicServer:
             session_ticket_fetcher=self._tickets.get,
             session_ticket_handler=lambda ticket: self._tickets.update({ticket.ticket: ticket}),
         )
-        self._names = {name, quic.host_cid}
-        return _End(quic)
+        end = _End(quic)
+        self._ends.append(end)
+        self._named |= {name: end, quic.host_cid: end}
+        return end
 
     def _act(self, now_s: float, end: _End) -> Iterable[Output]:
         for event in list(end.events()):
             if isinstance(event, ConnectionIdIssued):
-                self._names.add(event.connection_id)
+                self._named[event.connection_id] = end
+            elif isinstance(event, ConnectionTerminated):
+                self._forget(end)
             elif isinstance(event, DataReceived):
-                said = self._requests.pop(event.stream_id, b"") + event.data
+                said = self._requests.pop((end, event.stream_id), b"") + event.data
                 if event.stream_ended:
-                    end.say(event.stream_id, {":status": "200"}, bytes(asked_bytes(said)))
+                    self._answer(end, event.stream_id, said)
                 else:
-                    self._requests[event.stream_id] = said
+                    self._requests[end, event.stream_id] = said
         return list(end.flush(now_s))
+
+    def _answer(self, end: _End, stream: int, said: bytes) -> None:
+        size = asked_bytes(said)
+        if size is None:
+            end.say(stream, {":status": "400"})
+        else:
+            end.say(stream, {":status": "200"}, bytes(size))
+
+    def _forget(self, end: _End) -> None:
+        self._ends.remove(end)
+        self._named = {name: other for name, other in self._named.items() if other is not end}
+        self._requests = {asked: said for asked, said in self._requests.items() if asked[0] is not end}
 
 
 def is_last(event: H3Event) -> bool:

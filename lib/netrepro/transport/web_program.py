@@ -94,7 +94,7 @@ def serve(plan: dict[str, Any], address: str) -> None:
 
 
 def answer(connection: Connection, request_bytes: int) -> bool:
-    """Every request that is there whole; whether the client is."""
+    """Every request that is there whole; whether to go on: the client is there, and has said nothing but requests."""
     try:
         data = connection.socket.recv(MOST_BYTES)
     except ConnectionError:
@@ -103,7 +103,9 @@ def answer(connection: Connection, request_bytes: int) -> bool:
     while len(connection.got) >= request_bytes:
         asked = bytes(connection.got[:request_bytes])
         del connection.got[:request_bytes]
-        connection.write(bytes(asked_bytes(asked)))
+        if (size := asked_bytes(asked)) is None:
+            return False
+        connection.write(bytes(size))
     return bool(data)
 
 
@@ -117,10 +119,10 @@ def server_of(way: dict[str, Any]) -> Machine:
 
 
 class DatagramEnd:
-    """A machine over a socket of UDP; a server answers whoever speaks to it."""
+    """A machine over a socket of UDP, whose peers are called by their addresses."""
 
-    def __init__(self, machine: Machine, here: tuple[str, int] | None, there: Any = None):
-        self.machine, self.there, self.is_done = machine, there, False
+    def __init__(self, machine: Machine, here: tuple[str, int] | None = None):
+        self.machine, self.is_done = machine, False
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setblocking(False)
         if here:
@@ -133,10 +135,10 @@ class DatagramEnd:
         """All that is there."""
         while True:
             try:
-                data, self.there = self.socket.recvfrom(MOST_BYTES)
+                data, sender = self.socket.recvfrom(MOST_BYTES)
             except BlockingIOError:
                 return
-            self.act(self.machine.receive(time.monotonic(), self.there, data))
+            self.act(self.machine.receive(time.monotonic(), sender, data))
 
     def wake(self) -> None:
         now_s = time.monotonic()
@@ -148,7 +150,8 @@ class DatagramEnd:
             if isinstance(output, Event):
                 self.is_done |= output.kind == "done"
             else:
-                self.socket.sendto(output.message, self.there)
+                address: Any = output.to
+                self.socket.sendto(output.message, address)
 
 
 def wait_s(ends: Iterable[DatagramEnd], also_s: float = math.inf) -> float | None:
@@ -180,7 +183,7 @@ def over_udp(plan: dict[str, Any], way: dict[str, Any], server: tuple[str, int])
         client: Any = QuicClient(*words, way["early"], way["in_order"])
     else:
         client = SstClient(*words, Manners(**way["client"]))
-    end = DatagramEnd(client, None, server)
+    end = DatagramEnd(client)
     end.act(client.start(time.monotonic()))
     while not end.is_done:
         if select.select([end], [], [], wait_s([end]))[0]:

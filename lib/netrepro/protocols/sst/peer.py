@@ -21,6 +21,7 @@ HELLO_S = 0.5  # until it is said again, doubling
 FRAGMENT = "a fragment"  # of a datagram: nobody waits for it
 ROOT = 0
 MOST_KEPT = 64  # fragments
+BUFFER_BYTES = 0x10000  # of a stream
 
 
 class Peer:
@@ -36,7 +37,7 @@ class Peer:
         asks: bool,
         number: int = 1,
         manners: Manners | None = None,
-        buffer_bytes: int = 0x10000,
+        buffer_bytes: int = BUFFER_BYTES,
     ):
         self.other, self.asks, self.buffer_bytes = other, asks, buffer_bytes
         self.channel = Channel(number, manners)

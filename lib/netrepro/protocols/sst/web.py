@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Sequence
 
-from netrepro.protocols.browser import Browser, Loaded, Manner, asked_bytes, request
+from netrepro.protocols.browser import Browser, Loaded, Manner, asked_bytes, refusal, request
 from netrepro.protocols.machine import Event, Output
 from netrepro.protocols.sst import wire
 from netrepro.protocols.sst.channel import Manners
@@ -18,7 +18,8 @@ NUMBERS = 255  # of channels
 class SstClient:
     """Loads pages from `server`; with `fresh` every page has a channel of its own, asked for when the page begins.
 
-    Pages begin once the first channel is up (with `fresh`, at once). Events: "loaded" (a Loaded), "done".
+    Pages begin once the first channel is up (with `fresh`, at once). Events: "loaded" (a Loaded), "done". Raises
+    NetreproError where the server refuses a request.
     """
 
     def __init__(
@@ -91,12 +92,15 @@ class SstClient:
                 output.value.read()
             elif output.kind == "ended":
                 self._ask(self.browser.answered(now_s, self._streams.pop(output.value)))
+            elif output.kind == "reset" and output.value in self._streams:
+                raise refusal()
         yield from self.peer.flush(now_s)
         yield from self.browser.news()
 
 
 class SstServer:
-    """Answers whoever asks for a channel, each channel for itself; a new one takes the place of all before."""
+    """Answers whoever asks for a channel, each channel for itself; a new one takes the place of all before. A stream
+    that says no request is reset."""
 
     def __init__(self, manners: Manners | None = None):
         self.manners = manners
@@ -115,9 +119,12 @@ class SstServer:
     def receive(self, now_s: float, sender: Hashable, message: bytes) -> Iterable[Output]:
         """A packet."""
         said = wire.decode_negotiation(message)
-        if said and said[0] == wire.HELLO and (self.peer is None or self.peer.channel.number != said[1]):
+        known = (self.peer.other, self.peer.channel.number) if self.peer else None
+        if said and said[0] == wire.HELLO and known != (sender, said[1]):
             self.peer, self._requests = Peer(sender, False, said[1], self.manners), {}
-        return self._act(now_s, self.peer.receive(now_s, sender, message)) if self.peer else ()
+        if self.peer is None or self.peer.other != sender:
+            return ()
+        return self._act(now_s, self.peer.receive(now_s, sender, message))
 
     def wake(self, now_s: float) -> Iterable[Output]:
         """Time has passed."""
@@ -131,8 +138,11 @@ class SstServer:
             elif output.kind == "readable":
                 self._requests[output.value] = self._requests.get(output.value, b"") + output.value.read()
             elif output.kind == "ended":
-                asked = self._requests.pop(output.value, b"")
-                output.value.write(bytes(asked_bytes(asked)), close=True)
+                size = asked_bytes(self._requests.pop(output.value, b""))
+                if size is None:
+                    self.peer.reset(output.value)
+                else:
+                    output.value.write(bytes(size), close=True)
         yield from self.peer.flush(now_s)
 
 
