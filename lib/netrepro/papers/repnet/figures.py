@@ -81,7 +81,7 @@ def folded(runs: Runs, load: float = 0.5) -> pd.DataFrame:
 
 def overhead_table(runs: Runs) -> pd.DataFrame:
     """Fig. 16: a row a scheme: mean and deviation (ms), and what it takes more than plain streams (ms)."""
-    rows = runs.table("overhead", "loopback")
+    rows = runs.table("overhead", "loopback", runs.tier if runs.has("loopback") else SIMULATED)
     table = rows.groupby("scheme", sort=False)[["mean_ms", "deviation_ms"]].mean().loc[[*SCHEMES, AGAIN]]
     return table.assign(extra_ms=table["mean_ms"] - table.loc["tcp", "mean_ms"])
 
