@@ -464,9 +464,9 @@ def tcp_by_host(topology: Topology, tcp: Tcp | Mapping[str, Tcp] | None) -> tupl
 
 
 def check_experiment(experiment: Experiment) -> None:
-    """Raises NetreproError for what an emulated network does not do: subflows, replicas on the same path, flows that
-    speak TCP otherwise than the experiment but for their congestion control, packet spraying, and changes to a rate
-    that no kernel can shape."""
+    """Raises NetreproError for what an emulated network does not do: subflows, flows that speak TCP otherwise
+    than the experiment but for their congestion control, packet spraying, and changes to a rate that no kernel can
+    shape."""
     if experiment.routing.scheme == "packet_spraying":
         raise NetreproError(NO_SPRAYING, "use tier 'simulated'")
     for change in experiment.changes:
@@ -477,7 +477,6 @@ def check_experiment(experiment: Experiment) -> None:
 
 def check_flows(experiment: Experiment) -> None:
     """Raises NetreproError for flows that hosts which all speak TCP alike do not send as they are described."""
-    check_replicas(experiment)
     for entry in experiment.traffic:
         if isinstance(entry, (Flow, PoissonFlows)) and entry.subflows > 1:
             raise NetreproError(
@@ -488,16 +487,6 @@ def check_flows(experiment: Experiment) -> None:
             raise NetreproError(
                 f"a flow with {', '.join(own)} of its own, and an emulated host has one for all its flows",
                 "give it to the experiment's Tcp, or use tier 'virtual' or 'simulated'",
-            )
-
-
-def check_replicas(experiment: Experiment) -> None:
-    """Raises NetreproError for replicas that no kernel sends."""
-    for entry in experiment.traffic:
-        if isinstance(entry, (Flow, PoissonFlows)) and entry.replication and entry.replica_same_path:
-            raise NetreproError(
-                "replicas on the same path, and kernels choose paths by ports, which replicas must not share",
-                "use tier 'simulated'",
             )
 
 

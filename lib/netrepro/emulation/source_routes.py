@@ -9,7 +9,7 @@ import numpy as np
 
 from netrepro.emulation.plan import Plan
 from netrepro.networks.experiment import Experiment
-from netrepro.networks.routing import Path, k_shortest_paths
+from netrepro.networks.routing import Path, k_shortest_paths, shortest_paths
 from netrepro.networks.workloads import Flow
 
 
@@ -43,7 +43,8 @@ def connections(experiment: Experiment) -> list[Connection]:
     """Those of the flows, in their order, then the replicas'.
 
     A client that asks for data opens the connection that the answers come on. With "k_shortest_paths" each connection
-    draws its paths, there and back by themselves, from the experiment's seed and its own number.
+    draws its paths, there and back by themselves, from the experiment's seed and its own number. With "ecmp" both
+    copies of a flow whose replica takes the same path draw one of the shortest, there and back.
     """
     return list(_connections(experiment))
 
@@ -51,6 +52,7 @@ def connections(experiment: Experiment) -> list[Connection]:
 def _connections(experiment: Experiment) -> Iterator[Connection]:
     routing, topology = experiment.routing, experiment.topology
     flows = experiment.flow_table
+    equal: dict[tuple[str, str], tuple[Path, ...]] = {}
     for place, table in enumerate((flows, flows[flows["replication"] != ""])):
         for row in table.itertuples():
             opener, accepter = row.source, row.destination
@@ -61,10 +63,16 @@ def _connections(experiment: Experiment) -> Iterator[Connection]:
             there: Path = subflows[0] if subflows else row.path
             back = there[::-1]
             if not there and routing.scheme == "k_shortest_paths":
-                random = np.random.default_rng([experiment.seed, row.flow, place])
+                random = np.random.default_rng([experiment.seed, row.flow, 0 if row.replica_same_path else place])
                 there, back = (
                     paths[random.integers(len(paths))]
                     for ends in ((opener, accepter), (accepter, opener))
                     for paths in (k_shortest_paths(topology, *ends, routing.paths),)
                 )
+            elif not there and row.replication and row.replica_same_path and routing.scheme == "ecmp":
+                if (opener, accepter) not in equal:
+                    equal[opener, accepter] = shortest_paths(topology, opener, accepter)
+                paths = equal[opener, accepter]
+                there = paths[np.random.default_rng([experiment.seed, row.flow]).integers(len(paths))]
+                back = there[::-1]
             yield Connection(row.flow, place, opener, accepter, there, back, tuple(subflows[1:]))

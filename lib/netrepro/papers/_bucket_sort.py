@@ -3,7 +3,8 @@
 A master scans numbers and sends them, 20 to a message, to the slaves whose ranges they are in; a slave counts what
 arrives and returns its range sorted; the master joins the ranges. As a program it is one host, which is master and
 slave at once: it is given its orders in a line of JSON on standard input, says "ready" once it listens, waits for the
-time to begin (s, CLOCK_MONOTONIC), sorts one array after the other, and at the end writes how long each took.
+time to begin (s, CLOCK_MONOTONIC), sorts one array after the other, or one in each of so many rounds, and at the end
+writes how long each took.
 """
 
 from __future__ import annotations
@@ -85,26 +86,35 @@ async def _listen(scheme: str, address: str, threshold_bytes: int) -> None:
         await start_server(sort_bucket, address, PORT, threshold_bytes=threshold_bytes, waiting_s=WAITING_S)
 
 
-async def _sort_until(orders: dict[str, Any], begin_s: float) -> list[tuple[float, float, bool]]:
-    """(start, seconds taken, whether it came out sorted) of jobs one after the other; times since `begin_s`.
+Job = tuple[float, float, bool]  # its start, seconds taken, whether it came out sorted
 
-    A job that has lost a connection, or has not ended when the orders' patience is over, is not sorted.
-    """
-    random = np.random.default_rng(orders["seed"])
+
+async def _job(orders: dict[str, Any], random: np.random.Generator, begin_s: float, end_s: float) -> Job:
+    """One job at once; times since `begin_s`. One that has lost a connection, or has not ended at `end_s`, is not
+    sorted."""
     connect: Any = asyncio.open_connection
     if orders["scheme"] != "tcp":
         connect = partial(open_connection, mode=orders["scheme"], threshold_bytes=orders["threshold_bytes"])
-    jobs = []
-    await asyncio.sleep(begin_s + random.uniform(0, orders["starts_within_s"]) - time.monotonic())
-    while (start_s := time.monotonic() - begin_s) < orders["seconds"]:
-        numbers = random.integers(0, VALUES, orders["numbers"])
-        text = b""
-        with contextlib.suppress(TimeoutError, OSError):
-            async with asyncio.timeout(orders["seconds"] + orders["patience_s"] - start_s):
-                streams = await asyncio.gather(*(connect(address, PORT) for address in orders["slaves"]))
-                text = await sort(numbers, streams)
-        took_s = time.monotonic() - begin_s - start_s
-        jobs.append((start_s, took_s, text == as_text(np.sort(numbers))))
+    numbers, text = random.integers(0, VALUES, orders["numbers"]), b""
+    start_s = time.monotonic() - begin_s
+    with contextlib.suppress(TimeoutError, OSError):
+        async with asyncio.timeout(end_s - start_s):
+            streams = await asyncio.gather(*(connect(address, PORT) for address in orders["slaves"]))
+            text = await sort(numbers, streams)
+    took_s = time.monotonic() - begin_s - start_s
+    return start_s, took_s, text == as_text(np.sort(numbers))
+
+
+async def _jobs(orders: dict[str, Any], begin_s: float) -> list[Job]:
+    """In each round a job, which begins at random within a time; in the orders' seconds of it that are left, others."""
+    random, jobs = np.random.default_rng(orders["seed"]), []
+    for place in range(orders["rounds"]):
+        round_s = begin_s + place * orders["round_s"]
+        end_s = place * orders["round_s"] + orders["seconds"]
+        await asyncio.sleep(round_s + random.uniform(0, orders["starts_within_s"]) - time.monotonic())
+        jobs.append(await _job(orders, random, begin_s, end_s + orders["patience_s"]))
+        while time.monotonic() - begin_s < end_s:
+            jobs.append(await _job(orders, random, begin_s, end_s + orders["patience_s"]))
     return jobs
 
 
@@ -112,7 +122,7 @@ async def _run(orders: dict[str, Any]) -> None:
     await _listen(orders["scheme"], orders["address"], orders["threshold_bytes"])
     say("ready")
     begin_s = float(await asyncio.to_thread(sys.stdin.readline))
-    say(json.dumps(await _sort_until(orders, begin_s)))
+    say(json.dumps(await _jobs(orders, begin_s)))
     await asyncio.Event().wait()  # others' jobs may still be under way; this ends with the network
 
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from netrepro.emulation import Emulation, emulate
 from netrepro.emulation.guests import Guest
+from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.networks.workloads import Flow
@@ -114,7 +115,7 @@ class Programs:
         return line
 
 
-def hash_addresses_only(net: Emulation) -> None:
+def hash_addresses_only(net: Emulation | VirtualEmulation) -> None:
     """Let all routers choose paths by addresses alone, so that all connections of two hosts share theirs."""
     for switch in net.topology.switches:
         path = "/proc/sys/net/ipv4/fib_multipath_hash_fields"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,17 +13,19 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation import Emulation, emulate
+from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import Experiment, Measure
+from netrepro.networks.experiment import FIDELITY_COLUMNS, Experiment, Measure
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import _bucket_sort
-from netrepro.papers._repnet_library import Programs, hash_addresses_only
+from netrepro.papers._repnet_library import BEGIN_S, Programs, hash_addresses_only
 from netrepro.simulation import simulate
 
-ROUND_S = 60.0  # of simulated rounds, each a run of its own; a SYN that is lost three times takes 21 s
+ROUND_S = 60.0  # of rounds in virtual time, those of the simulator each a run; a SYN lost three times takes 21 s
 PATIENCE_S, LAST_S = 6.0, 1.0  # for jobs under way when no more begin; and then until the network ends
 MOST_ITERATIONS = 1000
+PROGRAMS_MB = 4096  # of memory for a kernel in virtual time and twelve programs with a million numbers each
 # Of each value as a line of text.
 TEXT_BYTES = np.array([len(_bucket_sort.as_text(np.array([value]))) for value in range(_bucket_sort.VALUES)])
 
@@ -53,7 +58,7 @@ def emulate_sort(sort: Sort, seconds: float, seed: int, tier: str) -> tuple[pd.D
     jobs : a row each, start_s, took_ms. The fidelity has the tier's checks of the links between switches, and that
     every array came out sorted. Raises NetreproError as emulate does, and when a host's program fails.
     """
-    programs = Programs(_bucket_sort.__name__, partial(_orders, sort, seconds, seed))
+    programs = Programs(_bucket_sort.__name__, partial(_orders, sort, seconds, 1, seed))
 
     def prepare(net: Emulation) -> None:
         if sort.same_path:
@@ -64,15 +69,53 @@ def emulate_sort(sort: Sort, seconds: float, seed: int, tier: str) -> tuple[pd.D
     duration_s = seconds + PATIENCE_S + LAST_S
     idle = Experiment(sort.topology, (), duration_s, seed, Measure(queues=uplinks), sort.tcp)
     found = emulate(idle, tier, prepare=prepare, programs_control=sort.tcp.congestion_control)
-    jobs = [job for each in programs.outcomes().values() for job in each]
+    jobs, checks = _read(programs.outcomes())
+    return jobs, pd.concat([found.fidelity, checks], ignore_index=True)
+
+
+def sort_in_virtual_time(sort: Sort, rounds: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(jobs, fidelity) of the application itself on a kernel in virtual time: `rounds` times a job of every master, as
+    simulate_sort has them, but over one network. The same seed gives the same jobs. Programs' own time is nothing.
+
+    With `same_path` all connections of two hosts share their path, as no other fields than addresses are hashed.
+    Raises NetreproError without the kernel, and when a host's program fails.
+    """
+    net = VirtualEmulation(
+        sort.topology, congestion_control=sort.tcp.congestion_control, seed=seed, tcp=sort.tcp, memory_mb=PROGRAMS_MB
+    )
+    with net:
+        if sort.same_path:
+            hash_addresses_only(net)
+        begin_s = net.monotonic_s + BEGIN_S
+        command = [sys.executable, "-P", "-B", "-m", _bucket_sort.__name__]
+        started = {}
+        for host in sort.topology.hosts:
+            orders = json.dumps(_orders(sort, 0.0, rounds, seed, net, host))
+            started[host] = net[host].popen(command, input=f"{orders}\n{begin_s!r}\n")
+        net.sleep(BEGIN_S + (rounds - 1) * ROUND_S + sort.starts_within_s + PATIENCE_S + LAST_S)
+        outcomes = {}
+        for host, program in started.items():
+            ready, _, said = program.output.partition("\n")
+            if not said or program.poll() is not None:
+                last = (program.errors.strip() or ready).splitlines()[-1:]
+                raise NetreproError(f"the program of {host} has not sorted: {''.join(last)}", "run the notebook again")
+            outcomes[host] = json.loads(said)
+    return _read(outcomes)
+
+
+def _read(outcomes: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(jobs, whether they came out sorted) of what the hosts' programs said."""
+    jobs = [job for each in outcomes.values() for job in each]
     table = pd.DataFrame(jobs, columns=["start_s", "took_s", "is_sorted"])
     share = float(table["is_sorted"].mean())
-    rows = pd.DataFrame([("arrays that came out sorted", share, 1.0, share == 1.0)], columns=list(found.fidelity))
+    rows = pd.DataFrame([("arrays that came out sorted", share, 1.0, share == 1.0)], columns=FIDELITY_COLUMNS)
     table["took_ms"] = table.pop("took_s") * 1e3
-    return table[["start_s", "took_ms"]], pd.concat([found.fidelity, rows], ignore_index=True)
+    return table[["start_s", "took_ms"]], rows
 
 
-def _orders(sort: Sort, seconds: float, seed: int, net: Emulation, host: str) -> dict[str, Any]:
+def _orders(
+    sort: Sort, seconds: float, rounds: int, seed: int, net: Emulation | VirtualEmulation, host: str
+) -> dict[str, Any]:
     return {
         "address": net[host].address,
         "slaves": [net[other].address for other in net.topology.hosts if other != host],
@@ -81,6 +124,8 @@ def _orders(sort: Sort, seconds: float, seed: int, net: Emulation, host: str) ->
         "threshold_bytes": sort.threshold_bytes,
         "starts_within_s": sort.starts_within_s,
         "seconds": seconds,
+        "rounds": rounds,
+        "round_s": ROUND_S,
         "patience_s": PATIENCE_S,
         "seed": [seed, net.topology.hosts.index(host)],
     }

@@ -60,7 +60,7 @@ from netrepro.claims import Measured
 from netrepro.emulation.virtual.experiment import check_virtually
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
-from netrepro.papers._running import Progress, of_profile, run_all, run_experiment, seed_of
+from netrepro.papers._running import Progress, in_real_time, of_profile, run_all, run_experiment, seed_of
 from netrepro.papers._trust import Check, check_table, trust_of, trust_table, with_directions
 
 SIMULATED, VIRTUAL = "simulated", "virtual"
@@ -167,9 +167,10 @@ class Point:
 class Study:
     """What a paper declares; the module's text shows all of it.
 
-    on_virtual : scales that the virtual kernel (and real ones) takes instead, as it is slower. on_kernels : claims
-    that other tiers than the simulator judge by other cases, or that they alone can. in_turn : setting -> whether it
-    takes real time on any tier, and is measured when nothing else is. until_complete : runs there end when
+    on_virtual : scales that the virtual kernel (and real ones) takes instead, as it is slower. in_real_time : those
+    that real kernels take in place of both. on_kernels : claims that other tiers than the simulator judge by other
+    cases, or that they alone can; of several evidences the first of which the tier ran the cases. in_turn : setting ->
+    whether it takes real time on any tier, and is measured when nothing else is. until_complete : runs there end when
     all sized traffic has arrived. cannot : (setting, tier) -> why that tier cannot run it, or ""; what the virtual
     kernel refuses need not be said. repetitions : the notebook's default.
 
@@ -190,7 +191,8 @@ class Study:
     play: Play | None = None
     repetitions: int = 5
     on_virtual: Mapping[str, Scale] = field(default_factory=dict)
-    on_kernels: Mapping[str, Evidence] = field(default_factory=dict)
+    in_real_time: Mapping[str, Scale] = field(default_factory=dict)
+    on_kernels: Mapping[str, Evidence | Sequence[Evidence]] = field(default_factory=dict)
     in_turn: Callable[[Any], bool] | None = None
     until_complete: bool = False
     cannot: Callable[[Any, str], str] | None = None
@@ -205,7 +207,8 @@ class Study:
         ]:
             for changed in set(changes) - set(known):
                 raise NetreproError(f"{self.slug}: case {name!r} changes {changed!r}", nearest(changed, known))
-        for claim, evidence in [*self.claims.items(), *self.on_kernels.items()]:
+        there = [(claim, each) for claim, given in self.on_kernels.items() for each in _several(given)]
+        for claim, evidence in [*self.claims.items(), *there]:
             for case in {*evidence.case_names, *(evidence.broken.case_names if evidence.broken else ())}:
                 if case not in self.cases:
                     raise NetreproError(f"{self.slug}: claim {claim!r} needs case {case!r}", nearest(case, self.cases))
@@ -214,7 +217,8 @@ class Study:
 
     def scale(self, profile: str, tier: str = SIMULATED) -> Scale:
         """The sizes of a profile on a tier. Raises NetreproError, with the nearest name, for an unknown profile."""
-        return of_profile(profile, {**self.profiles, **({} if tier == SIMULATED else self.on_virtual)})
+        own = {} if tier == SIMULATED else {**self.on_virtual, **(self.in_real_time if in_real_time(tier) else {})}
+        return of_profile(profile, {**self.profiles, **own})
 
     def case(self, name: str, setting: Any = None) -> Any:
         """The setting of a case, at the first place of its grid. Raises NetreproError for an unknown case."""
@@ -518,9 +522,11 @@ class Runs:
         trust, found = trust_of(self.checks[self.checks["tier"] == where]), []
         unjudged = self.study.scale(self.profile, self.tier).unjudged
         claims = {**self.study.claims, **(self.study.on_kernels if where != SIMULATED else {})}
-        for claim, evidence in claims.items():
-            if claim in unjudged or not self.has(*evidence.case_names, tier=where):
+        for claim, asked in claims.items():
+            ran = [each for each in _several(asked) if self.has(*each.case_names, tier=where)]
+            if claim in unjudged or not ran:
                 continue
+            evidence = ran[0]
             given = _as_measured(self.values_of(evidence, where), evidence)
             broken = evidence.broken
             if broken is not None and self.has(*broken.case_names, tier=where):
@@ -614,6 +620,10 @@ def _gather(
 
 def _labelled(table: pd.DataFrame, label: Mapping[str, Any]) -> pd.DataFrame:
     return table.assign(**label)[[*label, *(name for name in table if name not in label)]]
+
+
+def _several(evidence: Evidence | Sequence[Evidence]) -> Sequence[Evidence]:
+    return (evidence,) if isinstance(evidence, Evidence) else evidence
 
 
 def _below(above: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:

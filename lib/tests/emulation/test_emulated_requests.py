@@ -7,7 +7,7 @@ import pytest
 from virtual_kernel import needs_virtual
 
 from netrepro.emulation import emulate
-from netrepro.errors import NetreproError
+from netrepro.emulation.source_routes import connections
 from netrepro.networks import DropTail, Experiment, Flow, Link, Measure, Requests, Tcp, dumbbell, fat_tree, star
 from netrepro.networks.experiment import FLOW_COLUMNS, REQUEST_COLUMNS
 from netrepro.simulation import simulate
@@ -161,8 +161,8 @@ def test_replicas_take_paths_of_their_own():
     net = fat_tree(4, Link(100, 0))
     long_way = [port for port in net.ports if port[0][0] == port[1][0] == "s"]
 
-    def ports_used(replication: str) -> float:
-        flow = Flow("h1", "h16", size_bytes=100_000, replication=replication)
+    def ports_used(replication: str, same_path: bool = False) -> float:
+        flow = Flow("h1", "h16", size_bytes=100_000, replication=replication, replica_same_path=same_path)
         used = [
             (run(Experiment(net, (flow,), 0.5, seed=seed)).links.set_index(["source", "destination"])["sent_bytes"]
              > 50_000).loc[long_way].sum()
@@ -172,9 +172,15 @@ def test_replicas_take_paths_of_their_own():
 
     assert ports_used("") == 4
     assert ports_used("repflow") > 4
+    assert ports_used("repflow", same_path=True) == 4
 
 
-def test_replicas_on_the_same_path_are_refused():
-    flow = Flow("h1", "h2", size_bytes=1000, replication="repflow", replica_same_path=True)
-    with pytest.raises(NetreproError, match="replicas on the same path"):
-        run(Experiment(star(2, Link(10, 0)), (flow,), 1.0))
+def test_flows_whose_replicas_share_their_path_take_all_paths_in_turn():
+    flows = tuple(
+        Flow("h1", "h16", 1000, start_s=0.01 * place, replication="repsyn", replica_same_path=True)
+        for place in range(60)
+    )
+    made = connections(Experiment(fat_tree(4, Link(100, 0)), flows, 1.0))
+    there = [[each.there for each in made if each.place == place] for place in (0, 1)]
+    assert there[0] == there[1] and len(set(there[0])) == 4
+    assert all(each.back == each.there[::-1] for each in made)

@@ -10,18 +10,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from virtual_kernel import needs_virtual
 
 from netrepro.claims import judge, load_claims
 from netrepro.emulation.plan import BURST_S, PACKET_BURST_BYTES
 from netrepro.emulation.tiers import probe_tiers
+from netrepro.emulation.virtual.experiment import check_virtually
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.links import SharedBuffer
 from netrepro.networks.workloads import Flow
 from netrepro.papers import _bucket_sort
 from netrepro.papers._repnet_library import emulate_with_library
-from netrepro.papers._repnet_sorting import Sort, emulate_sort, simulate_sort
-from netrepro.papers._study import SIMULATED, Runs
+from netrepro.papers._repnet_sorting import Sort, emulate_sort, simulate_sort, sort_in_virtual_time
+from netrepro.papers._study import SIMULATED, VIRTUAL, Runs
 from netrepro.papers._trust import check_table
 from netrepro.papers.repnet import figures, measuring, study
 from netrepro.papers.repnet import setting as model
@@ -30,7 +32,7 @@ from netrepro.simulation import simulate
 from netrepro.transport import open_connection, start_server
 
 STUDY = study.STUDY
-SMALL = replace(STUDY.profiles["test"], without=study.of_network("sort"))
+SMALL = replace(STUDY.profiles["test"], without=[*study.of_network("sort"), *study.AT_FULL_RATE])
 
 
 @pytest.fixture(scope="module")
@@ -308,7 +310,7 @@ def test_the_scaled_testbed_has_its_load_and_its_mice(monkeypatch):
     offered_mbps = elephants.size_bytes.sum() * 8e-6 / elephants.start_s.max() / 2
     assert offered_mbps == pytest.approx(0.5 * 60, rel=0.1)
     mice = found[found.size_bytes <= MOUSE_BYTES]
-    assert len(mice) == 2000 * model.SCALED_MICE_PER_S
+    assert len(mice) == 2000 * model.MICE_PER_S_PER_MBPS * SCALED["rate_mbps"]
     assert (mice.replication == "repsyn").all() and (elephants.replication == "").all()
 
 
@@ -375,7 +377,10 @@ def test_a_tail_that_both_connections_share_is_no_gain_for_bucket_sort():
 def test_real_kernels_run_the_scaled_testbed_and_the_application_and_what_they_judge_ran_there():
     able = [case for case in STUDY.cases if not study.cannot(STUDY.case(case), "rootless")]
     assert set(able) == {*study.of_network("scaled", "kernel sort"), "loopback"}
-    for evidence in study.ON_KERNELS.values():
+    for given in study.ON_KERNELS.values():
+        if not isinstance(given, list):
+            continue  # in virtual time only
+        evidence = given[0]
         assert {*evidence.case_names, *(evidence.broken.case_names if evidence.broken else ())} <= set(able)
     there = replace(jobs(600, "kernel sort", "rootless"), skipped={})
     percentiles = [f"sort-{name}-{which}" for name in ("repflow", "repsyn") for which in ("median", "p99")]
@@ -415,6 +420,60 @@ def test_every_host_sorts_through_real_kernels(name):
     found, checks = emulate_sort(Sort(setting.leaf_spine(1), setting.tcp, name, 500, 100, 0.1), 2.0, 1, tier)
     assert len(found) >= 6 and (found.took_ms > 0).all()
     assert checks.set_index("check").loc["arrays that came out sorted", "holds"]
+
+
+def test_in_virtual_time_the_testbed_has_its_own_rate_and_says_why_the_rest_is_left_out():
+    reasons = {case: study.cannot(replace(STUDY.case(case), size="virtual paper"), VIRTUAL) for case in STUDY.cases}
+    able = {case for case, why in reasons.items() if not why}
+    assert able == set(study.of_network("full-rate", "full-rate-2:1", "probes", "incast", "sort"))
+    for claim, given in study.ON_KERNELS.items():
+        evidence = given[-1] if isinstance(given, list) else given
+        assert {*evidence.case_names, *(evidence.broken.case_names if evidence.broken else ())} <= able, claim
+    assert STUDY.case("full-rate tcp").rate_mbps == PRINTED.rate_mbps
+    with pytest.raises(NetreproError, match="first timeout is a constant"):
+        check_virtually(model.experiment(Setting(network="full-rate", size="virtual test"), 1))
+    comparable = {claim.id for claim in load_claims("repnet").claims if VIRTUAL in claim.comparable_on}
+    judged = {claim for claim, each in STUDY.claims.items() if set(each.case_names) <= able} | set(study.ON_KERNELS)
+    assert comparable == judged
+
+
+@needs_virtual
+def test_a_kernels_connections_carry_every_scheme_at_the_testbeds_rate_and_copies_share_a_path_where_they_must():
+    found = {}
+    for case in ("full-rate tcp", "full-rate repflow", "full-rate repsyn", "full-rate repflow, same path"):
+        setting = replace(STUDY.case(case), size="virtual test", load=0.5)
+        found[case] = read = measuring.read_flows(setting, 3, VIRTUAL)
+        assert check_table(read["checks"]).holds.all() and read["_fidelity"].holds.all()
+        assert read["unfinished"] == 0 and read["mice"] == 2 * round(750 * setting.amount)
+    assert len({read["mean_ms"] - read["extra_ms"] for read in found.values()}) == 4, "each scheme is another run"
+
+
+@needs_virtual
+def test_on_a_kernel_a_third_of_the_probes_meets_the_full_path_a_ninth_of_the_pairs_and_one_path_helps_nobody():
+    """4 standard deviations of 300 probes."""
+    size = replace(model.VIRTUAL_TEST, amounts={**model.VIRTUAL_TEST.amounts, "probes": 300})
+    share = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(model.SIZES, "probes", size)
+        for case in ("probes tcp", "probes repflow", "probes repsyn, same path", "probes tcp, idle"):
+            share[case] = measuring.read_probes(replace(STUDY.case(case), size="probes"), 3, VIRTUAL)["slow_share"]
+    assert share["probes tcp"] == pytest.approx(1 / 3, abs=0.11)
+    assert share["probes repflow"] == pytest.approx(1 / 9, abs=0.08)
+    assert share["probes repsyn, same path"] == pytest.approx(1 / 3, abs=0.11)
+    assert share["probes tcp, idle"] == 0
+
+
+@needs_virtual
+@pytest.mark.parametrize("name", ["tcp", "repflow"])
+def test_every_host_sorts_in_virtual_time_and_alike_again(name):
+    setting = Setting(network="sort", scheme=name, numbers=3000, starts_within_s=0.01, **model.OF_LINUX)
+    jobs, checks = sort_in_virtual_time(setting.sort, 2, 1)
+    assert len(jobs) == 24 and checks.holds.all()
+    # There and back at least, in both rounds.
+    least_ms = 2 * 3000 * 5 * 8 / (PRINTED.rate_mbps * 1e3)
+    assert (jobs.took_ms > least_ms).all() and (jobs.start_s > 60).sum() == 12
+    again, _ = sort_in_virtual_time(setting.sort, 2, 1)
+    assert again.equals(jobs)
 
 
 def test_what_cannot_be_measured_is_refused():

@@ -139,8 +139,15 @@ def test_other_tiers_may_judge_a_claim_by_other_cases():
     runs = study.measure(tier="virtual", repetitions=2)
     here, there = (runs.measured_claims(tier)[0].values for tier in ("simulated", "virtual"))
     assert np.subtract(there, here) == pytest.approx([8.0, 8.0])
-    with pytest.raises(NetreproError, match="needs case"):
-        replace(STUDY, on_kernels={"delay": Evidence("delay_ms", "hihg")})
+    both = {"delay": [Evidence("delay_ms", "twice"), other["delay"]]}
+    for refused, expected in (("", 7.0), ("virtual", 8.0)):
+        cannot = lambda setting, tier, no=refused: "slow" if (setting.load, tier) == (0.2, no) else ""  # noqa: E731
+        again = replace(study, on_kernels=both, cannot=cannot).measure(tier="virtual", repetitions=2)
+        there = again.measured_claims("virtual")[0].values
+        assert np.subtract(there, here) == pytest.approx([expected, expected])
+    for wrong in (Evidence("delay_ms", "hihg"), [other["delay"], Evidence("delay_ms", "hihg")]):
+        with pytest.raises(NetreproError, match="needs case"):
+            replace(STUDY, on_kernels={"delay": wrong})
 
 
 def test_what_takes_real_time_is_measured_when_all_else_is_done():

@@ -30,7 +30,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from netrepro.emulation.plan import check_replicas
 from netrepro.emulation.source_routes import Connection
 from netrepro.emulation.tcp import (
     BUFFER_PER_WINDOW,
@@ -105,7 +104,6 @@ def speech_of(experiment: Experiment, made: Sequence[Connection]) -> Speech:
 
     Raises NetreproError for what this kernel does not do, or not for one flow alone.
     """
-    check_replicas(experiment)
     check_subflows(experiment, made)
     of_entry = [experiment.tcp_of(entry) for entry in experiment.traffic]
     spoken = [tcp for tcp, entry in zip(of_entry, experiment.traffic, strict=True) if not isinstance(entry, Datagrams)]

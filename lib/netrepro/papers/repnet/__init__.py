@@ -8,7 +8,7 @@ and where paths are chosen by a hash (ECMP), so may their paths. Section 3, the 
 claims and profiles, `figures` the pictures. What a notebook needs is here.
 """
 
-from netrepro.papers.repnet.figures import draw_idea, draw_network, folded, overhead_table, sorting_table
+from netrepro.papers.repnet.figures import draw_idea, draw_network, folded, overhead_table, sorting_table, tier_table
 from netrepro.papers.repnet.setting import PRINTED, Setting
 from netrepro.papers.repnet.study import STUDY, of_network, summary
 
@@ -23,4 +23,5 @@ __all__ = [
     "overhead_table",
     "sorting_table",
     "summary",
+    "tier_table",
 ]

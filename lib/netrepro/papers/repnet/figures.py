@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from netrepro.claims import load_claims
 from netrepro.claims.verdicts import student_interval
 from netrepro.papers import _drawing as drawing
-from netrepro.papers._study import SIMULATED, Runs
+from netrepro.papers._study import SIMULATED, VIRTUAL, Runs
 from netrepro.papers.repnet.measuring import (
     AGAIN,
     CURVE,
@@ -81,7 +81,7 @@ def folded(runs: Runs, load: float = 0.5) -> pd.DataFrame:
 
 def overhead_table(runs: Runs) -> pd.DataFrame:
     """Fig. 16: a row a scheme: mean and deviation (ms), and what it takes more than plain streams (ms)."""
-    rows = runs.table("overhead", "loopback")
+    rows = runs.table("overhead", "loopback", runs.tier if runs.has("loopback") else SIMULATED)
     table = rows.groupby("scheme", sort=False)[["mean_ms", "deviation_ms"]].mean().loc[[*SCHEMES, AGAIN]]
     return table.assign(extra_ms=table["mean_ms"] - table.loc["tcp", "mean_ms"])
 
@@ -388,15 +388,30 @@ def draw_control(runs: Runs) -> Figure:
     return figure
 
 
+def _of_tiers(runs: Runs) -> tuple[str, str]:
+    """(network, its rate in words) that real kernels run beside the simulator."""
+    is_virtual = runs.has("full-rate tcp", tier=SIMULATED)
+    return ("full-rate", "its own rate") if is_virtual else ("scaled", "a fiftieth of its rate")
+
+
+def tier_table(runs: Runs) -> pd.DataFrame:
+    """What `draw_tiers` shows, in numbers: a row a case, mice's median and 99th percentile (ms) and mean over that of
+    an idle network by tier, means over repetitions."""
+    table = runs.tier_table("median_ms", "p99_ms", "normalised_mean")
+    return table[[case.split()[0] == _of_tiers(runs)[0] for case in table.index.get_level_values(0)]]
+
+
 def draw_tiers(runs: Runs) -> Figure:
-    """Distribution of mice over the scaled testbed, a panel a tier."""
-    title, tiers = "Mice on the testbed at a fiftieth of its rate, load .5", sorted(runs.tiers, key=SIMULATED.__ne__)
+    """Distribution of mice over the testbed, a panel a tier; at a fiftieth of its rate but in virtual time."""
+    network, rate = _of_tiers(runs)
+    title, tiers = f"Mice on the testbed at {rate}, load .5", sorted(runs.tiers, key=SIMULATED.__ne__)
     figure, axes = drawing.panels(title, "completion time (ms)", "share of mice", ["", ""], log_x=True)
     for axis, tier in zip(axes, tiers, strict=False):
         for name in SCHEMES:
-            levels = np.quantile(times(_mice(runs, f"scaled {name}", tier), 0.5), CURVE)
+            levels = np.quantile(times(_mice(runs, f"{network} {name}", tier), 0.5), CURVE)
             axis.plot(levels, CURVE, color=scheme(name).colour, label=scheme(name).label)
-        axis.set_title(tier if tier == SIMULATED else f"{tier}: real kernels, the asyncio library", fontsize=10)
+        carried = {SIMULATED: "", VIRTUAL: ": a real kernel's connections"}
+        axis.set_title(tier + carried.get(tier, ": real kernels, the asyncio library"), fontsize=10)
     for axis in axes[len(tiers) :]:
         axis.axis("off")
         axis.text(0.5, 0.5, "real kernels: choose tier rootless or privileged", ha="center", transform=axis.transAxes)
@@ -406,7 +421,9 @@ def draw_tiers(runs: Runs) -> Figure:
 
 def draw_sorting(runs: Runs) -> Figure:
     """Times of bucket-sort jobs over TCP's median, a panel a tier, beside the authors' percentiles (Fig. 17)."""
-    names = {tier: "sort" if tier == SIMULATED else "kernel sort" for tier in sorted(runs.tiers, key=SIMULATED.__ne__)}
+    known = {SIMULATED: "sort", VIRTUAL: "sort"}
+    names = {tier: known.get(tier, "kernel sort") for tier in sorted(runs.tiers, key=SIMULATED.__ne__)}
+    names = {tier: network for tier, network in names.items() if runs.has(f"{network} tcp", tier=tier)}
     titles = [tier if tier == SIMULATED else f"{tier}: the application on real kernels" for tier in names]
     label = "time of a job / TCP's median (1)"
     figure, axes = drawing.panels(

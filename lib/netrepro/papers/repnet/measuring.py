@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations
 from typing import Any
@@ -20,12 +21,14 @@ from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers._repnet_library import emulate_with_library
-from netrepro.papers._repnet_sorting import emulate_sort, simulate_sort
-from netrepro.papers._study import SIMULATED, jackknife
+from netrepro.papers._repnet_sorting import emulate_sort, simulate_sort, sort_in_virtual_time
+from netrepro.papers._running import run_experiment
+from netrepro.papers._study import SIMULATED, VIRTUAL, jackknife
 from netrepro.papers._trust import Check
 from netrepro.papers.repnet.setting import (
     ELEPHANT_BYTES,
     MOUSE_BYTES,
+    OF_LINUX,
     SCHEMES,
     Setting,
     experiment,
@@ -63,11 +66,14 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
 
 
 def read_flows(setting: Setting, seed: int, tier: str = SIMULATED) -> dict[str, Any]:
-    """`read` of the setting's experiment. On real kernels RepNet's asyncio library sends the mice, from a program in
-    every host; both connections on one path are then routers that choose paths by addresses alone."""
+    """`read` of the setting's experiment. In virtual time a kernel's own connections carry all flows. On real kernels
+    RepNet's asyncio library sends the mice, from a program in every host; both connections on one path are then routers
+    that choose paths by addresses alone."""
+    if tier == VIRTUAL:
+        setting = replace(setting, **OF_LINUX)
     planned = experiment(setting, seed)
-    if tier == SIMULATED:
-        return read(simulate(planned), setting)
+    if tier in (SIMULATED, VIRTUAL):
+        return read(run_experiment(planned, tier, until_complete=tier == VIRTUAL), setting)
     return read(emulate_with_library(planned, MOUSE_BYTES, tier, hash_ports=not setting.same_path), setting)
 
 
@@ -171,7 +177,11 @@ def _idle_ms(topology: Topology, tcp: Tcp) -> tuple[np.ndarray, np.ndarray]:
 
 def read_probes(setting: Setting, seed: int, tier: str = SIMULATED) -> dict[str, Any]:
     """Fig. 3. slow_share, and a table: probes (completion_ms, is_slow: SLOW_MS later than in an idle network)."""
-    found = simulate(probing(setting, _seed_of_collision(setting.leaf_spine(2), setting.tcp, seed)))
+    if tier == VIRTUAL:
+        setting = replace(setting, **OF_LINUX)
+        found = run_experiment(probing(setting, seed, together=True), tier)
+    else:
+        found = simulate(probing(setting, _seed_of_collision(setting.leaf_spine(2), setting.tcp, seed)))
     took_ms = found.flows[found.flows["label"] == "probe"]["completion_ms"]
     slow = took_ms > SLOW_MS + np.interp(setting.size_bytes, *idle_ms(setting))
     table = pd.DataFrame({"completion_ms": took_ms, "is_slow": slow})
@@ -273,11 +283,13 @@ async def _loopback(name: str, flows: int, size_bytes: int) -> list[float]:
 
 
 def read_sort(setting: Setting, seed: int, tier: str = SIMULATED) -> dict[str, Any]:
-    """Bucket sort by all twelve hosts: its traffic in the simulator, on real kernels the application itself. Table:
-    jobs (start_s, took_ms)."""
+    """Bucket sort by all twelve hosts: its traffic in the simulator, on kernels the application itself. Table: jobs
+    (start_s, took_ms)."""
+    rounds = max(1, int(setting.amount * setting.more_jobs))
     if tier == SIMULATED:
-        rounds = max(1, int(setting.amount * setting.more_jobs))
         jobs, fidelity = simulate_sort(setting.sort, rounds, seed)
+    elif tier == VIRTUAL:
+        jobs, fidelity = sort_in_virtual_time(replace(setting, **OF_LINUX).sort, rounds, seed)
     else:
         jobs, fidelity = emulate_sort(setting.sort, setting.amount, seed, tier)
     return {"jobs": jobs, "_fidelity": fidelity}

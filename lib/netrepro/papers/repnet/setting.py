@@ -11,13 +11,14 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.flow_sizes import FlowSizeDistribution, load_flow_sizes
 from netrepro.networks.links import DropTail, Link, SharedBuffer
+from netrepro.networks.routing import shortest_paths
 from netrepro.networks.topology import Topology, fat_tree, leaf_spine
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
 from netrepro.papers._repnet_sorting import Sort
 
 SCHEMES = ("tcp", "repflow", "repsyn")
 REPLICATED = SCHEMES[1:]
-FLOW_NETWORKS = ("1:1", "2:1", "incast", "fat-tree", "scaled")
+FLOW_NETWORKS = ("1:1", "2:1", "incast", "fat-tree", "scaled", "full-rate", "full-rate-2:1")
 MOUSE_BYTES = 100_000  # section 2.2
 ELEPHANT_BYTES = 1_000_000
 SUBFLOWS = 8  # of MPTCP (Fig. 4); the paper does not say how many, CONGA, which it cites, has eight
@@ -25,11 +26,12 @@ SPINES = 3
 FAT_TREE_PODS = 6
 INCAST_SENDERS = 11
 SETTLING_S = 8.0  # after the last arrival: two SYNs may be lost, at 3 s each
+SCALED_SETTLING_S = 4.0  # there a SYN's first timeout is 1 s
 CLAIMED_LOADS = (0.2, 0.4, 0.5)  # with 1:1, of the claims that need most flows
 PATHS_LOAD = 0.3  # of Figs 1 and 2
 SOFTWARE_MS = 6.82  # of a TCP flow, section 5.2.2
 ELEPHANT_LOADS = (0.2, 0.5)  # Fig. 15
-SCALED_MICE_PER_S = 30.0  # many more than the load has, or a run had too few; they add 5 % of load
+MICE_PER_S_PER_MBPS = 1.5  # many more than the load has, or a run had too few; they add 5 % of load
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,14 @@ class Size:
 
     amounts : by network, flows of all sizes; of incast, bursts; of the probes of Fig. 3 handshakes, and a quarter as
     many flows of 100 KB; of the loopback, flows a scheme; of bucket sort, jobs a master; of the others, seconds.
-    fewer_flows : with 1:1 at other loads than CLAIMED_LOADS. loads : by network, those that are run.
+    fewer_flows : with 1:1 at other loads than CLAIMED_LOADS. loads : by network, those that are run. virtual : the
+    networks that a kernel in virtual time runs.
     """
 
     amounts: Mapping[str, float]
     fewer_flows: int
     loads: dict[str, tuple[float, ...]]
+    virtual: tuple[str, ...] = ()
 
 
 QUICK = Size(
@@ -66,7 +70,26 @@ TEST = Size(
     400,
     {"1:1": (0.1, 0.2, 0.4, 0.5), "2:1": (0.2, 0.5), "fat-tree": (0.1, 0.4, 0.6, 0.8)},
 )
+# A kernel's packets cost a hundred times what the simulator's do.
+VIRTUAL_QUICK = replace(
+    QUICK,
+    amounts={**QUICK.amounts, "probes": 400, "full-rate": 0.4},
+    loads={**QUICK.loads, "full-rate": (0.5,), "full-rate-2:1": ()},
+    virtual=("full-rate", "probes"),
+)
+VIRTUAL_PAPER = replace(
+    PAPER,
+    amounts={**PAPER.amounts, "incast": 1000, "full-rate": 5.0, "full-rate-2:1": 1.5},
+    loads={**PAPER.loads, "full-rate": ELEPHANT_LOADS},
+    virtual=("full-rate", "full-rate-2:1", "probes", "incast", "sort"),
+)
+VIRTUAL_TEST = replace(
+    TEST,
+    amounts={**TEST.amounts, "incast": 4, "full-rate": 0.03, "full-rate-2:1": 0.03, "probes": 40},
+    virtual=VIRTUAL_PAPER.virtual,
+)
 SIZES = {"quick": QUICK, "paper": PAPER, "paper's knob": replace(PAPER, amounts={"1:1": 5000}), "test": TEST}
+SIZES |= {"virtual quick": VIRTUAL_QUICK, "virtual paper": VIRTUAL_PAPER, "virtual test": VIRTUAL_TEST}
 
 
 @dataclass(frozen=True)
@@ -79,7 +102,8 @@ class Setting:
     beyond TCP's, which NFCT has (Fig. 16).
 
     network : "1:1", "2:1" (leaf-spine), "incast" (2:1, every mouse comes from eleven hosts at once), "fat-tree",
-    "scaled" (1:1 as real kernels can run it); "probes" (Fig. 3), "paths" (Figs 1 and 2), "loopback" (Fig. 16), "sort"
+    "scaled" (1:1 as real kernels can run it), "full-rate" and "full-rate-2:1" (the same at the testbed's own rate, as a
+    kernel in virtual time can); "probes" (Fig. 3), "paths" (Figs 1 and 2), "loopback" (Fig. 16), "sort"
     (Fig. 17), "kernel sort". scheme : of SCHEMES, or "mptcp" for all flows over so many subflows. size : in SIZES.
     same_path : both connections are hashed to one path. long_flows : of Fig. 3, on one path. numbers, starts_within_s,
     more_jobs : of bucket sort: numbers of an array, the time in which masters start, and so many times as many jobs.
@@ -183,6 +207,11 @@ SCALED: dict[str, Any] = {
     "repflow_extra_ms": 0.0,
     "repsyn_extra_ms": 0.0,
 }
+# What a kernel of today fixes: the timeout of the first SYN, and how long it may hold an acknowledgement back.
+OF_LINUX: dict[str, Any] = {"initial_rto_ms": 1000.0, "delayed_ack_ms": 40.0}
+# The testbed as a kernel in virtual time runs it. In the simulator acknowledgements wait as elsewhere: the kernel's do
+# not at the start of a connection, which the simulator's would.
+FULL_RATE: dict[str, Any] = {"initial_rto_ms": OF_LINUX["initial_rto_ms"]}
 # Bucket sort on real kernels: a five-hundredth of the rate and a hundredth of the numbers, which two cores can sort in
 # time. In the simulator: as published, masters starting apart (see SOURCES.md).
 SORTED = SCALED | {
@@ -205,8 +234,8 @@ def experiment(setting: Setting, seed: int, flows: int | None = None) -> Experim
         raise NetreproError(f"no scheme {setting.scheme!r}", nearest(setting.scheme, (*SCHEMES, "mptcp")))
     if setting.network not in FLOW_NETWORKS:
         raise NetreproError(f"no network {setting.network!r}", nearest(setting.network, FLOW_NETWORKS))
-    if setting.network == "scaled":
-        return _scaled(setting, seed)
+    if setting.network in ("scaled", "full-rate", "full-rate-2:1"):
+        return _with_more_mice(setting, seed)
     flows = int(setting.amount) if flows is None else flows
     if setting.network == "incast":
         return _incast(setting, flows, seed)
@@ -257,33 +286,41 @@ def _incast(setting: Setting, bursts: int, seed: int) -> Experiment:
     return replace(base, traffic=tuple(traffic))
 
 
-def _scaled(setting: Setting, seed: int) -> Experiment:
-    """The leaf-spine (1:1) with elephants at the setting's load, mice beside them, for as long as its size says."""
-    topology, sizes, seconds = setting.leaf_spine(), setting.sizes, setting.amount
+def _with_more_mice(setting: Setting, seed: int) -> Experiment:
+    """The leaf-spine with elephants at the setting's load, more mice beside them, for as long as its size says."""
+    topology = setting.leaf_spine(2 if setting.network.endswith("2:1") else 1)
+    sizes, seconds = setting.sizes, setting.amount
+    copies = _how(setting) if setting.replicate_below_bytes > MOUSE_BYTES else {}
+    mice_per_s = MICE_PER_S_PER_MBPS * setting.rate_mbps / 2
     per_s = flows_per_s_at_load(sizes, setting.load, SPINES * setting.rate_mbps)
     elephants, mice = sizes.conditional(low=MOUSE_BYTES), sizes.conditional(high=MOUSE_BYTES)
     elephants_per_s = per_s * (1 - sizes.share_of_flows_below(MOUSE_BYTES))
     traffic = []
     for ends in _directions(topology):
-        traffic.append(PoissonFlows(elephants, elephants_per_s, max(1, round(elephants_per_s * seconds)), *ends))
-        count = max(1, round(SCALED_MICE_PER_S / 2 * seconds))
-        traffic.append(PoissonFlows(mice, SCALED_MICE_PER_S / 2, count, *ends, **_how(setting)))
+        count = max(1, round(elephants_per_s * seconds))
+        traffic.append(PoissonFlows(elephants, elephants_per_s, count, *ends, **copies))
+        count = max(1, round(mice_per_s * seconds))
+        traffic.append(PoissonFlows(mice, mice_per_s, count, *ends, **_how(setting)))
     uplinks = tuple(port for port in topology.ports if port[0] == "s1" and port[1][0] == "s")
     measure = Measure(queues=uplinks)
-    return Experiment(topology, tuple(traffic), seconds * 1.2 + 4, seed, measure, setting.tcp)
+    return Experiment(topology, tuple(traffic), seconds * 1.2 + SCALED_SETTLING_S, seed, measure, setting.tcp)
 
 
-def probing(setting: Setting, seed: int) -> Experiment:
+def probing(setting: Setting, seed: int, together: bool = False) -> Experiment:
     """Fig. 3: two long flows on one of three paths, from h1 and h2 to h7 and h8 (of the six and six hosts); h3 probes
-    h9 by one byte (the handshake) or by flows of 100 KB. All schemes of a seed meet the same long flows."""
+    h9 by one byte (the handshake) or by flows of 100 KB. All schemes of a seed meet the same long flows.
+
+    together : the long flows are led over one spine, whatever the hashes say."""
     is_small = setting.size_bytes < 1000
     probes = int(setting.amount) // (1 if is_small else 4)
     spacing_s = 0.5e-3 if is_small else 10e-3  # one after the other, as the authors'
     start_s, how = [0.3 + i * spacing_s for i in range(probes)], _how(setting)
     probe = [Flow("h3", "h9", size_bytes=setting.size_bytes, start_s=at_s, label="probe", **how) for at_s in start_s]
     lasts_s = 0.3 + probes * spacing_s + 0.1
-    long = [Flow(f"h{i + 1}", f"h{i + 7}", duration_s=lasts_s, label="long") for i in range(setting.long_flows)]
-    return Experiment(setting.leaf_spine(2), (*long, *probe), lasts_s + SETTLING_S, seed, tcp=setting.tcp)
+    topology, ends = setting.leaf_spine(2), [(f"h{i + 1}", f"h{i + 7}") for i in range(setting.long_flows)]
+    paths = [shortest_paths(topology, *pair)[0] if together else () for pair in ends]
+    long = [Flow(*pair, duration_s=lasts_s, label="long", path=path) for pair, path in zip(ends, paths, strict=True)]
+    return Experiment(topology, (*long, *probe), lasts_s + SETTLING_S, seed, tcp=setting.tcp)
 
 
 def paths_of_fat_tree() -> dict[str, list[tuple[str, str]]]:

@@ -742,10 +742,6 @@ def test_what_kernels_cannot_honour_is_refused_before_anything_is_built(topology
     [
         ({"routing": "packet_spraying"}, "not by packet_spraying"),
         ({"changes": (LinkChange(0.5, "h1", "s1", rate_mbps=50_000),)}, "50000 Mb/s"),
-        (
-            {"traffic": (Flow("h1", "h2", 10, replication="repsyn", replica_same_path=True),)},
-            "replicas on the same path",
-        ),
         ({"traffic": (Flow("h1", "h2", 10, subflows=2),)}, "2 subflows"),
     ],
 )
