@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -88,7 +88,7 @@ def run(
     code = report.exit_code
     if not given:
         try:
-            code = code or int(_print_scorecard())
+            code = code or int(_print_scorecard(ran=[status.slug for status in report.statuses] if slugs else None))
         except NetreproError as error:  # a malformed claims.yaml must not hide how the notebooks ended
             console.print(f"no scorecard: {error}", style="red", markup=False, soft_wrap=True)
             code = code or 1
@@ -468,7 +468,7 @@ def scorecard(
         _print_json(_records(beside(mine, published)))
         problems = bool(problems_of(mine, published))
     else:
-        problems = _print_scorecard(slugs, claims)
+        problems = not readme and _print_scorecard(slugs, claims)
     if into is not None or readme:
         mine, published = build(results=own_results), build()  # of all papers
         for slug, problem in problems_of(mine, published).items():
@@ -590,22 +590,26 @@ def _print_places(report: RunReport) -> None:
         _print_lines([f"executed notebooks, figures and logs: {_short(folders[0].parent)}/"])
 
 
-def _print_scorecard(slugs: list[str] | None = None, claims: bool = False) -> bool:
-    """Returns whether papers are left out because their claims or results cannot be read."""
+def _print_scorecard(slugs: list[str] | None = None, claims: bool = False, ran: Collection[str] | None = None) -> bool:
+    """Returns whether papers are left out because their claims or results cannot be read. `ran`: of these notebooks,
+    those of papers."""
     from netrepro.claims.scorecard import beside, problems_of, scorecard
+    from netrepro.paths import data_dir
     from netrepro.workbench.kept import own_results
-    from netrepro.workbench.terminal import claim_lines, differing, summary_lines, untrusted_lines
+    from netrepro.workbench.terminal import claim_lines, difference_lines, differing, summary_lines, untrusted_lines
 
+    if ran is not None and not (slugs := [slug for slug in ran if (data_dir(slug) / "claims.yaml").exists()]):
+        return False
     mine, published = scorecard(slugs, results=own_results), scorecard(slugs)
     table = beside(mine, published)
-    if slugs or claims:
+    of_each = claims or (slugs and ran is None)
+    if of_each:
         _print_lines([*claim_lines(table), ""])
     _print_lines(summary_lines(mine, published))
     if doubtful := untrusted_lines(mine, published):
         _print_lines(["", *doubtful])
-    others = differing(table)
-    if not (slugs or claims) and len(others):
-        _print_lines(["", "Mine is not what is published:", *claim_lines(others)])
+    if not of_each and (others := difference_lines(differing(table))):
+        _print_lines(["", *others])
     problems = problems_of(mine, published)
     for slug, problem in problems.items():
         console.print(f"{slug} is left out: {problem}", style="red", markup=False, highlight=False, soft_wrap=True)

@@ -70,6 +70,22 @@ def claim_lines(table: pd.DataFrame, names: tuple[str, str] = ("mine", "publishe
     return lines
 
 
+def difference_lines(table: pd.DataFrame) -> list[str]:
+    """A line a row of `differing`: verdict and value, mine and published."""
+    rows = [["not as published", "mine", "published"]]
+    rows += [
+        [f"{row['paper']}: {row['claim']}", _short_words(row, "mine"), _short_words(row, "published")]
+        for row in table.to_dict("records")
+    ]
+    return [*columns_of(rows), "", "more of each: netrepro scorecard SLUG"] if len(table) else []
+
+
+def _short_words(row: dict, side: str) -> str:
+    sign = SIGNS[row[f"{side}_verdict"]] if row[f"{side}_counts"] else SIGNS["not_counted"]
+    value = row[f"{side}_value"]
+    return sign if math.isnan(value) else f"{sign} {value:.4g}"
+
+
 def side_words(row: dict, side: str) -> str:
     """Verdict, value with interval, and run of one side of a row of `beside`."""
     if not row[f"{side}_date"]:
