@@ -87,7 +87,21 @@ def _not_counted(counts: bool, verdict: str) -> str:
     return "" if counts or verdict == "not measured" else ", not counted"
 
 
-def differing(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `beside` that the user has run and whose verdict or count is not the published one."""
+def difference_lines(table: pd.DataFrame) -> list[str]:
+    """A line a claim, below its paper, of a table from `beside`: those that the user has run and whose verdict or
+    count is not the published one; verdict and value of both. Nothing where there are none."""
     other = (table["mine_verdict"] != table["published_verdict"]) | (table["mine_counts"] != table["published_counts"])
-    return table[(table["mine_date"] != "") & other]
+    differing = table[(table["mine_date"] != "") & other]
+    rows = [["mine is not what is published", "mine", "published"]]
+    for slug, claims in differing.groupby("paper", sort=False):
+        rows.append([str(slug), "", ""])
+        for row in claims.to_dict("records"):
+            rows.append([f"  {row['claim']}", _short_side(row, "mine"), _short_side(row, "published")])
+    return [*columns_of(rows), "each in full, with profile and tier: netrepro scorecard SLUG"] if len(rows) > 1 else []
+
+
+def _short_side(row: dict, side: str) -> str:
+    """Sign and value of one side of a row of `beside`."""
+    verdict, value = row[f"{side}_verdict"], row[f"{side}_value"]
+    hollow = "" if row[f"{side}_counts"] or verdict == "not measured" else SIGNS["not_counted"]
+    return f"{SIGNS[verdict]}{hollow}" + ("" if math.isnan(value) else f" {value:.4g}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -356,8 +357,11 @@ def test_a_users_scorecard_stands_beside_the_published_one(ran, workbench, commi
     shutil.copytree(ran, workbench / "runs/quick/10_echo--load=0.9")  # settings of one's own are no standard
     rewrite(ran, values=[0.9, 0.9])
     said = command("scorecard").stdout
-    assert "Mine is not what is published" in said and "✗ disagrees, 0.9" in said
+    assert "mine is not what is published" in said and re.search("load-is-half +✗ 0.9 +✓ 0.5", said)
+    assert said.index("load-is-half") < said.index("● replicated"), "the verdicts come last, where a terminal ends"
     assert all(len(line) <= 80 for line in said.splitlines())
+    assert "✗ disagrees, 0.9" in command("scorecard", "echo").stdout
+    assert "load-is-half" not in command("scorecard", "--into", str(workbench / "card")).stdout
     shutil.rmtree(workbench / "runs")
     assert "not run: published only" in command("scorecard", "echo").stdout
 
