@@ -55,3 +55,14 @@ def figures_dir(slug: str) -> Path:
 def runs_dir() -> Path:
     """Executed notebooks, logs, manifests; git-ignored."""
     return workbench_root() / "runs"
+
+
+def make_writable(folder: Path) -> None:
+    """Create a folder if need be, and try that files can be written in it. Raises NetreproError where they cannot."""
+    probe = folder / f".writable-{os.getpid()}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.write_text("netrepro")
+        probe.unlink()
+    except OSError as error:
+        raise NetreproError(f"cannot write to {folder}: {error.strerror}", "free it or choose another folder") from None

@@ -316,8 +316,17 @@ def to_html(table: pd.DataFrame, mine: pd.DataFrame | None = None) -> str:
         summary.insert(1, "whose", ["mine" if slug in run else "published only" for slug in slugs])
     whose = "What is published" if mine is None else "Mine beside what is published"
     return _PAGE.format(
-        fixed=1 if mine is None else 2, whose=whose, papers=_html_table(summary), claims=claims_to_html(table, mine)
+        fixed=1 if mine is None else 2,
+        whose=whose,
+        papers=_html_table(summary),
+        claims=filtered(claims_to_html(table, mine)),
     )
+
+
+def filtered(claims: str) -> str:
+    """A table from `claims_to_html` with a field that shows the claims with given words; a click on a column's head
+    sorts any table of the page by it."""
+    return f'{_FILTER}\n<div class="claims">{claims}</div>\n{_SCRIPT}'
 
 
 def claims_to_html(
@@ -393,6 +402,25 @@ def _html_table(table: pd.DataFrame) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
 
 
+_FILTER = r"""<input placeholder="show claims with these words" aria-label="filter"
+style="font: inherit; width: 24em; margin-bottom: 1em">"""
+_SCRIPT = r"""<script>
+for (const head of document.querySelectorAll("th")) head.onclick = () => {
+  const body = head.closest("table").tBodies[0], column = head.cellIndex;
+  const down = head.dataset.down = head.dataset.down === "1" ? "" : "1";
+  const key = row => row.cells[column].textContent;
+  const order = (a, b) => key(a).localeCompare(key(b));
+  const number = (a, b) => key(a) - key(b);
+  const rows = [...body.rows];
+  rows.sort(rows.every(row => !isNaN(key(row))) ? number : order);
+  body.append(...(down ? rows : rows.reverse()));
+};
+document.querySelector("input").oninput = event => {
+  const words = event.target.value.toLowerCase().split(/\s+/);
+  for (const row of document.querySelectorAll(".claims tbody tr"))
+    row.hidden = !words.every(word => row.textContent.toLowerCase().includes(word));
+};
+</script>"""
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>netrepro scorecard</title>
 <style>
@@ -404,7 +432,6 @@ th, td {{ border-bottom: 1px solid #ddd; padding: 4px 8px; text-align: left; ver
 th {{ cursor: pointer; position: sticky; top: 0; background: #f4f4f4; }}
 .papers td:nth-child(-n + {fixed}) {{ white-space: nowrap; }}
 small, summary {{ color: #666; }}
-input {{ font: inherit; width: 24em; margin-bottom: 1em; }}
 </style></head><body>
 <h1>Scorecard</h1>
 <p>{whose}. Verdicts compare 95 % intervals over repetitions with what was accepted before the run.
@@ -412,24 +439,6 @@ For orderings our value is Kendall's tau, for curves the distance as a share of 
 <h2>Papers</h2>
 <div class="papers">{papers}</div>
 <h2>Claims</h2>
-<input placeholder="show claims with these words" aria-label="filter">
-<div class="claims">{claims}</div>
-<script>
-for (const head of document.querySelectorAll("th")) head.onclick = () => {{
-  const body = head.closest("table").tBodies[0], column = head.cellIndex;
-  const down = head.dataset.down = head.dataset.down === "1" ? "" : "1";
-  const key = row => row.cells[column].textContent;
-  const order = (a, b) => key(a).localeCompare(key(b));
-  const number = (a, b) => key(a) - key(b);
-  const rows = [...body.rows];
-  rows.sort(rows.every(row => !isNaN(key(row))) ? number : order);
-  body.append(...(down ? rows : rows.reverse()));
-}};
-document.querySelector("input").oninput = event => {{
-  const words = event.target.value.toLowerCase().split(/\\s+/);
-  for (const row of document.querySelectorAll(".claims tbody tr"))
-    row.hidden = !words.every(word => row.textContent.toLowerCase().includes(word));
-}};
-</script>
+{claims}
 </body></html>
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -86,9 +86,9 @@ def run(
             on_event=told,
         )
     code = report.exit_code
-    if not given:
+    if not given and (papers := _papers_of(report, slugs)) != []:
         try:
-            code = code or int(_print_scorecard(ran=[status.slug for status in report.statuses] if slugs else None))
+            code = code or int(_print_scorecard(papers))
         except NetreproError as error:  # a malformed claims.yaml must not hide how the notebooks ended
             console.print(f"no scorecard: {error}", style="red", markup=False, soft_wrap=True)
             code = code or 1
@@ -235,9 +235,8 @@ def sweep(
     from netrepro.workbench.sweeping import cost_of
     from netrepro.workbench.sweeping import sweep as run_sweep
 
-    console.print(
-        cost_of(slug, vary, points=points, profile=profile, tier=tier, jobs=jobs), markup=False, soft_wrap=True
-    )
+    cost = cost_of(slug, vary, points=points, profile=profile, tier=tier, jobs=jobs)
+    _print_lines([cost] if cost else [])
     with _told() as told:
         done = run_sweep(
             slug,
@@ -463,23 +462,25 @@ def scorecard(
     from netrepro.workbench.kept import own_results
     from netrepro.workbench.publishing import lost_verdicts, refresh_readme, write_scorecard
 
-    if as_json:
-        mine, published = build(slugs, results=own_results), build(slugs)
-        _print_json(_records(beside(mine, published)))
-        problems = bool(problems_of(mine, published))
-    else:
-        problems = not readme and _print_scorecard(slugs, claims)
+    written = []
     if into is not None or readme:
         mine, published = build(results=own_results), build()  # of all papers
         for slug, problem in problems_of(mine, published).items():
             raise NetreproError(f"nothing is written, as {slug} cannot be read: {problem}", "mend it first")
     if into is not None:
         write_scorecard(published, into, mine)
-        console.print(f"written: {_short(into)}/scorecard.csv, .md, .html, .png")
+        written.append(f"written: {_short(into)}/scorecard.csv, .md, .html, .png")
     if readme:
         write_scorecard(published, workbench_root() / "figures")
         refresh_readme(published, workbench_root() / "README.md")
-        console.print("written: figures/scorecard.csv, .md, .html, .png and the README's excerpt, of what is published")
+        written.append("written: figures/scorecard.csv, .md, .html, .png and the README's excerpt")
+    if as_json:
+        mine, published = build(slugs, results=own_results), build(slugs)
+        _print_json(_records(beside(mine, published)))
+        problems = bool(problems_of(mine, published))
+    else:
+        problems = _print_scorecard(slugs, claims=bool(slugs) or claims, differences=not written)
+        _print_lines(written)
     if check:
         lost, notes = lost_verdicts()
         for line in notes:
@@ -590,26 +591,32 @@ def _print_places(report: RunReport) -> None:
         _print_lines([f"executed notebooks, figures and logs: {_short(folders[0].parent)}/"])
 
 
-def _print_scorecard(slugs: list[str] | None = None, claims: bool = False, ran: Collection[str] | None = None) -> bool:
-    """Returns whether papers are left out because their claims or results cannot be read. `ran`: of these notebooks,
-    those of papers."""
-    from netrepro.claims.scorecard import beside, problems_of, scorecard
-    from netrepro.paths import data_dir
-    from netrepro.workbench.kept import own_results
-    from netrepro.workbench.terminal import claim_lines, difference_lines, differing, summary_lines, untrusted_lines
+def _papers_of(report: RunReport, slugs: list[str] | None) -> list[str] | None:
+    """The papers among what was run; None for the whole set."""
+    from netrepro.workbench.catalogue import find
 
-    if ran is not None and not (slugs := [slug for slug in ran if (data_dir(slug) / "claims.yaml").exists()]):
-        return False
+    if not slugs:
+        return None
+    run = dict.fromkeys(status.slug for status in report.statuses)
+    return [slug for slug in run if find(slug).declaration.kind == "paper"]
+
+
+def _print_scorecard(slugs: list[str] | None = None, *, claims: bool = False, differences: bool = True) -> bool:
+    """The verdicts last, where a terminal shows them. Returns whether papers are left out because their claims or
+    results cannot be read.
+
+    claims : show each claim. differences : else list those whose verdicts of mine are not the published ones.
+    """
+    from netrepro.claims.scorecard import beside, problems_of, scorecard
+    from netrepro.workbench.kept import own_results
+    from netrepro.workbench.terminal import claim_lines, difference_lines, summary_lines, untrusted_lines
+
     mine, published = scorecard(slugs, results=own_results), scorecard(slugs)
     table = beside(mine, published)
-    of_each = claims or (slugs and ran is None)
-    if of_each:
-        _print_lines([*claim_lines(table), ""])
+    before = [claim_lines(table)] if claims else [difference_lines(table)] if differences else []
+    for lines in (*before, untrusted_lines(mine, published)):
+        _print_lines([*lines, ""] if lines else [])
     _print_lines(summary_lines(mine, published))
-    if doubtful := untrusted_lines(mine, published):
-        _print_lines(["", *doubtful])
-    if not of_each and (others := difference_lines(differing(table))):
-        _print_lines(["", *others])
     problems = problems_of(mine, published)
     for slug, problem in problems.items():
         console.print(f"{slug} is left out: {problem}", style="red", markup=False, highlight=False, soft_wrap=True)

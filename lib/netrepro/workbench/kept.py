@@ -94,16 +94,16 @@ def kept_runs(slug: str) -> list[Kept]:
 
 
 def newest_executed(slug: str) -> Path | None:
-    """Of the runs with standard settings that ended well the newest folder with an executed notebook; of guides too."""
+    """Of the runs with standard settings that ended well the newest folder with an executed notebook, of guides too: of
+    the tier that "auto" takes, or else of another."""
     fitting = [
-        kept.folder
+        kept
         for kept in kept_runs(slug)
-        if kept.outcome == "ok"
-        and not kept.manifest.get("changed")
-        and kept.manifest.get("tier") == kept.manifest.get("usual_tier")
+        if kept.outcome == "ok" and not kept.manifest.get("changed") and (kept.folder / files.EXECUTED).exists()
     ]
-    executed = [folder for folder in fitting if (folder / files.EXECUTED).exists()]
-    return max(executed, key=lambda folder: (folder / files.EXECUTED).stat().st_mtime, default=None)
+    usual = [kept for kept in fitting if kept.manifest.get("tier") == kept.manifest.get("usual_tier")]
+    folders = [kept.folder for kept in usual or fitting]
+    return max(folders, key=lambda folder: (folder / files.EXECUTED).stat().st_mtime, default=None)
 
 
 def own_results(slug: str) -> Results | None:

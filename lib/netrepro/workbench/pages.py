@@ -23,7 +23,7 @@ from matplotlib.mathtext import math_to_image
 
 import netrepro
 from netrepro.claims import claims_schema, load_claims
-from netrepro.claims.scorecard import VERDICT_LOOKS, claims_to_html, combined, problems_of, scorecard
+from netrepro.claims.scorecard import VERDICT_LOOKS, claims_to_html, combined, filtered, problems_of, scorecard
 from netrepro.errors import NetreproError
 from netrepro.workbench import job as files
 from netrepro.workbench.catalogue import Notebook, catalogue
@@ -35,7 +35,10 @@ SCHEMA = "claims.schema.json"
 FORMULA = re.compile(r"\$(?!\s)[^$`\n]+(?<!\s)\$")
 # Solutions of exercises are blurred until the pointer is on them.
 STYLE = "tr:target { outline: 3px solid #0072B2; } .celltag_solution:not(:hover) { filter: blur(6px); }"
-HEAD = f'<style>{STYLE}</style><p><a href="index.html">All papers</a></p>'
+HEAD = (
+    f"<style>{STYLE}</style>"
+    '<p style="font: 14px system-ui, sans-serif"><a style="color: #0b5394" href="index.html">All papers</a></p>'
+)
 
 
 @dataclass(frozen=True)
@@ -144,10 +147,10 @@ def _index(pages: list[Page], functions: bool) -> str:
     others.append(f'<a href="{SCHEMA}">The schema of claims.yaml</a>')
     table = claims_to_html(published, mine if any_run else None, links=links)
     legend = " ".join(
-        f'<span class="cell" style="background: {colour}">{sign}</span> {verdict}'
+        f'<span class="cell" style="background: {colour}">{sign or "·"}</span> {verdict}'
         for verdict, (colour, sign) in VERDICT_LOOKS.items()
     )
-    return _PAGE.format(others=" · ".join(others), rows=rows, legend=legend, claims=table)
+    return _PAGE.format(others=" · ".join(others), rows=rows, legend=legend, claims=filtered(table))
 
 
 def _row(slug: str, claims: pd.DataFrame, links: dict[str, str]) -> str:
@@ -212,6 +215,7 @@ th, td {{ border-bottom: 1px solid #ddd; padding: 4px 8px; text-align: left; ver
 .pale {{ opacity: 0.4; }}
 small, summary {{ color: #666; }}
 a {{ color: #0b5394; }}
+th {{ cursor: pointer; }}
 </style></head><body>
 <h1>Published network results, run again</h1>
 <p>One row a paper, one cell a claim: a click leads to it. Hollow cells do not count, because breaking the mechanism on
@@ -222,6 +226,6 @@ purpose did not change them, or was not tried.</p>
 </table>
 <p>{others}</p>
 <h2>Every claim</h2>
-<div class="claims">{claims}</div>
+{claims}
 </body></html>
 """

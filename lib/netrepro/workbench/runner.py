@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -26,7 +27,7 @@ import pandas as pd
 
 from netrepro.emulation.tiers import TIERS, VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
-from netrepro.paths import runs_dir, workbench_root
+from netrepro.paths import make_writable, runs_dir, workbench_root
 from netrepro.workbench import job as files
 from netrepro.workbench.catalogue import PROFILES, Declaration, Notebook, find, select
 from netrepro.workbench.job import Job, Progress, Status, write_atomically
@@ -226,7 +227,8 @@ def _plan(
         for notebook, given in asked
         if not notebook.problem
     ]
-    _make_writable(settings.folder)
+    make_writable(settings.folder)
+    _tidy(settings.folder)
     refused = [_refusal(notebook, settings.profile) for notebook, _ in asked if notebook.problem]
     planned = []
     for notebook, given in checked:
@@ -305,14 +307,8 @@ def _plan_one(
     return _Planned(job, final, lane, declared.last)
 
 
-def _make_writable(folder: Path) -> None:
-    probe = folder / f".writable-{os.getpid()}"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe.write_text("netrepro")
-        probe.unlink()
-    except OSError as error:
-        raise NetreproError(f"cannot write to {folder}: {error.strerror}", "free it or choose another folder") from None
+def _tidy(folder: Path) -> None:
+    """Remove what runs on this host left that were killed."""
     for stale in folder.glob(f".partial-*-{socket.gethostname()}-*"):
         owner = stale.name.rsplit("-", 1)[1]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():
@@ -362,6 +358,8 @@ def _lanes(workers: int, scheduler: str | None) -> Iterator[dict[str, Executor]]
         return
     from dask.distributed import Client
 
+    if not re.fullmatch(r"\w+://.+|.+:\d+", scheduler):  # the client would try for a minute
+        raise NetreproError(f"{scheduler!r} is no address of a Dask scheduler", "such as tcp://192.0.2.1:8786")
     try:
         client = Client(scheduler, timeout="10s", set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:

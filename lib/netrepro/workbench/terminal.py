@@ -70,22 +70,6 @@ def claim_lines(table: pd.DataFrame, names: tuple[str, str] = ("mine", "publishe
     return lines
 
 
-def difference_lines(table: pd.DataFrame) -> list[str]:
-    """A line a row of `differing`: verdict and value, mine and published."""
-    rows = [["not as published", "mine", "published"]]
-    rows += [
-        [f"{row['paper']}: {row['claim']}", _short_words(row, "mine"), _short_words(row, "published")]
-        for row in table.to_dict("records")
-    ]
-    return [*columns_of(rows), "", "more of each: netrepro scorecard SLUG"] if len(table) else []
-
-
-def _short_words(row: dict, side: str) -> str:
-    sign = SIGNS[row[f"{side}_verdict"]] if row[f"{side}_counts"] else SIGNS["not_counted"]
-    value = row[f"{side}_value"]
-    return sign if math.isnan(value) else f"{sign} {value:.4g}"
-
-
 def side_words(row: dict, side: str) -> str:
     """Verdict, value with interval, and run of one side of a row of `beside`."""
     if not row[f"{side}_date"]:
@@ -103,7 +87,21 @@ def _not_counted(counts: bool, verdict: str) -> str:
     return "" if counts or verdict == "not measured" else ", not counted"
 
 
-def differing(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `beside` that the user has run and whose verdict or count is not the published one."""
+def difference_lines(table: pd.DataFrame) -> list[str]:
+    """A line a claim, below its paper, of a table from `beside`: those that the user has run and whose verdict or
+    count is not the published one; verdict and value of both. Nothing where there are none."""
     other = (table["mine_verdict"] != table["published_verdict"]) | (table["mine_counts"] != table["published_counts"])
-    return table[(table["mine_date"] != "") & other]
+    differing = table[(table["mine_date"] != "") & other]
+    rows = [["mine is not what is published", "mine", "published"]]
+    for slug, claims in differing.groupby("paper", sort=False):
+        rows.append([str(slug), "", ""])
+        for row in claims.to_dict("records"):
+            rows.append([f"  {row['claim']}", _short_side(row, "mine"), _short_side(row, "published")])
+    return [*columns_of(rows), "each in full, with profile and tier: netrepro scorecard SLUG"] if len(rows) > 1 else []
+
+
+def _short_side(row: dict, side: str) -> str:
+    """Sign and value of one side of a row of `beside`."""
+    verdict, value = row[f"{side}_verdict"], row[f"{side}_value"]
+    hollow = "" if row[f"{side}_counts"] or verdict == "not measured" else SIGNS["not_counted"]
+    return f"{SIGNS[verdict]}{hollow}" + ("" if math.isnan(value) else f" {value:.4g}")

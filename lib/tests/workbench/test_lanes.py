@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable
 from datetime import datetime
@@ -70,3 +71,11 @@ def test_a_scheduler_that_does_not_answer_is_named(add_notebook, workbench):
     add_notebook("well_behaved")
     with pytest.raises(NetreproError, match="no Dask scheduler answers"):
         run(scheduler="tcp://127.0.0.1:9")
+
+
+def test_what_is_no_address_is_refused_at_once_and_without_a_trace(add_notebook, workbench, capfd):
+    add_notebook("well_behaved")
+    with pytest.raises(NetreproError, match="'nonsense' is no address"):
+        run(scheduler="nonsense")
+    gc.collect()  # a client that is half made complains only then
+    assert capfd.readouterr().err == ""

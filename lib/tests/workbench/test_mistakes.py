@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -104,3 +105,21 @@ def test_traffic_that_lasts_beyond_the_end_is_told_by_name():
         warnings.simplefilter("error")
         for i in range(1, 50):  # sums of shares of the whole are beyond it by rounding
             Experiment(network, [Flow("h1", "h2", start_s=i / 49, duration_s=3 - i / 49), Flow("h1", "h2", 10**9)], 3.0)
+
+
+def test_a_capture_that_could_not_be_written_is_not_made(echo_paper):
+    said = command("capture", "--into", "/proc/none")
+    assert said.returncode == 2 and "cannot write to /proc/none" in said.stdout and not said.stderr
+
+
+def test_a_run_of_some_notebooks_ends_with_what_it_ran(echo_paper, add_notebook, workbench):
+    add_notebook("echo", 11, slug="other")
+    add_notebook("well_behaved", 12)
+    shutil.copytree(workbench / "data/echo", workbench / "data/other")
+    claims = workbench / "data/other/claims.yaml"
+    claims.write_text(claims.read_text().replace("paper: echo", "paper: other"))
+    said = command("run", "echo", "well_behaved").stdout
+    assert re.search("^echo +● 1 of 1: 1✓ +not published", said, re.M) and "other" not in said
+    assert "replicated" not in command("run", "well_behaved").stdout  # a guide has no verdicts
+    whole = command("run", "--resume").stdout
+    assert re.search("^echo +●", whole, re.M) and re.search("^other +●", whole, re.M)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from netrepro.claims import claims_schema
 from netrepro.errors import NetreproError
 from netrepro.workbench import gallery
 from netrepro.workbench import pages as module
+from netrepro.workbench.kept import newest_executed
 from netrepro.workbench.runner import run
 
 FIXTURES = Path(__file__).parents[1] / "notebooks"
@@ -72,6 +74,11 @@ def test_a_click_on_a_cell_leads_to_its_claim_and_nothing_comes_from_elsewhere(s
     cells = browser.find_elements("css selector", ".papers a.cell")
     assert [cell.text for cell in cells] == ["✓", "·"]
     assert "published, not run here" in browser.find_elements("css selector", ".papers tr")[1].text
+    rows = browser.find_elements("css selector", ".claims tbody tr")
+    browser.find_element("css selector", "input").send_keys("silent")
+    assert [row.is_displayed() for row in rows] == [False, True]
+    legend = browser.find_elements("css selector", "span.cell")
+    assert len(legend) == 5 and all(sign.size["height"] for sign in legend)
     cells[0].click()
     row = browser.find_element("css selector", "tr:target")
     assert browser.current_url.endswith("10_echo.html#claim-load-is-half") and "agrees" in row.text
@@ -96,8 +103,6 @@ def test_a_paper_that_nobody_has_run_says_so(site, browser):
 
 
 def test_every_link_leads_to_a_page_and_an_anchor_that_exist(site):
-    import re
-
     for page in site.glob("*.html"):
         text = page.read_text()
         for target in re.findall(r'<a [^>]*href="([^"#:]*(?:#claim[^"]*)?)"', text):
@@ -109,6 +114,13 @@ def test_every_link_leads_to_a_page_and_an_anchor_that_exist(site):
 def test_formulas_are_pictures_and_code_is_not(site):
     page = (site / "10_echo.html").read_text()
     assert r'alt="E[W]=\rho/(1-\rho)"' in page and "<code>$HOME</code>" in page
+
+
+@pytest.mark.parametrize("path", sorted(DATA.with_name("notebooks").glob("??_*.ipynb")), ids=lambda path: path.stem)
+def test_every_formula_of_every_notebook_can_be_drawn(path):
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "markdown":
+            assert "$" not in module.FORMULA.sub(module._drawn, re.sub("`[^`]*`", "", cell.source))
 
 
 def test_the_schema_takes_every_claims_file_and_names_a_mistyped_key(site):
@@ -136,3 +148,14 @@ def test_what_cannot_be_made_is_refused_in_two_lines(echo_paper, monkeypatch):
     monkeypatch.setattr(module.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(NetreproError, match="pdoc is not installed"):
         gallery(Path("/proc/none"))
+
+
+def test_a_run_on_another_tier_is_shown_where_there_is_no_usual_one(site, tmp_path, monkeypatch):
+    shutil.copytree(site.parent, tmp_path / "copy")
+    monkeypatch.setenv("NETREPRO_ROOT", str(tmp_path / "copy"))
+    folder = tmp_path / "copy/runs/quick/10_echo"
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"usual_tier": "virtual"}))
+    assert newest_executed("echo") == folder
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"changed": {"load": 0.7}}))
+    assert newest_executed("echo") is None

@@ -357,20 +357,13 @@ def test_a_users_scorecard_stands_beside_the_published_one(ran, workbench, commi
     shutil.copytree(ran, workbench / "runs/quick/10_echo--load=0.9")  # settings of one's own are no standard
     rewrite(ran, values=[0.9, 0.9])
     said = command("scorecard").stdout
-    assert re.search(r"echo: load-is-half +✗ 0\.9 +✓ 0\.5", said)
+    assert "mine is not what is published" in said and re.search("load-is-half +✗ 0.9 +✓ 0.5", said)
+    assert said.index("load-is-half") < said.index("● replicated"), "the verdicts come last, where a terminal ends"
     assert all(len(line) <= 80 for line in said.splitlines())
+    assert "✗ disagrees, 0.9" in command("scorecard", "echo").stdout
+    assert "load-is-half" not in command("scorecard", "--into", str(workbench / "card")).stdout
     shutil.rmtree(workbench / "runs")
     assert "not run: published only" in command("scorecard", "echo").stdout
-
-
-def test_a_run_of_one_paper_ends_with_its_own_row_and_differences(ran, workbench, add_notebook):
-    publish(["echo"])
-    rewrite(ran, values=[0.9, 0.9])
-    add_notebook("well_behaved", 20)
-    said = command("run", "well_behaved").stdout
-    assert "echo" not in said and "1 ok" in said
-    said = command("run", "echo").stdout
-    assert re.search(r"echo +● 1 of 1: 1✓ +● 1 of 1: 1✓", said) and "not as published" not in said
 
 
 def test_a_verdict_that_no_longer_holds_is_named_against_the_last_commit(ran, workbench, commit_all):

@@ -11,6 +11,7 @@ import pandas as pd
 from netrepro.emulation.labelled_traffic.generate import Mix, Progress, record_day
 from netrepro.emulation.labelled_traffic.shorten import shorten_day, write_standin
 from netrepro.errors import NetreproError
+from netrepro.paths import make_writable
 
 
 def make_capture(
@@ -25,10 +26,12 @@ def make_capture(
     """Make a labelled capture like the stand-in: `days` runs of `seconds`, written as `write_standin` says.
 
     scale : of the numbers of flows of `Mix`; each day leans to another class. Returns one row a day and class:
-    flows, bytes. Raises NetreproError as `record_day` does, before anything is written to `folder`.
+    flows, bytes. Raises NetreproError for a folder that cannot be written, before anything starts, and as `record_day`
+    does, before anything is written to it.
     """
     if not seconds >= 5 or days < 1 or not scale > 0:
         raise NetreproError(f"{days} days of {seconds} s at scale {scale}", "give a day or more of 5 s or more")
+    make_writable(folder)
     shortened = []
     for day in range(days):
         lean = np.random.default_rng([seed, day, 3]).uniform(0.9, 1.1, 5)
