@@ -25,7 +25,7 @@ from netrepro.simulation.simulate import EVENTS_AT_A_TIME, build, simulate
 def dumbbell_experiment(duration_s: float, sack: bool = True) -> Experiment:
     """Ten flows, 10 ms apart, through 100 Mb/s, 10 ms and 100 packets."""
     net = dumbbell(10, Link(1000, 0.5, DropTail(packets=1000)), Link(100, 10, DropTail(packets=100)))
-    flows = tuple(Flow(f"h{i + 1}", f"h{i + 11}", duration_s=duration_s, start_s=i / 100) for i in range(10))
+    flows = tuple(Flow(f"h{i + 1}", f"h{i + 11}", duration_s=duration_s - i / 100, start_s=i / 100) for i in range(10))
     tcp = Tcp("reno", delayed_ack_ms=0, sack=sack, receive_window_bytes=2**22)
     return Experiment(net, flows, duration_s, tcp=tcp)
 
@@ -35,7 +35,7 @@ def fat_tree_experiment(k: int, duration_s: float) -> Experiment:
     net = fat_tree(k, Link(1000, 0.01, DropTail(packets=100)))
     hosts = len(net.hosts)
     flows = tuple(
-        Flow(f"h{i + 1}", f"h{(i + hosts // 2) % hosts + 1}", duration_s=duration_s, start_s=i * 1e-4)
+        Flow(f"h{i + 1}", f"h{(i + hosts // 2) % hosts + 1}", duration_s=duration_s - i * 1e-4, start_s=i * 1e-4)
         for i in range(hosts)
     )
     tcp = Tcp("reno", delayed_ack_ms=0, receive_window_bytes=2**18, min_rto_ms=10)
