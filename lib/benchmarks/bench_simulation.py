@@ -25,11 +25,7 @@ from netrepro.simulation.simulate import EVENTS_AT_A_TIME, build, simulate
 def dumbbell_experiment(duration_s: float, sack: bool = True) -> Experiment:
     """Ten flows, 10 ms apart, through 100 Mb/s, 10 ms and 100 packets."""
     net = dumbbell(10, Link(1000, 0.5, DropTail(packets=1000)), Link(100, 10, DropTail(packets=100)))
-    starts_s = [i / 100 for i in range(10)]
-    flows = tuple(
-        Flow(f"h{i + 1}", f"h{i + 11}", duration_s=duration_s - start_s, start_s=start_s)
-        for i, start_s in enumerate(starts_s)
-    )
+    flows = tuple(Flow(f"h{i + 1}", f"h{i + 11}", duration_s=duration_s - i / 100, start_s=i / 100) for i in range(10))
     tcp = Tcp("reno", delayed_ack_ms=0, sack=sack, receive_window_bytes=2**22)
     return Experiment(net, flows, duration_s, tcp=tcp)
 

@@ -237,8 +237,9 @@ def build_with_mininet(topology: Topology) -> float:
 
     Mininet puts its switches into the network that it runs in: here one of its own, not the machine's.
     """
-    if missing := [name for name in ("mn", "brctl") if not shutil.which(name)]:
-        raise NetreproError(f"no {' and no '.join(missing)}", "install mininet and bridge-utils to compare")
+    for program, package in (("mn", "mininet"), ("brctl", "bridge-utils")):
+        if not shutil.which(program):
+            raise NetreproError(f"Mininet needs {program}, which is not installed", f"apt-get install {package}")
     inside = ["unshare", "-nm", "--propagation", "private", *_MININETS_PYTHON, "-c", _WITH_MININET]
     done = subprocess.run(inside, input=json.dumps(described(topology)), capture_output=True, text=True)
     if done.returncode:

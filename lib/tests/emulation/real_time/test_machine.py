@@ -62,12 +62,14 @@ def test_the_peers_build_the_network_that_is_described():
     assert build_times.build_with_iproute2(topology, batched=True) > 0
 
 
-def test_a_peer_that_is_not_installed_is_named_and_has_no_time(monkeypatch):
+@pytest.mark.parametrize("absent", ["mn", "brctl"])
+def test_a_peer_that_is_not_installed_is_named_and_has_no_time(monkeypatch, absent):
     monkeypatch.setattr(build_times, "build_ours", lambda topology: 0.5)
-    monkeypatch.setattr(build_times.shutil, "which", lambda name: None)
+    monkeypatch.setattr(build_times.shutil, "which", lambda name: None if name == absent else f"/usr/bin/{name}")
     table = build_times.compare_builds(2, 1, peers=(build_times.MININET,)).set_index("built_by")
     assert table.loc["netrepro", "times_ours"] == 1
-    assert "not installed" in table.loc["Mininet", "remark"] and table["seconds"].isna().tolist() == [False, True]
+    assert table.loc["Mininet", "remark"] == f"Mininet needs {absent}, which is not installed"
+    assert table["seconds"].isna().tolist() == [False, True]
 
 
 @rootless
