@@ -61,7 +61,7 @@ def grade(
     a student's cell does not end, or takes the kernel with it, what was answered before counts.
     Executed copies are in runs/grading/.
 
-    Raises NetreproError for a folder without notebooks.
+    Raises NetreproError for a folder without notebooks, and where it is interrupted: the tables are left as they were.
     """
     handed_in = [path for path in sorted(folder.rglob("*.ipynb")) if not _is_hidden(path.relative_to(folder))]
     if not handed_in:
@@ -89,6 +89,9 @@ def grade(
             patience=patience,
             on_event=on_event,
         )
+    if report.interrupted:
+        done = sum(status.outcome != "interrupted" for status in report.statuses)
+        raise NetreproError(f"interrupted after {done} of {len(copies)} files: nothing is written", "grade them again")
     ended = {status.name.split("--")[0]: status for status in report.statuses}
     for stem, (name, notebook) in copies.items():
         whose = {"file": name, "notebook": notebook.slug}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -186,6 +188,19 @@ def test_a_class_with_broken_files_is_graded_and_nobody_is_lost(hand_in, tmp_pat
     assert students.loc["incomplete", ["right", "missing"]].tolist() == [1, 2]
     assert (students.loc[["half", "list", "empty", "cells", "binary"], "error"] == 1).all()
     assert students[["right", "wrong", "missing", "error"]].to_numpy().sum() == len(table)
+
+
+def test_an_interrupted_grading_leaves_the_tables_as_they_were(hand_in, tmp_path):
+    hand_in("endless", answer_1="while True:\n    pass")
+    tables = [tmp_path / "class" / name for name in ("grades.csv", "students.csv")]
+    for path in tables:
+        path.write_text("before")
+    with pytest.raises(NetreproError, match="interrupted after 0 of 1 files"):
+        grade(
+            tmp_path / "class",
+            on_event=lambda event: os.kill(os.getpid(), signal.SIGINT) if event.kind == "started" else None,
+        )
+    assert [path.read_text() for path in tables] == ["before", "before"]
 
 
 def test_the_command_lists_writes_and_refuses(lesson, tmp_path):
