@@ -177,13 +177,17 @@ def test_a_class_with_broken_files_is_graded_and_nobody_is_lost(hand_in, tmp_pat
     }.items():
         (tmp_path / "class" / f"{name}.ipynb").write_text(text)
     (tmp_path / "class" / "binary.ipynb").write_bytes(b"\xff\xfe\x00")
-    table = grade(tmp_path / "class", jobs=2)
+    named = set()
+    table = grade(tmp_path / "class", jobs=2, on_event=lambda event: named.add(event.name))
+    assert {"good0.ipynb", "crashed.ipynb"} <= named <= {path.name for path in (tmp_path / "class").glob("*.ipynb")}
     students = pd.read_csv(tmp_path / "class" / "students.csv").set_index("student")
     assert set(students.index) == {path.stem for path in (tmp_path / "class").glob("*.ipynb")}
     assert (
         students.loc["good0":"good2", ["right", "wrong", "missing", "error"]].to_numpy().tolist() == [[3, 0, 0, 0]] * 3
     )
     assert students.loc[crashed.stem, ["right", "error"]].tolist() == [1, 2]  # what was answered before counts
+    (why,) = table.why[(table.file == crashed.name) & table.why.str.startswith("it did not end")]
+    assert "kernel died" in why
     assert students.loc[raises.stem, ["error", "missing"]].tolist() == [1, 2]
     assert students.loc["incomplete", ["right", "missing"]].tolist() == [1, 2]
     assert (students.loc[["half", "list", "empty", "cells", "binary"], "error"] == 1).all()
