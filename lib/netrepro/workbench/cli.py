@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -358,7 +359,7 @@ def capture(
     cost = f"{days} x {seconds:g} s of traffic in virtual time, about {scale * 5000 * days:,.0f} flows"
     waits = "a minute to start each, and a processor's second or more each second"
     console.print(f"{cost}: {waits}", markup=False, soft_wrap=True)
-    made = make_capture(into, seconds=seconds, scale=scale, days=days, seed=seed, progress=tqdm)
+    made = make_capture(into, seconds=seconds, scale=scale, days=days, seed=seed, progress=partial(tqdm, disable=None))
     console.print(made.to_string())
 
 
@@ -433,7 +434,9 @@ def gallery(
 
     from netrepro.workbench.pages import gallery as make
 
-    pages = make(into, functions=functions, progress=lambda notebooks: tqdm(notebooks, desc="pages", leave=False))
+    pages = make(
+        into, functions=functions, progress=lambda notebooks: tqdm(notebooks, desc="pages", leave=False, disable=None)
+    )
     run = sum(page.run is not None for page in pages)
     _print_lines([f"{len(pages)} pages, {run} of them executed: {_short(into / 'index.html')}"])
 
@@ -583,10 +586,15 @@ def _print_untrusted(report: RunReport) -> None:
 
 
 def _print_places(report: RunReport) -> None:
-    """Where the executed notebooks are."""
+    """Where the executed notebooks are; of one with settings of its own also how to see what they change."""
+    from netrepro.claims import published_results
+
     folders = [status.folder for status in report.statuses if status.folder is not None]
     if len(folders) == 1:
         _print_lines([f"executed notebook: {_short(folders[0])}/executed.ipynb"])
+        (status,) = (status for status in report.statuses if status.folder is not None)
+        if status.ok and "--" in status.name and published_results(status.slug) is not None:
+            _print_lines([f"beside what is published: netrepro compare {status.name} {status.slug}"])
     elif folders:
         _print_lines([f"executed notebooks, figures and logs: {_short(folders[0].parent)}/"])
 

@@ -9,7 +9,7 @@ import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
@@ -108,21 +108,26 @@ class Diagnosis:
     warnings: pd.DataFrame
 
     def lines(self) -> list[str]:
-        """For a terminal: every table that has rows, in 80 columns, the warnings last."""
-        shown = [
-            ("Machine", self.machine, ["property", "value"], []),
-            ("Tiers", self.tiers, ["tier", "available"], ["why"]),
-            ("Kernel features", self.kernel_features, ["feature", "works"], ["needed_by", "why"]),
-            ("Tools", self.tools, ["tool", "found", "version"], ["package", "needed_by"]),
-            ("Packages", self.packages, ["package", "fine", "installed"], ["required", "note", "needed_by"]),
-            ("Notebooks", self._costs(), ["slug", "lane", "tier", "quick", "paper"], []),
-        ]
+        """For a terminal, in 80 columns: every table that has rows, what is there in a line and what is lacking with
+        what needs it; the warnings last."""
         lines: list[str] = []
-        for title, table, columns, words in shown:
-            if not table.empty:
-                heads = [*columns, "; ".join(words)] if words else columns
-                rows = [[head.replace("_", " ") for head in heads], *_rows(table, columns, words)]
-                lines += [title, *columns_of(rows, "  "), ""]
+        for title, table, columns in (
+            ("Machine", self.machine, ["property", "value"]),
+            ("Tiers", self.tiers, ["tier", "available", "why"]),
+        ):
+            lines += [title, *_table(table, columns), ""]
+        for title, table, name, there, version, words in (
+            ("Kernel features", self.kernel_features, "feature", "works", "", ["needed_by", "why"]),
+            ("Tools", self.tools, "tool", "found", "version", ["package", "needed_by"]),
+            ("Packages", self.packages, "package", "fine", "installed", ["required", "note", "needed_by"]),
+        ):
+            fine = table[table[there].astype(bool)]
+            items = [f"{_cell(row[name])} {_cell(row.get(version))}".strip() for row in fine.to_dict("records")]
+            lines += [title, *folded(f"{there}: {', '.join(dict.fromkeys(items)) or 'none'}", "  ", "    ")]
+            lacking = table.drop(fine.index)
+            lines += [*(_table(lacking, [name, there], words) if len(lacking) else []), ""]
+        if len(self.notebooks):
+            lines += ["Notebooks", *_table(self._costs(), ["slug", "lane", "tier", "quick", "paper"]), ""]
         for why, slugs in self.notebooks.groupby("why", sort=False)["slug"] if len(self.notebooks) else []:
             lines += folded(f"{why}: {', '.join(slugs)}", "  ", "    ")
         for row in self.warnings.itertuples():
@@ -145,13 +150,13 @@ class Diagnosis:
         return {item.name: getattr(self, item.name) for item in fields(self)}
 
 
-def _rows(table: pd.DataFrame, columns: list[str], words: list[str]) -> list[list[str]]:
-    """Cells of the columns and, as one more, all words."""
-    rows = []
+def _table(table: pd.DataFrame, columns: list[str], words: Sequence[str] = ()) -> list[str]:
+    """A line a row: cells of the columns and, as one more, all words."""
+    rows = [[head.replace("_", " ") for head in [*columns, *(["; ".join(words)] if words else [])]]]
     for row in table.to_dict("records"):
         said = "; ".join(cell for cell in (_cell(row[name]) for name in words) if cell not in ("", row[columns[0]]))
         rows.append([_cell(row[name]) for name in columns] + ([said] if words else []))
-    return rows
+    return columns_of(rows, "  ")
 
 
 def _cell(value: object) -> str:

@@ -54,14 +54,14 @@ def grade(
     Parameters
     ----------
     folder : of what was handed in; a notebook says in its metadata which one it is, so its name does not matter.
-    jobs, patience, on_event : as for run.
+    jobs, patience, on_event : as for run; events name the files.
 
     Returns the table: file, notebook, exercise, result ("right", "wrong", "missing" or "error"), answer, why. A file
     that is no notebook of this workbench, or whose cells before the exercises fail, is an error in each exercise; where
     a student's cell does not end, or takes the kernel with it, what was answered before counts.
     Executed copies are in runs/grading/.
 
-    Raises NetreproError for a folder without notebooks.
+    Raises NetreproError for a folder without notebooks, and where it is interrupted: the tables are left as they were.
     """
     handed_in = [path for path in sorted(folder.rglob("*.ipynb")) if not _is_hidden(path.relative_to(folder))]
     if not handed_in:
@@ -82,13 +82,21 @@ def grade(
             target = Path(made) / f"{number:03}_{notebook.slug}.ipynb"
             write_atomically(target, cells)
             copies[target.stem] = name, replace(notebook, path=target, parameters=parameters)
+
+        def told(event: Event) -> None:
+            name, _ = copies[event.name.split("--")[0]]
+            on_event(replace(event, name=name))
+
         report = run_copies(
             [notebook for _, notebook in copies.values()],
             into=runs_dir() / "grading",
             jobs=jobs,
             patience=patience,
-            on_event=on_event,
+            on_event=told,
         )
+    if report.interrupted:
+        done = sum(status.outcome != "interrupted" for status in report.statuses)
+        raise NetreproError(f"interrupted after {done} of {len(copies)} files: nothing is written", "grade them again")
     ended = {status.name.split("--")[0]: status for status in report.statuses}
     for stem, (name, notebook) in copies.items():
         whose = {"file": name, "notebook": notebook.slug}
@@ -139,6 +147,9 @@ def _results(asked: list[Exercise], status: Status | None) -> Iterator[dict[str,
         why = f"{status.outcome} in {status.heading!r}: {status.exception}" if not status.ok else "it left no grades"
         if status.folder and (status.folder / GRADES).exists():
             found = json.loads((status.folder / GRADES).read_text())
+        for row in found.values():
+            if row == NOT_ENDED and not status.ok:
+                row["why"] += f": {status.outcome}, {status.exception}"
     none = {"result": "error", "answer": "", "why": why}
     for exercise in asked:
         yield {"exercise": exercise.number} | found.get(str(exercise.number), none)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -175,17 +177,34 @@ def test_a_class_with_broken_files_is_graded_and_nobody_is_lost(hand_in, tmp_pat
     }.items():
         (tmp_path / "class" / f"{name}.ipynb").write_text(text)
     (tmp_path / "class" / "binary.ipynb").write_bytes(b"\xff\xfe\x00")
-    table = grade(tmp_path / "class", jobs=2)
+    named = set()
+    table = grade(tmp_path / "class", jobs=2, on_event=lambda event: named.add(event.name))
+    assert {"good0.ipynb", "crashed.ipynb"} <= named <= {path.name for path in (tmp_path / "class").glob("*.ipynb")}
     students = pd.read_csv(tmp_path / "class" / "students.csv").set_index("student")
     assert set(students.index) == {path.stem for path in (tmp_path / "class").glob("*.ipynb")}
     assert (
         students.loc["good0":"good2", ["right", "wrong", "missing", "error"]].to_numpy().tolist() == [[3, 0, 0, 0]] * 3
     )
     assert students.loc[crashed.stem, ["right", "error"]].tolist() == [1, 2]  # what was answered before counts
+    (why,) = table.why[(table.file == crashed.name) & table.why.str.startswith("it did not end")]
+    assert "kernel died" in why
     assert students.loc[raises.stem, ["error", "missing"]].tolist() == [1, 2]
     assert students.loc["incomplete", ["right", "missing"]].tolist() == [1, 2]
     assert (students.loc[["half", "list", "empty", "cells", "binary"], "error"] == 1).all()
     assert students[["right", "wrong", "missing", "error"]].to_numpy().sum() == len(table)
+
+
+def test_an_interrupted_grading_leaves_the_tables_as_they_were(hand_in, tmp_path):
+    hand_in("endless", answer_1="while True:\n    pass")
+    tables = [tmp_path / "class" / name for name in ("grades.csv", "students.csv")]
+    for path in tables:
+        path.write_text("before")
+    with pytest.raises(NetreproError, match="interrupted after 0 of 1 files"):
+        grade(
+            tmp_path / "class",
+            on_event=lambda event: os.kill(os.getpid(), signal.SIGINT) if event.kind == "started" else None,
+        )
+    assert [path.read_text() for path in tables] == ["before", "before"]
 
 
 def test_the_command_lists_writes_and_refuses(lesson, tmp_path):

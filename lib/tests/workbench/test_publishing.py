@@ -361,6 +361,9 @@ def test_a_users_scorecard_stands_beside_the_published_one(ran, workbench, commi
     assert said.index("load-is-half") < said.index("● replicated"), "the verdicts come last, where a terminal ends"
     assert all(len(line) <= 80 for line in said.splitlines())
     assert "✗ disagrees, 0.9" in command("scorecard", "echo").stdout
+    own_settings = command("run", "echo", "-p", "load=0.7").stdout
+    assert "netrepro compare 10_echo--load=0.7 echo" in own_settings
+    assert command("compare", "10_echo--load=0.7", "echo").returncode == 0
     assert "load-is-half" not in command("scorecard", "--into", str(workbench / "card")).stdout
     shutil.rmtree(workbench / "runs")
     assert "not run: published only" in command("scorecard", "echo").stdout
