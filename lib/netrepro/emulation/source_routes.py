@@ -52,7 +52,6 @@ def connections(experiment: Experiment) -> list[Connection]:
 def _connections(experiment: Experiment) -> Iterator[Connection]:
     routing, topology = experiment.routing, experiment.topology
     flows = experiment.flow_table
-    equal: dict[tuple[str, str], tuple[Path, ...]] = {}
     for place, table in enumerate((flows, flows[flows["replication"] != ""])):
         for row in table.itertuples():
             opener, accepter = row.source, row.destination
@@ -70,9 +69,7 @@ def _connections(experiment: Experiment) -> Iterator[Connection]:
                     for paths in (k_shortest_paths(topology, *ends, routing.paths),)
                 )
             elif not there and row.replication and row.replica_same_path and routing.scheme == "ecmp":
-                if (opener, accepter) not in equal:
-                    equal[opener, accepter] = shortest_paths(topology, opener, accepter)
-                paths = equal[opener, accepter]
+                paths = shortest_paths(topology, opener, accepter)
                 there = paths[np.random.default_rng([experiment.seed, row.flow]).integers(len(paths))]
                 back = there[::-1]
             yield Connection(row.flow, place, opener, accepter, there, back, tuple(subflows[1:]))

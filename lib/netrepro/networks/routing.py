@@ -17,6 +17,7 @@ from netrepro.networks.topology import Topology
 
 Path = tuple[str, ...]
 
+EQUAL = 0  # in place of how many paths: all that are equally short
 ROUTINGS = ("ecmp", "packet_spraying", "spanning_tree", "k_shortest_paths")
 
 
@@ -152,12 +153,17 @@ def links_in_use(
 
 
 def shortest_paths(topology: Topology, source: str, destination: str) -> tuple[Path, ...]:
-    """All shortest paths from host to host, among which ECMP chooses. Raises NetreproError for unknown hosts."""
-    graph = _between(topology, source, destination)
-    try:
-        return tuple(sorted(map(tuple, nx.all_shortest_paths(graph, source, destination)), key=_rank))
-    except nx.NetworkXNoPath:
-        raise _no_way(topology, source, destination) from None
+    """All shortest paths from host to host, among which ECMP chooses. A call is remembered by the topology. Raises
+    NetreproError for unknown hosts."""
+    found = topology.found_paths
+    if (source, destination, EQUAL) not in found:
+        graph = _between(topology, source, destination)
+        try:
+            paths = sorted(map(tuple, nx.all_shortest_paths(graph, source, destination)), key=_rank)
+        except nx.NetworkXNoPath:
+            raise _no_way(topology, source, destination) from None
+        found[source, destination, EQUAL] = tuple(paths)
+    return found[source, destination, EQUAL]
 
 
 def k_shortest_paths(topology: Topology, source: str, destination: str, k: int) -> tuple[Path, ...]:

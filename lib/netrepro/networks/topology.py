@@ -110,7 +110,7 @@ class Topology:
 
     @cached_property
     def found_paths(self) -> dict[tuple[str, str, int], tuple[tuple[str, ...], ...]]:
-        """(from, to, how many) -> what `routing.k_shortest_paths` has found before."""
+        """(from, to, how many) -> what `routing.shortest_paths` (EQUAL) and `k_shortest_paths` have found before."""
         return {}
 
     @cached_property

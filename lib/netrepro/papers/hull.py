@@ -149,11 +149,17 @@ def _requests(setting: Setting, hosts: list[str], seconds: float) -> tuple[Traff
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
     """One run on the tier; kernels are asked for what they can."""
     asked = experiment(setting if tier == SIMULATED else as_kernels_can(setting), seconds, seed)
-    if setting.open_connections:
+    if setting.load and setting.open_connections:
         return read(over_open_connections(asked, setting.open_connections), setting)
     found = run_experiment(asked, tier)
     fidelity = {} if tier == SIMULATED else {"_fidelity": found.fidelity}
     return read(found, setting) | fidelity
+
+
+def cannot(setting: Setting, tier: str) -> str:
+    """Why the tier cannot run it beyond what the kernel refuses, or ""."""
+    kept_open = setting.load and setting.open_connections and tier != SIMULATED
+    return "a kernel's requests open a connection each" if kept_open else ""
 
 
 def over_open_connections(asked: Experiment, of_each_server: int) -> Measurements:
@@ -465,6 +471,7 @@ STUDY = Study(
     setting=Setting(),
     cases=CASES,
     measure_one=measure_one,
+    cannot=cannot,
     answer=answer,
     repetitions=3,
     profiles={"quick": Scale(0.6), "paper": Scale(5.0, changes={"stretch": 6})},

@@ -589,14 +589,14 @@ def _print_places(report: RunReport) -> None:
     """Where the executed notebooks are; of one with settings of its own also how to see what they change."""
     from netrepro.claims import published_results
 
-    folders = [status.folder for status in report.statuses if status.folder is not None]
-    if len(folders) == 1:
-        _print_lines([f"executed notebook: {_short(folders[0])}/executed.ipynb"])
-        (status,) = (status for status in report.statuses if status.folder is not None)
+    kept = [(status, status.folder) for status in report.statuses if status.folder is not None]
+    if len(kept) == 1:
+        ((status, folder),) = kept
+        _print_lines([f"executed notebook: {_short(folder)}/executed.ipynb"])
         if status.ok and "--" in status.name and published_results(status.slug) is not None:
             _print_lines([f"beside what is published: netrepro compare {status.name} {status.slug}"])
-    elif folders:
-        _print_lines([f"executed notebooks, figures and logs: {_short(folders[0].parent)}/"])
+    elif kept:
+        _print_lines([f"executed notebooks, figures and logs: {_short(kept[0][1].parent)}/"])
 
 
 def _papers_of(report: RunReport, slugs: list[str] | None) -> list[str] | None:

@@ -109,6 +109,12 @@ def test_over_connections_that_stay_open_no_request_waits_for_a_lost_syn():
     assert found.flows.completion_ms.min() == pytest.approx(alone_ms, rel=0.01)
 
 
+def test_a_kernel_is_not_said_to_have_kept_connections_open():
+    kept = paper.STUDY.case("dynamic tcp", paper.Setting(open_connections=16))
+    assert paper.cannot(kept, "virtual") and not paper.cannot(kept, "simulated")
+    assert not paper.cannot(replace(kept, load=0.0), "virtual")
+
+
 def test_requests_of_one_connection_wait_for_each_other():
     setting = replace(paper.Setting(), load=0.6, stretch=8)
     asked = paper.experiment(setting, SECONDS, 3)

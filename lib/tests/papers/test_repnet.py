@@ -442,7 +442,7 @@ def test_a_kernels_connections_carry_every_scheme_at_the_testbeds_rate_and_copie
     found = {}
     for case in ("full-rate tcp", "full-rate repflow", "full-rate repsyn", "full-rate repflow, same path"):
         setting = replace(STUDY.case(case), size="virtual test", load=0.5)
-        found[case] = read = measuring.read_flows(setting, 3, VIRTUAL)
+        found[case] = read = measuring.measure_one(setting, 0.0, 3, VIRTUAL)
         assert check_table(read["checks"]).holds.all() and read["_fidelity"].holds.all()
         assert read["unfinished"] == 0 and read["mice"] == 2 * round(750 * setting.amount)
     assert len({read["mean_ms"] - read["extra_ms"] for read in found.values()}) == 4, "each scheme is another run"
@@ -456,7 +456,8 @@ def test_on_a_kernel_a_third_of_the_probes_meets_the_full_path_a_ninth_of_the_pa
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(model.SIZES, "probes", size)
         for case in ("probes tcp", "probes repflow", "probes repsyn, same path", "probes tcp, idle"):
-            share[case] = measuring.read_probes(replace(STUDY.case(case), size="probes"), 3, VIRTUAL)["slow_share"]
+            setting = replace(STUDY.case(case), size="probes")
+            share[case] = measuring.measure_one(setting, 0.0, 3, VIRTUAL)["slow_share"]
     assert share["probes tcp"] == pytest.approx(1 / 3, abs=0.11)
     assert share["probes repflow"] == pytest.approx(1 / 9, abs=0.08)
     assert share["probes repsyn, same path"] == pytest.approx(1 / 3, abs=0.11)

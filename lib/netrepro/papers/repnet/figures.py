@@ -397,8 +397,8 @@ def _of_tiers(runs: Runs) -> tuple[str, str]:
 def tier_table(runs: Runs) -> pd.DataFrame:
     """What `draw_tiers` shows, in numbers: a row a case, mice's median and 99th percentile (ms) and mean over that of
     an idle network by tier, means over repetitions."""
-    table = runs.tier_table("median_ms", "p99_ms", "normalised_mean")
-    return table[[case.split()[0] == _of_tiers(runs)[0] for case in table.index.get_level_values(0)]]
+    table, (network, _) = runs.tier_table("median_ms", "p99_ms", "normalised_mean"), _of_tiers(runs)
+    return table[[case.split()[0] == network for case in table.index.get_level_values(0)]]
 
 
 def draw_tiers(runs: Runs) -> Figure:

@@ -50,8 +50,11 @@ AGAIN = "tcp again"  # plain streams once more, the control of Fig. 16
 
 
 def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
-    """One run of the setting's network, on its tier; the functions below say what is read."""
+    """One run of the setting's network, on its tier; the functions below say what is read. A kernel in virtual time has
+    timers of its own in place of the setting's."""
     del seconds  # the setting's size says how much
+    if tier == VIRTUAL:
+        setting = replace(setting, **OF_LINUX)
     others = {
         "probes": read_probes,
         "paths": read_round_trips,
@@ -69,8 +72,6 @@ def read_flows(setting: Setting, seed: int, tier: str = SIMULATED) -> dict[str, 
     """`read` of the setting's experiment. In virtual time a kernel's own connections carry all flows. On real kernels
     RepNet's asyncio library sends the mice, from a program in every host; both connections on one path are then routers
     that choose paths by addresses alone."""
-    if tier == VIRTUAL:
-        setting = replace(setting, **OF_LINUX)
     planned = experiment(setting, seed)
     if tier in (SIMULATED, VIRTUAL):
         return read(run_experiment(planned, tier, until_complete=tier == VIRTUAL), setting)
@@ -178,7 +179,6 @@ def _idle_ms(topology: Topology, tcp: Tcp) -> tuple[np.ndarray, np.ndarray]:
 def read_probes(setting: Setting, seed: int, tier: str = SIMULATED) -> dict[str, Any]:
     """Fig. 3. slow_share, and a table: probes (completion_ms, is_slow: SLOW_MS later than in an idle network)."""
     if tier == VIRTUAL:
-        setting = replace(setting, **OF_LINUX)
         found = run_experiment(probing(setting, seed, together=True), tier)
     else:
         found = simulate(probing(setting, _seed_of_collision(setting.leaf_spine(2), setting.tcp, seed)))
@@ -289,7 +289,7 @@ def read_sort(setting: Setting, seed: int, tier: str = SIMULATED) -> dict[str, A
     if tier == SIMULATED:
         jobs, fidelity = simulate_sort(setting.sort, rounds, seed)
     elif tier == VIRTUAL:
-        jobs, fidelity = sort_in_virtual_time(replace(setting, **OF_LINUX).sort, rounds, seed)
+        jobs, fidelity = sort_in_virtual_time(setting.sort, rounds, seed)
     else:
         jobs, fidelity = emulate_sort(setting.sort, setting.amount, seed, tier)
     return {"jobs": jobs, "_fidelity": fidelity}
