@@ -57,11 +57,12 @@ def runs_dir() -> Path:
     return workbench_root() / "runs"
 
 
-def make_writable(folder: Path) -> None:
-    """Create a folder if need be, and try that files can be written in it. Raises NetreproError where they cannot."""
-    probe = folder / f".writable-{os.getpid()}"
+def check_writable(folder: Path) -> None:
+    """Try that files can be written in a folder or, where it is still to be made, in the nearest above it; nothing is
+    left. Raises NetreproError where they cannot."""
+    nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    probe = nearest / f".writable-{os.getpid()}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         probe.write_text("netrepro")
         probe.unlink()
     except OSError as error:

@@ -27,7 +27,7 @@ import pandas as pd
 
 from netrepro.emulation.tiers import TIERS, VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
-from netrepro.paths import make_writable, runs_dir, workbench_root
+from netrepro.paths import check_writable, runs_dir, workbench_root
 from netrepro.workbench import job as files
 from netrepro.workbench.catalogue import PROFILES, Declaration, Notebook, find, select
 from netrepro.workbench.job import Job, Progress, Status, write_atomically
@@ -227,7 +227,8 @@ def _plan(
         for notebook, given in asked
         if not notebook.problem
     ]
-    make_writable(settings.folder)
+    check_writable(settings.folder)
+    settings.folder.mkdir(parents=True, exist_ok=True)
     _tidy(settings.folder)
     refused = [_refusal(notebook, settings.profile) for notebook, _ in asked if notebook.problem]
     planned = []

@@ -14,6 +14,7 @@ from netrepro.claims import TIERS
 from netrepro.claims.scorecard import scorecard
 from netrepro.errors import NetreproError
 from netrepro.networks import Datagrams, Experiment, Flow, Link, Measure, dumbbell
+from netrepro.paths import check_writable
 from netrepro.workbench import catalogue as module
 from netrepro.workbench.catalogue import find
 from netrepro.workbench.sweeping import cost_of
@@ -110,6 +111,15 @@ def test_traffic_that_lasts_beyond_the_end_is_told_by_name():
 def test_a_capture_that_could_not_be_written_is_not_made(echo_paper):
     said = command("capture", "--into", "/proc/none")
     assert said.returncode == 2 and "cannot write to /proc/none" in said.stdout and not said.stderr
+
+
+def test_trying_whether_a_folder_can_be_written_leaves_nothing(tmp_path):
+    check_writable(tmp_path / "not" / "made")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("no folder")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(NetreproError, match=r"cannot write to .*: Not a directory"):
+            check_writable(folder)
 
 
 def test_a_run_of_some_notebooks_ends_with_what_it_ran(echo_paper, add_notebook, workbench):

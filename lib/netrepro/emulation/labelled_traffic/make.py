@@ -11,7 +11,7 @@ import pandas as pd
 from netrepro.emulation.labelled_traffic.generate import Mix, Progress, record_day
 from netrepro.emulation.labelled_traffic.shorten import shorten_day, write_standin
 from netrepro.errors import NetreproError
-from netrepro.paths import make_writable
+from netrepro.paths import check_writable
 
 
 def make_capture(
@@ -31,7 +31,7 @@ def make_capture(
     """
     if not seconds >= 5 or days < 1 or not scale > 0:
         raise NetreproError(f"{days} days of {seconds} s at scale {scale}", "give a day or more of 5 s or more")
-    make_writable(folder)
+    check_writable(folder)
     shortened = []
     for day in range(days):
         lean = np.random.default_rng([seed, day, 3]).uniform(0.9, 1.1, 5)
