@@ -13,10 +13,10 @@ from ipaddress import IPv4Address
 import numpy as np
 import pandas as pd
 
-from netrepro.emulation.dummynet import Dummynet, RuleSet, parse_rules, synthetic_headers, time_packets
-from netrepro.emulation.kernel_costs import time_kernel
+from netrepro.dummynet.engine import Dummynet, RuleSet, parse_rules, synthetic_headers, time_packets
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.papers.dummynet import deny_at
+from netrepro.papers.dummynet.kernel_costs import time_kernel
 
 PIPE = "pipe 1 config bw 600Mbit/s delay 20ms queue 1000000\nadd pipe 1 udp from any to any"
 

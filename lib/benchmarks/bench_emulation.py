@@ -1,14 +1,14 @@
 """Building a fat-tree of namespaces without root: ours against iproute2, pyroute2 and Mininet, in networks a second.
 
-All build the same, as netrepro.emulation.build_times describes. Ratios of one run are what to read: the machine's
-speed cancels.
+All build the same, as netrepro.papers.emulator_fidelity.builds describes. Ratios of one run are what to read: the
+machine's speed cancels.
 """
 
 from __future__ import annotations
 
 import pandas as pd
 
-from netrepro.emulation.build_times import IP, IP_BATCH, MININET, PYROUTE2, compare_builds
+from netrepro.papers.emulator_fidelity.builds import IP, IP_BATCH, MININET, PYROUTE2, compare_builds
 
 
 def run(quick: bool = True) -> pd.DataFrame:

@@ -27,7 +27,7 @@ import nbformat
 import pytest
 from hypothesis import settings
 
-from netrepro.emulation.machine import processor_ticks
+from netrepro.emulation.real_time.machine import processor_ticks
 
 FIXTURES = Path(__file__).parent / "notebooks"
 REPOSITORY = Path(__file__).parents[2]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from netrepro.papers._drawing import draw_bars, draw_published_level, say_not_measured
+from netrepro.study.pictures import draw_bars, draw_published_level, say_not_measured
 from netrepro.style import CURVES, PUBLISHED_GREY, SCHEMES, draw_published, is_empty, new_figure, save_figure
 
 

@@ -1,9 +1,9 @@
 """Floor 2: networks of real kernels, in real time and in virtual time."""
 
 from netrepro.emulation.emulate import emulate
-from netrepro.emulation.guests import Call, Guest
-from netrepro.emulation.network import Emulation, Node
 from netrepro.emulation.reachability import ping_all
+from netrepro.emulation.real_time.guests import Call, Guest
+from netrepro.emulation.real_time.network import Emulation, Node
 from netrepro.emulation.virtual.network import Event, Program, run_programs
 
 __all__ = [

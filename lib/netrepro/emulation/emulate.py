@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity
-from netrepro.emulation.changes import MOST_LATE_MS, Changes, now_ns
-from netrepro.emulation.generated_traffic import GeneratedTraffic
-from netrepro.emulation.machine import awake_processors
-from netrepro.emulation.network import Emulation
 from netrepro.emulation.plan import check_experiment
-from netrepro.emulation.recording import Recording, check_captures
+from netrepro.emulation.real_time.changes import MOST_LATE_MS, Changes, now_ns
+from netrepro.emulation.real_time.generated_traffic import GeneratedTraffic
+from netrepro.emulation.real_time.machine import awake_processors
+from netrepro.emulation.real_time.network import Emulation
+from netrepro.emulation.real_time.recording import Recording, check_captures
 from netrepro.emulation.source_routes import Connection, connections
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.errors import NetreproError

@@ -10,7 +10,7 @@ from pathlib import Path
 import networkx as nx
 import pandas as pd
 
-from netrepro.emulation.network import Emulation
+from netrepro.emulation.real_time.network import Emulation
 from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.networks.topology import Topology
 

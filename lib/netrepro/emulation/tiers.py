@@ -22,7 +22,7 @@ TIERS = ("virtual", "privileged", "rootless", "simulated")  # best first
 REAL_TIME_TIERS = ("privileged", "rootless")
 VIRTUAL_TIME_TIERS = ("virtual", "simulated")  # other work on the machine does not matter
 FEATURE_COLUMNS = ["feature", "works", "why", "needed_by"]
-_PROBE = Path(__file__).with_name("probe.py")
+_PROBE = Path(__file__).with_name("real_time") / "probe.py"
 _REMEDIES = {
     "ENOSPC": "raise the limits: sysctl user.max_user_namespaces, user.max_net_namespaces, user.max_pid_namespaces",
     "no veth pair can be added in it: ENOTSUP": "load the kernel's veth: sudo modprobe veth",

@@ -24,11 +24,11 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements, Port
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers import _drawing as drawing
-from netrepro.papers._running import run_experiment
-from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each
-from netrepro.papers._trust import Check, gap_checks
 from netrepro.paths import data_dir
+from netrepro.study import pictures as drawing
+from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each
+from netrepro.study.measuring import run_experiment
+from netrepro.study.trust import Check, gap_checks
 from netrepro.style import CURVES, PUBLISHED_GREY, Scheme, draw_published, new_figure, scheme
 
 PORT = ("s1", "s2")

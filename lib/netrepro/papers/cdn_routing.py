@@ -21,18 +21,18 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from netrepro.applications.bgp.run import Announcement, Failure, find_bird, run_failures
 from netrepro.claims import Measured
-from netrepro.emulation.bird import Announcement, Failure, find_bird, run_failures
 from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError, nearest
-from netrepro.papers._running import Progress, in_parallel, of_profile, seed_of
-from netrepro.papers._study import rankings
-from netrepro.papers._trust import CheckedRuns, trust_by_tier
 from netrepro.processes import in_processes
 from netrepro.protocols import drive
 from netrepro.protocols.as_graph import AsGraph, Relation, hierarchy, load_as_relationships
 from netrepro.protocols.bgp import LOCAL, Speaker
 from netrepro.protocols.machine import Output
+from netrepro.study.declaration import rankings
+from netrepro.study.measuring import Progress, in_parallel, of_profile, seed_of
+from netrepro.study.trust import CheckedRuns, trust_by_tier
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
 SPECIFIC, COVERING = "184.164.244.0/24", "184.164.244.0/23"

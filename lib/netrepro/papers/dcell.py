@@ -27,12 +27,12 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements, Port
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers import _drawing as drawing
-from netrepro.papers._running import run_experiment
-from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, ratio
-from netrepro.papers._trust import Check
 from netrepro.paths import data_dir
 from netrepro.queueing.backpressure import Drained, drain
+from netrepro.study import pictures as drawing
+from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, ratio
+from netrepro.study.measuring import run_experiment
+from netrepro.study.trust import Check
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 SOURCE, DESTINATION = (0, 0), (4, 3)

@@ -18,10 +18,10 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link, Queue, Red
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers import _drawing as drawing
-from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, curve, each, least_first, ratio
-from netrepro.papers._trust import gap_checks
 from netrepro.paths import data_dir
+from netrepro.study import pictures as drawing
+from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, curve, each, least_first, ratio
+from netrepro.study.trust import gap_checks
 from netrepro.style import CURVES, new_figure, scheme
 
 PORT = ("s1", "h3")

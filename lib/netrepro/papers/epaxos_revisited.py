@@ -16,17 +16,17 @@ import pandas as pd
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
+from netrepro.applications.processes import why_no_processes
+from netrepro.applications.replicas.run import run_replication
 from netrepro.claims import Measured
 from netrepro.errors import NetreproError
 from netrepro.networks.zipf import exact_ranks, gray_ranks, zeta
-from netrepro.papers._drawing import say_not_measured
-from netrepro.papers._epaxos_processes import run_replication
-from netrepro.papers._processes import why_no_processes
-from netrepro.papers._running import Progress, in_parallel, of_profile, seed_of
-from netrepro.papers._trust import CheckedRuns, trust_by_tier
 from netrepro.paths import data_dir
 from netrepro.protocols.linearizability import violations
 from netrepro.simulation.replication import Demand, Deployment, ReplicatedRun, simulate_replication
+from netrepro.study.measuring import Progress, in_parallel, of_profile, seed_of
+from netrepro.study.pictures import say_not_measured
+from netrepro.study.trust import CheckedRuns, trust_by_tier
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 SLUG = "epaxos_revisited"

@@ -25,9 +25,9 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, star
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers import _drawing as drawing
-from netrepro.papers._study import Check, Evidence, Knob, Play, Runs, Scale, Study, each
 from netrepro.paths import data_dir
+from netrepro.study import pictures as drawing
+from netrepro.study.declaration import Check, Evidence, Knob, Play, Runs, Scale, Study, each
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 HOSTS = 16

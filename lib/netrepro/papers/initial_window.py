@@ -22,10 +22,10 @@ from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import HOST_QUEUE, Cable, Topology
 from netrepro.networks.workloads import Requests, Tcp
-from netrepro.papers import _drawing as drawing
-from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, least_first
-from netrepro.papers._trust import Check
 from netrepro.paths import data_dir
+from netrepro.study import pictures as drawing
+from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, least_first
+from netrepro.study.trust import Check
 from netrepro.style import CURVES, new_figure, scheme, use_logarithm
 
 SEGMENT_BYTES = 1430

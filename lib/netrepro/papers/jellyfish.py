@@ -29,10 +29,8 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, jellyfish
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers import _drawing as drawing
-from netrepro.papers._fairness import jain
-from netrepro.papers._running import run_experiment
-from netrepro.papers._study import (
+from netrepro.study import pictures as drawing
+from netrepro.study.declaration import (
     SIMULATED,
     Check,
     Evidence,
@@ -46,6 +44,8 @@ from netrepro.papers._study import (
     least_first,
     ratio,
 )
+from netrepro.study.fairness import jain
+from netrepro.study.measuring import run_experiment
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 LARGEST_PROGRAMME = 125  # switches: with 245 the last thousandth takes the linear programme hours

@@ -19,17 +19,17 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from netrepro.applications.misbehaving_receiver.run import Client, fetch
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck, Receiver
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers import _drawing as drawing
-from netrepro.papers._misbehaving_processes import Client, fetch
-from netrepro.papers._running import run_experiment
-from netrepro.papers._study import VIRTUAL, Evidence, Knob, Play, Runs, Scale, Study, each, least_first
-from netrepro.papers._trust import Check
+from netrepro.study import pictures as drawing
+from netrepro.study.declaration import VIRTUAL, Evidence, Knob, Play, Runs, Scale, Study, each, least_first
+from netrepro.study.measuring import run_experiment
+from netrepro.study.trust import Check
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 BOTTLENECK = ("s1", "s2")

@@ -18,6 +18,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from netrepro.applications.mptcp.run import told_handover
 from netrepro.emulation.virtual.deliveries import emulate_deliveries
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
@@ -25,9 +26,9 @@ from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, Link
 from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers import _drawing as drawing
-from netrepro.papers._mptcp_handover import told_handover
-from netrepro.papers._study import (
+from netrepro.simulation import simulate_deliveries
+from netrepro.study import pictures as drawing
+from netrepro.study.declaration import (
     SIMULATED,
     VIRTUAL,
     Evidence,
@@ -40,8 +41,7 @@ from netrepro.papers._study import (
     least_first,
     ratio,
 )
-from netrepro.papers._trust import Check
-from netrepro.simulation import simulate_deliveries
+from netrepro.study.trust import Check
 from netrepro.style import CURVES, new_figure, scheme
 
 KB = 1024

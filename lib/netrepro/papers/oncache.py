@@ -18,14 +18,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
-from netrepro.emulation.overlay import KINDS, Cache, Overlay, OverlayNetwork, missing_for_overlays
-from netrepro.emulation.overlay_trials import AFTER, COLUMNS, WARM_UP, run_trials
+from netrepro.emulation.overlay.network import KINDS, Cache, Overlay, OverlayNetwork, missing_for_overlays
+from netrepro.emulation.overlay.trials import AFTER, COLUMNS, WARM_UP, run_trials
 from netrepro.errors import NetreproError
-from netrepro.papers._drawing import share_legend
-from netrepro.papers._running import Progress, of_profile
-from netrepro.papers._trust import CHECK_COLUMNS, Check, check_table
 from netrepro.paths import data_dir
 from netrepro.protocols import oncache as model
+from netrepro.study.measuring import Progress, of_profile
+from netrepro.study.pictures import share_legend
+from netrepro.study.trust import CHECK_COLUMNS, Check, check_table
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 PRIVILEGED, VIRTUAL, SIMULATED = "privileged", "virtual", "simulated"

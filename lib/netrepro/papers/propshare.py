@@ -18,14 +18,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
+from netrepro.applications.processes import why_no_processes
+from netrepro.applications.swarm.run import run_real_swarms
 from netrepro.claims import Measured
 from netrepro.claims.verdicts import student_interval
 from netrepro.errors import NetreproError, nearest
-from netrepro.papers._drawing import say_not_measured
-from netrepro.papers._processes import why_no_processes
-from netrepro.papers._propshare_processes import run_real_swarms
-from netrepro.papers._running import Progress, in_parallel, of_profile, seed_of
-from netrepro.papers._trust import CheckedRuns, trust_by_tier
 from netrepro.processes import in_processes
 from netrepro.protocols.bittorrent.chokers import (
     Choker,
@@ -35,6 +32,9 @@ from netrepro.protocols.bittorrent.chokers import (
     choker,
 )
 from netrepro.simulation.swarm import BLOCK_BYTES, SwarmPeer, run_swarm
+from netrepro.study.measuring import Progress, in_parallel, of_profile, seed_of
+from netrepro.study.pictures import say_not_measured
+from netrepro.study.trust import CheckedRuns, trust_by_tier
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 PUBLISHED_RANGE_S = (125.0, 225.0)  # of Fig. 8's vertical axis, as a class report gives it

@@ -20,8 +20,6 @@ from matplotlib.figure import Figure
 from netrepro.claims import Measured
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.flow_sizes import KNOWN_FLOW_SIZES, FlowSizeDistribution, load_flow_sizes
-from netrepro.papers._running import Progress, of_profile
-from netrepro.papers._study import rankings
 from netrepro.queueing.mg1 import (
     md1_wait_quantile,
     mean_wait,
@@ -37,6 +35,8 @@ from netrepro.queueing.replicated_flows import (
 )
 from netrepro.queueing.replication import ReplicationModel
 from netrepro.queueing.service import ConstantService, ExponentialService, Service
+from netrepro.study.declaration import rankings
+from netrepro.study.measuring import Progress, of_profile
 from netrepro.style import new_figure, scheme, use_logarithm
 
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

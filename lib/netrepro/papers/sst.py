@@ -20,11 +20,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from netrepro.errors import NetreproError
-from netrepro.networks.experiment import Experiment
-from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers import _drawing as drawing
-from netrepro.papers._sst_web import (
+from netrepro.applications.web.run import (
     CLIENT,
     SERVER,
     Line,
@@ -35,7 +31,14 @@ from netrepro.papers._sst_web import (
     share_beside_tcp,
     why_no_quic,
 )
-from netrepro.papers._study import (
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import Experiment
+from netrepro.networks.workloads import Flow, Tcp
+from netrepro.paths import data_dir
+from netrepro.protocols.browser import Manner
+from netrepro.protocols.sst.channel import Manners
+from netrepro.study import pictures as drawing
+from netrepro.study.declaration import (
     SIMULATED,
     VIRTUAL,
     Evidence,
@@ -48,10 +51,7 @@ from netrepro.papers._study import (
     least_first,
     ratio,
 )
-from netrepro.papers._trust import Check
-from netrepro.paths import data_dir
-from netrepro.protocols.browser import Manner
-from netrepro.protocols.sst.channel import Manners
+from netrepro.study.trust import Check
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme, use_logarithm
 from netrepro.traffic.home_ip import pages, read_trace
 

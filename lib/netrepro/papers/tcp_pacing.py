@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,21 +15,30 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from netrepro.applications.bulk.run import bytes_each_second
 from netrepro.emulation.tcp import UNPACED_SEGMENTS
-from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red
 from netrepro.networks.topology import Topology, dumbbell
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers import _drawing as drawing
-from netrepro.papers._fairness import jain
-from netrepro.papers._processes import lines_of, start_script
-from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first, least_first, ratio
-from netrepro.papers._trust import Check
+from netrepro.study import pictures as drawing
+from netrepro.study.declaration import (
+    Evidence,
+    Knob,
+    Play,
+    Runs,
+    Scale,
+    Study,
+    each,
+    greatest_first,
+    least_first,
+    ratio,
+)
+from netrepro.study.fairness import jain
+from netrepro.study.trust import Check
 from netrepro.style import new_figure, scheme
 
-EACH_SECOND = Path(__file__).with_name("_each_second.py")
 HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
 WINDOWS_MS = 10.0
 SETTLED_ROUNDS = 100  # of a single flow: published, paced senders are back at their sawtooth after about 90
@@ -310,15 +318,7 @@ def _each_second(case: str, runs: Runs) -> pd.DataFrame:
     asked = experiment(setting, lasts_s, runs.seed)
     pairs = [(flow.source, flow.destination) for flow in asked.traffic if isinstance(flow, Flow)]
     tcp = replace(_tcp(setting), counts="segments", unpaced_segments=UNPACED_SEGMENTS)
-    how = "paced" if setting.paced else "unpaced"
-    with VirtualEmulation(asked.topology, congestion_control="reno", seed=runs.seed, tcp=tcp) as net:
-        receivers = [start_script(net, there, EACH_SECOND, "receive", str(lasts_s)) for _, there in pairs]
-        net.sleep(0.1)
-        senders = [
-            start_script(net, here, EACH_SECOND, "send", net[there].address, str(lasts_s + 1), how)
-            for here, there in pairs
-        ]
-        counts = [count for each in receivers for count in lines_of(each, senders)]
+    counts = bytes_each_second(asked.topology, pairs, lasts_s, paced=setting.paced, tcp=tcp, seed=runs.seed)
     mbit = np.cumsum(np.sum(counts, axis=0)) * 8e-6
     return pd.DataFrame({"case": case, "seconds": np.arange(1.0, lasts_s + 1), "carried_mbit": mbit})
 

@@ -354,7 +354,7 @@ def capture(
     """Make a labelled capture of real applications in virtual time, as data/gmm_traffic/standin."""
     from tqdm import tqdm
 
-    from netrepro.emulation.labelled_traffic import make_capture
+    from netrepro.applications.labelled_traffic import make_capture
 
     cost = f"{days} x {seconds:g} s of traffic in virtual time, about {scale * 5000 * days:,.0f} flows"
     waits = "a minute to start each, and a processor's second or more each second"

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pandas as pd
 from packaging.requirements import Requirement
 
-from netrepro.emulation.overlay import HEADER
+from netrepro.emulation.overlay.network import HEADER
 from netrepro.emulation.tiers import TierProbe, kernel_features, probe_tiers, resolve_tier
 from netrepro.emulation.virtual.kernel import kernel_archive
 from netrepro.errors import NetreproError

@@ -12,8 +12,8 @@ import pandas as pd
 
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
-from netrepro.papers._study import TABLES, Runs, Study
 from netrepro.paths import runs_dir
+from netrepro.study.declaration import TABLES, Runs, Study
 from netrepro.style import save_figure, use_style
 from netrepro.workbench.catalogue import find
 from netrepro.workbench.kept import read_kept

@@ -37,9 +37,9 @@ from netrepro.claims import (
 from netrepro.claims.models import readable
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
-from netrepro.papers._study import TABLES, Runs, Study
 from netrepro.paths import runs_dir, workbench_root
 from netrepro.processes import in_processes
+from netrepro.study.declaration import TABLES, Runs, Study
 from netrepro.style import save_figure, use_style
 from netrepro.workbench import job as files
 from netrepro.workbench.catalogue import PROFILES, find

@@ -101,9 +101,9 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
-from netrepro.papers import _drawing as drawing
-from netrepro.papers._study import Evidence, Knob, Play, Runs, Scale, Study, each
-from netrepro.papers._trust import Check
+from netrepro.study import pictures as drawing
+from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each
+from netrepro.study.trust import Check
 from netrepro.style import new_figure
 
 PORT = ("s1", "s2")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netrepro.emulation.dummynet import (
+from netrepro.dummynet.engine import (
     Dummynet,
     Pipe,
     Rule,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from netrepro.emulation.overlay import CACHES, Cache, Overlay, OverlayNetwork, missing_for_overlays
+from netrepro.emulation.overlay.network import CACHES, Cache, Overlay, OverlayNetwork, missing_for_overlays
 from netrepro.errors import NetreproError
 from netrepro.protocols import oncache as model
 

@@ -13,11 +13,10 @@ from netrepro.claims import load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.queues import CoDel, DropTail, FqCoDel, Red
-from netrepro.papers import _codel_edge as edge
-from netrepro.papers import _packmime as packmime
-from netrepro.papers import codel as paper
-from netrepro.papers._running import run_experiment
-from netrepro.papers._study import points
+from netrepro.papers.codel import edge, packmime
+from netrepro.papers.codel import study as paper
+from netrepro.study.declaration import points
+from netrepro.study.measuring import run_experiment
 
 SECONDS = 60.0  # ten at each rate
 

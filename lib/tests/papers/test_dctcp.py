@@ -10,11 +10,11 @@ import pytest
 from netrepro.claims import judge, load_claims
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import FULL_PACKET_BYTES
-from netrepro.papers import _study
 from netrepro.papers import dctcp as paper
-from netrepro.papers._study import Runs
-from netrepro.papers._trust import check_table
 from netrepro.simulation import simulate
+from netrepro.study import declaration
+from netrepro.study.declaration import Runs
+from netrepro.study.trust import check_table
 
 SECONDS = 15.0
 
@@ -78,8 +78,8 @@ def test_a_port_off_the_rate_fails_the_fidelity_check():
 def tcp_only() -> Runs:
     """What a kernel without DCTCP leaves, here measured by the simulator."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_study, "check_virtually", lambda experiment: None)
-        patch.setattr(_study, "run_experiment", lambda experiment, *_, **__: simulate(experiment))
+        patch.setattr(declaration, "check_virtually", lambda experiment: None)
+        patch.setattr(declaration, "run_experiment", lambda experiment, *_, **__: simulate(experiment))
         study = replace(paper.STUDY, cannot=lambda setting, tier: without_dctcp(setting, tier))
         return study.measure(repetitions=3, seed=7, tier="virtual")
 

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from netrepro.claims import judge, load_claims
-from netrepro.emulation.dummynet import Dummynet, synthetic_headers
+from netrepro.dummynet.engine import Dummynet, synthetic_headers
 from netrepro.errors import NetreproError
-from netrepro.papers import dummynet as paper
+from netrepro.papers.dummynet import study as paper
 
 
 def made_up(**costs: tuple[float, float]) -> paper.Runs:

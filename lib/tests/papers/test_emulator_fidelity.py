@@ -16,7 +16,7 @@ from netrepro.claims import judge, load_claims
 from netrepro.emulation.fidelity import STALLED, STARVED
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
-from netrepro.papers import emulator_fidelity as paper
+from netrepro.papers.emulator_fidelity import study as paper
 from netrepro.simulation import simulate
 
 rootless = pytest.mark.skipif(not probe_tiers().rootless.available, reason="needs user namespaces")

@@ -12,11 +12,11 @@ import pytest
 from matplotlib.figure import Figure
 from virtual_kernel import needs_virtual
 
+from netrepro.applications.replicas.run import run_replication
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.zipf import exact_ranks, gray_ranks, zeta
 from netrepro.papers import epaxos_revisited as paper
-from netrepro.papers._epaxos_processes import run_replication
 from netrepro.simulation.replication import simulate_replication
 
 SMALL = paper.Scale(((0.5, 0.3), (0.9, 0.3), (0.9, 0.5)), 0.8, 1.4)

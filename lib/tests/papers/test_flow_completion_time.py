@@ -16,9 +16,9 @@ from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import flow_completion_time as paper
-from netrepro.papers._running import run_experiment
-from netrepro.papers._study import points as points_of
 from netrepro.simulation import simulate
+from netrepro.study.declaration import points as points_of
+from netrepro.study.measuring import run_experiment
 
 SLOWER = replace(paper.PRINTED, rate_mbps=600.0)
 

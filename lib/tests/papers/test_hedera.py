@@ -18,7 +18,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.topology import fat_tree
 from netrepro.papers import hedera as paper
-from netrepro.papers._study import Runs, Scale, each
+from netrepro.study.declaration import Runs, Scale, each
 
 TREE = fat_tree(4, paper.Setting().link)
 DEMANDS = st.lists(

@@ -15,10 +15,10 @@ from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.routing import LinkChange
 from netrepro.papers import incast as paper
-from netrepro.papers._running import run_experiment
-from netrepro.papers._study import Knob, Point, Runs, Scale, each
-from netrepro.papers._trust import check_table
 from netrepro.simulation import simulate
+from netrepro.study.declaration import Knob, Point, Runs, Scale, each
+from netrepro.study.measuring import run_experiment
+from netrepro.study.trust import check_table
 
 DEFAULT = paper.Setting()
 

@@ -15,8 +15,8 @@ from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError
 from netrepro.papers import initial_window as paper
-from netrepro.papers._study import Runs
 from netrepro.simulation import simulate
+from netrepro.study.declaration import Runs
 
 LOSSLESS = paper.Setting(loss_scale=0.0, buffer_kb=1e6, clients=300)
 

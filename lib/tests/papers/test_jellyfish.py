@@ -14,8 +14,8 @@ from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.topology import Topology
 from netrepro.papers import jellyfish as paper
-from netrepro.papers._fairness import jain
-from netrepro.papers._study import Runs
+from netrepro.study.declaration import Runs
+from netrepro.study.fairness import jain
 
 SMALL = paper.Setting(ports=4)
 

@@ -16,7 +16,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.receivers import OptimisticAck
 from netrepro.papers import misbehaving_receiver as paper
-from netrepro.papers._study import Runs
+from netrepro.study.declaration import Runs
 
 SEGMENTS = 42  # of 1460 bytes in 60 kB
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from virtual_kernel import needs_virtual
 
 from netrepro.errors import NetreproError
-from netrepro.papers import _study
 from netrepro.papers import mptcp_wireless as paper
 from netrepro.papers.mptcp_wireless import BOTH, KB, Setting
 from netrepro.simulation import simulate_deliveries
+from netrepro.study import declaration
 
 SECONDS = 15.0
 
@@ -165,7 +165,7 @@ def test_tiers_in_real_time_are_refused():
 
 
 def test_each_tier_says_what_it_cannot_run():
-    told, both = (_study.Point(name, {}, paper.STUDY.case(name)) for name in (paper.TOLD, BOTH))
+    told, both = (declaration.Point(name, {}, paper.STUDY.case(name)) for name in (paper.TOLD, BOTH))
     assert "no path manager" in paper.STUDY.why_not(told, "simulated")
     assert "opportunistic_retransmission" in paper.STUDY.why_not(both, "virtual")
     for tier, point in (("virtual", told), ("simulated", both)):

@@ -11,8 +11,8 @@ from virtual_kernel import needs_virtual
 
 from netrepro.claims import load_claims
 from netrepro.claims.verdicts import judge
-from netrepro.emulation.overlay import Cache, Overlay
-from netrepro.emulation.overlay_trials import run_trials
+from netrepro.emulation.overlay.network import Cache, Overlay
+from netrepro.emulation.overlay.trials import run_trials
 from netrepro.errors import NetreproError
 from netrepro.papers import oncache as paper
 from netrepro.protocols import oncache as model

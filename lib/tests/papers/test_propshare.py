@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from netrepro.applications.processes import why_no_processes
+from netrepro.applications.swarm.run import run_real_swarms
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.papers import propshare as paper
-from netrepro.papers._processes import why_no_processes
-from netrepro.papers._propshare_processes import run_real_swarms
 from netrepro.simulation.swarm import BLOCK_BYTES, SwarmPeer
 
 SCALE = paper.Scale(30, (0.0, 0.5, 1.0), 2, 3)

@@ -12,9 +12,9 @@ from virtual_kernel import needs_virtual
 
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
-from netrepro.papers import _raft_processes
-from netrepro.papers import raft as paper
-from netrepro.papers._raft_processes import CHECKS, Case, Crashes, crash_processes, violations
+from netrepro.papers.raft import processes
+from netrepro.papers.raft import study as paper
+from netrepro.papers.raft.processes import CHECKS, Case, Crashes, crash_processes, violations
 from netrepro.protocols.raft_elections import Election, elect, split_vote_share, timeouts_of
 
 SCALE = replace(paper.scale("quick"), control_trials=50, calibration_trials=1000)
@@ -235,7 +235,7 @@ def test_logs_and_leaders_that_break_a_promise_are_noticed(check, change):
 
 
 def test_without_the_kernel_the_notebook_says_so_and_goes_on(runs, monkeypatch):
-    monkeypatch.setattr(_raft_processes, "why_no_processes", lambda: "no virtual kernel: not built")
+    monkeypatch.setattr(processes, "why_no_processes", lambda: "no virtual kernel: not built")
     crashes = paper.measure_processes(FEW, 5, 1, DISK, "simulated")
     assert crashes.why and not crashes.lines and paper.tier_table(runs, crashes).empty
     assert set(paper.checks(runs, crashes).reset_index()["tier"]) == {"simulated"}

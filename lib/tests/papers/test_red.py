@@ -19,8 +19,8 @@ from netrepro.errors import NetreproError
 from netrepro.networks import Link, star
 from netrepro.networks.experiment import Experiment
 from netrepro.papers import red as paper
-from netrepro.papers._running import run_experiment
-from netrepro.papers._study import points
+from netrepro.study.declaration import points
+from netrepro.study.measuring import run_experiment
 
 SECONDS = 5.0
 RATE = paper.Setting().rate_mbps

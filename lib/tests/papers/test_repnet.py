@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 from virtual_kernel import needs_virtual
 
+from netrepro.applications.bucket_sort import guest as bucket_sort
+from netrepro.applications.repnet.run import emulate_with_library
 from netrepro.claims import judge, load_claims
 from netrepro.emulation.plan import BURST_S, PACKET_BURST_BYTES
 from netrepro.emulation.tiers import probe_tiers
@@ -20,15 +22,13 @@ from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.links import SharedBuffer
 from netrepro.networks.workloads import Flow
-from netrepro.papers import _bucket_sort
-from netrepro.papers._repnet_library import emulate_with_library
-from netrepro.papers._repnet_sorting import Sort, emulate_sort, simulate_sort, sort_in_virtual_time
-from netrepro.papers._study import SIMULATED, VIRTUAL, Runs
-from netrepro.papers._trust import check_table
 from netrepro.papers.repnet import figures, measuring, study
 from netrepro.papers.repnet import setting as model
 from netrepro.papers.repnet.setting import MOUSE_BYTES, PRINTED, SCALED, SCHEMES, SORTED, Setting
+from netrepro.papers.repnet.sorting import Sort, emulate_sort, simulate_sort, sort_in_virtual_time
 from netrepro.simulation import simulate
+from netrepro.study.declaration import SIMULATED, VIRTUAL, Runs
+from netrepro.study.trust import check_table
 from netrepro.transport import open_connection, start_server
 
 STUDY = study.STUDY
@@ -321,7 +321,7 @@ def test_on_one_simulated_path_the_scaled_testbed_treats_tcp_as_without_the_cont
 
 def test_the_messages_of_bucket_sort_are_the_numbers_in_the_order_of_a_scan():
     numbers = np.random.default_rng(1).integers(0, 65_536, 3000)
-    sent = list(_bucket_sort.messages(numbers, 11))
+    sent = list(bucket_sort.messages(numbers, 11))
     for slave in range(11):
         mine = [int(line) for place, text in sent if place == slave for line in text.split()]
         assert mine == [n for n in numbers.tolist() if n * 11 // 65_536 == slave]
@@ -339,17 +339,17 @@ def test_the_messages_of_bucket_sort_are_the_numbers_in_the_order_of_a_scan():
 def test_bucket_sort_sorts_over_real_sockets(name):
     async def test() -> bytes:
         server: Any = await (asyncio.start_server if name == "tcp" else start_server)(
-            _bucket_sort.sort_bucket, "127.0.0.1", 0
+            bucket_sort.sort_bucket, "127.0.0.1", 0
         )
         port = server.sockets[0].getsockname()[1]
         connect: Any = asyncio.open_connection if name == "tcp" else partial(open_connection, mode=name)
         streams = [await connect("127.0.0.1", port) for _ in range(5)]
-        sorted_text = await _bucket_sort.sort(numbers, streams)
+        sorted_text = await bucket_sort.sort(numbers, streams)
         server.close()
         return sorted_text
 
     numbers = np.random.default_rng(2).integers(0, 65_536, 4000)
-    assert asyncio.run(test()) == _bucket_sort.as_text(np.sort(numbers))
+    assert asyncio.run(test()) == bucket_sort.as_text(np.sort(numbers))
 
 
 def test_simulated_answers_start_when_the_numbers_are_there():
@@ -358,7 +358,7 @@ def test_simulated_answers_start_when_the_numbers_are_there():
     job = Sort(setting.leaf_spine(2), setting.tcp, "tcp", 2000, 1000, 0.0)
     found, checks = simulate_sort(job, 1, 5)
     assert len(found) == 12 and checks.holds.all()
-    bytes_of_a_job = len(_bucket_sort.as_text(np.random.default_rng(1).integers(0, 65_536, 2000)))
+    bytes_of_a_job = len(bucket_sort.as_text(np.random.default_rng(1).integers(0, 65_536, 2000)))
     both_ways_ms = 2 * bytes_of_a_job * 8 / (setting.rate_mbps * 1e3)
     assert (found.took_ms > both_ways_ms).all() and (found.took_ms < 6 * both_ways_ms).all()
     again, _ = simulate_sort(job, 1, 5)

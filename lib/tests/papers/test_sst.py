@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from netrepro.applications.web.run import least_s, load_pages, share_beside_tcp, why_no_quic
 from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError
 from netrepro.papers import sst as paper
-from netrepro.papers._sst_web import least_s, load_pages, share_beside_tcp, why_no_quic
 
 LINE = paper.line_of(paper.Setting())
 ROUND_TRIP_MS = 2 * LINE.one_way_ms

@@ -14,8 +14,8 @@ from virtual_kernel import needs_virtual
 from netrepro.claims import load_claims
 from netrepro.errors import NetreproError
 from netrepro.papers import suss as paper
-from netrepro.papers._study import Runs, Scale, points
 from netrepro.papers.suss import SUSS, Setting
+from netrepro.study.declaration import Runs, Scale, points
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.papers import tcp_pacing as paper
-from netrepro.papers._study import Runs, points
 from netrepro.simulation import simulate
+from netrepro.study.declaration import Runs, points
 
 PAPER = paper.Setting()
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netrepro.emulation.bird import Announcement, Session, bird_configuration
+from netrepro.applications.bgp.run import Announcement, Session, bird_configuration
 from netrepro.errors import NetreproError
 from netrepro.protocols import Send, drive
 from netrepro.protocols.as_graph import AsGraph, Relation, hierarchy, load_as_relationships

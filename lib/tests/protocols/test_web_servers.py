@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from netrepro.applications.web.run import why_no_quic
 from netrepro.errors import NetreproError
-from netrepro.papers._sst_web import why_no_quic
 from netrepro.protocols import drive
 from netrepro.protocols.browser import MOST_RESPONSE_BYTES, Manner, asked_bytes, request
 from netrepro.protocols.sst.channel import Channel

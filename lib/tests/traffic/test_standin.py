@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from netrepro.emulation.labelled_traffic.generate import campus
+from netrepro.applications.labelled_traffic.generate import campus
 from netrepro.errors import NetreproError
 from netrepro.paths import data_dir
 from netrepro.traffic import (

@@ -184,7 +184,7 @@ def test_applications_of_the_capture_that_are_absent_are_told_in_one_line_with_w
 
 
 def test_what_the_capture_needs_is_what_its_maker_asks_for():
-    from netrepro.emulation.labelled_traffic.generate import LIBRARIES
+    from netrepro.applications.labelled_traffic.generate import LIBRARIES
 
     table = doctor.find_packages()
     wanted = set(table.package[table.needed_by == doctor.EXTRAS["capture"]])

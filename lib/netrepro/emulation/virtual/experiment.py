@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity, messages
-from netrepro.emulation.generated_traffic import TrafficDescription
 from netrepro.emulation.messages import Request
 from netrepro.emulation.plan import HUB
-from netrepro.emulation.recording import check_captures
+from netrepro.emulation.real_time.generated_traffic import TrafficDescription
+from netrepro.emulation.real_time.recording import check_captures
 from netrepro.emulation.source_routes import connections
 from netrepro.emulation.virtual.events import Events
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched, batched_by_node

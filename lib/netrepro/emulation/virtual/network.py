@@ -20,7 +20,7 @@ import cloudpickle
 
 from netrepro.emulation import messages
 from netrepro.emulation.plan import check_name
-from netrepro.emulation.recording import check_captures
+from netrepro.emulation.real_time.recording import check_captures
 from netrepro.emulation.virtual.experiment import PCAP_HEADER, build, release_numbers, whole_settings
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched_by_node
 from netrepro.emulation.virtual.kernel import modules_for

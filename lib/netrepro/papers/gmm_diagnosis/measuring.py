@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from netrepro.papers._running import Progress
 from netrepro.papers.gmm_diagnosis.noise import (
     NoiseFit,
     collapse,
@@ -40,6 +39,7 @@ from netrepro.papers.gmm_traffic.training import (
     train,
 )
 from netrepro.processes import in_processes
+from netrepro.study.measuring import Progress
 from netrepro.traffic import CLASSIFIERS, NAMED_CLASSES, class_scores, confusion
 
 

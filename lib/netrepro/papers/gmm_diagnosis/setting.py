@@ -9,8 +9,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.papers._running import of_profile
 from netrepro.paths import data_dir
+from netrepro.study.measuring import of_profile
 
 SLUG = "gmm_diagnosis"
 Floats = NDArray[np.float64]

@@ -12,10 +12,10 @@ from sklearn.feature_selection import f_classif
 from sklearn.inspection import permutation_importance
 from sklearn.manifold import TSNE
 
-from netrepro.papers._running import Progress
 from netrepro.papers.gmm_traffic.measuring import Runs
 from netrepro.papers.gmm_traffic.setting import derived_seed
 from netrepro.papers.gmm_traffic.training import Rows, make_rows, one_thread, one_thread_each, take
+from netrepro.study.measuring import Progress
 from netrepro.traffic import CLASSES, NEURAL, NORMALISATIONS
 
 

@@ -12,7 +12,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netrepro.errors import NetreproError
-from netrepro.papers._running import Progress
 from netrepro.papers.gmm_traffic.setting import (
     BEST_PACKETS,
     FEW_FLOWS,
@@ -37,6 +36,7 @@ from netrepro.papers.gmm_traffic.training import (
     take,
     train,
 )
+from netrepro.study.measuring import Progress
 from netrepro.traffic import (
     BASELINES,
     CLASSIFIERS,

@@ -12,7 +12,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from netrepro.errors import NetreproError
-from netrepro.papers._running import Progress
 from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, SLUG, Setting, Trace, open_trace
 from netrepro.papers.gmm_traffic.training import (
     make_rows,
@@ -23,6 +22,7 @@ from netrepro.papers.gmm_traffic.training import (
     take,
     train,
 )
+from netrepro.study.measuring import Progress
 from netrepro.traffic import CLASSES, MeterResult, inspect_capture, join_labels, meter
 from netrepro.traffic.captures import CaptureFile
 

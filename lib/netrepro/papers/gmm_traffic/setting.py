@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.papers._running import of_profile
+from netrepro.study.measuring import of_profile
 from netrepro.traffic import (
     BASELINES,
     CLASSES,

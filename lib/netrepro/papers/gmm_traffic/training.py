@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.feature_selection import SequentialFeatureSelector
 from threadpoolctl import threadpool_limits
 
-from netrepro.papers._running import Progress, Value, in_parallel
 from netrepro.papers.gmm_traffic.setting import Scale, Setting, neural_models
+from netrepro.study.measuring import Progress, Value, in_parallel
 from netrepro.traffic import (
     CLASSIFIERS,
     NAMED_CLASSES,

@@ -14,8 +14,6 @@ from matplotlib.figure import Figure
 
 from netrepro.claims import load_claims
 from netrepro.claims.verdicts import student_interval
-from netrepro.papers import _drawing as drawing
-from netrepro.papers._study import SIMULATED, VIRTUAL, Runs
 from netrepro.papers.repnet.measuring import (
     AGAIN,
     CURVE,
@@ -38,6 +36,8 @@ from netrepro.papers.repnet.setting import (
 )
 from netrepro.paths import data_dir
 from netrepro.queueing.replication import ReplicationModel
+from netrepro.study import pictures as drawing
+from netrepro.study.declaration import SIMULATED, VIRTUAL, Runs
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme, use_logarithm
 
 FOLD_MS = 200.0

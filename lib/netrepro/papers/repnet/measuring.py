@@ -16,15 +16,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from netrepro.applications.repnet.run import emulate_with_library
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.papers._repnet_library import emulate_with_library
-from netrepro.papers._repnet_sorting import emulate_sort, simulate_sort, sort_in_virtual_time
-from netrepro.papers._running import run_experiment
-from netrepro.papers._study import SIMULATED, VIRTUAL, jackknife
-from netrepro.papers._trust import Check
 from netrepro.papers.repnet.setting import (
     ELEPHANT_BYTES,
     MOUSE_BYTES,
@@ -36,7 +32,11 @@ from netrepro.papers.repnet.setting import (
     probing,
     watching,
 )
+from netrepro.papers.repnet.sorting import emulate_sort, simulate_sort, sort_in_virtual_time
 from netrepro.simulation import simulate
+from netrepro.study.declaration import SIMULATED, VIRTUAL, jackknife
+from netrepro.study.measuring import run_experiment
+from netrepro.study.trust import Check
 from netrepro.transport import open_connection, start_server
 
 PERCENTILES = {"median": 0.5, "p99": 0.99, "p999": 0.999}

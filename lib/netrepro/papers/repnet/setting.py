@@ -14,7 +14,7 @@ from netrepro.networks.links import DropTail, Link, SharedBuffer
 from netrepro.networks.routing import shortest_paths
 from netrepro.networks.topology import Topology, fat_tree, leaf_spine
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
-from netrepro.papers._repnet_sorting import Sort
+from netrepro.papers.repnet.sorting import Sort
 
 SCHEMES = ("tcp", "repflow", "repsyn")
 REPLICATED = SCHEMES[1:]

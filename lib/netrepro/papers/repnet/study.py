@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from netrepro.papers import _study as house
-from netrepro.papers._study import SIMULATED, VIRTUAL, Evidence, Knob, Runs, Scale, each, jackknife, least_first
 from netrepro.papers.repnet.figures import FIGURES
 from netrepro.papers.repnet.measuring import AGAIN, GROUPS, PERCENTILES, measure_one, pooled, reduction
 from netrepro.papers.repnet.setting import (
@@ -30,6 +28,8 @@ from netrepro.papers.repnet.setting import (
     SORTED,
     Setting,
 )
+from netrepro.study import declaration as house
+from netrepro.study.declaration import SIMULATED, VIRTUAL, Evidence, Knob, Runs, Scale, each, jackknife, least_first
 
 LOADS = {"1:1": (0.1, 0.2, 0.3, 0.4, 0.5), "2:1": (0.1, 0.2, 0.3, 0.5), "fat-tree": (0.1, 0.2, 0.4, 0.6, 0.8)}
 BENEFIT_LOADS = (0.4, 0.6, 0.8)  # of the fat-tree

@@ -10,7 +10,7 @@ from scapy.utils import PcapReader, RawPcapReader
 from virtual_kernel import needs_virtual
 
 from netrepro.emulation import emulate
-from netrepro.emulation.guests import LauncherConnection
+from netrepro.emulation.real_time.guests import LauncherConnection
 from netrepro.errors import NetreproError
 from netrepro.networks import EcnThreshold, Experiment, Flow, Link, Measure, Tcp, dumbbell, star
 from netrepro.traffic import meter

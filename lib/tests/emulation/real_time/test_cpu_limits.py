@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from emulation_traffic import emulation, rootless
 
-from netrepro.emulation import Emulation, cpu_limits
-from netrepro.emulation.machine import guest_prefix
-from netrepro.emulation.probe import NotHere, control_group_parent, nearest_with_limits
+from netrepro.emulation import Emulation
+from netrepro.emulation.real_time import cpu_limits
+from netrepro.emulation.real_time.machine import guest_prefix
+from netrepro.emulation.real_time.probe import NotHere, control_group_parent, nearest_with_limits
 from netrepro.networks import Link, star
 
 pytestmark = [pytest.mark.timeout(60), rootless]

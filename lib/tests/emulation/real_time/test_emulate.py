@@ -14,16 +14,16 @@ from virtual_kernel import needs_virtual
 
 from netrepro.emulation import emulate
 from netrepro.emulation.fidelity import PACKETS_A_FRAME
-from netrepro.emulation.generated_traffic import TrafficDescription
-from netrepro.emulation.guests import LauncherConnection
+from netrepro.emulation.real_time.generated_traffic import TrafficDescription
+from netrepro.emulation.real_time.guests import LauncherConnection
 from netrepro.errors import NetreproError
 from netrepro.networks import DropTail, Link, dumbbell, fat_tree, star
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.flow_sizes import load_flow_sizes
 from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp
-from netrepro.papers._running import run_experiment
 from netrepro.simulation import simulate
+from netrepro.study.measuring import run_experiment
 
 pytestmark = [pytest.mark.timeout(60), rootless]
 FAST = Link(100, 0)

@@ -9,7 +9,7 @@ import pytest
 from emulation_traffic import emulation, rootless, send, serve
 
 from netrepro.emulation import emulate
-from netrepro.emulation.changes import MOST_LATE_MS
+from netrepro.emulation.real_time.changes import MOST_LATE_MS
 from netrepro.errors import NetreproError
 from netrepro.networks import (
     Datagrams,

@@ -732,7 +732,7 @@ def test_two_networks_live_side_by_side_with_the_same_addresses(net):
     ],
 )  # fmt: skip
 def test_what_kernels_cannot_honour_is_refused_before_anything_is_built(topology, options, says, monkeypatch):
-    monkeypatch.setattr("netrepro.emulation.network.LauncherConnection", None)
+    monkeypatch.setattr("netrepro.emulation.real_time.network.LauncherConnection", None)
     with pytest.raises(NetreproError, match=says):
         Emulation(topology(), **{"tier": "rootless", **options})
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from emulation_traffic import emulation, rootless
 
-from netrepro.emulation.kernel_costs import CASES, time_kernel
 from netrepro.errors import NetreproError
 from netrepro.networks import star
 from netrepro.networks.links import Link
+from netrepro.papers.dummynet.kernel_costs import CASES, time_kernel
 
 
 def count_what_passes() -> dict[str, tuple[int, int]]:
@@ -16,7 +16,7 @@ def count_what_passes() -> dict[str, tuple[int, int]]:
     from pyroute2 import IPRoute
 
     from netrepro import _core
-    from netrepro.emulation import kernel_costs as costs
+    from netrepro.papers.dummynet import kernel_costs as costs
 
     counted = {}
     with IPRoute() as kernel:

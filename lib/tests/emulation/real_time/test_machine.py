@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from emulation_traffic import emulation, needs, rootless
 
-from netrepro.emulation import build_times, cpu_limits, emulate, machine
-from netrepro.emulation.probe import NotHere
+from netrepro.emulation import emulate
+from netrepro.emulation.real_time import cpu_limits, machine
+from netrepro.emulation.real_time.probe import NotHere
 from netrepro.networks import Link, fat_tree, star
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Flow
+from netrepro.papers.emulator_fidelity import builds
 
 
 def test_a_guests_command_runs_as_it_is_given_behind_the_prefix_and_no_group_is_left():
@@ -53,20 +55,20 @@ def test_what_is_prepared_finds_the_network_built_and_its_traffic_not_begun():
 @rootless
 def test_the_peers_build_the_network_that_is_described():
     needs("ip")
-    topology = fat_tree(2, build_times.LINK)
-    wanted = build_times.described(topology)
+    topology = fat_tree(2, builds.LINK)
+    wanted = builds.described(topology)
     with emulation(topology) as net:
         links = net["s1"].run(["ip", "-o", "link"]).stdout
     assert links.count("@") == len(wanted["interfaces"]["s1"])
-    assert build_times.build_with_pyroute2(topology) > 0
-    assert build_times.build_with_iproute2(topology, batched=True) > 0
+    assert builds.build_with_pyroute2(topology) > 0
+    assert builds.build_with_iproute2(topology, batched=True) > 0
 
 
 @pytest.mark.parametrize("absent", ["mn", "brctl"])
 def test_a_peer_that_is_not_installed_is_named_and_has_no_time(monkeypatch, absent):
-    monkeypatch.setattr(build_times, "build_ours", lambda topology: 0.5)
-    monkeypatch.setattr(build_times.shutil, "which", lambda name: None if name == absent else f"/usr/bin/{name}")
-    table = build_times.compare_builds(2, 1, peers=(build_times.MININET,)).set_index("built_by")
+    monkeypatch.setattr(builds, "build_ours", lambda topology: 0.5)
+    monkeypatch.setattr(builds.shutil, "which", lambda name: None if name == absent else f"/usr/bin/{name}")
+    table = builds.compare_builds(2, 1, peers=(builds.MININET,)).set_index("built_by")
     assert table.loc["netrepro", "times_ours"] == 1
     assert table.loc["Mininet", "remark"] == f"Mininet needs {absent}, which is not installed"
     assert table["seconds"].isna().tolist() == [False, True]
@@ -74,9 +76,9 @@ def test_a_peer_that_is_not_installed_is_named_and_has_no_time(monkeypatch, abse
 
 @rootless
 def test_a_peer_that_fails_says_how(monkeypatch):
-    monkeypatch.setattr(build_times, "_WITH_PYROUTE2", "raise OSError('no such kernel')")
-    with pytest.raises(build_times.NetreproError, match="no such kernel"):
-        build_times.build_with_pyroute2(fat_tree(2, build_times.LINK))
+    monkeypatch.setattr(builds, "_WITH_PYROUTE2", "raise OSError('no such kernel')")
+    with pytest.raises(builds.NetreproError, match="no such kernel"):
+        builds.build_with_pyroute2(fat_tree(2, builds.LINK))
 
 
 def test_processors_are_asked_to_stay_awake_within_the_block(monkeypatch, tmp_path):

@@ -1,0 +1,253 @@
+"""BIRD, a BGP daemon of the real Internet, as the router of every AS: with the policies of Gao and Rexford (ToN 2001),
+over a Linux kernel in virtual time, where a site can fail and what clients send can be followed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from netrepro.emulation import messages
+from netrepro.emulation.virtual.instance import batched_by_node
+from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.errors import NetreproError
+from netrepro.networks.links import Link
+from netrepro.networks.topology import Cable, Topology
+from netrepro.protocols.as_graph import AsGraph, Relation
+
+GUEST = Path(__file__).with_name("guest.py")
+PORT = 1790  # of BGP, for daemons that may not open 179
+PREFERENCE = {Relation.CUSTOMER: 300, Relation.PEER: 200, Relation.PROVIDER: 100}
+CLIENT_RATE_MBPS = 100.0
+_EDGE = """
+router id {router_id};
+define from_customer = (65535, 1);
+filter give_some {{ if source = RTS_STATIC || from_customer ~ bgp_community then accept; reject; }}
+protocol device {{ }}
+"""
+_TO_KERNEL = "protocol kernel { ipv4 { import none; export where source = RTS_BGP; }; scan time 100000; }\n"
+_SESSION = """
+protocol bgp to_{neighbour} {{
+  local {local} port {port} as {number};
+  neighbor {other} port {port} as {its_number};
+  strict bind; multihop; {passive}
+  connect delay time 0; connect retry time 1; error wait time 1, 2; startup hold time 60; hold time {hold_s};
+  ipv4 {{
+    import filter {{ bgp_local_pref = {preference}; bgp_community.{mark}; {gateway} accept; }};
+    export {export}; next hop self;
+  }};
+}}
+"""
+_HOLD_S = 60_000  # so that sessions do not chatter
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """A prefix that an AS can announce as its own, with its number so many times more than once."""
+
+    prefix: str
+    prepends: int = 0
+
+
+@dataclass(frozen=True)
+class Session:
+    """One BGP session as its own side sees it: what the neighbour is, both addresses, and where packets go (none: as
+    BGP says). passive : the other side begins. its_number : the neighbour's AS number."""
+
+    neighbour: int
+    relation: Relation
+    local: str
+    other: str
+    its_number: int
+    gateway: str = ""
+    passive: bool = False
+
+
+def find_bird() -> str:
+    """The daemon's path. Raises NetreproError where there is none."""
+    path = shutil.which("bird") or shutil.which("bird", path="/usr/sbin:/usr/local/sbin")
+    if path is None:
+        raise NetreproError("no BIRD on this machine", "install the package bird2")
+    return path
+
+
+def bird_configuration(
+    number: int,
+    router_id: str,
+    sessions: Iterable[Session],
+    announcements: Mapping[str, Announcement],
+    *,
+    to_kernel: bool = False,
+) -> str:
+    """The daemon's configuration file for AS `number`.
+
+    Routes of customers are preferred to those of peers, and these to those of providers; what comes from peers and
+    providers goes to customers only; among equals the shorter path wins, then the lower `router_id` of the neighbour.
+    announcements : name -> what the protocol of that name announces. to_kernel : routes go to the kernel's table, and
+    nothing is announced before it is enabled.
+    """
+    text = _EDGE.format(router_id=router_id) + (_TO_KERNEL if to_kernel else "")
+    for name, each in announcements.items():
+        path = f" {{ {f'bgp_path.prepend({number}); ' * each.prepends}}}" if each.prepends else ""
+        disabled = "disabled; " if to_kernel else ""
+        text += f"protocol static {name} {{ {disabled}ipv4; route {each.prefix} blackhole{path}; }}\n"
+    for session in sessions:
+        is_customer = session.relation == Relation.CUSTOMER
+        text += _SESSION.format(
+            neighbour=session.neighbour,
+            number=number,
+            its_number=session.its_number,
+            local=session.local,
+            other=session.other,
+            port=PORT,
+            passive="passive;" if session.passive else "",
+            hold_s=_HOLD_S,
+            preference=PREFERENCE[session.relation],
+            mark="add(from_customer)" if is_customer else "delete([from_customer])",
+            gateway=f"gw = {session.gateway};" if session.gateway else "",
+            export="all" if is_customer else "filter give_some",
+        )
+    return text
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A site that fails: what is announced (site -> names of announcements) before, and from `reacts_after_s` after it
+    on as well. delayed : whether ASes take their time from the failure on. first : whether those that reach the site
+    before this failure are the clients of the ones that follow. pings_s : when clients send, after the failure."""
+
+    failed: int
+    before: Mapping[int, Sequence[str]]
+    after: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    reacts_after_s: float = 0.0
+    delayed: bool = True
+    first: bool = False
+    pings_s: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Failed:
+    """What a failure did. before : client -> site that it reached, 0 for none. answers : of the clients that reached
+    the failed one, client -> the site that each ping reached, 0 for none; once no table changes any more pings end,
+    as all that follow would go where the last one went. paths : before and at the end, AS -> prefix -> AS path.
+    updates : that went to neighbours after the failure."""
+
+    before: Mapping[int, int]
+    answers: Mapping[int, Sequence[int]]
+    paths: tuple[Mapping[int, Mapping[str, tuple[int, ...]]], ...]
+    updates: int
+
+
+def run_failures(
+    graph: AsGraph,
+    sites: Sequence[int],
+    clients: Sequence[int],
+    as_number: int,
+    announcements: Mapping[str, Announcement],
+    failures: Sequence[Failure],
+    delays_s: Mapping[int, Sequence[float]],
+    *,
+    address: str,
+    link_delay_ms: float = 20.0,
+    announcement_share: float = 1.0,
+    seed: int = 1,
+    patience_s: float = 120.0,
+) -> list[Failed]:
+    """Let sites fail, one after the other, in an Internet of BIRD daemons on a Linux kernel in virtual time.
+
+    Every AS is a network namespace with a daemon that fills its routing table; every link delays by `link_delay_ms`.
+    A client's pings are packets to `address`, which all sites have; they follow the kernels' tables, through circles
+    and into holes, and count where they arrive at another site than the failed one. BIRD has no interval between
+    announcements and answers at once: a session goes through a relay in the receiving AS, which holds every update
+    back for the AS's next delay of `delays_s` (used again from the beginning once they are used up; each failure
+    begins anew), or for `announcement_share` of it where the update withdraws nothing, in order. sites : ASes without
+    customers that share `as_number` and have two links or more.
+
+    Raises NetreproError without BIRD or the virtual kernel, and for daemons that do not come up.
+    """
+    bird = find_bird()
+    names = {each: f"h{sites.index(each) + 1}" if each in sites else f"s{each}" for each in graph.neighbours}
+    link = Link(CLIENT_RATE_MBPS, link_delay_ms)
+    topology = Topology(tuple(Cable(names[a], names[b], link) for a, b, _ in graph.links), "ASes")
+    with VirtualEmulation(topology, seed=seed, patience_s=patience_s) as net:
+        addresses = {number: str(net.plan.addresses[name]) for number, name in names.items()}
+        places = {number: {each: k for k, each in enumerate(near, 1)} for number, near in graph.neighbours.items()}
+        _give_peers(net, names, graph)
+        for number, near in graph.neighbours.items():
+            sessions = [
+                Session(
+                    each,
+                    relation,
+                    f"127.0.1.{places[number][each]}",
+                    f"127.0.2.{places[number][each]}",
+                    as_number if each in sites else each,
+                    gateway=addresses[each],
+                    passive=number > each,
+                )
+                for each, relation in near.items()
+            ]
+            own = announcements if number in sites else {}
+            shown = as_number if number in sites else number
+            text = bird_configuration(shown, _router_id(number), sessions, own, to_kernel=True)
+            (net.folder / f"{number}.conf").write_text(text)
+            control = f"/run/{number}.ctl"
+            net[names[number]].popen([bird, "-f", "-c", f"{number}.conf", "-s", control, "-P", f"/run/{number}.pid"])
+        asked: dict[str, Any] = {
+            "namespaces": {each: f"/proc/1/fd/{net.plan.descriptor(name)}" for each, name in names.items()},
+            "sessions": [(a, b, places[a][b], places[b][a]) for a, near in places.items() for b in near if a < b],
+            "addresses": addresses,
+            "port": PORT,
+            "announcement_share": announcement_share,
+            "delays_s": {each: list(values) for each, values in delays_s.items()},
+            "sites": list(sites),
+            "clients": list(clients),
+            "address": address,
+            "failures": [asdict(each) for each in failures],
+            "announcements": list(announcements),
+        }
+        (net.folder / "asked.json").write_text(json.dumps(asked))
+        net["h1"].run([sys.executable, "-I", "-S", "-B", str(GUEST), "asked.json", "found.json"])
+        found = json.loads((net.folder / "found.json").read_text())
+    if "problem" in found:
+        raise NetreproError(
+            f"BIRD in virtual time: {found['problem']}", "are the graph and its sites as they should be?"
+        )
+    return [_failed(each) for each in found["failures"]]
+
+
+def _give_peers(net: VirtualEmulation, names: Mapping[int, str], graph: AsGraph) -> None:
+    """Tell both ends of every link the other's address, so that BIRD finds its neighbours there."""
+    plan, requests = net.plan, {}
+    for number, near in graph.neighbours.items():
+        node = names[number]
+        requests[node] = [
+            messages.new_address(
+                plan.ports[node, names[each]].shaper[1],
+                plan.addresses[node].packed,
+                plan.addresses[names[each]].packed,
+            )
+            for each in near
+        ]
+    net.instance.order("change", requests=batched_by_node(requests))
+
+
+def _router_id(number: int) -> str:
+    """In the order of numbers, for a lower one wins among equals."""
+    return ".".join(str(number >> shift & 255) for shift in (24, 16, 8, 0))
+
+
+def _failed(each: Mapping[str, Any]) -> Failed:
+    return Failed(
+        {int(client): site for client, site in each["before"].items()},
+        {int(client): sites for client, sites in each["answers"].items()},
+        tuple(
+            {int(number): {prefix: tuple(path) for prefix, path in own.items()} for number, own in paths.items()}
+            for paths in each["paths"]
+        ),
+        each["updates"],
+    )

@@ -1,0 +1,96 @@
+"""Real Raft in virtual time: an etcd of five processes, each in a network of its own, whose leader is killed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from random import Random
+
+from netrepro.applications.etcd.real_time import check_etcd
+from netrepro.emulation.virtual.network import VirtualEmulation, VirtualProgram
+from netrepro.errors import NetreproError
+from netrepro.networks.topology import Topology
+
+_ELECTED = re.compile(r"raft\.node: (\w+) (?:elected leader|changed leader from \w+ to) (\w+) at term")
+_LOOK_S = 0.02
+_STEADY_S = 0.3
+_LONGEST_S = 30.0
+
+
+def etcd_without_leader_s(
+    topology: Topology,
+    crashes: int,
+    seed: int,
+    *,
+    heartbeat_ms: int,
+    election_ms: int,
+    progress: Callable[[Iterable[int]], Iterable[int]] = iter,
+) -> list[float]:
+    """For each crash the seconds from the leader's SIGKILL, at any time between two heartbeats, until all other hosts'
+    servers have told of one new leader; to a millisecond, as etcd's log has it. Then it is restarted.
+
+    A server on every host of the topology. Unlike other programs, two calls with one seed may differ; why is not known.
+    Raises NetreproError where there is no etcd or no virtual kernel, for timeouts that etcd refuses, and where a leader
+    does not come within 30 s.
+    """
+    check_etcd(heartbeat_ms, election_ms)
+    random = Random(seed)
+    with VirtualEmulation(topology, seed=seed) as net:
+        cluster = _Cluster(net, (f"--heartbeat-interval={heartbeat_ms}", f"--election-timeout={election_ms}"))
+        return [cluster.crash(random.uniform(0, heartbeat_ms / 1e3)) for _ in progress(range(crashes))]
+
+
+class _Cluster:
+    def __init__(self, net: VirtualEmulation, timing: tuple[str, ...]):
+        self._net, self._timing = net, timing
+        self._hosts = {host: net[host].address for host in net.topology.hosts}
+        self._programs: dict[str, VirtualProgram] = {}
+        for host in self._hosts:
+            self._start(host)
+
+    def _start(self, host: str) -> None:
+        own = f"http://{self._hosts[host]}"
+        members = ",".join(f"{each}=http://{address}:2380" for each, address in self._hosts.items())
+        command = ["etcd", f"--name={host}", f"--data-dir={self._net.folder / host}", *self._timing]
+        command += [f"--listen-client-urls={own}:2379", f"--advertise-client-urls={own}:2379"]
+        command += [f"--listen-peer-urls={own}:2380", f"--initial-advertise-peer-urls={own}:2380"]
+        command += [f"--initial-cluster={members}", "--logger=zap"]
+        self._programs[host] = self._net[host].popen(command, environment={"GOMAXPROCS": "1"})
+
+    def crash(self, after_s: float) -> float:
+        """Kill the leader after so long, and restart it when there is another."""
+        old, _ = self._wait_for_leader(list(self._hosts), None)
+        self._net.sleep(_STEADY_S + after_s)
+        names = {member: host for host, (_, member, _) in self._told().items()}
+        killed = names[old]
+        self._programs[killed].kill()
+        killed_s = self._net.instance.order("clock")["realtime_ns"] / 1e9
+        _, heard_s = self._wait_for_leader([host for host in self._hosts if host != killed], old)
+        self._programs[killed].wait()
+        self._start(killed)
+        return heard_s - killed_s
+
+    def _wait_for_leader(self, hosts: list[str], before: str | None) -> tuple[str, float]:
+        """The member whom all servers of the hosts take for the leader, another than `before`, and since when."""
+        end_s = self._net.now_s + _LONGEST_S
+        while self._net.now_s < end_s:
+            told = self._told()
+            leaders = {told[host][2] for host in hosts if host in told}
+            if len(leaders) == 1 and before not in leaders and all(host in told for host in hosts):
+                return leaders.pop(), max(told[host][0] for host in hosts)
+            self._net.sleep(_LOOK_S)
+        failed = [program.errors for program in self._programs.values() if program.poll() is not None]
+        last = (failed[0].strip().splitlines() or ["nothing"])[-1][:200] if failed else "they run"
+        raise NetreproError(f"etcd has no leader after {_LONGEST_S:g} s of virtual time: {last}")
+
+    def _told(self) -> dict[str, tuple[float, str, str]]:
+        """host -> when its server last told of a leader, its own member and the leader's, of those that have."""
+        found = {}
+        for host, program in self._programs.items():
+            for line in program.errors.splitlines():
+                if match := _ELECTED.search(line):
+                    at_s = datetime.fromisoformat(json.loads(line)["ts"]).timestamp()
+                    found[host] = (at_s, match[1], match[2])
+        return found

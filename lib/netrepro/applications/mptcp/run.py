@@ -1,0 +1,52 @@
+"""Linux's MPTCP whose path manager is told that a network is lost, and that it is back; in virtual time.
+
+What a phone does: the endpoint of the lost network is deleted, which ends its subflows at once and has the rest carry
+what they held, and is added again later.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from netrepro.applications.processes import lines_of, start_script
+from netrepro.emulation.source_routes import connections
+from netrepro.emulation.virtual.multipath import socket_kind_of_subflows, tell_path_managers
+from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.networks.experiment import Experiment
+
+HOST = Path(__file__).with_name("guest.py")
+PORT, ENDPOINT = 5000, "2"
+
+
+def told_handover(experiment: Experiment, clock_skew_ppm: float = 100.0) -> pd.DataFrame:
+    """What the receiver of the experiment's only flow has read: time_s, delivered_bytes, a row a read.
+
+    Whenever a link of the first subflow's path changes, the source's path manager hears of it at that moment. Raises
+    NetreproError as VirtualEmulation, and where a program or `ip mptcp` fails.
+    """
+    (made,), (flow,) = connections(experiment), experiment.traffic
+    tcp, seconds = experiment.tcp_of(flow), str(experiment.duration_s)
+    control = experiment.flow_table["congestion_control"].iloc[0]
+    buffer_bytes = socket_kind_of_subflows(tcp).receive_buffer_bytes // 2  # the kernel doubles it
+    with VirtualEmulation(
+        experiment.topology, congestion_control="", seed=experiment.seed, tcp=experiment.tcp, paths=sorted(made.paths)
+    ) as net:
+        net.load_control(control)
+        own, to = (str(net.plan.address_over(*end)) for end in ((made.back, made.opener), (made.there, made.accepter)))
+        tell_path_managers(net.instance, net.plan, [made])
+        source = net[made.opener]
+        for host in (made.opener, made.accepter):
+            net[host].run(["ip", "mptcp", "limits", "set", "subflows", str(1 + len(made.further))])
+        add = ["ip", "mptcp", "endpoint", "add", own, "id", ENDPOINT, "subflow"]
+        source.run(add)
+        began_s = net.now_s
+        receiver = start_script(net, made.accepter, HOST, "receive", str(PORT), str(buffer_bytes), seconds)
+        sender = start_script(net, made.opener, HOST, "send", own, to, str(PORT), control, seconds)
+        for change in experiment.changes:
+            net.sleep(began_s + change.at_s - net.now_s)
+            net.change_link(change.source, change.destination, up=change.up, both=change.both_directions)
+            source.run(add if change.up else ["ip", "mptcp", "endpoint", "delete", "id", ENDPOINT])
+        (rows,) = lines_of(receiver, [sender])
+    return pd.DataFrame(rows, columns=["time_s", "delivered_bytes"])

@@ -1,0 +1,148 @@
+"""An experiment on real kernels, its small flows sent by RepNet's asyncio library from programs in the hosts."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from netrepro.applications.repnet import guest
+from netrepro.emulation import Emulation, emulate
+from netrepro.emulation.real_time.guests import Guest
+from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import Experiment, Measurements
+from netrepro.networks.workloads import Flow
+
+BEGIN_S = 0.3  # from the last host's being ready
+LAST_S = 1.0  # hosts report this long before the experiment ends
+ADDRESSES_ONLY = "7"  # of a packet, source, destination and protocol
+
+
+def emulate_with_library(
+    experiment: Experiment, small_bytes: int, tier: str, *, hash_ports: bool = True
+) -> Measurements:
+    """What `emulate` measures, flows of `small_bytes` at most being sent by programs in the hosts: those that are
+    replicated with RepNet's library, the others with asyncio's own streams.
+
+    `hash_ports` False makes all routers choose paths by addresses alone, so that the connections of a flow share
+    theirs. Of the library's flows, retransmissions and timeouts are not known (NaN). Raises NetreproError as emulate
+    does, and when a host's program fails.
+    """
+    table = experiment.flow_table
+    is_small = table["size_bytes"] <= small_bytes
+    large = tuple(
+        Flow(row.source, row.destination, size_bytes=int(row.size_bytes), start_s=row.start_s, label=row.label)
+        for row in table[~is_small].itertuples()
+        if row.start_s < experiment.duration_s
+    )
+    programs = Programs(guest.__name__, partial(_orders, table[is_small], experiment.duration_s))
+
+    def prepare(net: Emulation) -> None:
+        if not hash_ports:
+            hash_addresses_only(net)
+        programs.start(net)
+
+    control = experiment.tcp.congestion_control
+    found = emulate(replace(experiment, traffic=large), tier, prepare=prepare, programs_control=control)
+    took_s, late_ms = _completions(table[is_small], programs)
+    measured = pd.DataFrame(index=table.index)
+    measured["completion_s"] = table["start_s"] + table["flow"].map(took_s)
+    measured["delivered_bytes"] = table["size_bytes"].where(measured["completion_s"].notna(), 0.0)
+    measured["retransmitted_packets"] = measured["timeouts"] = np.nan
+    places = table.index[~is_small & (table["start_s"] < experiment.duration_s)]
+    theirs = found.flows.set_index(places)
+    measured.loc[places, "completion_s"] = theirs["start_s"] + theirs["completion_ms"] / 1e3
+    for column in ("delivered_bytes", "retransmitted_packets", "timeouts"):
+        measured.loc[places, column] = theirs[column]
+    told = [(f"lateness of the library's flows in ms, p{q}", float(np.percentile(late_ms, q))) for q in (50, 99)]
+    rows = pd.DataFrame([(*row, np.nan, True) for row in told], columns=list(found.fidelity))
+    return replace(
+        found,
+        experiment=experiment,
+        flows=experiment.flow_results(measured),
+        fidelity=pd.concat([found.fidelity, rows], ignore_index=True),
+    )
+
+
+class Programs:
+    """A program in every host of an emulated network, from their common begin until what each has to say.
+
+    module : what to run; it reads its orders, a line of JSON, says "ready", reads when to begin, and says its outcome.
+    orders : of a host, given the network and the host's name.
+    """
+
+    def __init__(self, module: str, orders: Callable[[Emulation, str], dict[str, Any]]):
+        self._module, self._orders = module, orders
+        self._guests: dict[str, Guest] = {}
+        self.begin_s = 0.0
+
+    def start(self, net: Emulation) -> None:
+        """Start every host's program, and let them begin together."""
+        for host in net.topology.hosts:
+            self._guests[host] = net[host].popen([sys.executable, "-P", "-m", self._module])
+            self._tell(host, json.dumps(self._orders(net, host)))
+        for host in net.topology.hosts:
+            self._hear(host)
+        self.begin_s = time.monotonic() + BEGIN_S
+        for host in net.topology.hosts:
+            self._tell(host, repr(self.begin_s))
+
+    def outcomes(self) -> dict[str, Any]:
+        """What the program of each host has said at its end."""
+        return {host: json.loads(self._hear(host)) for host in self._guests}
+
+    def _tell(self, host: str, line: str) -> None:
+        stream = self._guests[host].stdin
+        assert stream is not None
+        stream.write(line + "\n")
+        stream.flush()
+
+    def _hear(self, host: str) -> str:
+        guest = self._guests[host]
+        assert guest.stdout is not None and guest.stderr is not None
+        line = guest.stdout.readline()
+        if not line:
+            said = guest.stderr.read().strip().splitlines()[-1:]
+            raise NetreproError(f"the program of {host} has ended: {''.join(said)}", "run the notebook again")
+        return line
+
+
+def hash_addresses_only(net: Emulation | VirtualEmulation) -> None:
+    """Let all routers choose paths by addresses alone, so that all connections of two hosts share theirs."""
+    for switch in net.topology.switches:
+        path = "/proc/sys/net/ipv4/fib_multipath_hash_fields"
+        net[switch].run(["sh", "-c", f"echo {ADDRESSES_ONLY} > {path}"])
+
+
+def _orders(flows: pd.DataFrame, duration_s: float, net: Emulation, host: str) -> dict[str, Any]:
+    least = guest.HEADER.size
+    until_s = duration_s - LAST_S
+    mine = flows[(flows["source"] == host) & (flows["start_s"] < until_s)]
+    return {
+        "address": net[host].address,
+        "seconds": until_s,
+        "flows": [
+            (int(row.flow), net[row.destination].address, max(int(row.size_bytes), least), row.start_s, row.replication)
+            for row in mine.itertuples()
+        ],
+    }
+
+
+def _completions(flows: pd.DataFrame, programs: Programs) -> tuple[dict[int, float], np.ndarray]:
+    """(flow -> from asking for its connection until its last byte arrived, s; lateness of the starts, ms)."""
+    began: dict[int, float] = {}
+    arrived: dict[int, float] = {}
+    for seen in programs.outcomes().values():
+        began |= {int(flow): at_s for flow, at_s in seen["began"].items()}
+        arrived |= {int(flow): at_s for flow, at_s in seen["arrived"].items()}
+    due_s = flows.set_index("flow")["start_s"] + programs.begin_s
+    late_ms = np.array([(at_s - due_s[flow]) * 1e3 for flow, at_s in began.items()])
+    return {flow: arrived[flow] - began[flow] for flow in arrived}, late_ms

@@ -1,0 +1,536 @@
+"""Two hosts with a container each, joined by an overlay of this machine's kernel, with ONCache's programs or without.
+
+Everything is a network namespace: containers, bridge, routed VXLAN (or GENEVE) device and "network card" (a veth pair)
+with the kernel's own forwarding, netfilter and connection tracking between them. Needs root. The caches' programs are
+compiled here (clang) and loaded by bpftool, one set of maps a host.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import json
+import os
+import platform
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+from netrepro.emulation.tiers import missing_feature
+from netrepro.errors import NetreproError
+
+SOURCES = Path(__file__).with_name("sources")
+TUNNEL_PORTS = {"vxlan": 4789, "geneve": 6081}
+COUNTERS = ("egress_hit", "egress_miss", "ingress_hit", "ingress_miss", "egress_learned", "ingress_learned")
+CACHES = ("to_host", "to_route", "containers", "filter")
+KINDS = ("tcp_rr", "udp_rr", "tcp_stream", "udp_stream")
+MOST_FLOWS, FIRST_PORT = 256, 5000
+_TOOLS = ("clang", "cc", "bpftool", "ip", "tc", "iptables-restore", "ethtool", "nsenter", "taskset", "chrt")
+HEADER = Path("/usr/include/bpf/bpf_helpers.h")
+_RUN = Path("/run")
+_PREFIX = "nrov"  # with the process id: what a process made that has ended is removed by the next
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_numbers = itertools.count()
+
+
+@dataclass(frozen=True)
+class Cache:
+    """How the cache's programs are compiled: entries of its maps, and what can be left out or broken.
+
+    route_check : the reverse check of arriving packets asks for the route too, not only for the other host.
+    constant_port : the UDP source port of all tunnelled packets, 0 for one that depends on the flow.
+    """
+
+    host_entries: int = 4096
+    route_entries: int = 1024
+    container_entries: int = 1024
+    filter_entries: int = 4096
+    reverse_check: bool = True
+    route_check: bool = False
+    constant_port: int = 0
+    prints: bool = False
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A network of two hosts.
+
+    cache : ONCache's programs, or None for the overlay alone. rules : in the chain that forwarded packets pass, none
+    of which matches. marks : whether the overlay says that a connection is established. steering : whether the network
+    cards spread packets over processors by their outer headers. segmentation : whether containers send segments of
+    64 KB that are cut up later.
+    """
+
+    tunnel: str = "vxlan"
+    cache: Cache | None = None
+    rules: int = 0
+    marks: bool = True
+    steering: bool = False
+    segmentation: bool = True
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What one run of the traffic program found.
+
+    count : transactions, bytes received or datagrams received. seconds : the longest of a flow. processor_s : of client
+    and server, with the kernel's work in their name.
+    """
+
+    count: float
+    seconds: float
+    processor_s: float
+
+    @property
+    def rate(self) -> float:
+        """Counted a second, all flows together."""
+        return self.count / self.seconds if self.seconds else 0.0
+
+    @property
+    def processor_us(self) -> float:
+        """Processor time of one transaction, byte or datagram, in microseconds."""
+        return 1e6 * self.processor_s / self.count if self.count else float("nan")
+
+
+def missing_for_overlays() -> str:
+    """What this machine lacks for such networks and their caches, or ""."""
+    why = missing_feature("eBPF program", "privileged") or missing_feature("VXLAN", "privileged")
+    if why:
+        return why
+    for tool in _TOOLS:
+        if not shutil.which(tool):
+            return f"{tool} is not installed"
+    return "" if HEADER.exists() else f"libbpf's headers are not installed (no {HEADER})"
+
+
+class OverlayNetwork:
+    """A running network; use it as a context. Two hosts, numbered 1 and 2, with a container each.
+
+    programs : the caches' programs as compiled before; None to compile them. It can be built inside a virtual kernel,
+    too, by a function that runs there. Raises NetreproError for a bad description, and for what the machine lacks.
+    """
+
+    def __init__(self, overlay: Overlay, programs: Path | None = None):
+        if overlay.tunnel not in TUNNEL_PORTS:
+            raise NetreproError(f"tunnel = {overlay.tunnel!r}", f"give one of {', '.join(TUNNEL_PORTS)}")
+        if not 0 <= overlay.rules <= 60_000:
+            raise NetreproError(f"rules = {overlay.rules}", "give 0 to 60000")
+        for name in ("host_entries", "route_entries", "container_entries", "filter_entries"):
+            if overlay.cache and getattr(overlay.cache, name) < 1:
+                raise NetreproError(f"{name} = {getattr(overlay.cache, name)}", "give 1 or more")
+        if overlay.cache and not 0 <= overlay.cache.constant_port < 1 << 16:
+            raise NetreproError(f"constant_port = {overlay.cache.constant_port}", "give a port, 0 for none")
+        self.overlay, self._programs = overlay, programs
+        self.name = f"{_PREFIX}{os.getpid()}x{next(_numbers)}"
+        self.pins = _RUN / self.name
+        self._ports = itertools.cycle(range(FIRST_PORT, 30_000, MOST_FLOWS))
+
+    def host(self, number: int) -> str:
+        """The namespace of a host."""
+        return f"{self.name}h{number}"
+
+    def container(self, number: int) -> str:
+        """The namespace of a host's container."""
+        return f"{self.name}c{number}"
+
+    @staticmethod
+    def address(number: int, bare: bool = False) -> str:
+        """IPv4 address of a host's container, or of the host's network card."""
+        return f"192.168.77.{number}" if bare else f"10.10.{number}.2"
+
+    def __enter__(self) -> OverlayNetwork:
+        missing = "" if self._programs else missing_for_overlays()  # whoever has compiled them has asked
+        if missing:
+            raise NetreproError(f"no overlay can be built on this machine: {missing}", "see `netrepro doctor`")
+        remove_orphans()
+        try:
+            self._build()
+            if self.overlay.cache:
+                self._load(self.overlay.cache)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove all that was made."""
+        _remove(self.name)
+
+    # Building.
+
+    def _build(self) -> None:
+        for number in (1, 2):
+            for name in (self.host(number), self.container(number)):
+                _run(["ip", "netns", "add", name])
+        _ip(f"link add nic netns {self.host(1)} type veth peer name nic netns {self.host(2)}")
+        for number in (1, 2):
+            self._build_host(number, 3 - number)
+
+    def _build_host(self, number: int, other: int) -> None:
+        host, container, port = self.host(number), self.container(number), TUNNEL_PORTS[self.overlay.tunnel]
+        own, far = self.address(number, bare=True), self.address(other, bare=True)
+        kind = (
+            f"vxlan id 1 local {own} dstport {port} dev nic nolearning noudpcsum"
+            if self.overlay.tunnel == "vxlan"
+            else f"geneve id 1 remote {far} dstport {port} noudpcsum"
+        )
+        lines = [
+            "link set lo up",
+            f"link set nic address {_mac(1, number)} up",
+            f"addr add {own}/24 dev nic",
+            "link add bridge type bridge",
+            f"link set bridge address {_mac(2, number)} up",
+            f"addr add 10.10.{number}.1/24 dev bridge",
+            f"link add veth0 type veth peer name eth0 netns {container}",
+            "link set veth0 master bridge up",
+            f"link add tunnel mtu 1450 address {_mac(3, number)} type {kind}",
+            "link set tunnel up",
+            f"addr add 10.10.{number}.0/32 dev tunnel",
+            f"route add 10.10.{other}.0/24 via 10.10.{other}.0 dev tunnel onlink",
+            f"neigh replace 10.10.{other}.0 lladdr {_mac(3, other)} dev tunnel nud permanent",
+        ]
+        try:
+            _ip(*lines, namespace=host)
+        except NetreproError as error:
+            if "nknown device type" in error.problem:
+                raise NetreproError(f"this kernel has no {self.overlay.tunnel}", "take the other tunnel") from None
+            raise
+        _ip(
+            "link set lo up",
+            f"link set eth0 address {_mac(4, number)} mtu 1450 up",
+            f"addr add {self.address(number)}/24 dev eth0",
+            f"route add default via 10.10.{number}.1",
+            namespace=container,
+        )
+        if self.overlay.tunnel == "vxlan":
+            _run(["bridge", "-n", host, "fdb", "append", _mac(3, other), "dev", "tunnel", "dst", far])
+        chain = [f"-A FORWARD -s 203.0.{rule >> 8}.{rule & 255} -j DROP" for rule in range(self.overlay.rules)]
+        mark = "-A FORWARD -m conntrack --ctstate ESTABLISHED -m dscp --dscp 0x1 -j DSCP --set-dscp 0x3"
+        # Connections are tracked for the overlay alone and for ONCache's alike: a rule asks for their state.
+        asks = mark if self.overlay.marks else mark.replace("--set-dscp 0x3", "--set-dscp 0x1")
+        tables = ["*mangle", asks, "COMMIT", "*filter", *chain, "COMMIT", ""]
+        self.inside(host, ["sysctl", "-qw", "net.ipv4.ip_forward=1"])
+        self.inside(host, [_iptables("-restore")], given="\n".join(tables))
+        if self.overlay.steering:
+            everyone = f"{(1 << min(os.cpu_count() or 1, 32)) - 1:x}"
+            write = f"echo {everyone} > /sys/class/net/nic/queues/rx-0/rps_cpus"
+            _run(["ip", "netns", "exec", host, "sh", "-c", write])  # which mounts the namespace's /sys
+        if not self.overlay.segmentation:
+            self.inside(container, ["ethtool", "-K", "eth0", "tso", "off", "gso", "off"])
+
+    def _load(self, cache: Cache) -> None:
+        with (
+            nullcontext(self._programs) if self._programs else compiled_programs(cache, self.overlay.tunnel) as program
+        ):
+            self._load_programs(program)
+
+    def _load_programs(self, program: Path) -> None:
+        self.pins.mkdir()
+        _run(["mount", "-t", "bpf", "bpf", str(self.pins)])
+        for number in (1, 2):
+            pins, host, container = self._pins(number), self.host(number), self.container(number)
+            pins.mkdir()
+            _run(["bpftool", "prog", "loadall", str(program), str(pins), "type", "tc", "pinmaps", str(pins)])
+            nic, veth = (self._index(host, name) for name in ("nic", "veth0"))
+            address = bytes(map(int, self.address(number, bare=True).split(".")))
+            self._update(number, "hosts", nic.to_bytes(4, "little"), address + _mac_bytes(_mac(1, number)) + bytes(2))
+            self.register(number, veth)
+            for namespace, device, direction, name in (
+                (host, "veth0", "ingress", "egress"),
+                (host, "nic", "egress", "egress_init"),
+                (host, "nic", "ingress", "ingress"),
+                (container, "eth0", "ingress", "ingress_init"),
+            ):
+                if direction == "ingress" or name == "egress_init":
+                    self.inside(namespace, ["tc", "qdisc", "replace", "dev", device, "clsact"])
+                words = ["filter", "add", "dev", device, direction, "bpf", "da", "pinned", str(pins / name)]
+                self.inside(namespace, ["tc", *words])
+
+    def _index(self, namespace: str, device: str) -> int:
+        return int(json.loads(_run(["ip", "-n", namespace, "-j", "link", "show", device]))[0]["ifindex"])
+
+    def _pins(self, number: int) -> Path:
+        return self.pins / str(number)
+
+    @staticmethod
+    def inside(namespace: str, command: list[str], given: str = "") -> str:
+        """The output of a command in one of the namespaces."""
+        return _run(_within(namespace) + command, given)
+
+    # The daemon.
+
+    def register(self, number: int, veth: int | None = None) -> None:
+        """Tell the cache of a host that its container is there; packets teach it the rest."""
+        veth = veth or self._index(self.host(number), "veth0")
+        self._update(number, "containers", _address_bytes(self.address(number)), veth.to_bytes(4, "little") + bytes(12))
+
+    def entries(self, number: int, cache: str) -> list[tuple[bytes, bytes]]:
+        """Keys and values that a host's cache holds."""
+        found = json.loads(_run(["bpftool", "-j", "map", "dump", "pinned", str(self._pins(number) / cache)]))
+        return [(_bytes(each["key"]), _bytes(each["value"])) for each in found]
+
+    def evict(self, number: int, cache: str) -> int:
+        """Remove all entries of one of a host's caches, and register its container again; how many there were."""
+        keys = [key for key, _ in self.entries(number, cache)]
+        for key in keys:
+            self._map("delete", number, cache, "key", "hex", *_hex(key))
+        if cache == "containers":
+            self.register(number)
+        return len(keys)
+
+    def pause(self, paused: bool) -> None:
+        """Whether both hosts are to learn nothing."""
+        for number in (1, 2):
+            self._update(number, "paused", bytes(4), int(paused).to_bytes(4, "little"))
+
+    def refuse(self, port: int, delete: bool = True) -> None:
+        """Have host 2's filter drop what is for a UDP port: delete-and-reinitialise, or without the deletion."""
+        self.pause(True)
+        rule = [_iptables(), "-I", "FORWARD", "-p", "udp", "--dport", str(port), "-j", "DROP"]
+        if delete:
+            for number in (1, 2):
+                for key, _ in self.entries(number, "filter"):
+                    if port.to_bytes(2, "big") in (key[8:10], key[10:12]):
+                        self._map("delete", number, "filter", "key", "hex", *_hex(key))
+        self.inside(self.host(2), rule)
+        self.pause(False)
+
+    def counters(self, number: int) -> dict[str, int]:
+        """Packets that hit, missed and taught the caches of a host."""
+        found = json.loads(_run(["bpftool", "-j", "map", "dump", "pinned", str(self._pins(number) / "counters")]))
+        sums = [sum(int.from_bytes(_bytes(cpu["value"]), "little") for cpu in each["values"]) for each in found]
+        return dict(zip(COUNTERS, sums, strict=True))
+
+    def _update(self, number: int, name: str, key: bytes, value: bytes) -> None:
+        self._map("update", number, name, "key", "hex", *_hex(key), "value", "hex", *_hex(value))
+
+    def _map(self, what: str, number: int, name: str, *words: str) -> None:
+        _run(["bpftool", "map", what, "pinned", str(self._pins(number) / name), *words])
+
+    # Trials.
+
+    @contextmanager
+    def conversation(self, own_port: int, far_port: int) -> Iterator[Conversation]:
+        """A UDP flow between the containers whose packets are sent one by one."""
+        with ExitStack() as opened:
+            ends = [
+                opened.enter_context(_socket_in(self.container(number), self.address(number), port))
+                for number, port in ((1, own_port), (2, far_port))
+            ]
+            for end, (number, port) in zip(ends, ((2, far_port), (1, own_port)), strict=True):
+                end.connect((self.address(number), port))
+            yield Conversation(self, *ends)
+
+    def forget_connections_after(self, seconds: int) -> None:
+        """How long the hosts' connection tracking remembers a UDP connection without packets."""
+        for number in (1, 2):
+            for name in ("udp_timeout", "udp_timeout_stream"):
+                self.inside(self.host(number), ["sysctl", "-qw", f"net.netfilter.nf_conntrack_{name}={seconds}"])
+
+    # Traffic.
+
+    def run_traffic(
+        self, kind: str, seconds: float, flows: int = 1, bare: bool = False, one_processor: bool = False
+    ) -> Traffic:
+        """From the first container (or host) to the second; each flow has a process at both ends.
+
+        A host's processes keep to its half of the processors, as two machines would, or all to one: else their rate
+        depends on whether the kernel happens to put both ends of a flow on one. They have real-time priority, so that
+        other work on the machine does not come between; the kernel takes that from whoever needs more than 0.95 s of a
+        second. Streams are counted where they arrive.
+
+        Raises NetreproError for an unknown kind, and where nothing arrives.
+        """
+        if kind not in KINDS:
+            raise NetreproError(f"kind = {kind!r}", f"give one of {', '.join(KINDS)}")
+        if not 1 <= flows <= MOST_FLOWS or not 0 < seconds <= 3600:
+            raise NetreproError(f"{flows} flows for {seconds} s", f"give 1 to {MOST_FLOWS} flows, and a time")
+        program, port = str(traffic_program()), str(next(self._ports))
+        where = self.host if bare else self.container
+        words = [kind, self.address(2, bare), port, str(flows)]
+        apart = partial(_apart, kind=kind, flows=flows, one_processor=one_processor)
+        with subprocess.Popen(
+            [*apart(2), *_within(where(2)), program, "server", *words], stdout=subprocess.PIPE, text=True
+        ) as server:
+            try:
+                assert server.stdout
+                server.stdout.readline()
+                client = _run(
+                    [*apart(1), *_within(where(1)), program, "client", *words, str(seconds)], timeout_s=seconds + 10
+                )
+                found, _ = server.communicate(timeout=10)
+            except subprocess.TimeoutExpired:
+                raise NetreproError(f"{kind} of {flows} flows does not end", "see whether packets pass") from None
+            finally:
+                server.kill()
+        at_client, at_server = (list(map(float, line.split())) for line in (client, found))
+        counted = at_server if kind.endswith("stream") else at_client
+        return Traffic(counted[0], counted[1], at_client[2] + at_server[2])
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """The two ends of a UDP flow."""
+
+    net: OverlayNetwork
+    client: socket.socket
+    server: socket.socket
+
+    def exchange(self, times: int = 1) -> int:
+        """A request and, where it arrives, its answer, so many times; how many of these packets arrived."""
+        arrived = 0
+        for _ in range(times):
+            for sender, receiver in ((self.client, self.server), (self.server, self.client)):
+                sender.send(b"x")
+                try:
+                    receiver.recv(16)
+                except TimeoutError:
+                    break
+                arrived += 1
+        return arrived
+
+    def is_fast(self, times: int = 3) -> bool:
+        """Whether so many more exchanges arrive without a miss at either host."""
+        before = [self.net.counters(number) for number in (1, 2)]
+        arrived = self.exchange(times)
+        after = [self.net.counters(number) for number in (1, 2)]
+        missed = ("egress_miss", "ingress_miss")
+        return arrived == 2 * times and all(
+            a[name] == b[name] for a, b in zip(after, before, strict=True) for name in missed
+        )
+
+
+def _socket_in(namespace: str, address: str, port: int) -> socket.socket:
+    """A UDP socket of another network namespace; only this thread goes there, and comes back."""
+    with Path("/proc/thread-self/ns/net").open() as own, Path("/run/netns", namespace).open() as other:
+        _enter(other.fileno())
+        try:
+            opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        finally:
+            _enter(own.fileno())
+    opened.bind((address, port))
+    opened.settimeout(0.3)
+    return opened
+
+
+def _enter(descriptor: int) -> None:
+    if _LIBC.setns(descriptor, 0x40000000) < 0:  # CLONE_NEWNET
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def remove_orphans() -> None:
+    """Remove what processes have made that ended without removing it."""
+    names = [path.name for folder in (Path("/run/netns"), _RUN) for path in folder.glob(f"{_PREFIX}*x*")]
+    for name in {name.split("h")[0].split("c")[0] for name in names}:
+        owner = name.removeprefix(_PREFIX).split("x")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            _remove(name)
+
+
+def _remove(name: str) -> None:
+    for path in Path("/run/netns").glob(f"{name}[hc][12]"):
+        subprocess.run(["ip", "netns", "delete", path.name], capture_output=True)
+    if (_RUN / name).exists():
+        subprocess.run(["umount", str(_RUN / name)], capture_output=True)
+        (_RUN / name).rmdir()
+
+
+@contextmanager
+def compiled_programs(cache: Cache, tunnel: str = "vxlan") -> Iterator[Path]:
+    """The programs' object file, for as long as the context lasts. Raises NetreproError where they do not compile."""
+    settings = {
+        "TUNNEL_PORT": TUNNEL_PORTS[tunnel],
+        "L1_ENTRIES": cache.host_entries,
+        "L2_ENTRIES": cache.route_entries,
+        "INGRESS_ENTRIES": cache.container_entries,
+        "FILTER_ENTRIES": cache.filter_entries,
+        "REVERSE_CHECK": int(cache.reverse_check),
+        "ROUTE_CHECK": int(cache.route_check),
+        "CONSTANT_PORT": cache.constant_port,
+        "PRINTS": int(cache.prints),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "oncache.o"
+        words = [f"-D{name}={value}" for name, value in settings.items()]
+        words += [f"-I/usr/include/{platform.machine()}-linux-gnu", "-c", str(SOURCES / "oncache.bpf.c")]
+        _run(["clang", "-O2", "-g", "-target", "bpf", *words, "-o", str(out)])
+        yield out
+
+
+@cache
+def _folder_of_programs() -> tempfile.TemporaryDirectory:
+    return tempfile.TemporaryDirectory(prefix="netrepro-traffic-")
+
+
+@cache
+def traffic_program() -> Path:
+    """The traffic program, compiled once a process. Raises NetreproError where it does not compile."""
+    out = Path(_folder_of_programs().name) / "traffic"
+    _run(["cc", "-O2", str(SOURCES / "traffic.c"), "-o", str(out)])
+    return out
+
+
+@cache
+def _iptables(ending: str = "") -> str:
+    """The program of that ending that this kernel answers: nftables' or, without nftables, the older one."""
+    done = subprocess.run(["iptables", "-S"], capture_output=True)
+    return f"iptables{ending}" if not done.returncode else f"iptables-legacy{ending}"
+
+
+def _apart(number: int, kind: str, flows: int, one_processor: bool) -> list[str]:
+    """What keeps a program to the processors of host 1 or 2, as many each, or to the first, and lets it go first.
+
+    Many streams only get a high nice value: each would keep a processor from the next for longer than they last.
+    """
+    processors = sorted(os.sched_getaffinity(0))
+    half = len(processors) // 2
+    own = processors[:1] if one_processor or not half else processors[:half] if number == 1 else processors[half:]
+    first = ["nice", "-n", "-20"] if kind.endswith("stream") and flows > 1 else ["chrt", "-f", "1"]
+    return [*first, "taskset", "-c", ",".join(map(str, own))]
+
+
+def _within(namespace: str) -> list[str]:
+    return ["nsenter", f"--net=/run/netns/{namespace}"]
+
+
+def _ip(*lines: str, namespace: str = "") -> None:
+    _run(["ip", *(["-n", namespace] if namespace else []), "-batch", "-"], "\n".join(lines) + "\n")
+
+
+def _run(command: list[str], given: str = "", timeout_s: float = 60.0) -> str:
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=timeout_s)
+    if done.returncode:
+        lines = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+        why = next((line for line in lines if "rror" in line), lines[-1] if lines else f"status {done.returncode}")
+        raise NetreproError(f"{' '.join(command)[:200]}: {why.strip()}", "see `netrepro doctor`")
+    return done.stdout
+
+
+def _mac(kind: int, number: int) -> str:
+    return f"02:00:00:00:{kind:02x}:{number:02x}"
+
+
+def _mac_bytes(text: str) -> bytes:
+    return bytes(int(part, 16) for part in text.split(":"))
+
+
+def _address_bytes(text: str) -> bytes:
+    return bytes(map(int, text.split(".")))
+
+
+def _hex(content: bytes) -> list[str]:
+    return [f"{byte:02x}" for byte in content]
+
+
+def _bytes(words: list[str]) -> bytes:
+    return bytes(int(word, 16) for word in words)

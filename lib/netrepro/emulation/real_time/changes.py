@@ -1,0 +1,111 @@
+"""What happens to links while an emulated network runs, as messages to its kernel at their times."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+from netrepro.emulation import messages
+from netrepro.emulation.messages import Request
+from netrepro.emulation.plan import HUB, Plan
+from netrepro.emulation.real_time.running import RunningNetwork
+from netrepro.networks.experiment import Experiment
+from netrepro.networks.routing import links_in_use
+
+MOST_LATE_MS = 20.0  # fixed before any run: a change that is later makes the run untrusted
+
+
+def now_ns() -> int:
+    """The clock of packets' stamps."""
+    return time.clock_gettime_ns(time.CLOCK_REALTIME)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A change of a link as it was made: between these instants (CLOCK_REALTIME), and its rate from then on."""
+
+    begun_ns: int
+    made_ns: int
+    rate_mbps: float
+
+
+class Changes:
+    """The experiment's changes of links, and of the routes that follow them, in order.
+
+    A link that goes down loses its buffer, so that what waits is dropped and so is what comes, until it is up again.
+    What netem holds for its delay is on the wire, and still arrives.
+    """
+
+    def __init__(self, net: RunningNetwork, experiment: Experiment):
+        self._net = net
+        plan = net.plan
+        moments = [*_link_changes(plan, experiment), *_route_changes(plan, experiment)]
+        self._left = sorted(moments, key=lambda moment: moment.at_s)
+        self.latest_ms = 0.0 if experiment.changes else float("nan")
+        self.made: dict[tuple[str, str], list[Made]] = {}  # port -> its changes so far, in order
+
+    @property
+    def next_s(self) -> float:
+        """When the next is due, in seconds since the experiment began; infinity when none is left."""
+        return self._left[0].at_s if self._left else float("inf")
+
+    def make_due(self, now_s: float) -> None:
+        """Make all that are due. Raises NetreproError for what the kernel refuses."""
+        while self.next_s <= now_s:
+            moment = self._left.pop(0)
+            begun_ns = now_ns()
+            self._net.send(moment.requests)
+            for port, rate_mbps in moment.rates_mbps.items():
+                self.made.setdefault(port, []).append(Made(begun_ns, now_ns(), rate_mbps))
+            self.latest_ms = max(self.latest_ms, (now_s - moment.at_s) * 1e3)
+
+
+@dataclass
+class _Moment:
+    """What happens at once: messages to nodes' kernels."""
+
+    at_s: float
+    requests: dict[str, list[Request]] = field(default_factory=dict)
+    rates_mbps: dict[tuple[str, str], float] = field(default_factory=dict)  # of all ports that something happens to
+
+
+def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
+    links = {port: described.link for port, described in plan.ports.items()}
+    wired = {each.direction for each in plan.wires}
+    down: set[tuple[str, str]] = set()
+    found = []
+    for change in sorted(experiment.changes, key=lambda change: change.at_s):
+        moment = _Moment(change.at_s)
+        for port in change.links:
+            described = plan.ports[port]
+            wanted = moment.requests.setdefault(described.shaper[0], [])
+            if change.up is not None:
+                down = down - {port} if change.up else down | {port}
+            if change.rate_mbps is not None:
+                links[port] = replace(links[port], rate_mbps=change.rate_mbps)
+                wanted.append(messages.replacing(described.shaped(links[port])[0]))
+                if port in wired:
+                    moment.requests.setdefault(HUB, []).append(messages.replacing(plan.wire(port, links[port])))
+            # A new rate has set the shaper's buffer anew, and a broken link has none.
+            closed = port in down
+            buffer = messages.closed_buffer(described.shaper[1]) if closed else described.buffer(links[port])
+            wanted.append(messages.replacing(buffer))
+            moment.rates_mbps[port] = links[port].rate_mbps
+        found.append(moment)
+    return found
+
+
+def _route_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
+    """Where no way is left, the old route stays: packets go on to where the way was, and are dropped there."""
+    moments = links_in_use(experiment.topology, experiment.routing, experiment.changes)
+    before = plan.routes_over(plan.in_use)
+    found = []
+    for at_s, in_use in moments[1:]:
+        moment = _Moment(at_s)
+        for node, routes in plan.routes_over(in_use).items():
+            changed = {to: route for to, route in routes.items() if before[node].get(to) != route}
+            before[node] |= changed
+            if changed:
+                moment.requests[node] = [messages.replacing(route) for route in changed.values()]
+        found.append(moment)
+    return found

@@ -1,0 +1,81 @@
+"""A function of the compiled core that runs beside the network in a process of its own, and what it shares."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from netrepro.emulation.real_time.guests import Guest, LauncherConnection
+from netrepro.errors import NetreproError
+
+_PROCESS = Path(__file__).with_name("core_process.py")
+LATENESS_BUCKETS = 512  # of core/lateness_histogram.hpp
+
+
+class CoreGuest:
+    """The process; `numbers` are its counters so far.
+
+    descriptors : further ones of its own, from 4 on. namespaces : places whose namespaces it may enter.
+    Raises NetreproError, with `what` and what the process said, when it ends before it is ready.
+    """
+
+    def __init__(
+        self,
+        launcher: LauncherConnection,
+        place: int,
+        function: str,
+        arguments: dict[str, Any],
+        *,
+        shared_bytes: int,
+        what: str,
+        remedy: str,
+        descriptors: Sequence[int] = (),
+        namespaces: Sequence[int] = (),
+    ):
+        from netrepro import _core
+
+        self._what, self._remedy = what, remedy
+        self._complaints = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
+        work = {"function": function, "arguments": arguments}
+        reader, writer = os.pipe()
+        with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as shared, os.fdopen(reader, "rb") as answer:
+            asked.write(json.dumps(work).encode())
+            asked.seek(0)
+            shared.truncate(shared_bytes)
+            self._shared = mmap.mmap(shared.fileno(), shared_bytes)
+            command = [sys.executable, "-I", "-S", str(_PROCESS), str(_core.__file__)]
+            streams = [asked.fileno(), writer, self._complaints.fileno(), shared.fileno(), *descriptors]
+            try:
+                self.guest = Guest(launcher, place, command, streams, namespaces=namespaces)
+            finally:
+                os.close(writer)
+            ready = answer.read()
+        if not ready:
+            raise self.failure()
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """A copy of the shared counters, whole numbers of 64 bits."""
+        return np.frombuffer(self._shared, dtype=np.int64).copy()
+
+    def failure(self) -> NetreproError:
+        """What the process said at its end, as an error."""
+        self._complaints.seek(0)
+        lines = self._complaints.read().decode(errors="replace").strip().splitlines()
+        return NetreproError(f"{self._what}: {lines[-1] if lines else 'its process ended'}", self._remedy)
+
+
+def lateness_table(counts: np.ndarray) -> pd.DataFrame:
+    """The core's histogram of lateness, shape (LATENESS_BUCKETS,), as up_to_us (upper edge) and packets."""
+    bucket = np.flatnonzero(counts)
+    up_to_us = 2.0 ** (bucket // 8) * (1 + (bucket % 8 + 1) / 8) / 1000
+    return pd.DataFrame({"up_to_us": up_to_us, "packets": counts[bucket]})

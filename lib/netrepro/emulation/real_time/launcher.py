@@ -1,0 +1,538 @@
+"""The process that owns an emulated network; `netrepro.emulation.real_time.network` starts it and asks it.
+
+It is run as a script, never imported: opening a user namespace needs a process without threads, and starting
+many guests is cheapest from a small one. It becomes the first process of a process namespace, so that its end,
+however it comes, ends every guest, and with them every namespace and interface. It ends when the process that
+started it does, or closes the connection; its parent then removes what belongs to no namespace, for the caller may be
+gone. Usage: launcher.py TIER CONNECTION REMOVED CALLER, a tier, the descriptors of a connected socket and of a file
+that gets a line for each thing to be removed, and a process id. A request is a pickled dict behind its length; so is
+the reply.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import errno
+import fcntl
+import gc
+import os
+import pickle
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+LONGEST_WISH_S = 5.0  # until the kernel takes it
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x00020000, 0x10000000, 0x20000000, 0x40000000
+FREE_DESCRIPTORS, HUB_DESCRIPTOR = 50, 100  # below the namespaces, above what is opened at the start
+SOL_NETLINK, EXTENDED_ANSWERS, SHORT_ANSWERS = 270, 11, 10
+DUMP, GET_QDISC = 0x301, 38
+DUMP_QUEUES = struct.pack("=IHHIIBxxxiIII", 36, GET_QDISC, DUMP, 1, 0, 0, 0, 0, 0, 0)
+GET_LINK, WITHOUT_STATISTICS = 18, 8
+DUMP_LINKS = struct.pack("=IHHIIBxHiIIHHI", 40, GET_LINK, DUMP, 1, 0, 0, 0, 0, 0, 0, 8, 29, WITHOUT_STATISTICS)
+
+
+def checked(result: int) -> int:
+    """The result of a C call; raises OSError when it is negative."""
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def enter(descriptor: int) -> None:
+    checked(LIBC.setns(descriptor, CLONE_NEWNET))
+
+
+def open_namespaces(tier: str) -> None:
+    """Leave the caller's namespaces; the next child is the first process of the new process namespace."""
+    user, group = os.getuid(), os.getgid()
+    own_user = CLONE_NEWUSER if tier == "rootless" else 0
+    checked(LIBC.unshare(own_user | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID))
+    if own_user:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+        Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+
+
+def mount_own_processes() -> bool:
+    """Let guests see their own processes only; where a container forbids it they see those of the machine.
+
+    Whether mounts are this process's own; where they are not, nothing may be mounted.
+    """
+    recursive_private, no_setuid_device_exec = 0x44000, 0xE
+    if LIBC.mount(b"none", b"/", None, recursive_private, None):
+        return False
+    LIBC.mount(b"proc", b"/proc", b"proc", no_setuid_device_exec, None)
+    return True
+
+
+def stand_back(nice: int) -> None:
+    """Give this process, which leads its session, a nice value that counts against other sessions too.
+
+    Kernels that schedule by session (autogroup) weigh nice within one only. They take an ordinary user's wishes for
+    sessions ten times a second, so that many guests start one after the other.
+    """
+    os.nice(nice)
+    until = time.monotonic() + LONGEST_WISH_S
+    with suppress(OSError):
+        while nice:
+            try:
+                Path("/proc/self/autogroup").write_text(str(nice))
+                break
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.02)
+
+
+class Connection:
+    """Pickled dicts with descriptors, both ways."""
+
+    def __init__(self, stream: socket.socket):
+        self.stream = stream
+
+    def receive(self) -> tuple[dict, list[int]]:
+        """The next request; raises EOFError when the caller is gone."""
+        header, descriptors, _, _ = socket.recv_fds(self.stream, 4, 16)
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        length = struct.unpack("=I", self.rest(header, 4))[0]
+        return pickle.loads(self.rest(b"", length)), list(descriptors)
+
+    def rest(self, start: bytes, length: int) -> bytes:
+        received = bytearray(start)
+        while len(received) < length:
+            part = self.stream.recv(min(length - len(received), 1 << 20))
+            if not part:
+                raise EOFError
+            received += part
+        return bytes(received)
+
+    def reply(self, answer: dict, descriptors: tuple[int, ...] = ()) -> None:
+        payload = pickle.dumps(answer)
+        message = struct.pack("=I", len(payload)) + payload
+        sent = socket.send_fds(self.stream, [message], descriptors) if descriptors else 0
+        self.stream.sendall(message[sent:])
+
+
+class Launcher:
+    """Holds the namespaces, starts guests in them, and tells the caller how they ended."""
+
+    def __init__(self, connection: Connection, may_mount: bool):
+        self.connection, self.may_mount = connection, may_mount
+        self.status_of: dict[int, int] = {}  # guest -> where its exit status is written
+
+    # What the caller can ask for: one method a request, named like it.
+
+    def congestion_controls(self, request: dict, _: list[int]) -> dict:
+        """Which of `names` this kernel lacks or denies, each with the errno."""
+        missing = {}
+        for name in request["names"]:
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
+                try:
+                    tried.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+                except OSError as error:
+                    missing[name] = error.errno
+        return {"missing": missing}
+
+    def build(self, request: dict, _: list[int]) -> dict:
+        """Open the namespaces, then send each its messages; stops at the first refusal."""
+        if self.may_mount:
+            add_host_names(request["host_names"])
+        count = len(request["sysctls"])
+        for place in range(1, count):
+            try:
+                checked(LIBC.unshare(CLONE_NEWNET))
+                keep_namespace(HUB_DESCRIPTOR + place)
+            except OSError as error:
+                return {"namespaces": place, "errno": error.errno}
+        for place, settings in enumerate(request["sysctls"]):
+            if settings:
+                enter(HUB_DESCRIPTOR + place)
+            for name, value in settings.items():
+                try:
+                    Path("/proc/sys", name).write_text(value)
+                except OSError as error:
+                    if "ipv6" in name and isinstance(error, FileNotFoundError):
+                        continue  # a kernel without IPv6 needs no disabling
+                    return {"refused": name, "errno": error.errno, "said": ""}
+        refusal = self.send(request, [])
+        if refusal:
+            return refusal
+        for place in range(count):
+            enter(HUB_DESCRIPTOR + place)
+            await_links()
+        enter(HUB_DESCRIPTOR)
+        return {}
+
+    def send(self, request: dict, _: list[int]) -> dict:
+        """Send each place its messages; stops at the first refusal, of the entry so numbered."""
+        for entry, (place, batches) in enumerate(request["batches"]):
+            enter(HUB_DESCRIPTOR + place)
+            refusal = send_batches(batches)
+            if refusal:
+                return {"entry": entry, **refusal}
+        enter(HUB_DESCRIPTOR)
+        return {}
+
+    def spawn(self, request: dict, descriptors: list[int]) -> dict:
+        """Start a program in a namespace; descriptors are its own from 0 on, and one for its exit status.
+
+        It finds the namespaces of the places `namespaces` at the descriptors that they have here.
+        """
+        *standard, status = descriptors
+        reader, writer = os.pipe()
+        try:
+            child = os.fork()
+        except OSError as error:
+            for descriptor in (reader, writer, *descriptors):
+                os.close(descriptor)
+            return {"errno": error.errno, "where": "number of processes (ulimit -u)"}
+        if child == 0:
+            try:
+                os.setsid()
+                enter(HUB_DESCRIPTOR + request["place"])
+                writer = fcntl.fcntl(writer, fcntl.F_DUPFD_CLOEXEC, FREE_DESCRIPTORS)
+                standard = [fcntl.fcntl(each, fcntl.F_DUPFD, FREE_DESCRIPTORS) for each in standard]
+                for number, descriptor in enumerate(standard):
+                    os.dup2(descriptor, number)
+                    os.close(descriptor)
+                for place in request["namespaces"]:
+                    os.set_inheritable(HUB_DESCRIPTOR + place, True)
+                if request["terminal"]:
+                    fcntl.ioctl(0, 0x540E, 0)  # TIOCSCTTY
+                stand_back(request["nice"])
+                if request["control_group"]:
+                    Path(request["control_group"], "cgroup.procs").write_text("0")
+                os.chdir(request["folder"])
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+                os.execvpe(request["command"][0], request["command"], request["environment"])
+            except OSError as error:
+                where = "folder" if error.filename == request["folder"] else "program"
+                os.write(writer, pickle.dumps((error.errno, where)))
+            except (TypeError, ValueError):
+                os.write(writer, pickle.dumps((errno.EINVAL, "environment")))
+            finally:
+                os._exit(127)
+        os.close(writer)
+        for descriptor in standard:
+            os.close(descriptor)
+        with os.fdopen(reader, "rb") as failure:
+            said = failure.read()
+        if said:
+            os.waitpid(child, 0)
+            os.close(status)
+            number, where = pickle.loads(said)
+            return {"errno": number, "where": where}
+        self.status_of[child] = status
+        return {"guest": child}
+
+    def signal(self, request: dict, _: list[int]) -> dict:
+        """Signal a guest, or with `all` whatever it has started in its process group too."""
+        if request["guest"] in self.status_of:
+            (os.killpg if request["all"] else os.kill)(request["guest"], request["number"])
+        return {}
+
+    def socket(self, request: dict, _: list[int]) -> tuple[dict, tuple[int, ...]]:
+        """A socket of a namespace, for the caller itself."""
+        enter(HUB_DESCRIPTOR + request["place"])
+        try:
+            made = socket.socket(*request["kind"])
+        except OSError as error:
+            return {"errno": error.errno}, ()
+        finally:
+            enter(HUB_DESCRIPTOR)
+        return {}, (made.detach(),)
+
+    def sample_queues(self, request: dict, descriptors: list[int]) -> dict:
+        """Start a guest that samples queues into the file given until it is told to end."""
+        output, status = descriptors
+        child = os.fork()
+        if child == 0:
+            exit_status = 1
+            try:
+                sample_queues(request["ports"], request["interval_s"], output)
+                exit_status = 0
+            finally:
+                os._exit(exit_status)
+        os.close(output)
+        self.status_of[child] = status
+        return {"guest": child}
+
+    def queue_totals(self, request: dict, _: list[int]) -> dict:
+        """(bytes waiting, packets waiting, bytes sent, packets sent, dropped) of each of `ports`, in their order.
+
+        None for a port that has no queue any more.
+        """
+        found: dict[tuple[int, int], tuple[int, ...]] = {}
+        for place in {place for place, _ in request["ports"]}:
+            enter(HUB_DESCRIPTOR + place)
+            with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
+                netlink.send(DUMP_QUEUES)
+                found |= {(place, index): values for index, values in root_statistics(netlink)}
+        enter(HUB_DESCRIPTOR)
+        return {"totals": [found.get(tuple(port)) for port in request["ports"]]}
+
+    def packets_a_frame(self, request: dict, _: list[int]) -> dict:
+        """The most packets that a frame may hold which leaves any of `ports`."""
+        found: dict[tuple[int, int], int] = {}
+        for place in {place for place, _ in request["ports"]}:
+            enter(HUB_DESCRIPTOR + place)
+            with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
+                netlink.send(DUMP_LINKS)
+                for message in each_message(netlink, GET_LINK - 2):
+                    most = dict(each_attribute(message[32:]))[40]  # IFLA_GSO_MAX_SEGS
+                    found[place, struct.unpack_from("=i", message, 20)[0]] = struct.unpack("=I", most)[0]
+        enter(HUB_DESCRIPTOR)
+        return {"most": max(found[tuple(port)] for port in request["ports"])}
+
+    def reap(self) -> None:
+        while True:
+            try:
+                child, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if child == 0:
+                return
+            if child in self.status_of:
+                descriptor = self.status_of.pop(child)
+                with suppress(OSError):  # nobody waits for it any more
+                    os.write(descriptor, struct.pack("=i", os.waitstatus_to_exitcode(status)))
+                os.close(descriptor)
+
+    def answer(self, request: dict, descriptors: list[int]) -> dict | tuple[dict, tuple[int, ...]]:
+        """What was asked for; a request that fails is told, and ends nothing."""
+        try:
+            return getattr(self, request.pop("ask"))(request, descriptors)
+        except Exception as error:
+            enter(HUB_DESCRIPTOR)
+            return {"failed": f"{type(error).__name__}: {error}"}
+
+    def serve(self, caller: int, woken: int) -> None:
+        """Answer requests until the caller closes the connection or ends."""
+        poller = select.poll()
+        for descriptor in (self.connection.stream.fileno(), caller, woken):
+            poller.register(descriptor, select.POLLIN)
+        while True:
+            ready = dict(poller.poll())
+            if caller in ready:
+                return
+            if woken in ready:
+                with suppress(BlockingIOError):
+                    os.read(woken, 512)
+                self.reap()
+            if self.connection.stream.fileno() in ready:
+                try:
+                    request, descriptors = self.connection.receive()
+                    answer = self.answer(request, descriptors)
+                    sent = answer if isinstance(answer, tuple) else (answer, ())
+                    self.connection.reply(*sent)
+                    for descriptor in sent[1]:
+                        os.close(descriptor)
+                except (EOFError, ConnectionError, BrokenPipeError):
+                    return
+
+
+def add_host_names(lines: str) -> None:
+    """Let guests call each other by name; where mounts are forbidden they have addresses only."""
+    hosts = Path("/etc/hosts")
+    aside = b"/mnt"
+    if hosts.exists() and LIBC.mount(b"none", aside, b"tmpfs", 0, None) == 0:
+        own = Path(aside.decode(), "hosts")
+        own.write_text(hosts.read_text() + lines)
+        LIBC.mount(bytes(own), bytes(hosts), None, 0x1000, None)  # MS_BIND
+        LIBC.umount2(aside, 2)  # MNT_DETACH
+
+
+def keep_namespace(descriptor: int) -> None:
+    opened = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    os.dup2(opened, descriptor, inheritable=False)
+    os.close(opened)
+
+
+def send_batches(batches: list[tuple[bytes, int]]) -> dict:
+    """Send messages to the kernel; what it refused first, or an empty dict."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as netlink:
+        for option in (EXTENDED_ANSWERS, SHORT_ANSWERS):
+            netlink.setsockopt(SOL_NETLINK, option, 1)
+        for buffer, last in batches:
+            netlink.sendall(buffer)
+            number = 0
+            while number < last:
+                received = netlink.recv(65536)
+                while received:
+                    length, _, flags, number, _, status = struct.unpack_from("=IHHIIi", received)
+                    if status:
+                        said = kernel_text(received[36:length]) if flags & 0x200 else ""
+                        return {"number": number, "errno": -status, "said": said}
+                    received = received[(length + 3) & ~3 :]
+    return {}
+
+
+def kernel_text(attributes: bytes) -> str:
+    while len(attributes) >= 4:
+        length, kind = struct.unpack_from("=HH", attributes)
+        if kind == 1:
+            return attributes[4:length].rstrip(b"\0").decode()
+        attributes = attributes[(length + 3) & ~3 :]
+    return ""
+
+
+def ethtool(interface: str, command: int) -> None:
+    value = array.array("B", struct.pack("=II", command, 0))
+    request = struct.pack("=16sQ16x", interface.encode(), value.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        fcntl.ioctl(control, 0x8946, request)  # SIOCETHTOOL
+
+
+def await_links() -> None:
+    """Let the kernel finish bringing up this namespace's links.
+
+    It does so some time after both ends are up, and until then silently drops what is sent; asking for the state of
+    the link (ETHTOOL_GLINK) makes it do so now.
+    """
+    for index, interface in socket.if_nameindex():
+        if index > 1:
+            ethtool(interface, 0x0A)
+
+
+def sample_queues(ports: list[tuple[int, int]], interval_s: float, output: int) -> None:
+    """Append (time in ns, port, bytes waiting, packets waiting, bytes sent, packets sent, dropped) until SIGTERM.
+
+    ports : (namespace's place, interface index). The time is that of packet stamps, CLOCK_REALTIME. The last sample
+    is taken after the signal.
+    """
+    gc.disable()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    sockets = {}
+    for place in {place for place, _ in ports}:
+        enter(HUB_DESCRIPTOR + place)
+        sockets[place] = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
+    number_of = {port: number for number, port in enumerate(ports)}
+    due = time.monotonic()
+    ended = None
+    while True:
+        records = bytearray()
+        for place, netlink in sockets.items():
+            now = time.clock_gettime_ns(time.CLOCK_REALTIME)  # before: what leaves meanwhile is not said to wait
+            netlink.send(DUMP_QUEUES)
+            for index, values in root_statistics(netlink):
+                number = number_of.get((place, index))
+                if number is not None:
+                    records += struct.pack("=7q", now, number, *values)
+        os.write(output, records)
+        if ended:
+            return
+        due = max(due + interval_s, time.monotonic())
+        ended = signal.sigtimedwait({signal.SIGTERM}, max(0.0, due - time.monotonic()))
+
+
+def root_statistics(netlink: socket.socket):
+    """(interface index, (bytes and packets waiting, bytes and packets sent, dropped)) of each root queue.
+
+    What is named noqueue is none: an interface has it when its own was taken away.
+    """
+    for message in each_message(netlink, GET_QDISC - 2):
+        index, _, parent = struct.unpack_from("=iII", message, 20)
+        if parent == 0xFFFFFFFF and not message.startswith(b"noqueue", 40):  # behind its first header
+            yield index, statistics(message[36:])
+
+
+def each_message(netlink: socket.socket, wanted: int):
+    """The messages of this kind in what the kernel dumps."""
+    while True:
+        received = netlink.recv(1 << 15)  # no answer is longer, and so much needs no pages of its own
+        start = 0
+        while start < len(received):
+            length, kind = struct.unpack_from("=IH", received, start)
+            if kind == 3:  # NLMSG_DONE
+                return
+            if kind == wanted:
+                yield received[start : start + length]
+            start += (length + 3) & ~3
+
+
+def statistics(attributes: bytes) -> tuple[int, int, int, int, int]:
+    sent = packets = queued = waiting = dropped = 0
+    for kind, payload in each_attribute(attributes):
+        if kind == 7:  # TCA_STATS2
+            for inner, values in each_attribute(payload):
+                if inner == 1:  # TCA_STATS_BASIC
+                    sent, packets = struct.unpack_from("=QI", values)
+                elif inner == 3:  # TCA_STATS_QUEUE
+                    waiting, queued, dropped = struct.unpack_from("=III", values)
+    return queued, waiting, sent, packets, dropped
+
+
+def each_attribute(attributes: bytes):
+    start = 0
+    while start + 4 <= len(attributes):
+        length, kind = struct.unpack_from("=HH", attributes, start)
+        yield kind & 0x3FFF, attributes[start + 4 : start + length]
+        start += (length + 3) & ~3
+
+
+def remove_listed(listed: int) -> None:
+    """Remove what does not end with namespaces: folders and control groups."""
+    with os.fdopen(listed) as lines:
+        lines.seek(0)
+        for line in lines.read().splitlines():
+            remove_folder(Path(line))
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a control group, or a folder with the files in it, where there is one."""
+    with suppress(OSError):  # a group's files end with it
+        for path in folder.iterdir():
+            path.unlink()
+    for _ in range(100):
+        try:
+            folder.rmdir()
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                time.sleep(0.01)  # processes that have just been killed leave it a moment later
+                continue
+        return
+
+
+def main(tier: str, connection: str, removed: str, caller: str) -> None:
+    parent = os.pidfd_open(int(caller))
+    most_files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))  # a descriptor holds each namespace
+    stream = socket.socket(fileno=int(connection))
+    try:
+        open_namespaces(tier)
+        first = os.fork()
+    except OSError as error:
+        Connection(stream).reply({"errno": error.errno})
+        return
+    if first:
+        stream.close()
+        os.waitpid(first, 0)
+        remove_listed(int(removed))
+        return
+    os.close(int(removed))
+    LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: end when the process just above ends
+    process = int(Path("/proc/self").readlink().name)  # as the caller sees it
+    may_mount = mount_own_processes()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    woken, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+    keep_namespace(HUB_DESCRIPTOR)
+    launcher = Launcher(Connection(stream), may_mount)
+    launcher.connection.reply({"process": process})
+    launcher.serve(parent, woken)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,396 @@
+"""What is seen of a running network: queues sampled, links counted, packets stamped as they leave."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import platform
+import signal
+import socket
+import struct
+import time
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+
+from netrepro.emulation import fidelity
+from netrepro.emulation.plan import HUB, Port
+from netrepro.emulation.real_time.changes import Made
+from netrepro.emulation.real_time.guests import exit_status, has_ended
+from netrepro.emulation.real_time.machine import cpu_stall_us, refused_packets, steal_ticks
+from netrepro.emulation.real_time.running import RunningNetwork
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import LINK_COLUMNS, QUEUE_COLUMNS
+
+_SAMPLE = np.dtype(
+    [(name, np.int64) for name in ("time_ns", "port", "queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")]
+)
+# Of a packet's frame in the ring: room for its headers, or for what a capture keeps of it.
+_FRAME_BYTES, _CAPTURED_FRAME_BYTES, _BLOCK_BYTES = 128, 256, 1 << 16
+_FRAME_FIELDS = {
+    "names": ["status", "size_bytes", "kept_bytes", "frame_at", "seconds", "nanoseconds"],
+    "formats": ["<u4", "<u4", "<u4", "<u2", "<u4", "<u4"],
+    "offsets": [0, 4, 8, 12, 16, 20],
+}
+_NANOSECOND_PCAP, _ETHERNET = 0xA1B23C4D, 1
+# Of an IPv4 packet behind its Ethernet header, without IP options, as hosts here send them.
+_ENDS = np.dtype(
+    {
+        "names": ["source_address", "destination_address", "source_port", "destination_port"],
+        "formats": [">u4", ">u4", ">u2", ">u2"],
+        "offsets": [26, 30, 34, 36],
+        "itemsize": 38,
+    }
+)
+SAMPLER_PATIENCE_S = 10.0  # in which a sampler that was told to end has
+THROUGHPUT_COLUMNS = ["source", "destination", "time_s", "throughput_mbps"]
+_TOTALS = ("queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")
+
+
+Whole = TypeVar("Whole", int, np.ndarray)
+
+
+def end_key(address: Whole, port: Whole) -> Whole:
+    """An IPv4 address and a port as one number; of arrays, one each."""
+    return address << 16 | port
+
+
+class _Tap:
+    """Stamps and sizes of what arrives at an interface, in a ring that the kernel fills: no work until it is read."""
+
+    def __init__(self, tap: socket.socket, interface: str, most_packets: int, capture: Path | None = None):
+        self._socket, self._capture = tap, capture
+        self._frame_bytes = _CAPTURED_FRAME_BYTES if capture else _FRAME_BYTES
+        blocks = -(-most_packets * self._frame_bytes // _BLOCK_BYTES)
+        self._frames = blocks * _BLOCK_BYTES // self._frame_bytes
+        tap.setsockopt(263, 10, 1)  # SOL_PACKET, PACKET_VERSION: TPACKET_V2
+        tap.setsockopt(263, 23, 1)  # PACKET_IGNORE_OUTGOING
+        tap.setsockopt(socket.SOL_SOCKET, 35, 1)  # SO_TIMESTAMPNS: stamped as the neighbour's queue lets it go
+        ring = struct.pack("=4I", _BLOCK_BYTES, blocks, self._frame_bytes, self._frames)
+        tap.setsockopt(263, 5, ring)  # PACKET_RX_RING
+        self._ring = mmap.mmap(tap.fileno(), blocks * _BLOCK_BYTES)
+        tap.bind((interface, 0x0003))  # of all kinds: before the hub hands it on, where netem delays
+
+    def close(self) -> tuple[pd.DataFrame, int]:
+        """(time_ns, size_bytes, sender, receiver: end_keys) of the packets, and how many found the ring full."""
+        missed = struct.unpack("=II", self._socket.getsockopt(263, 6, 8))[1]  # PACKET_STATISTICS
+        self._socket.close()
+        fields = np.dtype({**_FRAME_FIELDS, "itemsize": self._frame_bytes})  # type: ignore[call-overload]
+        frames = np.frombuffer(self._ring, fields, self._frames)
+        filled = frames[: int(np.argmin(frames["status"] & 1))] if (frames["status"] & 1).min() == 0 else frames
+        time_ns = filled["seconds"].astype(np.int64) * 10**9 + filled["nanoseconds"]
+        table = pd.DataFrame({"time_ns": time_ns, "size_bytes": filled["size_bytes"].astype(np.int64)})
+        table = table.join(_packet_ends(filled))
+        if self._capture:
+            write_capture(self._capture, _kept(filled, time_ns))
+        del frames, filled
+        self._ring.close()
+        return table, missed
+
+
+def _packet_ends(frames: np.ndarray) -> pd.DataFrame:
+    if len(frames) == 0:
+        return pd.DataFrame({"sender": [], "receiver": []}, dtype=np.int64)
+    start = int(frames["frame_at"][0])  # the same for all of one socket
+    bytes_of = frames.view(np.uint8).reshape(len(frames), frames.itemsize)
+    ends = np.ascontiguousarray(bytes_of[:, start : start + _ENDS.itemsize]).view(_ENDS)[:, 0]
+    keys = {
+        name: end_key(ends[f"{side}_address"].astype(np.int64), ends[f"{side}_port"].astype(np.int64))
+        for name, side in (("sender", "source"), ("receiver", "destination"))
+    }
+    return pd.DataFrame(keys)
+
+
+def check_captures(folder: Path | None) -> None:
+    """Raises NetreproError for a folder that is not there."""
+    if folder is not None and not folder.is_dir():
+        raise NetreproError(f"no folder {folder} for captures", "make it first")
+
+
+def _kept(frames: np.ndarray, time_ns: np.ndarray) -> Iterator[tuple[int, int, bytes]]:
+    """Frames of a ring as write_capture takes them; packets are cut to what the ring kept of them."""
+    raw = frames.view(np.uint8).reshape(len(frames), frames.itemsize)
+    for place, frame in enumerate(frames):
+        start = int(frame["frame_at"])
+        yield int(time_ns[place]), int(frame["size_bytes"]), raw[place, start : start + frame["kept_bytes"]].tobytes()
+
+
+def write_capture(path: Path, packets: Iterable[tuple[int, int, bytes]]) -> None:
+    """Packets, each its time (ns since 1970), its size and the first bytes of its frame, as a pcap."""
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as file:
+        file.write(struct.pack("=IHHiIII", _NANOSECOND_PCAP, 2, 4, 0, 0, _CAPTURED_FRAME_BYTES, _ETHERNET))
+        for time_ns, size_bytes, frame in packets:
+            file.write(struct.pack("=4I", *divmod(time_ns, 10**9), len(frame), size_bytes) + frame)
+    part.replace(path)
+
+
+class Recording:
+    """What happens at some ports while its `with` block runs; its tables are there once the block has ended.
+
+    Times are seconds since the block began. Packet sizes include the Ethernet header, as rates and buffers do.
+    """
+
+    def __init__(
+        self,
+        net: RunningNetwork,
+        queues: Sequence[tuple[str, str]],
+        packets: Sequence[tuple[str, str]],
+        interval_ms: float,
+        most_packets: int,
+        captures: Path | None = None,
+    ):
+        if not 0.1 <= interval_ms <= 60_000:
+            raise NetreproError(f"a sampling interval of {interval_ms} ms", "give 0.1 ms to 60 000 ms")
+        if packets and most_packets < 1:
+            raise NetreproError(f"room for {most_packets} packets", "give most_packets of 1 or more")
+        for port in (*queues, *packets):
+            net.topology.link(*port)
+        # A packet's gap says nothing unless a queue was waiting behind it: sample those queues too.
+        self._queues: list[Port] = [net.plan.ports[port] for port in dict.fromkeys((*queues, *packets))]
+        self._tapped = [net.plan.ports[port] for port in dict.fromkeys(packets)]
+        self._net, self._interval_s, self._most_packets = net, interval_ms / 1000, most_packets
+        self._captures = captures
+        check_captures(captures)
+        self._samples: pd.DataFrame | None = None
+        self._made: Mapping[tuple[str, str], Sequence[Made]] = {}
+        self._packets: dict[tuple[str, str], tuple[pd.DataFrame, int]] = {}
+
+    def __enter__(self) -> Recording:
+        self._queue_totals()  # raises where a queue is not there: nobody would sample it
+        with ExitStack() as undone:
+            self._taps = {(port.source, port.destination): self._tap(port, undone) for port in self._tapped}
+            self._start_sampler(undone)
+            self._totals_at_start = self._queue_totals()
+            undone.pop_all()
+        self._stall_us, self._steal_ticks, self._refused = cpu_stall_us(), steal_ticks(), refused_packets()
+        self._began_ns, self._began = time.clock_gettime_ns(time.CLOCK_REALTIME), time.monotonic()
+        return self
+
+    def _tap(self, port: Port, undone: ExitStack) -> _Tap:
+        namespace, interface = port.tap
+        ends = f"{port.source}-{port.destination}"
+        opened = undone.enter_context(self._net.open_socket(namespace, socket.AF_PACKET, socket.SOCK_RAW))
+        try:
+            return _Tap(opened, interface, self._most_packets, self._captures and self._captures / f"{ends}.pcap")
+        except OSError as error:
+            raise NetreproError(
+                f"no room to record {self._most_packets} packets of {ends}: {error.strerror}", "give fewer most_packets"
+            ) from None
+
+    def _start_sampler(self, undone: ExitStack) -> None:
+        self._file = os.memfd_create("samples")
+        undone.callback(os.close, self._file)
+        self._sampler_ended, status = os.pipe()
+        undone.callback(os.close, self._sampler_ended)
+        try:
+            answer, _ = self._net.launcher.ask(
+                "sample_queues",
+                (self._file, status),
+                ports=[(self._net.place(port.shaper[0]), port.shaper[1]) for port in self._queues],
+                interval_s=self._interval_s,
+            )
+        finally:
+            os.close(status)
+        self._sampler = answer["guest"]
+        while self._queues and os.fstat(self._file).st_size == 0:  # totals count from the first sample on
+            if has_ended(self._sampler_ended, 0.0002):
+                raise NetreproError("the queues cannot be sampled: the process that should has ended", "try again")
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            sampled = self._collect()
+            if not any(exception):
+                self._check_all_ran(sampled)
+        except NetreproError:  # as of a network that has ended: the block's own error says more
+            if not any(exception):
+                raise
+
+    def _collect(self) -> int | None:
+        """Read everything; returns how the sampling ended."""
+        net = self._net
+        self._duration_s = time.monotonic() - self._began
+        self._stall_us = cpu_stall_us() - self._stall_us
+        self._steal_ticks = steal_ticks() - self._steal_ticks
+        self._refused = refused_packets() - self._refused
+        self._totals_at_end, self._ended_ns = self._queue_totals(), time.clock_gettime_ns(time.CLOCK_REALTIME)
+        self._packets_a_frame = net.launcher.ask("packets_a_frame", ports=self._shapers)[0]["most"]
+        net.launcher.ask("signal", guest=self._sampler, number=signal.SIGTERM, all=False)
+        sampled = exit_status(self._sampler_ended) if has_ended(self._sampler_ended, SAMPLER_PATIENCE_S) else None
+        os.close(self._sampler_ended)
+        size = os.fstat(self._file).st_size // _SAMPLE.itemsize * _SAMPLE.itemsize
+        samples = np.frombuffer(os.pread(self._file, size, 0), _SAMPLE)
+        os.close(self._file)
+        self._samples = pd.DataFrame({name: samples[name] for name in _SAMPLE.names or ()})
+        for ends, tap in self._taps.items():
+            self._packets[ends] = tap.close()
+        return sampled
+
+    def _check_all_ran(self, sampled: int | None) -> None:
+        """Raises NetreproError where what records ended before its time: the results would be wrong."""
+        if self._queues and sampled != 0:
+            raise NetreproError(f"the sampling of queues ended early, with status {sampled}", "run it again")
+
+    def _queue_totals(self) -> pd.DataFrame:
+        """One row a port: what its queue counted, and `lost`, what netem dropped on the wire behind it."""
+        net = self._net
+        wires = {each.direction: (net.place(HUB), each.to_index) for each in net.plan.wires}
+        ports = self._shapers
+        answer, _ = net.launcher.ask("queue_totals", ports=[*ports, *wires.values()])
+        gone = [port for port, totals in zip(net.plan.ports, answer["totals"], strict=False) if totals is None]
+        if gone:
+            raise NetreproError(
+                f"the link from {' to '.join(gone[0])} has lost its queue", "leave the queues (tc) as they were built"
+            )
+        table = pd.DataFrame(answer["totals"][: len(ports)], columns=list(_TOTALS), index=list(net.plan.ports))
+        lost = dict(zip(wires, (dropped for *_, dropped in answer["totals"][len(ports) :]), strict=True))
+        return table.assign(lost=[lost.get(port, 0) for port in net.plan.ports])
+
+    @property
+    def _shapers(self) -> list[tuple[int, int]]:
+        """Where each port of the network has its queue: the namespace's place, interface index."""
+        return [(self._net.place(port.shaper[0]), port.shaper[1]) for port in self._net.plan.ports.values()]
+
+    def begin_at(self, time_ns: int) -> None:
+        """Count times from this instant (CLOCK_REALTIME) instead of the block's beginning."""
+        self._began_ns = time_ns
+
+    def changed(self, made: Mapping[tuple[str, str], Sequence[Made]]) -> None:
+        """Judge ports by the rates that these changes gave them."""
+        self._made = made
+
+    @property
+    def _table(self) -> pd.DataFrame:
+        """All samples: source, destination, time_s and the counters. Raises NetreproError before the end."""
+        if self._samples is None:
+            raise NetreproError("this recording has not ended", "read it after its `with` block")
+        ports = self._samples["port"].to_numpy()
+        return self._samples.assign(
+            source=np.array([port.source for port in self._queues])[ports],
+            destination=np.array([port.destination for port in self._queues])[ports],
+            time_s=(self._samples["time_ns"] - self._began_ns) / 1e9,
+        )
+
+    def queues(self) -> pd.DataFrame:
+        """Samples of the queues: source, destination, time_s, queue_packets, queue_bytes."""
+        return self._table[QUEUE_COLUMNS]
+
+    def throughput(self, window_ms: float = 10.0) -> pd.DataFrame:
+        """What each sampled link carried: source, destination, time_s (end of the window), throughput_mbps."""
+        return throughput_in(self._table, window_ms)
+
+    def links(self) -> pd.DataFrame:
+        """Totals from beginning to end, one row a port of the network, columns as of Measurements.links."""
+        _ = self._table
+        plan = self._net.plan
+        totals = self._totals_at_end - self._totals_at_start
+        rates_mbps = np.array([port.link.rate_mbps for port in plan.ports.values()])
+        seconds = (self._ended_ns - self._began_ns) / 1e9
+        sources, destinations = zip(*plan.ports, strict=True)
+        return pd.DataFrame(
+            {
+                "source": sources,
+                "destination": destinations,
+                "sent_packets": totals["sent"].to_numpy(),
+                "sent_bytes": totals["sent_bytes"].to_numpy(),
+                "dropped_packets": totals["dropped"].to_numpy(),
+                "marked_packets": 0,  # drop-tail marks none
+                "lost_packets": totals["lost"].to_numpy(),
+                "utilisation": totals["sent_bytes"].to_numpy() * 8e-6 / rates_mbps / seconds,
+            },
+            columns=LINK_COLUMNS,
+        )
+
+    def packets(self, flows: Mapping[int, int] | None = None) -> pd.DataFrame:
+        """Packets as they left: source, destination, time_s, size_bytes.
+
+        flows : end_key of a sender -> flow; adds the column `flow`, which a packet has whichever way it goes, or -1.
+        """
+        _ = self._table
+        parts = []
+        for (source, destination), (table, _) in self._packets.items():
+            part = table[["size_bytes"]].assign(
+                source=source, destination=destination, time_s=(table["time_ns"] - self._began_ns) / 1e9
+            )
+            if flows is not None:
+                towards, back = (table[end].map(flows) for end in ("sender", "receiver"))
+                part["flow"] = towards.fillna(back).fillna(-1).astype(int)
+            parts.append(part)
+        columns = ["source", "destination", *(["flow"] if flows is not None else []), "time_s", "size_bytes"]
+        return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+    def certificate(self, source: str, destination: str) -> pd.DataFrame:
+        """Whether the port behaved like the link it stands for (columns: check, value, bound, holds).
+
+        Raises NetreproError for a port whose packets were not recorded.
+        """
+        found, missed = self.deviation(source, destination)
+        return pd.concat([fidelity.port_checks(found), self.machine_checks(missed)], ignore_index=True)
+
+    def deviation(self, source: str, destination: str) -> tuple[fidelity.Deviation, int]:
+        """How even the port's gaps were, and how many of its packets were not recorded. Raises as certificate."""
+        table = self.queues()
+        check_recorded((source, destination), self._packets)
+        packets, missed = self._packets[source, destination]
+        samples = table[(table.source == source) & (table.destination == destination)]
+        found = fidelity.deviation_in(
+            self.rates(source, destination),
+            (packets["time_ns"].to_numpy() - self._began_ns) / 1e9,
+            packets["size_bytes"].to_numpy(),
+            samples["time_s"].to_numpy(),
+            samples["queue_packets"].to_numpy(),
+        )
+        return found, missed
+
+    def rates(self, source: str, destination: str) -> list[fidelity.Interval]:
+        """When the port had which rate."""
+        changes = []
+        for each in self._made.get((source, destination), ()):
+            from_s, to_s = ((at_ns - self._began_ns) / 1e9 for at_ns in (each.begun_ns, each.made_ns))
+            changes.append(fidelity.Interval(from_s, to_s, each.rate_mbps))
+        return fidelity.intervals(self._net.topology.link(source, destination).rate_mbps, changes)
+
+    def port_checks(self, source: str, destination: str) -> pd.DataFrame | None:
+        """The checks of the port's gaps, each with its name before; None where it was not busy enough to judge."""
+        found, _ = self.deviation(source, destination)
+        if len(found.deviation) < fidelity.LEAST_BUSY_GAPS:
+            return None
+        return fidelity.port_checks(found, f"{source} to {destination}")
+
+    def machine_checks(self, missed_packets: int | None = None) -> pd.DataFrame:
+        """What the machine did meanwhile; `missed_packets` of the taps, None for all of them."""
+        _ = self._table
+        if missed_packets is None:
+            missed_packets = sum(missed for _, missed in self._packets.values())
+        return fidelity.machine_checks(
+            run_by=f"tier {self._net.tier}, kernel {platform.release()}",
+            missed_packets=missed_packets + self._refused,
+            packets_a_frame=self._packets_a_frame,
+            stalled_share=self._stall_us / 1e6 / self._duration_s,
+            stolen_share=self._steal_ticks / os.sysconf("SC_CLK_TCK") / self._duration_s,
+        )
+
+
+def check_recorded(port: tuple[str, str], recorded: Container[tuple[str, str]]) -> None:
+    """Raises NetreproError for a port that is not among those whose packets were recorded."""
+    if port not in recorded:
+        raise NetreproError(f"packets from {' to '.join(port)} were not recorded", "name the port in packets=")
+
+
+def throughput_in(sent: pd.DataFrame, window_ms: float) -> pd.DataFrame:
+    """As Recording.throughput, of what ports had sent by when: source, destination, time_s, sent_bytes."""
+    parts = [pd.DataFrame(columns=THROUGHPUT_COLUMNS)]
+    for (source, destination), samples in sent.groupby(["source", "destination"], sort=False):
+        window = (samples["time_s"] // (window_ms / 1000)).astype(int)
+        last = samples.groupby(window).last()
+        mbps = last["sent_bytes"].diff() * 8 / last["time_s"].diff() / 1e6
+        parts.append(
+            pd.DataFrame(
+                {"source": source, "destination": destination, "time_s": last["time_s"], "throughput_mbps": mbps}
+            ).dropna()
+        )
+    return pd.concat(parts[1:] or parts, ignore_index=True)

@@ -1,0 +1,180 @@
+"""Congestion controls and queue disciplines of a reader's own, in C, in a real kernel: compiled, raced and drawn.
+
+A module is a text of C, as the kernel's own are. It is compiled against the virtual kernel (Linux in virtual time) and
+loaded into it; what the compiler says is shown with its line. What panics ends that run, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from netrepro.applications.processes import why_no_processes
+from netrepro.emulation.virtual.experiment import emulate_virtually
+from netrepro.emulation.virtual.kernel import build_module
+from netrepro.networks import CoDel, DropTail, Experiment, Flow, Link, Measure, OwnQueue, dumbbell
+from netrepro.networks.queues import Queue
+from netrepro.study import pictures as drawing
+from netrepro.study.measuring import Progress, in_parallel
+from netrepro.style import CURVES, SCHEMES, new_figure, scheme
+
+BOTTLENECK = ("s1", "s2")
+OWN_COLOUR = CURVES[6]
+
+
+@dataclass(frozen=True)
+class Path:
+    """What two flows share: a rate, a base round trip, a buffer in bandwidth-delay products, and for how long."""
+
+    rate_mbps: float = 20.0
+    round_trip_ms: float = 40.0
+    buffer_share: float = 1.0
+    seconds: float = 20.0
+    seed: int = 1
+
+    @property
+    def buffer_packets(self) -> int:
+        """The buffer, in full packets."""
+        return max(round(self.buffer_share * self.rate_mbps * 1e3 * self.round_trip_ms / 8 / 1514), 2)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Races or queues, each by its name: goodput over time, congestion windows, the bottleneck's queue; and `why` there
+    is nothing."""
+
+    totals: pd.DataFrame
+    goodput: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    windows: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    queues: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    why: str = ""
+
+
+def compile_module(source: str) -> str:
+    """Compile a module; says that it does. Raises NetreproError with the compiler's complaints and their lines."""
+    if why := why_no_processes():
+        return why
+    build_module(source)
+    return "it compiles"
+
+
+def race(modules: Mapping[str, str], rivals: Sequence[str], path: Path, progress: Progress = iter) -> Found:
+    """The congestion control in `modules` (name -> C) against each rival, and against itself, on the path.
+
+    `totals` has a row a flow: race, control, goodput (Mb/s), share of the rate. Raises NetreproError for C that does
+    not compile, and with the kernel's last lines for a module that panics.
+    """
+    (own,) = modules
+    pairs = {f"{own} against {rival}": (own, rival) for rival in (*rivals, own)}
+    return _run({name: _experiment(pair, DropTail(path.buffer_packets), path) for name, pair in pairs.items()},
+                modules, progress)  # fmt: skip
+
+
+def compare_queues(modules: Mapping[str, str], path: Path, progress: Progress = iter) -> Found:
+    """Two CUBIC flows over the queue in `modules` (name -> C), and over drop-tail and CoDel of the same room."""
+    (own,) = modules
+    room = 4 * path.buffer_packets
+    queues: dict[str, Queue] = {"drop-tail": DropTail(room), "CoDel": CoDel(room), own: OwnQueue(own, room)}
+    return _run({name: _experiment(("cubic", "cubic"), queue, path) for name, queue in queues.items()},
+                modules, progress)  # fmt: skip
+
+
+def _experiment(controls: Sequence[str], queue: Queue, path: Path) -> Experiment:
+    delay_ms = path.round_trip_ms / 2
+    bottleneck = Link(path.rate_mbps, delay_ms * 0.8, queue)
+    network = dumbbell(2, access=Link(50 * path.rate_mbps, delay_ms * 0.1, DropTail(10_000)), bottleneck=bottleneck)
+    flows = tuple(
+        Flow(f"h{place + 1}", f"h{place + 3}", duration_s=path.seconds - place, start_s=float(place),
+             congestion_control=control)
+        for place, control in enumerate(controls)
+    )  # fmt: skip
+    look = Measure(queues=(BOTTLENECK,), queue_interval_ms=20.0, packets=(BOTTLENECK,), windows_interval_ms=50.0)
+    return Experiment(network, flows, path.seconds, path.seed, measure=look)
+
+
+def _run(experiments: Mapping[str, Experiment], modules: Mapping[str, str], progress: Progress) -> Found:
+    if why := why_no_processes():
+        return Found(pd.DataFrame(columns=["race", "control", "goodput_mbps", "share"]), why=why)
+    work = [(experiment,) for experiment in experiments.values()]
+    measured = in_parallel(lambda each: emulate_virtually(each, modules=modules), work, progress=progress)
+    rows, goodput, windows, queues = [], {}, {}, {}
+    for (name, experiment), found in zip(experiments.items(), measured, strict=True):
+        rate_mbps = experiment.topology.link(*BOTTLENECK).rate_mbps
+        controls = list(experiment.flow_table["congestion_control"])
+        labels = [control if place == 0 or control != controls[0] else f"{control}, second"
+                  for place, control in enumerate(controls)]  # fmt: skip
+        sent = found.packets.assign(second=found.packets["time_s"].astype(int))
+        by_second = (
+            sent.pivot_table(index="second", columns="flow", values="size_bytes", aggfunc="sum").fillna(0) * 8e-6
+        )
+        goodput[name] = by_second.rename(columns=dict(enumerate(labels)))
+        windows[name] = found.windows.assign(
+            control=found.windows["flow"].map(dict(enumerate(labels))),
+            segments=found.windows["window_bytes"] / experiment.tcp.segment_bytes,
+        )
+        queues[name] = found.queues.assign(delay_ms=found.queues["queue_bytes"] * 8 / rate_mbps / 1e3)
+        for label, mbps in zip(labels, found.flows["goodput_mbps"], strict=True):
+            rows.append((name, label, mbps, mbps / rate_mbps))
+    totals = pd.DataFrame(rows, columns=["race", "control", "goodput_mbps", "share"])
+    waited = {name: table["delay_ms"].mean() for name, table in queues.items()}
+    return Found(totals.assign(mean_queue_ms=totals["race"].map(waited)), goodput, windows, queues)
+
+
+def draw_race(found: Found) -> Figure:
+    """Throughput of both flows over time, a column a race."""
+    names = list(found.goodput) or [""]
+    figure, axes = drawing.panels("Two flows, one bottleneck", "time (s)", "throughput (Mb/s)", names)
+    for axis, name in zip(axes, names, strict=True):
+        if found.why:
+            drawing.say_not_measured(axis, "virtual")
+            continue
+        for label, curve in found.goodput[name].items():
+            axis.step(curve.index, curve, where="post", label=str(label), **_look(str(label)))
+        axis.set_ylim(0, None)
+        axis.legend(fontsize=8)
+    return figure
+
+
+def draw_windows(found: Found) -> Figure:
+    """Congestion windows of both flows, a column a race."""
+    names = list(found.windows) or [""]
+    figure, axes = drawing.panels(
+        "What each congestion control does", "time (s)", "congestion window (segments)", names
+    )
+    for axis, name in zip(axes, names, strict=True):
+        if found.why:
+            drawing.say_not_measured(axis, "virtual")
+            continue
+        for label, table in found.windows[name].groupby("control", sort=False):
+            axis.plot(table["time_s"], table["segments"], label=str(label), **_look(str(label)))
+        axis.legend(fontsize=8)
+    return figure
+
+
+def draw_queues(found: Found) -> Figure:
+    """How long the bottleneck's queue would take to send, over time and as a distribution."""
+    figure, axes = new_figure("The same two flows over three queues", "", "", columns=2)
+    for place, (name, table) in enumerate(found.queues.items()):
+        colour = OWN_COLOUR if name.startswith("my_") else CURVES[2 * place]
+        axes[0].plot(table["time_s"], table["delay_ms"], color=colour, linewidth=1, label=name)
+        axes[1].plot(np.sort(table["delay_ms"]), np.linspace(0, 1, len(table)), color=colour, label=name)
+    axes[0].set(xlabel="time (s)", ylabel="queueing delay (ms)")
+    axes[1].set(xlabel="queueing delay (ms)", ylabel="share of the time")
+    if found.why:
+        for axis in axes:
+            drawing.say_not_measured(axis, "virtual")
+    else:
+        axes[0].legend(fontsize=8)
+    return figure
+
+
+def _look(label: str) -> dict[str, Any]:
+    """Its line: one's own colour, or the control's everywhere; the second of two alike is dashed."""
+    name, _, second = label.partition(", ")
+    colour = OWN_COLOUR if name not in SCHEMES else scheme(name).colour
+    return {"color": colour, "linestyle": "--" if second else "-"}

@@ -1,0 +1,67 @@
+"""What the notebook about a network of one's own draws, and why it may have no kernel to run programs in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from netrepro.applications.processes import why_no_processes
+from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
+from netrepro.networks.experiment import Experiment, Measurements
+from netrepro.study import pictures as drawing
+from netrepro.style import CURVES, new_figure
+
+
+def why_no_kernel(tier: str) -> str:
+    """Why programs cannot run, "" where they can. Raises NetreproError for a tier that is neither or cannot be had."""
+    if tier == "auto":
+        return why_no_processes()
+    resolved, _ = resolve_tier(tier, VIRTUAL_TIME_TIERS, probe_tiers())
+    return "the tier is simulated" if resolved == "simulated" else ""
+
+
+def draw_network(experiment: Experiment) -> Figure:
+    """The network, what is recorded broad."""
+    return drawing.draw_network(experiment, "Two hosts share an uplink to a third")
+
+
+def draw_queue(found: Mapping[str, Measurements]) -> Figure:
+    """Packets in the recorded queue over time, a curve a tier."""
+    figure, axis = new_figure("What waits in front of the uplink", "time (s)", "packets waiting")
+    for colour, (tier, measured) in zip(CURVES, found.items(), strict=False):
+        axis.plot("time_s", "queue_packets", data=measured.queues, color=colour, linewidth=1, label=tier)
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def side_by_side(found: Mapping[str, Measurements]) -> pd.DataFrame:
+    """A row a flow and the queue's mean, a column a tier: goodput (Mb/s), packets."""
+    columns = {}
+    for tier, measured in found.items():
+        flows = measured.flows.set_index("source").goodput_mbps
+        columns[tier] = {f"{source}, goodput (Mb/s)": goodput for source, goodput in flows.items()}
+        columns[tier] |= {"uplink's queue, mean (packets)": measured.queues.queue_packets.mean()}
+    return pd.DataFrame(columns)
+
+
+def draw_waits(waits_ms: Mapping[str, list[float]]) -> Figure:
+    """How long each question of a program took, a row of dots a case."""
+    figure, axis = new_figure("How long an answer takes", "question (number)", "time (ms)", log_y=True)
+    if not waits_ms:
+        drawing.say_not_measured(axis, "simulated")
+        return figure
+    for colour, (case, values) in zip(CURVES, waits_ms.items(), strict=False):
+        axis.plot(range(1, len(values) + 1), values, "o", color=colour, label=case)
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure
+
+
+def draw_capture(packets: pd.DataFrame) -> Figure:
+    """The bytes that each pair of addresses has sent, over time: of headers_of_capture."""
+    figure, axis = new_figure("What the uplink carried", "time (s)", "sent so far (kB)")
+    for colour, (ends, sent) in zip(CURVES, packets.groupby(["source", "destination"]), strict=False):
+        axis.plot(sent.time_s, sent.size_bytes.cumsum() / 1e3, color=colour, label=" to ".join(map(str, ends)))
+    figure.legend(loc="outside lower center", ncols=2)
+    return figure

@@ -1,0 +1,8 @@
+"""CoDel: Nichols and Jacobson, "Controlling Queue Delay", ACM Queue 10(5) and CACM 55(7), 2012.
+
+`study` is the paper, `edge` its consumer edge, `packmime` the sizes of web responses there.
+"""
+
+from netrepro.papers.codel.study import STUDY, Setting, answer, draw_idea, draw_network, edge_table
+
+__all__ = ["STUDY", "Setting", "answer", "draw_idea", "draw_network", "edge_table"]

@@ -1,0 +1,745 @@
+"""CoDel: Nichols and Jacobson, "Controlling Queue Delay", ACM Queue 10(5) and CACM 55(7), 2012.
+
+A queue that stays is told from one that passes by the least time packets have waited lately. Long CUBIC flows and web
+traffic cross one link: of a fixed rate from 128 kb/s to 100 Mb/s (Figs 5, 6, 8 and 9), and of one that changes by two
+orders of magnitude (Fig. 7), with CoDel, RED and drop tail in front of it. The consumer edge stands in `_codel_edge`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from netrepro.errors import NetreproError, nearest
+from netrepro.networks.experiment import Experiment, Measure, Measurements
+from netrepro.networks.links import FULL_PACKET_BYTES, CoDel, DropTail, FqCoDel, Link, Queue, Red
+from netrepro.networks.routing import LinkChange
+from netrepro.networks.topology import Cable, Topology, host_cable
+from netrepro.networks.workloads import Datagrams, Flow, Tcp, Traffic
+from netrepro.papers.codel import edge
+from netrepro.papers.codel.packmime import responses
+from netrepro.study import pictures as drawing
+from netrepro.study.declaration import (
+    SIMULATED,
+    Evidence,
+    Knob,
+    Play,
+    Runs,
+    Scale,
+    Study,
+    each,
+    greatest_first,
+    least_first,
+    ratio,
+)
+from netrepro.study.trust import Check, gap_checks
+from netrepro.style import CURVES, new_figure
+
+PORT, BACK = ("s1", "s2"), ("s2", "s1")
+FTPS = 4
+SENDERS = tuple(f"h{i}" for i in range(1, FTPS + 1))
+ACCESS = tuple((host, PORT[0]) for host in SENDERS)
+ACCESS_BACK = tuple((f"h{i + FTPS}", BACK[0]) for i in range(1, FTPS + 1))
+HEADERS_BYTES = FULL_PACKET_BYTES - 1448
+SCHEDULE_MBPS = (100.0, 10.0, 1.0, 50.0, 1.0, 100.0)  # each for a sixth of the run
+FALLS = (1, 2, 4)  # places in the schedule at which the rate falls
+BIN_S = 0.1  # of the delay over time
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Sections "Simulation experiments" and "Performance on dynamic links"; delays and windows are those of the
+    authors' script (codel.tcl).
+
+    queue : "codel", "fq_codel", "red" or "drop tail". reentry : CoDel's, as networks.queues.CoDel has it; the default
+    is that of the authors' simulations. buffer_packets : 0 for eight times the product of rate and round trip, at least
+    50. dynamic : the rate follows SCHEDULE_MBPS, else the run lasts `static_s`. udp_share : datagrams at this multiple
+    of the rate in place of the long flows. packet_bytes : on the wire. count_drops : record what comes to the link too,
+    which says when it drops and whose packets. edge_mbps : the rate of a consumer edge, with its own traffic, and the
+    queue before both directions, for `edge_s`; 0 for none. red : "ns2", or "linux", which is not gentle, does not wait,
+    and counts packets. least_bytes : CoDel drops nothing while so few wait; 0 for a packet. Linux takes its device's
+    greatest.
+    """
+
+    rate_mbps: float = 10.0
+    round_trip_ms: float = 100.0
+    queue: str = "codel"
+    target_ms: float = 5.0
+    interval_ms: float = 100.0
+    reentry: str = "ns2_2012"
+    ecn: bool = False
+    buffer_packets: int = 0
+    packet_bytes: int = FULL_PACKET_BYTES
+    dynamic: bool = False
+    web_per_s: float = 0.0
+    udp_share: float = 0.0
+    static_s: float = 10.0
+    count_drops: bool = False
+    red: str = "ns2"
+    least_bytes: int = 0
+    edge_mbps: float = 0.0
+    edge_s: float = 300.0
+
+    @property
+    def path_packets(self) -> int:
+        """The product of rate and round trip in packets, at least one."""
+        return max(1, round(self.rate_mbps * self.round_trip_ms * 1e3 / 8 / self.packet_bytes))
+
+    @property
+    def buffer(self) -> int:
+        """Packets that fit in the buffer."""
+        return self.buffer_packets or max(50, 8 * self.path_packets)
+
+
+QUEUES = ("codel", "fq_codel", "red", "drop tail")
+
+
+def queue_of(setting: Setting) -> Queue:
+    """What stands before the link. Raises NetreproError, with the nearest name, for an unknown queue."""
+    if setting.queue not in QUEUES:
+        raise NetreproError(f"queue = {setting.queue!r}", nearest(setting.queue, QUEUES))
+    times = (setting.target_ms, setting.interval_ms)
+    if setting.queue == "codel":
+        least_bytes = setting.least_bytes or setting.packet_bytes
+        return CoDel(setting.buffer, *times, setting.ecn, setting.reentry, least_bytes)
+    if setting.queue == "fq_codel":
+        return FqCoDel(setting.buffer, *times, ecn=setting.ecn, quantum_bytes=setting.packet_bytes)
+    if setting.queue == "red":
+        size = setting.packet_bytes
+        ours = Red.self_configured(setting.rate_mbps, setting.buffer, ecn=setting.ecn, mean_packet_bytes=size)
+        return replace(ours, by_bytes=False, gentle=False, wait=False) if setting.red == "linux" else ours
+    return DropTail(packets=setting.buffer)
+
+
+def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
+    """Four pairs over one link, a fifth of the round trip in each access, a tenth in the link, one way each; the pairs'
+    access differs by a millisecond."""
+    if not setting.dynamic:
+        seconds = setting.edge_s if setting.edge_mbps else setting.static_s
+    access_ms = setting.round_trip_ms / 5
+    hosts = range(1, FTPS + 1)
+    cables = [
+        host_cable(f"h{i + far}", f"s{2 if far else 1}", Link(10 * setting.rate_mbps, access_ms + (0 if far else i)))
+        for far in (0, FTPS)
+        for i in hosts
+    ]
+    forward = Link(setting.rate_mbps, setting.round_trip_ms / 10, queue_of(setting))
+    back = queue_of(setting) if setting.edge_mbps else DropTail(packets=10_000)
+    backward = Link(setting.rate_mbps, setting.round_trip_ms / 10, back)
+    network = Topology((*cables, Cable(*PORT, forward, backward)), "dumbbell of 4 pairs")
+    dwell_s = seconds / len(SCHEDULE_MBPS)
+    changes = tuple(LinkChange(dwell_s * at, *PORT, rate_mbps=rate) for at, rate in enumerate(SCHEDULE_MBPS) if at > 0)
+    return Experiment(
+        network,
+        tuple(_traffic(setting, seconds)),
+        seconds,
+        seed,
+        _measure(setting),
+        Tcp(
+            initial_window_segments=4,
+            segment_bytes=setting.packet_bytes - HEADERS_BYTES,
+            receive_window_bytes=max(2**16, 16 * setting.path_packets * setting.packet_bytes),
+            hystart=False,  # younger than the simulator's TCP
+            delayed_ack_ms=0.0 if setting.edge_mbps else 40.0,  # at the edge acknowledgements take room themselves
+            ecn=setting.ecn,
+        ),
+        changes=changes if setting.dynamic else (),
+    )
+
+
+def _measure(setting: Setting) -> Measure:
+    if setting.edge_mbps:
+        return Measure(packets=(PORT, BACK, *ACCESS, *ACCESS_BACK))
+    if setting.count_drops:
+        return Measure((PORT,) if setting.dynamic else (), packets=(PORT, *ACCESS))
+    return Measure(packets=(PORT,))
+
+
+def _traffic(setting: Setting, seconds: float) -> list[Traffic]:
+    pairs = [(f"h{i}", f"h{i + FTPS}") for i in range(1, FTPS + 1)]
+    if setting.edge_mbps:
+        return edge.traffic(pairs, setting.web_per_s, seconds)
+    traffic: list[Traffic] = [
+        Flow(*pair, duration_s=seconds - 0.1 * place, start_s=0.1 * place, label="long")
+        for place, pair in enumerate(pairs)
+    ]
+    if setting.udp_share:
+        rate = setting.udp_share * setting.rate_mbps
+        traffic = [Datagrams(*pairs[0], rate, seconds, packet_bytes=setting.packet_bytes, label="unresponsive")]
+    if setting.web_per_s:
+        sources, destinations = zip(*pairs, strict=True)
+        traffic.append(responses(setting.web_per_s, seconds, sources, destinations))
+    return traffic
+
+
+def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+    """Delay of packets that left the port (median, upper quartile, ms; the greatest, s), 95th percentile of the delay
+    over time (ms), utilisation, megabytes sent, share of packets dropped; of a dynamic link the first drop after a fall
+    of the rate (ms) and, each tenth of a second, delay and megabytes so far.
+
+    A static link is counted from a quarter of its run on, when slow start is over. Where drops are counted there, also
+    how many and the index of drops by source (Fig. 9). Of a consumer edge the whole run counts; `edge` is its table.
+    """
+    seconds = found.experiment.duration_s
+    since_s = 0.0 if setting.dynamic or setting.edge_mbps else seconds / 4
+    packets = found.packets[(found.packets.time_s >= since_s) & (found.packets.source == PORT[0])]
+    link = found.links.set_index(["source", "destination"]).loc[PORT]
+    capacity_mb = capacity_mbps(setting) * (seconds - since_s) / 8
+    sent_mb = packets.size_bytes.sum() / 1e6
+    course = over_time(packets, since_s, seconds)
+    readings: dict[str, Any] = {
+        "median_ms": float(packets.wait_ms.median()),
+        "upper_quartile_ms": float(packets.wait_ms.quantile(0.75)),
+        "p95_time_ms": float(course.mean_ms.quantile(0.95)),
+        "greatest_s": float(packets.wait_ms.max()) / 1e3,
+        "utilisation": sent_mb / capacity_mb,
+        "sent_mb": float(sent_mb),
+        "drop_share": float(link.dropped_packets / (link.dropped_packets + link.sent_packets)),
+        "marked_share": float(link.marked_packets / link.sent_packets),
+    }
+    within = _within(sent_mb - setting.packet_bytes / 1e6, capacity_mb)
+    if setting.edge_mbps:
+        ports = dict(zip(edge.DIRECTIONS, (PORT, BACK), strict=True))
+        return readings | {"edge": edge.read(found, ports, setting.edge_mbps), "checks": [within]}
+    if not setting.dynamic:
+        if setting.count_drops:
+            drops = edge.drops_by_source(found, PORT, setting.rate_mbps, since_s)
+            readings |= {"drop_fairness": edge.fairness(drops), "dropped": int(drops.dropped.sum())}
+        return readings | {"checks": [*gap_checks(found, PORT), within]}
+    readings["first_drop_ms"] = max(first_drops_ms(found)) if setting.count_drops else np.nan
+    return readings | {"course": course, "checks": [within]}
+
+
+def _within(sent_mb: float, capacity_mb: float) -> Check:
+    """All but the first packet, which began earlier; a link's clock may be 100 parts in a million fast."""
+    return Check("bytes sent over what the link could", sent_mb / capacity_mb, at_most=1.001)
+
+
+def capacity_mbps(setting: Setting) -> float:
+    """The link's mean rate."""
+    return float(np.mean(SCHEDULE_MBPS)) if setting.dynamic else setting.rate_mbps
+
+
+def over_time(packets: pd.DataFrame, since_s: float, until_s: float) -> pd.DataFrame:
+    """A row a tenth of a second (BIN_S): time_s at its begin, mean and greatest wait (ms; 0 where no packet left), and
+    sent_mb since the first."""
+    count = max(1, round((until_s - since_s) / BIN_S))
+    place = np.minimum(((packets.time_s - since_s) / BIN_S).astype(int), count - 1)
+    rows = packets.groupby(place).agg(
+        mean_ms=("wait_ms", "mean"), greatest_ms=("wait_ms", "max"), mb=("size_bytes", "sum")
+    )
+    rows = rows.reindex(range(count), fill_value=0)
+    return pd.DataFrame(
+        {
+            "time_s": since_s + BIN_S * np.arange(count),
+            "mean_ms": rows.mean_ms.to_numpy(),
+            "greatest_ms": rows.greatest_ms.to_numpy(),
+            "sent_mb": rows.mb.cumsum().to_numpy() / 1e6,
+        }
+    )
+
+
+def drops_over_time(found: Measurements) -> pd.DataFrame:
+    """How many packets the port has dropped, at each sample of its queue: those that came less those that began to
+    leave and those that wait. Columns time_s, drops. Of a dynamic link, whose access ports are recorded."""
+    packets, queue = found.packets, found.queues
+    came = packets[packets.destination == PORT[0]]
+    delay_ms = came.source.map({host: found.experiment.topology.link(host, PORT[0]).delay_ms for host in SENDERS})
+    came_s = np.sort((came.time_s + delay_ms / 1e3).to_numpy())
+    left = packets[packets.source == PORT[0]]
+    dwell_s = found.experiment.duration_s / len(SCHEDULE_MBPS)
+    place = np.minimum((left.time_s / dwell_s).astype(int), len(SCHEDULE_MBPS) - 1)
+    began_s = np.sort((left.time_s - left.size_bytes * 8e-6 / np.array(SCHEDULE_MBPS)[place]).to_numpy())
+    at = queue.time_s.to_numpy()
+    gone = np.searchsorted(came_s, at, "right") - np.searchsorted(began_s, at, "right")
+    drops = gone - queue.queue_packets.to_numpy()
+    return pd.DataFrame({"time_s": at, "drops": np.minimum.accumulate(drops[::-1])[::-1]})  # a count never falls
+
+
+def first_drops_ms(found: Measurements) -> list[float]:
+    """How long after each fall of the rate the port first drops a packet; where it does not, the time to the next
+    change. To the queue's samples (10 ms)."""
+    dwell_s, drops = found.experiment.duration_s / len(SCHEDULE_MBPS), drops_over_time(found)
+    first = []
+    for fall in FALLS:
+        rows = drops[(drops.time_s >= fall * dwell_s) & (drops.time_s < (fall + 1) * dwell_s)]
+        later = rows.time_s[rows.drops > rows.drops.iloc[0]]
+        first.append(float(later.min() - fall * dwell_s if len(later) else dwell_s) * 1e3)
+    return first
+
+
+# How claims read what was measured: Series over rate, round trip or packet size.
+
+
+def middle(values: pd.Series) -> float:
+    return float(values.median())
+
+
+def utilisation_below_500_ms(utilisation: pd.Series) -> float:
+    return float(utilisation[utilisation.index.get_level_values("round_trip_ms") < 500].mean())
+
+
+def of_utilisations(ours: pd.Series, baseline: pd.Series) -> float:
+    return utilisation_below_500_ms(ours) / utilisation_below_500_ms(baseline)
+
+
+def by_fast_utilisation(*names: str) -> Callable[..., list[str]]:
+    order = greatest_first(*names)
+    return lambda *series: order(*(each[each.index.get_level_values("rate_mbps") >= 10].mean() for each in series))
+
+
+def answer(runs: Runs) -> str:
+    """The question answered in one sentence, with this run's numbers."""
+    table = runs.summary().groupby("case").mean()
+    ours, tail, short = (table.loc[name] for name in (DYNAMIC_CODEL, DYNAMIC_TAIL, TEN_PACKETS))
+    return (
+        f"Where the rate changes between 1 and 100 Mb/s, half of the packets wait for less than {ours.median_ms:.1f} "
+        f"ms with CoDel and for {tail.median_ms:.0f} ms or more with drop tail (at worst {tail.greatest_s:.0f} s); "
+        f"CoDel carries {ours.sent_mb / tail.sent_mb:.0%} of drop tail's bytes, a buffer of 10 packets "
+        f"{short.sent_mb / tail.sent_mb:.0%}."
+    )
+
+
+# Figures.
+
+
+def draw_idea() -> Figure:
+    """Two queues that are both never empty for long: one that leaves within a round trip, one that stays."""
+    names = ["good: a burst, gone within a round trip", "bad: a standing queue"]
+    figure, axes = drawing.panels("Which queue should go? (not to scale)", "time (round trips)", "wait (ms)", names)
+    time = np.linspace(0, 6, 1201)
+    waits = [np.clip(24 - 30 * (time % 1), 0, None), np.clip(24 - 30 * time, 14 + 1.5 * np.sin(12 * time), None)]
+    for axis, wait in zip(axes, waits, strict=True):
+        least = [wait[(time > now - 1) & (time <= now)].min() for now in time]
+        axis.plot(time, wait, color=CURVES[0], label="wait of each packet")
+        axis.plot(time, least, color=CURVES[1], label="least wait of the last interval")
+        axis.axhline(5, color="#444444", linestyle=":", label="target (5 ms)")
+        axis.set_ylim(0, 30)
+    axes[1].legend(loc="upper right")
+    return figure
+
+
+def draw_network(setting: Setting) -> Figure:
+    """Four pairs over the dynamic link at its first rate."""
+    return drawing.draw_network(experiment(STUDY.case(DYNAMIC_CODEL, setting), 60.0, 1), "Four pairs share one link")
+
+
+def _named(runs: Runs, cases: dict[str, str], tier: str = "") -> pd.DataFrame:
+    """The rows of `values` of cases, under shorter names."""
+    return pd.concat([runs.numbers(case, tier).assign(case=name) for case, name in cases.items()])
+
+
+def _static(title: str, runs: Runs, over: str, label: str) -> Figure:
+    """Median delay and utilisation of the static links, means over the other axis of their grid; dashed the simulator,
+    where it is beside a kernel."""
+    figure, axes = drawing.panels(title, label, "", [""] * 2, log_x=True)
+    for tier in runs.tiers:
+        rows = _named(runs, STATIC_NAMES, tier).groupby(["case", over], sort=False).mean(numeric_only=True)
+        more: dict[str, Any] = {} if tier == runs.tier else DASHES
+        for axis, (column, said) in zip(axes, BOTH.items(), strict=True):
+            for colour, (name, curve) in zip(CURVES, rows[column].groupby("case", sort=False), strict=False):
+                shown = name if tier == runs.tier else f"{name}, {tier}"
+                places = curve.index.get_level_values(over)
+                axis.plot(places, curve.to_numpy(), marker="o", markersize=4, color=colour, label=shown, **more)
+            axis.set(ylabel=said)
+            drawing.name_ticks(axis, "x", rows.index.get_level_values(over))
+    drawing.share_legend(figure)
+    return _levels(figure)
+
+
+def _levels(figure: Figure) -> Figure:
+    """The target in the first panel, on a logarithmic axis; the second up to all of the link."""
+    first = figure.axes[0]
+    first.set_ylim(bottom=None, auto=True)
+    first.set_yscale("log")
+    values = [value for line in first.lines for value in np.atleast_1d(line.get_ydata()) if value > 0]
+    first.set_ylim(min(values) / 1.5, max(values) * 1.5)
+    drawing.name_ticks(first, "y", [tick for tick in LOG_TICKS if min(values) / 1.5 < tick < max(values) * 1.5])
+    drawing.draw_published_level(first, 5.0, "target: 5 ms")
+    figure.axes[1].set_ylim(0, 1.05)
+    figure.legends[0].remove()
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_static(runs: Runs) -> Figure:
+    """Median delay and utilisation over the rate, means over round trips (Fig. 5)."""
+    title = "Links of fixed rate, means over round trips (Fig. 5)"
+    return _static(title, runs, "rate_mbps", "rate (Mb/s)")
+
+
+def draw_round_trips(runs: Runs) -> Figure:
+    """Median delay and utilisation over the round trip, means over rates (Fig. 8)."""
+    title = "Over the round trip, means over rates (Fig. 8)"
+    return _static(title, runs, "round_trip_ms", "round trip (ms)")
+
+
+def draw_low_rates(runs: Runs) -> Figure:
+    """Median delay and utilisation at low rates, with packets of 500 and 1500 bytes (Fig. 6); on a kernel with its own
+    RED."""
+    red = {LOW_RED: "RED"} if runs.has(LOW_RED) else {LOW_LINUX_RED: "Linux's RED"}
+    rows = _named(runs, {LOW_CODEL: "CoDel", **red})
+    rows["case"] = rows["case"] + rows.packet_bytes.map(lambda size: f", {500 if size == 500 else 1500} bytes")
+    rows = rows.sort_values(["case", "rate_mbps"])
+    title = "Slow links (Fig. 6)"
+    how: dict[str, Any] = {"by": "case"}
+    figure = drawing.sweep_figure(title, rows, ("rate_mbps", "rate (Mb/s)"), BOTH, **how)
+    figure.axes[0].axhspan(100, 200, color="#bbbbbb", alpha=0.5, zorder=0, label="RED, published")
+    return _levels(figure)
+
+
+def draw_fairness(runs: Runs) -> Figure:
+    """Jain's index of drops by source over the round trip and over the rate, means over the other (Fig. 9), of links
+    with drops enough; dashed the simulator, where it is beside a kernel."""
+    title = f"How fairly drops fall on the sources: links with {edge.LEAST_DROPS} drops or more (Fig. 9)"
+    figure, axes = drawing.panels(title, "", "share of the fairest (Jain)", [""] * 2, log_x=True)
+    places = {"round_trip_ms": "round trip (ms)", "rate_mbps": "rate (Mb/s)"}
+    for axis, (over, label) in zip(axes, places.items(), strict=True):
+        for tier in runs.tiers:
+            more: dict[str, Any] = {} if tier == runs.tier else DASHES
+            for colour, (case, name) in zip(CURVES, FAIRNESS_NAMES.items(), strict=False):
+                rows = runs.numbers(case, tier)
+                curve = rows[rows.dropped >= edge.LEAST_DROPS].groupby(over).drop_fairness.mean()
+                shown = name if tier == runs.tier else f"{name}, {tier}"
+                axis.plot(curve.index, curve, marker="o", markersize=4, color=colour, label=shown, **more)
+        axis.set(xlabel=label, ylim=(0, 1.05))
+        drawing.name_ticks(axis, "x", runs.numbers("codel")[over])
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_edge(runs: Runs) -> Figure:
+    """The table of the consumer edge as bars."""
+    return edge.draw(runs, EDGE_CASES)
+
+
+def edge_table(runs: Runs) -> pd.DataFrame:
+    """The article's table of the consumer edge beside ours."""
+    return edge.table(runs, EDGE_CASES)
+
+
+def _course(axis: Any, runs: Runs, case: str, column: str, **look: Any) -> None:
+    rows = runs.table("course", case).query("repetition == 0")
+    axis.plot(rows.time_s, rows[column].clip(lower=LEAST_MS) if column.endswith("ms") else rows[column], **look)
+
+
+def _dynamic(title: str, runs: Runs, cases: dict[str, str], columns: dict[str, str]) -> Figure:
+    """Those of the cases of the dynamic link that were run, over time, a panel for each column; dotted where the rate
+    changes."""
+    figure, _ = new_figure(title, "time (s)", "", columns=len(columns))
+    for axis, (column, label) in zip(figure.axes, columns.items(), strict=True):
+        for colour, (case, name) in zip(CURVES, cases.items(), strict=False):
+            if not runs.has(case):
+                continue
+            broad = {"linewidth": 5, "alpha": 0.35} if case == DYNAMIC_TAIL and NEVER in cases else {"linewidth": 1}
+            _course(axis, runs, case, column, color=colour, label=name, **broad)
+        axis.set_ylabel(label)
+        if column.endswith("ms"):
+            axis.set_yscale("log")
+            drawing.name_ticks(axis, "y", (1, 10, 100, 1000, 10_000))
+            axis.set_ylim(LEAST_MS, 20_000)
+        for place in range(1, len(SCHEDULE_MBPS)):
+            axis.axvline(runs.seconds / len(SCHEDULE_MBPS) * place, color="#888888", linestyle=":", linewidth=0.8)
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_dynamic(runs: Runs) -> Figure:
+    """Delay over time and megabytes so far of CoDel, RED and drop tail (Fig. 7)."""
+    cases = {DYNAMIC_CODEL: "CoDel", DYNAMIC_RED: "RED", DYNAMIC_TAIL: "drop tail"}
+    columns = {"greatest_ms": "delay (ms)", "sent_mb": "sent (MB)"}
+    figure = _dynamic("100, 10, 1, 50, 1 and 100 Mb/s (Fig. 7)", runs, cases, columns)
+    drawing.draw_published_level(figure.axes[0], 10_000, "drop tail, published: up to 10 s")
+    figure.legends[0].remove()
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_ten_packets(runs: Runs) -> Figure:
+    """The same with buffers of 10 packets."""
+    cases = {TEN_PACKETS: "drop tail, 10 packets", TEN_CODEL: "CoDel, 10 packets", DYNAMIC_CODEL: "CoDel, 830 packets"}
+    columns = {"greatest_ms": "delay (ms)", "sent_mb": "sent (MB)"}
+    return _dynamic("Buffers of 10 packets (Fig. 7)", runs, cases, columns)
+
+
+def draw_control(runs: Runs) -> Figure:
+    """CoDel that never drops, and load that does not care about drops."""
+    cases = {DYNAMIC_CODEL: "CoDel", NEVER: "target = interval = 10 s", UNRESPONSIVE: "unresponsive UDP, 120 Mb/s"}
+    return _dynamic("Broken on purpose", runs, cases | {DYNAMIC_TAIL: "drop tail"}, {"mean_ms": "mean delay (ms)"})
+
+
+def versions(runs: Runs) -> dict[tuple[str, str], str]:
+    """(tier, case) -> its name, of the three rules of starting again and FQ-CoDel; a kernel has its own rule."""
+    rfc = RFC if runs.has(RFC) else DYNAMIC_CODEL
+    names = {DRAFT: "draft 01", NS2: "ns-2\n2012", rfc: "RFC 8289", FAIR: "FQ-CoDel"}
+    found = {}
+    for case, name in names.items():
+        for tier in reversed(runs.tiers):
+            if runs.has(case, tier=tier):
+                found[tier, case] = name if tier == SIMULATED else f"{name},\nLinux"
+    return found
+
+
+def draw_reentry(runs: Runs) -> Figure:
+    """What the rule of starting again changes, and queues a flow: delay over time 95 % and bytes."""
+    figure, axes = drawing.panels("Three rules of starting again, and a queue a flow", "", "", ["", ""])
+    columns = {"p95_time_ms": "95th percentile of the delay over time (ms)", "sent_mb": "sent (MB)"}
+    names = versions(runs)
+    colours = {name: CURVES[0 if tier == SIMULATED else 1] for (tier, _), name in names.items()}
+    for axis, (column, label) in zip(axes, columns.items(), strict=True):
+        bars = {name: list(runs.numbers(case, tier)[column]) for (tier, case), name in names.items()}
+        drawing.draw_bars(axis, bars, colours=colours)
+        axis.tick_params(axis="x", labelsize=7)
+        axis.set(ylabel=label, ylim=(0, None))
+    return figure
+
+
+def draw_fair(runs: Runs) -> Figure:
+    """CoDel and FQ-CoDel on the dynamic link: delay over time, on every tier that was measured."""
+    names = {DYNAMIC_CODEL: "CoDel", FAIR: "FQ-CoDel"}
+    figure, axes = drawing.panels(
+        "One queue, and a queue a flow", "time (s)", "greatest delay (ms)", list(names.values())
+    )
+    for axis, case in zip(axes, names, strict=True):
+        for colour, tier in zip(CURVES, runs.tiers, strict=False):
+            rows = runs.table("course", case, tier).query("repetition == 0")
+            more: dict[str, Any] = {} if tier == runs.tier else DASHES
+            axis.plot(rows.time_s, rows.greatest_ms.clip(lower=LEAST_MS), color=colour, label=tier, linewidth=1, **more)
+        axis.set_yscale("log")
+        drawing.name_ticks(axis, "y", (1, 10, 100, 1000, 10_000))
+        axis.set_ylim(LEAST_MS, 20_000)
+    drawing.share_legend(figure)
+    return figure
+
+
+def draw_interval(runs: Runs) -> Figure:
+    """Median delay and utilisation over the interval, a curve a round trip."""
+    title, over = "How long may the interval be? (10 Mb/s)", ("interval_ms", "interval (ms)")
+    how: dict[str, Any] = {"by": "round_trip_ms", "label": "round trip {} ms"}
+    return _levels(drawing.sweep_figure(title, runs.knobs["interval"], over, BOTH, **how))
+
+
+def draw_ecn(runs: Runs) -> Figure:
+    """Marks in place of drops, on the dynamic link."""
+    figure, axes = drawing.panels("Marks in place of drops", "", "", [""] * 3)
+    table = runs.knobs["ecn"]
+    columns = {
+        "p95_time_ms": "95th percentile of the delay over time (ms)",
+        "sent_mb": "sent (MB)",
+        "percent": "dropped (%)",
+    }
+    table = table.assign(percent=100 * table.drop_share)
+    for axis, (column, label) in zip(axes, columns.items(), strict=True):
+        drawing.draw_bars(axis, {name: list(rows[column]) for name, rows in table.groupby("case", sort=False)})
+        axis.set(ylabel=label, ylim=(0, None))
+    return figure
+
+
+def draw_edge_buffer(runs: Runs) -> Figure:
+    """The consumer edge over the buffer's size."""
+    return edge.draw_buffers(runs.knobs["edge_buffer_edge"])
+
+
+def draw_run(found: Measurements, case: str) -> Figure:
+    """The delay of one run over time."""
+    packets = found.packets[found.packets.source == PORT[0]]
+    course = over_time(packets, 0.0, found.experiment.duration_s)
+    megabytes = course.sent_mb.iloc[-1]
+    figure, axis = new_figure(f"{case}: {megabytes:.0f} MB", "time (s)", "greatest delay (ms)")
+    axis.plot(course.time_s, course.greatest_ms, linewidth=1)
+    axis.set_ylim(bottom=0)
+    return figure
+
+
+RATES, ROUND_TRIPS = (3.0, 10.0, 45.0, 100.0), (10.0, 30.0, 100.0, 200.0, 500.0)
+LOW_RATES, PACKETS = (0.128, 0.256, 0.512, 1.5), (500, FULL_PACKET_BYTES)
+INTERVALS = (1.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+LEAST_MS = 0.1  # of an axis
+LOG_TICKS = (0.1, 1, 5, 10, 20, 50, 100, 200, 500, 1000)
+DASHES: dict[str, Any] = {"linestyle": "--", "alpha": 0.6}  # the simulator beside a kernel
+BOTH = {"median_ms": "median delay (ms)", "utilisation": "utilisation (share)"}
+TAIL, RED_QUEUE = {"queue": "drop tail"}, {"queue": "red"}
+COUNTED = {"count_drops": True}
+NEVER_DROPS = {"target_ms": 10_000.0, "interval_ms": 10_000.0}
+STATIC = {"rate_mbps": each(*RATES), "round_trip_ms": each(*ROUND_TRIPS)}
+LOW = {"rate_mbps": each(*LOW_RATES), "packet_bytes": each(*PACKETS), "round_trip_ms": each(30.0, 100.0)}
+DYNAMIC = {"dynamic": True, "rate_mbps": SCHEDULE_MBPS[0], "web_per_s": 5.0, "buffer_packets": 830}
+STATIC_NAMES = {"codel": "CoDel", "red": "RED", "drop tail": "drop tail"}
+LOW_CODEL, LOW_RED, LOW_LINUX_RED = "codel, low rates", "red, low rates", "linux red, low rates"
+DYNAMIC_CODEL, DYNAMIC_RED, DYNAMIC_TAIL = "codel, dynamic", "red, dynamic", "drop tail, dynamic"
+NEVER, UNRESPONSIVE = "codel of 10 s, dynamic", "unresponsive, dynamic"
+TEN_PACKETS, TEN_CODEL = "drop tail of 10, dynamic", "codel of 10 packets, dynamic"
+SHORT_TEN, SHORT_TAIL = "drop tail of 10, 10 ms, dynamic", "drop tail, 10 ms, dynamic"
+RFC, NS2, DRAFT = "codel rfc8289, dynamic", "codel ns2_2012, dynamic", "codel draft01, dynamic"
+FAIR = "fq_codel, dynamic"
+EDGE_CODEL, EDGE_TAIL = "codel, edge", "drop tail, edge"
+EDGE_NEVER, EDGE_HASTY = "codel of 10 s, edge", "codel of 1 ms, edge"
+EDGE_CASES = {"codel": EDGE_CODEL, "drop tail": EDGE_TAIL}
+FAIRNESS_NAMES = {"codel": "CoDel", "red": "RED", "codel of 10 packets": "CoDel in a buffer of 10 packets"}
+EDGE_QUEUES: dict[str, dict[str, Any]] = {"codel": {}, "drop tail": TAIL}
+EDGE_BUFFERS = (6, 13, 20, 26, 52, 104)
+EDGE: dict[str, Any] = {
+    "edge_mbps": each(*edge.RATES),
+    "rate_mbps": lambda setting: setting.edge_mbps,
+    "packet_bytes": lambda setting: 500 if setting.edge_mbps < 1 else FULL_PACKET_BYTES,
+    "buffer_packets": 13,  # 100 ms of the rate
+    "round_trip_ms": 100.0,
+    "web_per_s": 2.0,
+}
+CASES: dict[str, dict[str, Any]] = {
+    "codel": STATIC | COUNTED,
+    "red": STATIC | RED_QUEUE | COUNTED,
+    "drop tail": STATIC | TAIL,
+    "codel of 10 packets": STATIC | {"buffer_packets": 10} | COUNTED,
+    "unresponsive": STATIC | {"udp_share": 1.2},
+    LOW_CODEL: LOW,
+    LOW_RED: LOW | RED_QUEUE | {"red": "ns2"},
+    LOW_LINUX_RED: LOW | RED_QUEUE | {"red": "linux"},
+    DYNAMIC_CODEL: DYNAMIC | COUNTED,
+    DYNAMIC_RED: DYNAMIC | RED_QUEUE,
+    DYNAMIC_TAIL: DYNAMIC | TAIL,
+    NEVER: DYNAMIC | NEVER_DROPS | COUNTED,
+    UNRESPONSIVE: DYNAMIC | {"udp_share": 1.2},
+    TEN_PACKETS: DYNAMIC | TAIL | {"buffer_packets": 10},
+    TEN_CODEL: DYNAMIC | {"buffer_packets": 10},
+    SHORT_TEN: DYNAMIC | TAIL | {"buffer_packets": 10, "round_trip_ms": 10.0},
+    SHORT_TAIL: DYNAMIC | TAIL | {"round_trip_ms": 10.0},
+    RFC: DYNAMIC | {"reentry": "rfc8289"},
+    NS2: DYNAMIC | {"reentry": "ns2_2012"},
+    DRAFT: DYNAMIC | {"reentry": "draft01"},
+    FAIR: DYNAMIC | {"queue": "fq_codel"},
+    EDGE_CODEL: EDGE,
+    EDGE_TAIL: EDGE | TAIL,
+    EDGE_NEVER: EDGE | NEVER_DROPS,
+    EDGE_HASTY: EDGE | {"interval_ms": 1.0},
+}
+# Of the kernel's, which has one rule of starting again, a RED of its own, and CoDel that knows its device's packets.
+LINUX = {"reentry": "rfc8289", "red": "linux", "least_bytes": FULL_PACKET_BYTES}
+# Of the whole 300 s, with 50 at each rate: all on the link that changes.
+OF_LONG_STAYS = (
+    *("drop-tail-peak", "dynamic-median", "dynamic-upper-quartile", "dynamic-95th"),
+    *("new-control-point", "dynamic-order", "dynamic-bytes", "small-buffer"),
+)
+OF_NS2_RED = ("fairer-drops",)
+# Of which a quick run on a kernel sees two or three.
+OF_UPLOADS = (
+    *("edge-drops-no-more", "edge-drops-upload-512", "edge-drops-upload-1500"),
+    *("edge-delay-upload-512", "edge-bytes"),
+)
+SMALL_CODEL = ("codel of 10 packets", "drop tail")
+AT_EDGE, NEVER_AT_EDGE, HASTY_AT_EDGE = ((case, EDGE_TAIL) for case in (EDGE_CODEL, EDGE_NEVER, EDGE_HASTY))
+
+
+def _edge_delay(rate_mbps: float, direction: str) -> Evidence:
+    return Evidence("edge", AT_EDGE, control=NEVER_AT_EDGE, how=edge.ratio_at("median_ms", rate_mbps, direction))
+
+
+def _edge_drops(how: Callable[..., float]) -> Evidence:
+    return Evidence("edge", AT_EDGE, control=HASTY_AT_EDGE, how=how)
+
+
+STUDY = Study(
+    slug="codel",
+    setting=Setting(),
+    cases=CASES,
+    experiment=experiment,
+    read=read,
+    answer=answer,
+    repetitions=5,
+    profiles={
+        "quick": Scale(300.0, repetitions=3, only={"round_trip_ms": (10.0, 30.0, 100.0)}),
+        "paper": Scale(300.0, changes={"static_s": 300.0}),
+        "test": Scale(300.0, 2, {"static_s": 5.0, "edge_s": 60.0}, {"round_trip_ms": (30.0, 100.0)}),
+    },
+    on_virtual={
+        "quick": Scale(
+            60.0,
+            repetitions=2,
+            changes=LINUX | {"static_s": 8.0, "edge_s": 60.0},
+            only={"rate_mbps": (LOW_RATES[0], LOW_RATES[2], 3.0, 10.0, 45.0), "round_trip_ms": (100.0,)},
+            # RFC is what the kernel's CoDel is, TEN_CODEL as good as TEN_PACKETS.
+            without=(RFC, UNRESPONSIVE, TEN_CODEL, SHORT_TEN, SHORT_TAIL),
+            fewer={name: 1 for name, changes in CASES.items() if "dynamic" in changes},
+            unjudged=OF_LONG_STAYS + OF_NS2_RED + OF_UPLOADS,
+        ),
+        "paper": Scale(300.0, repetitions=3, changes=LINUX | {"static_s": 20.0}, without=(RFC,), unjudged=OF_NS2_RED),
+    },
+    claims={
+        "static-median-delay": Evidence("median_ms", "codel", control="unresponsive", how=middle),
+        "static-utilisation": Evidence("utilisation", ("codel", "drop tail"), control=SMALL_CODEL, how=of_utilisations),
+        "red-overcontrols": Evidence(
+            "utilisation",
+            ("codel", "red"),
+            control=("codel of 10 packets", "red"),
+            how=by_fast_utilisation("codel", "red"),
+        ),
+        "red-at-low-rates": Evidence("median_ms", LOW_RED, control=LOW_CODEL, how=middle),
+        "drop-tail-peak": Evidence("greatest_s", DYNAMIC_TAIL, control=TEN_PACKETS),
+        "dynamic-median": Evidence("median_ms", DYNAMIC_CODEL, control=NEVER),
+        "dynamic-upper-quartile": Evidence("upper_quartile_ms", DYNAMIC_CODEL, control=UNRESPONSIVE),
+        "dynamic-95th": Evidence("p95_time_ms", DYNAMIC_CODEL, control=NEVER),
+        "new-control-point": Evidence("first_drop_ms", DYNAMIC_CODEL, control=NEVER),
+        "dynamic-order": Evidence(
+            "p95_time_ms",
+            (DYNAMIC_CODEL, DYNAMIC_RED, DYNAMIC_TAIL),
+            control=(NEVER, DYNAMIC_RED, DYNAMIC_TAIL),
+            how=least_first("codel", "red", "drop tail"),
+        ),
+        "dynamic-bytes": Evidence(
+            "sent_mb", (DYNAMIC_CODEL, DYNAMIC_TAIL), control=(TEN_CODEL, DYNAMIC_TAIL), how=ratio
+        ),
+        "small-buffer": Evidence("sent_mb", (TEN_PACKETS, DYNAMIC_TAIL), control=(SHORT_TEN, SHORT_TAIL), how=ratio),
+        "fairer-drops": Evidence(
+            ("drop_fairness", "dropped"),
+            ("codel", "red"),
+            control=("codel of 10 packets", "red"),
+            how=edge.fairer("codel", "red"),
+        ),
+        "edge-drops-no-more": _edge_drops(edge.greatest_ratio("dropped_percent")),
+        "edge-drops-upload-512": _edge_drops(edge.ratio_at("dropped_percent", 0.512, "upload")),
+        "edge-drops-download-1500": _edge_drops(edge.ratio_at("dropped_percent", 1.5, "download")),
+        "edge-drops-upload-1500": _edge_drops(edge.ratio_at("dropped_percent", 1.5, "upload")),
+        "edge-delay-download-512": _edge_delay(0.512, "download"),
+        "edge-delay-upload-512": _edge_delay(0.512, "upload"),
+        "edge-delay-download-1500": _edge_delay(1.5, "download"),
+        "edge-bytes": _edge_drops(edge.mean_ratio("sent_mb")),
+    },
+    knobs={
+        "interval": Knob(
+            {"codel": {"interval_ms": each(*INTERVALS), "round_trip_ms": each(10.0, 30.0, 100.0, 500.0)}},
+            Scale(changes={"static_s": 15.0}),
+        ),
+        "ecn": Knob({"drops": DYNAMIC, "marks": DYNAMIC | {"ecn": True}}, Scale(300.0), repetitions=3),
+        "edge_buffer": Knob(
+            {name: changes | EDGE | {"buffer_packets": each(*EDGE_BUFFERS)} for name, changes in EDGE_QUEUES.items()},
+            Scale(300.0),
+            tables=("edge",),
+        ),
+    },
+    figures={
+        "fig5_static": draw_static,
+        "fig6_low_rates": draw_low_rates,
+        "fig7_dynamic": draw_dynamic,
+        "fig7_ten_packets": draw_ten_packets,
+        "fig8_round_trips": draw_round_trips,
+        "fig9_fairness": draw_fairness,
+        "consumer_edge": draw_edge,
+        "control": draw_control,
+        "reentry": draw_reentry,
+        "fq_codel": draw_fair,
+        "knob_interval": draw_interval,
+        "knob_ecn": draw_ecn,
+        "knob_edge_buffer": draw_edge_buffer,
+    },
+    play=Play(
+        ("codel", "red", "drop tail", DYNAMIC_CODEL, DYNAMIC_RED, DYNAMIC_TAIL, FAIR),
+        {"target_ms": (1.0, 50.0, 1.0), "interval_ms": (10.0, 1000.0, 10.0), "round_trip_ms": (10.0, 500.0, 10.0)},
+        draw_run,
+        60.0,
+    ),
+)

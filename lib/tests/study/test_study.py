@@ -1,0 +1,307 @@
+"""The house's part of a paper: grids, claims out of readings, knobs, tables, tiers, trust."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from netrepro.errors import NetreproError
+from netrepro.study import declaration
+from netrepro.study.declaration import (
+    Evidence,
+    Knob,
+    Scale,
+    Study,
+    curve,
+    each,
+    greatest_first,
+    jackknife,
+    least_first,
+    ratio,
+)
+from netrepro.study.measuring import seed_of
+from netrepro.study.trust import Check, check_table, trust_of, trust_table, with_directions
+
+
+@dataclass(frozen=True)
+class Setting:
+    load: float = 0.5
+    servers: int = 1
+    label: str = "plain"
+    sizes: tuple[int, ...] = (1, 2)
+
+
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict:
+    noise = np.random.default_rng(seed).random()
+    return {
+        "delay_ms": 10 * setting.load * setting.servers + noise,
+        "seconds": seconds,
+        "lost": float(noise > 0.5),
+        "samples": pd.DataFrame({"time_s": [0.0, 1.0], "delay_ms": [setting.load, noise]}),
+        "checks": [Check("delay", setting.load, at_most=1.0)],
+    }
+
+
+CASES = {
+    "low": {"load": 0.1},
+    "high": {"load": 0.9, "label": "loaded"},
+    "many": {"servers": each(1, 2, 4)},
+    "twice": {"load": 0.2, "servers": lambda setting: int(20 * setting.load)},
+}
+STUDY = Study(
+    slug="two_numbers",
+    setting=Setting(),
+    cases=CASES,
+    measure_one=measure_one,
+    profiles={
+        "quick": Scale(1.0),
+        "paper": Scale(9.0, repetitions=2, changes={"label": "paper"}, only={"servers": (1, 4)}),
+    },
+    knobs={"load": Knob({"knob": {"load": each(0.2, 0.4)}}, Scale(2.0), repetitions=2)},
+)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return STUDY.measure(repetitions=3, seed=5)
+
+
+def values(runs, *given, **named):
+    return runs.values_of(Evidence(*given, **named))
+
+
+def test_every_case_place_and_repetition_is_a_row_with_what_was_swept(runs):
+    assert len(runs.values) == 3 * (1 + 1 + 3 + 1)
+    assert list(runs.numbers("many").servers) == [1, 1, 1, 2, 2, 2, 4, 4, 4]
+    assert list(runs.numbers("low").servers) == [1, 1, 1]
+    assert set(runs.numbers("twice").servers) == {4}
+
+
+def test_a_repetition_has_the_same_seed_in_every_case(runs):
+    noise = [np.random.default_rng(seed_of(5, repetition)).random() for repetition in range(3)]
+    assert values(runs, "delay_ms", "low") == pytest.approx([1 + each for each in noise])
+    assert values(runs, "delay_ms", ("high", "low"), how=lambda high, low: high - low) == pytest.approx([8.0] * 3)
+
+
+def test_a_case_with_a_grid_gives_a_series_over_it(runs):
+    found = values(runs, "delay_ms", "many", how=lambda delay: delay[4] - delay[1])
+    assert found == pytest.approx([15.0] * 3)
+    assert [x for x, _ in values(runs, "delay_ms", "many")[0]] == [1.0, 2.0, 4.0]
+
+
+def test_readings_become_ratios_rankings_curves_and_proportions(runs):
+    high, low = values(runs, "delay_ms", "high"), values(runs, "delay_ms", "low")
+    assert values(runs, "delay_ms", ("high", "low"), how=ratio) == [
+        one / two for one, two in zip(high, low, strict=True)
+    ]
+    assert values(runs, "delay_ms", ("high", "low"), how=least_first("H", "L")) == [["L", "H"]] * 3
+    assert values(runs, "delay_ms", ("high", "low"), how=greatest_first("H", "L")) == [["H", "L"]] * 3
+    assert values(runs, ("delay_ms", "seconds"), "low", how=curve((10, 20)))[0] == [(10.0, low[0]), (20.0, 1.0)]
+    assert values(runs, "samples", "high")[0][0] == (0.0, 0.9)
+    study = replace(STUDY, claims={"lost": Evidence("lost", "low", counted=True, control="high")})
+    measured = study.measure(repetitions=8).measured_claims()[0]
+    assert measured.trials == measured.control_trials == 8 and 0 < measured.successes < 8
+    exact = replace(STUDY, claims={"time": Evidence("seconds", "low", control="high", exact=True)})
+    assert exact.measure(repetitions=3).measured_claims()[0].values == [1.0]
+
+
+def test_a_pooled_claim_is_a_statistic_of_all_repetitions_together_with_the_jackknifes_spread(runs):
+    def greatest(high, low):
+        """Of all repetitions, by how much."""
+        return jackknife(high, lambda out: max(high[each] - low[each] for each in high if each != out))
+
+    delays = values(runs, "delay_ms", "high")
+    assert values(runs, "delay_ms", ("high", "low"), how=greatest, pooled=True) == pytest.approx([8.0] * 3)
+    mean = values(runs, "delay_ms", "high", how=lambda high: jackknife(high, mean_of(high)), pooled=True)
+    assert mean == pytest.approx(delays)  # of a mean the jackknife's values are the values themselves
+    assert jackknife([0], lambda out: 3.0).tolist() == [3.0]
+
+
+def mean_of(by_repetition):
+    return lambda out: float(np.mean([value for each, value in by_repetition.items() if each != out]))
+
+
+def test_a_function_of_the_setting_says_which_places_of_a_grid_are_measured():
+    few = {"quick": Scale(1.0, where=lambda setting: setting.servers < 4)}
+    found = replace(STUDY, profiles=few).measure(repetitions=1)
+    assert list(found.numbers("many").servers) == [1, 2] and found.has("low", "high")
+    assert not found.has("twice"), "all places of a case may go"
+
+
+def test_other_tiers_may_judge_a_claim_by_other_cases():
+    claims, other = {"delay": Evidence("delay_ms", "low")}, {"delay": Evidence("delay_ms", "high")}
+    study = replace(STUDY, claims=claims, on_kernels=other)
+    runs = study.measure(tier="virtual", repetitions=2)
+    here, there = (runs.measured_claims(tier)[0].values for tier in ("simulated", "virtual"))
+    assert np.subtract(there, here) == pytest.approx([8.0, 8.0])
+    both = {"delay": [Evidence("delay_ms", "twice"), other["delay"]]}
+    for refused, expected in (("", 7.0), ("virtual", 8.0)):
+        cannot = lambda setting, tier, no=refused: "slow" if (setting.load, tier) == (0.2, no) else ""  # noqa: E731
+        again = replace(study, on_kernels=both, cannot=cannot).measure(tier="virtual", repetitions=2)
+        there = again.measured_claims("virtual")[0].values
+        assert np.subtract(there, here) == pytest.approx([expected, expected])
+    for wrong in (Evidence("delay_ms", "hihg"), [other["delay"], Evidence("delay_ms", "hihg")]):
+        with pytest.raises(NetreproError, match="needs case"):
+            replace(STUDY, on_kernels={"delay": wrong})
+
+
+def test_what_takes_real_time_is_measured_when_all_else_is_done():
+    order = []
+
+    def noted(setting, seconds, seed, tier):
+        order.append(setting.label)
+        return measure_one(setting, seconds, seed, tier)
+
+    study = replace(STUDY, measure_one=noted, in_turn=lambda setting: setting.label == "loaded", knobs={})
+    found = study.measure(repetitions=2)
+    assert order[-2:] == ["loaded", "loaded"] and "loaded" not in order[:-2]
+    assert found.values.equals(STUDY.measure(repetitions=2).values)
+
+
+def test_equal_readings_are_ranked_against_the_order_that_is_asked_for():
+    assert least_first("a", "b", "c")(1.0, 1.0, 1.0) == ["c", "b", "a"]
+    assert greatest_first("a", "b")(2.0, 2.0) == ["b", "a"]
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=6, unique=True))
+def test_a_ranking_sorts(numbers):
+    names = [str(each) for each in range(len(numbers))]
+    ranked = least_first(*names)(*numbers)
+    assert [numbers[int(name)] for name in ranked] == sorted(numbers)
+    assert greatest_first(*names)(*numbers) == ranked[::-1]
+
+
+def test_a_control_may_be_computed_otherwise():
+    claims = {"low": Evidence("delay_ms", "low", control=Evidence("seconds", ("low", "high"), how=ratio))}
+    measured = replace(STUDY, claims=claims).measure(repetitions=2).measured_claims()[0]
+    assert measured.control == [1.0, 1.0]
+
+
+def test_profiles_change_seconds_repetitions_setting_and_grid():
+    found = STUDY.measure(profile="paper", repetitions=5)
+    assert found.repetitions == 2 and set(found.values.seconds) == {9.0}
+    assert set(found.numbers("many").servers) == {1, 4}
+    changed = [point.setting.label for point in declaration.points(CASES, Setting(), STUDY.scale("paper"))]
+    assert changed == ["paper", "loaded", "paper", "paper", "paper"]
+
+
+def test_what_a_scale_leaves_unjudged_is_measured_but_no_claim(runs):
+    claims = {name: Evidence("delay_ms", name) for name in ("low", "high")}
+    for unjudged, judged in (((), {"low", "high"}), (("low",), {"high"})):
+        study = replace(STUDY, claims=claims, profiles={"quick": Scale(1.0, unjudged=unjudged)})
+        again = replace(runs, study=study)
+        assert {each.claim for each in again.measured_claims()} == judged and again.has("low")
+
+
+def test_a_case_may_be_repeated_less_often_and_a_claim_takes_the_repetitions_that_all_its_cases_have():
+    study = replace(STUDY, profiles={"quick": Scale(1.0, fewer={"high": 2, "many": 1})})
+    found = study.measure(repetitions=3)
+    assert {name: len(found.numbers(name)) for name in CASES} == {"low": 3, "high": 2, "many": 3, "twice": 3}
+    low, high = values(found, "delay_ms", "low"), values(found, "delay_ms", "high")
+    assert high == pytest.approx([8 + delay for delay in low[:2]])
+    assert values(found, "delay_ms", ("low", "high"), how=ratio) == [low[0] / high[0], low[1] / high[1]]
+
+
+def test_a_knob_is_a_grid_of_its_own(runs):
+    table = STUDY.vary(runs, "load")
+    assert list(table.load) == [0.2, 0.2, 0.4, 0.4] and set(table.seconds) == {2.0}
+
+
+def test_what_a_case_and_a_knob_have_in_common_runs_once():
+    asked = []
+
+    def count(setting, seconds, seed, tier):
+        asked.append((setting, seconds, seed))
+        return measure_one(setting, seconds, seed, tier)
+
+    cases = {**CASES, "low by another name": {"load": 0.1}}
+    knobs = {
+        "load": Knob({"knob": {"load": each(0.1, 0.3)}}, Scale(1.0), repetitions=2),
+        "longer": Knob({"knob": {"load": 0.1}}, Scale(2.0), repetitions=2),
+    }
+    study = replace(STUDY, measure_one=count, cases=cases, knobs=knobs)
+    found = study.measure(repetitions=3, seed=5)
+    assert len(asked) == 3 * 6  # low, high, many at three places, twice
+    assert list(found.numbers("low").delay_ms) == list(found.numbers("low by another name").delay_ms)
+    table = study.vary(found, "load")
+    assert len(asked) == 3 * 6 + 2
+    assert list(table.delay_ms[table.load == 0.1]) == list(found.numbers("low").delay_ms[:2])
+    study.vary(found, "longer")
+    assert len(asked) == len(set(asked)) == 3 * 6 + 4
+
+
+def test_the_tiers_stand_side_by_side():
+    both = STUDY.measure(repetitions=2, tier="virtual")
+    assert both.tiers == ["virtual", "simulated"]
+    table = both.tier_table("delay_ms")
+    assert list(table.columns) == [("delay_ms", "virtual"), ("delay_ms", "simulated")]
+    assert len(both.summary()) == len(table) == 6
+    alone = STUDY.measure(repetitions=2, tier="virtual", beside=False)
+    assert alone.tiers == ["virtual"]
+
+
+def test_the_tiers_stand_side_by_side_where_one_of_them_sweeps_nothing():
+    few = replace(STUDY, cannot=lambda setting, tier: "one server" if tier == "virtual" and setting.servers > 1 else "")
+    table = few.measure(repetitions=2, tier="virtual").tier_table("delay_ms")
+    assert table.loc[("low", 1)].notna().all() and list(table.loc["many"].notna().any()) == [False, True]
+
+
+def test_tables_survive_being_saved_to_the_last_bit(runs, tmp_path):
+    STUDY.vary(runs, "load")
+    runs.save(tmp_path)
+    again = STUDY.load(tmp_path)
+    pd.testing.assert_frame_equal(again.values, runs.values)
+    pd.testing.assert_frame_equal(again.tables["samples"], runs.tables["samples"])
+    pd.testing.assert_frame_equal(again.knobs["load"], runs.knobs["load"])
+    assert again.setting == Setting() and again.trusted
+    with pytest.raises(NetreproError, match="measure first: netrepro run two_numbers"):
+        STUDY.load(tmp_path / "nowhere")
+
+
+def test_what_is_misspelt_is_refused_by_name(runs):
+    with pytest.raises(NetreproError, match=r"changes 'lod'.*\n.*'load'"):
+        replace(STUDY, cases={"low": {"lod": 0.1}})
+    with pytest.raises(NetreproError, match="needs case 'lo'"):
+        replace(STUDY, claims={"a": Evidence("delay_ms", "lo")})
+    with pytest.raises(NetreproError, match=r"reads no 'delay'\n.*'delay_ms'"):
+        values(runs, "delay", "low")
+    with pytest.raises(NetreproError, match="no knob 'lod'"):
+        STUDY.vary(runs, "lod")
+    with pytest.raises(NetreproError, match="no case 'lwo'"):
+        STUDY.case("lwo")
+    with pytest.raises(NetreproError, match="what is measured"):
+        replace(STUDY, measure_one=None)
+    with pytest.raises(NetreproError, match="0 repetitions"):
+        STUDY.measure(repetitions=0)
+
+
+# Trust.
+
+
+def test_the_worst_value_is_the_one_nearest_to_its_bound():
+    checks = [Check("share", 0.9, at_least=0.8), Check("share", 0.7, at_least=0.8), Check("late", 3.0, at_most=5.0)]
+    checks += [Check("late", 1.0, at_most=5.0), Check("shown", 7.0)]
+    table = trust_table(check_table(checks).assign(tier="simulated")).loc["simulated"]
+    assert dict(table.worst) == {"share": 0.7, "late": 3.0, "shown": 7.0}
+    assert dict(table.failed) == {"share": 1, "late": 0, "shown": 0}
+    assert "share, 0.7 (bound 0.8)" in trust_of(check_table(checks))["why"]
+
+
+def test_a_tiers_own_checks_keep_their_verdict_and_get_their_bounds_direction():
+    rows = [("late", 3.0, 5.0, True), ("late", 9.0, 5.0, False), ("share", 0.9, 0.8, True), ("share", 0.8, 0.8, True)]
+    rows += [("lost", 0.0, 0.0, True), ("shown", 4.0, np.nan, True), ("none", np.nan, 0.9, False)]
+    fidelity = pd.DataFrame(rows, columns=["check", "value", "bound", "holds"])
+    found = with_directions(fidelity)
+    assert list(found.holds) == list(fidelity.holds)
+    assert found[found.check == "late"].at_most.eq(5.0).all() and found[found.check == "late"].at_least.isna().all()
+    assert found[found.check == "share"].at_least.eq(0.8).all() and found[found.check == "share"].at_most.isna().all()
+    again = [
+        Check(row.check, row.value, *(None if np.isnan(b) else b for b in (row.at_least, row.at_most)))
+        for row in found.itertuples()
+    ]
+    assert [each.holds for each in again] == list(fidelity.holds)
