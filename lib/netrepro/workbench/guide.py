@@ -6,30 +6,23 @@ One's own results, where there are any, beside those that are published.
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import pandas as pd
 from IPython.display import HTML
 from matplotlib.figure import Figure
 from pandas.io.formats.style import Styler
 
-from netrepro.claims import TIERS, VERDICTS, all_papers, load_claims
-from netrepro.claims.scorecard import (
-    BADGES,
-    VERDICT_LOOKS,
-    claims_to_html,
-    combined,
-    draw_scorecard,
-    paper_summary,
-    problems_of,
-    scorecard,
-)
+from netrepro.claims import TIERS, VERDICTS, load_claims
+from netrepro.claims.scorecard import combined, paper_summary, problems_of, scorecard
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError, nearest
 from netrepro.style import use_style
 from netrepro.workbench.catalogue import catalogue, find
 from netrepro.workbench.exercises import check_answer as check_answer  # for notebooks
 from netrepro.workbench.kept import own_results
+from netrepro.workbench.looks import BADGES, VERDICT_LOOKS
+from netrepro.workbench.scorecard import claims_table as sortable_claims
+from netrepro.workbench.scorecard import draw_scorecard, sorting_script
 from netrepro.workbench.tables import dress, number_text
 
 ALL = "all"
@@ -128,7 +121,9 @@ def papers_table() -> Styler:
 
 
 def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> HTML:
-    """Every claim with the paper's number, mine and the published one, filtered by mine or, not run, by that.
+    """Every claim with the paper's number, mine and the published one, to sort and to filter.
+
+    paper, verdict, tier : show only those of mine or, where I have none, of the published ones.
 
     Raises NetreproError for an unknown filter.
     """
@@ -144,28 +139,4 @@ def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> HT
     for column, chosen in (("paper", paper), ("verdict", verdict), ("tier", tier)):
         fits &= (shown[column] == chosen) | (chosen == ALL)
     own = mine[fits] if (mine["date"] != "").any() else None
-    return HTML(f'{_STYLE}<div class="netrepro-claims">{claims_to_html(published[fits], own)}</div>')
-
-
-_STYLE = """<style>
-.netrepro-claims table { width: 100%; table-layout: fixed; }
-.netrepro-claims th, .netrepro-claims td {
-  text-align: left !important; vertical-align: top; overflow-wrap: anywhere; white-space: normal;
-}
-.netrepro-claims th:last-child { width: 38%; }
-</style>"""
-
-
-def claims_browser() -> Any:
-    """claims_table behind menus for paper, verdict and tier."""
-    import ipywidgets as widgets
-    from IPython.display import display
-
-    papers = [paper.paper for paper in all_papers()]
-    menus = {
-        "paper": widgets.Dropdown(options=[ALL, *papers], description="paper"),
-        "verdict": widgets.Dropdown(options=[ALL, *VERDICTS], description="verdict"),
-        "tier": widgets.Dropdown(options=[ALL, *TIERS], description="tier"),
-    }
-    shown = widgets.interactive_output(lambda **chosen: display(claims_table(**chosen)), menus)
-    return widgets.VBox([widgets.HBox(list(menus.values())), shown])
+    return HTML(sorting_script() + sortable_claims(published[fits], own))

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import re
 import shutil
-import subprocess
 
 import pytest
-from matplotlib.colors import to_hex
 
 from netrepro.claims import Measured, Results, Run, publish_run
 from netrepro.claims.scorecard import (
-    VERDICT_LOOKS,
     beside,
     combined,
-    draw_scorecard,
     paper_summary,
     regressions,
     scorecard,
-    to_html,
-    to_markdown,
 )
 from netrepro.errors import NetreproError
-from netrepro.workbench.terminal import distrust, untrusted_lines
 
 from .conftest import CLAIMS, write_claims
 
@@ -127,25 +119,12 @@ def test_a_worse_verdict_of_another_tier_stands_beside_the_one_that_decides(work
     publish(a_run(gain(GOOD), tier="privileged"), a_run(gain(FAIR), tier="rootless"), a_run(gain(BAD)))
     assert row()["verdict"] == "agrees"
     assert row()["worse"] == "rootless agrees in direction, simulated disagrees"
-    corner = [patch for patch in draw_scorecard(scorecard()).axes[0].patches if patch.get_path().vertices.shape[0] == 4]
-    assert [to_hex(each.get_facecolor()).upper() for each in corner] == [VERDICT_LOOKS["disagrees"][0]]
 
 
 def test_a_better_or_untrusted_verdict_elsewhere_is_no_worse_one(workbench):
     busy = gain(BAD, trusted=False, why="too busy")
     publish(a_run(gain(FAIR), tier="privileged"), a_run(busy, tier="rootless"), a_run(gain(GOOD)))
     assert row()["worse"] == ""
-
-
-def test_an_untrusted_run_is_named_though_another_tier_decides(workbench):
-    doubtful = a_run(gain(GOOD, trusted=False, why="logs that differ, 4"), tier="virtual")
-    publish(a_run(gain(GOOD)), doubtful)
-    assert row()["verdict"] == "agrees"
-    mine, none = scorecard(results=lambda slug: None), scorecard()
-    assert untrusted_lines(mine, none) == ["? constructed on tier virtual (published): 1 of 2 claims untrusted"]
-    assert untrusted_lines(mine, mine) == []
-    assert distrust(doubtful) == "1 of 1 measured claims untrusted: logs that differ, 4"
-    assert distrust(a_run(gain(GOOD))) == ""
 
 
 def three_papers(workbench) -> None:
@@ -168,86 +147,13 @@ def test_mine_stands_beside_what_is_published_and_what_i_did_not_run_is_marked(w
     shown = combined(mine, published)
     assert list(shown["source"]) == ["published"] * 2 + ["mine"] * 2 + ["published"] * 2
     assert list(shown["verdict"])[:4] == ["disagrees", "disagrees", "disagrees", "agrees"]
-    cells = draw_scorecard(shown).axes[0].patches
-    assert [cell.get_alpha() for cell in cells] == [0.3, 0.3, 1, 1, 0.3, 0.3]
-    page = to_html(published, mine)
-    assert page.count("<td>published only</td>") == 6 and page.count("paper, simulated, 2026-11-21") == 2
 
 
-def test_a_readmes_excerpt_has_a_line_a_paper(workbench):
-    three_papers(workbench)
-    lines = to_markdown(scorecard()).splitlines()
-    assert len(lines) == 5
-    assert re.search(r"\| ○ not reproduced \| 2 of 2 \| 0 \| 0 \| 2 \| 0 \| 0 \| 0 \|$", lines[2])
-    assert re.search(r"\| ● replicated \| 2 of 2 \| 2 \| 0 \| 0 \| 0 \| 0 \| 0 \|$", lines[3])
-    assert re.search(r"\| · not measured \| 0 of 2 \| 0 \| 0 \| 0 \| 0 \| 2 \| 0 \|$", lines[4])
-
-
-def test_the_page_needs_nothing_from_elsewhere_and_escapes_what_it_quotes(workbench):
-    write_claims(workbench, CLAIMS.replace("halves the mean", "halves <b>the</b> mean & more"))
-    publish(a_run(gain(GOOD), order("abc", "abc")), a_run(gain(FAIR), tier="rootless"))
-    page = to_html(scorecard())
-    assert "halves &lt;b&gt;the&lt;/b&gt; mean &amp; more" in page and "<b>" not in page
-    assert not re.search(r"(src|href)=|https?://|@import", page)
-    assert "rootless agrees in direction, simulated agrees" in page
-
-
-@pytest.mark.browser
-@pytest.mark.skipif(not shutil.which("chromium"), reason="needs chromium")
-def test_a_click_on_a_columns_head_sorts_by_number_then_back(workbench, tmp_path):
-    publish(a_run(gain(GOOD), order("abc", "abc")))
-    write_claims(workbench, CLAIMS.replace("paper: constructed", "paper: omega"), "omega")
-    publish(a_run(gain(10.5), order("cba", "cba")), slug="omega")
-    page = to_html(scorecard())
-
-    def column_after(clicks: int) -> list[str]:
-        script = f"""<script>
-        const head = [...document.querySelectorAll("th")].filter(h => h.textContent == "agrees")[0];
-        for (let i = 0; i < {clicks}; i++) head.click();
-        const slug = row => row.cells[1].textContent.split(":")[0];
-        document.title = [...head.closest("table").tBodies[0].rows].map(slug).join();
-        </script></body>"""
-        (tmp_path / "page.html").write_text(page.replace("</body>", script))
-        command = [
-            "chromium",
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-background-networking",
-        ]
-        command += ["--disable-component-update", f"--user-data-dir={tmp_path}/profile", "--dump-dom"]
-        shown = subprocess.run([*command, f"file://{tmp_path}/page.html"], capture_output=True, text=True, check=True)
-        found = re.search("<title>(.*?)</title>", shown.stdout)
-        assert found
-        return found.group(1).split(",")
-
-    assert column_after(0) == ["constructed", "omega"]
-    assert column_after(1) == ["omega", "constructed"]
-    assert column_after(2) == ["constructed", "omega"]
-
-
-def test_the_picture_has_one_cell_a_claim_in_its_verdicts_colour(workbench):
-    three_papers(workbench)
-    axis = draw_scorecard(scorecard()).axes[0]
-    assert [label.get_text() for label in axis.get_yticklabels()] == ["alpha", "constructed", "omega"]
-    colours = [to_hex(cell.get_facecolor()).upper() for cell in axis.patches]
-    expected = ["disagrees", "disagrees", "agrees", "agrees", "not measured", "not measured"]
-    assert colours == [VERDICT_LOOKS[verdict][0].upper() for verdict in expected]
-
-
-def test_a_cell_that_does_not_count_is_hollow(workbench):
-    publish(a_run(gain(GOOD, control=None)))
-    cell = draw_scorecard(scorecard()).axes[0].patches[0]
-    assert to_hex(cell.get_facecolor()) == "#ffffff"
-
-
-def test_a_scorecard_without_papers_is_empty_in_every_form(workbench):
+def test_a_scorecard_without_papers_is_empty(workbench):
     shutil.rmtree(workbench / "data" / "constructed")
     table = scorecard()
     assert table.empty and "verdict" in table
     assert paper_summary(table).empty
-    assert to_markdown(table).count("\n") == 2 and "<table>" in to_html(table)
-    draw_scorecard(table)
 
 
 # Regressions ---------------------------------------------------------------------------------------

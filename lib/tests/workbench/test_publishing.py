@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 from netrepro.claims import published_results
-from netrepro.claims.scorecard import scorecard, to_markdown
+from netrepro.claims.scorecard import scorecard
 from netrepro.errors import NetreproError
 from netrepro.workbench.catalogue import catalogue, find
 from netrepro.workbench.kept import own_results
@@ -26,6 +26,7 @@ from netrepro.workbench.publishing import (
     write_scorecard,
 )
 from netrepro.workbench.runner import run
+from netrepro.workbench.scorecard import to_markdown
 from netrepro.workbench.standard import edited_inputs
 
 FIXTURES = Path(__file__).parents[1] / "notebooks"
