@@ -1,8 +1,18 @@
 """Floor 2: published numbers, verdicts; the sheet of them all is netrepro.claims.scorecard."""
 
-from netrepro.claims.models import KINDS, TIERS, Accept, Claim, PaperClaims, all_papers, claims_schema, load_claims
-from netrepro.claims.results import (
+from netrepro.claims.models import (
+    KINDS,
     PROFILES,
+    TIERS,
+    Accept,
+    Claim,
+    DecidedBy,
+    PaperClaims,
+    all_papers,
+    claims_schema,
+    load_claims,
+)
+from netrepro.claims.results import (
     Results,
     Run,
     committed_results,
@@ -12,6 +22,7 @@ from netrepro.claims.results import (
     write_results,
 )
 from netrepro.claims.verdicts import (
+    DECIDED,
     LEVELS,
     VERDICTS,
     Interval,
@@ -23,6 +34,7 @@ from netrepro.claims.verdicts import (
 )
 
 __all__ = [
+    "DECIDED",
     "KINDS",
     "LEVELS",
     "PROFILES",
@@ -30,6 +42,7 @@ __all__ = [
     "VERDICTS",
     "Accept",
     "Claim",
+    "DecidedBy",
     "Interval",
     "Judgement",
     "Measured",

@@ -10,17 +10,14 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
-from netrepro.claims.models import Tier, invalid_file
+from netrepro.claims.models import Profile, Tier, invalid_file
 from netrepro.claims.verdicts import Measured
 from netrepro.errors import NetreproError
 from netrepro.paths import figures_dir, workbench_root
-
-Profile = Literal["quick", "paper"]
-PROFILES: tuple[str, ...] = get_args(Profile)
 
 
 class Run(BaseModel):
@@ -28,6 +25,7 @@ class Run(BaseModel):
 
     commit : ends with "-dirty" where the library, the notebook or its data differed from it.
     changed : parameters that were not the committed notebook's defaults, with their values.
+    code : hash of the code that measured; "" of a run from before that was kept.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -42,6 +40,7 @@ class Run(BaseModel):
     answer: str
     measured: list[Measured]
     changed: dict[str, JsonValue] = {}
+    code: str = ""
 
     @property
     def key(self) -> str:

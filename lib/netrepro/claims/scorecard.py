@@ -5,14 +5,28 @@ The sheet of what is published, the sheet of a user's own runs, and both beside 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import pandas as pd
 
-from netrepro.claims.models import TIERS, Claim, PaperClaims, all_papers, load_claims, readable
-from netrepro.claims.results import PROFILES, Results, Run, published_results
-from netrepro.claims.verdicts import VERDICTS, Judgement, coverage_text, judge, paper_level
+from netrepro.claims.models import PROFILES, TIERS, Claim, PaperClaims, all_papers, load_claims, readable
+from netrepro.claims.results import Results, Run, published_results
+from netrepro.claims.verdicts import (
+    AGREES,
+    DECIDED,
+    DIRECTION,
+    DISAGREES,
+    NOT_JUDGED,
+    NOT_MEASURED,
+    UNDECIDED,
+    UNTRUSTED,
+    VERDICTS,
+    Judgement,
+    coverage_text,
+    judge,
+    paper_level,
+)
 from netrepro.errors import NetreproError, nearest
 
 
@@ -22,19 +36,21 @@ def scorecard(
     tier: str | None = None,
     *,
     results: Callable[[str], Results | None] | None = None,
+    code: Callable[[str], str] | None = None,
 ) -> pd.DataFrame:
     """One row a claim of every paper (slugs; default all), judged by today's claims.yaml.
 
-    Columns: paper, title, claim, says, where, kind, unit, published, class_report; for each tier ours_<tier>
-    and verdict_<tier>; then fixed, blame, settles as claims.yaml has them; then, of the run that decides, tier,
-    profile, verdict, counts, worse, interval_low, interval_high, repetitions, reason, date, commit. Ours and the
-    interval are in the claim's unit, for orderings Kendall's tau, for curves the distance as a share of the published
-    range.
+    Main claims come first. Columns: paper, title, claim, role, says, where, kind, unit, published, class_report,
+    source; for each tier ours_<tier> and verdict_<tier>; then fixed, blame, settles, settled as claims.yaml has them;
+    then decided_by ("profile/tier", or "not declared") and of the run that decides tier, profile, value, verdict,
+    counts, elsewhere, interval_low, interval_high, repetitions, reason, date, commit, stale. Ours, value and interval
+    are in the claim's unit, for orderings Kendall's tau, for curves the distance as a share of the published range.
 
-    The run that decides is the best tier's whose verdict counts if any does, and of a tier the paper profile's, among
-    those that measured the claim and are trusted; what it says plays no part. `worse` names the tiers whose trusted
-    verdict counts and is worse, and that verdict. `profile` and `tier` restrict the runs. `results` gives the results
-    of a slug; default: what is published.
+    The run that decides is the one that claims.yaml declares, whatever else was measured. Where it declares none it is
+    the best tier's whose verdict counts if any does, and of a tier the paper profile's, among those that measured the
+    claim and are trusted; what it says plays no part. `elsewhere` names the other runs whose trusted verdict counts and
+    differs, better or worse, and that verdict. `profile` and `tier` restrict the runs. `results` gives the results of a
+    slug; default: what is published. `code` gives today's hash of a paper's code: `stale` is what other code measured.
     Where all are asked for, a paper whose claims cannot be read is left out, one whose results cannot is not measured,
     and `attrs["problems"]` says why (slug -> text). Raises NetreproError for an unknown paper, profile or tier, and for
     files of named papers that cannot be read.
@@ -58,106 +74,146 @@ def scorecard(
             if profile in (None, run.profile) and tier in (None, run.tier)
         ]
         runs.sort(key=lambda run: (TIERS.index(run.tier), -PROFILES.index(run.profile)))
-        rows += [_row(paper, claim, runs) for claim in paper.claims]
-    numbers = [f"ours_{tier}" for tier in TIERS] + ["interval_low", "interval_high"]
+        today = code(paper.paper) if code and any(run.code for run in runs) else ""
+        rows += [_row(paper, claim, runs, today) for claim in paper.main_first()]
+    numbers = [f"ours_{tier}" for tier in TIERS] + ["value", "interval_low", "interval_high"]
     table = pd.DataFrame(rows, columns=_COLUMNS).astype(dict.fromkeys(numbers, float))
     table.attrs["problems"] = problems
     return table
 
 
 _COLUMNS = [
-    *("paper", "title", "claim", "says", "where", "kind", "unit", "published", "class_report"),
+    *("paper", "title", "claim", "role", "says", "where", "kind", "unit", "published", "class_report", "source"),
     *(f"{column}_{tier}" for column in ("ours", "verdict") for tier in TIERS),
-    *("fixed", "blame", "settles", "tier", "profile", "verdict", "counts", "worse"),
-    *("interval_low", "interval_high", "repetitions", "reason", "date", "commit"),
+    *("fixed", "blame", "settles", "settled", "decided_by", "tier", "profile", "value", "verdict", "counts"),
+    *("elsewhere", "interval_low", "interval_high", "repetitions", "reason", "date", "commit", "stale"),
 ]
 
 
-def _row(paper: PaperClaims, claim: Claim, runs: list[Run]) -> dict[str, object]:
+def _row(paper: PaperClaims, claim: Claim, runs: list[Run], today: str) -> dict[str, object]:
     judged = [(run, judge(claim, run.measurement(claim.id), run.tier)) for run in runs]
+    declared = claim.decided_by.key if claim.decided_by else ""
+    judged.sort(key=lambda each: each[0].key != declared)  # of its tier, it stands for the others
     by_tier = {tier: _deciding([each for each in judged if each[0].tier == tier]) for tier in TIERS}
     row: dict[str, object] = {
         "paper": paper.paper,
         "title": paper.title,
         "claim": claim.id,
+        "role": claim.role,
         "says": claim.says,
         "where": claim.where,
         "kind": claim.kind,
         "unit": claim.unit,
         "published": readable(claim.published),
         "class_report": readable(claim.class_report),
+        "source": claim.source,
         "fixed": claim.fixed,
         "blame": claim.blame or "",
         "settles": claim.settles or "",
+        "settled": claim.settled or "",
+        "decided_by": declared or "not declared",
     }
     for tier, (_, judgement) in by_tier.items():
         row |= {f"ours_{tier}": judgement.value, f"verdict_{tier}": judgement.verdict}
-    run, judgement = _best(by_tier.values())
+    run, judgement = _declared(claim, declared, judged) if declared else _best(by_tier.values())
     low, high = judgement.interval or (None, None)
     return row | {
         "tier": run.tier if run else "",
         "profile": run.profile if run else "",
+        "value": judgement.value,
         "verdict": judgement.verdict,
         "counts": judgement.counts,
-        "worse": _worse(judgement, by_tier),
+        "elsewhere": _elsewhere(run, judgement, judged),
         "interval_low": low,
         "interval_high": high,
         "repetitions": judgement.repetitions,
         "reason": judgement.reason,
         "date": run.date.isoformat() if run else "",
         "commit": run.commit if run else "",
+        "stale": bool(run and run.code and today and run.code != today),
     }
 
 
-def _worse(decided: Judgement, by_tier: dict[str, tuple[Run | None, Judgement]]) -> str:
-    """The other tiers' trusted verdicts that count and are worse than the one that decides."""
-    trusted = VERDICTS[:3]
-    if decided.verdict not in trusted:
-        return ""
+_Judged = tuple[Run | None, Judgement]
+
+
+def _declared(claim: Claim, key: str, judged: Iterable[_Judged]) -> _Judged:
+    """The evidence that claims.yaml names, or that it is missing."""
+    for run, judgement in judged:
+        if run and run.key == key:
+            return run, judgement
+    reason = f"{key} decides, and was not run"
+    return None, Judgement(claim=claim.id, tier="", verdict="not measured", reason=reason, role=claim.role)
+
+
+def _elsewhere(deciding: Run | None, decided: Judgement, judged: Iterable[_Judged]) -> str:
+    """The other runs' trusted verdicts that count and differ from the one that decides, worst last."""
     others = [
-        f"{tier} {each.verdict}"
-        for tier, (_, each) in by_tier.items()
-        if each.counts and each.verdict in trusted and trusted.index(each.verdict) > trusted.index(decided.verdict)
+        (DECIDED.index(each.verdict), f"{run.profile} {run.tier} {each.verdict}")
+        for run, each in judged
+        if run and run is not deciding and each.counts and each.verdict in DECIDED and each.verdict != decided.verdict
     ]
-    return ", ".join(others)
+    return ", ".join(words for _, words in sorted(others, key=lambda each: each[0]))
 
 
-def _deciding(judged: list[tuple[Run, Judgement]]) -> tuple[Run | None, Judgement]:
+def _deciding(judged: Iterable[_Judged]) -> _Judged:
     """Of one tier: the first measured and trusted, else the first untrusted, else the first; runs come best first."""
-    for wanted in (VERDICTS[:3], VERDICTS[:4], VERDICTS):
+    judged = list(judged)
+    for wanted in ((*DECIDED, UNDECIDED, NOT_JUDGED), (UNTRUSTED,), VERDICTS):
         for run, judgement in judged:
             if judgement.verdict in wanted:
                 return run, judgement
     return None, Judgement(claim="", tier="", verdict="not measured", reason="no run yet")
 
 
-def _best(by_tier: Iterable[tuple[Run | None, Judgement]]) -> tuple[Run | None, Judgement]:
+def _best(by_tier: Iterable[_Judged]) -> _Judged:
     """Of all tiers, best first: the first whose verdict is trusted and counts, else as `_deciding`."""
     decided = [(run, judgement) for run, judgement in by_tier if run is not None]
-    counted = [each for each in decided if each[1].counts and each[1].verdict in VERDICTS[:3]]
+    counted = [each for each in decided if each[1].counts and each[1].verdict in (*DECIDED, UNDECIDED)]
     return counted[0] if counted else _deciding(decided)
 
 
 def paper_summary(table: pd.DataFrame | None = None) -> pd.DataFrame:
-    """One row a paper of a scorecard: paper, title, level, coverage ("11 of 32 claims" were measured, trusted and
-    count), claims, a column a verdict, not_counted.
+    """One row a paper of a scorecard: paper, title, level, coverage ("3 of 4 main claims" decide the level), claims, a
+    column a verdict, settled, not_counted.
 
-    The columns of verdicts number the claims that count; with not_counted they add up to claims.
+    The columns of verdicts number the claims that count, `disagrees` those that are open and `settled` those whose
+    experiment has run; with not_counted they add up to claims.
     """
     table = scorecard() if table is None else table
     rows = []
     for slug, claims in table.groupby("paper", sort=False):
-        counted = claims[claims["counts"].astype(bool)]
-        numbers = [int((counted["verdict"] == verdict).sum()) for verdict in VERDICTS]
         level, title = paper_level(claims.itertuples()), claims["title"].iloc[0]
-        covered = coverage_text(claims.itertuples())
-        rows.append([slug, title, level, covered, len(claims), *numbers, len(claims) - len(counted)])
-    return pd.DataFrame(rows, columns=["paper", "title", "level", "coverage", "claims", *VERDICTS, "not_counted"])
+        rows.append([slug, title, level, coverage_text(claims.itertuples()), *counts_of(claims).values()])
+    return pd.DataFrame(rows, columns=["paper", "title", "level", "coverage", *COUNTS])
 
 
-_CLAIM = ["paper", "title", "claim", "says", "where", "kind", "unit", "published", "class_report"]
+COUNTS = (
+    *("claims", AGREES, DIRECTION, DISAGREES, "settled", UNDECIDED, UNTRUSTED, NOT_JUDGED, NOT_MEASURED),
+    "not_counted",
+)
+
+
+def counts_of(claims: pd.DataFrame) -> dict[str, int]:
+    """How many of some rows of a scorecard there are of each of COUNTS."""
+    names = [
+        look_of(row) if row["counts"] or row["verdict"] == NOT_JUDGED else "not_counted"
+        for row in claims.to_dict("records")
+    ]
+    return {"claims": len(claims)} | {name: names.count(name) for name in COUNTS[1:]}
+
+
+def look_of(row: Mapping[str, Any], side: str = "") -> str:
+    """A row's verdict, or "settled" where it disagrees and the experiment that settles it has run; `side` is "mine_" or
+    "published_" of a row of `beside`."""
+    verdict = str(row[f"{side}verdict"])
+    return "settled" if verdict == DISAGREES and row["settled"] else verdict
+
+
+_CLAIM = ["paper", "title", "claim", "role", "says", "where", "kind", "unit", "published", "class_report", "source"]
+_CLAIM += ["settled", "decided_by"]
 _SIDE = ["verdict", "value", "interval_low", "interval_high", "counts", "reason"]
-_SIDE += ["repetitions", "profile", "tier", "date", "commit"]
+_SIDE += ["repetitions", "profile", "tier", "date", "commit", "elsewhere", "stale"]
 
 
 def problems_of(*tables: pd.DataFrame) -> dict[str, str]:
@@ -169,19 +225,14 @@ def beside(mine: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """A user's scorecard beside the published one, of the same papers: a row a claim.
 
     Columns: those that say the claim, then mine_… and published_…: verdict, value, interval_low, interval_high,
-    counts, reason, repetitions, profile, tier, date, commit. `mine_date` is empty where the user has no run.
+    counts, reason, repetitions, profile, tier, date, commit, elsewhere, stale. `mine_date` is empty where the user has
+    no run.
     """
     table = published[_CLAIM].copy()
     for name, side in (("mine", mine), ("published", published)):
-        shown = side.assign(value=_values(side))
         for column in _SIDE:
-            table[f"{name}_{column}"] = shown[column].to_numpy()
+            table[f"{name}_{column}"] = side[column].to_numpy()
     return table
-
-
-def _values(table: pd.DataFrame) -> list[float]:
-    """What decides, of whichever tier."""
-    return [row[f"ours_{row['tier']}"] if row["tier"] else math.nan for row in table.to_dict("records")]
 
 
 def combined(mine: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
@@ -195,7 +246,8 @@ def regressions(old: Results, new: Results) -> list[str]:
     """What held in `old` and no longer holds in `new` at the same profile and tier, a sentence each.
 
     Both are judged by today's claims.yaml, so a changed acceptance is no regression; a control that no longer
-    flips is one. Runs that `new` does not have, and timed claims, are passed over. Raises NetreproError for the
+    flips is one; what more repetitions would decide is none. Runs that `new` does not have, and timed claims, are
+    passed over. Raises NetreproError for the
     results of two papers.
     """
     if old.paper != new.paper:
@@ -204,7 +256,7 @@ def regressions(old: Results, new: Results) -> list[str]:
     for claim in (claim for claim in load_claims(old.paper).claims if not claim.timed):
         for key in old.runs.keys() & new.runs.keys():
             before, now = (judge(claim, run.measurement(claim.id), run.tier) for run in (old.runs[key], new.runs[key]))
-            if before.holds and not now.holds:
+            if before.holds and not now.holds and now.verdict != UNDECIDED:
                 verdict = now.verdict if now.counts else f"{now.verdict}, not counted"
                 lost.append(
                     f"{old.paper}: {claim.id} at {key} was {before.verdict!r} "

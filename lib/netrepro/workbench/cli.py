@@ -462,12 +462,13 @@ def scorecard(
     from netrepro.claims.scorecard import beside, problems_of
     from netrepro.claims.scorecard import scorecard as build
     from netrepro.paths import workbench_root
+    from netrepro.workbench.code import code_of
     from netrepro.workbench.kept import own_results
     from netrepro.workbench.publishing import lost_verdicts, refresh_readme, write_scorecard
 
     written = []
     if into is not None or readme:
-        mine, published = build(results=own_results), build()  # of all papers
+        mine, published = build(results=own_results, code=code_of), build(code=code_of)  # of all papers
         for slug, problem in problems_of(mine, published).items():
             raise NetreproError(f"nothing is written, as {slug} cannot be read: {problem}", "mend it first")
     if into is not None:
@@ -478,7 +479,7 @@ def scorecard(
         refresh_readme(published, workbench_root() / "README.md")
         written.append("written: figures/scorecard.csv, .md, .html, .png and the README's excerpt")
     if as_json:
-        mine, published = build(slugs, results=own_results), build(slugs)
+        mine, published = build(slugs, results=own_results, code=code_of), build(slugs, code=code_of)
         print_json(records(beside(mine, published)))
         problems = bool(problems_of(mine, published))
     else:

@@ -69,19 +69,13 @@ def run_words(row: Mapping[str, Any], side: str) -> list[str]:
 
 def summary_lines(mine: DataFrame, published: DataFrame) -> list[str]:
     """A line a paper: the user's level, how many of its claims it rests on, and counts; then the published ones."""
-    from netrepro.claims.scorecard import paper_summary
-
     if published.empty:
         return []
-    run = set(mine.loc[mine["date"] != "", "paper"])
-    own = dict(zip(mine["paper"].unique(), paper_summary(mine).to_dict("records"), strict=True))
+    own = dict(list(mine.groupby("paper")))
     rows = [["paper", "mine", "published"]]
-    for row in paper_summary(published).to_dict("records"):
-        slug = row["paper"]
-        measured = (published.loc[published["paper"] == slug, "date"] != "").any()
-        rows.append(
-            [slug, _counts(own[slug]) if slug in run else "not run", _counts(row) if measured else "not published"]
-        )
+    for slug, theirs in published.groupby("paper", sort=False):
+        sides = ((own[slug], "not run"), (theirs, "not published"))
+        rows.append([str(slug), *(_counts(side) if (side["date"] != "").any() else none for side, none in sides)])
     levels = [f"{badge} {level}" for level, badge in BADGES.items()]
     signs = [f"{sign} {name.replace('_', ' ')}" for name, sign in SIGNS.items()]
     return [*columns_of(rows), "", *side_by_side(levels), *side_by_side(signs)]
@@ -111,18 +105,25 @@ def distrust(run: Run) -> str:
     return f"{len(whys)} of {len(run.measured)} measured claims untrusted: {'; '.join(dict.fromkeys(whys))}"
 
 
-def _counts(row: dict) -> str:
-    counts = " ".join(f"{row[name]}{SIGNS[name]}" for name in SIGNS if row[name])
-    return f"{BADGES[row['level']]} {row['coverage'].removesuffix(' claims')}: {counts}"
+def _counts(claims: DataFrame) -> str:
+    """A paper's level, what it rests on, and how many claims have which verdict; details behind the main claims."""
+    from netrepro.claims import coverage_text, paper_level
+    from netrepro.claims.scorecard import counts_of
+
+    main, details = (counts_of(claims[claims["role"] == role]) for role in ("main", "detail"))
+    said = [" ".join(f"{each[name]}{SIGNS[name]}" for name in SIGNS if each[name]) for each in (main, details)]
+    words = said[1] if not main["claims"] else f"{said[0]}; details {said[1]}" if details["claims"] else said[0]
+    covered = coverage_text(claims.itertuples()).removesuffix(" claims")
+    return f"{BADGES[paper_level(claims.itertuples())]} {covered}: {words}"
 
 
 def claim_lines(table: DataFrame, names: tuple[str, str] = ("mine", "published")) -> list[str]:
     """A few lines a claim of a table from `beside`: what the paper says, what is mine, what is published."""
     lines: list[str] = []
     for row in table.to_dict("records"):
-        lines += folded(f"{row['paper']}: {row['claim']}. {row['says']}", "", "  ")
-        said = row["published"] if isinstance(row["published"], str) else f"{row['published']:.4g}"
-        lines += folded(f"{said} {row['unit']} ({row['where']})", "  paper      ", " " * 13)
+        main = " (main)" if row["role"] == "main" else ""
+        lines += folded(f"{row['paper']}: {row['claim']}{main}. {row['says']}", "", "  ")
+        lines += folded(f"{said_words(row)} {row['unit']} ({row['where']})", "  paper      ", " " * 13)
         for side, name in zip(("mine", "published"), names, strict=True):
             lines += folded(side_words(row, side), f"  {name:<9}  ", " " * 13)
     return lines
@@ -132,17 +133,35 @@ def side_words(row: dict, side: str) -> str:
     """Verdict, value with interval, and run of one side of a row of `beside`."""
     if not row[f"{side}_date"]:
         return "not run: published only" if side == "mine" else "nothing published"
-    verdict, value = row[f"{side}_verdict"], row[f"{side}_value"]
-    words = f"{SIGNS[verdict]} {verdict}" + _not_counted(row[f"{side}_counts"], verdict)
+    words, value = f"{_sign(row, side)} {verdict_words(row, side)}", row[f"{side}_value"]
     if not math.isnan(value):
         low, high = row[f"{side}_interval_low"], row[f"{side}_interval_high"]
         spread = "" if math.isnan(low) or low == high else f" ({low:.4g} to {high:.4g})"
         words += f", {value:.4g}{spread}"
-    return f"{words}; {', '.join(run_words(row, side))}"
+    other = f"; elsewhere {row[f'{side}_elsewhere']}" if row[f"{side}_elsewhere"] else ""
+    return f"{words}; {', '.join(run_words(row, side))}{other}"
 
 
-def _not_counted(counts: bool, verdict: str) -> str:
-    return "" if counts or verdict == "not measured" else ", not counted"
+def said_words(row: Mapping[str, Any]) -> str:
+    """The number that a claim is judged against, as the paper or, said so, the class report has it."""
+    value = row["published"] if row["source"] == "paper" else row["class_report"]
+    said = value if isinstance(value, str) else f"{value:.4g}"
+    return said if row["source"] == "paper" else f"{said} in the class report"
+
+
+def verdict_words(row: Mapping[str, Any], side: str) -> str:
+    """The verdict of one side of a row of `beside`, and what a reader must know of it."""
+    verdict = row[f"{side}_verdict"]
+    marks = [f", settled: {row['settled']}"] if verdict == "disagrees" and row["settled"] else []
+    marks += [", not counted"] if not row[f"{side}_counts"] and verdict not in ("not measured", "not judged") else []
+    marks += [", stale: measured by older code"] if row[f"{side}_stale"] else []
+    return verdict + "".join(marks)
+
+
+def _sign(row: Mapping[str, Any], side: str) -> str:
+    from netrepro.claims.scorecard import look_of
+
+    return SIGNS[look_of(row, f"{side}_")]
 
 
 def difference_lines(table: DataFrame) -> list[str]:
@@ -161,8 +180,8 @@ def difference_lines(table: DataFrame) -> list[str]:
 def _short_side(row: dict, side: str) -> str:
     """Sign and value of one side of a row of `beside`."""
     verdict, value = row[f"{side}_verdict"], row[f"{side}_value"]
-    hollow = "" if row[f"{side}_counts"] or verdict == "not measured" else SIGNS["not_counted"]
-    return f"{SIGNS[verdict]}{hollow}" + ("" if math.isnan(value) else f" {value:.4g}")
+    hollow = "" if row[f"{side}_counts"] or verdict in ("not measured", "not judged") else SIGNS["not_counted"]
+    return f"{_sign(row, side)}{hollow}" + ("" if math.isnan(value) else f" {value:.4g}")
 
 
 # Runs ---------------------------------------------------------------------------------------------
@@ -260,9 +279,10 @@ def print_scorecard(slugs: list[str] | None = None, *, claims: bool = False, dif
     claims : show each claim. differences : else list those whose verdicts of mine are not the published ones.
     """
     from netrepro.claims.scorecard import beside, problems_of, scorecard
+    from netrepro.workbench.code import code_of
     from netrepro.workbench.kept import own_results
 
-    mine, published = scorecard(slugs, results=own_results), scorecard(slugs)
+    mine, published = scorecard(slugs, results=own_results, code=code_of), scorecard(slugs, code=code_of)
     table = beside(mine, published)
     before = [claim_lines(table)] if claims else [difference_lines(table)] if differences else []
     for lines in (*before, untrusted_lines(mine, published)):

@@ -18,6 +18,7 @@ from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError, nearest
 from netrepro.style import use_style
 from netrepro.workbench.catalogue import catalogue, find
+from netrepro.workbench.code import code_of
 from netrepro.workbench.exercises import check_answer as check_answer  # for notebooks
 from netrepro.workbench.kept import own_results
 from netrepro.workbench.looks import BADGES, VERDICT_LOOKS
@@ -30,7 +31,7 @@ ALL = "all"
 
 def _both() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """The scorecards: mine, what is published, and of each paper mine or, where I have no run, the published one."""
-    mine, published = scorecard(results=own_results), scorecard()
+    mine, published = scorecard(results=own_results, code=code_of), scorecard(code=code_of)
     for slug, problem in problems_of(mine, published).items():
         warnings.warn(f"{slug} is left out: {problem}", stacklevel=3)
     has_runs = (mine["date"] != "").any()
@@ -79,11 +80,14 @@ def parameters_of(slug: str) -> Styler:
 def claims_of(slug: str) -> Styler:
     """What a paper claims, where, what counts as agreement, and the negative control."""
     table = load_claims(slug).table()
-    shown = table[["says", "where", "unit", "published", "class_report", "accepted", "fixed", "control"]]
+    columns = ["role", "says", "where", "unit", "published", "class_report", "accepted"]
+    shown = table[[*columns, "decided_by", "fixed", "control"]]
     shown = shown.assign(
         published=table["published"].map(number_text), class_report=table["class_report"].map(number_text)
     )
-    names = {"says": "claim", "class_report": "class report", "control": "negative control"}
+    # Of a paper whose claims do not declare them yet, these would say the same in every row.
+    shown = shown.drop(columns=[name for name in ("role", "decided_by") if shown[name].nunique() == 1])
+    names = {"says": "claim", "class_report": "class report", "control": "negative control", "decided_by": "decided by"}
     return dress(shown.rename(columns=names), wide=["claim", "negative control"])
 
 
@@ -96,12 +100,15 @@ def verdicts() -> Styler:
     """What each verdict means."""
     meaning = {
         "agrees": "the whole interval lies in the accepted band",
-        "agrees in direction": "the published side and within a factor of 3, but not (or not surely) in the band",
-        "disagrees": "neither",
+        "agrees in direction": "not in the band; all of it on the published side, the mean within a factor of 3",
+        "disagrees": "all of it lies outside, and not in direction",
+        "settled": "it disagrees, and the experiment that tells why has run",
+        "undecided": "the interval straddles an edge; the reason says how many repetitions would decide",
         "untrusted": "the run's own fidelity check failed, so its numbers decide nothing",
-        "not measured": "this tier or machine cannot measure it; the reason stands beside it",
+        "not judged": "hardware decides the number, which is only shown",
+        "not measured": "the evidence that decides was not run; the reason stands beside it",
     }
-    rows = [{"sign": VERDICT_LOOKS[name][1], "verdict": name, "means": meaning[name]} for name in VERDICTS]
+    rows = [{"sign": sign, "verdict": name, "means": meaning[name]} for name, (_, sign) in VERDICT_LOOKS.items()]
     return dress(pd.DataFrame(rows))
 
 
@@ -117,7 +124,11 @@ def papers_table() -> Styler:
     summary.insert(1, "published", [f"{BADGES[level]} {level}" for level in theirs["level"]])
     whose = ["mine" if slug in run else "published" for slug in summary["paper"]]
     counts = summary.drop(columns=["level", "title"]).assign(whose=whose)
-    return dress(counts.rename(columns={"not_counted": "not counted", "agrees in direction": "in direction"}))
+    return dress(
+        counts.rename(
+            columns={"not_counted": "not counted", "agrees in direction": "in direction", "coverage": "rests on"}
+        )
+    )
 
 
 def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> HTML:

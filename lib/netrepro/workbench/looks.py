@@ -8,11 +8,15 @@ BADGES = {
     "undecided": "◌",
     "not measured": "·",
 }
-VERDICT_LOOKS = {  # colour and sign; Okabe and Ito's colours, and signs for who sees none
+# Colour and sign of what `netrepro.claims.scorecard.look_of` gives; Okabe and Ito's colours, signs for who sees none.
+VERDICT_LOOKS = {
     "agrees": ("#009E73", "✓"),
     "agrees in direction": ("#56B4E9", "≈"),
     "disagrees": ("#D55E00", "✗"),
+    "settled": ("#CC79A7", "⊠"),  # it disagrees, and the experiment that settles why has run
+    "undecided": ("#999999", "±"),
     "untrusted": ("#E69F00", "?"),
+    "not judged": ("#bbbbbb", "="),
     "not measured": ("#dddddd", ""),
 }
 SIGNS = {verdict: sign or "·" for verdict, (_, sign) in VERDICT_LOOKS.items()} | {"not_counted": "□"}

@@ -24,10 +24,11 @@ from matplotlib.mathtext import math_to_image
 
 import netrepro
 from netrepro.claims import claims_schema, load_claims
-from netrepro.claims.scorecard import combined, problems_of, scorecard
+from netrepro.claims.scorecard import combined, look_of, problems_of, scorecard
 from netrepro.errors import NetreproError
 from netrepro.workbench import job as files
 from netrepro.workbench.catalogue import Notebook, catalogue
+from netrepro.workbench.code import code_of
 from netrepro.workbench.job import write_atomically
 from netrepro.workbench.kept import newest_executed, own_results
 from netrepro.workbench.looks import VERDICT_LOOKS
@@ -128,7 +129,7 @@ def _with_anchors(page: str, claims: list[str]) -> str:
 
 def _index(pages: list[Page], functions: bool) -> str:
     links = {page.notebook.slug: page.file for page in pages}
-    mine, published = scorecard(results=own_results), scorecard()
+    mine, published = scorecard(results=own_results, code=code_of), scorecard(code=code_of)
     for slug, problem in problems_of(mine, published).items():
         warnings.warn(f"{slug} is left out: {problem}", stacklevel=3)
     any_run = (mine["date"] != "").any()
@@ -151,7 +152,8 @@ def _paper(slug: str, claims: pd.DataFrame, links: dict[str, str]) -> dict[str, 
     """A paper's line: its name and page, and a cell a claim; pale where nobody has run it here."""
     pale = "source" in claims and claims["source"].iloc[0] == "published"
     title, page = claims["title"].iloc[0], links.get(slug, "")
-    return {"slug": slug, "title": title, "page": page, "pale": pale, "claims": claims.to_dict("records")}
+    cells = [row | {"look": look_of(row)} for row in claims.to_dict("records")]
+    return {"slug": slug, "title": title, "page": page, "pale": pale, "claims": cells}
 
 
 def _describe_functions(into: Path) -> None:

@@ -43,6 +43,7 @@ from netrepro.study.declaration import TABLES, Runs, Study
 from netrepro.style import save_figure, use_style
 from netrepro.workbench import job as files
 from netrepro.workbench.catalogue import PROFILES, find
+from netrepro.workbench.code import code_of
 from netrepro.workbench.manifest import git_state
 from netrepro.workbench.parameters import check_parameters
 from netrepro.workbench.standard import changed_parameters, edited_inputs, folder_suffix, made_by
@@ -107,6 +108,7 @@ class Report:
         self.slug, self.profile, self.tier, self.why_tier = slug, profile, tier, why_tier
         self.repetitions, self.seed, self.parameters, self.changed = repetitions, seed, parameters, changed
         self.claims = load_claims(slug)
+        self._code = code_of(slug)  # before anything is measured
         named = os.environ.get(files.RUN_DIR_VARIABLE)
         self.folder = Path(named) if named else runs_dir() / "interactive" / (slug + folder_suffix(changed))
         self.made_by = made_by(find(slug), profile, tier, changed)
@@ -202,7 +204,7 @@ class Report:
                 "class report": number_text(readable(claim.class_report)),
                 "ours": number_text(judgement.value),
                 "95 % interval": interval_text(judgement.interval, judgement.repetitions),
-                "reason": _with_blame(judgement.reason, judgement.verdict, claim),
+                "reason": _with_blame(judgement.reason, judgement.verdict, claim) + self._who_decides(claim),
                 "acceptance fixed": claim.fixed,
             }
             for claim, judgement in zip(self.claims.claims, judgements, strict=True)
@@ -210,6 +212,11 @@ class Report:
         table = pd.DataFrame(rows, index=pd.Index(known, name="id"))
         empty = [name for name in ("class report", "unit") if not table[name].any()]
         return dress(table.drop(columns=empty), wide=["claim", "reason"])
+
+    def _who_decides(self, claim: Claim) -> str:
+        if claim.decided_by is None or claim.decided_by.key == f"{self.profile}/{self.tier}":
+            return ""
+        return f". Another run decides: {claim.decided_by.key}, because {claim.decided_by.because}"
 
     def finish(self, answer: str) -> HTML:
         """Write results.json, put the one-sentence answer at the top, and return the paper-level verdict to show.
@@ -230,6 +237,7 @@ class Report:
                 "answer": answer,
                 "measured": self._measured,
                 "changed": self.changed,
+                "code": self._code,
             }
         )
         write_results(Results(paper=self.slug, runs={run.key: run}), self.folder / files.RESULTS)
@@ -247,7 +255,8 @@ class Report:
 def _with_blame(reason: str, verdict: str, claim: Claim) -> str:
     if verdict != "disagrees" or claim.blame is None:
         return reason
-    return f"{reason}. Whose fault: {claim.blame}. It would be settled by: {claim.settles}"
+    settled = f"Settled: {claim.settled}" if claim.settled else f"It would be settled by: {claim.settles}"
+    return f"{reason}. Whose fault: {claim.blame}. {settled}"
 
 
 def open_report(

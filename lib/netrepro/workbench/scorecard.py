@@ -12,17 +12,17 @@ from itables.javascript import generate_init_offline_itables_html
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Polygon, Rectangle
 
-from netrepro.claims import TIERS, VERDICTS, coverage_text, paper_level
-from netrepro.claims.scorecard import beside, combined, paper_summary
+from netrepro.claims import DECIDED, coverage_text, paper_level
+from netrepro.claims.scorecard import COUNTS, beside, combined, counts_of, look_of, paper_summary
 from netrepro.style import new_figure
-from netrepro.workbench.console import run_words
+from netrepro.workbench.console import run_words, said_words, verdict_words
 from netrepro.workbench.looks import BADGES, VERDICT_LOOKS
 from netrepro.workbench.templating import Markup, macros, render
 
 
 def draw_scorecard(table: pd.DataFrame) -> Figure:
-    """Papers as rows, one coloured and signed cell a claim; hollow where a claim does not count, with a corner in the
-    colour of another tier's verdict where that is worse.
+    """Papers as rows, one coloured and signed cell a claim, main claims first and framed; hollow where a claim does not
+    count, with a corner in the colour of other evidence's verdict where that differs, a star where other code measured.
 
     Pale where a table from `combined` has nothing but the published verdict.
     """
@@ -34,18 +34,20 @@ def draw_scorecard(table: pd.DataFrame) -> Figure:
     for row, (_, claims) in enumerate(papers):
         pale = "source" in claims and claims["source"].iloc[0] == "published"
         borrowed, strength = borrowed or pale, 0.3 if pale else 1.0
-        for column, claim in enumerate(claims.itertuples()):
-            colour, sign = VERDICT_LOOKS[str(claim.verdict)]
-            inside, ink = (colour, "white") if claim.counts else ("white", colour)
+        for column, claim in enumerate(claims.to_dict("records")):
+            colour, sign = VERDICT_LOOKS[look_of(claim)]
+            inside, ink = (colour, "white") if claim["counts"] else ("white", colour)
             place = (column, row + 0.08)
-            axis.add_patch(Rectangle(place, 0.86, 0.84, facecolor=inside, edgecolor=colour, alpha=strength))
-            axis.text(
-                column + 0.43, row + 0.5, sign, ha="center", va="center", color=ink, weight="bold", alpha=strength
-            )
-            if claim.worse:
-                worst = next(verdict for verdict in VERDICTS[2::-1] if str(claim.worse).endswith(verdict))
+            edge, width = ("black", 1.5) if claim["role"] == "main" else (colour, 1.0)
+            cell = Rectangle(place, 0.86, 0.84, facecolor=inside, edgecolor=edge, linewidth=width, alpha=strength)
+            axis.add_patch(cell)
+            sign += "*" if claim["stale"] else ""
+            middle = {"ha": "center", "va": "center", "color": ink, "weight": "bold", "alpha": strength}
+            axis.text(column + 0.43, row + 0.5, sign, **middle)
+            if claim["elsewhere"]:
+                other = next(name for name in DECIDED[::-1] if claim["elsewhere"].endswith(name))
                 corner = [(column + 0.86, row + 0.92), (column + 0.86, row + 0.5), (column + 0.44, row + 0.92)]
-                axis.add_patch(Polygon(corner, color=VERDICT_LOOKS[worst][0], linewidth=0, alpha=strength))
+                axis.add_patch(Polygon(corner, color=VERDICT_LOOKS[other][0], linewidth=0, alpha=strength))
         level = f"{paper_level(claims.itertuples())}, {coverage_text(claims.itertuples())}"
         level += " (published)" if pale else ""
         axis.text(len(claims) + 0.25, row + 0.5, level, va="center", color="#555555", size=8)
@@ -56,25 +58,27 @@ def draw_scorecard(table: pd.DataFrame) -> Figure:
     axis.spines[:].set_visible(False)
     looks = VERDICT_LOOKS.items()
     legend = [Patch(facecolor=colour, label=f"{verdict} {sign}") for verdict, (colour, sign) in looks]
-    legend.append(
-        Patch(facecolor="white", edgecolor="#555555", label="hollow: does not count; corner: worse elsewhere")
-    )
+    legend.append(Patch(facecolor="white", edgecolor="#555555", label="hollow: does not count"))
+    legend.append(Patch(facecolor="white", edgecolor="black", linewidth=1.5, label="framed: a main claim"))
+    legend.append(Patch(facecolor="none", label="corner: other evidence differs; *: of older code"))
     legend += [Patch(facecolor="#777777", alpha=0.3, label="pale: published, not run here")] if borrowed else []
     figure.legend(handles=legend, loc="outside lower left", ncols=3, fontsize=8, frameon=False)
     return figure
 
 
 def to_markdown(table: pd.DataFrame) -> str:
-    """A README's excerpt: one line a paper with its level and counts."""
+    """A README's excerpt: one line a paper with its level and counts, of main claims and, behind a +, of details."""
+    names = {name: name.replace("agrees in direction", "in direction").replace("_", " ") for name in COUNTS[1:]}
     lines = [
-        "| paper | level | of claims | agrees | in direction | disagrees | untrusted | not measured | not counted |",
-        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        f"| paper | level | rests on | {' | '.join(names.values())} |",
+        "| --- | --- | --- |" + " ---: |" * len(names),
     ]
-    for row in paper_summary(table).to_dict("records"):
-        title = str(row["title"]).replace("|", "\\|")
-        numbers = " | ".join(str(row[column]) for column in (*VERDICTS, "not_counted"))
-        level, covered = f"{BADGES[row['level']]} {row['level']}", str(row["coverage"]).removesuffix(" claims")
-        lines.append(f"| {title} | {level} | {covered} | {numbers} |")
+    for _, claims in table.groupby("paper", sort=False):
+        level, title = paper_level(claims.itertuples()), str(claims["title"].iloc[0]).replace("|", "\\|")
+        main, details = (counts_of(claims[claims["role"] == role]) for role in ("main", "detail"))
+        shown = [f"{main[name]} + {details[name]}" if main["claims"] else f"{details[name]}" for name in names]
+        covered = coverage_text(claims.itertuples()).removesuffix(" claims")
+        lines.append(f"| {title} | {BADGES[level]} {level} | {covered} | {' | '.join(shown)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -135,24 +139,22 @@ def claim_cells(
     """
     sides = {"published": names[1]} if mine is None else dict(zip(("mine", "published"), names, strict=True))
     cells, html = [], macros("claim")
-    records = beside(table if mine is None else mine, table).to_dict("records")
-    for row, record in zip(records, table.to_dict("records"), strict=True):
+    for row in beside(table if mine is None else mine, table).to_dict("records"):
         decides = "mine" if mine is not None and row["mine_date"] else "published"
         reasons = [(words, row[f"{side}_reason"]) for side, words in sides.items() if row[f"{side}_date"]]
-        said = row["published"] if isinstance(row["published"], str) else f"{row['published']:.4g}"
         cells.append(
             {
-                "verdict": row[f"{decides}_verdict"],
+                "verdict": look_of(row, f"{decides}_"),
                 "paper": row["paper"],
-                **{words: _side_cell(row, side, record) for side, words in sides.items()},
-                "in the paper": html.number(row, said),
+                **{words: _side_cell(row, side) for side, words in sides.items()},
+                "it says": html.number(row, said_words(row)),
                 "claim": html.claim(row, (links or {}).get(row["paper"]), reasons),
             }
         )
-    return pd.DataFrame(cells, columns=["verdict", "paper", *sides.values(), "in the paper", "claim"], dtype=object)
+    return pd.DataFrame(cells, columns=["verdict", "paper", *sides.values(), "it says", "claim"], dtype=object)
 
 
-def _side_cell(row: Mapping[str, Any], side: str, record: Mapping[str, Any]) -> str:
+def _side_cell(row: Mapping[str, Any], side: str) -> str:
     if not row[f"{side}_date"]:
         return "published only" if side == "mine" else "not published"
     value, low, high = (row[f"{side}_{name}"] for name in ("value", "interval_low", "interval_high"))
@@ -160,18 +162,11 @@ def _side_cell(row: Mapping[str, Any], side: str, record: Mapping[str, Any]) -> 
     return macros("claim").side(
         row,
         side,
-        look=VERDICT_LOOKS[row[f"{side}_verdict"]],
+        verdict=verdict_words(row, side),
+        look=VERDICT_LOOKS[look_of(row, f"{side}_")],
         value="" if math.isnan(value) else f"{value:.4g}{spread}",
         run=", ".join(run_words(row, side)),
-        difference=_difference(record) if side == "published" else "",
     )
-
-
-def _difference(row: Mapping[str, Any]) -> str:
-    """The verdicts of the tiers that measured a claim, where they are not all the same."""
-    verdicts = {tier: row[f"verdict_{tier}"] for tier in TIERS if row[f"verdict_{tier}"] != "not measured"}
-    differ = len(set(verdicts.values())) > 1
-    return ", ".join(f"{tier} {verdict}" for tier, verdict in verdicts.items()) if differ else ""
 
 
 def sortable(table: pd.DataFrame, name: str, **options: Any) -> Markup:

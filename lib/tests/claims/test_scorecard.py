@@ -64,7 +64,7 @@ def test_a_row_holds_what_was_published_and_what_was_measured(workbench):
     found = row()
     assert (found["published"], found["class_report"], found["where"]) == (0.5, 0.6, "Fig. 1")
     assert found["ours_simulated"] == pytest.approx(0.5005)
-    assert found["interval_low"] < 0.5 < found["interval_high"] and found["repetitions"] == 2
+    assert found["interval_low"] < 0.5 < found["interval_high"] and found["repetitions"] == 1  # they do not vary
     assert (found["verdict"], found["counts"], found["profile"]) == ("agrees", True, "quick")
     assert (found["date"], found["commit"]) == ("2026-11-21", "abc1234")
     assert row("best-first")["published"] == "a > b > c" and row("best-first")["ours_simulated"] == 1
@@ -105,7 +105,7 @@ def test_an_unknown_filter_names_the_nearest(workbench):
 def test_a_summary_counts_claims_that_count_and_says_how_many_do_not(workbench):
     publish(a_run(gain(GOOD, control=GOOD), order("bac", "bac")))
     (summary,) = paper_summary().to_dict("records")
-    assert summary["level"] == "partly"  # the ordering alone counts, and it does not agree in full
+    assert summary["level"] == "replicated with differences"  # the ordering alone counts, and not in full
     assert (summary["agrees"], summary["agrees in direction"], summary["not_counted"]) == (0, 1, 1)
     assert (summary["claims"], summary["coverage"]) == (2, "1 of 2 claims")
 
@@ -115,16 +115,64 @@ def test_a_verdict_that_does_not_count_hides_none_that_does(workbench):
     assert (row()["tier"], row()["verdict"], row()["counts"]) == ("simulated", "disagrees", True)
 
 
-def test_a_worse_verdict_of_another_tier_stands_beside_the_one_that_decides(workbench):
-    publish(a_run(gain(GOOD), tier="privileged"), a_run(gain(FAIR), tier="rootless"), a_run(gain(BAD)))
-    assert row()["verdict"] == "agrees"
-    assert row()["worse"] == "rootless agrees in direction, simulated disagrees"
-
-
-def test_a_better_or_untrusted_verdict_elsewhere_is_no_worse_one(workbench):
+def test_other_verdicts_stand_beside_the_one_that_decides_better_and_worse(workbench):
     busy = gain(BAD, trusted=False, why="too busy")
-    publish(a_run(gain(FAIR), tier="privileged"), a_run(busy, tier="rootless"), a_run(gain(GOOD)))
-    assert row()["worse"] == ""
+    publish(
+        a_run(gain(FAIR), tier="privileged"),
+        a_run(gain(BAD), tier="rootless", profile="paper"),
+        a_run(busy, tier="rootless"),
+        a_run(gain(GOOD)),
+    )
+    assert row()["verdict"] == "agrees in direction"
+    assert row()["elsewhere"] == "quick simulated agrees, paper rootless disagrees"
+
+
+DECIDED = """\
+    decided_by: {tier: simulated, profile: paper, because: "no kernel has these senders"}
+    role: main
+"""
+
+
+def declare(root, claim="mean-gain", lines=DECIDED) -> None:
+    path = root / "data/constructed/claims.yaml"
+    path.write_text(path.read_text().replace(f"  - id: {claim}\n", f"  - id: {claim}\n{lines}"))
+
+
+def test_the_declared_evidence_decides_whatever_else_was_measured(workbench):
+    assert row()["decided_by"] == "not declared"
+    declare(workbench)
+    kernel = a_run(gain(GOOD), profile="paper", tier="privileged")
+    publish(kernel, a_run(gain(GOOD)))
+    assert (row()["verdict"], row()["reason"]) == ("not measured", "paper/simulated decides, and was not run")
+    assert row()["elsewhere"] == "paper privileged agrees, quick simulated agrees"
+    publish(a_run(gain(BAD), profile="paper"))
+    assert (row()["tier"], row()["profile"], row()["verdict"]) == ("simulated", "paper", "disagrees")
+    assert row()["value"] == row()["ours_simulated"] == pytest.approx(1.5005)
+    assert row()["elsewhere"] == "paper privileged agrees, quick simulated agrees"
+    assert row()["decided_by"] == "paper/simulated"
+
+
+def test_the_level_is_that_of_the_main_claims_which_come_first(workbench):
+    declare(workbench, "best-first", "    role: main\n")
+    publish(a_run(gain(BAD), order("abc", "abc")))
+    assert list(scorecard()["claim"]) == ["best-first", "mean-gain"]
+    (summary,) = paper_summary().to_dict("records")
+    assert (summary["level"], summary["coverage"]) == ("replicated", "1 of 1 main claims")
+    assert (summary["agrees"], summary["disagrees"]) == (1, 1)
+
+
+def test_a_settled_disagreement_has_a_count_of_its_own(workbench):
+    publish(a_run(gain(BAD), order("cba", "cba")))
+    declare(workbench, lines='    blame: paper\n    settles: "their load"\n    settled: "notebook, section 10"\n')
+    (summary,) = paper_summary().to_dict("records")
+    assert (summary["disagrees"], summary["settled"], summary["level"]) == (1, 1, "not reproduced")
+
+
+def test_what_other_code_measured_is_stale(workbench):
+    publish(a_run(gain(GOOD)), a_run(gain(GOOD), profile="paper").model_copy(update={"code": "then"}))
+    assert not row()["stale"] and not row(code=lambda slug: "then")["stale"]
+    assert row(code=lambda slug: "now")["stale"]
+    assert not row(profile="quick", code=lambda slug: "now")["stale"]  # of a run that did not keep its hash
 
 
 def three_papers(workbench) -> None:
@@ -159,6 +207,9 @@ def test_a_scorecard_without_papers_is_empty(workbench):
 # Regressions ---------------------------------------------------------------------------------------
 
 
+WIDE = Measured(claim="mean-gain", values=[0.2, 0.5, 1.2], control=[1.0, 1.001])
+
+
 def results(*runs: Run) -> Results:
     return Results(paper="constructed", runs={run.key: run for run in runs})
 
@@ -170,6 +221,7 @@ def results(*runs: Run) -> Results:
         (gain(GOOD), gain(FAIR), False),  # it still holds, in direction
         (gain(GOOD), gain(BAD), True),
         (gain(FAIR), gain(BAD), True),
+        (gain(GOOD), WIDE, False),  # more repetitions would decide
         (gain(BAD), gain(BAD), False),  # a paper may disagree
         (gain(BAD), gain(GOOD), False),
         (gain(GOOD), gain(GOOD, trusted=False, why="too busy"), True),

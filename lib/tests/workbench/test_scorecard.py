@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,8 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Polygon
 
 from netrepro.claims import Measured, Results, Run, publish_run
-from netrepro.claims.scorecard import combined, scorecard
-from netrepro.workbench.console import distrust, untrusted_lines
+from netrepro.claims.scorecard import beside, combined, scorecard
+from netrepro.workbench.console import claim_lines, distrust, summary_lines, untrusted_lines
 from netrepro.workbench.looks import VERDICT_LOOKS
 from netrepro.workbench.scorecard import claim_cells, draw_scorecard, scorecard_page, to_markdown
 
@@ -62,9 +63,23 @@ def only(*runs: Run):
 def test_a_readmes_excerpt_has_a_line_a_paper(three_papers):
     lines = to_markdown(scorecard()).splitlines()
     assert len(lines) == 5
-    assert lines[2].endswith("| ○ not reproduced | 1 of 1 | 0 | 0 | 1 | 0 | 0 | 0 |")
-    assert lines[3].endswith("| ● replicated | 1 of 1 | 1 | 0 | 0 | 0 | 0 | 0 |")
-    assert lines[4].endswith("| · not measured | 0 of 1 | 0 | 0 | 0 | 0 | 1 | 0 |")
+    assert lines[2].endswith("| ○ not reproduced | 1 of 1 | 0 | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 0 |")
+    assert lines[3].endswith("| ● replicated | 1 of 1 | 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 |")
+    assert lines[4].endswith("| · not measured | 0 of 1 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | 1 | 0 |")
+
+
+def test_details_are_counted_beside_the_main_claims(three_papers):
+    claims = three_papers / "data/constructed/claims.yaml"
+    (first,) = re.findall(r"(?s)  - id: .*", claims.read_text())
+    main = first.replace("mean-gain", "said-in-the-abstract") + "    role: main\n"
+    claims.write_text(claims.read_text() + main)
+    measured = a_run(BAD).measured[0].model_copy(update={"claim": "said-in-the-abstract"})
+    table = only(a_run(GOOD).model_copy(update={"measured": [measured, *a_run(GOOD).measured]}))
+    assert list(table["claim"]) == ["said-in-the-abstract", "mean-gain"]
+    assert "| ○ not reproduced | 1 of 1 main | 0 + 1 | 0 + 0 | 1 + 0 |" in to_markdown(table)
+    assert any("○ 1 of 1 main: 1✗; details 1✓" in line for line in summary_lines(table, table))
+    edges = [to_hex(cell.get_edgecolor()) for cell in draw_scorecard(table).axes[0].patches]
+    assert edges[0] == "#000000" != edges[1]
 
 
 def test_the_picture_has_one_cell_a_claim_in_its_verdicts_colour(three_papers):
@@ -79,10 +94,26 @@ def test_a_cell_that_does_not_count_is_hollow(three_papers):
     assert to_hex(cell.get_facecolor()) == "#ffffff"
 
 
-def test_a_worse_verdict_elsewhere_marks_the_cells_corner_in_its_colour(three_papers):
-    table = only(a_run(GOOD, tier="privileged"), a_run(FAIR, tier="rootless"), a_run(BAD))
-    corner = [patch for patch in draw_scorecard(table).axes[0].patches if isinstance(patch, Polygon)]
-    assert [to_hex(each.get_facecolor()).upper() for each in corner] == [VERDICT_LOOKS["disagrees"][0]]
+@pytest.mark.parametrize(
+    ("kernel", "simulator", "colour"),
+    [(GOOD, BAD, "disagrees"), (BAD, GOOD, "agrees"), (GOOD, GOOD, None)],
+)
+def test_another_verdict_elsewhere_marks_the_cells_corner_in_its_colour(three_papers, kernel, simulator, colour):
+    patches = draw_scorecard(only(a_run(kernel, tier="privileged"), a_run(simulator))).axes[0].patches
+    corners = [to_hex(patch.get_facecolor()).upper() for patch in patches if isinstance(patch, Polygon)]
+    assert corners == ([VERDICT_LOOKS[colour][0]] if colour else [])
+
+
+def test_a_settled_disagreement_and_a_stale_result_have_marks_of_their_own(three_papers):
+    claims = three_papers / "data/constructed/claims.yaml"
+    claims.write_text(claims.read_text() + '    blame: paper\n    settles: "x"\n    settled: "section 10"\n')
+    old = a_run(BAD).model_copy(update={"code": "then"})
+    table = scorecard(["constructed"], results=lambda slug: results(old), code=lambda slug: "now")
+    axis = draw_scorecard(table).axes[0]
+    assert to_hex(axis.patches[0].get_facecolor()).upper() == VERDICT_LOOKS["settled"][0]
+    assert "⊠*" in [text.get_text() for text in axis.texts]
+    (words,) = [line for line in claim_lines(beside(table, table)) if line.startswith("  mine")]
+    assert "⊠ disagrees, settled: section 10, stale" in words
 
 
 def test_what_i_have_not_run_is_pale_and_said_to_be_published_only(three_papers):
@@ -101,7 +132,7 @@ def test_a_page_escapes_what_it_quotes(three_papers):
 
 def test_the_verdicts_of_tiers_stand_beside_each_other_where_they_differ(three_papers):
     (cell,) = claim_cells(only(a_run(FAIR, tier="rootless"), a_run(GOOD)))["published here"]
-    assert "rootless agrees in direction, simulated agrees" in cell
+    assert "agrees in direction" in cell and "elsewhere: quick simulated agrees" in cell
 
 
 def test_an_untrusted_run_is_named_though_another_tier_decides(three_papers):
