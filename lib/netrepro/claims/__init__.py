@@ -1,8 +1,7 @@
 """Floor 2: published numbers, verdicts; the sheet of them all is netrepro.claims.scorecard."""
 
-from netrepro.claims.models import KINDS, TIERS, Accept, Claim, PaperClaims, all_papers, claims_schema, load_claims
+from netrepro.claims.models import KINDS, Accept, Claim, PaperClaims, all_papers, claims_schema, load_claims
 from netrepro.claims.results import (
-    PROFILES,
     Results,
     Run,
     committed_results,
@@ -21,6 +20,7 @@ from netrepro.claims.verdicts import (
     judge,
     paper_level,
 )
+from netrepro.tiers_and_profiles import PROFILES, TIERS
 
 __all__ = [
     "KINDS",

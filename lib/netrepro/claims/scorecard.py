@@ -13,11 +13,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Polygon, Rectangle
 
-from netrepro.claims.models import TIERS, Claim, PaperClaims, all_papers, load_claims, readable
-from netrepro.claims.results import PROFILES, Results, Run, published_results
+from netrepro.claims.models import Claim, PaperClaims, all_papers, load_claims, readable
+from netrepro.claims.results import Results, Run, published_results
 from netrepro.claims.verdicts import VERDICTS, Judgement, coverage_text, judge, paper_level
 from netrepro.errors import NetreproError, nearest
 from netrepro.style import new_figure
+from netrepro.tiers_and_profiles import PROFILES, TIERS
 
 BADGES = {
     "replicated": "●",

@@ -462,8 +462,8 @@ def scorecard(
     from netrepro.claims.scorecard import beside, problems_of
     from netrepro.claims.scorecard import scorecard as build
     from netrepro.paths import workbench_root
-    from netrepro.workbench.kept import own_results
     from netrepro.workbench.publishing import lost_verdicts, refresh_readme, write_scorecard
+    from netrepro.workbench.run_folder import own_results
 
     written = []
     if into is not None or readme:
@@ -575,7 +575,7 @@ def _print_failures(report: RunReport) -> None:
 
 def _print_untrusted(report: RunReport) -> None:
     """Notebooks that ended well, but whose own checks failed: their numbers decide nothing."""
-    from netrepro.workbench.kept import read_kept
+    from netrepro.workbench.run_folder import read_kept
     from netrepro.workbench.terminal import distrust
 
     for status in report.statuses:
@@ -616,7 +616,7 @@ def _print_scorecard(slugs: list[str] | None = None, *, claims: bool = False, di
     claims : show each claim. differences : else list those whose verdicts of mine are not the published ones.
     """
     from netrepro.claims.scorecard import beside, problems_of, scorecard
-    from netrepro.workbench.kept import own_results
+    from netrepro.workbench.run_folder import own_results
     from netrepro.workbench.terminal import claim_lines, difference_lines, summary_lines, untrusted_lines
 
     mine, published = scorecard(slugs, results=own_results), scorecard(slugs)

@@ -13,10 +13,10 @@ import pandas as pd
 from netrepro.claims import Results, Run, published_results
 from netrepro.claims.scorecard import beside, claims_to_html, scorecard
 from netrepro.errors import NetreproError
+from netrepro.files import write_atomically
 from netrepro.paths import figures_dir, runs_dir, workbench_root
-from netrepro.workbench.job import write_atomically
-from netrepro.workbench.kept import kept_runs, read_kept, shown_path
 from netrepro.workbench.lines import folded
+from netrepro.workbench.run_folder import kept_runs, read_kept, shown_path
 from netrepro.workbench.terminal import claim_lines
 
 

@@ -29,7 +29,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.style import use_style
 from netrepro.workbench.catalogue import catalogue, find
 from netrepro.workbench.exercises import check_answer as check_answer  # for notebooks
-from netrepro.workbench.kept import own_results
+from netrepro.workbench.run_folder import own_results
 from netrepro.workbench.tables import dress, number_text
 
 ALL = "all"

@@ -25,10 +25,10 @@ import netrepro
 from netrepro.claims import claims_schema, load_claims
 from netrepro.claims.scorecard import VERDICT_LOOKS, claims_to_html, combined, filtered, problems_of, scorecard
 from netrepro.errors import NetreproError
-from netrepro.workbench import job as files
+from netrepro.files import write_atomically
+from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import Notebook, catalogue
-from netrepro.workbench.job import write_atomically
-from netrepro.workbench.kept import newest_executed, own_results
+from netrepro.workbench.run_folder import newest_executed, own_results
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 SCHEMA = "claims.schema.json"
@@ -85,7 +85,7 @@ def _write_page(notebook: Notebook, into: Path) -> Page:
     from nbconvert import HTMLExporter
 
     run = newest_executed(notebook.slug)
-    content = nbformat.read(run / files.EXECUTED if run else notebook.path, as_version=4)
+    content = nbformat.read(run / run_folder.EXECUTED if run else notebook.path, as_version=4)
     for cell in content.cells:
         if cell.cell_type == "markdown":
             cell.source = FORMULA.sub(_drawn, cell.source)
