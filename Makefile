@@ -72,7 +72,7 @@ $(TIDY):
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --target $@ clang-tidy==$(@:$(VENV)/tidy-%=%)
 
 tidy: $(READY) $(TIDY)
-	@printf '%s\n' $(wildcard lib/core/*.cpp) | PYTHONPATH=$(TIDY) xargs -P $$(nproc) -I {} \
+	@printf '%s\n' $(filter-out lib/core/bindings/%,$(filter %.cpp,$(CORE))) | PYTHONPATH=$(TIDY) xargs -P $$(nproc) -I {} \
 	  $(TIDY)/bin/clang-tidy --quiet {} -- -std=c++20 -Ilib/core
 
 format: $(READY)

@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatterSciNotation
 
 from netrepro.errors import NetreproError, nearest
+from netrepro.files import whole_file
 
 PUBLISHED_GREY = "#8c8c8c"
 NOT_MEASURED = "not measured"  # marks (as gid) the text of a panel for which there was nothing
@@ -180,9 +181,8 @@ def save_figure(
             if ending not in endings:
                 continue
             metadata = dict.fromkeys(unwanted) | {"Description": description}
-            partial = folder / f".{name}.partial{ending}"
-            figure.savefig(partial, metadata=metadata, bbox_inches=box)
-            partial.replace(folder / (name + ending))
+            with whole_file(folder / (name + ending)) as partial:
+                figure.savefig(partial, format=ending[1:], metadata=metadata, bbox_inches=box)
     figure.set_layout_engine(layout)
     return True
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lib" / "netrepro"
 
 FLOORS = {
-    0: {"netrepro", "errors", "extras", "paths", "processes", "style", "_core"},
+    0: {"netrepro", "errors", "extras", "files", "git", "paths", "processes", "style", "tiers_and_profiles", "_core"},
     1: {"networks", "protocols", "queueing", "traffic", "verification", "dummynet"},
     2: {"emulation", "simulation", "transport", "claims", "applications"},
     3: {"study"},
@@ -216,13 +216,32 @@ def test_no_two_modules_import_each_other_in_a_circle():
     assert circles(module_arrows(sources)) == []
 
 
-def test_no_two_headers_of_the_core_include_each_other_in_a_circle():
-    arrows = [
-        (path.name, found)
-        for path in (ROOT / "lib/core").glob("*.hpp")
-        for found in re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8"))
+CORE = ROOT / "lib/core"
+
+
+def core_arrows(pattern: str) -> list[tuple[str, str]]:
+    """(file, file that it includes) of the core, named by their folder."""
+    return [
+        (path.relative_to(CORE).as_posix(), target)
+        for path in CORE.rglob(pattern)
+        for target in re.findall(r'#include "([^"]+)"', path.read_text(encoding="utf-8"))
     ]
+
+
+def test_no_two_headers_of_the_core_include_each_other_in_a_circle():
+    arrows = core_arrows("*.hpp")
     assert len(arrows) > 50 and circles(arrows) == []
+
+
+def test_folders_of_the_core_include_only_those_above_them_in_its_readme():
+    order = re.findall(r"^\| `(\w+)/` \|", (CORE / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(order) == sorted(path.name for path in CORE.iterdir() if path.is_dir())
+    wrong = [
+        arrow
+        for arrow in core_arrows("*.?pp")
+        if order.index(arrow[1].split("/")[0]) > order.index(arrow[0].split("/")[0])
+    ]
+    assert wrong == []
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "module.hpp"
-#include "raft_election.hpp"
+#include "bindings/module.hpp"
+#include "protocols/raft_election.hpp"
 
 namespace py = pybind11;
 

@@ -8,11 +8,11 @@
 #include <tuple>
 #include <vector>
 
-#include "capture_reader.hpp"
-#include "datagram_sender.hpp"
-#include "dummynet.hpp"
-#include "dummynet_timing.hpp"
-#include "module.hpp"
+#include "bindings/module.hpp"
+#include "captures/capture_reader.hpp"
+#include "dummynet/dummynet.hpp"
+#include "dummynet/dummynet_timing.hpp"
+#include "sockets/datagram_sender.hpp"
 
 namespace py = pybind11;
 

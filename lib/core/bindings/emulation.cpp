@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "module.hpp"
-#include "shared_file.hpp"
-#include "traffic_generator.hpp"
+#include "bindings/module.hpp"
+#include "bindings/shared_file.hpp"
+#include "sockets/traffic_generator.hpp"
 
 namespace py = pybind11;
 

@@ -1,9 +1,9 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
-#include "componentwise_em.hpp"
-#include "mixture_feature_search.hpp"
-#include "module.hpp"
+#include "bindings/module.hpp"
+#include "mixtures/componentwise_em.hpp"
+#include "mixtures/mixture_feature_search.hpp"
 
 namespace py = pybind11;
 

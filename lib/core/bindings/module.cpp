@@ -1,5 +1,5 @@
 // netrepro._core: one bind function a domain, each in a file of its own beside this one.
-#include "module.hpp"
+#include "bindings/module.hpp"
 
 PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled core of netrepro.";

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "module.hpp"
-#include "peer_swarm.hpp"
+#include "bindings/module.hpp"
+#include "protocols/peer_swarm.hpp"
 
 namespace py = pybind11;
 

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "module.hpp"
-#include "replication.hpp"
+#include "bindings/module.hpp"
+#include "protocols/replication.hpp"
 
 namespace py = pybind11;
 

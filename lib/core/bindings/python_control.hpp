@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "congestion_control.hpp"
+#include "tcp/congestion_control.hpp"
 
 class PythonControl : public CongestionControl {
  public:

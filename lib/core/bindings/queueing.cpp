@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "module.hpp"
-#include "replicated_flows.hpp"
-#include "single_server_queue.hpp"
+#include "bindings/module.hpp"
+#include "queueing/replicated_flows.hpp"
+#include "queueing/single_server_queue.hpp"
 
 namespace py = pybind11;
 using Array = py::array_t<double, py::array::c_style | py::array::forcecast>;

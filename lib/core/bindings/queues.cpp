@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "link_queues.hpp"
-#include "module.hpp"
+#include "bindings/module.hpp"
+#include "queues/link_queues.hpp"
 
 namespace py = pybind11;
 

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "coupled.hpp"
-#include "module.hpp"
-#include "python_control.hpp"
-#include "simulator.hpp"
-#include "subflow_schedulers.hpp"
+#include "bindings/module.hpp"
+#include "bindings/python_control.hpp"
+#include "congestion/coupled.hpp"
+#include "multipath/subflow_schedulers.hpp"
+#include "simulation/simulator.hpp"
 
 namespace py = pybind11;
 

@@ -1,8 +1,8 @@
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
-#include "flow_meter.hpp"
-#include "module.hpp"
+#include "bindings/module.hpp"
+#include "captures/flow_meter.hpp"
 
 namespace py = pybind11;
 

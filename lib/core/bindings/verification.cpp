@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "boolean_circuit.hpp"
-#include "module.hpp"
+#include "bindings/module.hpp"
+#include "verification/boolean_circuit.hpp"
 
 namespace py = pybind11;
 

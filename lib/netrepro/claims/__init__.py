@@ -2,8 +2,6 @@
 
 from netrepro.claims.models import (
     KINDS,
-    PROFILES,
-    TIERS,
     Accept,
     Claim,
     DecidedBy,
@@ -32,6 +30,7 @@ from netrepro.claims.verdicts import (
     judge,
     paper_level,
 )
+from netrepro.tiers_and_profiles import PROFILES, TIERS
 
 __all__ = [
     "DECIDED",

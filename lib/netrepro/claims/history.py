@@ -7,7 +7,6 @@ not; that it was, only where acceptance and results are commits of their own.
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ import yaml
 
 from netrepro.claims.models import all_papers
 from netrepro.errors import NetreproError
-from netrepro.paths import workbench_root
+from netrepro.git import git
 
 HISTORY_COLUMNS = [
     *("paper", "claim", "fixed", "accepted", "accepted_commit"),
@@ -106,21 +105,10 @@ def _measured(text: str) -> Mapping[str, Any]:
 
 def _versions(path: str, read: Any) -> Iterator[tuple[Commit, Mapping[str, Any]]]:
     """What `read` makes of every committed version of a file, oldest first; a version that it cannot read is none."""
-    listed = _git("log", "--reverse", "--date=iso-strict-local", "--format=%H %ad", "--", path)
+    listed = git("log", "--reverse", "--date=iso-strict-local", "--format=%H %ad", "--", path)
     for line in listed.splitlines():
         name, date = line.split(maxsplit=1)
         try:
-            yield Commit(name, date), read(_git("show", f"{name}:./{path}"))
+            yield Commit(name, date), read(git("show", f"{name}:./{path}"))
         except (NetreproError, yaml.YAMLError, ValueError, KeyError, TypeError):
             continue
-
-
-def _git(*words: str) -> str:
-    command = ["git", "-C", str(workbench_root()), *words]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
-    except OSError:
-        raise NetreproError("git is not installed", "install git: it knows when claims were fixed") from None
-    if done.returncode:
-        raise NetreproError(f"git {words[0]}: {done.stderr.strip()}", "work in a clone of the repository")
-    return done.stdout

@@ -28,13 +28,10 @@ from pydantic import (
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import all_data, data_dir, notebooks_dir
+from netrepro.tiers_and_profiles import Profile, Tier
 
 Kind = Literal["effect", "absolute", "proportion", "ordering", "curve"]
-Tier = Literal["virtual", "privileged", "rootless", "simulated"]
 KINDS: tuple[str, ...] = get_args(Kind)
-Profile = Literal["quick", "paper"]
-TIERS: tuple[str, ...] = get_args(Tier)  # best first
-PROFILES: tuple[str, ...] = get_args(Profile)
 Curve = list[tuple[float, float]]
 _End = Annotated[float, Field(allow_inf_nan=True)]
 

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import datetime
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
-from netrepro.claims.models import Profile, Tier, invalid_file
+from netrepro.claims.models import invalid_file
 from netrepro.claims.verdicts import Measured
 from netrepro.errors import NetreproError
+from netrepro.files import write_atomically
+from netrepro.git import git
 from netrepro.paths import figures_dir, workbench_root
+from netrepro.tiers_and_profiles import Profile, Tier
 
 
 class Run(BaseModel):
@@ -115,12 +116,7 @@ def write_results(results: Results, path: Path) -> bool:
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_atomically(path, text)
     return True
 
 
@@ -139,14 +135,11 @@ def publish_run(slug: str, run: Run) -> bool:
 def committed_results(slug: str) -> tuple[Results | None, str]:
     """(figures/<slug>/results.json as the last commit has it, ""), or (None, why there is none)."""
     name = f"figures/{slug}/results.json"
-    command = ["git", "-C", str(workbench_root()), "show", f"HEAD:./{name}"]
     try:
-        shown = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
-    except OSError:
-        return None, "git is not installed"
-    if shown.returncode:
-        return None, f"{name} is not committed: {shown.stderr.strip()}"
-    return _parse(shown.stdout, f"committed {name}"), ""
+        text = git("show", f"HEAD:./{name}")
+    except NetreproError as error:
+        return None, f"{name} is not committed: {error.problem}"
+    return _parse(text, f"committed {name}"), ""
 
 
 def _shown(path: Path) -> str:

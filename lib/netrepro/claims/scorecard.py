@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from netrepro.claims.models import PROFILES, TIERS, Claim, PaperClaims, all_papers, load_claims, readable
+from netrepro.claims.models import Claim, PaperClaims, all_papers, load_claims, readable
 from netrepro.claims.results import Results, Run, published_results
 from netrepro.claims.verdicts import (
     AGREES,
@@ -28,6 +28,7 @@ from netrepro.claims.verdicts import (
     paper_level,
 )
 from netrepro.errors import NetreproError, nearest
+from netrepro.tiers_and_profiles import PROFILES, TIERS
 
 
 def scorecard(

@@ -17,8 +17,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 from scipy.special import ndtri, stdtrit
 
-from netrepro.claims.models import TIERS, Claim, Curve
+from netrepro.claims.models import Claim, Curve
 from netrepro.errors import NetreproError, nearest
+from netrepro.tiers_and_profiles import TIERS
 
 Verdict = Literal["agrees", "agrees in direction", "disagrees", "undecided", "untrusted", "not judged", "not measured"]
 AGREES: Verdict = "agrees"

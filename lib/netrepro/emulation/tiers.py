@@ -17,8 +17,8 @@ import pandas as pd
 
 from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError, nearest
+from netrepro.tiers_and_profiles import TIERS
 
-TIERS = ("virtual", "privileged", "rootless", "simulated")  # best first
 REAL_TIME_TIERS = ("privileged", "rootless")
 VIRTUAL_TIME_TIERS = ("virtual", "simulated")  # other work on the machine does not matter
 FEATURE_COLUMNS = ["feature", "works", "why", "needed_by"]

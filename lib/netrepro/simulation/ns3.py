@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.errors import NetreproError
+from netrepro.files import whole_file
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import DropTail, EcnThreshold, Link
 from netrepro.networks.workloads import Flow
@@ -47,16 +48,18 @@ def build_ns3(folder: Path) -> Path | None:
     if compiler is None or program.exists():
         return program if program.exists() else None
     folder.mkdir(parents=True, exist_ok=True)
-    partial = program.with_suffix(".partial")
     libraries = [f"-lns3-{name}" for name in LIBRARIES]
-    command = [compiler, "-std=c++17", "-O2", "-o", str(partial), str(SOURCE), *libraries]
-    built = subprocess.run(command, capture_output=True, text=True)
-    if built.returncode:
-        problem = next((line for line in built.stderr.splitlines() if "error" in line), "")
+    try:
+        with whole_file(program) as partial:
+            command = [compiler, "-std=c++17", "-O2", "-o", str(partial), str(SOURCE), *libraries]
+            subprocess.run(command, capture_output=True, text=True, check=True)
+    except subprocess.CalledProcessError as failed:
+        problem = next((line for line in failed.stderr.splitlines() if "error" in line), "")
         if "ns3/" in problem and "No such file" in problem:
             return None
-        raise NetreproError(f"{SOURCE.name} does not compile: {problem}", "install libns3-dev 3.37, or remove it")
-    partial.replace(program)
+        raise NetreproError(
+            f"{SOURCE.name} does not compile: {problem}", "install libns3-dev 3.37, or remove it"
+        ) from None
     return program
 
 

@@ -10,12 +10,13 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from netrepro.emulation import Emulation, emulate
-from netrepro.emulation.tiers import REAL_TIME_TIERS, TIERS, probe_tiers, resolve_tier
+from netrepro.emulation.tiers import REAL_TIME_TIERS, probe_tiers, resolve_tier
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.processes import dearest_first
 from netrepro.simulation import simulate
+from netrepro.tiers_and_profiles import TIERS
 
 Progress = Callable[[Iterable], Iterable]  # wraps what is worked through, to show how far it is
 Value = TypeVar("Value")

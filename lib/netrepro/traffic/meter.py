@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +16,7 @@ import yaml
 
 import netrepro._core as _core
 from netrepro.errors import NetreproError, nearest
+from netrepro.files import whole_file
 from netrepro.paths import data_dir
 from netrepro.traffic.captures import CaptureFile
 
@@ -186,12 +186,8 @@ def write_flows(flows: pd.DataFrame, path: str | PathLike[str]) -> None:
 
     Raises NetreproError where pyarrow is not installed or the file cannot be written.
     """
-    partial = Path(path).with_name(f".{Path(path).name}.{os.getpid()}.partial")
-    try:
+    with whole_file(Path(path)) as partial:
         _use_parquet(lambda: flows.to_parquet(partial, engine="pyarrow", index=False), path)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def read_flows(path: str | PathLike[str]) -> pd.DataFrame:

@@ -12,10 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import notebooks_dir
+from netrepro.tiers_and_profiles import TIERS
 from netrepro.workbench.parameters import Parameter, read_parameters
 
-PROFILES = ("quick", "paper")
-TIERS = ("virtual", "privileged", "rootless", "simulated")  # as netrepro.claims has them, which imports pandas
 FILE_NAME = re.compile(r"(?P<number>\d\d)_(?P<slug>[a-z0-9_]+)\.ipynb")
 
 

@@ -463,8 +463,8 @@ def scorecard(
     from netrepro.claims.scorecard import scorecard as build
     from netrepro.paths import workbench_root
     from netrepro.workbench.code import code_of
-    from netrepro.workbench.kept import own_results
     from netrepro.workbench.publishing import lost_verdicts, refresh_readme, write_scorecard
+    from netrepro.workbench.run_folder import own_results
 
     written = []
     if into is not None or readme:

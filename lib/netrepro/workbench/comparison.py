@@ -12,10 +12,10 @@ import pandas as pd
 from netrepro.claims import Results, Run, published_results
 from netrepro.claims.scorecard import beside, scorecard
 from netrepro.errors import NetreproError
+from netrepro.files import write_atomically
 from netrepro.paths import figures_dir, runs_dir, workbench_root
 from netrepro.workbench.console import claim_lines, folded
-from netrepro.workbench.job import write_atomically
-from netrepro.workbench.kept import kept_runs, read_kept, shown_path
+from netrepro.workbench.run_folder import kept_runs, read_kept, shown_path
 from netrepro.workbench.scorecard import claim_cells
 from netrepro.workbench.templating import render
 

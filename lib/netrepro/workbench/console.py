@@ -250,7 +250,7 @@ def print_failures(report: RunReport) -> None:
 
 def print_untrusted(report: RunReport) -> None:
     """Name the notebooks that ended well, but whose own checks failed: their numbers decide nothing."""
-    from netrepro.workbench.kept import read_kept
+    from netrepro.workbench.run_folder import read_kept
 
     for status in report.statuses:
         result = read_kept(status.folder).result if status.ok and status.folder is not None else None
@@ -280,7 +280,7 @@ def print_scorecard(slugs: list[str] | None = None, *, claims: bool = False, dif
     """
     from netrepro.claims.scorecard import beside, problems_of, scorecard
     from netrepro.workbench.code import code_of
-    from netrepro.workbench.kept import own_results
+    from netrepro.workbench.run_folder import own_results
 
     mine, published = scorecard(slugs, results=own_results, code=code_of), scorecard(slugs, code=code_of)
     table = beside(mine, published)

@@ -24,12 +24,13 @@ from jupyter_client.kernelspec import NoSuchKernel
 from nbclient.exceptions import CellTimeoutError, DeadKernelError
 from papermill.exceptions import PapermillExecutionError
 
-from netrepro.workbench import job as files
-from netrepro.workbench.job import Job, Outcome, Progress, Status, write_atomically
-from netrepro.workbench.kernel import IPCKernelManager
+from netrepro.files import write_atomically
+from netrepro.workbench import run_folder
+from netrepro.workbench.ipc import IPCKernelManager
+from netrepro.workbench.run_folder import Job, Outcome, Progress, Status
 
-# Makes a kernel answer `files.ASK_WHERE`; it leaves no name behind in the notebook.
-ANSWER_WHERE = f"__import__('faulthandler').register({int(files.ASK_WHERE)}, file=__import__('sys').__stderr__)"
+# Makes a kernel answer `run_folder.ASK_WHERE`; it leaves no name behind in the notebook.
+ANSWER_WHERE = f"__import__('faulthandler').register({int(run_folder.ASK_WHERE)}, file=__import__('sys').__stderr__)"
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
@@ -48,7 +49,7 @@ class Position:
         elif cell.cell_type == "code":
             self.cell = cell_index
             progress = Progress(heading=self.heading, cell=cell_index, cells=self.cells)
-            write_atomically(self.folder / files.PROGRESS, progress.model_dump_json())
+            write_atomically(self.folder / run_folder.PROGRESS, progress.model_dump_json())
 
 
 def execute(job: Job) -> Status:
@@ -60,10 +61,10 @@ def execute(job: Job) -> Status:
     start = time.monotonic()
     position = Position(job.folder)
     outcome, exception = _run_cells(job, position)
-    if outcome == "ok" and job.kind == "paper" and not (job.folder / files.RESULTS).exists():
+    if outcome == "ok" and job.kind == "paper" and not (job.folder / run_folder.RESULTS).exists():
         outcome, exception = "failed", "the notebook ended without report.finish(...): it has no results"
     if outcome != "ok":
-        _mark_executed_copy(job.folder / files.EXECUTED, position.cell)
+        _mark_executed_copy(job.folder / run_folder.EXECUTED, position.cell)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Status(
         slug=job.slug,
@@ -84,11 +85,11 @@ def execute(job: Job) -> Status:
 
 def _run_cells(job: Job, position: Position) -> tuple[Outcome, str]:
     try:
-        with (job.folder / files.LOG).open("w", encoding="utf-8") as log:
+        with (job.folder / run_folder.LOG).open("w", encoding="utf-8") as log:
             position.cells = len(nbformat.read(job.notebook, as_version=4).cells) + 1  # papermill adds one
             papermill.execute_notebook(
                 job.notebook,
-                job.folder / files.EXECUTED,
+                job.folder / run_folder.EXECUTED,
                 job.parameters,
                 progress_bar=False,
                 stdout_file=log,
@@ -128,7 +129,7 @@ def _run_cells(job: Job, position: Position) -> tuple[Outcome, str]:
 
 
 def _log(job: Job, text: str) -> None:
-    with (job.folder / files.LOG).open("a", encoding="utf-8") as log:
+    with (job.folder / run_folder.LOG).open("a", encoding="utf-8") as log:
         log.write(ANSI.sub("", text) + "\n")
 
 
@@ -150,9 +151,9 @@ def _mark_executed_copy(path: Path, failed_cell: int | None) -> None:
 
 
 def main(folder: Path) -> int:
-    job = Job.model_validate_json((folder / files.JOB).read_text())
+    job = Job.model_validate_json((folder / run_folder.JOB).read_text())
     status = execute(job)
-    write_atomically(folder / files.STATUS, status.model_dump_json(indent=1))
+    write_atomically(folder / run_folder.STATUS, status.model_dump_json(indent=1))
     return 0
 
 

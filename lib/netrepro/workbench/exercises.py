@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from netrepro.errors import NetreproError
+from netrepro.files import write_atomically
 from netrepro.workbench.catalogue import Notebook, cell_source, find, read_notebook, select
-from netrepro.workbench.job import write_atomically
 
 HEADING = re.compile(r"## (12 )?Try next")
 ITEM = re.compile(r"(\d+)\. (.+)")

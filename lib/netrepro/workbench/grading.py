@@ -18,8 +18,9 @@ from typing import Any
 import pandas as pd
 
 from netrepro.errors import NetreproError
+from netrepro.files import write_atomically
 from netrepro.paths import runs_dir
-from netrepro.workbench import job as files
+from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import Notebook, cell_source, find, read_notebook
 from netrepro.workbench.exercises import (
     CHECK,
@@ -30,8 +31,8 @@ from netrepro.workbench.exercises import (
     read_exercises,
     solution_of,
 )
-from netrepro.workbench.job import Status, write_atomically
 from netrepro.workbench.parameters import read_parameters
+from netrepro.workbench.run_folder import Status
 from netrepro.workbench.runner import Event, run_copies
 
 GRADES = "grades.json"
@@ -251,4 +252,4 @@ def finish() -> None:
 
 
 def _write(grades: Mapping[int, Any]) -> None:
-    write_atomically(Path(os.environ[files.RUN_DIR_VARIABLE]) / GRADES, json.dumps(grades))
+    write_atomically(Path(os.environ[run_folder.RUN_DIR_VARIABLE]) / GRADES, json.dumps(grades))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import subprocess
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -13,21 +12,18 @@ from typing import Any
 
 from netrepro import __file__ as package_file
 from netrepro.emulation.tiers import probe_tiers
+from netrepro.errors import NetreproError
+from netrepro.git import git
 from netrepro.paths import workbench_root
 
 
 def git_state(root: Path) -> dict[str, Any]:
     """Commit (short hash) and whether tracked files differ from it; None and the reason where git cannot tell."""
     try:
-        commit = _git(root, "rev-parse", "--short=10", "HEAD")
-        return {"commit": commit, "dirty": bool(_git(root, "status", "--porcelain", "--untracked-files=no"))}
-    except (OSError, subprocess.CalledProcessError) as error:
-        return {"commit": None, "dirty": None, "why": f"git: {error}"}
-
-
-def _git(root: Path, *words: str) -> str:
-    command = ["git", "-C", str(root), *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+        commit = git("rev-parse", "--short=10", "HEAD", root=root).strip()
+        return {"commit": commit, "dirty": bool(git("status", "--porcelain", "--untracked-files=no", root=root))}
+    except NetreproError as error:
+        return {"commit": None, "dirty": None, "why": error.problem}
 
 
 @cache

@@ -26,12 +26,12 @@ import netrepro
 from netrepro.claims import claims_schema, load_claims
 from netrepro.claims.scorecard import combined, look_of, problems_of, scorecard
 from netrepro.errors import NetreproError
-from netrepro.workbench import job as files
+from netrepro.files import write_atomically
+from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import Notebook, catalogue
 from netrepro.workbench.code import code_of
-from netrepro.workbench.job import write_atomically
-from netrepro.workbench.kept import newest_executed, own_results
 from netrepro.workbench.looks import VERDICT_LOOKS
+from netrepro.workbench.run_folder import newest_executed, own_results
 from netrepro.workbench.scorecard import claims_table, sorting_script
 from netrepro.workbench.templating import anchor, render
 
@@ -84,7 +84,7 @@ def _write_page(notebook: Notebook, into: Path) -> Page:
     from nbconvert import HTMLExporter
 
     run = newest_executed(notebook.slug)
-    content = nbformat.read(run / files.EXECUTED if run else notebook.path, as_version=4)
+    content = nbformat.read(run / run_folder.EXECUTED if run else notebook.path, as_version=4)
     for cell in content.cells:
         if cell.cell_type == "markdown":
             cell.source = FORMULA.sub(_drawn, cell.source)

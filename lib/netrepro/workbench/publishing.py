@@ -32,12 +32,12 @@ from netrepro.claims import (
 )
 from netrepro.claims.scorecard import beside, combined, regressions
 from netrepro.errors import NetreproError
+from netrepro.files import whole_file, write_atomically
 from netrepro.paths import figures_dir, runs_dir
 from netrepro.style import save_figure, use_style
 from netrepro.workbench.catalogue import find, select
 from netrepro.workbench.console import folded
-from netrepro.workbench.job import write_atomically
-from netrepro.workbench.kept import BY_HAND, Kept, kept_runs, own_results, read_kept
+from netrepro.workbench.run_folder import BY_HAND, Kept, kept_runs, own_results, read_kept
 from netrepro.workbench.scorecard import draw_scorecard, scorecard_page, to_markdown
 from netrepro.workbench.standard import changed_parameters
 from netrepro.workbench.tables import number_text
@@ -276,9 +276,8 @@ def _publish_pictures(folder: Path, target: Path, names: set[str]) -> None:
     for name in names & there.keys() - made.keys():
         (target / name).unlink()
     for name in [name for name in names & made.keys() if there.get(name) != made[name]]:
-        partial = target / f".{name}.partial"
-        shutil.copyfile(folder / name, partial)
-        partial.replace(target / name)
+        with whole_file(target / name) as partial:
+            shutil.copyfile(folder / name, partial)
 
 
 def write_scorecard(table: pd.DataFrame, folder: Path, mine: pd.DataFrame | None = None) -> None:

@@ -16,7 +16,7 @@ from netrepro.paths import runs_dir
 from netrepro.study.declaration import TABLES, Runs, Study
 from netrepro.style import save_figure, use_style
 from netrepro.workbench.catalogue import find
-from netrepro.workbench.kept import read_kept
+from netrepro.workbench.run_folder import read_kept
 from netrepro.workbench.standard import made_by as made_by_of
 
 

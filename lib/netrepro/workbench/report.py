@@ -41,12 +41,14 @@ from netrepro.paths import runs_dir, workbench_root
 from netrepro.processes import in_processes
 from netrepro.study.declaration import TABLES, Runs, Study
 from netrepro.style import save_figure, use_style
-from netrepro.workbench import job as files
-from netrepro.workbench.catalogue import PROFILES, find
+from netrepro.tiers_and_profiles import PROFILES
+from netrepro.workbench import run_folder
+from netrepro.workbench.catalogue import find
 from netrepro.workbench.code import code_of
 from netrepro.workbench.manifest import git_state
 from netrepro.workbench.parameters import check_parameters
-from netrepro.workbench.standard import changed_parameters, edited_inputs, folder_suffix, made_by
+from netrepro.workbench.run_folder import folder_suffix
+from netrepro.workbench.standard import changed_parameters, edited_inputs, made_by
 from netrepro.workbench.tables import dress, interval_text, number_text, verdict_text
 
 Item = TypeVar("Item")
@@ -109,7 +111,7 @@ class Report:
         self.repetitions, self.seed, self.parameters, self.changed = repetitions, seed, parameters, changed
         self.claims = load_claims(slug)
         self._code = code_of(slug)  # before anything is measured
-        named = os.environ.get(files.RUN_DIR_VARIABLE)
+        named = os.environ.get(run_folder.RUN_DIR_VARIABLE)
         self.folder = Path(named) if named else runs_dir() / "interactive" / (slug + folder_suffix(changed))
         self.made_by = made_by(find(slug), profile, tier, changed)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -240,7 +242,7 @@ class Report:
                 "code": self._code,
             }
         )
-        write_results(Results(paper=self.slug, runs={run.key: run}), self.folder / files.RESULTS)
+        write_results(Results(paper=self.slug, runs={run.key: run}), self.folder / run_folder.RESULTS)
         if self._answer is not None:
             self._answer.fill(answer)
         settings = "".join(f", {name} = {value!r}" for name, value in self.changed.items())
@@ -303,7 +305,7 @@ def open_report(
 
 def _what_the_run_says() -> dict[str, Any]:
     """The manifest of the run that executes this notebook, which chose its tier before; empty outside of one."""
-    folder = os.environ.get(files.RUN_DIR_VARIABLE)
-    if not folder or not Path(folder, files.MANIFEST).is_file():
+    folder = os.environ.get(run_folder.RUN_DIR_VARIABLE)
+    if not folder or not Path(folder, run_folder.MANIFEST).is_file():
         return {}
-    return json.loads(Path(folder, files.MANIFEST).read_text())
+    return json.loads(Path(folder, run_folder.MANIFEST).read_text())

@@ -25,15 +25,17 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from netrepro.emulation.tiers import TIERS, VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
+from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
+from netrepro.files import replace_folder, write_atomically
 from netrepro.paths import check_writable, runs_dir, workbench_root
-from netrepro.workbench import job as files
-from netrepro.workbench.catalogue import PROFILES, Declaration, Notebook, find, select
-from netrepro.workbench.job import Job, Progress, Status, write_atomically
+from netrepro.tiers_and_profiles import PROFILES, TIERS
+from netrepro.workbench import run_folder
+from netrepro.workbench.catalogue import Declaration, Notebook, find, select
 from netrepro.workbench.manifest import file_sha256, notebook_fingerprint
 from netrepro.workbench.parameters import check_parameters
-from netrepro.workbench.standard import changed_parameters, edited_inputs, folder_suffix, run_command
+from netrepro.workbench.run_folder import Job, Progress, Status, folder_suffix
+from netrepro.workbench.standard import changed_parameters, edited_inputs, run_command
 from netrepro.workbench.supervise import supervise
 
 QUIET_RESOURCE = "quiet_machine"
@@ -331,7 +333,7 @@ def _refusal(notebook: Notebook, profile: str) -> Status:
 def _take_over(item: _Planned, report: RunReport, on_event: Callable[[Event], None]) -> bool:
     """Whether an earlier run of exactly this ended well; if so it is reported as reused."""
     try:
-        status = Status.model_validate_json((item.final / files.STATUS).read_text())
+        status = Status.model_validate_json((item.final / run_folder.STATUS).read_text())
     except (OSError, ValueError):
         return False
     if item.last or not status.ok or status.fingerprint != item.job.fingerprint:
@@ -426,13 +428,13 @@ def _run_group(
         for item in group:
             _write_job(item.job)
             if stop.is_set():
-                (item.job.folder / files.CANCEL).touch()
+                (item.job.folder / run_folder.CANCEL).touch()
             pending[executor.submit(supervise, item.job.folder)] = item
         while pending:
             if stop.is_set() and not report.interrupted:
                 report.interrupted = True
                 for item in pending.values():
-                    (item.job.folder / files.CANCEL).touch()
+                    (item.job.folder / run_folder.CANCEL).touch()
             done, _ = wait(pending, timeout=POLL_S, return_when=FIRST_COMPLETED)
             for future in done:
                 _finish(pending.pop(future), future, report, on_event)
@@ -445,14 +447,14 @@ def _run_group(
 
 def _write_job(job: Job) -> None:
     job.folder.mkdir(parents=True)
-    write_atomically(job.folder / files.JOB, job.model_dump_json(indent=1))
+    write_atomically(job.folder / run_folder.JOB, job.model_dump_json(indent=1))
 
 
 def _tell_progress(job: Job, started: dict[str, float], on_event: Callable[[Event], None]) -> None:
     try:
-        progress = Progress.model_validate_json((job.folder / files.PROGRESS).read_text())
+        progress = Progress.model_validate_json((job.folder / run_folder.PROGRESS).read_text())
     except (OSError, ValueError):
-        if not (job.folder / files.RUNNER_LOG).exists():
+        if not (job.folder / run_folder.RUNNER_LOG).exists():
             return  # still waits for its turn
         progress = Progress()
     if job.name not in started:
@@ -491,9 +493,9 @@ def _keep(item: _Planned, status: Status) -> None:
     folder = item.job.folder
     status.folder = item.final
     made = [path for path in sorted(folder.iterdir()) if path.suffix in (".png", ".svg", ".csv")]
-    made += [path for path in [folder / files.RESULTS] if path.exists()]
+    made += [path for path in [folder / run_folder.RESULTS] if path.exists()]
     try:
-        before = json.loads((folder / files.MANIFEST).read_text())
+        before = json.loads((folder / run_folder.MANIFEST).read_text())
     except (OSError, ValueError):
         before = item.job.manifest
     after = {
@@ -504,16 +506,15 @@ def _keep(item: _Planned, status: Status) -> None:
         "peak_mb": round(status.peak_mb),
         "sha256": {path.name: file_sha256(path) for path in made},
     }
-    write_atomically(folder / files.MANIFEST, json.dumps(before | after, indent=1, default=str))
-    write_atomically(folder / files.STATUS, status.model_dump_json(indent=1))
-    for leftover in (files.JOB, files.PROGRESS, files.KERNEL_PID, files.CANCEL, files.RUNNER_LOG):
+    write_atomically(folder / run_folder.MANIFEST, json.dumps(before | after, indent=1, default=str))
+    write_atomically(folder / run_folder.STATUS, status.model_dump_json(indent=1))
+    for leftover in (
+        run_folder.JOB,
+        run_folder.PROGRESS,
+        run_folder.KERNEL_PID,
+        run_folder.CANCEL,
+        run_folder.RUNNER_LOG,
+    ):
         (folder / leftover).unlink(missing_ok=True)
-    _replace_folder(folder, item.final)
-
-
-def _replace_folder(new: Path, final: Path) -> None:
-    old = final.with_name(f".partial-old-{final.name}-{socket.gethostname()}-{os.getpid()}")
-    if final.exists():
-        final.rename(old)
-    new.rename(final)
-    shutil.rmtree(old, ignore_errors=True)
+    aside = item.final.with_name(f".partial-old-{item.final.name}-{socket.gethostname()}-{os.getpid()}")
+    replace_folder(folder, item.final, aside)

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from netrepro.errors import NetreproError
+from netrepro.files import write_atomically
 from netrepro.paths import notebooks_dir, workbench_root
 from netrepro.workbench.catalogue import catalogue
-from netrepro.workbench.job import write_atomically
 
 SLUG = re.compile(r"[a-z][a-z0-9_]{1,39}")
 

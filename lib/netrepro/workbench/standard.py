@@ -5,40 +5,25 @@ A person may edit a notebook's settings and save them. That makes no other stand
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 import shlex
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from netrepro.errors import NetreproError
-from netrepro.paths import workbench_root
+from netrepro.git import git
 from netrepro.workbench.catalogue import Notebook, cell_source
 from netrepro.workbench.parameters import Parameter, read_parameters
 
 CHOSEN_BY_THE_RUN = ("profile", "tier")  # `--profile` and `--tier` set them
 
 
-def _git(*words: str) -> str | None:
-    """What git says in the workbench; None where it is missing or refuses."""
-    try:
-        shown = subprocess.run(
-            ["git", "-C", str(workbench_root()), *words], capture_output=True, text=True, encoding="utf-8", check=False
-        )
-    except OSError:
-        return None
-    return None if shown.returncode else shown.stdout
-
-
 def committed_notebook(path: Path) -> dict[str, Any] | None:
     """A notebook's JSON as the last commit has it; None where there is none, or no git."""
-    text = _git("show", f"HEAD:./{path.parent.name}/{path.name}")
     try:
-        content = json.loads(text) if text else None
-    except json.JSONDecodeError:
+        content = json.loads(git("show", f"HEAD:./{path.parent.name}/{path.name}"))
+    except (NetreproError, json.JSONDecodeError):
         return None
     return content if isinstance(content, dict) and isinstance(content.get("cells"), list) else None
 
@@ -72,10 +57,12 @@ def edited_inputs(notebook: Notebook) -> list[str] | None:
     None where git cannot tell. Saved outputs of a notebook are no edit.
     """
     places = ["lib/netrepro", "lib/core", f"data/{notebook.slug}", f"notebooks/{notebook.path.name}"]
-    said = _git("status", "--porcelain", "--untracked-files=all", "-z", "--no-renames", "--", *places)
-    if said is None or _git("rev-parse", "HEAD") is None:
+    try:
+        git("rev-parse", "HEAD")
+        entries = git("status", "--porcelain", "--untracked-files=all", "-z", "--no-renames", "--", *places).split("\0")
+    except NetreproError:
         return None
-    edited = [entry[3:] for entry in said.split("\0") if entry]
+    edited = [entry[3:] for entry in entries if entry]
     committed = committed_notebook(notebook.path)
     if committed and _cells(committed) == _cells(json.loads(notebook.path.read_text(encoding="utf-8"))):
         edited = [name for name in edited if not name.endswith(f"notebooks/{notebook.path.name}")]
@@ -100,14 +87,3 @@ def made_by(notebook: Notebook, profile: str, tier: str, changed: Mapping[str, A
     """What the metadata of a figure says: the command that makes it again, with the tier where that is a choice."""
     choice = len(notebook.declaration.tiers) > 1
     return f"made by: {run_command(notebook.slug, profile, tier if choice else 'auto', changed)}"
-
-
-def folder_suffix(overrides: Mapping[str, Any]) -> str:
-    """A folder-name ending that tells runs with other parameters apart."""
-    if not overrides:
-        return ""
-    text = ",".join(f"{name}={value}" for name, value in sorted(overrides.items()))
-    readable = re.sub(r"[^A-Za-z0-9=.,_+-]", "_", text)
-    if len(readable) > 80 or readable != text:
-        readable = f"{readable[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
-    return f"--{readable}"

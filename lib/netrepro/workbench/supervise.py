@@ -17,10 +17,11 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from netrepro.workbench import job as files
-from netrepro.workbench.job import Job, Outcome, Progress, Status, write_atomically
-from netrepro.workbench.kernel import KERNEL_PID_FILE
+from netrepro.files import write_atomically
+from netrepro.workbench import run_folder
+from netrepro.workbench.ipc import KERNEL_PID_FILE
 from netrepro.workbench.manifest import describe_machine
+from netrepro.workbench.run_folder import Job, Outcome, Progress, Status
 
 POLL_S = 0.05
 GRACE_S = 3.0  # between asking a process to stop and killing it
@@ -30,17 +31,17 @@ FRAMES = 12  # of its answer
 
 def supervise(folder: Path) -> Status:
     """Execute the job described in `folder`/job.json; returns its status, never raises for what a notebook does."""
-    job = Job.model_validate_json((folder / files.JOB).read_text())
+    job = Job.model_validate_json((folder / run_folder.JOB).read_text())
     start = time.monotonic()
     # Short, because a Unix socket's path may have 107 bytes at most, and outside the job's folder.
     sockets = Path(tempfile.mkdtemp(prefix="netrepro-"))
     stopped: Outcome | None = None
     try:
-        if (folder / files.CANCEL).exists():
+        if (folder / run_folder.CANCEL).exists():
             return _status(job, folder, None, "interrupted", 0.0)
         manifest = describe_machine() | job.manifest
-        write_atomically(folder / files.MANIFEST, json.dumps(manifest, indent=1, default=str))
-        with (folder / files.RUNNER_LOG).open("w") as log:
+        write_atomically(folder / run_folder.MANIFEST, json.dumps(manifest, indent=1, default=str))
+        with (folder / run_folder.RUNNER_LOG).open("w") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "netrepro.workbench.execute", str(folder)],
                 env=_environment(job, sockets),
@@ -54,8 +55,8 @@ def supervise(folder: Path) -> Status:
                 while process.poll() is None:
                     if not asked and _time_left_s(job, start) < LAST_MOMENT_S:
                         asked = True
-                        _signal_kernel(job, files.ASK_WHERE)
-                    if (folder / files.CANCEL).exists():
+                        _signal_kernel(job, run_folder.ASK_WHERE)
+                    if (folder / run_folder.CANCEL).exists():
                         stopped = "interrupted"
                     elif time.monotonic() - start > job.total_limit_s:
                         stopped = "timed out"
@@ -75,9 +76,9 @@ def _environment(job: Job, sockets: Path) -> dict[str, str]:
     return {
         **os.environ,
         "NETREPRO_ROOT": str(job.root),
-        files.RUN_DIR_VARIABLE: str(job.folder),
+        run_folder.RUN_DIR_VARIABLE: str(job.folder),
         "JUPYTER_RUNTIME_DIR": str(sockets),
-        KERNEL_PID_FILE: str(job.folder / files.KERNEL_PID),
+        KERNEL_PID_FILE: str(job.folder / run_folder.KERNEL_PID),
         "OMP_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",  # a debugger's warning that would stand in every log
@@ -98,7 +99,7 @@ def _time_left_s(job: Job, start: float) -> float:
     """Until the cell that is running, or the whole notebook, has used its time up."""
     left_s = start + job.total_limit_s - time.monotonic()
     try:
-        began = (job.folder / files.PROGRESS).stat().st_mtime
+        began = (job.folder / run_folder.PROGRESS).stat().st_mtime
     except OSError:  # no cell yet
         return left_s
     return min(left_s, began + job.cell_limit_s - time.time())
@@ -107,11 +108,11 @@ def _time_left_s(job: Job, start: float) -> float:
 def _kernel(job: Job) -> int | None:
     """The kernel's process. Its environment must name our folder: a pid may have been reused."""
     try:
-        pid = int((job.folder / files.KERNEL_PID).read_text())
+        pid = int((job.folder / run_folder.KERNEL_PID).read_text())
         owner = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except (OSError, ValueError):
         return None
-    return pid if f"{files.RUN_DIR_VARIABLE}={job.folder}".encode() in owner else None
+    return pid if f"{run_folder.RUN_DIR_VARIABLE}={job.folder}".encode() in owner else None
 
 
 def _signal_kernel(job: Job, number: signal.Signals) -> None:
@@ -131,7 +132,7 @@ def _kill_kernel(job: Job) -> None:
 
 def _where(folder: Path) -> list[str]:
     """What the kernel's main thread was doing when it was asked, innermost first."""
-    dump = _tail(folder / files.RUNNER_LOG, 1000)
+    dump = _tail(folder / run_folder.RUNNER_LOG, 1000)
     begins = [number for number, line in enumerate(dump) if "(most recent call first)" in line]
     frames = dump[begins[-1] + 1 :] if begins else []
     return ["when its time was over it was here:", *frames[:FRAMES]] if frames else []
@@ -139,7 +140,7 @@ def _where(folder: Path) -> list[str]:
 
 def _status(job: Job, folder: Path, code: int | None, stopped: Outcome | None, seconds: float) -> Status:
     try:
-        status = Status.model_validate_json((folder / files.STATUS).read_text())
+        status = Status.model_validate_json((folder / run_folder.STATUS).read_text())
     except (OSError, ValueError):
         status = Status(
             slug=job.slug,
@@ -150,9 +151,9 @@ def _status(job: Job, folder: Path, code: int | None, stopped: Outcome | None, s
             exception=f"the executing process ended with code {code}",
             command=job.command,
         )
-        status.log_tail = _tail(folder / files.RUNNER_LOG)
+        status.log_tail = _tail(folder / run_folder.RUNNER_LOG)
         with suppress(OSError, ValueError):  # none before the first cell
-            reached = Progress.model_validate_json((folder / files.PROGRESS).read_text())
+            reached = Progress.model_validate_json((folder / run_folder.PROGRESS).read_text())
             status.heading, status.cell = reached.heading, reached.cell
     if stopped:
         status.outcome = stopped
@@ -164,7 +165,7 @@ def _status(job: Job, folder: Path, code: int | None, stopped: Outcome | None, s
     status.seconds = seconds
     status.parameters, status.fingerprint = job.parameters, job.fingerprint
     if not status.ok and not status.log_tail:
-        status.log_tail = _tail(folder / files.LOG)
+        status.log_tail = _tail(folder / run_folder.LOG)
     if status.outcome == "timed out":
         status.log_tail = status.log_tail[-5:] + _where(folder)
     return status

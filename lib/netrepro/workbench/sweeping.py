@@ -17,11 +17,11 @@ from matplotlib.patches import Patch
 from netrepro.claims import judge, load_claims, read_results
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
+from netrepro.files import write_atomically
 from netrepro.paths import runs_dir
 from netrepro.style import save_figure
-from netrepro.workbench import job as files
+from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import find
-from netrepro.workbench.job import write_atomically
 from netrepro.workbench.looks import VERDICT_LOOKS
 from netrepro.workbench.parameters import Parameter
 from netrepro.workbench.runner import Event, RunReport, lane_on, run_variants, workers
@@ -144,7 +144,7 @@ def _collect(slug: str, name: str, report: RunReport) -> pd.DataFrame:
     for status in report.statuses:
         if not status.ok or status.folder is None:
             continue
-        for result in read_results(status.folder / files.RESULTS).runs.values():
+        for result in read_results(status.folder / run_folder.RESULTS).runs.values():
             for claim in claims:
                 judgement = judge(claim, result.measurement(claim.id), result.tier)
                 low, high = judgement.interval or (None, None)

@@ -12,6 +12,7 @@ import yaml
 
 from netrepro.claims import all_papers, claims_schema, load_claims, models
 from netrepro.errors import NetreproError
+from netrepro.tiers_and_profiles import TIERS
 
 from .conftest import CLAIMS, write_claims
 
@@ -50,7 +51,7 @@ def test_the_declared_evidence_needs_no_list_of_tiers(workbench):
     write_claims(workbench, changed("comparable_on: [simulated]", evidence))
     claim = load_claims("constructed").claims[1]
     assert claim.decided_by.key == "paper/virtual"
-    assert all(claim.may_be_judged_on(tier) for tier in models.TIERS)
+    assert all(claim.may_be_judged_on(tier) for tier in TIERS)
 
 
 def test_the_table_puts_orderings_and_acceptance_in_words(workbench):

@@ -144,4 +144,5 @@ def test_committed_results_are_those_of_the_last_commit(workbench):
 
 def test_without_git_there_are_no_committed_results(workbench, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    assert committed_results("constructed") == (None, "git is not installed")
+    results, why = committed_results("constructed")
+    assert results is None and why.endswith("git is not installed")

@@ -17,8 +17,9 @@ import pyroute2
 import pytest
 
 from netrepro.emulation import tiers
-from netrepro.emulation.tiers import TIERS, TierProbe, TierStatus, kernel_features, probe_tiers, resolve_tier
+from netrepro.emulation.tiers import TierProbe, TierStatus, kernel_features, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError
+from netrepro.tiers_and_profiles import TIERS
 
 PROBE = Path(tiers.__file__).with_name("probe.py")
 RESTRAINED = Path(__file__).with_name("restrained.py")

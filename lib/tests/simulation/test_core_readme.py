@@ -11,7 +11,7 @@ import pytest
 
 CORE = Path(__file__).parents[2] / "core"
 USES = {
-    "CoinFlip": '#include "queue_rule.hpp"\n#include "queue_numbers.hpp"\n',
+    "CoinFlip": '#include "queues/queue_rule.hpp"\n#include "queues/queue_numbers.hpp"\n',
     "HalfAgain": "#include <memory>\n",
     "OnlyBackup": "#include <memory>\n",
 }

@@ -22,7 +22,7 @@ from netrepro.claims import claims_schema
 from netrepro.errors import NetreproError
 from netrepro.workbench import gallery
 from netrepro.workbench import pages as module
-from netrepro.workbench.kept import newest_executed
+from netrepro.workbench.run_folder import newest_executed
 from netrepro.workbench.runner import run
 
 FIXTURES = Path(__file__).parents[1] / "notebooks"

@@ -16,7 +16,6 @@ from netrepro.claims import published_results
 from netrepro.claims.scorecard import scorecard
 from netrepro.errors import NetreproError
 from netrepro.workbench.catalogue import catalogue, find
-from netrepro.workbench.kept import own_results
 from netrepro.workbench.publishing import (
     README_BEGIN,
     README_END,
@@ -25,6 +24,7 @@ from netrepro.workbench.publishing import (
     refresh_readme,
     write_scorecard,
 )
+from netrepro.workbench.run_folder import own_results
 from netrepro.workbench.runner import run
 from netrepro.workbench.scorecard import to_markdown
 from netrepro.workbench.standard import edited_inputs

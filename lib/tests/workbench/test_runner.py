@@ -17,11 +17,12 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from netrepro.emulation.tiers import TIERS, TierProbe, TierStatus
+from netrepro.emulation.tiers import TierProbe, TierStatus
 from netrepro.errors import NetreproError
+from netrepro.tiers_and_profiles import TIERS
 from netrepro.workbench import runner
 from netrepro.workbench.catalogue import Declaration
-from netrepro.workbench.job import Status
+from netrepro.workbench.run_folder import Status
 from netrepro.workbench.runner import Event, RunReport, run, run_variants
 
 FIXTURES = Path(__file__).parents[1] / "notebooks"

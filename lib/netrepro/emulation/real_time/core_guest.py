@@ -18,7 +18,7 @@ from netrepro.emulation.real_time.guests import Guest, LauncherConnection
 from netrepro.errors import NetreproError
 
 _PROCESS = Path(__file__).with_name("core_process.py")
-LATENESS_BUCKETS = 512  # of core/lateness_histogram.hpp
+LATENESS_BUCKETS = 512  # of core/sockets/lateness_histogram.hpp
 
 
 class CoreGuest:

@@ -19,7 +19,7 @@ from netrepro.emulation.tcp import SocketKind, socket_kind
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.workloads import Requests
 
-# As in core/traffic_generator.hpp.
+# As in core/sockets/traffic_generator.hpp.
 FIRST_SOURCE_PORT, SOURCE_PORTS = 10_000, 50_000
 _RESULTS = ["completion_ns", "delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts", "errno"]
 _ANSWERS = ["flow", "request", "asked_ns", "answered_ns"]

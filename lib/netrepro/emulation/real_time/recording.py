@@ -24,6 +24,7 @@ from netrepro.emulation.real_time.guests import exit_status, has_ended
 from netrepro.emulation.real_time.machine import cpu_stall_us, refused_packets, steal_ticks
 from netrepro.emulation.real_time.running import RunningNetwork
 from netrepro.errors import NetreproError
+from netrepro.files import whole_file
 from netrepro.networks.experiment import LINK_COLUMNS, QUEUE_COLUMNS
 
 _SAMPLE = np.dtype(
@@ -121,12 +122,10 @@ def _kept(frames: np.ndarray, time_ns: np.ndarray) -> Iterator[tuple[int, int, b
 
 def write_capture(path: Path, packets: Iterable[tuple[int, int, bytes]]) -> None:
     """Packets, each its time (ns since 1970), its size and the first bytes of its frame, as a pcap."""
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
+    with whole_file(path) as part, part.open("wb") as file:
         file.write(struct.pack("=IHHiIII", _NANOSECOND_PCAP, 2, 4, 0, 0, _CAPTURED_FRAME_BYTES, _ETHERNET))
         for time_ns, size_bytes, frame in packets:
             file.write(struct.pack("=4I", *divmod(time_ns, 10**9), len(frame), size_bytes) + frame)
-    part.replace(path)
 
 
 class Recording:

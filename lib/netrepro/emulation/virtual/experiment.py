@@ -35,6 +35,7 @@ from netrepro.emulation.virtual.plan import (
 )
 from netrepro.emulation.virtual.speech import OF_MODULE, Speech, speech_of
 from netrepro.errors import NetreproError
+from netrepro.files import whole_file
 from netrepro.networks.experiment import FIDELITY_COLUMNS, HOST_COLUMNS, WINDOW_COLUMNS, Experiment, Measurements, Port
 from netrepro.networks.queues import OwnQueue
 from netrepro.networks.routing import links_in_use
@@ -130,9 +131,8 @@ def emulate_virtually(
             seen_bytes = events.read()
             for port, file in files.items():
                 file.seek(0)
-                part = folder / f".{'-'.join(port)}.pcap.part"  # type: ignore[operator]
-                part.write_bytes(file.read())
-                part.replace(folder / f"{'-'.join(port)}.pcap")  # type: ignore[operator]
+                with whole_file(folder / f"{'-'.join(port)}.pcap") as part:  # type: ignore[operator]
+                    part.write_bytes(file.read())
     shared, samples = answer["contents"]
     result = traffic.result(shared, samples)
     began_ns = result.began_ns - (answer["realtime_ns"] - answer["monotonic_ns"])

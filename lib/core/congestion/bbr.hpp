@@ -1,0 +1,85 @@
+// BBR v1 (Cardwell et al., ACM Queue 2016; draft-cardwell-iccrg-bbr-congestion-control-00) with the constants of
+// Linux's tcp_bbr.c, without its detection of token-bucket policers: a model of the path, its bandwidth and its round
+// trip, sets both the pacing rate and the window.
+#pragma once
+#include <deque>
+
+#include "congestion/control_context.hpp"
+#include "tcp/congestion_control.hpp"
+
+class Bbr : public CongestionControl {
+ public:
+  // The context's random number chooses where the first gain cycle begins.
+  explicit Bbr(const ControlContext& context)
+      : segment_bytes_(context.tcp.segment_bytes),
+        initial_window_(context.tcp.initial_window),
+        random_(context.random) {}
+
+  bool owns_window() const override { return true; }
+  double pacing_rate() const override { return pacing_rate_; }
+  void on_connected(const CongestionWindow& window, Time round_trip, Time now) override;
+  void on_rate_sample(CongestionWindow& window, const RateSample& sample) override;
+  bool wants_application_limited_mark() const override { return mode_ == Mode::probe_round_trip; }
+  double threshold_after_loss(const CongestionWindow& window) override;
+  void on_timeout() override;
+  void on_restart(Time, Time) override;
+  void on_undo() override { full_rate_ = 0, rounds_without_growth_ = 0; }  // the pipe may not have been full
+  void grow(CongestionWindow&, const Delivery&) override {}
+
+ private:
+  enum class Mode : std::uint8_t { startup, drain, probe_bandwidth, probe_round_trip };
+  struct BandwidthSample {
+    std::uint64_t round;
+    double rate;
+  };
+
+  double bandwidth() const { return samples_.empty() ? 0 : samples_.front().rate; }  // segments a second
+  double bandwidth_delay_product(double gain) const;
+  double burst() const;
+  double with_room_for_bursts(double window) const;
+  double target_in_flight(double gain) const { return with_room_for_bursts(bandwidth_delay_product(gain)); }
+  double pacing_gain() const;
+  void update_bandwidth(const RateSample& sample);
+  void update_aggregation(const CongestionWindow& window, const RateSample& sample);
+  void update_cycle(const RateSample& sample);
+  void check_full_pipe(const RateSample& sample);
+  void check_drained(CongestionWindow& window, const RateSample& sample);
+  void update_round_trip(CongestionWindow& window, const RateSample& sample);
+  void enter_probe_bandwidth(Time now);
+  void leave_probe_round_trip(CongestionWindow& window, Time now);
+  void save_window(double window);
+  void set_pacing_rate(double gain);
+  void set_window(CongestionWindow& window, const RateSample& sample);
+  bool set_window_in_recovery(CongestionWindow& window, const RateSample& sample);
+
+  std::uint32_t segment_bytes_;
+  double initial_window_;
+  std::uint64_t random_;
+  Mode mode_ = Mode::startup;
+  double pacing_rate_ = 0;  // bytes a second
+
+  std::deque<BandwidthSample> samples_;  // the largest first, each later than the one before
+  std::uint64_t round_ = 0;
+  double round_end_ = 0;  // delivered when it ends
+  bool round_starts_ = false;
+
+  Time smallest_round_trip_ = never, round_trip_at_ = 0;
+  Time probe_ends_ = 0;
+  bool probe_round_done_ = false, restarts_ = false;
+
+  double full_rate_ = 0;
+  int rounds_without_growth_ = 0;
+  bool pipe_is_full_ = false;
+
+  int cycle_ = 0;
+  Time cycle_began_ = 0;
+
+  double saved_window_ = 0;
+  RateSample::State state_ = RateSample::State::open;
+  bool conserves_packets_ = false;
+
+  // Acknowledgements that come in bunches: how many segments more than the bandwidth explains.
+  Time aggregation_began_ = 0;
+  double aggregated_ = 0, surplus_[2] = {0, 0};
+  int surplus_rounds_ = 0, surplus_place_ = 0;
+};

@@ -1,0 +1,37 @@
+// CUBIC (RFC 9438) with HyStart, with the constants of the Linux kernel.
+#pragma once
+#include "congestion/control_context.hpp"
+#include "congestion/hystart.hpp"
+#include "tcp/congestion_control.hpp"
+
+class Cubic : public CongestionControl {
+ public:
+  explicit Cubic(const ControlContext& context)
+      : Cubic(context.tcp.hystart, context.tcp.pacing, HyStart(context.tcp.hystart_rounds_from_start)) {}
+  void on_delivery(CongestionWindow& window, const Delivery& delivery) override;
+  void grow(CongestionWindow& window, const Delivery& delivery) override;
+  double threshold_after_loss(const CongestionWindow& window) override;
+  void on_timeout() override { *this = Cubic(hystart_, paced_, signs_.after_timeout()); }
+  void on_restart(Time silence, Time now) override {
+    if (epoch_start_ != never) epoch_start_ = std::min(epoch_start_ + silence, now);  // no time to grow in
+  }
+
+ protected:
+  // Whether what was measured tells of the network; for a second after a loss Linux does not believe it.
+  bool is_measure(const Delivery& delivery) const {
+    return delivery.round_trip > 0 && (epoch_start_ == never || delivery.now - epoch_start_ >= picoseconds_per_second);
+  }
+
+  bool hystart_, paced_, found_ = false;  // found_: HyStart has ended slow start, and is not asked again
+  HyStart signs_;
+  Time smallest_round_trip_ = never;
+
+ private:
+  Cubic(bool hystart, bool paced, HyStart signs) : hystart_(hystart), paced_(paced), signs_(signs) {}
+  double acknowledgements_per_segment(double window, double acknowledged, Time now);
+
+  static constexpr double beta = 717.0 / 1024, scale = 0.4;
+  // The cubic: where it levels out, and how long after the start of the epoch.
+  Time epoch_start_ = never;
+  double last_maximum_ = 0, plateau_ = 0, time_to_plateau_s_ = 0, reno_window_ = 0;
+};

@@ -1,0 +1,115 @@
+// One stream of bytes over several TCP connections (MPTCP, RFC 8684): which segment of the stream travels on which
+// subflow, as its scheduler says, and in what order the receiver has them. Both ends of the stream are here; what one
+// knows of the other comes in through acknowledge() and receive() alone.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/ring.hpp"
+#include "base/simulated_time.hpp"
+#include "multipath/subflow_scheduler.hpp"
+
+class Multipath {
+ public:
+  // Of `bytes` in all; of those that the receiver does not hold in order, `buffer_bytes` at most may be on their way.
+  Multipath(std::uint64_t bytes, std::uint32_t segment_bytes, std::uint64_t buffer_bytes, std::size_t subflows,
+            std::unique_ptr<SubflowScheduler> scheduler)
+      : bytes_(bytes),
+        segment_bytes_(segment_bytes),
+        segments_((bytes + segment_bytes - 1) / segment_bytes),
+        window_(std::max<std::uint64_t>(1, buffer_bytes / segment_bytes)),
+        carried_(subflows),
+        scheduler_(std::move(scheduler)),
+        chooses_segments_(scheduler_->chooses_segments()),
+        penalised_until_(subflows, 0) {}
+
+  const SubflowScheduler& scheduler() const { return *scheduler_; }
+
+  // Sending. The segment that a subflow would carry next.
+  std::optional<std::uint64_t> next_for(std::uint32_t subflow) {
+    while (!repeats_.empty() && repeats_.front() < first_) repeats_.pop();
+    SubflowScheduler::Stream stream{first_, next_, next_ < segments_ && next_ - first_ < window_, {}};
+    if (!repeats_.empty() && !has_carried(subflow, repeats_.front())) stream.repeats = repeats_.front();
+    return chooses_segments_ ? scheduler_->segment_for(subflow, stream) : SubflowScheduler::in_order(stream);
+  }
+  bool blocked() const { return next_ < segments_ && next_ - first_ >= window_; }
+  // Whoever sent the oldest segment that is not acknowledged, and so blocks the others.
+  std::uint64_t first() const { return first_; }
+  std::uint32_t blocker() const { return board_.front().first_carrier; }
+  bool has_carried(std::uint32_t subflow, std::uint64_t segment) const {
+    return board_[segment].carriers >> subflow & 1;
+  }
+  Time& penalised_until(std::uint32_t subflow) { return penalised_until_[subflow]; }
+
+  // The subflow's next segment is this one. Returns its bytes.
+  std::uint32_t carry(std::uint32_t subflow, std::uint64_t segment) {
+    if (segment == next_) {
+      board_.push({0, subflow});
+      ++next_;
+    } else {
+      ++repeated_;
+      if (!repeats_.empty() && repeats_.front() == segment) repeats_.pop();
+    }
+    board_[segment].carriers |= std::uint64_t{1} << subflow;
+    carried_[subflow].push(segment);
+    scheduler_->on_carried(subflow, segment);
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(segment_bytes_, bytes_ - segment * segment_bytes_));
+  }
+  // What the subflow has not got through since its segment `from` is offered to the others.
+  void repeat_elsewhere(std::uint32_t subflow, std::uint64_t from) {
+    const Ring<std::uint64_t>& carried = carried_[subflow];
+    for (std::uint64_t place = std::max(from, carried.head()); place < carried.tail(); ++place)
+      if (carried[place] >= first_) repeats_.push(carried[place]);
+  }
+  void acknowledge(std::uint64_t to) {
+    for (; first_ < to; ++first_) board_.pop();
+  }
+  // The subflow's own segments below are acknowledged: nobody will ask for them again.
+  void forget(std::uint32_t subflow, std::uint64_t below) {
+    Ring<std::uint64_t>& carried = carried_[subflow];
+    while (carried.head() < below) carried.pop();
+  }
+  void finish() {
+    segments_ = next_;
+    bytes_ = std::min(bytes_, segments_ * segment_bytes_);
+  }
+  bool all_acknowledged() const { return first_ == segments_; }
+  std::uint64_t repeated() const { return repeated_; }
+
+  // Receiving.
+  void receive(std::uint32_t subflow, std::uint64_t subflow_segment) {
+    const Ring<std::uint64_t>& carried = carried_[subflow];
+    if (subflow_segment < carried.head()) return;  // a copy of what was acknowledged
+    const std::uint64_t segment = carried[subflow_segment];
+    if (segment < arrived_.head()) return;
+    while (arrived_.tail() <= segment) arrived_.push(0);
+    arrived_[segment] = 1;
+    while (!arrived_.empty() && arrived_.front()) arrived_.pop();
+  }
+  std::uint64_t in_order() const { return arrived_.head(); }
+  std::uint64_t delivered_bytes() const { return std::min(bytes_, in_order() * segment_bytes_); }
+  bool all_arrived() const { return in_order() == segments_; }
+
+ private:
+  struct Sent {
+    std::uint64_t carriers;  // a bit a subflow
+    std::uint32_t first_carrier;
+  };
+
+  std::uint64_t bytes_;
+  std::uint32_t segment_bytes_;
+  std::uint64_t segments_, window_;
+  std::uint64_t first_ = 0, next_ = 0;
+  Ring<Sent> board_;                          // segments first_ to next_
+  Ring<std::uint64_t> repeats_;               // segments that another subflow should carry as well
+  std::vector<Ring<std::uint64_t>> carried_;  // by subflow and its own number: the segment of the stream
+  std::unique_ptr<SubflowScheduler> scheduler_;
+  bool chooses_segments_;
+  std::vector<Time> penalised_until_;
+  std::uint64_t repeated_ = 0;
+  Ring<std::uint8_t> arrived_;  // from the first that is missing on
+};

@@ -1,0 +1,70 @@
+// The path that a packet takes from one node to another: a shortest one over the links in use, or one of a given set,
+// chosen by a key. Links come into and go out of use; where those in use lead nowhere, all are.
+#pragma once
+#include <cstdint>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "network/shortest_paths.hpp"
+
+class Routes {
+ public:
+  explicit Routes(std::size_t nodes) : all_(nodes), used_(nodes), nodes_(nodes) {}
+
+  void add_link(std::uint32_t from, std::uint32_t to) {
+    const auto number = static_cast<std::uint32_t>(ends_.size());
+    ends_.push_back({from, to});
+    in_use_.push_back(true);
+    all_.add_link(number, from, to);
+    used_.add_link(number, from, to);
+  }
+
+  // From now on only these links, one flag each; paths of a set that have another one are left out.
+  void use(const std::vector<bool>& in_use) {
+    in_use_ = in_use;
+    used_ = ShortestPaths(nodes_);
+    for (std::uint32_t link = 0; link < ends_.size(); ++link)
+      if (in_use_[link]) used_.add_link(link, ends_[link].first, ends_[link].second);
+  }
+
+  // From now on one of these paths, each of which is links.
+  void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths) {
+    sets_[pair(from, to)] = std::move(paths);
+  }
+
+  // The links from one node to another; equal keys give equal paths. Holds until the next call.
+  const std::vector<std::uint32_t>& path(std::uint32_t from, std::uint32_t to, std::uint64_t key) {
+    if (!sets_.empty() && find_in_set(from, to, key)) return path_;
+    (used_.leads(from, to) ? used_ : all_).find(from, to, key, path_);
+    return path_;
+  }
+
+ private:
+  static std::uint64_t pair(std::uint32_t from, std::uint32_t to) { return std::uint64_t{from} << 32 | to; }
+
+  bool is_whole(const std::vector<std::uint32_t>& path) const {
+    for (std::uint32_t link : path)
+      if (!in_use_[link]) return false;
+    return true;
+  }
+
+  bool find_in_set(std::uint32_t from, std::uint32_t to, std::uint64_t key) {
+    const auto set = sets_.find(pair(from, to));
+    if (set == sets_.end()) return false;
+    std::size_t whole = 0;
+    for (const auto& path : set->second) whole += is_whole(path);
+    if (whole == 0) return false;
+    std::size_t choice = ShortestPaths::mixed(key) % whole;
+    for (const auto& path : set->second)
+      if (is_whole(path) && choice-- == 0) path_ = path;
+    return true;
+  }
+
+  ShortestPaths all_, used_;
+  std::size_t nodes_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> ends_;  // of links
+  std::vector<bool> in_use_;
+  std::unordered_map<std::uint64_t, std::vector<std::vector<std::uint32_t>>> sets_;
+  std::vector<std::uint32_t> path_;
+};

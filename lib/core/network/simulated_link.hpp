@@ -1,0 +1,277 @@
+// One direction of a cable: a queue, a transmitter, and a wire on which packets travel.
+//
+// In front of it stands a rule that decides on arrival, so that the link can work out at once when a packet will leave
+// and arrive, which takes one event a packet; or a discipline, which the link asks for a packet at the end of each
+// transmission, which is an event too.
+#pragma once
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/random_stream.hpp"
+#include "base/ring.hpp"
+#include "base/simulated_time.hpp"
+#include "queues/link_queues.hpp"
+
+class alignas(64) SimulatedLink {
+ public:
+  struct Wire {
+    double rate;         // bits per second
+    Time delay, jitter;  // jitter: the standard deviation of the delay
+    double loss;         // the probability that a packet is lost
+    double reordering;   // the probability that one is held back
+    Time held_back;      // for so long
+  };
+  struct Counts {
+    std::uint64_t offered_packets = 0, sent_packets = 0, sent_bytes = 0, dropped_packets = 0, marked_packets = 0,
+                  lost_packets = 0;
+    Time busy = 0;
+  };
+  struct Departure {  // of a packet whose last bit has left
+    std::uint32_t flow;
+    std::uint32_t bytes : 31, marked : 1;
+    Time time, waited;
+  };
+
+  SimulatedLink(const Wire& wire, LinkQueue queue, RandomStream losses, RandomStream jitters, RandomStream reorderings)
+      : picoseconds_per_byte_(picoseconds_per_byte(wire.rate)),
+        delay_(wire.delay),
+        jitter_(wire.jitter),
+        loss_(wire.loss),
+        reordering_(wire.reordering),
+        discipline_(queue.index() == 1 ? std::move(std::get<1>(queue)) : nullptr),
+        waits_for_transmitter_(discipline_ != nullptr),
+        rule_(queue.index() == 0 ? std::move(std::get<0>(queue)) : DropTail(0, 0)),
+        held_back_(wire.held_back),
+        losses_(losses),
+        jitters_(jitters),
+        reorderings_(reorderings) {}
+
+  // A packet comes. Calls discard(name) for each that is dropped, this one or another. Of this one: mark, when it is
+  // marked already, and drop, when it is dropped.
+  template <class Discard>
+  Verdict offer(const QueuedPacket& packet, Discard&& discard) {
+    const Time now = packet.arrived;
+    ++counts_.offered_packets;
+    if (!up_) return ++counts_.dropped_packets, discard(packet.name), Verdict::drop;
+    if (waits_for_transmitter_) {
+      discipline_->join(packet, drained_at(now), dropped_);
+      return hand_back(packet.name, discard) ? Verdict::drop : Verdict::accept;
+    }
+    const PacketFacts facts{packet.bytes, packet.ecn_capable};
+    const Backlog backlog = waiting(now);
+    const Verdict verdict = std::visit([&](auto& rule) { return rule.arrival(backlog, facts, now); }, rule_);
+    if (verdict == Verdict::drop) return ++counts_.dropped_packets, discard(packet.name), verdict;
+    const bool marks = verdict == Verdict::mark;
+    counts_.marked_packets += marks;
+    transmit(packet, packet.marked_before || marks, free_at_ > now ? free_at_ : now);
+    waiting_bytes_ += packet.bytes;
+    return verdict;
+  }
+
+  // Packets that wait for the transmitter; the one being sent does not.
+  Backlog waiting(Time now) {
+    if (waits_for_transmitter_) return {discipline_->packets(), discipline_->bytes(), free_at_};
+    while (next_to_start_ != wire_.tail() && wire_[next_to_start_].start <= now)
+      waiting_bytes_ -= wire_[next_to_start_++].bytes;
+    assert(next_to_start_ != wire_.tail() || waiting_bytes_ == 0);
+    return {wire_.tail() - next_to_start_, waiting_bytes_, free_at_};
+  }
+
+  // With a discipline: sends its next packet if the transmitter is free. discard(name) and mark(name) hear what becomes
+  // of packets. True when a transmission has begun; it ends at free_at().
+  template <class Discard, class Mark>
+  bool start_transmission(Time now, Discard&& discard, Mark&& mark) {
+    if (!waits_for_transmitter_ || free_at_ > now) return false;
+    const auto next = discipline_->next(now, dropped_);
+    hand_back(~0u, discard);
+    if (!next) return false;
+    if (next->marked) ++counts_.marked_packets, mark(next->name);
+    transmit(*next, next->marked_before || next->marked, now);
+    next_to_start_ = wire_.tail();
+    return true;
+  }
+
+  Time next_arrival() const {
+    const Time first = wire_.empty() ? never : wire_.front().arrival;
+    return reordering_ == 0 || held_.empty() ? first : std::min(first, held_.front().arrival);
+  }
+  // To be fetched into the cache: the first on the wire, though one that was held back may arrive before it.
+  std::uint32_t next_packet() const { return wire_.empty() ? held_.front().packet : wire_.front().packet; }
+  enum class Fate : std::uint8_t { arrives, lost, held_back };
+  // Takes the packet that arrives at the far end next, unless the wire loses it or holds it back.
+  std::pair<std::uint32_t, Fate> take_arrival() {
+    if (reordering_ > 0 && !held_.empty() && held_.front().arrival == next_arrival()) {
+      const std::uint32_t packet = held_.front().packet;
+      held_.pop();
+      return {packet, Fate::arrives};
+    }
+    const Held taken{wire_.front().arrival + held_back_, wire_.front().packet};
+    if (next_to_start_ == wire_.head()) {  // nobody has looked at the queue since it started
+      waiting_bytes_ -= waits_for_transmitter_ ? 0 : wire_.front().bytes;
+      ++next_to_start_;
+    }
+    wire_.pop();
+    if (loss_ > 0 && losses_.uniform() < loss_) return ++counts_.lost_packets, std::pair{taken.packet, Fate::lost};
+    if (reordering_ > 0 && reorderings_.uniform() < reordering_)
+      return held_.push(taken), std::pair{taken.packet, Fate::held_back};
+    return {taken.packet, Fate::arrives};
+  }
+
+  // Another rate: for the packets that wait, not for the one being sent.
+  void set_rate(double rate, Time now) {
+    const double before = std::exchange(picoseconds_per_byte_, picoseconds_per_byte(rate));
+    if (waits_for_transmitter_) return discipline_->stretch(picoseconds_per_byte_ / before);
+    stretch_rule(rule_, picoseconds_per_byte_ / before);
+    if (waiting(now).packets == 0) return;
+    std::size_t record = departures_.size() - (wire_.tail() - next_to_start_);
+    Time free_at = wire_[next_to_start_].start;
+    for (std::uint64_t number = next_to_start_; number != wire_.tail(); ++number, ++record) {
+      Flight& flight = wire_[number];
+      const Time departed = departure_of(number), duration = transmission_time(flight.bytes);
+      const Time later = free_at - flight.start;
+      counts_.busy += duration - (departed - flight.start);
+      const Time travels = flight.arrival - departed;
+      flight.start = free_at;
+      free_at += duration;
+      flight.arrival = last_arrival_ =
+          std::max(free_at + travels, number == wire_.head() ? 0 : wire_[number - 1].arrival);
+      if (records_) departures_[record].time = free_at, departures_[record].waited += later;
+    }
+    free_at_ = free_at;
+  }
+
+  bool up() const { return up_; }
+  void come_up() { up_ = true; }
+  // Drops what waits and what is being sent, loses what is on the wire; drop(packet) and lose(packet) hear of each.
+  template <class Drop, class Lose>
+  void go_down(Time now, Drop&& drop, Lose&& lose) {
+    up_ = false;
+    std::size_t unsent = 0;
+    for (; !wire_.empty(); wire_.pop()) {
+      const Flight& flight = wire_.front();
+      const Time departure = departure_of(wire_.head());
+      if (departure <= now) {
+        ++counts_.lost_packets;
+        lose(flight.packet);
+        continue;
+      }
+      ++unsent;
+      ++counts_.dropped_packets;
+      --counts_.sent_packets;
+      counts_.sent_bytes -= flight.bytes;
+      counts_.busy -= departure - std::max(flight.start, now);
+      drop(flight.packet);
+    }
+    if (records_) departures_.resize(departures_.size() - unsent);
+    for (; !held_.empty(); held_.pop()) ++counts_.lost_packets, lose(held_.front().packet);
+    if (waits_for_transmitter_) discipline_->clear(dropped_);
+    hand_back(~0u, drop);
+    next_to_start_ = wire_.head();
+    waiting_bytes_ = 0;
+    free_at_ = std::min(free_at_, now);
+    last_arrival_ = std::min(last_arrival_, now);
+  }
+
+  // When a discipline that has nothing to send now wants to be asked again.
+  Time ready_at() const { return discipline_->ready_at(); }
+  void hear_echo(std::uint32_t flow, Time now) {
+    if (discipline_) discipline_->hear_echo(flow, now);
+  }
+  bool waits_for_transmitter() const { return waits_for_transmitter_; }
+  Time free_at() const { return free_at_; }
+  // When what the link has now will have been sent.
+  Time drained_at(Time now) const {
+    if (!waits_for_transmitter_) return free_at_;
+    const double queued = static_cast<double>(discipline_->bytes()) * picoseconds_per_byte_;
+    return std::max(free_at_, now) + static_cast<Time>(queued);
+  }
+  double bytes_per_second() const { return static_cast<double>(picoseconds_per_second) / picoseconds_per_byte_; }
+  Time last_start() const { return wire_.empty() ? 0 : wire_[wire_.tail() - 1].start; }
+  void record_departures() { records_ = true; }
+  const std::vector<Departure>& departures() const { return departures_; }
+
+  // What had left by `end`: transmissions under way or still to come are taken out.
+  Counts counts(Time end) const {
+    Counts counts = counts_;
+    for (std::uint64_t number = wire_.tail(); number-- != wire_.head();) {
+      const Flight& flight = wire_[number];
+      const Time departure = departure_of(number);
+      if (departure <= end) break;
+      --counts.sent_packets;
+      counts.sent_bytes -= flight.bytes;
+      counts.busy -= departure - (flight.start > end ? flight.start : end);
+    }
+    return counts;
+  }
+
+ private:
+  struct Flight {
+    Time start, arrival;
+    std::uint32_t packet, bytes;
+  };
+  struct Held {
+    Time arrival;
+    std::uint32_t packet;
+  };
+
+  void transmit(const QueuedPacket& packet, bool marked, Time start) {
+    assert(start >= packet.arrived && (wire_.empty() || start >= free_at_));  // one at a time
+    const Time duration = transmission_time(packet.bytes);
+    free_at_ = start + duration;
+    wire_.push({start, jitter_ == 0 ? free_at_ + delay_ : jittered_arrival(), packet.name, packet.bytes});
+    ++counts_.sent_packets;
+    counts_.sent_bytes += packet.bytes;
+    counts_.busy += duration;
+    if (records_) departures_.push_back({packet.flow, packet.bytes, marked, free_at_, start - packet.arrived});
+  }
+
+  // What the discipline has dropped goes back to whoever owns it; true when that packet is among them.
+  template <class Discard>
+  bool hand_back(std::uint32_t name, Discard&& discard) {
+    bool found = false;
+    for (const QueuedPacket& packet : dropped_) {
+      ++counts_.dropped_packets;
+      found |= packet.name == name;
+      discard(packet.name);
+    }
+    dropped_.clear();
+    return found;
+  }
+
+  // When the last bit leaves, of a packet that has not left long ago: of those, the next one starts at once.
+  Time departure_of(std::uint64_t number) const {
+    return number + 1 == wire_.tail() ? free_at_ : wire_[number + 1].start;
+  }
+
+  static double picoseconds_per_byte(double rate) { return 8 * static_cast<double>(picoseconds_per_second) / rate; }
+  Time transmission_time(std::uint32_t bytes) const { return static_cast<Time>(bytes * picoseconds_per_byte_ + 0.5); }
+
+  // A delay from a bell, never negative, and nobody overtakes.
+  Time jittered_arrival() {
+    const Time delay = delay_ + static_cast<Time>(jitters_.bell() * static_cast<double>(jitter_));
+    return last_arrival_ = std::max(last_arrival_, free_at_ + std::max<Time>(delay, 0));
+  }
+
+  // In the order of use, so that a packet that nothing happens to needs few lines of a processor's cache.
+  double picoseconds_per_byte_;
+  Time delay_, jitter_;
+  Time free_at_ = 0;
+  double loss_, reordering_;
+  std::uint64_t next_to_start_ = 0;  // the first of wire_ that has not started
+  std::uint64_t waiting_bytes_ = 0;
+  Ring<Flight> wire_;  // being sent or under way; with early rules also those that wait
+  Counts counts_;
+  std::unique_ptr<QueueDiscipline> discipline_;
+  bool waits_for_transmitter_, up_ = true, records_ = false;
+  QueueRule rule_;  // where there is no discipline
+  Time held_back_, last_arrival_ = 0;
+  RandomStream losses_, jitters_, reorderings_;
+  Ring<Held> held_;                    // held back on the wire
+  std::vector<QueuedPacket> dropped_;  // by the discipline, a moment ago
+  std::vector<Departure> departures_;
+};

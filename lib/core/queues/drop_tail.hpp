@@ -1,0 +1,23 @@
+// First in, first out; what does not fit is dropped. Limits in packets and in bytes, the other one unlimited.
+#pragma once
+#include "queues/queue_numbers.hpp"
+#include "queues/queue_rule.hpp"
+
+class DropTail {
+ public:
+  static constexpr const char* name = "drop_tail";
+  static constexpr bool decides_at_departure = false;
+  static DropTail from(const QueueNumbers& numbers) { return DropTail(numbers.limit(0), numbers.limit(1)); }
+
+  DropTail(std::uint64_t limit_packets, std::uint64_t limit_bytes)
+      : limit_packets_(limit_packets), limit_bytes_(limit_bytes) {}
+
+  Verdict arrival(const Backlog& waiting, const PacketFacts& packet, Time) {
+    const bool fits = waiting.packets < limit_packets_ && waiting.bytes + packet.bytes <= limit_bytes_;
+    return fits ? Verdict::accept : Verdict::drop;
+  }
+  Verdict departure(const Backlog&, Time, const PacketFacts&, Time) { return Verdict::accept; }
+
+ private:
+  std::uint64_t limit_packets_, limit_bytes_;
+};

@@ -1,0 +1,130 @@
+// FQ-CoDel (RFC 8290): flows are hashed into queues, each under a CoDel of its own. Queues take turns by deficit round
+// robin; one that was empty goes ahead of those that were not, once. When packets are too many, half the bytes of the
+// fattest queue are dropped at its head, 64 packets at most, as Linux does.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "queues/codel.hpp"
+#include "queues/flow_buckets.hpp"
+#include "queues/queue_discipline.hpp"
+#include "queues/queue_numbers.hpp"
+
+class FqCoDel final : public QueueDiscipline {
+ public:
+  static constexpr const char* name = "fq_codel";
+  static FqCoDel from(const QueueNumbers& numbers) {
+    const CoDel codel(~std::uint64_t{0}, numbers.time(1), numbers.time(2), numbers.flag(3));
+    return FqCoDel(numbers.whole(0), codel, numbers.whole(4),
+                   {static_cast<std::uint32_t>(numbers.whole(5)), numbers.place.seed, numbers.place.stream});
+  }
+
+  FqCoDel(std::uint64_t limit_packets, const CoDel& codel, std::uint64_t quantum_bytes, FlowBuckets buckets)
+      : limit_packets_(limit_packets),
+        quantum_(static_cast<std::int64_t>(quantum_bytes)),
+        hash_(buckets),
+        flows_(buckets.count(), Flow{codel}) {}
+
+  void join(const QueuedPacket& packet, Time, std::vector<QueuedPacket>& dropped) override {
+    const std::uint32_t place = hash_.of(packet.flow);
+    Flow& flow = flows_[place];
+    flow.packets.push_back(packet);
+    flow.bytes += packet.bytes;
+    count_in(packet);
+    if (!flow.listed) {
+      flow.listed = true;
+      flow.credits = quantum_;
+      new_.push_back(place);
+    }
+    if (packets() > limit_packets_) drop_from_fattest(dropped);
+  }
+
+  std::optional<QueuedPacket> next(Time now, std::vector<QueuedPacket>& dropped) override {
+    while (!new_.empty() || !old_.empty()) {
+      const bool is_new = !new_.empty();
+      std::list<std::uint32_t>& turns = is_new ? new_ : old_;
+      Flow& flow = flows_[turns.front()];
+      if (flow.credits <= 0) {
+        flow.credits += quantum_;
+        old_.splice(old_.end(), turns, turns.begin());
+        continue;
+      }
+      if (auto packet = next_of(flow, now, dropped)) {
+        flow.credits -= packet->bytes;
+        return packet;
+      }
+      if (is_new && !old_.empty()) {  // a turn among the old ones first: else it could come back as new at once
+        old_.splice(old_.end(), turns, turns.begin());
+      } else {
+        flow.listed = false;
+        turns.pop_front();
+      }
+    }
+    return std::nullopt;
+  }
+
+  void clear(std::vector<QueuedPacket>& dropped) override {
+    for (std::list<std::uint32_t>* turns : {&new_, &old_}) {
+      for (std::uint32_t place : *turns) {
+        Flow& flow = flows_[place];
+        while (!flow.packets.empty()) dropped.push_back(take(flow));
+        flow.listed = false;
+      }
+      turns->clear();
+    }
+  }
+
+ private:
+  static constexpr std::size_t most_dropped_at_once = 64;
+  struct Flow {
+    CoDel codel;
+    std::list<QueuedPacket> packets{};
+    std::uint64_t bytes = 0;
+    std::int64_t credits = 0;
+    bool listed = false;
+  };
+
+  QueuedPacket take(Flow& flow) {
+    const QueuedPacket packet = flow.packets.front();
+    flow.packets.pop_front();
+    flow.bytes -= packet.bytes;
+    count_out(packet);
+    return packet;
+  }
+
+  std::optional<QueuedPacket> next_of(Flow& flow, Time now, std::vector<QueuedPacket>& dropped) {
+    while (!flow.packets.empty()) {
+      QueuedPacket packet = take(flow);
+      const Backlog left{flow.packets.size(), flow.bytes, now};
+      const Verdict verdict = flow.codel.departure(left, now - packet.arrived, {packet.bytes, packet.ecn_capable}, now);
+      if (verdict != Verdict::drop) {
+        packet.marked = verdict == Verdict::mark;
+        return packet;
+      }
+      dropped.push_back(packet);
+    }
+    return std::nullopt;
+  }
+
+  // Of several that are fattest: the first by number.
+  void drop_from_fattest(std::vector<QueuedPacket>& dropped) {
+    Flow& fattest =
+        *std::max_element(flows_.begin(), flows_.end(), [](const Flow& a, const Flow& b) { return a.bytes < b.bytes; });
+    const std::uint64_t goal = fattest.bytes / 2;
+    std::uint64_t gone = 0;
+    for (std::size_t i = 0; i == 0 || (i < most_dropped_at_once && gone < goal); ++i) {
+      dropped.push_back(take(fattest));
+      gone += dropped.back().bytes;
+    }
+  }
+
+  std::uint64_t limit_packets_;
+  std::int64_t quantum_;
+  FlowBuckets hash_;
+  std::vector<Flow> flows_;
+  std::list<std::uint32_t> new_, old_;  // flows with packets, and some that have just run empty
+};

@@ -1,0 +1,41 @@
+// What may stand in front of a link: a rule that decides when packets come, so that the link can work out at once when
+// each will leave, or a discipline, which the link asks for a packet whenever it may send one.
+#pragma once
+#include <memory>
+#include <string>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "queues/fq_codel.hpp"
+#include "queues/nic_pacer.hpp"
+#include "queues/queue_discipline.hpp"
+#include "queues/queue_rules.hpp"
+#include "queues/ruled_fifo.hpp"
+#include "queues/sfq.hpp"
+
+using QueueDisciplines = std::tuple<Sfq, FqCoDel, NicPacer>;  // those that are no rules: a new one has its place here
+using LinkQueue = std::variant<QueueRule, std::unique_ptr<QueueDiscipline>>;
+
+template <class... Disciplines>
+std::unique_ptr<QueueDiscipline> find_discipline(const std::tuple<Disciplines...>*, const std::string& name,
+                                                 const QueueNumbers& numbers) {
+  std::unique_ptr<QueueDiscipline> found;
+  ((name == Disciplines::name ? (found = std::make_unique<Disciplines>(Disciplines::from(numbers)), true) : false) ||
+   ...);
+  return found;
+}
+
+// Any queue as a discipline. Throws std::invalid_argument for none of that name, std::out_of_range for too few numbers.
+inline std::unique_ptr<QueueDiscipline> discipline_named(const std::string& name, const std::vector<double>& values,
+                                                         const QueuePlace& place) {
+  auto found = find_discipline(static_cast<const QueueDisciplines*>(nullptr), name, {values, place});
+  return found ? std::move(found) : std::make_unique<RuledFifo>(queue_rule_named(name, values, place));
+}
+
+inline LinkQueue link_queue_named(const std::string& name, const std::vector<double>& values, const QueuePlace& place) {
+  auto rule = find_queue_rule(static_cast<const QueueRule*>(nullptr), name, {values, place});
+  if (rule && !decides_at_departure(*rule)) return std::move(*rule);
+  if (rule) return std::make_unique<RuledFifo>(std::move(*rule));
+  return discipline_named(name, values, place);
+}

@@ -1,0 +1,51 @@
+// A queue that keeps the packets that wait, sees the flow of each, and chooses which one is sent next.
+//
+// A rule (queue_rule.hpp) only decides what is to become of a packet, in front of one queue or behind it; any of them
+// is a discipline too, with a first-in first-out queue of its own (ruled_fifo.hpp). What a discipline drops, be it the
+// packet that comes or another, it hands back in `dropped`: whoever calls it owns what a packet's name stands for.
+#pragma once
+#include <cassert>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "queues/queue_rule.hpp"
+
+struct QueuedPacket {
+  std::uint32_t name, bytes;
+  std::uint32_t flow;  // equal for the packets of one flow
+  bool ecn_capable;
+  bool marked_before;   // by an earlier queue
+  bool marked = false;  // by this one
+  Time arrived;
+};
+
+class QueueDiscipline {
+ public:
+  virtual ~QueueDiscipline() = default;
+  // A packet comes, at packet.arrived; whether to a link that is idle, see Backlog::idle_since.
+  virtual void join(const QueuedPacket& packet, Time idle_since, std::vector<QueuedPacket>& dropped) = 0;
+  // Takes out the packet that is sent now, if any may be.
+  virtual std::optional<QueuedPacket> next(Time now, std::vector<QueuedPacket>& dropped) = 0;
+  // When to ask again, where packets wait and none may be sent yet.
+  virtual Time ready_at() const { return never; }
+  // All that wait are dropped; what was learnt stays.
+  virtual void clear(std::vector<QueuedPacket>& dropped) = 0;
+  // At a host's own port: an acknowledgement with an ECN echo has come for a flow that it sends.
+  virtual void hear_echo(std::uint32_t, Time) {}
+  // From now on packets take so many times as long to send.
+  virtual void stretch(double) {}
+
+  std::uint64_t packets() const { return packets_; }
+  std::uint64_t bytes() const { return bytes_; }
+
+ protected:
+  void count_in(const QueuedPacket& packet) { ++packets_, bytes_ += packet.bytes; }
+  void count_out(const QueuedPacket& packet) {
+    assert(packets_ > 0 && bytes_ >= packet.bytes);
+    --packets_, bytes_ -= packet.bytes;
+  }
+
+ private:
+  std::uint64_t packets_ = 0, bytes_ = 0;
+};

@@ -1,0 +1,27 @@
+// What every queue rule is told and what it answers. A rule decides; whoever calls it keeps the packets.
+//
+// A rule has two members, called with the time as an argument (any unit, the same as that of its parameters):
+//   Verdict arrival(const Backlog& waiting, const PacketFacts& packet, Time now);    a packet wants to join
+//   Verdict departure(const Backlog& left, Time waited, const PacketFacts& packet, Time now);   one is next to be sent
+// and a constant decides_at_departure; where it is false, departure always accepts and need not be called, so that a
+// link can work out at arrival when each packet will leave. Packets being sent no longer wait. A rule that knows how
+// long packets take to send also has stretch(double factor), which it hears when they take so many times as long.
+#pragma once
+#include <cstdint>
+
+#include "base/simulated_time.hpp"
+
+constexpr std::uint64_t full_packet_bytes = 1514;  // of Ethernet, with its header
+
+enum class Verdict : std::uint8_t { accept, mark, drop };  // mark: accept, and set Congestion Experienced
+
+struct Backlog {
+  std::uint64_t packets, bytes;
+  Time idle_since;  // when the link last finished sending; while it is busy, when it will have sent what it has so far
+                    // (a link that decides at departure: the packet being sent)
+};
+
+struct PacketFacts {
+  std::uint32_t bytes;
+  bool ecn_capable;
+};

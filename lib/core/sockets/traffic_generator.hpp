@@ -1,0 +1,203 @@
+// Sends and receives an experiment's traffic through sockets in many network namespaces, from one thread.
+//
+// Both ends of every flow are here, so that a flow's completion is known on one clock without a message: when the
+// receiver has read the last byte. Flows of one destination share a listening socket for each congestion control (the
+// accepting side has one too) and each kind of sockets; a connection is known by its source port. The first
+// connections are those of the flows, in their order; the replicas of replicated flows follow.
+//
+// A client's requests and a server's answers travel on one connection, which the client opens; the answers are the
+// flow. Replicated flows and requests are in traffic_generator_groups.cpp.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/random_stream.hpp"
+#include "base/timer_heap.hpp"
+#include "protocols/request_rounds.hpp"
+#include "sockets/lateness_histogram.hpp"
+
+class TrafficGenerator : private RequestRounds::Driver {
+ public:
+  enum class Replication : std::uint8_t { none, repflow, repsyn };
+  struct Flow {
+    int opener_namespace, accepter_namespace;        // descriptors; a client opens, a server accepts
+    std::uint32_t opener_address, accepter_address;  // IPv4, the host's byte order
+    std::int64_t start_ns, duration_ns;              // duration 0: until size_bytes are sent
+    std::uint64_t size_bytes;
+    std::string congestion_control;  // empty: datagrams
+    double rate;                     // of datagrams, bit/s on the wire
+    std::uint32_t packet_bytes;      // of datagrams, on the wire
+    bool poisson;
+    Replication replication;
+    std::size_t kind;  // of its sockets
+  };
+  struct SocketKind {          // how connections speak TCP, as far as sockets decide it
+    int receive_window_bytes;  // 0 for what the kernel grows it to
+    int receive_buffer_bytes;  // that holds it; 0 for the host's
+    int segment_bytes;         // payload of a full segment; 0 for what the kernel takes
+    bool paces;                // in the kernel, whatever the congestion control
+    bool multipath;            // MPTCP; whoever listens does so at all addresses of its host
+  };
+  struct Replica {
+    std::size_t flow;
+    std::uint32_t opener_address, accepter_address;
+  };
+  struct Conversation {  // a client's requests; its servers' answers are the flows from first_flow on
+    std::size_t first_flow, servers;
+    RequestRounds::Settings rounds;  // in nanoseconds
+  };
+  struct Settings {
+    std::int64_t duration_ns;
+    std::uint64_t seed;
+    std::vector<SocketKind> kinds;
+    std::int64_t window_interval_ns;  // how often windows are sampled; 0 for never
+    int sample_descriptor;            // file that samples are appended to
+    bool until_complete;              // ends when all flows are over, if that is earlier
+  };
+  static constexpr std::int64_t none = -1;  // not yet, or not known
+  struct Result {                           // counts are those of all connections of the flow
+    std::int64_t completion_ns, delivered_bytes, retransmissions, timeouts, connection_attempts;
+    std::int64_t error;  // errno that ended the flow, else 0
+  };
+  struct Answer {
+    std::int64_t flow, request, asked_ns, answered_ns;  // asked_ns: none while it was not asked for
+  };
+  struct Sample {  // what TCP_INFO says; threshold 2^31 - 1 or more is none
+    std::int64_t flow, connection, time_ns, window_segments, threshold_segments, round_trip_us, segment_bytes;
+  };
+  struct Shared {
+    std::int64_t began_ns;  // CLOCK_REALTIME, as packet stamps; 0 before
+    std::int64_t failed_sends;
+    std::int64_t lasted_ns, waited_ns;  // in all, and for a processor; the latter `none` where the kernel counts none
+    LatenessHistogram lateness;         // of starts and datagrams
+    Result results[];                   // one a flow; then an Answer a server and request, conversation by conversation
+  };
+
+  static constexpr int first_server_port = 5001, first_source_port = 10'000, source_ports = 50'000;
+  // Ethernet, IPv4 and UDP headers: what a datagram weighs beside its payload.
+  static constexpr std::uint32_t datagram_header_bytes = 42;
+
+  // `shared` has room for `Shared`, results and answers, zeroed, and outlives the generator.
+  // Throws std::system_error when a socket is refused, std::runtime_error for a congestion control that is not kept.
+  TrafficGenerator(std::vector<Flow> flows, const std::vector<Replica>& replicas,
+                   const std::vector<Conversation>& conversations, const Settings& settings, Shared* shared);
+  ~TrafficGenerator();
+  TrafficGenerator(const TrafficGenerator&) = delete;
+  TrafficGenerator& operator=(const TrafficGenerator&) = delete;
+
+  void run();  // until the experiment's time has passed; throws std::system_error
+
+ private:
+  enum Timer : std::uint32_t { start_flow, stop_flow, send_datagram, request_due, answer_due, sample_windows, end };
+  enum Source : std::uint32_t { timer, listener, opener, accepter, datagram_sink };
+  enum class State : std::uint8_t { waiting, connecting, sending, sent, over };
+  struct End {
+    int socket = -1;
+    std::uint64_t to_write = 0, written = 0, received = 0;
+    std::uint32_t retransmitted_before = 0, timeouts_before = 0;  // while it was opened
+  };
+  struct Connection {
+    std::size_t flow, place;  // place: 0, and 1 of a replica
+    std::uint32_t opener_address, accepter_address;
+    End opener, accepter;
+    State state = State::waiting;
+    std::int64_t attempts = 0, retransmissions = 0, timeouts = none;
+    std::int64_t next_ns = 0, stop_ns = 0;  // of datagrams
+  };
+  struct Listener {
+    int socket;
+    std::size_t kind;
+  };
+  struct Exchange {  // with one server
+    std::size_t conversation, connection;
+    Answer* answers;
+  };
+
+  bool is_tcp(std::size_t flow) const { return !flows_[flow].congestion_control.empty(); }
+  bool answers_requests(std::size_t flow) const { return exchange_of_.count(flow) > 0; }
+  static int source_port(std::size_t connection) {
+    return first_source_port + static_cast<int>(connection % static_cast<std::size_t>(source_ports));
+  }
+  int server_port(const Flow& flow) const { return port_of_.at({flow.congestion_control, flow.kind}); }
+  static std::uint64_t key(std::uint32_t address, int port) { return std::uint64_t{address} << 16 | port; }
+
+  std::int64_t now() const;  // since the beginning
+  void enter(int network_namespace);
+  const SocketKind& kind_of(std::size_t flow) const { return settings_.kinds[flows_[flow].kind]; }
+  int new_socket(int network_namespace, int type, int protocol, std::uint32_t address, int port);
+  void set_congestion_control(int socket, const std::string& name) const;
+  void send_as_asked(int socket, const SocketKind& kind) const;
+  void bound_window(int socket, const SocketKind& kind) const;
+  void watch(int descriptor, std::uint32_t events, Source source, std::size_t number);
+  void open_receivers();
+  void close_all();
+
+  void handle(const TimerHeap::Timer& due);
+  void handle_event(Source source, std::size_t number);
+  void start(std::size_t flow);
+  void open(std::size_t number);
+  void open_tcp(std::size_t number);
+  void stop(std::size_t flow);
+  bool connected(std::size_t number);
+  bool fill(std::size_t number, End& from);
+  void fill_flow(std::size_t number);
+  bool drain(std::size_t number, End& to);
+  void accept_from(std::size_t listener);
+  void read_from(std::size_t number);
+  void send_due_datagrams(std::size_t flow);
+  void read_datagrams(std::size_t sink);
+  void complete_if_all_arrived(std::size_t number);
+  void complete(std::size_t flow);
+  void note_counters(Connection& connection);
+  void note_result(std::size_t flow);
+  void fail_connection(std::size_t number, int error);
+  void close_ends(std::size_t number);
+  void sample();
+  void flush_samples();
+  void arm_timer();
+
+  // In traffic_generator_groups.cpp.
+  void add_replicas(const std::vector<Replica>& replicas);
+  void add_conversations(const std::vector<Conversation>& conversations);
+  template <class Visit>
+  void for_connections(std::size_t flow, Visit&& visit) {
+    visit(flow);
+    if (const auto replica = replica_of_.find(flow); replica != replica_of_.end()) visit(replica->second);
+  }
+  bool has_open_connection(std::size_t flow);
+  void reset_others(std::size_t number);
+  void close_others(std::size_t number);
+  RequestRounds& rounds_of(std::size_t exchange) { return rounds_[exchanges_[exchange].conversation]; }
+  bool exchange_bytes(std::size_t number, End& end);
+  void serve_requests(std::size_t number);
+  void take_answers(std::size_t number);
+  bool send_request(std::size_t exchange, std::uint64_t request, std::int64_t now) override;
+  void send_answer(std::size_t exchange) override;
+  void wake(RequestRounds::Due due, std::size_t exchange, std::int64_t at) override;
+
+  std::vector<Flow> flows_;
+  Settings settings_;
+  Shared* shared_;
+  std::vector<Connection> connections_;
+  std::unordered_map<std::size_t, std::size_t> replica_of_, exchange_of_;  // flow -> connection, exchange
+  std::vector<Exchange> exchanges_;
+  std::vector<RequestRounds> rounds_;  // a conversation each
+  std::vector<RandomStream> random_;
+  std::vector<Listener> listeners_;
+  std::vector<int> sinks_;                                      // sockets that datagrams arrive at
+  std::map<std::pair<std::string, std::size_t>, int> port_of_;  // (congestion control, kind) -> where servers listen
+  std::unordered_map<std::uint64_t, std::size_t> connection_from_;  // (source address, port)
+  std::vector<std::size_t> live_;                                   // TCP connections that may be sampled
+  std::vector<Sample> samples_;
+  std::vector<char> zeros_;
+  TimerHeap timers_;
+  int epoll_ = -1, timer_ = -1, entered_ = -1;
+  std::int64_t began_monotonic_ns_ = 0, armed_ns_ = none;
+  std::size_t open_ = 0;  // connections that are not over
+  bool ended_ = false;
+};

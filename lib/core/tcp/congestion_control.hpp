@@ -1,0 +1,61 @@
+// What a congestion control is: three answers. Windows are in segments, and need not be whole. One that owns its window
+// answers with a model of its own instead, after every acknowledgement.
+//
+// To add one: derive from it in a file of its own, and name it in congestion_controls.cpp. README.md shows one.
+#pragma once
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "base/simulated_time.hpp"
+#include "tcp/rate_sample.hpp"
+
+struct CongestionWindow {
+  double segments, threshold;  // threshold: where slow start ends
+  Time send_from = 0;          // nothing leaves sooner
+  bool in_slow_start() const { return segments < threshold; }
+  double whole() const { return std::floor(segments + 1e-9); }  // sums of fractions may miss one by rounding
+
+  // Slow start: one segment for each that was acknowledged, up to the threshold. Returns how many are left over.
+  double slow_start(double acknowledged) {
+    const double grown = std::min(segments + acknowledged, threshold);
+    acknowledged -= grown - segments;
+    segments = grown;
+    return acknowledged;
+  }
+};
+
+struct Delivery {
+  Time now;
+  double segments;            // acknowledged by this packet, selectively or not
+  bool marked;                // with the echo of a mark
+  bool window_limited;        // the window, and nothing else, held the sender back
+  Time round_trip;            // of the newest sample, 0 without one
+  std::uint64_t first, next;  // oldest segment not acknowledged, next one to be sent
+  double in_flight;           // segments
+  double bytes_per_second;    // at which the sender would be paced before this acknowledgement; 0 while unknown
+};
+
+class CongestionControl {
+ public:
+  virtual ~CongestionControl() = default;
+  virtual bool wants_precise_ecn() const { return false; }
+  // Every acknowledgement, also during recovery: for measuring.
+  virtual void on_delivery(CongestionWindow&, const Delivery&) {}
+  // An acknowledgement while nothing is wrong: the window may grow.
+  virtual void grow(CongestionWindow& window, const Delivery& delivery) = 0;
+  // The threshold after a loss (or, unless overridden, a mark).
+  virtual double threshold_after_loss(const CongestionWindow& window) = 0;
+  virtual double threshold_after_mark(const CongestionWindow& window) { return threshold_after_loss(window); }
+  virtual void on_timeout() {}
+  virtual void on_undo() {}  // the last reduction was for nothing, and the window is what it was
+  virtual void on_connected(const CongestionWindow&, Time /*round_trip, 0 if unknown*/, Time /*now*/) {}
+  // Bytes a second; 0 leaves pacing to the settings.
+  virtual double pacing_rate() const { return 0; }
+  // Of those that own the window: it is theirs to set, in on_rate_sample, also in recovery.
+  virtual bool owns_window() const { return false; }
+  virtual void on_rate_sample(CongestionWindow&, const RateSample&) {}
+  virtual bool wants_application_limited_mark() const { return false; }  // what is sent now is no measure
+  virtual void on_sent(CongestionWindow&, std::uint64_t /*next new segment*/, Time /*now*/) {}
+  virtual void on_restart(Time /*silence*/, Time /*now*/) {}  // sent with nothing under way
+};

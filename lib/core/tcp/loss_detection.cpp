@@ -1,0 +1,70 @@
+#include "tcp/loss_detection.hpp"
+
+// RACK: lost is what was sent before a segment that has been delivered, whatever their numbers, once it has had a round
+// trip and some time for reordering. As in Linux the timer waits for the last of them, so that acknowledgements come
+// first if there are any.
+Time LossDetection::find(Scoreboard& board, bool recovering, const RoundTripEstimator& round_trip, Time now) {
+  judged_ = std::max(judged_, board.first());
+  if (by_count_) {
+    find_by_count(board);
+    return 0;
+  }
+  const Time margin = settling_time(board, recovering, round_trip);
+  Time last_due = 0;
+  if (judged_ < board.next() && (board.delivered_count() > 0 || board[judged_].at < newest_delivered_)) {
+    for (; judged_ < board.next(); ++judged_) {
+      const Scoreboard::Sent& sent = board[judged_];
+      if (sent.has(Scoreboard::delivered | Scoreboard::lost)) continue;
+      // Beyond the highest delivered one, only a retransmission that was delivered tells.
+      if (judged_ >= board.highest_delivered() && sent.at >= newest_delivered_) break;
+      if (margin > 0 && settled_at(sent.at, margin) > now) {
+        last_due = settled_at(board[board.newest_hole(judged_)].at, margin);
+        break;
+      }
+      if (sent.at > newest_delivered_) break;
+      board.mark_lost(judged_);
+    }
+  }
+  return std::max(last_due, find_lost_retransmissions(board, margin, now));
+}
+
+// RFC 6675: lost is what three segments beyond it have arrived.
+void LossDetection::find_by_count(Scoreboard& board) {
+  if (board.delivered_count() < segments_that_tell) return;
+  std::uint64_t third = board.highest_delivered();
+  for (std::uint64_t beyond = 0; beyond < segments_that_tell;) beyond += board[--third].has(Scoreboard::delivered);
+  for (; judged_ < third; ++judged_)
+    if (!board[judged_].has(Scoreboard::delivered | Scoreboard::lost)) board.mark_lost(judged_);
+}
+
+// When the last of those is due that were sent before one that has been delivered; 0 if there is none.
+Time LossDetection::find_lost_retransmissions(Scoreboard& board, Time margin, Time now) const {
+  while (const Scoreboard::Resent* oldest = board.oldest_retransmission()) {
+    if (oldest->at >= newest_delivered_) return 0;
+    if (margin > 0 && settled_at(oldest->at, margin) > now)
+      return settled_at(board.newest_retransmission(newest_delivered_), margin);
+    board.lose_oldest_retransmission();
+  }
+  return 0;
+}
+
+// RFC 8985, section 6.2, step 4: none once three segments tell of a loss, on a path that has never reordered.
+Time LossDetection::settling_time(const Scoreboard& board, bool recovering,
+                                  const RoundTripEstimator& round_trip) const {
+  const bool told = recovering || board.delivered_count() >= segments_that_tell;
+  if (told && !reordering_seen_) return 0;
+  return std::min(round_trip.smallest() / 4 * settling_steps_, round_trip.smoothed());
+}
+
+// RFC 8985, section 6.2, step 4.2: a step more in each round trip in which something was sent again needlessly, until
+// 16 recoveries have had none.
+void LossDetection::adapt_settling_time(Time now) {
+  if (newest_delivered_ < stretched_at_) duplicate_came_ = false;
+  if (std::exchange(duplicate_came_, false)) {
+    settling_steps_ = std::min(settling_steps_ + 1, most_settling_steps);
+    settling_keeps_ = recoveries_that_keep_steps;
+    stretched_at_ = now;
+  } else if (settling_keeps_ == 0) {
+    settling_steps_ = 1;
+  }
+}

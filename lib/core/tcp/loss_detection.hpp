@@ -1,0 +1,67 @@
+// How a TCP sender with SACK finds out what is lost: by time as in RACK (RFC 8985), or of old by three segments beyond
+// it (RFC 6675). It owns what is remembered of deliveries for that: the latest sent that has arrived, whether the path
+// reorders and how long to wait for it. Its verdicts are marks on the scoreboard.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "base/simulated_time.hpp"
+#include "tcp/round_trip_estimator.hpp"
+#include "tcp/scoreboard.hpp"
+#include "tcp/segment_boundaries.hpp"
+
+class LossDetection {
+ public:
+  static constexpr std::uint64_t segments_that_tell = 3;
+
+  explicit LossDetection(bool by_count) : by_count_(by_count) {}
+
+  // An acknowledgement comes: before anything of it is on the scoreboard, for each segment, and when all are.
+  void begin(const Scoreboard& board) { highest_before_ = board.highest_delivered(); }
+  void on_delivered(std::uint64_t segment, const Scoreboard::Sent& sent, Time smallest_round_trip, Time now) {
+    const bool again = sent.has(Scoreboard::ever_resent);
+    reordering_seen_ |= !again && segment + 1 < highest_before_;
+    // What was sent again and comes back at once is the original, which tells nothing about the retransmission.
+    if (sent.at >= newest_delivered_ && (!again || now - sent.at >= smallest_round_trip)) {
+      newest_delivered_ = sent.at;
+      newest_round_trip_ = now - sent.at;
+    }
+  }
+  void adapt_settling_time(Time now);
+  // A segment has arrived twice (DSACK), beyond a hole or not.
+  void on_duplicate(std::uint64_t end, const SegmentBoundaries& boundaries, bool beyond_acknowledgement,
+                    bool of_probe) {
+    // Beyond a hole: that it was sent again and the original came tells of reordering.
+    reordering_seen_ |= beyond_acknowledgement && end < boundaries.start(highest_before_);
+    duplicate_came_ |= reordering_seen_ && !of_probe;
+  }
+  // An original came after what was sent again, where the cumulative acknowledgement stood at `first`.
+  void on_late_original(std::uint64_t first) { reordering_seen_ |= first < highest_before_; }
+  void on_recovery_ended() { settling_keeps_ -= settling_keeps_ > 0; }
+  void on_recovery_needless() { settling_keeps_ = std::min(settling_keeps_ + 1, recoveries_that_keep_steps); }
+
+  // Marks what is lost. Returns when to ask again even if no acknowledgement comes, 0 for never.
+  Time find(Scoreboard& board, bool recovering, const RoundTripEstimator& round_trip, Time now);
+  // Segments below have been judged.
+  void judge_from(std::uint64_t segment) { judged_ = segment; }
+
+ private:
+  static constexpr int most_settling_steps = 255, recoveries_that_keep_steps = 16;  // RFC 8985, section 6.2, and Linux
+
+  void find_by_count(Scoreboard& board);
+  Time find_lost_retransmissions(Scoreboard& board, Time margin, Time now) const;
+  Time settling_time(const Scoreboard& board, bool recovering, const RoundTripEstimator& round_trip) const;
+  Time settled_at(Time sent_at, Time margin) const { return sent_at + newest_round_trip_ + margin; }
+
+  bool by_count_;
+  std::uint64_t judged_ = 0;  // segments below have been found lost or not
+  // When the latest sent of the delivered segments was sent, and the round trip it took.
+  Time newest_delivered_ = 0, newest_round_trip_ = 0;
+  bool reordering_seen_ = false;  // one sent only once was delivered after one beyond it
+  // How many quarters of the least round trip to wait, and for how many recoveries more that is kept.
+  int settling_steps_ = 1, settling_keeps_ = 0;
+  bool duplicate_came_ = false;  // since the steps became more
+  Time stretched_at_ = 0;
+  std::uint64_t highest_before_ = 0;  // delivered segment, before the acknowledgement being taken in
+};

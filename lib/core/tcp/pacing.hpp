@@ -1,0 +1,25 @@
+// Pacing of a TCP sender: when the next segment may leave, given the rate at which they should.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+
+#include "base/simulated_time.hpp"
+
+class Pacing {
+ public:
+  explicit Pacing(std::uint64_t unpaced_segments) : unpaced_(unpaced_segments) {}
+
+  Time send_from() const { return send_from_; }
+  // So many bytes have left. The first segments of a connection leave at once.
+  void on_sent(std::uint32_t bytes, double bytes_per_second, Time now) {
+    if (bytes_per_second == 0 || ++sent_ <= unpaced_) return;
+    const Time interval = from_seconds(bytes / bytes_per_second);
+    // Who comes late may catch up by half of the interval.
+    const Time late = std::max<Time>(0, now - send_from_);
+    send_from_ = now + interval - std::min(interval / 2, late);
+  }
+
+ private:
+  std::uint64_t unpaced_, sent_ = 0;
+  Time send_from_ = 0;
+};

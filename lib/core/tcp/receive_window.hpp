@@ -1,0 +1,76 @@
+// How a receiver of Linux 6.12 lets its window grow. What it offers grows by two segments with each that comes, up to
+// what its buffer holds; the buffer grows with what the reader took in a round trip. The reader here takes data at
+// once, so that the window never limits a sender before `most_bytes` does. What matters is that Linux acknowledges at
+// once whatever lets the window grow.
+//
+// Buffers are counted in memory, of which a segment takes more than its bytes; windows are the share of it that holds
+// bytes, in 256ths as Linux reckons. A window of less than 1 MiB is offered from the first segment on. So is one whose
+// owner gave it all of its buffer; Linux then finds that the buffer holds more than it had thought, and goes on
+// growing.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "base/simulated_time.hpp"
+
+class ReceiveWindow {
+ public:
+  ReceiveWindow(std::uint32_t segment_bytes, std::uint64_t most_bytes, bool offers_all)
+      : segment_(segment_bytes), grows_(most_bytes >= large_window), most_(2 * static_cast<std::int64_t>(most_bytes)) {
+    if (segment_ > first_segment) share_ = 256 * segment_ / memory(segment_);
+    buffer_ = offers_all ? most_ : std::min(first_buffer, most_);
+    const std::int64_t first_offer = buffer_ / 2, advertised = segment_ + stamp_bytes;
+    offered_ = std::min(first_offer - first_offer % segment_, first_offer - advertised);
+    taken_in_round_ = std::min(offered_, 10 * advertised);
+  }
+
+  bool grows() const { return grows_; }
+
+  // Called with every segment; tells whether it let the window grow. in_order: it waits for the reader, and `held`
+  // bytes beyond a hole do as well.
+  bool grow(bool in_order, std::uint64_t held) {
+    if (!grows_) return std::exchange(small_, false);
+    const std::int64_t waits = static_cast<std::int64_t>(held) * memory(segment_) / segment_;
+    const std::int64_t room = window(buffer_ - waits - (in_order ? memory(segment_) : 0)) - offered_;
+    if (room <= 0) return false;
+    offered_ += std::min(room, 2 * segment_);
+    return true;
+  }
+
+  // The reader has taken all from `before` up to `taken`, one segment after the other. round_trip: the smallest.
+  // Linux's own estimate falls to every smaller one at once, as each round of a slow start begins with it.
+  void read(std::uint64_t before, std::uint64_t taken, Time now, Time round_trip) {
+    if (round_began_ == never) round_began_ = now;  // as good as when it was connected
+    const Time waits = round_trip - round_trip % stamp_tick;
+    if (!grows_ || taken == before || waits == 0 || now - round_began_ < waits) return;
+    // Linux looks when the first of them has been read, and takes away what is still to be.
+    const auto first = std::min(static_cast<std::int64_t>(before) + segment_, static_cast<std::int64_t>(taken));
+    const std::int64_t newly = first - round_began_at_ - (static_cast<std::int64_t>(taken) - first);
+    round_began_at_ = first;
+    round_began_ = now;
+    if (newly <= taken_in_round_) return;
+    const std::int64_t once = 2 * newly + 16 * segment_;
+    const double more = 2.0 * static_cast<double>(once) * static_cast<double>(newly - taken_in_round_) /
+                        static_cast<double>(taken_in_round_);  // a sender in slow start is about to double
+    taken_in_round_ = newly;
+    const double wanted = (static_cast<double>(once) + more) * 256 / static_cast<double>(share_);
+    buffer_ = std::max(buffer_, wanted < static_cast<double>(most_) ? static_cast<std::int64_t>(wanted) : most_);
+  }
+
+ private:
+  // A packet's head and its two descriptions; time stamps; the segment that Linux supposes before it has seen one.
+  static constexpr std::int64_t head_bytes = 832, stamp_bytes = 12, first_segment = 536;
+  static constexpr std::int64_t first_buffer = 131'072;  // tcp_rmem's default
+  static constexpr std::uint64_t large_window = 1 << 20;
+  static constexpr Time stamp_tick = picoseconds_per_second / 1000;
+
+  static std::int64_t memory(std::int64_t bytes) { return head_bytes + bytes; }
+  std::int64_t window(std::int64_t buffer) const { return buffer * share_ / 256; }
+
+  std::int64_t segment_;
+  bool grows_, small_ = true;
+  std::int64_t most_, share_ = 128, buffer_, offered_, taken_in_round_;
+  std::int64_t round_began_at_ = 0;
+  Time round_began_ = never;
+};

@@ -1,0 +1,253 @@
+// The receiving half of a TCP connection: puts bytes in order, and decides when to acknowledge and with what.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/simulated_time.hpp"
+#include "network/packet.hpp"
+#include "tcp/receive_window.hpp"
+#include "tcp/tcp_settings.hpp"
+
+class TcpReceiver {
+ public:
+  // whole_segments: a shorter segment takes the sequence numbers of a full one.
+  TcpReceiver(const TcpSettings& settings, bool precise_ecn, bool whole_segments)
+      : segment_bytes_(settings.segment_bytes),
+        delay_(settings.acknowledgement_delay),
+        whole_segments_(whole_segments),
+        selective_(settings.selective),
+        precise_ecn_(precise_ecn),
+        policy_(settings.receiver),
+        count_(settings.receiver_count),
+        interval_(settings.receiver_interval),
+        claims_(settings.segment_bytes - settings.boundary_spread_bytes),
+        window_(settings.segment_bytes, settings.receive_window_bytes, settings.offers_all) {}
+
+  // DCTCP (RFC 8257, 3.2): before marks begin or end, what was held back is acknowledged as it was. And before a hole
+  // more than an acknowledgement could tell of, what was compressed.
+  bool must_acknowledge_before(const Packet& packet) const {
+    return (precise_ecn_ && held_back_ > 0 && packet.has(Packet::congestion_experienced) != echo_) ||
+           (compressed_ > 0 && packet.sequence > next_ && blocks_before(packet) >= blocks_expected);
+  }
+
+  // True when an acknowledgement is due at once; else one is due at deadline(). round_trip (smoothed) and the
+  // smallest: as time stamps tell both ends; while unknown, 0 and never.
+  bool take(const Packet& packet, Time now, Time round_trip, Time smallest_round_trip) {
+    bool at_once = delay_ == 0 || policy_ != ReceiverPolicy::honest;
+    if (precise_ecn_) {
+      at_once |= packet.has(Packet::congestion_experienced) != echo_;
+      echo_ = packet.has(Packet::congestion_experienced);
+    } else {  // RFC 3168: echo until the sender says that it has slowed down
+      if (packet.has(Packet::congestion_window_reduced)) echo_ = false, at_once = true;  // its window may be small
+      const bool marked = packet.has(Packet::congestion_experienced), capable = packet.has(Packet::ecn_capable);
+      // Linux: the first mark, and what is not ECN-capable among what is, which was probably sent again.
+      if ((marked && !echo_) || (!capable && capable_seen_)) quick_ = std::max(quick_, quick_after_mark);
+      capable_seen_ |= capable;
+      echo_ |= marked;
+    }
+    const std::uint64_t start = packet.sequence, end = end_of(packet);
+    const std::uint64_t before = next_;
+    const bool had_holes = !beyond_.empty();
+    const std::uint64_t held_before = window_.grows() ? held() : 0;
+    const bool is_old = end <= next_;
+    if (is_old || holds(start, end)) duplicate_seen_ = true, duplicate_end_ = end;
+    if (start <= acknowledged_) stamp_ms_ = std::max(stamp_ms_, packet.stamp_ms);
+    if (start > next_) {
+      keep(start, end);
+    } else {
+      next_ = std::max(next_, end);
+      while (!beyond_.empty() && beyond_.front().start <= next_) {
+        next_ = std::max(next_, beyond_.front().end);
+        beyond_.erase(beyond_.begin());
+      }
+      held_back_ += packet.length;
+    }
+    // Linux: the first segments one by one, and those that let the window grow; then every second full one.
+    if (is_old) quick_ = quick_at_most;
+    const bool in_order = next_ > before;
+    if ((in_order ? packet.length >= least_to_grow : selective_ && !is_old) && window_.grow(in_order, held_before))
+      quick_ |= 1;
+    window_.read(before, next_, now, smallest_round_trip);
+    if (quick_ > 0) --quick_, at_once = true;
+    if (optimistic()) return begin_to_claim(is_old, now);
+    at_once |= (had_holes && beyond_.empty()) || std::max(held_back_, next_ - before) > segment_bytes_;
+    if (at_once) return true;
+    if (!beyond_.empty()) return !may_compress(now, round_trip);
+    deadline_ = std::min(deadline_, now + delay_);
+    return false;
+  }
+
+  // In how many acknowledgements a receiver tells what it has to tell now; an honest one takes one.
+  std::uint32_t answers() const {
+    const std::uint64_t news = next_ - acknowledged_;
+    if (policy_ == ReceiverPolicy::ack_division && news > 0)
+      return static_cast<std::uint32_t>(std::min<std::uint64_t>(count_, news));
+    return policy_ == ReceiverPolicy::duplicate_spoofing && news > 0 ? 1 + count_ : 1;
+  }
+  // Fills in the first, second, ... of them.
+  void acknowledge(Packet& packet, std::uint32_t answer, std::uint32_t answers) {
+    if (policy_ == ReceiverPolicy::ack_division && answer < answers) return acknowledge_part(packet, answer, answers);
+    acknowledge(packet);
+    if (optimistic()) claim(packet);
+  }
+
+  bool optimistic() const { return policy_ == ReceiverPolicy::optimistic; }
+  // When it is time: one more segment.
+  void claim_more() {
+    claimed_ = std::max(claimed_, next_) + claims_;
+    claim_at_ += interval_;
+  }
+
+  // Fills in an acknowledgement of what is held now.
+  void acknowledge(Packet& packet) {
+    packet.sequence = next_;
+    packet.length = 0;
+    packet.flags = static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0) |
+                                              (duplicate_seen_ ? Packet::duplicate_seen : 0));
+    packet.stamp_ms = stamp_ms_;
+    packet.duplicate_end = static_cast<std::int32_t>(duplicate_end_ - next_);
+    duplicate_seen_ = false;
+    acknowledged_ = next_;
+    packet.blocks = 0;
+    if (selective_ && !beyond_.empty()) add_blocks(packet);
+    held_back_ = 0;
+    compressed_ = 0;
+    deadline_ = never;
+  }
+
+  Time deadline() const { return deadline_; }
+  std::uint64_t in_order() const { return next_; }
+
+ private:
+  struct Range {
+    std::uint64_t start, end;
+  };
+  std::uint64_t end_of(const Packet& packet) const {
+    return packet.sequence + (whole_segments_ ? segment_bytes_ : packet.length);
+  }
+
+  std::uint64_t held() const {
+    std::uint64_t bytes = 0;
+    for (const Range& range : beyond_) bytes += range.end - range.start;
+    return bytes;
+  }
+
+  static constexpr std::uint32_t least_to_grow = 128;  // bytes
+  // Linux's TCP_MAX_QUICKACKS, TCP_FASTRETRANS_THRESH, TCP_SACK_BLOCKS_EXPECTED, net.ipv4.tcp_comp_sack_nr, _delay_ns.
+  static constexpr int quick_at_most = 16, quick_after_mark = 2, duplicates_at_once = 3;
+  static constexpr int blocks_expected = 2, compressed_at_most = 44;
+  static constexpr Time compressed_for = picoseconds_per_second / 1000;
+  static constexpr double compressed_share_of_round_trip = 0.05;
+
+  // A part of what is new, and nothing beyond it.
+  void acknowledge_part(Packet& packet, std::uint32_t answer, std::uint32_t answers) const {
+    packet.sequence = acknowledged_ + (next_ - acknowledged_) * answer / answers;
+    packet.length = 0;
+    packet.flags = static_cast<std::uint16_t>(Packet::acknowledgement | (echo_ ? Packet::congestion_echo : 0));
+    packet.stamp_ms = stamp_ms_;
+    packet.duplicate_end = 0;
+    packet.blocks = 0;
+  }
+
+  // The first segment begins the claims. One that is there already tells that the sender waits in vain: it had not sent
+  // what was claimed.
+  bool begin_to_claim(bool is_old, Time now) {
+    const bool begins = claim_at_ == never;
+    if (begins) claim_at_ = now;
+    if (begins || is_old) claimed_ = next_, claim_at_ += interval_;
+    deadline_ = claim_at_;
+    return begins || is_old;
+  }
+  // Holes are kept to itself.
+  void claim(Packet& packet) {
+    packet.sequence = std::max(claimed_, next_);
+    packet.flags &= static_cast<std::uint16_t>(~Packet::duplicate_seen);
+    if (packet.sequence > next_) packet.flags |= Packet::unproven;
+    packet.blocks = 0;
+    deadline_ = claim_at_;
+  }
+
+  // How many blocks are more recent than the one that this segment extends, or are there where it begins one.
+  int blocks_before(const Packet& packet) const {
+    int known = 0;
+    for (int i = 0; i < recent_count_; ++i)
+      if (const Range* range = holding(recent_[i])) {
+        if (packet.sequence <= range->end && end_of(packet) >= range->start) break;
+        ++known;
+      }
+    return known;
+  }
+
+  // Beyond a hole: whether this segment's acknowledgement may be one with those of the next, at deadline().
+  bool may_compress(Time now, Time round_trip) {
+    if (!selective_ || compressed_ >= compressed_at_most) return false;
+    if (hole_at_ != next_) hole_at_ = next_, duplicates_ = 0;
+    if (duplicates_ < duplicates_at_once) return ++duplicates_, false;
+    const auto share = static_cast<Time>(compressed_share_of_round_trip * static_cast<double>(round_trip));
+    if (compressed_++ == 0) deadline_ = std::min(deadline_, now + std::min(compressed_for, share));
+    return true;
+  }
+
+  // Merges a range into those beyond the first hole; it is the most recent.
+  void keep(std::uint64_t start, std::uint64_t end) {
+    auto at = std::lower_bound(beyond_.begin(), beyond_.end(), start,
+                               [](const Range& range, std::uint64_t value) { return range.end < value; });
+    if (at == beyond_.end() || at->start > end) {
+      at = beyond_.insert(at, {start, end});
+    } else {
+      at->start = std::min(at->start, start);
+      at->end = std::max(at->end, end);
+      const auto after = at + 1;
+      auto last = after;
+      while (last != beyond_.end() && last->start <= at->end) at->end = std::max(at->end, (last++)->end);
+      beyond_.erase(after, last);
+    }
+    const std::uint64_t newest = at->start;
+    // Recent ranges are remembered by a byte in them: ranges grow and merge, the byte stays inside.
+    int kept = 1;
+    std::uint64_t recent[3] = {newest};
+    for (int i = 0; i < recent_count_ && kept < 3; ++i) {
+      const Range* range = holding(recent_[i]);
+      if (range && std::none_of(recent, recent + kept, [&](std::uint64_t byte) { return holding(byte) == range; }))
+        recent[kept++] = recent_[i];
+    }
+    std::copy_n(recent, kept, recent_);
+    recent_count_ = kept;
+  }
+
+  bool holds(std::uint64_t start, std::uint64_t end) const {
+    const Range* range = beyond_.empty() ? nullptr : holding(start);
+    return range && end <= range->end;
+  }
+
+  const Range* holding(std::uint64_t byte) const {
+    const auto at = std::upper_bound(beyond_.begin(), beyond_.end(), byte,
+                                     [](std::uint64_t value, const Range& range) { return value < range.end; });
+    return at != beyond_.end() && at->start <= byte ? &*at : nullptr;
+  }
+
+  void add_blocks(Packet& packet) const {
+    for (int i = 0; i < recent_count_; ++i)
+      if (const Range* range = holding(recent_[i]))
+        packet.selective[packet.blocks++] = {static_cast<std::uint32_t>(range->start - next_),
+                                             static_cast<std::uint32_t>(range->end - next_)};
+  }
+
+  std::uint32_t segment_bytes_;
+  Time delay_, deadline_ = never;
+  bool whole_segments_, selective_, precise_ecn_, echo_ = false, capable_seen_ = false, duplicate_seen_ = false;
+  ReceiverPolicy policy_;
+  std::uint32_t count_;
+  Time interval_, claim_at_ = never;
+  std::uint32_t claims_;  // bytes at a time: of a segment, on average where they vary
+  std::uint64_t claimed_ = 0;
+  int quick_ = quick_at_most, duplicates_ = 0, compressed_ = 0;
+  ReceiveWindow window_;
+  std::uint64_t next_ = 0, held_back_ = 0, hole_at_ = 0, duplicate_end_ = 0;
+  std::uint64_t acknowledged_ = 0;  // what the last acknowledgement told
+  std::uint32_t stamp_ms_ = 0;      // to echo: of the oldest segment that it does not tell of
+  std::vector<Range> beyond_;
+  std::uint64_t recent_[3] = {};
+  int recent_count_ = 0;
+};

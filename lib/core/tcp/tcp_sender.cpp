@@ -1,0 +1,473 @@
+#include "tcp/tcp_sender.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace {
+constexpr Time timer_margin = 2 * picoseconds_per_second / 1000;  // Linux's TCP_TIMEOUT_MIN
+}
+
+TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control)
+    : settings_(settings),
+      boundaries_(settings.segment_bytes, settings.boundary_spread_bytes, settings.boundary_key),
+      control_(std::move(control)),
+      stays_open_(true),
+      window_{settings.initial_window, 1e18},
+      round_trip_(settings.minimum_timeout, settings.initial_timeout),
+      ecn_(settings.ecn || control_->wants_precise_ecn()),
+      board_(settings.selective),
+      losses_(of_old()),
+      duplicates_(of_old()),
+      pacing_(settings.unpaced_segments) {
+  if (control_->owns_window()) rate_.emplace();
+}
+
+TcpSender::TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control, std::uint64_t bytes)
+    : TcpSender(settings, std::move(control)) {
+  stays_open_ = false;
+  bytes_ = bytes;
+  segments_ = boundaries_.count(bytes);
+  last_length_ = static_cast<std::uint32_t>(bytes - boundaries_.start(segments_ - 1));
+}
+
+void TcpSender::append(std::uint64_t bytes, Time now) {
+  if (rate_ && !more_expected_ && board_.in_flight() < allowed()) rate_->limit_by_application(board_.in_flight());
+  if (settings_.slow_start_after_idle && !rate_ && board_.outstanding() == 0 && board_.next() > 0)
+    restart_after(now - last_sent_);
+  const std::uint64_t count = (bytes + settings_.segment_bytes - 1) / settings_.segment_bytes;
+  segments_ += count;
+  bytes_ = segments_ * settings_.segment_bytes;
+  last_length_ = static_cast<std::uint32_t>(bytes - (count - 1) * settings_.segment_bytes);
+}
+
+// Linux's tcp_cwnd_restart: half the window for each timeout of silence, down to the initial window.
+void TcpSender::restart_after(Time idle) {
+  const Time timeout = round_trip_.timeout();
+  if (idle <= timeout) return;
+  const double floor = std::min(settings_.initial_window, window_.segments);
+  window_.threshold = std::max(window_.threshold, window_.segments * 3 / 4);
+  for (Time left = idle - timeout; left > 0 && window_.segments > floor; left -= timeout) window_.segments /= 2;
+  window_.segments = std::max(window_.segments, floor);
+}
+
+// RFC 8684's companion rule for a subflow that holds the others up (Raiciu et al., NSDI 2012, section 4.2).
+void TcpSender::penalise() {
+  if (state_ != State::open) return;
+  if (!window_.in_slow_start()) window_.threshold = std::max(window_.threshold / 2, 2.0);
+  window_.segments = std::max(window_.segments / 2, 1.0);
+}
+
+void TcpSender::connect(Time now) {
+  if (attempts_++ > 0) round_trip_.back_off();
+  syn_sent_ = now;
+  deadline_ = now + round_trip_.timeout();
+}
+
+void TcpSender::on_connected(Time now) {
+  if (connected_) return;
+  connected_ = true;
+  deadline_ = timeout_at_ = never;
+  round_trip_.forget_back_off();
+  if (attempts_ == 1) round_trip_.sample(now - syn_sent_);  // else nobody knows which SYN was answered
+  if (attempts_ > 2) window_.segments = 1;                  // as Linux after two lost SYNs
+  control_->on_connected(window_, round_trip_.smoothed(), now);
+}
+
+void TcpSender::finish() {
+  stays_open_ = false;
+  segments_ = board_.next();
+  bytes_ = std::min(bytes_, boundaries_.start(segments_));
+}
+
+std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
+  if (!connected_) return std::nullopt;
+  const bool probe = probe_.take_due();
+  if (!probe && !repairs_now() && board_.in_flight() >= allowed()) {
+    window_blocked_ = window_blocked_ || has_lost() || has_new() || more_expected_;
+    return std::nullopt;
+  }
+  waits_for_pace_ = send_from() > now && !probe && (has_lost() || has_new());
+  if (waits_for_pace_) return std::nullopt;
+  std::uint64_t segment;
+  bool is_new = false;
+  const bool was_silent = board_.in_flight() == 0 && last_sent_ > 0;
+  if (has_lost()) {
+    segment = board_.repair(now);
+    repair_due_ = false;
+    undo_.on_resent(now);
+    if (segment == board_.first()) restart_timeout(now, purpose_ == Purpose::judging);
+  } else if (has_new() && has_room()) {
+    is_new = true;
+    const std::uint64_t next = board_.next();
+    segment = board_.send_new(next + 1 == segments_ ? last_length_ : boundaries_.length(next), now);
+    if (timeout_at_ == never) restart_timeout(now);
+  } else if (probe && board_.outstanding() > 0) {
+    segment = board_.repeat_last(now);
+    probe_.on_resent();
+  } else {
+    return std::nullopt;
+  }
+  // Linux's CA_EVENT_TX_START, which BBR heeds only where the application has held it back.
+  if (was_silent && (!rate_ || rate_->application_limited())) control_->on_restart(now - last_sent_, now);
+  const std::uint32_t length = board_[segment].length;
+  if (rate_) rate_->on_sent(segment, segment == board_.first() && board_.outstanding() == 1, now);
+  pacing_.on_sent(length, pacing_rate(), now);
+  last_sent_ = now;
+  reduction_.on_sent();
+  control_->on_sent(window_, board_.next(), now);
+  if (probe) {
+    probe_.on_sent(board_.next());
+    restart_timeout(now);
+  } else {
+    schedule_probe(now);
+  }
+  // RFC 3168, sections 6.1.2 and 6.1.5: new data tells of the reduction, and may be marked. With DCTCP all may.
+  const bool reduced = is_new && std::exchange(reduction_pending_, false);
+  const bool capable = ecn_ && (is_new || control_->wants_precise_ecn());
+  return Segment{boundaries_.start(segment), length, reduced, capable};
+}
+
+// Pacing.
+
+// Bytes a second; 0 for none. As Linux: the first ratio while the window is below half of the threshold.
+double TcpSender::pacing_rate() const {
+  const double own = control_->pacing_rate();
+  return own > 0 || !settings_.pacing ? own : window_rate();
+}
+
+double TcpSender::window_rate() const {
+  if (round_trip_.smoothed() == 0) return 0;
+  const double ratio =
+      window_.segments < window_.threshold / 2 ? settings_.pacing_slow_start_ratio : settings_.pacing_ratio;
+  const double window = std::max(window_.segments, static_cast<double>(board_.outstanding()));
+  return ratio * window * settings_.segment_bytes / to_seconds(round_trip_.smoothed());
+}
+
+// Delivery rate.
+
+RateSample TcpSender::rate_sample(Time now, double in_flight_before, std::uint64_t lost_before) {
+  RateSample sample = rate_->sample(now, newly_delivered_, round_trip_.smallest());
+  sample.newly_lost = static_cast<double>(board_.ever_lost() - lost_before);
+  sample.in_flight = board_.in_flight();
+  sample.in_flight_before = in_flight_before;
+  sample.round_trip = newest_sample_;
+  sample.acknowledgement_delayed = newly_delivered_ == 1 && board_.outstanding() == 0;
+  sample.state = state_ == State::recovery ? RateSample::State::recovery
+                 : state_ == State::loss   ? RateSample::State::loss
+                                           : RateSample::State::open;
+  return sample;
+}
+
+// Timers.
+
+void TcpSender::restart_timeout(Time now, bool judges_first) {
+  timeout_at_ = board_.outstanding() == 0 ? never : now + round_trip_.timeout();
+  if (!judges_first) await_timeout();
+}
+
+void TcpSender::await_timeout() {
+  deadline_ = timeout_at_;
+  purpose_ = Purpose::timeout;
+}
+
+// RFC 8985, section 7.2, with Linux's allowances: when nothing is known to be missing, the silence of two round trips
+// is answered by a probe, since the timeout would cost the whole window.
+void TcpSender::schedule_probe(Time now) {
+  const bool calm = board_.delivered_count() == 0 && (state_ == State::open || state_ == State::reducing);
+  if (!settings_.tail_loss_probe || !settings_.selective || !calm || probe_.out() || board_.outstanding() == 0) return;
+  if (round_trip_.smoothed() == 0) return;
+  const Time answer_delay = board_.outstanding() == 1 ? settings_.minimum_timeout : timer_margin;
+  const Time due = now + 2 * round_trip_.smoothed() + answer_delay;
+  deadline_ = std::min(due, timeout_at_);  // a timeout that would be earlier waits for the probe's answer
+  purpose_ = Purpose::probe;
+}
+
+void TcpSender::on_deadline(Time now) {
+  if (send_from() <= now) waits_for_pace_ = false;
+  if (deadline_ > now) return;
+  switch (purpose_) {
+    case Purpose::timeout:
+      return on_timeout(now);
+    case Purpose::probe:
+      probe_.fall_due();
+      return await_timeout();
+    case Purpose::judging:
+      await_timeout();
+      newly_delivered_ = 1;  // as in Linux, so that one may be sent again
+      find_losses(now);
+      if (board_.lost_count() > 0 && (state_ == State::open || state_ == State::reducing)) {
+        enter_recovery();
+        if (!rate_ && !of_old()) reduce_proportionally(false);
+      }
+      return;
+  }
+}
+
+void TcpSender::take_probe_answer(const Packet& packet) {
+  const bool repaired = probe_.take_answer(board_.first(), packet.has(Packet::duplicate_seen));
+  if (!repaired || state_ != State::open || rate_) return;
+  // That the network dropped something still counts.
+  window_.segments = window_.threshold = control_->threshold_after_loss(window_);
+  undo_.forget();
+  tell_of_reduction();
+}
+
+// Acknowledgements.
+
+void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
+  if (settings_.cumulative_nonce && packet.has(Packet::unproven)) return;
+  if (packet.sequence != bytes_ && !boundaries_.allow(packet.sequence)) return;
+  const std::uint64_t to = segment_at(packet.sequence);
+  if (to < board_.first() || to > board_.next()) return;
+  const std::uint64_t newly_acknowledged = std::max(packet.sequence, acknowledged_) - acknowledged_;
+  const bool news = newly_acknowledged > 0;
+  acknowledged_ += newly_acknowledged;
+  const std::uint64_t outstanding_before = board_.outstanding(), first_before = board_.first();
+  const std::uint64_t lost_before = board_.ever_lost();
+  const double in_flight_before = board_.in_flight(), rate_before = window_rate();
+  newly_delivered_ = 0;
+  sampled_ = newest_sample_ = 0;
+  withholds_repairs_ = false;
+  losses_.begin(board_);
+  take_cumulative(to, now);
+  const bool progress = board_.first() > first_before;
+  if (settings_.selective)
+    board_.take_blocks(
+        packet, [&](std::uint64_t byte) { return segment_at(byte); },
+        [&](std::uint64_t segment, const Scoreboard::Sent& sent) { take_delivered(segment, sent, now); });
+  else if (packet.sequence == acknowledged_ && !news && outstanding_before > 0)
+    take_duplicate(now);
+  count_duplicate(packet);
+  if (newly_delivered_ > 0) losses_.adapt_settling_time(now);
+  if (sampled_ > 0) round_trip_.sample(sampled_);
+  if (news) {
+    round_trip_.forget_back_off();
+    timeouts_without_progress_ = 0;
+    restart_timeout(now);
+  } else if (purpose_ == Purpose::judging) {
+    await_timeout();
+  }
+
+  const bool echo = ecn_ && packet.has(Packet::congestion_echo);
+  const bool limited =
+      window_blocked_ || (window_.in_slow_start() && window_.segments < 2 * static_cast<double>(outstanding_before));
+  window_blocked_ = false;
+  const Delivery delivery{.now = now,
+                          .segments = newly_delivered_,
+                          .marked = echo,
+                          .window_limited = limited,
+                          .round_trip = newest_sample_,
+                          .first = board_.first(),
+                          .next = board_.next(),
+                          .in_flight = board_.in_flight(),
+                          .bytes_per_second = rate_before};
+  control_->on_delivery(window_, delivery);
+
+  if (echo) undo_.keep_reduction();
+  leave_finished_state(packet, news);
+  try_undo(packet, first_before);
+  take_probe_answer(packet);
+  if (settings_.selective) {
+    if (!withholds_repairs_) find_losses(now);
+  } else if (progress && (state_ == State::recovery) && board_.outstanding() > 0) {
+    board_.mark_lost(board_.first());  // NewReno: a partial acknowledgement tells the next hole
+    repair_due_ = of_old();
+  }
+  if (board_.lost_count() > 0 && (state_ == State::open || state_ == State::reducing)) {
+    enter_recovery();
+    if (echo) undo_.keep_reduction();
+  } else if (echo && state_ == State::open) {
+    undo_.forget();
+    begin_reduction(State::reducing, control_->threshold_after_mark(window_));
+  }
+  if (rate_) {
+    control_->on_rate_sample(window_, rate_sample(now, in_flight_before, lost_before));
+    if (control_->wants_application_limited_mark()) rate_->limit_by_application(board_.in_flight());
+  } else if (state_ == State::reducing || state_ == State::recovery) {
+    if (!of_old()) reduce_proportionally(progress && board_.ever_lost() == lost_before);
+  } else if (news) {
+    control_->grow(window_, counted(delivery, newly_acknowledged));
+  }
+  if (progress) schedule_probe(now);
+}
+
+// What lets the window grow, by what the sender counts.
+Delivery TcpSender::counted(Delivery delivery, std::uint64_t bytes) const {
+  if (settings_.counts == Counts::acknowledgements) delivery.segments = 1;
+  if (settings_.counts == Counts::bytes) delivery.segments = static_cast<double>(bytes) / settings_.segment_bytes;
+  return delivery;
+}
+
+void TcpSender::enter_recovery() {
+  prepare_undo(state_ == State::open);
+  if (state_ == State::open) begin_reduction(State::recovery, control_->threshold_after_loss(window_));
+  state_ = State::recovery;
+  high_ = board_.next();
+  repair_due_ = of_old();
+  if (settings_.recovery == Recovery::newreno) duplicates_.be_careful(high_ + 1);
+  if (purpose_ == Purpose::probe) await_timeout();
+}
+
+void TcpSender::take_delivered(std::uint64_t segment, const Scoreboard::Sent& sent, Time now) {
+  newly_delivered_ += 1;
+  if (rate_) rate_->on_delivered(segment, sent.at);
+  losses_.on_delivered(segment, sent, round_trip_.smallest(), now);
+  if (sent.has(Scoreboard::ever_resent)) return;
+  sampled_ = std::max(sampled_, now - sent.at);
+  newest_sample_ = newest_sample_ == 0 ? now - sent.at : std::min(newest_sample_, now - sent.at);
+}
+
+void TcpSender::take_cumulative(std::uint64_t to, Time now) {
+  const bool progress = to > board_.first();
+  const auto found = board_.acknowledge(
+      to, [&](std::uint64_t segment, const Scoreboard::Sent& sent) { take_delivered(segment, sent, now); });
+  if (rate_) rate_->forget_below(to);
+  if (found.ambiguous) sampled_ = newest_sample_ = 0;  // Karn: which copy is it that this answers?
+  if (settings_.selective || !progress) return;
+  // Duplicates stood for segments that this acknowledges: they were counted when they came.
+  newly_delivered_ = std::max(1.0, newly_delivered_ - found.known);
+  if (state_ == State::open) board_.set_arrivals(0);
+  duplicates_.forget();
+}
+
+void TcpSender::take_duplicate(Time now) {
+  if (state_ == State::loss) return;
+  const auto told = duplicates_.hear(board_.first(), state_ == State::recovery);
+  if (told == DuplicateCount::Tells::nothing) return;
+  const bool loss = told == DuplicateCount::Tells::loss;
+  if (loss && settings_.recovery == Recovery::tahoe) return begin_again(now);
+  // The last of them is counted below.
+  if (loss && of_old()) board_.set_arrivals(std::min(LossDetection::segments_that_tell, board_.outstanding()) - 1);
+  if (board_.count_arrival()) newly_delivered_ = 1;
+  if (loss) board_.mark_lost(board_.first());
+}
+
+void TcpSender::find_losses(Time now) {
+  const bool recovering = state_ == State::recovery || state_ == State::loss;
+  const Time last_due = losses_.find(board_, recovering, round_trip_, now);
+  if (last_due == 0) return;
+  const Time due = last_due + timer_margin;
+  deadline_ = std::min(due, timeout_at_);
+  purpose_ = due < timeout_at_ ? Purpose::judging : Purpose::timeout;
+}
+
+void TcpSender::begin_reduction(State state, double threshold) {
+  reduction_.begin(window_.segments);
+  window_.threshold = threshold;
+  state_ = state;
+  high_ = board_.next();
+  tell_of_reduction();
+  if (of_old() && !rate_) window_.segments = threshold;
+}
+
+void TcpSender::reduce_proportionally(bool found_no_loss) {
+  if (newly_delivered_ == 0) return;
+  window_.segments = reduction_.window(newly_delivered_, board_.in_flight(), window_.threshold, found_no_loss);
+}
+
+void TcpSender::leave_finished_state(const Packet& packet, bool news) {
+  const bool at_once = settings_.recovery == Recovery::reno && state_ == State::recovery && news;
+  if (state_ == State::open || (board_.first() < high_ && !at_once)) return;
+  // Linux: something must be acknowledged that tells the receiver of the reduction.
+  if (state_ == State::reducing && board_.first() == high_ && !of_old()) return;
+  const bool undone = undo_.justified(packet.stamp_ms);
+  if (undone)
+    undo_reduction(state_ == State::loss);
+  else if (state_ != State::loss && !rate_)
+    window_.segments = window_.threshold;
+  if (!undone && state_ != State::reducing) losses_.on_recovery_ended();
+  if (!settings_.selective) forget_duplicates();
+  state_ = State::open;
+}
+
+// Undoing what was for nothing, as Linux's tcp_fastretrans_alert and tcp_process_loss do.
+
+// Before the window or threshold changes. A reduction that a mark asked for, and that goes on, is not to be undone.
+void TcpSender::prepare_undo(bool reduces) {
+  if (of_old()) return;
+  const std::uint64_t under_way = board_.resent_count() + probe_.is_resent();
+  if (board_.resent_count() == 0 && !board_[board_.first()].has(Scoreboard::ever_resent)) undo_.on_all_well();
+  const double threshold = reduces ? std::max(window_.threshold, window_.segments * 3 / 4) : 0;
+  undo_.prepare(board_.first(), {window_.segments, threshold}, under_way);
+}
+
+// RFC 2883's blocks: what arrived twice need not have been sent again.
+void TcpSender::count_duplicate(const Packet& packet) {
+  if (!settings_.selective || !packet.has(Packet::duplicate_seen)) return;
+  const std::uint64_t end = packet.sequence + static_cast<std::uint64_t>(std::int64_t{packet.duplicate_end});
+  const bool of_probe = probe_.is_resent() && end >= boundaries_.start(probe_.end());
+  losses_.on_duplicate(end, boundaries_, packet.duplicate_end > 0, of_probe);
+  undo_.on_duplicate(end, boundaries_);
+}
+
+void TcpSender::try_undo(const Packet& packet, std::uint64_t first_before) {
+  if (!undo_.possible() || state_ == State::reducing) return;
+  const bool progress = board_.first() > first_before;
+  bool undone = false;
+  if (state_ == State::loss) {
+    undone = progress && undo_.justified(packet.stamp_ms);
+    if (undone) undo_reduction(true);
+    undone &= settings_.selective;  // without, duplicates of what was sent again would look like a loss
+  } else if (state_ == State::recovery && progress && undo_.original_arrived(packet.stamp_ms)) {
+    losses_.on_late_original(first_before);
+    withholds_repairs_ =
+        board_.resent_count() > 0;  // some may still be needed: until that is known, new segments go out instead
+    undone = !withholds_repairs_;
+    if (undone) undo_reduction(true);
+  } else if (undo_.all_needless()) {
+    undone = true;
+    losses_.on_recovery_needless();
+    undo_reduction(false);
+  }
+  if (undone) state_ = State::open;
+}
+
+void TcpSender::undo_reduction(bool forgets_losses) {
+  if (forgets_losses) {
+    board_.forget_losses();
+    losses_.judge_from(board_.first());
+  }
+  const ReductionUndo::Former former = undo_.take();
+  if (former.threshold == 0) return;
+  control_->on_undo();
+  if (!rate_) window_.segments = std::max(window_.segments, former.window);
+  if (former.threshold > window_.threshold) {
+    window_.threshold = former.threshold;
+    reduction_pending_ = false;
+  }
+}
+
+void TcpSender::on_timeout(Time now) {
+  if (board_.outstanding() == 0) return restart_timeout(now);
+  ++timeouts_;
+  // One reduction for one loss: not again in a recovery, nor for a retransmission that is lost as well.
+  if (state_ == State::open || (state_ == State::loss && timeouts_without_progress_ == 0)) {
+    prepare_undo(true);
+    window_.threshold = control_->threshold_after_loss(window_);
+  }
+  control_->on_timeout();
+  ++timeouts_without_progress_;
+  send_all_again();
+  round_trip_.back_off();
+  restart_timeout(now);
+}
+
+// Tahoe: three duplicates are as good as a timeout.
+void TcpSender::begin_again(Time now) {
+  window_.threshold = control_->threshold_after_loss(window_);
+  send_all_again();
+  restart_timeout(now);
+}
+
+void TcpSender::send_all_again() {
+  state_ = State::loss;
+  high_ = board_.next();
+  duplicates_.be_careful(high_ + 1);
+  tell_of_reduction();
+  window_.segments = 1;
+  if (!settings_.selective) forget_duplicates();
+  board_.lose_all();
+  losses_.judge_from(board_.next());
+  probe_.cancel();
+  withholds_repairs_ = repair_due_ = false;
+}

@@ -1,0 +1,169 @@
+// The sending half of a TCP connection as the Linux kernel does it: slow start, recovery by SACK with RACK and tail
+// loss probes (RFC 8985) or by NewReno, proportional rate reduction (RFC 9937), timeouts with back-off. What proves to
+// have been reduced for nothing, by time stamps (RFC 3522) or duplicates (RFC 3708), is undone.
+//
+// It conducts parts that do one thing each: the scoreboard, loss detection with and without SACK, the tail loss probe,
+// proportional reduction, undo, pacing, the delivery rate. Here are the states (open, reducing, recovery, loss), the
+// window and the timer.
+//
+// It has no clock and sends nothing: the host asks for the next segment while there is room, and gives it the time
+// and the acknowledgements. Bytes are cut into segments once, so that segment n is always the same bytes. What is
+// appended later begins a new segment; the last one before it then counts as a full one in sequence numbers.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "base/simulated_time.hpp"
+#include "network/packet.hpp"
+#include "tcp/congestion_control.hpp"
+#include "tcp/delivery_rate.hpp"
+#include "tcp/duplicate_count.hpp"
+#include "tcp/loss_detection.hpp"
+#include "tcp/pacing.hpp"
+#include "tcp/proportional_reduction.hpp"
+#include "tcp/reduction_undo.hpp"
+#include "tcp/round_trip_estimator.hpp"
+#include "tcp/scoreboard.hpp"
+#include "tcp/segment_boundaries.hpp"
+#include "tcp/tail_loss_probe.hpp"
+#include "tcp/tcp_settings.hpp"
+
+class TcpSender {
+ public:
+  struct Segment {
+    std::uint64_t sequence;
+    std::uint32_t length;
+    bool window_reduced;  // CWR
+    bool ecn_capable;
+  };
+  static constexpr std::uint64_t unlimited = std::uint64_t{1} << 62;
+
+  // Sends `bytes`, or without end until finish().
+  TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control, std::uint64_t bytes);
+  // Sends what is appended, until finish(): sequence numbers are then whole segments.
+  TcpSender(const TcpSettings& settings, std::unique_ptr<CongestionControl> control);
+  // When all that was given before has been sent at least once.
+  void append(std::uint64_t bytes, Time now);
+
+  // Connecting: a SYN is due whenever this is called; it is called again when deadline() has passed.
+  void connect(Time now);
+  void on_connected(Time now);
+  bool connected() const { return connected_; }
+
+  void on_acknowledgement(const Packet& packet, Time now);
+  void on_deadline(Time now);
+  Time deadline() const { return waits_for_pace_ ? std::min(deadline_, send_from()) : deadline_; }
+
+  // The segment to send now, if windows allow one; it counts as sent.
+  std::optional<Segment> next_segment(Time now);
+  // Whether there would be one; who only waits for its pace asks to be called at deadline().
+  bool wants_to_send(Time now) {
+    const bool has_some = has_lost() || (has_new() && has_room());
+    return probe_.due() ||
+           (connected_ && has_some && (repairs_now() || board_.in_flight() < allowed()) && pace_allows(now));
+  }
+  void finish();  // nothing more than what has been sent already
+
+  bool done() const { return connected_ && !stays_open_ && board_.first() == segments_; }
+  // For those who hand data out bit by bit: whether a new segment could leave at once, and whether one would be there.
+  bool could_send_new(Time now) {
+    return connected_ && !has_lost() && !has_new() && has_room() && board_.in_flight() < allowed() && pace_allows(now);
+  }
+  void expect_more(bool more) { more_expected_ = more; }
+  std::uint64_t first_unacknowledged() const { return board_.first(); }
+  std::uint64_t next_new() const { return board_.next(); }
+  bool open_state() const { return state_ == State::open; }
+  void penalise();
+  std::uint64_t bytes() const { return bytes_; }
+  bool precise_ecn() const { return control_->wants_precise_ecn(); }
+  const CongestionWindow& window() const { return window_; }
+  const RoundTripEstimator& round_trip() const { return round_trip_; }
+  std::uint64_t retransmissions() const { return board_.retransmissions(); }
+  std::uint64_t timeouts() const { return timeouts_; }
+  std::uint64_t connection_attempts() const { return attempts_; }
+
+ private:
+  enum class State : std::uint8_t { open, reducing, recovery, loss };
+  double allowed() const { return std::max(1.0, window_.whole()); }
+  bool has_new() const { return board_.next() < segments_; }
+  bool has_lost() const { return board_.repairs_wait() && !withholds_repairs_; }
+  bool has_room() const {
+    return (board_.outstanding() + 1) * settings_.segment_bytes <= settings_.receive_window_bytes;
+  }
+  Time send_from() const { return std::max(pacing_.send_from(), window_.send_from); }
+  bool pace_allows(Time now) {
+    waits_for_pace_ |= send_from() > now;
+    return send_from() <= now;
+  }
+  bool of_old() const { return settings_.recovery != Recovery::linux_like; }
+  bool repairs_now() const { return repair_due_ && has_lost(); }
+  void restart_after(Time idle);
+  double pacing_rate() const;
+  double window_rate() const;
+  RateSample rate_sample(Time now, double in_flight_before, std::uint64_t lost_before);
+  std::uint64_t segment_at(std::uint64_t byte) const { return byte >= bytes_ ? segments_ : boundaries_.holding(byte); }
+  void take_delivered(std::uint64_t segment, const Scoreboard::Sent& sent, Time now);
+  void take_cumulative(std::uint64_t to, Time now);
+  void take_duplicate(Time now);
+  void forget_duplicates() {
+    board_.set_arrivals(0);
+    duplicates_.forget();
+  }
+  void find_losses(Time now);
+  void enter_recovery();
+  void on_timeout(Time now);
+  void begin_again(Time now);
+  void send_all_again();
+  void restart_timeout(Time now, bool judges_first = false);
+  void await_timeout();
+  void schedule_probe(Time now);
+  void take_probe_answer(const Packet& packet);
+  void begin_reduction(State state, double threshold);
+  // Whatever the reason, so that no mark of before reduces the window once more.
+  void tell_of_reduction() { reduction_pending_ = ecn_ && !control_->wants_precise_ecn(); }
+  void reduce_proportionally(bool found_no_loss);
+  void leave_finished_state(const Packet& packet, bool news);
+  Delivery counted(Delivery delivery, std::uint64_t bytes) const;
+  void prepare_undo(bool reduces);
+  void count_duplicate(const Packet& packet);
+  void try_undo(const Packet& packet, std::uint64_t first_before);
+  void undo_reduction(bool forgets_losses);
+
+  TcpSettings settings_;
+  SegmentBoundaries boundaries_;
+  std::unique_ptr<CongestionControl> control_;
+  std::uint64_t bytes_ = 0, segments_ = 0;  // bytes_: the end of the sequence numbers
+  std::uint32_t last_length_ = 0;           // of segment segments_ - 1
+  bool stays_open_ = false, more_expected_ = false;
+  Time last_sent_ = 0;
+  bool waits_for_pace_ = false;
+  std::optional<DeliveryRate> rate_;  // of those who own their window
+  std::uint64_t acknowledged_ = 0;    // bytes; a receiver may acknowledge a part of a segment
+  CongestionWindow window_;
+  RoundTripEstimator round_trip_;
+  State state_ = State::open;
+  bool connected_ = false, ecn_, window_blocked_ = false, reduction_pending_ = false;
+  // One timer for three purposes: what happens at the deadline.
+  enum class Purpose : std::uint8_t { timeout, probe, judging };
+  Purpose purpose_ = Purpose::timeout;
+  Time deadline_ = never, timeout_at_ = never, syn_sent_ = 0;
+
+  Scoreboard board_;
+  LossDetection losses_;
+  DuplicateCount duplicates_;
+  TailLossProbe probe_;
+  ProportionalReduction reduction_;
+  ReductionUndo undo_;
+  Pacing pacing_;
+
+  std::uint64_t high_ = 0;          // reducing, recovery, loss end when this segment is acknowledged
+  bool repair_due_ = false;         // of old: a lost segment leaves at once, whatever the window
+  bool withholds_repairs_ = false;  // for this acknowledgement: originals arrive
+  std::uint64_t timeouts_without_progress_ = 0;
+  // of the acknowledgement being taken in
+  double newly_delivered_ = 0;
+  Time sampled_ = 0, newest_sample_ = 0;
+  std::uint64_t timeouts_ = 0, attempts_ = 0;
+};

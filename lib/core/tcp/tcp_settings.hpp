@@ -1,0 +1,59 @@
+// How the connections of a flow speak TCP.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+
+#include "base/simulated_time.hpp"
+
+// How a sender recovers from losses. `linux_like`: RACK and PRR with SACK, NewReno and PRR without, and what was for
+// nothing is undone. Of old, without SACK but for the first: `sack` (RFC 6675 with the halving at once of Fall and
+// Floyd 1996), `newreno` (RFC 6582), `reno` (1990: fast recovery ends with the first new acknowledgement), `tahoe`
+// (1988: slow start from one segment, and all again).
+enum class Recovery : std::uint8_t { linux_like, sack, newreno, reno, tahoe };
+// What lets a window grow: segments that are acknowledged as a whole, bytes, or acknowledgements whatever they tell.
+enum class Counts : std::uint8_t { segments, bytes, acknowledgements };
+// A receiver may answer otherwise than it should (Savage et al., CCR 1999): acknowledge a segment in pieces, repeat
+// what it said, or acknowledge what has not come yet.
+enum class ReceiverPolicy : std::uint8_t { honest, ack_division, duplicate_spoofing, optimistic };
+
+class SubflowScheduler;
+using MakeScheduler = std::unique_ptr<SubflowScheduler> (*)();
+
+struct TcpSettings {
+  std::uint32_t segment_bytes;
+  double initial_window;  // segments
+  std::uint64_t receive_window_bytes;
+  std::uint64_t send_buffer_bytes = ~std::uint64_t{0};  // payload that a sender may have under way, beside that
+  bool offers_all;  // from the start, whatever it holds; else a window of 1 MiB or more grows
+  Time minimum_timeout, initial_timeout;
+  Time acknowledgement_delay;  // 0: every segment is acknowledged at once
+  bool selective;              // SACK
+  bool tail_loss_probe;        // with SACK only
+  bool ecn;                    // ask for ECN even where the congestion control does not need it
+  bool pacing;
+  double pacing_slow_start_ratio, pacing_ratio;  // to the window over the smoothed round trip
+  std::uint64_t unpaced_segments;                // at the start of a connection
+  bool slow_start_after_idle;                    // RFC 2861 as in Linux: after a silent timeout the window starts again
+  double dctcp_first_alpha;
+  double slow_start_exit_share = 0.5;  // of its window that Reno keeps where a loss ends slow start
+  bool hystart, hystart_rounds_from_start;
+  Recovery recovery;
+  Counts counts;
+  ReceiverPolicy receiver;
+  std::uint32_t receiver_count;  // pieces, or copies
+  Time receiver_interval;        // between optimistic acknowledgements
+  bool cumulative_nonce;         // what an acknowledgement cannot prove is not heeded
+  // Segments end at one of so many places more, and acknowledgements of other places are not heeded.
+  std::uint32_t boundary_spread_bytes = 0;
+  std::uint64_t boundary_key = 0;  // of a connection: where
+  int suss_rounds;                 // at most, in which SUSS quadruples
+  bool suss_guard, suss_pacing;
+  bool opportunistic_retransmission, penalisation;  // of subflows
+  MakeScheduler scheduler;                          // of subflows
+};
+
+// Bytes that a sender may have under way, whatever its congestion window says.
+inline std::uint64_t window_limit(const TcpSettings& tcp) {
+  return std::min(tcp.receive_window_bytes, tcp.send_buffer_bytes);
+}

@@ -1,0 +1,219 @@
+"""A run's folder: its name, what lies in it, and what may be believed of it.
+
+A run is one execution of one notebook: what is asked (Job), what came of it (Status), and the files between them.
+Whoever executes it (this process's supervisor, a Dask worker) reads job.json and leaves progress.json while it goes on
+and status.json at the end; a file named `cancel` asks it to stop. What ended well is read as Kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import signal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel
+
+from netrepro.errors import NetreproError
+from netrepro.paths import runs_dir, workbench_root
+from netrepro.tiers_and_profiles import PROFILES
+
+if TYPE_CHECKING:  # pandas, which who executes a notebook need not import
+    from netrepro.claims import Results, Run
+
+JOB, PROGRESS, STATUS, MANIFEST = "job.json", "progress.json", "status.json", "manifest.json"
+EXECUTED, LOG, CANCEL, KERNEL_PID = "executed.ipynb", "log.txt", "cancel", "kernel.pid"
+RESULTS, RUNNER_LOG = "results.json", "runner.log"
+OF_THE_RUNNING = (JOB, PROGRESS, KERNEL_PID, CANCEL, RUNNER_LOG)  # gone once it has ended
+RUN_DIR_VARIABLE = "NETREPRO_RUN_DIR"
+ASK_WHERE = signal.SIGUSR1  # to a kernel, which then writes to runner.log what each of its threads is doing
+
+Outcome = Literal["ok", "failed", "timed out", "kernel died", "interrupted"]
+BY_HAND = "by hand"  # cells run by a person: nobody saw how it ended
+FOLDER = re.compile(r"(?:\d\d_)?(?P<slug>[a-z0-9_]+)(--.*)?")
+
+
+def folder_suffix(overrides: Mapping[str, Any]) -> str:
+    """A folder-name ending that tells runs with other parameters apart."""
+    if not overrides:
+        return ""
+    text = ",".join(f"{name}={value}" for name, value in sorted(overrides.items()))
+    readable = re.sub(r"[^A-Za-z0-9=.,_+-]", "_", text)
+    if len(readable) > 80 or readable != text:
+        readable = f"{readable[:60]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+    return f"--{readable}"
+
+
+class Job(BaseModel):
+    """What to execute, where, and how long it may take."""
+
+    slug: str
+    name: str  # NN_slug
+    kind: str
+    notebook: Path
+    folder: Path  # where everything it makes goes
+    root: Path  # the workbench
+    parameters: dict[str, Any]
+    budget_s: float
+    cell_limit_s: float
+    total_limit_s: float
+    memory_mb: int
+    start_limit_s: float = 180
+    command: str  # what a person types to run just this again
+    threads: int = 1
+    manifest: dict[str, Any]
+    fingerprint: str
+
+
+class Progress(BaseModel):
+    """Where a running notebook is."""
+
+    heading: str = "starting the kernel"
+    cell: int = 0
+    cells: int = 0
+
+
+class Status(BaseModel):
+    """How it ended; judged from exceptions, never from what the saved notebook says of itself."""
+
+    slug: str
+    name: str
+    outcome: Outcome
+    seconds: float
+    budget_s: float
+    cpu_s: float = 0.0  # of processors, of the kernel and of all that it started and waited for
+    peak_mb: float = 0.0  # memory of the largest of these processes
+    fingerprint: str = ""
+    parameters: dict[str, Any] = {}
+    folder: Path | None = None
+    heading: str = ""  # the last Markdown heading above the failing cell
+    cell: int | None = None
+    exception: str = ""
+    log_tail: list[str] = []
+    command: str = ""
+    reused: bool = False  # taken over from an earlier run by --resume
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome == "ok"
+
+    @property
+    def over_budget(self) -> bool:
+        return self.seconds > self.budget_s
+
+    def explanation(self) -> str:
+        """The failure report: where, what, the last log lines, and the command that repeats it."""
+        if self.ok:
+            return ""
+        where = f"in {self.heading!r}, cell {self.cell}" if self.cell is not None else "before its first cell"
+        lines = [f"{self.name}: {self.outcome} {where}", f"  {self.exception}"]
+        lines += [f"  | {line}" for line in self.log_tail[-20:]]
+        lines += [f"  again: {self.command}"]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A run's folder.
+
+    outcome : how it ended ("ok", "failed", …); "by hand" for cells run by a person.
+    result : what it measured; None where `problem` says why there is nothing to use.
+    made : when its results were written, seconds of the epoch.
+    manifest : what it stood on; empty for a run by hand.
+    """
+
+    folder: Path
+    slug: str
+    outcome: str
+    result: Run | None
+    made: float
+    problem: str = ""
+    manifest: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def good(self) -> bool:
+        """Did it end well, and has it results?"""
+        return self.outcome == "ok" and self.result is not None
+
+    @property
+    def name(self) -> str:
+        """Its folder as a person would type it."""
+        return shown_path(self.folder)
+
+
+def shown_path(path: Path) -> str:
+    """A path from the workbench on, or whole where it lies elsewhere."""
+    root = workbench_root()
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def read_kept(folder: Path) -> Kept:
+    """Read a run's folder; what is wrong with it becomes its `problem`, and nothing raises."""
+    folder = folder.resolve()
+    match = FOLDER.fullmatch(folder.name)
+    slug, outcome, manifest = match["slug"] if match else folder.name, BY_HAND, {}
+    from netrepro.claims import read_results
+
+    results = folder / RESULTS
+    try:
+        if (folder / STATUS).exists():
+            status = Status.model_validate_json((folder / STATUS).read_text(encoding="utf-8"))
+            slug, outcome = status.slug, status.outcome
+            manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+            if not status.ok:
+                return Kept(folder, slug, outcome, None, 0.0, f"it {_ended(outcome)}: {status.exception}", manifest)
+        (run,) = read_results(results).runs.values()
+        return Kept(folder, slug, outcome, run, results.stat().st_mtime, manifest=manifest)
+    except NetreproError as error:
+        problem = error.problem
+    except (OSError, ValueError) as error:
+        problem = f"{type(error).__name__}: {error}"
+    return Kept(folder, slug, outcome, None, 0.0, problem, manifest)
+
+
+def _ended(outcome: str) -> str:
+    return outcome if outcome in ("failed", "timed out") else f"ended as {outcome!r}"
+
+
+def _folders(slug: str) -> Iterator[Path]:
+    for place in (*PROFILES, "interactive"):
+        for folder in sorted((runs_dir() / place).glob(f"*{slug}*")):
+            match = FOLDER.fullmatch(folder.name)
+            if match and match["slug"] == slug and folder.is_dir():
+                yield folder
+
+
+def kept_runs(slug: str) -> list[Kept]:
+    """Every run of a paper in runs/<profile>/ and runs/interactive/, the newest first, those without results last."""
+    return sorted((read_kept(folder) for folder in _folders(slug)), key=lambda kept: -kept.made)
+
+
+def newest_executed(slug: str) -> Path | None:
+    """Of the runs with standard settings that ended well the newest folder with an executed notebook, of guides too: of
+    the tier that "auto" takes, or else of another."""
+    fitting = [
+        kept
+        for kept in kept_runs(slug)
+        if kept.outcome == "ok" and not kept.manifest.get("changed") and (kept.folder / EXECUTED).exists()
+    ]
+    usual = [kept for kept in fitting if kept.manifest.get("tier") == kept.manifest.get("usual_tier")]
+    folders = [kept.folder for kept in usual or fitting]
+    return max(folders, key=lambda folder: (folder / EXECUTED).stat().st_mtime, default=None)
+
+
+def own_results(slug: str) -> Results | None:
+    """What a user has measured with the standard settings, of each profile and tier the newest; None without a run.
+
+    Runs that failed do not count; cells run by hand do.
+    """
+    from netrepro.claims import Results
+
+    runs: dict[str, Run] = {}
+    for kept in kept_runs(slug):
+        if kept.result is not None and not kept.result.changed:
+            runs.setdefault(kept.result.key, kept.result)
+    return Results(paper=slug, runs=dict(sorted(runs.items()))) if runs else None
