@@ -22,6 +22,7 @@ from netrepro.claims import claims_schema
 from netrepro.errors import NetreproError
 from netrepro.workbench import gallery
 from netrepro.workbench import pages as module
+from netrepro.workbench.looks import VERDICT_LOOKS
 from netrepro.workbench.run_folder import newest_executed
 from netrepro.workbench.runner import run
 
@@ -84,7 +85,7 @@ def test_a_click_on_a_cell_leads_to_its_claim_and_nothing_comes_from_elsewhere(s
     browser.find_element("css selector", ".claims input").send_keys("silent")
     assert browser.execute_script(shown) == ["silent"]
     legend = browser.find_elements("css selector", "span.cell")
-    assert len(legend) == 5 and all(sign.size["height"] for sign in legend)
+    assert len(legend) == len(VERDICT_LOOKS) and all(sign.size["height"] for sign in legend)
     cells[0].click()
     row = browser.find_element("css selector", "tr:target")
     assert browser.current_url.endswith("10_echo.html#claim-load-is-half") and "agrees" in row.text
