@@ -20,7 +20,7 @@ from netrepro.style import use_style
 from netrepro.workbench.catalogue import catalogue, find
 from netrepro.workbench.code import code_of
 from netrepro.workbench.exercises import check_answer as check_answer  # for notebooks
-from netrepro.workbench.looks import BADGES, VERDICT_LOOKS
+from netrepro.workbench.looks import BADGES, SIGNS, VERDICT_LOOKS
 from netrepro.workbench.run_folder import own_results
 from netrepro.workbench.scorecard import claims_table as sortable_claims
 from netrepro.workbench.scorecard import draw_scorecard, sorting_script
@@ -113,7 +113,7 @@ def verdicts() -> Styler:
 
 
 def papers_table() -> Styler:
-    """A row a paper: my level and the published one, and how many claims got which verdict."""
+    """A row a paper: my level and the published one, and how many claims got which verdict, under its sign."""
     mine, published, shown = _both()
     run = set(mine.loc[mine["date"] != "", "paper"])
     summary, theirs = paper_summary(shown), paper_summary(published)
@@ -124,11 +124,7 @@ def papers_table() -> Styler:
     summary.insert(1, "published", [f"{BADGES[level]} {level}" for level in theirs["level"]])
     whose = ["mine" if slug in run else "published" for slug in summary["paper"]]
     counts = summary.drop(columns=["level", "title"]).assign(whose=whose)
-    return dress(
-        counts.rename(
-            columns={"not_counted": "not counted", "agrees in direction": "in direction", "coverage": "rests on"}
-        )
-    )
+    return dress(counts.rename(columns=SIGNS | {"coverage": "rests on"}))
 
 
 def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> HTML:
