@@ -81,7 +81,7 @@ py::cpp_function named(Value TcpSettings::* field, std::vector<std::string> name
 void bind_simulation(py::module_& module) {
   py::class_<CongestionWindow>(module, "CongestionWindow", "In segments, which need not be whole.")
       .def_readwrite("segments", &CongestionWindow::segments)
-      .def_readwrite("threshold", &CongestionWindow::threshold, "Where slow start ends.")
+      .def_readwrite("threshold", &CongestionWindow::ssthresh, "Where slow start ends.")
       .def_property_readonly("in_slow_start", &CongestionWindow::in_slow_start)
       .def("slow_start", &CongestionWindow::slow_start, py::arg("acknowledged"),
            "Grows by as many segments, up to the threshold; returns how many are left over.");
@@ -134,7 +134,7 @@ void bind_simulation(py::module_& module) {
       "coupled_threshold",
       [one_of](const std::string& control, const Subflows& subflows, std::uint32_t place) {
         auto [own, window] = one_of(control, subflows, place);
-        return own->threshold_after_loss(window);
+        return own->ssthresh_after_loss(window);
       },
       py::arg("control"), py::arg("subflows"), py::arg("place"),
       "Segments that a loss leaves a subflow; subflows as coupled_growth takes them.");
@@ -358,7 +358,7 @@ void bind_simulation(py::module_& module) {
              columns["connection"] = column(samples, [](const Sample& s) { return s.connection; });
              columns["time_s"] = column(samples, [](const Sample& s) { return to_seconds(s.time); });
              columns["window_segments"] = column(samples, [](const Sample& s) { return s.window; });
-             columns["threshold_segments"] = column(samples, [](const Sample& s) { return s.threshold; });
+             columns["threshold_segments"] = column(samples, [](const Sample& s) { return s.ssthresh; });
              columns["round_trip_s"] = column(samples, [](const Sample& s) { return to_seconds(s.round_trip); });
              return columns;
            })

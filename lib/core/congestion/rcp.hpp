@@ -22,7 +22,7 @@ class RcpControl : public CongestionControl {
   }
   double pacing_rate() const override { return rate_; }
   void grow(CongestionWindow& window, const Delivery&) override { window.segments = no_window; }
-  double threshold_after_loss(const CongestionWindow&) override { return no_window; }
+  double ssthresh_after_loss(const CongestionWindow&) override { return no_window; }
 
  private:
   double segment_bytes_, rate_ = 0;

@@ -148,7 +148,7 @@ bool Connection::send_segment() {
   if (!segment) return false;
   Fabric& fabric = endpoints_.fabric();
   std::uint16_t flags = segment->ecn_capable ? Packet::ecn_capable : 0;
-  if (segment->window_reduced) flags |= Packet::congestion_window_reduced;
+  if (segment->cwr) flags |= Packet::congestion_window_reduced;
   const std::uint32_t place = fabric.new_packet(number_, paths_.forward, segment->length + Packet::header_bytes, flags);
   Packet& packet = fabric.packet(place);
   packet.sequence = segment->sequence;

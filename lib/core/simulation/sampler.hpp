@@ -18,7 +18,7 @@ class Sampler {
   struct WindowSample {
     Time time;
     std::uint32_t flow, connection;  // of the flow's connections the first, second, ...
-    double window, threshold;        // segments
+    double window, ssthresh;         // segments
     Time round_trip;
   };
 
@@ -46,8 +46,7 @@ class Sampler {
       if (const Connection* connection = endpoints_.connection(number)) {
         const TcpSender& sender = connection->sender();
         window_samples_.push_back({endpoints_.now(), endpoints_.flow_of(number), connection->place(),
-                                   sender.window().segments, sender.window().threshold,
-                                   sender.round_trip().smoothed()});
+                                   sender.window().segments, sender.window().ssthresh, sender.round_trip().smoothed()});
       }
     set_timer(endpoints_.now() + window_interval_, timer::windows_due);
   }
