@@ -70,7 +70,7 @@ void Conversation::on_answer(std::size_t number) {
   const Exchange& with = exchange(number);
   results_[with.result].answered = endpoints_.now();
   if (rounds_.is_finished(number)) {
-    endpoints_.complete_again(with.answers());
+    endpoints_.complete_now(with.answers());
     Connection& requests = *endpoints_.connection(with.requests());
     // It closes when the acknowledgement of this answer is there.
     endpoints_.connection(with.answers())->sender().finish();

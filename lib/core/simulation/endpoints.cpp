@@ -35,7 +35,7 @@ void Endpoints::stop(std::uint32_t flow) {
   if (!connection || (connection->group() && connection->group()->stop())) return;
   TcpSender& sender = connection->sender();
   sender.finish();
-  if (sender.connected() && connection->receiver().in_order() == sender.bytes()) complete_again(flow);
+  if (sender.connected() && connection->receiver().in_order() == sender.bytes()) complete_now(flow);
   close_if_done(*connection);
 }
 

@@ -86,11 +86,11 @@ class Endpoints {
   void open(std::uint32_t connection, ConnectionGroup* group, std::uint32_t place);
   void close(std::uint32_t connection);
   void close_if_done(Connection& connection);
-  // All bytes of the flow are where they should be, the first time.
+  // All bytes of the flow are where they should be: since the first time, or since now.
   void complete(std::uint32_t flow) {
     if (results_[flow].completion == never) results_[flow].completion = schedule_.now();
   }
-  void complete_again(std::uint32_t flow) { results_[flow].completion = schedule_.now(); }
+  void complete_now(std::uint32_t flow) { results_[flow].completion = schedule_.now(); }
   // A packet at the end of its path.
   void deliver(std::uint32_t packet);
   void send_datagram(std::uint32_t flow);

@@ -102,7 +102,7 @@ void Subflows::pump_all() {
 bool Subflows::stop() {
   if (!endpoints_.connection(members_[0])->sender().connected()) return true;
   stream_.finish();
-  if (stream_.all_arrived()) endpoints_.complete_again(members_[0]);
+  if (stream_.all_arrived()) endpoints_.complete_now(members_[0]);
   if (stream_.all_acknowledged()) close_all();
   return true;
 }
