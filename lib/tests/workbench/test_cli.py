@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import netrepro
-from netrepro.workbench.lines import COLUMNS, columns_of, folded
+from netrepro.workbench.console import COLUMNS, columns_of, folded
 
 LONG = "a question so long that it does not fit into one line of eighty columns, whatever else stands there?"
 
