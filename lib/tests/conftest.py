@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator
@@ -31,6 +32,9 @@ from netrepro.emulation.real_time.machine import processor_ticks
 
 FIXTURES = Path(__file__).parent / "notebooks"
 REPOSITORY = Path(__file__).parents[2]
+
+# A background job begins with this signal ignored, and so does what it starts: tests of Ctrl-C would wait in vain.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("netrepro", deadline=None)  # no test asserts a time
 settings.load_profile("netrepro")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Iterable
 from contextlib import contextmanager
@@ -652,6 +653,8 @@ def _short(path: Path) -> str:
 
 def main() -> None:
     """Entry point: a NetreproError, or a missing extra, becomes two lines and exit code 2, a Ctrl-C exit code 130."""
+    # A shell starts what is put in the background with this signal ignored; who sends it means it there, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         app()
     except (NetreproError, ModuleNotFoundError) as error:
