@@ -17,7 +17,7 @@ from netrepro.emulation.real_time.machine import guest_prefix
 from netrepro.emulation.real_time.probe import NotHere, control_group_parent, nearest_with_limits
 from netrepro.networks import Link, star
 
-pytestmark = [pytest.mark.timeout(60), rootless]
+pytestmark = rootless
 NET = star(2, Link(10, 0))
 
 

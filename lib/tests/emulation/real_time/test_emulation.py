@@ -50,7 +50,7 @@ FAST = Link(100, 0)
 CORES = range(17, 21)  # of the fat-tree with k = 4
 
 
-pytestmark = [pytest.mark.timeout(60), rootless]
+pytestmark = rootless
 needs_root = pytest.mark.skipif(not probe_tiers().privileged.available, reason="needs root")
 both_tiers = pytest.mark.parametrize("tier", ["rootless", pytest.param("privileged", marks=needs_root)])
 
@@ -439,7 +439,6 @@ def printed_by(kernel: BlockingKernelClient, code: str) -> str:
     return "".join(told)
 
 
-@pytest.mark.timeout(240)
 @both_tiers
 def test_a_jupyter_kernel_inside_a_host_sees_its_network_keeps_variables_and_is_joined_by_others(tier, monkeypatch):
     monkeypatch.setenv("JPY_PARENT_PID", str(os.getpid()))  # as in a notebook
@@ -458,7 +457,6 @@ def test_a_jupyter_kernel_inside_a_host_sees_its_network_keeps_variables_and_is_
             other.stop_channels()
 
 
-@pytest.mark.timeout(240)
 def test_a_jupyter_kernel_is_interrupted_and_ends_with_its_block_and_its_files(net):
     with net["h1"].jupyter_kernel() as kernel:
         waiting = kernel.execute("import time; print('begun'); time.sleep(600)")
@@ -591,7 +589,6 @@ def test_nothing_is_left_when_the_owner_is_killed(network, tmp_path):
     assert outcome_of(lambda owner: owner.kill(), tmp_path, network) == -signal.SIGKILL
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("end", "status"),
     [
