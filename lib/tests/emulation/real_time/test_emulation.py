@@ -91,6 +91,7 @@ def test_hosts_have_their_addresses_and_links_their_rates_and_buffers():
 def test_routes_are_the_shortest_paths_that_networkx_finds():
     import networkx as nx
 
+    needs("ip")
     topology = fat_tree(4, FAST)
     plan = make_plan(topology)
     with emulation(topology) as net:
@@ -116,6 +117,7 @@ def test_no_interface_has_an_index_of_the_namespace_that_makes_it():
 
 
 def test_a_host_with_two_cables_is_reached_over_both():
+    needs("ip")
     topology = Topology((Cable("h1", "s1", FAST), Cable("h1", "s2", FAST), Cable("s1", "s3", FAST),
                          Cable("s2", "s3", FAST), Cable("h2", "s3", FAST)))  # fmt: skip
     with emulation(topology) as net:
