@@ -9,7 +9,7 @@ PARTS  := $(shell find lib/netrepro -name __init__.py)
 # Made where there is what it is made of; else one line says what is missing, each time.
 KERNEL := $(VENV)/netrepro-kernel
 
-.PHONY: run test paper sanitize tidy bench lab clean setup lint format lock strip
+.PHONY: run test test-bare paper sanitize tidy bench lab clean setup lint format lock strip
 
 setup: $(READY)
 
@@ -43,6 +43,11 @@ test: $(READY) $(KERNEL)
 	@$(PYTEST) lib/tests --ignore=$(REAL_TIME) --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS) \
 	  $(if $(COVERAGE),$(COVERED:%=--cov=netrepro.%) --cov-report=)
 	@$(PYTEST) $(REAL_TIME) $(ARGS) || $(PYTEST) $(REAL_TIME) $(ARGS) --verbose --last-failed --last-failed-no-failures none
+
+# Those that find other programs here, or none, as on a machine without the packages of binder/apt.txt and a kernel.
+BARE := $(addprefix lib/tests/,applications emulation guides papers workbench)
+test-bare: $(READY)
+	@.ci/bare $(CURDIR)/$(PYTEST) $(BARE) --ignore=$(REAL_TIME) --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # The core's tests on a core with assertions, under the address and undefined-behaviour sanitizers. Python itself leaks.
 SANITIZED := lib/build/sanitized

@@ -18,11 +18,11 @@ class PythonControl : public CongestionControl {
     ask("on_delivery", window, &delivery);
   }
   void grow(CongestionWindow& window, const Delivery& delivery) override { ask("grow", window, &delivery); }
-  double threshold_after_loss(const CongestionWindow& window) override {
-    return threshold("threshold_after_loss", window);
+  double ssthresh_after_loss(const CongestionWindow& window) override {
+    return ssthresh("threshold_after_loss", window);
   }
-  double threshold_after_mark(const CongestionWindow& window) override {
-    return threshold("threshold_after_mark", window);
+  double ssthresh_after_mark(const CongestionWindow& window) override {
+    return ssthresh("threshold_after_mark", window);
   }
   void on_timeout() override {
     const pybind11::gil_scoped_acquire lock;
@@ -35,7 +35,7 @@ class PythonControl : public CongestionControl {
     control_.attr(name)(pybind11::cast(&window, pybind11::return_value_policy::reference),
                         pybind11::cast(delivery, pybind11::return_value_policy::reference));
   }
-  double threshold(const char* name, CongestionWindow window) {
+  double ssthresh(const char* name, CongestionWindow window) {
     const pybind11::gil_scoped_acquire lock;
     return control_.attr(name)(pybind11::cast(&window, pybind11::return_value_policy::reference)).cast<double>();
   }

@@ -81,7 +81,7 @@ py::cpp_function named(Value TcpSettings::* field, std::vector<std::string> name
 void bind_simulation(py::module_& module) {
   py::class_<CongestionWindow>(module, "CongestionWindow", "In segments, which need not be whole.")
       .def_readwrite("segments", &CongestionWindow::segments)
-      .def_readwrite("threshold", &CongestionWindow::threshold, "Where slow start ends.")
+      .def_readwrite("threshold", &CongestionWindow::ssthresh, "Where slow start ends.")
       .def_property_readonly("in_slow_start", &CongestionWindow::in_slow_start)
       .def("slow_start", &CongestionWindow::slow_start, py::arg("acknowledged"),
            "Grows by as many segments, up to the threshold; returns how many are left over.");
@@ -96,7 +96,7 @@ void bind_simulation(py::module_& module) {
       .def_readonly("first", &Delivery::first, "Number of the oldest segment not acknowledged.")
       .def_readonly("next", &Delivery::next, "Number of the next segment to be sent.");
 
-  using LinkSettings = Simulator::LinkSettings;
+  using LinkSettings = Fabric::LinkSettings;
   py::class_<LinkSettings>(module, "LinkSettings", "Rate in bit/s; room: packets of its own that a host lets wait.")
       .def(py::init([](std::uint32_t source, std::uint32_t destination, double rate, double delay_s, double jitter_s,
                        double loss, std::uint64_t room, double reordering, double held_back_s,
@@ -134,7 +134,7 @@ void bind_simulation(py::module_& module) {
       "coupled_threshold",
       [one_of](const std::string& control, const Subflows& subflows, std::uint32_t place) {
         auto [own, window] = one_of(control, subflows, place);
-        return own->threshold_after_loss(window);
+        return own->ssthresh_after_loss(window);
       },
       py::arg("control"), py::arg("subflows"), py::arg("place"),
       "Segments that a loss leaves a subflow; subflows as coupled_growth takes them.");
@@ -220,7 +220,7 @@ void bind_simulation(py::module_& module) {
       .def(
           "change_link",
           [](Simulator& simulator, double at_s, std::uint32_t link, double rate, const std::optional<bool>& up) {
-            using State = Simulator::LinkChange::State;
+            using State = Fabric::LinkChange::State;
             const State state = !up ? State::as_before : *up ? State::up : State::down;
             simulator.change_link({from_seconds(at_s), link, rate, state});
           },
@@ -276,10 +276,10 @@ void bind_simulation(py::module_& module) {
             static constexpr const char* kinds[] = {"connected", "message to server", "message to client", "datagram"};
             const Time until = std::min(from_seconds(until_s), simulator.end());
             py::gil_scoped_release released;
-            const std::vector<Simulator::News>& news = simulator.advance_to_news(until);
+            const std::vector<News>& news = simulator.advance_to_news(until);
             py::gil_scoped_acquire held;
             py::list told;
-            for (const Simulator::News& item : news)
+            for (const News& item : news)
               told.append(py::make_tuple(to_seconds(item.time), kinds[static_cast<int>(item.kind)], item.number));
             return told;
           },
@@ -291,7 +291,7 @@ void bind_simulation(py::module_& module) {
       .def_property_readonly("packet_hops", &Simulator::packet_hops)
       .def_property_readonly("account",
                              [](const Simulator& simulator) {
-                               const Simulator::Account account = simulator.account();
+                               const Fabric::Account account = simulator.account();
                                py::dict entries;
                                entries["created"] = account.created;
                                entries["delivered"] = account.delivered;
@@ -303,7 +303,7 @@ void bind_simulation(py::module_& module) {
       .def("flows",
            [](const Simulator& simulator) {
              const auto results = simulator.flow_results();
-             using Result = Simulator::FlowResult;
+             using Result = Endpoints::FlowResult;
              py::dict columns;
              columns["completion_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.completion); });
              columns["delivered_bytes"] = column(results, [](const Result& r) { return r.delivered_bytes; });
@@ -330,7 +330,7 @@ void bind_simulation(py::module_& module) {
       .def("requests",
            [](const Simulator& simulator) {
              const auto& results = simulator.request_results();
-             using Result = Simulator::RequestResult;
+             using Result = Conversation::Result;
              py::dict columns;
              columns["flow"] = column(results, [](const Result& r) { return r.flow; });
              columns["request"] = column(results, [](const Result& r) { return r.number; });
@@ -340,7 +340,7 @@ void bind_simulation(py::module_& module) {
            })
       .def("queue_samples",
            [](const Simulator& simulator) {
-             using Sample = Simulator::QueueSample;
+             using Sample = Sampler::QueueSample;
              const auto& samples = simulator.queue_samples();
              py::dict columns;
              columns["link"] = column(samples, [](const Sample& s) { return s.link; });
@@ -351,14 +351,14 @@ void bind_simulation(py::module_& module) {
            })
       .def("window_samples",
            [](const Simulator& simulator) {
-             using Sample = Simulator::WindowSample;
+             using Sample = Sampler::WindowSample;
              const auto& samples = simulator.window_samples();
              py::dict columns;
              columns["flow"] = column(samples, [](const Sample& s) { return s.flow; });
              columns["connection"] = column(samples, [](const Sample& s) { return s.connection; });
              columns["time_s"] = column(samples, [](const Sample& s) { return to_seconds(s.time); });
              columns["window_segments"] = column(samples, [](const Sample& s) { return s.window; });
-             columns["threshold_segments"] = column(samples, [](const Sample& s) { return s.threshold; });
+             columns["threshold_segments"] = column(samples, [](const Sample& s) { return s.ssthresh; });
              columns["round_trip_s"] = column(samples, [](const Sample& s) { return to_seconds(s.round_trip); });
              return columns;
            })

@@ -126,7 +126,7 @@ void Bbr::check_full_pipe(const RateSample& sample) {
 void Bbr::check_drained(CongestionWindow& window, const RateSample& sample) {
   if (mode_ == Mode::startup && pipe_is_full_) {
     mode_ = Mode::drain;
-    window.threshold = target_in_flight(1);
+    window.ssthresh = target_in_flight(1);
   }
   if (mode_ == Mode::drain && sample.in_flight <= target_in_flight(1)) enter_probe_bandwidth(sample.now);
 }
@@ -178,9 +178,9 @@ void Bbr::save_window(double window) {
   saved_window_ = calm ? window : std::max(saved_window_, window);
 }
 
-double Bbr::threshold_after_loss(const CongestionWindow& window) {
+double Bbr::ssthresh_after_loss(const CongestionWindow& window) {
   save_window(window.segments);
-  return window.threshold;
+  return window.ssthresh;
 }
 
 void Bbr::on_timeout() {

@@ -20,7 +20,7 @@ class Bbr : public CongestionControl {
   void on_connected(const CongestionWindow& window, Time round_trip, Time now) override;
   void on_rate_sample(CongestionWindow& window, const RateSample& sample) override;
   bool wants_application_limited_mark() const override { return mode_ == Mode::probe_round_trip; }
-  double threshold_after_loss(const CongestionWindow& window) override;
+  double ssthresh_after_loss(const CongestionWindow& window) override;
   void on_timeout() override;
   void on_restart(Time, Time) override;
   void on_undo() override { full_rate_ = 0, rounds_without_growth_ = 0; }  // the pipe may not have been full

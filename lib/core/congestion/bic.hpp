@@ -15,7 +15,7 @@ class Bic : public CongestionControl {
     if (window.in_slow_start()) left = window.slow_start(left);
     if (left > 0) window.segments += left / acknowledgements_per_segment(window.segments);
   }
-  double threshold_after_loss(const CongestionWindow& window) override {
+  double ssthresh_after_loss(const CongestionWindow& window) override {
     // Fast convergence: who lost before reaching the last maximum leaves room for others.
     last_maximum_ = window.segments < last_maximum_ ? window.segments * (1 + beta) / 2 : window.segments;
     return std::max(window.segments * (window.segments <= low_window ? 0.5 : beta), 2.0);

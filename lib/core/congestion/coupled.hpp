@@ -39,7 +39,7 @@ class Coupled : public Reno {
     if (left > 0) window.segments = std::max(1.0, window.segments + left * increase());
     coupling_->subflows[place_].window = window.segments;
   }
-  double threshold_after_loss(const CongestionWindow& window) override {
+  double ssthresh_after_loss(const CongestionWindow& window) override {
     Coupling::Subflow& own = coupling_->subflows[place_];
     own.between_losses = own.since_loss;
     own.since_loss = 0;

@@ -22,7 +22,7 @@ void Cubic::on_delivery(CongestionWindow& window, const Delivery& delivery) {
   const bool long_train = signs_.train_is_long(delivery.now, paced_ ? longest : longest / 2);
   const bool queue_grows = signs_.round_trips_grew(delivery.round_trip, smallest_round_trip_);
   found_ = long_train || queue_grows;
-  if (found_) window.threshold = window.segments;
+  if (found_) window.ssthresh = window.segments;
 }
 
 void Cubic::grow(CongestionWindow& window, const Delivery& delivery) {
@@ -50,7 +50,7 @@ double Cubic::acknowledgements_per_segment(double window, double acknowledged, T
   return std::max(needed, 2.0);
 }
 
-double Cubic::threshold_after_loss(const CongestionWindow& window) {
+double Cubic::ssthresh_after_loss(const CongestionWindow& window) {
   epoch_start_ = never;
   // Fast convergence: who lost before reaching the last plateau leaves room for others.
   last_maximum_ = window.segments < last_maximum_ ? window.segments * (1 + beta) / 2 : window.segments;

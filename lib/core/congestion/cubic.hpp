@@ -10,7 +10,7 @@ class Cubic : public CongestionControl {
       : Cubic(context.tcp.hystart, context.tcp.pacing, HyStart(context.tcp.hystart_rounds_from_start)) {}
   void on_delivery(CongestionWindow& window, const Delivery& delivery) override;
   void grow(CongestionWindow& window, const Delivery& delivery) override;
-  double threshold_after_loss(const CongestionWindow& window) override;
+  double ssthresh_after_loss(const CongestionWindow& window) override;
   void on_timeout() override { *this = Cubic(hystart_, paced_, signs_.after_timeout()); }
   void on_restart(Time silence, Time now) override {
     if (epoch_start_ != never) epoch_start_ = std::min(epoch_start_ + silence, now);  // no time to grow in

@@ -19,7 +19,7 @@ class Dctcp : public Reno {
     delivered_ = marked_ = 0;
     window_end_ = delivery.next;
   }
-  double threshold_after_mark(const CongestionWindow& window) override {
+  double ssthresh_after_mark(const CongestionWindow& window) override {
     const double whole = window.whole();  // and Linux takes whole ones away
     return std::max(whole - std::floor(whole * alpha_ / 2), 2.0);
   }

@@ -14,7 +14,7 @@ class Reno : public CongestionControl {
     if (window.in_slow_start()) left = window.slow_start(left);
     if (left > 0) window.segments += left / window.segments;
   }
-  double threshold_after_loss(const CongestionWindow& window) override {
+  double ssthresh_after_loss(const CongestionWindow& window) override {
     return std::max(window.segments * (window.in_slow_start() ? exit_share_ : 0.5), 2.0);
   }
 

@@ -47,7 +47,7 @@ void Suss::stop(CongestionWindow& window, const Delivery& delivery) {
   mode_ = Mode::off;
   window.send_from = 0;
   if (paced_rounds_ > 1) window.segments = std::max(2.0, std::min(window.segments, delivery.in_flight));
-  window.threshold = window.segments;
+  window.ssthresh = window.segments;
 }
 
 void Suss::grow(CongestionWindow& window, const Delivery& delivery) {

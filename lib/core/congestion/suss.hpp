@@ -12,9 +12,9 @@ class Suss : public Cubic {
   void on_delivery(CongestionWindow& window, const Delivery& delivery) override;
   void grow(CongestionWindow& window, const Delivery& delivery) override;
   void on_sent(CongestionWindow& window, std::uint64_t next, Time now) override;
-  double threshold_after_loss(const CongestionWindow& window) override {
+  double ssthresh_after_loss(const CongestionWindow& window) override {
     give_up();
-    return Cubic::threshold_after_loss(window);
+    return Cubic::ssthresh_after_loss(window);
   }
   void on_timeout() override {
     give_up();

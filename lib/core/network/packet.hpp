@@ -3,7 +3,10 @@
 #include <array>
 #include <cstdint>
 
-struct alignas(64) Packet {  // a line of a processor's cache
+struct alignas(64) Packet {                          // a line of a processor's cache
+  static constexpr std::uint32_t header_bytes = 66;  // Ethernet 14, IPv4 20, TCP 32 with timestamps
+  static constexpr std::uint32_t syn_bytes = 74;
+
   enum Flag : std::uint16_t {
     acknowledgement = 1,
     synchronise = 2,

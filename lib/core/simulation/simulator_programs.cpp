@@ -1,103 +1,58 @@
 // The part of Simulator for programs at its hosts that somebody else runs: datagrams that they send, connections that
 // they open, write messages to and close, and the news that there are for them.
+#include <algorithm>
 #include <stdexcept>
-#include <utility>
 
+#include "network/shortest_paths.hpp"
 #include "simulation/simulator.hpp"
 
 void Simulator::reserve_connections(std::uint32_t count, MakeControl control,
                                     const std::shared_ptr<const TcpSettings>& tcp) {
-  first_program_ = static_cast<std::uint32_t>(flows_.size());
   for (std::uint32_t i = 0; i < count; ++i) {
-    const auto flow = static_cast<std::uint32_t>(flows_.size());
-    flows_.push_back({0, 0, never, 0, 0, control, true, false, 0, tcp});
-    Group& group = groups_[flow];
-    group.kind = Group::Kind::program;
-    group.members = {flow};
-    add_companion(flow, 1, true, true);
+    const std::uint32_t flow = endpoints_.add_flow({0, 0, never, 0, 0, control, true, false, 0, tcp});
+    dialogues_.push_back(&endpoints_.give_group(flow, std::make_unique<Dialogue>(endpoints_, flow, news_)));
+    endpoints_.add_companion(flow, 1, true, true);
   }
-  reserved_ = count;
 }
 
-Simulator::Dialogue& Simulator::dialogue_of(std::uint32_t connection) {
-  const std::uint32_t place = flow_of(connection) - first_program_;
-  if (flow_of(connection) < first_program_ || place >= dialogues_.size()) throw std::out_of_range("no such connection");
-  return dialogues_[place];
-}
-
-Simulator::Speaker& Simulator::speaker_of(std::uint32_t connection) {
-  Dialogue& dialogue = dialogue_of(connection);
-  return connection == flow_of(connection) ? dialogue.client : dialogue.server;
+// Those set aside are the last flows.
+Dialogue& Simulator::dialogue(std::uint32_t connection) {
+  const std::size_t first = flows() - dialogues_.size();
+  if (connection < first || connection - first >= connected_) throw std::out_of_range("no such connection");
+  return *dialogues_[connection - first];
 }
 
 std::uint32_t Simulator::connect(std::uint32_t from, std::uint32_t to) {
-  if (!tree_) begin();
-  if (dialogues_.size() == reserved_) throw std::out_of_range("no connection left");
-  const std::uint32_t flow = first_program_ + static_cast<std::uint32_t>(dialogues_.size());
-  FlowDescription& description = flows_[flow];
-  description.from = from;
-  description.to = to;
-  description.start = now_;
-  dialogues_.emplace_back();
-  open_group(groups_.at(flow));
-  return flow;
+  if (!schedule_.begun()) begin();
+  if (connected_ == dialogues_.size()) throw std::out_of_range("no connection left");
+  Dialogue& dialogue = *dialogues_[connected_++];
+  const std::uint32_t number = dialogue.members()[0];
+  Endpoints::Flow& flow = endpoints_.flow(number);
+  flow.from = from;
+  flow.to = to;
+  flow.start = now();
+  dialogue.open();
+  return number;
 }
 
-void Simulator::write(std::uint32_t flow, bool to_client, std::uint64_t bytes) {
-  const std::uint32_t number = groups_.at(flow).members.at(to_client);
-  Speaker& speaker = speaker_of(number);
-  Connection* connection = connections_[number].get();
-  if (!connection) throw std::logic_error("a message on a connection that is closed");
-  const std::uint64_t segment = flows_[flow].tcp->segment_bytes;
-  speaker.end += (bytes + segment - 1) / segment * segment;
-  speaker.unsent.push(bytes);
-  speaker.awaited.push({speaker.end, bytes});
-  if (!connection->sender.connected()) return;
-  pump(number, *connection);
-  set_sender_timer(number, *connection);
+void Simulator::write(std::uint32_t connection, bool to_client, std::uint64_t bytes) {
+  dialogue(connection).write(to_client, bytes);
 }
 
-void Simulator::hang_up(std::uint32_t flow) {
-  for (std::uint32_t number : groups_.at(flow).members) {
-    if (!speaker_of(number).awaited.empty()) throw std::logic_error("a connection closed before its messages arrived");
-    Connection* connection = connections_[number].get();
-    if (!connection) continue;
-    connection->sender.finish();
-    close_if_done(number);
-  }
-}
+void Simulator::hang_up(std::uint32_t connection) { dialogue(connection).hang_up(); }
 
 std::uint32_t Simulator::post(std::uint32_t from, std::uint32_t to, std::uint32_t bytes, std::uint32_t flow) {
-  if (!tree_) begin();
+  if (!schedule_.begun()) begin();
   const std::uint64_t key = ShortestPaths::mixed((std::uint64_t{from} << 32 | to) ^ ShortestPaths::mixed(flow));
-  const std::uint32_t place = new_packet(flow, path_place(from, to, key), bytes, Packet::posted);
-  send(place);
-  return place;
+  const std::uint32_t packet = fabric_.new_packet(flow, fabric_.path(from, to, key), bytes, Packet::posted);
+  fabric_.send(packet);
+  return packet;
 }
 
-const std::vector<Simulator::News>& Simulator::advance_to_news(Time until) {
-  if (!tree_) begin();
+const std::vector<News>& Simulator::advance_to_news(Time until) {
+  if (!schedule_.begun()) begin();
   news_.clear();
-  for (show_timers(); tree_->time() <= until && news_.empty(); show_timers()) step();
-  if (news_.empty()) now_ = std::max(now_, until);
+  while (schedule_.next_time() <= until && news_.empty()) step();
+  if (news_.empty()) schedule_.wait_until(std::max(now(), until));
   return news_;
-}
-
-// A message after all earlier ones have been sent.
-void Simulator::supply_message(std::uint32_t number, Connection& connection) {
-  Speaker& speaker = speaker_of(number);
-  connection.sender.expect_more(!speaker.unsent.empty());
-  if (speaker.unsent.empty() || !connection.sender.could_send_new(now_)) return;
-  connection.sender.append(speaker.unsent.front(), now_);
-  speaker.unsent.pop();
-}
-
-void Simulator::take_messages(std::uint32_t number, const Connection& connection) {
-  Speaker& speaker = speaker_of(number);
-  while (!speaker.awaited.empty() && speaker.awaited.front().end <= connection.receiver.in_order()) {
-    dialogue_of(number).delivered_bytes += speaker.awaited.front().bytes;
-    speaker.awaited.pop();
-    const auto kind = number == flow_of(number) ? News::Kind::message_to_server : News::Kind::message_to_client;
-    news_.push_back({now_, kind, flow_of(number)});
-  }
 }

@@ -11,14 +11,14 @@
 #include "tcp/rate_sample.hpp"
 
 struct CongestionWindow {
-  double segments, threshold;  // threshold: where slow start ends
-  Time send_from = 0;          // nothing leaves sooner
-  bool in_slow_start() const { return segments < threshold; }
+  double segments, ssthresh;  // ssthresh: where slow start ends
+  Time send_from = 0;         // nothing leaves sooner
+  bool in_slow_start() const { return segments < ssthresh; }
   double whole() const { return std::floor(segments + 1e-9); }  // sums of fractions may miss one by rounding
 
-  // Slow start: one segment for each that was acknowledged, up to the threshold. Returns how many are left over.
+  // Slow start: one segment for each that was acknowledged, up to ssthresh. Returns how many are left over.
   double slow_start(double acknowledged) {
-    const double grown = std::min(segments + acknowledged, threshold);
+    const double grown = std::min(segments + acknowledged, ssthresh);
     acknowledged -= grown - segments;
     segments = grown;
     return acknowledged;
@@ -44,9 +44,9 @@ class CongestionControl {
   virtual void on_delivery(CongestionWindow&, const Delivery&) {}
   // An acknowledgement while nothing is wrong: the window may grow.
   virtual void grow(CongestionWindow& window, const Delivery& delivery) = 0;
-  // The threshold after a loss (or, unless overridden, a mark).
-  virtual double threshold_after_loss(const CongestionWindow& window) = 0;
-  virtual double threshold_after_mark(const CongestionWindow& window) { return threshold_after_loss(window); }
+  // ssthresh after a loss (or, unless overridden, a mark).
+  virtual double ssthresh_after_loss(const CongestionWindow& window) = 0;
+  virtual double ssthresh_after_mark(const CongestionWindow& window) { return ssthresh_after_loss(window); }
   virtual void on_timeout() {}
   virtual void on_undo() {}  // the last reduction was for nothing, and the window is what it was
   virtual void on_connected(const CongestionWindow&, Time /*round_trip, 0 if unknown*/, Time /*now*/) {}

@@ -16,7 +16,7 @@ class DuplicateCount {
     if (!recovering && first < careful_until_) return Tells::nothing;
     ++count_;
     if (recovering) return Tells::arrival;
-    if (count_ == LossDetection::segments_that_tell) return Tells::loss;
+    if (count_ == LossDetection::dup_thresh) return Tells::loss;
     return of_old_ ? Tells::nothing : Tells::arrival;
   }
   void forget() { count_ = 0; }

@@ -9,7 +9,7 @@ Time LossDetection::find(Scoreboard& board, bool recovering, const RoundTripEsti
     find_by_count(board);
     return 0;
   }
-  const Time margin = settling_time(board, recovering, round_trip);
+  const Time reo_wnd = current_reo_wnd(board, recovering, round_trip);
   Time last_due = 0;
   if (judged_ < board.next() && (board.delivered_count() > 0 || board[judged_].at < newest_delivered_)) {
     for (; judged_ < board.next(); ++judged_) {
@@ -17,54 +17,54 @@ Time LossDetection::find(Scoreboard& board, bool recovering, const RoundTripEsti
       if (sent.has(Scoreboard::delivered | Scoreboard::lost)) continue;
       // Beyond the highest delivered one, only a retransmission that was delivered tells.
       if (judged_ >= board.highest_delivered() && sent.at >= newest_delivered_) break;
-      if (margin > 0 && settled_at(sent.at, margin) > now) {
-        last_due = settled_at(board[board.newest_hole(judged_)].at, margin);
+      if (reo_wnd > 0 && lost_from(sent.at, reo_wnd) > now) {
+        last_due = lost_from(board[board.newest_hole(judged_)].at, reo_wnd);
         break;
       }
       if (sent.at > newest_delivered_) break;
       board.mark_lost(judged_);
     }
   }
-  return std::max(last_due, find_lost_retransmissions(board, margin, now));
+  return std::max(last_due, find_lost_retransmissions(board, reo_wnd, now));
 }
 
 // RFC 6675: lost is what three segments beyond it have arrived.
 void LossDetection::find_by_count(Scoreboard& board) {
-  if (board.delivered_count() < segments_that_tell) return;
+  if (board.delivered_count() < dup_thresh) return;
   std::uint64_t third = board.highest_delivered();
-  for (std::uint64_t beyond = 0; beyond < segments_that_tell;) beyond += board[--third].has(Scoreboard::delivered);
+  for (std::uint64_t beyond = 0; beyond < dup_thresh;) beyond += board[--third].has(Scoreboard::delivered);
   for (; judged_ < third; ++judged_)
     if (!board[judged_].has(Scoreboard::delivered | Scoreboard::lost)) board.mark_lost(judged_);
 }
 
 // When the last of those is due that were sent before one that has been delivered; 0 if there is none.
-Time LossDetection::find_lost_retransmissions(Scoreboard& board, Time margin, Time now) const {
+Time LossDetection::find_lost_retransmissions(Scoreboard& board, Time reo_wnd, Time now) const {
   while (const Scoreboard::Resent* oldest = board.oldest_retransmission()) {
     if (oldest->at >= newest_delivered_) return 0;
-    if (margin > 0 && settled_at(oldest->at, margin) > now)
-      return settled_at(board.newest_retransmission(newest_delivered_), margin);
+    if (reo_wnd > 0 && lost_from(oldest->at, reo_wnd) > now)
+      return lost_from(board.newest_retransmission(newest_delivered_), reo_wnd);
     board.lose_oldest_retransmission();
   }
   return 0;
 }
 
 // RFC 8985, section 6.2, step 4: none once three segments tell of a loss, on a path that has never reordered.
-Time LossDetection::settling_time(const Scoreboard& board, bool recovering,
-                                  const RoundTripEstimator& round_trip) const {
-  const bool told = recovering || board.delivered_count() >= segments_that_tell;
+Time LossDetection::current_reo_wnd(const Scoreboard& board, bool recovering,
+                                    const RoundTripEstimator& round_trip) const {
+  const bool told = recovering || board.delivered_count() >= dup_thresh;
   if (told && !reordering_seen_) return 0;
-  return std::min(round_trip.smallest() / 4 * settling_steps_, round_trip.smoothed());
+  return std::min(round_trip.smallest() / 4 * reo_wnd_mult_, round_trip.smoothed());
 }
 
 // RFC 8985, section 6.2, step 4.2: a step more in each round trip in which something was sent again needlessly, until
 // 16 recoveries have had none.
-void LossDetection::adapt_settling_time(Time now) {
+void LossDetection::adapt_reo_wnd(Time now) {
   if (newest_delivered_ < stretched_at_) duplicate_came_ = false;
   if (std::exchange(duplicate_came_, false)) {
-    settling_steps_ = std::min(settling_steps_ + 1, most_settling_steps);
-    settling_keeps_ = recoveries_that_keep_steps;
+    reo_wnd_mult_ = std::min(reo_wnd_mult_ + 1, most_reo_wnd_mult);
+    reo_wnd_persist_ = reo_wnd_persistence;
     stretched_at_ = now;
-  } else if (settling_keeps_ == 0) {
-    settling_steps_ = 1;
+  } else if (reo_wnd_persist_ == 0) {
+    reo_wnd_mult_ = 1;
   }
 }

@@ -13,7 +13,7 @@
 
 class LossDetection {
  public:
-  static constexpr std::uint64_t segments_that_tell = 3;
+  static constexpr std::uint64_t dup_thresh = 3;
 
   explicit LossDetection(bool by_count) : by_count_(by_count) {}
 
@@ -28,7 +28,7 @@ class LossDetection {
       newest_round_trip_ = now - sent.at;
     }
   }
-  void adapt_settling_time(Time now);
+  void adapt_reo_wnd(Time now);
   // A segment has arrived twice (DSACK), beyond a hole or not.
   void on_duplicate(std::uint64_t end, const SegmentBoundaries& boundaries, bool beyond_acknowledgement,
                     bool of_probe) {
@@ -38,8 +38,8 @@ class LossDetection {
   }
   // An original came after what was sent again, where the cumulative acknowledgement stood at `first`.
   void on_late_original(std::uint64_t first) { reordering_seen_ |= first < highest_before_; }
-  void on_recovery_ended() { settling_keeps_ -= settling_keeps_ > 0; }
-  void on_recovery_needless() { settling_keeps_ = std::min(settling_keeps_ + 1, recoveries_that_keep_steps); }
+  void on_recovery_ended() { reo_wnd_persist_ -= reo_wnd_persist_ > 0; }
+  void on_recovery_needless() { reo_wnd_persist_ = std::min(reo_wnd_persist_ + 1, reo_wnd_persistence); }
 
   // Marks what is lost. Returns when to ask again even if no acknowledgement comes, 0 for never.
   Time find(Scoreboard& board, bool recovering, const RoundTripEstimator& round_trip, Time now);
@@ -47,20 +47,20 @@ class LossDetection {
   void judge_from(std::uint64_t segment) { judged_ = segment; }
 
  private:
-  static constexpr int most_settling_steps = 255, recoveries_that_keep_steps = 16;  // RFC 8985, section 6.2, and Linux
+  static constexpr int most_reo_wnd_mult = 255, reo_wnd_persistence = 16;  // RFC 8985, section 6.2, and Linux
 
   void find_by_count(Scoreboard& board);
-  Time find_lost_retransmissions(Scoreboard& board, Time margin, Time now) const;
-  Time settling_time(const Scoreboard& board, bool recovering, const RoundTripEstimator& round_trip) const;
-  Time settled_at(Time sent_at, Time margin) const { return sent_at + newest_round_trip_ + margin; }
+  Time find_lost_retransmissions(Scoreboard& board, Time reo_wnd, Time now) const;
+  Time current_reo_wnd(const Scoreboard& board, bool recovering, const RoundTripEstimator& round_trip) const;
+  Time lost_from(Time sent_at, Time reo_wnd) const { return sent_at + newest_round_trip_ + reo_wnd; }
 
   bool by_count_;
   std::uint64_t judged_ = 0;  // segments below have been found lost or not
-  // When the latest sent of the delivered segments was sent, and the round trip it took.
+  // When the latest sent of the delivered segments was sent, and the round trip it took (RACK.xmit_ts and RACK.rtt).
   Time newest_delivered_ = 0, newest_round_trip_ = 0;
   bool reordering_seen_ = false;  // one sent only once was delivered after one beyond it
   // How many quarters of the least round trip to wait, and for how many recoveries more that is kept.
-  int settling_steps_ = 1, settling_keeps_ = 0;
+  int reo_wnd_mult_ = 1, reo_wnd_persist_ = 0;
   bool duplicate_came_ = false;  // since the steps became more
   Time stretched_at_ = 0;
   std::uint64_t highest_before_ = 0;  // delivered segment, before the acknowledgement being taken in

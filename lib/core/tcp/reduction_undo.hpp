@@ -12,11 +12,11 @@
 class ReductionUndo {
  public:
   struct Former {
-    double window, threshold;
+    double window, ssthresh;
   };
 
-  // Before the window or threshold changes. `first`: the oldest segment outstanding; `under_way`: retransmissions. A
-  // threshold of 0: the reduction is right in any case, as a mark asked for it.
+  // Before the window or ssthresh changes. `first`: the oldest segment outstanding; `under_way`: retransmissions. An
+  // ssthresh of 0: the reduction is right in any case, as a mark asked for it.
   void prepare(std::uint64_t first, Former former, std::uint64_t under_way) {
     possible_ = true;
     first_ = first;
@@ -29,7 +29,7 @@ class ReductionUndo {
     former_ = {0, 0};
     unanswered_.reset();
   }
-  void keep_reduction() { former_.threshold = 0; }
+  void keep_reduction() { former_.ssthresh = 0; }
 
   void on_resent(Time now) {
     if (first_resent_at_ == never) first_resent_at_ = now;

@@ -45,7 +45,7 @@ void TcpSender::restart_after(Time idle) {
   const Time timeout = round_trip_.timeout();
   if (idle <= timeout) return;
   const double floor = std::min(settings_.initial_window, window_.segments);
-  window_.threshold = std::max(window_.threshold, window_.segments * 3 / 4);
+  window_.ssthresh = std::max(window_.ssthresh, window_.segments * 3 / 4);
   for (Time left = idle - timeout; left > 0 && window_.segments > floor; left -= timeout) window_.segments /= 2;
   window_.segments = std::max(window_.segments, floor);
 }
@@ -53,7 +53,7 @@ void TcpSender::restart_after(Time idle) {
 // RFC 8684's companion rule for a subflow that holds the others up (Raiciu et al., NSDI 2012, section 4.2).
 void TcpSender::penalise() {
   if (state_ != State::open) return;
-  if (!window_.in_slow_start()) window_.threshold = std::max(window_.threshold / 2, 2.0);
+  if (!window_.in_slow_start()) window_.ssthresh = std::max(window_.ssthresh / 2, 2.0);
   window_.segments = std::max(window_.segments / 2, 1.0);
 }
 
@@ -83,7 +83,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
   if (!connected_) return std::nullopt;
   const bool probe = probe_.take_due();
   if (!probe && !repairs_now() && board_.in_flight() >= allowed()) {
-    window_blocked_ = window_blocked_ || has_lost() || has_new() || more_expected_;
+    cwnd_limited_ = cwnd_limited_ || has_lost() || has_new() || more_expected_;
     return std::nullopt;
   }
   waits_for_pace_ = send_from() > now && !probe && (has_lost() || has_new());
@@ -95,7 +95,7 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     segment = board_.repair(now);
     repair_due_ = false;
     undo_.on_resent(now);
-    if (segment == board_.first()) restart_timeout(now, purpose_ == Purpose::judging);
+    if (segment == board_.first()) restart_timeout(now, purpose_ == Purpose::reordering);
   } else if (has_new() && has_room()) {
     is_new = true;
     const std::uint64_t next = board_.next();
@@ -122,14 +122,14 @@ std::optional<TcpSender::Segment> TcpSender::next_segment(Time now) {
     schedule_probe(now);
   }
   // RFC 3168, sections 6.1.2 and 6.1.5: new data tells of the reduction, and may be marked. With DCTCP all may.
-  const bool reduced = is_new && std::exchange(reduction_pending_, false);
+  const bool cwr = is_new && std::exchange(cwr_pending_, false);
   const bool capable = ecn_ && (is_new || control_->wants_precise_ecn());
-  return Segment{boundaries_.start(segment), length, reduced, capable};
+  return Segment{boundaries_.start(segment), length, cwr, capable};
 }
 
 // Pacing.
 
-// Bytes a second; 0 for none. As Linux: the first ratio while the window is below half of the threshold.
+// Bytes a second; 0 for none. As Linux: the first ratio while the window is below half of ssthresh.
 double TcpSender::pacing_rate() const {
   const double own = control_->pacing_rate();
   return own > 0 || !settings_.pacing ? own : window_rate();
@@ -138,7 +138,7 @@ double TcpSender::pacing_rate() const {
 double TcpSender::window_rate() const {
   if (round_trip_.smoothed() == 0) return 0;
   const double ratio =
-      window_.segments < window_.threshold / 2 ? settings_.pacing_slow_start_ratio : settings_.pacing_ratio;
+      window_.segments < window_.ssthresh / 2 ? settings_.pacing_slow_start_ratio : settings_.pacing_ratio;
   const double window = std::max(window_.segments, static_cast<double>(board_.outstanding()));
   return ratio * window * settings_.segment_bytes / to_seconds(round_trip_.smoothed());
 }
@@ -167,35 +167,35 @@ void TcpSender::restart_timeout(Time now, bool judges_first) {
 
 void TcpSender::await_timeout() {
   deadline_ = timeout_at_;
-  purpose_ = Purpose::timeout;
+  purpose_ = Purpose::rto;
 }
 
 // RFC 8985, section 7.2, with Linux's allowances: when nothing is known to be missing, the silence of two round trips
 // is answered by a probe, since the timeout would cost the whole window.
 void TcpSender::schedule_probe(Time now) {
-  const bool calm = board_.delivered_count() == 0 && (state_ == State::open || state_ == State::reducing);
+  const bool calm = board_.delivered_count() == 0 && (state_ == State::open || state_ == State::cwr);
   if (!settings_.tail_loss_probe || !settings_.selective || !calm || probe_.out() || board_.outstanding() == 0) return;
   if (round_trip_.smoothed() == 0) return;
   const Time answer_delay = board_.outstanding() == 1 ? settings_.minimum_timeout : timer_margin;
   const Time due = now + 2 * round_trip_.smoothed() + answer_delay;
   deadline_ = std::min(due, timeout_at_);  // a timeout that would be earlier waits for the probe's answer
-  purpose_ = Purpose::probe;
+  purpose_ = Purpose::pto;
 }
 
 void TcpSender::on_deadline(Time now) {
   if (send_from() <= now) waits_for_pace_ = false;
   if (deadline_ > now) return;
   switch (purpose_) {
-    case Purpose::timeout:
+    case Purpose::rto:
       return on_timeout(now);
-    case Purpose::probe:
+    case Purpose::pto:
       probe_.fall_due();
       return await_timeout();
-    case Purpose::judging:
+    case Purpose::reordering:
       await_timeout();
       newly_delivered_ = 1;  // as in Linux, so that one may be sent again
       find_losses(now);
-      if (board_.lost_count() > 0 && (state_ == State::open || state_ == State::reducing)) {
+      if (board_.lost_count() > 0 && (state_ == State::open || state_ == State::cwr)) {
         enter_recovery();
         if (!rate_ && !of_old()) reduce_proportionally(false);
       }
@@ -207,9 +207,9 @@ void TcpSender::take_probe_answer(const Packet& packet) {
   const bool repaired = probe_.take_answer(board_.first(), packet.has(Packet::duplicate_seen));
   if (!repaired || state_ != State::open || rate_) return;
   // That the network dropped something still counts.
-  window_.segments = window_.threshold = control_->threshold_after_loss(window_);
+  window_.segments = window_.ssthresh = control_->ssthresh_after_loss(window_);
   undo_.forget();
-  tell_of_reduction();
+  announce_cwr();
 }
 
 // Acknowledgements.
@@ -238,20 +238,20 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
   else if (packet.sequence == acknowledged_ && !news && outstanding_before > 0)
     take_duplicate(now);
   count_duplicate(packet);
-  if (newly_delivered_ > 0) losses_.adapt_settling_time(now);
+  if (newly_delivered_ > 0) losses_.adapt_reo_wnd(now);
   if (sampled_ > 0) round_trip_.sample(sampled_);
   if (news) {
     round_trip_.forget_back_off();
     timeouts_without_progress_ = 0;
     restart_timeout(now);
-  } else if (purpose_ == Purpose::judging) {
+  } else if (purpose_ == Purpose::reordering) {
     await_timeout();
   }
 
   const bool echo = ecn_ && packet.has(Packet::congestion_echo);
   const bool limited =
-      window_blocked_ || (window_.in_slow_start() && window_.segments < 2 * static_cast<double>(outstanding_before));
-  window_blocked_ = false;
+      cwnd_limited_ || (window_.in_slow_start() && window_.segments < 2 * static_cast<double>(outstanding_before));
+  cwnd_limited_ = false;
   const Delivery delivery{.now = now,
                           .segments = newly_delivered_,
                           .marked = echo,
@@ -273,17 +273,17 @@ void TcpSender::on_acknowledgement(const Packet& packet, Time now) {
     board_.mark_lost(board_.first());  // NewReno: a partial acknowledgement tells the next hole
     repair_due_ = of_old();
   }
-  if (board_.lost_count() > 0 && (state_ == State::open || state_ == State::reducing)) {
+  if (board_.lost_count() > 0 && (state_ == State::open || state_ == State::cwr)) {
     enter_recovery();
     if (echo) undo_.keep_reduction();
   } else if (echo && state_ == State::open) {
     undo_.forget();
-    begin_reduction(State::reducing, control_->threshold_after_mark(window_));
+    begin_reduction(State::cwr, control_->ssthresh_after_mark(window_));
   }
   if (rate_) {
     control_->on_rate_sample(window_, rate_sample(now, in_flight_before, lost_before));
     if (control_->wants_application_limited_mark()) rate_->limit_by_application(board_.in_flight());
-  } else if (state_ == State::reducing || state_ == State::recovery) {
+  } else if (state_ == State::cwr || state_ == State::recovery) {
     if (!of_old()) reduce_proportionally(progress && board_.ever_lost() == lost_before);
   } else if (news) {
     control_->grow(window_, counted(delivery, newly_acknowledged));
@@ -300,12 +300,12 @@ Delivery TcpSender::counted(Delivery delivery, std::uint64_t bytes) const {
 
 void TcpSender::enter_recovery() {
   prepare_undo(state_ == State::open);
-  if (state_ == State::open) begin_reduction(State::recovery, control_->threshold_after_loss(window_));
+  if (state_ == State::open) begin_reduction(State::recovery, control_->ssthresh_after_loss(window_));
   state_ = State::recovery;
-  high_ = board_.next();
+  recovery_point_ = board_.next();
   repair_due_ = of_old();
-  if (settings_.recovery == Recovery::newreno) duplicates_.be_careful(high_ + 1);
-  if (purpose_ == Purpose::probe) await_timeout();
+  if (settings_.recovery == Recovery::newreno) duplicates_.be_careful(recovery_point_ + 1);
+  if (purpose_ == Purpose::pto) await_timeout();
 }
 
 void TcpSender::take_delivered(std::uint64_t segment, const Scoreboard::Sent& sent, Time now) {
@@ -337,7 +337,7 @@ void TcpSender::take_duplicate(Time now) {
   const bool loss = told == DuplicateCount::Tells::loss;
   if (loss && settings_.recovery == Recovery::tahoe) return begin_again(now);
   // The last of them is counted below.
-  if (loss && of_old()) board_.set_arrivals(std::min(LossDetection::segments_that_tell, board_.outstanding()) - 1);
+  if (loss && of_old()) board_.set_arrivals(std::min(LossDetection::dup_thresh, board_.outstanding()) - 1);
   if (board_.count_arrival()) newly_delivered_ = 1;
   if (loss) board_.mark_lost(board_.first());
 }
@@ -348,47 +348,47 @@ void TcpSender::find_losses(Time now) {
   if (last_due == 0) return;
   const Time due = last_due + timer_margin;
   deadline_ = std::min(due, timeout_at_);
-  purpose_ = due < timeout_at_ ? Purpose::judging : Purpose::timeout;
+  purpose_ = due < timeout_at_ ? Purpose::reordering : Purpose::rto;
 }
 
-void TcpSender::begin_reduction(State state, double threshold) {
+void TcpSender::begin_reduction(State state, double ssthresh) {
   reduction_.begin(window_.segments);
-  window_.threshold = threshold;
+  window_.ssthresh = ssthresh;
   state_ = state;
-  high_ = board_.next();
-  tell_of_reduction();
-  if (of_old() && !rate_) window_.segments = threshold;
+  recovery_point_ = board_.next();
+  announce_cwr();
+  if (of_old() && !rate_) window_.segments = ssthresh;
 }
 
 void TcpSender::reduce_proportionally(bool found_no_loss) {
   if (newly_delivered_ == 0) return;
-  window_.segments = reduction_.window(newly_delivered_, board_.in_flight(), window_.threshold, found_no_loss);
+  window_.segments = reduction_.window(newly_delivered_, board_.in_flight(), window_.ssthresh, found_no_loss);
 }
 
 void TcpSender::leave_finished_state(const Packet& packet, bool news) {
   const bool at_once = settings_.recovery == Recovery::reno && state_ == State::recovery && news;
-  if (state_ == State::open || (board_.first() < high_ && !at_once)) return;
+  if (state_ == State::open || (board_.first() < recovery_point_ && !at_once)) return;
   // Linux: something must be acknowledged that tells the receiver of the reduction.
-  if (state_ == State::reducing && board_.first() == high_ && !of_old()) return;
+  if (state_ == State::cwr && board_.first() == recovery_point_ && !of_old()) return;
   const bool undone = undo_.justified(packet.stamp_ms);
   if (undone)
     undo_reduction(state_ == State::loss);
   else if (state_ != State::loss && !rate_)
-    window_.segments = window_.threshold;
-  if (!undone && state_ != State::reducing) losses_.on_recovery_ended();
+    window_.segments = window_.ssthresh;
+  if (!undone && state_ != State::cwr) losses_.on_recovery_ended();
   if (!settings_.selective) forget_duplicates();
   state_ = State::open;
 }
 
 // Undoing what was for nothing, as Linux's tcp_fastretrans_alert and tcp_process_loss do.
 
-// Before the window or threshold changes. A reduction that a mark asked for, and that goes on, is not to be undone.
+// Before the window or ssthresh changes. A reduction that a mark asked for, and that goes on, is not to be undone.
 void TcpSender::prepare_undo(bool reduces) {
   if (of_old()) return;
   const std::uint64_t under_way = board_.resent_count() + probe_.is_resent();
   if (board_.resent_count() == 0 && !board_[board_.first()].has(Scoreboard::ever_resent)) undo_.on_all_well();
-  const double threshold = reduces ? std::max(window_.threshold, window_.segments * 3 / 4) : 0;
-  undo_.prepare(board_.first(), {window_.segments, threshold}, under_way);
+  const double ssthresh = reduces ? std::max(window_.ssthresh, window_.segments * 3 / 4) : 0;
+  undo_.prepare(board_.first(), {window_.segments, ssthresh}, under_way);
 }
 
 // RFC 2883's blocks: what arrived twice need not have been sent again.
@@ -401,7 +401,7 @@ void TcpSender::count_duplicate(const Packet& packet) {
 }
 
 void TcpSender::try_undo(const Packet& packet, std::uint64_t first_before) {
-  if (!undo_.possible() || state_ == State::reducing) return;
+  if (!undo_.possible() || state_ == State::cwr) return;
   const bool progress = board_.first() > first_before;
   bool undone = false;
   if (state_ == State::loss) {
@@ -428,12 +428,12 @@ void TcpSender::undo_reduction(bool forgets_losses) {
     losses_.judge_from(board_.first());
   }
   const ReductionUndo::Former former = undo_.take();
-  if (former.threshold == 0) return;
+  if (former.ssthresh == 0) return;
   control_->on_undo();
   if (!rate_) window_.segments = std::max(window_.segments, former.window);
-  if (former.threshold > window_.threshold) {
-    window_.threshold = former.threshold;
-    reduction_pending_ = false;
+  if (former.ssthresh > window_.ssthresh) {
+    window_.ssthresh = former.ssthresh;
+    cwr_pending_ = false;
   }
 }
 
@@ -443,7 +443,7 @@ void TcpSender::on_timeout(Time now) {
   // One reduction for one loss: not again in a recovery, nor for a retransmission that is lost as well.
   if (state_ == State::open || (state_ == State::loss && timeouts_without_progress_ == 0)) {
     prepare_undo(true);
-    window_.threshold = control_->threshold_after_loss(window_);
+    window_.ssthresh = control_->ssthresh_after_loss(window_);
   }
   control_->on_timeout();
   ++timeouts_without_progress_;
@@ -454,16 +454,16 @@ void TcpSender::on_timeout(Time now) {
 
 // Tahoe: three duplicates are as good as a timeout.
 void TcpSender::begin_again(Time now) {
-  window_.threshold = control_->threshold_after_loss(window_);
+  window_.ssthresh = control_->ssthresh_after_loss(window_);
   send_all_again();
   restart_timeout(now);
 }
 
 void TcpSender::send_all_again() {
   state_ = State::loss;
-  high_ = board_.next();
-  duplicates_.be_careful(high_ + 1);
-  tell_of_reduction();
+  recovery_point_ = board_.next();
+  duplicates_.be_careful(recovery_point_ + 1);
+  announce_cwr();
   window_.segments = 1;
   if (!settings_.selective) forget_duplicates();
   board_.lose_all();

@@ -3,8 +3,22 @@
 // have been reduced for nothing, by time stamps (RFC 3522) or duplicates (RFC 3708), is undone.
 //
 // It conducts parts that do one thing each: the scoreboard, loss detection with and without SACK, the tail loss probe,
-// proportional reduction, undo, pacing, the delivery rate. Here are the states (open, reducing, recovery, loss), the
-// window and the timer.
+// proportional reduction, undo, pacing, the delivery rate. Here are the window, the timer and the states, which are
+// Linux's. The recovery point is the next new segment at the time when a state was entered:
+//
+//   state     entered                          meanwhile                              left for Open
+//   Open      at first, and after the others   grow() with each acknowledgement
+//   Disorder  with what arrives beyond a hole  as Open, but no probe is scheduled     when the hole is filled
+//   CWR       with an echoed mark, from Open   PRR down to ssthresh_after_mark()      beyond the recovery point
+//   Recovery  with a loss found, from Open     PRR down to ssthresh_after_loss(),     at the recovery point,
+//             or CWR                           lost segments are sent again           or undone as needless
+//   Loss      with a timeout, from any         all that is out is lost; grow() from   at the recovery point,
+//                                              a window of one segment                or undone as needless
+//
+// Disorder is no State here: it is open while the scoreboard has arrivals beyond a hole. A loss in CWR keeps the
+// ssthresh of the mark, and a timeout in CWR or Recovery that of before. Of old (Recovery in tcp_settings.hpp) the
+// window falls to ssthresh at once; Reno leaves Recovery with the first new acknowledgement; Tahoe goes to Loss with
+// the third duplicate.
 //
 // It has no clock and sends nothing: the host asks for the next segment while there is room, and gives it the time
 // and the acknowledgements. Bytes are cut into segments once, so that segment n is always the same bytes. What is
@@ -35,7 +49,7 @@ class TcpSender {
   struct Segment {
     std::uint64_t sequence;
     std::uint32_t length;
-    bool window_reduced;  // CWR
+    bool cwr;  // tells of a reduction (RFC 3168)
     bool ecn_capable;
   };
   static constexpr std::uint64_t unlimited = std::uint64_t{1} << 62;
@@ -85,7 +99,7 @@ class TcpSender {
   std::uint64_t connection_attempts() const { return attempts_; }
 
  private:
-  enum class State : std::uint8_t { open, reducing, recovery, loss };
+  enum class State : std::uint8_t { open, cwr, recovery, loss };
   double allowed() const { return std::max(1.0, window_.whole()); }
   bool has_new() const { return board_.next() < segments_; }
   bool has_lost() const { return board_.repairs_wait() && !withholds_repairs_; }
@@ -120,9 +134,9 @@ class TcpSender {
   void await_timeout();
   void schedule_probe(Time now);
   void take_probe_answer(const Packet& packet);
-  void begin_reduction(State state, double threshold);
+  void begin_reduction(State state, double ssthresh);
   // Whatever the reason, so that no mark of before reduces the window once more.
-  void tell_of_reduction() { reduction_pending_ = ecn_ && !control_->wants_precise_ecn(); }
+  void announce_cwr() { cwr_pending_ = ecn_ && !control_->wants_precise_ecn(); }
   void reduce_proportionally(bool found_no_loss);
   void leave_finished_state(const Packet& packet, bool news);
   Delivery counted(Delivery delivery, std::uint64_t bytes) const;
@@ -144,10 +158,10 @@ class TcpSender {
   CongestionWindow window_;
   RoundTripEstimator round_trip_;
   State state_ = State::open;
-  bool connected_ = false, ecn_, window_blocked_ = false, reduction_pending_ = false;
+  bool connected_ = false, ecn_, cwnd_limited_ = false, cwr_pending_ = false;
   // One timer for three purposes: what happens at the deadline.
-  enum class Purpose : std::uint8_t { timeout, probe, judging };
-  Purpose purpose_ = Purpose::timeout;
+  enum class Purpose : std::uint8_t { rto, pto, reordering };
+  Purpose purpose_ = Purpose::rto;
   Time deadline_ = never, timeout_at_ = never, syn_sent_ = 0;
 
   Scoreboard board_;
@@ -158,9 +172,9 @@ class TcpSender {
   ReductionUndo undo_;
   Pacing pacing_;
 
-  std::uint64_t high_ = 0;          // reducing, recovery, loss end when this segment is acknowledged
-  bool repair_due_ = false;         // of old: a lost segment leaves at once, whatever the window
-  bool withholds_repairs_ = false;  // for this acknowledgement: originals arrive
+  std::uint64_t recovery_point_ = 0;  // cwr, recovery, loss end when this segment is acknowledged
+  bool repair_due_ = false;           // of old: a lost segment leaves at once, whatever the window
+  bool withholds_repairs_ = false;    // for this acknowledgement: originals arrive
   std::uint64_t timeouts_without_progress_ = 0;
   // of the acknowledgement being taken in
   double newly_delivered_ = 0;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from dataclasses import asdict
 from functools import partial
@@ -526,6 +527,8 @@ def _papers_of(report: RunReport, slugs: list[str] | None) -> list[str] | None:
 
 def main() -> None:
     """Entry point: a NetreproError, or a missing extra, becomes two lines and exit code 2, a Ctrl-C exit code 130."""
+    # A shell starts what is put in the background with this signal ignored; who sends it means it there, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         app()
     except (NetreproError, ModuleNotFoundError) as error:

@@ -1,0 +1,137 @@
+// The network between the hosts: links, the paths over them, and the packets inside. It moves each packet along its
+// path, hop by hop, and says when one is at the end of it.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/random_stream.hpp"
+#include "base/simulated_time.hpp"
+#include "network/packet.hpp"
+#include "network/packet_slab.hpp"
+#include "network/path_table.hpp"
+#include "network/random_streams.hpp"
+#include "network/rcp_link.hpp"
+#include "network/routes.hpp"
+#include "network/schedule.hpp"
+#include "network/simulated_link.hpp"
+
+class Fabric {
+ public:
+  struct Settings {
+    double clock_skew;            // links run off their rate by a factor drawn from 1 +- this
+    std::uint32_t segment_bytes;  // of most packets, for queues that reckon with it
+  };
+  struct LinkSettings {
+    std::uint32_t from, to;
+    double rate;  // bits per second
+    Time delay, jitter;
+    double loss;
+    std::uint64_t room;         // packets of its own that a host lets wait here
+    double reordering;          // share of packets that the wire holds back
+    Time held_back;             // for so long
+    std::uint64_t burst_bytes;  // that a host hands over at a time; 0: each segment when it may
+  };
+  struct LinkChange {
+    Time at;
+    std::uint32_t link;
+    double rate;  // 0: as before
+    enum class State : std::uint8_t { as_before, up, down } state;
+  };
+  // Every packet there ever was is in one of the other places.
+  struct Account {
+    std::uint64_t created = 0, delivered = 0, dropped = 0, lost = 0, inside = 0;
+  };
+
+  Fabric(Schedule& schedule, const RandomStreams& random, const Settings& settings, std::size_t nodes)
+      : schedule_(schedule),
+        random_(random),
+        settings_(settings),
+        routes_(nodes),
+        spraying_(random.stream(RandomStreams::spraying, 0)) {}
+
+  // Setting up.
+
+  // rule, numbers: of its queue, as link_queue_named takes them. All ports with a shared buffer that leave one node
+  // share one memory.
+  std::uint32_t add_link(const LinkSettings& link, const std::string& rule, const std::vector<double>& numbers);
+  Routes& routes() { return routes_; }
+  void spray() { sprays_ = true; }  // a path for every packet
+  // All links tell the packets of flows with RCP their rates; asks(packet): whether it is one of those that ask.
+  void offer_rates(const RcpLink::Settings& rcp, std::function<bool(const Packet&)> asks);
+  void begin();
+
+  // Paths, each by its place in the path table.
+
+  std::uint32_t path(std::uint32_t from, std::uint32_t to, std::uint64_t key) {
+    return paths_.place(from, to, routes_.path(from, to, key));
+  }
+  std::uint32_t given_path(const std::vector<std::uint32_t>& links) { return paths_.place_of_given(links); }
+  std::uint32_t first_link(std::uint32_t path) const { return paths_[path]; }
+
+  // Packets, each by its place in the slab.
+
+  Packet& packet(std::uint32_t place) { return packets_[place]; }
+  std::uint32_t new_packet(std::uint32_t flow, std::uint32_t path, std::uint32_t wire_bytes, std::uint16_t flags);
+  // Onto the link where its path has it.
+  void send(std::uint32_t packet);
+  // The next packet is through the link: it goes on, or at the end of its path it is handed out.
+  std::optional<std::uint32_t> take_arrival(std::uint32_t link);
+  void give_back(std::uint32_t packet) { packets_.give_back(packet); }
+
+  // Links.
+
+  std::vector<std::unique_ptr<SimulatedLink>>& links() { return links_; }
+  const std::vector<std::unique_ptr<SimulatedLink>>& links() const { return links_; }
+  SimulatedLink& link(std::uint32_t number) { return *links_[number]; }
+  Backlog waiting(std::uint32_t link) { return links_[link]->waiting(schedule_.now()); }
+  void start_transmission(std::uint32_t link);
+  void apply(const LinkChange& change);
+
+  std::uint64_t packet_hops() const { return hops_; }
+  Account account() const;
+
+ private:
+  class SwitchMemory : public BufferPool {
+   public:
+    std::vector<SimulatedLink*> ports;
+    std::uint64_t used_bytes(Time now) override {
+      std::uint64_t used = 0;
+      for (SimulatedLink* port : ports) used += port->waiting(now).bytes;
+      return used;
+    }
+  };
+
+  double skew(std::uint32_t link) const {
+    return 1 + settings_.clock_skew * (2 * random_.stream(RandomStreams::skews, link).uniform() - 1);
+  }
+  void offer_rate(std::uint32_t link, Packet& packet);
+  void drop(std::uint32_t packet) { ++account_.dropped, packets_.give_back(packet); }
+  void lose(std::uint32_t packet) { ++account_.lost, packets_.give_back(packet); }
+  // What happens next is mostly an arrival that is known already: its packet is fetched while this one is looked at.
+  void fetch_next() const {
+    const std::uint32_t link = schedule_.next_link();
+    if (link < links_.size()) packets_.fetch(links_[link]->next_packet());
+  }
+
+  Schedule& schedule_;
+  RandomStreams random_;
+  Settings settings_;
+  std::vector<std::unique_ptr<SimulatedLink>> links_;
+  PathTable paths_;
+  PacketSlab packets_;
+  Account account_;
+  std::uint64_t hops_ = 0;
+  Routes routes_;
+  bool sprays_ = false;
+  RandomStream spraying_;
+  std::unordered_map<std::uint32_t, std::shared_ptr<SwitchMemory>> memories_;  // by node
+  std::optional<RcpLink::Settings> rcp_;
+  std::function<bool(const Packet&)> asks_rate_;
+  std::vector<RcpLink> offers_;  // with RCP, one a link
+};

@@ -1,0 +1,61 @@
+// What time it is in a simulation, and what happens next: the arrival at the end of a link, the end of a transmission,
+// or a timer. Events of one time come in the order in which they were set.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "base/simulated_time.hpp"
+#include "base/timer_heap.hpp"
+#include "base/winner_tree.hpp"
+
+class Schedule {
+ public:
+  struct Event {
+    enum class Kind : std::uint8_t { arrival, transmitter, timer } kind;
+    std::uint32_t link;
+  };
+
+  bool begun() const { return begun_; }
+  // transmitters: whether any link asks for an event at the end of its transmissions.
+  void begin(std::size_t links, bool transmitters) {
+    links_ = static_cast<std::uint32_t>(links);
+    tree_ = WinnerTree(links * (transmitters ? 2 : 1) + 1);
+    begun_ = true;
+  }
+
+  Time now() const { return now_; }
+  void wait_until(Time time) { now_ = time; }
+  std::uint64_t events() const { return events_; }
+
+  void set_arrival(std::uint32_t link, Time time) { tree_.set(link, time); }
+  void set_transmitter(std::uint32_t link, Time time) { tree_.set(links_ + 1 + link, time); }
+  void set_timer(Time time, std::uint32_t kind, std::uint32_t owner) { timers_.set(time, kind, owner); }
+
+  // When the next event is; beyond every real time when nothing is to happen.
+  Time next_time() {
+    if (timers_.time() != timers_shown_) tree_.set(links_, timers_shown_ = timers_.time());
+    return tree_.time();
+  }
+  // Lets time pass to the event of which next_time() has told. A timer is to be taken.
+  Event advance() {
+    now_ = tree_.time();
+    ++events_;
+    const std::uint32_t source = tree_.source();
+    if (source < links_) return {Event::Kind::arrival, source};
+    if (source == links_) return {Event::Kind::timer, 0};
+    tree_.set(source, never);
+    return {Event::Kind::transmitter, source - links_ - 1};
+  }
+  TimerHeap::Timer take_timer() { return timers_.take(); }
+
+  // The link of the next arrival if that is what happens next as far as is known, else a number beyond all links.
+  std::uint32_t next_link() const { return tree_.source(); }
+
+ private:
+  WinnerTree tree_{1};  // links, timers, transmitters
+  TimerHeap timers_;
+  Time timers_shown_ = never, now_ = 0;
+  std::uint32_t links_ = 0;
+  std::uint64_t events_ = 0;
+  bool begun_ = false;
+};

@@ -1,0 +1,92 @@
+// A TCP connection between two hosts of the simulated network: its sender, its receiver, their timers, and the packets
+// that pass between them and the fabric.
+#pragma once
+#include <cstdint>
+#include <utility>
+
+#include "base/simulated_time.hpp"
+#include "congestion/rcp.hpp"
+#include "network/packet.hpp"
+#include "network/rcp_link.hpp"
+#include "simulation/connection_group.hpp"
+#include "simulation/host_port.hpp"
+#include "tcp/tcp_receiver.hpp"
+#include "tcp/tcp_sender.hpp"
+
+class Connection {
+ public:
+  struct Paths {  // places in the fabric's path table
+    std::uint32_t forward, backward;
+  };
+  // place: in its group, if it has one. path_key: by which its paths are chosen. rcp: the sender's, if it has that.
+  Connection(Endpoints& endpoints, std::uint32_t number, ConnectionGroup* group, std::uint32_t place,
+             std::uint64_t path_key, const Paths& paths, TcpSender sender, const TcpReceiver& receiver, RcpControl* rcp)
+      : sender_(std::move(sender)),
+        receiver_(receiver),
+        paths_(paths),
+        endpoints_(endpoints),
+        group_(group),
+        number_(number),
+        place_(place),
+        rcp_(rcp),
+        path_key_(path_key) {}
+
+  std::uint32_t number() const { return number_; }
+  std::uint32_t place() const { return place_; }
+  ConnectionGroup* group() const { return group_; }
+  TcpSender& sender() { return sender_; }
+  const TcpSender& sender() const { return sender_; }
+  const TcpReceiver& receiver() const { return receiver_; }
+  bool has_rcp() const { return rcp_; }
+  std::uint64_t path_key() const { return path_key_; }
+  const Paths& paths() const { return paths_; }
+  void take_paths(const Paths& paths) { paths_ = paths; }
+
+  void send_syn();
+  // A packet has arrived at one of the two hosts.
+  void take(std::uint32_t packet);
+  void on_sender_due(Time set_for);
+  void on_receiver_due(Time set_for);
+
+  // Sends what windows and the port allow, or one segment of it. True if that was the one, and more may follow.
+  bool pump(bool at_once = false, bool one_segment = false);
+  // Its turn at the port: sends a segment if it can. True if it goes on waiting for another.
+  bool take_turn();
+  bool waits_for_port() const { return waits_for_port_; }
+  void set_sender_timer();
+  // More bytes for a group's sender, which are sent when they may.
+  void write(std::uint64_t bytes);
+
+  // The receiving host takes no more, and says so.
+  void refuse();
+  // The sending host needs it no more. One that is not established yet is reset when it would be.
+  void abandon();
+  bool is_done() const {
+    return sender_.done() && (!receiver_.optimistic() || receiver_.in_order() >= sender_.bytes());
+  }
+
+ private:
+  void take_syn(std::uint32_t packet);
+  void take_syn_answer(std::uint32_t packet);
+  void take_acknowledgement(std::uint32_t packet);
+  void take_data(std::uint32_t packet);
+  void go_on();
+  void acknowledge();
+  void send_answer(std::uint32_t answer, std::uint32_t answers);
+  void send_reset(std::uint32_t path);
+  bool send_segment();
+  bool collects_burst(const HostPort& port) const;
+  void set_receiver_timer();
+
+  TcpSender sender_;
+  TcpReceiver receiver_;
+  Paths paths_;
+  Time sender_timer_ = never, receiver_timer_ = never;  // earliest timer that is set
+  Endpoints& endpoints_;
+  ConnectionGroup* group_;
+  std::uint32_t number_, place_;
+  bool waits_for_port_ = false, sender_gone_ = false, receiver_gone_ = false, opened_ = false;
+  RcpControl* rcp_;
+  std::uint32_t heard_rate_ = RcpHeader::unlimited;  // by the receiver
+  std::uint64_t path_key_;
+};

@@ -1,0 +1,70 @@
+// A client that asks servers for data, round after round (protocols/request_rounds.hpp), over connections that are
+// opened beforehand: of each exchange, with one server, one for the answers and one for the requests.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/random_stream.hpp"
+#include "base/simulated_time.hpp"
+#include "protocols/request_rounds.hpp"
+#include "simulation/connection_group.hpp"
+
+class Conversation : private RequestRounds::Driver {
+ public:
+  struct Result {
+    std::uint32_t flow;
+    std::uint64_t number;
+    Time asked, answered = never;
+  };
+
+  // With `servers` flows from first_answer on, all to one client, whose connections it takes; exchanges are numbered
+  // from first_exchange on. Results are added in the order in which requests leave.
+  Conversation(Endpoints& endpoints, const RequestRounds::Settings& settings, std::size_t first_exchange,
+               std::uint32_t first_answer, std::uint32_t servers, std::vector<Result>& results);
+
+  // A time of timer::request_due or answer_due has come.
+  void ask(std::size_t exchange);
+  void send_answer(std::size_t exchange) override;
+
+ private:
+  class Exchange : public ConnectionGroup {
+   public:
+    Exchange(Endpoints& endpoints, Conversation& conversation, std::size_t number, std::uint32_t answers)
+        : ConnectionGroup(endpoints, answers), conversation_(conversation), number_(number) {}
+
+    bool appends() const override { return true; }
+    void on_connected(Connection&) override;
+    void on_data(Connection& connection, const Packet& segment) override;
+    std::uint64_t delivered_bytes(const Connection& connection) const override;
+    std::uint32_t answers() const { return members_[0]; }
+    std::uint32_t requests() const { return members_[1]; }
+
+    std::size_t result = 0;  // place of the request under way
+
+   private:
+    Conversation& conversation_;
+    std::size_t number_;
+  };
+
+  // Messages of a connection follow each other in whole segments.
+  std::uint64_t messages_end(std::uint64_t messages, std::uint64_t message_bytes) const {
+    return messages * ((message_bytes + segment_bytes_ - 1) / segment_bytes_) * segment_bytes_;
+  }
+  std::uint64_t messages_in(std::uint64_t in_order, std::uint64_t message_bytes) const {
+    return in_order / messages_end(1, message_bytes);
+  }
+  std::vector<RandomStream> answer_delays(std::uint32_t first_answer, std::uint32_t servers) const;
+  Exchange& exchange(std::size_t number) { return *exchanges_[number - first_exchange_]; }
+  bool send_request(std::size_t exchange, std::uint64_t request, std::int64_t now) override;
+  void wake(RequestRounds::Due due, std::size_t exchange, std::int64_t at) override;
+  void on_answer(std::size_t exchange);
+
+  Endpoints& endpoints_;
+  RequestRounds rounds_;
+  std::size_t first_exchange_;
+  std::uint64_t segment_bytes_;
+  std::vector<Exchange*> exchanges_;  // the endpoints' groups
+  std::vector<Result>& results_;
+};

@@ -1,0 +1,162 @@
+// The edge of the network: flows as they are described, their connections while they last, sources of datagrams, and
+// the hosts' ports.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "base/random_stream.hpp"
+#include "base/simulated_time.hpp"
+#include "congestion/congestion_controls.hpp"
+#include "network/fabric.hpp"
+#include "network/random_streams.hpp"
+#include "network/schedule.hpp"
+#include "simulation/connection.hpp"
+#include "simulation/connection_group.hpp"
+#include "simulation/host_port.hpp"
+#include "simulation/timer_kind.hpp"
+#include "tcp/tcp_settings.hpp"
+
+class Endpoints {
+ public:
+  struct Flow {
+    std::uint32_t from, to;
+    Time start, duration;
+    std::uint64_t bytes;  // of TCP in all, of a datagram on the wire
+    MakeControl control;
+    bool is_tcp;
+    bool poisson;
+    Time gap;  // mean between datagrams
+    std::shared_ptr<const TcpSettings> tcp;
+  };
+  struct FlowResult {
+    Time completion = never;  // absolute
+    std::uint64_t delivered_bytes = 0, retransmissions = 0, timeouts = 0, connection_attempts = 0;
+  };
+  using MakeOwnControl = std::function<std::unique_ptr<CongestionControl>()>;
+
+  Endpoints(Fabric& fabric, Schedule& schedule, const RandomStreams& random)
+      : fabric_(fabric), schedule_(schedule), random_(random) {}
+
+  // Setting up. Flows are numbered in their order.
+
+  void add_port(std::uint64_t room, std::uint64_t burst_bytes) {
+    ports_.push_back({.room = room, .burst_bytes = burst_bytes, .waiting = {}});
+  }
+  std::uint32_t add_flow(const Flow& flow) {
+    flows_.push_back(flow);
+    return static_cast<std::uint32_t>(flows_.size() - 1);
+  }
+  // One more connection of a flow that has a group. reversed: from the flow's destination to its source.
+  void add_companion(std::uint32_t flow, std::uint32_t place, bool same_path, bool reversed) {
+    companions_.push_back({flow, place, same_path, reversed});
+  }
+  template <class Group>
+  Group& give_group(std::uint32_t flow, std::unique_ptr<Group> group) {
+    Group& given = *group;
+    groups_[flow] = std::move(group);
+    return given;
+  }
+  void give_control(std::uint32_t flow, MakeOwnControl make) { own_controls_[flow] = std::move(make); }
+  void give_path(std::uint32_t flow, std::uint32_t place, const std::vector<std::uint32_t>& forward,
+                 const std::vector<std::uint32_t>& backward) {
+    given_paths_[path_owner(flow, place)] = {fabric_.given_path(forward), fabric_.given_path(backward)};
+  }
+  void begin();
+
+  // Connections are numbered as flows are; those beyond the last flow are the second and later ones of a flow.
+
+  std::size_t flows() const { return flows_.size(); }
+  Flow& flow(std::uint32_t number) { return flows_[number]; }
+  const Flow& flow(std::uint32_t number) const { return flows_[number]; }
+  std::uint32_t flow_of(std::uint32_t connection) const {
+    return connection < flows_.size() ? connection : companions_[connection - flows_.size()].flow;
+  }
+  const TcpSettings& tcp_of(std::uint32_t connection) const { return *flows_[flow_of(connection)].tcp; }
+  std::size_t numbers() const { return flows_.size() + companions_.size(); }
+  // While it lasts, else null.
+  Connection* connection(std::uint32_t number) { return connections_[number].get(); }
+  const Connection* connection(std::uint32_t number) const { return connections_[number].get(); }
+  ConnectionGroup& group(std::uint32_t flow) { return *groups_.at(flow); }
+
+  void start(std::uint32_t flow);
+  void stop(std::uint32_t flow);
+  void open(std::uint32_t connection, ConnectionGroup* group, std::uint32_t place);
+  void close(std::uint32_t connection);
+  void close_if_done(Connection& connection);
+  // All bytes of the flow are where they should be: since the first time, or since now.
+  void complete(std::uint32_t flow) {
+    if (results_[flow].completion == never) results_[flow].completion = schedule_.now();
+  }
+  void complete_now(std::uint32_t flow) { results_[flow].completion = schedule_.now(); }
+  // A packet at the end of its path.
+  void deliver(std::uint32_t packet);
+  void send_datagram(std::uint32_t flow);
+  void on_sender_due(std::uint32_t number, Time set_for) {
+    if (Connection* connection = connections_[number].get()) connection->on_sender_due(set_for);
+  }
+  void on_receiver_due(std::uint32_t number, Time set_for) {
+    if (Connection* connection = connections_[number].get()) connection->on_receiver_due(set_for);
+  }
+  // All connections and sources take the paths of now.
+  void reroute();
+
+  // Ports, by their links.
+
+  HostPort& port(std::uint32_t link) { return ports_[link]; }
+  bool has_room(std::uint32_t link) { return fabric_.waiting(link).packets < ports_[link].room; }
+  void wait_for_port(std::uint32_t link, std::uint32_t connection) {
+    ports_[link].waiting.push(connection);
+    set_port_timer(link);
+  }
+  void serve_port(std::uint32_t link);
+  void on_port_free(std::uint32_t link, Time set_for);
+  // What waits at the link may leave otherwise than it would have.
+  void look_again(std::uint32_t link) {
+    ports_[link].timer = never;
+    serve_port(link);
+  }
+
+  Fabric& fabric() { return fabric_; }
+  Schedule& schedule() { return schedule_; }
+  Time now() const { return schedule_.now(); }
+  const RandomStreams& random() const { return random_; }
+  std::vector<FlowResult> flow_results() const;
+
+ private:
+  struct Companion {
+    std::uint32_t flow;
+    std::uint32_t place;  // among the flow's connections
+    bool same_path, reversed;
+  };
+  struct DatagramSource {
+    std::uint32_t path;
+    RandomStream gaps;
+  };
+
+  static std::uint64_t path_owner(std::uint32_t flow, std::uint32_t place) {
+    return static_cast<std::uint64_t>(flow) << 32 | place;
+  }
+  Connection::Paths paths_of(std::uint32_t connection, std::uint64_t key);
+  std::uint32_t datagram_path(std::uint32_t flow);
+  std::unique_ptr<CongestionControl> control_for(std::uint32_t connection, const ConnectionGroup* group,
+                                                 std::uint32_t place) const;
+  void set_datagram_timer(std::uint32_t flow, DatagramSource& source);
+  void set_port_timer(std::uint32_t link);
+  void record(FlowResult& result, const Connection& connection) const;
+
+  Fabric& fabric_;
+  Schedule& schedule_;
+  RandomStreams random_;
+  std::vector<std::unique_ptr<Connection>> connections_;  // by number, while they last
+  std::vector<HostPort> ports_;                           // one a link, used on those that leave a flow's source
+  std::vector<Flow> flows_;
+  std::vector<FlowResult> results_;
+  std::vector<Companion> companions_;
+  std::unordered_map<std::uint32_t, std::unique_ptr<ConnectionGroup>> groups_;  // by flow
+  std::unordered_map<std::uint32_t, DatagramSource> datagram_sources_;          // by flow
+  std::unordered_map<std::uint32_t, MakeOwnControl> own_controls_;              // by flow
+  std::unordered_map<std::uint64_t, Connection::Paths> given_paths_;            // by path_owner
+};

@@ -1,0 +1,65 @@
+// What is looked at again and again while a simulation runs: queues at links, and the windows of connections.
+#pragma once
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/simulated_time.hpp"
+#include "simulation/endpoints.hpp"
+#include "simulation/timer_kind.hpp"
+
+class Sampler {
+ public:
+  struct QueueSample {
+    Time time;
+    std::uint32_t link;
+    std::uint64_t packets, bytes;
+  };
+  struct WindowSample {
+    Time time;
+    std::uint32_t flow, connection;  // of the flow's connections the first, second, ...
+    double window, ssthresh;         // segments
+    Time round_trip;
+  };
+
+  explicit Sampler(Endpoints& endpoints) : endpoints_(endpoints) {}
+
+  void sample_queues(std::vector<std::uint32_t> links, Time interval) {
+    links_ = std::move(links);
+    queue_interval_ = interval;
+  }
+  void sample_windows(Time interval) { window_interval_ = interval; }
+  void begin() {
+    if (!links_.empty()) set_timer(queue_interval_, timer::queues_due);
+    if (window_interval_ != never) set_timer(window_interval_, timer::windows_due);
+  }
+
+  void take_queues() {
+    for (std::uint32_t link : links_) {
+      const Backlog waiting = endpoints_.fabric().waiting(link);
+      queue_samples_.push_back({endpoints_.now(), link, waiting.packets, waiting.bytes});
+    }
+    set_timer(endpoints_.now() + queue_interval_, timer::queues_due);
+  }
+  void take_windows() {
+    for (std::uint32_t number = 0; number < endpoints_.numbers(); ++number)
+      if (const Connection* connection = endpoints_.connection(number)) {
+        const TcpSender& sender = connection->sender();
+        window_samples_.push_back({endpoints_.now(), endpoints_.flow_of(number), connection->place(),
+                                   sender.window().segments, sender.window().ssthresh, sender.round_trip().smoothed()});
+      }
+    set_timer(endpoints_.now() + window_interval_, timer::windows_due);
+  }
+
+  const std::vector<QueueSample>& queues() const { return queue_samples_; }
+  const std::vector<WindowSample>& windows() const { return window_samples_; }
+
+ private:
+  void set_timer(Time time, timer::Kind kind) { endpoints_.schedule().set_timer(time, kind, 0); }
+
+  Endpoints& endpoints_;
+  std::vector<std::uint32_t> links_;
+  Time queue_interval_ = never, window_interval_ = never;
+  std::vector<QueueSample> queue_samples_;
+  std::vector<WindowSample> window_samples_;
+};
