@@ -55,15 +55,20 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+def _queue(setting: Setting) -> Queue:
+    """The queue of every port; thresholds beyond a small buffer are drawn in to it."""
+    packets = setting.buffer_packets
+    if setting.queue == "ecn":
+        return EcnThreshold(packets, min(setting.threshold_packets, packets))
+    if setting.queue == "red":
+        low, high = (min(1.0, packets / setting.red_packets[1]) * each for each in setting.red_packets)
+        return Red(packets, low, high, max_probability=0.1, ecn=True)
+    return DropTail(packets=packets)
+
+
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     """Two long flows, the second half a second after the first, into one port."""
-    low, high = setting.red_packets
-    queues: dict[str, Queue] = {
-        "drop tail": DropTail(packets=setting.buffer_packets),
-        "ecn": EcnThreshold(setting.buffer_packets, setting.threshold_packets),
-        "red": Red(setting.buffer_packets, low, high, max_probability=0.1, ecn=True),
-    }
-    link = Link(setting.rate_mbps, setting.host_delay_ms, queues[setting.queue], jitter_ms=setting.host_jitter_ms)
+    link = Link(setting.rate_mbps, setting.host_delay_ms, _queue(setting), jitter_ms=setting.host_jitter_ms)
     flows = [Flow(host, "h3", duration_s=seconds - start, start_s=start) for host, start in (("h1", 0.0), ("h2", 0.5))]
     return Experiment(
         star(3, link),

@@ -107,14 +107,18 @@ def as_kernels_can(setting: Setting) -> Setting:
     return replace(setting, pacer=pacer, offload_bytes=0)
 
 
+def _queue(setting: Setting) -> Queue:
+    """The queue of every port of the switch; a threshold beyond a small buffer is drawn in to it."""
+    if setting.queue == "ecn":
+        return EcnThreshold(setting.buffer_packets, min(setting.threshold_packets, setting.buffer_packets))
+    if setting.queue == "phantom":
+        return PhantomQueue(setting.buffer_packets, setting.drain_share, setting.phantom_bytes)
+    return DropTail(packets=setting.buffer_packets)
+
+
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     """Hosts send to another one through s1: long flows a millisecond apart, or requests that come at random."""
-    queues: dict[str, Queue] = {
-        "drop tail": DropTail(packets=setting.buffer_packets),
-        "ecn": EcnThreshold(setting.buffer_packets, min(setting.threshold_packets, setting.buffer_packets)),
-        "phantom": PhantomQueue(setting.buffer_packets, setting.drain_share, setting.phantom_bytes),
-    }
-    port = Link(setting.rate_mbps, setting.link_delay_ms, queues[setting.queue])
+    port = Link(setting.rate_mbps, setting.link_delay_ms, _queue(setting))
     out = NicPacer() if setting.pacer == "nic" else DropTail(packets=1000)
     own = Link(setting.rate_mbps, setting.link_delay_ms, out, offload_bytes=setting.offload_bytes)
     seconds, senders = (seconds * setting.stretch, SERVERS) if setting.load else (seconds, setting.flows)
