@@ -21,6 +21,7 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.study import pictures as drawing
 from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, curve, each, least_first, ratio
+from netrepro.study.setting import setting
 from netrepro.study.trust import gap_checks
 from netrepro.style import CURVES, new_figure, scheme
 
@@ -34,10 +35,10 @@ class Setting:
     """The experiment of section 5.1; delays and jitter are those of the authors' scripts. TCP-RED's thresholds are a
     choice. `queue` is "drop tail", "ecn" or "red"."""
 
-    rate_mbps: float = 100.0
-    buffer_packets: int = 425
-    threshold_packets: int = 20
-    host_delay_ms: float = 0.075
+    rate_mbps: float = setting(100.0, "of every link", "Mb/s", low=1, high=10_000)
+    buffer_packets: int = setting(425, "buffer of the port", "packets", low=1, high=100_000)
+    threshold_packets: int = setting(20, "marking threshold K of the switch", "packets", low=1, high=100_000)
+    host_delay_ms: float = setting(0.075, "from a host to the switch, one way", "ms", low=0, high=1000)
     host_jitter_ms: float = 0.05
     red_packets: tuple[float, float] = (10, 30)
     congestion_control: str = "reno"

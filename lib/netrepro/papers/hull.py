@@ -27,6 +27,7 @@ from netrepro.simulation import Hosts
 from netrepro.study import pictures as drawing
 from netrepro.study.declaration import SIMULATED, Evidence, Knob, Play, Runs, Scale, Study, each, least_first, ratio
 from netrepro.study.measuring import run_experiment
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check, gap_checks
 from netrepro.style import CURVES, draw_published, new_figure, scheme, use_logarithm
 
@@ -53,8 +54,8 @@ class Setting:
     stretch: int = 15
     small_bytes: int = 1000
     rate_mbps: float = 1000.0
-    link_delay_ms: float = 0.04
-    buffer_packets: int = 425
+    link_delay_ms: float = setting(0.04, "of every link, one way; a choice", "ms", low=0.001, high=10)
+    buffer_packets: int = setting(425, "of the port; a choice", "packets", low=1, high=100_000)
     segment_bytes: int = 1448
     queue: str = "drop tail"
     threshold_packets: int = 20

@@ -3,9 +3,9 @@
 How to write a paper. In `papers/<slug>.py` stands what is the paper's own:
 
     @dataclass(frozen=True)
-    class Setting:                                   # the notebook's parameters, with their defaults, and what else
-        rate_mbps: float = 100.0                     # cases change
-        congestion_control: str = "reno"
+    class Setting:                                   # the notebook's parameters, and what else
+        rate_mbps: float = setting(100.0, "of every link", "Mb/s", low=1, high=10_000)  # see setting.py
+        congestion_control: str = "reno"             # cases change
 
     def experiment(setting, seconds, seed) -> Experiment: ...       # the network and traffic of one setting
 
@@ -61,6 +61,7 @@ from netrepro.emulation.virtual.experiment import check_virtually
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.study.measuring import Progress, in_real_time, of_profile, run_all, run_experiment, seed_of
+from netrepro.study.setting import check_setting
 from netrepro.study.trust import Check, check_table, trust_of, trust_table, with_directions
 
 SIMULATED, VIRTUAL = "simulated", "virtual"
@@ -250,10 +251,11 @@ class Study:
     ) -> Runs:
         """Every case and repetition on the tier and, unless `beside` is False, the same in the simulator.
 
-        progress : wraps what is worked through. Raises NetreproError for an unknown profile or tier, and for fewer than
-        one repetition.
+        progress : wraps what is worked through. Raises NetreproError for an unknown profile or tier, for a setting out
+        of its range, and for fewer than one repetition.
         """
         setting, scale = setting or self.setting, self.scale(profile, tier)
+        check_setting(setting)
         asked = self.repetitions if repetitions is None else repetitions
         if asked < 1:
             raise NetreproError(f"{asked} repetitions", "give 1 or more")
@@ -363,7 +365,8 @@ class Study:
 
     def run_once(self, case: str, seconds: float, seed: int = 1, **changed: Any) -> Any:
         """One run of a case in the simulator: Measurements, or what measure_one returns. A field that is `changed` wins
-        over the case."""
+        over the case. Raises NetreproError for one out of its range."""
+        check_setting(replace(self.setting, **changed))
         setting = replace(self.case(case), **changed)
         if self.measure_one is not None:
             return self.measure_one(setting, seconds, seed, SIMULATED)
