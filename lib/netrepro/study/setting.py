@@ -6,7 +6,7 @@
         load: float = setting(0.5, "of the bottleneck", "share", above=0, below=1)
         queue: str = "drop tail"  # changed by cases, not by a notebook
 
-The notebook's line is `parameter_line` of the field; `make parameters` writes it, and a test holds them equal. A range
+The notebook's line is `parameter_line` of the field; `make strip` writes it, and a test holds them equal. A range
 is for what a person sets: a Study checks the setting that it is given, and its cases may go beyond. A Setting without a
 Study checks itself: `__post_init__ = check_setting`.
 """
@@ -123,9 +123,9 @@ def parameter_line(of: Field[Any]) -> str:
     return f"{of.name}: {type(of.default).__name__} = {_literal(of.default)}  # {' '.join(filter(None, words))}"
 
 
-def with_parameter_lines(source: str, setting: Any) -> str:
-    """A parameters cell in which the lines of the setting's fields are as declared, and all others as they were."""
-    declared = {each.name: parameter_line(each) for each in parameter_fields(setting)}
+def with_parameter_lines(source: str, parameters: Sequence[Field[Any]]) -> str:
+    """A parameters cell in which these fields' lines are as declared, and all others as they were."""
+    declared = {each.name: parameter_line(each) for each in parameters}
     lines = [declared.pop(line.split(":")[0], line) for line in source.splitlines()]
     return "\n".join([*lines, *declared.values()])
 

@@ -81,7 +81,7 @@ def test_the_ends_of_a_range_and_fields_without_one_are_taken(changes: dict[str,
 
 def test_lines_of_the_cell_that_are_no_field_stay_and_a_new_field_comes_last():
     cell = 'seed: int = 1  # of all random streams\nload: float = 0.7  # old [0 to 1]\nown: str = ""  # of the notebook'
-    written = with_parameter_lines(cell, Setting()).splitlines()
+    written = with_parameter_lines(cell, parameter_fields(Setting)).splitlines()
     assert written[:3] == [cell.splitlines()[0], LINES[1], cell.splitlines()[2]]
     assert written[3:] == [LINES[0], *LINES[2:]]
-    assert with_parameter_lines("\n".join(written), Setting()).splitlines() == written
+    assert with_parameter_lines("\n".join(written), parameter_fields(Setting)).splitlines() == written

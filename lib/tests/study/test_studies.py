@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from importlib import import_module
@@ -19,8 +20,10 @@ from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.study.declaration import Runs, Study, points
+from netrepro.study.setting import parameter_fields, with_parameter_lines
 from netrepro.style import use_style
-from netrepro.workbench.catalogue import find
+from netrepro.workbench.catalogue import cell_source, find, read_notebook
+from netrepro.workbench.settings_cells import PARAMETERS, declared_parameters
 
 FOLDER = Path(papers.__file__).parent
 SLUGS = sorted(
@@ -65,13 +68,19 @@ def figures(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, F
     return {name: draw(again) for name, draw in runs.study.figures.items()}
 
 
-def test_the_notebooks_defaults_are_the_settings(study):
+def test_the_notebook_has_the_settings_parameters_and_the_standard_ones(study):
     parameters = find(study.slug).parameters
     assert parameters["repetitions"].default == study.repetitions
-    for name in set(parameters) - NOT_OF_THE_SETTING:
-        assert parameters[name].default == getattr(study.setting, name), name
+    assert set(parameters) - NOT_OF_THE_SETTING == {each.name for each in parameter_fields(study.setting)}
     for scale in [*study.profiles.values(), *study.on_virtual.values()]:
         assert not set(scale.changes) & set(parameters), "what a profile changes, a parameter could not"
+
+
+def test_a_setting_out_of_its_range_is_not_measured(study):
+    bounded = [each for each in parameter_fields(study.setting) if each.metadata["limits"].high < math.inf]
+    for each in bounded:
+        with pytest.raises(NetreproError, match=f"{each.name} = "):
+            study.measure(replace(study.setting, **{each.name: 2 * each.metadata["limits"].high}))
 
 
 # Papers with a Setting that are no Study, and the parameters of their notebooks that choose something else.
@@ -93,11 +102,19 @@ def test_every_paper_with_a_setting_is_held_to_it():
 
 
 @pytest.mark.parametrize("slug", OTHER_SETTINGS)
-def test_the_notebooks_defaults_are_those_of_a_setting_without_a_study(slug):
-    setting = import_module(f"netrepro.papers.{slug}").Setting()
+def test_a_parameter_of_a_paper_without_a_study_is_a_field_or_chooses_something_else(slug):
     parameters = find(slug).parameters
-    for name in set(parameters) - NOT_OF_THE_SETTING - OTHER_SETTINGS[slug]:
-        assert parameters[name].default == getattr(setting, name), name
+    declared = {each.name for each in declared_parameters(slug, list(parameters))}
+    assert set(parameters) - NOT_OF_THE_SETTING - OTHER_SETTINGS[slug] == declared
+
+
+@pytest.mark.parametrize("slug", [*SLUGS, *OTHER_SETTINGS])
+def test_the_notebooks_lines_are_the_settings(slug):
+    """`make strip` writes them."""
+    cells = [cell for cell in read_notebook(find(slug).path)["cells"] if PARAMETERS in cell["metadata"].get("tags", [])]
+    (source,) = map(cell_source, cells)
+    declared = declared_parameters(slug, list(find(slug).parameters))
+    assert declared and source == with_parameter_lines(source, declared)
 
 
 # What a notebook's section 4 draws, and parameters that must be seen in it.
