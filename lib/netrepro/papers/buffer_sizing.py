@@ -143,7 +143,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         for share in stretch
     ]
     cables = [host_cable(f"h{i + 1}", "s1", way) for i, way in enumerate(ways)]
-    buffer_packets = setting.buffer_packets or round(float(theory_packets(flows, setting)))
+    buffer_packets = setting.buffer_packets or max(1, round(float(theory_packets(flows, setting))))
     bottleneck = Link(setting.rate_mbps, 0.0, DropTail(packets=buffer_packets))
     receiver = f"h{senders + 1}"
     cables += [

@@ -80,7 +80,8 @@ class Setting:
         "or the path of a file with CAIDA's AS relationships (as-rel, serial-1), in place of the levels below",
     )
 
-    __post_init__ = check_setting
+    def __post_init__(self) -> None:
+        check_setting(self)
 
 
 PRINTED = Setting()

@@ -168,7 +168,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     flows = PoissonFlows(
         sizes,
         rate,
-        round(rate * STARTING * seconds),
+        max(1, round(rate * STARTING * seconds)),
         sources=tuple(f"h{i + 1}" for i in range(PAIRS)),
         destinations=tuple(f"h{PAIRS + i + 1}" for i in range(PAIRS)),
     )

@@ -178,7 +178,7 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
 
 
 def _course(course: pd.DataFrame, round_trip_ms: float) -> dict[str, Any]:
-    rounds = np.round((course.time_ms - course.time_ms.iloc[0]) / round_trip_ms)
+    rounds = np.round((course.time_ms - course.time_ms.min()) / round_trip_ms)
     return {"second_round_segments": int((rounds == 1).sum()), "course": course}
 
 

@@ -61,7 +61,8 @@ class Setting:
     )
     prints: bool = setting(False, "whether the programs print where they miss or learn, to the kernel's trace")
 
-    __post_init__ = check_setting
+    def __post_init__(self) -> None:
+        check_setting(self)
 
 
 @dataclass(frozen=True)

@@ -171,8 +171,8 @@ def _flows(setting: Setting, seconds: float, seed: int) -> list[Flow]:
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     """The dumbbell, side links four times as fast as the bottleneck; all packets of the paper's size.
 
-    Raises NetreproError for no flow, an unknown queue, far flows that are nearer than the others, packets that are all
-    header, and for runs that end before flows that start at random do, or before a round of flows with an end.
+    Raises NetreproError for no flow, an unknown queue, far flows that are nearer than the others, and for runs that end
+    before flows that start at random do, or before a round of flows with an end.
     """
     if setting.many_s and setting.flows > 1:
         seconds = min(seconds, setting.many_s)
@@ -184,8 +184,6 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     if 0 < setting.far_round_trip_ms < setting.round_trip_ms:
         said = f"far flows at {setting.far_round_trip_ms:g} ms"
         raise NetreproError(said, f"give {setting.round_trip_ms:g}, the round trip of the others, or more")
-    if setting.packet_bytes <= HEADER_BYTES:
-        raise NetreproError(f"packets of {setting.packet_bytes} bytes", f"give more than the {HEADER_BYTES} of headers")
     least_s = setting.every_s if setting.size_packets else setting.starts_within_s
     if seconds < least_s or (seconds == least_s and not setting.size_packets):
         raise NetreproError(f"a run of {seconds:g} s", f"give seconds above {least_s:g}")

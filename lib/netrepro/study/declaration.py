@@ -47,6 +47,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
@@ -61,7 +62,7 @@ from netrepro.emulation.virtual.experiment import check_virtually
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.study.measuring import Progress, in_real_time, of_profile, run_all, run_experiment, seed_of
-from netrepro.study.setting import check_setting
+from netrepro.study.setting import check_setting, parameter_fields
 from netrepro.study.trust import Check, check_table, trust_of, trust_table, with_directions
 
 SIMULATED, VIRTUAL = "simulated", "virtual"
@@ -333,12 +334,25 @@ class Study:
         return _gather(found, tier, swept or _places(wanted), readings)
 
     def _run(self, run: _Run) -> Readings:
-        if self.measure_one is not None:
-            return self.measure_one(*run)
-        assert self.experiment is not None and self.read is not None
-        asked = self.experiment(run.setting, run.seconds, run.seed)
-        found = run_experiment(asked, run.tier, until_complete=self.until_complete)
-        return {**self.read(found, run.setting), "_fidelity": found.fidelity}
+        with self._parameters_named(run.setting):
+            if self.measure_one is not None:
+                return self.measure_one(*run)
+            assert self.experiment is not None and self.read is not None
+            asked = self.experiment(run.setting, run.seconds, run.seed)
+            found = run_experiment(asked, run.tier, until_complete=self.until_complete)
+            return {**self.read(found, run.setting), "_fidelity": found.fidelity}
+
+    @contextmanager
+    def _parameters_named(self, setting: Any) -> Iterator[None]:
+        """Name the parameters that are not at their defaults in what is refused meanwhile: one of them is why."""
+        try:
+            yield
+        except NetreproError as refused:
+            values = {each.name: getattr(setting, each.name) for each in parameter_fields(setting)}
+            changed = [f"{name} = {value!r}" for name, value in values.items() if value != getattr(self.setting, name)]
+            if not changed:
+                raise
+            raise NetreproError(f"with {', '.join(changed)}: {refused.problem}", refused.remedy) from refused
 
     def explore(self) -> object:
         """Sliders and a menu of cases; the simulator redraws one run at once. Raises NetreproError without `play`."""
@@ -375,10 +389,11 @@ class Study:
 
     def read_once(self, setting: Any, seconds: float = 0.0, seed: int = 1) -> Readings:
         """What is read of one run of a setting in the simulator."""
-        if self.measure_one is not None:
-            return self.measure_one(setting, seconds, seed, SIMULATED)
-        assert self.experiment is not None and self.read is not None
-        return self.read(run_experiment(self.experiment(setting, seconds, seed)), setting)
+        with self._parameters_named(setting):
+            if self.measure_one is not None:
+                return self.measure_one(setting, seconds, seed, SIMULATED)
+            assert self.experiment is not None and self.read is not None
+            return self.read(run_experiment(self.experiment(setting, seconds, seed)), setting)
 
     def load(self, folder: Path) -> Runs:
         """The runs whose tables `Runs.save` left in a folder. Raises NetreproError where there are none."""

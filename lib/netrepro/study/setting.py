@@ -8,7 +8,7 @@
 
 The notebook's line is `parameter_line` of the field; `make strip` writes it, and a test holds them equal. A range
 is for what a person sets: a Study checks the setting that it is given, and its cases may go beyond. A Setting without a
-Study checks itself: `__post_init__ = check_setting`.
+Study calls `check_setting(self)` in its `__post_init__`.
 """
 
 from __future__ import annotations

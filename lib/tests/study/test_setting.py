@@ -25,7 +25,8 @@ class Setting:
     paced: bool = setting(False, "whether senders pace")
     queue: str = "drop tail"
 
-    __post_init__ = check_setting
+    def __post_init__(self) -> None:
+        check_setting(self)
 
 
 LINES = [

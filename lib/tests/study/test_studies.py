@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import Field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.study.declaration import Runs, Study, points
-from netrepro.study.setting import parameter_fields, with_parameter_lines
+from netrepro.study.setting import EMPTY, PATHS, parameter_fields, with_parameter_lines
 from netrepro.style import use_style
 from netrepro.workbench.catalogue import cell_source, find, read_notebook
 from netrepro.workbench.settings_cells import PARAMETERS, declared_parameters
@@ -208,3 +209,64 @@ def test_the_experiment_of_every_case_survives_json(slug):
 def test_an_unknown_profile_is_refused_by_the_nearest_name(study):
     with pytest.raises(NetreproError, match="did you mean 'paper'"):
         study.measure(profile="papr")
+
+
+# Both ends of every range that a paper declares.
+NEARLY = 1e-6  # a bound that is no value itself is missed by so much
+SECONDS = 0.5
+LONGER_S = {"dctcp": 5.2, "misbehaving_receiver": 30.0}  # until what is read begins
+CASE = {"repnet": "1:1 tcp"}  # in place of the first
+CHANGES = {"buffer_sizing": {"flows": 2, "buffer_packets": 20}}  # a run, and no search
+# Billions of bytes or of packets, which no test can wait for.
+TOO_LONG = {
+    ("buffer_sizing", "rate_mbps"),
+    ("buffer_sizing", "round_trip_ms"),
+    ("dctcp", "rate_mbps"),
+    ("flow_completion_time", "rate_mbps"),
+    ("hedera", "rate_mbps"),
+    ("incast", "block_bytes"),
+}
+
+
+def ends(slug: str, parameter: Field[Any]) -> list[Any]:
+    limits, kind = parameter.metadata["limits"], type(parameter.default)
+    if limits is None:
+        return []
+    if limits.words:
+        return [word for word in limits.words if word not in (*PATHS, EMPTY, parameter.default)]
+    low = kind(limits.low) if limits.low_itself else limits.low + NEARLY
+    high = kind(limits.high) if limits.high_itself else limits.high - NEARLY
+    return [low] if (slug, parameter.name) in TOO_LONG else [low, high]
+
+
+def all_ends() -> Iterator[tuple[str, str, Any]]:
+    for slug in SLUGS:
+        for parameter in parameter_fields(study_named(slug).setting):
+            yield from ((slug, parameter.name, end) for end in ends(slug, parameter))
+
+
+@pytest.mark.parametrize(("slug", "name", "end"), list(all_ends()))
+def test_the_end_of_a_range_runs_or_is_refused_by_name(slug, name, end):
+    study = study_named(slug)
+    scale = study.profiles["test" if "test" in study.profiles else "quick"]
+    case = CASE.get(slug, next(iter(study.cases)))
+    setting = replace(study.setting, **{name: end})
+    point = next(points({case: {**study.cases[case], **CHANGES.get(slug, {})}}, setting, scale))
+    try:
+        study.read_once(point.setting, LONGER_S.get(slug, SECONDS))
+    except NetreproError as refused:
+        assert f"{name} = {end!r}" in str(refused)
+
+
+def test_what_is_refused_names_the_parameters_that_are_not_at_their_defaults():
+    study = study_named("jellyfish")
+    with pytest.raises(NetreproError, match=r"with server_gain = 0\.01: a Jellyfish of"):
+        study.read_once(replace(study.setting, server_gain=0.01), SECONDS)
+
+
+def test_sliders_stay_in_the_ranges_of_their_parameters(study):
+    sliders = study.play.sliders if study.play else {}
+    ranges = {each.name: each.metadata["limits"] for each in parameter_fields(study.setting)}
+    for name in sliders.keys() & ranges.keys():
+        ends = sliders[name] if isinstance(sliders[name], list) else list(sliders[name][:2])
+        assert ranges[name].holds(ends), name
