@@ -56,9 +56,8 @@ class Setting:
     SYN meets a full queue and every seed has phases of its own.
 
     network : one of NETWORKS. far_flows : beside the near one, each from a host of its own; from one host in "one
-    switch". clock_skew_ppm : how far links' rates are off at most. jitter_ms : of hosts' links, standard deviation.
-    near_moved : behind the far flows' port. drops_in_a_row, on_ms : of a port that is on and off; 0 for always on.
-    drops_apart : the same number, evenly over time.
+    switch". near_moved : behind the far flows' port. drops_in_a_row, on_ms : of a port that is on and off; 0 for always
+    on. drops_apart : the same number, evenly over time.
     """
 
     network: str = "two ports"

@@ -102,11 +102,6 @@ def parameter_fields(setting: Any) -> list[Field[Any]]:
     return [each for each in fields(setting) if "help" in each.metadata]
 
 
-def limits_of(setting: Any, name: str) -> Range | None:
-    """The range of a field; None where it declares none."""
-    return next((each.metadata.get("limits") for each in fields(setting) if each.name == name), None)
-
-
 def check_setting(setting: Any) -> None:
     """Raise NetreproError, with name, value and range, for a field beyond the range that it declares."""
     for each in parameter_fields(setting):

@@ -41,10 +41,8 @@ Step = Callable[..., dict[str, pd.DataFrame]]  # a part of the measurement, and 
 class Setting:
     """What the paper leaves open, as we chose it.
 
-    feature_set : see feature_sets.yaml. normalisation : of NORMALISATIONS, learnt from training rows.
-    regularisation : added to every variance of normalised features; a feature with few values makes a mixture
-    infinitely sure otherwise. prior : "map" or "mle". selected_features : how many the forward search picks.
-    max_components : each class's mixture begins with so many. training_share : of the flows, the rest tests.
+    normalisation : learnt from training rows. regularisation : without it a feature with few values makes a mixture
+    infinitely sure. max_components : each class's mixture begins with so many.
     """
 
     feature_set: str = setting("netmate59", "of data/gmm_traffic/feature_sets.yaml", one_of=tuple(feature_sets()))
