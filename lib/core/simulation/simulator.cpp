@@ -4,13 +4,30 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/refusal.hpp"
+
+namespace {
+constexpr double least_rate = 1;  // bit/s: of less, a packet takes longer than all experiments
+}
+
 Simulator::Simulator(const Settings& settings, std::size_t nodes)
-    : settings_(settings), routes_(nodes), spraying_(stream(spraying, 0)) {}
+    : settings_(settings), nodes_(nodes), routes_(nodes), spraying_(stream(spraying, 0)) {}
+
+Simulator::Turn::Turn(const Simulator& simulator) : simulator_(simulator) {
+  if (simulator.in_use_.exchange(true))
+    throw Refusal("a simulator in use, by another thread or from inside its own run", "use it when that has ended");
+  if (!simulator.failed_) return;
+  simulator.in_use_ = false;
+  throw Refusal("a simulator whose run has failed", "build another one");
+}
 
 // Setting up.
 
 std::uint32_t Simulator::add_link(const LinkSettings& link, const std::string& rule,
                                   const std::vector<double>& numbers) {
+  check_set_up();
+  check_ends(link.from, link.to);
+  if (!(link.rate >= least_rate && std::isfinite(link.rate))) throw std::invalid_argument("no rate for a link");
   const auto number = static_cast<std::uint32_t>(links_.size());
   std::shared_ptr<SwitchMemory> memory;
   const auto node_memory = [&] {
@@ -34,29 +51,68 @@ std::uint32_t Simulator::add_link(const LinkSettings& link, const std::string& r
 
 void Simulator::give_path(std::uint32_t flow, std::uint32_t place, const std::vector<std::uint32_t>& forward,
                           const std::vector<std::uint32_t>& backward) {
+  check_flow(flow);
+  check_path(forward), check_path(backward);
   given_paths_[connection_key(flow, place)] = {path_table_.place_of_given(forward),
                                                path_table_.place_of_given(backward)};
 }
 
+void Simulator::use_links(Time from, std::vector<bool> in_use) {
+  check_set_up();
+  if (in_use.size() != links_.size()) throw std::invalid_argument("not a flag for each link");
+  link_uses_.push_back({from, std::move(in_use)});
+}
+
+void Simulator::set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths) {
+  check_set_up();
+  check_ends(from, to);
+  for (const auto& path : paths) check_path(path);
+  routes_.set_paths(from, to, std::move(paths));
+}
+
+void Simulator::change_link(const LinkChange& change) {
+  check_set_up();
+  check_link(change.link);
+  if (change.rate != 0 && !(change.rate >= least_rate && std::isfinite(change.rate)))
+    throw std::invalid_argument("no rate for a link");
+  changes_.push_back(change);
+}
+
 void Simulator::add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
                         MakeControl control, std::shared_ptr<const TcpSettings> tcp) {
+  check_set_up();
+  check_ends(from, to);
   flows_.push_back({from, to, start, duration, bytes, control, true, false, 0, std::move(tcp)});
 }
 
 void Simulator::add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate,
                               std::uint32_t bytes, bool poisson) {
+  check_set_up();
+  check_ends(from, to);
+  if (!(rate > 0) || bytes == 0) throw std::invalid_argument("datagrams without rate or bytes");
   const Time gap = from_seconds(8 * bytes / rate);
   flows_.push_back({from, to, start, duration, bytes, nullptr, false, poisson, gap, nullptr});
 }
 
 void Simulator::sample_queues(std::vector<std::uint32_t> links, Time interval) {
+  check_set_up();
+  for (std::uint32_t link : links) check_link(link);
+  if (!links.empty() && interval == 0) throw std::invalid_argument("samples without time between them");
   sampled_links_ = std::move(links);
   queue_interval_ = interval;
 }
 
-void Simulator::sample_windows(Time interval) { window_interval_ = interval; }
+void Simulator::sample_windows(Time interval) {
+  check_set_up();
+  if (interval == 0) throw std::invalid_argument("samples without time between them");
+  window_interval_ = interval;
+}
 
-void Simulator::record_departures(std::uint32_t link) { links_[link]->record_departures(); }
+void Simulator::record_departures(std::uint32_t link, std::uint64_t most) {
+  check_set_up();
+  check_link(link);
+  links_[link]->record_departures(most);
+}
 
 // Running.
 
@@ -94,7 +150,7 @@ void Simulator::set_change_timer() {
   if (next_change_ < changes_.size()) set_timer(std::max(changes_[next_change_].at, now_), link_changes, 0);
 }
 
-bool Simulator::run(std::uint64_t events) {
+bool Simulator::run(std::uint64_t events) try {
   if (!tree_) begin();
   for (; events > 0; --events) {
     show_timers();
@@ -105,9 +161,41 @@ bool Simulator::run(std::uint64_t events) {
     step();
   }
   return false;
+} catch (...) {
+  failed_ = true;
+  throw;
+}
+
+// Every now and then: a deadline that is set to the present again and again would keep it there for ever.
+void Simulator::check_time_passes() {
+  if (tree_->time() == looked_at_)
+    throw Refusal("time stands still at " + std::to_string(to_seconds(looked_at_)) + " s: " + next_event() +
+                      " comes again and again",
+                  "report this fault of the simulator, with the experiment (its to_json())");
+  looked_at_ = tree_->time();
+  next_look_ = events_ + most_events_at_a_time;
+}
+
+std::string Simulator::next_event() const {
+  const std::uint32_t source = tree_->source();
+  if (source < timers_source_) return "an arrival over link " + std::to_string(source);
+  if (source > timers_source_) return "the transmitter of link " + std::to_string(source - timers_source_ - 1);
+  static constexpr const char* kinds[] = {"the start of a flow",     "the end of a flow",   "the timer of a sender",
+                                          "the timer of a receiver", "the port of a host",  "a datagram",
+                                          "a sample of queues",      "a sample of windows", "a change of a link",
+                                          "a change of routes",      "a request",           "an answer"};
+  const TimerHeap::Timer& timer = timers_.first();
+  std::string said = kinds[timer.kind];
+  if (timer.kind == sender_due || timer.kind == receiver_due) {
+    const std::uint32_t flow = flow_of(timer.owner),
+                        place = timer.owner == flow ? 0 : companions_[timer.owner - flows_.size()].place;
+    said += ", connection " + std::to_string(place) + " of flow " + std::to_string(flow) + ",";
+  }
+  return said;
 }
 
 void Simulator::step() {
+  if (events_ == next_look_) check_time_passes();
   now_ = tree_->time();
   ++events_;
   const std::uint32_t source = tree_->source();
@@ -126,6 +214,8 @@ void Simulator::step() {
 void Simulator::on_timer(const TimerHeap::Timer& timer) {
   switch (timer.kind) {
     case flow_start:
+      looked_at_ = now_;  // many may start at once
+      next_look_ = events_ + most_events_at_a_time;
       start_flow(starts_[next_start_++]);
       if (next_start_ < starts_.size()) set_timer(flows_[starts_[next_start_]].start, flow_start, 0);
       break;
@@ -250,7 +340,8 @@ void Simulator::send_datagram(std::uint32_t flow) {
 void Simulator::set_datagram_timer(std::uint32_t flow, DatagramSource& source) {
   const FlowDescription& description = flows_[flow];
   const double factor = description.poisson ? source.gaps.exponential() : 1.0;
-  const Time next = now_ + std::max<Time>(1, static_cast<Time>(factor * static_cast<double>(description.gap) + 0.5));
+  const double gap = std::min(factor * static_cast<double>(description.gap), 1e18);
+  const Time next = now_ + std::max<Time>(1, static_cast<Time>(gap + 0.5));
   if (next < description.start + description.duration) set_timer(next, datagram_due, flow);
 }
 
@@ -378,6 +469,7 @@ void Simulator::deliver(std::uint32_t place) {
   }
   if (flow < flows_.size() && !flows_[flow].is_tcp) {
     results_[flow].delivered_bytes += packet.wire_bytes;
+    if (now_ <= flows_[flow].start + flows_[flow].duration) results_[flow].bytes_within_duration += packet.wire_bytes;
     return packets_.give_back(place);
   }
   Connection* connection = connections_[flow].get();

@@ -2,12 +2,18 @@
 //
 // Set up: links, flows, what to record. Then run() in pieces until it says that the end is reached. Everything random
 // comes from the seed, in a stream for each purpose and link or flow, so that recording more changes nothing.
+//
+// Set-up throws std::out_of_range for a node, link or flow that there is not, std::invalid_argument for other numbers
+// that cannot be, and std::logic_error once it runs.
 #pragma once
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -59,6 +65,7 @@ class Simulator : private RequestRounds::Driver {
   struct FlowResult {
     Time completion = never;  // absolute
     std::uint64_t delivered_bytes = 0, retransmissions = 0, timeouts = 0, connection_attempts = 0;
+    std::uint64_t bytes_within_duration = 0;  // of datagrams: those that came before the last one was due to leave
   };
   struct RequestResult {
     std::uint32_t flow;
@@ -81,6 +88,21 @@ class Simulator : private RequestRounds::Driver {
     std::uint64_t created = 0, delivered = 0, dropped = 0, lost = 0, inside = 0;
   };
 
+  // Whoever uses a simulator holds one. Throws Refusal while somebody else does, and after a run has failed.
+  class Turn {
+   public:
+    explicit Turn(const Simulator& simulator);
+    ~Turn() { simulator_.in_use_ = false; }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    const Simulator& simulator_;
+  };
+
+  static constexpr std::uint32_t most_subflows = 64;  // a bit each, in Multipath
+  static constexpr std::uint64_t most_events_at_a_time = 1'000'000;
+
   Simulator(const Settings& settings, std::size_t nodes);
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
@@ -91,21 +113,20 @@ class Simulator : private RequestRounds::Driver {
 
   // Routing. Without further word every flow has a shortest path over all links, chosen by a hash.
   void spray() { sprays_ = true; }  // a path for every packet
-  void use_links(Time from, std::vector<bool> in_use) { link_uses_.push_back({from, std::move(in_use)}); }
-  void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths) {
-    routes_.set_paths(from, to, std::move(paths));
-  }
+  void use_links(Time from, std::vector<bool> in_use);
+  void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths);
   // Of the flow's connections the first, second, ...
   void give_path(std::uint32_t flow, std::uint32_t place, const std::vector<std::uint32_t>& forward,
                  const std::vector<std::uint32_t>& backward);
   void offer_rates(const RcpLink::Settings& rcp) { rcp_ = rcp; }  // all links, for flows with RCP
-  void change_link(const LinkChange& change) { changes_.push_back(change); }
+  void change_link(const LinkChange& change);
 
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
   void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
                MakeControl control, std::shared_ptr<const TcpSettings> tcp);
   // A flow that has been added gets a congestion control of its own, one for each connection.
   void give_control(std::uint32_t flow, std::function<std::unique_ptr<CongestionControl>()> make) {
+    check_flow(flow);
     own_controls_[flow] = std::move(make);
   }
   // A flow that has been added gets more connections. A second one with the same bytes, of which the first to bring
@@ -121,9 +142,10 @@ class Simulator : private RequestRounds::Driver {
                      bool poisson);
   void sample_queues(std::vector<std::uint32_t> links, Time interval);
   void sample_windows(Time interval);
-  void record_departures(std::uint32_t link);
+  void record_departures(std::uint32_t link, std::uint64_t most);
 
-  // Goes on for so many events at most; true when the end is reached.
+  // Goes on for so many events at most; true when the end is reached. Throws Refusal where time stands still, and
+  // whatever a congestion control throws; it is of no use then.
   bool run(std::uint64_t events);
 
   // Programs at hosts, run by somebody else who lets time pass by advance_to_news (simulator_programs.cpp). After all
@@ -134,7 +156,8 @@ class Simulator : private RequestRounds::Driver {
   std::uint32_t connect(std::uint32_t from, std::uint32_t to);
   void write(std::uint32_t connection, bool to_client, std::uint64_t bytes);
   void hang_up(std::uint32_t connection);
-  // A datagram, of a flow as queues tell flows apart. Its number names it until it is delivered or dropped.
+  // A datagram, of a flow as queues tell flows apart, no connection's number. Its own names it until it is delivered or
+  // dropped.
   std::uint32_t post(std::uint32_t from, std::uint32_t to, std::uint32_t bytes, std::uint32_t flow);
   struct News {
     Time time;
@@ -300,8 +323,33 @@ class Simulator : private RequestRounds::Driver {
   void drop(std::uint32_t packet) { ++account_.dropped, packets_.give_back(packet); }
   void lose(std::uint32_t packet) { ++account_.lost, packets_.give_back(packet); }
 
+  void check_set_up() const {
+    if (tree_) throw std::logic_error("a network is set up before it runs");
+  }
+  void check_node(std::uint32_t node) const {
+    if (node >= nodes_) throw std::out_of_range("no node " + std::to_string(node));
+  }
+  void check_ends(std::uint32_t from, std::uint32_t to) const {
+    check_node(from), check_node(to);
+    if (from == to) throw std::invalid_argument("from node " + std::to_string(from) + " to itself");
+  }
+  void check_link(std::uint32_t link) const {
+    if (link >= links_.size()) throw std::out_of_range("no link " + std::to_string(link));
+  }
+  void check_path(const std::vector<std::uint32_t>& path) const {
+    if (path.empty()) throw std::invalid_argument("a path of no link");
+    for (std::uint32_t link : path) check_link(link);
+  }
+  void check_flow(std::uint32_t flow) const {
+    check_set_up();
+    if (flow >= flows_.size() || !flows_[flow].is_tcp) throw std::out_of_range("no TCP flow " + std::to_string(flow));
+  }
+  Group& new_group(std::uint32_t flow);
+
   void begin();
   void step();
+  void check_time_passes();
+  std::string next_event() const;
   void show_timers() {
     if (timers_.time() != timers_shown_) tree_->set(timers_source_, timers_shown_ = timers_.time());
   }
@@ -373,6 +421,7 @@ class Simulator : private RequestRounds::Driver {
   void on_answer(std::uint32_t exchange);
 
   Settings settings_;
+  std::size_t nodes_;
   Routes routes_;
   std::vector<std::unique_ptr<SimulatedLink>> links_;
   std::vector<HostPort> ports_;  // one a link, used on those that leave a flow's source
@@ -409,6 +458,10 @@ class Simulator : private RequestRounds::Driver {
   std::uint32_t timers_source_ = 0;
   Time now_ = 0;
   std::uint64_t events_ = 0, hops_ = 0;
+  std::uint64_t next_look_ = most_events_at_a_time;  // at the time, which must have passed since looked_at_
+  Time looked_at_ = 0;
+  mutable std::atomic<bool> in_use_ = false;
+  bool failed_ = false;
   Account account_;
 
   std::vector<std::uint32_t> sampled_links_;

@@ -10,15 +10,24 @@ void Simulator::add_companion(std::uint32_t flow, std::uint32_t place, bool same
   companions_.push_back({flow, place, same_path, reversed});
 }
 
+Simulator::Group& Simulator::new_group(std::uint32_t flow) {
+  check_flow(flow);
+  const auto [place, is_new] = groups_.try_emplace(flow);
+  if (!is_new) throw std::invalid_argument("flow " + std::to_string(flow) + " has its connections already");
+  return place->second;
+}
+
 void Simulator::replicate(std::uint32_t flow, Replication replication, bool same_path) {
-  Group& group = groups_[flow];
+  Group& group = new_group(flow);
   group.kind = replication == Replication::repsyn ? Group::Kind::repsyn : Group::Kind::repflow;
   group.members = {flow};
   add_companion(flow, 1, same_path, false);
 }
 
 void Simulator::split(std::uint32_t flow, std::uint32_t subflows) {
-  Group& group = groups_[flow];
+  if (subflows < 1 || subflows > most_subflows)
+    throw std::invalid_argument(std::to_string(subflows) + " subflows of a flow");
+  Group& group = new_group(flow);
   group.kind = Group::Kind::multipath;
   group.members = {flow};
   group.coupling = std::make_shared<Coupling>();
@@ -29,11 +38,13 @@ void Simulator::split(std::uint32_t flow, std::uint32_t subflows) {
 }
 
 void Simulator::request(std::uint32_t first_answer, std::uint32_t servers, const RequestRounds::Settings& settings) {
+  if (servers < 1 || servers > flows_.size() || first_answer > flows_.size() - servers)
+    throw std::out_of_range("answers beyond the last flow");
   const std::size_t first = exchanges_.size();
   const auto conversation = static_cast<std::uint32_t>(conversations_.size());
   std::vector<RandomStream> delays;
   for (std::uint32_t answers = first_answer; answers < first_answer + servers; ++answers) {
-    Group& group = groups_[answers];
+    Group& group = new_group(answers);
     group.kind = Group::Kind::requests;
     group.members = {answers};
     group.exchange = static_cast<std::uint32_t>(exchanges_.size());

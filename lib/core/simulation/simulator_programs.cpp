@@ -7,6 +7,7 @@
 
 void Simulator::reserve_connections(std::uint32_t count, MakeControl control,
                                     const std::shared_ptr<const TcpSettings>& tcp) {
+  check_set_up();
   first_program_ = static_cast<std::uint32_t>(flows_.size());
   for (std::uint32_t i = 0; i < count; ++i) {
     const auto flow = static_cast<std::uint32_t>(flows_.size());
@@ -32,6 +33,7 @@ Simulator::Speaker& Simulator::speaker_of(std::uint32_t connection) {
 
 std::uint32_t Simulator::connect(std::uint32_t from, std::uint32_t to) {
   if (!tree_) begin();
+  check_ends(from, to);
   if (dialogues_.size() == reserved_) throw std::out_of_range("no connection left");
   const std::uint32_t flow = first_program_ + static_cast<std::uint32_t>(dialogues_.size());
   FlowDescription& description = flows_[flow];
@@ -69,18 +71,23 @@ void Simulator::hang_up(std::uint32_t flow) {
 
 std::uint32_t Simulator::post(std::uint32_t from, std::uint32_t to, std::uint32_t bytes, std::uint32_t flow) {
   if (!tree_) begin();
+  check_ends(from, to);
+  if (is_connection(flow)) throw std::invalid_argument("a datagram with the number of a connection");
   const std::uint64_t key = ShortestPaths::mixed((std::uint64_t{from} << 32 | to) ^ ShortestPaths::mixed(flow));
   const std::uint32_t place = new_packet(flow, path_place(from, to, key), bytes, Packet::posted);
   send(place);
   return place;
 }
 
-const std::vector<Simulator::News>& Simulator::advance_to_news(Time until) {
+const std::vector<Simulator::News>& Simulator::advance_to_news(Time until) try {
   if (!tree_) begin();
   news_.clear();
   for (show_timers(); tree_->time() <= until && news_.empty(); show_timers()) step();
   if (news_.empty()) now_ = std::max(now_, until);
   return news_;
+} catch (...) {
+  failed_ = true;
+  throw;
 }
 
 // A message after all earlier ones have been sent.

@@ -18,7 +18,8 @@ Time LossDetection::find(Scoreboard& board, bool recovering, const RoundTripEsti
       // Beyond the highest delivered one, only a retransmission that was delivered tells.
       if (judged_ >= board.highest_delivered() && sent.at >= newest_delivered_) break;
       if (margin > 0 && settled_at(sent.at, margin) > now) {
-        last_due = settled_at(board[board.newest_hole(judged_)].at, margin);
+        // The newest hole by number may have left before this one did, which was sent again.
+        last_due = settled_at(std::max(sent.at, board[board.newest_hole(judged_)].at), margin);
         break;
       }
       if (sent.at > newest_delivered_) break;
@@ -53,7 +54,8 @@ Time LossDetection::settling_time(const Scoreboard& board, bool recovering,
                                   const RoundTripEstimator& round_trip) const {
   const bool told = recovering || board.delivered_count() >= segments_that_tell;
   if (told && !reordering_seen_) return 0;
-  return std::min(round_trip.smallest() / 4 * settling_steps_, round_trip.smoothed());
+  const Time quarter = round_trip.smallest() / 4, most = round_trip.smoothed();
+  return quarter > most / settling_steps_ ? most : quarter * settling_steps_;  // their product may be beyond all times
 }
 
 // RFC 8985, section 6.2, step 4.2: a step more in each round trip in which something was sent again needlessly, until
