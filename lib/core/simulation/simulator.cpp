@@ -1,6 +1,7 @@
 #include "simulation/simulator.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <stdexcept>
 #include <utility>
 
@@ -196,6 +197,7 @@ std::string Simulator::next_event() const {
 
 void Simulator::step() {
   if (events_ == next_look_) check_time_passes();
+  assert(tree_->time() >= now_);
   now_ = tree_->time();
   ++events_;
   const std::uint32_t source = tree_->source();
@@ -345,10 +347,11 @@ void Simulator::set_datagram_timer(std::uint32_t flow, DatagramSource& source) {
   if (next < description.start + description.duration) set_timer(next, datagram_due, flow);
 }
 
-// Timers of connections are lazy: one that turns out early is set again; only an earlier deadline needs a new one.
+// Timers of connections are lazy: one that turns out early is set again; only an earlier deadline needs a new one. A
+// deadline that has passed while nobody asked for it is now: time never goes back.
 
 void Simulator::set_sender_timer(std::uint32_t flow, Connection& connection) {
-  const Time deadline = connection.sender.deadline();
+  const Time deadline = std::max(connection.sender.deadline(), now_);
   if (deadline >= connection.sender_timer) return;
   connection.sender_timer = deadline;
   set_timer(deadline, sender_due, flow);
@@ -369,7 +372,7 @@ void Simulator::on_sender_due(std::uint32_t flow, Time set_for) {
 }
 
 void Simulator::set_receiver_timer(std::uint32_t flow, Connection& connection) {
-  const Time deadline = connection.receiver.deadline();
+  const Time deadline = std::max(connection.receiver.deadline(), now_);
   if (deadline >= connection.receiver_timer) return;
   connection.receiver_timer = deadline;
   set_timer(deadline, receiver_due, flow);
