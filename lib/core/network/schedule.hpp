@@ -1,6 +1,7 @@
 // What time it is in a simulation, and what happens next: the arrival at the end of a link, the end of a transmission,
 // or a timer. Events of one time come in the order in which they were set.
 #pragma once
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 
@@ -45,6 +46,7 @@ class Schedule {
   }
   // Lets time pass to it. A timer is to be taken.
   Event advance() {
+    assert(tree_.time() >= now_);
     now_ = tree_.time();
     ++events_;
     const Event event = next();

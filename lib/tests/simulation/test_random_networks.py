@@ -276,3 +276,15 @@ def test_whatever_the_network_and_the_traffic_a_run_ends_and_adds_up(first: int)
             check_run(random_experiment(seed))
         except Exception as error:
             raise AssertionError(f"random_experiment({seed}) fails: {error}") from error
+
+
+# 328: a receiver that acknowledges ahead once had a deadline from before its sender was done.
+@pytest.mark.parametrize("seed", [328, *range(8)])
+def test_time_never_goes_back(seed: int) -> None:
+    simulator = build(random_experiment(seed), CLOCK_SKEW_PPM)
+    before_s = 0.0
+    for _ in range(10_000):
+        if simulator.run(1):
+            break
+        assert simulator.now_s >= before_s
+        before_s = simulator.now_s
