@@ -9,7 +9,7 @@ PARTS  := $(shell find lib/netrepro -name __init__.py)
 # Made where there is what it is made of; else one line says what is missing, each time.
 KERNEL := $(VENV)/netrepro-kernel
 
-.PHONY: run test test-all paper sanitize tidy bench lab clean setup lint format lock strip
+.PHONY: run test test-all test-bare paper sanitize tidy bench lab clean setup lint format lock strip
 
 setup: $(READY)
 
@@ -47,6 +47,12 @@ test: $(READY) $(KERNEL)
 # The same, with ten thousand random networks in the simulator in place of a few hundred (ten minutes more).
 test-all:
 	@NETREPRO_RANDOM_RUNS=10000 $(MAKE) --no-print-directory test
+
+# As on a machine without the packages of binder/apt.txt and a virtual kernel: the tests that would use them.
+BARE := $(addprefix lib/tests/,applications emulation guides papers $(addprefix workbench/test_,bootstrap.py doctor.py environment.py pages.py))
+NOT_BARE := $(addprefix lib/tests/,emulation/real_time papers/test_fperf_leaf_spine.py papers/test_gmm_diagnosis.py papers/test_gmm_traffic.py)
+test-bare: $(READY)
+	@.ci/bare $(CURDIR)/$(PYTEST) $(BARE) $(NOT_BARE:%=--ignore=%) --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # The core's tests on a core with assertions, under the address and undefined-behaviour sanitizers. Python itself leaks.
 SANITIZED := lib/build/sanitized

@@ -17,7 +17,7 @@ EXTRA_OF = {
     "torch": "neural",
     "pyarrow": "parquet",
     **dict.fromkeys(("dask", "distributed", "ipykernel", "ipywidgets", "IPython", "itables", "joblib"), "notebooks"),
-    **dict.fromkeys(("jupyter_client", "jupyterlab", "matplotlib", "nbclient", "nbformat"), "notebooks"),
+    **dict.fromkeys(("jinja2", "jupyter_client", "jupyterlab", "matplotlib", "nbclient", "nbformat"), "notebooks"),
     **dict.fromkeys(("papermill", "seaborn", "tqdm"), "notebooks"),
 }
 

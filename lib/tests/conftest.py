@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Generator
@@ -25,12 +26,16 @@ import netrepro.workbench.lean_imports  # noqa: F401
 
 import nbformat
 import pytest
+import yaml
 from hypothesis import settings
 
 from netrepro.emulation.real_time.machine import processor_ticks
 
 FIXTURES = Path(__file__).parent / "notebooks"
 REPOSITORY = Path(__file__).parents[2]
+
+# A background job begins with this signal ignored, and so does what it starts: tests of Ctrl-C would wait in vain.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("netrepro", deadline=None)  # no test asserts a time
 settings.load_profile("netrepro")
@@ -84,7 +89,16 @@ def commit_all() -> Callable[[Path], None]:
 
 
 # What takes longest begins first: a worker that is given a long file at the end works alone.
-LONGEST_FIRST = ("test_browser.py", "workbench", "papers", "emulation", "simulation", "verification")
+LONGEST_FIRST = (
+    "test_browser.py",
+    "workbench",
+    "study",
+    "papers",
+    "emulation",
+    "applications",
+    "simulation",
+    "verification",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -97,20 +111,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 TOO_BUSY = "the machine is too busy"
 # A green run that silently skipped what it should test is a failure: in CI only these reasons are accepted.
-EXPECTED_SKIPS = (
-    "needs user namespaces",
-    "needs root",
-    "needs a kernel with netem",
-    "needs a kernel without netem",
-    "needs a kernel of 6.11 or later",
-    "needs an interpreter",
-    "needs the real captures in ../shared/pcaps",
-    "PyTorch is not installed",
-    "pyarrow is not installed",
-    "libtorrent has no wheel for this Python",
-    "ns-3 is not installed",
-    TOO_BUSY,  # for a comparison with real time
-)
+_listed = yaml.safe_load(Path(__file__).with_name("expected_skips.yaml").read_text())
+_BARE = "NETREPRO_BARE" in os.environ  # started by .ci/bare
+EXPECTED_SKIPS = (*_listed["everywhere"], *(_listed["bare"] if _BARE else []))
 _unexpected: list[str] = []
 _too_busy: list[str] = []
 

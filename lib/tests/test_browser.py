@@ -104,7 +104,6 @@ def _move_slider(driver: webdriver.Chrome) -> bool:
     return True
 
 
-@pytest.mark.timeout(600)
 def test_a_student_runs_the_first_paper_and_sees_its_figures_and_plays_with_its_widget(lab, browser):
     browser.get(f"{lab}/lab/tree/notebooks/21_repflow_model.ipynb?reset")
     WebDriverWait(browser, 120).until(

@@ -5,15 +5,14 @@ from __future__ import annotations
 import ast
 import builtins
 import json
-import os
-from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
 
 import nbformat
 import pytest
 
-from netrepro.workbench.catalogue import Notebook, catalogue, describe
+from netrepro.paths import runs_dir
+from netrepro.workbench.catalogue import QUICK_S, Notebook, catalogue, describe
 from netrepro.workbench.exercises import FOLDED, SOLUTION, class_copy, read_exercises
 from netrepro.workbench.ranges import range_of
 from netrepro.workbench.runner import RunReport, run
@@ -59,6 +58,11 @@ def is_paper(path: Path) -> bool:
 def test_it_is_valid_and_declares_itself_without_problem(path, notebook):
     nbformat.validate(notebook)
     assert describe(path).problem == ""
+
+
+def test_a_quick_profile_of_more_than_a_minute_says_why(path):
+    declared = describe(path).declaration
+    assert (declared.budget_s["quick"] > QUICK_S) is bool(declared.longer_because)
 
 
 def test_its_title_is_a_question(path, notebook):
@@ -155,28 +159,23 @@ def names_in(source: str, context: type[ast.expr_context]) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def executed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, RunReport]]:
-    """The whole set in the quick profile.
-
-    Where NETREPRO_EXECUTED names a folder of runs, runs in it count that ended well with the same notebook, data and
-    library.
-    """
-    kept = os.environ.get("NETREPRO_EXECUTED")
-    folder = Path(kept).resolve() if kept else tmp_path_factory.mktemp("executed")
-    yield folder, run(into=folder, resume=True)
+def executed() -> RunReport:
+    """The whole set in the quick profile: what `make run` has executed with the same notebook, data and library is
+    looked at; what is not there is executed."""
+    return run(resume=True)
 
 
-@pytest.mark.timeout(3000)
+@pytest.mark.timeout(0)  # the runner limits each notebook
 @pytest.mark.parametrize("slug", SLUGS)
 def test_it_runs_in_the_quick_profile(executed, slug):
-    for status in [each for each in executed[1].statuses if each.slug == slug]:
+    for status in [each for each in executed.statuses if each.slug == slug]:
         assert status.ok, status.explanation()
 
 
 @pytest.mark.parametrize("slug", SLUGS)
 def test_its_executed_copy_shows_figures_and_no_path_of_the_machine(executed, slug):
     entry: Notebook = next(entry for entry in catalogue(FOLDER) if entry.slug == slug)
-    text = (executed[0] / entry.name / "executed.ipynb").read_text()
+    text = (runs_dir() / "quick" / entry.name / "executed.ipynb").read_text()
     content = json.loads(text)
     outputs = [output for cell in content["cells"] for output in cell.get("outputs", [])]
     assert any("image/png" in output.get("data", {}) for output in outputs)

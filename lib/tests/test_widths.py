@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.ui import WebDriverWait
 
 from netrepro.claims import published_results
-from netrepro.claims.scorecard import scorecard, to_html
+from netrepro.claims.scorecard import scorecard
 from netrepro.workbench import guide
 from netrepro.workbench.catalogue import catalogue
 from netrepro.workbench.report import open_report
+from netrepro.workbench.scorecard import scorecard_page
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 SLUGS = [notebook.slug for notebook in catalogue(FOLDER) if notebook.declaration.kind == "paper"]
@@ -76,10 +78,11 @@ def test_all_claims_fit_into_the_scorecards_notebook(browser, tmp_path):
 @pytest.mark.parametrize("mine", [False, True])
 def test_the_page_of_the_scorecard_is_no_wider_than_a_screen_and_filters(browser, tmp_path, mine):
     table = scorecard()
-    show(browser, tmp_path, to_html(table, table if mine else None))
+    show(browser, tmp_path, scorecard_page(table, table if mine else None))
     assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
-    shown = "return [...document.querySelectorAll('.claims tbody tr')].filter(row => row.offsetHeight).length"
-    assert browser.execute_script(shown) == len(table)
-    browser.find_element("css selector", "input").send_keys("hedera")
-    assert browser.execute_script(shown) == (table["paper"] == "hedera").sum()
+    WebDriverWait(browser, 60).until(lambda _: browser.find_elements("css selector", "table.dataTable#claims td"))
+    said = browser.find_element("css selector", ".claims .dt-info")
+    assert f"of {len(table)} " in said.text
+    browser.find_element("css selector", ".claims input").send_keys("hedera paper")
+    assert f"of {(table['paper'] == 'hedera').sum()} " in said.text
     assert browser.find_elements("css selector", ".claims td")[0].rect["x"] < 100

@@ -1,6 +1,15 @@
 """Floor 2: published numbers, verdicts; the sheet of them all is netrepro.claims.scorecard."""
 
-from netrepro.claims.models import KINDS, Accept, Claim, PaperClaims, all_papers, claims_schema, load_claims
+from netrepro.claims.models import (
+    KINDS,
+    Accept,
+    Claim,
+    DecidedBy,
+    PaperClaims,
+    all_papers,
+    claims_schema,
+    load_claims,
+)
 from netrepro.claims.results import (
     Results,
     Run,
@@ -11,6 +20,7 @@ from netrepro.claims.results import (
     write_results,
 )
 from netrepro.claims.verdicts import (
+    DECIDED,
     LEVELS,
     VERDICTS,
     Interval,
@@ -23,6 +33,7 @@ from netrepro.claims.verdicts import (
 from netrepro.tiers_and_profiles import PROFILES, TIERS
 
 __all__ = [
+    "DECIDED",
     "KINDS",
     "LEVELS",
     "PROFILES",
@@ -30,6 +41,7 @@ __all__ = [
     "VERDICTS",
     "Accept",
     "Claim",
+    "DecidedBy",
     "Interval",
     "Judgement",
     "Measured",

@@ -28,7 +28,7 @@ from pydantic import (
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import all_data, data_dir, notebooks_dir
-from netrepro.tiers_and_profiles import Tier
+from netrepro.tiers_and_profiles import Profile, Tier
 
 Kind = Literal["effect", "absolute", "proportion", "ordering", "curve"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -94,17 +94,37 @@ class Accept(_Strict):
         return self
 
 
+class DecidedBy(_Strict):
+    """The evidence that judges a claim: what is most faithful to the paper, not what is highest in a list."""
+
+    tier: Tier = Field(description="where it is measured")
+    profile: Profile = Field(description="at which scale; quick only where that is the published one")
+    because: str = Field(min_length=1, description="why this evidence is the most faithful to the paper")
+
+    @property
+    def key(self) -> str:
+        """Its place in a results file, 'profile/tier'."""
+        return f"{self.profile}/{self.tier}"
+
+
 class Claim(_Strict):
     """One published number, ordering or curve, and what would refute it.
 
-    published : a float (effect, absolute, proportion), names best first (ordering), or [x, y] points (curve).
+    published : a float (effect, absolute, proportion), names best first (ordering), or [x, y] points (curve); the
+        paper's, so that a claim of the class report's alone has none.
     class_report : the same shape, as a class project measured it, or None.
+    source : whose number is judged against.
+    role : main where the paper's abstract or key result says it in words; the level of a paper is that of these.
+    decided_by : the evidence that judges it. None: the best tier's, which is said to be not declared.
+    comparable : False where hardware decides the number, which is then shown and not judged.
+    exact : a closed form or a graph, of which repetitions may be the same.
     neutral : for effects, the value that means no effect (1 for a ratio, 0 for a difference).
     control : what is broken on purpose, and what must happen then; None where there is no control. control_weakness :
         why it is none after all (a tautology, another load, a strawman): then the claim does not count.
     fixed : whether the acceptance was written before anything was measured, or after a first look at it.
     monotonic : a curve that can only rise or fall, as percentiles do, so that moving as published shows nothing.
-    blame, settles : of a claim that disagrees, whose fault it is, and the experiment that would settle it.
+    blame, settles : of a claim that disagrees, whose fault it is, and the experiment that would settle it; settled :
+        where that experiment stands, once it has run.
     timed : its values are seconds of this machine, so that another verdict on another day is no regression.
     needs : what must be present to measure it (a data set that cannot be shipped), or None.
     """
@@ -116,16 +136,26 @@ class Claim(_Strict):
         description="effect: against a baseline of the same run; absolute: where hardware does not enter"
     )
     unit: str = Field("", description="of the value; an absolute number needs one")
-    published: Any = Field(description="a number, names best first (ordering), or [x, y] points (curve)")
+    published: Any = Field(
+        None, description="the paper's number, names best first (ordering), or [x, y] points (curve)"
+    )
     class_report: Any = Field(None, description="as a class project measured it, of the same shape")
+    source: Literal["paper", "class"] = Field("paper", description="whose number is judged against")
+    role: Literal["main", "detail"] = Field("detail", description="main: said in the abstract or key result")
     accept: Accept = Field(description="what counts as agreement, written before anything is measured: one key")
-    comparable_on: tuple[Tier, ...] = Field(min_length=1, description="tiers on which the claim may be judged")
+    decided_by: DecidedBy | None = Field(None, description="the evidence that judges it, chosen before the run")
+    comparable_on: tuple[Tier, ...] = Field(
+        (), description="tiers on which it may be judged; all where it is decided_by"
+    )
+    comparable: bool = Field(True, description="false: hardware decides the number, which is shown and not judged")
+    exact: bool = Field(False, description="a closed form or a graph, of which repetitions may be the same")
     control: str | None = Field(None, min_length=1, description="what is broken on purpose, and what must happen then")
     control_weakness: str | None = Field(None, min_length=1, description="why it is none: the claim does not count")
     fixed: Literal["before", "after a first look"] = Field(description="when the acceptance was written")
     monotonic: bool = Field(False, description="a curve that can only rise or fall")
     blame: Literal["paper", "ours", "unknown"] | None = Field(None, description="whose fault a disagreement is")
     settles: str | None = Field(None, min_length=1, description="the experiment that would settle a disagreement")
+    settled: str | None = Field(None, min_length=1, description="where the experiment that settles it stands")
     neutral: float = Field(1.0, description="of an effect: the value that means none (1 of a ratio, 0 of a difference)")
     timed: bool = Field(False, description="its values are seconds of this machine")
     needs: str | None = Field(None, min_length=1, description="what must be present to measure it")
@@ -153,13 +183,38 @@ class Claim(_Strict):
             raise ValueError("control_weakness: there is no control")
         if (self.blame is None) != (self.settles is None):
             raise ValueError("blame and settles go together: whose fault it is, and what would settle it")
+        if self.settled and not self.settles:
+            raise ValueError("settled: settles does not say which experiment that is")
+        self._check_evidence()
         if self.kind == "absolute" and not self.unit:
             raise ValueError("unit: an absolute number needs one")
-        object.__setattr__(self, "published", self._shaped("published", self.published))
-        if self.class_report is not None:
-            object.__setattr__(self, "class_report", self._shaped("class_report", self.class_report))
-        self._check_published()
+        for key in ("published", "class_report"):
+            if getattr(self, key) is not None:
+                object.__setattr__(self, key, self._shaped(key, getattr(self, key)))
+        if self.expected is None:
+            key = "published" if self.source == "paper" else "class_report"
+            raise ValueError(f"{key}: a claim of source {self.source!r} needs it")
+        self._check_expected()
         return self
+
+    def _check_evidence(self) -> None:
+        if self.comparable and self.decided_by is None and not self.comparable_on:
+            raise ValueError("decided_by: say which evidence judges it (tier, profile, because)")
+        if self.decided_by and self.comparable_on and not self.may_be_judged_on(self.decided_by.tier):
+            raise ValueError(f"decided_by: {self.decided_by.tier} is not among comparable_on")
+        if self.role == "main" and not self.comparable:
+            raise ValueError("role: what is not comparable is no main claim")
+
+    def may_be_judged_on(self, tier: str) -> bool:
+        """Whether evidence of a tier says something about it."""
+        # What does not depend on a machine's speed is the same in virtual time, whoever's TCP it is.
+        comparable = (*self.comparable_on, *(["virtual"] if "simulated" in self.comparable_on else []))
+        return not self.comparable_on or tier in comparable
+
+    @property
+    def expected(self) -> Any:
+        """What is judged against: the paper's number, or the class report's."""
+        return self.published if self.source == "paper" else self.class_report
 
     def _shaped(self, key: str, value: Any) -> Any:
         shape, words = _SHAPES.get(self.kind, _NUMBER)
@@ -170,34 +225,35 @@ class Claim(_Strict):
         except ValidationError:
             raise ValueError(f"{key}: kind {self.kind!r} needs {words}; got {value!r}") from None
 
-    def _check_published(self) -> None:
+    def _check_expected(self) -> None:
+        key, words = ("published", "published") if self.source == "paper" else ("class_report", "class report's")
         if self.kind == "ordering":
-            if len(set(self.published)) < max(2, len(self.published)):
-                raise ValueError("published: an ordering needs two or more names, each once")
+            if len(set(self.expected)) < max(2, len(self.expected)):
+                raise ValueError(f"{key}: an ordering needs two or more names, each once")
         elif self.kind == "curve":
-            xs, ys = zip(*self.published, strict=True) if self.published else ((), ())
+            xs, ys = zip(*self.expected, strict=True) if self.expected else ((), ())
             if len(xs) < 2 or any(left >= right for left, right in pairwise(xs)):
-                raise ValueError("published: a curve needs two or more points, x ascending")
+                raise ValueError(f"{key}: a curve needs two or more points, x ascending")
             if max(ys) == min(ys):
-                raise ValueError("published: a flat curve has no range; claim its level instead")
+                raise ValueError(f"{key}: a flat curve has no range; claim its level instead")
         else:
-            if self.kind == "proportion" and not 0 <= self.published <= 1:
-                raise ValueError(f"published: a proportion lies in 0 to 1; got {self.published:g}")
+            if self.kind == "proportion" and not 0 <= self.expected <= 1:
+                raise ValueError(f"{key}: a proportion lies in 0 to 1; got {self.expected:g}")
             low, high = self.accepted_band()
             if not self.accept.band and low == high:
                 raise ValueError(f"accept: {self.accept.key} of 0 is nothing; give a band")
-            if not low <= self.published <= high:
-                raise ValueError(f"accept: {low:g} to {high:g} excludes the published {self.published:g}")
+            if not low <= self.expected <= high:
+                raise ValueError(f"accept: {low:g} to {high:g} excludes the {words} {self.expected:g}")
 
     def accepted_band(self) -> tuple[float, float]:
         """The accepted values (low, high) of an effect, absolute or proportion, in the claim's unit."""
         if self.accept.band:
             return self.accept.band
         if self.accept.relative:
-            ends = self.published * (1 - self.accept.relative), self.published * (1 + self.accept.relative)
+            ends = self.expected * (1 - self.accept.relative), self.expected * (1 + self.accept.relative)
         else:
             assert self.accept.factor is not None
-            ends = self.published / self.accept.factor, self.published * self.accept.factor
+            ends = self.expected / self.accept.factor, self.expected * self.accept.factor
         return min(ends), max(ends)
 
 
@@ -229,7 +285,7 @@ class PaperClaims(_Strict):
         )
 
     def table(self) -> pd.DataFrame:
-        """One row a claim, for reading; orderings and curves are put in words."""
+        """One row a claim, main claims first, for reading; orderings and curves are put in words."""
         return pd.DataFrame(
             [
                 {
@@ -241,14 +297,19 @@ class PaperClaims(_Strict):
                     "published": readable(claim.published),
                     "class_report": readable(claim.class_report),
                     "accepted": str(claim.accept),
-                    "comparable_on": ", ".join(claim.comparable_on),
+                    "role": claim.role,
+                    "decided_by": claim.decided_by.key if claim.decided_by else "not declared",
                     "control": claim.control or "",
                     "fixed": claim.fixed,
                     "note": claim.note,
                 }
-                for claim in self.claims
+                for claim in self.main_first()
             ]
         )
+
+    def main_first(self) -> list[Claim]:
+        """The claims, main ones before details."""
+        return sorted(self.claims, key=lambda claim: claim.role != "main")
 
 
 def readable(value: Any) -> Any:

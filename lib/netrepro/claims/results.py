@@ -26,6 +26,7 @@ class Run(BaseModel):
 
     commit : ends with "-dirty" where the library, the notebook or its data differed from it.
     changed : parameters that were not the committed notebook's defaults, with their values.
+    code : hash of the code that measured; "" of a run from before that was kept.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -40,6 +41,7 @@ class Run(BaseModel):
     answer: str
     measured: list[Measured]
     changed: dict[str, JsonValue] = {}
+    code: str = ""
 
     @property
     def key(self) -> str:

@@ -3,7 +3,7 @@
 Intervals over repetitions are compared with what was accepted before the run, never single values (95 %:
 Student's t for means; for counted successes E. B. Wilson, "Probable inference, the law of succession, and
 statistical inference", JASA 22, 1927). A claim's negative control is judged by the same rule, and a claim
-whose control holds as well as the claim itself does not count.
+whose control does not disagree does not count.
 """
 
 from __future__ import annotations
@@ -21,19 +21,24 @@ from netrepro.claims.models import Claim, Curve
 from netrepro.errors import NetreproError, nearest
 from netrepro.tiers_and_profiles import TIERS
 
-Verdict = Literal["agrees", "agrees in direction", "disagrees", "untrusted", "not measured"]
+Verdict = Literal["agrees", "agrees in direction", "disagrees", "undecided", "untrusted", "not judged", "not measured"]
 AGREES: Verdict = "agrees"
 DIRECTION: Verdict = "agrees in direction"
 DISAGREES: Verdict = "disagrees"
+UNDECIDED: Verdict = "undecided"
 UNTRUSTED: Verdict = "untrusted"
+NOT_JUDGED: Verdict = "not judged"
 NOT_MEASURED: Verdict = "not measured"
-VERDICTS: tuple[Verdict, ...] = (AGREES, DIRECTION, DISAGREES, UNTRUSTED, NOT_MEASURED)
+VERDICTS: tuple[Verdict, ...] = (AGREES, DIRECTION, DISAGREES, UNDECIDED, UNTRUSTED, NOT_JUDGED, NOT_MEASURED)
+DECIDED: tuple[Verdict, ...] = (AGREES, DIRECTION, DISAGREES)
 LEVELS = ("replicated", "replicated with differences", "partly", "not reproduced", "undecided", "not measured")
 
 CONFIDENCE = 0.95
 SIZE = 3.0  # how far an effect or a curve may be off and still have the published direction
+HALF_OF_THE_TRIALS = 0.5  # shows nothing
+ONE_RUN = 0.005  # repetitions whose extent is a smaller share of their mean do not vary
 _ROUNDING = 1e-9  # share of a band's edge by which arithmetic may miss it
-_MORE = "more repetitions would decide"
+_MOST_REPETITIONS = 10_000  # more are not worth naming
 
 
 class Interval(NamedTuple):
@@ -137,8 +142,10 @@ class Judgement(BaseModel):
 
     value, interval : mean and interval of what was compared: for orderings Kendall's tau, for curves the
         distance as a share of the published range, else the claim's unit. None where nothing was compared.
-    counts : False where there is no negative control, or a weak one, where it was not run, or held as well as the
-        claim; what disagrees counts all the same, as it has shown that it can fail.
+    counts : False where there is no negative control, or a weak one, where it was not run, or does not disagree; what
+        disagrees counts all the same, as it has shown that it can fail.
+    role : the claim's.
+    repetitions : 1 where they do not vary.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -148,6 +155,7 @@ class Judgement(BaseModel):
     verdict: Verdict
     reason: str
     counts: bool = True
+    role: Literal["main", "detail"] = "detail"
     value: float | None = None
     interval: Interval | None = None
     repetitions: int = 0
@@ -169,20 +177,21 @@ class _Finding(NamedTuple):
 def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
     """Compare what was measured on a tier with a claim.
 
-    `agrees` when the whole interval is accepted. Otherwise `agrees in direction` when an effect's interval lies on the
-    published side of no effect and its mean is within a factor of SIZE of the published distance from it, when the mean
-    is accepted but not the whole interval, when an ordering correlates positively, or when a curve rises and falls with
-    the published one in every repetition, at SIZE times the accepted distance at most, and could have done otherwise;
-    else `disagrees`. An effect whose interval includes no effect has no direction, unless no effect is accepted.
+    `agrees`: the whole interval is accepted. `agrees in direction`: it is not; all of it lies on the published side of
+    no effect, and its mean is at most SIZE times and at least 1 / SIZE of the published distance from there. No effect
+    is an effect's neutral value, half of the trials where most are said to show it, no correlation of an ordering. A
+    curve rises and falls with the published one in every repetition, could have done otherwise, and is at most SIZE
+    times the accepted distance away.
+    `disagrees`: all of the interval lies outside, and not in direction. `undecided`: it straddles an edge.
+    `not judged`: hardware decides the number.
 
     Raises NetreproError for values that do not have the claim's shape, fewer than two repetitions of
     something inexact, curves that do not cover the published x, and an unknown tier.
     """
     if tier not in TIERS:
         raise NetreproError(f"unknown tier {tier!r}", nearest(tier, TIERS))
-    blank = Judgement(claim=claim.id, tier=tier, verdict=NOT_MEASURED, reason="no measurement")
-    # What does not depend on a machine's speed is the same in virtual time, whoever's TCP it is.
-    if tier not in claim.comparable_on and not (tier == "virtual" and "simulated" in claim.comparable_on):
+    blank = Judgement(claim=claim.id, tier=tier, verdict=NOT_MEASURED, reason="no measurement", role=claim.role)
+    if not claim.may_be_judged_on(tier):
         reason = f"not comparable on tier {tier}, only on {', '.join(claim.comparable_on)}"
         return blank.model_copy(update={"reason": reason})
     if measured is None:
@@ -192,41 +201,61 @@ def judge(claim: Claim, measured: Measured | None, tier: str) -> Judgement:
     if not measured.trusted:
         return blank.model_copy(update={"verdict": UNTRUSTED, "reason": measured.why})
     finding = _find(claim, measured)
+    if not claim.comparable:
+        shown = {"verdict": NOT_JUDGED, "reason": "hardware decides the number", "counts": False}
+        return blank.model_copy(update=finding._asdict() | shown)
     counts, remark = _judge_control(claim, measured, finding.verdict)
     reason = f"{finding.reason}; {remark}" if remark else finding.reason
     return blank.model_copy(update=finding._asdict() | {"counts": counts, "reason": reason})
 
 
+def level_rests_on(judgements: Iterable[_Judged]) -> list[_Judged]:
+    """The main claims; of a paper that declares none all that are judged."""
+    judged = [each for each in judgements if each.verdict != NOT_JUDGED]
+    return [each for each in judged if each.role == "main"] or judged
+
+
 def coverage(judgements: Iterable[_Judged]) -> tuple[int, int]:
-    """(claims that were measured, trusted and count, claims in all)."""
-    judged = list(judgements)
+    """(claims that were measured, trusted, decided and count, claims in all), of those that the level rests on."""
+    judged = level_rests_on(judgements)
     return len(_decided(judged)), len(judged)
 
 
 def coverage_text(judgements: Iterable[_Judged]) -> str:
-    """The coverage in words: "11 of 32 claims"."""
-    decided, claims = coverage(judgements)
-    return f"{decided} of {claims} claims"
+    """The coverage in words: "3 of 4 main claims", or "11 of 32 claims" where none is main."""
+    judged = level_rests_on(judgements)
+    main = "main " if judged and judged[0].role == "main" else ""
+    return f"{len(_decided(judged))} of {len(judged)} {main}claims"
 
 
 def paper_level(judgements: Iterable[_Judged]) -> str:
-    """One of LEVELS, from the counted claims that were measured and trusted; where these are less than half of all, at
-    most "partly". "undecided": there are measured and trusted claims, but none of them counts."""
-    judged = list(judgements)
+    """One of LEVELS, from the main claims: replicated (all agree), replicated with differences (all agree or agree in
+    direction), partly (some hold, some disagree), not reproduced (all disagree), undecided (one is not decided, which
+    would decide the level), not measured (none is).
+
+    Of a paper that declares no main claim from all that count and were measured and trusted; where fewer than half of
+    them are decided, at most partly.
+    """
+    judged = level_rests_on(judgements)
     verdicts = _decided(judged)
-    if not verdicts:
-        return "undecided" if any(each.verdict in VERDICTS[:3] for each in judged) else "not measured"
+    holds, fails = [each for each in verdicts if each != DISAGREES], DISAGREES in verdicts
+    is_main = bool(judged) and judged[0].role == "main"
+    is_open = any(each.counts and each.verdict == UNDECIDED for each in judged)
+    if not verdicts and all(each.verdict in (UNTRUSTED, NOT_MEASURED) for each in judged):
+        return "not measured"
+    if holds and fails:
+        return "partly"
+    if not verdicts or is_open or (is_main and len(verdicts) < len(judged)):
+        return "undecided"
+    if fails:
+        return "not reproduced"
     if 2 * len(verdicts) < len(judged):
-        return "not reproduced" if all(verdict == DISAGREES for verdict in verdicts) else "partly"
-    if all(verdict == AGREES for verdict in verdicts):
-        return "replicated"
-    if AGREES in verdicts and DISAGREES not in verdicts:
-        return "replicated with differences"
-    return "not reproduced" if all(verdict == DISAGREES for verdict in verdicts) else "partly"
+        return "partly"
+    return "replicated" if all(each == AGREES for each in holds) else "replicated with differences"
 
 
 def _decided(judged: Iterable[_Judged]) -> list[str]:
-    return [each.verdict for each in judged if each.counts and each.verdict in VERDICTS[:3]]
+    return [each.verdict for each in judged if each.counts and each.verdict in DECIDED]
 
 
 class _Judged(Protocol):
@@ -234,6 +263,8 @@ class _Judged(Protocol):
     def verdict(self) -> str: ...
     @property
     def counts(self) -> bool: ...
+    @property
+    def role(self) -> str: ...
 
 
 def _judge_control(claim: Claim, measured: Measured, verdict: Verdict) -> tuple[bool, str]:
@@ -249,9 +280,12 @@ def _judge_control(claim: Claim, measured: Measured, verdict: Verdict) -> tuple[
     if broken == DISAGREES:
         return True, ""
     if verdict == DISAGREES:
-        return True, f"the control {broken}, which the claim does not"
-    as_good = VERDICTS.index(broken) <= VERDICTS.index(verdict)
-    return not as_good, f"control did not flip: it {broken}" if as_good else ""
+        return True, f"the control {_said(broken)}, which the claim does not"
+    return False, f"control did not flip: it {_said(broken)}"
+
+
+def _said(verdict: Verdict) -> str:
+    return f"is {verdict}" if verdict == UNDECIDED else verdict
 
 
 def _find(claim: Claim, measured: Measured, whose: str = "") -> _Finding:
@@ -279,35 +313,61 @@ def _find_number(claim: Claim, measured: Measured, name: str) -> _Finding:
         repetitions = len(measured.values)
         if claim.kind == "proportion":
             interval = Interval(max(interval.low, 0.0), min(interval.high, 1.0))
-    verdict, reason = _place(claim, value, interval)
+    neutral = claim.neutral if claim.kind == "effect" else None
+    if measured.trials and claim.expected > HALF_OF_THE_TRIALS:  # most trials show it; a smaller share is a quantity
+        neutral = HALF_OF_THE_TRIALS
+    verdict, reason = _place(claim, value, interval, repetitions, neutral)
+    if repetitions > 1 and not measured.trials and not claim.exact and _are_one_run(measured.values):
+        reason += f"; its {repetitions} repetitions differ by less than {ONE_RUN:.1%} and are one run"
+        repetitions = 1
     return _Finding(verdict, reason, value, interval, repetitions)
 
 
-def _place(claim: Claim, value: float, interval: Interval) -> tuple[Verdict, str]:
-    """Where an interval lies: in the accepted band, across its edge, or on which side of no effect."""
+def _are_one_run(values: Sequence[float]) -> bool:
+    return max(values) - min(values) <= ONE_RUN * abs(statistics.fmean(values))
+
+
+def _place(
+    claim: Claim, value: float, interval: Interval, repetitions: int, neutral: float | None
+) -> tuple[Verdict, str]:
+    """Where an interval lies: in the accepted band, on which side of no effect, outside, or across an edge."""
     low, high = claim.accepted_band()
     slack = _ROUNDING * max(abs(edge) for edge in (low, high) if math.isfinite(edge))
     band = f"{low:.4g} to {high:.4g}"
     if low - slack <= interval.low and interval.high <= high + slack:
         return AGREES, f"inside the accepted {band}"
     overlaps = interval.low <= high + slack and interval.high >= low - slack
-    if claim.kind == "effect" and claim.published != claim.neutral:
-        up = claim.published > claim.neutral
-        includes_neutral = interval.low <= claim.neutral <= interval.high
-        if overlaps and includes_neutral and not low <= claim.neutral <= high:
-            return DISAGREES, f"interval includes no effect ({claim.neutral:g}); {_MORE}"
-        share = (value - claim.neutral) / (claim.published - claim.neutral)
-        if interval.low > claim.neutral if up else interval.high < claim.neutral:
-            if 1 / SIZE <= share <= SIZE:
-                return DIRECTION, f"not inside the accepted {band}, on the published side of {claim.neutral:g}"
-            if not overlaps:
-                return DISAGREES, f"outside the accepted {band}: {share:.2g} times the published effect"
+    share = math.nan  # of the published effect; of what has no direction not a number
+    if neutral is not None and neutral != claim.expected:
+        share = (value - neutral) / (claim.expected - neutral)
+    is_some_effect = neutral is not None and not interval.low <= neutral <= interval.high
+    if is_some_effect and not math.isnan(share):
+        if 1 / SIZE <= share <= SIZE:
+            return DIRECTION, f"not inside the accepted {band}, on the published side of {neutral:g}"
+        if not overlaps:
+            return DISAGREES, f"outside the accepted {band}: {share:.2g} times the published effect"
     if not overlaps:
         return DISAGREES, f"outside the accepted {band}"
-    if low - slack <= value <= high + slack:
-        return DIRECTION, f"interval straddles the accepted band {band}; {_MORE}"
-    # A wide interval reaches into any band: fewer repetitions must not look better.
-    return DISAGREES, f"mean outside the accepted {band}, which the interval reaches; {_MORE}"
+    ways = [[low, high]]  # to a verdict: off these edges
+    if neutral is not None and not is_some_effect and 1 / SIZE <= share <= SIZE:
+        ways.append([neutral])
+        band += f", and includes no effect ({neutral:g})"
+    more = min(_repetitions_to_leave(edges, value, interval, repetitions) for edges in ways)
+    return UNDECIDED, f"straddles the accepted {band}; {_more(more)}"
+
+
+def _repetitions_to_leave(edges: Iterable[float], value: float, interval: Interval, repetitions: int) -> float:
+    """With how many repetitions an interval as wide as theirs would leave these edges, were the mean where it is."""
+    straddled = [edge for edge in edges if interval.low <= edge <= interval.high]
+    gap = min((abs(value - edge) for edge in straddled), default=0.0)
+    half = max(interval.high - value, value - interval.low)
+    return max(repetitions + 1, math.ceil(repetitions * (half / gap) ** 2)) if gap > 0 else math.inf
+
+
+def _more(repetitions: float) -> str:
+    if repetitions > _MOST_REPETITIONS:
+        return f"not even {_MOST_REPETITIONS:,} repetitions would decide: the mean lies on the edge"
+    return f"about {repetitions:,.0f} repetitions would decide"
 
 
 def _find_ordering(claim: Claim, measured: Measured, name: str) -> _Finding:
@@ -315,20 +375,29 @@ def _find_ordering(claim: Claim, measured: Measured, name: str) -> _Finding:
     for ranking in measured.values:
         if not isinstance(ranking, list) or not all(isinstance(entry, str) for entry in ranking):
             raise _shape_error(name, claim, "a ranking (list of names, best first) a repetition")
-        if sorted(ranking) != sorted(claim.published):
-            raise NetreproError(f"{name}: ranking {ranking} must name each of {claim.published} once")
-        taus.append(kendall_tau(range(len(ranking)), [claim.published.index(entry) for entry in ranking]))
+        if sorted(ranking) != sorted(claim.expected):
+            raise NetreproError(f"{name}: ranking {ranking} must name each of {claim.expected} once")
+        taus.append(kendall_tau(range(len(ranking)), [claim.expected.index(entry) for entry in ranking]))
     value, interval = _mean_interval(taus, measured.exact, name)
     interval = Interval(max(interval.low, -1.0), min(interval.high, 1.0))
     least = claim.accept.kendall_at_least
     assert least is not None
-    verdict = AGREES if interval.low >= least - _ROUNDING else DIRECTION if interval.low > 0 else DISAGREES
     reason = f"Kendall tau {value:.3g} against the published order, least accepted {least:g}"
+    verdict: Verdict = UNDECIDED
+    if interval.low >= least - _ROUNDING:
+        verdict = AGREES
+    elif interval.low > 0 and value >= 1 / SIZE:
+        verdict = DIRECTION
+    elif interval.high < least - _ROUNDING:
+        verdict = DISAGREES
+    else:
+        ways = [[least], [0.0]] if value >= 1 / SIZE else [[least]]
+        reason += f"; {_more(min(_repetitions_to_leave(edges, value, interval, len(taus)) for edges in ways))}"
     return _Finding(verdict, reason, value, interval, len(taus))
 
 
 def _find_curve(claim: Claim, measured: Measured, name: str) -> _Finding:
-    xs, published = np.transpose(claim.published)
+    xs, published = np.transpose(claim.expected)
     distances, taus = [], []
     for curve in measured.values:
         ours = np.interp(xs, *_curve_over(curve, xs, claim, name))
@@ -344,8 +413,9 @@ def _find_curve(claim: Claim, measured: Measured, name: str) -> _Finding:
     moves = all(tau > 0 for tau in taus)
     if moves and not claim.monotonic and value <= SIZE * most:
         return _Finding(DIRECTION, f"{reason}; it moves as published", value, interval, len(distances))
-    if value <= most:
-        return _Finding(DIRECTION, f"{reason}; {_MORE}", value, interval, len(distances))
+    if interval.low <= most * (1 + _ROUNDING):
+        more = _more(_repetitions_to_leave([most], value, interval, len(distances)))
+        return _Finding(UNDECIDED, f"{reason}; {more}", value, interval, len(distances))
     if moves:
         why = "it can only move this way" if claim.monotonic else "it moves as published, but far from it"
         return _Finding(DISAGREES, f"{reason}; {why}", value, interval, len(distances))

@@ -370,12 +370,13 @@ def compare_tiers(setting: Setting, seed: int, *, progress: Progress = iter) -> 
     Returns tier and the columns of Runs.times; and why there are no daemons, "" where there are.
     """
     works, why = try_virtual()
-    try:
-        find_bird()
-    except NetreproError as error:
-        works, why = False, error.problem
-    if works and (why := not_by_daemons(setting)):
-        works = False
+    if works:
+        try:
+            find_bird()
+            why = not_by_daemons(setting)
+        except NetreproError as error:
+            why = error.problem
+        works = not why
     mean_delay_s, world = calibrated_delay_s(setting, seed, worlds=8), seed_of(seed, 0)
     work = [(setting, mean_delay_s, world, site, PAPER) for site in range(setting.sites)]
     found = {"simulated": in_processes(_one_failure, work, progress)}

@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-import json
+import signal
 import sys
-from collections.abc import Iterable
-from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
 
 from netrepro.errors import NetreproError
+from netrepro.workbench.console import (
+    columns_of,
+    console,
+    folded,
+    live_lines,
+    outcomes_of,
+    print_failures,
+    print_json,
+    print_lines,
+    print_places,
+    print_scorecard,
+    print_untrusted,
+    records,
+    short,
+)
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
-
     from netrepro.workbench.catalogue import Notebook
-    from netrepro.workbench.runner import Event, RunReport
+    from netrepro.workbench.runner import RunReport
 
 app = typer.Typer(
     help="Published network-systems results, run again.", no_args_is_help=True, pretty_exceptions_enable=False
 )
-console = Console()
 
 Slugs = Annotated[list[str] | None, typer.Argument(metavar="[SLUG]...", help="notebooks; none: all of them")]
 Profile = Annotated[str, typer.Option(help="quick, or paper (the published scale)")]
@@ -46,7 +53,7 @@ def _say_version(asked: bool) -> None:
     if asked:
         from netrepro import __version__
 
-        _print_lines([f"netrepro {__version__}"])
+        print_lines([f"netrepro {__version__}"])
         raise typer.Exit
 
 
@@ -74,7 +81,7 @@ def run(
         _check_early(slugs, given)
     from netrepro.workbench.runner import run as run_notebooks
 
-    with _told() as told:
+    with live_lines() as tell:
         report = run_notebooks(
             slugs,
             profile=profile,
@@ -84,19 +91,19 @@ def run(
             scheduler=scheduler,
             resume=resume,
             patience=patience,
-            on_event=told,
+            on_event=tell,
         )
     code = report.exit_code
     if not given and (papers := _papers_of(report, slugs)) != []:
         try:
-            code = code or int(_print_scorecard(papers))
+            code = code or int(print_scorecard(papers))
         except NetreproError as error:  # a malformed claims.yaml must not hide how the notebooks ended
-            console.print(f"no scorecard: {error}", style="red", markup=False, soft_wrap=True)
+            print_lines([f"no scorecard: {error}"], "red")
             code = code or 1
-    _print_failures(report)  # after the scorecard, which is long
-    _print_untrusted(report)
-    _print_places(report)
-    ended = {outcome: sum(status.outcome == outcome for status in report.statuses) for outcome in _outcomes(report)}
+    print_failures(report)  # after the scorecard, which is long
+    print_untrusted(report)
+    print_places(report)
+    ended = {outcome: sum(status.outcome == outcome for status in report.statuses) for outcome in outcomes_of(report)}
     console.print(", ".join(f"{count} {outcome}" for outcome, count in ended.items()) or "nothing to run")
     raise typer.Exit(code)
 
@@ -123,7 +130,7 @@ def publish(
     answers: list[bool] = []
 
     def agree(plan: list[Publication]) -> bool:
-        _print_lines(item.text() for item in plan)
+        print_lines(item.text() for item in plan)
         answers.append(yes or (sys.stdin.isatty() and typer.confirm("Publish this?")))
         return answers[0]
 
@@ -139,14 +146,14 @@ def publish(
         agree=agree,
     )
     if not answers:
-        _print_lines(item.text() for item in plan)
+        print_lines(item.text() for item in plan)
     published = sum(bool(item.changes) and not item.refusals for item in plan) if answers == [True] else 0
     refused = sum(bool(item.refusals) for item in plan)
-    _print_lines([f"{published} published, {refused} refused, of {len(plan)} runs" + " (dry run)" * dry_run])
+    print_lines([f"{published} published, {refused} refused, of {len(plan)} runs" + " (dry run)" * dry_run])
     if answers == [False]:
-        _print_lines(["nothing was published: answer with yes, or give --yes"])
+        print_lines(["nothing was published: answer with yes, or give --yes"])
     if published:
-        _print_lines(["to refresh the README's excerpt: netrepro scorecard --readme"])
+        print_lines(["to refresh the README's excerpt: netrepro scorecard --readme"])
     raise typer.Exit(int(bool(refused) or answers == [False]))
 
 
@@ -160,19 +167,18 @@ def compare(
     from netrepro.workbench.comparison import compare as compare_runs
 
     done = compare_runs(first, second)
-    _print_lines(done.lines())
-    _print_lines([f"with figures: {_short(done.write(into))}"])
+    print_lines(done.lines())
+    print_lines([f"with figures: {short(done.write(into))}"])
 
 
 @app.command("list")
 def list_notebooks(as_json: Json = False) -> None:
     """Name every notebook, its declared cost, lane, tiers and question."""
     from netrepro.workbench.catalogue import catalogue, strays
-    from netrepro.workbench.lines import columns_of, folded
 
     notebooks = catalogue()
     if as_json:
-        _print_json([_described(notebook) for notebook in notebooks])
+        print_json([_described(notebook) for notebook in notebooks])
         return
     rows = [["slug", "quick", "paper", "lane"]]
     for notebook in notebooks:
@@ -180,32 +186,33 @@ def list_notebooks(as_json: Json = False) -> None:
         cost = [f"{declared.budget_s[name]:.0f} s" for name in ("quick", "paper")]
         rows.append([notebook.slug, *cost, declared.lane])
     heads = columns_of(rows)
-    _print_lines(heads[:1])
+    print_lines(heads[:1])
     for line, notebook in zip(heads[1:], notebooks, strict=True):
         tiers = [] if notebook.problem else folded(f"on {', '.join(notebook.declaration.tiers)}", "    ")
-        _print_lines([line, *folded(notebook.problem or notebook.title, "    "), *tiers])
+        print_lines([line, *folded(notebook.problem or notebook.title, "    "), *tiers])
     for name in strays():
-        _print_lines(folded(f"! {name} is left out: its name has no number, as in 70_red_queue.ipynb", "", "  "))
+        print_lines(folded(f"! {name} is left out: its name has no number, as in 70_red_queue.ipynb", "", "  "))
 
 
 @app.command()
 def show(slug: str, as_json: Json = False) -> None:
     """Show a notebook's parameters with types, defaults, ranges and help, and what it costs."""
     from netrepro.workbench.catalogue import find
-    from netrepro.workbench.lines import folded
 
     notebook = find(slug)
     if notebook.problem:
         raise NetreproError(notebook.problem)
     if as_json:
-        _print_json(_described(notebook))
+        print_json(_described(notebook))
         return
     declared = notebook.declaration
-    _print_lines([*folded(f"{notebook.title} ({notebook.path.name})"), *folded(f"tiers: {', '.join(declared.tiers)}")])
+    print_lines([*folded(f"{notebook.title} ({notebook.path.name})"), *folded(f"tiers: {', '.join(declared.tiers)}")])
     for profile in ("quick", "paper"):
-        _print_lines([f"{profile}: {declared.budget_s[profile]:.0f} s, {declared.memory_mb[profile]} MB"])
+        print_lines([f"{profile}: {declared.budget_s[profile]:.0f} s, {declared.memory_mb[profile]} MB"])
+    if declared.longer_because:
+        print_lines(folded(f"quick takes longer because {declared.longer_because}"))
     for item in notebook.parameters.values():
-        _print_lines(["", *folded(f"{item.name}: {item.type} = {item.default!r}"), *folded(item.help, "    ")])
+        print_lines(["", *folded(f"{item.name}: {item.type} = {item.default!r}"), *folded(item.help, "    ")])
 
 
 def _described(notebook: Notebook) -> dict[str, Any]:
@@ -237,8 +244,8 @@ def sweep(
     from netrepro.workbench.sweeping import sweep as run_sweep
 
     cost = cost_of(slug, vary, points=points, profile=profile, tier=tier, jobs=jobs)
-    _print_lines([cost] if cost else [])
-    with _told() as told:
+    print_lines([cost] if cost else [])
+    with live_lines() as tell:
         done = run_sweep(
             slug,
             vary,
@@ -249,12 +256,12 @@ def sweep(
             jobs=jobs,
             scheduler=scheduler,
             resume=resume,
-            on_event=told,
+            on_event=tell,
         )
-    _print_failures(done.report)
+    print_failures(done.report)
     name = vary.partition("=")[0]
     console.print(done.table.dropna(subset=["value"]).pivot_table(index="claim", columns=name, values="value"))
-    console.print(f"table and figure: {_short(done.folder)}/sweep.csv, sweep.png")
+    console.print(f"table and figure: {short(done.folder)}/sweep.csv, sweep.png")
     raise typer.Exit(done.report.exit_code)
 
 
@@ -285,7 +292,7 @@ def build_kernel(
             def tell(what: str, share: float) -> None:
                 nonlocal before
                 if what != before and not console.is_terminal:
-                    console.print(f"  the virtual kernel: {what} ...", markup=False, soft_wrap=True)
+                    print_lines([f"  the virtual kernel: {what} ..."])
                 before = what
                 bar.update(task, description=what, completed=share)
 
@@ -293,13 +300,11 @@ def build_kernel(
     except NetreproError as error:
         if not quietly:
             raise
-        console.print(
-            f"no virtual kernel: {error.remedy or error.problem}".splitlines()[0], markup=False, soft_wrap=True
-        )
+        print_lines([f"no virtual kernel: {error.remedy or error.problem}".splitlines()[0]])
         return
-    console.print(f"the virtual kernel: {path} ({path.stat().st_size / 1e6:.1f} MB)", soft_wrap=True)
+    print_lines([f"the virtual kernel: {path} ({path.stat().st_size / 1e6:.1f} MB)"])
     if path != kernel_path():
-        console.print(f"not what runs, as a newer one is there: {kernel_path()}", markup=False, soft_wrap=True)
+        print_lines([f"not what runs, as a newer one is there: {kernel_path()}"])
 
 
 @kernel.command("path")
@@ -327,8 +332,8 @@ def draw(
     from netrepro.workbench.redraw import redraw
 
     found, verdicts = redraw(slug, folder)
-    console.print(verdicts.to_string(index=False), markup=False, soft_wrap=True)
-    console.print(f"figures: {_short(found)}")
+    print_lines([verdicts.to_string(index=False)])
+    console.print(f"figures: {short(found)}")
 
 
 @app.command()
@@ -338,9 +343,9 @@ def doctor(as_json: Json = False) -> None:
 
     found = examine()
     if as_json:
-        _print_json({name: _records(table) for name, table in found.tables().items()})
+        print_json({name: records(table) for name, table in found.tables().items()})
     else:
-        _print_lines(found.lines())
+        print_lines(found.lines())
 
 
 @app.command()
@@ -358,7 +363,7 @@ def capture(
 
     cost = f"{days} x {seconds:g} s of traffic in virtual time, about {scale * 5000 * days:,.0f} flows"
     waits = "a minute to start each, and a processor's second or more each second"
-    console.print(f"{cost}: {waits}", markup=False, soft_wrap=True)
+    print_lines([f"{cost}: {waits}"])
     made = make_capture(into, seconds=seconds, scale=scale, days=days, seed=seed, progress=partial(tqdm, disable=None))
     console.print(made.to_string())
 
@@ -372,8 +377,8 @@ def new(
     from netrepro.workbench.skeleton import new_paper
 
     made = new_paper(slug, number)
-    _print_lines(["written, with an invented claim to replace:", *(f"  {_short(path)}" for path in made)])
-    _print_lines([f"it runs: netrepro run {slug}; its test: pytest {_short(made[3])}"])
+    print_lines(["written, with an invented claim to replace:", *(f"  {short(path)}" for path in made)])
+    print_lines([f"it runs: netrepro run {slug}; its test: pytest {short(made[3])}"])
 
 
 @app.command()
@@ -391,37 +396,35 @@ def exercises(
         from netrepro.workbench.exercises import write_class_copies
 
         made = write_class_copies(into, slugs)
-        _print_lines([f"{len(made)} notebooks without solutions: {_short(into)}/"])
+        print_lines([f"{len(made)} notebooks without solutions: {short(into)}/"])
     elif grade is not None:
         if slugs:
             raise NetreproError("--grade takes no notebooks", "each file says which notebook it is a copy of")
         from netrepro.workbench.grading import GRADED, RESULTS, STUDENTS, by_student
         from netrepro.workbench.grading import grade as grade_folder
 
-        with _told() as told:
-            table = grade_folder(grade, jobs=jobs, on_event=told)
-        from netrepro.workbench.lines import columns_of
+        with live_lines() as tell:
+            table = grade_folder(grade, jobs=jobs, on_event=tell)
 
         students = by_student(table)
         if as_json:
-            _print_json({"students": _records(students), "grades": _records(table)})
+            print_json({"students": records(students), "grades": records(table)})
             return
         rows = table[["result", "exercise", "file", "why"]].astype(str).to_numpy().tolist()
-        _print_lines(columns_of([["result", "exercise", "file", "why"], *rows]))
-        _print_lines(["", *columns_of([list(students), *students.astype(str).to_numpy().tolist()])])
+        print_lines(columns_of([["result", "exercise", "file", "why"], *rows]))
+        print_lines(["", *columns_of([list(students), *students.astype(str).to_numpy().tolist()])])
         counts = table["result"].value_counts()
-        _print_lines(["", ", ".join(f"{counts.get(each, 0)} {each}" for each in RESULTS)])
-        _print_lines([f"as tables: {_short(grade)}/{STUDENTS} (a row a student), {_short(grade)}/{GRADED}"])
+        print_lines(["", ", ".join(f"{counts.get(each, 0)} {each}" for each in RESULTS)])
+        print_lines([f"as tables: {short(grade)}/{STUDENTS} (a row a student), {short(grade)}/{GRADED}"])
     else:
         from netrepro.workbench.exercises import exercises as list_of
-        from netrepro.workbench.lines import folded
 
         slug = ""
         for each in list_of(slugs):
-            _print_lines(["", each.slug] if each.slug != slug else [])
+            print_lines(["", each.slug] if each.slug != slug else [])
             slug = each.slug
             how = f" [checked: {each.answer}, {each.how_close}]" if each.answer else " [read by a person]"
-            _print_lines(folded(each.text + how, f"  {each.number}. ", "     "))
+            print_lines(folded(each.text + how, f"  {each.number}. ", "     "))
 
 
 @app.command()
@@ -438,7 +441,7 @@ def gallery(
         into, functions=functions, progress=lambda notebooks: tqdm(notebooks, desc="pages", leave=False, disable=None)
     )
     run = sum(page.run is not None for page in pages)
-    _print_lines([f"{len(pages)} pages, {run} of them executed: {_short(into / 'index.html')}"])
+    print_lines([f"{len(pages)} pages, {run} of them executed: {short(into / 'index.html')}"])
 
 
 @app.command()
@@ -457,39 +460,38 @@ def scorecard(
     if history:
         from netrepro.claims.history import history as ask_git
 
-        console.print(ask_git().to_string(index=False), markup=False, soft_wrap=True)
+        print_lines([ask_git().to_string(index=False)])
         return
     from netrepro.claims.scorecard import beside, problems_of
     from netrepro.claims.scorecard import scorecard as build
     from netrepro.paths import workbench_root
+    from netrepro.workbench.code import code_of
     from netrepro.workbench.publishing import lost_verdicts, refresh_readme, write_scorecard
     from netrepro.workbench.run_folder import own_results
 
     written = []
     if into is not None or readme:
-        mine, published = build(results=own_results), build()  # of all papers
+        mine, published = build(results=own_results, code=code_of), build(code=code_of)  # of all papers
         for slug, problem in problems_of(mine, published).items():
             raise NetreproError(f"nothing is written, as {slug} cannot be read: {problem}", "mend it first")
     if into is not None:
         write_scorecard(published, into, mine)
-        written.append(f"written: {_short(into)}/scorecard.csv, .md, .html, .png")
+        written.append(f"written: {short(into)}/scorecard.csv, .md, .html, .png")
     if readme:
         write_scorecard(published, workbench_root() / "figures")
         refresh_readme(published, workbench_root() / "README.md")
         written.append("written: figures/scorecard.csv, .md, .html, .png and the README's excerpt")
     if as_json:
-        mine, published = build(slugs, results=own_results), build(slugs)
-        _print_json(_records(beside(mine, published)))
+        mine, published = build(slugs, results=own_results, code=code_of), build(slugs, code=code_of)
+        print_json(records(beside(mine, published)))
         problems = bool(problems_of(mine, published))
     else:
-        problems = _print_scorecard(slugs, claims=bool(slugs) or claims, differences=not written)
-        _print_lines(written)
+        problems = print_scorecard(slugs, claims=bool(slugs) or claims, differences=not written)
+        print_lines(written)
     if check:
         lost, notes = lost_verdicts()
-        for line in notes:
-            console.print(line, style="dim", markup=False, soft_wrap=True)
-        for line in lost:
-            console.print(line, style="red", markup=False, soft_wrap=True)
+        print_lines(notes, "dim")
+        print_lines(lost, "red")
         console.print("every committed verdict still holds" if not lost else f"{len(lost)} verdicts no longer hold")
         raise typer.Exit(int(bool(lost) or problems))
     raise typer.Exit(int(problems))
@@ -515,90 +517,6 @@ def _check_early(slugs: list[str] | None, given: dict[str, str]) -> None:
             check_parameters(notebook.parameters, given, notebook.slug)
 
 
-class _Lines:
-    """One line a notebook: on a terminal a live line while it runs; in a log one line when it has ended."""
-
-    def __init__(self, live: Live | None):
-        self.live = live
-        self.running: dict[str, Event] = {}
-
-    def __call__(self, event: Event) -> None:
-        if event.kind == "skipped":
-            console.print(f"[yellow]skipped[/yellow]  {event.name}: {event.reason}")
-        elif event.kind == "ended" and event.status is not None:
-            self.running.pop(event.name, None)
-            status = event.status
-            colour = "green" if status.ok else "red"
-            notes = [" (kept from an earlier run)"] if status.reused else []
-            notes += [f", over its budget of {status.budget_s:.0f} s"] if status.over_budget else []
-            spent = f"{status.seconds:.0f} s of {status.budget_s:.0f} s"
-            if status.cpu_s:
-                spent += f" (CPU {status.cpu_s:.0f} s, {status.peak_mb:.0f} MB)"
-            console.print(
-                f"[{colour}]{status.outcome:<12}[/{colour}] {event.name:<32} {spent}{''.join(notes)}", soft_wrap=True
-            )
-        else:
-            self.running[event.name] = event
-        if self.live is not None:
-            self.live.update(self._table())
-
-    def _table(self) -> Table:
-        table = Table.grid(padding=(0, 2))
-        for _ in range(5):
-            table.add_column(no_wrap=True, overflow="ellipsis")
-        for event in self.running.values():
-            progress = event.progress
-            cells = f"{progress.cell}/{progress.cells}" if progress and progress.cells else ""
-            spent = f"{event.elapsed_s:.0f} s of {event.budget_s:.0f} s"
-            table.add_row("[cyan]running[/cyan]", event.name, spent, cells, progress.heading if progress else "")
-        return table
-
-
-@contextmanager
-def _told() -> Any:
-    if not console.is_terminal:
-        yield _Lines(None)
-        return
-    with Live(console=console, refresh_per_second=5, transient=True) as live:
-        yield _Lines(live)
-
-
-def _outcomes(report: RunReport) -> list[str]:
-    return sorted({status.outcome for status in report.statuses}, key=lambda outcome: (outcome != "ok", outcome))
-
-
-def _print_failures(report: RunReport) -> None:
-    for status in report.statuses:
-        if not status.ok:
-            console.print(status.explanation(), style="red", markup=False, highlight=False, soft_wrap=True)
-
-
-def _print_untrusted(report: RunReport) -> None:
-    """Notebooks that ended well, but whose own checks failed: their numbers decide nothing."""
-    from netrepro.workbench.run_folder import read_kept
-    from netrepro.workbench.terminal import distrust
-
-    for status in report.statuses:
-        result = read_kept(status.folder).result if status.ok and status.folder is not None else None
-        if result is not None and (said := distrust(result)):
-            text = f"{status.name}, tier {result.tier}: {said}"
-            console.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
-
-
-def _print_places(report: RunReport) -> None:
-    """Where the executed notebooks are; of one with settings of its own also how to see what they change."""
-    from netrepro.claims import published_results
-
-    kept = [(status, status.folder) for status in report.statuses if status.folder is not None]
-    if len(kept) == 1:
-        ((status, folder),) = kept
-        _print_lines([f"executed notebook: {_short(folder)}/executed.ipynb"])
-        if status.ok and "--" in status.name and published_results(status.slug) is not None:
-            _print_lines([f"beside what is published: netrepro compare {status.name} {status.slug}"])
-    elif kept:
-        _print_lines([f"executed notebooks, figures and logs: {_short(kept[0][1].parent)}/"])
-
-
 def _papers_of(report: RunReport, slugs: list[str] | None) -> list[str] | None:
     """The papers among what was run; None for the whole set."""
     from netrepro.workbench.catalogue import find
@@ -609,49 +527,10 @@ def _papers_of(report: RunReport, slugs: list[str] | None) -> list[str] | None:
     return [slug for slug in run if find(slug).declaration.kind == "paper"]
 
 
-def _print_scorecard(slugs: list[str] | None = None, *, claims: bool = False, differences: bool = True) -> bool:
-    """The verdicts last, where a terminal shows them. Returns whether papers are left out because their claims or
-    results cannot be read.
-
-    claims : show each claim. differences : else list those whose verdicts of mine are not the published ones.
-    """
-    from netrepro.claims.scorecard import beside, problems_of, scorecard
-    from netrepro.workbench.run_folder import own_results
-    from netrepro.workbench.terminal import claim_lines, difference_lines, summary_lines, untrusted_lines
-
-    mine, published = scorecard(slugs, results=own_results), scorecard(slugs)
-    table = beside(mine, published)
-    before = [claim_lines(table)] if claims else [difference_lines(table)] if differences else []
-    for lines in (*before, untrusted_lines(mine, published)):
-        _print_lines([*lines, ""] if lines else [])
-    _print_lines(summary_lines(mine, published))
-    problems = problems_of(mine, published)
-    for slug, problem in problems.items():
-        console.print(f"{slug} is left out: {problem}", style="red", markup=False, highlight=False, soft_wrap=True)
-    return bool(problems)
-
-
-def _records(table: DataFrame) -> list[dict[str, Any]]:
-    """A table's rows as JSON has them: what is missing is null."""
-    return json.loads(table.to_json(orient="records"))
-
-
-def _print_json(content: Any) -> None:
-    _print_lines(json.dumps(content, indent=1, ensure_ascii=False).splitlines())
-
-
-def _print_lines(lines: Iterable[str]) -> None:
-    """Lines as they are: no markup, no cutting."""
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _short(path: Path) -> str:
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
-
-
 def main() -> None:
     """Entry point: a NetreproError, or a missing extra, becomes two lines and exit code 2, a Ctrl-C exit code 130."""
+    # A shell starts what is put in the background with this signal ignored; who sends it means it there, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         app()
     except (NetreproError, ModuleNotFoundError) as error:
@@ -660,7 +539,7 @@ def main() -> None:
         told = what_is_missing(error) if isinstance(error, ModuleNotFoundError) else error
         if told is None:
             raise
-        console.print(f"netrepro: {told}", style="red", markup=False, highlight=False, soft_wrap=True)
+        print_lines([f"netrepro: {told}"], "red")
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,14 @@ from typing import Any
 import pandas as pd
 
 from netrepro.claims import Results, Run, published_results
-from netrepro.claims.scorecard import beside, claims_to_html, scorecard
+from netrepro.claims.scorecard import beside, scorecard
 from netrepro.errors import NetreproError
 from netrepro.files import write_atomically
 from netrepro.paths import figures_dir, runs_dir, workbench_root
-from netrepro.workbench.lines import folded
+from netrepro.workbench.console import claim_lines, folded
 from netrepro.workbench.run_folder import kept_runs, read_kept, shown_path
-from netrepro.workbench.terminal import claim_lines
+from netrepro.workbench.scorecard import claim_cells
+from netrepro.workbench.templating import render
 
 
 @dataclass(frozen=True)
@@ -142,51 +142,17 @@ def _settings(run: Run) -> dict[str, Any]:
 
 
 def _page(one: Side, other: Side, settings: pd.DataFrame, sheets: list[pd.DataFrame]) -> str:
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(str(value))}</td>" for value in row.values()) + "</tr>"
-        for row in settings.to_dict("records")
-    )
     names = sorted({path.name for side in (one, other) for path in side.folder.glob("*.png")})
-    pictures = "".join(
-        f"<tr><th colspan=2>{html.escape(name)}</th></tr><tr>{_picture(one, name)}{_picture(other, name)}</tr>"
-        for name in names
-    )
-    return _PAGE.format(
-        slug=html.escape(one.slug),
-        first=html.escape(one.words),
-        second=html.escape(other.words),
-        settings=rows or "<tr><td colspan=3>nothing</td></tr>",
-        claims=claims_to_html(sheets[1], sheets[0], names=("first", "second")),
-        pictures=pictures,
+    return render(
+        "comparison",
+        slug=one.slug,
+        first=one.words,
+        second=other.words,
+        settings=settings,
+        claims=claim_cells(sheets[1], sheets[0], names=("first", "second")).drop(columns=["verdict", "paper"]),
+        pictures=[(name, [_picture(side.folder / name) for side in (one, other)]) for name in names],
     )
 
 
-def _picture(side: Side, name: str) -> str:
-    path = side.folder / name
-    if not path.exists():
-        return "<td>not drawn</td>"
-    data = base64.b64encode(path.read_bytes()).decode()
-    return f'<td><img alt="{html.escape(name)}" src="data:image/png;base64,{data}"></td>'
-
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{slug}: two runs</title>
-<style>
-body {{ font: 13px system-ui, sans-serif; margin: 2em auto; padding: 0 1em; max-width: 1140px; color: #222; }}
-table {{ border-collapse: collapse; margin-bottom: 2em; width: 100%; }}
-th, td {{ border-bottom: 1px solid #ddd; padding: 4px 8px; text-align: left; vertical-align: top; }}
-td {{ overflow-wrap: anywhere; }}
-img {{ max-width: 100%; }}
-.pictures td {{ width: 50%; }}
-small, summary {{ color: #666; }}
-</style></head><body>
-<h1>{slug}: two runs</h1>
-<p>first: {first}<br>second: {second}</p>
-<h2>What was set otherwise</h2>
-<table><tr><th>setting</th><th>first</th><th>second</th></tr>{settings}</table>
-<h2>Claims</h2>
-{claims}
-<h2>Figures</h2>
-<table class="pictures">{pictures}</table>
-</body></html>
-"""
+def _picture(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode() if path.exists() else ""

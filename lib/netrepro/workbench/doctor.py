@@ -23,7 +23,7 @@ from netrepro.emulation.virtual.kernel import kernel_archive
 from netrepro.errors import NetreproError
 from netrepro.paths import workbench_root
 from netrepro.workbench.catalogue import Declaration, Notebook, catalogue
-from netrepro.workbench.lines import columns_of, folded
+from netrepro.workbench.console import columns_of, folded
 
 QUIET_LOAD_PER_CORE = 0.5  # above it, packets of an emulated network wait for a core, not for the link
 

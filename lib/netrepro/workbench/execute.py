@@ -95,7 +95,8 @@ def _run_cells(job: Job, position: Position) -> tuple[Outcome, str]:
                 stdout_file=log,
                 stderr_file=log,
                 start_timeout=job.start_limit_s,
-                execution_timeout=math.ceil(job.cell_limit_s),  # whole seconds are all that it takes
+                # By the clock, in whole seconds: the supervisor judges by the time that was used.
+                execution_timeout=math.ceil(job.cell_limit_s * run_folder.CLOCK_PER_USED),
                 kernel_manager_class=IPCKernelManager,
                 extra_arguments=[f"--IPKernelApp.exec_lines={ANSWER_WHERE}"],
                 on_cell_start=position,
@@ -105,10 +106,7 @@ def _run_cells(job: Job, position: Position) -> tuple[Outcome, str]:
         _log(job, "\n".join(error.traceback))
         return "failed", f"{error.ename}: {error.evalue}"
     except CellTimeoutError:
-        return "timed out", (
-            f"a cell ran longer than {job.cell_limit_s:.0f} s (the notebook declares {job.budget_s:.0f} s in all): "
-            "raise --patience on a slow machine"
-        )
+        return "timed out", f"{run_folder.cell_too_long(job)}: raise --patience on a slow machine"
     except DeadKernelError:
         return "kernel died", (
             "the kernel was killed; running out of memory is the usual cause "

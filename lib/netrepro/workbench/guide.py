@@ -6,30 +6,24 @@ One's own results, where there are any, beside those that are published.
 from __future__ import annotations
 
 import warnings
-from typing import Any
 
 import pandas as pd
 from IPython.display import HTML
 from matplotlib.figure import Figure
 from pandas.io.formats.style import Styler
 
-from netrepro.claims import TIERS, VERDICTS, all_papers, load_claims
-from netrepro.claims.scorecard import (
-    BADGES,
-    VERDICT_LOOKS,
-    claims_to_html,
-    combined,
-    draw_scorecard,
-    paper_summary,
-    problems_of,
-    scorecard,
-)
+from netrepro.claims import TIERS, VERDICTS, load_claims
+from netrepro.claims.scorecard import combined, paper_summary, problems_of, scorecard
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError, nearest
 from netrepro.style import use_style
 from netrepro.workbench.catalogue import catalogue, find
+from netrepro.workbench.code import code_of
 from netrepro.workbench.exercises import check_answer as check_answer  # for notebooks
+from netrepro.workbench.looks import BADGES, SIGNS, VERDICT_LOOKS
 from netrepro.workbench.run_folder import own_results
+from netrepro.workbench.scorecard import claims_table as sortable_claims
+from netrepro.workbench.scorecard import draw_scorecard, sorting_script
 from netrepro.workbench.tables import dress, number_text
 
 ALL = "all"
@@ -37,7 +31,7 @@ ALL = "all"
 
 def _both() -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """The scorecards: mine, what is published, and of each paper mine or, where I have no run, the published one."""
-    mine, published = scorecard(results=own_results), scorecard()
+    mine, published = scorecard(results=own_results, code=code_of), scorecard(code=code_of)
     for slug, problem in problems_of(mine, published).items():
         warnings.warn(f"{slug} is left out: {problem}", stacklevel=3)
     has_runs = (mine["date"] != "").any()
@@ -86,11 +80,14 @@ def parameters_of(slug: str) -> Styler:
 def claims_of(slug: str) -> Styler:
     """What a paper claims, where, what counts as agreement, and the negative control."""
     table = load_claims(slug).table()
-    shown = table[["says", "where", "unit", "published", "class_report", "accepted", "fixed", "control"]]
+    columns = ["role", "says", "where", "unit", "published", "class_report", "accepted"]
+    shown = table[[*columns, "decided_by", "fixed", "control"]]
     shown = shown.assign(
         published=table["published"].map(number_text), class_report=table["class_report"].map(number_text)
     )
-    names = {"says": "claim", "class_report": "class report", "control": "negative control"}
+    # Of a paper whose claims do not declare them yet, these would say the same in every row.
+    shown = shown.drop(columns=[name for name in ("role", "decided_by") if shown[name].nunique() == 1])
+    names = {"says": "claim", "class_report": "class report", "control": "negative control", "decided_by": "decided by"}
     return dress(shown.rename(columns=names), wide=["claim", "negative control"])
 
 
@@ -103,17 +100,20 @@ def verdicts() -> Styler:
     """What each verdict means."""
     meaning = {
         "agrees": "the whole interval lies in the accepted band",
-        "agrees in direction": "the published side and within a factor of 3, but not (or not surely) in the band",
-        "disagrees": "neither",
+        "agrees in direction": "not in the band; all of it on the published side, the mean within a factor of 3",
+        "disagrees": "all of it lies outside, and not in direction",
+        "settled": "it disagrees, and the experiment that tells why has run",
+        "undecided": "the interval straddles an edge; the reason says how many repetitions would decide",
         "untrusted": "the run's own fidelity check failed, so its numbers decide nothing",
-        "not measured": "this tier or machine cannot measure it; the reason stands beside it",
+        "not judged": "hardware decides the number, which is only shown",
+        "not measured": "the evidence that decides was not run; the reason stands beside it",
     }
-    rows = [{"sign": VERDICT_LOOKS[name][1], "verdict": name, "means": meaning[name]} for name in VERDICTS]
+    rows = [{"sign": sign, "verdict": name, "means": meaning[name]} for name, (_, sign) in VERDICT_LOOKS.items()]
     return dress(pd.DataFrame(rows))
 
 
 def papers_table() -> Styler:
-    """A row a paper: my level and the published one, and how many claims got which verdict."""
+    """A row a paper: my level and the published one, and how many claims got which verdict, under its sign."""
     mine, published, shown = _both()
     run = set(mine.loc[mine["date"] != "", "paper"])
     summary, theirs = paper_summary(shown), paper_summary(published)
@@ -124,11 +124,13 @@ def papers_table() -> Styler:
     summary.insert(1, "published", [f"{BADGES[level]} {level}" for level in theirs["level"]])
     whose = ["mine" if slug in run else "published" for slug in summary["paper"]]
     counts = summary.drop(columns=["level", "title"]).assign(whose=whose)
-    return dress(counts.rename(columns={"not_counted": "not counted", "agrees in direction": "in direction"}))
+    return dress(counts.rename(columns=SIGNS | {"coverage": "rests on"}))
 
 
 def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> HTML:
-    """Every claim with the paper's number, mine and the published one, filtered by mine or, not run, by that.
+    """Every claim with the paper's number, mine and the published one, to sort and to filter.
+
+    paper, verdict, tier : show only those of mine or, where I have none, of the published ones.
 
     Raises NetreproError for an unknown filter.
     """
@@ -144,28 +146,4 @@ def claims_table(*, paper: str = ALL, verdict: str = ALL, tier: str = ALL) -> HT
     for column, chosen in (("paper", paper), ("verdict", verdict), ("tier", tier)):
         fits &= (shown[column] == chosen) | (chosen == ALL)
     own = mine[fits] if (mine["date"] != "").any() else None
-    return HTML(f'{_STYLE}<div class="netrepro-claims">{claims_to_html(published[fits], own)}</div>')
-
-
-_STYLE = """<style>
-.netrepro-claims table { width: 100%; table-layout: fixed; }
-.netrepro-claims th, .netrepro-claims td {
-  text-align: left !important; vertical-align: top; overflow-wrap: anywhere; white-space: normal;
-}
-.netrepro-claims th:last-child { width: 38%; }
-</style>"""
-
-
-def claims_browser() -> Any:
-    """claims_table behind menus for paper, verdict and tier."""
-    import ipywidgets as widgets
-    from IPython.display import display
-
-    papers = [paper.paper for paper in all_papers()]
-    menus = {
-        "paper": widgets.Dropdown(options=[ALL, *papers], description="paper"),
-        "verdict": widgets.Dropdown(options=[ALL, *VERDICTS], description="verdict"),
-        "tier": widgets.Dropdown(options=[ALL, *TIERS], description="tier"),
-    }
-    shown = widgets.interactive_output(lambda **chosen: display(claims_table(**chosen)), menus)
-    return widgets.VBox([widgets.HBox(list(menus.values())), shown])
+    return HTML(sorting_script() + sortable_claims(published[fits], own))

@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pandas as pd
@@ -23,22 +24,20 @@ from matplotlib.mathtext import math_to_image
 
 import netrepro
 from netrepro.claims import claims_schema, load_claims
-from netrepro.claims.scorecard import VERDICT_LOOKS, claims_to_html, combined, filtered, problems_of, scorecard
+from netrepro.claims.scorecard import combined, look_of, problems_of, scorecard
 from netrepro.errors import NetreproError
 from netrepro.files import write_atomically
 from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import Notebook, catalogue
+from netrepro.workbench.code import code_of
+from netrepro.workbench.looks import VERDICT_LOOKS
 from netrepro.workbench.run_folder import newest_executed, own_results
+from netrepro.workbench.scorecard import claims_table, sorting_script
+from netrepro.workbench.templating import anchor, render
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 SCHEMA = "claims.schema.json"
 FORMULA = re.compile(r"\$(?!\s)[^$`\n]+(?<!\s)\$")
-# Solutions of exercises are blurred until the pointer is on them.
-STYLE = "tr:target { outline: 3px solid #0072B2; } .celltag_solution:not(:hover) { filter: blur(6px); }"
-HEAD = (
-    f"<style>{STYLE}</style>"
-    '<p style="font: 14px system-ui, sans-serif"><a style="color: #0b5394" href="index.html">All papers</a></p>'
-)
 
 
 @dataclass(frozen=True)
@@ -96,8 +95,8 @@ def _write_page(notebook: Notebook, into: Path) -> Page:
     exporter = HTMLExporter(require_js_url="", jquery_url="", mathjax_url="", mermaid_js_url="")
     body, _ = exporter.from_notebook_node(content)
     page = Page(notebook, f"{notebook.name}.html", run)
-    note = "" if run else "<p>Nobody has run this notebook here: it is shown without results.</p>"
-    body = re.sub(r"(<body[^>]*>)", lambda found: found[1] + HEAD + note, body, count=1)
+    head = render("notebook_head", is_run=run is not None)
+    body = re.sub(r"(<body[^>]*>)", lambda found: found[1] + head, body, count=1)
     if notebook.declaration.kind == "paper":
         body = _with_anchors(body, [claim.id for claim in load_claims(notebook.slug).claims])
     write_atomically(into / page.file, body)
@@ -128,46 +127,33 @@ def _with_anchors(page: str, claims: list[str]) -> str:
     return re.sub(r'(<h2 id="8-)', lambda found: anchors + found[1], page, count=1)
 
 
-def anchor(claim: str) -> str:
-    """A claim's place in its notebook's page."""
-    return f"claim-{claim}"
-
-
 def _index(pages: list[Page], functions: bool) -> str:
     links = {page.notebook.slug: page.file for page in pages}
-    mine, published = scorecard(results=own_results), scorecard()
+    mine, published = scorecard(results=own_results, code=code_of), scorecard(code=code_of)
     for slug, problem in problems_of(mine, published).items():
         warnings.warn(f"{slug} is left out: {problem}", stacklevel=3)
     any_run = (mine["date"] != "").any()
     shown = combined(mine, published) if any_run else published
-    rows = "\n".join(_row(slug, claims, links) for slug, claims in shown.groupby("paper", sort=False))
     guides = [page for page in pages if page.notebook.declaration.kind == "guide"]
-    others = [f'<a href="{page.file}">{html.escape(page.notebook.title)}</a>' for page in guides]
-    others += ['<a href="functions/index.html">The library’s functions</a>'] if functions else []
-    others.append(f'<a href="{SCHEMA}">The schema of claims.yaml</a>')
-    table = claims_to_html(published, mine if any_run else None, links=links)
-    legend = " ".join(
-        f'<span class="cell" style="background: {colour}">{sign or "·"}</span> {verdict}'
-        for verdict, (colour, sign) in VERDICT_LOOKS.items()
+    others = [(page.file, page.notebook.title) for page in guides]
+    others += [("functions/index.html", "The library’s functions")] if functions else []
+    others.append((SCHEMA, "The schema of claims.yaml"))
+    return render(
+        "gallery",
+        looks=VERDICT_LOOKS,
+        papers=[_paper(str(slug), claims, links) for slug, claims in shown.groupby("paper", sort=False)],
+        others=others,
+        claims=claims_table(published, mine if any_run else None, links),
+        script=sorting_script(),
     )
-    return _PAGE.format(others=" · ".join(others), rows=rows, legend=legend, claims=filtered(table))
 
 
-def _row(slug: str, claims: pd.DataFrame, links: dict[str, str]) -> str:
-    """A paper's line: its name, and a cell a claim."""
+def _paper(slug: str, claims: pd.DataFrame, links: dict[str, str]) -> dict[str, Any]:
+    """A paper's line: its name and page, and a cell a claim; pale where nobody has run it here."""
     pale = "source" in claims and claims["source"].iloc[0] == "published"
-    cells = []
-    for claim in claims.to_dict("records"):
-        colour, sign = VERDICT_LOOKS[claim["verdict"]]
-        look = f"background: {colour}" if claim["counts"] else f"color: {colour}; box-shadow: inset 0 0 0 2px {colour}"
-        title = html.escape(f"{claim['says']}: {claim['verdict']}", quote=True)
-        place = f"{links[slug]}#{anchor(claim['claim'])}" if slug in links else "#"
-        classes = "cell pale" if pale else "cell"
-        cells.append(f'<a class="{classes}" style="{look}" href="{place}" title="{title}">{sign or "·"}</a>')
-    name = f'<a href="{links[slug]}">{slug}</a>' if slug in links else slug
-    note = " <small>published, not run here</small>" if pale else ""
-    title = html.escape(str(claims["title"].iloc[0]))
-    return f"<tr><td>{name}<br><small>{title}</small></td><td>{''.join(cells)}{note}</td></tr>"
+    title, page = claims["title"].iloc[0], links.get(slug, "")
+    cells = [row | {"look": look_of(row)} for row in claims.to_dict("records")]
+    return {"slug": slug, "title": title, "page": page, "pale": pale, "claims": cells}
 
 
 def _describe_functions(into: Path) -> None:
@@ -198,34 +184,4 @@ for name in names:
         print(f"{name} is left out: {error}", file=sys.stderr)
 pdoc.render.configure(search=False, show_source=False)
 pdoc.pdoc(*found, output_directory=pathlib.Path(folder))
-"""
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>netrepro: runnable network research</title>
-<style>
-body {{ font: 14px system-ui, sans-serif; margin: 2em auto; padding: 0 1em; max-width: 1140px; color: #222; }}
-table {{ border-collapse: collapse; margin-bottom: 2em; width: 100%; }}
-th, td {{ border-bottom: 1px solid #ddd; padding: 4px 8px; text-align: left; vertical-align: top; }}
-.claims table {{ table-layout: fixed; overflow-wrap: anywhere; }}
-.claims th:last-child {{ width: 40%; }}
-.papers td:first-child {{ width: 38%; }}
-.cell {{ display: inline-block; width: 20px; line-height: 20px; margin: 0 2px 2px 0; text-align: center;
-  color: white; font-weight: bold; text-decoration: none; }}
-.cell:hover, .cell:focus {{ outline: 2px solid #000; }}
-.pale {{ opacity: 0.4; }}
-small, summary {{ color: #666; }}
-a {{ color: #0b5394; }}
-th {{ cursor: pointer; }}
-</style></head><body>
-<h1>Published network results, run again</h1>
-<p>One row a paper, one cell a claim: a click leads to it. Hollow cells do not count, because breaking the mechanism on
-purpose did not change them, or was not tried.</p>
-<p>{legend}</p>
-<table class="papers">
-{rows}
-</table>
-<p>{others}</p>
-<h2>Every claim</h2>
-{claims}
-</body></html>
 """

@@ -30,14 +30,15 @@ from netrepro.claims import (
     published_results,
     write_results,
 )
-from netrepro.claims.scorecard import beside, combined, draw_scorecard, regressions, to_html, to_markdown
+from netrepro.claims.scorecard import beside, combined, regressions
 from netrepro.errors import NetreproError
 from netrepro.files import whole_file, write_atomically
 from netrepro.paths import figures_dir, runs_dir
 from netrepro.style import save_figure, use_style
 from netrepro.workbench.catalogue import find, select
-from netrepro.workbench.lines import folded
+from netrepro.workbench.console import folded
 from netrepro.workbench.run_folder import BY_HAND, Kept, kept_runs, own_results, read_kept
+from netrepro.workbench.scorecard import draw_scorecard, scorecard_page, to_markdown
 from netrepro.workbench.standard import changed_parameters
 from netrepro.workbench.tables import number_text
 
@@ -291,7 +292,7 @@ def write_scorecard(table: pd.DataFrame, folder: Path, mine: pd.DataFrame | None
         csv = (table if mine is None else beside(mine, table)).to_csv(index=False)
         write_atomically(folder / "scorecard.csv", csv)
         write_atomically(folder / "scorecard.md", to_markdown(shown))
-        write_atomically(folder / "scorecard.html", to_html(table, mine))
+        write_atomically(folder / "scorecard.html", scorecard_page(table, mine))
         use_style()
         save_figure(draw_scorecard(shown), folder, "scorecard", endings=(".png",))
     except OSError as error:

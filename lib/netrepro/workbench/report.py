@@ -44,6 +44,7 @@ from netrepro.style import save_figure, use_style
 from netrepro.tiers_and_profiles import PROFILES
 from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import find
+from netrepro.workbench.code import code_of
 from netrepro.workbench.manifest import git_state
 from netrepro.workbench.parameters import check_parameters
 from netrepro.workbench.run_folder import folder_suffix
@@ -109,6 +110,7 @@ class Report:
         self.slug, self.profile, self.tier, self.why_tier = slug, profile, tier, why_tier
         self.repetitions, self.seed, self.parameters, self.changed = repetitions, seed, parameters, changed
         self.claims = load_claims(slug)
+        self._code = code_of(slug)  # before anything is measured
         named = os.environ.get(run_folder.RUN_DIR_VARIABLE)
         self.folder = Path(named) if named else runs_dir() / "interactive" / (slug + folder_suffix(changed))
         self.made_by = made_by(find(slug), profile, tier, changed)
@@ -204,7 +206,7 @@ class Report:
                 "class report": number_text(readable(claim.class_report)),
                 "ours": number_text(judgement.value),
                 "95 % interval": interval_text(judgement.interval, judgement.repetitions),
-                "reason": _with_blame(judgement.reason, judgement.verdict, claim),
+                "reason": _with_blame(judgement.reason, judgement.verdict, claim) + self._who_decides(claim),
                 "acceptance fixed": claim.fixed,
             }
             for claim, judgement in zip(self.claims.claims, judgements, strict=True)
@@ -212,6 +214,11 @@ class Report:
         table = pd.DataFrame(rows, index=pd.Index(known, name="id"))
         empty = [name for name in ("class report", "unit") if not table[name].any()]
         return dress(table.drop(columns=empty), wide=["claim", "reason"])
+
+    def _who_decides(self, claim: Claim) -> str:
+        if claim.decided_by is None or claim.decided_by.key == f"{self.profile}/{self.tier}":
+            return ""
+        return f". Another run decides: {claim.decided_by.key}, because {claim.decided_by.because}"
 
     def finish(self, answer: str) -> HTML:
         """Write results.json, put the one-sentence answer at the top, and return the paper-level verdict to show.
@@ -232,6 +239,7 @@ class Report:
                 "answer": answer,
                 "measured": self._measured,
                 "changed": self.changed,
+                "code": self._code,
             }
         )
         write_results(Results(paper=self.slug, runs={run.key: run}), self.folder / run_folder.RESULTS)
@@ -249,7 +257,8 @@ class Report:
 def _with_blame(reason: str, verdict: str, claim: Claim) -> str:
     if verdict != "disagrees" or claim.blame is None:
         return reason
-    return f"{reason}. Whose fault: {claim.blame}. It would be settled by: {claim.settles}"
+    settled = f"Settled: {claim.settled}" if claim.settled else f"It would be settled by: {claim.settles}"
+    return f"{reason}. Whose fault: {claim.blame}. {settled}"
 
 
 def open_report(

@@ -32,6 +32,8 @@ OF_THE_RUNNING = (JOB, PROGRESS, KERNEL_PID, CANCEL, RUNNER_LOG)  # gone once it
 RUN_DIR_VARIABLE = "NETREPRO_RUN_DIR"
 ASK_WHERE = signal.SIGUSR1  # to a kernel, which then writes to runner.log what each of its threads is doing
 
+CLOCK_PER_USED = 10.0  # a run's limits are of the time that it uses; by the clock it may take this many times as long
+
 Outcome = Literal["ok", "failed", "timed out", "kernel died", "interrupted"]
 BY_HAND = "by hand"  # cells run by a person: nobody saw how it ended
 FOLDER = re.compile(r"(?:\d\d_)?(?P<slug>[a-z0-9_]+)(--.*)?")
@@ -85,6 +87,7 @@ class Status(BaseModel):
     outcome: Outcome
     seconds: float
     budget_s: float
+    used_s: float = 0.0  # what its budget limits, see UsedTime
     cpu_s: float = 0.0  # of processors, of the kernel and of all that it started and waited for
     peak_mb: float = 0.0  # memory of the largest of these processes
     fingerprint: str = ""
@@ -103,7 +106,7 @@ class Status(BaseModel):
 
     @property
     def over_budget(self) -> bool:
-        return self.seconds > self.budget_s
+        return self.used_s > self.budget_s
 
     def explanation(self) -> str:
         """The failure report: where, what, the last log lines, and the command that repeats it."""
@@ -114,6 +117,11 @@ class Status(BaseModel):
         lines += [f"  | {line}" for line in self.log_tail[-20:]]
         lines += [f"  again: {self.command}"]
         return "\n".join(lines)
+
+
+def cell_too_long(job: Job) -> str:
+    """Say that one cell has used up what a cell may."""
+    return f"a cell ran longer than {job.cell_limit_s:.0f} s (the notebook declares {job.budget_s:.0f} s in all)"
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,8 @@ def run(
     jobs : notebooks at a time in the compute lane; default: one a core.
     scheduler : address of a Dask scheduler ("tcp://…") whose workers see this folder, instead of local processes.
     resume : take over runs that ended well with the same notebook, data, library and parameters.
-    patience : a cell may take this many times the notebook's declared budget, in seconds.
+    patience : a cell may use this many times the notebook's declared budget, in seconds; to wait for processors that
+        others have uses none.
     into : the folder for executed notebooks, figures, results, logs and manifests; default: runs/<profile>/. A run
         whose parameters are not the committed notebook's defaults gets a folder of its own, named after them.
     on_event : called with an Event at every start, change of heading and end.
@@ -502,6 +503,7 @@ def _keep(item: _Planned, status: Status) -> None:
         "ended": datetime.now(UTC).isoformat(timespec="seconds"),
         "outcome": status.outcome,
         "seconds": round(status.seconds, 2),
+        "used_s": round(status.used_s, 2),
         "cpu_s": round(status.cpu_s, 2),
         "peak_mb": round(status.peak_mb),
         "sha256": {path.name: file_sha256(path) for path in made},

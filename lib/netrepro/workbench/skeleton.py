@@ -73,8 +73,9 @@ claims:
     fixed: before  # or "after a first look"
     unit: "goodput / rate"
     published: 0.95
+    role: main  # said in the abstract or key result; else detail
     accept: {relative: 0.05}  # or factor, band, kendall_at_least, curve_distance
-    comparable_on: [simulated]
+    decided_by: {tier: simulated, profile: quick, because: "TO REPLACE: why this evidence is nearest to the paper"}
     control: "a buffer of one packet; the flow must lose its share"
     note: "An invented claim, so that everything runs. Write where the number stands and why this much is accepted."
 """

@@ -22,9 +22,11 @@ from netrepro.workbench import run_folder
 from netrepro.workbench.ipc import KERNEL_PID_FILE
 from netrepro.workbench.manifest import describe_machine
 from netrepro.workbench.run_folder import Job, Outcome, Progress, Status
+from netrepro.workbench.used_time import UsedTime
 
 POLL_S = 0.05
 GRACE_S = 3.0  # between asking a process to stop and killing it
+SAVE_S = 10.0  # in which what a stopped kernel has shown is saved
 LAST_MOMENT_S = 0.5  # before its time is over a kernel is asked what it is doing
 FRAMES = 12  # of its answer
 
@@ -36,9 +38,11 @@ def supervise(folder: Path) -> Status:
     # Short, because a Unix socket's path may have 107 bytes at most, and outside the job's folder.
     sockets = Path(tempfile.mkdtemp(prefix="netrepro-"))
     stopped: Outcome | None = None
+    why = "stopped on request"
+    used_s = 0.0
     try:
         if (folder / run_folder.CANCEL).exists():
-            return _status(job, folder, None, "interrupted", 0.0)
+            return _status(job, folder, None, "interrupted", why)
         manifest = describe_machine() | job.manifest
         write_atomically(folder / run_folder.MANIFEST, json.dumps(manifest, indent=1, default=str))
         with (folder / run_folder.RUNNER_LOG).open("w") as log:
@@ -50,22 +54,30 @@ def supervise(folder: Path) -> Status:
                 stderr=log,
                 start_new_session=True,  # Ctrl-C reaches the runner alone, which then asks for the stop
             )
+            limits = _Limits(job, process.pid)
             asked = False
             try:
                 while process.poll() is None:
-                    if not asked and _time_left_s(job, start) < LAST_MOMENT_S:
+                    left_s, reason = limits.left_s()
+                    if not asked and left_s < LAST_MOMENT_S:
                         asked = True
                         _signal_kernel(job, run_folder.ASK_WHERE)
                     if (folder / run_folder.CANCEL).exists():
                         stopped = "interrupted"
-                    elif time.monotonic() - start > job.total_limit_s:
-                        stopped = "timed out"
+                    elif left_s < 0:
+                        stopped, why = "timed out", reason
+                        _kill_kernel(job)  # the executing process then saves what there is
+                        with suppress(subprocess.TimeoutExpired):
+                            process.wait(SAVE_S)
                     if stopped:
                         break
                     time.sleep(POLL_S)
             finally:
+                used_s = limits.used.now_s()
                 _stop(process)
-        return _status(job, folder, process.returncode, stopped, time.monotonic() - start)
+        status = _status(job, folder, process.returncode, stopped, why)
+        status.seconds, status.used_s = time.monotonic() - start, used_s
+        return status
     finally:
         _kill_kernel(job)
         shutil.rmtree(sockets, ignore_errors=True)
@@ -95,14 +107,31 @@ def _stop(process: subprocess.Popen) -> None:
                 continue
 
 
-def _time_left_s(job: Job, start: float) -> float:
-    """Until the cell that is running, or the whole notebook, has used its time up."""
-    left_s = start + job.total_limit_s - time.monotonic()
-    try:
-        began = (job.folder / run_folder.PROGRESS).stat().st_mtime
-    except OSError:  # no cell yet
-        return left_s
-    return min(left_s, began + job.cell_limit_s - time.time())
+class _Limits:
+    """What a run may still use: of its own time, and of the clock's, which ends one that others keep from running."""
+
+    def __init__(self, job: Job, process: int):
+        self.job, self.used = job, UsedTime(process)
+        self._start_s = time.monotonic()
+        self._cell_began: int | None = None
+        self._used_before_cell_s = 0.0
+
+    def left_s(self) -> tuple[float, str]:
+        """Seconds until the cell that is running, or the whole notebook, has used its time up, and what to say then."""
+        job, used_s = self.job, self.used.now_s()
+        advice = "raise --patience on a slow machine"
+        clock_s = job.total_limit_s * run_folder.CLOCK_PER_USED
+        left = [
+            (job.total_limit_s - used_s, f"it ran longer than {job.total_limit_s:.0f} s in all: {advice}"),
+            (self._start_s + clock_s - time.monotonic(), f"it has not ended in {clock_s:.0f} s: {advice}"),
+        ]
+        with suppress(OSError):  # no cell yet
+            began = (job.folder / run_folder.PROGRESS).stat().st_mtime_ns
+            if began != self._cell_began:
+                self._cell_began, self._used_before_cell_s = began, used_s
+            left_of_cell_s = self._used_before_cell_s + job.cell_limit_s - used_s
+            left.append((left_of_cell_s, f"{run_folder.cell_too_long(job)}: {advice}"))
+        return min(left)
 
 
 def _kernel(job: Job) -> int | None:
@@ -138,7 +167,7 @@ def _where(folder: Path) -> list[str]:
     return ["when its time was over it was here:", *frames[:FRAMES]] if frames else []
 
 
-def _status(job: Job, folder: Path, code: int | None, stopped: Outcome | None, seconds: float) -> Status:
+def _status(job: Job, folder: Path, code: int | None, stopped: Outcome | None, why: str) -> Status:
     try:
         status = Status.model_validate_json((folder / run_folder.STATUS).read_text())
     except (OSError, ValueError):
@@ -146,7 +175,7 @@ def _status(job: Job, folder: Path, code: int | None, stopped: Outcome | None, s
             slug=job.slug,
             name=job.name,
             outcome="failed",
-            seconds=seconds,
+            seconds=0.0,
             budget_s=job.budget_s,
             exception=f"the executing process ended with code {code}",
             command=job.command,
@@ -156,13 +185,7 @@ def _status(job: Job, folder: Path, code: int | None, stopped: Outcome | None, s
             reached = Progress.model_validate_json((folder / run_folder.PROGRESS).read_text())
             status.heading, status.cell = reached.heading, reached.cell
     if stopped:
-        status.outcome = stopped
-        status.exception = (
-            "stopped on request"
-            if stopped == "interrupted"
-            else f"it ran longer than {job.total_limit_s:.0f} s in all: raise --patience on a slow machine"
-        )
-    status.seconds = seconds
+        status.outcome, status.exception = stopped, why
     status.parameters, status.fingerprint = job.parameters, job.fingerprint
     if not status.ok and not status.log_tail:
         status.log_tail = _tail(folder / run_folder.LOG)

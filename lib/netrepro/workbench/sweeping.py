@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from netrepro.claims import judge, load_claims, read_results
-from netrepro.claims.scorecard import VERDICT_LOOKS
 from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.files import write_atomically
@@ -23,6 +22,7 @@ from netrepro.paths import runs_dir
 from netrepro.style import save_figure
 from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import find
+from netrepro.workbench.looks import VERDICT_LOOKS
 from netrepro.workbench.parameters import Parameter
 from netrepro.workbench.runner import Event, RunReport, lane_on, run_variants, workers
 

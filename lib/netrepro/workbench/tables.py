@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from pandas.io.formats.style import Styler
 
-from netrepro.claims.scorecard import VERDICT_LOOKS
+from netrepro.workbench.looks import VERDICT_LOOKS
 
 
 def number_text(value: Any) -> str:

@@ -25,7 +25,7 @@ MEAN_S = 4.0
 def daemons() -> None:
     works, why = try_virtual()
     if not works:
-        pytest.skip(why)
+        pytest.skip(f"no virtual kernel: {why}")
     try:
         find_bird()
     except NetreproError as error:

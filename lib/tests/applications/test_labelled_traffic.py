@@ -36,7 +36,6 @@ no_peers = pytest.mark.skipif(
     sys.version_info >= (3, 14) and importlib.util.find_spec("libtorrent") is None,
     reason="libtorrent has no wheel for this Python",
 )
-pytestmark = [pytest.mark.timeout(300)]
 
 
 HOSTS = {name: getattr(generate, name) for name in ("WORKSTATIONS", "REMOTES")}

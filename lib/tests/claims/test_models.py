@@ -12,6 +12,7 @@ import yaml
 
 from netrepro.claims import all_papers, claims_schema, load_claims, models
 from netrepro.errors import NetreproError
+from netrepro.tiers_and_profiles import TIERS
 
 from .conftest import CLAIMS, write_claims
 
@@ -39,6 +40,20 @@ def test_a_sound_file_is_read_whole(workbench):
     assert (order.published, order.fixed, order.blame) == (["a", "b", "c"], "before", None)
 
 
+def test_a_claim_of_the_class_report_needs_no_number_of_the_papers(workbench):
+    write_claims(workbench, changed("    published: 0.5\n", "    source: class\n"))
+    claim = load_claims("constructed").claims[0]
+    assert (claim.published, claim.expected) == (None, 0.6) and claim.accepted_band() == pytest.approx((0.54, 0.66))
+
+
+def test_the_declared_evidence_needs_no_list_of_tiers(workbench):
+    evidence = "decided_by: {tier: virtual, profile: paper, because: what Linux did}"
+    write_claims(workbench, changed("comparable_on: [simulated]", evidence))
+    claim = load_claims("constructed").claims[1]
+    assert claim.decided_by.key == "paper/virtual"
+    assert all(claim.may_be_judged_on(tier) for tier in TIERS)
+
+
 def test_the_table_puts_orderings_and_acceptance_in_words(workbench):
     table = load_claims("constructed").table().set_index("claim")
     assert table.loc["best-first", "published"] == "a > b > c"
@@ -54,7 +69,17 @@ def test_the_table_puts_orderings_and_acceptance_in_words(workbench):
         ('title: "A', 'tilte: "A', r"yaml: unknown key 'tilte' \(did you mean 'title'\?\)"),
         ("kind: effect", "kind: efect", r"'mean-gain': kind: unknown value 'efect' \(did you mean 'effect'"),
         ("[simulated]", "[simulatd]", r"'best-first': comparable_on: 0: .*did you mean 'simulated'\?"),
-        ("[simulated]", "[]", r"'best-first': comparable_on"),
+        ("[simulated]", "[]", r"'best-first': decided_by: say which evidence judges it"),
+        (
+            "    note:",
+            "    decided_by: {tier: rootless, profile: paper, because: so}\n    note:",
+            r"not among comparable",
+        ),
+        ("    note:", "    decided_by: {tier: simulated, profile: paper}\n    note:", r"key 'because' is missing"),
+        ("    note:", "    role: major\n    note:", r"role: unknown value 'major' \(valid: main, detail"),
+        ("    note:", "    role: main\n    comparable: false\n    note:", r"what is not comparable is no main claim"),
+        ("    note:", "    settled: section 10\n    note:", r"settles does not say which experiment"),
+        ("    note:", "    source: class\n    note:", r"class_report: a claim of source 'class' needs it"),
         ("[simulated]", "[simulated, simulated]", r"a tier is named twice"),
         ("id: best-first", "id: mean-gain", r"id 'mean-gain' is used more than once"),
         ("fixed: before", "fixed: later", r"'mean-gain': fixed: unknown value 'later'"),
@@ -83,7 +108,7 @@ def test_the_table_puts_orderings_and_acceptance_in_words(workbench):
         ("[a, b, c]", "[1, 2]", r"published: kind 'ordering' needs a list of names"),
         ("kind: effect", "kind: absolute", r"'mean-gain': unit: an absolute number needs one"),
         ("    note:", "    neutral: 0\n    note:", r"'best-first': neutral: only effects"),
-        ("    published: 0.5\n", "", r"claim 'mean-gain': key 'published' is missing"),
+        ("    published: 0.5\n", "", r"claim 'mean-gain': published: a claim of source 'paper' needs it"),
         ("id: mean-gain", "id: mean gain", r"id: string should match pattern"),
         ("paper: constructed", "paper: other", r"paper is 'other'\s+its folder asks for 'constructed'"),
     ],

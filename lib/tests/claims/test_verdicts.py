@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from netrepro.claims import Claim, Judgement, Measured, coverage_text, judge, paper_level
-from netrepro.claims.verdicts import VERDICTS, kendall_tau, student_interval, wilson_interval
+from netrepro.claims.verdicts import kendall_tau, student_interval, wilson_interval
 from netrepro.errors import NetreproError
 
 TIERS = ["privileged", "rootless", "simulated"]
@@ -67,8 +68,8 @@ def test_a_mean_agrees_only_with_its_whole_interval():
     claim = a_claim("absolute", 100, {"relative": 0.1})
     assert verdict(claim, [99, 101, 100]) == "agrees"
     straddling = judge(claim, Measured(claim="it", values=[90, 100, 110]), "simulated")
-    assert straddling.verdict == "agrees in direction"
-    assert "straddles" in straddling.reason and "more repetitions would decide" in straddling.reason
+    assert straddling.verdict == "undecided"
+    assert "straddles the accepted 90 to 110; about 19 repetitions would decide" in straddling.reason
     assert verdict(claim, [130, 131, 132]) == "disagrees"
 
 
@@ -81,13 +82,14 @@ def test_a_mean_agrees_only_with_its_whole_interval():
         (2.0, 1, [1.3, 1.31, 1.3], "disagrees"),  # the published side, and less than a third of the effect
         (2.0, 1, [9.0, 9.1, 9.0], "disagrees"),  # more than three times of it
         (2.0, 1, [0.9, 0.91, 0.9], "disagrees"),
-        (2.0, 1, [0.9, 1.1, 1.2], "disagrees"),  # not decided between nothing and something
+        (2.0, 1, [0.9, 1.1, 1.2], "disagrees"),  # between nothing and too little
+        (2.0, 1, [1.0, 2.0, 3.0], "undecided"),  # between nothing and what is published
         (0.5, 1, [0.7, 0.71, 0.7], "agrees in direction"),
         (0.5, 1, [1.3, 1.31, 1.3], "disagrees"),
         (5.0, 0, [2.0, 2.1, 2.0], "agrees in direction"),
         (1.0, 1, [1.5, 1.51, 1.5], "disagrees"),  # "no effect" has no direction to agree in
-        (1.0, 1, [0.9, 1.0, 1.2], "agrees in direction"),  # but its band can be straddled
-        (1.05, 1, [0.9, 1.0, 1.2], "agrees in direction"),  # as can one that accepts no effect
+        (1.0, 1, [0.9, 1.0, 1.2], "undecided"),  # but its band can be straddled
+        (1.05, 1, [0.9, 1.0, 1.2], "undecided"),  # as can one that accepts no effect
     ],
 )
 def test_an_effect_on_the_published_side_of_no_effect_agrees_in_direction(published, neutral, values, expected):
@@ -96,7 +98,7 @@ def test_an_effect_on_the_published_side_of_no_effect_agrees_in_direction(publis
 
 def test_an_interval_that_reaches_the_band_and_no_effect_has_no_direction():
     judgement = judge(a_claim("effect", 2, {"relative": 0.1}), Measured(claim="it", values=[0.5, 3.5]), "simulated")
-    assert judgement.verdict == "disagrees" and "includes no effect (1)" in judgement.reason
+    assert judgement.verdict == "undecided" and "includes no effect (1)" in judgement.reason
 
 
 def test_counted_successes_are_judged_by_wilsons_interval():
@@ -106,6 +108,50 @@ def test_counted_successes_are_judged_by_wilsons_interval():
     assert (few.verdict, many.verdict) == ("agrees in direction", "agrees")
     assert (many.value, many.repetitions) == (0.9, 1000)
     assert verdict(claim, [], successes=5, trials=100) == "disagrees"
+
+
+@pytest.mark.parametrize(
+    ("published", "band", "successes", "trials", "expected"),
+    [
+        (1, [0.5, 1], 3, 6, "undecided"),  # a coin flip
+        (1, [0.5, 1], 55, 100, "undecided"),
+        (1, [0.9, 1], 50, 100, "disagrees"),
+        (1, [0.9, 1], 80, 100, "agrees in direction"),
+        (1, [0.9, 1], 60, 100, "disagrees"),  # of the published distance from a half a fifth
+        (0.05, [0, 0.1], 20, 100, "disagrees"),  # a small share is a quantity: to be below a half shows nothing
+    ],
+)
+def test_half_of_the_trials_shows_nothing(published, band, successes, trials, expected):
+    claim = a_claim("proportion", published, {"band": band})
+    assert verdict(claim, [], successes=successes, trials=trials) == expected
+
+
+def test_as_many_repetitions_as_an_undecided_verdict_asks_for_decide_it():
+    claim = a_claim("absolute", 100, {"relative": 0.1})
+    asked = judge(claim, Measured(claim="it", values=[99.0, 107.0, 115.0]), "simulated")
+    (count,) = re.findall(r"about (\d+) repetitions", asked.reason)
+    assert asked.verdict == "undecided" and verdict(claim, [99.0, 107.0, 115.0] * (int(count) // 3 + 1)) == "agrees"
+
+
+def test_repetitions_that_do_not_vary_are_one_run_unless_the_claim_is_exact():
+    values = Measured(claim="it", values=[100, 100.2, 100.4])
+    claim = a_claim("absolute", 100, {"relative": 0.1})
+    one = judge(claim, values, "simulated")
+    assert (one.verdict, one.repetitions) == ("agrees", 1) and "are one run" in one.reason
+    exact = judge(claim.model_copy(update={"exact": True}), values, "simulated")
+    assert exact.repetitions == 3 and "one run" not in exact.reason
+    assert judge(claim, Measured(claim="it", values=[100, 100.2, 100.6]), "simulated").repetitions == 3
+
+
+def test_what_hardware_decides_is_shown_and_not_judged():
+    claim = a_claim("absolute", 100, {"relative": 0.1}, comparable=False)
+    shown = judge(claim, Measured(claim="it", values=[300, 310]), "simulated")
+    assert (shown.verdict, shown.value, shown.counts, shown.holds) == ("not judged", 305, False, False)
+
+
+def test_a_claim_of_the_class_report_alone_is_judged_by_its_number():
+    claim = a_claim("absolute", None, {"relative": 0.1}, class_report=200, source="class")
+    assert verdict(claim, [199, 201]) == "agrees"
 
 
 def test_the_interval_of_a_proportion_stays_in_0_to_1():
@@ -126,7 +172,9 @@ def test_the_interval_of_a_proportion_stays_in_0_to_1():
         (["abcd", "abdc", "abcd", "abcd"], "agrees in direction"),
         (["bacd"] * 3, "agrees in direction"),
         (["dcba"] * 3, "disagrees"),
-        (["abcd", "dcba"], "disagrees"),
+        (["abcd", "dcba"], "undecided"),
+        (["abdc", "badc", "abcd", "bcad", "acdb"], "agrees in direction"),
+        (["bdac", "cadb", "bdac", "cadb"], "disagrees"),
     ],
 )
 def test_an_ordering_is_judged_by_its_rank_correlation(rankings, expected):
@@ -165,6 +213,9 @@ def test_a_curve_agrees_only_with_the_whole_interval_of_its_distances():
     shifted = [[x, y + 8] for x, y in POINTS]
     claim = a_claim("curve", POINTS, {"curve_distance": 0.15})  # the mean distance is 0.1
     assert verdict(claim, [POINTS, shifted]) == "agrees in direction"
+    rising = a_claim("curve", POINTS, {"curve_distance": 0.15}, monotonic=True)  # has no direction to agree in
+    judgement = judge(rising, Measured(claim="it", values=[POINTS, shifted]), "simulated")
+    assert judgement.verdict == "undecided" and "repetitions would decide" in judgement.reason
 
 
 def test_a_curve_is_interpolated_between_our_points_and_may_come_unsorted():
@@ -276,7 +327,8 @@ EFFECT = a_claim("effect", 2, {"relative": 0.1}, control="mechanism off: ratio 1
     [
         ([2, 2.01], [1, 1.01], True),
         ([2, 2.01], [2, 2.01], False),
-        ([2, 2.01], [1.5, 1.51, 1.5], True),  # from agrees to direction: flipped
+        ([2, 2.01], [1.5, 1.51, 1.5], False),  # one grade lower is no flip
+        ([2, 2.01], [0.5, 1.5, 2.5], False),  # nor is what is not decided
         ([1.5, 1.51, 1.5], [1.5, 1.51, 1.5], False),  # the same verdict with the mechanism broken
         ([1.5, 1.51, 1.5], [2, 2.01], False),
         ([1.5, 1.51, 1.5], [1, 1], True),
@@ -305,7 +357,7 @@ def test_fewer_repetitions_never_earn_a_direction_by_a_wide_interval_alone():
     absolute = a_claim("absolute", 100, {"relative": 0.1})
     wide = judge(absolute, Measured(claim="it", values=[80, 130, 180]), "simulated")
     assert wide.interval.low < 100 < wide.interval.high
-    assert wide.verdict == "disagrees" and "more repetitions would decide" in wide.reason
+    assert wide.verdict == "undecided"
 
 
 @pytest.mark.parametrize("given", [{}, {"control": "x/x", "control_weakness": "it is always 1"}])
@@ -356,7 +408,8 @@ def test_a_control_of_one_repetition_is_refused_by_name():
 
 # Paper level --------------------------------------------------------------------------------------
 
-LETTERS = dict(zip("adxun", VERDICTS, strict=True))
+LETTERS = {"o": "undecided", "u": "untrusted", "j": "not judged", "n": "not measured"}
+LETTERS |= {"a": "agrees", "d": "agrees in direction", "x": "disagrees"}
 
 
 @pytest.mark.parametrize(
@@ -367,7 +420,11 @@ LETTERS = dict(zip("adxun", VERDICTS, strict=True))
         ("aaunn", "partly"),  # less than half of its claims
         ("xunn", "not reproduced"),
         ("ad", "replicated with differences"),
-        ("dd", "partly"),
+        ("dd", "replicated with differences"),
+        ("aao", "undecided"),
+        ("xo", "undecided"),
+        ("axo", "partly"),
+        ("aaj", "replicated"),
         ("ax", "partly"),
         ("dx", "partly"),
         ("adx", "partly"),
@@ -380,6 +437,39 @@ LETTERS = dict(zip("adxun", VERDICTS, strict=True))
 def test_the_level_of_a_paper_follows_from_its_counted_claims(verdicts, expected):
     judged = [Judgement(claim="it", tier="simulated", verdict=LETTERS[letter], reason="") for letter in verdicts]
     assert paper_level(judged) == expected
+
+
+@pytest.mark.parametrize(
+    ("main", "details", "expected"),
+    [
+        ("aa", "xxxxx", "replicated"),  # details are counted beside
+        ("ad", "", "replicated with differences"),
+        ("ax", "aaaaa", "partly"),
+        ("dx", "", "partly"),
+        ("xx", "aaaaa", "not reproduced"),
+        ("ao", "a", "undecided"),
+        ("an", "a", "undecided"),  # a main claim that was not measured
+        ("axn", "", "partly"),  # whatever the third would be
+        ("au", "a", "undecided"),
+        ("nn", "aa", "not measured"),
+    ],
+)
+def test_the_level_of_a_paper_is_that_of_its_main_claims(main, details, expected):
+    judged = [
+        Judgement(claim="it", tier="simulated", verdict=LETTERS[letter], reason="", role=role)
+        for role, letters in (("main", main), ("detail", details))
+        for letter in letters
+    ]
+    assert paper_level(judged) == expected
+    assert coverage_text(judged) == f"{sum(letter in 'adx' for letter in main)} of {len(main)} main claims"
+
+
+def test_a_main_claim_whose_control_does_not_flip_leaves_the_level_undecided():
+    counted, uncounted = (
+        Judgement(claim="it", tier="simulated", verdict="agrees", reason="", role="main", counts=counts)
+        for counts in (True, False)
+    )
+    assert paper_level([counted, uncounted]) == "undecided"
 
 
 @pytest.mark.parametrize("letter", "adx")
@@ -422,6 +512,7 @@ def test_kendalls_tau_is_scipys_with_ties_too(pairs):
 
 
 KINDS = st.sampled_from(["effect", "absolute"])
+WORSE = ("agrees", "agrees in direction", "undecided", "disagrees")
 
 
 @given(KINDS, st.floats(0.1, 10), st.lists(st.floats(0.01, 30), min_size=2, max_size=6), positive, positive)
@@ -429,7 +520,7 @@ def test_widening_the_acceptance_never_worsens_a_verdict(kind, published, values
     for key, start in (("relative", 0), ("factor", 1)):
         before = verdict(a_claim(kind, published, {key: start + narrow}), values)
         after = verdict(a_claim(kind, published, {key: start + narrow + more}), values)
-        assert VERDICTS.index(after) <= VERDICTS.index(before)
+        assert WORSE.index(after) <= WORSE.index(before)
 
 
 @given(st.lists(st.permutations("abcd"), min_size=2, max_size=6), st.floats(0.01, 1), st.floats(0.01, 1))
@@ -438,7 +529,7 @@ def test_asking_less_of_an_ordering_never_worsens_its_verdict(rankings, one, oth
         verdict(a_claim("ordering", list("abcd"), {"kendall_at_least": least}), rankings)
         for least in (max(one, other), min(one, other))
     )
-    assert VERDICTS.index(lenient) <= VERDICTS.index(strict)
+    assert WORSE.index(lenient) <= WORSE.index(strict)
 
 
 @given(st.lists(positive, min_size=2, max_size=8), st.randoms(use_true_random=False))

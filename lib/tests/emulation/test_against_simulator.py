@@ -27,7 +27,7 @@ from netrepro.networks import (
 )
 from netrepro.simulation import simulate
 
-pytestmark = [pytest.mark.timeout(120), needs_virtual]
+pytestmark = needs_virtual
 
 SIZES_BYTES = (10_000, 100_000, 500_000)
 STARTS_S = (0.2, 0.6, 1.3)  # one after the other: no flow meets another

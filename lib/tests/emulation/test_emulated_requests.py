@@ -12,7 +12,7 @@ from netrepro.networks import DropTail, Experiment, Flow, Link, Measure, Request
 from netrepro.networks.experiment import FLOW_COLUMNS, REQUEST_COLUMNS
 from netrepro.simulation import simulate
 
-pytestmark = [pytest.mark.timeout(120), needs_virtual]
+pytestmark = needs_virtual
 SERVERS = ("h2", "h3", "h4")
 ROUND_TRIP_MS = 20.0
 FAR = star(4, Link(100, ROUND_TRIP_MS / 4, DropTail(packets=1000)))

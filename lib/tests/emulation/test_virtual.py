@@ -778,7 +778,7 @@ def test_a_source_that_no_patch_is_written_for_is_refused(packed, monkeypatch, t
 def test_bgp_daemons_converge_as_programs():
     """BIRD on two hosts, unmodified; what one announces the other's own client shows."""
     if not shutil.which("bird"):
-        pytest.skip("needs BIRD")
+        pytest.skip("needs BIRD 2 (package bird2)")
     with Emulation(SMALL, tier="virtual") as net:
         addresses = [net[name].address for name in ("h1", "h2")]
         for name, number in (("h1", 0), ("h2", 1)):

@@ -14,7 +14,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 from netrepro.networks.topology import star
 
-pytestmark = [needs_virtual, pytest.mark.timeout(300)]
+pytestmark = needs_virtual
 SERVE = """
 import socket, threading
 listener = socket.create_server(("", 5000))

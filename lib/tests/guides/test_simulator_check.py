@@ -71,7 +71,6 @@ def test_ns3_is_refused_what_its_program_does_not_do(tmp_path):
             simulate_ns3(broken, tmp_path / "never started")
 
 
-@pytest.mark.timeout(300)
 def test_ns3_and_the_simulator_agree_on_slow_start_and_on_the_share_of_a_dumbbell(program):
     """Within 10 % where only delayed acknowledgements differ, 3 % on a full link (0.8 % is the frames')."""
     ten_flows, *_, slow_start = check.scenarios(check.Scale(4.0, 100, 1), 1)[:5]

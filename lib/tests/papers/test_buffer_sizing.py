@@ -13,7 +13,6 @@ from virtual_kernel import needs_virtual
 
 from netrepro.claims import load_claims
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import Experiment
 from netrepro.papers import buffer_sizing as paper
 from netrepro.simulation import simulate
 
@@ -238,11 +237,6 @@ def test_the_published_table_is_that_of_the_claims():
             claim, row = claims.claim(f"{name}-{flows}-flows"), rows.loc[source, flows]
             assert claim.published == row.mean_packets
             assert claim.accept.band == (row.low_packets, row.high_packets)
-
-
-def test_an_experiment_survives_json():
-    experiment = paper.experiment(replace(paper.PRINTED, flows=3), 5.0, 1)
-    assert Experiment.from_json(experiment.to_json()) == experiment
 
 
 def test_what_a_user_mistypes_is_refused():

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from virtual_kernel import needs_virtual
 
-from netrepro.emulation.virtual.kernel import kernel_path
 from netrepro.errors import NetreproError
 from netrepro.networks.dcell import DCell
 from netrepro.networks.experiment import Experiment
@@ -164,7 +164,7 @@ def test_users_mistakes_are_refused_by_name():
         Setting(processor_share=-1.0)
 
 
-@pytest.mark.skipif(not kernel_path().exists(), reason="no virtual kernel: not built")
+@needs_virtual
 def test_a_linux_stack_waits_as_long_as_the_simulators():
     setting = replace(FIG_11, rate_mbps=20.0, hello_phase=0.3)
     simulated, virtual = (measured(setting, tier=tier) for tier in ("simulated", "virtual"))

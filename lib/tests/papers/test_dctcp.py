@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from netrepro.claims import judge, load_claims
-from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.papers import dctcp as paper
 from netrepro.simulation import simulate
@@ -133,11 +132,6 @@ def test_the_hardware_table_is_a_distribution():
     assert list(table.percentile) == list(range(101))
     for column in ("tcp_packets", "dctcp_packets"):
         assert np.all(np.diff(table[column]) >= 0)
-
-
-def test_an_experiment_survives_json():
-    experiment = paper.experiment(paper.STUDY.case("red"), 10.0, 1)
-    assert Experiment.from_json(experiment.to_json()) == experiment
 
 
 def test_the_answer_names_the_hardwares_means_which_are_those_of_the_claims(runs):

@@ -67,9 +67,9 @@ def test_a_machine_like_the_papers_makes_every_claim_agree_and_all_with_a_sound_
     found, claims = verdicts(made_up()), load_claims("dummynet").claims
     assert set(found) == {claim.id for claim in claims}
     assert {name: each.verdict for name, each in found.items() if each.verdict != "agrees"} == {}
-    assert {name for name, each in found.items() if not each.counts} == {
-        claim.id for claim in claims if claim.control_weakness
-    }
+    in_direction = {"order-of-costs", "pipe-over-entry"}  # so come out their controls, which is no flip
+    weak = {claim.id for claim in claims if claim.control_weakness}
+    assert {name for name, each in found.items() if not each.counts} == weak | in_direction
 
 
 def test_the_class_reports_numbers_disagree_about_the_delay():

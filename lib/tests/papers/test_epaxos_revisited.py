@@ -33,8 +33,9 @@ def test_every_claim_is_measured_and_none_of_the_controls_agrees(runs):
     assert set(measured) == {claim.id for claim in claims.claims}
     for claim in claims.claims:
         judged = judge(claim, measured[claim.id], "simulated")
-        assert judged.counts and judged.verdict != "untrusted", (claim.id, judged)
-        assert judge(claim, measured[claim.id].broken(), "simulated").verdict != "agrees", claim.id
+        assert judged.verdict != "untrusted", (claim.id, judged)
+        control = judge(claim, measured[claim.id].broken(), "simulated")
+        assert control.verdict in ("disagrees", "undecided"), claim.id  # two repetitions leave some open
 
 
 def test_every_run_keeps_the_order_of_writes_and_is_linearizable(runs):

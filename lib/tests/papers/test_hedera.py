@@ -15,7 +15,6 @@ from virtual_kernel import needs_virtual
 
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import Experiment
 from netrepro.networks.topology import fat_tree
 from netrepro.papers import hedera as paper
 from netrepro.study.declaration import Runs, Scale, each
@@ -178,11 +177,6 @@ def test_drawn_flows_are_the_same_for_every_scheme_and_none_goes_to_its_own_host
     assert flows == paper.flows_of(replace(setting, how="annealing"), 3) != paper.flows_of(setting, 4)
     assert [source for source, _ in flows] == sorted(4 * list(range(16)))
     assert all(source != destination and 0 <= destination < 16 for source, destination in flows)
-
-
-def test_an_experiment_survives_json():
-    trial = paper.experiment(paper.Setting(pattern="randx2", how="annealing"), 5.0, 1)
-    assert Experiment.from_json(trial.to_json()) == trial
 
 
 def test_unknown_names_are_refused_with_the_nearest():

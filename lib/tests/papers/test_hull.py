@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from virtual_kernel import needs_virtual
 
-from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError
 from netrepro.networks.links import FULL_PACKET_BYTES, NicPacer
 from netrepro.papers import hull as paper
@@ -153,9 +153,8 @@ def test_a_queue_that_there_is_not_and_an_unknown_case_are_refused():
         paper.experiment(paper.Setting(queue="phantom", drain_share=1.5), 1.0, 1)
 
 
+@needs_virtual
 def test_requests_wait_on_a_kernel_in_the_simulators_order():
-    if not try_virtual()[0]:
-        pytest.skip("no virtual kernel is built")
     for tier in ("virtual", "simulated"):
         waits = []
         for name in ("pq950", "30k", "tcp"):
@@ -166,9 +165,8 @@ def test_requests_wait_on_a_kernel_in_the_simulators_order():
         assert waits[0] < 0.5 * waits[1] < 0.5 * waits[2], tier
 
 
+@needs_virtual
 def test_the_kernel_agrees_with_the_simulator_on_its_pacing():
-    if not try_virtual()[0]:
-        pytest.skip("no virtual kernel is built")
     setting = paper.STUDY.case("pq950, linux pacing")
     kernel, ours = (paper.measure_one(setting, 0.3, 1, tier) for tier in ("virtual", "simulated"))
     assert kernel["goodput_mbps"] == pytest.approx(ours["goodput_mbps"], rel=0.1)

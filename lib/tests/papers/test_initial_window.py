@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from virtual_kernel import needs_virtual
 
 from netrepro.claims import load_claims
 from netrepro.emulation.virtual.experiment import emulate_virtually
-from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError
 from netrepro.papers import initial_window as paper
 from netrepro.simulation import simulate
@@ -70,9 +70,8 @@ def test_where_nothing_is_lost_the_simulated_latency_is_the_closed_form_of_idle_
     assert np.quantile(ratio, [0.02, 0.95]) == pytest.approx(1, abs=0.02)
 
 
+@needs_virtual
 def test_a_kernel_takes_the_closed_forms_time_where_nothing_is_lost_and_loses_nothing_to_needless_timeouts():
-    if not try_virtual()[0]:
-        pytest.skip("no virtual kernel is built")
     setting = replace(LOSSLESS, clients=40, **paper.OF_KERNEL)
     clients = paper.population(setting, 5)
     for window in (3, 10):

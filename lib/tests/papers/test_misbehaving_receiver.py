@@ -13,7 +13,6 @@ from virtual_kernel import needs_virtual
 
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import Experiment
 from netrepro.networks.receivers import OptimisticAck
 from netrepro.papers import misbehaving_receiver as paper
 from netrepro.study.declaration import Runs
@@ -149,12 +148,6 @@ def test_settings_become_receivers_and_unknown_ones_are_refused():
     assert paper.receiver_of(paper.Setting(receiver="optimistic", ack_interval_ms=10)) == OptimisticAck(1.168)
     with pytest.raises(NetreproError, match="did you mean 'division'"):
         paper.receiver_of(paper.Setting(receiver="divison"))
-
-
-def test_an_experiment_survives_json():
-    for case in ("spoofing", "optimistic", "division"):
-        asked = paper.experiment(paper.STUDY.case(case), 10.0, 1)
-        assert Experiment.from_json(asked.to_json()) == asked
 
 
 # A real Linux sender, in virtual time.

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from netrepro.claims import load_claims
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Red
 from netrepro.networks.routing import spanning_tree
 from netrepro.papers import outcast as paper
@@ -78,12 +77,6 @@ def test_reds_upper_threshold_fits_in_its_buffer_but_not_in_the_papers():
     assert isinstance(queue, Red) and queue.packets >= 2 * queue.max_threshold_packets
     assert queue.max_threshold_packets * FULL_PACKET_BYTES > paper.Setting().buffer_bytes
     assert paper.Setting().port_queue == DropTail(bytes=16_384)
-
-
-@pytest.mark.parametrize("case", paper.CASES)
-def test_every_cases_experiment_survives_json(case):
-    experiment = paper.experiment(paper.STUDY.case(case), 0.5, 1)
-    assert Experiment.from_json(experiment.to_json()) == experiment
 
 
 @pytest.mark.parametrize(

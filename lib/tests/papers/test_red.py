@@ -17,7 +17,6 @@ from netrepro.claims import load_claims
 from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.errors import NetreproError
 from netrepro.networks import Link, star
-from netrepro.networks.experiment import Experiment
 from netrepro.papers import red as paper
 from netrepro.study.declaration import points
 from netrepro.study.measuring import run_experiment
@@ -197,12 +196,6 @@ def test_queues_are_compared_where_both_carry_the_band_or_next_to_it():
 def test_a_users_mistake_is_refused_by_name(changed, said):
     with pytest.raises(NetreproError, match=said):
         paper.experiment(replace(paper.Setting(), **changed), 1.0, 1)
-
-
-@pytest.mark.parametrize("case", ["fig3", "red", "bursty, red", "class"])
-def test_an_experiment_survives_json(case):
-    asked = paper.experiment(paper.STUDY.case(case), 10.0, 1)
-    assert Experiment.from_json(asked.to_json()) == asked
 
 
 # Linux's own red, in virtual time.

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from virtual_kernel import needs_virtual
 
 from netrepro.applications.web.run import least_s, load_pages, share_beside_tcp, why_no_quic
-from netrepro.emulation.virtual.probe import try_virtual
 from netrepro.errors import NetreproError
 from netrepro.papers import sst as paper
 
@@ -208,9 +208,8 @@ def test_the_virtual_tier_says_what_it_cannot_run():
 
 
 @pytest.mark.parametrize("case", [*PAGES, paper.FRESH, pytest.param("QUIC, fresh, 0-RTT", marks=needs_quic)])
+@needs_virtual
 def test_processes_on_the_kernel_take_as_long_as_the_simulator_says(case):
-    if not try_virtual()[0]:
-        pytest.skip("no virtual kernel is built")
     setting = replace(paper.STUDY.case(case), pages=30)
     kernel, ours = (paper.measure_one(setting, 0.0, 1, tier) for tier in ("virtual", "simulated"))
     assert all(check.holds for check in kernel["checks"])
@@ -220,9 +219,8 @@ def test_processes_on_the_kernel_take_as_long_as_the_simulator_says(case):
 
 
 @pytest.mark.parametrize("case", ["SST", pytest.param("QUIC, fresh, 0-RTT", marks=needs_quic)])
+@needs_virtual
 def test_on_the_kernel_too_lost_packets_are_repaired_and_the_same_seed_gives_the_same_times(case):
-    if not try_virtual()[0]:
-        pytest.skip("no virtual kernel is built")
     setting = replace(paper.STUDY.case(case), pages=20, loss_percent=2.0)
     first, again, other = (paper.measure_one(setting, 0.0, seed, "virtual") for seed in (1, 1, 2))
     assert all(check.holds for found in (first, other) for check in found["checks"])

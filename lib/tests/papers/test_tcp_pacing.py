@@ -13,7 +13,7 @@ from virtual_kernel import needs_virtual
 
 from netrepro.emulation import emulate
 from netrepro.errors import NetreproError
-from netrepro.networks.experiment import Experiment, Measure
+from netrepro.networks.experiment import Measure
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.papers import tcp_pacing as paper
@@ -169,11 +169,6 @@ def test_red_has_the_papers_thresholds():
     red = paper.experiment(paper.STUDY.case("fifty paced, RED"), 1.0, 1).topology.link("s1", "s2").queue
     assert (red.packets, red.min_threshold_packets, red.max_probability) == (312, 5, 0.02)
     assert red.max_threshold_packets == pytest.approx(0.9 * 312)
-
-
-def test_an_experiment_survives_json():
-    asked = paper.experiment(paper.STUDY.case("mixed, two paced"), 30.0, 2)
-    assert Experiment.from_json(asked.to_json()) == asked
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,8 @@ from matplotlib.text import Text
 from netrepro import papers
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
-from netrepro.study.declaration import Runs, Study
+from netrepro.networks.experiment import Experiment
+from netrepro.study.declaration import Runs, Study, points
 from netrepro.style import use_style
 from netrepro.workbench.catalogue import find
 
@@ -36,6 +37,10 @@ def study_named(slug: str) -> Study:
     return import_module(f"netrepro.papers.{slug}").STUDY
 
 
+def smallest_profile(study: Study) -> str:
+    return "test" if "test" in study.profiles else "quick"
+
+
 @pytest.fixture(scope="module", params=SLUGS)
 def study(request: pytest.FixtureRequest) -> Study:
     return study_named(request.param)
@@ -43,9 +48,8 @@ def study(request: pytest.FixtureRequest) -> Study:
 
 @pytest.fixture(scope="module")
 def runs(study: Study) -> Runs:
-    """The quick profile (or a profile named "test", which is smaller) with few repetitions, and every knob."""
-    profile = "test" if "test" in study.profiles else "quick"
-    found = study.measure(profile=profile, repetitions=min(REPETITIONS, study.repetitions), seed=7)
+    """The smallest profile with few repetitions, and every knob."""
+    found = study.measure(profile=smallest_profile(study), repetitions=min(REPETITIONS, study.repetitions), seed=7)
     for knob in study.knobs:
         study.vary(found, knob)
     return found
@@ -164,10 +168,24 @@ def test_every_axis_says_what_it_shows_and_in_which_unit(figures):
 
 def test_the_same_seed_gives_the_same_runs(study):
     name, changes = next(iter(study.cases.items()))
-    profile = "test" if "test" in study.profiles else "quick"
     small = replace(study, cases={name: changes}, claims={}, on_kernels={}, knobs={}, figures={})
-    first, again = (small.measure(profile=profile, repetitions=1, seed=3).values for _ in range(2))
+    first, again = (small.measure(profile=smallest_profile(study), repetitions=1, seed=3).values for _ in range(2))
     pd.testing.assert_frame_equal(first, again)
+
+
+WITH_EXPERIMENT = [slug for slug in SLUGS if hasattr(import_module(f"netrepro.papers.{slug}"), "experiment")]
+
+
+@pytest.mark.parametrize("slug", WITH_EXPERIMENT)
+def test_the_experiment_of_every_case_survives_json(slug):
+    study = study_named(slug)
+    make, scale = import_module(f"netrepro.papers.{slug}").experiment, study.scale(smallest_profile(study))
+    asked = {}
+    for point in points(study.cases, study.setting, scale):
+        asked.setdefault(point.case, point.setting)
+    for case, setting in asked.items():
+        experiment = make(setting, scale.seconds, 7)
+        assert Experiment.from_json(experiment.to_json()) == experiment, case
 
 
 def test_an_unknown_profile_is_refused_by_the_nearest_name(study):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import netrepro
-from netrepro.workbench.lines import COLUMNS, columns_of, folded
+from netrepro.workbench.console import COLUMNS, columns_of, folded
 
 LONG = "a question so long that it does not fit into one line of eighty columns, whatever else stands there?"
 
@@ -101,3 +102,22 @@ def test_a_claim_that_does_not_count_is_counted_as_such(echo_paper, workbench):
     run |= {"parameters": {}, "answer": "", "measured": measured}
     (folder / "results.json").write_text(json.dumps({"paper": "echo", "runs": {"quick/simulated": run}}))
     assert "1□" in command("scorecard") and "✓ agrees, not counted" in command("scorecard", "echo")
+
+
+IN_THE_BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")  # as a shell without job control starts `command &`
+WAITING = """
+import time
+from netrepro.workbench import cli
+cli.app = lambda: (print("waiting", flush=True), time.sleep(600))
+cli.main()
+"""
+
+
+def test_an_interrupt_ends_a_command_that_was_started_in_the_background():
+    with subprocess.Popen([*IN_THE_BACKGROUND, sys.executable, "-c", WAITING], stdout=subprocess.PIPE) as process:
+        assert process.stdout and process.stdout.readline() == b"waiting\n"
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(30) == 130
+        finally:
+            process.kill()

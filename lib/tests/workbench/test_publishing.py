@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 from netrepro.claims import published_results
-from netrepro.claims.scorecard import scorecard, to_markdown
+from netrepro.claims.scorecard import scorecard
 from netrepro.errors import NetreproError
 from netrepro.workbench.catalogue import catalogue, find
 from netrepro.workbench.publishing import (
@@ -26,6 +26,7 @@ from netrepro.workbench.publishing import (
 )
 from netrepro.workbench.run_folder import own_results
 from netrepro.workbench.runner import run
+from netrepro.workbench.scorecard import to_markdown
 from netrepro.workbench.standard import edited_inputs
 
 FIXTURES = Path(__file__).parents[1] / "notebooks"

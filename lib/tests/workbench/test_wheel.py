@@ -94,8 +94,9 @@ def test_the_wheel_holds_the_library_its_core_and_its_data(wheel):
         names = set(archive.namelist())
     assert {"netrepro/data/flow_sizes/web_search.csv", "netrepro/data/dctcp/claims.yaml"} <= names
     assert any(name.startswith("netrepro/_core.") and name.endswith(".so") for name in names)
-    sources = {path.relative_to(LIBRARY).as_posix() for path in (LIBRARY / "netrepro").rglob("*.py")}
-    assert sources <= names
+    for ending in ("py", "html.j2", "schema.json"):
+        there = {path.relative_to(LIBRARY).as_posix() for path in (LIBRARY / "netrepro").rglob(f"*.{ending}")}
+        assert there and there <= names
     data = {path for path in (LIBRARY.parent / "data").rglob("*") if path.is_file()}
     assert {f"netrepro/data/{path.relative_to(LIBRARY.parent / 'data').as_posix()}" for path in data} <= names
     assert not any(name.startswith(("tests/", "core/", "kernel/", "benchmarks/")) for name in names)

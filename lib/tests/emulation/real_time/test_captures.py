@@ -15,7 +15,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks import EcnThreshold, Experiment, Flow, Link, Measure, Tcp, dumbbell, star
 from netrepro.traffic import meter
 
-pytestmark = [pytest.mark.timeout(60), rootless]
+pytestmark = rootless
 PORTS = (("s1", "s2"), ("s2", "s1"))
 
 

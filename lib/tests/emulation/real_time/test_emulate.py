@@ -25,7 +25,7 @@ from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp
 from netrepro.simulation import simulate
 from netrepro.study.measuring import run_experiment
 
-pytestmark = [pytest.mark.timeout(60), rootless]
+pytestmark = rootless
 FAST = Link(100, 0)
 PORT = ("s1", "s2")
 

@@ -28,7 +28,7 @@ from netrepro.networks import (
 from netrepro.networks.routing import k_shortest_paths, spanning_tree
 from netrepro.simulation import simulate
 
-pytestmark = [pytest.mark.timeout(60), rootless]
+pytestmark = rootless
 FAST = Link(100, 0)
 # One way through each of the tree's four cores.
 WAYS = k_shortest_paths(fat_tree(4, FAST), "h1", "h16", 4)

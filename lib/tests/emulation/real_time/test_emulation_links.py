@@ -21,7 +21,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks import DropTail, Link, dumbbell, star
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
-pytestmark = [pytest.mark.timeout(60), rootless]
+pytestmark = rootless
 FAST = Link(100, 0)
 
 

@@ -19,7 +19,6 @@ from netrepro.networks import DropTail, Link, LinkChange, Red, dumbbell, star
 from netrepro.networks.experiment import Experiment, Measure
 from netrepro.networks.workloads import Flow
 
-pytestmark = pytest.mark.timeout(120)
 ROOMY = DropTail(packets=2000)
 FAST = Link(1000, 0, ROOMY)
 PORT = ("s1", "s2")

@@ -1,0 +1,318 @@
+"""What the command line prints: plain lines of at most 80 columns, the same on a terminal, in a pipe and in a log.
+
+Nothing is cut off. What needs pandas is imported where it is used: `netrepro list` is quick.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from netrepro.workbench.looks import BADGES, SIGNS
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from netrepro.claims import Run
+    from netrepro.workbench.runner import Event, RunReport
+
+console = Console()
+COLUMNS = 80
+
+
+def folded(text: str, first: str = "", later: str | None = None) -> list[str]:
+    """A text in lines of at most 80 columns after what goes before; a word that is longer is broken.
+
+    first, later : what stands before the first line and before the others (default: the same).
+    """
+    later = first if later is None else later
+    lines = textwrap.wrap(text, COLUMNS, initial_indent=first, subsequent_indent=later)
+    return [line.rstrip() for line in lines] or [first.rstrip()]
+
+
+def columns_of(rows: Sequence[Sequence[str]], indent: str = "") -> list[str]:
+    """Rows in columns as wide as their widest cell, two blanks apart; the last column folds."""
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    lines: list[str] = []
+    for row in rows:
+        before = indent + "".join(f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=False))
+        lines += folded(row[-1], before, " " * len(before))
+    return lines
+
+
+def side_by_side(items: Sequence[str]) -> list[str]:
+    """As many items in a line as fit, two blanks apart."""
+    lines = [""]
+    for item in items:
+        longer = f"{lines[-1]}  {item}" if lines[-1] else item
+        lines = [*lines, item] if len(longer) > COLUMNS else [*lines[:-1], longer]
+    return lines
+
+
+# Scorecards ---------------------------------------------------------------------------------------
+
+
+def run_words(row: Mapping[str, Any], side: str) -> list[str]:
+    """Profile, tier, date and commit of the run behind one side of a row of `beside`; nothing without a run."""
+    words = [str(row[f"{side}_{name}"]) for name in ("profile", "tier", "date", "commit")]
+    return words if row[f"{side}_date"] else []
+
+
+def summary_lines(mine: DataFrame, published: DataFrame) -> list[str]:
+    """A line a paper: the user's level, how many of its claims it rests on, and counts; then the published ones."""
+    if published.empty:
+        return []
+    own = dict(list(mine.groupby("paper")))
+    rows = [["paper", "mine", "published"]]
+    for slug, theirs in published.groupby("paper", sort=False):
+        sides = ((own[slug], "not run"), (theirs, "not published"))
+        rows.append([str(slug), *(_counts(side) if (side["date"] != "").any() else none for side, none in sides)])
+    levels = [f"{badge} {level}" for level, badge in BADGES.items()]
+    signs = [f"{sign} {name.replace('_', ' ')}" for name, sign in SIGNS.items()]
+    return [*columns_of(rows), "", *side_by_side(levels), *side_by_side(signs)]
+
+
+def untrusted_lines(mine: DataFrame, published: DataFrame) -> list[str]:
+    """A line a paper and tier whose run does not pass its own checks. The counts show nothing of it where another tier
+    decides."""
+    from netrepro.claims import TIERS
+
+    lines: list[str] = []
+    for whose, table in (("mine", mine), ("published", published)):
+        for slug, claims in table.groupby("paper", sort=False):
+            for tier in TIERS:
+                count = int((claims[f"verdict_{tier}"] == "untrusted").sum())
+                if count:
+                    words = f"{slug} on tier {tier} ({whose}): {count} of {len(claims)} claims untrusted"
+                    lines += folded(words, f"{SIGNS['untrusted']} ", "  ")
+    return lines
+
+
+def distrust(run: Run) -> str:
+    """How many claims a run measured without being trusted, and the checks that failed; "" for none."""
+    whys = [each.why for each in run.measured if not each.trusted]
+    if not whys:
+        return ""
+    return f"{len(whys)} of {len(run.measured)} measured claims untrusted: {'; '.join(dict.fromkeys(whys))}"
+
+
+def _counts(claims: DataFrame) -> str:
+    """A paper's level, what it rests on, and how many claims have which verdict; details behind the main claims."""
+    from netrepro.claims import coverage_text, paper_level
+    from netrepro.claims.scorecard import counts_of
+
+    main, details = (counts_of(claims[claims["role"] == role]) for role in ("main", "detail"))
+    said = [" ".join(f"{each[name]}{SIGNS[name]}" for name in SIGNS if each[name]) for each in (main, details)]
+    words = said[1] if not main["claims"] else f"{said[0]}; details {said[1]}" if details["claims"] else said[0]
+    covered = coverage_text(claims.itertuples()).removesuffix(" claims")
+    return f"{BADGES[paper_level(claims.itertuples())]} {covered}: {words}"
+
+
+def claim_lines(table: DataFrame, names: tuple[str, str] = ("mine", "published")) -> list[str]:
+    """A few lines a claim of a table from `beside`: what the paper says, what is mine, what is published."""
+    lines: list[str] = []
+    for row in table.to_dict("records"):
+        main = " (main)" if row["role"] == "main" else ""
+        lines += folded(f"{row['paper']}: {row['claim']}{main}. {row['says']}", "", "  ")
+        lines += folded(f"{said_words(row)} {row['unit']} ({row['where']})", "  paper      ", " " * 13)
+        for side, name in zip(("mine", "published"), names, strict=True):
+            lines += folded(side_words(row, side), f"  {name:<9}  ", " " * 13)
+    return lines
+
+
+def side_words(row: dict, side: str) -> str:
+    """Verdict, value with interval, and run of one side of a row of `beside`."""
+    if not row[f"{side}_date"]:
+        return "not run: published only" if side == "mine" else "nothing published"
+    words, value = f"{_sign(row, side)} {verdict_words(row, side)}", row[f"{side}_value"]
+    if not math.isnan(value):
+        low, high = row[f"{side}_interval_low"], row[f"{side}_interval_high"]
+        spread = "" if math.isnan(low) or low == high else f" ({low:.4g} to {high:.4g})"
+        words += f", {value:.4g}{spread}"
+    other = f"; elsewhere {row[f'{side}_elsewhere']}" if row[f"{side}_elsewhere"] else ""
+    return f"{words}; {', '.join(run_words(row, side))}{other}"
+
+
+def said_words(row: Mapping[str, Any]) -> str:
+    """The number that a claim is judged against, as the paper or, said so, the class report has it."""
+    value = row["published"] if row["source"] == "paper" else row["class_report"]
+    said = value if isinstance(value, str) else f"{value:.4g}"
+    return said if row["source"] == "paper" else f"{said} in the class report"
+
+
+def verdict_words(row: Mapping[str, Any], side: str) -> str:
+    """The verdict of one side of a row of `beside`, and what a reader must know of it."""
+    verdict = row[f"{side}_verdict"]
+    marks = [f", settled: {row['settled']}"] if verdict == "disagrees" and row["settled"] else []
+    marks += [", not counted"] if not row[f"{side}_counts"] and verdict not in ("not measured", "not judged") else []
+    marks += [", stale: measured by older code"] if row[f"{side}_stale"] else []
+    return verdict + "".join(marks)
+
+
+def _sign(row: Mapping[str, Any], side: str) -> str:
+    from netrepro.claims.scorecard import look_of
+
+    return SIGNS[look_of(row, f"{side}_")]
+
+
+def difference_lines(table: DataFrame) -> list[str]:
+    """A line a claim, below its paper, of a table from `beside`: those that the user has run and whose verdict or
+    count is not the published one; verdict and value of both. Nothing where there are none."""
+    other = (table["mine_verdict"] != table["published_verdict"]) | (table["mine_counts"] != table["published_counts"])
+    differing = table[(table["mine_date"] != "") & other]
+    rows = [["mine is not what is published", "mine", "published"]]
+    for slug, claims in differing.groupby("paper", sort=False):
+        rows.append([str(slug), "", ""])
+        for row in claims.to_dict("records"):
+            rows.append([f"  {row['claim']}", _short_side(row, "mine"), _short_side(row, "published")])
+    return [*columns_of(rows), "each in full, with profile and tier: netrepro scorecard SLUG"] if len(rows) > 1 else []
+
+
+def _short_side(row: dict, side: str) -> str:
+    """Sign and value of one side of a row of `beside`."""
+    verdict, value = row[f"{side}_verdict"], row[f"{side}_value"]
+    hollow = "" if row[f"{side}_counts"] or verdict in ("not measured", "not judged") else SIGNS["not_counted"]
+    return f"{_sign(row, side)}{hollow}" + ("" if math.isnan(value) else f" {value:.4g}")
+
+
+# Runs ---------------------------------------------------------------------------------------------
+
+
+class _LivePerNotebook:
+    """One line a notebook: on a terminal a live line while it runs; in a log one line when it has ended."""
+
+    def __init__(self, live: Live | None):
+        self.live = live
+        self.running: dict[str, Event] = {}
+
+    def __call__(self, event: Event) -> None:
+        if event.kind == "skipped":
+            console.print(f"[yellow]skipped[/yellow]  {event.name}: {event.reason}")
+        elif event.kind == "ended" and event.status is not None:
+            self.running.pop(event.name, None)
+            status = event.status
+            colour = "green" if status.ok else "red"
+            notes = [" (kept from an earlier run)"] if status.reused else []
+            notes += [f", over its budget of {status.budget_s:.0f} s"] if status.over_budget else []
+            used_s = status.used_s or status.seconds
+            spent = f"{used_s:.0f} s of {status.budget_s:.0f} s"
+            if status.seconds > 1.2 * used_s:  # others had the processors
+                spent += f" in {status.seconds:.0f} s"
+            if status.cpu_s:
+                spent += f" (CPU {status.cpu_s:.0f} s, {status.peak_mb:.0f} MB)"
+            console.print(
+                f"[{colour}]{status.outcome:<12}[/{colour}] {event.name:<32} {spent}{''.join(notes)}", soft_wrap=True
+            )
+        else:
+            self.running[event.name] = event
+        if self.live is not None:
+            self.live.update(self._table())
+
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        for _ in range(5):
+            table.add_column(no_wrap=True, overflow="ellipsis")
+        for event in self.running.values():
+            progress = event.progress
+            cells = f"{progress.cell}/{progress.cells}" if progress and progress.cells else ""
+            spent = f"{event.elapsed_s:.0f} s of {event.budget_s:.0f} s"
+            table.add_row("[cyan]running[/cyan]", event.name, spent, cells, progress.heading if progress else "")
+        return table
+
+
+@contextmanager
+def live_lines() -> Iterator[_LivePerNotebook]:
+    """A line a notebook while a run goes on; give what comes out as its `on_event`."""
+    if not console.is_terminal:
+        yield _LivePerNotebook(None)
+        return
+    with Live(console=console, refresh_per_second=5, transient=True) as live:
+        yield _LivePerNotebook(live)
+
+
+def outcomes_of(report: RunReport) -> list[str]:
+    """How the notebooks of a run ended, "ok" first, each once."""
+    return sorted({status.outcome for status in report.statuses}, key=lambda outcome: (outcome != "ok", outcome))
+
+
+def print_failures(report: RunReport) -> None:
+    """Say of each notebook that did not end well where and why."""
+    for status in report.statuses:
+        if not status.ok:
+            print_lines([status.explanation()], "red")
+
+
+def print_untrusted(report: RunReport) -> None:
+    """Name the notebooks that ended well, but whose own checks failed: their numbers decide nothing."""
+    from netrepro.workbench.run_folder import read_kept
+
+    for status in report.statuses:
+        result = read_kept(status.folder).result if status.ok and status.folder is not None else None
+        if result is not None and (said := distrust(result)):
+            print_lines([f"{status.name}, tier {result.tier}: {said}"], "yellow")
+
+
+def print_places(report: RunReport) -> None:
+    """Say where the executed notebooks are; of one with settings of its own also how to see what they change."""
+    from netrepro.claims import published_results
+
+    kept = [(status, status.folder) for status in report.statuses if status.folder is not None]
+    if len(kept) == 1:
+        ((status, folder),) = kept
+        print_lines([f"executed notebook: {short(folder)}/executed.ipynb"])
+        if status.ok and "--" in status.name and published_results(status.slug) is not None:
+            print_lines([f"beside what is published: netrepro compare {status.name} {status.slug}"])
+    elif kept:
+        print_lines([f"executed notebooks, figures and logs: {short(kept[0][1].parent)}/"])
+
+
+def print_scorecard(slugs: list[str] | None = None, *, claims: bool = False, differences: bool = True) -> bool:
+    """Print the verdicts last, where a terminal shows them. Returns whether papers are left out because their claims
+    or results cannot be read.
+
+    claims : show each claim. differences : else list those whose verdicts of mine are not the published ones.
+    """
+    from netrepro.claims.scorecard import beside, problems_of, scorecard
+    from netrepro.workbench.code import code_of
+    from netrepro.workbench.run_folder import own_results
+
+    mine, published = scorecard(slugs, results=own_results, code=code_of), scorecard(slugs, code=code_of)
+    table = beside(mine, published)
+    before = [claim_lines(table)] if claims else [difference_lines(table)] if differences else []
+    for lines in (*before, untrusted_lines(mine, published)):
+        print_lines([*lines, ""] if lines else [])
+    print_lines(summary_lines(mine, published))
+    problems = problems_of(mine, published)
+    for slug, problem in problems.items():
+        print_lines([f"{slug} is left out: {problem}"], "red")
+    return bool(problems)
+
+
+def records(table: DataFrame) -> list[dict[str, Any]]:
+    """A table's rows as JSON has them: what is missing is null."""
+    return json.loads(table.to_json(orient="records"))
+
+
+def print_json(content: Any) -> None:
+    """Print JSON for programs."""
+    print_lines(json.dumps(content, indent=1, ensure_ascii=False).splitlines())
+
+
+def print_lines(lines: Iterable[str], style: str | None = None) -> None:
+    """Print lines as they are: no markup, no cutting."""
+    for line in lines:
+        console.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def short(path: Path) -> str:
+    """A path from here on, or whole where it lies elsewhere."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

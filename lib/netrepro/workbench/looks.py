@@ -1,0 +1,22 @@
+"""How levels and verdicts look, everywhere: badges, colours, signs."""
+
+BADGES = {
+    "replicated": "●",
+    "replicated with differences": "◕",
+    "partly": "◑",
+    "not reproduced": "○",
+    "undecided": "◌",
+    "not measured": "·",
+}
+# Colour and sign of what `netrepro.claims.scorecard.look_of` gives; Okabe and Ito's colours, signs for who sees none.
+VERDICT_LOOKS = {
+    "agrees": ("#009E73", "✓"),
+    "agrees in direction": ("#56B4E9", "≈"),
+    "disagrees": ("#D55E00", "✗"),
+    "settled": ("#CC79A7", "⊠"),  # it disagrees, and the experiment that settles why has run
+    "undecided": ("#999999", "±"),
+    "untrusted": ("#E69F00", "?"),
+    "not judged": ("#bbbbbb", "="),
+    "not measured": ("#dddddd", ""),
+}
+SIGNS = {verdict: sign or "·" for verdict, (_, sign) in VERDICT_LOOKS.items()} | {"not_counted": "□"}

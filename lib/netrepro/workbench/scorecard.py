@@ -1,0 +1,196 @@
+"""The scorecard as a person sees it: a picture, a README's excerpt, a page, a table of claims to sort and filter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import itables
+import pandas as pd
+from itables.javascript import generate_init_offline_itables_html
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Polygon, Rectangle
+
+from netrepro.claims import DECIDED, coverage_text, paper_level
+from netrepro.claims.scorecard import COUNTS, beside, combined, counts_of, look_of, paper_summary
+from netrepro.style import new_figure
+from netrepro.workbench.console import run_words, said_words, verdict_words
+from netrepro.workbench.looks import BADGES, VERDICT_LOOKS
+from netrepro.workbench.templating import Markup, macros, render
+
+
+def draw_scorecard(table: pd.DataFrame) -> Figure:
+    """Papers as rows, one coloured and signed cell a claim, main claims first and framed; hollow where a claim does not
+    count, with a corner in the colour of other evidence's verdict where that differs, a star where other code measured.
+
+    Pale where a table from `combined` has nothing but the published verdict.
+    """
+    papers = list(table.groupby("paper", sort=False))
+    columns = max([14, *(len(claims) for _, claims in papers)])
+    figure, axis = new_figure("", "", "")
+    figure.set_size_inches(2.6 + 0.32 * columns, 1.1 + 0.3 * max(len(papers), 1))
+    borrowed = False
+    for row, (_, claims) in enumerate(papers):
+        pale = "source" in claims and claims["source"].iloc[0] == "published"
+        borrowed, strength = borrowed or pale, 0.3 if pale else 1.0
+        for column, claim in enumerate(claims.to_dict("records")):
+            colour, sign = VERDICT_LOOKS[look_of(claim)]
+            inside, ink = (colour, "white") if claim["counts"] else ("white", colour)
+            place = (column, row + 0.08)
+            edge, width = ("black", 1.5) if claim["role"] == "main" else (colour, 1.0)
+            cell = Rectangle(place, 0.86, 0.84, facecolor=inside, edgecolor=edge, linewidth=width, alpha=strength)
+            axis.add_patch(cell)
+            sign += "*" if claim["stale"] else ""
+            middle = {"ha": "center", "va": "center", "color": ink, "weight": "bold", "alpha": strength}
+            axis.text(column + 0.43, row + 0.5, sign, **middle)
+            if claim["elsewhere"]:
+                other = next(name for name in DECIDED[::-1] if claim["elsewhere"].endswith(name))
+                corner = [(column + 0.86, row + 0.92), (column + 0.86, row + 0.5), (column + 0.44, row + 0.92)]
+                axis.add_patch(Polygon(corner, color=VERDICT_LOOKS[other][0], linewidth=0, alpha=strength))
+        level = f"{paper_level(claims.itertuples())}, {coverage_text(claims.itertuples())}"
+        level += " (published)" if pale else ""
+        axis.text(len(claims) + 0.25, row + 0.5, level, va="center", color="#555555", size=8)
+    axis.set(xlim=(-0.05, columns), ylim=(max(len(papers), 1), 0), xticks=[])
+    axis.set_yticks([row + 0.5 for row in range(len(papers))], [str(slug) for slug, _ in papers])
+    axis.tick_params(length=0)
+    axis.grid(False)
+    axis.spines[:].set_visible(False)
+    looks = VERDICT_LOOKS.items()
+    legend = [Patch(facecolor=colour, label=f"{verdict} {sign}") for verdict, (colour, sign) in looks]
+    legend.append(Patch(facecolor="white", edgecolor="#555555", label="hollow: does not count"))
+    legend.append(Patch(facecolor="white", edgecolor="black", linewidth=1.5, label="framed: a main claim"))
+    legend.append(Patch(facecolor="none", label="corner: other evidence differs; *: of older code"))
+    legend += [Patch(facecolor="#777777", alpha=0.3, label="pale: published, not run here")] if borrowed else []
+    figure.legend(handles=legend, loc="outside lower left", ncols=3, fontsize=8, frameon=False)
+    return figure
+
+
+def to_markdown(table: pd.DataFrame) -> str:
+    """A README's excerpt: one line a paper with its level and counts, of main claims and, behind a +, of details."""
+    names = {name: name.replace("agrees in direction", "in direction").replace("_", " ") for name in COUNTS[1:]}
+    lines = [
+        f"| paper | level | rests on | {' | '.join(names.values())} |",
+        "| --- | --- | --- |" + " ---: |" * len(names),
+    ]
+    for _, claims in table.groupby("paper", sort=False):
+        level, title = paper_level(claims.itertuples()), str(claims["title"].iloc[0]).replace("|", "\\|")
+        main, details = (counts_of(claims[claims["role"] == role]) for role in ("main", "detail"))
+        shown = [f"{main[name]} + {details[name]}" if main["claims"] else f"{details[name]}" for name in names]
+        covered = coverage_text(claims.itertuples()).removesuffix(" claims")
+        lines.append(f"| {title} | {BADGES[level]} {level} | {covered} | {' | '.join(shown)} |")
+    return "\n".join(lines) + "\n"
+
+
+def scorecard_page(table: pd.DataFrame, mine: pd.DataFrame | None = None) -> str:
+    """A page of its own, which needs nothing from elsewhere: the papers, then every claim.
+
+    table : what is published. With `mine`, a user's scorecard, each claim has both.
+    """
+    summary = paper_summary(table if mine is None else combined(mine, table))
+    slugs = list(summary["paper"])
+    summary.insert(0, "level_", [f"{BADGES[level]} {level}" for level in summary["level"]])
+    summary["paper"] += ": " + summary["title"]
+    if mine is not None:
+        run = set(mine.loc[mine["date"] != "", "paper"])
+        summary.insert(1, "whose", ["mine" if slug in run else "published only" for slug in slugs])
+    papers = summary.drop(columns=["title", "level"]).rename(columns=lambda name: name.strip("_").replace("_", " "))
+    return render(
+        "scorecard",
+        whose="What is published" if mine is None else "Mine beside what is published",
+        papers=sortable(papers.astype(object), "papers", paging=False),
+        claims=claims_table(table, mine),
+        script=sorting_script(),
+    )
+
+
+def claims_table(
+    table: pd.DataFrame, mine: pd.DataFrame | None = None, links: Mapping[str, str] | None = None
+) -> Markup:
+    """The claims as a table to sort and filter, 25 at a time, in a page or output that has `sorting_script`.
+
+    links : of a slug the page whose anchors `claim-<id>` a claim's name leads to.
+    """
+    return sortable(
+        claim_cells(table, mine, links=links),
+        "claims",
+        pageLength=25,
+        columnDefs=[
+            {"targets": 0, "width": "9%", **_CHOICE},  # the verdict
+            {"targets": 1, "width": "14%", **_CHOICE},  # the paper
+            {"targets": -1, "width": "34%", "orderable": False},
+        ],
+    )
+
+
+_CHOICE = {"columnControl": [["searchList"]]}  # a menu in the head
+
+
+def claim_cells(
+    table: pd.DataFrame,
+    mine: pd.DataFrame | None = None,
+    names: tuple[str, str] = ("mine", "published here"),
+    links: Mapping[str, str] | None = None,
+) -> pd.DataFrame:
+    """A row a claim, cells as HTML: verdict (the user's if there is one), paper, each side's value and run, the number
+    in the paper, and the claim, whose reasons fold out.
+
+    names : what the two sides are called.
+    """
+    sides = {"published": names[1]} if mine is None else dict(zip(("mine", "published"), names, strict=True))
+    cells, html = [], macros("claim")
+    for row in beside(table if mine is None else mine, table).to_dict("records"):
+        decides = "mine" if mine is not None and row["mine_date"] else "published"
+        reasons = [(words, row[f"{side}_reason"]) for side, words in sides.items() if row[f"{side}_date"]]
+        cells.append(
+            {
+                "verdict": look_of(row, f"{decides}_"),
+                "paper": row["paper"],
+                **{words: _side_cell(row, side) for side, words in sides.items()},
+                "it says": html.number(row, said_words(row)),
+                "claim": html.claim(row, (links or {}).get(row["paper"]), reasons),
+            }
+        )
+    return pd.DataFrame(cells, columns=["verdict", "paper", *sides.values(), "it says", "claim"], dtype=object)
+
+
+def _side_cell(row: Mapping[str, Any], side: str) -> str:
+    if not row[f"{side}_date"]:
+        return "published only" if side == "mine" else "not published"
+    value, low, high = (row[f"{side}_{name}"] for name in ("value", "interval_low", "interval_high"))
+    spread = "" if math.isnan(low) or low == high else f" ({low:.4g} to {high:.4g})"
+    return macros("claim").side(
+        row,
+        side,
+        verdict=verdict_words(row, side),
+        look=VERDICT_LOOKS[look_of(row, f"{side}_")],
+        value="" if math.isnan(value) else f"{value:.4g}{spread}",
+        run=", ".join(run_words(row, side)),
+    )
+
+
+def sortable(table: pd.DataFrame, name: str, **options: Any) -> Markup:
+    """A table, its cells HTML, that a click on a column's head sorts and words filter; `name` is its id."""
+    how: dict[str, Any] = {
+        "table_id": name,
+        "classes": "compact stripe",
+        "style": "width: 100%",
+        "layout": _LAYOUT,
+        "order": [],  # as the rows come
+        "maxBytes": 0,  # all of them
+        "allow_html": True,
+        "showIndex": False,
+        "autoWidth": False,
+        "connected": False,
+        "display_logo_when_loading": False,
+        "text_in_header_can_be_selected": False,
+    }
+    return Markup(itables.to_html_datatable(table, **(how | options)))
+
+
+_LAYOUT = {"topStart": "search", "topEnd": "info", "bottomStart": "pageLength", "bottomEnd": "paging"}
+
+
+def sorting_script() -> Markup:
+    """What makes the `sortable` tables of a page or of an output so, whole: nothing is fetched."""
+    return Markup(generate_init_offline_itables_html(itables.options.dt_bundle))

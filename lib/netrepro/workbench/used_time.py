@@ -1,0 +1,61 @@
+"""The time that a run has used, which its budget limits: as if nothing else ran on the machine."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+SAMPLE_S = 0.5
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_WANTS_TO_GO_ON = "RD"  # runs or waits for a processor, or for a disk
+
+
+def used_s(passed_s: float, processor_s: float, wants_to_go_on: bool) -> float:
+    """The part of `passed_s` that counts: what it got of a processor that it wanted, and all in which it waited.
+
+    processor_s : what it got of all processors; several at once do not count more than the clock.
+    """
+    return min(passed_s, processor_s) if wants_to_go_on else passed_s
+
+
+class UsedTime:
+    """The time that a process and all that it has started have used so far."""
+
+    def __init__(self, process: int):
+        self._process = process
+        self._used_s, self._processor_s, self._at_s = 0.0, 0.0, time.monotonic()
+
+    def now_s(self) -> float:
+        """Used seconds; processes are looked at each SAMPLE_S, and not in between."""
+        passed_s = time.monotonic() - self._at_s
+        if passed_s >= SAMPLE_S:
+            processor_s, wants_to_go_on = look_at(self._process)
+            self._used_s += used_s(passed_s, max(processor_s - self._processor_s, 0.0), wants_to_go_on)
+            self._processor_s, self._at_s = processor_s, self._at_s + passed_s
+        return self._used_s
+
+
+def look_at(process: int) -> tuple[float, bool]:
+    """Processor time of a process and all that it has started, and whether one of their threads wants to go on."""
+    parents, processor_s = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        if fields := _fields(folder):
+            number = int(folder.name)
+            parents[number] = int(fields[1])
+            processor_s[number] = sum(map(int, fields[11:15])) / _TICKS_PER_S  # its own and of those that have ended
+    tree, newest = {process}, {process}
+    while newest:
+        newest = {number for number, parent in parents.items() if parent in newest} - tree
+        tree |= newest
+    threads = (thread for number in tree for thread in Path(f"/proc/{number}/task").glob("*"))
+    wants_to_go_on = any(fields[0] in _WANTS_TO_GO_ON for thread in threads if (fields := _fields(thread)))
+    return sum(processor_s.get(number, 0.0) for number in tree), wants_to_go_on
+
+
+def _fields(folder: Path) -> list[str]:
+    """Fields of a process's or thread's stat from its state on; none where it has ended."""
+    try:
+        return (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
