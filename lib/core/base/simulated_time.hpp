@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 #include <limits>
+#include <stdexcept>
+#include <string>
 
 using Time = std::int64_t;
 
@@ -11,7 +13,13 @@ constexpr Time picoseconds_per_second = 1'000'000'000'000;
 // TCP's time stamps, as Linux counts them.
 inline std::uint32_t stamp_of(Time time) { return static_cast<std::uint32_t>(time / (picoseconds_per_second / 1000)); }
 
+// Two of them fit into a Time. Nothing that a person describes lasts so long.
+constexpr double longest_seconds = 4e6;
+
+// Throws std::invalid_argument for what is no time, or longer than that.
 inline Time from_seconds(double seconds) {
+  if (!(seconds >= 0 && seconds <= longest_seconds))
+    throw std::invalid_argument("a time of " + std::to_string(seconds) + " s");
   return static_cast<Time>(seconds * static_cast<double>(picoseconds_per_second) + 0.5);
 }
 inline double to_seconds(Time time) { return static_cast<double>(time) / static_cast<double>(picoseconds_per_second); }

@@ -22,6 +22,8 @@ class TimerHeap {
     return timers_.empty() ? std::numeric_limits<std::int64_t>::max() : timers_.front().time;
   }
 
+  const Timer& first() const { return timers_.front(); }
+
   void set(std::int64_t time, std::uint32_t kind, std::uint32_t owner) {
     Timer timer{time, order_++, kind, owner};
     std::size_t place = timers_.size();

@@ -1,9 +1,14 @@
 // A congestion control written in Python. The simulator runs without the global lock; every answer takes it.
+//
+// Python gets copies, which it may keep; what it leaves in its window is taken over once it is known to be numbers.
 #pragma once
 #include <pybind11/pybind11.h>
 
+#include <cmath>
+#include <string>
 #include <utility>
 
+#include "base/refusal.hpp"
 #include "tcp/congestion_control.hpp"
 
 class PythonControl : public CongestionControl {
@@ -15,9 +20,9 @@ class PythonControl : public CongestionControl {
   }
 
   void on_delivery(CongestionWindow& window, const Delivery& delivery) override {
-    ask("on_delivery", window, &delivery);
+    ask("on_delivery", window, delivery);
   }
-  void grow(CongestionWindow& window, const Delivery& delivery) override { ask("grow", window, &delivery); }
+  void grow(CongestionWindow& window, const Delivery& delivery) override { ask("grow", window, delivery); }
   double ssthresh_after_loss(const CongestionWindow& window) override {
     return ssthresh("threshold_after_loss", window);
   }
@@ -30,14 +35,33 @@ class PythonControl : public CongestionControl {
   }
 
  private:
-  void ask(const char* name, CongestionWindow& window, const Delivery* delivery) {
+  void ask(const char* method, CongestionWindow& window, const Delivery& delivery) {
     const pybind11::gil_scoped_acquire lock;
-    control_.attr(name)(pybind11::cast(&window, pybind11::return_value_policy::reference),
-                        pybind11::cast(delivery, pybind11::return_value_policy::reference));
+    const pybind11::object copy = pybind11::cast(CongestionWindow(window));
+    control_.attr(method)(copy, pybind11::cast(Delivery(delivery)));
+    const auto left = copy.cast<CongestionWindow>();
+    if (!(left.segments >= 0 && std::isfinite(left.segments))) refuse(method, "a window", left.segments);
+    if (!(left.ssthresh >= 0)) refuse(method, "a threshold", left.ssthresh);
+    window = left;
   }
-  double ssthresh(const char* name, CongestionWindow window) {
+  double ssthresh(const char* method, const CongestionWindow& window) {
     const pybind11::gil_scoped_acquire lock;
-    return control_.attr(name)(pybind11::cast(&window, pybind11::return_value_policy::reference)).cast<double>();
+    const pybind11::object answer = control_.attr(method)(pybind11::cast(CongestionWindow(window)));
+    const double segments = PyFloat_AsDouble(answer.ptr());
+    if (PyErr_Occurred()) {
+      PyErr_Clear();
+      refuse(method, "a threshold", pybind11::str(pybind11::repr(answer)));
+    }
+    if (!(segments >= 0)) refuse(method, "a threshold", segments);
+    return segments;
+  }
+
+  [[noreturn]] void refuse(const char* method, const std::string& what, double segments) const {
+    refuse(method, what, pybind11::str(pybind11::float_(segments)));
+  }
+  [[noreturn]] void refuse(const char* method, const std::string& what, const std::string& segments) const {
+    const std::string name = pybind11::str(pybind11::type::of(control_).attr("__name__"));
+    throw Refusal(name + "." + method + " gives " + what + " of " + segments + " segments", "give a number, 0 or more");
   }
 
   pybind11::object control_;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bindings/module.hpp"
@@ -65,6 +66,22 @@ void add_flows(Simulator& simulator, const Items<bool>& is_tcp, const Items<std:
     else if (subflows.at(i) > 1)
       simulator.split(flow, subflows.at(i));
   }
+}
+
+// A call that has the simulator to itself.
+template <class Result, class... Arguments>
+auto alone(Result (*call)(Simulator&, Arguments...)) {
+  return [call](Simulator& simulator, Arguments... arguments) -> Result {
+    const Simulator::Turn turn(simulator);
+    return call(simulator, std::forward<Arguments>(arguments)...);
+  };
+}
+template <class Result, class... Arguments>
+auto alone(Result (Simulator::*call)(Arguments...)) {
+  return [call](Simulator& simulator, Arguments... arguments) -> Result {
+    const Simulator::Turn turn(simulator);
+    return (simulator.*call)(std::forward<Arguments>(arguments)...);
+  };
 }
 
 // Sets one of the values of an enumeration by its name.
@@ -200,32 +217,30 @@ void bind_simulation(py::module_& module) {
            }),
            py::kw_only(), py::arg("nodes"), py::arg("seed"), py::arg("duration_s"), py::arg("clock_skew"),
            py::arg("segment_bytes"))
-      .def("add_link", &Simulator::add_link, py::arg("settings"), py::arg("rule"), py::arg("numbers"),
+      .def("add_link", alone(&Simulator::add_link), py::arg("settings"), py::arg("rule"), py::arg("numbers"),
            "A link with a queue, as netrepro.networks.compiled.queue_rule writes it.")
-      .def("spray", &Simulator::spray, "A path for every packet.")
-      .def(
-          "use_links",
-          [](Simulator& simulator, double from_s, std::vector<bool> in_use) {
-            simulator.use_links(from_seconds(from_s), std::move(in_use));
-          },
-          "From then on routes lead over these links, one flag each.")
-      .def("set_paths", &Simulator::set_paths, "One of these paths, each of which is links, for every flow of a pair.")
-      .def("give_path", &Simulator::give_path, "The links that a flow takes, there and back.")
-      .def(
-          "offer_rates",
-          [](Simulator& simulator, double alpha, double beta, double update_s, double first_share) {
-            simulator.offer_rates({alpha, beta, from_seconds(update_s), first_share});
-          },
-          "All links tell flows with RCP their rates.")
+      .def("spray", alone(&Simulator::spray), "A path for every packet.")
+      .def("use_links", alone(+[](Simulator& simulator, double from_s, std::vector<bool> in_use) {
+             simulator.use_links(from_seconds(from_s), std::move(in_use));
+           }),
+           "From then on routes lead over these links, one flag each.")
+      .def("set_paths", alone(&Simulator::set_paths),
+           "One of these paths, each of which is links, for every flow of a pair.")
+      .def("give_path", alone(&Simulator::give_path), "The links that a flow takes, there and back.")
+      .def("offer_rates",
+           alone(+[](Simulator& simulator, double alpha, double beta, double update_s, double first_share) {
+             simulator.offer_rates({alpha, beta, from_seconds(update_s), first_share});
+           }),
+           "All links tell flows with RCP their rates.")
       .def(
           "change_link",
-          [](Simulator& simulator, double at_s, std::uint32_t link, double rate, const std::optional<bool>& up) {
+          alone(+[](Simulator& simulator, double at_s, std::uint32_t link, double rate, const std::optional<bool>& up) {
             using State = Fabric::LinkChange::State;
             const State state = !up ? State::as_before : *up ? State::up : State::down;
             simulator.change_link({from_seconds(at_s), link, rate, state});
-          },
+          }),
           "A rate of 0 leaves the rate as it was.")
-      .def("add_flows", &add_flows, py::kw_only(), py::arg("is_tcp"), py::arg("source"), py::arg("destination"),
+      .def("add_flows", alone(&add_flows), py::kw_only(), py::arg("is_tcp"), py::arg("source"), py::arg("destination"),
            py::arg("start_s"), py::arg("size_bytes"), py::arg("duration_s"), py::arg("control"), py::arg("controls"),
            py::arg("tcp"), py::arg("tcps"), py::arg("replication"), py::arg("same_path"), py::arg("subflows"),
            py::arg("rate"), py::arg("packet_bytes"), py::arg("poisson"),
@@ -233,64 +248,60 @@ void bind_simulation(py::module_& module) {
            "that is 0; control is a place in controls, tcp in tcps; replication 0 is none, 1 RepFlow, 2 RepSYN; more "
            "subflows than "
            "one spread it. Of datagrams: rate in bit/s, packet_bytes.")
-      .def(
-          "give_control",
-          [](Simulator& simulator, std::uint32_t flow, py::object make) {
-            // Held by the simulator, which is destroyed under the lock.
-            simulator.give_control(flow, [make = std::move(make)]() -> std::unique_ptr<CongestionControl> {
-              const py::gil_scoped_acquire lock;
-              return std::make_unique<PythonControl>(make());
-            });
-          },
-          "The flow's congestion control is what make() returns.")
-      .def(
-          "request",
-          [](Simulator& simulator, std::uint32_t first_answer, std::uint32_t servers, std::uint64_t request_bytes,
-             std::uint64_t response_bytes, std::uint64_t count, bool barrier, double think_s, double answer_within_s) {
-            simulator.request(
-                first_answer, servers,
-                {request_bytes, response_bytes, count, barrier, from_seconds(think_s), from_seconds(answer_within_s)});
-          },
-          "Makes so many flows of TCP, from first_answer on, the answers to requests.")
-      .def("sample_queues",
-           [](Simulator& simulator, std::vector<std::uint32_t> links, double interval_s) {
+      .def("give_control", alone(+[](Simulator& simulator, std::uint32_t flow, py::object make) {
+             // Held by the simulator, which is destroyed under the lock.
+             simulator.give_control(flow, [make = std::move(make)]() -> std::unique_ptr<CongestionControl> {
+               const py::gil_scoped_acquire lock;
+               return std::make_unique<PythonControl>(make());
+             });
+           }),
+           "The flow's congestion control is what make() returns.")
+      .def("request",
+           alone(+[](Simulator& simulator, std::uint32_t first_answer, std::uint32_t servers,
+                     std::uint64_t request_bytes, std::uint64_t response_bytes, std::uint64_t count, bool barrier,
+                     double think_s, double answer_within_s) {
+             simulator.request(
+                 first_answer, servers,
+                 {request_bytes, response_bytes, count, barrier, from_seconds(think_s), from_seconds(answer_within_s)});
+           }),
+           "Makes so many flows of TCP, from first_answer on, the answers to requests.")
+      .def("sample_queues", alone(+[](Simulator& simulator, std::vector<std::uint32_t> links, double interval_s) {
              simulator.sample_queues(std::move(links), from_seconds(interval_s));
-           })
+           }))
       .def("sample_windows",
-           [](Simulator& simulator, double interval_s) { simulator.sample_windows(from_seconds(interval_s)); })
-      .def("record_departures", &Simulator::record_departures)
-      .def(
-          "reserve_connections",
-          [](Simulator& simulator, std::uint32_t count, const std::string& control, std::shared_ptr<TcpSettings> tcp) {
-            simulator.reserve_connections(count, control_named(control), tcp);
-          },
-          "After all flows: so many connections for programs at the hosts, who let time pass by advance_to_news.")
-      .def("connect", &Simulator::connect, "From a client's node to a server's; the number of the connection.")
-      .def("write", &Simulator::write, "A message of so many bytes over a connection, to its client or to its server.")
-      .def("hang_up", &Simulator::hang_up, "Nothing more is sent over a connection.")
-      .def("post", &Simulator::post,
+           alone(+[](Simulator& simulator, double interval_s) { simulator.sample_windows(from_seconds(interval_s)); }))
+      .def("record_departures", alone(&Simulator::record_departures), py::arg("link"), py::arg("most"),
+           "Every packet that leaves the link; a run with more than so many ends with an error.")
+      .def("reserve_connections",
+           alone(+[](Simulator& simulator, std::uint32_t count, const std::string& control,
+                     std::shared_ptr<TcpSettings> tcp) {
+             simulator.reserve_connections(count, control_named(control), tcp);
+           }),
+           "After all flows: so many connections for programs at the hosts, who let time pass by advance_to_news.")
+      .def("connect", alone(&Simulator::connect), "From a client's node to a server's; the number of the connection.")
+      .def("write", alone(&Simulator::write),
+           "A message of so many bytes over a connection, to its client or to its server.")
+      .def("hang_up", alone(&Simulator::hang_up), "Nothing more is sent over a connection.")
+      .def("post", alone(&Simulator::post),
            "A datagram from node to node, of so many bytes on the wire and a flow; its number.")
-      .def(
-          "advance_to_news",
-          [](Simulator& simulator, double until_s) {
-            static constexpr const char* kinds[] = {"connected", "message to server", "message to client", "datagram"};
-            const Time until = std::min(from_seconds(until_s), simulator.end());
-            py::gil_scoped_release released;
-            const std::vector<News>& news = simulator.advance_to_news(until);
-            py::gil_scoped_acquire held;
-            py::list told;
-            for (const News& item : news)
-              told.append(py::make_tuple(to_seconds(item.time), kinds[static_cast<int>(item.kind)], item.number));
-            return told;
-          },
-          "Goes on until there are news, (time_s, kind, number) each, or to that time.")
-      .def("run", &Simulator::run, py::call_guard<py::gil_scoped_release>(), py::arg("events"),
+      .def("advance_to_news", alone(+[](Simulator& simulator, double until_s) {
+             static constexpr const char* kinds[] = {"connected", "message to server", "message to client", "datagram"};
+             const Time until = std::min(from_seconds(until_s), simulator.end());
+             py::gil_scoped_release released;
+             const std::vector<News>& news = simulator.advance_to_news(until);
+             py::gil_scoped_acquire held;
+             py::list told;
+             for (const News& item : news)
+               told.append(py::make_tuple(to_seconds(item.time), kinds[static_cast<int>(item.kind)], item.number));
+             return told;
+           }),
+           "Goes on until there are news, (time_s, kind, number) each, or to that time.")
+      .def("run", alone(&Simulator::run), py::call_guard<py::gil_scoped_release>(), py::arg("events"),
            "Goes on for so many events at most; True when the end is reached.")
       .def_property_readonly("now_s", [](const Simulator& simulator) { return to_seconds(simulator.now()); })
       .def_property_readonly("events", &Simulator::events)
       .def_property_readonly("packet_hops", &Simulator::packet_hops)
-      .def_property_readonly("account",
-                             [](const Simulator& simulator) {
+      .def_property_readonly("account", alone(+[](Simulator& simulator) {
                                const Fabric::Account account = simulator.account();
                                py::dict entries;
                                entries["created"] = account.created;
@@ -299,21 +310,21 @@ void bind_simulation(py::module_& module) {
                                entries["lost"] = account.lost;
                                entries["inside"] = account.inside;
                                return entries;
-                             })
-      .def("flows",
-           [](const Simulator& simulator) {
+                             }))
+      .def("flows", alone(+[](Simulator& simulator) {
              const auto results = simulator.flow_results();
              using Result = Endpoints::FlowResult;
              py::dict columns;
              columns["completion_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.completion); });
              columns["delivered_bytes"] = column(results, [](const Result& r) { return r.delivered_bytes; });
+             columns["bytes_within_duration"] =
+                 column(results, [](const Result& r) { return r.bytes_within_duration; });
              columns["retransmitted_packets"] = column(results, [](const Result& r) { return r.retransmissions; });
              columns["timeouts"] = column(results, [](const Result& r) { return r.timeouts; });
              columns["connection_attempts"] = column(results, [](const Result& r) { return r.connection_attempts; });
              return columns;
-           })
-      .def("links",
-           [](const Simulator& simulator) {
+           }))
+      .def("links", alone(+[](Simulator& simulator) {
              std::vector<SimulatedLink::Counts> counts;
              for (const auto& link : simulator.links()) counts.push_back(link->counts(simulator.now()));
              using Counts = SimulatedLink::Counts;
@@ -326,9 +337,8 @@ void bind_simulation(py::module_& module) {
              columns["lost_packets"] = column(counts, [](const Counts& c) { return c.lost_packets; });
              columns["busy_s"] = column(counts, [](const Counts& c) { return to_seconds(c.busy); });
              return columns;
-           })
-      .def("requests",
-           [](const Simulator& simulator) {
+           }))
+      .def("requests", alone(+[](Simulator& simulator) {
              const auto& results = simulator.request_results();
              using Result = Conversation::Result;
              py::dict columns;
@@ -337,9 +347,8 @@ void bind_simulation(py::module_& module) {
              columns["asked_s"] = column(results, [](const Result& r) { return to_seconds(r.asked); });
              columns["answered_s"] = column(results, [](const Result& r) { return seconds_or_nan(r.answered); });
              return columns;
-           })
-      .def("queue_samples",
-           [](const Simulator& simulator) {
+           }))
+      .def("queue_samples", alone(+[](Simulator& simulator) {
              using Sample = Sampler::QueueSample;
              const auto& samples = simulator.queue_samples();
              py::dict columns;
@@ -348,9 +357,8 @@ void bind_simulation(py::module_& module) {
              columns["queue_packets"] = column(samples, [](const Sample& s) { return s.packets; });
              columns["queue_bytes"] = column(samples, [](const Sample& s) { return s.bytes; });
              return columns;
-           })
-      .def("window_samples",
-           [](const Simulator& simulator) {
+           }))
+      .def("window_samples", alone(+[](Simulator& simulator) {
              using Sample = Sampler::WindowSample;
              const auto& samples = simulator.window_samples();
              py::dict columns;
@@ -361,22 +369,20 @@ void bind_simulation(py::module_& module) {
              columns["threshold_segments"] = column(samples, [](const Sample& s) { return s.ssthresh; });
              columns["round_trip_s"] = column(samples, [](const Sample& s) { return to_seconds(s.round_trip); });
              return columns;
-           })
-      .def(
-          "departures",
-          [](const Simulator& simulator, std::uint32_t link) {
-            using Departure = SimulatedLink::Departure;
-            std::vector<Departure> departures;
-            for (const Departure& departure : simulator.links().at(link)->departures())
-              if (departure.time <= simulator.now()) departures.push_back(departure);
-            py::dict columns;
-            columns["flow"] = column(departures, [&](const Departure& d) {
-              return simulator.is_connection(d.flow) ? simulator.flow_of(d.flow) : d.flow;
-            });
-            columns["time_s"] = column(departures, [](const Departure& d) { return to_seconds(d.time); });
-            columns["size_bytes"] = column(departures, [](const Departure& d) { return d.bytes; });
-            columns["wait_s"] = column(departures, [](const Departure& d) { return to_seconds(d.waited); });
-            return columns;
-          },
-          "The packets that have left a link whose departures are recorded.");
+           }))
+      .def("departures", alone(+[](Simulator& simulator, std::uint32_t link) {
+             using Departure = SimulatedLink::Departure;
+             std::vector<Departure> departures;
+             for (const Departure& departure : simulator.links().at(link)->departures())
+               if (departure.time <= simulator.now()) departures.push_back(departure);
+             py::dict columns;
+             columns["flow"] = column(departures, [&](const Departure& d) {
+               return simulator.is_connection(d.flow) ? simulator.flow_of(d.flow) : d.flow;
+             });
+             columns["time_s"] = column(departures, [](const Departure& d) { return to_seconds(d.time); });
+             columns["size_bytes"] = column(departures, [](const Departure& d) { return d.bytes; });
+             columns["wait_s"] = column(departures, [](const Departure& d) { return to_seconds(d.waited); });
+             return columns;
+           }),
+           "The packets that have left a link whose departures are recorded.");
 }

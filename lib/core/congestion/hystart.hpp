@@ -46,7 +46,8 @@ class HyStart {
   // bursts take (64 KiB, but for headers), as receivers may hand them on together.
   static Time longest_train(Time smallest_round_trip, double bytes_per_second) {
     if (bytes_per_second == 0) return smallest_round_trip;
-    return smallest_round_trip + std::min(most_allowance, from_seconds(4 * burst_bytes / bytes_per_second));
+    return smallest_round_trip +
+           std::min(most_allowance, from_seconds(std::min(4 * burst_bytes / bytes_per_second, 1.0)));
   }
 
   // Linux looks at round trips only where the round has given it as many before.

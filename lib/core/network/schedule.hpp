@@ -1,6 +1,7 @@
 // What time it is in a simulation, and what happens next: the arrival at the end of a link, the end of a transmission,
 // or a timer. Events of one time come in the order in which they were set.
 #pragma once
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 
@@ -36,17 +37,24 @@ class Schedule {
     if (timers_.time() != timers_shown_) tree_.set(links_, timers_shown_ = timers_.time());
     return tree_.time();
   }
-  // Lets time pass to the event of which next_time() has told. A timer is to be taken.
-  Event advance() {
-    now_ = tree_.time();
-    ++events_;
+  // The event of which next_time() has told.
+  Event next() const {
     const std::uint32_t source = tree_.source();
     if (source < links_) return {Event::Kind::arrival, source};
     if (source == links_) return {Event::Kind::timer, 0};
-    tree_.set(source, never);
     return {Event::Kind::transmitter, source - links_ - 1};
   }
+  // Lets time pass to it. A timer is to be taken.
+  Event advance() {
+    assert(tree_.time() >= now_);
+    now_ = tree_.time();
+    ++events_;
+    const Event event = next();
+    if (event.kind == Event::Kind::transmitter) set_transmitter(event.link, never);
+    return event;
+  }
   TimerHeap::Timer take_timer() { return timers_.take(); }
+  const TimerHeap::Timer& first_timer() const { return timers_.first(); }
 
   // The link of the next arrival if that is what happens next as far as is known, else a number beyond all links.
   std::uint32_t next_link() const { return tree_.source(); }

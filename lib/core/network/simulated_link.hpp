@@ -8,11 +8,13 @@
 #include <cassert>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "base/random_stream.hpp"
+#include "base/refusal.hpp"
 #include "base/ring.hpp"
 #include "base/simulated_time.hpp"
 #include "queues/link_queues.hpp"
@@ -132,7 +134,7 @@ class alignas(64) SimulatedLink {
     Time free_at = wire_[next_to_start_].start;
     for (std::uint64_t number = next_to_start_; number != wire_.tail(); ++number, ++record) {
       Flight& flight = wire_[number];
-      const Time departed = departure_of(number), duration = transmission_time(flight.bytes);
+      const Time departed = departure_of(number), duration = transmission_from(free_at, flight.bytes);
       const Time later = free_at - flight.start;
       counts_.busy += duration - (departed - flight.start);
       const Time travels = flight.arrival - departed;
@@ -188,11 +190,15 @@ class alignas(64) SimulatedLink {
   Time drained_at(Time now) const {
     if (!waits_for_transmitter_) return free_at_;
     const double queued = static_cast<double>(discipline_->bytes()) * picoseconds_per_byte_;
-    return std::max(free_at_, now) + static_cast<Time>(queued);
+    return std::max(free_at_, now) + static_cast<Time>(std::min(queued, static_cast<double>(latest)));
   }
   double bytes_per_second() const { return static_cast<double>(picoseconds_per_second) / picoseconds_per_byte_; }
   Time last_start() const { return wire_.empty() ? 0 : wire_[wire_.tail() - 1].start; }
-  void record_departures() { records_ = true; }
+  // Of so many packets at most: a run with more ends with a Refusal.
+  void record_departures(std::uint64_t most) {
+    records_ = true;
+    most_departures_ = most;
+  }
   const std::vector<Departure>& departures() const { return departures_; }
 
   // What had left by `end`: transmissions under way or still to come are taken out.
@@ -210,6 +216,8 @@ class alignas(64) SimulatedLink {
   }
 
  private:
+  static constexpr Time latest = 2'000'000 * picoseconds_per_second;
+
   struct Flight {
     Time start, arrival;
     std::uint32_t packet, bytes;
@@ -221,13 +229,19 @@ class alignas(64) SimulatedLink {
 
   void transmit(const QueuedPacket& packet, bool marked, Time start) {
     assert(start >= packet.arrived && (wire_.empty() || start >= free_at_));  // one at a time
-    const Time duration = transmission_time(packet.bytes);
+    const Time duration = transmission_from(start, packet.bytes);
     free_at_ = start + duration;
     wire_.push({start, jitter_ == 0 ? free_at_ + delay_ : jittered_arrival(), packet.name, packet.bytes});
     ++counts_.sent_packets;
     counts_.sent_bytes += packet.bytes;
     counts_.busy += duration;
-    if (records_) departures_.push_back({packet.flow, packet.bytes, marked, free_at_, start - packet.arrived});
+    if (records_) record({packet.flow, packet.bytes, marked, free_at_, start - packet.arrived});
+  }
+  void record(const Departure& departure) {
+    if (departures_.size() == most_departures_)
+      throw Refusal("Measure: packets of a port are " + std::to_string(most_departures_) + " or more",
+                    "record a slower port, or let the experiment be shorter");
+    departures_.push_back(departure);
   }
 
   // What the discipline has dropped goes back to whoever owns it; true when that packet is among them.
@@ -249,12 +263,15 @@ class alignas(64) SimulatedLink {
   }
 
   static double picoseconds_per_byte(double rate) { return 8 * static_cast<double>(picoseconds_per_second) / rate; }
-  Time transmission_time(std::uint32_t bytes) const { return static_cast<Time>(bytes * picoseconds_per_byte_ + 0.5); }
+  // How long a transmission takes that starts then: what would end beyond all ends of experiments ends there.
+  Time transmission_from(Time start, std::uint32_t bytes) const {
+    return std::min(static_cast<Time>(bytes * picoseconds_per_byte_ + 0.5), latest - start);
+  }
 
   // A delay from a bell, never negative, and nobody overtakes.
   Time jittered_arrival() {
     const Time delay = delay_ + static_cast<Time>(jitters_.bell() * static_cast<double>(jitter_));
-    return last_arrival_ = std::max(last_arrival_, free_at_ + std::max<Time>(delay, 0));
+    return last_arrival_ = std::max(last_arrival_, free_at_ + std::clamp<Time>(delay, 0, latest));
   }
 
   // In the order of use, so that a packet that nothing happens to needs few lines of a processor's cache.
@@ -274,4 +291,5 @@ class alignas(64) SimulatedLink {
   Ring<Held> held_;                    // held back on the wire
   std::vector<QueuedPacket> dropped_;  // by the discipline, a moment ago
   std::vector<Departure> departures_;
+  std::uint64_t most_departures_ = 0;
 };

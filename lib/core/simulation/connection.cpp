@@ -180,10 +180,11 @@ void Connection::write(std::uint64_t bytes) {
   set_sender_timer();
 }
 
-// Timers are lazy: one that turns out early is set again; only an earlier deadline needs a new one.
+// Timers are lazy: one that turns out early is set again; only an earlier deadline needs a new one. A deadline that has
+// passed while nobody asked for it is now: time never goes back.
 
 void Connection::set_sender_timer() {
-  const Time deadline = sender_.deadline();
+  const Time deadline = std::max(sender_.deadline(), endpoints_.now());
   if (deadline >= sender_timer_) return;
   sender_timer_ = deadline;
   endpoints_.schedule().set_timer(deadline, timer::sender_due, number_);
@@ -204,7 +205,7 @@ void Connection::on_sender_due(Time set_for) {
 }
 
 void Connection::set_receiver_timer() {
-  const Time deadline = receiver_.deadline();
+  const Time deadline = std::max(receiver_.deadline(), endpoints_.now());
   if (deadline >= receiver_timer_) return;
   receiver_timer_ = deadline;
   endpoints_.schedule().set_timer(deadline, timer::receiver_due, number_);

@@ -48,8 +48,8 @@ void Endpoints::send_datagram(std::uint32_t flow) {
 void Endpoints::set_datagram_timer(std::uint32_t number, DatagramSource& source) {
   const Flow& flow = flows_[number];
   const double factor = flow.poisson ? source.gaps.exponential() : 1.0;
-  const Time gap = std::max<Time>(1, static_cast<Time>(factor * static_cast<double>(flow.gap) + 0.5));
-  const Time next = schedule_.now() + gap;
+  const double gap = std::min(factor * static_cast<double>(flow.gap), 1e18);
+  const Time next = schedule_.now() + std::max<Time>(1, static_cast<Time>(gap + 0.5));
   if (next < flow.start + flow.duration) schedule_.set_timer(next, timer::datagram_due, number);
 }
 
@@ -87,7 +87,9 @@ void Endpoints::deliver(std::uint32_t place) {
   const Packet& packet = fabric_.packet(place);
   const std::uint32_t number = packet.flow;
   if (number < flows_.size() && !flows_[number].is_tcp) {
+    const Flow& flow = flows_[number];
     results_[number].delivered_bytes += packet.wire_bytes;
+    if (schedule_.now() <= flow.start + flow.duration) results_[number].bytes_within_duration += packet.wire_bytes;
     return fabric_.give_back(place);
   }
   Connection* connection = connections_[number].get();

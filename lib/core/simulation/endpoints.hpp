@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -34,6 +36,7 @@ class Endpoints {
   struct FlowResult {
     Time completion = never;  // absolute
     std::uint64_t delivered_bytes = 0, retransmissions = 0, timeouts = 0, connection_attempts = 0;
+    std::uint64_t bytes_within_duration = 0;  // of datagrams: those that came before the last one was due to leave
   };
   using MakeOwnControl = std::function<std::unique_ptr<CongestionControl>()>;
 
@@ -53,10 +56,12 @@ class Endpoints {
   void add_companion(std::uint32_t flow, std::uint32_t place, bool same_path, bool reversed) {
     companions_.push_back({flow, place, same_path, reversed});
   }
+  // Throws std::invalid_argument for one that has a group.
   template <class Group>
   Group& give_group(std::uint32_t flow, std::unique_ptr<Group> group) {
     Group& given = *group;
-    groups_[flow] = std::move(group);
+    if (!groups_.try_emplace(flow, std::move(group)).second)
+      throw std::invalid_argument("flow " + std::to_string(flow) + " has its connections already");
     return given;
   }
   void give_control(std::uint32_t flow, MakeOwnControl make) { own_controls_[flow] = std::move(make); }
@@ -73,6 +78,10 @@ class Endpoints {
   const Flow& flow(std::uint32_t number) const { return flows_[number]; }
   std::uint32_t flow_of(std::uint32_t connection) const {
     return connection < flows_.size() ? connection : companions_[connection - flows_.size()].flow;
+  }
+  // Among its flow's connections.
+  std::uint32_t place_of(std::uint32_t connection) const {
+    return connection < flows_.size() ? 0 : companions_[connection - flows_.size()].place;
   }
   const TcpSettings& tcp_of(std::uint32_t connection) const { return *flows_[flow_of(connection)].tcp; }
   std::size_t numbers() const { return flows_.size() + companions_.size(); }

@@ -5,7 +5,11 @@
 //
 // Set up: links, flows, what to record. Then run() in pieces until it says that the end is reached. Everything random
 // comes from the seed, in a stream for each purpose and link or flow, so that recording more changes nothing.
+//
+// Set-up throws std::out_of_range for a node, link or flow that there is not, std::invalid_argument for other numbers
+// that cannot be, and std::logic_error once it runs.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -35,6 +39,21 @@ class Simulator {
     std::uint32_t segment_bytes;  // of most packets, for queues that reckon with it
   };
 
+  // Whoever uses a simulator holds one. Throws Refusal while somebody else does, and after a run has failed.
+  class Turn {
+   public:
+    explicit Turn(const Simulator& simulator);
+    ~Turn() { simulator_.in_use_ = false; }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    const Simulator& simulator_;
+  };
+
+  static constexpr std::uint32_t most_subflows = 64;  // a bit each, in Multipath
+  static constexpr std::uint64_t most_events_at_a_time = 1'000'000;
+
   Simulator(const Settings& settings, std::size_t nodes);
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
@@ -44,17 +63,13 @@ class Simulator {
 
   // Routing. Without further word every flow has a shortest path over all links, chosen by a hash.
   void spray() { fabric_.spray(); }  // a path for every packet
-  void use_links(Time from, std::vector<bool> in_use) { link_uses_.push_back({from, std::move(in_use)}); }
-  void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths) {
-    fabric_.routes().set_paths(from, to, std::move(paths));
-  }
+  void use_links(Time from, std::vector<bool> in_use);
+  void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths);
   // Of the flow's connections the first, second, ...
   void give_path(std::uint32_t flow, std::uint32_t place, const std::vector<std::uint32_t>& forward,
-                 const std::vector<std::uint32_t>& backward) {
-    endpoints_.give_path(flow, place, forward, backward);
-  }
+                 const std::vector<std::uint32_t>& backward);
   void offer_rates(const RcpLink::Settings& rcp);  // all links, for flows with RCP
-  void change_link(const Fabric::LinkChange& change) { changes_.push_back(change); }
+  void change_link(const Fabric::LinkChange& change);
 
   // Flows in order of their numbers. Sends `bytes`, or for a duration when bytes is TcpSender::unlimited.
   void add_tcp(std::uint32_t from, std::uint32_t to, Time start, std::uint64_t bytes, Time duration,
@@ -62,9 +77,7 @@ class Simulator {
   void add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate, std::uint32_t bytes,
                      bool poisson);
   // A flow that has been added gets a congestion control of its own, one for each connection.
-  void give_control(std::uint32_t flow, Endpoints::MakeOwnControl make) {
-    endpoints_.give_control(flow, std::move(make));
-  }
+  void give_control(std::uint32_t flow, Endpoints::MakeOwnControl make);
   // A flow that has been added gets more connections: a second one with the same bytes, or several over which its bytes
   // are spread.
   enum class Replication : std::uint8_t { repflow, repsyn };
@@ -74,13 +87,12 @@ class Simulator {
   // opened beforehand.
   void request(std::uint32_t first_answer, std::uint32_t servers, const RequestRounds::Settings& settings);
 
-  void sample_queues(std::vector<std::uint32_t> links, Time interval) {
-    sampler_.sample_queues(std::move(links), interval);
-  }
-  void sample_windows(Time interval) { sampler_.sample_windows(interval); }
-  void record_departures(std::uint32_t link) { fabric_.link(link).record_departures(); }
+  void sample_queues(std::vector<std::uint32_t> links, Time interval);
+  void sample_windows(Time interval);
+  void record_departures(std::uint32_t link, std::uint64_t most);
 
-  // Goes on for so many events at most; true when the end is reached.
+  // Goes on for so many events at most; true when the end is reached. Throws Refusal where time stands still, and
+  // whatever a congestion control throws; it is of no use then.
   bool run(std::uint64_t events);
 
   // Programs at hosts, run by somebody else who lets time pass by advance_to_news (simulator_programs.cpp). After all
@@ -91,7 +103,8 @@ class Simulator {
   std::uint32_t connect(std::uint32_t from, std::uint32_t to);
   void write(std::uint32_t connection, bool to_client, std::uint64_t bytes);
   void hang_up(std::uint32_t connection);
-  // A datagram, of a flow as queues tell flows apart. Its number names it until it is delivered or dropped.
+  // A datagram, of a flow as queues tell flows apart, no connection's number. Its own names it until it is delivered or
+  // dropped.
   std::uint32_t post(std::uint32_t from, std::uint32_t to, std::uint32_t bytes, std::uint32_t flow);
   // Goes on until there are news, or to that time.
   const std::vector<News>& advance_to_news(Time until);
@@ -116,8 +129,17 @@ class Simulator {
     std::vector<bool> in_use;
   };
 
+  void check_set_up() const;
+  void check_ends(std::uint32_t from, std::uint32_t to) const;
+  void check_link(std::uint32_t link) const;
+  void check_path(const std::vector<std::uint32_t>& path) const;
+  void check_flow(std::uint32_t flow) const;
+
   void begin();
   void step();
+  void check_time_passes();
+  void look_later();
+  std::string next_event() const;
   void on_timer(const TimerHeap::Timer& timer);
   void deliver(std::uint32_t packet);
   void set_start_timer();
@@ -126,6 +148,7 @@ class Simulator {
   Dialogue& dialogue(std::uint32_t connection);
 
   Time end_;
+  std::size_t nodes_;
   Schedule schedule_;
   RandomStreams random_;
   Fabric fabric_;
@@ -144,4 +167,9 @@ class Simulator {
   std::vector<Dialogue*> dialogues_;  // set aside for programs: the endpoints' groups
   std::uint32_t connected_ = 0;       // of those
   std::vector<News> news_;
+
+  std::uint64_t next_look_ = most_events_at_a_time;  // at the time, which must have passed since looked_at_
+  Time looked_at_ = 0;
+  mutable std::atomic<bool> in_use_ = false;
+  bool failed_ = false;
 };

@@ -117,7 +117,7 @@ TrafficGenerator::TrafficGenerator(std::vector<Flow> flows, const std::vector<Re
       shared_(shared),
       zeros_(std::max<std::size_t>(write_bytes, 65536)) {
   for (std::size_t flow = 0; flow < flows_.size(); ++flow) {
-    shared_->results[flow] = {none, 0, 0, none, 0, 0};
+    shared_->results[flow] = {none, 0, 0, 0, none, 0, 0};
     random_.emplace_back(settings_.seed, flow);
     connections_.push_back({flow, 0, flows_[flow].opener_address, flows_[flow].accepter_address, {}, {}});
     if (is_tcp(flow)) port_of_.emplace(std::pair(flows_[flow].congestion_control, flows_[flow].kind), 0);
@@ -529,6 +529,7 @@ void TrafficGenerator::note_result(std::size_t flow) {
     note_counters(each);
     const std::uint64_t received = answers_requests(flow) ? each.opener.received : each.accepter.received;
     result.delivered_bytes = std::max(result.delivered_bytes, static_cast<std::int64_t>(received));
+    result.bytes_within_duration = static_cast<std::int64_t>(each.accepter.within_duration);
     result.retransmissions += each.retransmissions;
     result.connection_attempts += each.attempts;
     if (each.timeouts != none) result.timeouts = std::max<std::int64_t>(result.timeouts, 0) + each.timeouts;
@@ -578,10 +579,14 @@ void TrafficGenerator::read_datagrams(std::size_t sink) {
     messages[i].msg_hdr.msg_namelen = sizeof from[i];
   }
   const int count = recvmmsg(sinks_[sink], messages.data(), datagrams_at_a_time, MSG_DONTWAIT | MSG_TRUNC, nullptr);
+  const std::int64_t came_at = now();
   for (int i = 0; i < count; ++i) {
     const auto found = connection_from_.find(key(ntohl(from[i].sin_addr.s_addr), ntohs(from[i].sin_port)));
     if (found == connection_from_.end()) continue;
-    connections_[found->second].accepter.received += messages[i].msg_len + datagram_header_bytes;
+    Connection& connection = connections_[found->second];
+    const std::uint64_t bytes = messages[i].msg_len + datagram_header_bytes;
+    connection.accepter.received += bytes;
+    if (came_at <= connection.stop_ns) connection.accepter.within_duration += bytes;
   }
 }
 

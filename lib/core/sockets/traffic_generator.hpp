@@ -61,7 +61,9 @@ class TrafficGenerator : private RequestRounds::Driver {
   };
   static constexpr std::int64_t none = -1;  // not yet, or not known
   struct Result {                           // counts are those of all connections of the flow
-    std::int64_t completion_ns, delivered_bytes, retransmissions, timeouts, connection_attempts;
+    std::int64_t completion_ns, delivered_bytes;
+    std::int64_t bytes_within_duration;  // of datagrams: those that came before the last one was due to leave
+    std::int64_t retransmissions, timeouts, connection_attempts;
     std::int64_t error;  // errno that ended the flow, else 0
   };
   struct Answer {
@@ -98,7 +100,7 @@ class TrafficGenerator : private RequestRounds::Driver {
   enum class State : std::uint8_t { waiting, connecting, sending, sent, over };
   struct End {
     int socket = -1;
-    std::uint64_t to_write = 0, written = 0, received = 0;
+    std::uint64_t to_write = 0, written = 0, received = 0, within_duration = 0;
     std::uint32_t retransmitted_before = 0, timeouts_before = 0;  // while it was opened
   };
   struct Connection {

@@ -18,7 +18,8 @@ Time LossDetection::find(Scoreboard& board, bool recovering, const RoundTripEsti
       // Beyond the highest delivered one, only a retransmission that was delivered tells.
       if (judged_ >= board.highest_delivered() && sent.at >= newest_delivered_) break;
       if (reo_wnd > 0 && lost_from(sent.at, reo_wnd) > now) {
-        last_due = lost_from(board[board.newest_hole(judged_)].at, reo_wnd);
+        // The newest hole by number may have left before this one did, which was sent again.
+        last_due = lost_from(std::max(sent.at, board[board.newest_hole(judged_)].at), reo_wnd);
         break;
       }
       if (sent.at > newest_delivered_) break;
@@ -53,7 +54,8 @@ Time LossDetection::current_reo_wnd(const Scoreboard& board, bool recovering,
                                     const RoundTripEstimator& round_trip) const {
   const bool told = recovering || board.delivered_count() >= dup_thresh;
   if (told && !reordering_seen_) return 0;
-  return std::min(round_trip.smallest() / 4 * reo_wnd_mult_, round_trip.smoothed());
+  const Time quarter = round_trip.smallest() / 4, most = round_trip.smoothed();
+  return quarter > most / reo_wnd_mult_ ? most : quarter * reo_wnd_mult_;  // their product may be beyond all times
 }
 
 // RFC 8985, section 6.2, step 4.2: a step more in each round trip in which something was sent again needlessly, until

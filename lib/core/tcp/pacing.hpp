@@ -13,7 +13,7 @@ class Pacing {
   // So many bytes have left. The first segments of a connection leave at once.
   void on_sent(std::uint32_t bytes, double bytes_per_second, Time now) {
     if (bytes_per_second == 0 || ++sent_ <= unpaced_) return;
-    const Time interval = from_seconds(bytes / bytes_per_second);
+    const Time interval = from_seconds(std::min(bytes / bytes_per_second, longest_seconds / 4));
     // Who comes late may catch up by half of the interval.
     const Time late = std::max<Time>(0, now - send_from_);
     send_from_ = now + interval - std::min(interval / 2, late);

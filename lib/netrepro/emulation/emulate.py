@@ -126,7 +126,9 @@ def emulate(
             links=seen.links(),
             windows=result.windows[[*WINDOW_COLUMNS, "connection"]],
             packets=_packets(experiment, seen, flow_of_end),
-            fidelity=_fidelity(ports, seen, result.lateness, result.waited_share, changes.latest_ms),
+            fidelity=experiment.with_late_flows(
+                _fidelity(ports, seen, result.lateness, result.waited_share, changes.latest_ms)
+            ),
             requests=experiment.request_results(result.answers),
             kernel=platform.release(),
         )

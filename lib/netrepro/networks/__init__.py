@@ -38,6 +38,7 @@ from netrepro.networks.topology import (
     host_cable,
     jellyfish,
     leaf_spine,
+    names_of_switches,
     star,
 )
 from netrepro.networks.workloads import (
@@ -97,6 +98,7 @@ __all__ = [
     "leaf_spine",
     "links_in_use",
     "load_flow_sizes",
+    "names_of_switches",
     "shortest_paths",
     "spanning_tree",
     "star",

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeVar, get_args
 
+import numpy as np
+
 from netrepro.errors import NetreproError, nearest
 
 
@@ -46,8 +48,11 @@ PositiveShare = Annotated[float, Numbers(above=0, most=1)]
 Count = Annotated[int, whole()]
 CountFromZero = Annotated[int, whole(least=0)]
 
+WHOLE, REAL = (int, np.integer), (int, float, np.integer, np.floating)  # types of numbers, but for bool
+
 _KINDS: dict[str, type] = {}
 _NUMBERS: dict[type, dict[str, Numbers]] = {}
+_FLAGS: dict[type, list[str]] = {}  # the fields that are true or false
 Kind = TypeVar("Kind", bound=type)
 
 
@@ -58,6 +63,7 @@ def described(kind: Kind) -> Kind:
     """
     _KINDS[kind.__name__] = kind
     _NUMBERS[kind] = _numbers_of(kind)
+    _FLAGS[kind] = [field.name for field in dataclasses.fields(kind) if field.type in (bool, "bool")]
     if kind.__doc__ and _NUMBERS[kind]:
         lines = [f"- `{name}`: {_said(name, numbers)}" for name, numbers in _NUMBERS[kind].items()]
         kind.__doc__ = "\n".join([inspect.cleandoc(kind.__doc__), "", "Numbers:", "", *lines, ""])
@@ -177,10 +183,16 @@ def _digits(value: float) -> str:
 
 
 def check_numbers(description: Any) -> None:
-    """Check all fields whose annotation names numbers, and store those that are not whole as float.
+    """Check all fields whose annotation names numbers, and store those that are not whole as float; and all flags.
 
-    Raises NetreproError as set_number and check_count; None passes where it is the field's default.
+    Raises NetreproError as set_number and check_count, and for a flag that is neither True nor False; None passes where
+    it is the field's default.
     """
+    for name in _FLAGS[type(description)]:
+        value = getattr(description, name)
+        if not isinstance(value, (bool, np.bool_)):
+            raise NetreproError(f"{type(description).__name__}: {name} = {value!r}", "give True or False")
+        object.__setattr__(description, name, bool(value))
     for name, numbers in _NUMBERS[type(description)].items():
         if getattr(description, name) is None and getattr(type(description), name, 0) is None:
             continue
@@ -208,7 +220,7 @@ def set_number(
     value = getattr(description, name)
     smallest, largest = domain(name)
     most = min(most, largest)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not _is_finite(value):
+    if isinstance(value, bool) or not isinstance(value, REAL) or not _is_finite(value):
         remedy = "give a finite number"
     elif above is not None and not value > above:
         remedy = f"give a number above {above:g}"
@@ -225,7 +237,7 @@ def set_number(
     raise NetreproError(f"{type(description).__name__}: {name} = {value!r}", remedy)
 
 
-def _is_finite(value: float) -> bool:
+def _is_finite(value: Any) -> bool:
     try:
         return math.isfinite(value)
     except OverflowError:  # a whole number beyond all floats
@@ -233,13 +245,17 @@ def _is_finite(value: float) -> bool:
 
 
 def check_count(description: Any, name: str, least: int = 1, most: float = math.inf) -> None:
-    """Raises NetreproError when the field is no whole number from `least` to `most`, or beyond its unit's `domain`."""
+    """Check a whole number of a frozen dataclass and store it as int.
+
+    Raises NetreproError when it is none from `least` to `most`, or beyond its unit's `domain`.
+    """
     value, unbound = getattr(description, name), most == math.inf
     most = min(most, domain(name)[1] if domain(name)[1] < math.inf else MOST_COUNT)
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        is_large = isinstance(value, int) and value > most
+    if isinstance(value, bool) or not isinstance(value, WHOLE) or not least <= value <= most:
+        is_large = isinstance(value, WHOLE) and value > most
         bounds = f"{least} or more" if unbound and not is_large else f"{least} to {most}"
         raise NetreproError(f"{type(description).__name__}: {name} = {value!r}", f"give a whole number of {bounds}")
+    object.__setattr__(description, name, int(value))
 
 
 def check_one_of(description: Any, name: str, names: Sequence[str]) -> None:

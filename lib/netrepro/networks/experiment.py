@@ -22,7 +22,7 @@ from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Requests,
 Port = tuple[str, str]
 
 # What `Experiment.flow_table` and the tables of `Measurements` hold at least; a tier may add columns.
-MOST_SAMPLES = 10_000_000  # of a queue or a window
+MOST_SAMPLES = 10_000_000  # of a queue or a window, and packets of a port
 FLOW_TABLE_COLUMNS = [
     "flow",  # 0, 1, ... in the order of the traffic; PoissonFlows stand where they are named
     "transport",  # "tcp", "datagrams", or "requests" (the answers of one server)
@@ -46,7 +46,9 @@ FLOW_COLUMNS = [
     *FLOW_TABLE_COLUMNS[:9],
     "completion_ms",  # from the connect call until the receiver holds the last byte that is sent; NaN if never
     "delivered_bytes",  # payload that the receiver holds in order; of datagrams, bytes on the wire that arrived
-    "goodput_mbps",  # delivered over the time from start to completion, or to the end of the experiment
+    # delivered over the time from start to completion, or to the end of the experiment; of datagrams, what arrived
+    # while they were sent over that time; NaN of a flow that starts after the end
+    "goodput_mbps",
     "retransmitted_packets",
     "timeouts",
 ]
@@ -110,7 +112,8 @@ class Measure:
 
     `queues`: ports whose queue is sampled every `queue_interval_ms`; 0 for whenever a packet joins it, leaves it or is
     dropped (tier "virtual" only; such times are not even). `windows_interval_ms`: how often every TCP flow's window
-    is sampled, None for never. `packets`: ports whose every packet is recorded as its last bit leaves.
+    is sampled, None for never. `packets`: ports whose every packet is recorded as its last bit leaves. Ten million
+    samples of a queue or a window, or packets of a port, are as many as there may be.
     """
 
     queues: tuple[Port, ...] = ()
@@ -144,7 +147,8 @@ class Experiment:
     `routing` is a Routing or the name of its scheme; by default each flow takes a shortest path, chosen among equals
     by a hash (ECMP). `changes` happen to the network meanwhile. `rcp` says how links rate flows with RCP, where there
     are any. Everything random comes from `seed`. Raises NetreproError for traffic between unknown hosts, traffic or
-    changes that come after the end, unknown ports, a path without cables; warns of a flow that lasts beyond the end.
+    changes that come after the end, unknown ports, a path without cables; warns of a flow that lasts beyond the end,
+    and, when it runs, of PoissonFlows that start after it: `fidelity` says how many, and they have no goodput.
     """
 
     topology: Topology
@@ -272,7 +276,21 @@ class Experiment:
             return pd.DataFrame(columns=FLOW_TABLE_COLUMNS)
         table = pd.concat(parts, ignore_index=True)
         table.insert(0, "flow", np.arange(len(table)))
+        if late := int((table["start_s"] >= self.duration_s).sum()):
+            warnings.warn(
+                f"{late} of {len(table)} flows start after the end of the experiment, at {self.duration_s:g} s: give "
+                "PoissonFlows fewer or more often, or let the experiment last longer",
+                stacklevel=2,
+            )
         return table[FLOW_TABLE_COLUMNS]
+
+    def with_late_flows(self, fidelity: pd.DataFrame) -> pd.DataFrame:
+        """Add to FIDELITY_COLUMNS how many flows start after the end, if there are any."""
+        late = float((self.flow_table["start_s"] >= self.duration_s).sum())
+        rows = [("flows that start after the end", late, np.nan, True)]
+        return (
+            pd.concat([fidelity, pd.DataFrame(rows, columns=FIDELITY_COLUMNS)], ignore_index=True) if late else fidelity
+        )
 
     def tcp_of(self, entry: Traffic) -> Tcp:
         """How the connections of an entry speak TCP, but for a congestion control that it names."""
@@ -341,26 +359,28 @@ class Experiment:
         row |= dict(replication=np.where(row["size_bytes"] <= entry.replicate_below_bytes, entry.replication, ""))
         hosts = self.topology.hosts
         sources, destinations = (np.array(names or hosts) for names in (entry.sources, entry.destinations))
-        source, destination = np.nonzero(sources[:, None] != destinations[None, :])
-        chosen = pairs.integers(0, len(source), entry.count)
-        row |= dict(source=sources[source[chosen]], destination=destinations[destination[chosen]])
+        source, destination = _pairs(pairs, sources, destinations, entry.count)
+        row |= dict(source=sources[source], destination=destinations[destination])
         return pd.DataFrame(row)
 
     def flow_results(self, measured: pd.DataFrame) -> pd.DataFrame:
         """FLOW_COLUMNS and what else a tier gives: the flows beside `measured`, a row each in their order.
 
         measured : completion_s (since the experiment's begin, NaN if never), delivered_bytes, retransmitted_packets,
-            timeouts, and columns of the tier's own.
+            timeouts, bytes_within_duration (of datagrams, those that came while they were sent), and columns of the
+            tier's own.
         """
         table, found = self.flow_table, {name: measured[name].to_numpy() for name in measured}
         start_s, duration_s = (table[name].to_numpy(dtype=float) for name in ("start_s", "duration_s"))
         completion_s, delivered = (found[name].astype(float) for name in ("completion_s", "delivered_bytes"))
-        ends_s = np.fmin(start_s + duration_s, self.duration_s)
-        lasted_s = np.where(np.isnan(completion_s), ends_s, completion_s) - start_s
+        are_datagrams = (table["transport"] == "datagrams").to_numpy()
+        stop_s = np.where(are_datagrams, np.fmin(start_s + duration_s, self.duration_s), self.duration_s)
+        lasted_s = np.where(np.isnan(completion_s), stop_s, completion_s) - start_s
+        counted = np.where(are_datagrams, found["bytes_within_duration"].astype(float), delivered)
         found["completion_ms"] = (completion_s - start_s) * 1e3
-        found["goodput_mbps"] = np.zeros(len(table))
-        np.divide(delivered * 8 / 1e6, lasted_s, out=found["goodput_mbps"], where=lasted_s > 0)
-        own = [name for name in measured if name not in (*FLOW_COLUMNS, "completion_s")]
+        found["goodput_mbps"] = np.full(len(table), np.nan)
+        np.divide(counted * 8 / 1e6, lasted_s, out=found["goodput_mbps"], where=lasted_s > 0)
+        own = [name for name in measured if name not in (*FLOW_COLUMNS, "completion_s", "bytes_within_duration")]
         known = {name: table[name] for name in FLOW_COLUMNS[:9]}
         return pd.DataFrame(known | {name: found[name] for name in (*FLOW_COLUMNS[9:], *own)})
 
@@ -389,6 +409,27 @@ class Experiment:
         return found
 
 
+def _pairs(
+    random: np.random.Generator, sources: np.ndarray, destinations: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw places of so many sources and destinations, evenly among all pairs of different hosts.
+
+    Pairs are counted row by row, a row a source, without its own places among the destinations.
+    """
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(destinations.tolist()):
+        places.setdefault(name, []).append(place)
+    own = [places.get(name, []) for name in sources.tolist()]
+    ends = np.cumsum([len(destinations) - len(each) for each in own])
+    chosen = random.integers(0, ends[-1], count)
+    source = np.searchsorted(ends, chosen, side="right")
+    destination = chosen - np.append(0, ends)[source]
+    for nth in range(max(map(len, own))):
+        skipped = np.array([each[nth] if nth < len(each) else len(destinations) for each in own])
+        destination += destination >= skipped[source]
+    return source, destination
+
+
 def own_settings(experiment: Experiment, entry: Traffic) -> list[str]:
     """Names of what an entry's Tcp has other than the experiment's."""
     ours, theirs = experiment.tcp, experiment.tcp_of(entry)
@@ -397,7 +438,7 @@ def own_settings(experiment: Experiment, entry: Traffic) -> list[str]:
     return [each.name for each in fields(ours) if getattr(ours, each.name) != getattr(theirs, each.name)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measurements:
     """What a tier saw: tidy tables, one row a flow (`flows`), a sample of a port's queue (`queues`), a link
     (`links`), a sample of a flow's window (`windows`), a recorded packet (`packets`), an answer to one of Requests
@@ -421,6 +462,12 @@ class Measurements:
     requests: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=REQUEST_COLUMNS))
     kernel: str = ""
     hosts: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=HOST_COLUMNS))
+
+    def __repr__(self) -> str:
+        """Rows of each table; the tables themselves are what to look at."""
+        tables = ("flows", "queues", "links", "windows", "packets", "requests", "hosts")
+        rows = ", ".join(f"{name}: {len(getattr(self, name))}" for name in tables if len(getattr(self, name)))
+        return f"Measurements({self.experiment.topology.name}, {self.tier}, rows of {rows}, trusted={self.trusted})"
 
     @property
     def trusted(self) -> bool:

@@ -276,7 +276,7 @@ def _first_problem(points: Iterable[tuple[float, float]]) -> tuple[int, str] | N
     if index == 0:
         return 0, "a distribution needs 2 points or more"
     if before[1] != 1:
-        return index, f"the last probability is {before[1]:g}, not 1"
+        return index, f"the last probability is {before[1]!r}, not 1"
     return None
 
 

@@ -11,7 +11,7 @@ from random import Random
 import networkx as nx
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.networks.description import described
+from netrepro.networks.description import WHOLE, described
 from netrepro.networks.html import topology_html
 from netrepro.networks.links import DropTail, Link, NicPacer, SharedBuffer
 
@@ -253,7 +253,7 @@ def jellyfish(
     Switches with free ports are joined in random pairs; ports that find no partner break a random cable open. An odd
     one is left over. Raises NetreproError where no connected graph is possible.
     """
-    hosts = [hosts_per_switch] * switches if isinstance(hosts_per_switch, int) else list(hosts_per_switch)
+    hosts = _hosts_of_switches(hosts_per_switch, switches)
     what = f"a Jellyfish of {switches} switches of {ports} ports with {hosts_per_switch} hosts"
     if len(hosts) != switches:
         raise NetreproError(what, "give one number of hosts, or one for each switch")
@@ -262,13 +262,23 @@ def jellyfish(
     degrees = [ports - count for count in hosts]
     if min(degrees) < 1 or max(degrees) >= switches or sum(degrees) < 2 * (switches - 1):
         raise NetreproError(what, f"leave 1 to {switches - 1} ports of a switch for others, and enough to connect all")
-    random = Random(seed)
+    random = Random(int(seed))
     for _ in range(1000):
         graph = _join_at_random(degrees, random)
         if nx.is_connected(graph) and sum(dict(graph.degree).values()) == sum(degrees) // 2 * 2:
             graph.name = f"Jellyfish of {switches} switches"
             return from_graph(graph, link, hosts, host_link)
     raise NetreproError(what, "leave more ports between switches: a thousand random graphs were in pieces")
+
+
+def _hosts_of_switches(hosts_per_switch: int | Sequence[int], switches: int) -> list[int]:
+    if isinstance(hosts_per_switch, WHOLE):
+        return [int(hosts_per_switch)] * switches
+    counts = list(hosts_per_switch)
+    for count in counts:
+        if not isinstance(count, WHOLE) or count < 0:
+            raise NetreproError(f"{count!r} hosts at a switch", "give a whole number of 0 or more")
+    return [int(count) for count in counts]
 
 
 def _join_at_random(degrees: Sequence[int], random: Random) -> nx.Graph:
@@ -312,15 +322,25 @@ def from_graph(
     """A topology whose switches are the nodes of a NetworkX graph, in the graph's order, each with its hosts.
 
     `hosts_per_switch` is a number for all or one for each. An edge with an attribute `link` has that link, the others
-    have `link`. Raises NetreproError for a directed graph or one in pieces, or too few or too many numbers of hosts.
+    have `link`. `names_of_switches` tells which switch a node has become. Raises NetreproError for a directed graph or
+    one in pieces, or too few or too many numbers of hosts.
     """
     if graph.is_directed() or graph.is_multigraph():
         raise NetreproError("a topology from a directed graph or multigraph", "give a plain undirected graph")
-    switch: dict[Hashable, str] = {node: f"s{i + 1}" for i, node in enumerate(graph)}
-    counts = [hosts_per_switch] * len(switch) if isinstance(hosts_per_switch, int) else hosts_per_switch
+    switch = names_of_switches(graph)
+    counts = _hosts_of_switches(hosts_per_switch, len(switch))
     if len(counts) != len(switch):
         raise NetreproError(f"hosts for {len(counts)} of {len(switch)} switches", "give one number, or one for each")
     homes = [name for name, count in zip(switch.values(), counts, strict=True) for _ in range(count)]
     hosts = [host_cable(f"h{i + 1}", name, host_link or link) for i, name in enumerate(homes)]
     fabric = [Cable(switch[a], switch[b], held.get("link", link)) for a, b, held in graph.edges(data=True)]
     return Topology((*hosts, *fabric), graph.name or "network")
+
+
+def names_of_switches(graph: nx.Graph) -> dict[Hashable, str]:
+    """Return node -> the switch that from_graph makes of it.
+
+    >>> names_of_switches(nx.Graph([("Seattle", "Denver"), ("Denver", "Chicago")]))
+    {'Seattle': 's1', 'Denver': 's2', 'Chicago': 's3'}
+    """
+    return {node: f"s{i + 1}" for i, node in enumerate(graph)}

@@ -16,6 +16,7 @@ from typing import Any
 from netrepro import _core
 from netrepro.errors import NetreproError
 from netrepro.networks.compiled import node_numbers, tcp_settings
+from netrepro.networks.description import WHOLE
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.protocols.machine import Event, Machine, Output
 from netrepro.simulation.simulate import build, measurements
@@ -25,6 +26,7 @@ Call = Callable[[float], Any]
 DATAGRAM_HEADER_BYTES = 42  # Ethernet 14, IPv4 20, UDP 8
 MOST_FRAGMENT_BYTES = 1472
 MOST_MESSAGE_BYTES = 1 << 40
+MOST_CALLS_AT_A_TIME = 1_000_000
 FIRST_DATAGRAM_FLOW = 1 << 31
 
 
@@ -95,7 +97,11 @@ class Hosts:
         return connection
 
     def run(self, until_s: float | None = None) -> None:
-        """Let time pass, to the end of the experiment if not told otherwise, and call programs meanwhile."""
+        """Let time pass, to the end of the experiment if not told otherwise, and call programs meanwhile.
+
+        Raises NetreproError for programs that have themselves called at one and the same time for ever.
+        """
+        calls, stands_at_s = 0, -1.0
         end_s = self.experiment.duration_s if until_s is None else min(until_s, self.experiment.duration_s)
         while True:
             due_s = self._timers[0][0] if self._timers else math.inf
@@ -108,7 +114,14 @@ class Hosts:
             self.now_s = max(self.now_s, min(due_s, end_s))
             if due_s > end_s:
                 return
-            heapq.heappop(self._timers)[2](self.now_s)
+            call = heapq.heappop(self._timers)[2]
+            calls, stands_at_s = (calls + 1 if self.now_s == stands_at_s else 0), self.now_s
+            if calls > MOST_CALLS_AT_A_TIME:
+                raise NetreproError(
+                    f"time stands still at {self.now_s:g} s: more than {MOST_CALLS_AT_A_TIME:,} calls, now of {call!r}",
+                    "have it called at a later time",
+                )
+            call(self.now_s)
 
     def measurements(self) -> Measurements:
         """What the experiment measured: its own flows, and queues, links and packets with those of programs too.
@@ -136,7 +149,8 @@ class Hosts:
 
 def check_size(size_bytes: int) -> None:
     """Raises NetreproError unless it is a whole number of bytes from 0 to 2^40."""
-    if isinstance(size_bytes, bool) or not isinstance(size_bytes, int) or not 0 <= size_bytes <= MOST_MESSAGE_BYTES:
+    is_whole = isinstance(size_bytes, WHOLE) and not isinstance(size_bytes, bool)
+    if not is_whole or not 0 <= size_bytes <= MOST_MESSAGE_BYTES:
         raise NetreproError(f"a message of {size_bytes!r} bytes", f"give a whole number from 0 to {MOST_MESSAGE_BYTES}")
 
 

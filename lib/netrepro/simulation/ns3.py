@@ -96,6 +96,7 @@ def _flows(experiment: Experiment, rows: list[list[float]]) -> pd.DataFrame:
         {
             "completion_s": found["completion_s"].where(found["completion_s"] >= 0),
             "delivered_bytes": found["delivered_bytes"].astype(int),
+            "bytes_within_duration": 0,  # nobody sends datagrams
             "retransmitted_packets": 0,
             "timeouts": 0,
         }

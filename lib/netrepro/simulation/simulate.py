@@ -23,6 +23,7 @@ from netrepro.networks.compiled import (
 from netrepro.networks.experiment import (
     FIDELITY_COLUMNS,
     LINK_COLUMNS,
+    MOST_SAMPLES,
     PACKET_COLUMNS,
     QUEUE_COLUMNS,
     WINDOW_COLUMNS,
@@ -67,8 +68,8 @@ def simulate(
     Ctrl-C, or an exception from `progress`, ends it at once. Beside FLOW_COLUMNS, `flows` has
     `connection_attempts` (SYNs sent) of TCP, and beside WINDOW_COLUMNS `windows` has `connection`, the number of the
     window among those of its flow. Retransmissions, timeouts and attempts of a flow are those of all its connections.
-    Raises NetreproError for a congestion control of your own that is not given, for queues to be told at every
-    change, and for packets that are larger than a port's mtu_bytes.
+    Raises NetreproError for a congestion control of your own that is not given or that answers no number, for queues to
+    be told at every change, for packets that are larger than a port's mtu_bytes, and for too many packets to record.
 
     Connections open with a SYN and close without FIN; the acknowledgement of the SYN-ACK rides on the first data.
     Requests and answers travel on connections of their own, each with its acknowledgements.
@@ -148,7 +149,7 @@ def build(
     if measure.windows_interval_ms is not None:
         simulator.sample_windows(measure.windows_interval_ms / 1e3)
     for port in measure.packets:
-        simulator.record_departures(ports[port])
+        simulator.record_departures(ports[port], MOST_SAMPLES)
     return simulator
 
 
@@ -165,7 +166,7 @@ def _add_flows(
         is_tcp=table["transport"] != "datagrams",
         source=[number[host] for host in table["source"].tolist()],
         destination=[number[host] for host in table["destination"].tolist()],
-        start_s=table["start_s"],
+        start_s=table["start_s"].clip(upper=2 * experiment.duration_s),  # those beyond the end never start
         size_bytes=table["size_bytes"].fillna(0.0),
         duration_s=table["duration_s"].fillna(0.0),
         control=places,
@@ -299,7 +300,7 @@ def measurements(experiment: Experiment, simulator: _core.Simulator) -> Measurem
         links=_table(links, LINK_COLUMNS),
         windows=_table(windows, [*WINDOW_COLUMNS, "connection"]),
         packets=_packets(experiment, simulator),
-        fidelity=_fidelity(simulator),
+        fidelity=experiment.with_late_flows(_fidelity(simulator)),
         requests=experiment.request_results(pd.DataFrame(_whole(simulator.requests(), "flow", "request"))),
     )
 
@@ -314,7 +315,7 @@ def _table(columns: Mapping[str, np.ndarray], names: list[str]) -> pd.DataFrame:
 
 
 def _flows(experiment: Experiment, simulator: _core.Simulator) -> pd.DataFrame:
-    counts = "delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts"
+    counts = "delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts", "bytes_within_duration"
     flows = pd.DataFrame(_whole(simulator.flows(), *counts))
     return experiment.flow_results(flows.iloc[: len(experiment.flow_table)])  # others are those of programs
 

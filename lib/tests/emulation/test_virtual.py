@@ -27,7 +27,7 @@ from virtual_kernel import needs_virtual
 from netrepro.claims import load_claims
 from netrepro.emulation import Emulation, emulate
 from netrepro.emulation.plan import make_plan
-from netrepro.emulation.virtual import instance
+from netrepro.emulation.virtual import events, instance
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.instance import Instance
 from netrepro.emulation.virtual.kernel import Source, build_kernel, kernel_path
@@ -441,6 +441,20 @@ def test_what_hosts_count_is_what_flows_and_links_had():
     arrived = found.flows["delivered_bytes"][2] / flows[2].packet_bytes
     assert hosts["UdpInDatagrams"]["h4"] == arrived > 50
     assert simulate(Experiment(net, flows, 0.1)).hosts.empty
+
+
+def test_datagrams_above_the_lines_rate_get_the_lines_rate_and_no_more():
+    found = emulate(Experiment(star(2, Link(10, 1)), [Datagrams("h1", "h2", 100, duration_s=1)], 3), tier="virtual")
+    flow = found.flows.iloc[0]
+    assert 9.5 < flow["goodput_mbps"] <= 10.01
+    assert flow["delivered_bytes"] * 8e-6 > 10.5  # what had been queued came later
+
+
+def test_recorded_packets_of_a_port_have_an_end(monkeypatch):
+    monkeypatch.setattr(events, "MOST_SAMPLES", 50)
+    asked = Experiment(star(2, Link(10, 1)), [Flow("h1", "h2", 200_000)], 1, measure=Measure(packets=[("s1", "h2")]))
+    with pytest.raises(NetreproError, match=r"packets of a port are 50 or more\n.*slower port"):
+        emulate(asked, tier="virtual")
 
 
 def test_a_queue_may_be_told_at_every_change():

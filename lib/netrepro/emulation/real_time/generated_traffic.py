@@ -21,7 +21,8 @@ from netrepro.networks.workloads import Requests
 
 # As in core/sockets/traffic_generator.hpp.
 FIRST_SOURCE_PORT, SOURCE_PORTS = 10_000, 50_000
-_RESULTS = ["completion_ns", "delivered_bytes", "retransmitted_packets", "timeouts", "connection_attempts", "errno"]
+_RESULTS = ["completion_ns", "delivered_bytes", "bytes_within_duration"]
+_RESULTS += ["retransmitted_packets", "timeouts", "connection_attempts", "errno"]
 _ANSWERS = ["flow", "request", "asked_ns", "answered_ns"]
 _SAMPLES = ["flow", "connection", "time_ns", "window_segments", "threshold_segments", "round_trip_us", "segment_bytes"]
 _RESULTS_FROM = 4 + LATENESS_BUCKETS

@@ -13,7 +13,8 @@ import pandas as pd
 
 from netrepro.emulation import fidelity
 from netrepro.emulation.real_time.recording import end_key
-from netrepro.networks.experiment import LINK_COLUMNS, PACKET_COLUMNS, QUEUE_COLUMNS
+from netrepro.errors import NetreproError
+from netrepro.networks.experiment import LINK_COLUMNS, MOST_SAMPLES, PACKET_COLUMNS, QUEUE_COLUMNS
 
 QUEUED, DROPPED, STARTED, LEFT, TOTALS = 1, 2, 3, 4, 5
 EVENT = np.dtype(
@@ -84,6 +85,11 @@ class Events:
         parts = [pd.DataFrame(columns=PACKET_COLUMNS)]
         for source, destination in ports:
             left, queued = self.of((source, destination), LEFT), self.of((source, destination), QUEUED)
+            if len(left) > MOST_SAMPLES:
+                raise NetreproError(
+                    f"Measure: packets of a port are {MOST_SAMPLES} or more",
+                    "record a slower port, or let the experiment be shorter",
+                )
             ends = [
                 end_key(left[address].astype(np.int64), left[f"{address}_port"].astype(np.int64))
                 for address in ("from", "to")

@@ -152,7 +152,7 @@ def emulate_virtually(
         links=seen.links(lasted_s),
         windows=result.windows[[*WINDOW_COLUMNS, "connection"]],
         packets=seen.packets(measure.packets, traffic.flow_of_end(), experiment.duration_s),
-        fidelity=_fidelity(experiment, plan, seen, ports, result.lateness, instance.kernel),
+        fidelity=experiment.with_late_flows(_fidelity(experiment, plan, seen, ports, result.lateness, instance.kernel)),
         requests=experiment.request_results(result.answers),
         kernel=instance.kernel,
         hosts=_host_totals(counted["names"], counted["totals"]),
