@@ -39,6 +39,7 @@ from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import runs_dir, workbench_root
 from netrepro.processes import in_processes
+from netrepro.provenance import check_code, code_hash
 from netrepro.study.declaration import TABLES, Runs, Study
 from netrepro.style import save_figure, use_style
 from netrepro.tiers_and_profiles import PROFILES
@@ -115,6 +116,7 @@ class Report:
         self.folder = Path(named) if named else runs_dir() / "interactive" / (slug + folder_suffix(changed))
         self.made_by = made_by(find(slug), profile, tier, changed)
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._library = code_hash()
         self._answer = answer
         self._measured: list[Measured] | None = None
         self._level = "not measured"
@@ -231,6 +233,7 @@ class Report:
             {
                 "date": datetime.now(UTC).date(),
                 "commit": self._commit(),
+                "library": self._library,
                 "profile": self.profile,
                 "tier": self.tier,
                 "seed": self.seed,
@@ -282,10 +285,11 @@ def open_report(
 
     Raises
     ------
-    NetreproError : for an unknown slug or profile, fewer than two repetitions, a parameter out of its range, or a tier
-        that this machine or notebook cannot honour.
+    NetreproError : for an unknown slug or profile, fewer than two repetitions, a parameter out of its range, a tier
+        that this machine or notebook cannot honour, and code that is not this checkout's.
     """
     use_style()
+    check_code()
     notebook = find(slug)
     if profile not in PROFILES:
         raise NetreproError(f"no profile {profile!r}", nearest(profile, PROFILES))
