@@ -17,6 +17,7 @@ void raise_refusals(std::exception_ptr thrown) {
 PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled core of netrepro.";
   pybind11::register_local_exception_translator(&raise_refusals);
+  module.attr("build_stamp") = build_stamp;
   bind_agreement(module);
   bind_emulation(module);
   bind_peer_swarm(module);
