@@ -27,6 +27,7 @@ FLOORS = {
 FLOOR_OF = {name: floor for floor, names in FLOORS.items() for name in names}
 # Parts that stand on others of their floor.
 STANDS_ON = {"dummynet": {"networks", "traffic"}, "applications": {"emulation", "simulation", "transport"}}
+BACKENDS = {"real_time", "virtual"}  # of emulation/
 TOP_LEVEL = {
     "README.md",
     "LICENSE",
@@ -187,6 +188,34 @@ def test_imports_point_downwards_only():
 )
 def test_an_import_that_goes_up_is_noticed(of, source, is_wrong):
     assert bool(upward_imports(source, of, ("netrepro", of))) is is_wrong
+
+
+def backends_of(source: str, package: tuple[str, ...]) -> set[str]:
+    """The backends of emulation/ from which a source imports."""
+    names = [name.split(".") for name, _ in imported(ast.parse(source), package)]
+    return {name[2] for name in names if name[:2] == ["netrepro", "emulation"] and name[2:3]} & BACKENDS
+
+
+def test_kernels_in_virtual_time_need_nothing_of_those_in_real_time():
+    wrong = []
+    for path in (PACKAGE / "emulation/virtual").glob("*.py"):
+        if "real_time" in backends_of(path.read_text(encoding="utf-8"), ("netrepro", "emulation", "virtual")):
+            wrong.append(path.name)
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from netrepro.emulation.real_time.network import Node", {"real_time"}),
+        ("def later():\n    from netrepro.emulation import real_time", {"real_time"}),
+        ("from ..real_time import network", {"real_time"}),
+        ("from netrepro.emulation.virtual.plan import Line\nimport real_time", {"virtual"}),
+        ("from netrepro.emulation.plan import Plan", set()),
+    ],
+)
+def test_an_import_from_a_backend_is_noticed(source, found):
+    assert backends_of(source, ("netrepro", "emulation", "virtual")) == found
 
 
 def circles(arrows: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> list[list[str]]:

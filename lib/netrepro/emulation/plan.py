@@ -15,7 +15,7 @@ import numpy as np
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Interface, NextHop, Request
-from netrepro.emulation.real_time.netem import check_netem, redirection, wire
+from netrepro.emulation.netem import check_netem, redirection, wire
 from netrepro.emulation.tcp import check_tcp, host_sysctls, route_metrics
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, own_settings

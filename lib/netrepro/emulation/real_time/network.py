@@ -23,10 +23,10 @@ import cloudpickle
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
+from netrepro.emulation.netem import INSTEAD
 from netrepro.emulation.plan import HUB, Plan, check_name, make_plan
 from netrepro.emulation.real_time.cpu_limits import CpuLimits, check_cpu_limits
 from netrepro.emulation.real_time.guests import Call, Guest, LauncherConnection, errno_text
-from netrepro.emulation.real_time.netem import INSTEAD
 from netrepro.emulation.real_time.recording import Recording
 from netrepro.emulation.tiers import check_feature, probe_tiers, resolve_tier
 from netrepro.emulation.virtual.network import VirtualEmulation

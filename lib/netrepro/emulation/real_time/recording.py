@@ -12,17 +12,18 @@ import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity
+from netrepro.emulation.captures import check_captures, pcap_header
 from netrepro.emulation.plan import HUB, Port
 from netrepro.emulation.real_time.changes import Made
 from netrepro.emulation.real_time.guests import exit_status, has_ended
 from netrepro.emulation.real_time.machine import cpu_stall_us, refused_packets, steal_ticks
 from netrepro.emulation.real_time.running import RunningNetwork
+from netrepro.emulation.traffic import end_key
 from netrepro.errors import NetreproError
 from netrepro.files import whole_file
 from netrepro.networks.experiment import LINK_COLUMNS, QUEUE_COLUMNS
@@ -37,7 +38,6 @@ _FRAME_FIELDS = {
     "formats": ["<u4", "<u4", "<u4", "<u2", "<u4", "<u4"],
     "offsets": [0, 4, 8, 12, 16, 20],
 }
-_NANOSECOND_PCAP, _ETHERNET = 0xA1B23C4D, 1
 # Of an IPv4 packet behind its Ethernet header, without IP options, as hosts here send them.
 _ENDS = np.dtype(
     {
@@ -50,14 +50,6 @@ _ENDS = np.dtype(
 SAMPLER_PATIENCE_S = 10.0  # in which a sampler that was told to end has
 THROUGHPUT_COLUMNS = ["source", "destination", "time_s", "throughput_mbps"]
 _TOTALS = ("queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")
-
-
-Whole = TypeVar("Whole", int, np.ndarray)
-
-
-def end_key(address: Whole, port: Whole) -> Whole:
-    """An IPv4 address and a port as one number; of arrays, one each."""
-    return address << 16 | port
 
 
 class _Tap:
@@ -106,12 +98,6 @@ def _packet_ends(frames: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(keys)
 
 
-def check_captures(folder: Path | None) -> None:
-    """Raises NetreproError for a folder that is not there."""
-    if folder is not None and not folder.is_dir():
-        raise NetreproError(f"no folder {folder} for captures", "make it first")
-
-
 def _kept(frames: np.ndarray, time_ns: np.ndarray) -> Iterator[tuple[int, int, bytes]]:
     """Frames of a ring as write_capture takes them; packets are cut to what the ring kept of them."""
     raw = frames.view(np.uint8).reshape(len(frames), frames.itemsize)
@@ -123,7 +109,7 @@ def _kept(frames: np.ndarray, time_ns: np.ndarray) -> Iterator[tuple[int, int, b
 def write_capture(path: Path, packets: Iterable[tuple[int, int, bytes]]) -> None:
     """Packets, each its time (ns since 1970), its size and the first bytes of its frame, as a pcap."""
     with whole_file(path) as part, part.open("wb") as file:
-        file.write(struct.pack("=IHHiIII", _NANOSECOND_PCAP, 2, 4, 0, 0, _CAPTURED_FRAME_BYTES, _ETHERNET))
+        file.write(pcap_header(_CAPTURED_FRAME_BYTES))
         for time_ns, size_bytes, frame in packets:
             file.write(struct.pack("=4I", *divmod(time_ns, 10**9), len(frame), size_bytes) + frame)
 

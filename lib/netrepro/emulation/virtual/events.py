@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity
-from netrepro.emulation.real_time.recording import end_key
+from netrepro.emulation.traffic import end_key
 from netrepro.networks.experiment import LINK_COLUMNS, PACKET_COLUMNS, QUEUE_COLUMNS
 
 QUEUED, DROPPED, STARTED, LEFT, TOTALS = 1, 2, 3, 4, 5

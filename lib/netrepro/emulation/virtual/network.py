@@ -19,8 +19,8 @@ from typing import IO, TYPE_CHECKING, Any
 import cloudpickle
 
 from netrepro.emulation import messages
+from netrepro.emulation.captures import check_captures
 from netrepro.emulation.plan import check_name
-from netrepro.emulation.real_time.recording import check_captures
 from netrepro.emulation.virtual.experiment import PCAP_HEADER, build, release_numbers, whole_settings
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched_by_node
 from netrepro.emulation.virtual.kernel import modules_for
