@@ -6,7 +6,7 @@ import pytest
 from emulation_traffic import emulation, rootless
 from virtual_kernel import needs_virtual
 
-from netrepro.dummynet.engine import headers_of_capture
+from netrepro.dummynet import headers_of_capture
 from netrepro.emulation import Emulation, ping_all
 from netrepro.emulation.reachability import PING, described_round_trip_ms
 from netrepro.errors import NetreproError
