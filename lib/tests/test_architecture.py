@@ -196,11 +196,14 @@ def backends_of(source: str, package: tuple[str, ...]) -> set[str]:
     return {name[2] for name in names if name[:2] == ["netrepro", "emulation"] and name[2:3]} & BACKENDS
 
 
-def test_kernels_in_virtual_time_need_nothing_of_those_in_real_time():
+def test_the_backends_need_nothing_of_each_other_and_what_they_share_nothing_of_either():
+    chooses = {"__init__.py", "emulate.py", "tiers.py"}
     wrong = []
-    for path in (PACKAGE / "emulation/virtual").glob("*.py"):
-        if "real_time" in backends_of(path.read_text(encoding="utf-8"), ("netrepro", "emulation", "virtual")):
-            wrong.append(path.name)
+    for path in (PACKAGE / "emulation").rglob("*.py"):
+        folders = path.relative_to(PACKAGE / "emulation").parent.parts
+        if (not folders and path.name not in chooses) or (folders and folders[0] in BACKENDS):
+            found = backends_of(path.read_text(encoding="utf-8"), ("netrepro", "emulation", *folders))
+            wrong += [f"{path.relative_to(PACKAGE)}: {name}" for name in found - set(folders)]
     assert wrong == []
 
 

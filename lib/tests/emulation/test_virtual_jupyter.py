@@ -9,7 +9,7 @@ import pytest
 from virtual_kernel import needs_virtual
 
 from netrepro.emulation import Emulation
-from netrepro.emulation.virtual.jupyter import VirtualNodeKernel
+from netrepro.emulation.virtual.jupyter import VirtualJupyterKernel
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 from netrepro.networks.topology import star
@@ -36,7 +36,7 @@ took_s, said
 """
 
 
-def run(kernel: VirtualNodeKernel, code: str, **more: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def run(kernel: VirtualJupyterKernel, code: str, **more: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     told: list[dict[str, Any]] = []
     reply = kernel.execute_interactive(code, output_hook=told.append, **more)
     return reply["content"], [message["content"] | {"kind": message["msg_type"]} for message in told]

@@ -9,7 +9,7 @@ from datetime import datetime
 from random import Random
 
 from netrepro.applications.etcd.real_time import check_etcd
-from netrepro.emulation.virtual.network import VirtualEmulation, VirtualProgram
+from netrepro.emulation.virtual.network import VirtualNetwork, VirtualProgram
 from netrepro.errors import NetreproError
 from netrepro.networks.topology import Topology
 
@@ -37,13 +37,13 @@ def etcd_without_leader_s(
     """
     check_etcd(heartbeat_ms, election_ms)
     random = Random(seed)
-    with VirtualEmulation(topology, seed=seed) as net:
+    with VirtualNetwork(topology, seed=seed) as net:
         cluster = _Cluster(net, (f"--heartbeat-interval={heartbeat_ms}", f"--election-timeout={election_ms}"))
         return [cluster.crash(random.uniform(0, heartbeat_ms / 1e3)) for _ in progress(range(crashes))]
 
 
 class _Cluster:
-    def __init__(self, net: VirtualEmulation, timing: tuple[str, ...]):
+    def __init__(self, net: VirtualNetwork, timing: tuple[str, ...]):
         self._net, self._timing = net, timing
         self._hosts = {host: net[host].address for host in net.topology.hosts}
         self._programs: dict[str, VirtualProgram] = {}
@@ -65,7 +65,7 @@ class _Cluster:
         self._net.sleep(_STEADY_S + after_s)
         names = {member: host for host, (_, member, _) in self._told().items()}
         killed = names[old]
-        self._programs[killed].kill()
+        self._programs[killed].kill_all()
         killed_s = self._net.instance.order("clock")["realtime_ns"] / 1e9
         _, heard_s = self._wait_for_leader([host for host in self._hosts if host != killed], old)
         self._programs[killed].wait()

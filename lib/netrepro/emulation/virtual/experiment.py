@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity, messages
-from netrepro.emulation.captures import check_captures, pcap_header
 from netrepro.emulation.messages import Request
 from netrepro.emulation.plan import HUB
+from netrepro.emulation.recording import check_captures, pcap_header
 from netrepro.emulation.source_routes import connections
 from netrepro.emulation.traffic import TrafficDescription
 from netrepro.emulation.virtual.events import Events
