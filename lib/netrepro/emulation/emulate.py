@@ -41,7 +41,7 @@ def emulate(
     prepare : called with the network once it is built, before its traffic begins: to start programs in its hosts, which
         end with it, or to change what the experiment cannot describe.
     programs_control : congestion control of what such programs send, and of all flows; "" leaves both to themselves.
-    captures : a folder for a pcap of each of `measure.packets`, as Emulation.record writes it.
+    captures : a folder for a pcap of each of `measure.packets`, as Network.record writes it.
     cpu_limits : cores that programs of a host may have, as of Emulation; the traffic itself is not held back.
     until_complete : end when all flows have ended, if that is earlier; rates of links are then of the shorter time.
 

@@ -11,6 +11,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -100,9 +101,10 @@ class VirtualJupyterKernel:
 
     def close(self) -> None:
         """End it, and what it has started; does nothing the second time."""
-        if self.program.returncode is None:
-            self.program.kill_all()
-            self.program.poll_for(ENDS_WITHIN_S)
+        with suppress(NetreproError):  # the network may have ended, and this with it
+            if self.program.returncode is None:
+                self.program.kill_all()
+                self.program.poll_for(ENDS_WITHIN_S)
 
     def __enter__(self) -> VirtualJupyterKernel:
         return self
