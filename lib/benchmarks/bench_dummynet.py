@@ -13,7 +13,7 @@ from ipaddress import IPv4Address
 import numpy as np
 import pandas as pd
 
-from netrepro.dummynet.engine import Dummynet, RuleSet, parse_rules, synthetic_headers, time_packets
+from netrepro.dummynet import Dummynet, RuleSet, parse_rules, synthetic_headers, time_packets
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.papers.dummynet import deny_at
 from netrepro.papers.dummynet.kernel_costs import time_kernel

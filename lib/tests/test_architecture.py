@@ -39,6 +39,7 @@ FLOORS = {
 FLOOR_OF = {name: floor for floor, names in FLOORS.items() for name in names}
 # Parts that stand on others of their floor.
 STANDS_ON = {"dummynet": {"networks", "traffic"}, "applications": {"emulation", "simulation", "transport"}}
+BACKENDS = {"real_time", "virtual"}  # of emulation/
 TOP_LEVEL = {
     "README.md",
     "LICENSE",
@@ -199,6 +200,37 @@ def test_imports_point_downwards_only():
 )
 def test_an_import_that_goes_up_is_noticed(of, source, is_wrong):
     assert bool(upward_imports(source, of, ("netrepro", of))) is is_wrong
+
+
+def backends_of(source: str, package: tuple[str, ...]) -> set[str]:
+    """The backends of emulation/ from which a source imports."""
+    names = [name.split(".") for name, _ in imported(ast.parse(source), package)]
+    return {name[2] for name in names if name[:2] == ["netrepro", "emulation"] and name[2:3]} & BACKENDS
+
+
+def test_the_backends_need_nothing_of_each_other_and_what_they_share_nothing_of_either():
+    chooses = {"__init__.py", "emulate.py", "tiers.py"}
+    wrong = []
+    for path in (PACKAGE / "emulation").rglob("*.py"):
+        folders = path.relative_to(PACKAGE / "emulation").parent.parts
+        if (not folders and path.name not in chooses) or (folders and folders[0] in BACKENDS):
+            found = backends_of(path.read_text(encoding="utf-8"), ("netrepro", "emulation", *folders))
+            wrong += [f"{path.relative_to(PACKAGE)}: {name}" for name in found - set(folders)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("from netrepro.emulation.real_time.network import Node", {"real_time"}),
+        ("def later():\n    from netrepro.emulation import real_time", {"real_time"}),
+        ("from ..real_time import network", {"real_time"}),
+        ("from netrepro.emulation.virtual.plan import Line\nimport real_time", {"virtual"}),
+        ("from netrepro.emulation.plan import Plan", set()),
+    ],
+)
+def test_an_import_from_a_backend_is_noticed(source, found):
+    assert backends_of(source, ("netrepro", "emulation", "virtual")) == found
 
 
 def circles(arrows: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> list[list[str]]:

@@ -1,1 +1,27 @@
-"""Floor 1: Dummynet in user space (Carbone and Rizzo, "Dummynet revisited", CCR 40(2), 2010)."""
+"""Floor 1: Dummynet in user space (Carbone and Rizzo, "Dummynet revisited", CCR 40(2), 2010).
+
+language.py reads rules as ipfw writes them, rules.py and pipes.py say what they mean, headers.py has the packets,
+engine.py sends these through them, timing.py finds what that costs.
+"""
+
+from netrepro.dummynet.engine import Dummynet, Passage
+from netrepro.dummynet.headers import HEADER_COLUMNS, headers_of_capture, synthetic_headers
+from netrepro.dummynet.language import parse_rules
+from netrepro.dummynet.pipes import Pipe, PipeQueue
+from netrepro.dummynet.rules import Rule, RuleSet
+from netrepro.dummynet.timing import Timing, time_packets
+
+__all__ = [
+    "HEADER_COLUMNS",
+    "Dummynet",
+    "Passage",
+    "Pipe",
+    "PipeQueue",
+    "Rule",
+    "RuleSet",
+    "Timing",
+    "headers_of_capture",
+    "parse_rules",
+    "synthetic_headers",
+    "time_packets",
+]

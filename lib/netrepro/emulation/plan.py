@@ -15,7 +15,7 @@ import numpy as np
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Interface, NextHop, Request
-from netrepro.emulation.real_time.netem import check_netem, redirection, wire
+from netrepro.emulation.netem import check_netem, redirection, wire
 from netrepro.emulation.tcp import check_tcp, host_sysctls, route_metrics
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, own_settings
@@ -471,7 +471,7 @@ def check_experiment(experiment: Experiment) -> None:
         raise NetreproError(NO_SPRAYING, "use tier 'simulated'")
     for change in experiment.changes:
         for port in change.links if change.rate_mbps else ():
-            _check_rate(f"the link from {port[0]} to {port[1]} at {change.at_s:g} s", change.rate_mbps or 0.0)
+            check_rate(f"the link from {port[0]} to {port[1]} at {change.at_s:g} s", change.rate_mbps or 0.0)
     check_flows(experiment)
 
 
@@ -490,7 +490,8 @@ def check_flows(experiment: Experiment) -> None:
             )
 
 
-def _check_rate(what: str, rate_mbps: float) -> None:
+def check_rate(what: str, rate_mbps: float) -> None:
+    """Raises NetreproError for a rate that no kernel keeps in real time; `what` names the link."""
     if rate_mbps > MAX_RATE_MBPS:
         raise NetreproError(
             f"{what}: {rate_mbps:g} Mb/s; above {MAX_RATE_MBPS:g} Mb/s a packet is over before a kernel has handled it",
@@ -499,7 +500,7 @@ def _check_rate(what: str, rate_mbps: float) -> None:
 
 
 def _check_link(what: str, link: Link) -> None:
-    _check_rate(what, link.rate_mbps)
+    check_rate(what, link.rate_mbps)
     check_host_port(what, link)
     if link.mtu_bytes is not None:
         raise NetreproError(f"{what}: mtu_bytes in real time", "use tier 'virtual' or 'simulated'")

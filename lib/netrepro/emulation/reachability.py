@@ -10,15 +10,14 @@ from pathlib import Path
 import networkx as nx
 import pandas as pd
 
-from netrepro.emulation.real_time.network import Emulation
-from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.emulation.network import Network
 from netrepro.networks.topology import Topology
 
 PING = Path(__file__).with_name("ping.py")
 PACKET_BYTES = 98  # a ping of 56 bytes, as Ethernet carries it
 
 
-def ping_all(net: Emulation | VirtualEmulation, count: int = 3, timeout_s: float = 1.0) -> pd.DataFrame:
+def ping_all(net: Network, count: int = 3, timeout_s: float = 1.0) -> pd.DataFrame:
     """Ping every host from every other one, one after the other, in a network that is built.
 
     Parameters

@@ -89,6 +89,12 @@ def probe_tiers() -> TierProbe:
     return TierProbe(TierStatus(*reply["privileged"]), TierStatus(*reply["rootless"]), simulated, virtual)
 
 
+def why_no_processes() -> str:
+    """Tell why this machine cannot run real programs in virtual time, "" where it can."""
+    virtual = probe_tiers().virtual
+    return "" if virtual.available else f"no virtual kernel: {virtual.why}"
+
+
 @functools.cache
 def _features(tier: str) -> pd.DataFrame:
     return pd.DataFrame(_ask_probe("features", tier), columns=FEATURE_COLUMNS)

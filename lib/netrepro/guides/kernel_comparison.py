@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netrepro.applications.processes import why_no_processes
+from netrepro.emulation.tiers import why_no_processes
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.guides.simulator_check import two_flows
 from netrepro.networks import (

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netrepro.applications.processes import why_no_processes
+from netrepro.emulation.tiers import why_no_processes
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.kernel import build_module
 from netrepro.networks import CoDel, DropTail, Experiment, Flow, Link, Measure, OwnQueue, dumbbell

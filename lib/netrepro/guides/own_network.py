@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netrepro.applications.processes import why_no_processes
-from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
+from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier, why_no_processes
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.study import pictures as drawing
 from netrepro.style import CURVES, new_figure

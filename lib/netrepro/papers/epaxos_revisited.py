@@ -16,9 +16,9 @@ import pandas as pd
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.figure import Figure
 
-from netrepro.applications.processes import why_no_processes
 from netrepro.applications.replicas.run import run_replication
 from netrepro.claims import Measured
+from netrepro.emulation.tiers import why_no_processes
 from netrepro.errors import NetreproError
 from netrepro.networks.zipf import exact_ranks, gray_ranks, zeta
 from netrepro.paths import data_dir

@@ -18,10 +18,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy import stats
 
-from netrepro.applications.processes import why_no_processes
 from netrepro.applications.swarm.run import run_real_swarms
 from netrepro.claims import Measured
 from netrepro.claims.verdicts import student_interval
+from netrepro.emulation.tiers import why_no_processes
 from netrepro.errors import NetreproError, nearest
 from netrepro.processes import in_processes
 from netrepro.protocols.bittorrent.chokers import (

@@ -9,7 +9,8 @@ from typing import TypeVar
 import numpy as np
 from joblib import Parallel, delayed
 
-from netrepro.emulation import Emulation, emulate
+from netrepro.emulation import emulate
+from netrepro.emulation.real_time.network import RealTimeNetwork
 from netrepro.emulation.tiers import REAL_TIME_TIERS, probe_tiers, resolve_tier
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.errors import NetreproError, nearest
@@ -61,7 +62,7 @@ def run_experiment(
     tier: str = "simulated",
     progress: Callable[[float], None] | None = None,
     *,
-    prepare: Callable[[Emulation], None] | None = None,
+    prepare: Callable[[RealTimeNetwork], None] | None = None,
     clock_skew_ppm: float = 100.0,
     until_complete: bool = False,
 ) -> Measurements:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from virtual_kernel import needs_virtual
 
-from netrepro.applications.etcd.real_time import EtcdCluster, etcd_is_here
+from netrepro.applications.etcd.real_time import EtcdCluster
 from netrepro.applications.etcd.run import etcd_without_leader_s
+from netrepro.applications.etcd.server import etcd_is_here
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 from netrepro.networks.topology import star

@@ -6,7 +6,7 @@ import ipaddress
 from dataclasses import dataclass
 from fractions import Fraction
 
-from netrepro.dummynet.engine import Pipe, Rule, RuleSet
+from netrepro.dummynet import Pipe, Rule, RuleSet
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netrepro.dummynet.engine import (
+from netrepro.dummynet import (
     Dummynet,
     Pipe,
     Rule,

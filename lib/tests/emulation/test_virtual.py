@@ -31,9 +31,9 @@ from netrepro.emulation.virtual import events, instance
 from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.instance import Instance
 from netrepro.emulation.virtual.kernel import Source, build_kernel, kernel_path
-from netrepro.emulation.virtual.network import Event, Program, run_programs
 from netrepro.emulation.virtual.plan import _red_idle_table, make_virtual_plan
 from netrepro.emulation.virtual.probe import try_virtual
+from netrepro.emulation.virtual.programs import Event, Program, run_programs
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import Link

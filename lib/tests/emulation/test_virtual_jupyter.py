@@ -9,7 +9,7 @@ import pytest
 from virtual_kernel import needs_virtual
 
 from netrepro.emulation import Emulation
-from netrepro.emulation.virtual.jupyter import VirtualNodeKernel
+from netrepro.emulation.virtual.jupyter import VirtualJupyterKernel
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 from netrepro.networks.topology import star
@@ -36,7 +36,7 @@ took_s, said
 """
 
 
-def run(kernel: VirtualNodeKernel, code: str, **more: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def run(kernel: VirtualJupyterKernel, code: str, **more: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     told: list[dict[str, Any]] = []
     reply = kernel.execute_interactive(code, output_hook=told.append, **more)
     return reply["content"], [message["content"] | {"kind": message["msg_type"]} for message in told]
@@ -88,3 +88,14 @@ def test_a_kernel_that_cannot_start_says_why(tmp_path, monkeypatch):
         monkeypatch.setattr("netrepro.emulation.virtual.jupyter.ENVIRONMENT", {"PYTHONPATH": str(tmp_path)})
         with pytest.raises(NetreproError, match=r"on h1 ended with status 1, and said: no kernel today"):
             net["h1"].jupyter_kernel()
+
+
+def test_an_interrupt_ends_the_network_and_the_next_order_says_so():
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    with Emulation(star(2, Link(10.0, 5.0)), tier="virtual") as net:
+        with pytest.raises(KeyboardInterrupt), net["h1"].jupyter_kernel() as kernel:
+            kernel.execute_interactive("print(1)", output_hook=interrupt)
+        with pytest.raises(NetreproError, match=r"interrupted\n.*again"):
+            net["h1"].run(["true"])

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from netrepro.claims import judge, load_claims
-from netrepro.dummynet.engine import Dummynet, synthetic_headers
+from netrepro.dummynet import Dummynet, synthetic_headers
 from netrepro.errors import NetreproError
 from netrepro.papers.dummynet import study as paper
 

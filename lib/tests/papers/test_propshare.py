@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from netrepro.applications.processes import why_no_processes
 from netrepro.applications.swarm.run import run_real_swarms
 from netrepro.claims import judge, load_claims
+from netrepro.emulation.tiers import why_no_processes
 from netrepro.errors import NetreproError
 from netrepro.papers import propshare as paper
 from netrepro.simulation.swarm import BLOCK_BYTES, SwarmPeer

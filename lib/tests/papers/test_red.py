@@ -14,7 +14,7 @@ from hypothesis import strategies as some
 from virtual_kernel import needs_virtual
 
 from netrepro.claims import load_claims
-from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.errors import NetreproError
 from netrepro.networks import Link, star
 from netrepro.papers import red as paper
@@ -300,7 +300,7 @@ def test_linux_goes_on_to_drop_at_an_empty_queue_as_a_dropped_packet_ends_its_id
 @needs_virtual
 @pytest.mark.skipif(not shutil.which("tc"), reason="needs iproute2")
 def test_what_the_kernel_answers_to_the_class_projects_commands():
-    with VirtualEmulation(star(2, Link(100.0, 1.0)), seed=1) as net:
+    with VirtualNetwork(star(2, Link(100.0, 1.0)), seed=1) as net:
 
         def say(host: str, command: str) -> tuple[str, str]:
             done = net[host].run(command.replace("port", f"{host}-eth0").split(), check=False)

@@ -1,5 +1,7 @@
-"""BIRD, a BGP daemon of the real Internet, as the router of every AS: with the policies of Gao and Rexford (ToN 2001),
-over a Linux kernel in virtual time, where a site can fail and what clients send can be followed.
+"""Runs BIRD, a BGP daemon of the real Internet, as the router of every AS, in virtual time.
+
+Its policies are those of Gao and Rexford (ToN 2001). A site can fail, and what clients send can be followed: guest.py
+does that inside.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 
 from netrepro.emulation import messages
 from netrepro.emulation.virtual.instance import batched_by_node
-from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 from netrepro.networks.topology import Cable, Topology
@@ -69,7 +71,7 @@ class Session:
 
 
 def find_bird() -> str:
-    """The daemon's path. Raises NetreproError where there is none."""
+    """Find the daemon. Raises NetreproError where there is none."""
     path = shutil.which("bird") or shutil.which("bird", path="/usr/sbin:/usr/local/sbin")
     if path is None:
         raise NetreproError("no BIRD on this machine", "install the package bird2")
@@ -84,7 +86,7 @@ def bird_configuration(
     *,
     to_kernel: bool = False,
 ) -> str:
-    """The daemon's configuration file for AS `number`.
+    """Write the daemon's configuration file for AS `number`.
 
     Routes of customers are preferred to those of peers, and these to those of providers; what comes from peers and
     providers goes to customers only; among equals the shorter path wins, then the lower `router_id` of the neighbour.
@@ -174,7 +176,7 @@ def run_failures(
     names = {each: f"h{sites.index(each) + 1}" if each in sites else f"s{each}" for each in graph.neighbours}
     link = Link(CLIENT_RATE_MBPS, link_delay_ms)
     topology = Topology(tuple(Cable(names[a], names[b], link) for a, b, _ in graph.links), "ASes")
-    with VirtualEmulation(topology, seed=seed, patience_s=patience_s) as net:
+    with VirtualNetwork(topology, seed=seed, patience_s=patience_s) as net:
         addresses = {number: str(net.plan.addresses[name]) for number, name in names.items()}
         places = {number: {each: k for k, each in enumerate(near, 1)} for number, near in graph.neighbours.items()}
         _give_peers(net, names, graph)
@@ -220,7 +222,7 @@ def run_failures(
     return [_failed(each) for each in found["failures"]]
 
 
-def _give_peers(net: VirtualEmulation, names: Mapping[int, str], graph: AsGraph) -> None:
+def _give_peers(net: VirtualNetwork, names: Mapping[int, str], graph: AsGraph) -> None:
     """Tell both ends of every link the other's address, so that BIRD finds its neighbours there."""
     plan, requests = net.plan, {}
     for number, near in graph.neighbours.items():

@@ -1,4 +1,4 @@
-"""Bulk transfers between pairs of hosts in virtual time, counted by their receivers in each second."""
+"""Sends in bulk between pairs of hosts in virtual time; guest.py sends, and counts what it receives in each second."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from netrepro.applications.processes import lines_of, start_script
-from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
 
@@ -21,7 +21,7 @@ def bytes_each_second(
     Returns bytes received in each second, a list a pair. Raises NetreproError where a program fails.
     """
     how = "paced" if paced else "unpaced"
-    with VirtualEmulation(topology, congestion_control="reno", seed=seed, tcp=tcp) as net:
+    with VirtualNetwork(topology, congestion_control="reno", seed=seed, tcp=tcp) as net:
         receivers = [start_script(net, there, GUEST, "receive", str(seconds)) for _, there in pairs]
         net.sleep(0.1)
         senders = [

@@ -1,11 +1,10 @@
-"""Real Raft: an etcd of several processes on this machine's loopback, whose leader can be killed."""
+"""Runs real Raft in real time: etcd servers on this machine's loopback, whose leader can be killed."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
 import json
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -13,24 +12,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from netrepro.applications.etcd.server import Timing, server_command
 from netrepro.errors import NetreproError
 
 _ANSWERS_WITHIN_S = 1.0
-
-
-def etcd_is_here() -> bool:
-    """Whether this machine has etcd (Debian's package etcd-server)."""
-    return shutil.which("etcd") is not None
-
-
-def check_etcd(heartbeat_ms: int, election_ms: int) -> None:
-    """Raises NetreproError where there is no etcd, and for timeouts that it refuses."""
-    if not etcd_is_here():
-        raise NetreproError("no etcd on this machine", "install the package etcd-server")
-    if election_ms < 5 * heartbeat_ms:
-        raise NetreproError(
-            f"election_ms {election_ms} with heartbeat_ms {heartbeat_ms}", "etcd wants five heartbeats at least"
-        )
 
 
 class EtcdCluster:
@@ -42,9 +27,8 @@ class EtcdCluster:
     """
 
     def __init__(self, servers: int = 5, heartbeat_ms: int = 15, election_ms: int = 150):
-        check_etcd(heartbeat_ms, election_ms)
         self.names = [f"netrepro{place}" for place in range(servers)]
-        self._timing = (f"--heartbeat-interval={heartbeat_ms}", f"--election-timeout={election_ms}")
+        self._timing = Timing(heartbeat_ms, election_ms)
         self._processes: dict[str, subprocess.Popen] = {}
         self._clients: dict[str, http.client.HTTPConnection] = {}
         self._stack = contextlib.ExitStack()
@@ -67,7 +51,7 @@ class EtcdCluster:
         self._stack.close()
 
     def time_without_leader_s(self, crash_after_s: float, longest_s: float = 30.0) -> float:
-        """Kill the leader (SIGKILL) after so long; seconds until all others know one new leader. Then it is restarted.
+        """Kill the leader (SIGKILL) after so long; return the seconds until all others know one new leader. Restart it.
 
         Servers are asked in turn, without a pause, which takes some milliseconds a round. Raises NetreproError where no
         leader comes in `longest_s`.
@@ -93,12 +77,9 @@ class EtcdCluster:
         return passed
 
     def _start(self, name: str) -> None:
-        client, peer = f"http://127.0.0.1:{self._ports[name]}", f"http://127.0.0.1:{self._peers[name]}"
-        members = ",".join(f"{each}=http://127.0.0.1:{port}" for each, port in self._peers.items())
-        command = ["setpriv", "--pdeathsig", "KILL", "etcd", f"--name={name}", f"--data-dir={self._folder / name}"]
-        command += [f"--listen-client-urls={client}", f"--advertise-client-urls={client}"]
-        command += [f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}"]
-        command += [f"--initial-cluster={members}", *self._timing, "--logger=zap", "--log-level=error"]
+        peers = {each: f"127.0.0.1:{port}" for each, port in self._peers.items()}
+        server = server_command(name, self._folder, f"127.0.0.1:{self._ports[name]}", peers, self._timing)
+        command = ["setpriv", "--pdeathsig", "KILL", *server, "--log-level=error"]
         with (self._folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(command, stdout=log, stderr=log)
 

@@ -1,4 +1,4 @@
-"""Real Raft in virtual time: an etcd of five processes, each in a network of its own, whose leader is killed."""
+"""Runs real Raft in virtual time: an etcd server on every host, whose leader is killed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from random import Random
 
-from netrepro.applications.etcd.real_time import check_etcd
-from netrepro.emulation.virtual.network import VirtualEmulation, VirtualProgram
+from netrepro.applications.etcd.server import Timing, server_command
+from netrepro.emulation.virtual.network import VirtualNetwork, VirtualProgram
 from netrepro.errors import NetreproError
 from netrepro.networks.topology import Topology
 
@@ -28,22 +28,24 @@ def etcd_without_leader_s(
     election_ms: int,
     progress: Callable[[Iterable[int]], Iterable[int]] = iter,
 ) -> list[float]:
-    """For each crash the seconds from the leader's SIGKILL, at any time between two heartbeats, until all other hosts'
-    servers have told of one new leader; to a millisecond, as etcd's log has it. Then it is restarted.
+    """Kill the leader by SIGKILL, at any time between two heartbeats, and restart it once there is another.
+
+    Returns for each crash the seconds until all other hosts' servers have told of one new leader; to a millisecond, as
+    etcd's log has it.
 
     A server on every host of the topology. Unlike other programs, two calls with one seed may differ; why is not known.
     Raises NetreproError where there is no etcd or no virtual kernel, for timeouts that etcd refuses, and where a leader
     does not come within 30 s.
     """
-    check_etcd(heartbeat_ms, election_ms)
+    timing = Timing(heartbeat_ms, election_ms)
     random = Random(seed)
-    with VirtualEmulation(topology, seed=seed) as net:
-        cluster = _Cluster(net, (f"--heartbeat-interval={heartbeat_ms}", f"--election-timeout={election_ms}"))
+    with VirtualNetwork(topology, seed=seed) as net:
+        cluster = _Cluster(net, timing)
         return [cluster.crash(random.uniform(0, heartbeat_ms / 1e3)) for _ in progress(range(crashes))]
 
 
 class _Cluster:
-    def __init__(self, net: VirtualEmulation, timing: tuple[str, ...]):
+    def __init__(self, net: VirtualNetwork, timing: Timing):
         self._net, self._timing = net, timing
         self._hosts = {host: net[host].address for host in net.topology.hosts}
         self._programs: dict[str, VirtualProgram] = {}
@@ -51,12 +53,8 @@ class _Cluster:
             self._start(host)
 
     def _start(self, host: str) -> None:
-        own = f"http://{self._hosts[host]}"
-        members = ",".join(f"{each}=http://{address}:2380" for each, address in self._hosts.items())
-        command = ["etcd", f"--name={host}", f"--data-dir={self._net.folder / host}", *self._timing]
-        command += [f"--listen-client-urls={own}:2379", f"--advertise-client-urls={own}:2379"]
-        command += [f"--listen-peer-urls={own}:2380", f"--initial-advertise-peer-urls={own}:2380"]
-        command += [f"--initial-cluster={members}", "--logger=zap"]
+        peers = {each: f"{address}:2380" for each, address in self._hosts.items()}
+        command = server_command(host, self._net.folder, f"{self._hosts[host]}:2379", peers, self._timing)
         self._programs[host] = self._net[host].popen(command, environment={"GOMAXPROCS": "1"})
 
     def crash(self, after_s: float) -> float:
@@ -65,7 +63,7 @@ class _Cluster:
         self._net.sleep(_STEADY_S + after_s)
         names = {member: host for host, (_, member, _) in self._told().items()}
         killed = names[old]
-        self._programs[killed].kill()
+        self._programs[killed].kill_all()
         killed_s = self._net.instance.order("clock")["realtime_ns"] / 1e9
         _, heard_s = self._wait_for_leader([host for host in self._hosts if host != killed], old)
         self._programs[killed].wait()

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from netrepro.emulation.virtual.network import VirtualEmulation, VirtualProgram
+from netrepro.emulation.virtual.network import VirtualNetwork, VirtualProgram
 from netrepro.errors import NetreproError
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import Cable, Topology, host_cable
@@ -125,7 +125,7 @@ def campus(seed: int) -> Topology:
 class _Programs:
     """Programs that run in the network: started with a line of work, stopped by SIGTERM."""
 
-    def __init__(self, net: VirtualEmulation):
+    def __init__(self, net: VirtualNetwork):
         self.net = net
         self._asked: list[tuple[str, dict[str, Any], Path]] = []
         self._started: list[tuple[str, VirtualProgram]] = []
@@ -170,8 +170,8 @@ class _Programs:
                 program.send_signal(signal.SIGTERM)
         said = []
         for name, program in self._started:
-            if program.wait(LONGEST_STOP_S) is None:
-                program.kill()
+            if program.poll_for(LONGEST_STOP_S) is None:
+                program.kill_all()
             last = program.output.strip().splitlines()[-1:] if program.returncode == 0 else []
             said.append((name, json.loads(last[0]) if last else None))
         return said
@@ -186,14 +186,14 @@ def record_day(folder: Path, *, seconds: float, mix: Mix, seed: int, day: int = 
     Raises NetreproError where libraries or the virtual kernel are missing, or a program does not start.
     """
     check_libraries()
-    with VirtualEmulation(campus(seed), seed=seed * 1000 + day, memory_mb=MEMORY_MB) as net:
+    with VirtualNetwork(campus(seed), seed=seed * 1000 + day, memory_mb=MEMORY_MB) as net:
         return _Run(net, folder, seconds, mix, seed, day).record(progress)
 
 
 class _Run:
     def __init__(
         self,
-        net: VirtualEmulation,
+        net: VirtualNetwork,
         folder: Path,
         seconds: float,
         mix: Mix,

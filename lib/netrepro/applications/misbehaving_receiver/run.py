@@ -1,4 +1,4 @@
-"""A document that a client in user space fetches from a real Linux sender, in virtual time."""
+"""Fetches a document from a real Linux sender by a client in user space, in virtual time; guest.py is either end."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pandas as pd
 
 from netrepro.applications.processes import lines_of, start_script
-from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
 
-HOST = Path(__file__).with_name("guest.py")
+GUEST = Path(__file__).with_name("guest.py")
 PORT = 80
 
 
@@ -30,22 +30,24 @@ class Client:
 def fetch(
     topology: Topology, route: tuple[str, ...], client: Client, size_bytes: int, control: str, tcp: Tcp, **run: Any
 ) -> tuple[pd.DataFrame, dict[str, int]]:
-    """Data packets as they come to the client, the first host of the route, from the server, its last: time_s since its
-    SYN, size_bytes of payload, start_bytes; and what the server's kernel counted: sent_again, timeouts.
+    """Fetch a document from the route's last host by a client at its first.
+
+    Returns the data packets as they come to the client: time_s since its SYN, size_bytes of payload, start_bytes; and
+    what the server's kernel counted: sent_again, timeouts.
 
     control : the sender's congestion control, as the kernel names it. run : seconds, seed. Raises NetreproError as
-    VirtualEmulation, and where a program fails.
+    VirtualNetwork, and where a program fails.
     """
     paths = sorted([route, route[::-1]])
-    with VirtualEmulation(topology, congestion_control="", seed=run["seed"], tcp=tcp, paths=paths) as net:
+    with VirtualNetwork(topology, congestion_control="", seed=run["seed"], tcp=tcp, paths=paths) as net:
         net.load_control(control)
         own, server = (net.path_address(path) for path in (route[::-1], route))
         host = net[route[0]]
         # What its host's kernel does not own it does not answer, by resets; packets still find their way there.
         host.run(["ip", "address", "delete", f"{own}/32", "dev", f"{route[0]}-eth0"])
         how = "sack" if client.sack else "none"
-        serving = start_script(net, route[-1], HOST, "serve", str(PORT), str(size_bytes), control)
+        serving = start_script(net, route[-1], GUEST, "serve", str(PORT), str(size_bytes), control)
         words = [own, server, PORT, size_bytes, run["seconds"], client.receiver, client.how_many, client.segment_bytes]
-        fetching = start_script(net, route[0], HOST, "fetch", *map(str, words), how)
+        fetching = start_script(net, route[0], GUEST, "fetch", *map(str, words), how)
         (rows,), (counted,) = lines_of(fetching, [serving]), lines_of(serving)
     return pd.DataFrame(rows, columns=["time_s", "size_bytes", "start_bytes"]), counted

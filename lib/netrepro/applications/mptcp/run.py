@@ -1,4 +1,6 @@
-"""Linux's MPTCP whose path manager is told that a network is lost, and that it is back; in virtual time.
+"""Runs Linux's MPTCP in virtual time, whose path manager is told that a network is lost, and that it is back.
+
+guest.py is both ends of the stream, and `ip mptcp` on their hosts speaks to the path manager.
 
 What a phone does: the endpoint of the lost network is deleted, which ends its subflows at once and has the rest carry
 what they held, and is added again later.
@@ -13,24 +15,24 @@ import pandas as pd
 from netrepro.applications.processes import lines_of, start_script
 from netrepro.emulation.source_routes import connections
 from netrepro.emulation.virtual.multipath import socket_kind_of_subflows, tell_path_managers
-from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.networks.experiment import Experiment
 
-HOST = Path(__file__).with_name("guest.py")
+GUEST = Path(__file__).with_name("guest.py")
 PORT, ENDPOINT = 5000, "2"
 
 
 def told_handover(experiment: Experiment, clock_skew_ppm: float = 100.0) -> pd.DataFrame:
-    """What the receiver of the experiment's only flow has read: time_s, delivered_bytes, a row a read.
+    """Run the experiment's only flow and return what its receiver has read: time_s, delivered_bytes, a row a read.
 
     Whenever a link of the first subflow's path changes, the source's path manager hears of it at that moment. Raises
-    NetreproError as VirtualEmulation, and where a program or `ip mptcp` fails.
+    NetreproError as VirtualNetwork, and where a program or `ip mptcp` fails.
     """
     (made,), (flow,) = connections(experiment), experiment.traffic
     tcp, seconds = experiment.tcp_of(flow), str(experiment.duration_s)
     control = experiment.flow_table["congestion_control"].iloc[0]
     buffer_bytes = socket_kind_of_subflows(tcp).receive_buffer_bytes // 2  # the kernel doubles it
-    with VirtualEmulation(
+    with VirtualNetwork(
         experiment.topology, congestion_control="", seed=experiment.seed, tcp=experiment.tcp, paths=sorted(made.paths)
     ) as net:
         net.load_control(control)
@@ -42,8 +44,8 @@ def told_handover(experiment: Experiment, clock_skew_ppm: float = 100.0) -> pd.D
         add = ["ip", "mptcp", "endpoint", "add", own, "id", ENDPOINT, "subflow"]
         source.run(add)
         began_s = net.now_s
-        receiver = start_script(net, made.accepter, HOST, "receive", str(PORT), str(buffer_bytes), seconds)
-        sender = start_script(net, made.opener, HOST, "send", own, to, str(PORT), control, seconds)
+        receiver = start_script(net, made.accepter, GUEST, "receive", str(PORT), str(buffer_bytes), seconds)
+        sender = start_script(net, made.opener, GUEST, "send", own, to, str(PORT), control, seconds)
         for change in experiment.changes:
             net.sleep(began_s + change.at_s - net.now_s)
             net.change_link(change.source, change.destination, up=change.up, both=change.both_directions)

@@ -1,4 +1,6 @@
-"""Raft as five real processes in virtual time: leaders are killed by SIGKILL, and logs are compared at the end.
+"""Runs Raft as five real processes in virtual time: leaders are killed by SIGKILL, logs are compared at the end.
+
+guest.py keeps a server on each of five hosts, and is the tester on a sixth.
 
 The machine is the one that the simulator's elections are checked against; sockets, timers and crashes are Linux's.
 """
@@ -14,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from netrepro.applications.processes import addresses_in, lines_of, start
-from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.networks.links import Link
 from netrepro.networks.topology import Topology, star
 from netrepro.protocols.raft_elections import Election
@@ -26,22 +28,22 @@ CHECKS = ("terms with two leaders", "logs that differ", "places of the log with 
 
 
 def network(setting: Election, hosts: int = len(PLACES)) -> Topology:
-    """Five servers and the tester on a switch; a message's way has the mean and the deviation of the setting's."""
+    """Put five servers and the tester on a switch; a message's way has the mean and the deviation of the setting's."""
     delay_ms = (setting.least_delay_ms + setting.greatest_delay_ms) / 2
     deviation_ms = (setting.greatest_delay_ms - setting.least_delay_ms) / np.sqrt(12)
     return star(hosts, Link(1000.0, delay_ms / 2, jitter_ms=float(deviation_ms / np.sqrt(2))))
 
 
 def run(topology: Topology, cases: Sequence[Mapping[str, Any]], seed: int) -> Iterable[dict[str, Any]]:
-    """What the tester says of each case: trials, reports, logs."""
+    """Run the cases and return what the tester says of each: trials, reports, logs."""
     where = addresses_in(topology, PLACES)
-    with VirtualEmulation(topology, seed=seed) as net:
+    with VirtualNetwork(topology, seed=seed) as net:
         keepers = [start(net, PLACES[name], GUEST, "keep", name, where) for name in SERVERS]
         return lines_of(start(net, PLACES["tester"], GUEST, "crash", json.dumps(cases), where), keepers)
 
 
 def violations(found: Mapping[str, Any]) -> Counter:
-    """How often CHECKS (election safety, log matching, state machine safety, leader completeness) fail in a case."""
+    """Count failures of CHECKS (election safety, log matching, state machine safety, leader completeness) in a case."""
     leads = {(value, name) for name, _, _, kind, value in found["reports"] if kind == "leader"}
     applied = {tuple(value) for _, _, _, kind, value in found["reports"] if kind == "applied"}
     logs = [[tuple(entry) for entry in log] for log in found["logs"].values()]

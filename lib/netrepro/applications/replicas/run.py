@@ -1,4 +1,6 @@
-"""EPaxos and Multi-Paxos as real processes in virtual time: a region is a network of its own, with the matrix's delays.
+"""Runs EPaxos and Multi-Paxos as real processes in virtual time; a region is a host, with the matrix's delays.
+
+guest.py is the replica of a region, and once more all clients beside it.
 
 Replicas and clients are the machines of `netrepro.protocols`, over UDP sockets; the commands are those that the
 simulator is given, so that both can be compared command by command.
@@ -15,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from netrepro.applications.processes import addresses_in, lines_of, start
-from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.networks.links import Link
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.simulation.replication import Demand, Deployment, ReplicatedRun, replicated_run
@@ -27,7 +29,7 @@ DRAINS_S = 5.0  # after the last command, until everybody has executed everythin
 
 
 def network(deployment: Deployment) -> Topology:
-    """A host and a router a region, and a cable between any two routers that takes half a round trip."""
+    """Describe a host and a router a region, and a cable between any two routers that takes half a round trip."""
     numbers = range(1, len(deployment.regions) + 1)
     near = [host_cable(f"h{i}", f"s{i}", Link(RATE_MBPS, 0.0)) for i in numbers]
     far = [
@@ -38,14 +40,14 @@ def network(deployment: Deployment) -> Topology:
 
 
 def run_replication(cases: Mapping[str, tuple[Deployment, Demand]], seed: int = 1) -> dict[str, ReplicatedRun]:
-    """All cases one after the other, by the same processes: as `simulate_replication` says it, without jitter.
+    """Run all cases one after the other, by the same processes: as `simulate_replication` says it, without jitter.
 
     They must have the regions and the round trips of the first.
     """
     first, _ = next(iter(cases.values()))
     topology = network(first)
     hosts = {region: f"h{number}" for number, region in enumerate(first.regions, start=1)}
-    with VirtualEmulation(topology, seed=seed) as net:
+    with VirtualNetwork(topology, seed=seed) as net:
         begins_s = net.instance.order("clock")["monotonic_ns"] / 1e9 + SETTLES_S
         plan: dict[str, Any] = {"addresses": json.loads(addresses_in(topology, hosts)), "cases": []}
         for deployment, demand in cases.values():

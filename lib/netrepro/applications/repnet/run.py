@@ -1,4 +1,4 @@
-"""An experiment on real kernels, its small flows sent by RepNet's asyncio library from programs in the hosts."""
+"""Runs an experiment in real time whose small flows RepNet's asyncio library sends; guest.py is a program a host."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from netrepro.applications.repnet import guest
-from netrepro.emulation import Emulation, emulate
+from netrepro.emulation import Network, emulate
 from netrepro.emulation.real_time.guests import Guest
-from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.emulation.real_time.network import RealTimeNetwork
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.networks.workloads import Flow
@@ -29,7 +29,7 @@ ADDRESSES_ONLY = "7"  # of a packet, source, destination and protocol
 def emulate_with_library(
     experiment: Experiment, small_bytes: int, tier: str, *, hash_ports: bool = True
 ) -> Measurements:
-    """What `emulate` measures, flows of `small_bytes` at most being sent by programs in the hosts: those that are
+    """Run `emulate`, flows of `small_bytes` at most being sent by programs in the hosts: those that are
     replicated with RepNet's library, the others with asyncio's own streams.
 
     `hash_ports` False makes all routers choose paths by addresses alone, so that the connections of a flow share
@@ -45,7 +45,7 @@ def emulate_with_library(
     )
     programs = Programs(guest.__name__, partial(_orders, table[is_small], experiment.duration_s))
 
-    def prepare(net: Emulation) -> None:
+    def prepare(net: RealTimeNetwork) -> None:
         if not hash_ports:
             hash_addresses_only(net)
         programs.start(net)
@@ -79,12 +79,12 @@ class Programs:
     orders : of a host, given the network and the host's name.
     """
 
-    def __init__(self, module: str, orders: Callable[[Emulation, str], dict[str, Any]]):
+    def __init__(self, module: str, orders: Callable[[Network, str], dict[str, Any]]):
         self._module, self._orders = module, orders
         self._guests: dict[str, Guest] = {}
         self.begin_s = 0.0
 
-    def start(self, net: Emulation) -> None:
+    def start(self, net: RealTimeNetwork) -> None:
         """Start every host's program, and let them begin together."""
         for host in net.topology.hosts:
             self._guests[host] = net[host].popen([sys.executable, "-P", "-m", self._module])
@@ -115,14 +115,14 @@ class Programs:
         return line
 
 
-def hash_addresses_only(net: Emulation | VirtualEmulation) -> None:
+def hash_addresses_only(net: Network) -> None:
     """Let all routers choose paths by addresses alone, so that all connections of two hosts share theirs."""
     for switch in net.topology.switches:
         path = "/proc/sys/net/ipv4/fib_multipath_hash_fields"
         net[switch].run(["sh", "-c", f"echo {ADDRESSES_ONLY} > {path}"])
 
 
-def _orders(flows: pd.DataFrame, duration_s: float, net: Emulation, host: str) -> dict[str, Any]:
+def _orders(flows: pd.DataFrame, duration_s: float, net: Network, host: str) -> dict[str, Any]:
     least = guest.HEADER.size
     until_s = duration_s - LAST_S
     mine = flows[(flows["source"] == host) & (flows["start_s"] < until_s)]

@@ -1,4 +1,6 @@
-"""Swarms of real BitTorrent peers in virtual time: a process each, over TCP, their links limited as in the simulation.
+"""Runs swarms of BitTorrent peers in virtual time: a process each, over TCP, their links limited as in the simulation.
+
+guest.py forks all peers, each into the network of its host.
 
 The machine is the one that exchanges files with libtorrent in the tests; its chokers are those of the simulated swarm.
 """
@@ -13,7 +15,7 @@ from typing import Any
 import pandas as pd
 
 from netrepro.applications.processes import lines_of, start
-from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.networks.links import Link
 from netrepro.networks.topology import HOST_QUEUE, Cable, Topology
 from netrepro.simulation.swarm import BLOCK_BYTES, SwarmPeer
@@ -25,12 +27,12 @@ SEGMENT_BYTES, FRAME_BYTES = 1448, 1514  # of a full segment: its data, and what
 
 
 def link_rate_mbps(kilobytes_per_s: float) -> float:
-    """Of the link on which blocks go at a peer's rate, when nothing else does."""
+    """Find the rate of the link on which blocks go at a peer's rate, when nothing else does."""
     return kilobytes_per_s * 8 / 1e3 * FRAME_BYTES / SEGMENT_BYTES
 
 
 def network(peers: Sequence[SwarmPeer]) -> Topology:
-    """Every peer's upload at its own rate, all on one switch."""
+    """Describe every peer's upload at its own rate, all on one switch."""
     down = Link(DOWNLOAD_MBPS, DELAY_MS)
     cables = [
         Cable(f"h{place}", "s1", Link(link_rate_mbps(peer.upload_kilobytes_per_s), DELAY_MS, HOST_QUEUE), down)
@@ -48,7 +50,7 @@ def run_real_swarms(
     blocks_per_piece: int,
     limit_s: float = 36_000.0,
 ) -> list[pd.DataFrame]:
-    """Swarms of the same upload rates, one after the other, on one kernel; `chokers` has each kind's constants.
+    """Run swarms of the same upload rates, one after the other, on one kernel; `chokers` has each kind's constants.
 
     Columns as of `netrepro.simulation.swarm.run_swarm`, and is_right: whether the file is. Raises NetreproError where
     a peer fails, and without the kernel.
@@ -73,7 +75,7 @@ def run_real_swarms(
         for place, peers in enumerate(swarms)
     ]
     hosts = [f"h{place}" for place in range(1, len(swarms[0]) + 1)]
-    with VirtualEmulation(network(swarms[0]), seed=seed) as net:
+    with VirtualNetwork(network(swarms[0]), seed=seed) as net:
         plan: dict[str, Any] = {
             "addresses": [net[host].address for host in hosts],
             "namespaces": [f"/proc/1/fd/{net.plan.descriptor(host)}" for host in hosts],

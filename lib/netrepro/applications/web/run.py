@@ -1,4 +1,6 @@
-"""Pages over one link, by each of the transports: in the simulator, and as processes of a kernel in virtual time.
+"""Loads pages over one link, by each of the transports: in the simulator, and by processes in virtual time.
+
+guest.py is the server on one host, and the browser on the other.
 
 QUIC is aioquic's. Without that package its pages cannot be loaded, and all others can.
 """
@@ -19,7 +21,7 @@ import numpy as np
 
 from netrepro.applications.processes import lines_of, start
 from netrepro.emulation.tcp import socket_kind
-from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import Topology, dumbbell
@@ -99,13 +101,13 @@ def load_pages(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s: 
 
 
 def why_no_quic() -> str:
-    """Why pages cannot be loaded over QUIC, "" where they can."""
+    """Tell why pages cannot be loaded over QUIC, "" where they can."""
     return "" if importlib.util.find_spec("aioquic") else "the package aioquic is not installed: pip install aioquic"
 
 
 def share_beside_tcp(way: Way, line: Line, seconds: float, seed: int) -> float:
-    """Share of the bytes of a response over SST that does not end, beside those of a TCP connection from the same
-    server that begins within a second; both directions of the line have one of each."""
+    """Find the share of the bytes of a response over SST that does not end, beside those of a TCP connection from the
+    same server that begins within a second; both directions of the line have one of each."""
     begins_s = float(np.random.default_rng(seed).random())
     flow = Flow(SERVER, CLIENT, duration_s=seconds - begins_s, start_s=begins_s)
     asked = Experiment(line.topology, (flow,), seconds, seed, tcp=way.tcp)
@@ -171,7 +173,7 @@ WINDOW_CLAMP = 10  # TCP_WINDOW_CLAMP, which Python has no name for
 
 
 def load_really(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s: float, seed: int) -> list[Loaded]:
-    """The same by two processes on a kernel in virtual time, over its TCP or its UDP. Raises NetreproError without the
+    """Load them by two processes on a kernel in virtual time, over its TCP or its UDP. Raises NetreproError without the
     kernel, and where a process fails."""
     kind = socket_kind(way.tcp)
     options = [(socket.TCP_MAXSEG, kind.segment_bytes), (WINDOW_CLAMP, kind.receive_window_bytes)]
@@ -183,7 +185,7 @@ def load_really(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s:
         "socket_options": [option for option in options if option[1]],
         "packages": [path for path in sys.path if Path(path).is_absolute()] if way.over == "QUIC" else [],
     }
-    with VirtualEmulation(line.topology, congestion_control=way.tcp.congestion_control, seed=seed, tcp=way.tcp) as net:
+    with VirtualNetwork(line.topology, congestion_control=way.tcp.congestion_control, seed=seed, tcp=way.tcp) as net:
         (net.folder / "plan.json").write_text(json.dumps(plan))
         words = ("plan.json", net[SERVER].address)
         server = start(net, SERVER, GUEST, "serve", *words)
@@ -192,7 +194,7 @@ def load_really(pages: Pages, way: Way, line: Line, request_bytes: int, pause_s:
 
 
 def least_s(page: Sequence[int], way: Way, line: Line, request_bytes: int) -> float:
-    """No way can load the page sooner: round trips, and bytes at the line's rate without any header.
+    """Find the time below which no way can load the page: round trips, and bytes at the line's rate without any header.
 
     A place (a connection times its depth) is taken for a round trip at least by each request, and for another one where
     the request opens a connection. A fresh channel or connection costs one more before the first request, unless the

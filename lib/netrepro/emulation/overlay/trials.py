@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 
 from netrepro.emulation.overlay.network import CACHES, Cache, Overlay, OverlayNetwork, compiled_programs
-from netrepro.emulation.real_time.network import Emulation
+from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 from netrepro.networks.topology import Cable, Topology
@@ -40,7 +40,7 @@ def run_trials(tier: str, evicted: Mapping[str, Overlay], refused: Mapping[str, 
             for name, overlay in compile_for.items()
         }
         if tier == "virtual":
-            net = opened.enter_context(Emulation(Topology((Cable("h1", "h2", Link(100.0, 1.0)),)), tier="virtual"))
+            net = opened.enter_context(VirtualNetwork(Topology((Cable("h1", "h2", Link(100.0, 1.0)),))))
             rows = net["h1"].python(_all_trials, dict(evicted), dict(refused), programs, 1)
         else:
             rows = _all_trials(dict(evicted), dict(refused), programs, 8)

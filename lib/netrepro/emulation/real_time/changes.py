@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from netrepro.emulation import messages
 from netrepro.emulation.messages import Request
 from netrepro.emulation.plan import HUB, Plan
-from netrepro.emulation.real_time.running import RunningNetwork
+from netrepro.emulation.real_time.running import Made, RunningNetwork
 from netrepro.networks.experiment import Experiment
 from netrepro.networks.routing import links_in_use
 
@@ -18,15 +19,6 @@ MOST_LATE_MS = 20.0  # fixed before any run: a change that is later makes the ru
 def now_ns() -> int:
     """The clock of packets' stamps."""
     return time.clock_gettime_ns(time.CLOCK_REALTIME)
-
-
-@dataclass(frozen=True)
-class Made:
-    """A change of a link as it was made: between these instants (CLOCK_REALTIME), and its rate from then on."""
-
-    begun_ns: int
-    made_ns: int
-    rate_mbps: float
 
 
 class Changes:
@@ -42,7 +34,6 @@ class Changes:
         moments = [*_link_changes(plan, experiment), *_route_changes(plan, experiment)]
         self._left = sorted(moments, key=lambda moment: moment.at_s)
         self.latest_ms = 0.0 if experiment.changes else float("nan")
-        self.made: dict[tuple[str, str], list[Made]] = {}  # port -> its changes so far, in order
 
     @property
     def next_s(self) -> float:
@@ -53,10 +44,7 @@ class Changes:
         """Make all that are due. Raises NetreproError for what the kernel refuses."""
         while self.next_s <= now_s:
             moment = self._left.pop(0)
-            begun_ns = now_ns()
-            self._net.send(moment.requests)
-            for port, rate_mbps in moment.rates_mbps.items():
-                self.made.setdefault(port, []).append(Made(begun_ns, now_ns(), rate_mbps))
+            make(self._net, moment.requests, moment.rates_mbps)
             self.latest_ms = max(self.latest_ms, (now_s - moment.at_s) * 1e3)
 
 
@@ -69,28 +57,55 @@ class _Moment:
     rates_mbps: dict[tuple[str, str], float] = field(default_factory=dict)  # of all ports that something happens to
 
 
+class Links:
+    """The links of a network as changes have left them."""
+
+    def __init__(self, plan: Plan):
+        self._plan = plan
+        self._links = {port: described.link for port, described in plan.ports.items()}
+        self._wired = {each.direction for each in plan.wires}
+        self._down: set[tuple[str, str]] = set()
+
+    def change(
+        self, port: tuple[str, str], rate_mbps: float | None, up: bool | None
+    ) -> tuple[dict[str, list[Request]], float]:
+        """Change one; node -> what its kernel is told, and the rate from then on."""
+        plan, described = self._plan, self._plan.ports[port]
+        found: dict[str, list[Request]] = {described.shaper[0]: []}
+        wanted = found[described.shaper[0]]
+        if up is not None:
+            self._down = self._down - {port} if up else self._down | {port}
+        if rate_mbps is not None:
+            self._links[port] = replace(self._links[port], rate_mbps=rate_mbps)
+            wanted.append(messages.replacing(described.shaped(self._links[port])[0]))
+            if port in self._wired:
+                found[HUB] = [messages.replacing(plan.wire(port, self._links[port]))]
+        # A new rate has set the shaper's buffer anew, and a broken link has none.
+        closed = port in self._down
+        buffer = messages.closed_buffer(described.shaper[1]) if closed else described.buffer(self._links[port])
+        wanted.append(messages.replacing(buffer))
+        return found, self._links[port].rate_mbps
+
+
+def make(
+    net: RunningNetwork, requests: Mapping[str, Sequence[Request]], rates_mbps: Mapping[tuple[str, str], float]
+) -> None:
+    """Make a change now, and note when. rates_mbps : of the ports that it is about, from then on."""
+    begun_ns = now_ns()
+    net.send(requests)
+    for port, rate_mbps in rates_mbps.items():
+        net.made.setdefault(port, []).append(Made(begun_ns, now_ns(), rate_mbps))
+
+
 def _link_changes(plan: Plan, experiment: Experiment) -> list[_Moment]:
-    links = {port: described.link for port, described in plan.ports.items()}
-    wired = {each.direction for each in plan.wires}
-    down: set[tuple[str, str]] = set()
+    links = Links(plan)
     found = []
     for change in sorted(experiment.changes, key=lambda change: change.at_s):
         moment = _Moment(change.at_s)
         for port in change.links:
-            described = plan.ports[port]
-            wanted = moment.requests.setdefault(described.shaper[0], [])
-            if change.up is not None:
-                down = down - {port} if change.up else down | {port}
-            if change.rate_mbps is not None:
-                links[port] = replace(links[port], rate_mbps=change.rate_mbps)
-                wanted.append(messages.replacing(described.shaped(links[port])[0]))
-                if port in wired:
-                    moment.requests.setdefault(HUB, []).append(messages.replacing(plan.wire(port, links[port])))
-            # A new rate has set the shaper's buffer anew, and a broken link has none.
-            closed = port in down
-            buffer = messages.closed_buffer(described.shaper[1]) if closed else described.buffer(links[port])
-            wanted.append(messages.replacing(buffer))
-            moment.rates_mbps[port] = links[port].rate_mbps
+            requests, moment.rates_mbps[port] = links.change(port, change.rate_mbps, change.up)
+            for node, wanted in requests.items():
+                moment.requests.setdefault(node, []).extend(wanted)
         found.append(moment)
     return found
 

@@ -12,13 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from netrepro.emulation.real_time.guests import Guest, LauncherConnection
 from netrepro.errors import NetreproError
 
 _PROCESS = Path(__file__).with_name("core_process.py")
-LATENESS_BUCKETS = 512  # of core/sockets/lateness_histogram.hpp
 
 
 class CoreGuest:
@@ -72,10 +70,3 @@ class CoreGuest:
         self._complaints.seek(0)
         lines = self._complaints.read().decode(errors="replace").strip().splitlines()
         return NetreproError(f"{self._what}: {lines[-1] if lines else 'its process ended'}", self._remedy)
-
-
-def lateness_table(counts: np.ndarray) -> pd.DataFrame:
-    """The core's histogram of lateness, shape (LATENESS_BUCKETS,), as up_to_us (upper edge) and packets."""
-    bucket = np.flatnonzero(counts)
-    up_to_us = 2.0 ** (bucket // 8) * (1 + (bucket % 8 + 1) / 8) / 1000
-    return pd.DataFrame({"up_to_us": up_to_us, "packets": counts[bucket]})

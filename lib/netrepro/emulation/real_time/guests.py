@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from netrepro.emulation.network import RunningProgram, checked_words
 from netrepro.errors import NetreproError
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
@@ -155,19 +156,6 @@ class LauncherConnection:
             self._removed.close()
 
 
-def checked_words(command: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """The command as strings. Raises NetreproError for one that no program can be started with."""
-    if isinstance(command, (str, bytes)):
-        raise NetreproError(f"a command in one string, {command!r}", f"give its words, {str(command).split()!r}")
-    words = list(command)
-    for word in words:
-        if not isinstance(word, (str, os.PathLike)) or "\0" in os.fspath(word):
-            raise NetreproError(f"{word!r} in a command", "give strings or paths without a NUL character")
-    if not words:
-        raise NetreproError("a command without a word", "name the program first")
-    return [os.fspath(word) for word in words]
-
-
 def has_ended(told_by: int, timeout_s: float | None) -> bool:
     """Whether a guest's descriptor has told of its end before `timeout_s` have passed; None waits for it."""
     ended = select.poll()  # select() knows no descriptors beyond 1023
@@ -182,7 +170,7 @@ def exit_status(told_by: int) -> int:
     return struct.unpack("=i", told)[0] if told else -signal.SIGKILL
 
 
-class Guest:
+class Guest(RunningProgram):
     """A program inside a node, used like subprocess.Popen; it ends with the network at the latest."""
 
     def __init__(
@@ -347,39 +335,3 @@ class Guest:
             if stream:
                 stream.close()
         self.wait()
-
-
-class Call:
-    """A Python function that runs inside a node, in a process of its own."""
-
-    def __init__(self, guest: Guest, outcome: IO[bytes], complaints: IO[bytes]):
-        self._guest, self._outcome, self._complaints = guest, outcome, complaints
-        self._known: tuple[bool, Any] | None = None
-
-    def done(self) -> bool:
-        """Whether the function has returned or raised."""
-        return self._guest.poll() is not None
-
-    def result(self, timeout: float | None = None) -> Any:
-        """What the function returned; raises what it raised, or subprocess.TimeoutExpired."""
-        if self._known is None:
-            status = self._guest.wait(timeout)
-            self._outcome.seek(0)
-            pickled = self._outcome.read()
-            if not pickled:
-                raise NetreproError(
-                    f"the function ended without a result, with status {status}: {last_line(self._complaints)}",
-                    "a function inside a node must return",
-                )
-            self._known = pickle.loads(pickled)
-        returned, value = self._known
-        if returned:
-            return value
-        error, text = value
-        error.add_note(text)
-        raise error
-
-    def stop(self) -> None:
-        """End it now."""
-        self._guest.kill()
-        self._guest.wait()

@@ -19,7 +19,7 @@ from netrepro.errors import NetreproError
 LONGEST_START_S = 180.0
 
 
-class NodeKernel(BlockingKernelClient):
+class RealTimeJupyterKernel(BlockingKernelClient):
     """A kernel that runs inside, and the client of it; `connection_file` lets others, such as a console, join it.
 
     It ends with its `with` block, or else with the network. `guest` is its process: SIGINT interrupts what it executes.
@@ -69,7 +69,7 @@ class NodeKernel(BlockingKernelClient):
         self.cleanup_connection_file()
         self.cleanup_ipc_files()
 
-    def __enter__(self) -> NodeKernel:
+    def __enter__(self) -> RealTimeJupyterKernel:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""A network of real kernels: `with Emulation(topology) as net: net["h1"].run(["ping", "-c", "1", "h2"])`."""
+"""A network of this machine's kernel, in real time: namespaces that one process owns."""
 
 from __future__ import annotations
 
@@ -8,58 +8,46 @@ import os
 import pathlib
 import pty
 import select
-import shlex
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import termios
+import time
 import tty
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import cloudpickle
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
 
 from netrepro.emulation import messages
+from netrepro.emulation.call import CALL_GUEST, Call, pickled_call
 from netrepro.emulation.messages import Request
-from netrepro.emulation.plan import HUB, Plan, check_name, make_plan
+from netrepro.emulation.netem import INSTEAD
+from netrepro.emulation.network import Network, Node
+from netrepro.emulation.plan import HUB, Plan, check_name, check_rate, make_plan
+from netrepro.emulation.real_time.changes import Links, make
 from netrepro.emulation.real_time.cpu_limits import CpuLimits, check_cpu_limits
-from netrepro.emulation.real_time.guests import Call, Guest, LauncherConnection, errno_text
-from netrepro.emulation.real_time.netem import INSTEAD
-from netrepro.emulation.real_time.recording import Recording
+from netrepro.emulation.real_time.guests import Guest, LauncherConnection, errno_text, last_line
+from netrepro.emulation.real_time.recording import RealTimeRecording
+from netrepro.emulation.real_time.running import Made
 from netrepro.emulation.tiers import check_feature, probe_tiers, resolve_tier
-from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.routing import Path, Routing
 from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
 
 if TYPE_CHECKING:
-    from netrepro.emulation.real_time.jupyter import NodeKernel
+    from netrepro.emulation.real_time.jupyter import RealTimeJupyterKernel
 
-_GUEST = pathlib.Path(__file__).with_name("guest.py")
 TIERS_OF_KERNELS = ("privileged", "rootless")
 
 
-class Emulation:
+class RealTimeNetwork(Network):
     """A topology built of network namespaces, and everything that runs inside.
 
-    topology : hosts, switches (routers that forward over all shortest paths, chosen flow by flow) and links. These are
-        the kernel's shapers, with a drop-tail buffer; a bucket (a packet and 128 us) passes an idle link at once. What
-        a link does beyond its rate and its buffer is the kernel's netem's, where it has one.
-    tier : "auto", "privileged" or "rootless"; "virtual" makes a VirtualEmulation, in virtual time.
-    congestion_control : of all hosts, or host -> name (others: cubic). Always set, because the machine's own
-        default may be anything; "" leaves it to the programs' sockets.
-    seed : of the routers' path choice and of losses.
-    address_pool : hosts take its addresses from the first on (h1 10.0.0.1), switches from the last downwards.
-    tcp : how hosts speak TCP, but for the congestion control; None leaves the kernel's own settings. Or host -> Tcp, to
-        leave those of other hosts.
-    routing : "ecmp", over all shortest paths, or "spanning_tree"; other addresses than those of `paths` have "ecmp"
-        with "k_shortest_paths".
-    paths : nodes from host to host; `net.path_address(path)` is an address of the last one that leads over the path.
-    cpu_limits : host -> cores that its programs and functions may have together, such as 0.2. Control groups keep
-        them where this process may make some, else nice +10 holds the programs back: `how_cpu_is_limited` says which.
+    Links are the kernel's shapers, with a drop-tail buffer; a bucket (a packet and 128 us) passes an idle link at once.
+    What a link does beyond its rate and its buffer is the kernel's netem's, where it has one. Arguments as of
+    Emulation; tier : "auto", "privileged" or "rootless".
 
     All of it lives in namespaces that one process owns; leaving the `with` block, Ctrl-C, or any end of the
     calling process ends that process, every guest, and so the network. The machine's own network is not touched.
@@ -68,11 +56,6 @@ class Emulation:
     links with more than a rate and a buffer where the kernel has no netem; on entering, for what the kernel refuses: a
     congestion control it lacks, a queue, a setting.
     """
-
-    def __new__(cls, topology: Topology, tier: str = "auto", *arguments: Any, **keywords: Any) -> Any:
-        if tier == "virtual":  # with the same nodes and programs, and another kernel
-            return VirtualEmulation(topology, tier, *arguments, **keywords)
-        return super().__new__(cls)
 
     def __init__(
         self,
@@ -86,16 +69,17 @@ class Emulation:
         paths: Iterable[Path] = (),
         cpu_limits: Mapping[str, float] | None = None,
     ):
-        self.plan: Plan = make_plan(topology, congestion_control, seed, address_pool, tcp, routing, paths)
+        self._plan = make_plan(topology, congestion_control, seed, address_pool, tcp, routing, paths)
         check_cpu_limits(topology, cpu_limits or {})
         self._cpu = CpuLimits(cpu_limits or {})
         self.topology = topology
         self.tier, self.why_tier = resolve_tier(tier, TIERS_OF_KERNELS, probe_tiers())
-        if self.plan.wires:
+        if self._plan.wires:
             check_feature("netem", self.tier, INSTEAD)
         self._connection: LauncherConnection | None = None
+        self.made: dict[tuple[str, str], list[Made]] = {}
 
-    def __enter__(self) -> Emulation:
+    def __enter__(self) -> RealTimeNetwork:
         if self._connection:
             raise NetreproError("this network is built already", "leave its with block first, or make another")
         try:
@@ -106,10 +90,13 @@ class Emulation:
         except BaseException:
             self.close()
             raise
+        self._links, self.made, self._began = Links(self.plan), {}, time.monotonic()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    @property
+    def plan(self) -> Plan:
+        """The addresses, interfaces and routes of its nodes."""
+        return self._plan
 
     def close(self) -> None:
         """End the network and all that runs inside; does nothing the second time."""
@@ -131,16 +118,38 @@ class Emulation:
         check_name(node, self.plan.nodes, "host or switch")
         return self.plan.nodes.index(node)
 
-    def __getitem__(self, name: str) -> Node:
-        """The host or switch of that name."""
+    def __getitem__(self, name: str) -> RealTimeNode:
         check_name(name, (*self.topology.hosts, *self.topology.switches), "host or switch")
-        return Node(self, name)
+        return RealTimeNode(self, name)
 
-    def path_address(self, path: Path) -> str:
-        """The address of the path's last host that packets from its first one reach over the path."""
-        if tuple(path) not in self.plan.path_addresses:
-            raise NetreproError(f"no address for the path {' '.join(path)}", "name it in Emulation(paths=...)")
-        return str(self.plan.path_addresses[tuple(path)])
+    @property
+    def now_s(self) -> float:
+        """The time since the network was built."""
+        return time.monotonic() - self._began
+
+    def sleep(self, seconds: float) -> None:
+        """Let so much time pass."""
+        if seconds > 0:
+            time.sleep(seconds)
+
+    def change_link(
+        self,
+        source: str,
+        destination: str,
+        *,
+        rate_mbps: float | None = None,
+        up: bool | None = None,
+        both: bool = True,
+    ) -> None:
+        """Change a link as Network says; what netem holds for its delay is on the wire, and still arrives."""
+        ports = [(source, destination), (destination, source)][: 1 + both]
+        for port in ports:
+            self.topology.link(*port)
+        if rate_mbps is not None:
+            check_rate(f"the link from {source} to {destination}", rate_mbps)
+        for port in ports:
+            requests, rate = self._links.change(port, rate_mbps, up)
+            make(self, requests, {port: rate})
 
     def send(self, requests: Mapping[str, Sequence[Request]]) -> None:
         """Send messages to the kernel inside nodes. Raises NetreproError for what it refuses."""
@@ -164,18 +173,10 @@ class Emulation:
         interval_ms: float = 1.0,
         most_packets: int = 200_000,
         captures: str | os.PathLike[str] | None = None,
-    ) -> Recording:
-        """Record ports (from, to) until the `with` block of the result ends.
-
-        queues : ports whose queue is sampled every `interval_ms`.
-        packets : ports whose every packet is stamped as it leaves, up to `most_packets` each.
-        captures : a folder that gets a pcap with these packets for each such port, "s1-s2.pcap", when the block ends:
-            their headers and first bytes, with stamps of nanoseconds.
-
-        Raises NetreproError for ports and folders that are not there.
-        """
+    ) -> RealTimeRecording:
+        """Record ports as Network says; the recording also judges whether they behaved like links (`certificate`)."""
         folder = None if captures is None else pathlib.Path(captures)
-        return Recording(self, tuple(queues), tuple(packets), interval_ms, most_packets, folder)
+        return RealTimeRecording(self, tuple(queues), tuple(packets), interval_ms, most_packets, folder)
 
     def check_congestion_controls(self, names: Iterable[str]) -> None:
         """Raises NetreproError for a congestion control that this kernel lacks or denies."""
@@ -237,26 +238,26 @@ def _refused_setting(name: str, number: int) -> NetreproError:
     )
 
 
-class Node:
-    """A host or switch: where programs, functions and sockets are opened in its network."""
+class RealTimeNode(Node):
+    """A host or switch: a network namespace."""
 
-    def __init__(self, net: Emulation, name: str):
-        self.net, self.name = net, name
+    def __init__(self, net: RealTimeNetwork, name: str):
+        self._net, self.name = net, name
 
     @property
-    def address(self) -> str:
-        """Its IPv4 address."""
-        return str(self.net.plan.addresses[self.name])
+    def net(self) -> RealTimeNetwork:
+        return self._net
 
     def popen(
         self,
         command: Sequence[str],
         *,
-        text: bool = True,
+        input: str | None = None,
         environment: Mapping[str, str] | None = None,
-        folder: str | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        text: bool = True,
     ) -> Guest:
-        """Start a program with its standard streams as pipes. Raises NetreproError when it cannot be started."""
+        """Start a program as Node says, with its standard streams as pipes; without `stdin` where `input` is given."""
         ours, theirs = [], []
         for writable in (True, False, False):
             reader, writer = os.pipe()
@@ -267,6 +268,10 @@ class Node:
                 os.fdopen(end, ("w" if writable else "r") + ("" if text else "b"), buffering=1 if text else -1)
                 for end, writable in zip(ours, (True, False, False), strict=True)
             ]
+            if input is not None:
+                streams[0].close()
+                pipe, theirs[0] = theirs[0], _file_with(input)
+                os.close(pipe)
             try:
                 return Guest(
                     self.net.launcher,
@@ -275,9 +280,9 @@ class Node:
                     theirs,
                     text=text,
                     **self.net.limits_of(self.name),
-                    environment=None if environment is None else dict(environment),
-                    folder=folder,
-                    stdin=streams[0],
+                    environment={**os.environ, **(environment or {})},
+                    folder=None if folder is None else os.fspath(folder),
+                    stdin=streams[0] if input is None else None,
                     stdout=streams[1],
                     stderr=streams[2],
                 )
@@ -289,73 +294,35 @@ class Node:
             for end in theirs:
                 os.close(end)
 
-    def run(
-        self,
-        command: Sequence[str],
-        *,
-        timeout: float | None = None,
-        input: str | None = None,
-        check: bool = True,
-        environment: Mapping[str, str] | None = None,
-        folder: str | None = None,
-    ) -> subprocess.CompletedProcess:
-        """Run a program to its end and return its status, output and error output.
-
-        Raises NetreproError when it cannot be started, or with `check` when it fails; subprocess.TimeoutExpired, with
-        what came until then, when it takes longer than `timeout` seconds. That and Ctrl-C end it and what it started.
-        """
-        with self.popen(command, environment=environment, folder=folder) as guest:
-            try:
-                output, complaints = guest.communicate(input, timeout)
-            except BaseException:
-                guest.kill_all()
-                raise
-        if check and guest.returncode:
-            last = (complaints.strip() or output.strip()).splitlines()[-1:]
-            raise NetreproError(
-                f"{shlex.join(map(str, command))} failed on {self.name} with status {guest.returncode}"
-                + (f": {last[0]}" if last else ""),
-                "with check=False its status and output are returned instead",
-            )
-        return subprocess.CompletedProcess(list(command), guest.returncode or 0, output, complaints)
-
     def start(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Call:
-        """Begin to run a Python function inside, in a process of its own; what it prints is not kept."""
         with tempfile.TemporaryFile() as call:
-            call.write(cloudpickle.dumps(sys.path) + cloudpickle.dumps((function, arguments, keywords)))
+            call.write(pickled_call(function, arguments, keywords))
             call.seek(0)
             outcome, complaints = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
             with pathlib.Path(os.devnull).open("wb") as nowhere:
                 streams = [each.fileno() for each in (call, nowhere, complaints, outcome)]
-                command = [sys.executable, "-P", str(_GUEST)]
+                command = [sys.executable, "-P", str(CALL_GUEST)]
                 guest = Guest(
                     self.net.launcher, self.net.place(self.name), command, streams, **self.net.limits_of(self.name)
                 )
-        return Call(guest, outcome, complaints)
-
-    def python(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-        """What a Python function returns when it runs inside; raises what it raises."""
-        return self.start(function, *arguments, **keywords).result()
+        return Call(guest, partial(_whole_content, outcome), partial(last_line, complaints))
 
     def socket(self, family: int = socket.AF_INET, kind: int = socket.SOCK_STREAM, protocol: int = 0) -> socket.socket:
-        """A socket in this node's network for the calling process to use, whatever network that is in itself."""
         return self.net.open_socket(self.name, family, kind, protocol)
 
-    def jupyter_kernel(self) -> NodeKernel:
-        """A Jupyter kernel inside: its client, ready to execute. It ends with its `with` block, or the network.
+    def jupyter_kernel(self) -> RealTimeJupyterKernel:
+        """Start a Jupyter kernel inside and return its client.
 
         Others of the same user join it by the client's `connection_file`, as `jupyter console --existing FILE` does.
-        Raises NetreproError when it cannot be started.
         """
-        from netrepro.emulation.real_time.jupyter import NodeKernel  # takes longer to import than a network to build
+        # It takes longer to import than a network to build.
+        from netrepro.emulation.real_time.jupyter import RealTimeJupyterKernel
 
-        return NodeKernel(self.net.launcher, self.net.place(self.name), self.name, self.net.limits_of(self.name))
+        return RealTimeJupyterKernel(
+            self.net.launcher, self.net.place(self.name), self.name, self.net.limits_of(self.name)
+        )
 
     def shell(self, command: Sequence[str] = ("bash",)) -> int:
-        """A shell inside, on the terminal that this is called from, until it ends; returns its exit status.
-
-        Raises NetreproError where there is no terminal, as in a notebook.
-        """
         if not (os.isatty(0) and os.isatty(1)):
             raise NetreproError(
                 "a shell needs a terminal, and there is none here", f"in a terminal: {self.enter_command}"
@@ -391,6 +358,20 @@ class Node:
         user = "--preserve-credentials -U " if self.net.tier == "rootless" else ""
         descriptor = self.net.plan.descriptor(self.name)
         return f"nsenter {user}-t {process} --net=/proc/{process}/fd/{descriptor} -m -p"
+
+
+def _file_with(content: str) -> int:
+    """Write a file that has no name; its descriptor, at its beginning."""
+    descriptor = os.memfd_create("input")
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.write(content.encode())
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _whole_content(file: IO[bytes]) -> bytes:
+    file.seek(0)
+    return file.read()
 
 
 def _copy_terminal(own: int) -> None:

@@ -1,4 +1,4 @@
-"""What is seen of a running network: queues sampled, links counted, packets stamped as they leave."""
+"""Ports of a network in real time under observation: queues sampled, links counted, packets stamped as they leave."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ import signal
 import socket
 import struct
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity
+from netrepro.emulation.network import Recording
 from netrepro.emulation.plan import HUB, Port
-from netrepro.emulation.real_time.changes import Made
 from netrepro.emulation.real_time.guests import exit_status, has_ended
 from netrepro.emulation.real_time.machine import cpu_stall_us, refused_packets, steal_ticks
 from netrepro.emulation.real_time.running import RunningNetwork
+from netrepro.emulation.recording import check_asked, check_recorded, pcap_header, throughput_in
+from netrepro.emulation.traffic import end_key
 from netrepro.errors import NetreproError
 from netrepro.files import whole_file
 from netrepro.networks.experiment import LINK_COLUMNS, QUEUE_COLUMNS
@@ -37,7 +38,6 @@ _FRAME_FIELDS = {
     "formats": ["<u4", "<u4", "<u4", "<u2", "<u4", "<u4"],
     "offsets": [0, 4, 8, 12, 16, 20],
 }
-_NANOSECOND_PCAP, _ETHERNET = 0xA1B23C4D, 1
 # Of an IPv4 packet behind its Ethernet header, without IP options, as hosts here send them.
 _ENDS = np.dtype(
     {
@@ -48,16 +48,7 @@ _ENDS = np.dtype(
     }
 )
 SAMPLER_PATIENCE_S = 10.0  # in which a sampler that was told to end has
-THROUGHPUT_COLUMNS = ["source", "destination", "time_s", "throughput_mbps"]
 _TOTALS = ("queue_bytes", "queue_packets", "sent_bytes", "sent", "dropped")
-
-
-Whole = TypeVar("Whole", int, np.ndarray)
-
-
-def end_key(address: Whole, port: Whole) -> Whole:
-    """An IPv4 address and a port as one number; of arrays, one each."""
-    return address << 16 | port
 
 
 class _Tap:
@@ -106,12 +97,6 @@ def _packet_ends(frames: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(keys)
 
 
-def check_captures(folder: Path | None) -> None:
-    """Raises NetreproError for a folder that is not there."""
-    if folder is not None and not folder.is_dir():
-        raise NetreproError(f"no folder {folder} for captures", "make it first")
-
-
 def _kept(frames: np.ndarray, time_ns: np.ndarray) -> Iterator[tuple[int, int, bytes]]:
     """Frames of a ring as write_capture takes them; packets are cut to what the ring kept of them."""
     raw = frames.view(np.uint8).reshape(len(frames), frames.itemsize)
@@ -123,12 +108,12 @@ def _kept(frames: np.ndarray, time_ns: np.ndarray) -> Iterator[tuple[int, int, b
 def write_capture(path: Path, packets: Iterable[tuple[int, int, bytes]]) -> None:
     """Packets, each its time (ns since 1970), its size and the first bytes of its frame, as a pcap."""
     with whole_file(path) as part, part.open("wb") as file:
-        file.write(struct.pack("=IHHiIII", _NANOSECOND_PCAP, 2, 4, 0, 0, _CAPTURED_FRAME_BYTES, _ETHERNET))
+        file.write(pcap_header(_CAPTURED_FRAME_BYTES))
         for time_ns, size_bytes, frame in packets:
             file.write(struct.pack("=4I", *divmod(time_ns, 10**9), len(frame), size_bytes) + frame)
 
 
-class Recording:
+class RealTimeRecording(Recording):
     """What happens at some ports while its `with` block runs; its tables are there once the block has ended.
 
     Times are seconds since the block began. Packet sizes include the Ethernet header, as rates and buffers do.
@@ -143,23 +128,16 @@ class Recording:
         most_packets: int,
         captures: Path | None = None,
     ):
-        if not 0.1 <= interval_ms <= 60_000:
-            raise NetreproError(f"a sampling interval of {interval_ms} ms", "give 0.1 ms to 60 000 ms")
-        if packets and most_packets < 1:
-            raise NetreproError(f"room for {most_packets} packets", "give most_packets of 1 or more")
-        for port in (*queues, *packets):
-            net.topology.link(*port)
+        check_asked(net.topology, queues, packets, interval_ms, most_packets, captures)
         # A packet's gap says nothing unless a queue was waiting behind it: sample those queues too.
         self._queues: list[Port] = [net.plan.ports[port] for port in dict.fromkeys((*queues, *packets))]
         self._tapped = [net.plan.ports[port] for port in dict.fromkeys(packets)]
         self._net, self._interval_s, self._most_packets = net, interval_ms / 1000, most_packets
         self._captures = captures
-        check_captures(captures)
         self._samples: pd.DataFrame | None = None
-        self._made: Mapping[tuple[str, str], Sequence[Made]] = {}
         self._packets: dict[tuple[str, str], tuple[pd.DataFrame, int]] = {}
 
-    def __enter__(self) -> Recording:
+    def __enter__(self) -> RealTimeRecording:
         self._queue_totals()  # raises where a queue is not there: nobody would sample it
         with ExitStack() as undone:
             self._taps = {(port.source, port.destination): self._tap(port, undone) for port in self._tapped}
@@ -258,10 +236,6 @@ class Recording:
         """Count times from this instant (CLOCK_REALTIME) instead of the block's beginning."""
         self._began_ns = time_ns
 
-    def changed(self, made: Mapping[tuple[str, str], Sequence[Made]]) -> None:
-        """Judge ports by the rates that these changes gave them."""
-        self._made = made
-
     @property
     def _table(self) -> pd.DataFrame:
         """All samples: source, destination, time_s and the counters. Raises NetreproError before the end."""
@@ -348,7 +322,7 @@ class Recording:
     def rates(self, source: str, destination: str) -> list[fidelity.Interval]:
         """When the port had which rate."""
         changes = []
-        for each in self._made.get((source, destination), ()):
+        for each in self._net.made.get((source, destination), ()):
             from_s, to_s = ((at_ns - self._began_ns) / 1e9 for at_ns in (each.begun_ns, each.made_ns))
             changes.append(fidelity.Interval(from_s, to_s, each.rate_mbps))
         return fidelity.intervals(self._net.topology.link(source, destination).rate_mbps, changes)
@@ -372,24 +346,3 @@ class Recording:
             stalled_share=self._stall_us / 1e6 / self._duration_s,
             stolen_share=self._steal_ticks / os.sysconf("SC_CLK_TCK") / self._duration_s,
         )
-
-
-def check_recorded(port: tuple[str, str], recorded: Container[tuple[str, str]]) -> None:
-    """Raises NetreproError for a port that is not among those whose packets were recorded."""
-    if port not in recorded:
-        raise NetreproError(f"packets from {' to '.join(port)} were not recorded", "name the port in packets=")
-
-
-def throughput_in(sent: pd.DataFrame, window_ms: float) -> pd.DataFrame:
-    """As Recording.throughput, of what ports had sent by when: source, destination, time_s, sent_bytes."""
-    parts = [pd.DataFrame(columns=THROUGHPUT_COLUMNS)]
-    for (source, destination), samples in sent.groupby(["source", "destination"], sort=False):
-        window = (samples["time_s"] // (window_ms / 1000)).astype(int)
-        last = samples.groupby(window).last()
-        mbps = last["sent_bytes"].diff() * 8 / last["time_s"].diff() / 1e6
-        parts.append(
-            pd.DataFrame(
-                {"source": source, "destination": destination, "time_s": last["time_s"], "throughput_mbps": mbps}
-            ).dropna()
-        )
-    return pd.concat(parts[1:] or parts, ignore_index=True)

@@ -1,9 +1,10 @@
-"""What recordings, traffic and link changes need of a network of real kernels."""
+"""The inside of a network in real time, as its recordings, traffic and changes of links need it."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from netrepro.emulation.messages import Request
@@ -12,12 +13,28 @@ from netrepro.emulation.real_time.guests import LauncherConnection
 from netrepro.networks.topology import Topology
 
 
-class RunningNetwork(Protocol):
-    """A network that is built, as `Emulation` is inside its `with` block."""
+@dataclass(frozen=True)
+class Made:
+    """A change of a link as it was made: between these instants (CLOCK_REALTIME), and its rate from then on."""
 
-    plan: Plan
+    begun_ns: int
+    made_ns: int
+    rate_mbps: float
+
+
+class RunningNetwork(Protocol):
+    """A network that is built, as RealTimeNetwork is inside its `with` block.
+
+    made : port -> its changes so far, in order.
+    """
+
     topology: Topology
     tier: str
+    made: dict[tuple[str, str], list[Made]]
+
+    @property
+    def plan(self) -> Plan:
+        """What was built."""
 
     @property
     def launcher(self) -> LauncherConnection:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation import fidelity
-from netrepro.emulation.real_time.recording import end_key
+from netrepro.emulation.traffic import end_key
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import LINK_COLUMNS, MOST_SAMPLES, PACKET_COLUMNS, QUEUE_COLUMNS
 
@@ -111,8 +111,26 @@ class Events:
             parts.append(table[(table["time_s"] >= 0) & (table["time_s"] <= duration_s)])
         return pd.concat(parts[1:] or parts, ignore_index=True)[PACKET_COLUMNS]
 
+    def sent(self, ports: Sequence[tuple[str, str]], interval_s: float, duration_s: float) -> pd.DataFrame:
+        """What ports had sent by when, every interval: source, destination, time_s, sent_bytes."""
+        time_s = np.arange(int(duration_s / interval_s + 1e-9) + 1) * interval_s
+        parts = [pd.DataFrame(columns=["source", "destination", "time_s", "sent_bytes"])]
+        for source, destination in ports:
+            left = self.of((source, destination), LEFT)
+            before = np.concatenate([[0], np.cumsum(left["size"].astype(np.int64))])
+            sent_bytes = before[np.searchsorted(self.seconds(left), time_s, side="right")]
+            parts.append(
+                pd.DataFrame({"source": source, "destination": destination, "time_s": time_s, "sent_bytes": sent_bytes})
+            )
+        return pd.concat(parts[1:] or parts, ignore_index=True)
+
     def links(self, duration_s: float) -> pd.DataFrame:
         """LINK_COLUMNS, from the totals that each line wrote last."""
+        table = self.totals()
+        return table.assign(utilisation=(table.pop("busy_s") / duration_s).clip(upper=1.0))[LINK_COLUMNS]
+
+    def totals(self) -> pd.DataFrame:
+        """The totals that each line wrote last: LINK_COLUMNS, with busy_s in place of the utilisation."""
         totals = self._all[self._all["kind"] == TOTALS]
         last = {int(each["port"]): each for each in totals}
         rows = []
@@ -121,9 +139,9 @@ class Events:
             sent_bytes = int(found["from"]) | int(found["to"]) << 32
             counts = (found[name] for name in ("queue_packets", "queue_bytes", "size", "packet"))
             sent, dropped, marked, lost = map(int, counts)
-            busy = min(int(found["started_ns"]) / 1e9 / duration_s, 1.0)
-            rows.append((source, destination, sent, sent_bytes, dropped, marked, lost, busy))
-        return pd.DataFrame(rows, columns=LINK_COLUMNS)
+            busy_s = int(found["started_ns"]) / 1e9
+            rows.append((source, destination, sent, sent_bytes, dropped, marked, lost, busy_s))
+        return pd.DataFrame(rows, columns=[*LINK_COLUMNS[:-1], "busy_s"])
 
     def deviation(self, port: tuple[str, str], rates: Sequence[fidelity.Interval]) -> fidelity.Deviation:
         """How even the gaps of a port were while its queue was not empty."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
@@ -17,9 +16,9 @@ import pandas as pd
 from netrepro.emulation import fidelity, messages
 from netrepro.emulation.messages import Request
 from netrepro.emulation.plan import HUB
-from netrepro.emulation.real_time.generated_traffic import TrafficDescription
-from netrepro.emulation.real_time.recording import check_captures
+from netrepro.emulation.recording import check_captures, pcap_header
 from netrepro.emulation.source_routes import connections
+from netrepro.emulation.traffic import TrafficDescription
 from netrepro.emulation.virtual.events import Events
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched, batched_by_node
 from netrepro.emulation.virtual.kernel import congestion_controls, modules_for
@@ -44,7 +43,7 @@ from netrepro.networks.workloads import Tcp
 # Fixed before any run; a kernel whose clock jumps straight to the next event has no excuse.
 LEAST_SHARE_WITHIN_1_PERCENT = 0.99
 MOST_ENDS = 4  # that an error names
-PCAP_HEADER = struct.pack("=IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, CAPTURED_BYTES, 1)
+PCAP_HEADER = pcap_header(CAPTURED_BYTES)
 
 
 def emulate_virtually(

@@ -64,7 +64,7 @@ class Instance:
         self._patience_s = patience_s
         self._folder, self._keeps = _own_folder()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  lives as long as the process
-        self._left, self._closed = bytearray(), False
+        self._left, self._closed, self._interrupted = bytearray(), False, False
         self.programs: dict[int, str] = {}  # that run in it: process -> what it is called in errors
         kernel = str(kernel_path())
         # The kernel joins its arguments by blanks, and no path to an interpreter need be free of them.
@@ -133,6 +133,8 @@ class Instance:
 
         Raises NetreproError for what is refused, for a kernel that has ended, and for one whose time stands still.
         """
+        if self._interrupted:
+            raise NetreproError("the virtual kernel has ended: an order was interrupted", "build the network again")
         content = json.dumps({"do": what, **arguments}).encode()
         left = memoryview(struct.pack("<I", len(content)) + content)
         try:
@@ -140,7 +142,13 @@ class Instance:
                 left = left[os.write(self._to_guest, left) :]
         except BrokenPipeError:
             raise self._ended() from None
-        return self._answer(f"{what} {name}".strip(), progress, heard)
+        try:
+            return self._answer(f"{what} {name}".strip(), progress, heard)
+        except NetreproError:
+            raise
+        except BaseException:  # the answer that is still to come would be taken for the next one's
+            self._interrupted = True
+            raise
 
     def load(self, modules: Iterable[Path]) -> None:
         """Load modules of the kernel's (kernel.build_module). Raises NetreproError for what it refuses."""

@@ -11,6 +11,7 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ STARTS_WITHIN_S, ENDS_WITHIN_S = 60.0, 10.0  # of virtual time
 ENVIRONMENT = {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}
 
 
-class VirtualNodeKernel:
+class VirtualJupyterKernel:
     """A kernel that runs inside; it ends with its `with` block, or else with the network.
 
     Consoles cannot join it, and it asks for no input. `program` speaks for it; SIGINT interrupts what it executes.
@@ -100,11 +101,12 @@ class VirtualNodeKernel:
 
     def close(self) -> None:
         """End it, and what it has started; does nothing the second time."""
-        if self.program.returncode is None:
-            self.program.kill()
-            self.program.wait(ENDS_WITHIN_S)
+        with suppress(NetreproError):  # the network may have ended, and this with it
+            if self.program.returncode is None:
+                self.program.kill_all()
+                self.program.poll_for(ENDS_WITHIN_S)
 
-    def __enter__(self) -> VirtualNodeKernel:
+    def __enter__(self) -> VirtualJupyterKernel:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import os
-import pickle
 import shlex
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
-
-import cloudpickle
+from typing import IO, TYPE_CHECKING, Any, NoReturn
 
 from netrepro.emulation import messages
+from netrepro.emulation.call import CALL_GUEST, Call, pickled_call
+from netrepro.emulation.network import Network, Node, RunningProgram, checked_words
 from netrepro.emulation.plan import check_name
-from netrepro.emulation.real_time.recording import check_captures
+from netrepro.emulation.recording import check_asked
 from netrepro.emulation.virtual.experiment import PCAP_HEADER, build, release_numbers, whole_settings
 from netrepro.emulation.virtual.instance import MEMORY_MB, Instance, batched_by_node
 from netrepro.emulation.virtual.kernel import modules_for
-from netrepro.emulation.virtual.plan import REPORT, UP, Line, make_virtual_plan, new_line
+from netrepro.emulation.virtual.plan import RECORD, REPORT, UP, Line, VirtualPlan, make_virtual_plan, new_line
+from netrepro.emulation.virtual.recording import VirtualRecording
 from netrepro.emulation.virtual.speech import check_ways
 from netrepro.errors import NetreproError
 from netrepro.networks.routing import Path as Route
@@ -33,18 +31,17 @@ from netrepro.networks.topology import Topology
 from netrepro.networks.workloads import Tcp
 
 if TYPE_CHECKING:
-    from netrepro.emulation.virtual.jupyter import VirtualNodeKernel
+    from netrepro.emulation.virtual.jupyter import VirtualJupyterKernel
 
-CALL = Path(__file__).with_name("call.py")
+PATIENCE_S = 120.0
 MOST_CAPTURES = 16  # at a time: the kernel's process has their files from its start on
 MOST_LETTERS = 100  # of a command, in errors
 
 
-class VirtualEmulation:
+class VirtualNetwork(Network):
     """A network on the virtual kernel while its `with` block runs; `net["h1"]` is a node.
 
-    topology, congestion_control, seed, address_pool, tcp, routing, paths : as of Emulation. patience_s : seconds of
-    real time in which virtual time has to advance. memory_mb : of the kernel and all programs.
+    Arguments as of Emulation.
 
     Virtual time passes while `run`, `wait`, `python` or `sleep` wait, and stands still otherwise. Programs see the
     machine's files, may write to `folder` and to /run, and have no other network than their node's. What they print
@@ -56,14 +53,14 @@ class VirtualEmulation:
     def __init__(
         self,
         topology: Topology,
-        tier: str = "virtual",
         congestion_control: str | Mapping[str, str] = "cubic",
         seed: int = 1,
         address_pool: str = "10.0.0.0/8",
         tcp: Tcp | Mapping[str, Tcp] | None = None,
         routing: Routing | str = "ecmp",
         paths: Iterable[Route] = (),
-        patience_s: float = 120.0,
+        *,
+        patience_s: float = PATIENCE_S,
         memory_mb: int = MEMORY_MB,
     ):
         self.topology, self._seed, self._patience_s, self._memory_mb = topology, seed, patience_s, memory_mb
@@ -78,22 +75,24 @@ class VirtualEmulation:
         if ways:
             check_ways(ways)
         self._way = ways[0] if ways else None  # of what the whole kernel has one of
-        self.plan = make_virtual_plan(topology, seed, **self._described)
+        self._plan = make_virtual_plan(topology, seed, **self._described)
         self._instance: Instance | None = None
         self._started = 0
-        self._files: list[IO[bytes]] = []  # that the kernel's process has open: one for nothing, others for captures
+        self._files: list[IO[bytes]] = []  # that the kernel's process has open: one for events, others for captures
         self._free: list[IO[bytes]] = []
 
-    def __enter__(self) -> VirtualEmulation:
+    def __enter__(self) -> VirtualNetwork:
         if self._instance:
             raise NetreproError("this network is built already", "leave its with block first, or make another")
         self._free = [tempfile.TemporaryFile() for _ in range(MOST_CAPTURES)]  # noqa: SIM115  until close
-        self._files = [Path(os.devnull).open("wb"), *self._free]
+        self._files = [tempfile.TemporaryFile(), *self._free]
         try:
             files = [file.fileno() for file in self._files]
             self._instance = Instance(self._seed, files, self._patience_s, self._memory_mb)
             seeds = release_numbers(self._instance.kernel) >= (6, 11)
-            self.plan = make_virtual_plan(self.topology, self._seed, has_seeds=seeds, **self._described)
+            self._plan = make_virtual_plan(
+                self.topology, self._seed, has_seeds=seeds, events=files[0], **self._described
+            )
             self._lines = dict(self.plan.lines)
             self.folder = self._instance.folder / "programs"
             self.folder.mkdir()
@@ -105,11 +104,13 @@ class VirtualEmulation:
             raise
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+    @property
+    def plan(self) -> VirtualPlan:
+        """The addresses, interfaces and routes of its nodes."""
+        return self._plan
 
     def close(self) -> None:
-        """End the network and all that runs inside; does nothing the second time."""
+        """End the network and all that runs inside; do nothing the second time."""
         if self._instance:
             self._instance.close()
             self._instance = None
@@ -148,12 +149,6 @@ class VirtualEmulation:
         if seconds > 0:
             self.instance.order("sleep", seconds=seconds)
 
-    def path_address(self, path: Route) -> str:
-        """The address of the path's last host that packets from its first one reach over the path."""
-        if tuple(path) not in self.plan.path_addresses:
-            raise NetreproError(f"no address for the path {' '.join(path)}", "name it in Emulation(paths=...)")
-        return str(self.plan.path_addresses[tuple(path)])
-
     def change_link(
         self,
         source: str,
@@ -163,10 +158,7 @@ class VirtualEmulation:
         up: bool | None = None,
         both: bool = True,
     ) -> None:
-        """Another rate, or down and up again; routes stay. both : in both directions.
-
-        What waits in a link that goes down, and what is under way on it, is lost.
-        """
+        """Change a link as Network says; what is under way on a link that goes down is lost, too."""
         ways = ((source, destination), (destination, source)) if both else ((source, destination),)
         for port in ways:
             self.topology.link(*port)
@@ -177,48 +169,83 @@ class VirtualEmulation:
                 line = line.with_flags(line.flags | UP if up else line.flags & ~UP)
             self._set_line(port, line)
 
-    def _set_line(self, port: tuple[str, str], line: Line, once: int = 0) -> None:
-        """once : flags that it has now only."""
+    def _set_line(self, port: tuple[str, str], line: Line) -> None:
         self._lines[port] = line
-        node, index = self.plan.ports[port].shaper
-        asked = messages.replacing(new_line(index, line.with_flags(line.flags | once)))
-        self.instance.order("change", requests=batched_by_node({node: [asked]}))
+        self._tell_lines([port])
 
-    @contextmanager
-    def record(self, packets: Iterable[tuple[str, str]], captures: str | os.PathLike[str]) -> Iterator[None]:
-        """Capture what ports (from, to) send until the `with` block of the result ends.
-
-        captures : a folder that gets a pcap for each port, "s1-s2.pcap", when the block ends: headers and first bytes,
-        stamped in nanoseconds of virtual time as the last bit leaves. Raises NetreproError for ports and folders that
-        are not there, for a port that is recorded already, and for more than 16 ports.
-        """
-        folder, ports = Path(captures), list(dict.fromkeys(packets))
-        check_captures(folder)
+    def _tell_lines(self, ports: Iterable[tuple[str, str]], once: int = 0) -> None:
+        """Tell the kernel what their lines are. once : flags that they have now only."""
+        asked: dict[str, list[messages.Request]] = {}
         for port in ports:
-            self.topology.link(*port)
-            if self._lines[port].capture >= 0:
+            (node, index), line = self.plan.ports[port].shaper, self._lines[port]
+            request = messages.replacing(new_line(index, line.with_flags(line.flags | once)))
+            asked.setdefault(node, []).append(request)
+        self.instance.order("change", requests=batched_by_node(asked))
+
+    def record(
+        self,
+        queues: Iterable[tuple[str, str]] = (),
+        packets: Iterable[tuple[str, str]] = (),
+        interval_ms: float = 1.0,
+        most_packets: int = 200_000,
+        captures: str | os.PathLike[str] | None = None,
+    ) -> VirtualRecording:
+        """Record ports as Network says, 16 captures at a time.
+
+        Packets are stamped as their last bit leaves. Raises NetreproError also for a port that is recorded already.
+        """
+        queues, packets = list(dict.fromkeys(queues)), list(dict.fromkeys(packets))
+        folder = None if captures is None else Path(captures)
+        check_asked(self.topology, queues, packets, interval_ms, most_packets, folder)
+        return VirtualRecording(self, queues, packets, interval_ms, folder)
+
+    def observe(
+        self, ports: Sequence[tuple[str, str]], captured: Sequence[tuple[str, str]]
+    ) -> dict[tuple[str, str], IO[bytes]]:
+        """Have the kernel note what ports do, until `unobserve`; the files for the captures of some of them.
+
+        Raises NetreproError for a port that is observed already, and for more captures than are left.
+        """
+        for port in ports:
+            if self._lines[port].flags & RECORD:
                 raise NetreproError(f"{'-'.join(port)} is recorded already", "end that recording before")
-        if len(ports) > len(self._free):
-            raise NetreproError(f"{len(ports)} captures, and {len(self._free)} are left", "record fewer ports")
-        files = [self._free.pop() for _ in ports]
-        for port, file in zip(ports, files, strict=True):
+        if len(captured) > len(self._free):
+            raise NetreproError(f"{len(captured)} captures, and {len(self._free)} are left", "record fewer ports")
+        if not any(line.flags & RECORD for line in self._lines.values()):  # what is there, nobody wants any more
+            self._files[0].seek(0)
+            self._files[0].truncate()
+        files = {port: self._free.pop() for port in captured}
+        for file in files.values():
             file.seek(0)
             file.truncate()
             file.write(PCAP_HEADER)
             file.flush()
-            captured = replace(self._lines[port], events=self._files[0].fileno(), capture=file.fileno())
-            self._set_line(port, captured)
-        try:
-            yield
-            for port in ports:
-                self._set_line(port, self._lines[port], REPORT)
-        finally:
-            for port in ports:
-                self._set_line(port, replace(self._lines[port], events=-1, capture=-1))
-            self._free += files
-        for port, file in zip(ports, files, strict=True):
-            file.seek(0)
-            (folder / f"{'-'.join(port)}.pcap").write_bytes(file.read())
+        for port in ports:
+            line = self._lines[port]
+            capture = files[port].fileno() if port in files else -1
+            self._lines[port] = replace(line, flags=line.flags | RECORD, capture=capture)
+        self._tell_lines(ports)
+        return files
+
+    def unobserve(self, ports: Sequence[tuple[str, str]], files: Mapping[tuple[str, str], IO[bytes]]) -> None:
+        """Have the kernel note no more, and take the files back."""
+        for port in ports:
+            line = self._lines[port]
+            self._lines[port] = replace(line, flags=line.flags & ~RECORD, capture=-1)
+        self._tell_lines(ports)
+        self._free += files.values()
+
+    def report(self) -> tuple[int, int]:
+        """Have every line write its totals, and all that it holds; bytes of events before and behind that."""
+        before = os.fstat(self._files[0].fileno()).st_size
+        self._tell_lines(self._lines, REPORT)
+        return before, os.fstat(self._files[0].fileno()).st_size
+
+    def events(self, first: int, last: int) -> bytes:
+        """Read the events of virtual/events.py between two places."""
+        with Path(f"/proc/self/fd/{self._files[0].fileno()}").open("rb") as file:  # the kernel writes on elsewhere
+            file.seek(first)
+            return file.read(last - first)
 
     def next_file(self, name: str) -> Path:
         """Of a program's output."""
@@ -226,24 +253,36 @@ class VirtualEmulation:
         return self.folder / f"{self._started}-{Path(name).name}"
 
 
-class VirtualProgram:
-    """A program that was started in a node."""
+class VirtualProgram(RunningProgram):
+    """A program that was started in a node; what it prints lies in files."""
 
-    def __init__(self, net: VirtualEmulation, process: int, command: Sequence[str], files: Path):
+    def __init__(self, net: VirtualNetwork, process: int, command: Sequence[str], files: Path):
         self._net, self._process, self._files = net, process, files
         self.command = list(command)
         self.returncode: int | None = None
         self.ended_s: float | None = None  # of virtual time since the network was built
 
-    def wait(self, timeout: float | None = None) -> int | None:
-        """Its status, or None where so many seconds of virtual time pass before it ends; negative: by a signal."""
+    def poll(self) -> int | None:
+        """Tell its status, or None while it runs; no time passes."""
+        return self._wait(0.0)
+
+    def poll_for(self, seconds: float) -> int | None:
+        return self._wait(seconds)
+
+    def wait(self, timeout: float | None = None) -> int:
+        status = self._wait(timeout)
+        if status is None:
+            raise subprocess.TimeoutExpired(self.command, timeout or 0.0, self.output, self.errors)
+        return status
+
+    def communicate(self, *, timeout: float | None = None) -> tuple[str, str]:
+        self.wait(timeout)
+        return self.output, self.errors
+
+    def _wait(self, timeout: float | None) -> int | None:
         if self.returncode is None:
             self._ended(self._net.instance.order("wait", name=self.command[0], process=self._process, seconds=timeout))
         return self.returncode
-
-    def poll(self) -> int | None:
-        """Its status, or None while it runs; no time passes."""
-        return self.wait(0.0)
 
     def converse(
         self, line: str, heard: Callable[[dict[str, Any]], None] | None = None, timeout: float | None = None
@@ -266,12 +305,26 @@ class VirtualProgram:
             self.ended_s = found["ended_s"] - self._net._began_ns / 1e9
 
     def send_signal(self, number: int) -> None:
-        """At once; it hears of it when time passes."""
-        self._net.instance.order("kill", process=self._process, number=int(number), whole=False)
+        """Send it a signal at once; it hears of it when time passes."""
+        self._signal(number)
 
     def kill(self) -> None:
-        """End it and what it has started, as `kill -9`."""
-        self._net.instance.order("kill", process=self._process, number=int(signal.SIGKILL), whole=True)
+        self._signal(signal.SIGKILL)
+
+    def kill_all(self) -> None:
+        self._signal(signal.SIGKILL, to_all=True)
+
+    def _signal(self, number: int, to_all: bool = False) -> None:
+        if number not in signal.valid_signals():
+            raise NetreproError(f"no signal {number!r}", "give one of the module signal, such as signal.SIGTERM")
+        self._net.instance.order("kill", process=self._process, number=int(number), whole=to_all)
+
+    def __enter__(self) -> VirtualProgram:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if not any(exception):
+            self.wait()
 
     @property
     def output(self) -> str:
@@ -284,36 +337,32 @@ class VirtualProgram:
         return self._files.with_suffix(".err").read_text(errors="replace")
 
 
-class VirtualNode:
-    """A host or switch: where programs and functions run in its network."""
+class VirtualNode(Node):
+    """A host or switch in virtual time."""
 
-    def __init__(self, net: VirtualEmulation, name: str):
-        self.net, self.name = net, name
+    def __init__(self, net: VirtualNetwork, name: str):
+        self._net, self.name = net, name
 
     @property
-    def address(self) -> str:
-        """Its IPv4 address."""
-        return str(self.net.plan.addresses[self.name])
+    def net(self) -> VirtualNetwork:
+        return self._net
 
     def popen(
         self,
         command: Sequence[str],
         *,
-        input: str | None = None,
+        input: str | bytes | None = None,
         environment: Mapping[str, str] | None = None,
         folder: str | os.PathLike[str] | None = None,
         talks: bool = False,
     ) -> VirtualProgram:
-        """Start a program, which runs whenever virtual time passes. talks : by a socket, its descriptor 3.
-
-        Raises NetreproError when it cannot be started.
-        """
-        words = [str(word) for word in command]
+        """Start a program as Node says; it runs whenever virtual time passes. talks : by a socket, its descriptor 3."""
+        words = checked_words(command)
         called = f"{_shortened(shlex.join(words))} on {self.name}"
         files = self.net.next_file(words[0])
         for ending in (".out", ".err"):
             files.with_suffix(ending).touch()
-        files.with_suffix(".in").write_text(input or "")
+        files.with_suffix(".in").write_bytes(input.encode() if isinstance(input, str) else input or b"")
         answer = self.net.instance.order(
             "start",
             name=called,
@@ -331,193 +380,31 @@ class VirtualNode:
         self.net.instance.programs[answer["process"]] = called
         return VirtualProgram(self.net, answer["process"], words, files)
 
-    def run(
-        self,
-        command: Sequence[str],
-        *,
-        timeout: float | None = None,
-        input: str | None = None,
-        check: bool = True,
-        environment: Mapping[str, str] | None = None,
-        folder: str | os.PathLike[str] | None = None,
-    ) -> subprocess.CompletedProcess:
-        """Run a program to its end and return its status, output and error output.
+    def start(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Call:
+        outcome = self.net.next_file("call").with_suffix(".result")
+        outcome.touch()
+        command = [sys.executable, "-P", "-B", str(CALL_GUEST), str(outcome)]
+        program = self.popen(command, input=pickled_call(function, arguments, keywords))
+        return Call(program, outcome.read_bytes, lambda: (program.errors.strip().splitlines() or [""])[-1])
 
-        timeout : seconds of virtual time. Raises NetreproError when it cannot be started, or with `check` when it
-        fails; subprocess.TimeoutExpired when it takes longer, and ends it.
-        """
-        program = self.popen(command, input=input, environment=environment, folder=folder)
-        if program.wait(timeout) is None:
-            program.kill()
-            raise subprocess.TimeoutExpired(list(command), timeout or 0.0, program.output, program.errors)
-        output, complaints = program.output, program.errors
-        if check and program.returncode:
-            last = (complaints.strip() or output.strip()).splitlines()[-1:]
-            raise NetreproError(
-                f"{shlex.join(program.command)} failed on {self.name} with status {program.returncode}"
-                + (f": {last[0]}" if last else ""),
-                "with check=False its status and output are returned instead",
-            )
-        return subprocess.CompletedProcess(list(command), program.returncode or 0, output, complaints)
+    def socket(self, family: int = 0, kind: int = 0, protocol: int = 0) -> NoReturn:
+        raise NetreproError(
+            f"a socket of {self.name} in virtual time for a process outside of it",
+            "open it inside, by python(), or use tier 'rootless'",
+        )
 
-    def start(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> VirtualCall:
-        """Begin to run a Python function inside, in a process of its own."""
-        call = self.net.next_file("call")
-        content = cloudpickle.dumps(sys.path) + cloudpickle.dumps((function, arguments, keywords))
-        call.with_suffix(".call").write_bytes(content)
-        files = [str(call.with_suffix(ending)) for ending in (".call", ".result")]
-        return VirtualCall(self.popen([sys.executable, "-P", "-B", str(CALL), *files]), Path(files[1]))
+    def shell(self, command: Sequence[str] = ()) -> NoReturn:
+        raise NetreproError(
+            f"a shell on {self.name}, and virtual time does not pass while a person thinks",
+            "use run() or jupyter_kernel(), or tier 'rootless'",
+        )
 
-    def python(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Any:
-        """What a Python function returns when it runs inside; raises what it raises."""
-        return self.start(function, *arguments, **keywords).result()
+    def jupyter_kernel(self) -> VirtualJupyterKernel:
+        """Start a Jupyter kernel inside: virtual time passes while a cell runs, and stands still between."""
+        from netrepro.emulation.virtual.jupyter import VirtualJupyterKernel
 
-    def jupyter_kernel(self) -> VirtualNodeKernel:
-        """A Jupyter kernel inside, ready to execute: virtual time passes while a cell runs, and stands still between.
-
-        It ends with its `with` block, or the network. Raises NetreproError when it cannot be started.
-        """
-        from netrepro.emulation.virtual.jupyter import VirtualNodeKernel
-
-        return VirtualNodeKernel(self.name, self.popen)
+        return VirtualJupyterKernel(self.name, self.popen)
 
 
 def _shortened(text: str) -> str:
     return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}…"
-
-
-class VirtualCall:
-    """A Python function that runs inside."""
-
-    def __init__(self, program: VirtualProgram, outcome: Path):
-        self.program, self._outcome = program, outcome
-
-    def result(self, timeout: float | None = None) -> Any:
-        """What it returns; raises what it raises, TimeoutError after so much virtual time."""
-        if self.program.wait(timeout) is None:
-            self.program.kill()
-            raise TimeoutError(f"after {timeout:g} s of virtual time")
-        if not self._outcome.exists() or not self._outcome.stat().st_size:
-            last = (self.program.errors.strip().splitlines() or ["nothing"])[-1]
-            raise NetreproError(f"the function ended with status {self.program.returncode}, and said: {last}")
-        works, value = pickle.loads(self._outcome.read_bytes())
-        if works:
-            return value
-        raise value
-
-
-@dataclass(frozen=True)
-class Program:
-    """A program for run_programs: when and where it starts, and when it is ended by which signal, if it runs then.
-
-    node : host or switch. end_s : None: with the whole run, by SIGTERM.
-    """
-
-    node: str
-    command: Sequence[str]
-    start_s: float = 0.0
-    end_s: float | None = None
-    end_signal: int = signal.SIGKILL
-    environment: Mapping[str, str] = field(default_factory=dict)
-    input: str = ""
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a program ended: its status (negative: by that signal), when, and what it printed."""
-
-    program: Program
-    returncode: int
-    ended_s: float
-    output: str
-    errors: str
-
-
-@dataclass(frozen=True)
-class Event:
-    """A change of a link, for run_programs, as VirtualEmulation.change_link takes it."""
-
-    at_s: float
-    source: str
-    destination: str
-    rate_mbps: float | None = None
-    up: bool | None = None
-    both: bool = True
-
-
-def run_programs(
-    topology: Topology,
-    programs: Sequence[Program],
-    seconds: float,
-    *,
-    seed: int = 1,
-    events: Sequence[Event] = (),
-    files: Mapping[str, str | bytes] | None = None,
-    progress: Callable[[float], None] | None = None,
-    **network: Any,
-) -> list[Ended]:
-    """Run programs in a network for so many seconds of virtual time; how each ended, in their order.
-
-    Real programs on a real network stack, unmodified and without privileges: the same seed gives the same output. They
-    see the machine's files, and start in a folder of their own that has `files` (name -> content) and that they may
-    write to. What they print is kept; whoever still runs at the end gets SIGTERM and, a second later, SIGKILL.
-    events : changes of links. progress : is called with the share of the time that has passed. network : further
-    arguments of VirtualEmulation.
-
-    Raises NetreproError for unknown nodes, times outside the run, and for a program that cannot be started or that
-    never lets time pass.
-    """
-    for program in programs:
-        if not 0 <= program.start_s <= seconds or (program.end_s is not None and program.end_s < program.start_s):
-            raise NetreproError(
-                f"{program.command[0]} from {program.start_s:g} s to {program.end_s} s in a run of {seconds:g} s",
-                "start it within the run, and end it after it has started",
-            )
-    with VirtualEmulation(topology, seed=seed, **network) as net:
-        for name, content in (files or {}).items():
-            path = net.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content.encode() if isinstance(content, str) else content)
-        running: dict[int, VirtualProgram] = {}
-
-        def begin(place: int) -> None:
-            each = programs[place]
-            running[place] = net[each.node].popen(each.command, input=each.input, environment=each.environment)
-
-        def end(place: int) -> None:
-            if running[place].poll() is None:
-                running[place].send_signal(programs[place].end_signal)
-
-        def change(event: Event) -> None:
-            how = {"rate_mbps": event.rate_mbps, "up": event.up, "both": event.both}
-            net.change_link(event.source, event.destination, **how)  # type: ignore[arg-type]
-
-        moments: list[tuple[float, int, Callable[[], None]]] = [
-            (event.at_s, 0, partial(change, event)) for event in events
-        ]
-        for place, each in enumerate(programs):
-            moments.append((each.start_s, 1, partial(begin, place)))
-            if each.end_s is not None and each.end_s <= seconds:
-                moments.append((each.end_s, 2, partial(end, place)))
-        for at_s, _, act in sorted(moments, key=lambda moment: moment[:2]):
-            net.sleep(at_s - net.now_s)
-            if progress is not None:
-                progress(min(at_s / seconds, 1.0))
-            act()
-        net.sleep(seconds - net.now_s)
-        for started in running.values():
-            if started.poll() is None:
-                started.send_signal(signal.SIGTERM)
-        net.sleep(1.0)
-        found = [_how_it_ended(each, running[place]) for place, each in enumerate(programs)]
-    if progress is not None:
-        progress(1.0)
-    return found
-
-
-def _how_it_ended(program: Program, started: VirtualProgram) -> Ended:
-    if started.poll() is None:
-        started.kill()
-        started.wait()
-    assert started.returncode is not None and started.ended_s is not None
-    return Ended(program, started.returncode, started.ended_s, started.output, started.errors)

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.emulation import messages
-from netrepro.emulation.real_time.network import Emulation
+from netrepro.emulation.real_time.network import RealTimeNetwork
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 from netrepro.networks.topology import Cable, Topology
@@ -46,7 +46,7 @@ def time_kernel(
         for batch in range(batches)
         for place in range(len(cases))
     ]
-    with Emulation(Topology((Cable("h1", "h2", Link(100.0, 0.0)),)), tier=tier) as net:
+    with RealTimeNetwork(Topology((Cable("h1", "h2", Link(100.0, 0.0)),)), tier=tier) as net:
         times = net["h1"].python(_time_cases, tuple(cases), [place for *_, place in work], batch_packets)
     table = pd.DataFrame([(cases[place], repetition, batch) for repetition, batch, place in work])
     table.columns = ["case", "repetition", "batch"]

@@ -18,7 +18,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.claims import Measured
-from netrepro.dummynet.engine import Dummynet, synthetic_headers, time_packets
+from netrepro.dummynet import Dummynet, synthetic_headers, time_packets
 from netrepro.errors import NetreproError
 from netrepro.papers.dummynet.kernel_costs import time_kernel
 from netrepro.paths import data_dir

@@ -22,7 +22,7 @@ import networkx as nx
 import pandas as pd
 
 from netrepro.emulation.plan import make_plan
-from netrepro.emulation.real_time.network import Emulation
+from netrepro.emulation.real_time.network import RealTimeNetwork
 from netrepro.errors import NetreproError
 from netrepro.networks.links import Link
 from netrepro.networks.topology import Topology, fat_tree
@@ -62,7 +62,7 @@ def compare_builds(
 def build_ours(topology: Topology) -> float:
     """Seconds from the description to a network that can be used, without root."""
     started = time.perf_counter()
-    with Emulation(topology, tier="rootless"):
+    with RealTimeNetwork(topology, tier="rootless"):
         return time.perf_counter() - started
 
 

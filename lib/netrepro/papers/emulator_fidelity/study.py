@@ -16,13 +16,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from netrepro.applications.processes import why_no_processes
 from netrepro.claims import Measured
-from netrepro.emulation import Emulation
 from netrepro.emulation.fidelity import LEAST_BUSY_GAPS, STALLED, STARVED, inter_dequeue_deviation
 from netrepro.emulation.real_time.guests import Guest
 from netrepro.emulation.real_time.machine import guest_prefix
-from netrepro.emulation.tiers import missing_feature, probe_tiers
+from netrepro.emulation.real_time.network import RealTimeNetwork
+from netrepro.emulation.tiers import missing_feature, probe_tiers, why_no_processes
 from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import dumbbell
@@ -134,7 +133,7 @@ def experiment(case: Case, window_s: float, seed: int) -> Experiment:
     return Experiment(dumbbell(pairs, access, link), flows, until_s, seed, measure)
 
 
-def leave_offloading_on(net: Emulation) -> None:
+def leave_offloading_on(net: RealTimeNetwork) -> None:
     """Undo at the link's two senders what keeps a frame to one packet."""
     bucket = f"burst {FRAMES_BYTES} limit {2 * FRAMES_BYTES}"
     for node, neighbour in (("h1", "s1"), PORT):
@@ -151,7 +150,7 @@ class BusyHosts:
         self._case, self._prefix = case, prefix
         self._guests: list[Guest] = []
 
-    def prepare(self, net: Emulation) -> None:
+    def prepare(self, net: RealTimeNetwork) -> None:
         """Start them; they wait."""
         ends = {"h1", f"h{len(net.topology.hosts) // 2 + 1}"}
         others = [host for host in net.topology.hosts if host not in ends]

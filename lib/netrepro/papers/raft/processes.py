@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from netrepro.applications.processes import why_no_processes
 from netrepro.applications.raft.run import CHECKS, network, run, violations
+from netrepro.emulation.tiers import why_no_processes
 from netrepro.networks.topology import Topology
 from netrepro.protocols.raft_elections import Election, timeouts_of
 from netrepro.study.measuring import Progress, in_parallel, seed_of

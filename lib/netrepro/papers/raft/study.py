@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 
 from netrepro.applications.etcd.real_time import EtcdCluster
 from netrepro.applications.etcd.run import etcd_without_leader_s
-from netrepro.applications.processes import why_no_processes
 from netrepro.claims import Measured
+from netrepro.emulation.tiers import why_no_processes
 from netrepro.errors import NetreproError
 from netrepro.papers.raft.processes import Case, Crashes, Trials, crash_processes, network
 from netrepro.paths import data_dir

@@ -14,8 +14,9 @@ import pandas as pd
 
 from netrepro.applications.bucket_sort import guest as bucket_sort
 from netrepro.applications.repnet.run import BEGIN_S, Programs, hash_addresses_only
-from netrepro.emulation import Emulation, emulate
-from netrepro.emulation.virtual.network import VirtualEmulation
+from netrepro.emulation import Network, emulate
+from netrepro.emulation.real_time.network import RealTimeNetwork
+from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import FIDELITY_COLUMNS, Experiment, Measure
 from netrepro.networks.topology import Topology
@@ -60,7 +61,7 @@ def emulate_sort(sort: Sort, seconds: float, seed: int, tier: str) -> tuple[pd.D
     """
     programs = Programs(bucket_sort.__name__, partial(_orders, sort, seconds, 1, seed))
 
-    def prepare(net: Emulation) -> None:
+    def prepare(net: RealTimeNetwork) -> None:
         if sort.same_path:
             hash_addresses_only(net)
         programs.start(net)
@@ -80,7 +81,7 @@ def sort_in_virtual_time(sort: Sort, rounds: int, seed: int) -> tuple[pd.DataFra
     With `same_path` all connections of two hosts share their path, as no other fields than addresses are hashed.
     Raises NetreproError without the kernel, and when a host's program fails.
     """
-    net = VirtualEmulation(
+    net = VirtualNetwork(
         sort.topology, congestion_control=sort.tcp.congestion_control, seed=seed, tcp=sort.tcp, memory_mb=PROGRAMS_MB
     )
     with net:
@@ -113,9 +114,7 @@ def _read(outcomes: Mapping[str, Any]) -> tuple[pd.DataFrame, pd.DataFrame]:
     return table[["start_s", "took_ms"]], rows
 
 
-def _orders(
-    sort: Sort, seconds: float, rounds: int, seed: int, net: Emulation | VirtualEmulation, host: str
-) -> dict[str, Any]:
+def _orders(sort: Sort, seconds: float, rounds: int, seed: int, net: Network, host: str) -> dict[str, Any]:
     return {
         "address": net[host].address,
         "slaves": [net[other].address for other in net.topology.hosts if other != host],

@@ -9,7 +9,8 @@ from pathlib import Path
 import cloudpickle
 import pytest
 
-from netrepro.emulation import Emulation
+from netrepro.emulation import Network
+from netrepro.emulation.real_time.network import RealTimeNetwork
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.networks import Topology
 
@@ -18,8 +19,8 @@ rootless = pytest.mark.skipif(not probe_tiers().rootless.available, reason="need
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
-def emulation(topology: Topology, **options) -> Emulation:
-    return Emulation(topology, tier="rootless", **options)
+def emulation(topology: Topology, **options) -> RealTimeNetwork:
+    return RealTimeNetwork(topology, tier="rootless", **options)
 
 
 def needs(tool: str) -> None:
@@ -67,7 +68,7 @@ def send(address: str, size_bytes: int, count: int = 1, port: int = 5000):
     return control.decode()
 
 
-def transfer(net: Emulation, source: str, destination: str, size_bytes: int, count: int = 1):
+def transfer(net: Network, source: str, destination: str, size_bytes: int, count: int = 1):
     """Bytes received and congestion controls of both ends."""
     receiver = net[destination].start(serve, count)
     sent_with = net[source].python(send, net[destination].address, size_bytes, count)

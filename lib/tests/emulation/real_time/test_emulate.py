@@ -14,8 +14,8 @@ from virtual_kernel import needs_virtual
 
 from netrepro.emulation import emulate
 from netrepro.emulation.fidelity import PACKETS_A_FRAME
-from netrepro.emulation.real_time.generated_traffic import TrafficDescription
 from netrepro.emulation.real_time.guests import LauncherConnection
+from netrepro.emulation.traffic import TrafficDescription
 from netrepro.errors import NetreproError
 from netrepro.networks import DropTail, Link, dumbbell, fat_tree, star
 from netrepro.networks.experiment import Experiment, Measure

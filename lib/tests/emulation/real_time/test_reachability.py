@@ -6,7 +6,7 @@ import pytest
 from emulation_traffic import emulation, rootless
 from virtual_kernel import needs_virtual
 
-from netrepro.dummynet.engine import headers_of_capture
+from netrepro.dummynet import headers_of_capture
 from netrepro.emulation import Emulation, ping_all
 from netrepro.emulation.reachability import PING, described_round_trip_ms
 from netrepro.errors import NetreproError
@@ -66,7 +66,7 @@ def test_a_port_is_captured_while_programs_run_and_only_then(tmp_path):
         with net.record(packets=[("s1", "s2")], captures=tmp_path):
             ping(net, 1)
         assert len(headers_of_capture(tmp_path / "s1-s2.pcap")) == 1
-        with pytest.raises(NetreproError, match="no folder"), net.record([("s1", "s2")], tmp_path / "nowhere"):
-            pass
-        with pytest.raises(NetreproError, match="s1"), net.record([("s1", "h3")], tmp_path):
-            pass
+        with pytest.raises(NetreproError, match="no folder"):
+            net.record(packets=[("s1", "s2")], captures=tmp_path / "nowhere")
+        with pytest.raises(NetreproError, match="s1"):
+            net.record(packets=[("s1", "h3")], captures=tmp_path)

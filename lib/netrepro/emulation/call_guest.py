@@ -1,4 +1,7 @@
-"""Runs one pickled function inside a node: guest.py, the call on standard input, its outcome to descriptor 3."""
+"""Runs one pickled function inside a node: call_guest.py [OUTCOME], the call on standard input.
+
+Its outcome goes to the file of that name, or to descriptor 3.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import sys
 import traceback
 
 
-def main() -> None:
+def main(outcome_to: str | int = 3) -> None:
     import cloudpickle
 
     with os.fdopen(0, "rb") as call:
@@ -24,9 +27,9 @@ def main() -> None:
             except Exception:  # an exception that cannot travel
                 pickled = cloudpickle.dumps((False, (RuntimeError(f"{type(error).__name__}: {error}"), text)))
     sys.stdout.flush()
-    with os.fdopen(3, "wb") as output:
+    with open(outcome_to, "wb") as output:  # noqa: PTH123  a name or a descriptor
         output.write(pickled)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -1,0 +1,53 @@
+"""The command of one etcd server of a cluster, wherever it runs."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from netrepro.errors import NetreproError
+
+
+def etcd_is_here() -> bool:
+    """Whether this machine has etcd (Debian's package etcd-server)."""
+    return shutil.which("etcd") is not None
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A cluster's timeouts. Raises NetreproError where there is no etcd, and for timeouts that it refuses."""
+
+    heartbeat_ms: int = 15
+    election_ms: int = 150
+
+    def __post_init__(self) -> None:
+        if not etcd_is_here():
+            raise NetreproError("no etcd on this machine", "install the package etcd-server")
+        if self.election_ms < 5 * self.heartbeat_ms:
+            raise NetreproError(
+                f"election_ms {self.election_ms} with heartbeat_ms {self.heartbeat_ms}",
+                "etcd wants five heartbeats at least",
+            )
+
+
+def server_command(name: str, folder: Path, client: str, peers: Mapping[str, str], timing: Timing) -> list[str]:
+    """Write the command of a server whose data lie in `folder`.
+
+    client : HOST:PORT at which it serves clients. peers : name -> HOST:PORT at which the others reach each server.
+    """
+    own = f"http://{peers[name]}"
+    return [
+        "etcd",
+        f"--name={name}",
+        f"--data-dir={folder / name}",
+        f"--heartbeat-interval={timing.heartbeat_ms}",
+        f"--election-timeout={timing.election_ms}",
+        f"--listen-client-urls=http://{client}",
+        f"--advertise-client-urls=http://{client}",
+        f"--listen-peer-urls={own}",
+        f"--initial-advertise-peer-urls={own}",
+        f"--initial-cluster={','.join(f'{each}=http://{at}' for each, at in peers.items())}",
+        "--logger=zap",
+    ]

@@ -1,0 +1,64 @@
+"""A Python function that runs inside a node: what call_guest.py reads there, and the outcome that it leaves."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import cloudpickle
+
+from netrepro.errors import NetreproError
+
+CALL_GUEST = Path(__file__).with_name("call_guest.py")
+
+
+class _Process(Protocol):
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def kill_all(self) -> None: ...
+
+
+def pickled_call(function: Callable[..., Any], arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bytes:
+    """Write a call down as call_guest.py reads it, with the places where its modules are found."""
+    return cloudpickle.dumps(sys.path) + cloudpickle.dumps((function, tuple(arguments), dict(keywords)))
+
+
+class Call:
+    """A Python function that runs inside a node, in a process of its own."""
+
+    def __init__(self, process: _Process, outcome: Callable[[], bytes], complaint: Callable[[], str]):
+        """outcome, complaint : read what call_guest.py has left, and the last line of what it printed as errors."""
+        self._process, self._outcome, self._complaint = process, outcome, complaint
+        self._known: tuple[bool, Any] | None = None
+
+    def done(self) -> bool:
+        """Whether the function has returned or raised."""
+        return self._process.poll() is not None
+
+    def result(self, timeout: float | None = None) -> Any:
+        """Return what the function returned; raise what it raised, or subprocess.TimeoutExpired."""
+        if self._known is None:
+            status = self._process.wait(timeout)
+            pickled = self._outcome()
+            if not pickled:
+                raise NetreproError(
+                    f"the function ended without a result, with status {status}: {self._complaint()}",
+                    "a function inside a node must return",
+                )
+            self._known = pickle.loads(pickled)
+        returned, value = self._known
+        if returned:
+            return value
+        error, text = value
+        error.add_note(text)
+        raise error
+
+    def stop(self) -> None:
+        """End it now."""
+        self._process.kill_all()
+        self._process.wait()

@@ -1,0 +1,65 @@
+"""The part of recording ports that is the same on every kernel: checks, heads of captures, throughput."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Container, Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from netrepro.errors import NetreproError
+from netrepro.networks.topology import Topology
+
+_NANOSECOND_PCAP, _ETHERNET = 0xA1B23C4D, 1
+THROUGHPUT_COLUMNS = ["source", "destination", "time_s", "throughput_mbps"]
+
+
+def check_captures(folder: Path | None) -> None:
+    """Raises NetreproError for a folder that is not there."""
+    if folder is not None and not folder.is_dir():
+        raise NetreproError(f"no folder {folder} for captures", "make it first")
+
+
+def pcap_header(kept_bytes: int) -> bytes:
+    """Head a pcap with stamps of nanoseconds that keeps so many bytes of a frame."""
+    return struct.pack("=IHHiIII", _NANOSECOND_PCAP, 2, 4, 0, 0, kept_bytes, _ETHERNET)
+
+
+def check_asked(
+    topology: Topology,
+    queues: Iterable[tuple[str, str]],
+    packets: Iterable[tuple[str, str]],
+    interval_ms: float,
+    most_packets: int,
+    captures: Path | None,
+) -> None:
+    """Raises NetreproError for what no network can record: as Network.record says."""
+    if not 0.1 <= interval_ms <= 60_000:
+        raise NetreproError(f"a sampling interval of {interval_ms} ms", "give 0.1 ms to 60 000 ms")
+    if packets and most_packets < 1:
+        raise NetreproError(f"room for {most_packets} packets", "give most_packets of 1 or more")
+    for port in (*queues, *packets):
+        topology.link(*port)
+    check_captures(captures)
+
+
+def check_recorded(port: tuple[str, str], recorded: Container[tuple[str, str]]) -> None:
+    """Raises NetreproError for a port that is not among those whose packets were recorded."""
+    if port not in recorded:
+        raise NetreproError(f"packets from {' to '.join(port)} were not recorded", "name the port in packets=")
+
+
+def throughput_in(sent: pd.DataFrame, window_ms: float) -> pd.DataFrame:
+    """Derive Recording.throughput from what ports had sent by when: source, destination, time_s, sent_bytes."""
+    parts = [pd.DataFrame(columns=THROUGHPUT_COLUMNS)]
+    for (source, destination), samples in sent.groupby(["source", "destination"], sort=False):
+        window = (samples["time_s"] // (window_ms / 1000)).astype(int)
+        last = samples.groupby(window).last()
+        mbps = last["sent_bytes"].diff() * 8 / last["time_s"].diff() / 1e6
+        parts.append(
+            pd.DataFrame(
+                {"source": source, "destination": destination, "time_s": last["time_s"], "throughput_mbps": mbps}
+            ).dropna()
+        )
+    return pd.concat(parts[1:] or parts, ignore_index=True)

@@ -1,0 +1,222 @@
+"""An experiment's traffic as the core's traffic generator takes it, and its results: the same on every kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import pandas as pd
+
+from netrepro.emulation.plan import Plan
+from netrepro.emulation.source_routes import Connection
+from netrepro.emulation.tcp import SocketKind, socket_kind
+from netrepro.networks.experiment import Experiment
+from netrepro.networks.workloads import Requests
+
+# As in core/sockets/traffic_generator.hpp.
+FIRST_SOURCE_PORT, SOURCE_PORTS = 10_000, 50_000
+_RESULTS = ["completion_ns", "delivered_bytes", "bytes_within_duration"]
+_RESULTS += ["retransmitted_packets", "timeouts", "connection_attempts", "errno"]
+_ANSWERS = ["flow", "request", "asked_ns", "answered_ns"]
+_SAMPLES = ["flow", "connection", "time_ns", "window_segments", "threshold_segments", "round_trip_us", "segment_bytes"]
+LATENESS_BUCKETS = 512  # of core/sockets/lateness_histogram.hpp
+_RESULTS_FROM = 4 + LATENESS_BUCKETS
+_NO_THRESHOLD = 2**31 - 1  # of the kernel's TCP_INFO
+
+Whole = TypeVar("Whole", int, np.ndarray)
+
+
+def end_key(address: Whole, port: Whole) -> Whole:
+    """An IPv4 address and a port as one number; of arrays, one each."""
+    return address << 16 | port
+
+
+@dataclass(frozen=True)
+class TrafficResult:
+    """What the traffic generator saw; times are seconds since it began (began_ns, CLOCK_REALTIME).
+
+    flows : a row a flow: completion_s (NaN if never), counts of TCP, errno (0: none); `timeouts` is NaN where this
+    kernel does not count them (before Linux 6.7). answers : a row an answer that was asked for: flow, request,
+    asked_s, answered_s (NaN if never). windows : samples of TCP's state: flow, connection (of replicated flows 0 or 1,
+    else 0), time_s, window_bytes, slow_start_threshold_bytes, round_trip_ms. lateness : of flows and datagrams:
+    up_to_us (upper edge), packets. waited_share : of the time in which the senders could have run and had no processor;
+    NaN where this kernel does not count it.
+    """
+
+    began_ns: int
+    lasted_s: float
+    flows: pd.DataFrame
+    answers: pd.DataFrame
+    windows: pd.DataFrame
+    lateness: pd.DataFrame
+    waited_share: float
+
+
+class TrafficDescription:
+    """An experiment's flows as the core's traffic generator takes them, and what it then says.
+
+    made : the experiment's connections. until_complete : whether they end with the last of them, if that is earlier
+    than the experiment.
+    kinds : of sockets, and kind_of_flow which of them each flow has; by default all are as the experiment's Tcp says.
+    control_of_flow : in place of what the flow table says.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        made: Sequence[Connection],
+        plan: Plan,
+        until_complete: bool = False,
+        *,
+        kinds: Sequence[SocketKind] = (),
+        kind_of_flow: Sequence[int] = (),
+        control_of_flow: Sequence[str] = (),
+    ):
+        from netrepro import _core
+
+        self._experiment, self._plan = experiment, plan
+        self._flows = experiment.flow_table
+        self._connections = made
+        self._addresses = [each.addresses(plan) for each in made]
+        self._control_of_flow = list(control_of_flow or self._flows["congestion_control"])
+        interval_ms = experiment.measure.windows_interval_ms
+        self._kind_of_flow = kind_of_flow or [0] * len(self._flows)
+        self.core = str(_core.__file__)
+        self.shared_bytes = _core.traffic_generator_bytes(len(self._flows), self._answers)
+        self.arguments = {
+            "flows": self._described(),
+            "replicas": self._replicas(),
+            "conversations": self._conversations(),
+            "duration_ns": round(experiment.duration_s * 1e9),
+            "seed": experiment.seed,
+            "kinds": [tuple(kind) for kind in kinds or [socket_kind(experiment.tcp)]],
+            "window_interval_ns": 0 if interval_ms is None else round(interval_ms * 1e6),
+            "until_complete": until_complete,
+        }
+
+    def _described(self) -> list[tuple]:
+        flows = self._flows
+
+        def nanoseconds(seconds: pd.Series) -> list[int]:
+            return np.rint(seconds.fillna(0.0).to_numpy(float) * 1e9).astype(np.int64).tolist()
+
+        first = self._connections[: len(flows)]
+        descriptor = {node: self._plan.descriptor(node) for node in {*flows["source"], *flows["destination"]}}
+        openers, accepters = zip(*self._addresses, strict=True) if first else ((), ())
+        return list(
+            zip(
+                [descriptor[each.opener] for each in first],
+                [descriptor[each.accepter] for each in first],
+                openers[: len(first)],
+                accepters[: len(first)],
+                nanoseconds(flows["start_s"]),
+                nanoseconds(flows["duration_s"]),
+                flows["size_bytes"].fillna(0.0).astype(np.int64).tolist(),
+                self._control_of_flow,
+                (flows["rate_mbps"].fillna(0.0) * 1e6).astype(float).tolist(),
+                flows["packet_bytes"].astype(int).tolist(),
+                (flows["spacing"] == "poisson").tolist(),
+                flows["replication"].tolist(),
+                self._kind_of_flow,
+                strict=True,
+            )
+        )
+
+    def _replicas(self) -> list[tuple[int, int, int]]:
+        return [
+            (each.flow, *addresses)
+            for each, addresses in zip(self._connections, self._addresses, strict=True)
+            if each.place > 0
+        ]
+
+    def _conversations(self) -> list[tuple]:
+        found = []
+        for place, flows in self._flows.groupby("entry")["flow"]:
+            asked = self._experiment.traffic[place]
+            if isinstance(asked, Requests):
+                sizes = asked.request_bytes, asked.response_bytes, asked.count
+                first = int(flows.iloc[0])
+                waits_ns = round(asked.think_ms * 1e6), round(asked.answer_within_ms * 1e6)
+                found.append((first, len(flows), *sizes, asked.barrier, *waits_ns))
+        return found
+
+    @property
+    def _answers(self) -> int:
+        """How many answers there will be if all come."""
+        return sum(len(each.servers) * each.count for each in self._experiment.traffic if isinstance(each, Requests))
+
+    def result(self, shared: bytes, samples: bytes) -> TrafficResult:
+        """What is in the shared counters and in the file of samples, once the process has ended."""
+        numbers = np.frombuffer(shared, np.int64)
+        lasted_ns, waited_ns = (int(number) for number in numbers[2:4])
+        return TrafficResult(
+            began_ns=int(numbers[0]),
+            lasted_s=lasted_ns / 1e9,
+            flows=self._results(numbers[_RESULTS_FROM : self._answers_from]),
+            answers=_answers(numbers[self._answers_from :]),
+            windows=_windows(samples),
+            lateness=lateness_table(numbers[4:_RESULTS_FROM]),
+            waited_share=waited_ns / lasted_ns if waited_ns >= 0 and lasted_ns else float("nan"),
+        )
+
+    def _results(self, numbers: np.ndarray) -> pd.DataFrame:
+        found = pd.DataFrame(numbers.reshape(-1, len(_RESULTS)), columns=_RESULTS)
+        is_tcp = self._flows["transport"].to_numpy() != "datagrams"
+        completion_s = found.pop("completion_ns").to_numpy() / 1e9
+        found["completion_s"] = np.where(completion_s >= 0, completion_s, np.nan)
+        if (found["timeouts"] < 0).any():
+            found["timeouts"] = found["timeouts"].astype(float).where((found["timeouts"] >= 0) & is_tcp)
+        found.loc[~is_tcp, "timeouts"] = 0
+        return found
+
+    @property
+    def _answers_from(self) -> int:
+        return _RESULTS_FROM + len(self._flows) * len(_RESULTS)
+
+    def flow_of_end(self) -> dict[int, int]:
+        """end_key of who opened a flow's connection -> flow; of flows that share a port, the last.
+
+        Further subflows have ports of the kernel's choice, and are known by the addresses of their paths: port 0.
+        """
+        ports = FIRST_SOURCE_PORT + np.arange(len(self._connections)) % SOURCE_PORTS
+        return {
+            end_key(int(self._plan.path_addresses[path]), 0): each.flow
+            for each in self._connections
+            for path in each.paths[2:]
+        } | {
+            end_key(address, int(port)): each.flow
+            for each, (address, _), port in zip(self._connections, self._addresses, ports, strict=True)
+        }
+
+
+def _answers(numbers: np.ndarray) -> pd.DataFrame:
+    found = pd.DataFrame(numbers.reshape(-1, len(_ANSWERS)), columns=_ANSWERS)
+    found = found[found["asked_ns"] >= 0].sort_values("asked_ns", kind="stable", ignore_index=True)
+    for moment in ("asked", "answered"):
+        nanoseconds = found.pop(f"{moment}_ns")
+        found[f"{moment}_s"] = (nanoseconds / 1e9).where(nanoseconds >= 0)
+    return found
+
+
+def _windows(content: bytes) -> pd.DataFrame:
+    samples = pd.DataFrame(np.frombuffer(content, np.int64).reshape(-1, len(_SAMPLES)), columns=_SAMPLES)
+    threshold = samples["threshold_segments"].astype(float)
+    return pd.DataFrame(
+        {
+            "flow": samples["flow"],
+            "connection": samples["connection"],
+            "time_s": samples["time_ns"] / 1e9,
+            "window_bytes": (samples["window_segments"] * samples["segment_bytes"]).astype(float),
+            "slow_start_threshold_bytes": threshold.where(threshold < _NO_THRESHOLD, np.inf) * samples["segment_bytes"],
+            "round_trip_ms": (samples["round_trip_us"] / 1e3).where(samples["round_trip_us"] > 0),
+        }
+    )
+
+
+def lateness_table(counts: np.ndarray) -> pd.DataFrame:
+    """The core's histogram of lateness, shape (LATENESS_BUCKETS,), as up_to_us (upper edge) and packets."""
+    bucket = np.flatnonzero(counts)
+    up_to_us = 2.0 ** (bucket // 8) * (1 + (bucket % 8 + 1) / 8) / 1000
+    return pd.DataFrame({"up_to_us": up_to_us, "packets": counts[bucket]})

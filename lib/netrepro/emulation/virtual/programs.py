@@ -1,0 +1,130 @@
+"""Programs that start and end at their times in a network in virtual time."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from netrepro.emulation.virtual.network import VirtualNetwork, VirtualProgram
+from netrepro.errors import NetreproError
+from netrepro.networks.topology import Topology
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program for run_programs: when and where it starts, and when it is ended by which signal, if it runs then.
+
+    node : host or switch. end_s : None: with the whole run, by SIGTERM.
+    """
+
+    node: str
+    command: Sequence[str]
+    start_s: float = 0.0
+    end_s: float | None = None
+    end_signal: int = signal.SIGKILL
+    environment: Mapping[str, str] = field(default_factory=dict)
+    input: str = ""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended: its status (negative: by that signal), when, and what it printed."""
+
+    program: Program
+    returncode: int
+    ended_s: float
+    output: str
+    errors: str
+
+
+@dataclass(frozen=True)
+class Event:
+    """A change of a link, for run_programs, as VirtualNetwork.change_link takes it."""
+
+    at_s: float
+    source: str
+    destination: str
+    rate_mbps: float | None = None
+    up: bool | None = None
+    both: bool = True
+
+
+def run_programs(
+    topology: Topology,
+    programs: Sequence[Program],
+    seconds: float,
+    *,
+    seed: int = 1,
+    events: Sequence[Event] = (),
+    files: Mapping[str, str | bytes] | None = None,
+    progress: Callable[[float], None] | None = None,
+    **network: Any,
+) -> list[Ended]:
+    """Run programs in a network for so many seconds of virtual time; how each ended, in their order.
+
+    Real programs on a real network stack, unmodified and without privileges: the same seed gives the same output. They
+    see the machine's files, and start in a folder of their own that has `files` (name -> content) and that they may
+    write to. What they print is kept; whoever still runs at the end gets SIGTERM and, a second later, SIGKILL.
+    events : changes of links. progress : is called with the share of the time that has passed. network : further
+    arguments of VirtualNetwork.
+
+    Raises NetreproError for unknown nodes, times outside the run, and for a program that cannot be started or that
+    never lets time pass.
+    """
+    for program in programs:
+        if not 0 <= program.start_s <= seconds or (program.end_s is not None and program.end_s < program.start_s):
+            raise NetreproError(
+                f"{program.command[0]} from {program.start_s:g} s to {program.end_s} s in a run of {seconds:g} s",
+                "start it within the run, and end it after it has started",
+            )
+    with VirtualNetwork(topology, seed=seed, **network) as net:
+        for name, content in (files or {}).items():
+            path = net.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        running: dict[int, VirtualProgram] = {}
+
+        def begin(place: int) -> None:
+            each = programs[place]
+            running[place] = net[each.node].popen(each.command, input=each.input, environment=each.environment)
+
+        def end(place: int) -> None:
+            if running[place].poll() is None:
+                running[place].send_signal(programs[place].end_signal)
+
+        def change(event: Event) -> None:
+            how = {"rate_mbps": event.rate_mbps, "up": event.up, "both": event.both}
+            net.change_link(event.source, event.destination, **how)  # type: ignore[arg-type]
+
+        moments: list[tuple[float, int, Callable[[], None]]] = [
+            (event.at_s, 0, partial(change, event)) for event in events
+        ]
+        for place, each in enumerate(programs):
+            moments.append((each.start_s, 1, partial(begin, place)))
+            if each.end_s is not None and each.end_s <= seconds:
+                moments.append((each.end_s, 2, partial(end, place)))
+        for at_s, _, act in sorted(moments, key=lambda moment: moment[:2]):
+            net.sleep(at_s - net.now_s)
+            if progress is not None:
+                progress(min(at_s / seconds, 1.0))
+            act()
+        net.sleep(seconds - net.now_s)
+        for started in running.values():
+            if started.poll() is None:
+                started.send_signal(signal.SIGTERM)
+        net.sleep(1.0)
+        found = [_how_it_ended(each, running[place]) for place, each in enumerate(programs)]
+    if progress is not None:
+        progress(1.0)
+    return found
+
+
+def _how_it_ended(program: Program, started: VirtualProgram) -> Ended:
+    if started.poll() is None:
+        started.kill_all()
+        started.wait()
+    assert started.returncode is not None and started.ended_s is not None
+    return Ended(program, started.returncode, started.ended_s, started.output, started.errors)
