@@ -25,10 +25,8 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
+from netrepro.study import Check, Evidence, Knob, Play, Runs, Scale, Study, each, gap_checks, run_experiment
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each
-from netrepro.study.measuring import run_experiment
-from netrepro.study.trust import Check, gap_checks
 from netrepro.style import CURVES, PUBLISHED_GREY, Scheme, draw_published, new_figure, scheme
 
 PORT = ("s1", "s2")

@@ -29,10 +29,8 @@ from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.queueing.backpressure import Drained, drain
+from netrepro.study import Check, Evidence, Knob, Play, Runs, Scale, Study, each, ratio, run_experiment
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, ratio
-from netrepro.study.measuring import run_experiment
-from netrepro.study.trust import Check
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 SOURCE, DESTINATION = (0, 0), (4, 3)

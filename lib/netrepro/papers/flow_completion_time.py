@@ -24,9 +24,8 @@ from netrepro.networks.links import DropTail, Link
 from netrepro.networks.rcp import Rcp
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import PoissonFlows, Tcp, flows_per_s_at_load
+from netrepro.study import SIMULATED, Check, Evidence, Knob, Play, Runs, Scale, Study, each, least_first
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import SIMULATED, Evidence, Knob, Play, Runs, Scale, Study, each, least_first
-from netrepro.study.trust import Check
 from netrepro.style import new_figure, scheme
 
 PACKET_BYTES, SEGMENT_BYTES = 1000, 934  # on the wire, and what is left of it for data

@@ -26,8 +26,8 @@ from netrepro.networks.routing import shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, star
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
+from netrepro.study import Check, Evidence, Knob, Play, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Check, Evidence, Knob, Play, Runs, Scale, Study, each
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 HOSTS = 16

@@ -20,9 +20,8 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Requests, Tcp
+from netrepro.study import Check, Evidence, Knob, Play, Runs, Scale, Study, each, gap_checks, greatest_first
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first
-from netrepro.study.trust import Check, gap_checks
 from netrepro.style import new_figure, scheme
 
 CLIENT = "h1"

@@ -23,9 +23,8 @@ from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import HOST_QUEUE, Cable, Topology
 from netrepro.networks.workloads import Requests, Tcp
 from netrepro.paths import data_dir
+from netrepro.study import Check, Evidence, Knob, Play, Runs, Scale, Study, each, least_first
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, least_first
-from netrepro.study.trust import Check
 from netrepro.style import CURVES, new_figure, scheme, use_logarithm
 
 SEGMENT_BYTES = 1430

@@ -29,8 +29,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, jellyfish
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import pictures as drawing
-from netrepro.study.declaration import (
+from netrepro.study import (
     SIMULATED,
     Check,
     Evidence,
@@ -41,11 +40,12 @@ from netrepro.study.declaration import (
     Study,
     each,
     greatest_first,
+    jain,
     least_first,
     ratio,
+    run_experiment,
 )
-from netrepro.study.fairness import jain
-from netrepro.study.measuring import run_experiment
+from netrepro.study import pictures as drawing
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 LARGEST_PROGRAMME = 125  # switches: with 245 the last thousandth takes the linear programme hours

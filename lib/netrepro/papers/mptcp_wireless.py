@@ -27,21 +27,8 @@ from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.simulation import simulate_deliveries
+from netrepro.study import SIMULATED, VIRTUAL, Check, Evidence, Knob, Play, Runs, Scale, Study, each, least_first, ratio
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import (
-    SIMULATED,
-    VIRTUAL,
-    Evidence,
-    Knob,
-    Play,
-    Runs,
-    Scale,
-    Study,
-    each,
-    least_first,
-    ratio,
-)
-from netrepro.study.trust import Check
 from netrepro.style import CURVES, new_figure, scheme
 
 KB = 1024

@@ -23,10 +23,20 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Re
 from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.topology import HOST_QUEUE, Cable, Topology, fat_tree, host_cable
 from netrepro.networks.workloads import Flow, Tcp
+from netrepro.study import (
+    Check,
+    Evidence,
+    Knob,
+    Play,
+    Runs,
+    Scale,
+    Study,
+    each,
+    gap_checks,
+    greatest_first,
+    run_experiment,
+)
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first
-from netrepro.study.measuring import run_experiment
-from netrepro.study.trust import Check, gap_checks
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
 HOPS = ("2 hops", "4 hops", "6 hops")

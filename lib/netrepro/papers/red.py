@@ -22,9 +22,8 @@ from netrepro.networks.links import DropTail, Link, Queue, Red
 from netrepro.networks.topology import Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
+from netrepro.study import Check, Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first, least_first
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first, least_first
-from netrepro.study.trust import Check
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet

@@ -35,8 +35,7 @@ from netrepro.queueing.replicated_flows import (
 )
 from netrepro.queueing.replication import ReplicationModel
 from netrepro.queueing.service import ConstantService, ExponentialService, Service
-from netrepro.study.declaration import rankings
-from netrepro.study.measuring import Progress, of_profile
+from netrepro.study import Progress, of_profile, rankings
 from netrepro.style import new_figure, scheme, use_logarithm
 
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

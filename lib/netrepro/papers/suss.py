@@ -19,9 +19,8 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
+from netrepro.study import Check, Evidence, Knob, Play, Runs, Scale, Study, each, least_first
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, least_first
-from netrepro.study.trust import Check
 from netrepro.style import CURVES, new_figure, scheme
 
 PORT = ("s1", "s2")

@@ -22,8 +22,8 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red
 from netrepro.networks.topology import Topology, dumbbell
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import pictures as drawing
-from netrepro.study.declaration import (
+from netrepro.study import (
+    Check,
     Evidence,
     Knob,
     Play,
@@ -32,11 +32,11 @@ from netrepro.study.declaration import (
     Study,
     each,
     greatest_first,
+    jain,
     least_first,
     ratio,
 )
-from netrepro.study.fairness import jain
-from netrepro.study.trust import Check
+from netrepro.study import pictures as drawing
 from netrepro.style import new_figure, scheme
 
 HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet

@@ -102,9 +102,8 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
+from netrepro.study import Check, Evidence, Knob, Play, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each
-from netrepro.study.trust import Check
 from netrepro.style import new_figure
 
 PORT = ("s1", "s2")
@@ -209,12 +208,13 @@ import pytest
 
 from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.papers import PAPER_SLUG as paper
+from netrepro.study import run_once
 
 
 @pytest.mark.parametrize("rate_mbps", [5.0, 20.0])
 def test_a_flow_with_a_buffer_of_a_round_trip_fills_links_of_any_rate(rate_mbps):
     """TO REPLACE: a buffer of one bandwidth-delay product keeps the link busy when Reno halves its window."""
     setting = paper.Setting(bottleneck_mbps=rate_mbps)
-    found = paper.STUDY.run_once("paper", 20.0, seed=1, bottleneck_mbps=rate_mbps)
+    found = run_once(paper.STUDY, "paper", 20.0, seed=1, bottleneck_mbps=rate_mbps)
     assert 0.9 < paper.read(found, setting)["share"] <= 1448 / FULL_PACKET_BYTES
 '''

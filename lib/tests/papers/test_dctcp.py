@@ -11,20 +11,18 @@ from netrepro.claims import judge, load_claims
 from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.papers import dctcp as paper
 from netrepro.simulation import simulate
-from netrepro.study import declaration
-from netrepro.study.declaration import Runs
-from netrepro.study.trust import check_table
+from netrepro.study import Runs, check_table, measure, run_once, vary
 
 SECONDS = 15.0
 
 
 @pytest.fixture(scope="module")
 def runs() -> Runs:
-    return paper.STUDY.measure(repetitions=4, seed=7)
+    return measure(paper.STUDY, repetitions=4, seed=7)
 
 
 def found(case: str, **changed):
-    return paper.STUDY.run_once(case, SECONDS, seed=3, **changed)
+    return run_once(paper.STUDY, case, SECONDS, seed=3, **changed)
 
 
 def settled(measured):
@@ -77,10 +75,10 @@ def test_a_port_off_the_rate_fails_the_fidelity_check():
 def tcp_only() -> Runs:
     """What a kernel without DCTCP leaves, here measured by the simulator."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(declaration, "check_virtually", lambda experiment: None)
-        patch.setattr(declaration, "run_experiment", lambda experiment, *_, **__: simulate(experiment))
+        patch.setattr("netrepro.study.declaration.check_virtually", lambda experiment: None)
+        patch.setattr("netrepro.study.measuring.run_experiment", lambda experiment, *_, **__: simulate(experiment))
         study = replace(paper.STUDY, cannot=lambda setting, tier: without_dctcp(setting, tier))
-        return study.measure(repetitions=3, seed=7, tier="virtual")
+        return measure(study, repetitions=3, seed=7, tier="virtual")
 
 
 def without_dctcp(setting: paper.Setting, tier: str) -> str:
@@ -120,7 +118,7 @@ def test_the_tiers_stand_side_by_side_in_a_table_and_in_the_distribution(runs, t
 
 
 def test_the_guideline_is_drawn_at_the_settings_rate(runs):
-    paper.STUDY.vary(runs, "threshold")
+    vary(runs, "threshold")
     for rate in (100.0, 10.0):
         at = replace(runs, setting=replace(runs.setting, rate_mbps=rate))
         drawn = paper.draw_threshold(at).axes[0].lines[-1].get_xdata()[0]

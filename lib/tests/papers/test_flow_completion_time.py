@@ -17,8 +17,8 @@ from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import flow_completion_time as paper
 from netrepro.simulation import simulate
-from netrepro.study.declaration import points as points_of
-from netrepro.study.measuring import run_experiment
+from netrepro.study import points as points_of
+from netrepro.study import run_experiment
 
 SLOWER = replace(paper.PRINTED, rate_mbps=600.0)
 

@@ -10,13 +10,14 @@ from virtual_kernel import needs_virtual
 from netrepro.errors import NetreproError
 from netrepro.networks.links import FULL_PACKET_BYTES, NicPacer
 from netrepro.papers import hull as paper
+from netrepro.study import measure
 
 SECONDS = 0.4
 
 
 @pytest.fixture(scope="module")
 def runs():
-    return paper.STUDY.measure(paper.Setting(stretch=4), repetitions=2, seed=7)
+    return measure(paper.STUDY, paper.Setting(stretch=4), repetitions=2, seed=7)
 
 
 @pytest.fixture(scope="module")

@@ -27,8 +27,7 @@ from netrepro.papers.repnet import setting as model
 from netrepro.papers.repnet.setting import MOUSE_BYTES, PRINTED, SCALED, SCHEMES, SORTED, Setting
 from netrepro.papers.repnet.sorting import Sort, emulate_sort, simulate_sort, sort_in_virtual_time
 from netrepro.simulation import simulate
-from netrepro.study.declaration import SIMULATED, VIRTUAL, Runs
-from netrepro.study.trust import check_table
+from netrepro.study import SIMULATED, VIRTUAL, Runs, check_table, measure
 from netrepro.transport import open_connection, start_server
 
 STUDY = study.STUDY
@@ -38,7 +37,7 @@ SMALL = replace(STUDY.profiles["test"], without=[*study.of_network("sort"), *stu
 @pytest.fixture(scope="module")
 def runs() -> Runs:
     """Every load of every claim, with few flows; bucket sort has tests of its own."""
-    return replace(STUDY, profiles={"test": SMALL}, claims={}, on_kernels={}).measure(profile="test", seed=1)
+    return measure(replace(STUDY, profiles={"test": SMALL}, claims={}, on_kernels={}), profile="test", seed=1)
 
 
 def value(runs: Runs, claim: str, control: bool = False) -> float:

@@ -10,6 +10,7 @@ from virtual_kernel import needs_virtual
 from netrepro.applications.web.run import least_s, load_pages, share_beside_tcp, why_no_quic
 from netrepro.errors import NetreproError
 from netrepro.papers import sst as paper
+from netrepro.study import measure, vary
 
 LINE = paper.line_of(paper.Setting())
 ROUND_TRIP_MS = 2 * LINE.one_way_ms
@@ -21,7 +22,7 @@ PAGES = (*PUBLISHED, QUIC)
 
 @pytest.fixture(scope="module")
 def runs():
-    return paper.STUDY.measure(profile="test", repetitions=2, seed=3)
+    return measure(paper.STUDY, profile="test", repetitions=2, seed=3)
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +96,9 @@ def test_responses_in_the_order_of_requests_wait_for_each_other_and_the_page_doe
 
 def test_without_aioquic_its_cases_are_left_out_with_the_reason(monkeypatch):
     monkeypatch.setattr(paper, "why_no_quic", lambda: "aioquic is not installed")
-    found = paper.STUDY.measure(replace(paper.Setting(), pages=20), profile="test", repetitions=1)
+    found = measure(paper.STUDY, replace(paper.Setting(), pages=20), profile="test", repetitions=1)
     assert "not installed" in found.why_not("QUIC") and found.has(*PUBLISHED) and not found.has("QUIC")
-    assert set(paper.STUDY.vary(found, "loss").case) == set(PUBLISHED)
+    assert set(vary(found, "loss").case) == set(PUBLISHED)
     for name, draw in paper.STUDY.figures.items():
         if "loss" in name or not name.startswith("knob"):
             assert draw(found).axes
@@ -197,7 +198,7 @@ def test_every_figure_can_be_drawn(name, runs):
 
 def test_knobs_can_be_drawn(runs):
     for name in paper.STUDY.knobs:
-        paper.STUDY.vary(runs, name)
+        vary(runs, name)
     for name in (each for each in paper.STUDY.figures if each.startswith("knob")):
         assert paper.STUDY.figures[name](runs).axes
 

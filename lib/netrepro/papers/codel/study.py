@@ -23,9 +23,9 @@ from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Datagrams, Flow, Tcp, Traffic
 from netrepro.papers.codel import edge
 from netrepro.papers.codel.packmime import responses
-from netrepro.study import pictures as drawing
-from netrepro.study.declaration import (
+from netrepro.study import (
     SIMULATED,
+    Check,
     Evidence,
     Knob,
     Play,
@@ -33,11 +33,12 @@ from netrepro.study.declaration import (
     Scale,
     Study,
     each,
+    gap_checks,
     greatest_first,
     least_first,
     ratio,
 )
-from netrepro.study.trust import Check, gap_checks
+from netrepro.study import pictures as drawing
 from netrepro.style import CURVES, new_figure
 
 PORT, BACK = ("s1", "s2"), ("s2", "s1")

@@ -34,9 +34,7 @@ from netrepro.papers.repnet.setting import (
 )
 from netrepro.papers.repnet.sorting import emulate_sort, simulate_sort, sort_in_virtual_time
 from netrepro.simulation import simulate
-from netrepro.study.declaration import SIMULATED, VIRTUAL, jackknife
-from netrepro.study.measuring import run_experiment
-from netrepro.study.trust import Check
+from netrepro.study import SIMULATED, VIRTUAL, Check, jackknife, run_experiment
 from netrepro.transport import open_connection, start_server
 
 PERCENTILES = {"median": 0.5, "p99": 0.99, "p999": 0.999}
