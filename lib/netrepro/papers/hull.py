@@ -30,6 +30,7 @@ from netrepro.study import (
     Evidence,
     Knob,
     Play,
+    Reading,
     Runs,
     Scale,
     Study,
@@ -158,14 +159,13 @@ def _requests(setting: Setting, hosts: list[str], seconds: float) -> tuple[Traff
     return (PoissonFlows(sizes, per_s, count, tuple(hosts[:-1]), (hosts[-1],)),)
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     """One run on the tier; kernels are asked for what they can."""
     asked = experiment(setting if tier == SIMULATED else as_kernels_can(setting), seconds, seed)
     if setting.load and setting.open_connections:
         return read(over_open_connections(asked, setting.open_connections), setting)
     found = run_experiment(asked, tier)
-    fidelity = {} if tier == SIMULATED else {"_fidelity": found.fidelity}
-    return read(found, setting) | fidelity
+    return replace(read(found, setting), fidelity=None if tier == SIMULATED else found.fidelity)
 
 
 def cannot(setting: Setting, tier: str) -> str:
@@ -209,7 +209,7 @@ def over_open_connections(asked: Experiment, of_each_server: int) -> Measurement
     return replace(found, flows=requests.assign(completion_ms=completion_ms, delivered_bytes=delivered))
 
 
-def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+def read(found: Measurements, setting: Setting) -> Reading:
     """Waits at the switch (mean, 99th percentile, microseconds; of long flows once settled), payload that arrived
     (Mb/s), and completion times of requests (ms; NaN of long flows)."""
     seconds, flows = found.experiment.duration_s, found.flows
@@ -228,7 +228,7 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     # Requests that did not complete are missing in the percentiles; long flows keep the port busy, or not.
     complete = [Check("requests complete", float(flows.completion_ms.notna().mean()), at_least=0.98)]
     checks = complete if setting.load else gap_checks(found, found.experiment.measure.packets[0])
-    return {**numbers, "waits": _percentiles(waits_us), "checks": checks}
+    return Reading(numbers, {"waits": _percentiles(waits_us)}, checks)
 
 
 def _percentiles(waits_us: np.ndarray) -> pd.DataFrame:
@@ -457,7 +457,7 @@ def _knob_figure(runs: Runs, knob: str, title: str, x: tuple[str, str]) -> Figur
     return figure
 
 
-def draw_run(found: dict[str, Any], case: str) -> Figure:
+def draw_run(found: Reading, case: str) -> Figure:
     """One run's waits."""
     title = f"{case}: mean {found['mean_us']:.1f} µs, {found['goodput_mbps']:.0f} Mb/s"
     figure, axis = new_figure(title, "wait at the switch (µs)", "share of packets")

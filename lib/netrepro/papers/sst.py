@@ -37,7 +37,21 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.protocols.browser import Manner
 from netrepro.protocols.sst.channel import Manners
-from netrepro.study import SIMULATED, VIRTUAL, Check, Evidence, Knob, Play, Runs, Scale, Study, each, least_first, ratio
+from netrepro.study import (
+    SIMULATED,
+    VIRTUAL,
+    Check,
+    Evidence,
+    Knob,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+    least_first,
+    ratio,
+)
 from netrepro.study import pictures as drawing
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme, use_logarithm
 from netrepro.traffic.home_ip import pages, read_trace
@@ -157,7 +171,7 @@ def experiment(setting: Setting, seconds: float = 1.0, seed: int = 1) -> Experim
     return Experiment(line_of(setting).topology, (Flow(SERVER, CLIENT, size_bytes=1000),), seconds, seed)
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     """Load the pages. Floors (fastest page) and medians by panel in ms, the mean over all responses of their time from
     the beginning of their page, and of every page its time and bound.
 
@@ -165,7 +179,7 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
     """
     way, line = way_of(setting), line_of(setting)
     if setting.beside_tcp:
-        return {"share": share_beside_tcp(way, line, seconds, seed % 2**31)}
+        return Reading({"share": share_beside_tcp(way, line, seconds, seed % 2**31)})
     asked = pages_of(setting, seed)
     load = load_really if tier == VIRTUAL else load_pages
     loaded = load(asked, way, line, setting.request_bytes, setting.pause_ms / 1e3, seed % 2**31)
@@ -187,7 +201,7 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
     if long.empty:
         long = table[table.panel == "9+"].nlargest(1, "size_bytes")
     in_full_s = line.seconds_for(1.0) * long.size_bytes
-    return {
+    numbers = {
         "median_ms": table.time_ms.median(),
         "mean_ms": table.time_ms.mean(),
         "response_ms": np.average(table.response_ms, weights=table.requests),
@@ -195,14 +209,12 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
         **medians,
         "step": longer / short,
         "long_over_link": (long.time_ms / 1e3 / in_full_s).median(),
-        "pages": table,
-        "checks": [
-            Check("share of pages that are there", len(loaded) / setting.pages, at_least=1.0),
-            Check(
-                "fastest page over its closed-form bound", float((table.time_ms / table.bound_ms).min()), at_least=1.0
-            ),
-        ],
     }
+    checks = [
+        Check("share of pages that are there", len(loaded) / setting.pages, at_least=1.0),
+        Check("fastest page over its closed-form bound", float((table.time_ms / table.bound_ms).min()), at_least=1.0),
+    ]
+    return Reading(numbers, {"pages": table}, checks)
 
 
 def cannot(setting: Setting, tier: str) -> str:
@@ -464,7 +476,7 @@ def draw_window(runs: Runs) -> Figure:
     )
 
 
-def draw_run(found: dict[str, Any], case: str) -> Figure:
+def draw_run(found: Reading, case: str) -> Figure:
     """One run's pages."""
     table = found["pages"]
     figure, axis = new_figure(f"{case}: median {found['median_ms']:.0f} ms", SIZE, TIME, log_x=True, log_y=True)

@@ -5,6 +5,8 @@ which readings are compared with which published claim, knobs and figures. Every
 
 declaration : `Study` and its parts. evidence : how readings become a claim's value. measuring : cases, repetitions and
 knobs on a tier. runs : what was measured, as tables. trust : whether to believe it. pictures : the standard figures.
+
+.. include:: how_a_paper_is_written.md
 """
 
 from netrepro.study import pictures
@@ -15,6 +17,7 @@ from netrepro.study.declaration import (
     Knob,
     Play,
     Point,
+    Reading,
     Scale,
     Study,
     each,
@@ -69,6 +72,7 @@ __all__ = [
     "Play",
     "Point",
     "Progress",
+    "Reading",
     "Runs",
     "Scale",
     "Study",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from typing import Any, TypeVar
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from netrepro.emulation.tiers import REAL_TIME_TIERS
@@ -14,10 +15,10 @@ from netrepro.emulation.virtual.experiment import check_virtually
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.study.evidence import Evidence
+from netrepro.study.trust import Check
 
 SIMULATED, VIRTUAL = "simulated", "virtual"
 Changes = Mapping[str, Any]
-Readings = Mapping[str, Any]
 Value = TypeVar("Value")
 
 
@@ -82,6 +83,47 @@ class Play:
     seconds: float = 10.0
 
 
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """All that is read of one run; `|` joins two of the same run, and `reading[name]` is a number or a table of it.
+
+    numbers : what is summarised and judged. tables : tidy, with units in the names of their columns. checks : what must
+    hold for the run to be believed. fidelity : the tier's own checks (`Measurements.fidelity`), which the house adds
+    where a study gives `read`. Raises NetreproError for a table among the numbers, or the reverse.
+    """
+
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    checks: Sequence[Check] = ()
+    fidelity: pd.DataFrame | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in self.numbers.items():
+            if isinstance(value, pd.DataFrame | pd.Series | Mapping):
+                raise NetreproError(f"{name!r} is no number", "give it as a DataFrame in tables=")
+        for name, table in self.tables.items():
+            if not isinstance(table, pd.DataFrame):
+                raise NetreproError(f"{name!r} is no table", "give a DataFrame, or a number in numbers=")
+
+    def __getitem__(self, name: str) -> Any:
+        known = {**self.numbers, **self.tables}
+        if name not in known:
+            raise NetreproError(f"no {name!r} was read", nearest(name, known))
+        return known[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.numbers or name in self.tables
+
+    def __or__(self, other: Reading) -> Reading:
+        own = [each for each in (self.fidelity, other.fidelity) if each is not None]
+        return Reading(
+            {**self.numbers, **other.numbers},
+            {**self.tables, **other.tables},
+            [*self.checks, *other.checks],
+            pd.concat(own, ignore_index=True) if own else None,
+        )
+
+
 @dataclass(frozen=True)
 class Point:
     """One setting that is measured: of a case, at a place of its grid."""
@@ -110,8 +152,8 @@ class Study:
     cases: Mapping[str, Changes]
     profiles: Mapping[str, Scale]
     experiment: Callable[[Any, float, int], Experiment] | None = None
-    read: Callable[[Measurements, Any], Readings] | None = None
-    measure_one: Callable[[Any, float, int, str], Readings] | None = None
+    read: Callable[[Measurements, Any], Reading] | None = None
+    measure_one: Callable[[Any, float, int, str], Reading] | None = None
     claims: Mapping[str, Evidence] = field(default_factory=dict)
     knobs: Mapping[str, Knob] = field(default_factory=dict)
     figures: Mapping[str, Callable[[Any], Figure]] = field(default_factory=dict)

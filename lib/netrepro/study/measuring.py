@@ -17,7 +17,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.processes import dearest_first
 from netrepro.simulation import simulate
-from netrepro.study.declaration import SIMULATED, Knob, Point, Readings, Scale, Study, of_profile, points
+from netrepro.study.declaration import SIMULATED, Knob, Point, Reading, Scale, Study, of_profile, points
 from netrepro.study.runs import OneRun, Runs, gather
 from netrepro.tiers_and_profiles import TIERS
 
@@ -157,7 +157,7 @@ def run_once(study: Study, case: str, seconds: float, seed: int = 1, **changed: 
     return run_experiment(study.experiment(setting, seconds, seed))
 
 
-def read_once(study: Study, setting: Any, seconds: float = 0.0, seed: int = 1) -> Readings:
+def read_once(study: Study, setting: Any, seconds: float = 0.0, seed: int = 1) -> Reading:
     """Read one run of a setting, in the simulator."""
     return _read(study, OneRun(setting, seconds, seed, SIMULATED))
 
@@ -177,8 +177,8 @@ def _read_all(
     work: list[tuple[Point, int, OneRun]],
     tier: str,
     progress: Progress,
-    known: Mapping[OneRun, Readings] | None = None,
-) -> dict[OneRun, Readings]:
+    known: Mapping[OneRun, Reading] | None = None,
+) -> dict[OneRun, Reading]:
     """What each run of the work says: first repetitions first, known ones not again, those that need the machine for
     themselves last."""
     readings = dict(known or {})
@@ -190,13 +190,20 @@ def _read_all(
     return readings | {run: _read(study, run) for run in alone}
 
 
-def _read(study: Study, run: OneRun) -> Readings:
+def _read(study: Study, run: OneRun) -> Reading:
     if study.measure_one is not None:
-        return study.measure_one(*run)
-    assert study.experiment is not None and study.read is not None
-    asked = study.experiment(run.setting, run.seconds, run.seed)
-    found = run_experiment(asked, run.tier, until_complete=study.until_complete)
-    return {**study.read(found, run.setting), "_fidelity": found.fidelity}
+        reading = study.measure_one(*run)
+    else:
+        assert study.experiment is not None and study.read is not None
+        asked = study.experiment(run.setting, run.seconds, run.seed)
+        found = run_experiment(asked, run.tier, until_complete=study.until_complete)
+        reading = study.read(found, run.setting)
+        if isinstance(reading, Reading):
+            reading = replace(reading, fidelity=found.fidelity)
+    if not isinstance(reading, Reading):
+        what = f"{study.slug}: what is read of a run is a {type(reading).__name__}"
+        raise NetreproError(what, "return Reading(numbers, tables, checks)")
+    return reading
 
 
 def _scale_of_knob(knob: Knob, profile: str) -> Scale:

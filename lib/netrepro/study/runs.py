@@ -13,7 +13,7 @@ import pandas as pd
 
 from netrepro.claims import Measured
 from netrepro.errors import NetreproError, nearest
-from netrepro.study.declaration import SIMULATED, Point, Readings, Study, several, swept_fields
+from netrepro.study.declaration import SIMULATED, Point, Reading, Study, several, swept_fields
 from netrepro.study.evidence import Evidence, as_it_is
 from netrepro.study.trust import check_table, trust_of, trust_table, with_directions
 
@@ -61,7 +61,7 @@ class Runs:
     checks: pd.DataFrame = field(default_factory=pd.DataFrame)
     knobs: dict[str, pd.DataFrame] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
-    known: dict[OneRun, Readings] = field(default_factory=dict, repr=False)
+    known: dict[OneRun, Reading] = field(default_factory=dict, repr=False)
 
     def add(self, found: Tables) -> None:
         """Take in what was found on one more tier."""
@@ -200,7 +200,7 @@ def load_runs(study: Study, folder: Path) -> Runs:
     return runs
 
 
-def gather(found: Sequence[tuple[Point, int, Readings]], tier: str, swept: Sequence[str]) -> Tables:
+def gather(found: Sequence[tuple[Point, int, Reading]], tier: str, swept: Sequence[str]) -> Tables:
     """Make tables of the readings of one tier (point, repetition, what was read); `swept` fields are columns of all,
     also where this tier sweeps none."""
     rows, checks = [], []
@@ -208,17 +208,12 @@ def gather(found: Sequence[tuple[Point, int, Readings]], tier: str, swept: Seque
     for point, repetition, read in found:
         label = {"tier": tier, "case": point.case, "repetition": repetition}
         label |= {name: getattr(point.setting, name) for name in swept}
-        numbers = {}
-        for name, value in read.items():
-            if name == "_fidelity":
-                checks.append(with_directions(value).assign(**label))
-            elif name == "checks":
-                checks.append(check_table(value).assign(**label))
-            elif isinstance(value, pd.DataFrame):
-                tables.setdefault(name, []).append(_labelled(value, label))
-            else:
-                numbers[name] = value
-        rows.append(label | numbers)
+        checks.append(check_table(read.checks).assign(**label))
+        if read.fidelity is not None:
+            checks.append(with_directions(read.fidelity).assign(**label))
+        for name, table in read.tables.items():
+            tables.setdefault(name, []).append(_labelled(table, label))
+        rows.append(label | dict(read.numbers))
     together = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
     made = [each for each in checks if len(each)]
     columns = [*LABELS, *swept, "check", "value", "at_least", "at_most", "holds"]

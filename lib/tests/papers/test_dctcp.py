@@ -64,7 +64,7 @@ def test_a_port_off_the_rate_fails_the_fidelity_check():
     measured = found("tcp")
     late = measured.packets.assign(time_s=measured.packets.time_s * 1.02, wait_ms=measured.packets.wait_ms * 1.02)
     on_time, off = (
-        check_table(paper.read(each, paper.Setting())["checks"]).set_index("check").holds
+        check_table(paper.read(each, paper.Setting()).checks).set_index("check").holds
         for each in (measured, replace(measured, packets=late))
     )
     assert on_time.all()

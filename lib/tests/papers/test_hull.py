@@ -161,7 +161,7 @@ def test_requests_wait_on_a_kernel_in_the_simulators_order():
         for name in ("pq950", "30k", "tcp"):
             setting = replace(paper.Setting(load=0.4, stretch=2), **paper.SCHEMES[name])
             found = paper.measure_one(setting, 1.0, 1, tier)
-            assert all(check.holds for check in found["checks"])
+            assert all(check.holds for check in found.checks)
             waits.append(found["p99_us"])
         assert waits[0] < 0.5 * waits[1] < 0.5 * waits[2], tier
 
@@ -172,4 +172,4 @@ def test_the_kernel_agrees_with_the_simulator_on_its_pacing():
     kernel, ours = (paper.measure_one(setting, 0.3, 1, tier) for tier in ("virtual", "simulated"))
     assert kernel["goodput_mbps"] == pytest.approx(ours["goodput_mbps"], rel=0.1)
     assert 0.5 <= kernel["mean_us"] / ours["mean_us"] <= 2
-    assert kernel["_fidelity"].holds.all()
+    assert kernel.fidelity.holds.all()

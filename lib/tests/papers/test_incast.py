@@ -169,7 +169,7 @@ def test_a_port_off_the_rate_fails_the_fidelity_check():
     found = simulate(paper.experiment(setting, 0.0, 3))
     late = found.packets.assign(time_s=found.packets.time_s * 1.02, wait_ms=found.packets.wait_ms * 1.02)
     on_time, off = (
-        check_table(paper.read(each, setting)["checks"]).set_index("check").holds
+        check_table(paper.read(each, setting).checks).set_index("check").holds
         for each in (found, replace(found, packets=late))
     )
     assert on_time.all()
@@ -184,7 +184,7 @@ def test_a_block_that_never_is_complete_counts_to_the_end_and_fails_the_fidelity
     broken = simulate(replace(asked, changes=cut))
     assert paper.block_times(broken).complete_s.notna().tolist() == [True, True, False]
     said = paper.read(broken, setting)
-    checks = check_table(said["checks"]).set_index("check")
+    checks = check_table(said.checks).set_index("check")
     assert checks.value["blocks complete"] == pytest.approx(2 / 3) and not checks.holds["blocks complete"]
     lasted_s = asked.duration_s - whole.asked_s[0]
     assert said["goodput_mbps"] <= 3 * 1_024_000 * 8e-6 / lasted_s

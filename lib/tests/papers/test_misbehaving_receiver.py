@@ -98,7 +98,7 @@ def test_a_sum_of_nonces_takes_away_all_that_optimism_gains_and_costs_an_honest_
     assert with_nonce["course"].equals(honest["course"])
     optimistic = read(receiver="optimistic", nonce=True)
     assert optimistic["last_data_ms"] >= honest["last_data_ms"] > read(receiver="optimistic")["last_data_ms"]
-    assert all(check.holds for check in optimistic["checks"])  # the document is complete in the end
+    assert all(check.holds for check in optimistic.checks)  # the document is complete in the end
 
 
 def test_a_burst_that_the_buffer_does_not_hold_harms_the_attacker():
@@ -186,7 +186,7 @@ def test_linux_with_sack_does_not_hear_a_spoofer_and_without_makes_it_wait_while
     assert spoofed["sent_again"] == 0 < unselective["sent_again"]
     assert unselective["last_data_ms"] > 1.5 * honest["last_data_ms"]
     assert honest["last_data_ms"] - optimistic["last_data_ms"] > 100
-    assert all(check.holds for one in (honest, unselective, optimistic) for check in one["checks"])
+    assert all(check.holds for one in (honest, unselective, optimistic) for check in one.checks)
 
 
 def test_the_kernel_is_not_asked_for_recoveries_of_1999_or_for_two_flows():

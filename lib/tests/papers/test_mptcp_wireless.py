@@ -181,8 +181,8 @@ def test_tcp_on_one_path_is_the_same_on_both_tiers_and_linuxs_mptcp_uses_3g_with
     assert kernel["tcp over wifi"]["median_ms"] == pytest.approx(ours["tcp over wifi"]["median_ms"], rel=0.01)
     assert ours["mptcp"]["mobile_share"] < 0.01 < 0.05 < kernel["mptcp"]["mobile_share"]
     assert kernel["mptcp"]["mean_ms"] > 2 * ours["mptcp"]["mean_ms"]
-    assert all(check.holds for readings in kernel.values() for check in readings["checks"])
-    assert all(readings["_fidelity"].holds.all() for readings in kernel.values())
+    assert all(check.holds for readings in kernel.values() for check in readings.checks)
+    assert all(readings.fidelity.holds.all() for readings in kernel.values())
 
 
 @needs_virtual

@@ -139,7 +139,7 @@ def test_where_ports_cannot_be_told_apart_drops_are_no_numbers_and_no_checks():
         setting = paper.STUDY.case(case)
         found = paper.read(simulate(paper.experiment(setting, 0.1, 1)), setting)
         assert np.isnan(found["longest_row"]) and "timeline" not in found
-        assert all(check.holds for check in found["checks"])
+        assert all(check.holds for check in found.checks)
 
 
 # A port that is on and off.

@@ -18,7 +18,7 @@ from netrepro.emulation.virtual.network import VirtualEmulation
 from netrepro.errors import NetreproError
 from netrepro.networks import Link, star
 from netrepro.papers import red as paper
-from netrepro.study import points, read_once, run_experiment, run_once
+from netrepro.study import Reading, points, read_once, run_experiment, run_once
 
 SECONDS = 5.0
 RATE = paper.Setting().rate_mbps
@@ -200,7 +200,7 @@ def test_a_users_mistake_is_refused_by_name(changed, said):
 # Linux's own red, in virtual time.
 
 
-def read_on(tier: str, case: str, seed: int = 1, seconds: float = SECONDS, **changed) -> dict:
+def read_on(tier: str, case: str, seed: int = 1, seconds: float = SECONDS, **changed) -> Reading:
     """What is read of one run of a case that the kernel can run, too."""
     setting = replace(paper.STUDY.case(case, ON_KERNEL), **changed)
     return paper.read(run_experiment(paper.experiment(setting, seconds, seed), tier), setting)
@@ -245,7 +245,7 @@ def test_the_kernel_drops_as_much_as_the_simulator_where_no_setting_differs(case
     """Ten flows of one sender at one gateway, three seeds: shares of dropped packets within a third of each other,
     what the link carries within a tenth."""
     kernel, ours = (
-        pd.DataFrame([read_on(tier, case, seed) for seed in (1, 2, 3)])[["dropped_share", "utilisation"]].mean()
+        pd.DataFrame([read_on(tier, case, seed).numbers for seed in (1, 2, 3)])[["dropped_share", "utilisation"]].mean()
         for tier in ("virtual", "simulated")
     )
     assert 0.005 < ours.dropped_share < 0.05

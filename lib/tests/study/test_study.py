@@ -15,6 +15,7 @@ from netrepro.study import (
     Check,
     Evidence,
     Knob,
+    Reading,
     Scale,
     Study,
     check_table,
@@ -43,15 +44,15 @@ class Setting:
     sizes: tuple[int, ...] = (1, 2)
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict:
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     noise = np.random.default_rng(seed).random()
-    return {
-        "delay_ms": 10 * setting.load * setting.servers + noise,
-        "seconds": seconds,
-        "lost": float(noise > 0.5),
-        "samples": pd.DataFrame({"time_s": [0.0, 1.0], "delay_ms": [setting.load, noise]}),
-        "checks": [Check("delay", setting.load, at_most=1.0)],
-    }
+    delay_ms = 10 * setting.load * setting.servers + noise
+    samples = pd.DataFrame({"time_s": [0.0, 1.0], "delay_ms": [setting.load, noise]})
+    return Reading(
+        {"delay_ms": delay_ms, "seconds": seconds, "lost": float(noise > 0.5)},
+        {"samples": samples},
+        [Check("delay", setting.load, at_most=1.0)],
+    )
 
 
 CASES = {
@@ -285,6 +286,30 @@ def test_what_is_misspelt_is_refused_by_name(runs):
         replace(STUDY, measure_one=None)
     with pytest.raises(NetreproError, match="0 repetitions"):
         measure(STUDY, repetitions=0)
+
+
+# Readings.
+
+
+def test_two_readings_of_a_run_become_one_with_all_checks():
+    numbers = Reading({"a": 1.0, "b": 2.0}, checks=[Check("first", 1.0)], fidelity=pd.DataFrame({"check": ["own"]}))
+    more = Reading({"b": 3.0}, {"table": pd.DataFrame({"x": [1]})}, [Check("second", 2.0)])
+    both = numbers | more
+    assert dict(both.numbers) == {"a": 1.0, "b": 3.0} and list(both.tables) == ["table"]
+    assert [check.name for check in both.checks] == ["first", "second"] and list(both.fidelity.check) == ["own"]
+    assert both["b"] == 3.0 and list(both["table"].x) == [1] and "table" in both and "c" not in both
+
+
+def test_what_is_read_must_be_a_reading_with_its_numbers_and_tables_apart():
+    table = pd.DataFrame({"x": [1]})
+    with pytest.raises(NetreproError, match="'samples' is no number"):
+        Reading({"samples": table})
+    with pytest.raises(NetreproError, match="'load' is no table"):
+        Reading(tables={"load": 0.5})
+    with pytest.raises(NetreproError, match=r"no 'lod' was read\n.*'load'"):
+        Reading({"load": 0.5})["lod"]
+    with pytest.raises(NetreproError, match="two_numbers: what is read of a run is a dict"):
+        measure(replace(STUDY, measure_one=lambda *run: {"load": 0.5}), repetitions=1)
 
 
 # Trust.
