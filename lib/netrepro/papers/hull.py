@@ -239,20 +239,6 @@ def _percentiles(waits_us: np.ndarray) -> pd.DataFrame:
 # Closed forms.
 
 
-def all_marked(
-    flows: int, round_trip_us: float, window_segments: float = 2.0, rate_mbps: float = 1000.0
-) -> tuple[float, float]:
-    """(payload in Mb/s, wait at the switch in microseconds) of DCTCP flows whose every packet is marked.
-
-    Each keeps `window_segments`, of which there are two at least; what does not fit into the round trip without a
-    queue (microseconds, with its transmission times) waits at the switch.
-    """
-    packets = flows * window_segments
-    packet_us = FULL_PACKET_BYTES * 8 / rate_mbps
-    goodput_mbps = packets * 1448 * 8 / max(round_trip_us, packets * packet_us)
-    return goodput_mbps, max(packets * packet_us - round_trip_us, 0.0)
-
-
 def rule_bounds() -> pd.DataFrame:
     """What round trip (microseconds) the published numbers allow where a packet counts itself, so that all are marked.
 

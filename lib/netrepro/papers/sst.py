@@ -62,7 +62,6 @@ PANELS = {"1": (1, 1), "2": (2, 2), "3-4": (3, 4), "5-8": (5, 8), "9+": (9, 10**
 UNLIMITED = 10**6
 SHORT_BYTES, LONGER_BYTES = (2000, 3500), (4500, 7000)  # below and above three segments of 1200
 LONG_BYTES = (100_000, 300_000)
-SECONDS_A_PAGE = 60.0  # of the simulator at most, of which nothing is needed
 
 
 @dataclass(frozen=True)

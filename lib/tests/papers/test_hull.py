@@ -46,6 +46,20 @@ def test_a_packet_that_counts_itself_is_always_marked_so_gamma_is_of_no_matter(t
     assert ours < 0.5 * table.loc["pq950"].goodput_mbps
 
 
+def all_marked(
+    flows: int, round_trip_us: float, window_segments: float = 2.0, rate_mbps: float = 1000.0
+) -> tuple[float, float]:
+    """(payload in Mb/s, wait at the switch in microseconds) of DCTCP flows whose every packet is marked.
+
+    Each keeps `window_segments`, of which there are two at least; what does not fit into the round trip without a
+    queue (microseconds, with its transmission times) waits at the switch.
+    """
+    packets = flows * window_segments
+    packet_us = FULL_PACKET_BYTES * 8 / rate_mbps
+    goodput_mbps = packets * 1448 * 8 / max(round_trip_us, packets * packet_us)
+    return goodput_mbps, max(packets * packet_us - round_trip_us, 0.0)
+
+
 @pytest.mark.parametrize(("flows", "delay_ms"), [(2, 0.04), (2, 0.16), (8, 0.02), (16, 0.005)])
 def test_where_all_is_marked_the_closed_form_holds(flows, delay_ms):
     """Windows are two segments, three at times; an acknowledgement waits for the second: three transmissions.
@@ -57,7 +71,7 @@ def test_where_all_is_marked_the_closed_form_holds(flows, delay_ms):
     setting = replace(setting, flows=flows, pacer="none", offload_bytes=0)
     found = paper.measure_one(setting, SECONDS, 1, "simulated")
     round_trip_us = 4e3 * delay_ms + 3 * FULL_PACKET_BYTES * 8 / 1000 + 2 * 0.6
-    least, most = (paper.all_marked(flows, round_trip_us, window) for window in (2.0, 3.0))
+    least, most = (all_marked(flows, round_trip_us, window) for window in (2.0, 3.0))
     assert 0.8 * least[0] <= found["goodput_mbps"] <= 1.02 * most[0]
     assert 0.9 * least[1] - 12 <= found["mean_us"] <= most[1] + 13
 
