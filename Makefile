@@ -85,6 +85,7 @@ format: $(READY)
 	@$(VENV)/bin/ruff format lib && $(VENV)/bin/clang-format -i $(CORE)
 
 strip: $(READY)
+	@$(VENV)/bin/python -m netrepro.workbench.settings_cells
 	@$(VENV)/bin/jupyter nbconvert --clear-output --inplace notebooks/*.ipynb
 
 lock: $(READY)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ from netrepro.processes import dearest_first
 from netrepro.simulation import simulate
 from netrepro.study.declaration import SIMULATED, Knob, Point, Reading, Scale, Study, of_profile, points
 from netrepro.study.runs import OneRun, Runs, gather
+from netrepro.study.setting import check_setting, parameter_fields
 from netrepro.tiers_and_profiles import TIERS
 
 Progress = Callable[[Iterable], Iterable]  # wraps what is worked through, to show how far it is
@@ -103,10 +105,11 @@ def measure(
 ) -> Runs:
     """Measure every case and repetition of a study on the tier and, unless `beside` is False, in the simulator too.
 
-    progress : wraps what is worked through. Raises NetreproError for an unknown profile or tier, and for fewer than
-    one repetition.
+    progress : wraps what is worked through. Raises NetreproError for an unknown profile or tier, for a setting out
+    of its range, and for fewer than one repetition.
     """
     setting, scale = setting or study.setting, study.scale(profile, tier)
+    check_setting(setting)
     asked = study.repetitions if repetitions is None else repetitions
     if asked < 1:
         raise NetreproError(f"{asked} repetitions", "give 1 or more")
@@ -149,7 +152,8 @@ def vary(runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
 
 def run_once(study: Study, case: str, seconds: float, seed: int = 1, **changed: Any) -> Any:
     """Run a case once, in the simulator: Measurements, or what measure_one returns. A field that is `changed` wins over
-    the case."""
+    the case. Raises NetreproError for one out of its range."""
+    check_setting(replace(study.setting, **changed))
     setting = replace(study.case(case), **changed)
     if study.measure_one is not None:
         return study.measure_one(setting, seconds, seed, SIMULATED)
@@ -191,19 +195,33 @@ def _read_all(
 
 
 def _read(study: Study, run: OneRun) -> Reading:
-    if study.measure_one is not None:
-        reading = study.measure_one(*run)
-    else:
-        assert study.experiment is not None and study.read is not None
-        asked = study.experiment(run.setting, run.seconds, run.seed)
-        found = run_experiment(asked, run.tier, until_complete=study.until_complete)
-        reading = study.read(found, run.setting)
-        if isinstance(reading, Reading):
-            reading = replace(reading, fidelity=found.fidelity)
+    with _parameters_named(study, run.setting):
+        if study.measure_one is not None:
+            reading = study.measure_one(*run)
+        else:
+            assert study.experiment is not None and study.read is not None
+            asked = study.experiment(run.setting, run.seconds, run.seed)
+            found = run_experiment(asked, run.tier, until_complete=study.until_complete)
+            reading = study.read(found, run.setting)
+            if isinstance(reading, Reading):
+                reading = replace(reading, fidelity=found.fidelity)
     if not isinstance(reading, Reading):
         what = f"{study.slug}: what is read of a run is a {type(reading).__name__}"
         raise NetreproError(what, "return Reading(numbers, tables, checks)")
     return reading
+
+
+@contextmanager
+def _parameters_named(study: Study, setting: Any) -> Iterator[None]:
+    """Name the parameters that are not at their defaults in what is refused meanwhile: one of them is why."""
+    try:
+        yield
+    except NetreproError as refused:
+        values = {each.name: getattr(setting, each.name) for each in parameter_fields(setting)}
+        changed = [f"{name} = {value!r}" for name, value in values.items() if value != getattr(study.setting, name)]
+        if not changed:
+            raise
+        raise NetreproError(f"with {', '.join(changed)}: {refused.problem}", refused.remedy) from refused
 
 
 def _scale_of_knob(knob: Knob, profile: str) -> Scale:
