@@ -15,7 +15,6 @@ EXTRA_OF = {
     "z3": "verification",
     "pysat": "verification",
     "torch": "neural",
-    "pyarrow": "parquet",
     **dict.fromkeys(("dask", "distributed", "ipykernel", "ipywidgets", "IPython", "itables", "joblib"), "notebooks"),
     **dict.fromkeys(("jinja2", "jupyter_client", "jupyterlab", "matplotlib", "nbclient", "nbformat"), "notebooks"),
     **dict.fromkeys(("papermill", "seaborn", "tqdm"), "notebooks"),

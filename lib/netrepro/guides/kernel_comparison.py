@@ -33,9 +33,8 @@ from netrepro.networks import (
 )
 from netrepro.networks.queues import Queue
 from netrepro.simulation import simulate
+from netrepro.study import Progress, in_parallel, jain, of_profile, seed_of
 from netrepro.study import pictures as drawing
-from netrepro.study.fairness import jain
-from netrepro.study.measuring import Progress, in_parallel, of_profile, seed_of
 from netrepro.style import CURVES, new_figure, scheme
 
 KERNEL, SIMULATOR = "kernel", "simulator"

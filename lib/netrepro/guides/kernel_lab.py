@@ -19,8 +19,8 @@ from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.emulation.virtual.kernel import build_module
 from netrepro.networks import CoDel, DropTail, Experiment, Flow, Link, Measure, OwnQueue, dumbbell
 from netrepro.networks.queues import Queue
+from netrepro.study import Progress, in_parallel
 from netrepro.study import pictures as drawing
-from netrepro.study.measuring import Progress, in_parallel
 from netrepro.style import CURVES, SCHEMES, new_figure, scheme
 
 BOTTLENECK = ("s1", "s2")

@@ -37,7 +37,7 @@ from netrepro.networks import (
 from netrepro.paths import runs_dir
 from netrepro.simulation import simulate
 from netrepro.simulation.ns3 import build_ns3, simulate_ns3
-from netrepro.study.measuring import Progress, in_parallel, of_profile, seed_of
+from netrepro.study import Progress, in_parallel, of_profile, seed_of
 from netrepro.style import new_figure, scheme, use_style
 
 SIMULATED, EMULATED, NS3 = "simulated", "emulated", "ns-3"

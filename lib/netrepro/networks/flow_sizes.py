@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -360,67 +359,3 @@ def empirical_flow_sizes(
     for size, low, high in zip(distinct, reached[:-1], reached[1:], strict=True):
         points += [(float(size), float(low)), (float(size), float(high))]
     return FlowSizeDistribution(tuple(points), unit, name, packet_bytes)
-
-
-def flow_sizes_from_file(path: str | Path) -> FlowSizeDistribution:
-    """The sizes of a user's own flows, in bytes.
-
-    A CSV file has the header `size_bytes` and one flow a line. A capture (.pcap, .pcapng, .cap, also
-    gzipped) is cut into flows by protocol, addresses and ports, one flow a direction, and a flow's size is
-    its TCP or UDP payload as the headers state it, so that a short snap length does no harm; retransmissions
-    count, flows without payload do not. Raises NetreproError for a file of another kind, a malformed one, or
-    one without flows.
-    """
-    path = Path(path)
-    if not path.is_file():
-        raise NetreproError(f"no file {path.name!r}", "give the path of a CSV file or of a capture")
-    kinds = [suffix for suffix in path.suffixes if suffix != ".gz"]
-    if kinds and kinds[-1] == ".csv":
-        header, rows = _rows(path)
-        if header != ["size_bytes"]:
-            raise NetreproError(f"{path.name}: the header is {','.join(header)!r}", "write size_bytes")
-        sizes = [_positive(path, line, row) for line, row in rows]
-    elif kinds and kinds[-1] in (".pcap", ".pcapng", ".cap"):
-        sizes = _captured_sizes(path)
-    else:
-        raise NetreproError(f"{path.name} is neither a CSV file nor a capture", "use .csv, .pcap or .pcapng")
-    if not sizes:
-        raise NetreproError(f"{path.name} holds no flow with payload", "give a file with flows")
-    return empirical_flow_sizes(sizes, "bytes", path.stem)
-
-
-def _positive(path: Path, line: int, row: list[str]) -> float:
-    value = _number(path, line, row[0]) if len(row) == 1 else math.nan
-    if not (math.isfinite(value) and value > 0):
-        raise NetreproError(f"{path.name}, line {line}: {','.join(row)!r} is no flow size", "write bytes > 0")
-    return value
-
-
-def _captured_sizes(path: Path) -> list[float]:
-    # scapy takes a second to import: only who opens a capture pays for it.
-    from scapy.error import Scapy_Exception
-    from scapy.layers.inet import IP, TCP, UDP
-    from scapy.layers.inet6 import IPv6
-    from scapy.utils import PcapReader
-
-    payload: dict[tuple, int] = defaultdict(int)
-    try:
-        with PcapReader(str(path)) as packets:
-            for packet in packets:
-                transport = packet.getlayer(TCP) or packet.getlayer(UDP)
-                network = packet.getlayer(IP) or packet.getlayer(IPv6)
-                if transport is None or network is None:
-                    continue
-                if isinstance(network, IP):
-                    held = (network.len or len(network)) - 4 * network.ihl
-                else:  # extension headers, if any, lie between the fixed header and the transport
-                    between, layer = 0, network.payload
-                    while layer is not transport:
-                        between, layer = between + len(layer) - len(layer.payload), layer.payload
-                    held = network.plen - between
-                header = 4 * transport.dataofs if isinstance(transport, TCP) else 8
-                flow = type(transport), network.src, network.dst, transport.sport, transport.dport
-                payload[flow] += max(0, held - header)
-    except (Scapy_Exception, EOFError, OSError, ValueError, TypeError) as error:
-        raise NetreproError(f"{path.name} is not a readable capture: {error}", "record it again") from error
-    return [float(size) for size in payload.values() if size > 0]

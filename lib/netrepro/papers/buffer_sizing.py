@@ -24,11 +24,9 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, gap_checks, run_experiment
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each
-from netrepro.study.measuring import run_experiment
 from netrepro.study.setting import setting
-from netrepro.study.trust import Check, gap_checks
 from netrepro.style import CURVES, PUBLISHED_GREY, Scheme, draw_published, new_figure, scheme
 
 PORT = ("s1", "s2")
@@ -255,7 +253,7 @@ def authors_search(probe: Callable[[int], float], target: float, most_packets: i
     return Search(float(most), most < most_packets, tuple(sorted(probes)))
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     """The smallest buffer by search, whether it was enough, its ratio to theory, what was tried (probes), percentiles
     of the gaps of all runs (deviations) and their checks; with a buffer given its utilisation, and the queue.
 
@@ -287,25 +285,26 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
 
     if setting.buffer_packets:
         one = run(setting.buffer_packets, seeds[0], PORT)
-        said = {"flows": setting.flows, "utilisation": utilisation(one, setting), "queue": one.queues}
-        return said | {"_fidelity": one.fidelity, "checks": checks}
+        shares = {"flows": setting.flows, "utilisation": utilisation(one, setting)}
+        return Reading(shares, {"queue": one.queues}, checks, one.fidelity)
     if setting.samples:
         found = authors_search(probe, setting.target, int(setting.pipe_packets), setting.authors_resolution)
     else:
         least, most = setting.range_packets
         theory = float(theory_packets(setting.flows, setting))
         found = smallest_buffer(probe, setting.target, most, least, setting.resolution, theory)
-    return {
+    numbers = {
         "flows": setting.flows,
         "buffer_packets": found.buffer_packets,
         "reached": found.reached,
         "over_theory": found.buffer_packets / float(theory_packets(setting.flows, setting)),
         "over_pipe": found.buffer_packets / setting.pipe_packets,
+    }
+    tables = {
         "probes": pd.DataFrame(found.probes, columns=["tried_packets", "utilisation"]).assign(flows=setting.flows),
         "deviations": _percentiles(np.concatenate(gaps)).assign(flows=setting.flows),
-        "_fidelity": pd.concat(fidelity, ignore_index=True),
-        "checks": checks,
     }
+    return Reading(numbers, tables, checks, pd.concat(fidelity, ignore_index=True))
 
 
 def _percentiles(gaps: np.ndarray) -> pd.DataFrame:
@@ -525,11 +524,11 @@ def draw_steps(runs: Runs) -> Figure:
     return figure
 
 
-def draw_run(readings: dict[str, Any], case: str) -> Figure:
+def draw_run(reading: Reading, case: str) -> Figure:
     """The queue of one run over time, for `explore`."""
-    title = f"{100 * readings['utilisation']:.1f} % of the link's rate"
+    title = f"{100 * reading['utilisation']:.1f} % of the link's rate"
     figure, axis = new_figure(title, "time (s)", "queue (packets)")
-    rows = readings["queue"]
+    rows = reading["queue"]
     axis.plot(rows.time_s, rows.queue_packets, color=scheme("simulated").colour, linewidth=1)
     return figure
 

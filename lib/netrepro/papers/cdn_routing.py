@@ -30,10 +30,8 @@ from netrepro.protocols import drive
 from netrepro.protocols.as_graph import AsGraph, Relation, hierarchy, load_as_relationships
 from netrepro.protocols.bgp import LOCAL, Speaker
 from netrepro.protocols.machine import Output
-from netrepro.study.declaration import rankings
-from netrepro.study.measuring import Progress, in_parallel, of_profile, seed_of
+from netrepro.study import CheckedRuns, Progress, in_parallel, of_profile, rankings, seed_of, trust_by_tier
 from netrepro.study.setting import check_setting, setting
-from netrepro.study.trust import CheckedRuns, trust_by_tier
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
 SPECIFIC, COVERING = "184.164.244.0/24", "184.164.244.0/23"

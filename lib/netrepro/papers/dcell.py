@@ -29,11 +29,9 @@ from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.queueing.backpressure import Drained, drain
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, ratio, run_experiment
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, ratio
-from netrepro.study.measuring import run_experiment
 from netrepro.study.setting import setting
-from netrepro.study.trust import Check
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 SOURCE, DESTINATION = (0, 0), (4, 3)
@@ -203,7 +201,7 @@ def longest_silence(times_s: np.ndarray, begin_s: float, end_s: float) -> float:
     return float(np.diff(np.concatenate([[begin_s], within, [end_s]])).max())
 
 
-def _read_failures(found: Measurements, setting: Setting) -> dict[str, Any]:
+def _read_failures(found: Measurements, setting: Setting) -> Reading:
     out_s, back_s, down_s, end_s = setting.timeline_s
     came_s = _times_s(found, *_last_port(DESTINATION))
     crossed_s = _times_s(found, *map(NETWORK.forwarder, NEW_LINK))
@@ -216,17 +214,17 @@ def _read_failures(found: Measurements, setting: Setting) -> dict[str, Any]:
     link_s, node_s = longest_silence(came_s, out_s, back_s), longest_silence(came_s, down_s, end_s)
     afterwards = (came_s > down_s + 0.1).sum()
     before_mbps, after_mbps = mean_mbps(1.0, out_s), mean_mbps(end_s - 1.0, end_s)
-    return {
+    numbers = {
         "link_outage_s": link_s,
         "node_outage_s": node_s,
         "outage_ratio": node_s / link_s,
         "before_mbps": before_mbps,
         "detour_share": after_mbps / before_mbps,
         "new_path_share": min(1.0, float((crossed_s > down_s + 0.1).sum()) / afterwards) if afterwards else 0.0,
-        "goodput": pd.DataFrame({"time_s": edges[:-1], "goodput_share": goodput / setting.rate_mbps}),
-        "checks": [Check("goodput before the first failure (share of the rate)", before_mbps / setting.rate_mbps, 0.9)],
-        "_fidelity": found.fidelity,
     }
+    table = pd.DataFrame({"time_s": edges[:-1], "goodput_share": goodput / setting.rate_mbps})
+    before = Check("goodput before the first failure (share of the rate)", before_mbps / setting.rate_mbps, 0.9)
+    return Reading(numbers, {"goodput": table}, [before], found.fidelity)
 
 
 # Fig. 12: all to all.
@@ -315,40 +313,41 @@ def _model_packets(setting: Setting) -> int:
     return max(1, round(setting.model_kb * 1000 / SEGMENT_BYTES))
 
 
-def _read_lossless(setting: Setting, seed: int) -> dict[str, Any]:
+def _read_lossless(setting: Setting, seed: int) -> Reading:
     packets, found = _model_packets(setting), _drained(setting, seed)
     unit = packets * SEGMENT_BYTES / FULL_PACKET_BYTES  # a flow's payload on an idle link, in packets' times
-    readings = _finish(found.ends(len(pairs())) / unit, found.delivered_at / unit, packets)
-    return readings | {
-        "checks": [Check("packets that arrived (share)", len(found.of_flow) / packets / 380, at_least=1)]
-    }
+    reading = _finish(found.ends(len(pairs())) / unit, found.delivered_at / unit, packets)
+    arrived = Check("packets that arrived (share)", len(found.of_flow) / packets / 380, at_least=1)
+    return reading | Reading(checks=[arrived])
 
 
-def _read_packets(found: Measurements, setting: Setting) -> dict[str, Any]:
+def _read_packets(found: Measurements, setting: Setting) -> Reading:
     unit_s = setting.flow_kb * 8e-3 / setting.flows_mbps
     ends = (found.flows.start_s + found.flows.completion_ms / 1e3).to_numpy() / unit_s
     full = found.packets[found.packets.size_bytes >= FULL_PACKET_BYTES - SEGMENT_BYTES + 1]
     payload = (full.size_bytes - (FULL_PACKET_BYTES - SEGMENT_BYTES)).sum() / (setting.flow_kb * 1000)
     arrived = np.sort(full.time_s.to_numpy()) / unit_s
-    readings = _finish(ends, arrived, len(arrived) / payload if payload else 1.0)
-    readings["repeated_share"] = float(found.flows.retransmitted_packets.sum() / max(1, len(arrived)))
-    readings["timeouts"] = float(found.flows.timeouts.sum())
-    checks = [Check("flows that ended", float(np.isfinite(ends).sum()), at_least=380)]
-    return readings | {"checks": checks, "_fidelity": found.fidelity}
+    numbers = {
+        "repeated_share": float(found.flows.retransmitted_packets.sum() / max(1, len(arrived))),
+        "timeouts": float(found.flows.timeouts.sum()),
+    }
+    ended = Check("flows that ended", float(np.isfinite(ends).sum()), at_least=380)
+    reading = _finish(ends, arrived, len(arrived) / payload if payload else 1.0)
+    return reading | Reading(numbers, checks=[ended], fidelity=found.fidelity)
 
 
-def _finish(ends: np.ndarray, arrivals: np.ndarray, packets: float) -> dict[str, Any]:
+def _finish(ends: np.ndarray, arrivals: np.ndarray, packets: float) -> Reading:
     """ends : of flows; arrivals : of packets; both in times that a flow takes on an idle link. packets : of a flow."""
     finish = float(np.max(ends))
     edges = np.linspace(0, finish, INTERVALS + 1)
     rate = np.histogram(arrivals, edges)[0] / packets / np.diff(edges)
-    return {
+    numbers = {
         "finish": finish,
         "peak_rates": float(rate.max()),
         "mean_rates": len(ends) / finish,
         "one_hop_share": float(ends[one_hop_pairs()].max() / finish),
-        "throughput": pd.DataFrame({"time": edges[:-1], "rates": rate}),
     }
+    return Reading(numbers, {"throughput": pd.DataFrame({"time": edges[:-1], "rates": rate})})
 
 
 def flows_on_links(setting: Setting) -> dict[tuple[Any, Any], int]:
@@ -392,7 +391,7 @@ def _kind_of_link(link: tuple[Any, Any]) -> str:
 # All kinds.
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     """What is read of one run: see `Setting.kind`. The model and the lengths are computed, whatever the tier."""
     if setting.kind == "failures":
         return _read_failures(run_experiment(failure_experiment(setting, seed), tier), setting)
@@ -402,11 +401,11 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
         return _read_lossless(setting, seed)
     network = DCell(setting.n, 2)
     routed, shortest = network.route_lengths(), network.shortest_lengths()
-    return {
+    numbers = {
         "routed_hops": float(routed[routed > 0].mean()),
         "shortest_hops": float(shortest[shortest > 0].mean()),
-        "checks": [Check("longest path (hops)", float(routed.max()), at_most=7)],
     }
+    return Reading(numbers, checks=[Check("longest path (hops)", float(routed.max()), at_most=7)])
 
 
 def answer(runs: Runs) -> str:
@@ -734,9 +733,9 @@ def draw_lost_pairs() -> Figure:
     return figure
 
 
-def draw_run(found: dict[str, Any], case: str) -> Figure:
+def draw_run(found: Reading, case: str) -> Figure:
     """One run: goodput over time."""
-    if "goodput" in found:
+    if "goodput" in found.tables:
         figure, axis = new_figure(
             f"{case}: nothing arrives for {found['node_outage_s']:.1f} s", "time (s)", "goodput (share)"
         )

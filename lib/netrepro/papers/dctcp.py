@@ -19,10 +19,22 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, L
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
+from netrepro.study import (
+    Evidence,
+    Knob,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    curve,
+    each,
+    gap_checks,
+    least_first,
+    ratio,
+)
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, curve, each, least_first, ratio
 from netrepro.study.setting import setting
-from netrepro.study.trust import gap_checks
 from netrepro.style import CURVES, new_figure, scheme
 
 PORT = ("s1", "h3")
@@ -81,19 +93,15 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     )
 
 
-def read(found: Measurements, _: Setting) -> dict[str, Any]:
+def read(found: Measurements, _: Setting) -> Reading:
     """Of the settled queue (packets) mean, deviation, percentiles and samples; payload of both flows (Mb/s)."""
     seconds = found.experiment.duration_s
     settled = found.queues[found.queues.time_s >= SETTLED_S]
     queue = settled["queue_packets"].to_numpy()
     numbers = {"mean_packets": queue.mean(), "deviation_packets": queue.std()}
     numbers |= dict(zip(QUANTILES, np.percentile(queue, PERCENTILES), strict=True))
-    return {
-        **numbers,
-        "goodput_mbps": float(found.flows["delivered_bytes"].sum()) * 8e-6 / seconds,
-        "queue": settled[["time_s", "queue_packets"]],
-        "checks": gap_checks(found, PORT),
-    }
+    numbers["goodput_mbps"] = float(found.flows["delivered_bytes"].sum()) * 8e-6 / seconds
+    return Reading(numbers, {"queue": settled[["time_s", "queue_packets"]]}, gap_checks(found, PORT))
 
 
 QUANTILES = tuple(f"p{percentile}" for percentile in PERCENTILES)

@@ -24,10 +24,9 @@ from netrepro.networks.zipf import exact_ranks, gray_ranks, zeta
 from netrepro.paths import data_dir
 from netrepro.protocols.linearizability import violations
 from netrepro.simulation.replication import Demand, Deployment, ReplicatedRun, simulate_replication
-from netrepro.study.measuring import Progress, in_parallel, of_profile, seed_of
+from netrepro.study import CheckedRuns, Progress, in_parallel, of_profile, seed_of, trust_by_tier
 from netrepro.study.pictures import say_not_measured
 from netrepro.study.setting import check_setting, setting
-from netrepro.study.trust import CheckedRuns, trust_by_tier
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 SLUG = "epaxos_revisited"

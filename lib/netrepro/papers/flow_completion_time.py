@@ -24,10 +24,9 @@ from netrepro.networks.links import DropTail, Link
 from netrepro.networks.rcp import Rcp
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import PoissonFlows, Tcp, flows_per_s_at_load
+from netrepro.study import SIMULATED, Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, least_first
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import SIMULATED, Evidence, Knob, Play, Runs, Scale, Study, each, least_first
 from netrepro.study.setting import setting
-from netrepro.study.trust import Check
 from netrepro.style import new_figure, scheme
 
 PACKET_BYTES, SEGMENT_BYTES = 1000, 934  # on the wire, and what is left of it for data
@@ -237,7 +236,7 @@ def active_flows(flows: pd.DataFrame, times_s: np.ndarray, column: str = "comple
     return np.searchsorted(starts, times_s, "right") - np.searchsorted(ends, times_s, "right")
 
 
-def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+def read(found: Measurements, setting: Setting) -> Reading:
     """Mean completion of small, large and all flows and in processor sharing (ms); the mean over flows of their
     slowdown against it, the share of flows that take ten times as long, the slowdown of the worst size; drops, the mean
     queue; tables: sizes (as by_size), and active (time_s, flows and, in processor sharing, ideal_flows under way,
@@ -259,7 +258,7 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     checks = [Check("flows faster than light and link", early, at_most=0.0)]
     if setting.congestion_control != "rcp" or setting.rcp_alpha > 0:  # the control is broken on purpose
         checks.append(Check("flows that did not finish", float(1 - flows["finished"].mean()), at_most=0.01))
-    return {
+    numbers = {
         "small_ms": 1e3 * flows["completion_s"][small].mean(),
         "large_ms": 1e3 * flows["completion_s"][~small].mean(),
         "all_ms": 1e3 * flows["completion_s"].mean(),
@@ -269,10 +268,8 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
         "worst_slowdown": sizes["slowdown"][sizes["flows"] >= LEAST_FLOWS].max(),
         "dropped_share": found.links["dropped_packets"].sum() / flows["packets"].sum(),
         "queue_packets": queue["queue_packets"].mean(),
-        "sizes": sizes,
-        "active": active,
-        "checks": checks,
     }
+    return Reading(numbers, {"sizes": sizes, "active": active}, checks)
 
 
 def answer(runs: Runs) -> str:

@@ -26,8 +26,8 @@ from netrepro.networks.routing import shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, star
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Check, Evidence, Knob, Play, Runs, Scale, Study, each
 from netrepro.study.setting import setting
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
@@ -277,16 +277,12 @@ def goodput_shares(found: Measurements, setting: Setting) -> np.ndarray:
     return counts.to_numpy() * 1448 * 8e-6 / seconds / setting.rate_mbps
 
 
-def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+def read(found: Measurements, setting: Setting) -> Reading:
     """Payload as a share of all 16 links, and of one link the least and the most that a host got."""
     of_hosts = goodput_shares(found, setting)
     most = float(of_hosts.max())
-    return {
-        "share": of_hosts.mean(),
-        "least_host": of_hosts.min(),
-        "most_host": most,
-        "checks": [Check("most that a host got, of its link", most, at_most=PAYLOAD_SHARE * 1.002)],
-    }
+    within = Check("most that a host got, of its link", most, at_most=PAYLOAD_SHARE * 1.002)
+    return Reading({"share": of_hosts.mean(), "least_host": of_hosts.min(), "most_host": most}, checks=[within])
 
 
 def by_pattern(runs: Runs, tier: str = "") -> pd.DataFrame:

@@ -24,11 +24,24 @@ from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, PoissonFlows, Tcp, Traffic, flows_per_s_at_load
 from netrepro.paths import data_dir
 from netrepro.simulation import Hosts
+from netrepro.study import (
+    SIMULATED,
+    Check,
+    Evidence,
+    Knob,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+    gap_checks,
+    least_first,
+    ratio,
+    run_experiment,
+)
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import SIMULATED, Evidence, Knob, Play, Runs, Scale, Study, each, least_first, ratio
-from netrepro.study.measuring import run_experiment
 from netrepro.study.setting import setting
-from netrepro.study.trust import Check, gap_checks
 from netrepro.style import CURVES, draw_published, new_figure, scheme, use_logarithm
 
 SETTLED_SHARE = 1 / 3  # of a run with long flows; slow start is over by then
@@ -151,14 +164,13 @@ def _requests(setting: Setting, hosts: list[str], seconds: float) -> tuple[Traff
     return (PoissonFlows(sizes, per_s, count, tuple(hosts[:-1]), (hosts[-1],)),)
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     """One run on the tier; kernels are asked for what they can."""
     asked = experiment(setting if tier == SIMULATED else as_kernels_can(setting), seconds, seed)
     if setting.load and setting.open_connections:
         return read(over_open_connections(asked, setting.open_connections), setting)
     found = run_experiment(asked, tier)
-    fidelity = {} if tier == SIMULATED else {"_fidelity": found.fidelity}
-    return read(found, setting) | fidelity
+    return replace(read(found, setting), fidelity=None if tier == SIMULATED else found.fidelity)
 
 
 def cannot(setting: Setting, tier: str) -> str:
@@ -202,7 +214,7 @@ def over_open_connections(asked: Experiment, of_each_server: int) -> Measurement
     return replace(found, flows=requests.assign(completion_ms=completion_ms, delivered_bytes=delivered))
 
 
-def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+def read(found: Measurements, setting: Setting) -> Reading:
     """Waits at the switch (mean, 99th percentile, microseconds; of long flows once settled), payload that arrived
     (Mb/s), and completion times of requests (ms; NaN of long flows)."""
     seconds, flows = found.experiment.duration_s, found.flows
@@ -221,7 +233,7 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     # Requests that did not complete are missing in the percentiles; long flows keep the port busy, or not.
     complete = [Check("requests complete", float(flows.completion_ms.notna().mean()), at_least=0.98)]
     checks = complete if setting.load else gap_checks(found, found.experiment.measure.packets[0])
-    return {**numbers, "waits": _percentiles(waits_us), "checks": checks}
+    return Reading(numbers, {"waits": _percentiles(waits_us)}, checks)
 
 
 def _percentiles(waits_us: np.ndarray) -> pd.DataFrame:
@@ -230,20 +242,6 @@ def _percentiles(waits_us: np.ndarray) -> pd.DataFrame:
 
 
 # Closed forms.
-
-
-def all_marked(
-    flows: int, round_trip_us: float, window_segments: float = 2.0, rate_mbps: float = 1000.0
-) -> tuple[float, float]:
-    """(payload in Mb/s, wait at the switch in microseconds) of DCTCP flows whose every packet is marked.
-
-    Each keeps `window_segments`, of which there are two at least; what does not fit into the round trip without a
-    queue (microseconds, with its transmission times) waits at the switch.
-    """
-    packets = flows * window_segments
-    packet_us = FULL_PACKET_BYTES * 8 / rate_mbps
-    goodput_mbps = packets * 1448 * 8 / max(round_trip_us, packets * packet_us)
-    return goodput_mbps, max(packets * packet_us - round_trip_us, 0.0)
 
 
 def rule_bounds() -> pd.DataFrame:
@@ -450,7 +448,7 @@ def _knob_figure(runs: Runs, knob: str, title: str, x: tuple[str, str]) -> Figur
     return figure
 
 
-def draw_run(found: dict[str, Any], case: str) -> Figure:
+def draw_run(found: Reading, case: str) -> Figure:
     """One run's waits."""
     title = f"{case}: mean {found['mean_us']:.1f} µs, {found['goodput_mbps']:.0f} Mb/s"
     figure, axis = new_figure(title, "wait at the switch (µs)", "share of packets")

@@ -20,10 +20,9 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, EcnThreshold, Link
 from netrepro.networks.topology import star
 from netrepro.networks.workloads import Requests, Tcp
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, gap_checks, greatest_first
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first
 from netrepro.study.setting import setting
-from netrepro.study.trust import Check, gap_checks
 from netrepro.style import new_figure, scheme
 
 CLIENT = "h1"
@@ -110,7 +109,7 @@ def block_times(found: Measurements) -> pd.DataFrame:
     return pd.DataFrame({"asked_s": moments["asked_s"].min(axis=1), "complete_s": complete_s})
 
 
-def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+def read(found: Measurements, setting: Setting) -> Reading:
     """goodput_mbps (all bytes over all time; a block that never is complete lasts to the end), goodput_share (of what
     full packets leave of the link), median_delay_ms (beyond the link's own time), a block's own time in timeouts, and a
     block: timeouts, packets dropped at the port, packets sent again although nothing was lost (needless). Of a single
@@ -120,7 +119,7 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     times_s = times.complete_s.fillna(found.experiment.duration_s) - times.asked_s
     goodput_mbps = float(found.flows.delivered_bytes.sum() * 8e-6 / times_s.sum())
     dropped = found.links.set_index(["source", "destination"]).dropped_packets[PORT]
-    readings = {
+    numbers = {
         "goodput_mbps": goodput_mbps,
         "goodput_share": goodput_mbps / (setting.rate_mbps * 1448 / FULL_PACKET_BYTES),
         "median_delay_ms": float(times_s.median() * 1e3 - setting.ideal_block_ms),
@@ -131,7 +130,7 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     }
     complete = Check("blocks complete", times.complete_s.notna().sum() / setting.blocks, at_least=1.0)
     course = {"arrivals": arrivals(found)} if setting.blocks == 1 else {}
-    return readings | course | {"checks": [complete, *gap_checks(found, PORT)]}
+    return Reading(numbers, course, [complete, *gap_checks(found, PORT)])
 
 
 def arrivals(found: Measurements) -> pd.DataFrame:

@@ -23,10 +23,9 @@ from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import HOST_QUEUE, Cable, Topology
 from netrepro.networks.workloads import Requests, Tcp
 from netrepro.paths import data_dir
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, least_first
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, least_first
 from netrepro.study.setting import setting
-from netrepro.study.trust import Check
 from netrepro.style import CURVES, new_figure, scheme, use_logarithm
 
 SEGMENT_BYTES = 1430
@@ -222,7 +221,7 @@ def latencies(found: Measurements) -> np.ndarray:
     return waits.unstack("request").mean(axis=1, skipna=False).to_numpy()
 
 
-def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+def read(found: Measurements, setting: Setting) -> Reading:
     """mean_ms and percentiles of latency, model_ms and pipelined_ms (closed forms, means over the same clients),
     resent_percent (of all segments), timeouts a connection; the same means by bucket of Fig. 5."""
     clients, waits = population(setting, found.experiment.seed), latencies(found)
@@ -232,14 +231,14 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     resent = found.flows.retransmitted_packets.sum()
     segments = np.ceil(clients.size_bytes / SEGMENT_BYTES).sum() * setting.connections * setting.responses
     quantiles = dict(zip(QUANTILES, np.percentile(waits[answered], PERCENTILES), strict=True))
-    return {
+    numbers = {
         **{name: float(table[name].mean()) for name in TIMES},
         **quantiles,
         "resent_percent": 100 * float(resent / (segments + resent)),
         "timeouts": float(found.flows.timeouts.mean()),
-        "buckets": in_buckets(table),
-        "checks": [Check("responses complete", float(answered.mean()), at_least=1.0)],
     }
+    complete = Check("responses complete", float(answered.mean()), at_least=1.0)
+    return Reading(numbers, {"buckets": in_buckets(table)}, [complete])
 
 
 TIMES = ("mean_ms", "model_ms", "pipelined_ms")

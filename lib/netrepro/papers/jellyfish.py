@@ -29,23 +29,24 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.routing import Path, Routing, k_shortest_paths, shortest_paths, spanning_tree
 from netrepro.networks.topology import Topology, fat_tree, jellyfish
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import pictures as drawing
-from netrepro.study.declaration import (
+from netrepro.study import (
     SIMULATED,
     Check,
     Evidence,
     Knob,
     Play,
+    Reading,
     Runs,
     Scale,
     Study,
     each,
     greatest_first,
+    jain,
     least_first,
     ratio,
+    run_experiment,
 )
-from netrepro.study.fairness import jain
-from netrepro.study.measuring import run_experiment
+from netrepro.study import pictures as drawing
 from netrepro.study.setting import setting
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
@@ -179,7 +180,7 @@ def permutation(topology: Topology, seed: int) -> Pairs:
 # What is measured.
 
 
-def measure_full_rate(setting: Setting, seed: int) -> dict[str, Any]:
+def measure_full_rate(setting: Setting, seed: int) -> Reading:
     """The most servers that all send at full rate in `matrices` random permutations, routed at best; by bisection
     between a quarter and 1.6 times the servers of the fat-tree.
 
@@ -197,33 +198,34 @@ def measure_full_rate(setting: Setting, seed: int) -> dict[str, Any]:
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if carries(middle) else (low, middle)
-    return {"servers_at_full_rate": low, "gain": low / setting.fat_tree_servers}
+    return Reading({"servers_at_full_rate": low, "gain": low / setting.fat_tree_servers})
 
 
-def measure_lengths(setting: Setting, seed: int) -> dict[str, Any]:
+def measure_lengths(setting: Setting, seed: int) -> Reading:
     """Pairs of servers by their distance (cables), and what optimal routing would give to all alike."""
     topology = network_of(setting, seed)
     pairs = _pairs(_fabric(topology), _held(topology))
     lengths = pd.DataFrame({"cables": np.arange(len(pairs)), "pairs": pairs.astype(int)}).query("pairs > 0")
-    return {"cables": _mean(pairs), "lengths": lengths, **measure_optimum(setting, seed)}
+    return Reading({"cables": _mean(pairs)}, {"lengths": lengths}) | measure_optimum(setting, seed)
 
 
-def measure_optimum(setting: Setting, seed: int) -> dict[str, Any]:
+def measure_optimum(setting: Setting, seed: int) -> Reading:
     """The share of its rate that optimal routing gives to everybody; none where the network is too large."""
     if setting.switches > LARGEST_PROGRAMME:
-        return {}
+        return Reading()
     topology = network_of(setting, seed)
-    return {"optimal": greatest_share(topology, permutation(topology, seed), 1.0)}
+    return Reading({"optimal": greatest_share(topology, permutation(topology, seed), 1.0)})
 
 
-def measure_tree(setting: Setting, seed: int) -> dict[str, Any]:
+def measure_tree(setting: Setting, seed: int) -> Reading:
     """Mean distance of servers (cables) when all packets go by one spanning tree."""
     topology = network_of(setting, seed)
     tree = spanning_tree(topology).subgraph(topology.switches)
-    return {"cables": _mean(_pairs(nx.Graph(tree), [_held(topology)[int(switch[1:]) - 1] for switch in tree]))}
+    held = [_held(topology)[int(switch[1:]) - 1] for switch in tree]
+    return Reading({"cables": _mean(_pairs(nx.Graph(tree), held))})
 
 
-def measure_links(setting: Setting, seed: int) -> dict[str, Any]:
+def measure_links(setting: Setting, seed: int) -> Reading:
     """On how many distinct paths of a random permutation each link between switches lies, one direction at a time;
     ECMP's are at most 8."""
     topology = network_of(setting, seed)
@@ -232,7 +234,7 @@ def measure_links(setting: Setting, seed: int) -> dict[str, Any]:
     counts = Counter(link for path in used for link in pairwise(path))
     rows = [(f"{a} {b}", counts[a, b]) for a, b in topology.ports if "h" not in a + b]
     table = pd.DataFrame(rows, columns=["link", "paths_over_it"])
-    return {"paths_over_a_link": table["paths_over_it"].mean(), "links": table}
+    return Reading({"paths_over_a_link": table["paths_over_it"].mean()}, {"links": table})
 
 
 def _paths(topology: Topology, source: str, destination: str, setting: Setting) -> Sequence[Path]:
@@ -271,19 +273,15 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     return Experiment(topology, tuple(flows), seconds, seed, tcp=tcp, routing=routing)
 
 
-def measure_packets(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+def measure_packets(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     """What each server received, as a share of the payload that full packets leave of its rate."""
     found = run_experiment(experiment(setting, seconds, seed), tier)
     delivered = found.flows.groupby("label", sort=False)["delivered_bytes"].sum()
     full = setting.link.rate_mbps * 1e6 / 8 * seconds * 1448 / FULL_PACKET_BYTES
     shares = pd.DataFrame({"server": delivered.index, "share": delivered.to_numpy() / full})
-    return {
-        "share": shares["share"].mean(),
-        "jain": jain(shares["share"]),
-        "servers": shares,
-        "checks": [Check("greatest share of a server", shares["share"].max(), at_most=1.001)],
-        "_fidelity": found.fidelity,
-    }
+    numbers = {"share": shares["share"].mean(), "jain": jain(shares["share"])}
+    within = Check("greatest share of a server", shares["share"].max(), at_most=1.001)
+    return Reading(numbers, {"servers": shares}, [within], found.fidelity)
 
 
 MEASURES = {
@@ -295,7 +293,7 @@ MEASURES = {
 }
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     """What one case says on a tier; what is computed is the same on all of them."""
     if setting.what == "packets":
         return measure_packets(setting, seconds, seed, tier)
@@ -538,7 +536,7 @@ def draw_servers(runs: Runs) -> Figure:
     return figure
 
 
-def draw_run(found: dict[str, Any], case: str) -> Figure:
+def draw_run(found: Reading, case: str) -> Figure:
     """One run: every server's share, sorted."""
     shares = np.sort(found["servers"]["share"])
     title = f"mean {shares.mean():.2f}, Jain's index {jain(shares):.3f}"

@@ -26,11 +26,22 @@ from netrepro.networks.links import DropTail, Link
 from netrepro.networks.receivers import AckDivision, DuplicateSpoofing, OptimisticAck, Receiver
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
+from netrepro.study import (
+    VIRTUAL,
+    Check,
+    Evidence,
+    Knob,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+    least_first,
+    run_experiment,
+)
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import VIRTUAL, Evidence, Knob, Play, Runs, Scale, Study, each, least_first
-from netrepro.study.measuring import run_experiment
 from netrepro.study.setting import setting
-from netrepro.study.trust import Check
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 BOTTLENECK = ("s1", "s2")
@@ -151,7 +162,7 @@ def arrivals(found: Measurements) -> pd.DataFrame:
     return pd.DataFrame({"time_ms": time_ms, "kilobytes": (data.size_bytes - header_bytes).cumsum() / 1e3})
 
 
-def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+def read(found: Measurements, setting: Setting) -> Reading:
     """Of the document last_data_ms (since the client's SYN; NaN if never complete), segments of the second round and
     those sent again, packets dropped, timeouts, and the course. With a rival the first flow's share of goodput and of
     the bottleneck's data packets, goodput_mbps of both, and the same losses.
@@ -160,38 +171,39 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     flow, one_way_ms = found.flows.iloc[0], found.experiment.topology.link(*BOTTLENECK).delay_ms
     if setting.rival:
         data = found.packets[found.packets.size_bytes > NO_DATA_BYTES]
-        return {
+        shares = {
             "goodput_share": float(flow.delivered_bytes / found.flows.delivered_bytes.sum()),
             "link_share": float((data.flow == 0).mean()),
             "goodput_mbps": float(found.flows.delivered_bytes.sum() * 8e-6 / found.experiment.duration_s),
             "dropped_packets": dropped,
             "timeouts": int(flow.timeouts),
         }
-    return {
+        return Reading(shares)
+    numbers = {
         "last_data_ms": float(flow.completion_ms) + one_way_ms,
         "sent_again": int(flow.retransmitted_packets),
         "dropped_packets": dropped,
         "timeouts": int(flow.timeouts),
-        **_course(arrivals(found), 2 * one_way_ms),
-        "checks": [] if dropped else [Check("document complete", float(not np.isnan(flow.completion_ms)), at_least=1)],
     }
+    complete = Check("document complete", float(not np.isnan(flow.completion_ms)), at_least=1)
+    return Reading(numbers, checks=[] if dropped else [complete]) | _course(arrivals(found), 2 * one_way_ms)
 
 
-def _course(course: pd.DataFrame, round_trip_ms: float) -> dict[str, Any]:
+def _course(course: pd.DataFrame, round_trip_ms: float) -> Reading:
     rounds = np.round((course.time_ms - course.time_ms.min()) / round_trip_ms)
-    return {"second_round_segments": int((rounds == 1).sum()), "course": course}
+    return Reading({"second_round_segments": int((rounds == 1).sum())}, {"course": course})
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     """One run: what `read` or, of the virtual kernel, `read_kernel` says. Raises NetreproError as they, and for what a
     real kernel cannot be."""
     if tier == VIRTUAL:
         return read_kernel(setting, seconds, seed)
     found = run_experiment(experiment(setting, seconds, seed), tier)
-    return {**read(found, setting), "_fidelity": found.fidelity}
+    return replace(read(found, setting), fidelity=found.fidelity)
 
 
-def read_kernel(setting: Setting, seconds: float, seed: int) -> dict[str, Any]:
+def read_kernel(setting: Setting, seconds: float, seed: int) -> Reading:
     """What `read` says of a document, from a real Linux sender to a client that is a program; but for dropped packets.
 
     Raises NetreproError for what that tier cannot run, as `cannot` says, and for an unknown receiver.
@@ -208,12 +220,9 @@ def read_kernel(setting: Setting, seconds: float, seed: int) -> dict[str, Any]:
     kilobytes = packets.size_bytes.cumsum() / 1e3
     course = pd.DataFrame({"time_ms": packets.time_s * 1e3, "kilobytes": kilobytes})
     whole_s, held = completion_s(packets, size_bytes)
-    return {
-        "last_data_ms": whole_s * 1e3,
-        **counted,
-        **_course(course, 2 * asked.topology.link(*BOTTLENECK).delay_ms),
-        "checks": [Check("document complete", held / size_bytes, at_least=1)],
-    }
+    complete = Check("document complete", held / size_bytes, at_least=1)
+    reading = Reading({"last_data_ms": whole_s * 1e3, **counted}, checks=[complete])
+    return reading | _course(course, 2 * asked.topology.link(*BOTTLENECK).delay_ms)
 
 
 def completion_s(packets: pd.DataFrame, size_bytes: int) -> tuple[float, int]:
@@ -413,9 +422,9 @@ def draw_rivals(runs: Runs) -> Figure:
     return figure
 
 
-def draw_run(readings: dict[str, Any], case: str) -> Figure:
+def draw_run(reading: Reading, case: str) -> Figure:
     """The time-sequence picture of one run."""
-    course = readings["course"]
+    course = reading["course"]
     title = f"{case}: last data after {course.time_ms.max():.0f} ms"
     figure, axis = new_figure(title, "time since the client's SYN (ms)", "data so far (kB)")
     axis.plot(course.time_ms, course.kilobytes, "s", color=CURVES[6], markersize=4)

@@ -27,13 +27,14 @@ from netrepro.networks.routing import LinkChange
 from netrepro.networks.topology import Cable, Topology
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.simulation import simulate_deliveries
-from netrepro.study import pictures as drawing
-from netrepro.study.declaration import (
+from netrepro.study import (
     SIMULATED,
     VIRTUAL,
+    Check,
     Evidence,
     Knob,
     Play,
+    Reading,
     Runs,
     Scale,
     Study,
@@ -41,8 +42,8 @@ from netrepro.study.declaration import (
     least_first,
     ratio,
 )
+from netrepro.study import pictures as drawing
 from netrepro.study.setting import setting
-from netrepro.study.trust import Check
 from netrepro.style import CURVES, new_figure, scheme
 
 KB = 1024
@@ -197,7 +198,7 @@ def settled_s(seconds: float) -> float:
     return min(10.0, seconds / 3)
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     """One run: what blocks waited, what was carried, and on which network.
 
     Raises NetreproError for tiers in real time.
@@ -220,7 +221,7 @@ def cannot(setting: Setting, tier: str) -> str:
     return "the simulator has no path manager that could be told" if setting.told and tier == SIMULATED else ""
 
 
-def read_stream(delivered: pd.DataFrame, setting: Setting, seconds: float) -> dict[str, Any]:
+def read_stream(delivered: pd.DataFrame, setting: Setting, seconds: float) -> Reading:
     """goodput_mbps once settled, carried_share (of what both links can), progress_share (of whole seconds without WiFi
     in which bytes arrived), without_wifi_mbps (in these seconds), longest_stall_s (without any byte, from the loss of
     WiFi on), all three NaN where it stays up, and a table seconds of the goodput over time."""
@@ -228,20 +229,18 @@ def read_stream(delivered: pd.DataFrame, setting: Setting, seconds: float) -> di
     each_second = bytes_by_second(delivered, seconds)
     goodput_mbps = (in_all - _held(delivered, begin_s)) * 8e-6 / (seconds - begin_s)
     carried = in_all * 8e-6 / seconds / setting.carried_mbps
-    return {
+    numbers = {
         "goodput_mbps": goodput_mbps,
         "carried_share": goodput_mbps / setting.carried_mbps,
         "progress_share": progress_share(each_second, setting, seconds),
         "without_wifi_mbps": float(without_wifi(each_second, setting, seconds).goodput_mbps.mean()),
         "longest_stall_s": longest_stall_s(delivered, setting, seconds),
-        "seconds": each_second,
-        "checks": [Check("delivered of what both links carry (share)", carried, at_most=1.001)],
     }
+    within = Check("delivered of what both links carry (share)", carried, at_most=1.001)
+    return Reading(numbers, {"seconds": each_second}, [within])
 
 
-def read(
-    found: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame | None = None
-) -> dict[str, Any]:
+def read(found: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame | None = None) -> Reading:
     """What `read_stream` reads, mobile_share (of packets sent on 3G), repeated_share (of packets sent again); where
     blocks are followed, what `read_blocks` reads.
 
@@ -251,19 +250,16 @@ def read(
     sent = found.links.set_index(["source", "destination"]).sent_packets
     wifi, mobile = (sent["s1", switch] for switch in SWITCHES.values())
     counted = max(1, int(found.flows.delivered_bytes.sum()))
-    blocks = {} if known is None else read_blocks(found, delivered, setting, known)
+    blocks = Reading() if known is None else read_blocks(found, delivered, setting, known)
     held = Check("delivered / counted by the receiver", delivered.delivered_bytes.max() / counted, 0.99, 1.01)
-    return {
-        **stream,
+    numbers = {
         "mobile_share": float(mobile / max(1, wifi + mobile)),
         "repeated_share": float(found.flows.retransmitted_packets.sum() / max(1, wifi + mobile)),
-        "_fidelity": found.fidelity,
-        **blocks,
-        "checks": [*stream["checks"], held, *blocks.get("checks", [])],
     }
+    return replace(stream | Reading(numbers, checks=[held]) | blocks, fidelity=found.fidelity)
 
 
-def read_blocks(found: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame) -> dict[str, Any]:
+def read_blocks(found: Measurements, delivered: pd.DataFrame, setting: Setting, known: pd.DataFrame) -> Reading:
     """Latencies of blocks accepted once settled: mean_ms, percentiles, spread_ms (10th to 90th), late_share (beyond
     twice the median), and their table."""
     every = block_latencies(delivered, known, setting.send_buffer_kb * KB)
@@ -272,7 +268,7 @@ def read_blocks(found: Measurements, delivered: pd.DataFrame, setting: Setting, 
     low, median, high, last = np.percentile(latency, (10, 50, 90, 99))
     ports = found.links.set_index(["source", "destination"])
     backward = [ports.loc[port] for port in found.experiment.measure.packets]
-    return {
+    numbers = {
         "mean_ms": float(latency.mean()),
         "p10_ms": float(low),
         "median_ms": float(median),
@@ -280,13 +276,13 @@ def read_blocks(found: Measurements, delivered: pd.DataFrame, setting: Setting, 
         "p99_ms": float(last),
         "spread_ms": float(high - low),
         "late_share": float((latency > 2 * median).mean()),
-        "blocks": blocks,
-        "checks": [
-            Check("acknowledgements lost", float(sum(p.dropped_packets + p.lost_packets for p in backward)), at_most=0),
-            Check("acknowledged beyond delivered (bytes)", _beyond(known, delivered), at_most=0.0),
-            Check("blocks that arrived before they were accepted", float((every.latency_ms < 0).sum()), at_most=0.0),
-        ],
     }
+    checks = [
+        Check("acknowledgements lost", float(sum(p.dropped_packets + p.lost_packets for p in backward)), at_most=0),
+        Check("acknowledged beyond delivered (bytes)", _beyond(known, delivered), at_most=0.0),
+        Check("blocks that arrived before they were accepted", float((every.latency_ms < 0).sum()), at_most=0.0),
+    ]
+    return Reading(numbers, {"blocks": blocks}, checks)
 
 
 def _held(delivered: pd.DataFrame, time_s: float) -> int:
@@ -509,11 +505,11 @@ def draw_handover(runs: Runs) -> Figure:
     return figure
 
 
-def draw_run(readings: dict[str, Any], case: str) -> Figure:
+def draw_run(reading: Reading, case: str) -> Figure:
     """How long the blocks of one run took."""
-    title = f"{case}: {readings['mean_ms']:.0f} ms in the mean, {readings['goodput_mbps']:.1f} Mb/s"
+    title = f"{case}: {reading['mean_ms']:.0f} ms in the mean, {reading['goodput_mbps']:.1f} Mb/s"
     figure, axis = new_figure(title, "latency of a block (ms)", "blocks (share of all, in each 20 ms)")
-    draw_masses(axis, readings["blocks"], case)
+    draw_masses(axis, reading["blocks"], case)
     return figure
 
 

@@ -23,10 +23,9 @@ from netrepro.emulation.overlay.trials import AFTER, COLUMNS, WARM_UP, run_trial
 from netrepro.errors import NetreproError
 from netrepro.paths import data_dir
 from netrepro.protocols import oncache as model
-from netrepro.study.measuring import Progress, of_profile
+from netrepro.study import CHECK_COLUMNS, Check, Progress, check_table, of_profile
 from netrepro.study.pictures import share_legend
 from netrepro.study.setting import check_setting, setting
-from netrepro.study.trust import CHECK_COLUMNS, Check, check_table
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 PRIVILEGED, VIRTUAL, SIMULATED = "privileged", "virtual", "simulated"

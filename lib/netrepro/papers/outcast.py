@@ -23,11 +23,22 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link, Queue, Re
 from netrepro.networks.routing import LinkChange, Routing
 from netrepro.networks.topology import HOST_QUEUE, Cable, Topology, fat_tree, host_cable
 from netrepro.networks.workloads import Flow, Tcp
+from netrepro.study import (
+    Check,
+    Evidence,
+    Knob,
+    Play,
+    Reading,
+    Runs,
+    Scale,
+    Study,
+    each,
+    gap_checks,
+    greatest_first,
+    run_experiment,
+)
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first
-from netrepro.study.measuring import run_experiment
 from netrepro.study.setting import setting
-from netrepro.study.trust import Check, gap_checks
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
 HOPS = ("2 hops", "4 hops", "6 hops")
@@ -276,13 +287,13 @@ def longest_row(table: pd.DataFrame) -> tuple[int, pd.DataFrame]:
     return longest, shown.assign(time_ms=(shown.time_s - first_s) * 1e3)[["time_ms", "port", "dropped"]]
 
 
-def read_drops(found: Measurements, setting: Setting) -> dict[str, Any]:
+def read_drops(found: Measurements, setting: Setting) -> Reading:
     """Shares of packets that the near and the far port lose, of rows of drops that are of one packet (both ports),
     the near port's longest row after slow start, the arrivals from then on, and a check. NaN where the ports cannot be
     told apart."""
     names = ("near_lost_share", "far_lost_share", "single_share", "longest_row")
     if not inputs(setting) or setting.jitter_ms:
-        return dict.fromkeys(names, np.nan)
+        return Reading(dict.fromkeys(names, np.nan))
     table = arrivals(found, inputs(setting))
     by_port = {hops: table[table.port == hops].dropped.to_numpy() for hops in (NEAR, FAR)}
     rows = {hops: rows_of_drops(dropped) for hops, dropped in by_port.items()}
@@ -291,43 +302,37 @@ def read_drops(found: Measurements, setting: Setting) -> dict[str, Any]:
     links = found.links.set_index(["source", "destination"])
     counted = int(links.dropped_packets[PORT])
     share = (int(table.dropped.sum()) + 1) / (counted + 1)
-    return {
-        **dict(zip(names, (by_port[NEAR].mean(), by_port[FAR].mean()), strict=False)),
-        "single_share": float((both == 1).mean()) if len(both) else np.nan,
-        "longest_row": longest,
-        "timeline": timeline,
-        "checks": [Check("drops found / counted by the port", share, 0.9, 1.01)],
-    }
+    single_share = float((both == 1).mean()) if len(both) else np.nan
+    numbers = dict(zip(names, (by_port[NEAR].mean(), by_port[FAR].mean(), single_share, longest), strict=True))
+    return Reading(numbers, {"timeline": timeline}, [Check("drops found / counted by the port", share, 0.9, 1.01)])
 
 
-def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+def read(found: Measurements, setting: Setting) -> Reading:
     """Goodput by hops (Mb/s; NaN where there are none), shares of that of the far flows, timeouts a second; drops."""
     flows = found.flows.assign(hops=found.flows.label)
     seconds = found.experiment.duration_s
     mbps = flows.groupby("hops").goodput_mbps.mean().reindex(HOPS)
     timeouts = flows.groupby("hops").timeouts.mean().reindex(HOPS) / seconds
     total_mbps = float(flows.delivered_bytes.sum()) * 8e-6 / seconds
-    drops = read_drops(found, setting)
-    checks = [Check("payload / the port's rate", total_mbps / setting.rate_mbps, at_most=1.0)]
-    return {
+    within = Check("payload / the port's rate", total_mbps / setting.rate_mbps, at_most=1.0)
+    numbers = {
         **dict(zip(("near_mbps", "middle_mbps", "far_mbps"), mbps, strict=True)),
         "near_share": mbps[NEAR] / mbps[FAR],
         "middle_share": mbps[MIDDLE] / mbps[FAR],
         "total_mbps": total_mbps,
         "near_timeouts_per_s": timeouts[NEAR],
         "far_timeouts_per_s": timeouts[FAR],
-        **drops,
-        "flows": flows[["flow", "hops", "goodput_mbps", "timeouts"]],
-        "checks": [*checks, *drops.get("checks", ()), *gap_checks(found, _last(setting))],
     }
+    of_flows = Reading(numbers, {"flows": flows[["flow", "hops", "goodput_mbps", "timeouts"]]}, [within])
+    return of_flows | read_drops(found, setting) | Reading(checks=gap_checks(found, _last(setting)))
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     """One run on a tier, with the clocks that the setting asks for; on slower links so much longer that as many packets
     pass as at 1 Gb/s."""
     lasts_s = seconds * max(1.0, FULL_RATE_MBPS / setting.rate_mbps)
     found = run_experiment(experiment(setting, lasts_s, seed), tier, clock_skew_ppm=setting.clock_skew_ppm)
-    return {**read(found, setting), "_fidelity": found.fidelity}
+    return replace(read(found, setting), fidelity=found.fidelity)
 
 
 def answer(runs: Runs) -> str:
@@ -554,7 +559,7 @@ def draw_sizes(runs: Runs) -> Figure:
     return _draw_knobs(runs, "Buffer and timeout (fat-tree, simulated)", ("buffer_bytes", "min_rto_ms"))
 
 
-def draw_run(found: dict[str, Any], case: str) -> Figure:
+def draw_run(found: Reading, case: str) -> Figure:
     """One run: a bar a flow."""
     flows = found["flows"]
     figure, axis = new_figure(f"{case}: {found['total_mbps']:.0f} Mb/s in all", "flow", "throughput (Mb/s)")

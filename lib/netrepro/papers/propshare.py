@@ -32,10 +32,9 @@ from netrepro.protocols.bittorrent.chokers import (
     choker,
 )
 from netrepro.simulation.swarm import BLOCK_BYTES, SwarmPeer, run_swarm
-from netrepro.study.measuring import Progress, in_parallel, of_profile, seed_of
+from netrepro.study import CheckedRuns, Progress, in_parallel, of_profile, seed_of, trust_by_tier
 from netrepro.study.pictures import say_not_measured
 from netrepro.study.setting import setting
-from netrepro.study.trust import CheckedRuns, trust_by_tier
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 PUBLISHED_RANGE_S = (125.0, 225.0)  # of Fig. 8's vertical axis, as a class report gives it

@@ -22,10 +22,9 @@ from netrepro.networks.links import DropTail, Link, Queue, Red
 from netrepro.networks.topology import Topology, host_cable
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, greatest_first, least_first
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first, least_first
 from netrepro.study.setting import setting
-from netrepro.study.trust import Check
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
@@ -249,7 +248,7 @@ def losing_share(found: Measurements, round_trip_s: float) -> float:
     return float(np.mean(shares)) if shares else float("nan")
 
 
-def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+def read(found: Measurements, setting: Setting) -> Reading:
     """Of the bottleneck utilisation, throughput_mbps and dropped_share; mean_queue_packets and delay_ms in front of it.
 
     Of Fig. 3: share_within (of the time after .2 s in which the average is below the reference), greatest_queue,
@@ -260,33 +259,33 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     links = found.links.set_index(["source", "destination"])
     busy, queue = float(links.utilisation[port]), float(found.queues.queue_packets.mean())
     dropped = int(links.dropped_packets[port])
-    readings: dict[str, Any] = {
+    numbers: dict[str, float] = {
         "utilisation": busy,
         "throughput_mbps": busy * setting.rate_mbps,
         "mean_queue_packets": queue,
         "delay_ms": queue * setting.packet_ms,
         "dropped_share": dropped / (dropped + int(links.sent_packets[port])),
-        "checks": [Check("utilisation of the bottleneck", busy, at_least=0.0, at_most=1.0)],
     }
+    tables = {}
     if setting.scene == "fig3":
         table = averages(found, setting)
         later = table[table.time_s >= 0.2]
         lasts = np.diff(later.time_s, append=later.time_s.iloc[-1])  # later arrivals had not left at the end
         greatest = float(table.average_packets.max())
-        readings |= {
+        tables["average"] = table.iloc[::4]
+        numbers |= {
             "share_within": float(lasts[later.average_packets < setting.reference_packets].sum() / lasts.sum()),
             "greatest_queue": float(table.queue_packets.max()),
             "greatest_average": greatest,
             "far_above_average": FAR_ABOVE * greatest,
-            "average": table.iloc[::4],
         }
     if setting.scene == "bursty":
         delivered = found.flows.delivered_bytes
-        readings["burst_share"] = float(delivered.iloc[-1] / delivered.sum())
+        numbers["burst_share"] = float(delivered.iloc[-1] / delivered.sum())
     if len(found.windows):
         scene = _scene(setting)
-        readings["losing_share"] = losing_share(found, 2e-3 * (scene.delays_ms[0] + scene.bottleneck_delay_ms))
-    return readings
+        numbers["losing_share"] = losing_share(found, 2e-3 * (scene.delays_ms[0] + scene.bottleneck_delay_ms))
+    return Reading(numbers, tables, [Check("utilisation of the bottleneck", busy, at_least=0.0, at_most=1.0)])
 
 
 # Cases.

@@ -35,8 +35,7 @@ from netrepro.queueing.replicated_flows import (
 )
 from netrepro.queueing.replication import ReplicationModel
 from netrepro.queueing.service import ConstantService, ExponentialService, Service
-from netrepro.study.declaration import rankings
-from netrepro.study.measuring import Progress, of_profile
+from netrepro.study import Progress, of_profile, rankings
 from netrepro.study.setting import setting
 from netrepro.style import new_figure, scheme, use_logarithm
 

@@ -37,13 +37,14 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.protocols.browser import Manner
 from netrepro.protocols.sst.channel import Manners
-from netrepro.study import pictures as drawing
-from netrepro.study.declaration import (
+from netrepro.study import (
     SIMULATED,
     VIRTUAL,
+    Check,
     Evidence,
     Knob,
     Play,
+    Reading,
     Runs,
     Scale,
     Study,
@@ -51,8 +52,8 @@ from netrepro.study.declaration import (
     least_first,
     ratio,
 )
+from netrepro.study import pictures as drawing
 from netrepro.study.setting import setting
-from netrepro.study.trust import Check
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme, use_logarithm
 from netrepro.traffic.home_ip import pages, read_trace
 
@@ -62,7 +63,6 @@ PANELS = {"1": (1, 1), "2": (2, 2), "3-4": (3, 4), "5-8": (5, 8), "9+": (9, 10**
 UNLIMITED = 10**6
 SHORT_BYTES, LONGER_BYTES = (2000, 3500), (4500, 7000)  # below and above three segments of 1200
 LONG_BYTES = (100_000, 300_000)
-SECONDS_A_PAGE = 60.0  # of the simulator at most, of which nothing is needed
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def experiment(setting: Setting, seconds: float = 1.0, seed: int = 1) -> Experim
     return Experiment(line_of(setting).topology, (Flow(SERVER, CLIENT, size_bytes=1000),), seconds, seed)
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     """Load the pages. Floors (fastest page) and medians by panel in ms, the mean over all responses of their time from
     the beginning of their page, and of every page its time and bound.
 
@@ -179,7 +179,7 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
     """
     way, line = way_of(setting), line_of(setting)
     if setting.beside_tcp:
-        return {"share": share_beside_tcp(way, line, seconds, seed % 2**31)}
+        return Reading({"share": share_beside_tcp(way, line, seconds, seed % 2**31)})
     asked = pages_of(setting, seed)
     load = load_really if tier == VIRTUAL else load_pages
     loaded = load(asked, way, line, setting.request_bytes, setting.pause_ms / 1e3, seed % 2**31)
@@ -201,7 +201,7 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
     if long.empty:
         long = table[table.panel == "9+"].nlargest(1, "size_bytes")
     in_full_s = line.seconds_for(1.0) * long.size_bytes
-    return {
+    numbers = {
         "median_ms": table.time_ms.median(),
         "mean_ms": table.time_ms.mean(),
         "response_ms": np.average(table.response_ms, weights=table.requests),
@@ -209,14 +209,12 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
         **medians,
         "step": longer / short,
         "long_over_link": (long.time_ms / 1e3 / in_full_s).median(),
-        "pages": table,
-        "checks": [
-            Check("share of pages that are there", len(loaded) / setting.pages, at_least=1.0),
-            Check(
-                "fastest page over its closed-form bound", float((table.time_ms / table.bound_ms).min()), at_least=1.0
-            ),
-        ],
     }
+    checks = [
+        Check("share of pages that are there", len(loaded) / setting.pages, at_least=1.0),
+        Check("fastest page over its closed-form bound", float((table.time_ms / table.bound_ms).min()), at_least=1.0),
+    ]
+    return Reading(numbers, {"pages": table}, checks)
 
 
 def cannot(setting: Setting, tier: str) -> str:
@@ -479,7 +477,7 @@ def draw_window(runs: Runs) -> Figure:
     )
 
 
-def draw_run(found: dict[str, Any], case: str) -> Figure:
+def draw_run(found: Reading, case: str) -> Figure:
     """One run's pages."""
     table = found["pages"]
     figure, axis = new_figure(f"{case}: median {found['median_ms']:.0f} ms", SIZE, TIME, log_x=True, log_y=True)

@@ -19,10 +19,9 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each, least_first
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, least_first
 from netrepro.study.setting import setting
-from netrepro.study.trust import Check
 from netrepro.style import CURVES, new_figure, scheme
 
 PORT = ("s1", "s2")
@@ -176,14 +175,14 @@ def _flows(setting: Setting, seed: int) -> tuple[float, tuple[Flow, ...]]:
     return lasts_s, (Flow("h1", last, round(setting.size_mb * 1e6)),)
 
 
-def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+def read(found: Measurements, setting: Setting) -> Reading:
     """Of one flow: completion_ms (from the connect call), completion_s (from when the first data arrive, as logs
     count), delivered_mb, dropped_packets; of a run that is watched exit_segments (where slow start ended; NaN: never)
     and the tables `windows` and `carried`. Of five: seconds until they are fair, and the table `fairness`.
     """
     flow = found.flows.iloc[0]
     bottleneck = found.links.set_index(["source", "destination"]).loc[PORT]
-    readings: dict[str, Any] = {
+    numbers: dict[str, float] = {
         "completion_ms": float(flow.completion_ms),
         "completion_s": float(flow.completion_ms - 1.5 * setting.path_ms) / 1e3,
         "delivered_mb": float(found.flows.delivered_bytes.sum()) / 1e6,
@@ -191,6 +190,7 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
         "exit_segments": np.nan,
         "fair_after_s": np.nan,
     }
+    tables: dict[str, pd.DataFrame] = {}
     checks = [Check("packets at the bottleneck's rate (utilisation)", float(bottleneck.utilisation), at_most=1.001)]
     if setting.flows == 1 and not setting.lasts_s:
         least_ms = 1.5 * setting.path_ms + flow.size_bytes * 8e-3 / setting.rate_mbps
@@ -198,15 +198,15 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
         checks.append(Check("completion / least possible", flow.completion_ms / least_ms, at_least=1.0))
     if setting.flows > 1:
         fairness = jain_by_second(found.packets, setting.flows)
-        readings |= {"fair_after_s": fair_after_s(fairness, setting), "fairness": fairness}
+        numbers["fair_after_s"], tables["fairness"] = fair_after_s(fairness, setting), fairness
         before = fairness[fairness.time_s.between(setting.joins_s - 10, setting.joins_s - 1)]
-        readings["four_fair"] = float(before.jain.mean() * setting.flows / (setting.flows - 1))
+        numbers["four_fair"] = float(before.jain.mean() * setting.flows / (setting.flows - 1))
     elif setting.watch:
-        readings |= _course(found, setting)
-    return readings | {"checks": checks}
+        numbers["exit_segments"], tables = _course(found, setting)
+    return Reading(numbers, tables, checks)
 
 
-def _course(found: Measurements, setting: Setting) -> dict[str, Any]:
+def _course(found: Measurements, setting: Setting) -> tuple[float, dict[str, pd.DataFrame]]:
     """How a flow's window grew, since the first acknowledgement of data, and what was acknowledged, since the first
     data were sent: what leaves the bottleneck is acknowledged a round trip later, and data wait one for the connection.
     """
@@ -216,11 +216,8 @@ def _course(found: Measurements, setting: Setting) -> dict[str, Any]:
     carried = pd.DataFrame({"time_s": data.time_s.to_numpy()})
     carried["carried_mb"] = np.arange(1, len(data) + 1) * SEGMENT_BYTES / 1e6
     window = pd.DataFrame({"time_s": windows.time_s, "window_segments": windows.window_bytes / SEGMENT_BYTES})
-    return {
-        "exit_segments": float(left.iloc[0] / SEGMENT_BYTES) if len(left) else np.nan,
-        "windows": window[window.time_s.between(0.0, 2.0)],
-        "carried": carried.iloc[::10],
-    }
+    exit_segments = float(left.iloc[0] / SEGMENT_BYTES) if len(left) else np.nan
+    return exit_segments, {"windows": window[window.time_s.between(0.0, 2.0)], "carried": carried.iloc[::10]}
 
 
 def jain_by_second(packets: pd.DataFrame, flows: int) -> pd.DataFrame:

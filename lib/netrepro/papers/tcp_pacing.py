@@ -22,22 +22,23 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link, Queue, Red
 from netrepro.networks.topology import Topology, dumbbell
 from netrepro.networks.workloads import Flow, Tcp
-from netrepro.study import pictures as drawing
-from netrepro.study.declaration import (
+from netrepro.study import (
+    Check,
     Evidence,
     Knob,
     Play,
+    Reading,
     Runs,
     Scale,
     Study,
     each,
     greatest_first,
+    jain,
     least_first,
     ratio,
 )
-from netrepro.study.fairness import jain
+from netrepro.study import pictures as drawing
 from netrepro.study.setting import setting
-from netrepro.study.trust import Check
 from netrepro.style import new_figure, scheme
 
 HEADER_BYTES = 66  # TCP with time stamps, IPv4, Ethernet
@@ -200,7 +201,7 @@ def _network(setting: Setting) -> Topology:
     return dumbbell(setting.flows, sides, Link(setting.rate_mbps, setting.core_delay_ms, _queue(setting)))
 
 
-def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+def read(found: Measurements, setting: Setting) -> Reading:
     """Of long flows: carried_mbit (payload in order), goodput_mbps, LOSS_SHARES, dropped_share (of the packets
     that reach the bottleneck), fairness (`normalised_fairness`); of one flow exit_packets and top_packets; of several
     peak_packets and least_packets; the sum of all windows over time. Of flows with an end:
@@ -215,7 +216,7 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
         means = found.flows.groupby("label").completion_ms.mean()
         latency = {f"{label}_latency_s": float(mean) / 1e3 for label, mean in means.items()}
         both = {"latency_ratio": means.reno / means.paced} if len(means) == 2 else {}
-        return latency | both | {"checks": [*checks, done]}
+        return Reading(latency | both, checks=[*checks, done])
     windows = found.windows.assign(
         packets=found.windows.window_bytes / setting.segment_bytes,
         threshold_packets=found.windows.slow_start_threshold_bytes / setting.segment_bytes,
@@ -231,7 +232,7 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     numbers |= _of_one(windows, round_s) if setting.flows == 1 else _of_many(total, round_s)
     first = total.index <= INITIAL_ROUNDS * round_s
     shown = pd.concat([total[first], total[~first].iloc[::5]]).reset_index()
-    return numbers | {"windows": shown, "checks": checks}
+    return Reading(numbers, {"windows": shown}, checks)
 
 
 def _dropped_share(found: Measurements) -> float:

@@ -4,16 +4,13 @@ from netrepro.simulation.gaps import gap_shares
 from netrepro.simulation.hosts import Connection, Hosts, simulate_machines
 from netrepro.simulation.own_control import OwnCongestionControl
 from netrepro.simulation.simulate import simulate, simulate_deliveries
-from netrepro.simulation.web import WebPage, simulate_web
 
 __all__ = [
     "Connection",
     "Hosts",
     "OwnCongestionControl",
-    "WebPage",
     "gap_shares",
     "simulate",
     "simulate_deliveries",
     "simulate_machines",
-    "simulate_web",
 ]

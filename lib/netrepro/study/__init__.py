@@ -1,0 +1,106 @@
+"""The frame that papers are written in: a paper declares, the house measures, judges and draws.
+
+A paper's module says what is its own, as a `Study`: setting, cases, the experiment of a setting, what is read of a run,
+which readings are compared with which published claim, knobs and figures. Everything else is here:
+
+declaration : `Study` and its parts. evidence : how readings become a claim's value. measuring : cases, repetitions and
+knobs on a tier. runs : what was measured, as tables. trust : whether to believe it. pictures : the standard figures.
+
+.. include:: how_a_paper_is_written.md
+"""
+
+from netrepro.study import pictures
+from netrepro.study.declaration import (
+    SIMULATED,
+    VIRTUAL,
+    Each,
+    Knob,
+    Play,
+    Point,
+    Reading,
+    Scale,
+    Study,
+    each,
+    of_profile,
+    points,
+)
+from netrepro.study.evidence import (
+    Evidence,
+    curve,
+    greatest_first,
+    jackknife,
+    jain,
+    least_first,
+    rankings,
+    ratio,
+)
+from netrepro.study.measuring import (
+    Progress,
+    in_parallel,
+    in_real_time,
+    measure,
+    read_once,
+    run_all,
+    run_experiment,
+    run_once,
+    seed_of,
+    vary,
+)
+from netrepro.study.runs import TABLES, Runs, load_runs
+from netrepro.study.trust import (
+    CHECK_COLUMNS,
+    Check,
+    CheckedRuns,
+    check_table,
+    gap_checks,
+    trust_by_tier,
+    trust_of,
+    trust_table,
+    with_directions,
+)
+
+__all__ = [
+    "CHECK_COLUMNS",
+    "SIMULATED",
+    "TABLES",
+    "VIRTUAL",
+    "Check",
+    "CheckedRuns",
+    "Each",
+    "Evidence",
+    "Knob",
+    "Play",
+    "Point",
+    "Progress",
+    "Reading",
+    "Runs",
+    "Scale",
+    "Study",
+    "check_table",
+    "curve",
+    "each",
+    "gap_checks",
+    "greatest_first",
+    "in_parallel",
+    "in_real_time",
+    "jackknife",
+    "jain",
+    "least_first",
+    "load_runs",
+    "measure",
+    "of_profile",
+    "pictures",
+    "points",
+    "rankings",
+    "ratio",
+    "read_once",
+    "run_all",
+    "run_experiment",
+    "run_once",
+    "seed_of",
+    "trust_by_tier",
+    "trust_of",
+    "trust_table",
+    "vary",
+    "with_directions",
+]

@@ -1,12 +1,14 @@
-"""How papers run what they measure: profiles, seeds of repetitions, so many runs at a time, on the tier that a notebook
-names."""
+"""How a study is measured: its cases and knobs, seeds of repetitions, so many runs at a time, on the tier asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 from joblib import Parallel, delayed
 
 from netrepro.emulation import emulate
@@ -17,17 +19,13 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.processes import dearest_first
 from netrepro.simulation import simulate
+from netrepro.study.declaration import SIMULATED, Knob, Point, Reading, Scale, Study, of_profile, points
+from netrepro.study.runs import OneRun, Runs, gather
+from netrepro.study.setting import check_setting, parameter_fields
 from netrepro.tiers_and_profiles import TIERS
 
 Progress = Callable[[Iterable], Iterable]  # wraps what is worked through, to show how far it is
 Value = TypeVar("Value")
-
-
-def of_profile(profile: str, values: Mapping[str, Value]) -> Value:
-    """What a profile stands for. Raises NetreproError, with the nearest name, for another than those of `values`."""
-    if profile not in values:
-        raise NetreproError(f"no profile {profile!r}", nearest(profile, values))
-    return values[profile]
 
 
 def seed_of(seed: int, repetition: int) -> int:
@@ -95,20 +93,154 @@ def run_all(
     return in_parallel(function, work, 1 if in_real_time(tier) else n_jobs, progress)
 
 
-def run_by_tier(
-    function: Callable[..., Value],
-    work: Callable[[str], Sequence[tuple]],
-    tier: str,
-    progress: Progress = iter,
+def measure(
+    study: Study,
+    setting: Any = None,
     *,
-    n_jobs: int = -1,
-) -> dict[str, list[Value]]:
-    """In the simulator and, where `tier` is real kernels, there too: `run_all` of that tier, by tier.
+    profile: str = "quick",
+    tier: str = SIMULATED,
+    repetitions: int | None = None,
+    seed: int = 1,
+    beside: bool = True,
+    progress: Progress = iter,
+) -> Runs:
+    """Measure every case and repetition of a study on the tier and, unless `beside` is False, in the simulator too.
 
-    work : a tier -> what is done on it; `function` takes the tier before it.
+    progress : wraps what is worked through. Raises NetreproError for an unknown profile or tier, for a setting out
+    of its range, and for fewer than one repetition.
     """
-    wanted = [(where, *each) for where in dict.fromkeys(("simulated", tier)) for each in work(where)]
-    found: dict[str, list[Value]] = {}
-    for (where, *_), value in zip(wanted, run_all(function, wanted, tier, progress, n_jobs=n_jobs), strict=True):
-        found.setdefault(where, []).append(value)
-    return found
+    setting, scale = setting or study.setting, study.scale(profile, tier)
+    check_setting(setting)
+    asked = study.repetitions if repetitions is None else repetitions
+    if asked < 1:
+        raise NetreproError(f"{asked} repetitions", "give 1 or more")
+    times = min(asked, scale.repetitions or asked)
+    runs = Runs(study, setting, tier, profile, seed, times, scale.seconds)
+    cases = {name: changes for name, changes in study.cases.items() if name not in scale.without}
+    wanted = list(points(cases, setting, scale))
+    for where in dict.fromkeys((tier, SIMULATED) if beside else (tier,)):
+        left_out = dict.fromkeys(scale.without, f"left out at profile {profile!r} on this tier, to save time")
+        reasons = left_out | {
+            point.case: why for point in wanted if (why := study.why_not(point, where, scale.seconds))
+        }
+        runs.skipped.update({f"{where}: {case}": why for case, why in reasons.items()})
+        able = [point for point in wanted if point.case not in reasons]
+        work = _work(able, scale, times, seed, where)
+        readings = _read_all(study, work, where, progress)
+        runs.add(gather([(point, place, readings[run]) for point, place, run in work], where, _places(wanted)))
+        if where == SIMULATED:
+            runs.known = {run: readings[run] for run in _runs_of_knobs(runs) if run in readings}
+    return runs
+
+
+def vary(runs: Runs, name: str, progress: Progress = iter) -> pd.DataFrame:
+    """Turn a knob of the runs' study, in the simulator: a row a place and repetition, with the fields that change and
+    the numbers read. Kept in `runs.knobs`. What the simulator cannot run is left out, what it ran before is not run
+    again. Raises NetreproError for an unknown knob."""
+    study = runs.study
+    if name not in study.knobs:
+        raise NetreproError(f"{study.slug} has no knob {name!r}", nearest(name, study.knobs))
+    knob = study.knobs[name]
+    scale = _scale_of_knob(knob, runs.profile)
+    wanted = [point for point in points(knob.cases, runs.setting, scale) if not study.why_not(point, SIMULATED)]
+    work = _work(wanted, scale, knob.repetitions, runs.seed, SIMULATED)
+    readings = _read_all(study, work, SIMULATED, progress, runs.known)
+    found = gather([(point, place, readings[run]) for point, place, run in work], SIMULATED, _places(wanted))
+    runs.knobs[name] = found.values.drop(columns="tier")
+    runs.knobs |= {f"{name}_{table}": found.tables[table].drop(columns="tier") for table in knob.tables}
+    return runs.knobs[name]
+
+
+def run_once(study: Study, case: str, seconds: float, seed: int = 1, **changed: Any) -> Any:
+    """Run a case once, in the simulator: Measurements, or what measure_one returns. A field that is `changed` wins over
+    the case. Raises NetreproError for one out of its range."""
+    check_setting(replace(study.setting, **changed))
+    setting = replace(study.case(case), **changed)
+    if study.measure_one is not None:
+        return study.measure_one(setting, seconds, seed, SIMULATED)
+    assert study.experiment is not None
+    return run_experiment(study.experiment(setting, seconds, seed))
+
+
+def read_once(study: Study, setting: Any, seconds: float = 0.0, seed: int = 1) -> Reading:
+    """Read one run of a setting, in the simulator."""
+    return _read(study, OneRun(setting, seconds, seed, SIMULATED))
+
+
+def _work(wanted: list[Point], scale: Scale, times: int, seed: int, tier: str) -> list[tuple[Point, int, OneRun]]:
+    """Each point with each of its repetitions, in their order, and the run that settles it."""
+    return [
+        (point, repetition, OneRun(point.setting, scale.seconds, seed_of(seed, repetition), tier))
+        for point in wanted
+        for repetition in range(times)
+        if repetition < scale.fewer.get(point.case, times)
+    ]
+
+
+def _read_all(
+    study: Study,
+    work: list[tuple[Point, int, OneRun]],
+    tier: str,
+    progress: Progress,
+    known: Mapping[OneRun, Reading] | None = None,
+) -> dict[OneRun, Reading]:
+    """What each run of the work says: first repetitions first, known ones not again, those that need the machine for
+    themselves last."""
+    readings = dict(known or {})
+    in_order = [run for _, repetition, run in sorted(work, key=lambda each: each[1])]
+    new = [run for run in dict.fromkeys(in_order) if run not in readings]
+    alone = [run for run in new if study.in_turn is not None and study.in_turn(run.setting)]
+    together = [(study, run) for run in new if run not in alone]
+    readings |= zip((run for _, run in together), run_all(_read, together, tier, progress), strict=True)
+    return readings | {run: _read(study, run) for run in alone}
+
+
+def _read(study: Study, run: OneRun) -> Reading:
+    with _parameters_named(study, run.setting):
+        if study.measure_one is not None:
+            reading = study.measure_one(*run)
+        else:
+            assert study.experiment is not None and study.read is not None
+            asked = study.experiment(run.setting, run.seconds, run.seed)
+            found = run_experiment(asked, run.tier, until_complete=study.until_complete)
+            reading = study.read(found, run.setting)
+            if isinstance(reading, Reading):
+                reading = replace(reading, fidelity=found.fidelity)
+    if not isinstance(reading, Reading):
+        what = f"{study.slug}: what is read of a run is a {type(reading).__name__}"
+        raise NetreproError(what, "return Reading(numbers, tables, checks)")
+    return reading
+
+
+@contextmanager
+def _parameters_named(study: Study, setting: Any) -> Iterator[None]:
+    """Name the parameters that are not at their defaults in what is refused meanwhile: one of them is why."""
+    try:
+        yield
+    except NetreproError as refused:
+        values = {each.name: getattr(setting, each.name) for each in parameter_fields(setting)}
+        changed = [f"{name} = {value!r}" for name, value in values.items() if value != getattr(study.setting, name)]
+        if not changed:
+            raise
+        raise NetreproError(f"with {', '.join(changed)}: {refused.problem}", refused.remedy) from refused
+
+
+def _scale_of_knob(knob: Knob, profile: str) -> Scale:
+    return knob.scale if isinstance(knob.scale, Scale) else of_profile(profile, knob.scale)
+
+
+def _runs_of_knobs(runs: Runs) -> set[OneRun]:
+    """What all knobs together will ask of the simulator."""
+    return {
+        run
+        for knob in runs.study.knobs.values()
+        for scale in [_scale_of_knob(knob, runs.profile)]
+        for *_, run in _work(
+            list(points(knob.cases, runs.setting, scale)), scale, knob.repetitions, runs.seed, SIMULATED
+        )
+    }
+
+
+def _places(wanted: Sequence[Point]) -> list[str]:
+    """The fields that any of the points sweeps."""
+    return list(dict.fromkeys(name for point in wanted for name in point.swept))

@@ -1,7 +1,7 @@
 """Floor 1: captures to flows to features to classifiers."""
 
 from netrepro.traffic.inspection import classify_inspected, inspect_capture
-from netrepro.traffic.meter import FLOW_FEATURES, MeterResult, feature_sets, meter, read_flows, write_flows
+from netrepro.traffic.meter import FLOW_FEATURES, MeterResult, feature_sets, meter
 from netrepro.traffic.metrics import class_scores, confusion, flow_totals, score_table
 from netrepro.traffic.unibs import (
     CLASSES,
@@ -93,10 +93,8 @@ __all__ = [
     "meter",
     "oversample",
     "random_split",
-    "read_flows",
     "read_ground_truth",
     "score_table",
     "signed_log",
     "verify",
-    "write_flows",
 ]

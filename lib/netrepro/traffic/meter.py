@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from os import PathLike
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +14,6 @@ import yaml
 
 import netrepro._core as _core
 from netrepro.errors import NetreproError, nearest
-from netrepro.files import whole_file
 from netrepro.paths import data_dir
 from netrepro.traffic.captures import CaptureFile
 
@@ -72,7 +69,7 @@ class MeterResult:
         `fpl1`..., `bpl1`... (IP lengths in bytes of the i-th forward and backward packet, 0 when absent)
         cover the packets that `first_packets` and `handshake` leave in. Times are in microseconds, `start_us`
         and `end_us` since 1970. `valid`: netmate-flowcalc would export the flow (TCP: handshake, then data;
-        UDP: data). `end`: what ended it. `write_flows` keeps the table as Parquet.
+        UDP: data). `end`: what ended it.
     report : one row a count: count, kind (total, left out, metered, note, file), meaning.
     """
 
@@ -179,32 +176,6 @@ def meter(
         "captures": captures,
     }
     return MeterResult(_flow_table(core.columns(), first_lengths), _report(counts))
-
-
-def write_flows(flows: pd.DataFrame, path: str | PathLike[str]) -> None:
-    """Write a table of flows, as `meter` or `LabelledFlows` has it, to a Parquet file; `read_flows` reads it.
-
-    Raises NetreproError where pyarrow is not installed or the file cannot be written.
-    """
-    with whole_file(Path(path)) as partial:
-        _use_parquet(lambda: flows.to_parquet(partial, engine="pyarrow", index=False), path)
-
-
-def read_flows(path: str | PathLike[str]) -> pd.DataFrame:
-    """The table that `write_flows` wrote, equal in values and types.
-
-    Raises NetreproError where pyarrow is not installed or the file is no Parquet.
-    """
-    return _use_parquet(lambda: pd.read_parquet(path, engine="pyarrow"), path)
-
-
-def _use_parquet(task: Callable[[], Any], path: str | PathLike[str]) -> Any:
-    try:
-        return task()
-    except ImportError:
-        raise NetreproError("Parquet needs pyarrow", ".venv/bin/pip install pyarrow") from None
-    except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
-        raise NetreproError(f"{path}: {error}", "give a Parquet file in a folder that exists") from None
 
 
 def _report(counts: dict[str, int]) -> pd.DataFrame:

@@ -13,7 +13,7 @@ import pandas as pd
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.paths import runs_dir
-from netrepro.study.declaration import TABLES, Runs, Study
+from netrepro.study import TABLES, Runs, Study, load_runs
 from netrepro.style import save_figure, use_style
 from netrepro.workbench.catalogue import find
 from netrepro.workbench.run_folder import FAILED, read_kept
@@ -33,7 +33,7 @@ def redraw(slug: str, folder: Path | None = None) -> tuple[Path, pd.DataFrame]:
     found = folder or next(iter(sorted(left, key=lambda each: each.name.endswith(FAILED))), None)
     if found is None:
         raise NetreproError(f"no run of {slug} has left tables", f"measure first: netrepro run {slug}")
-    runs, result = study.load(found / TABLES), read_kept(found).result
+    runs, result = load_runs(study, found / TABLES), read_kept(found).result
     made_by = made_by_of(find(slug), result.profile, result.tier, result.changed) if result else None
     use_style()
     for name, draw in study.figures.items():

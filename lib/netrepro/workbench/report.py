@@ -42,7 +42,7 @@ from netrepro.errors import NetreproError, nearest
 from netrepro.paths import runs_dir, workbench_root
 from netrepro.processes import in_processes
 from netrepro.provenance import check_code, code_hash
-from netrepro.study.declaration import TABLES, Runs, Study
+from netrepro.study import TABLES, Runs, Study, measure, vary
 from netrepro.style import save_figure, use_style
 from netrepro.tiers_and_profiles import PROFILES
 from netrepro.workbench import run_folder
@@ -132,8 +132,9 @@ class Report:
 
     def measure(self, study: Study, setting: Any, **how: Any) -> Runs:
         """Every case and repetition of a study as this report runs it, with a progress bar; the tables are saved in the
-        run's folder. how : as Study.measure takes it (beside)."""
-        runs = study.measure(
+        run's folder. how : as `study.measure` takes it (beside)."""
+        runs = measure(
+            study,
             setting,
             profile=self.profile,
             tier=self.tier,
@@ -147,9 +148,15 @@ class Report:
 
     def vary(self, runs: Runs, knob: str) -> pd.DataFrame:
         """Turn a knob of the runs' study, with a progress bar; its table is saved beside the others."""
-        table = runs.study.vary(runs, knob, self.progress(knob))
+        table = vary(runs, knob, self.progress(knob))
         runs.save(self.folder / TABLES)
         return table
+
+    def explore(self, study: Study) -> Any:
+        """A menu of cases and sliders, as the study's `play` declares. Raises NetreproError for a study without one."""
+        from netrepro.workbench.playing import explore  # widgets take a while to import
+
+        return explore(study)
 
     def draw(self, runs: Runs, name: str) -> None:
         """Draw a figure of the runs' study, save and show it. Raises NetreproError for a figure it does not have."""

@@ -93,7 +93,6 @@ _MODULE = '''\
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -102,10 +101,9 @@ from netrepro.networks.experiment import Experiment, Measure, Measurements
 from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
+from netrepro.study import Check, Evidence, Knob, Play, Reading, Runs, Scale, Study, each
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each
 from netrepro.study.setting import setting
-from netrepro.study.trust import Check
 from netrepro.style import new_figure
 
 PORT = ("s1", "s2")
@@ -131,15 +129,12 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     return Experiment(network, (flow,), seconds, seed, Measure(queues=(PORT,), queue_interval_ms=10.0))
 
 
-def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+def read(found: Measurements, setting: Setting) -> Reading:
     """Share of the bottleneck's rate that arrives as payload, and the queue (packets)."""
     seconds = found.experiment.duration_s
-    goodput_mbps = float(found.flows["delivered_bytes"].sum()) * 8e-6 / seconds
-    return {
-        "share": goodput_mbps / setting.bottleneck_mbps,
-        "queue": found.queues[["time_s", "queue_packets"]],
-        "checks": [Check("payload of the link at most", goodput_mbps / setting.bottleneck_mbps, at_most=1.0)],
-    }
+    share = float(found.flows["delivered_bytes"].sum()) * 8e-6 / seconds / setting.bottleneck_mbps
+    queue = found.queues[["time_s", "queue_packets"]]
+    return Reading({"share": share}, {"queue": queue}, [Check("payload of the link at most", share, at_most=1.0)])
 
 
 def answer(runs: Runs) -> str:
@@ -213,12 +208,13 @@ import pytest
 
 from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.papers import PAPER_SLUG as paper
+from netrepro.study import run_once
 
 
 @pytest.mark.parametrize("rate_mbps", [5.0, 20.0])
 def test_a_flow_with_a_buffer_of_a_round_trip_fills_links_of_any_rate(rate_mbps):
     """TO REPLACE: a buffer of one bandwidth-delay product keeps the link busy when Reno halves its window."""
     setting = paper.Setting(bottleneck_mbps=rate_mbps)
-    found = paper.STUDY.run_once("paper", 20.0, seed=1, bottleneck_mbps=rate_mbps)
+    found = run_once(paper.STUDY, "paper", 20.0, seed=1, bottleneck_mbps=rate_mbps)
     assert 0.9 < paper.read(found, setting)["share"] <= 1448 / FULL_PACKET_BYTES
 '''

@@ -18,7 +18,6 @@ from netrepro.networks.flow_sizes import (
     KNOWN_FLOW_SIZES,
     FlowSizeDistribution,
     empirical_flow_sizes,
-    flow_sizes_from_file,
     load_flow_sizes,
 )
 
@@ -246,72 +245,3 @@ def test_the_empirical_distribution_has_the_samples_mean_and_shares(sizes):
 def test_flow_sizes_that_are_none_are_refused(sizes):
     with pytest.raises(NetreproError):
         empirical_flow_sizes(sizes)
-
-
-def test_own_flow_sizes_come_from_a_csv_file(tmp_path):
-    path = tmp_path / "mine.csv"
-    path.write_text("# my switch\nsize_bytes\n100\n300\n")
-    assert flow_sizes_from_file(path).mean == 200
-    path.write_text("size_bytes\n100\nmany\n")
-    with pytest.raises(NetreproError, match="line 3"):
-        flow_sizes_from_file(path)
-
-
-def _capture(path, packets):
-    from scapy.utils import wrpcap
-
-    wrpcap(str(path), packets)
-
-
-def test_own_flow_sizes_come_from_a_capture_by_five_tuple_and_payload(tmp_path):
-    from scapy.layers.inet import IP, TCP, UDP
-    from scapy.layers.inet6 import IPv6
-    from scapy.layers.l2 import ARP, Ether
-
-    ether = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
-    there = ether / IP(src="10.0.0.1", dst="10.0.0.2")
-    back = ether / IP(src="10.0.0.2", dst="10.0.0.1")
-    path = tmp_path / "own.pcap"
-    _capture(
-        path,
-        [
-            there / TCP(sport=1000, dport=80, options=[("NOP", None)] * 4) / (b"x" * 100),
-            there / TCP(sport=1000, dport=80) / (b"x" * 150),
-            there / TCP(sport=1001, dport=80) / (b"x" * 40),
-            back / TCP(sport=80, dport=1000),  # acknowledgements only: no flow
-            there / UDP(sport=1000, dport=80) / (b"x" * 7),
-            ether / IPv6(src="fd00::1", dst="fd00::2") / UDP(sport=5, dport=6) / (b"x" * 11),
-            ether / ARP(psrc="10.0.0.1", pdst="10.0.0.2", hwsrc=ether.src),
-        ],
-    )
-    flows = flow_sizes_from_file(path)
-    assert flows == empirical_flow_sizes([250, 40, 7, 11], name="own")
-
-
-def test_short_snap_lengths_do_not_shrink_flows(tmp_path):
-    from scapy.layers.inet import IP, TCP
-    from scapy.layers.l2 import Ether
-    from scapy.utils import PcapWriter
-
-    packet = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
-    packet = packet / IP(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=1, dport=2) / (b"x" * 1000)
-    path = tmp_path / "snapped.pcap"
-    with PcapWriter(str(path), linktype=1) as writer:
-        writer.write_header(packet)
-        writer.write_packet(bytes(packet)[:60], sec=0, usec=0, caplen=60, wirelen=len(packet))
-    assert flow_sizes_from_file(path).mean == 1000
-
-
-@pytest.mark.parametrize("content", [b"", b"this is no capture at all", b"\xd4\xc3\xb2\xa1\x02"])
-def test_a_malformed_capture_is_an_error_of_ours(tmp_path, content):
-    path = tmp_path / "broken.pcap"
-    path.write_bytes(content)
-    with pytest.raises(NetreproError, match=r"broken\.pcap"):
-        flow_sizes_from_file(path)
-
-
-def test_an_unknown_kind_of_file_and_a_missing_one_are_refused(tmp_path):
-    (tmp_path / "flows.xlsx").write_bytes(b"x")
-    for name in ("flows.xlsx", "absent.csv"):
-        with pytest.raises(NetreproError, match=name):
-            flow_sizes_from_file(tmp_path / name)

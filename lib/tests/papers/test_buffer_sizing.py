@@ -15,6 +15,7 @@ from netrepro.claims import load_claims
 from netrepro.errors import NetreproError
 from netrepro.papers import buffer_sizing as paper
 from netrepro.simulation import simulate
+from netrepro.study import Reading, measure
 
 # A tenth of the pipe: one flow's sawtooth is twenty times shorter.
 SHORT = replace(paper.PRINTED, rate_mbps=12.5, round_trip_ms=43.5)
@@ -29,7 +30,7 @@ def share(flows: int, buffer_packets: int, setting: paper.Setting = SHORT, seed:
     return paper.utilisation(*ran(flows, buffer_packets, setting, seed))
 
 
-def found(setting: paper.Setting, seconds: float = 3.0, seed: int = 1, tier: str = "simulated") -> dict:
+def found(setting: paper.Setting, seconds: float = 3.0, seed: int = 1, tier: str = "simulated") -> Reading:
     return paper.measure_one(setting, seconds, seed, tier)
 
 
@@ -201,7 +202,7 @@ def test_fig_9b_has_800_flows_in_the_paper_profile_of_every_tier():
 def test_a_kernel_fills_the_link_from_a_large_buffer_and_not_from_a_packet():
     small, large = (found(replace(SHORT, flows=4, buffer_packets=packets), 2.0, tier="virtual") for packets in (2, 150))
     assert small["utilisation"] < large["utilisation"] and 0.95 < large["utilisation"] <= 1 + 2e-4
-    assert large["_fidelity"].holds.all()
+    assert large.fidelity.holds.all()
 
 
 @needs_virtual
@@ -222,7 +223,7 @@ def test_the_table_of_buffers_has_published_and_ours_side_by_side():
     cases = {name: paper.STUDY.cases[name] for name in (paper.authors_case(5), "law")}
     study = replace(paper.STUDY, cases=cases, claims={}, knobs={}, figures={})
     scale = paper.Scale(1.0, only={"flows": (5,)})
-    runs = replace(study, profiles={"paper": scale}).measure(profile="paper", repetitions=1)
+    runs = measure(replace(study, profiles={"paper": scale}), profile="paper", repetitions=1)
     row = paper.buffers(runs).loc[5]
     assert row["hardware"] == 38 and row["theory"] == pytest.approx(200.8, abs=0.1)
     assert row["authors"] == runs.numbers(paper.authors_case(5))["buffer_packets"].iloc[0]
@@ -241,6 +242,6 @@ def test_the_published_table_is_that_of_the_claims():
 
 def test_what_a_user_mistypes_is_refused():
     with pytest.raises(NetreproError, match="target = 99"):
-        paper.STUDY.measure(paper.Setting(target=99))
+        measure(paper.STUDY, paper.Setting(target=99))
     with pytest.raises(NetreproError, match="round_trip_spread"):
-        paper.STUDY.measure(paper.Setting(round_trip_spread=1.5))
+        measure(paper.STUDY, paper.Setting(round_trip_spread=1.5))

@@ -11,20 +11,18 @@ from netrepro.claims import judge, load_claims
 from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.papers import dctcp as paper
 from netrepro.simulation import simulate
-from netrepro.study import declaration
-from netrepro.study.declaration import Runs
-from netrepro.study.trust import check_table
+from netrepro.study import Runs, check_table, measure, run_once, vary
 
 SECONDS = 15.0
 
 
 @pytest.fixture(scope="module")
 def runs() -> Runs:
-    return paper.STUDY.measure(repetitions=4, seed=7)
+    return measure(paper.STUDY, repetitions=4, seed=7)
 
 
 def found(case: str, **changed):
-    return paper.STUDY.run_once(case, SECONDS, seed=3, **changed)
+    return run_once(paper.STUDY, case, SECONDS, seed=3, **changed)
 
 
 def settled(measured):
@@ -50,7 +48,7 @@ def test_reno_fills_whatever_buffer_there_is_and_halves(buffer):
 def test_a_buffer_below_the_thresholds_runs_in_every_case(buffer):
     """RED's maximum threshold is 30 packets, DCTCP's 20: no queue holds more than there is room for."""
     for case in paper.CASES:
-        run = paper.STUDY.run_once(case, 1.0, buffer_packets=buffer)
+        run = run_once(paper.STUDY, case, 1.0, buffer_packets=buffer)
         assert run.flows.delivered_bytes.sum() > 0, case
         assert run.queues.queue_packets.max() <= buffer, case
 
@@ -75,7 +73,7 @@ def test_a_port_off_the_rate_fails_the_fidelity_check():
     measured = found("tcp")
     late = measured.packets.assign(time_s=measured.packets.time_s * 1.02, wait_ms=measured.packets.wait_ms * 1.02)
     on_time, off = (
-        check_table(paper.read(each, paper.Setting())["checks"]).set_index("check").holds
+        check_table(paper.read(each, paper.Setting()).checks).set_index("check").holds
         for each in (measured, replace(measured, packets=late))
     )
     assert on_time.all()
@@ -86,10 +84,10 @@ def test_a_port_off_the_rate_fails_the_fidelity_check():
 def tcp_only() -> Runs:
     """What a kernel without DCTCP leaves, here measured by the simulator."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(declaration, "check_virtually", lambda experiment: None)
-        patch.setattr(declaration, "run_experiment", lambda experiment, *_, **__: simulate(experiment))
+        patch.setattr("netrepro.study.declaration.check_virtually", lambda experiment: None)
+        patch.setattr("netrepro.study.measuring.run_experiment", lambda experiment, *_, **__: simulate(experiment))
         study = replace(paper.STUDY, cannot=lambda setting, tier: without_dctcp(setting, tier))
-        return study.measure(repetitions=3, seed=7, tier="virtual")
+        return measure(study, repetitions=3, seed=7, tier="virtual")
 
 
 def without_dctcp(setting: paper.Setting, tier: str) -> str:
@@ -129,7 +127,7 @@ def test_the_tiers_stand_side_by_side_in_a_table_and_in_the_distribution(runs, t
 
 
 def test_the_guideline_is_drawn_at_the_settings_rate(runs):
-    paper.STUDY.vary(runs, "threshold")
+    vary(runs, "threshold")
     for rate in (100.0, 10.0):
         at = replace(runs, setting=replace(runs.setting, rate_mbps=rate))
         drawn = paper.draw_threshold(at).axes[0].lines[-1].get_xdata()[0]

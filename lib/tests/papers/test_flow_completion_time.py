@@ -17,8 +17,8 @@ from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.papers import flow_completion_time as paper
 from netrepro.simulation import simulate
-from netrepro.study.declaration import points as points_of
-from netrepro.study.measuring import run_experiment
+from netrepro.study import points as points_of
+from netrepro.study import run_experiment
 
 SLOWER = replace(paper.PRINTED, rate_mbps=600.0)
 
@@ -163,8 +163,8 @@ def test_bins_of_sizes_lose_no_flow(tables):
 def test_the_checks_fail_for_flows_faster_than_light_and_for_flows_that_never_finish():
     setting = replace(SLOWER, rate_mbps=50.0)
     found = simulate(paper.experiment(setting, 3.0, 1))
-    assert all(check.holds for check in paper.read(found, replace(setting))["checks"][:1])
+    assert all(check.holds for check in paper.read(found, replace(setting)).checks[:1])
     fast = replace(found, flows=found.flows.assign(completion_ms=100.0))
     late = replace(found, flows=found.flows.assign(completion_ms=np.nan))
-    assert [check.holds for check in paper.read(fast, setting)["checks"]] == [False, True]
-    assert [check.holds for check in paper.read(late, setting)["checks"]] == [True, False]
+    assert [check.holds for check in paper.read(fast, setting).checks] == [False, True]
+    assert [check.holds for check in paper.read(late, setting).checks] == [True, False]

@@ -17,7 +17,7 @@ from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.topology import fat_tree
 from netrepro.papers import hedera as paper
-from netrepro.study.declaration import Runs, Scale, each
+from netrepro.study import Runs, Scale, each, measure, read_once
 
 TREE = fat_tree(4, paper.Setting().link)
 DEMANDS = st.lists(
@@ -27,7 +27,7 @@ DEMANDS = st.lists(
 
 @pytest.fixture(scope="module")
 def runs() -> Runs:
-    return paper.STUDY.measure(profile="test", repetitions=3, seed=5)
+    return measure(paper.STUDY, profile="test", repetitions=3, seed=5)
 
 
 def with_values(runs: Runs, **columns) -> Runs:
@@ -225,7 +225,7 @@ def test_rates_from_3_s_on_are_those_from_10_s_on(how):
     soon = replace(late, **quick.changes)
 
     def share(setting: paper.Setting) -> float:
-        return np.mean([paper.STUDY.read_once(setting, quick.seconds, seed)["share"] for seed in range(1, 4)])
+        return np.mean([read_once(paper.STUDY, setting, quick.seconds, seed)["share"] for seed in range(1, 4)])
 
     assert share(soon) == pytest.approx(share(late), abs=0.02) and soon.counted_from_s < late.counted_from_s
 
@@ -238,7 +238,7 @@ def test_a_kernels_hosts_lose_most_of_stride_8_in_one_tree_and_at_100_mbps_as_mu
     }
     scale = {"quick": Scale(1.0, changes={"counted_from_s": 1.0, "starts_within_s": 0.2})}
     study = replace(paper.STUDY, cases=cases, claims={}, on_kernels={}, profiles=scale, on_virtual=scale)
-    found = study.measure(tier="virtual", repetitions=1)
+    found = measure(study, tier="virtual", repetitions=1)
     assert found.trusted
     for tier in ("virtual", "simulated"):
         shares, faster = (found.numbers(case, tier).set_index("how")["share"] for case in cases)
@@ -264,7 +264,7 @@ def test_strides_at_1_gbps_are_those_of_the_claim():
         profiles=scale,
         on_virtual=scale,
     )
-    found = study.measure(tier="virtual", repetitions=1)
+    found = measure(study, tier="virtual", repetitions=1)
     (measured,) = found.measured_claims()
     assert 0.18 < measured.values[0] <= 0.26 and measured.control == [pytest.approx(1, abs=0.01)]
     said = f"At 1 Gb/s one tree keeps {measured.values[0]:.1%} of stride 8, on the testbed 24.6%."

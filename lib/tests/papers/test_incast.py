@@ -15,9 +15,7 @@ from netrepro.errors import NetreproError
 from netrepro.networks.routing import LinkChange
 from netrepro.papers import incast as paper
 from netrepro.simulation import simulate
-from netrepro.study.declaration import Knob, Point, Runs, Scale, each
-from netrepro.study.measuring import run_experiment
-from netrepro.study.trust import check_table
+from netrepro.study import Knob, Point, Runs, Scale, check_table, each, measure, read_once, run_experiment, vary
 
 DEFAULT = paper.Setting()
 
@@ -33,11 +31,11 @@ def in_slow_motion(setting: paper.Setting, factor: float) -> paper.Setting:
 def runs() -> Runs:
     """Without numbers of servers that no test looks at."""
     smaller = {"quick": Scale(changes={"blocks": 3}, only={"servers": (1, 4, 8, 16, 32, 48, 64)})}
-    return replace(paper.STUDY, profiles=smaller).measure(repetitions=3, seed=7)
+    return measure(replace(paper.STUDY, profiles=smaller), repetitions=3, seed=7)
 
 
 def read(seed: int = 3, **changed):
-    return paper.STUDY.read_once(replace(DEFAULT, **changed), seed=seed)
+    return read_once(paper.STUDY, replace(DEFAULT, **changed), seed=seed)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +79,7 @@ def test_one_timeout_a_block_leaves_what_the_formula_says():
 def test_stretching_all_times_alike_changes_nothing(timeout_ms, factor):
     """A link ten times as slow with delays and timeout ten times as long is the same experiment in slow motion."""
     setting = replace(DEFAULT, min_rto_ms=timeout_ms, servers=16, blocks=10)
-    fast, slow = (paper.STUDY.read_once(each, seed=3) for each in (setting, in_slow_motion(setting, factor)))
+    fast, slow = (read_once(paper.STUDY, each, seed=3) for each in (setting, in_slow_motion(setting, factor)))
     assert slow["goodput_share"] == pytest.approx(fast["goodput_share"], rel=0.1)
     assert slow["drops_per_block"] == pytest.approx(fast["drops_per_block"], rel=0.1)
 
@@ -108,7 +106,7 @@ def test_a_kernel_collapses_too():
 def turned(cases, blocks, seed=5):
     """What a knob with these cases gives, with other numbers of blocks and servers than the notebook's."""
     study = replace(paper.STUDY, knobs={"knob": Knob(cases, Scale(changes={"blocks": blocks}))})
-    return study.vary(Runs(study, DEFAULT, "simulated", "quick", seed, 1, 0.0), "knob")
+    return vary(Runs(study, DEFAULT, "simulated", "quick", seed, 1, 0.0), "knob")
 
 
 def test_a_larger_buffer_delays_the_collapse_until_the_block_fits():
@@ -171,7 +169,7 @@ def test_a_port_off_the_rate_fails_the_fidelity_check():
     found = simulate(paper.experiment(setting, 0.0, 3))
     late = found.packets.assign(time_s=found.packets.time_s * 1.02, wait_ms=found.packets.wait_ms * 1.02)
     on_time, off = (
-        check_table(paper.read(each, setting)["checks"]).set_index("check").holds
+        check_table(paper.read(each, setting).checks).set_index("check").holds
         for each in (found, replace(found, packets=late))
     )
     assert on_time.all()
@@ -186,7 +184,7 @@ def test_a_block_that_never_is_complete_counts_to_the_end_and_fails_the_fidelity
     broken = simulate(replace(asked, changes=cut))
     assert paper.block_times(broken).complete_s.notna().tolist() == [True, True, False]
     said = paper.read(broken, setting)
-    checks = check_table(said["checks"]).set_index("check")
+    checks = check_table(said.checks).set_index("check")
     assert checks.value["blocks complete"] == pytest.approx(2 / 3) and not checks.holds["blocks complete"]
     lasted_s = asked.duration_s - whole.asked_s[0]
     assert said["goodput_mbps"] <= 3 * 1_024_000 * 8e-6 / lasted_s

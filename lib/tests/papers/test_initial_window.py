@@ -16,14 +16,14 @@ from netrepro.emulation.virtual.experiment import emulate_virtually
 from netrepro.errors import NetreproError
 from netrepro.papers import initial_window as paper
 from netrepro.simulation import simulate
-from netrepro.study.declaration import Runs
+from netrepro.study import Runs, measure, read_once, vary
 
 LOSSLESS = paper.Setting(loss_scale=0.0, buffer_kb=1e6, clients=300)
 
 
 @pytest.fixture(scope="module")
 def runs() -> Runs:
-    return paper.STUDY.measure(profile="test", repetitions=2, seed=7)
+    return measure(paper.STUDY, profile="test", repetitions=2, seed=7)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_four_responses_that_share_a_small_buffer_end_later_with_the_large_windo
 def test_small_buffers_turn_a_gain_into_a_loss():
     """Nothing is lost on the wire: all that a window of 42 loses it loses in its own burst."""
     tiny = replace(paper.Setting(), centre="slow", loss_scale=0.0, clients=200, buffer_kb=8.0, rate_spread=0.8)
-    small, huge = (paper.STUDY.read_once(replace(tiny, initial_window_segments=window), seed=2) for window in (3, 42))
+    small, huge = (read_once(paper.STUDY, replace(tiny, initial_window_segments=window), seed=2) for window in (3, 42))
     assert huge["resent_percent"] > 3 * small["resent_percent"]
     assert huge["mean_ms"] > small["mean_ms"]
 
@@ -174,7 +174,7 @@ def test_the_class_gains_nothing_at_20_ms_and_30_ms_at_50_as_it_saw(runs):
 
 def test_a_receive_window_of_ten_segments_explains_what_the_class_saw(runs):
     """From 500 ms on it saw one round trip and no more than 3.4 % beside; a free sender gains nearly two."""
-    paper.STUDY.vary(runs, "class_reasons")
+    vary(runs, "class_reasons")
     seen = paper.published("class_gains").set_index("round_trip_ms").gain_ms
     found = runs.knobs["class_reasons_buckets"].groupby("case")
     gains = {

@@ -13,8 +13,7 @@ from netrepro.emulation.virtual.experiment import check_virtually
 from netrepro.errors import NetreproError
 from netrepro.networks.topology import Topology
 from netrepro.papers import jellyfish as paper
-from netrepro.study.declaration import Runs
-from netrepro.study.fairness import jain
+from netrepro.study import Runs, jain, measure
 
 SMALL = paper.Setting(ports=4)
 
@@ -25,7 +24,7 @@ def network(kind: str, seed: int = 1, servers: int = 18) -> Topology:
 
 @pytest.fixture(scope="module")
 def runs() -> Runs:
-    return paper.STUDY.measure(profile="test", repetitions=2, seed=3)
+    return measure(paper.STUDY, profile="test", repetitions=2, seed=3)
 
 
 def test_servers_are_spread_to_within_one():
@@ -127,7 +126,7 @@ def test_all_servers_of_a_case_are_there_and_get_no_more_than_their_rate(runs):
 def test_on_the_virtual_kernel_the_same_servers_send_and_get_about_the_same():
     name = "jellyfish, 8 paths, 8 flows"
     one = replace(paper.STUDY, cases={name: paper.CASES[name]}, claims={})
-    found = one.measure(profile="quick", tier="virtual", repetitions=1, seed=3)
+    found = measure(one, profile="quick", tier="virtual", repetitions=1, seed=3)
     servers = {tier: found.table("servers", name, tier) for tier in found.tiers}
     assert list(servers["virtual"].server) == list(servers["simulated"].server)
     assert servers["virtual"].share.between(0.01, 1.001).all() and found.trusted

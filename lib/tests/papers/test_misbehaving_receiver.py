@@ -15,23 +15,23 @@ from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.receivers import OptimisticAck
 from netrepro.papers import misbehaving_receiver as paper
-from netrepro.study.declaration import Runs
+from netrepro.study import Runs, measure, read_once, vary
 
 SEGMENTS = 42  # of 1460 bytes in 60 kB
 
 
 @pytest.fixture(scope="module")
 def runs() -> Runs:
-    return paper.STUDY.measure(profile="test", repetitions=4, seed=7)
+    return measure(paper.STUDY, profile="test", repetitions=4, seed=7)
 
 
 def read(**changed):
-    return paper.STUDY.read_once(replace(paper.Setting(round_trip_spread_ms=0.0), **changed), 20.0)
+    return read_once(paper.STUDY, replace(paper.Setting(round_trip_spread_ms=0.0), **changed), 20.0)
 
 
 def share(repetitions: int = 3, **changed) -> float:
     setting = replace(paper.Setting(), **paper.SHARED, **changed)
-    return float(np.mean([paper.STUDY.read_once(setting, 20.0, seed)["goodput_share"] for seed in range(repetitions)]))
+    return float(np.mean([read_once(paper.STUDY, setting, 20.0, seed)["goodput_share"] for seed in range(repetitions)]))
 
 
 def rounds_of(pieces: int) -> int:
@@ -98,7 +98,7 @@ def test_a_sum_of_nonces_takes_away_all_that_optimism_gains_and_costs_an_honest_
     assert with_nonce["course"].equals(honest["course"])
     optimistic = read(receiver="optimistic", nonce=True)
     assert optimistic["last_data_ms"] >= honest["last_data_ms"] > read(receiver="optimistic")["last_data_ms"]
-    assert all(check.holds for check in optimistic["checks"])  # the document is complete in the end
+    assert all(check.holds for check in optimistic.checks)  # the document is complete in the end
 
 
 def test_a_burst_that_the_buffer_does_not_hold_harms_the_attacker():
@@ -134,7 +134,7 @@ def test_data_come_in_order_of_time_and_all_of_it(runs):
 
 
 def test_gains_are_against_the_honest_receiver_of_the_same_sender(runs):
-    table = paper.gains(paper.STUDY.vary(runs, "senders"))
+    table = paper.gains(vary(runs, "senders"))
     assert list(table.index) == list(paper.SENDERS)
     cured = table.index.str.endswith(("nonce", "16 places"))
     assert cured.sum() == 2 and (table["optimistic"][cured] <= 0).all()
@@ -186,7 +186,7 @@ def test_linux_with_sack_does_not_hear_a_spoofer_and_without_makes_it_wait_while
     assert spoofed["sent_again"] == 0 < unselective["sent_again"]
     assert unselective["last_data_ms"] > 1.5 * honest["last_data_ms"]
     assert honest["last_data_ms"] - optimistic["last_data_ms"] > 100
-    assert all(check.holds for one in (honest, unselective, optimistic) for check in one["checks"])
+    assert all(check.holds for one in (honest, unselective, optimistic) for check in one.checks)
 
 
 def test_the_kernel_is_not_asked_for_recoveries_of_1999_or_for_two_flows():

@@ -15,13 +15,13 @@ from netrepro.errors import NetreproError
 from netrepro.papers import mptcp_wireless as paper
 from netrepro.papers.mptcp_wireless import BOTH, KB, Setting
 from netrepro.simulation import simulate_deliveries
-from netrepro.study import declaration
+from netrepro.study import Point, run_once
 
 SECONDS = 15.0
 
 
 def found(case: str, **changed):
-    return paper.STUDY.run_once(case, SECONDS, seed=3, **changed)
+    return run_once(paper.STUDY, case, SECONDS, seed=3, **changed)
 
 
 def test_the_links_buffers_are_the_classs_packets():
@@ -165,7 +165,7 @@ def test_tiers_in_real_time_are_refused():
 
 
 def test_each_tier_says_what_it_cannot_run():
-    told, both = (declaration.Point(name, {}, paper.STUDY.case(name)) for name in (paper.TOLD, BOTH))
+    told, both = (Point(name, {}, paper.STUDY.case(name)) for name in (paper.TOLD, BOTH))
     assert "no path manager" in paper.STUDY.why_not(told, "simulated")
     assert "opportunistic_retransmission" in paper.STUDY.why_not(both, "virtual")
     for tier, point in (("virtual", told), ("simulated", both)):
@@ -181,8 +181,8 @@ def test_tcp_on_one_path_is_the_same_on_both_tiers_and_linuxs_mptcp_uses_3g_with
     assert kernel["tcp over wifi"]["median_ms"] == pytest.approx(ours["tcp over wifi"]["median_ms"], rel=0.01)
     assert ours["mptcp"]["mobile_share"] < 0.01 < 0.05 < kernel["mptcp"]["mobile_share"]
     assert kernel["mptcp"]["mean_ms"] > 2 * ours["mptcp"]["mean_ms"]
-    assert all(check.holds for readings in kernel.values() for check in readings["checks"])
-    assert all(readings["_fidelity"].holds.all() for readings in kernel.values())
+    assert all(check.holds for readings in kernel.values() for check in readings.checks)
+    assert all(readings.fidelity.holds.all() for readings in kernel.values())
 
 
 @needs_virtual

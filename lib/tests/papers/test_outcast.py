@@ -17,8 +17,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Red
 from netrepro.networks.routing import spanning_tree
 from netrepro.papers import outcast as paper
 from netrepro.simulation import simulate
-from netrepro.study import declaration
-from netrepro.study.declaration import Runs
+from netrepro.study import Runs, Scale, measure, points
 
 SECONDS = 0.4
 
@@ -30,10 +29,8 @@ def shares(case: str, seeds: int = 4, **changed) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def few() -> Runs:
-    study = replace(
-        paper.STUDY, profiles={"quick": declaration.Scale(0.2, only={"drops_in_a_row": (0, 5, 6)})}, knobs={}
-    )
-    return study.measure(repetitions=2, seed=3)
+    study = replace(paper.STUDY, profiles={"quick": Scale(0.2, only={"drops_in_a_row": (0, 5, 6)})}, knobs={})
+    return measure(study, repetitions=2, seed=3)
 
 
 # Networks.
@@ -142,7 +139,7 @@ def test_where_ports_cannot_be_told_apart_drops_are_no_numbers_and_no_checks():
         setting = paper.STUDY.case(case)
         found = paper.read(simulate(paper.experiment(setting, 0.1, 1)), setting)
         assert np.isnan(found["longest_row"]) and "timeline" not in found
-        assert all(check.holds for check in found["checks"])
+        assert all(check.holds for check in found.checks)
 
 
 # A port that is on and off.
@@ -208,13 +205,13 @@ def test_who_comes_first_after_a_departure_shuts_the_other_port_out():
 def test_every_claim_is_measured_in_the_simulator_and_rows_are_left_out_in_virtual_time(few):
     claims = {claim.id for claim in load_claims("outcast").claims}
     assert {each.claim for each in few.measured_claims()} == claims == set(paper.STUDY.claims)
-    without = list(declaration.points(paper.CASES, paper.Setting(), paper.STUDY.scale("quick", "virtual")))
+    without = list(points(paper.CASES, paper.Setting(), paper.STUDY.scale("quick", "virtual")))
     assert {point.case for point in without} == {case for case in paper.CASES if not case.startswith("rows")}
 
 
 def test_where_rows_were_not_measured_tables_and_figures_do_without(few):
-    study = replace(paper.STUDY, profiles={"quick": declaration.Scale(0.1, only=paper.NOT_IN_ROWS)})
-    runs = study.measure(repetitions=2, seed=3)
+    study = replace(paper.STUDY, profiles={"quick": Scale(0.1, only=paper.NOT_IN_ROWS)})
+    runs = measure(study, repetitions=2, seed=3)
     assert runs.swept == [] and list(runs.summary().index) == [case for case in paper.CASES if "rows" not in case]
     measured = {each.claim for each in runs.measured_claims()}
     assert set(paper.STUDY.claims) - measured == {"one-flow-collapses", "many-flows-survive"}

@@ -18,8 +18,7 @@ from netrepro.emulation.virtual.network import VirtualNetwork
 from netrepro.errors import NetreproError
 from netrepro.networks import Link, star
 from netrepro.papers import red as paper
-from netrepro.study.declaration import points
-from netrepro.study.measuring import run_experiment
+from netrepro.study import Reading, points, read_once, run_experiment, run_once
 
 SECONDS = 5.0
 RATE = paper.Setting().rate_mbps
@@ -27,7 +26,7 @@ ON_KERNEL = replace(paper.Setting(), **paper.OF_KERNEL)
 
 
 def found(case: str, seconds: float = SECONDS, seed: int = 3, **changed):
-    return paper.STUDY.run_once(case, seconds, seed=seed, **changed)
+    return run_once(paper.STUDY, case, seconds, seed=seed, **changed)
 
 
 def packets_at(leaves_ms, waits_ms):
@@ -85,7 +84,7 @@ def test_the_queue_computed_again_is_the_sampled_one():
 
 def test_nothing_is_dropped_while_the_average_stays_below_the_minimum_threshold():
     setting = replace(paper.STUDY.case("fig3"), min_threshold_packets=400.0, buffer_packets=1000)
-    run = paper.STUDY.run_once("fig3", 1.0, min_threshold_packets=400.0, buffer_packets=1000)
+    run = run_once(paper.STUDY, "fig3", 1.0, min_threshold_packets=400.0, buffer_packets=1000)
     assert paper.averages(run, setting).average_packets.max() < 400
     assert paper.read(run, setting)["dropped_share"] == 0
 
@@ -96,7 +95,7 @@ def test_with_weight_1_and_thresholds_next_to_each_other_red_is_drop_tail(buffer
         next(points({"": paper.CASES[name] | {"buffer_packets": buffer}}, paper.Setting())).setting
         for name in ("red as drop tail", "drop tail")
     )
-    ours, theirs = (paper.STUDY.read_once(setting, SECONDS, seed=5) for setting in (same, tail))
+    ours, theirs = (read_once(paper.STUDY, setting, SECONDS, seed=5) for setting in (same, tail))
     assert ours["utilisation"] == theirs["utilisation"] > 0.3
     assert ours["mean_queue_packets"] == theirs["mean_queue_packets"]
 
@@ -110,7 +109,7 @@ def test_a_window_of_one_packet_carries_one_packet_a_round_trip():
 
 def test_without_loss_the_bursty_node_has_its_window_over_its_round_trip():
     setting = replace(paper.STUDY.case("bursty, drop tail"), buffer_packets=200)
-    run = paper.STUDY.read_once(setting, SECONDS)
+    run = read_once(paper.STUDY, setting, SECONDS)
     queue_ms = run["delay_ms"]
     ours, others = 8 / (36 + queue_ms), 4 * 12 / (6 + queue_ms)
     assert run["dropped_share"] == 0
@@ -201,7 +200,7 @@ def test_a_users_mistake_is_refused_by_name(changed, said):
 # Linux's own red, in virtual time.
 
 
-def read_on(tier: str, case: str, seed: int = 1, seconds: float = SECONDS, **changed) -> dict:
+def read_on(tier: str, case: str, seed: int = 1, seconds: float = SECONDS, **changed) -> Reading:
     """What is read of one run of a case that the kernel can run, too."""
     setting = replace(paper.STUDY.case(case, ON_KERNEL), **changed)
     return paper.read(run_experiment(paper.experiment(setting, seconds, seed), tier), setting)
@@ -246,7 +245,7 @@ def test_the_kernel_drops_as_much_as_the_simulator_where_no_setting_differs(case
     """Ten flows of one sender at one gateway, three seeds: shares of dropped packets within a third of each other,
     what the link carries within a tenth."""
     kernel, ours = (
-        pd.DataFrame([read_on(tier, case, seed) for seed in (1, 2, 3)])[["dropped_share", "utilisation"]].mean()
+        pd.DataFrame([read_on(tier, case, seed).numbers for seed in (1, 2, 3)])[["dropped_share", "utilisation"]].mean()
         for tier in ("virtual", "simulated")
     )
     assert 0.005 < ours.dropped_share < 0.05

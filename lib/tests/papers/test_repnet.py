@@ -27,8 +27,7 @@ from netrepro.papers.repnet import setting as model
 from netrepro.papers.repnet.setting import MOUSE_BYTES, PRINTED, SCALED, SCHEMES, SORTED, Setting
 from netrepro.papers.repnet.sorting import Sort, emulate_sort, simulate_sort, sort_in_virtual_time
 from netrepro.simulation import simulate
-from netrepro.study.declaration import SIMULATED, VIRTUAL, Runs
-from netrepro.study.trust import check_table
+from netrepro.study import SIMULATED, VIRTUAL, Runs, check_table, measure
 from netrepro.transport import open_connection, start_server
 
 STUDY = study.STUDY
@@ -38,7 +37,7 @@ SMALL = replace(STUDY.profiles["test"], without=[*study.of_network("sort"), *stu
 @pytest.fixture(scope="module")
 def runs() -> Runs:
     """Every load of every claim, with few flows; bucket sort has tests of its own."""
-    return replace(STUDY, profiles={"test": SMALL}, claims={}, on_kernels={}).measure(profile="test", seed=1)
+    return measure(replace(STUDY, profiles={"test": SMALL}, claims={}, on_kernels={}), profile="test", seed=1)
 
 
 def value(runs: Runs, claim: str, control: bool = False) -> float:
@@ -280,11 +279,11 @@ def test_a_costly_library_is_noticed():
 def test_mice_that_never_finish_fail_the_check_and_count_as_slow():
     setting = Setting(load=0.3)
     found = simulate(model.experiment(setting, 2, 200))
-    assert check_table(measuring.read(found, setting)["checks"]).holds.all()
+    assert check_table(measuring.read(found, setting).checks).holds.all()
     flows = found.flows.copy()
     flows.loc[flows.index[flows.size_bytes <= MOUSE_BYTES][0], "completion_ms"] = np.nan
     read = measuring.read(replace(found, flows=flows), setting)
-    assert not check_table(read["checks"]).holds.all()
+    assert not check_table(read.checks).holds.all()
     assert read["unfinished"] == 1 and read["p999_ms"] > 5000
 
 
@@ -443,7 +442,7 @@ def test_a_kernels_connections_carry_every_scheme_at_the_testbeds_rate_and_copie
     for case in ("full-rate tcp", "full-rate repflow", "full-rate repsyn", "full-rate repflow, same path"):
         setting = replace(STUDY.case(case), size="virtual test", load=0.5)
         found[case] = read = measuring.measure_one(setting, 0.0, 3, VIRTUAL)
-        assert check_table(read["checks"]).holds.all() and read["_fidelity"].holds.all()
+        assert check_table(read.checks).holds.all() and read.fidelity.holds.all()
         assert read["unfinished"] == 0 and read["mice"] == 2 * round(750 * setting.amount)
     assert len({read["mean_ms"] - read["extra_ms"] for read in found.values()}) == 4, "each scheme is another run"
 

@@ -10,6 +10,7 @@ from virtual_kernel import needs_virtual
 from netrepro.applications.web.run import least_s, load_pages, share_beside_tcp, why_no_quic
 from netrepro.errors import NetreproError
 from netrepro.papers import sst as paper
+from netrepro.study import measure, vary
 
 LINE = paper.line_of(paper.Setting())
 ROUND_TRIP_MS = 2 * LINE.one_way_ms
@@ -21,7 +22,7 @@ PAGES = (*PUBLISHED, QUIC)
 
 @pytest.fixture(scope="module")
 def runs():
-    return paper.STUDY.measure(profile="test", repetitions=2, seed=3)
+    return measure(paper.STUDY, profile="test", repetitions=2, seed=3)
 
 
 @pytest.fixture(scope="module")
@@ -95,9 +96,9 @@ def test_responses_in_the_order_of_requests_wait_for_each_other_and_the_page_doe
 
 def test_without_aioquic_its_cases_are_left_out_with_the_reason(monkeypatch):
     monkeypatch.setattr(paper, "why_no_quic", lambda: "aioquic is not installed")
-    found = paper.STUDY.measure(replace(paper.Setting(), pages=20), profile="test", repetitions=1)
+    found = measure(paper.STUDY, replace(paper.Setting(), pages=20), profile="test", repetitions=1)
     assert "not installed" in found.why_not("QUIC") and found.has(*PUBLISHED) and not found.has("QUIC")
-    assert set(paper.STUDY.vary(found, "loss").case) == set(PUBLISHED)
+    assert set(vary(found, "loss").case) == set(PUBLISHED)
     for name, draw in paper.STUDY.figures.items():
         if "loss" in name or not name.startswith("knob"):
             assert draw(found).axes
@@ -163,7 +164,7 @@ def test_loss_makes_pages_slower_and_loses_none():
             for loss in (0.0, 5.0)
         ]
         assert found[1]["mean_ms"] > 1.2 * found[0]["mean_ms"]
-        assert all(check.holds for check in found[1]["checks"])
+        assert all(check.holds for check in found[1].checks)
 
 
 def test_the_same_seed_gives_the_same_pages_and_another_one_others():
@@ -197,7 +198,7 @@ def test_every_figure_can_be_drawn(name, runs):
 
 def test_knobs_can_be_drawn(runs):
     for name in paper.STUDY.knobs:
-        paper.STUDY.vary(runs, name)
+        vary(runs, name)
     for name in (each for each in paper.STUDY.figures if each.startswith("knob")):
         assert paper.STUDY.figures[name](runs).axes
 
@@ -212,7 +213,7 @@ def test_the_virtual_tier_says_what_it_cannot_run():
 def test_processes_on_the_kernel_take_as_long_as_the_simulator_says(case):
     setting = replace(paper.STUDY.case(case), pages=30)
     kernel, ours = (paper.measure_one(setting, 0.0, 1, tier) for tier in ("virtual", "simulated"))
-    assert all(check.holds for check in kernel["checks"])
+    assert all(check.holds for check in kernel.checks)
     ratios = kernel["pages"].time_ms / ours["pages"].time_ms
     assert ratios.median() == pytest.approx(1, abs=0.02)
     assert ratios.between(0.8, 1.25).all()
@@ -223,5 +224,5 @@ def test_processes_on_the_kernel_take_as_long_as_the_simulator_says(case):
 def test_on_the_kernel_too_lost_packets_are_repaired_and_the_same_seed_gives_the_same_times(case):
     setting = replace(paper.STUDY.case(case), pages=20, loss_percent=2.0)
     first, again, other = (paper.measure_one(setting, 0.0, seed, "virtual") for seed in (1, 1, 2))
-    assert all(check.holds for found in (first, other) for check in found["checks"])
+    assert all(check.holds for found in (first, other) for check in found.checks)
     assert first["pages"].equals(again["pages"]) and not first["pages"].equals(other["pages"])

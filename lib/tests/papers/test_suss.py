@@ -15,7 +15,7 @@ from netrepro.claims import load_claims
 from netrepro.errors import NetreproError
 from netrepro.papers import suss as paper
 from netrepro.papers.suss import SUSS, Setting
-from netrepro.study.declaration import Runs, Scale, points
+from netrepro.study import Runs, Scale, measure, points, read_once, run_once
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +24,11 @@ def runs() -> Runs:
     few = {
         name: changes for name, changes in paper.CASES.items() if name.split(",")[0] in ("example", "later", "class")
     }
-    return replace(paper.STUDY, cases=few, claims={}).measure(repetitions=1, seed=11)
+    return measure(replace(paper.STUDY, cases=few, claims={}), repetitions=1, seed=11)
 
 
 def completion_ms(**changed) -> float:
-    return float(paper.STUDY.read_once(replace(Setting(), **changed))["completion_ms"])
+    return float(read_once(paper.STUDY, replace(Setting(), **changed))["completion_ms"])
 
 
 def saved(**changed) -> float:
@@ -76,8 +76,8 @@ def test_the_fault_of_hystart_makes_the_saving_look_larger_on_long_paths():
 @pytest.mark.parametrize("round_trip_ms", [100.0, 250.0])
 def test_with_the_fault_suss_overshoots_a_buffer_of_one_product_and_mended_it_does_not(round_trip_ms):
     lost = {
-        (control, mended): paper.STUDY.read_once(
-            Setting(round_trip_ms=round_trip_ms, size_mb=10.0, congestion_control=control, mended=mended)
+        (control, mended): read_once(
+            paper.STUDY, Setting(round_trip_ms=round_trip_ms, size_mb=10.0, congestion_control=control, mended=mended)
         )["dropped_packets"]
         for control in ("cubic", "suss")
         for mended in (False, True)
@@ -213,13 +213,13 @@ def test_only_what_the_abstract_speaks_of_counts():
 )
 def test_a_setting_that_makes_no_sense_is_refused(changed, said):
     with pytest.raises(NetreproError, match=said):
-        paper.STUDY.read_once(replace(Setting(), **changed))
+        read_once(paper.STUDY, replace(Setting(), **changed))
 
 
 @pytest.mark.parametrize("case", ["example, suss", "example, cubic", "later, suss", "later, not mended"])
 def test_every_case_to_play_with_is_drawn(case):
     assert paper.STUDY.play and case in paper.STUDY.play.cases
-    figure = paper.draw_run(paper.STUDY.run_once(case, 0.0, size_mb=0.5), case)
+    figure = paper.draw_run(run_once(paper.STUDY, case, 0.0, size_mb=0.5), case)
     assert np.max(np.asarray(figure.axes[0].lines[0].get_ydata())) > 100
 
 
@@ -244,7 +244,7 @@ def tiers() -> Runs:
         only={"size_mb": (0.5, 4.0, 5.0, 16.0, 20.0), "round_trip_ms": (9.0,)},
     )
     study = replace(paper.STUDY, cases=few, claims={}, on_virtual={"quick": scale})
-    return study.measure(tier="virtual", repetitions=1, seed=11)
+    return measure(study, tier="virtual", repetitions=1, seed=11)
 
 
 @needs_virtual

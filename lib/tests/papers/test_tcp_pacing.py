@@ -18,7 +18,7 @@ from netrepro.networks.links import DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.papers import tcp_pacing as paper
 from netrepro.simulation import simulate
-from netrepro.study.declaration import Runs, points
+from netrepro.study import Runs, points
 
 PAPER = paper.Setting()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -18,14 +17,12 @@ from netrepro.networks import (
     Link,
     LinkChange,
     Measure,
-    Requests,
     Sfq,
-    Tcp,
     dumbbell,
     star,
 )
 from netrepro.protocols import Event, Send, drive
-from netrepro.simulation import Hosts, WebPage, simulate, simulate_machines, simulate_web
+from netrepro.simulation import Hosts, simulate, simulate_machines
 
 LINK = Link(10, 5, DropTail(packets=100))
 EXACT = dict(clock_skew_ppm=0.0)
@@ -258,84 +255,3 @@ def test_machines_without_a_host_without_a_name_and_without_an_end_are_refused()
         simulate_machines(quiet(), {"a": Player("c", True)}, lambda _: 500, {"a": "h1"})
     with pytest.raises(NetreproError, match="more than 10 events"):
         simulate_machines(quiet(), players(), lambda _: 500, HOSTS, most_events=10)
-
-
-# Web --------------------------------------------------------------------------------------------------
-
-FAST = Link(1000, 10, DropTail(packets=1000))  # 40 ms there and back, a segment in 12 us
-ROUND_TRIP_S = 0.04
-
-
-def seconds(**way: Any) -> tuple[float, Any]:
-    """How long a page of 9 objects of a segment each takes, and its requests."""
-    page = WebPage("h1", "h2", (1000,) * 9, **way)
-    requests, _ = simulate_web(quiet(FAST), [page])
-    assert sorted(requests["request"]) == list(range(9)) and requests["answered_s"].notna().all()
-    return requests["answered_s"].max(), requests
-
-
-@pytest.mark.parametrize(
-    ("way", "round_trips"),
-    [
-        (dict(persistent=False), 9 * 2),  # serial: each opens a connection
-        (dict(persistent=False, connections=4), 2 + 2 * 2),  # the first alone, the others four at a time
-        (dict(), 1 + 9),
-        (dict(pipelined=True), 1 + 1 + 1),
-        (dict(pipelined=True, first_alone=False), 1 + 1),
-        (dict(connections=4), 1 + 1 + 1 + 2),  # three more open while the first asks; each then two objects
-    ],
-)
-def test_a_page_takes_the_round_trips_of_its_way(way, round_trips):
-    took, _ = seconds(**way)
-    if way == dict(connections=4):
-        assert 4 * ROUND_TRIP_S < took < 5.1 * ROUND_TRIP_S
-    else:
-        assert took == pytest.approx(round_trips * ROUND_TRIP_S, rel=0.02)
-
-
-def test_a_connection_serves_one_request_or_all_and_a_servers_thought_delays_each_answer():
-    assert seconds(persistent=False)[1]["connection"].nunique() == 9
-    took, requests = seconds()
-    assert requests["connection"].nunique() == 1
-    assert all(b >= a for a, b in pairwise(requests["asked_s"]))
-    assert seconds(server_ms=50)[0] == pytest.approx(took + 9 * 0.05, rel=0.01)
-    # Pipelined, the answers to eight requests at once are thought of at once.
-    assert seconds(server_ms=50, pipelined=True)[0] == pytest.approx(3 * ROUND_TRIP_S + 2 * 0.05, rel=0.02)
-
-
-def test_a_persistent_page_is_what_requests_of_the_experiment_are():
-    net = dumbbell(1, Link(100, 1), Link(10, 10, DropTail(packets=50)))
-    own = simulate(Experiment(net, (Requests("h1", ("h2",), 200, 60_000, 5),), 10), clock_skew_ppm=0).requests
-    page, _ = simulate_web(Experiment(net, (), 10), [WebPage("h1", "h2", (60_000,) * 5, 200)], clock_skew_ppm=0)
-    assert page["answered_s"].to_numpy() == pytest.approx(own["answered_s"].to_numpy(), rel=0.01)
-
-
-def test_windows_of_a_pages_connections_are_told_too():
-    net = dumbbell(1, Link(100, 1), Link(10, 10, DropTail(packets=50)))
-    experiment = Experiment(net, (Flow("h1", "h2", 50_000),), 10, measure=Measure(windows_interval_ms=10))
-    _, found = simulate_web(experiment, [WebPage("h1", "h2", (60_000,) * 5, 200)], clock_skew_ppm=0)
-    of_page = found.windows[found.windows["flow"] > 0]
-    assert of_page["window_bytes"].max() > 10 * experiment.tcp.segment_bytes
-
-
-def test_pages_beside_each_other_and_the_same_seed_give_the_same_bytes():
-    net = dumbbell(2, Link(100, 1), Link(2, 10, DropTail(packets=20)))
-    experiment = Experiment(net, (Flow("h2", "h4", duration_s=8),), 20, tcp=Tcp("reno"))
-    pages = [WebPage("h1", "h3", (30_000, 5000, 8000), start_s=i / 4, label=str(i)) for i in range(10)]
-    (first, measured), (again, _) = (simulate_web(experiment, pages) for _ in range(2))
-    assert first.to_csv() == again.to_csv() and measured.trusted
-    assert set(first["label"]) == set("0123456789") and first["answered_s"].notna().all()
-    assert len(measured.flows) == 1 and measured.flows["delivered_bytes"].item() > 500_000
-    alone, _ = simulate_web(Experiment(net, (), 20), pages[:1])
-    assert alone["answered_s"].max() < first.query("page == 0")["answered_s"].max()
-
-
-def test_pages_that_are_none_are_refused():
-    for make in (
-        lambda: WebPage("h1", "h2", ()),
-        lambda: WebPage("h1", "h2", (0,)),
-        lambda: WebPage("h1", "h2", (1,), connections=0),
-        lambda: WebPage("h1", "h2", (1,), persistent=False, pipelined=True),
-    ):
-        with pytest.raises(NetreproError, match="give"):
-            make()

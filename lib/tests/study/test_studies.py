@@ -20,7 +20,7 @@ from netrepro import papers
 from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
-from netrepro.study.declaration import Runs, Study, points
+from netrepro.study import Runs, Study, load_runs, measure, points, read_once, vary
 from netrepro.study.setting import EMPTY, PATHS, parameter_fields, with_parameter_lines
 from netrepro.style import use_style
 from netrepro.workbench.catalogue import cell_source, find, read_notebook
@@ -53,9 +53,9 @@ def study(request: pytest.FixtureRequest) -> Study:
 @pytest.fixture(scope="module")
 def runs(study: Study) -> Runs:
     """The smallest profile with few repetitions, and every knob."""
-    found = study.measure(profile=smallest_profile(study), repetitions=min(REPETITIONS, study.repetitions), seed=7)
+    found = measure(study, profile=smallest_profile(study), repetitions=min(REPETITIONS, study.repetitions), seed=7)
     for knob in study.knobs:
-        study.vary(found, knob)
+        vary(found, knob)
     return found
 
 
@@ -64,7 +64,7 @@ def figures(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, F
     """Every figure, from tables that were saved and read again."""
     folder = tmp_path_factory.mktemp("tables")
     runs.save(folder)
-    again = runs.study.load(folder)
+    again = load_runs(runs.study, folder)
     use_style()
     return {name: draw(again) for name, draw in runs.study.figures.items()}
 
@@ -81,7 +81,7 @@ def test_a_setting_out_of_its_range_is_not_measured(study):
     bounded = [each for each in parameter_fields(study.setting) if each.metadata["limits"].high < math.inf]
     for each in bounded:
         with pytest.raises(NetreproError, match=f"{each.name} = "):
-            study.measure(replace(study.setting, **{each.name: 2 * each.metadata["limits"].high}))
+            measure(study, replace(study.setting, **{each.name: 2 * each.metadata["limits"].high}))
 
 
 # Papers with a Setting that are no Study, and the parameters of their notebooks that choose something else.
@@ -167,7 +167,7 @@ def test_every_check_holds_and_a_run_that_fails_one_is_untrusted(runs):
 
 def test_saved_tables_give_the_same_claims_and_answer(study, runs, tmp_path):
     runs.save(tmp_path)
-    again = study.load(tmp_path)
+    again = load_runs(study, tmp_path)
     assert again.setting == runs.setting
     assert again.measured_claims() == runs.measured_claims()
     assert study.answer is None or study.answer(again) == study.answer(runs)
@@ -187,7 +187,7 @@ def test_every_axis_says_what_it_shows_and_in_which_unit(figures):
 def test_the_same_seed_gives_the_same_runs(study):
     name, changes = next(iter(study.cases.items()))
     small = replace(study, cases={name: changes}, claims={}, on_kernels={}, knobs={}, figures={})
-    first, again = (small.measure(profile=smallest_profile(study), repetitions=1, seed=3).values for _ in range(2))
+    first, again = (measure(small, profile=smallest_profile(study), repetitions=1, seed=3).values for _ in range(2))
     pd.testing.assert_frame_equal(first, again)
 
 
@@ -208,7 +208,7 @@ def test_the_experiment_of_every_case_survives_json(slug):
 
 def test_an_unknown_profile_is_refused_by_the_nearest_name(study):
     with pytest.raises(NetreproError, match="did you mean 'paper'"):
-        study.measure(profile="papr")
+        measure(study, profile="papr")
 
 
 # Both ends of every range that a paper declares.
@@ -253,7 +253,7 @@ def test_the_end_of_a_range_runs_or_is_refused_by_name(slug, name, end):
     setting = replace(study.setting, **{name: end})
     point = next(points({case: {**study.cases[case], **CHANGES.get(slug, {})}}, setting, scale))
     try:
-        study.read_once(point.setting, LONGER_S.get(slug, SECONDS))
+        read_once(study, point.setting, LONGER_S.get(slug, SECONDS))
     except NetreproError as refused:
         assert f"{name} = {end!r}" in str(refused)
 
@@ -261,7 +261,7 @@ def test_the_end_of_a_range_runs_or_is_refused_by_name(slug, name, end):
 def test_what_is_refused_names_the_parameters_that_are_not_at_their_defaults():
     study = study_named("jellyfish")
     with pytest.raises(NetreproError, match=r"with server_gain = 0\.01: a Jellyfish of"):
-        study.read_once(replace(study.setting, server_gain=0.01), SECONDS)
+        read_once(study, replace(study.setting, server_gain=0.01), SECONDS)
 
 
 def test_sliders_stay_in_the_ranges_of_their_parameters(study):

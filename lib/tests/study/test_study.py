@@ -11,21 +11,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
-from netrepro.study import declaration
-from netrepro.study.declaration import (
+from netrepro.study import (
+    Check,
     Evidence,
     Knob,
+    Reading,
     Scale,
     Study,
+    check_table,
     curve,
     each,
     greatest_first,
     jackknife,
     least_first,
+    load_runs,
+    measure,
+    points,
     ratio,
+    seed_of,
+    trust_of,
+    trust_table,
+    vary,
+    with_directions,
 )
-from netrepro.study.measuring import seed_of
-from netrepro.study.trust import Check, check_table, trust_of, trust_table, with_directions
 
 
 @dataclass(frozen=True)
@@ -36,15 +44,15 @@ class Setting:
     sizes: tuple[int, ...] = (1, 2)
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict:
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     noise = np.random.default_rng(seed).random()
-    return {
-        "delay_ms": 10 * setting.load * setting.servers + noise,
-        "seconds": seconds,
-        "lost": float(noise > 0.5),
-        "samples": pd.DataFrame({"time_s": [0.0, 1.0], "delay_ms": [setting.load, noise]}),
-        "checks": [Check("delay", setting.load, at_most=1.0)],
-    }
+    delay_ms = 10 * setting.load * setting.servers + noise
+    samples = pd.DataFrame({"time_s": [0.0, 1.0], "delay_ms": [setting.load, noise]})
+    return Reading(
+        {"delay_ms": delay_ms, "seconds": seconds, "lost": float(noise > 0.5)},
+        {"samples": samples},
+        [Check("delay", setting.load, at_most=1.0)],
+    )
 
 
 CASES = {
@@ -68,7 +76,7 @@ STUDY = Study(
 
 @pytest.fixture(scope="module")
 def runs():
-    return STUDY.measure(repetitions=3, seed=5)
+    return measure(STUDY, repetitions=3, seed=5)
 
 
 def values(runs, *given, **named):
@@ -104,10 +112,10 @@ def test_readings_become_ratios_rankings_curves_and_proportions(runs):
     assert values(runs, ("delay_ms", "seconds"), "low", how=curve((10, 20)))[0] == [(10.0, low[0]), (20.0, 1.0)]
     assert values(runs, "samples", "high")[0][0] == (0.0, 0.9)
     study = replace(STUDY, claims={"lost": Evidence("lost", "low", counted=True, control="high")})
-    measured = study.measure(repetitions=8).measured_claims()[0]
+    measured = measure(study, repetitions=8).measured_claims()[0]
     assert measured.trials == measured.control_trials == 8 and 0 < measured.successes < 8
     exact = replace(STUDY, claims={"time": Evidence("seconds", "low", control="high", exact=True)})
-    assert exact.measure(repetitions=3).measured_claims()[0].values == [1.0]
+    assert measure(exact, repetitions=3).measured_claims()[0].values == [1.0]
 
 
 def test_a_pooled_claim_is_a_statistic_of_all_repetitions_together_with_the_jackknifes_spread(runs):
@@ -128,7 +136,7 @@ def mean_of(by_repetition):
 
 def test_a_function_of_the_setting_says_which_places_of_a_grid_are_measured():
     few = {"quick": Scale(1.0, where=lambda setting: setting.servers < 4)}
-    found = replace(STUDY, profiles=few).measure(repetitions=1)
+    found = measure(replace(STUDY, profiles=few), repetitions=1)
     assert list(found.numbers("many").servers) == [1, 2] and found.has("low", "high")
     assert not found.has("twice"), "all places of a case may go"
 
@@ -136,13 +144,13 @@ def test_a_function_of_the_setting_says_which_places_of_a_grid_are_measured():
 def test_other_tiers_may_judge_a_claim_by_other_cases():
     claims, other = {"delay": Evidence("delay_ms", "low")}, {"delay": Evidence("delay_ms", "high")}
     study = replace(STUDY, claims=claims, on_kernels=other)
-    runs = study.measure(tier="virtual", repetitions=2)
+    runs = measure(study, tier="virtual", repetitions=2)
     here, there = (runs.measured_claims(tier)[0].values for tier in ("simulated", "virtual"))
     assert np.subtract(there, here) == pytest.approx([8.0, 8.0])
     both = {"delay": [Evidence("delay_ms", "twice"), other["delay"]]}
     for refused, expected in (("", 7.0), ("virtual", 8.0)):
         cannot = lambda setting, tier, no=refused: "slow" if (setting.load, tier) == (0.2, no) else ""  # noqa: E731
-        again = replace(study, on_kernels=both, cannot=cannot).measure(tier="virtual", repetitions=2)
+        again = measure(replace(study, on_kernels=both, cannot=cannot), tier="virtual", repetitions=2)
         there = again.measured_claims("virtual")[0].values
         assert np.subtract(there, here) == pytest.approx([expected, expected])
     for wrong in (Evidence("delay_ms", "hihg"), [other["delay"], Evidence("delay_ms", "hihg")]):
@@ -158,9 +166,9 @@ def test_what_takes_real_time_is_measured_when_all_else_is_done():
         return measure_one(setting, seconds, seed, tier)
 
     study = replace(STUDY, measure_one=noted, in_turn=lambda setting: setting.label == "loaded", knobs={})
-    found = study.measure(repetitions=2)
+    found = measure(study, repetitions=2)
     assert order[-2:] == ["loaded", "loaded"] and "loaded" not in order[:-2]
-    assert found.values.equals(STUDY.measure(repetitions=2).values)
+    assert found.values.equals(measure(STUDY, repetitions=2).values)
 
 
 def test_equal_readings_are_ranked_against_the_order_that_is_asked_for():
@@ -178,15 +186,15 @@ def test_a_ranking_sorts(numbers):
 
 def test_a_control_may_be_computed_otherwise():
     claims = {"low": Evidence("delay_ms", "low", control=Evidence("seconds", ("low", "high"), how=ratio))}
-    measured = replace(STUDY, claims=claims).measure(repetitions=2).measured_claims()[0]
+    measured = measure(replace(STUDY, claims=claims), repetitions=2).measured_claims()[0]
     assert measured.control == [1.0, 1.0]
 
 
 def test_profiles_change_seconds_repetitions_setting_and_grid():
-    found = STUDY.measure(profile="paper", repetitions=5)
+    found = measure(STUDY, profile="paper", repetitions=5)
     assert found.repetitions == 2 and set(found.values.seconds) == {9.0}
     assert set(found.numbers("many").servers) == {1, 4}
-    changed = [point.setting.label for point in declaration.points(CASES, Setting(), STUDY.scale("paper"))]
+    changed = [point.setting.label for point in points(CASES, Setting(), STUDY.scale("paper"))]
     assert changed == ["paper", "loaded", "paper", "paper", "paper"]
 
 
@@ -200,7 +208,7 @@ def test_what_a_scale_leaves_unjudged_is_measured_but_no_claim(runs):
 
 def test_a_case_may_be_repeated_less_often_and_a_claim_takes_the_repetitions_that_all_its_cases_have():
     study = replace(STUDY, profiles={"quick": Scale(1.0, fewer={"high": 2, "many": 1})})
-    found = study.measure(repetitions=3)
+    found = measure(study, repetitions=3)
     assert {name: len(found.numbers(name)) for name in CASES} == {"low": 3, "high": 2, "many": 3, "twice": 3}
     low, high = values(found, "delay_ms", "low"), values(found, "delay_ms", "high")
     assert high == pytest.approx([8 + delay for delay in low[:2]])
@@ -208,7 +216,7 @@ def test_a_case_may_be_repeated_less_often_and_a_claim_takes_the_repetitions_tha
 
 
 def test_a_knob_is_a_grid_of_its_own(runs):
-    table = STUDY.vary(runs, "load")
+    table = vary(runs, "load")
     assert list(table.load) == [0.2, 0.2, 0.4, 0.4] and set(table.seconds) == {2.0}
 
 
@@ -225,42 +233,42 @@ def test_what_a_case_and_a_knob_have_in_common_runs_once():
         "longer": Knob({"knob": {"load": 0.1}}, Scale(2.0), repetitions=2),
     }
     study = replace(STUDY, measure_one=count, cases=cases, knobs=knobs)
-    found = study.measure(repetitions=3, seed=5)
+    found = measure(study, repetitions=3, seed=5)
     assert len(asked) == 3 * 6  # low, high, many at three places, twice
     assert list(found.numbers("low").delay_ms) == list(found.numbers("low by another name").delay_ms)
-    table = study.vary(found, "load")
+    table = vary(found, "load")
     assert len(asked) == 3 * 6 + 2
     assert list(table.delay_ms[table.load == 0.1]) == list(found.numbers("low").delay_ms[:2])
-    study.vary(found, "longer")
+    vary(found, "longer")
     assert len(asked) == len(set(asked)) == 3 * 6 + 4
 
 
 def test_the_tiers_stand_side_by_side():
-    both = STUDY.measure(repetitions=2, tier="virtual")
+    both = measure(STUDY, repetitions=2, tier="virtual")
     assert both.tiers == ["virtual", "simulated"]
     table = both.tier_table("delay_ms")
     assert list(table.columns) == [("delay_ms", "virtual"), ("delay_ms", "simulated")]
     assert len(both.summary()) == len(table) == 6
-    alone = STUDY.measure(repetitions=2, tier="virtual", beside=False)
+    alone = measure(STUDY, repetitions=2, tier="virtual", beside=False)
     assert alone.tiers == ["virtual"]
 
 
 def test_the_tiers_stand_side_by_side_where_one_of_them_sweeps_nothing():
     few = replace(STUDY, cannot=lambda setting, tier: "one server" if tier == "virtual" and setting.servers > 1 else "")
-    table = few.measure(repetitions=2, tier="virtual").tier_table("delay_ms")
+    table = measure(few, repetitions=2, tier="virtual").tier_table("delay_ms")
     assert table.loc[("low", 1)].notna().all() and list(table.loc["many"].notna().any()) == [False, True]
 
 
 def test_tables_survive_being_saved_to_the_last_bit(runs, tmp_path):
-    STUDY.vary(runs, "load")
+    vary(runs, "load")
     runs.save(tmp_path)
-    again = STUDY.load(tmp_path)
+    again = load_runs(STUDY, tmp_path)
     pd.testing.assert_frame_equal(again.values, runs.values)
     pd.testing.assert_frame_equal(again.tables["samples"], runs.tables["samples"])
     pd.testing.assert_frame_equal(again.knobs["load"], runs.knobs["load"])
     assert again.setting == Setting() and again.trusted
     with pytest.raises(NetreproError, match="measure first: netrepro run two_numbers"):
-        STUDY.load(tmp_path / "nowhere")
+        load_runs(STUDY, tmp_path / "nowhere")
 
 
 def test_what_is_misspelt_is_refused_by_name(runs):
@@ -271,13 +279,37 @@ def test_what_is_misspelt_is_refused_by_name(runs):
     with pytest.raises(NetreproError, match=r"reads no 'delay'\n.*'delay_ms'"):
         values(runs, "delay", "low")
     with pytest.raises(NetreproError, match="no knob 'lod'"):
-        STUDY.vary(runs, "lod")
+        vary(runs, "lod")
     with pytest.raises(NetreproError, match="no case 'lwo'"):
         STUDY.case("lwo")
     with pytest.raises(NetreproError, match="what is measured"):
         replace(STUDY, measure_one=None)
     with pytest.raises(NetreproError, match="0 repetitions"):
-        STUDY.measure(repetitions=0)
+        measure(STUDY, repetitions=0)
+
+
+# Readings.
+
+
+def test_two_readings_of_a_run_become_one_with_all_checks():
+    numbers = Reading({"a": 1.0, "b": 2.0}, checks=[Check("first", 1.0)], fidelity=pd.DataFrame({"check": ["own"]}))
+    more = Reading({"b": 3.0}, {"table": pd.DataFrame({"x": [1]})}, [Check("second", 2.0)])
+    both = numbers | more
+    assert dict(both.numbers) == {"a": 1.0, "b": 3.0} and list(both.tables) == ["table"]
+    assert [check.name for check in both.checks] == ["first", "second"] and list(both.fidelity.check) == ["own"]
+    assert both["b"] == 3.0 and list(both["table"].x) == [1] and "table" in both and "c" not in both
+
+
+def test_what_is_read_must_be_a_reading_with_its_numbers_and_tables_apart():
+    table = pd.DataFrame({"x": [1]})
+    with pytest.raises(NetreproError, match="'samples' is no number"):
+        Reading({"samples": table})
+    with pytest.raises(NetreproError, match="'load' is no table"):
+        Reading(tables={"load": 0.5})
+    with pytest.raises(NetreproError, match=r"no 'lod' was read\n.*'load'"):
+        Reading({"load": 0.5})["lod"]
+    with pytest.raises(NetreproError, match="two_numbers: what is read of a run is a dict"):
+        measure(replace(STUDY, measure_one=lambda *run: {"load": 0.5}), repetitions=1)
 
 
 # Trust.

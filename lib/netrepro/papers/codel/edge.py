@@ -17,9 +17,8 @@ from netrepro.networks.experiment import Measurements, Port
 from netrepro.networks.workloads import Datagrams, Flow, Requests, Traffic
 from netrepro.papers.codel.packmime import responses
 from netrepro.paths import data_dir
+from netrepro.study import Runs, greatest_first, jain
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import Runs, greatest_first
-from netrepro.study.fairness import jain
 from netrepro.style import CURVES, PUBLISHED_GREY
 
 RATES = (0.512, 1.5)

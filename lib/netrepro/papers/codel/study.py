@@ -23,22 +23,24 @@ from netrepro.networks.topology import Cable, Topology, host_cable
 from netrepro.networks.workloads import Datagrams, Flow, Tcp, Traffic
 from netrepro.papers.codel import edge
 from netrepro.papers.codel.packmime import responses
-from netrepro.study import pictures as drawing
-from netrepro.study.declaration import (
+from netrepro.study import (
     SIMULATED,
+    Check,
     Evidence,
     Knob,
     Play,
+    Reading,
     Runs,
     Scale,
     Study,
     each,
+    gap_checks,
     greatest_first,
     least_first,
     ratio,
 )
+from netrepro.study import pictures as drawing
 from netrepro.study.setting import setting
-from netrepro.study.trust import Check, gap_checks
 from netrepro.style import CURVES, new_figure
 
 PORT, BACK = ("s1", "s2"), ("s2", "s1")
@@ -178,7 +180,7 @@ def _traffic(setting: Setting, seconds: float) -> list[Traffic]:
     return traffic
 
 
-def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+def read(found: Measurements, setting: Setting) -> Reading:
     """Delay of packets that left the port (median, upper quartile, ms; the greatest, s), 95th percentile of the delay
     over time (ms), utilisation, megabytes sent, share of packets dropped; of a dynamic link the first drop after a fall
     of the rate (ms) and, each tenth of a second, delay and megabytes so far.
@@ -193,7 +195,7 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     capacity_mb = capacity_mbps(setting) * (seconds - since_s) / 8
     sent_mb = packets.size_bytes.sum() / 1e6
     course = over_time(packets, since_s, seconds)
-    readings: dict[str, Any] = {
+    numbers: dict[str, float] = {
         "median_ms": float(packets.wait_ms.median()),
         "upper_quartile_ms": float(packets.wait_ms.quantile(0.75)),
         "p95_time_ms": float(course.mean_ms.quantile(0.95)),
@@ -206,14 +208,14 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     within = _within(sent_mb - setting.packet_bytes / 1e6, capacity_mb)
     if setting.edge_mbps:
         ports = dict(zip(edge.DIRECTIONS, (PORT, BACK), strict=True))
-        return readings | {"edge": edge.read(found, ports, setting.edge_mbps), "checks": [within]}
+        return Reading(numbers, {"edge": edge.read(found, ports, setting.edge_mbps)}, [within])
     if not setting.dynamic:
         if setting.count_drops:
             drops = edge.drops_by_source(found, PORT, setting.rate_mbps, since_s)
-            readings |= {"drop_fairness": edge.fairness(drops), "dropped": int(drops.dropped.sum())}
-        return readings | {"checks": [*gap_checks(found, PORT), within]}
-    readings["first_drop_ms"] = max(first_drops_ms(found)) if setting.count_drops else np.nan
-    return readings | {"course": course, "checks": [within]}
+            numbers |= {"drop_fairness": edge.fairness(drops), "dropped": int(drops.dropped.sum())}
+        return Reading(numbers, checks=[*gap_checks(found, PORT), within])
+    numbers["first_drop_ms"] = max(first_drops_ms(found)) if setting.count_drops else np.nan
+    return Reading(numbers, {"course": course}, [within])
 
 
 def _within(sent_mb: float, capacity_mb: float) -> Check:

@@ -22,7 +22,7 @@ from netrepro.dummynet import Dummynet, synthetic_headers, time_packets
 from netrepro.errors import NetreproError
 from netrepro.papers.dummynet.kernel_costs import time_kernel
 from netrepro.paths import data_dir
-from netrepro.study.measuring import Progress, of_profile
+from netrepro.study import Progress, of_profile
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 MAIN = ("A", "B", "B100", "C0", "Cd", "Cr")

@@ -27,7 +27,7 @@ from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
 from netrepro.papers.emulator_fidelity.builds import COLUMNS, OURS, compare_builds
-from netrepro.study.measuring import Progress, in_real_time, of_profile, run_experiment, seed_of
+from netrepro.study import Progress, in_real_time, of_profile, run_experiment, seed_of
 from netrepro.study.pictures import say_not_measured
 from netrepro.style import PUBLISHED_GREY, draw_published, new_figure
 

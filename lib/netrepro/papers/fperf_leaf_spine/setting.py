@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from netrepro.study.measuring import of_profile
+from netrepro.study import of_profile
 
 Size = tuple[int, int, int]  # spines, leaves, hosts
 

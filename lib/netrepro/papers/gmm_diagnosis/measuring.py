@@ -39,7 +39,7 @@ from netrepro.papers.gmm_traffic.training import (
     train,
 )
 from netrepro.processes import in_processes
-from netrepro.study.measuring import Progress
+from netrepro.study import Progress
 from netrepro.traffic import CLASSIFIERS, NAMED_CLASSES, class_scores, confusion
 
 

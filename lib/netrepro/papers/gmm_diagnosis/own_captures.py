@@ -13,7 +13,7 @@ from netrepro.papers.gmm_diagnosis.noise import forest
 from netrepro.papers.gmm_traffic.own_capture import labelled_by_inspection
 from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, Setting
 from netrepro.papers.gmm_traffic.training import make_rows, of_large_classes, one_thread, predict, train
-from netrepro.study.measuring import Progress
+from netrepro.study import Progress
 from netrepro.traffic import grouped_splits, meter, score_table
 
 

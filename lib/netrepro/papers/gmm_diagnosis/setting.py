@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import data_dir
-from netrepro.study.measuring import of_profile
+from netrepro.study import of_profile
 
 SLUG = "gmm_diagnosis"
 Floats = NDArray[np.float64]

@@ -15,7 +15,7 @@ from netrepro.papers.gmm_diagnosis.setting import Scale
 from netrepro.papers.gmm_traffic.measuring import audit_relabelled, shuffled, workstations
 from netrepro.papers.gmm_traffic.setting import BEST_PACKETS, Setting, Trace
 from netrepro.papers.gmm_traffic.training import make_rows, of_large_classes, one_thread_each, predict, train
-from netrepro.study.measuring import Progress
+from netrepro.study import Progress
 from netrepro.traffic import (
     JOINS,
     JoinAudit,

@@ -15,7 +15,7 @@ from sklearn.manifold import TSNE
 from netrepro.papers.gmm_traffic.measuring import Runs
 from netrepro.papers.gmm_traffic.setting import derived_seed
 from netrepro.papers.gmm_traffic.training import Rows, make_rows, one_thread, one_thread_each, take
-from netrepro.study.measuring import Progress
+from netrepro.study import Progress
 from netrepro.traffic import CLASSES, NEURAL, NORMALISATIONS
 
 

@@ -36,7 +36,7 @@ from netrepro.papers.gmm_traffic.training import (
     take,
     train,
 )
-from netrepro.study.measuring import Progress
+from netrepro.study import Progress
 from netrepro.traffic import (
     BASELINES,
     CLASSIFIERS,

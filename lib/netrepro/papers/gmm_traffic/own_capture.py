@@ -22,7 +22,7 @@ from netrepro.papers.gmm_traffic.training import (
     take,
     train,
 )
-from netrepro.study.measuring import Progress
+from netrepro.study import Progress
 from netrepro.traffic import CLASSES, MeterResult, inspect_capture, join_labels, meter
 from netrepro.traffic.captures import CaptureFile
 

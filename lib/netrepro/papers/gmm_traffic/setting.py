@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from netrepro.errors import NetreproError, nearest
-from netrepro.study.measuring import of_profile
+from netrepro.study import of_profile
 from netrepro.study.setting import check_setting, setting
 from netrepro.traffic import (
     BASELINES,

@@ -6,7 +6,7 @@ import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from sklearn.feature_selection import SequentialFeatureSelector
 from threadpoolctl import threadpool_limits
 
 from netrepro.papers.gmm_traffic.setting import Scale, Setting, neural_models
-from netrepro.study.measuring import Progress, Value, in_parallel
+from netrepro.study import Progress, in_parallel
 from netrepro.traffic import (
     CLASSIFIERS,
     NAMED_CLASSES,
@@ -31,6 +31,7 @@ from netrepro.traffic import (
 )
 from netrepro.traffic.splits import Split
 
+Value = TypeVar("Value")
 # A search asks thousands of fits; these stand for the whole model in it.
 CHEAPER: dict[str, dict[str, Any]] = {
     "RF": {"n_estimators": 5},

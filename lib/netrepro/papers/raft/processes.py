@@ -17,8 +17,7 @@ from netrepro.applications.raft.run import CHECKS, network, run, violations
 from netrepro.emulation.tiers import why_no_processes
 from netrepro.networks.topology import Topology
 from netrepro.protocols.raft_elections import Election, timeouts_of
-from netrepro.study.measuring import Progress, in_parallel, seed_of
-from netrepro.study.trust import CheckedRuns
+from netrepro.study import CheckedRuns, Progress, in_parallel, seed_of
 
 GIVEN_UP_AFTER = 8  # greatest timeouts, where all servers draw the same
 COLUMNS = ["case", "line", "repetition", "without_leader_ms", "terms", "elected"]

@@ -24,9 +24,8 @@ from netrepro.errors import NetreproError
 from netrepro.papers.raft.processes import Case, Crashes, Trials, crash_processes, network
 from netrepro.paths import data_dir
 from netrepro.protocols.raft_elections import Election, elect, split_vote_share
-from netrepro.study.measuring import Progress, in_parallel, of_profile, seed_of
+from netrepro.study import Progress, in_parallel, of_profile, seed_of, trust_by_tier
 from netrepro.study.pictures import say_not_measured
-from netrepro.study.trust import trust_by_tier
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 RANDOMNESS = ("150-150", "150-151", "150-155", "150-175", "150-200", "150-300")  # Fig. 16's top; its bottom:

@@ -36,8 +36,8 @@ from netrepro.papers.repnet.setting import (
 )
 from netrepro.paths import data_dir
 from netrepro.queueing.replication import ReplicationModel
+from netrepro.study import SIMULATED, VIRTUAL, Runs
 from netrepro.study import pictures as drawing
-from netrepro.study.declaration import SIMULATED, VIRTUAL, Runs
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme, use_logarithm
 
 FOLD_MS = 200.0

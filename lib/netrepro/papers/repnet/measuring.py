@@ -34,9 +34,7 @@ from netrepro.papers.repnet.setting import (
 )
 from netrepro.papers.repnet.sorting import emulate_sort, simulate_sort, sort_in_virtual_time
 from netrepro.simulation import simulate
-from netrepro.study.declaration import SIMULATED, VIRTUAL, jackknife
-from netrepro.study.measuring import run_experiment
-from netrepro.study.trust import Check
+from netrepro.study import SIMULATED, VIRTUAL, Check, Reading, jackknife, run_experiment
 from netrepro.transport import open_connection, start_server
 
 PERCENTILES = {"median": 0.5, "p99": 0.99, "p999": 0.999}
@@ -49,7 +47,7 @@ FAT_TREE_LONGEST_MS = 400.0  # the authors' scripts drop longer samples behind F
 AGAIN = "tcp again"  # plain streams once more, the control of Fig. 16
 
 
-def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[str, Any]:
+def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> Reading:
     """One run of the setting's network, on its tier; the functions below say what is read. A kernel in virtual time has
     timers of its own in place of the setting's."""
     del seconds  # the setting's size says how much
@@ -68,7 +66,7 @@ def measure_one(setting: Setting, seconds: float, seed: int, tier: str) -> dict[
 # Mice and elephants (Figs 4, 11 to 15 and 18).
 
 
-def read_flows(setting: Setting, seed: int, tier: str = SIMULATED) -> dict[str, Any]:
+def read_flows(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
     """`read` of the setting's experiment. In virtual time a kernel's own connections carry all flows. On real kernels
     RepNet's asyncio library sends the mice, from a program in every host; both connections on one path are then routers
     that choose paths by addresses alone."""
@@ -78,7 +76,7 @@ def read_flows(setting: Setting, seed: int, tier: str = SIMULATED) -> dict[str, 
     return read(emulate_with_library(planned, MOUSE_BYTES, tier, hash_ports=not setting.same_path), setting)
 
 
-def read(found: Measurements, setting: Setting) -> dict[str, Any]:
+def read(found: Measurements, setting: Setting) -> Reading:
     """Numbers: flows, mice, elephants, smallest_group (mice of the rarest size group), unfinished; of mice, with what
     their software takes beyond TCP's (extra_ms), mean_ms, median_ms, p99_ms, p999_ms; normalised_mean (FCT over that of
     an idle network, of flows whose SYN was not lost), p99 by size group (GROUPS); elephant_mbps (median), timeouts,
@@ -94,7 +92,7 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
     ideal_ms = np.interp(mice["size_bytes"], *idle_ms(setting))
     speeds = elephants["goodput_mbps"].to_numpy()
     levels = np.quantile(speeds, CURVE) if len(speeds) else np.full(len(CURVE), math.nan)
-    return {
+    numbers = {
         "flows": len(flows),
         "mice": len(mice),
         "elephants": len(elephants),
@@ -111,11 +109,13 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
         "elephant_mbps": float(elephants["goodput_mbps"].median()),
         "timeouts": int(mice["timeouts"].sum()),
         "dropped_packets": int(found.links["dropped_packets"].sum()),
+    }
+    tables = {
         "elephant_speeds": pd.DataFrame({"share": CURVE, "mbps": levels}),
         "mice_times": pd.DataFrame({"took_ms": [_packed(took_ms)]}),
-        "checks": [Check("mice that are complete", float(mice["completion_ms"].notna().mean()), at_least=0.9995)],
-        "_fidelity": found.fidelity,
     }
+    complete = Check("mice that are complete", float(mice["completion_ms"].notna().mean()), at_least=0.9995)
+    return Reading(numbers, tables, [complete], found.fidelity)
 
 
 def _packed(values: np.ndarray) -> str:
@@ -176,7 +176,7 @@ def _idle_ms(topology: Topology, tcp: Tcp) -> tuple[np.ndarray, np.ndarray]:
 # Path diversity (Figs 1 to 3).
 
 
-def read_probes(setting: Setting, seed: int, tier: str = SIMULATED) -> dict[str, Any]:
+def read_probes(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
     """Fig. 3. slow_share, and a table: probes (completion_ms, is_slow: SLOW_MS later than in an idle network)."""
     if tier == VIRTUAL:
         found = run_experiment(probing(setting, seed, together=True), tier)
@@ -185,7 +185,7 @@ def read_probes(setting: Setting, seed: int, tier: str = SIMULATED) -> dict[str,
     took_ms = found.flows[found.flows["label"] == "probe"]["completion_ms"]
     slow = took_ms > SLOW_MS + np.interp(setting.size_bytes, *idle_ms(setting))
     table = pd.DataFrame({"completion_ms": took_ms, "is_slow": slow})
-    return {"slow_share": float(slow.mean()), "probes": table, "_fidelity": found.fidelity}
+    return Reading({"slow_share": float(slow.mean())}, {"probes": table}, fidelity=found.fidelity)
 
 
 @lru_cache
@@ -200,7 +200,7 @@ def _seed_of_collision(topology: Topology, tcp: Tcp, seed: int) -> int:
     raise NetreproError("no seed among 100 puts two flows on one of three paths", "take another seed")
 
 
-def read_round_trips(setting: Setting, seed: int, tier: str = SIMULATED) -> dict[str, Any]:
+def read_round_trips(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
     """Figs 1 and 2: instead of sending pings, adds up at an instant what waits at the ports there and back.
 
     Correlation coefficients of pairs of paths, means: apart (no common link), together. Tables: round_trips (path,
@@ -220,21 +220,16 @@ def read_round_trips(setting: Setting, seed: int, tier: str = SIMULATED) -> dict
     paths = pd.DataFrame(rows, columns=["pair", "shares_links", "correlation"])
     means = paths.groupby("shares_links")["correlation"].mean()
     long = pd.concat(trips, names=["path"]).rename("round_trip_ms").reset_index()
-    return {
-        "apart": float(means[False]),
-        "together": float(means[True]),
-        "round_trips": long,
-        "correlations": paths,
-        "_fidelity": found.fidelity,
-    }
+    numbers = {"apart": float(means[False]), "together": float(means[True])}
+    return Reading(numbers, {"round_trips": long, "correlations": paths}, fidelity=found.fidelity)
 
 
 # Software (Fig. 16).
 
 
-def read_loopback(setting: Setting, seed: int, tier: str = SIMULATED) -> dict[str, Any]:
+def read_loopback(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
     """Fig. 16, as `measure_overhead` has it, in a table: overhead. Each seed begins with another scheme."""
-    return {"overhead": measure_overhead(int(setting.amount), seed)}
+    return Reading(tables={"overhead": measure_overhead(int(setting.amount), seed)})
 
 
 def measure_overhead(flows: int, begin: int = 0, size_bytes: int = 1000) -> pd.DataFrame:
@@ -282,7 +277,7 @@ async def _loopback(name: str, flows: int, size_bytes: int) -> list[float]:
 # Bucket sort (Fig. 17).
 
 
-def read_sort(setting: Setting, seed: int, tier: str = SIMULATED) -> dict[str, Any]:
+def read_sort(setting: Setting, seed: int, tier: str = SIMULATED) -> Reading:
     """Bucket sort by all twelve hosts: its traffic in the simulator, on kernels the application itself. Table: jobs
     (start_s, took_ms)."""
     rounds = max(1, int(setting.amount * setting.more_jobs))
@@ -292,4 +287,4 @@ def read_sort(setting: Setting, seed: int, tier: str = SIMULATED) -> dict[str, A
         jobs, fidelity = sort_in_virtual_time(setting.sort, rounds, seed)
     else:
         jobs, fidelity = emulate_sort(setting.sort, setting.amount, seed, tier)
-    return {"jobs": jobs, "_fidelity": fidelity}
+    return Reading(tables={"jobs": jobs}, fidelity=fidelity)

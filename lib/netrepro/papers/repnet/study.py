@@ -28,8 +28,19 @@ from netrepro.papers.repnet.setting import (
     SORTED,
     Setting,
 )
-from netrepro.study import declaration as house
-from netrepro.study.declaration import SIMULATED, VIRTUAL, Evidence, Knob, Runs, Scale, each, jackknife, least_first
+from netrepro.study import (
+    SIMULATED,
+    VIRTUAL,
+    Evidence,
+    Knob,
+    Runs,
+    Scale,
+    Study,
+    each,
+    greatest_first,
+    jackknife,
+    least_first,
+)
 
 LOADS = {"1:1": (0.1, 0.2, 0.3, 0.4, 0.5), "2:1": (0.1, 0.2, 0.3, 0.5), "fat-tree": (0.1, 0.2, 0.4, 0.6, 0.8)}
 BENEFIT_LOADS = (0.4, 0.6, 0.8)  # of the fat-tree
@@ -138,7 +149,7 @@ def _ahead(which: str, network: str = "1:1") -> Evidence:
 def _more_when_oversubscribed(*by_case: pd.Series) -> list[str]:
     """Of RepFlow, RepSYN and TCP with 2:1, then with 1:1."""
     gains = [np.mean([(1 - ours[0.5] / tcp[0.5]) * 100 for ours in both]) for *both, tcp in (by_case[:3], by_case[3:])]
-    return house.greatest_first("2:1", "1:1")(*gains)
+    return greatest_first("2:1", "1:1")(*gains)
 
 
 def _oversubscribed(twice: str = "2:1", once: str = "1:1") -> Evidence:
@@ -375,7 +386,7 @@ def answer(runs: Runs) -> str:
     )
 
 
-STUDY = house.Study(
+STUDY = Study(
     slug="repnet",
     setting=PRINTED,
     measure_one=measure_one,

@@ -113,23 +113,3 @@ def make_torrent(name: str, content: bytes, piece_bytes: int = 16 * BLOCK_BYTES)
     hashes = [hashlib.sha1(content[at : at + piece_bytes]).digest() for at in range(0, len(content), piece_bytes)]
     info = {"length": len(content), "name": name, "piece length": piece_bytes, "pieces": b"".join(hashes)}
     return Torrent(name, len(content), piece_bytes, tuple(hashes), bencode(info))
-
-
-def read_torrent(data: bytes) -> Torrent:
-    """The torrent of a .torrent's bytes. Raises NetreproError for a malformed one, and for one of several files."""
-    top = bdecode(data)
-    info = top.get(b"info") if isinstance(top, dict) else None
-    if not isinstance(info, dict):
-        raise NetreproError("a torrent without 'info'", "is it a torrent?")
-    if b"files" in info:
-        raise NetreproError("a torrent of several files", "give one of a single file")
-    try:
-        size, piece_bytes, pieces, name = (info[key] for key in (b"length", b"piece length", b"pieces", b"name"))
-        hashes = tuple(pieces[at : at + HASH_BYTES] for at in range(0, len(pieces), HASH_BYTES))
-        fits = size > 0 and piece_bytes > 0 and len(hashes) == -(-size // piece_bytes) and len(pieces) % HASH_BYTES == 0
-        text = name.decode(errors="replace")
-    except (KeyError, TypeError, AttributeError):
-        fits = False
-    if not fits:
-        raise NetreproError("length, piece length and pieces of this torrent do not fit together", "make it again")
-    return Torrent(text, size, piece_bytes, hashes, bencode(info))

@@ -23,7 +23,7 @@ from netrepro.networks.flow_sizes import load_flow_sizes
 from netrepro.networks.links import FULL_PACKET_BYTES
 from netrepro.networks.workloads import Datagrams, Flow, PoissonFlows, Tcp
 from netrepro.simulation import simulate
-from netrepro.study.measuring import run_experiment
+from netrepro.study import run_experiment
 
 pytestmark = rootless
 FAST = Link(100, 0)

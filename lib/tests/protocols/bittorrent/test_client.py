@@ -13,7 +13,7 @@ from netrepro.errors import NetreproError
 from netrepro.protocols import Event, Send, drive
 from netrepro.protocols.bittorrent.chokers import choker
 from netrepro.protocols.bittorrent.client import SNUBBED_S, Client
-from netrepro.protocols.bittorrent.metainfo import BLOCK_BYTES, bdecode, bencode, make_torrent, read_torrent
+from netrepro.protocols.bittorrent.metainfo import BLOCK_BYTES, bdecode, bencode, make_torrent
 from netrepro.protocols.bittorrent.picker import PiecePicker
 from netrepro.protocols.bittorrent.wire import (
     Decoder,
@@ -78,19 +78,9 @@ def test_what_is_not_bencoded_is_refused(data):
         bdecode(data)
 
 
-def test_a_torrent_is_read_back_with_its_hash():
-    again = read_torrent(TORRENT.file)
-    assert again == TORRENT and again.info_hash == TORRENT.info_hash
-    assert [again.piece_size(piece) for piece in range(3)] == [65536, 65536, 2 * BLOCK_BYTES + 123]
-    assert again.blocks(2) == [(0, BLOCK_BYTES), (BLOCK_BYTES, BLOCK_BYTES), (2 * BLOCK_BYTES, 123)]
-
-
-@pytest.mark.parametrize(
-    "info", [{}, {"files": []}, {"length": 5, "name": "a", "piece length": 2, "pieces": b"x" * 20}, {"length": b"5"}]
-)
-def test_a_torrent_that_does_not_fit_together_is_refused(info):
-    with pytest.raises(NetreproError):
-        read_torrent(bencode({"info": info}))
+def test_the_last_piece_and_its_last_block_are_what_remains():
+    assert [TORRENT.piece_size(piece) for piece in range(3)] == [65536, 65536, 2 * BLOCK_BYTES + 123]
+    assert TORRENT.blocks(2) == [(0, BLOCK_BYTES), (BLOCK_BYTES, BLOCK_BYTES), (2 * BLOCK_BYTES, 123)]
 
 
 @given(st.lists(messages, max_size=8), st.data())

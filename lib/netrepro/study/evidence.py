@@ -1,0 +1,98 @@
+"""What is compared with a published claim, and how readings of one repetition become its value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What is compared with a published claim: a reading (or several) of cases, and how it becomes the claim's value.
+
+    control : the cases in which the mechanism is broken, in the same order; or an Evidence of its own.
+    how : of one argument a case, as the module says. counted : sum successes and trials over all repetitions.
+    exact : a closed form, the same in every repetition, of which the first is taken. pooled : `how` is given the
+    readings of all repetitions (repetition -> reading) of each case, and returns the values itself.
+    """
+
+    reading: str | tuple[str, ...]
+    cases: str | tuple[str, ...]
+    control: str | tuple[str, ...] | Evidence | None = None
+    how: Callable[..., Any] | None = None
+    counted: bool = False
+    exact: bool = False
+    pooled: bool = False
+
+    @property
+    def case_names(self) -> tuple[str, ...]:
+        return (self.cases,) if isinstance(self.cases, str) else self.cases
+
+    @property
+    def broken(self) -> Evidence | None:
+        """The control, as evidence."""
+        if self.control is None or isinstance(self.control, Evidence):
+            return self.control
+        return replace(self, cases=self.control, control=None)
+
+
+def as_it_is(value: Any) -> Any:
+    """A number as it is; a Series or a table of two columns as a curve."""
+    if isinstance(value, pd.Series):
+        return [(float(x), float(y)) for x, y in value.items()]
+    if isinstance(value, pd.DataFrame):
+        return [tuple(map(float, row)) for row in value.itertuples(index=False)]
+    return value
+
+
+def ratio(ours: float, baseline: float) -> float:
+    """The first case over the second."""
+    return ours / baseline
+
+
+def curve(xs: Sequence[float]) -> Callable[[pd.Series], list[tuple[float, float]]]:
+    """The curve through readings (or the places of a grid), in their order, at `xs`."""
+    return lambda values: list(zip(map(float, xs), map(float, values), strict=True))
+
+
+def least_first(*names: str) -> Callable[..., list[str]]:
+    """A ranking of the cases by their readings, under these names. What is equal stands in the reverse of the order
+    that is given, so that only a difference can agree with it."""
+    return lambda *values: _ranked(names, values)
+
+
+def greatest_first(*names: str) -> Callable[..., list[str]]:
+    """As least_first, the greatest reading first."""
+    return lambda *values: _ranked(names, [-value for value in values])
+
+
+def rankings(values: Mapping[str, Sequence[float] | np.ndarray]) -> list[list[str]]:
+    """Of each repetition the names by their values, least first; equal ones count against the order given."""
+    return [_ranked(list(values), of_one) for of_one in zip(*values.values(), strict=True)]
+
+
+def jackknife(repetitions: Collection[int], statistic: Callable[[int | None], float]) -> np.ndarray:
+    """A value a repetition: their mean is the statistic of all together, their spread the jackknife's.
+
+    statistic : of all repetitions but the one that is left out, or of all (None).
+    """
+    whole = statistic(None)
+    if len(repetitions) < 2:
+        return np.array([whole])
+    without = np.array([statistic(each) for each in repetitions])
+    return whole + (len(without) - 1) * (without.mean() - without)
+
+
+def _ranked(names: Sequence[str], values: Sequence[float]) -> list[str]:
+    backwards = sorted(zip(values, range(len(names)), strict=True), key=lambda pair: (pair[0], -pair[1]))
+    return [names[place] for _, place in backwards]
+
+
+def jain(shares: Sequence[float] | np.ndarray | pd.Series) -> float:
+    """Jain's fairness index (1984): 1 where all get the same, 1/n where one gets all; NaN where nobody gets a share."""
+    values = np.asarray(shares, dtype=float)
+    return float(values.sum() ** 2 / (len(values) * (values**2).sum())) if values.any() else np.nan

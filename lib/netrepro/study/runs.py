@@ -1,0 +1,239 @@
+"""All that was measured of a paper, as tables: summaries, the tiers side by side, trust, claims; saved and loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from netrepro.claims import Measured
+from netrepro.errors import NetreproError, nearest
+from netrepro.files import whole_file, write_atomically
+from netrepro.study.declaration import SIMULATED, Point, Reading, Study, several, swept_fields
+from netrepro.study.evidence import Evidence, as_it_is
+from netrepro.study.trust import check_table, trust_of, trust_table, with_directions
+
+TABLES = "tables"  # in the folder of a run
+LABELS = ["tier", "case", "repetition"]
+_SAID = ("tier", "profile", "seed", "repetitions", "seconds")
+
+
+class OneRun(NamedTuple):
+    """One run: what settles all that is read of it."""
+
+    setting: Any
+    seconds: float
+    seed: int
+    tier: str
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What was read on one tier: numbers, tables and checks, all with LABELS and the swept fields."""
+
+    values: pd.DataFrame
+    tables: dict[str, pd.DataFrame]
+    checks: pd.DataFrame
+
+
+@dataclass
+class Runs:
+    """All that was measured, on the tier that was asked for and in the simulator beside it.
+
+    values : tier, case, repetition, the fields that any case sweeps, and the numbers read. tables : those read, with
+    the same labels. checks : with the same labels, CHECK_COLUMNS. knobs : what `vary` found. skipped : "tier:
+    case" -> why it could not be run. seconds : of a run. known : what was read of runs that a knob asks for again.
+    """
+
+    study: Study
+    setting: Any
+    tier: str
+    profile: str
+    seed: int
+    repetitions: int
+    seconds: float
+    values: pd.DataFrame = field(default_factory=pd.DataFrame)
+    tables: dict[str, pd.DataFrame] = field(default_factory=dict)
+    checks: pd.DataFrame = field(default_factory=pd.DataFrame)
+    knobs: dict[str, pd.DataFrame] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    known: dict[OneRun, Reading] = field(default_factory=dict, repr=False)
+
+    def add(self, found: Tables) -> None:
+        """Take in what was found on one more tier."""
+        self.values = _below(self.values, found.values)
+        self.checks = _below(self.checks, found.checks)
+        for name, table in found.tables.items():
+            self.tables[name] = _below(self.tables.get(name, pd.DataFrame()), table)
+
+    @property
+    def tiers(self) -> list[str]:
+        """The tiers that were measured, the one asked for first."""
+        return list(dict.fromkeys([self.tier, *self.values["tier"]]))
+
+    @property
+    def swept(self) -> list[str]:
+        """The fields that any measured case sweeps."""
+        places = [name for changes in self.study.cases.values() for name in swept_fields(changes)]
+        return [name for name in dict.fromkeys(places) if name in self.values]
+
+    def has(self, *cases: str, tier: str = "") -> bool:
+        """Whether the tier (the one asked for unless named) ran all of these cases."""
+        return set(cases) <= set(self.values["case"][self.values["tier"] == (tier or self.tier)])
+
+    def why_not(self, case: str) -> str:
+        """Why a case is missing on the tier asked for; "" where it is there."""
+        return self.skipped.get(f"{self.tier}: {case}", "")
+
+    def numbers(self, case: str, tier: str = "") -> pd.DataFrame:
+        """The rows of `values` of one case on one tier."""
+        return self.values[(self.values["case"] == case) & (self.values["tier"] == (tier or self.tier))]
+
+    def table(self, name: str, case: str, tier: str = "") -> pd.DataFrame:
+        """The rows of a table of one case on one tier. Raises NetreproError for an unknown table."""
+        if name not in self.tables:
+            raise NetreproError(f"{self.study.slug} reads no table {name!r}", nearest(name, self.tables))
+        table = self.tables[name]
+        return table[(table["case"] == case) & (table["tier"] == (tier or self.tier))]
+
+    def reading(self, name: str | tuple[str, ...], case: str, tier: str = "") -> dict[int, Any]:
+        """What was read in each repetition of a case: a number, of a case with a grid a Series over it, of a name of a
+        table that table, of several names a Series of them. Raises NetreproError for an unknown name."""
+        grid = swept_fields(self.study.cases[case])
+        if isinstance(name, str) and name in self.tables:
+            rows = self.table(name, case, tier)
+            drop = [column for column in (*LABELS, *self.swept) if column not in grid]
+            return {int(each): group.drop(columns=drop) for each, group in rows.groupby("repetition")}
+        rows, names = self.numbers(case, tier), [name] if isinstance(name, str) else list(name)
+        known = [column for column in self.values if column not in LABELS]
+        for missing in set(names) - set(known):
+            raise NetreproError(f"{self.study.slug} reads no {missing!r}", nearest(missing, [*known, *self.tables]))
+        found: dict[int, Any] = {}
+        for repetition, group in rows.groupby("repetition"):
+            wanted = group.set_index(grid)[names] if grid else group[names].iloc[0]
+            found[int(repetition)] = wanted[name] if isinstance(name, str) else wanted
+        return found
+
+    def summary(self, tier: str = "") -> pd.DataFrame:
+        """Means over repetitions of every number read: a row a case (and place of its grid)."""
+        rows = self.values[self.values["tier"] == (tier or self.tier)]
+        return rows.drop(columns=["tier", "repetition"]).groupby(["case", *self.swept], sort=False).mean()
+
+    def tier_table(self, *readings: str) -> pd.DataFrame:
+        """The tiers side by side: a row a case, for every number read (or those named) each tier's mean; NaN where not
+        measured."""
+        means = {tier: self.summary(tier) for tier in self.tiers}
+        columns = list(readings) or list(next(iter(means.values())).columns)
+        side = pd.concat({tier: table[columns] for tier, table in means.items()}, axis=1).swaplevel(axis=1)
+        order = [case for case in self.study.cases if case in set(side.index.get_level_values(0))]
+        return side[columns].loc[order]
+
+    def trust_table(self) -> pd.DataFrame:
+        """Every check that was made, of all tiers: its worst value, its bounds, how often it was made and failed."""
+        return trust_table(self.checks)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether every check of the tier asked for holds."""
+        return bool(trust_of(self.checks[self.checks["tier"] == self.tier])["trusted"])
+
+    def measured_claims(self, tier: str = "") -> list[Measured]:
+        """One measurement a claim whose cases the tier could run, with its control where that could be run too; none of
+        those that the scale leaves unjudged."""
+        where = tier or self.tier
+        trust, found = trust_of(self.checks[self.checks["tier"] == where]), []
+        unjudged = self.study.scale(self.profile, self.tier).unjudged
+        claims = {**self.study.claims, **(self.study.on_kernels if where != SIMULATED else {})}
+        for claim, asked in claims.items():
+            ran = [each for each in several(asked) if self.has(*each.case_names, tier=where)]
+            if claim in unjudged or not ran:
+                continue
+            evidence = ran[0]
+            given = _as_measured(self.values_of(evidence, where), evidence)
+            broken = evidence.broken
+            if broken is not None and self.has(*broken.case_names, tier=where):
+                control = _as_measured(self.values_of(broken, where), broken)
+                given |= {"control" if name == "values" else f"control_{name}": each for name, each in control.items()}
+            given.pop("control_exact", None)
+            found.append(Measured(claim=claim, **given, **trust))
+        return found
+
+    def values_of(self, evidence: Evidence, tier: str = "") -> list[Any]:
+        """What the evidence makes of every repetition that its cases have in common."""
+        by_case = [self.reading(evidence.reading, case, tier) for case in evidence.case_names]
+        how = evidence.how or as_it_is
+        common = sorted(set(by_case[0]).intersection(*by_case))
+        if evidence.pooled:
+            return list(how(*({each: readings[each] for each in common} for readings in by_case)))
+        return [how(*(readings[each] for readings in by_case)) for each in common]
+
+    def save(self, folder: Path) -> None:
+        """Leave every table as a CSV file, and run.json, which says how they were measured."""
+        folder.mkdir(parents=True, exist_ok=True)
+        tables = {"values": self.values, "checks": self.checks, **self.tables}
+        tables |= {f"knob_{name}": table for name, table in self.knobs.items()}
+        for name, table in tables.items():
+            with whole_file(folder / f"{name}.csv") as partial:
+                table.to_csv(partial, index=False)
+        said = {name: getattr(self, name) for name in _SAID}
+        said |= {"slug": self.study.slug, "setting": asdict(self.setting), "skipped": self.skipped}
+        write_atomically(folder / "run.json", json.dumps(said, indent=1))
+
+
+def load_runs(study: Study, folder: Path) -> Runs:
+    """The runs whose tables `Runs.save` left in a folder. Raises NetreproError where there are none."""
+    path = folder / "run.json"
+    if not path.is_file():
+        raise NetreproError(f"no tables in {folder}", f"measure first: netrepro run {study.slug}")
+    said = json.loads(path.read_text())
+    plain = {name: tuple(value) if isinstance(value, list) else value for name, value in said["setting"].items()}
+    runs = Runs(study, replace(study.setting, **plain), *(said[name] for name in _SAID))
+    runs.skipped.update(said["skipped"])
+    tables = {path.stem: pd.read_csv(path) for path in sorted(folder.glob("*.csv"))}
+    runs.values, runs.checks = tables.pop("values"), tables.pop("checks").astype({"holds": bool})
+    for name, table in tables.items():
+        target = runs.knobs if name.startswith("knob_") else runs.tables
+        target[name.removeprefix("knob_")] = table
+    return runs
+
+
+def gather(found: Sequence[tuple[Point, int, Reading]], tier: str, swept: Sequence[str]) -> Tables:
+    """Make tables of the readings of one tier (point, repetition, what was read); `swept` fields are columns of all,
+    also where this tier sweeps none."""
+    rows, checks = [], []
+    tables: dict[str, list[pd.DataFrame]] = {}
+    for point, repetition, read in found:
+        label = {"tier": tier, "case": point.case, "repetition": repetition}
+        label |= {name: getattr(point.setting, name) for name in swept}
+        checks.append(check_table(read.checks).assign(**label))
+        if read.fidelity is not None:
+            checks.append(with_directions(read.fidelity).assign(**label))
+        for name, table in read.tables.items():
+            tables.setdefault(name, []).append(_labelled(table, label))
+        rows.append(label | dict(read.numbers))
+    together = {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+    made = [each for each in checks if len(each)]
+    columns = [*LABELS, *swept, "check", "value", "at_least", "at_most", "holds"]
+    checked = pd.concat(made, ignore_index=True).reindex(columns=columns) if made else pd.DataFrame(columns=columns)
+    return Tables(pd.DataFrame(rows), together, checked.astype({"holds": bool}))
+
+
+def _labelled(table: pd.DataFrame, label: Mapping[str, Any]) -> pd.DataFrame:
+    return table.assign(**label)[[*label, *(name for name in table if name not in label)]]
+
+
+def _below(above: pd.DataFrame, more: pd.DataFrame) -> pd.DataFrame:
+    parts = [each for each in (above, more) if len(each)]
+    return pd.concat(parts, ignore_index=True) if parts else more
+
+
+def _as_measured(values: list[Any], evidence: Evidence) -> dict[str, Any]:
+    if evidence.counted:
+        trials = np.concatenate([np.ravel(np.asarray(each, dtype=float)) for each in values])
+        return {"successes": int(trials.sum()), "trials": len(trials)}
+    return {"values": values[:1], "exact": True} if evidence.exact else {"values": values}

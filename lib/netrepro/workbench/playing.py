@@ -1,0 +1,32 @@
+"""Sliders and a menu of cases in a notebook; the simulator runs and draws one setting again at once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ipywidgets as widgets
+from IPython.display import display
+
+from netrepro.errors import NetreproError
+from netrepro.study import Study, run_once
+
+
+def explore(study: Study) -> widgets.Widget:
+    """Show what a Study's `play` declares. Raises NetreproError for a study without."""
+    if study.play is None:
+        raise NetreproError(f"{study.slug} has nothing to play with", "give its Study play=Play(...)")
+    play, controls = study.play, {}
+    controls["case"] = widgets.Dropdown(options=list(play.cases), description="case")
+    for name, values in play.sliders.items():
+        start, label = getattr(study.setting, name), {"description": name.replace("_", " ")}
+        if isinstance(values, list):
+            controls[name] = widgets.Dropdown(options=values, value=start, **label)
+        else:
+            kind = widgets.IntSlider if isinstance(start, int) else widgets.FloatSlider
+            controls[name] = kind(start, **dict(zip(("min", "max", "step"), values, strict=True)), **label)
+        controls[name].style.description_width = "initial"
+
+    def redraw(case: str, **changed: Any) -> None:
+        display(play.draw(run_once(study, case, play.seconds, **changed), case))
+
+    return widgets.VBox([widgets.HBox(list(controls.values())), widgets.interactive_output(redraw, controls)])
