@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -53,3 +55,49 @@ def replace_folder(new: Path, final: Path, aside: Path) -> None:
                 raise
             shutil.rmtree(aside, ignore_errors=True)  # another's folder came in between
     shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextmanager
+def held(lock: Path) -> Iterator[None]:
+    """Hold a lock file while the block runs; it goes with the block, or with its process, however that ends.
+
+    Process ids tell nothing of a process on another machine or in another namespace; a lock does.
+    """
+    while True:
+        descriptor = os.open(lock, os.O_CREAT | os.O_RDWR, 0o644)
+        with suppress(OSError):  # a file system without locks: nobody then takes us for dead
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), lock.stat()):
+                break
+        os.close(descriptor)  # who removed it took it for left behind
+    try:
+        os.write(descriptor, socket.gethostname().encode())
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+@contextmanager
+def left_behind(lock: Path) -> Iterator[bool]:
+    """Say whether nobody holds a lock file; if so nobody can while the block runs, and it is removed after it.
+
+    One of another machine counts as held: some file systems keep locks to the machine that took them.
+    """
+    try:
+        descriptor = os.open(lock, os.O_RDWR)
+    except FileNotFoundError:
+        yield True
+        return
+    try:
+        ours = lock.read_text() == socket.gethostname()
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        ours = False
+    try:
+        yield ours
+        if ours:
+            lock.unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)

@@ -61,7 +61,7 @@ def check_writable(folder: Path) -> None:
     """Try that files can be written in a folder or, where it is still to be made, in the nearest above it; nothing is
     left. Raises NetreproError where they cannot."""
     nearest = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    probe = nearest / f".writable-{os.getpid()}"
+    probe = nearest / f".writable-{os.urandom(6).hex()}"
     try:
         probe.write_text("netrepro")
         probe.unlink()

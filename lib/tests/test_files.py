@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from netrepro.files import replace_folder, whole_file, write_atomically
+from netrepro.files import left_behind, replace_folder, whole_file, write_atomically
 
 
 def test_a_file_half_written_leaves_the_old_one_and_nothing_beside_it(tmp_path: Path):
@@ -38,3 +40,18 @@ def test_a_folder_that_cannot_be_replaced_stays(tmp_path: Path):
     with pytest.raises(FileNotFoundError):
         replace_folder(tmp_path / "missing", tmp_path / "final", tmp_path / "aside")
     assert [path.name for path in tmp_path.iterdir()] == ["final"]
+
+
+def test_a_lock_goes_with_its_holder(tmp_path: Path):
+    lock = tmp_path / "lock"
+    code = "import sys, time, pathlib; from netrepro.files import held\nwith held(pathlib.Path(sys.argv[1])):\n"
+    code += "    print('held', flush=True); time.sleep(600)"
+    holder = subprocess.Popen([sys.executable, "-c", code, str(lock)], stdout=subprocess.PIPE)
+    assert holder.stdout and holder.stdout.readline() == b"held\n"
+    with left_behind(lock) as nobody_holds_it:
+        assert not nobody_holds_it
+    holder.kill()
+    holder.wait()
+    with left_behind(lock) as nobody_holds_it:
+        assert nobody_holds_it
+    assert not lock.exists()

@@ -16,18 +16,21 @@ from netrepro.paths import runs_dir
 from netrepro.study.declaration import TABLES, Runs, Study
 from netrepro.style import save_figure, use_style
 from netrepro.workbench.catalogue import find
-from netrepro.workbench.run_folder import read_kept
+from netrepro.workbench.run_folder import FAILED, read_kept
 from netrepro.workbench.standard import made_by as made_by_of
 
 
 def redraw(slug: str, folder: Path | None = None) -> tuple[Path, pd.DataFrame]:
     """Draw every figure of a paper's Study that is not empty from saved tables, beside them, and judge its claims.
 
-    folder : of the run; by default the paper's newest below runs/. Returns it and a table: claim, verdict, value,
-    reason. Raises NetreproError for a paper that is no Study, and where no run has left tables.
+    folder : of the run; by default the paper's newest below runs/, of those that ended well if there are any. Returns
+    it and a table: claim, verdict, value, reason.
+
+    Raises NetreproError for a paper that is no Study, and where no run has left tables.
     """
     study = study_of(slug)
-    found = folder or max(_folders_with_tables(study.slug), key=lambda each: each.stat().st_mtime, default=None)
+    left = sorted(_folders_with_tables(study.slug), key=lambda each: each.stat().st_mtime, reverse=True)
+    found = folder or next(iter(sorted(left, key=lambda each: each.name.endswith(FAILED))), None)
     if found is None:
         raise NetreproError(f"no run of {slug} has left tables", f"measure first: netrepro run {slug}")
     runs, result = study.load(found / TABLES), read_kept(found).result

@@ -39,6 +39,15 @@ BY_HAND = "by hand"  # cells run by a person: nobody saw how it ended
 FOLDER = re.compile(r"(?:\d\d_)?(?P<slug>[a-z0-9_]+)(--.*)?")
 
 
+PARTIAL, ASIDE, LIVING = ".partial-", ".aside-", ".living-"  # begin what a runner makes while it lives
+FAILED = "--failed"
+
+
+def failed_beside(folder: Path) -> Path:
+    """Name the folder of a run that did not end well: beside that of the last good one, which stays."""
+    return folder.with_name(folder.name + FAILED)
+
+
 def folder_suffix(overrides: Mapping[str, Any]) -> str:
     """A folder-name ending that tells runs with other parameters apart."""
     if not overrides:
@@ -99,6 +108,7 @@ class Status(BaseModel):
     log_tail: list[str] = []
     command: str = ""
     reused: bool = False  # taken over from an earlier run by --resume
+    stays: Path | None = None  # the last good run, in whose place this one did not come
 
     @property
     def ok(self) -> bool:
@@ -115,6 +125,8 @@ class Status(BaseModel):
         where = f"in {self.heading!r}, cell {self.cell}" if self.cell is not None else "before its first cell"
         lines = [f"{self.name}: {self.outcome} {where}", f"  {self.exception}"]
         lines += [f"  | {line}" for line in self.log_tail[-20:]]
+        lines += [f"  what it left: {shown_path(self.folder)}"] if self.folder else []
+        lines += [f"  the last good run stays: {shown_path(self.stays)}"] if self.stays else []
         lines += [f"  again: {self.command}"]
         return "\n".join(lines)
 
@@ -151,6 +163,15 @@ class Kept:
     def name(self) -> str:
         """Its folder as a person would type it."""
         return shown_path(self.folder)
+
+
+def good_status(folder: Path) -> Status | None:
+    """Read how the good run of a folder ended; None where there is none."""
+    try:
+        status = Status.model_validate_json((folder / STATUS).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return status if status.ok else None
 
 
 def shown_path(path: Path) -> str:

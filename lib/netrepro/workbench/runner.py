@@ -12,12 +12,11 @@ import os
 import re
 import shutil
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +26,7 @@ import pandas as pd
 
 from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
-from netrepro.files import replace_folder, write_atomically
+from netrepro.files import held, left_behind, replace_folder, unique_word, write_atomically
 from netrepro.paths import check_writable, runs_dir, workbench_root
 from netrepro.tiers_and_profiles import PROFILES, TIERS
 from netrepro.workbench import run_folder
@@ -58,7 +57,7 @@ class Event:
 
 @dataclass
 class RunReport:
-    """How every notebook ended."""
+    """How every notebook ended. A run that did not end well left the last good one of its folder alone."""
 
     statuses: list[Status] = field(default_factory=list)
     interrupted: bool = False
@@ -73,8 +72,9 @@ class RunReport:
         return 130 if self.interrupted else int(not self.ok)
 
     def table(self) -> pd.DataFrame:
-        """One row a notebook: name, outcome, seconds, budget_s, cpu_s, peak_mb, reused, exception."""
+        """One row a notebook: name, outcome, seconds, budget_s, cpu_s, peak_mb, reused, exception, folder, stays."""
         columns = ["name", "outcome", "seconds", "budget_s", "cpu_s", "peak_mb", "reused", "exception"]
+        columns += ["folder", "stays"]
         return pd.DataFrame([status.model_dump(include=set(columns)) for status in self.statuses], columns=columns)
 
 
@@ -171,6 +171,7 @@ class _Settings:
     workers: int
     patience: float
     variants: bool = False
+    word: str = field(default_factory=unique_word)  # ends the name of each folder that is not whole yet
 
 
 def _execute(
@@ -188,7 +189,7 @@ def _execute(
     order = {item.job.name: index for index, item in enumerate(planned)}
     if resume:
         planned = [item for item in planned if not _take_over(item, report, on_event)]
-    with _lanes(settings.workers, scheduler) as lanes, _stop_on_interrupt() as stop:
+    with _alive(settings), _lanes(settings.workers, scheduler) as lanes, _stop_on_interrupt() as stop:
         for group in _phases(planned):
             _run_group(group, lanes[group[0].lane], stop, report, on_event)
     report.statuses.sort(key=lambda status: order.get(status.name, -1))
@@ -232,7 +233,6 @@ def _plan(
     ]
     check_writable(settings.folder)
     settings.folder.mkdir(parents=True, exist_ok=True)
-    _tidy(settings.folder)
     refused = [_refusal(notebook, settings.profile) for notebook, _ in asked if notebook.problem]
     planned = []
     for notebook, given in checked:
@@ -296,7 +296,7 @@ def _plan_one(
         name=final.name,
         kind=declared.kind,
         notebook=notebook.path,
-        folder=settings.folder / f".partial-{final.name}-{socket.gethostname()}-{os.getpid()}",
+        folder=settings.folder / f"{run_folder.PARTIAL}{final.name}-{settings.word}",
         root=root,
         parameters=values,
         budget_s=budget_s,
@@ -311,12 +311,28 @@ def _plan_one(
     return _Planned(job, final, lane, declared.last)
 
 
-def _tidy(folder: Path) -> None:
-    """Remove what runs on this host left that were killed."""
-    for stale in folder.glob(f".partial-*-{socket.gethostname()}-*"):
-        owner = stale.name.rsplit("-", 1)[1]
-        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
-            shutil.rmtree(stale, ignore_errors=True)  # its run was killed: nothing in it is whole
+@contextmanager
+def _alive(settings: _Settings) -> Iterator[None]:
+    """Show that this runner lives, so that no other takes its folders for left behind; tidy up after the dead."""
+    folder = settings.folder
+    with held(folder / f"{run_folder.LIVING}{settings.word}"):
+        unfinished = [*folder.glob(f"{run_folder.PARTIAL}*-*"), *folder.glob(f"{run_folder.ASIDE}*-*")]
+        words = {path.name.rpartition("-")[2] for path in [*unfinished, *folder.glob(f"{run_folder.LIVING}*")]}
+        for word in words - {settings.word}:
+            with left_behind(folder / f"{run_folder.LIVING}{word}") as is_dead:
+                for path in unfinished if is_dead else []:
+                    if path.name.endswith(f"-{word}"):
+                        _tidy(path, path.name.removesuffix(f"-{word}"))
+        yield
+
+
+def _tidy(path: Path, name: str) -> None:
+    """Remove what a runner that died left half-done; a run that it had put aside takes its place again."""
+    final = path.with_name(name.removeprefix(run_folder.ASIDE))
+    if name.startswith(run_folder.ASIDE) and not final.exists():
+        with suppress(OSError):
+            path.rename(final)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _refusal(notebook: Notebook, profile: str) -> Status:
@@ -332,12 +348,9 @@ def _refusal(notebook: Notebook, profile: str) -> Status:
 
 
 def _take_over(item: _Planned, report: RunReport, on_event: Callable[[Event], None]) -> bool:
-    """Whether an earlier run of exactly this ended well; if so it is reported as reused."""
-    try:
-        status = Status.model_validate_json((item.final / run_folder.STATUS).read_text())
-    except (OSError, ValueError):
-        return False
-    if item.last or not status.ok or status.fingerprint != item.job.fingerprint:
+    """Whether the last good run is of exactly this; if so it is reported as reused."""
+    status = run_folder.good_status(item.final)
+    if item.last or status is None or status.fingerprint != item.job.fingerprint:
         return False
     status.reused = True
     report.statuses.append(status)
@@ -490,9 +503,11 @@ def _finish(item: _Planned, future: Future, report: RunReport, on_event: Callabl
 
 
 def _keep(item: _Planned, status: Status) -> None:
-    """Complete the manifest, drop what only the run needed, and give the folder its final name."""
-    folder = item.job.folder
-    status.folder = item.final
+    """Complete the manifest, drop what only the run needed, and give the folder its final name: that of the last good
+    run, in its place, or one beside it where this one did not end well."""
+    folder, failed = item.job.folder, run_folder.failed_beside(item.final)
+    status.folder = item.final if status.ok else failed
+    status.stays = item.final if not status.ok and run_folder.good_status(item.final) else None
     made = [path for path in sorted(folder.iterdir()) if path.suffix in (".png", ".svg", ".csv")]
     made += [path for path in [folder / run_folder.RESULTS] if path.exists()]
     try:
@@ -518,5 +533,7 @@ def _keep(item: _Planned, status: Status) -> None:
         run_folder.RUNNER_LOG,
     ):
         (folder / leftover).unlink(missing_ok=True)
-    aside = item.final.with_name(f".partial-old-{item.final.name}-{socket.gethostname()}-{os.getpid()}")
-    replace_folder(folder, item.final, aside)
+    word = folder.name.rpartition("-")[2]
+    replace_folder(folder, status.folder, item.final.with_name(f"{run_folder.ASIDE}{status.folder.name}-{word}"))
+    if status.ok:
+        shutil.rmtree(failed, ignore_errors=True)

@@ -143,8 +143,11 @@ def test_a_failed_run_is_never_published(ran, echo_paper, commit_all, figures, w
     echo_paper.write_text(echo_paper.read_text().replace("the last cell ran", "{").replace('print(\\"{', 'int(\\"{'))
     commit_all(workbench)
     (status,) = run(["echo"]).statuses
-    assert status.outcome == "failed" and (workbench / "runs/quick/10_echo/results.json").exists()
-    for options in ({}, {"run": workbench / "runs/quick/10_echo", "dirty": True, "fewer": True}):
+    assert status.outcome == "failed" and (status.folder / "results.json").exists()
+    good, failed = publish(["echo"], dry_run=True)
+    assert not good.refusals and "it failed: ValueError" in failed.refusals[0]
+    shutil.rmtree(ran)
+    for options in ({}, {"run": status.folder, "dirty": True, "fewer": True}):
         (item,) = publish(None if "run" in options else ["echo"], **options)
         assert "it failed: ValueError" in item.refusals[0]
     assert content(figures) == {} and own_results("echo") is None

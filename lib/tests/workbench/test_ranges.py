@@ -99,7 +99,7 @@ def test_the_smallest_patience_is_a_run_out_of_time_and_no_traceback(add_noteboo
     command = [sys.executable, "-m", "netrepro.workbench.cli", "run", "endless_cell", "--patience", "0.01"]
     said = subprocess.run(command, capture_output=True, text=True)
     assert said.returncode == 1 and "timed out" in said.stdout and "Trait" not in said.stdout
-    assert "executed notebook: " in said.stdout and "runs/quick/10_endless_cell/executed.ipynb" in said.stdout
+    assert "executed notebook: " in said.stdout and "runs/quick/10_endless_cell--failed/executed.ipynb" in said.stdout
 
 
 def test_a_folder_that_cannot_be_written_gets_two_lines(echo_paper):

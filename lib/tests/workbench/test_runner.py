@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,10 +19,11 @@ import pytest
 
 from netrepro.emulation.tiers import TierProbe, TierStatus
 from netrepro.errors import NetreproError
+from netrepro.files import held
 from netrepro.tiers_and_profiles import TIERS
 from netrepro.workbench import runner
 from netrepro.workbench.catalogue import Declaration
-from netrepro.workbench.run_folder import Status
+from netrepro.workbench.run_folder import Status, good_status, own_results
 from netrepro.workbench.runner import Event, RunReport, run, run_variants
 
 FIXTURES = Path(__file__).parents[1] / "notebooks"
@@ -112,7 +113,7 @@ def test_a_notebook_out_of_time_says_which_line_it_was_at(damaged_set):
 
 @pytest.mark.parametrize("slug", ["killed_kernel", "endless_cell", "raised_exception"])
 def test_the_executed_copy_never_calls_a_cell_completed_that_did_not_run(damaged_set, slug):
-    executed = nbformat.read(damaged_set[0] / f"runs/quick/10_{slug}/executed.ipynb", as_version=4)
+    executed = nbformat.read(damaged_set[0] / f"runs/quick/10_{slug}--failed/executed.ipynb", as_version=4)
     cells = [cell for cell in executed.cells if cell.cell_type == "code" and "papermill" in cell.metadata]
     states = [cell.metadata.papermill.status for cell in cells if cell.metadata.papermill.get("status")]
     assert states[-1] == "pending" and "failed" in states
@@ -275,14 +276,66 @@ def test_ctrl_c_stops_every_notebook_and_leaves_nothing_half_written(add_noteboo
 
 def test_a_killed_runner_leaves_a_folder_that_the_next_run_removes(add_notebook, workbench):
     add_notebook("well_behaved")
-    dead = subprocess.Popen(["true"])
-    dead.wait()
-    stale = workbench / f"runs/quick/.partial-10_well_behaved-{os.uname().nodename}-{dead.pid}"
-    stale.mkdir(parents=True)
-    alive = workbench / f"runs/quick/.partial-10_other-{os.uname().nodename}-{os.getppid()}"
-    alive.mkdir()
-    assert run(["well_behaved"]).ok
-    assert not stale.exists() and alive.exists()
+    runs = workbench / "runs/quick"
+    for name in (".partial-10_well_behaved-aa", ".aside-10_good-aa", ".partial-10_other-bb", ".partial-10_far-cc"):
+        (runs / name).mkdir(parents=True)
+    (runs / ".living-aa").write_text(socket.gethostname())
+    (runs / ".living-cc").write_text("another-machine")
+    with held(runs / ".living-bb"):
+        assert run(["well_behaved"]).ok
+        left = {path.name for path in runs.iterdir()}
+    assert left == {
+        "10_well_behaved",
+        "10_good",
+        ".partial-10_other-bb",
+        ".living-bb",
+        ".partial-10_far-cc",
+        ".living-cc",
+    }
+
+
+def fail_at(notebook: Path, code: str) -> None:
+    content = nbformat.read(notebook, as_version=4)
+    content.cells.append(nbformat.v4.new_code_cell(code))
+    nbformat.write(content, notebook)
+
+
+def test_a_failed_run_leaves_the_good_one_and_is_named_beside_it(echo_paper, workbench):
+    good = run(["echo"]).statuses[0].folder
+    before = {path.name: path.read_bytes() for path in good.iterdir()}
+    fail_at(echo_paper, "1 / 0")
+    report = run(["echo"])
+    (status,) = report.statuses
+    assert not status.ok and status.folder == workbench / "runs/quick/10_echo--failed"
+    assert {path.name: path.read_bytes() for path in good.iterdir()} == before
+    assert own_results("echo").runs["quick/simulated"].answer
+    explained = status.explanation()
+    assert "what it left: runs/quick/10_echo--failed" in explained
+    assert "the last good run stays: runs/quick/10_echo" in explained
+    assert list(report.table()["stays"]) == [good]
+    assert not run(["echo"], resume=True).ok  # the good one is of another notebook
+
+
+def test_a_run_out_of_time_leaves_the_good_one(echo_paper):
+    good = run(["echo"]).statuses[0].folder
+    (status,) = run(["echo"], patience=0.01).statuses
+    assert status.outcome == "timed out" and good_status(good) is not None and status.stays == good
+
+
+def test_a_run_that_ends_well_removes_what_the_failed_one_left(echo_paper, workbench):
+    text = echo_paper.read_text()
+    fail_at(echo_paper, "1 / 0")
+    assert not run(["echo"]).ok
+    echo_paper.write_text(text)
+    assert run(["echo"]).ok
+    assert [path.name for path in (workbench / "runs/quick").iterdir()] == ["10_echo"]
+
+
+def test_two_runs_of_one_notebook_at_once_both_end_well(echo_paper, workbench):
+    code = "from netrepro.workbench import run; import sys; sys.exit(run(['echo']).exit_code)"
+    both = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
+    assert [process.wait() for process in both] == [0, 0]
+    assert [path.name for path in (workbench / "runs/quick").iterdir()] == ["10_echo"]
 
 
 def test_a_file_in_place_of_the_runs_folder_is_refused_at_once(add_notebook, workbench):
