@@ -17,7 +17,19 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lib" / "netrepro"
 
 FLOORS = {
-    0: {"netrepro", "errors", "extras", "files", "git", "paths", "processes", "style", "tiers_and_profiles", "_core"},
+    0: {
+        "netrepro",
+        "errors",
+        "extras",
+        "files",
+        "git",
+        "paths",
+        "processes",
+        "provenance",
+        "style",
+        "tiers_and_profiles",
+        "_core",
+    },
     1: {"networks", "protocols", "queueing", "traffic", "verification", "dummynet"},
     2: {"emulation", "simulation", "transport", "claims", "applications"},
     3: {"study"},

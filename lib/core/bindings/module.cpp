@@ -3,6 +3,7 @@
 
 PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled core of netrepro.";
+  module.attr("build_stamp") = build_stamp;
   bind_agreement(module);
   bind_emulation(module);
   bind_peer_swarm(module);

@@ -1,6 +1,9 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
+// Hash of the sources that this core was built from; defined by core/build_stamp.cmake.
+extern const char* const build_stamp;
+
 void bind_agreement(pybind11::module_& module);
 void bind_dummynet(pybind11::module_& module);
 void bind_emulation(pybind11::module_& module);

@@ -6,15 +6,14 @@ import hashlib
 import os
 import platform
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from netrepro import __file__ as package_file
 from netrepro.emulation.tiers import probe_tiers
 from netrepro.errors import NetreproError
 from netrepro.git import git
 from netrepro.paths import workbench_root
+from netrepro.provenance import code_hash, core_stamp
 
 
 def git_state(root: Path) -> dict[str, Any]:
@@ -26,19 +25,12 @@ def git_state(root: Path) -> dict[str, Any]:
         return {"commit": None, "dirty": None, "why": error.problem}
 
 
-@cache
-def library_fingerprint() -> str:
-    """sha256 over the library's source and its compiled core: equal when a run would run the same code."""
-    package = Path(package_file).parent
-    # With an editable installation the compiled core lies elsewhere; its C++ sources lie beside the package.
-    sources = [*package.rglob("*.py"), *package.rglob("*.so"), *(package.parent / "core").rglob("*.?pp")]
-    return _digest(sources)
-
-
-def notebook_fingerprint(notebook: Path, slug: str, parameters: dict[str, Any], root: Path) -> str:
-    """sha256 over all that decides a notebook's result: its text, data, parameters, and the library."""
+def notebook_fingerprint(
+    notebook: Path, slug: str, parameters: dict[str, Any], root: Path, code: str | None = None
+) -> str:
+    """Hash all that decides a notebook's result: its text, data, parameters, and the library (`code`: its hash)."""
     inputs = [notebook, *(path for path in (root / "data" / slug).rglob("*") if path.is_file())]
-    words = f"{library_fingerprint()} {sorted(parameters.items())!r} {_digest(inputs)}"
+    words = f"{code or code_hash()} {sorted(parameters.items())!r} {_digest(inputs)}"
     return hashlib.sha256(words.encode()).hexdigest()
 
 
@@ -70,6 +62,8 @@ def describe_machine() -> dict[str, Any]:
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "git": git_state(root),
+        "code": code_hash(),
+        "core": core_stamp(),
         "lock_sha256": file_sha256(lock) if lock.exists() else None,
         "python": platform.python_version(),
         "kernel": platform.release(),

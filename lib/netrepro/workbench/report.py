@@ -41,6 +41,7 @@ from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.paths import runs_dir, workbench_root
 from netrepro.processes import in_processes
+from netrepro.provenance import check_code, code_hash
 from netrepro.study.declaration import TABLES, Runs, Study
 from netrepro.style import save_figure, use_style
 from netrepro.tiers_and_profiles import PROFILES
@@ -120,6 +121,7 @@ class Report:
         self.folder = Path(named) if named else runs_dir() / "interactive" / (slug + folder_suffix(changed))
         self.made_by = made_by(find(slug), profile, tier, changed)
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._library = code_hash()
         self._answer = answer
         self._measured: list[Measured] | None = None
         self._level = "not measured"
@@ -236,6 +238,7 @@ class Report:
             {
                 "date": datetime.now(UTC).date(),
                 "commit": self._commit(),
+                "library": self._library,
                 "profile": self.profile,
                 "tier": self.tier,
                 "seed": self.seed,
@@ -279,9 +282,11 @@ def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any =
     Raises
     ------
     NetreproError : for an unknown slug or profile, fewer than two repetitions, a parameter that is missing, unknown to
-        the notebook or out of its range, or a tier that this machine or notebook cannot honour.
+        the notebook or out of its range, a tier that this machine or notebook cannot honour, and code that is not this
+        checkout's.
     """
     use_style()
+    check_code()
     slug, setting = (paper, setting) if isinstance(paper, str) else (paper.slug, paper.setting)
     notebook = find(slug)
     for name in (*_injected(namespace), *notebook.parameters):

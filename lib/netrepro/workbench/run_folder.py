@@ -78,6 +78,7 @@ class Job(BaseModel):
     threads: int = 1
     manifest: dict[str, Any]
     fingerprint: str
+    code: str  # hash of the library that was asked to run it
 
 
 class Progress(BaseModel):

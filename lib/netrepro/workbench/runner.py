@@ -28,6 +28,7 @@ from netrepro.emulation.tiers import VIRTUAL_TIME_TIERS, probe_tiers, resolve_ti
 from netrepro.errors import NetreproError, nearest
 from netrepro.files import held, left_behind, replace_folder, unique_word, write_atomically
 from netrepro.paths import check_writable, runs_dir, workbench_root
+from netrepro.provenance import check_code, code_hash
 from netrepro.tiers_and_profiles import PROFILES, TIERS
 from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import Declaration, Notebook, find, select
@@ -171,6 +172,7 @@ class _Settings:
     workers: int
     patience: float
     variants: bool = False
+    code: str = field(default_factory=code_hash)
     word: str = field(default_factory=unique_word)  # ends the name of each folder that is not whole yet
 
 
@@ -231,6 +233,7 @@ def _plan(
         for notebook, given in asked
         if not notebook.problem
     ]
+    check_code()
     check_writable(settings.folder)
     settings.folder.mkdir(parents=True, exist_ok=True)
     refused = [_refusal(notebook, settings.profile) for notebook, _ in asked if notebook.problem]
@@ -306,7 +309,8 @@ def _plan_one(
         command=run_command(notebook.slug, settings.profile, settings.tier, changed | given),
         threads=1 if lane == "quiet" else max(1, len(os.sched_getaffinity(0)) // settings.workers),
         manifest=shown,
-        fingerprint=notebook_fingerprint(notebook.path, notebook.slug, values, root),
+        fingerprint=notebook_fingerprint(notebook.path, notebook.slug, values, root, settings.code),
+        code=settings.code,
     )
     return _Planned(job, final, lane, declared.last)
 
@@ -385,7 +389,30 @@ def _lanes(workers: int, scheduler: str | None) -> Iterator[dict[str, Executor]]
             "start one: dask scheduler; dask worker tcp://…",
         ) from None
     with client:
+        _check_workers(client)
         yield {"compute": client.get_executor(pure=False), "quiet": _QuietDask(client)}
+
+
+def _check_workers(client: Any) -> None:
+    """Raise NetreproError naming the workers that would run other code than this, with what each has."""
+
+    def ask() -> str:  # sent as it is written here: a worker without netrepro can say so
+        try:
+            from netrepro.provenance import code_hash
+
+            return code_hash()
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+    here, names = code_hash(), {}
+    for address, worker in client.scheduler_info(n_workers=-1)["workers"].items():
+        names[address] = f"{worker['name']} ({address})"
+    wrong = [f"{names.get(address, address)}: {told}" for address, told in client.run(ask).items() if told != here]
+    if wrong:
+        raise NetreproError(
+            f"Dask workers whose netrepro is not {here}, the one that runs here: {'; '.join(sorted(wrong))}",
+            "start them in this checkout, with its .venv",
+        )
 
 
 class _QuietDask(Executor):

@@ -56,7 +56,8 @@ def edited_inputs(notebook: Notebook) -> list[str] | None:
 
     None where git cannot tell. Saved outputs of a notebook are no edit.
     """
-    places = ["lib/netrepro", "lib/core", f"data/{notebook.slug}", f"notebooks/{notebook.path.name}"]
+    code = ["lib/netrepro", "lib/core", "lib/CMakeLists.txt"]
+    places = [*code, f"data/{notebook.slug}", f"notebooks/{notebook.path.name}"]
     try:
         git("rev-parse", "HEAD")
         entries = git("status", "--porcelain", "--untracked-files=all", "-z", "--no-renames", "--", *places).split("\0")

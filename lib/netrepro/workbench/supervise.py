@@ -18,6 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from netrepro.files import write_atomically
+from netrepro.provenance import code_hash
 from netrepro.workbench import run_folder
 from netrepro.workbench.ipc import KERNEL_PID_FILE
 from netrepro.workbench.manifest import describe_machine
@@ -43,6 +44,9 @@ def supervise(folder: Path) -> Status:
     try:
         if (folder / run_folder.CANCEL).exists():
             return _status(job, folder, None, "interrupted", why)
+        if code_hash() != job.code:
+            edited = "the library was edited since the run began, or is another on this worker: run it again"
+            return _status(job, folder, None, "failed", edited)
         manifest = describe_machine() | job.manifest
         write_atomically(folder / run_folder.MANIFEST, json.dumps(manifest, indent=1, default=str))
         with (folder / run_folder.RUNNER_LOG).open("w") as log:

@@ -12,6 +12,8 @@ import pytest
 from dask.distributed import LocalCluster
 
 from netrepro.errors import NetreproError
+from netrepro.provenance import code_hash
+from netrepro.workbench import runner
 from netrepro.workbench.runner import QUIET_RESOURCE, run
 
 
@@ -64,6 +66,14 @@ def test_a_cluster_without_a_quiet_worker_is_refused_before_an_emulated_notebook
         pytest.raises(NetreproError, match=QUIET_RESOURCE),
     ):
         run(scheduler=plain.scheduler_address)
+    assert not list((workbench / "runs").rglob("executed.ipynb"))
+
+
+def test_a_worker_with_other_code_is_refused_by_name_and_reason(cluster, add_notebook, workbench, monkeypatch):
+    add_notebook("well_behaved")
+    monkeypatch.setattr(runner, "code_hash", lambda: "of this checkout")
+    with pytest.raises(NetreproError, match=rf"not of this checkout.*\(tcp://.*\): {code_hash()}; .*: {code_hash()}"):
+        run(scheduler=cluster.scheduler_address)
     assert not list((workbench / "runs").rglob("executed.ipynb"))
 
 

@@ -17,11 +17,13 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from netrepro import provenance
 from netrepro.emulation.tiers import TierProbe, TierStatus
 from netrepro.errors import NetreproError
 from netrepro.files import held
+from netrepro.provenance import code_hash
 from netrepro.tiers_and_profiles import TIERS
-from netrepro.workbench import runner
+from netrepro.workbench import runner, supervise
 from netrepro.workbench.catalogue import Declaration
 from netrepro.workbench.run_folder import Status, good_status, own_results
 from netrepro.workbench.runner import Event, RunReport, run, run_variants
@@ -230,6 +232,24 @@ def test_resume_keeps_what_ended_well_and_repeats_what_changed(echo_paper, workb
     claims = workbench / "data/echo/claims.yaml"
     claims.write_text(claims.read_text() + "\n# a changed input\n")
     assert not run(["echo"], resume=True).statuses[0].reused
+
+
+def test_results_name_the_code_that_measured_them(echo_paper, workbench):
+    assert run(["echo"]).ok
+    assert result_of(workbench / "runs/quick/10_echo")["library"] == code_hash()
+
+
+def test_a_run_of_a_library_that_was_edited_meanwhile_is_refused(echo_paper, monkeypatch):
+    monkeypatch.setattr(supervise, "code_hash", lambda: "edited")
+    (status,) = run(["echo"]).statuses
+    assert status.outcome == "failed" and "the library was edited since the run began" in status.exception
+
+
+def test_a_core_of_other_sources_is_refused_before_anything_starts(echo_paper, workbench, monkeypatch):
+    monkeypatch.setattr(provenance, "core_stamp", lambda: "of yesterday")
+    with pytest.raises(NetreproError, match="make setup"):
+        run(["echo"])
+    assert not (workbench / "runs").exists()
 
 
 def test_variants_of_one_notebook_run_side_by_side(add_notebook, workbench):

@@ -1,0 +1,11 @@
+# Writes OUTPUT, a C++ file that holds the hash of LIBRARY's sources; netrepro/provenance.py compares it with them.
+file(GLOB_RECURSE names RELATIVE ${LIBRARY} ${LIBRARY}/core/*.cpp ${LIBRARY}/core/*.hpp)
+list(APPEND names CMakeLists.txt)
+list(SORT names)
+set(lines "")
+foreach(name IN LISTS names)
+  file(SHA256 ${LIBRARY}/${name} hash)
+  string(APPEND lines "${hash}  ${name}\n")
+endforeach()
+string(SHA256 stamp "${lines}")
+file(CONFIGURE OUTPUT ${OUTPUT} CONTENT "extern const char* const build_stamp;\nconst char* const build_stamp = \"${stamp}\";\n")
