@@ -27,7 +27,7 @@ class Run(BaseModel):
     commit : ends with "-dirty" where the library, the notebook or its data differed from it.
     changed : parameters that were not the committed notebook's defaults, with their values.
     code : hash of the code that measured; "" of a run from before that was kept.
-    library : hash of the whole library and of the core that it had loaded (netrepro.provenance); \"\" as before.
+    library : hash of the whole library and of the core that it had loaded (netrepro.provenance); "" as before.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -55,8 +55,8 @@ class Run(BaseModel):
         return next((each for each in self.measured if each.claim == claim_id), None)
 
     def repeats(self, other: Run) -> bool:
-        """Is this the other run again, but for its date, commit and code?"""
-        own = {name: getattr(self, name) for name in ("date", "commit", "code", "library")}
+        """Is this the other run again, but for its date, commit and library?"""
+        own = {name: getattr(self, name) for name in ("date", "commit", "library")}
         return self == other.model_copy(update=own)
 
     @model_validator(mode="after")

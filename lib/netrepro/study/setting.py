@@ -51,7 +51,13 @@ class Range:
             return True
         if not word:
             return EMPTY in self.words
-        return any(test(Path(word).expanduser()) for name, test in PATHS.items() if name in self.words)
+        return self.is_path(word)
+
+    def is_path(self, value: Any) -> bool:
+        """Whether a value is no word of the range but names a file or folder that it allows."""
+        if not isinstance(value, str) or not value or (value in self.words and value not in PATHS):
+            return False
+        return any(test(Path(value).expanduser()) for name, test in PATHS.items() if name in self.words)
 
     def text(self, name: str) -> str:
         """The range in words, of a parameter of that name."""

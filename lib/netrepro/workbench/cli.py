@@ -230,7 +230,9 @@ def _described(notebook: Notebook) -> dict[str, Any]:
 @app.command()
 def sweep(
     slug: str,
-    vary: Annotated[str, typer.Option(metavar="NAME=A..B", help="NAME=A..B, or NAME=A,B,C")],
+    vary: Annotated[
+        list[str], typer.Option(metavar="NAME=A..B", help="NAME=A..B, or NAME=A,B,C; several: every combination")
+    ],
     points: Annotated[int, typer.Option(help="how many values of a range")] = 9,
     profile: Profile = "quick",
     tier: Tier = "auto",
@@ -239,7 +241,7 @@ def sweep(
     scheduler: Scheduler = None,
     resume: Resume = False,
 ) -> None:
-    """Run a notebook over values of one parameter; a table and a figure land under runs/sweeps/."""
+    """Run a notebook over values of its parameters; a table and a figure land under runs/sweeps/."""
     from netrepro.workbench.sweeping import cost_of
     from netrepro.workbench.sweeping import sweep as run_sweep
 
@@ -259,8 +261,7 @@ def sweep(
             on_event=tell,
         )
     print_failures(done.report)
-    name = vary.partition("=")[0]
-    console.print(done.table.dropna(subset=["value"]).pivot_table(index="claim", columns=name, values="value"))
+    console.print(done.table.dropna(subset=["value"]).pivot_table(index="claim", columns=done.names, values="value"))
     console.print(f"table and figure: {short(done.folder)}/sweep.csv, sweep.png")
     raise typer.Exit(done.report.exit_code)
 

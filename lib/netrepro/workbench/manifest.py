@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,16 @@ def git_state(root: Path) -> dict[str, Any]:
 
 
 def notebook_fingerprint(
-    notebook: Path, slug: str, parameters: dict[str, Any], root: Path, code: str | None = None
+    notebook: Path,
+    slug: str,
+    parameters: dict[str, Any],
+    root: Path,
+    code: str | None = None,
+    files: Sequence[Path] = (),
 ) -> str:
-    """Hash all that decides a notebook's result: its text, data, parameters, and the library (`code`: its hash)."""
-    inputs = [notebook, *(path for path in (root / "data" / slug).rglob("*") if path.is_file())]
+    """Hash all that decides a notebook's result: its text, data, parameters, `files` that these name, and the library
+    (`code`: its hash)."""
+    inputs = [notebook, *files, *(path for path in (root / "data" / slug).rglob("*") if path.is_file())]
     words = f"{code or code_hash()} {sorted(parameters.items())!r} {_digest(inputs)}"
     return hashlib.sha256(words.encode()).hexdigest()
 
@@ -42,7 +49,8 @@ def _digest(paths: list[Path]) -> str:
 
 
 def file_sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    with path.open("rb") as file:  # a capture may be larger than memory
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def cpu_model() -> str:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import ast
 import io
-import json
 import math
 import tokenize
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -65,15 +65,38 @@ class Parameter:
             )
         return value
 
+    @property
+    def is_number(self) -> bool:
+        """Is it one number?"""
+        return self.type in ("int", "float")
+
+    def names_path(self, value: Any) -> bool:
+        """Whether a value of it is the path of a file or folder, by its range."""
+        limits = range_of(self.name, self.help)
+        return limits is not None and limits.is_path(value)
+
     def _parse_text(self, text: str) -> Any:
+        """The value of a text, or the text itself where it is not of the type, as the caller will say."""
         if self.type.startswith("list["):
             item = Parameter(self.name, self.type[5:-1], self.default, self.help)
             parts = [part.strip() for part in text.strip("[] ").split(",")]
-            return [item._parse_text(part) if item.type != "str" else part for part in parts if part]
+            return [item._parse_text(part) if item.type != "str" else _unquoted(part) for part in parts if part]
+        read = _read_bool if self.type == "bool" else TYPES[self.type]
         try:
-            return json.loads(text.lower() if self.type == "bool" else text)
-        except json.JSONDecodeError:
-            return text  # not of the type, as the caller will say
+            return read(text)
+        except ValueError:
+            return text
+
+
+def _read_bool(text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise ValueError
+    return text.strip().lower() == "true"
+
+
+def _unquoted(text: str) -> str:
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    return text[1:-1] if is_quoted else text
 
 
 def read_parameters(notebook: Mapping[str, Any]) -> dict[str, Parameter]:
@@ -119,7 +142,7 @@ def _read_cell(source: str) -> dict[str, Parameter]:
 
 
 def check_parameters(parameters: Mapping[str, Parameter], given: Mapping[str, Any], of: str) -> dict[str, Any]:
-    """`given` with every value of its parameter's type.
+    """Give every value its parameter's type; a path becomes absolute, from the working directory on.
 
     Raises NetreproError for a name that notebook `of` does not have (naming the nearest) or an ill-typed value.
     """
@@ -127,5 +150,12 @@ def check_parameters(parameters: Mapping[str, Parameter], given: Mapping[str, An
     for name, value in given.items():
         if name not in parameters:
             raise NetreproError(f"{of} has no parameter {name!r}", nearest(name, parameters))
-        checked[name] = parameters[name].parse(value)
+        value = parameters[name].parse(value)
+        checked[name] = str(Path(value).expanduser().absolute()) if parameters[name].names_path(value) else value
     return checked
+
+
+def files_named(parameters: Mapping[str, Parameter], values: Mapping[str, Any], beside: Path) -> list[Path]:
+    """List the files that values name, and those in folders that they name; relative ones lie in `beside`."""
+    paths = [beside / Path(value).expanduser() for name, value in values.items() if parameters[name].names_path(value)]
+    return [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path]) if file.is_file()]

@@ -33,7 +33,7 @@ from netrepro.tiers_and_profiles import PROFILES, TIERS
 from netrepro.workbench import run_folder
 from netrepro.workbench.catalogue import Declaration, Notebook, find, select
 from netrepro.workbench.manifest import file_sha256, notebook_fingerprint
-from netrepro.workbench.parameters import check_parameters
+from netrepro.workbench.parameters import check_parameters, files_named
 from netrepro.workbench.run_folder import Job, Progress, Status, folder_suffix
 from netrepro.workbench.standard import changed_parameters, edited_inputs, run_command
 from netrepro.workbench.supervise import supervise
@@ -158,7 +158,9 @@ def run_copies(
 
 
 def workers(jobs: int | None) -> int:
-    """How many notebooks run at a time: `jobs`, or one a processor."""
+    """How many notebooks run at a time: `jobs`, or one a processor. Raises NetreproError for less than one."""
+    if jobs is not None and jobs < 1:
+        raise NetreproError(f"jobs = {jobs}", "how many run at a time is 1 or more")
     return len(os.sched_getaffinity(0)) if jobs is None else jobs
 
 
@@ -222,8 +224,8 @@ def _plan(
     """
     if settings.profile not in PROFILES:
         raise NetreproError(f"no profile {settings.profile!r}", nearest(settings.profile, PROFILES))
-    if settings.workers < 1 or not 0 < settings.patience < float("inf"):
-        raise NetreproError(f"jobs = {settings.workers}, patience = {settings.patience}", "both must be positive")
+    if not 0 < settings.patience < float("inf"):
+        raise NetreproError(f"patience = {settings.patience}", "it must be positive")
     for name, chosen in (("profile", settings.profile), ("tier", settings.tier)):
         others = {str(given[name]) for _, given in asked if name in given} - {chosen}
         if others:
@@ -281,6 +283,7 @@ def _plan_one(
     changed = changed_parameters(notebook, used)
     named = (given if settings.variants else {}) | changed | ({} if settings.tier == "auto" else {"tier": tier})
     final = settings.folder / (notebook.name + folder_suffix(named))
+    inputs = files_named(notebook.parameters, used, notebook.path.parent)
     usual_tier, _ = resolve_tier("auto", declared.tiers, probe_tiers())
     shown = {
         "slug": notebook.slug,
@@ -309,7 +312,7 @@ def _plan_one(
         command=run_command(notebook.slug, settings.profile, settings.tier, changed | given),
         threads=1 if lane == "quiet" else max(1, len(os.sched_getaffinity(0)) // settings.workers),
         manifest=shown,
-        fingerprint=notebook_fingerprint(notebook.path, notebook.slug, values, root, settings.code),
+        fingerprint=notebook_fingerprint(notebook.path, notebook.slug, values, root, settings.code, inputs),
         code=settings.code,
     )
     return _Planned(job, final, lane, declared.last)

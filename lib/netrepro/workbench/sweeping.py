@@ -1,10 +1,11 @@
-"""Vary one parameter of a notebook over a range, on the runner's machinery: one tidy table, one figure."""
+"""Vary parameters of a notebook over ranges, on the runner's machinery: one tidy table, one figure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from netrepro.claims import judge, load_claims, read_results
@@ -19,29 +21,35 @@ from netrepro.emulation.tiers import probe_tiers, resolve_tier
 from netrepro.errors import NetreproError, nearest
 from netrepro.files import write_atomically
 from netrepro.paths import runs_dir
-from netrepro.style import save_figure
+from netrepro.style import CURVES, save_figure
 from netrepro.workbench import run_folder
-from netrepro.workbench.catalogue import find
+from netrepro.workbench.catalogue import Notebook, find
 from netrepro.workbench.looks import VERDICT_LOOKS
-from netrepro.workbench.parameters import Parameter
+from netrepro.workbench.parameters import Parameter, check_parameters
+from netrepro.workbench.ranges import NUMBER
+from netrepro.workbench.run_folder import folder_suffix
 from netrepro.workbench.runner import Event, RunReport, lane_on, run_variants, workers
 
-RANGE = re.compile(r"(?P<low>[^.,][^,]*?)\.\.(?P<high>[^,]+)")
+RANGE = re.compile(rf"(?P<low>{NUMBER})\s*\.\.\s*(?P<high>{NUMBER})")
+WORDS_AS_RANGE = re.compile(r"[^./,]+\.\.[^./,]+")
+POINTS = 9
 
 
 @dataclass(frozen=True)
 class Sweep:
     """A finished sweep.
 
-    table : one row a value and claim, columns <parameter>, claim, unit, value, interval_low, interval_high,
-        verdict, reason.
-    folder : holds sweep.csv, sweep.png and the executed notebook of every value.
+    table : one row a combination of values and claim, columns <parameter> (each that is varied), claim, unit, value,
+        interval_low, interval_high, verdict, reason.
+    folder : holds sweep.csv, sweep.png and the executed notebook of every combination; named after all that was asked.
+    names : the varied parameters.
     """
 
     table: pd.DataFrame
     figure: Figure
     folder: Path
     report: RunReport
+    names: list[str]
 
 
 def parse_range(text: str, parameter: Parameter, points: int) -> list[Any]:
@@ -49,10 +57,10 @@ def parse_range(text: str, parameter: Parameter, points: int) -> list[Any]:
 
     Raises NetreproError for text that is neither, a range of a parameter that is no number, or points < 2.
     """
-    match = RANGE.fullmatch(text.strip())
+    match = RANGE.fullmatch(text.strip()) if parameter.is_number else WORDS_AS_RANGE.fullmatch(text)
     if match is None:
         return list(dict.fromkeys(parameter.parse(part.strip()) for part in text.split(",") if part.strip()))
-    if parameter.type not in ("int", "float") or points < 2:
+    if not parameter.is_number or points < 2:
         raise NetreproError(
             f"{text!r} is a range, but {parameter.name} is a {parameter.type} and points = {points}",
             "list its values: name=a,b,c",
@@ -64,18 +72,47 @@ def parse_range(text: str, parameter: Parameter, points: int) -> list[Any]:
     return [float(f"{value:.12g}") for value in values]
 
 
-def cost_of(
-    slug: str, vary: str, *, points: int = 9, profile: str = "quick", tier: str = "auto", jobs: int | None = None
-) -> str:
-    """What a sweep would cost, in words: runs, and the time that the notebook declares; "" of one that sweep refuses.
+def grid(notebook: Notebook, vary: str | Sequence[str], points: int = POINTS) -> list[dict[str, Any]]:
+    """List every combination of the values of `name=a..b` or `name=a,b,c`, or of several of these.
 
-    Raises NetreproError as it does, for an unknown notebook or tier and a malformed range.
+    Raises NetreproError for an unknown parameter, one that is named twice, and a malformed range.
+    """
+    values: dict[str, list[Any]] = {}
+    for each in _each(vary):
+        name, separator, text = each.partition("=")
+        if not separator:
+            raise NetreproError(f"cannot vary {each!r}", "write name=a..b or name=a,b,c")
+        if name not in notebook.parameters:
+            raise NetreproError(f"{notebook.slug} has no parameter {name!r}", nearest(name, notebook.parameters))
+        if name in values:
+            raise NetreproError(f"{name} is varied twice", f"list all its values once: {name}=a,b,c")
+        values[name] = parse_range(text, notebook.parameters[name], points)
+        if not values[name]:
+            raise NetreproError(f"{each!r} has no value", "write name=a..b or name=a,b,c")
+    return [dict(zip(values, chosen, strict=True)) for chosen in product(*values.values())]
+
+
+def _each(vary: str | Sequence[str]) -> list[str]:
+    return [vary] if isinstance(vary, str) else list(vary)
+
+
+def cost_of(
+    slug: str,
+    vary: str | Sequence[str],
+    *,
+    points: int = POINTS,
+    profile: str = "quick",
+    tier: str = "auto",
+    jobs: int | None = None,
+) -> str:
+    """Say what a sweep would cost: runs, and the time that the notebook declares; "" for an unknown profile.
+
+    Raises NetreproError as sweep does, for an unknown notebook, parameter or tier and a malformed range.
     """
     notebook = find(slug)
-    name, separator, text = vary.partition("=")
-    if not separator or name not in notebook.parameters or profile not in notebook.declaration.budget_s:
+    runs = len(grid(notebook, vary, points))
+    if profile not in notebook.declaration.budget_s:
         return ""
-    runs = len(parse_range(text, notebook.parameters[name], points))
     resolved, _ = resolve_tier(tier, notebook.declaration.tiers, probe_tiers())
     each_s = notebook.declaration.budget_on(resolved, profile)
     at_once = 1 if lane_on(notebook.declaration, resolved) == "quiet" else workers(jobs)
@@ -87,9 +124,9 @@ def cost_of(
 
 def sweep(
     slug: str,
-    vary: str,
+    vary: str | Sequence[str],
     *,
-    points: int = 9,
+    points: int = POINTS,
     profile: str = "quick",
     tier: str = "auto",
     parameters: Mapping[str, Any] | None = None,
@@ -98,12 +135,12 @@ def sweep(
     resume: bool = False,
     on_event: Callable[[Event], None] = lambda event: None,
 ) -> Sweep:
-    """Run a paper's notebook once for every value of one parameter.
+    """Run a paper's notebook once for every value of a parameter, or every combination of values of several.
 
     Parameters
     ----------
     slug : the paper.
-    vary : `name=a..b` (`points` values) or `name=a,b,c`.
+    vary : `name=a..b` (`points` values) or `name=a,b,c`, or several of these.
     parameters, profile, tier, jobs, scheduler, resume, on_event : as for run.
 
     Raises
@@ -111,16 +148,19 @@ def sweep(
     NetreproError : as run does, for a malformed range, and when no run ended well.
     """
     notebook = find(slug)
-    name, separator, text = vary.partition("=")
-    if not separator:
-        raise NetreproError(f"cannot vary {vary!r}", "write name=a..b or name=a,b,c")
-    if name not in notebook.parameters:
-        raise NetreproError(f"{slug} has no parameter {name!r}", nearest(name, notebook.parameters))
-    values = parse_range(text, notebook.parameters[name], points)
-    folder = runs_dir() / "sweeps" / f"{notebook.slug}-{name}"
+    fixed = check_parameters(notebook.parameters, parameters or {}, notebook.slug)
+    combinations = grid(notebook, vary, points)
+    names = list(combinations[0])
+    if both := sorted(fixed.keys() & set(names)):
+        raise NetreproError(f"{both[0]} is given and varied", "choose one of them")
+    asked: dict[str, Any] = dict(each.split("=", 1) for each in _each(vary)) | fixed
+    asked |= {"points": points} if points != POINTS else {}
+    asked |= {"profile": profile} if profile != "quick" else {}
+    asked |= {"tier": tier} if tier != "auto" else {}
+    folder = runs_dir() / "sweeps" / f"{notebook.slug}{folder_suffix(asked)}"
     report = run_variants(
         notebook.slug,
-        [{**(parameters or {}), name: value} for value in values],
+        [fixed | chosen for chosen in combinations],
         into=folder,
         profile=profile,
         tier=tier,
@@ -129,16 +169,16 @@ def sweep(
         resume=resume,
         on_event=on_event,
     )
-    table = _collect(notebook.slug, name, report)
+    table = _collect(notebook.slug, names, report)
     if table.empty:
         raise NetreproError("no run of the sweep ended well", report.statuses[0].explanation())
-    figure = draw_sweep(table, name)
+    figure = draw_sweep(table, names)
     write_atomically(folder / "sweep.csv", table.to_csv(index=False))
     save_figure(figure, folder, "sweep")
-    return Sweep(table, figure, folder, report)
+    return Sweep(table, figure, folder, report, names)
 
 
-def _collect(slug: str, name: str, report: RunReport) -> pd.DataFrame:
+def _collect(slug: str, names: Sequence[str], report: RunReport) -> pd.DataFrame:
     """Every claim of every run that ended well, judged."""
     claims, rows = load_claims(slug).claims, []
     for status in report.statuses:
@@ -148,30 +188,42 @@ def _collect(slug: str, name: str, report: RunReport) -> pd.DataFrame:
             for claim in claims:
                 judgement = judge(claim, result.measurement(claim.id), result.tier)
                 low, high = judgement.interval or (None, None)
-                row = {name: status.parameters[name], "claim": claim.id, "unit": claim.unit, "value": judgement.value}
+                row = {name: status.parameters[name] for name in names}
+                row |= {"claim": claim.id, "unit": claim.unit, "value": judgement.value}
                 row |= {"interval_low": low, "interval_high": high}
                 rows.append(row | {"verdict": judgement.verdict, "reason": judgement.reason})
     return pd.DataFrame(rows)
 
 
-def draw_sweep(table: pd.DataFrame, name: str) -> Figure:
-    """One small panel a measured claim: ours with its interval over the varied parameter, coloured by verdict."""
+def draw_sweep(table: pd.DataFrame, names: Sequence[str]) -> Figure:
+    """Draw a small panel for each measured claim: ours with its interval over the first varied parameter, coloured by
+    verdict; a line for each combination of the others."""
+    first, *others = names
     measured = table.dropna(subset=["value"])
-    groups = list(measured.groupby("claim", sort=False))
+    panels = list(measured.groupby("claim", sort=False))
     columns = 3
-    rows = max(1, -(-len(groups) // columns))
+    rows = max(1, -(-len(panels) // columns))
     figure, axes = plt.subplots(rows, columns, figsize=(4.2 * columns, 2.8 * rows), constrained_layout=True)
-    for axis, (claim, group) in zip(axes.flat, groups, strict=False):
-        positions = group[name] if pd.api.types.is_numeric_dtype(group[name]) else group[name].astype(str)
-        axis.plot(positions, group["value"], color="#999999", zorder=1)
-        axis.vlines(positions, group["interval_low"], group["interval_high"], color="#999999")
-        colours = [VERDICT_LOOKS[verdict][0] for verdict in group["verdict"]]
-        axis.scatter(positions, group["value"], c=colours, zorder=2)
+    lines: dict[str, Line2D] = {}
+    for axis, (claim, panel) in zip(axes.flat, panels, strict=False):
+        groups = panel.groupby(others, sort=False) if others else [((), panel)]
+        for number, (chosen, group) in enumerate(groups):
+            colour = CURVES[number % len(CURVES)] if others else "#999999"
+            positions = group[first] if pd.api.types.is_numeric_dtype(group[first]) else group[first].astype(str)
+            (line,) = axis.plot(positions, group["value"], color=colour, zorder=1)
+            axis.vlines(positions, group["interval_low"], group["interval_high"], color=colour)
+            colours = [VERDICT_LOOKS[verdict][0] for verdict in group["verdict"]]
+            axis.scatter(positions, group["value"], c=colours, zorder=2)
+            if others:
+                lines[", ".join(f"{name} = {value}" for name, value in zip(others, chosen, strict=True))] = line
         axis.set_title(claim, fontsize=9)
-        axis.set(xlabel=name, ylabel=group["unit"].iloc[0])
-    for axis in list(axes.flat)[len(groups) :]:
+        axis.set(xlabel=first, ylabel=panel["unit"].iloc[0])
+    for axis in list(axes.flat)[len(panels) :]:
         axis.remove()
     used = table["verdict"].unique()
-    handles = [Patch(facecolor=look[0], label=verdict) for verdict, look in VERDICT_LOOKS.items() if verdict in used]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))
+    looks: dict[str, Any] = {
+        verdict: Patch(facecolor=look[0]) for verdict, look in VERDICT_LOOKS.items() if verdict in used
+    }
+    shown = looks | lines
+    figure.legend(list(shown.values()), list(shown), loc="outside lower center", ncols=min(len(shown), 6))
     return figure

@@ -63,6 +63,14 @@ def test_a_line_of_another_form_is_refused_with_the_form(source, words):
         ("list[float]", "0.1,0.2", [0.1, 0.2]),
         ("list[int]", "[1, 2]", [1, 2]),
         ("list[str]", "a, b", ["a", "b"]),
+        ("list[str]", '["a", "b"]', ["a", "b"]),
+        ("list[str]", "'a', 1", ["a", "1"]),
+        ("float", ".05", 0.05),
+        ("float", "45.", 45.0),
+        ("float", "+45", 45.0),
+        ("int", "+45", 45),
+        ("int", "1_024_000", 1_024_000),
+        ("list[float]", "[.1, 1_000]", [0.1, 1000.0]),
     ],
 )
 def test_text_of_the_command_line_becomes_the_parameters_type(type_name, text, value):

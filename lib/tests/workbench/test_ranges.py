@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import nbformat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -52,6 +53,40 @@ def test_help_without_brackets_at_its_end_has_no_range_but_for_standard_paramete
     assert read_range("of the [inner] link (Mb/s)", "rate") is None and read_range("", "rate") is None
     assert range_of("seed", "of all").holds(0) and not range_of("seed", "of all").holds(-1)
     assert range_of("seed", "of all [5 to 6]").holds(5) and not range_of("seed", "[5 to 6]").holds(4)
+
+
+@pytest.fixture
+def trace(echo_paper, workbench, monkeypatch):
+    """A file in the folder where commands are typed, which the echo paper's parameter `trace` may name."""
+    notebook = nbformat.read(echo_paper, as_version=4)
+    settings = notebook.cells[1]
+    settings.source += '\ntrace: str = ""  # packets [one of empty, a file]'
+    notebook.cells.append(nbformat.v4.new_code_cell("print(open(trace).read() if trace else '')"))
+    nbformat.write(notebook, echo_paper)
+    (workbench / "elsewhere").mkdir()
+    (workbench / "elsewhere/mine.pcap").write_text("what I meant")
+    (workbench / "notebooks/mine.pcap").write_text("another of that name")
+    monkeypatch.chdir(workbench / "elsewhere")
+    monkeypatch.setenv("HOME", str(workbench / "elsewhere"))
+    return workbench / "elsewhere/mine.pcap"
+
+
+@pytest.mark.parametrize("given", ["mine.pcap", "~/mine.pcap"])
+def test_a_file_is_that_of_the_folder_where_the_command_was_typed(trace, given):
+    report = run(["echo"], parameters={"trace": given})
+    assert report.ok, report.statuses[0].explanation()
+    assert "what I meant" in (report.statuses[0].folder / "log.txt").read_text()
+    assert report.statuses[0].parameters["trace"] == str(trace)
+
+
+def test_resume_runs_again_when_a_parameters_file_has_changed(trace):
+    def again() -> bool:
+        (status,) = run(["echo"], parameters={"trace": "mine.pcap"}, resume=True).statuses
+        return not status.reused
+
+    assert again() and not again()
+    trace.write_text("what I mean now")
+    assert again()
 
 
 def test_numbers_that_are_not_finite_are_refused_and_a_mistyped_word_names_the_nearest():

@@ -165,7 +165,8 @@ def test_progress_names_the_heading_while_a_notebook_runs(damaged_set):
         ({"profile": "papr"}, "did you mean 'paper'"),
         ({"tier": "simulatd"}, "did you mean 'simulated'"),
         ({"names": ["well_behavd"]}, "did you mean 'well_behaved'"),
-        ({"jobs": 0, "names": ["well_behaved"]}, "positive"),
+        ({"jobs": 0}, "1 or more"),
+        ({"patience": 0}, "positive"),
     ],
 )
 def test_a_mistake_is_refused_before_anything_starts(add_notebook, workbench, arguments, words):

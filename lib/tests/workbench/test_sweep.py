@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from netrepro.errors import NetreproError
 from netrepro.workbench.parameters import Parameter
-from netrepro.workbench.sweeping import parse_range, sweep
+from netrepro.workbench.sweeping import cost_of, parse_range, sweep
 
 LOAD = Parameter("load", "float", 0.5, "")
 COUNT = Parameter("count", "int", 4, "")
@@ -23,6 +23,18 @@ def test_a_range_of_whole_numbers_has_each_once_and_both_ends(low, span, points)
     values = parse_range(f"{low}..{low + span}", COUNT, points)
     assert values == sorted(set(values)) and all(type(value) is int for value in values)
     assert (values[0], values[-1]) == (low, low + span) and len(values) == min(points, span + 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"), [(".01..0.1", 0.01, 0.1), ("1...3.", 1.0, 3.0), ("-1..+1e1", -1.0, 10.0)]
+)
+def test_the_ends_of_a_range_are_numbers_as_python_reads_them(text, low, high):
+    assert parse_range(text, LOAD, 2) == [low, high]
+
+
+def test_a_path_with_dots_is_no_range():
+    paths = ["../mine.pcap", "a/../b.pcap"]
+    assert parse_range(",".join(paths), Parameter("capture", "str", "", ""), 9) == paths
 
 
 def test_a_list_keeps_its_order_and_each_value_once():
@@ -44,9 +56,36 @@ def test_a_sweep_judges_every_value_and_leaves_a_table_and_a_figure(echo_paper, 
     assert not list((workbench / "figures").iterdir())
 
 
+def test_several_parameters_are_swept_over_every_combination(echo_paper):
+    done = sweep("echo", ["load=0.5,0.7", "seed=1,2"], jobs=2)
+    rows = [[load, seed, load] for load in (0.5, 0.7) for seed in (1, 2)]
+    assert done.table[["load", "seed", "value"]].to_numpy().tolist() == rows
+    legend = [text.get_text() for text in done.figure.legends[0].get_texts()]
+    assert legend[-2:] == ["seed = 1", "seed = 2"] and len(done.figure.axes[0].lines) == 2
+
+
+def test_sweeps_with_other_settings_do_not_overwrite_each_other(echo_paper):
+    first = sweep("echo", "load=0.5")
+    table = (first.folder / "sweep.csv").read_bytes()
+    others = [sweep("echo", "load=0.5", parameters={"seed": 2}), sweep("echo", "load=0.7")]
+    assert (first.folder / "sweep.csv").read_bytes() == table
+    assert len({first.folder, *(other.folder for other in others)}) == 3
+
+
+def test_no_runs_at_a_time_are_refused_in_words(echo_paper):
+    with pytest.raises(NetreproError, match="1 or more"):
+        cost_of("echo", "load=0.5", jobs=0)
+
+
 @pytest.mark.parametrize(
     ("vary", "words"),
-    [("laod=0..1", "did you mean 'load'"), ("load", "name=a..b"), ("profile=a..b", "list its values")],
+    [
+        ("laod=0..1", "did you mean 'load'"),
+        ("load", "name=a..b"),
+        ("profile=a..b", "list its values"),
+        ("load=", "has no value"),
+        (["load=0.1", "load=0.2"], "varied twice"),
+    ],
 )
 def test_a_mistyped_sweep_is_refused_at_once(echo_paper, vary, words):
     with pytest.raises(NetreproError, match=words):
