@@ -60,6 +60,7 @@ from matplotlib.figure import Figure
 from netrepro.claims import Measured
 from netrepro.emulation.virtual.experiment import check_virtually
 from netrepro.errors import NetreproError, nearest
+from netrepro.files import whole_file, write_atomically
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.study.measuring import Progress, in_real_time, of_profile, run_all, run_experiment, seed_of
 from netrepro.study.setting import check_setting, parameter_fields
@@ -569,10 +570,11 @@ class Runs:
         tables = {"values": self.values, "checks": self.checks, **self.tables}
         tables |= {f"knob_{name}": table for name, table in self.knobs.items()}
         for name, table in tables.items():
-            table.to_csv(folder / f"{name}.csv", index=False)
+            with whole_file(folder / f"{name}.csv") as partial:
+                table.to_csv(partial, index=False)
         said = {name: getattr(self, name) for name in _SAID}
         said |= {"slug": self.study.slug, "setting": asdict(self.setting), "skipped": self.skipped}
-        (folder / "run.json").write_text(json.dumps(said, indent=1))
+        write_atomically(folder / "run.json", json.dumps(said, indent=1))
 
 
 def points(cases: Mapping[str, Changes], setting: Any, scale: Scale | None = None) -> Iterator[Point]:
