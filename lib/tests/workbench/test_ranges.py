@@ -61,7 +61,6 @@ def trace(echo_paper, workbench, monkeypatch):
     notebook = nbformat.read(echo_paper, as_version=4)
     settings = notebook.cells[1]
     settings.source += '\ntrace: str = ""  # packets [one of empty, a file]'
-    notebook.cells[3].source = notebook.cells[3].source.replace("load=load)", "load=load, trace=trace)")
     notebook.cells.append(nbformat.v4.new_code_cell("print(open(trace).read() if trace else '')"))
     nbformat.write(notebook, echo_paper)
     (workbench / "elsewhere").mkdir()
