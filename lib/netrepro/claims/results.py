@@ -55,8 +55,8 @@ class Run(BaseModel):
         return next((each for each in self.measured if each.claim == claim_id), None)
 
     def repeats(self, other: Run) -> bool:
-        """Is this the other run again, but for its date, commit and code?"""
-        own = {name: getattr(self, name) for name in ("date", "commit", "library", "code")}
+        """Is this the other run again, by the same code of the paper, but for its date and commit?"""
+        own = {name: getattr(self, name) for name in ("date", "commit", "library")}
         return self == other.model_copy(update=own)
 
     @model_validator(mode="after")
