@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -15,14 +17,17 @@
 
 class Multipath {
  public:
+  static constexpr std::size_t most_subflows = 64;  // a bit each
+
   // Of `bytes` in all; of those that the receiver does not hold in order, `buffer_bytes` at most may be on their way.
+  // Throws std::invalid_argument for none or too many subflows.
   Multipath(std::uint64_t bytes, std::uint32_t segment_bytes, std::uint64_t buffer_bytes, std::size_t subflows,
             std::unique_ptr<SubflowScheduler> scheduler)
       : bytes_(bytes),
         segment_bytes_(segment_bytes),
         segments_((bytes + segment_bytes - 1) / segment_bytes),
         window_(std::max<std::uint64_t>(1, buffer_bytes / segment_bytes)),
-        carried_(subflows),
+        carried_(checked(subflows)),
         scheduler_(std::move(scheduler)),
         chooses_segments_(scheduler_->chooses_segments()),
         penalised_until_(subflows, 0) {}
@@ -99,6 +104,12 @@ class Multipath {
     std::uint64_t carriers;  // a bit a subflow
     std::uint32_t first_carrier;
   };
+
+  static std::size_t checked(std::size_t subflows) {
+    if (subflows < 1 || subflows > most_subflows)
+      throw std::invalid_argument(std::to_string(subflows) + " subflows of a flow");
+    return subflows;
+  }
 
   std::uint64_t bytes_;
   std::uint32_t segment_bytes_;

@@ -1,10 +1,22 @@
 #include "network/fabric.hpp"
 
+#include <cmath>
 #include <utility>
+
+namespace {
+constexpr double least_rate = 1;  // bit/s: of less, a packet takes longer than all experiments
+
+void check_rate(double rate) {
+  if (!(rate >= least_rate && std::isfinite(rate))) throw std::invalid_argument("no rate for a link");
+}
+}  // namespace
 
 // Setting up.
 
 std::uint32_t Fabric::add_link(const LinkSettings& link, const std::string& rule, const std::vector<double>& numbers) {
+  schedule_.check_set_up();
+  check_ends(link.from, link.to);
+  check_rate(link.rate);
   const auto number = static_cast<std::uint32_t>(links_.size());
   std::shared_ptr<SwitchMemory> memory;
   const auto node_memory = [&] {
@@ -24,6 +36,24 @@ std::uint32_t Fabric::add_link(const LinkSettings& link, const std::string& rule
       random_.stream(RandomStreams::jitters, number), random_.stream(RandomStreams::reorderings, number)));
   if (memory) memory->ports.push_back(links_[number].get());
   return number;
+}
+
+void Fabric::set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths) {
+  schedule_.check_set_up();
+  check_ends(from, to);
+  for (const auto& path : paths) check_path(path);
+  routes_.set_paths(from, to, std::move(paths));
+}
+
+void Fabric::record_departures(std::uint32_t link, std::uint64_t most) {
+  schedule_.check_set_up();
+  check_link(link);
+  links_[link]->record_departures(most);
+}
+
+void Fabric::check_change(const LinkChange& change) const {
+  check_link(change.link);
+  if (change.rate != 0) check_rate(change.rate);
 }
 
 void Fabric::offer_rates(const RcpLink::Settings& rcp, std::function<bool(const Packet&)> asks) {

@@ -1,10 +1,14 @@
 // The network between the hosts: links, the paths over them, and the packets inside. It moves each packet along its
 // path, hop by hop, and says when one is at the end of it.
+//
+// Checks throw std::out_of_range for a node or link that there is not, std::invalid_argument for other numbers that
+// cannot be, and std::logic_error for setting up what runs.
 #pragma once
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -60,11 +64,26 @@ class Fabric {
   // rule, numbers: of its queue, as link_queue_named takes them. All ports with a shared buffer that leave one node
   // share one memory.
   std::uint32_t add_link(const LinkSettings& link, const std::string& rule, const std::vector<double>& numbers);
+  void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths);
+  void record_departures(std::uint32_t link, std::uint64_t most);
   Routes& routes() { return routes_; }
   void spray() { sprays_ = true; }  // a path for every packet
   // All links tell the packets of flows with RCP their rates; asks(packet): whether it is one of those that ask.
   void offer_rates(const RcpLink::Settings& rcp, std::function<bool(const Packet&)> asks);
   void begin();
+
+  void check_ends(std::uint32_t from, std::uint32_t to) const {
+    check_node(from), check_node(to);
+    if (from == to) throw std::invalid_argument("from node " + std::to_string(from) + " to itself");
+  }
+  void check_link(std::uint32_t link) const {
+    if (link >= links_.size()) throw std::out_of_range("no link " + std::to_string(link));
+  }
+  void check_path(const std::vector<std::uint32_t>& path) const {
+    if (path.empty()) throw std::invalid_argument("a path of no link");
+    for (std::uint32_t link : path) check_link(link);
+  }
+  void check_change(const LinkChange& change) const;
 
   // Paths, each by its place in the path table.
 
@@ -107,6 +126,9 @@ class Fabric {
     }
   };
 
+  void check_node(std::uint32_t node) const {
+    if (node >= routes_.nodes()) throw std::out_of_range("no node " + std::to_string(node));
+  }
   double skew(std::uint32_t link) const {
     return 1 + settings_.clock_skew * (2 * random_.stream(RandomStreams::skews, link).uniform() - 1);
   }

@@ -12,6 +12,8 @@ class Routes {
  public:
   explicit Routes(std::size_t nodes) : all_(nodes), used_(nodes), nodes_(nodes) {}
 
+  std::size_t nodes() const { return nodes_; }
+
   void add_link(std::uint32_t from, std::uint32_t to) {
     const auto number = static_cast<std::uint32_t>(ends_.size());
     ends_.push_back({from, to});

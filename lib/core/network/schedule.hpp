@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 
 #include "base/simulated_time.hpp"
 #include "base/timer_heap.hpp"
@@ -17,6 +18,10 @@ class Schedule {
   };
 
   bool begun() const { return begun_; }
+  // Throws std::logic_error once it has begun.
+  void check_set_up() const {
+    if (begun_) throw std::logic_error("a network is set up before it runs");
+  }
   // transmitters: whether any link asks for an event at the end of its transmissions.
   void begin(std::size_t links, bool transmitters) {
     links_ = static_cast<std::uint32_t>(links);
@@ -53,17 +58,37 @@ class Schedule {
     if (event.kind == Event::Kind::transmitter) set_transmitter(event.link, never);
     return event;
   }
+  const TimerHeap::Timer& next_timer() const { return timers_.first(); }
   TimerHeap::Timer take_timer() { return timers_.take(); }
-  const TimerHeap::Timer& first_timer() const { return timers_.first(); }
+
+  // Looks every now and then. False when a million events have been at one time and the next one is, too: a deadline
+  // that is set to the present again and again would keep it there for ever.
+  bool time_passes() {
+    if (events_ != next_look_) return true;
+    if (tree_.time() == looked_at_) return false;
+    look_again_after(tree_.time());
+    return true;
+  }
+  // Many events at this time are right.
+  void allow_many_events() { look_again_after(now_); }
 
   // The link of the next arrival if that is what happens next as far as is known, else a number beyond all links.
   std::uint32_t next_link() const { return tree_.source(); }
 
  private:
+  static constexpr std::uint64_t most_events_at_a_time = 1'000'000;
+
+  void look_again_after(Time time) {
+    looked_at_ = time;
+    next_look_ = events_ + most_events_at_a_time;
+  }
+
   WinnerTree tree_{1};  // links, timers, transmitters
   TimerHeap timers_;
   Time timers_shown_ = never, now_ = 0;
   std::uint32_t links_ = 0;
   std::uint64_t events_ = 0;
+  std::uint64_t next_look_ = most_events_at_a_time;  // at the time, which must have passed since looked_at_
+  Time looked_at_ = 0;
   bool begun_ = false;
 };

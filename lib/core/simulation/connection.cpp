@@ -180,8 +180,8 @@ void Connection::write(std::uint64_t bytes) {
   set_sender_timer();
 }
 
-// Timers are lazy: one that turns out early is set again; only an earlier deadline needs a new one. A deadline that has
-// passed while nobody asked for it is now: time never goes back.
+// Timers are lazy: one that turns out early is set again; only an earlier deadline needs a new one. A deadline that
+// has passed while nobody asked for it is now: time never goes back.
 
 void Connection::set_sender_timer() {
   const Time deadline = std::max(sender_.deadline(), endpoints_.now());

@@ -14,8 +14,7 @@ Conversation::Conversation(Endpoints& endpoints, const RequestRounds::Settings& 
       results_(results) {
   for (std::uint32_t i = 0; i < servers; ++i) {
     const std::uint32_t answers = first_answer + i;
-    exchanges_.push_back(
-        &endpoints.give_group(answers, std::make_unique<Exchange>(endpoints, *this, first_exchange + i, answers)));
+    exchanges_.push_back(&endpoints.new_group<Exchange>(answers, *this, first_exchange + i));
     endpoints.add_companion(answers, 1, true, true);
   }
 }

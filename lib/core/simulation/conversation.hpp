@@ -31,7 +31,7 @@ class Conversation : private RequestRounds::Driver {
  private:
   class Exchange : public ConnectionGroup {
    public:
-    Exchange(Endpoints& endpoints, Conversation& conversation, std::size_t number, std::uint32_t answers)
+    Exchange(Endpoints& endpoints, std::uint32_t answers, Conversation& conversation, std::size_t number)
         : ConnectionGroup(endpoints, answers), conversation_(conversation), number_(number) {}
 
     bool appends() const override { return true; }

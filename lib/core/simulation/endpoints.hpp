@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/random_stream.hpp"
@@ -43,12 +44,13 @@ class Endpoints {
   Endpoints(Fabric& fabric, Schedule& schedule, const RandomStreams& random)
       : fabric_(fabric), schedule_(schedule), random_(random) {}
 
-  // Setting up. Flows are numbered in their order.
+  // Setting up, as Fabric: what cannot be is refused. Flows are numbered in their order.
 
   void add_port(std::uint64_t room, std::uint64_t burst_bytes) {
     ports_.push_back({.room = room, .burst_bytes = burst_bytes, .waiting = {}});
   }
   std::uint32_t add_flow(const Flow& flow) {
+    schedule_.check_set_up();
     flows_.push_back(flow);
     return static_cast<std::uint32_t>(flows_.size() - 1);
   }
@@ -56,20 +58,36 @@ class Endpoints {
   void add_companion(std::uint32_t flow, std::uint32_t place, bool same_path, bool reversed) {
     companions_.push_back({flow, place, same_path, reversed});
   }
-  // Throws std::invalid_argument for one that has a group.
-  template <class Group>
-  Group& give_group(std::uint32_t flow, std::unique_ptr<Group> group) {
-    Group& given = *group;
-    if (!groups_.try_emplace(flow, std::move(group)).second)
-      throw std::invalid_argument("flow " + std::to_string(flow) + " has its connections already");
-    return given;
+  // The flow's connections become a group of this class, which is made of the endpoints, the flow and what it needs.
+  template <class Group, class... Needs>
+  Group& new_group(std::uint32_t flow, Needs&&... needs) {
+    check_without_group(flow);
+    auto group = std::make_unique<Group>(*this, flow, std::forward<Needs>(needs)...);
+    Group& made = *group;
+    groups_[flow] = std::move(group);
+    return made;
   }
-  void give_control(std::uint32_t flow, MakeOwnControl make) { own_controls_[flow] = std::move(make); }
+  void give_control(std::uint32_t flow, MakeOwnControl make) {
+    check_flow(flow);
+    own_controls_[flow] = std::move(make);
+  }
   void give_path(std::uint32_t flow, std::uint32_t place, const std::vector<std::uint32_t>& forward,
                  const std::vector<std::uint32_t>& backward) {
+    check_flow(flow);
+    fabric_.check_path(forward), fabric_.check_path(backward);
     given_paths_[path_owner(flow, place)] = {fabric_.given_path(forward), fabric_.given_path(backward)};
   }
   void begin();
+
+  void check_flow(std::uint32_t flow) const {
+    schedule_.check_set_up();
+    if (flow >= flows_.size() || !flows_[flow].is_tcp) throw std::out_of_range("no TCP flow " + std::to_string(flow));
+  }
+  void check_without_group(std::uint32_t flow) const {
+    check_flow(flow);
+    if (groups_.contains(flow))
+      throw std::invalid_argument("flow " + std::to_string(flow) + " has its connections already");
+  }
 
   // Connections are numbered as flows are; those beyond the last flow are the second and later ones of a flow.
 

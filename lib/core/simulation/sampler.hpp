@@ -1,6 +1,7 @@
 // What is looked at again and again while a simulation runs: queues at links, and the windows of connections.
 #pragma once
 #include <cstdint>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -25,10 +26,17 @@ class Sampler {
   explicit Sampler(Endpoints& endpoints) : endpoints_(endpoints) {}
 
   void sample_queues(std::vector<std::uint32_t> links, Time interval) {
+    endpoints_.schedule().check_set_up();
+    for (std::uint32_t link : links) endpoints_.fabric().check_link(link);
+    if (!links.empty()) check_interval(interval);
     links_ = std::move(links);
     queue_interval_ = interval;
   }
-  void sample_windows(Time interval) { window_interval_ = interval; }
+  void sample_windows(Time interval) {
+    endpoints_.schedule().check_set_up();
+    check_interval(interval);
+    window_interval_ = interval;
+  }
   void begin() {
     if (!links_.empty()) set_timer(queue_interval_, timer::queues_due);
     if (window_interval_ != never) set_timer(window_interval_, timer::windows_due);
@@ -55,6 +63,9 @@ class Sampler {
   const std::vector<WindowSample>& windows() const { return window_samples_; }
 
  private:
+  void check_interval(Time interval) const {
+    if (interval == 0) throw std::invalid_argument("samples without time between them");
+  }
   void set_timer(Time time, timer::Kind kind) { endpoints_.schedule().set_timer(time, kind, 0); }
 
   Endpoints& endpoints_;

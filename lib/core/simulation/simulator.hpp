@@ -51,9 +51,6 @@ class Simulator {
     const Simulator& simulator_;
   };
 
-  static constexpr std::uint32_t most_subflows = 64;  // a bit each, in Multipath
-  static constexpr std::uint64_t most_events_at_a_time = 1'000'000;
-
   Simulator(const Settings& settings, std::size_t nodes);
   Simulator(const Simulator&) = delete;
   Simulator& operator=(const Simulator&) = delete;
@@ -64,10 +61,14 @@ class Simulator {
   // Routing. Without further word every flow has a shortest path over all links, chosen by a hash.
   void spray() { fabric_.spray(); }  // a path for every packet
   void use_links(Time from, std::vector<bool> in_use);
-  void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths);
+  void set_paths(std::uint32_t from, std::uint32_t to, std::vector<std::vector<std::uint32_t>> paths) {
+    fabric_.set_paths(from, to, std::move(paths));
+  }
   // Of the flow's connections the first, second, ...
   void give_path(std::uint32_t flow, std::uint32_t place, const std::vector<std::uint32_t>& forward,
-                 const std::vector<std::uint32_t>& backward);
+                 const std::vector<std::uint32_t>& backward) {
+    endpoints_.give_path(flow, place, forward, backward);
+  }
   void offer_rates(const RcpLink::Settings& rcp);  // all links, for flows with RCP
   void change_link(const Fabric::LinkChange& change);
 
@@ -77,7 +78,9 @@ class Simulator {
   void add_datagrams(std::uint32_t from, std::uint32_t to, Time start, Time duration, double rate, std::uint32_t bytes,
                      bool poisson);
   // A flow that has been added gets a congestion control of its own, one for each connection.
-  void give_control(std::uint32_t flow, Endpoints::MakeOwnControl make);
+  void give_control(std::uint32_t flow, Endpoints::MakeOwnControl make) {
+    endpoints_.give_control(flow, std::move(make));
+  }
   // A flow that has been added gets more connections: a second one with the same bytes, or several over which its bytes
   // are spread.
   enum class Replication : std::uint8_t { repflow, repsyn };
@@ -87,9 +90,11 @@ class Simulator {
   // opened beforehand.
   void request(std::uint32_t first_answer, std::uint32_t servers, const RequestRounds::Settings& settings);
 
-  void sample_queues(std::vector<std::uint32_t> links, Time interval);
-  void sample_windows(Time interval);
-  void record_departures(std::uint32_t link, std::uint64_t most);
+  void sample_queues(std::vector<std::uint32_t> links, Time interval) {
+    sampler_.sample_queues(std::move(links), interval);
+  }
+  void sample_windows(Time interval) { sampler_.sample_windows(interval); }
+  void record_departures(std::uint32_t link, std::uint64_t most) { fabric_.record_departures(link, most); }
 
   // Goes on for so many events at most; true when the end is reached. Throws Refusal where time stands still, and
   // whatever a congestion control throws; it is of no use then.
@@ -129,16 +134,9 @@ class Simulator {
     std::vector<bool> in_use;
   };
 
-  void check_set_up() const;
-  void check_ends(std::uint32_t from, std::uint32_t to) const;
-  void check_link(std::uint32_t link) const;
-  void check_path(const std::vector<std::uint32_t>& path) const;
-  void check_flow(std::uint32_t flow) const;
-
   void begin();
   void step();
   void check_time_passes();
-  void look_later();
   std::string next_event() const;
   void on_timer(const TimerHeap::Timer& timer);
   void deliver(std::uint32_t packet);
@@ -148,7 +146,8 @@ class Simulator {
   Dialogue& dialogue(std::uint32_t connection);
 
   Time end_;
-  std::size_t nodes_;
+  mutable std::atomic<bool> in_use_ = false;
+  bool failed_ = false;
   Schedule schedule_;
   RandomStreams random_;
   Fabric fabric_;
@@ -167,9 +166,4 @@ class Simulator {
   std::vector<Dialogue*> dialogues_;  // set aside for programs: the endpoints' groups
   std::uint32_t connected_ = 0;       // of those
   std::vector<News> news_;
-
-  std::uint64_t next_look_ = most_events_at_a_time;  // at the time, which must have passed since looked_at_
-  Time looked_at_ = 0;
-  mutable std::atomic<bool> in_use_ = false;
-  bool failed_ = false;
 };

@@ -8,10 +8,9 @@
 
 void Simulator::reserve_connections(std::uint32_t count, MakeControl control,
                                     const std::shared_ptr<const TcpSettings>& tcp) {
-  check_set_up();
   for (std::uint32_t i = 0; i < count; ++i) {
     const std::uint32_t flow = endpoints_.add_flow({0, 0, never, 0, 0, control, true, false, 0, tcp});
-    dialogues_.push_back(&endpoints_.give_group(flow, std::make_unique<Dialogue>(endpoints_, flow, news_)));
+    dialogues_.push_back(&endpoints_.new_group<Dialogue>(flow, news_));
     endpoints_.add_companion(flow, 1, true, true);
   }
 }
@@ -25,7 +24,7 @@ Dialogue& Simulator::dialogue(std::uint32_t connection) {
 
 std::uint32_t Simulator::connect(std::uint32_t from, std::uint32_t to) {
   if (!schedule_.begun()) begin();
-  check_ends(from, to);
+  fabric_.check_ends(from, to);
   if (connected_ == dialogues_.size()) throw std::out_of_range("no connection left");
   Dialogue& dialogue = *dialogues_[connected_++];
   const std::uint32_t number = dialogue.members()[0];
@@ -45,7 +44,7 @@ void Simulator::hang_up(std::uint32_t connection) { dialogue(connection).hang_up
 
 std::uint32_t Simulator::post(std::uint32_t from, std::uint32_t to, std::uint32_t bytes, std::uint32_t flow) {
   if (!schedule_.begun()) begin();
-  check_ends(from, to);
+  fabric_.check_ends(from, to);
   if (is_connection(flow)) throw std::invalid_argument("a datagram with the number of a connection");
   const std::uint64_t key = ShortestPaths::mixed((std::uint64_t{from} << 32 | to) ^ ShortestPaths::mixed(flow));
   const std::uint32_t packet = fabric_.new_packet(flow, fabric_.path(from, to, key), bytes, Packet::posted);

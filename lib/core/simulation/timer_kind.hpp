@@ -1,6 +1,7 @@
 // What a timer of the simulation is for; its owner is a number of that kind.
 #pragma once
 #include <cstdint>
+#include <iterator>
 
 namespace timer {
 enum Kind : std::uint32_t {
@@ -17,4 +18,11 @@ enum Kind : std::uint32_t {
   request_due,  // of an exchange
   answer_due    // of an exchange
 };
+
+// For a person, in the order of Kind.
+constexpr const char* names[] = {"the start of a flow",     "the end of a flow",   "the timer of a sender",
+                                 "the timer of a receiver", "the port of a host",  "a datagram",
+                                 "a sample of queues",      "a sample of windows", "a change of a link",
+                                 "a change of routes",      "a request",           "an answer"};
+static_assert(std::size(names) == answer_due + 1);
 }

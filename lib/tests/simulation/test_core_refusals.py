@@ -56,6 +56,15 @@ def test_datagrams_are_asked_for_no_path_control_or_answers() -> None:
             getattr(found, method)(*arguments)
 
 
+def test_a_flow_that_has_its_connections_gets_no_others() -> None:
+    found = simulator(Flow("h1", "h2", 10_000), Flow("h3", "h2", 10_000))
+    found.request(1, 1, 1, 1, 1, True, 0.0, 0.0)
+    with pytest.raises(ValueError, match="flow 1 has its connections already"):
+        found.request(0, 2, 1, 1, 1, True, 0.0, 0.0)
+    assert found.run(1 << 30)
+    assert list(found.flows()["delivered_bytes"]) == [10_000, 1]
+
+
 @pytest.mark.parametrize("time_s", [math.nan, math.inf, -1.0, 9.3e6])
 def test_a_time_that_no_run_can_hold_is_refused(time_s: float) -> None:
     for method, arguments in {
