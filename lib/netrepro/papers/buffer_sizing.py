@@ -596,12 +596,7 @@ STUDY = Study(
     claims={
         "exponent-of-n": Evidence("buffer_packets", "law", control="synchronised", how=exponent),
         "bounded-by-theory": Evidence("over_theory", "law", control="synchronised", how=greatest),
-        "one-flow-needs-the-pipe": Evidence(
-            "over_pipe",
-            "law",
-            control=Evidence("over_pipe", "law", how=lambda found: found[100]),
-            how=lambda found: found[1],
-        ),
+        "one-flow-needs-the-pipe": Evidence("over_pipe", "law", how=lambda found: found[1]),
         "hundred-flows-need-a-tenth": Evidence(
             "buffer_packets",
             ("law", "law"),

@@ -812,12 +812,13 @@ STUDY = Study(
             ("node_outage_s", "link_outage_s"), "phases", control="time-out = hello", how=_ratio_of_means
         ),
         "new-path": Evidence("new_path_share", "fig 11", control="rerouting off"),
-        "throughput-on-detour": Evidence("detour_share", "fig 11", control="rerouting off"),
         "finish-ratio": Evidence("finish", ("tree", "dcell"), control=("tree, 4 x uplinks", "dcell"), how=ratio),
         "finish-ratio-limited": Evidence(
-            "finish", ("tree, pause", "dcell, processor"), control=("tree, pause", "dcell"), how=ratio
+            "finish",
+            ("tree, pause", "dcell, processor"),
+            control=("tree, pause, past the head", "dcell, processor"),
+            how=ratio,
         ),
-        "dcell-finish": Evidence("finish", "dcell, processor", control="dcell"),
         "tree-finish": Evidence("finish", "tree, pause", control="tree, pause, past the head"),
         "dcell-peak": Evidence("peak_rates", "dcell, processor", control="dcell"),
         "tree-peak": Evidence("peak_rates", "tree, pause", control="tree, pause, past the head"),

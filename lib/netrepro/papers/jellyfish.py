@@ -604,12 +604,6 @@ STUDY = Study(
             control=("jellyfish, ECMP in turn, MPTCP", BY_ECMP),
             how=greatest_first("8 paths", "ECMP"),
         ),
-        "path-diversity": Evidence(
-            "paths_over_a_link",
-            ("links, 8 paths", "links, ECMP"),
-            control=("links, 1 path", "links, ECMP"),
-            how=greatest_first("8 paths", "ECMP"),
-        ),
         "fairness": Evidence("jain", (OURS, BASELINE), control=("jellyfish, 8 paths, 1 flow", BASELINE), how=ratio),
     },
     knobs={

@@ -651,13 +651,7 @@ STUDY = Study(
         "less-effective-with-ratio": Evidence(
             "late_share", f"ratio: {BOTH}", control=f"equal paths: {BOTH}", how=latest_first
         ),
-        "trap-all-on-wifi": Evidence(
-            "mean_ms",
-            (f"all on wifi: {BOTH}", "all on wifi: mptcp"),
-            control=(f"large receive buffer: {BOTH}", "large receive buffer: mptcp"),
-            how=ratio,
-        ),
-        "trap-large-receive-buffer": Evidence(  # its control, the class's 32 KB, is weak: claims.yaml says why
+        "trap-large-receive-buffer": Evidence(
             "mean_ms", (f"large receive buffer: {BOTH}", "large receive buffer: mptcp"), how=ratio
         ),
         "survives-loss-of-wifi": Evidence("progress_share", "lost: mptcp", control="lost: tcp over wifi"),

@@ -237,7 +237,8 @@ def test_the_published_table_is_that_of_the_claims():
         for flows in counts:
             claim, row = claims.claim(f"{name}-{flows}-flows"), rows.loc[source, flows]
             assert claim.published == row.mean_packets
-            assert claim.accept.band == (row.low_packets, row.high_packets)
+            if claim.accept.band:  # a factor where the single runs' range is too wide
+                assert claim.accept.band == (row.low_packets, row.high_packets)
 
 
 def test_what_a_user_mistypes_is_refused():

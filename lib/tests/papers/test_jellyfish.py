@@ -88,6 +88,12 @@ def test_all_paths_over_a_link_are_counted_once_and_together_have_the_length_of_
     assert set(links.link) == set(paper.measure_links(SMALL, 2)["links"].link)
 
 
+def test_fig_9_a_link_is_on_more_of_8_shortest_paths_than_of_ecmps():
+    ecmp = replace(SMALL, **paper.ECMP)
+    ours, theirs = (paper.measure_links(setting, 2)["paths_over_a_link"] for setting in (SMALL, ecmp))
+    assert ours > theirs > 0
+
+
 @pytest.mark.parametrize(("shares", "index"), [([1, 1, 1], 1.0), ([1, 0, 0, 0], 0.25), ([2, 1], 0.9)])
 def test_jains_index_is_that_of_its_definition(shares, index):
     assert jain(shares) == pytest.approx(index)

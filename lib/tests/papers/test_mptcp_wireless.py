@@ -113,6 +113,11 @@ def test_on_two_equal_paths_the_mechanisms_make_no_difference():
     assert both["mean_ms"] == pytest.approx(plain["mean_ms"], rel=0.05)
 
 
+def test_where_all_goes_over_wifi_the_mechanisms_change_nothing():
+    plain, both = (found(f"all on wifi: {name}")["mean_ms"] for name in ("mptcp", BOTH))
+    assert both == plain
+
+
 def test_the_classs_receive_buffer_reaches_3g_only_where_wifi_loses_packets():
     clean, lossy = (found("class: mptcp", wifi_loss=loss) for loss in (0.0, paper.PROJECT_LOSS))
     assert clean["mobile_share"] < 0.01 < 0.1 < lossy["mobile_share"]

@@ -161,7 +161,7 @@ def test_a_simulation_that_misses_its_own_load_is_not_trusted(simulated, cases):
     wrong = simulated.assign(value=simulated.value.where(simulated.quantity != "busy", simulated.value * 1.1))
     measured = paper.measured_claims(wrong, cases)
     untrusted = {each.claim for each in measured if not each.trusted}
-    assert "formula-3-at-load-0.5" in untrusted and "flows-above-1-mb" not in untrusted
+    assert "formula-4-at-load-0.5" in untrusted and "flows-above-1-mb" not in untrusted
 
 
 def test_own_flows_can_take_the_workloads_place():
@@ -179,9 +179,19 @@ def test_every_negative_control_flips(verdicts):
     assert len(open_here) <= 2  # four repetitions
 
 
-def test_propositions_hold_in_the_model_that_they_describe(verdicts):
-    for name in ("formula-3-at-load-0.5", "formula-5-at-load-0.5", "both-paths-busy-at-load-0.5"):
-        assert verdicts[name].verdict != "disagrees"
+def test_both_of_two_independent_paths_are_busy_as_often_as_the_square_of_their_load_says(simulated, cases):
+    """Section 3.2.1: (1 + ε)^2 ρ^2, and (1 + ε) ρ where both copies take one path."""
+    one_path = cases[cases.case == "same path"]
+    for table, share in ((simulated, 0.525**2), (one_path, 0.525)):
+        assert paper._values(table, "busy", "repflow", 0.5).mean() == pytest.approx(share, rel=0.05)
+
+
+def test_figure_5_repflow_is_faster_at_every_load_and_slower_over_one_path(simulated, cases):
+    one_path = cases[cases.case == "same path"]
+    for load in paper.LOADS:
+        assert (
+            paper._ratio(simulated, "short_mean", load).mean() < 1 < paper._ratio(one_path, "short_mean", load).mean()
+        )
 
 
 def test_epsilon_as_printed_is_not_the_workloads(verdicts):
