@@ -233,7 +233,7 @@ def draw_run(found: Measurements, case: str) -> Figure:
     return figure
 
 
-NO_MARKS, LONG_PATH = "dctcp, no marking", ("dctcp, long path, K = 1", "tcp, long path")
+NO_MARKS = "dctcp, no marking"
 STUDY = Study(
     slug="dctcp",
     setting=Setting(),
@@ -248,7 +248,7 @@ STUDY = Study(
         "tcp-mean-queue": Evidence("mean_packets", "tcp", control="dctcp"),
         "tcp-queue-distribution": Evidence(QUANTILES, "tcp", control="dctcp", how=curve(PERCENTILES)),
         "dctcp-queue-distribution": Evidence(QUANTILES, "dctcp", control=NO_MARKS, how=curve(PERCENTILES)),
-        "dctcp-throughput": Evidence("goodput_mbps", ("dctcp", "tcp"), control=LONG_PATH, how=ratio),
+        "dctcp-throughput": Evidence("goodput_mbps", ("dctcp", "tcp"), how=ratio),
         "dctcp-steadier-than-red": Evidence(
             "deviation_packets", ("dctcp", "red"), control=(NO_MARKS, "red"), how=least_first("dctcp", "red")
         ),

@@ -564,12 +564,12 @@ STUDY = Study(
         "test": Scale(changes={"clients": 70} | OF_KERNEL),
     },
     claims={
-        "average-gain": Evidence("mean_ms", "average", control="average, 3 segments", how=gain_percent),
-        "slow-gain": Evidence("mean_ms", "slow", control="slow, 3 segments", how=gain_percent),
-        "average-gain-ms": Evidence("mean_ms", "average", control="average, 3 segments", how=gain_ms),
-        "slow-gain-ms": Evidence("mean_ms", "slow", control="slow, 3 segments", how=gain_ms),
-        "gain-over-round-trip": Evidence("buckets", "average", control="average, 3 segments", how=gain_over_round_trip),
-        "optimum": Evidence("mean_ms", "average", control="average, 3 segments", how=rank_windows),
+        "average-gain": Evidence("mean_ms", "average", how=gain_percent),
+        "slow-gain": Evidence("mean_ms", "slow", how=gain_percent),
+        "average-gain-ms": Evidence("mean_ms", "average", how=gain_ms),
+        "slow-gain-ms": Evidence("mean_ms", "slow", how=gain_ms),
+        "gain-over-round-trip": Evidence("buckets", "average", how=gain_over_round_trip),
+        "optimum": Evidence("mean_ms", "average", how=rank_windows),
         "retransmissions-average": Evidence(
             "resent_percent", "average", control="average, deep buffers", how=resent_ratio
         ),

@@ -672,13 +672,11 @@ STUDY = Study(
     },
     claims={
         "average-within-thresholds": Evidence("share_within", "fig3", control="fig3, no drops"),
-        "bursts-allowed": Evidence(
-            ("greatest_queue", "far_above_average"), "fig3", control="fig3, weight 1", how=_both
-        ),
+        "bursts-allowed": Evidence(("greatest_queue", "far_above_average"), "fig3", how=_both),
         "delay-at-equal-utilisation": Evidence(
             POINTS, ("red", "drop tail"), control=("red as drop tail", "drop tail"), how=queue_ratio
         ),
-        "drop-tail-needs-queue": Evidence("utilisation", "drop tail", control="drop tail, least window in flight"),
+        "drop-tail-needs-queue": Evidence("utilisation", "drop tail"),
         "red-flat": Evidence("utilisation", "red", control="red, probability 1", how=mean_from_5),
         "no-bias-against-bursts": Evidence(
             "burst_share",

@@ -639,9 +639,7 @@ STUDY = Study(
     claims={
         "reno-leaves-slow-start": Evidence("exit_packets", "reno", control="paced"),
         "paced-leaves-slow-start": Evidence("exit_packets", "paced", control="reno"),
-        "sawtooth-top": Evidence(
-            "top_packets", ("reno", "paced"), control=("reno, deep buffer", "paced, deep buffer"), how=mean_of_two
-        ),
+        "sawtooth-top": Evidence("top_packets", ("reno", "paced"), how=mean_of_two),
         "single-flow-gain": Evidence(
             "carried_mbit",
             ("paced, 150 round trips", "reno, 150 round trips"),
@@ -674,9 +672,7 @@ STUDY = Study(
         "mixed-round-trips-drops": Evidence(
             "dropped_share", TWO_TRIPS[::-1], control=ONE_TRIP[::-1], how=least_first("paced", "reno")
         ),
-        "mixed-round-trips-throughput": Evidence(
-            "goodput_mbps", TWO_TRIPS[::-1], control=SMALL_BUFFER[::-1], how=ratio
-        ),
+        "mixed-round-trips-throughput": Evidence("goodput_mbps", TWO_TRIPS[::-1], how=ratio),
     },
     knobs={
         "course": Knob(

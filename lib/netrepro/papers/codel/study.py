@@ -673,7 +673,7 @@ STUDY = Study(
         "paper": Scale(300.0, repetitions=3, changes=LINUX | {"static_s": 20.0}, without=(RFC,), unjudged=OF_NS2_RED),
     },
     claims={
-        "static-median-delay": Evidence("median_ms", "codel", control="unresponsive", how=middle),
+        "static-median-delay": Evidence("median_ms", "codel", control="drop tail", how=middle),
         "static-utilisation": Evidence("utilisation", ("codel", "drop tail"), control=SMALL_CODEL, how=of_utilisations),
         "red-overcontrols": Evidence(
             "utilisation",
@@ -682,9 +682,9 @@ STUDY = Study(
             how=by_fast_utilisation("codel", "red"),
         ),
         "red-at-low-rates": Evidence("median_ms", LOW_RED, control=LOW_CODEL, how=middle),
-        "drop-tail-peak": Evidence("greatest_s", DYNAMIC_TAIL, control=TEN_PACKETS),
+        "drop-tail-peak": Evidence("greatest_s", DYNAMIC_TAIL, control=DYNAMIC_CODEL),
         "dynamic-median": Evidence("median_ms", DYNAMIC_CODEL, control=NEVER),
-        "dynamic-upper-quartile": Evidence("upper_quartile_ms", DYNAMIC_CODEL, control=UNRESPONSIVE),
+        "dynamic-upper-quartile": Evidence("upper_quartile_ms", DYNAMIC_CODEL, control=NEVER),
         "dynamic-95th": Evidence("p95_time_ms", DYNAMIC_CODEL, control=NEVER),
         "new-control-point": Evidence("first_drop_ms", DYNAMIC_CODEL, control=NEVER),
         "dynamic-order": Evidence(
@@ -696,7 +696,7 @@ STUDY = Study(
         "dynamic-bytes": Evidence(
             "sent_mb", (DYNAMIC_CODEL, DYNAMIC_TAIL), control=(TEN_CODEL, DYNAMIC_TAIL), how=ratio
         ),
-        "small-buffer": Evidence("sent_mb", (TEN_PACKETS, DYNAMIC_TAIL), control=(SHORT_TEN, SHORT_TAIL), how=ratio),
+        "small-buffer": Evidence("sent_mb", (TEN_PACKETS, DYNAMIC_TAIL), how=ratio),
         "fairer-drops": Evidence(
             ("drop_fairness", "dropped"),
             ("codel", "red"),
