@@ -455,7 +455,7 @@ def _draw_class(axis: Axes, runs: Runs, kind: str) -> float:
 
 
 def draw_ratios(runs: Runs) -> Figure:
-    """Every ratio of a claim with its rounds, the published value and what is accepted."""
+    """Every ratio of a claim with its rounds, the published value (or the class's) and what is accepted."""
     from netrepro.claims import load_claims
 
     figure, axis = new_figure("Ratios to the overlay, round by round", "ratio", "")
@@ -465,7 +465,7 @@ def draw_ratios(runs: Runs) -> Figure:
     for y, claim in enumerate(reversed(shown)):
         low, high = claim.accepted_band()
         axis.barh(y, high - low, left=low, height=0.7, color=PUBLISHED_GREY, alpha=0.2, label="accepted" * (y == 0))
-        axis.plot([claim.published], [y], "D", color=PUBLISHED_GREY, label="published" * (y == 0))
+        axis.plot([claim.expected], [y], "D", color=PUBLISHED_GREY, label="published" * (y == 0))
         if claim.id in found:
             ours, broken = found[claim.id].values, found[claim.id].control or []
             for values, look, label, up in ((ours, "ONCache", "ours", 0.12), (broken, "control", "control", -0.12)):
