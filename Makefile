@@ -44,10 +44,11 @@ test: $(READY) $(KERNEL)
 	  $(if $(COVERAGE),$(COVERED:%=--cov=netrepro.%) --cov-report=)
 	@$(PYTEST) $(REAL_TIME) $(ARGS) || $(PYTEST) $(REAL_TIME) $(ARGS) --verbose --last-failed --last-failed-no-failures none
 
-# Those that find other programs here, or none, as on a machine without the packages of binder/apt.txt and a kernel.
-BARE := $(addprefix lib/tests/,applications emulation guides papers workbench)
+# As on a machine without the packages of binder/apt.txt and a virtual kernel: the tests that would use them.
+BARE := $(addprefix lib/tests/,applications emulation guides papers $(addprefix workbench/test_,bootstrap.py doctor.py environment.py pages.py))
+NOT_BARE := $(addprefix lib/tests/,emulation/real_time papers/test_fperf_leaf_spine.py papers/test_gmm_diagnosis.py papers/test_gmm_traffic.py)
 test-bare: $(READY)
-	@.ci/bare $(CURDIR)/$(PYTEST) $(BARE) --ignore=$(REAL_TIME) --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	@.ci/bare $(CURDIR)/$(PYTEST) $(BARE) $(NOT_BARE:%=--ignore=%) --numprocesses auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # The core's tests on a core with assertions, under the address and undefined-behaviour sanitizers. Python itself leaks.
 SANITIZED := lib/build/sanitized
@@ -84,6 +85,7 @@ format: $(READY)
 	@$(VENV)/bin/ruff format lib && $(VENV)/bin/clang-format -i $(CORE)
 
 strip: $(READY)
+	@$(VENV)/bin/python -m netrepro.workbench.settings_cells
 	@$(VENV)/bin/jupyter nbconvert --clear-output --inplace notebooks/*.ipynb
 
 lock: $(READY)

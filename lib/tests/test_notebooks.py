@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from netrepro.paths import runs_dir
-from netrepro.workbench.catalogue import Notebook, catalogue, describe
+from netrepro.workbench.catalogue import QUICK_S, Notebook, catalogue, describe
 from netrepro.workbench.exercises import FOLDED, SOLUTION, class_copy, read_exercises
 from netrepro.workbench.ranges import range_of
 from netrepro.workbench.runner import RunReport, run
@@ -58,6 +58,11 @@ def is_paper(path: Path) -> bool:
 def test_it_is_valid_and_declares_itself_without_problem(path, notebook):
     nbformat.validate(notebook)
     assert describe(path).problem == ""
+
+
+def test_a_quick_profile_of_more_than_a_minute_says_why(path):
+    declared = describe(path).declaration
+    assert (declared.budget_s["quick"] > QUICK_S) is bool(declared.longer_because)
 
 
 def test_its_title_is_a_question(path, notebook):

@@ -14,7 +14,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from netrepro.claims import published_results
 from netrepro.claims.scorecard import scorecard
 from netrepro.workbench import guide
-from netrepro.workbench.catalogue import catalogue
+from netrepro.workbench.catalogue import catalogue, find
 from netrepro.workbench.report import open_report
 from netrepro.workbench.scorecard import scorecard_page
 
@@ -62,7 +62,7 @@ def test_the_verdicts_of_a_paper_fit_and_come_first(browser, tmp_path, monkeypat
         return  # not published yet: nothing to show
     run = next(iter(results.runs.values()))
     monkeypatch.setenv("NETREPRO_RUN_DIR", str(tmp_path))
-    report = open_report(slug, profile="quick", tier="auto", repetitions=2, seed=1)
+    report = open_report(slug, {name: each.default for name, each in find(slug).parameters.items()})
     show(browser, tmp_path, PAGE.format(width=WIDTH, content=report.judge(run.measured).to_html()))
     assert widest(browser) <= WIDTH
     assert browser.execute_script("return document.querySelector('th').textContent") == "verdict"

@@ -19,7 +19,6 @@ from matplotlib.figure import Figure
 from scipy.optimize import isotonic_regression
 
 from netrepro.claims import load_claims
-from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment, Measure, Measurements, Port
 from netrepro.networks.links import FULL_PACKET_BYTES, DropTail, Link
 from netrepro.networks.topology import Cable, Topology, host_cable
@@ -28,6 +27,7 @@ from netrepro.paths import data_dir
 from netrepro.study import pictures as drawing
 from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each
 from netrepro.study.measuring import run_experiment
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check, gap_checks
 from netrepro.style import CURVES, PUBLISHED_GREY, Scheme, draw_published, new_figure, scheme
 
@@ -63,16 +63,16 @@ class Setting:
     less than this factor; authors_resolution : the authors', which goes on to single packets at 1. theories : of
     RTT C / sqrt(n), a sixteenth of it to so many times it are searched; 0 for all buffers. buffer_packets : is used,
     and nothing searched; 0 to search.
-
-    Raises NetreproError for a target or spread that is no such share.
     """
 
-    target: float = 0.99
-    congestion_control: str = "reno"
-    rate_mbps: float = 62.5
-    round_trip_ms: float = 87.0
-    round_trip_spread: float = 0.0
-    jitter_ms: float = 0.5
+    target: float = setting(
+        0.99, "share of the bottleneck's rate that the buffer must keep busy, our search", above=0, below=1
+    )
+    congestion_control: str = setting("reno", "of all senders, our search", one_of=("reno", "cubic", "bic"))
+    rate_mbps: float = setting(62.5, "of the bottleneck", "Mb/s", low=0.1, high=10_000)
+    round_trip_ms: float = setting(87.0, "without queues", "ms", low=0.1, high=10_000)
+    round_trip_spread: float = setting(0.0, "of the senders' round trips about it", "share", low=0, below=1)
+    jitter_ms: float = setting(0.5, "of the senders' links, standard deviation", "ms", low=0, high=10)
     flows: int = 100
     senders: int = 20
     start_spread_s: float = 3.0
@@ -83,12 +83,6 @@ class Setting:
     authors_resolution: float = 1.0
     theories: float = 0.0
     buffer_packets: int = 0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.target < 1:
-            raise NetreproError(f"target = {self.target}", "give a share of the link's rate between 0 and 1")
-        if not 0 <= self.round_trip_spread < 1:
-            raise NetreproError(f"round_trip_spread = {self.round_trip_spread}", "give a share from 0 to below 1")
 
     @property
     def pipe_packets(self) -> float:
@@ -149,7 +143,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
         for share in stretch
     ]
     cables = [host_cable(f"h{i + 1}", "s1", way) for i, way in enumerate(ways)]
-    buffer_packets = setting.buffer_packets or round(float(theory_packets(flows, setting)))
+    buffer_packets = setting.buffer_packets or max(1, round(float(theory_packets(flows, setting))))
     bottleneck = Link(setting.rate_mbps, 0.0, DropTail(packets=buffer_packets))
     receiver = f"h{senders + 1}"
     cables += [

@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from netrepro.applications.bgp.run import Announcement, Failure, find_bird, run_failures
 from netrepro.claims import Measured
 from netrepro.emulation.virtual.probe import try_virtual
-from netrepro.errors import NetreproError, nearest
+from netrepro.errors import NetreproError
 from netrepro.processes import in_processes
 from netrepro.protocols import drive
 from netrepro.protocols.as_graph import AsGraph, Relation, hierarchy, load_as_relationships
@@ -32,6 +32,7 @@ from netrepro.protocols.bgp import LOCAL, Speaker
 from netrepro.protocols.machine import Output
 from netrepro.study.declaration import rankings
 from netrepro.study.measuring import Progress, in_parallel, of_profile, seed_of
+from netrepro.study.setting import check_setting, setting
 from netrepro.study.trust import CheckedRuns, trust_by_tier
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
@@ -58,23 +59,29 @@ class Setting:
     transit: int = 80
     stubs: int = 240
     peering: float = 0.4
-    sites: int = 5
-    prepends: int = 3
-    ping_interval_s: float = 1.5
-    watch_s: float = 600.0
+    sites: int = setting(5, "of the CDN; every one fails in turn", low=2, high=20)
+    prepends: int = setting(3, "of the other sites, with proactive-prepending", low=0, high=20)
+    ping_interval_s: float = setting(1.5, "between two pings to a client", "s", low=0.1, high=60)
+    watch_s: float = setting(600.0, "how long clients are pinged after the failure", "s", low=10, high=100_000)
     link_delay_ms: float = 20.0
-    delay_law: str = "exponential"
-    advertisement_interval_s: float = 0.0
-    announcement_share: float = 1.0
-    internet: str = GENERATED
+    delay_law: str = setting("exponential", "of an update's way through an AS", one_of=DELAY_LAWS)
+    advertisement_interval_s: float = setting(
+        0.0,
+        "least time between two announcements to a neighbour; RFC 4271 suggests 30; on tier virtual 0",
+        "s",
+        low=0,
+        high=300,
+    )
+    announcement_share: float = setting(
+        1.0, "of a withdrawal's time through an AS that an announcement takes", low=0.01, high=1
+    )
+    internet: str = setting(
+        GENERATED,
+        "or the path of a file with CAIDA's AS relationships (as-rel, serial-1), in place of the levels below",
+    )
 
     def __post_init__(self) -> None:
-        if self.delay_law not in DELAY_LAWS:
-            raise NetreproError(f"no law of delays {self.delay_law!r}", nearest(self.delay_law, DELAY_LAWS))
-        if not 0 < self.announcement_share <= 1:
-            raise NetreproError(f"announcement_share = {self.announcement_share:g}", "give more than 0, and 1 at most")
-        if self.sites < 2:
-            raise NetreproError(f"sites = {self.sites}", "at least 2: one fails, the others take over")
+        check_setting(self)
 
 
 PRINTED = Setting()

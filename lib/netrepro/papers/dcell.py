@@ -32,6 +32,7 @@ from netrepro.queueing.backpressure import Drained, drain
 from netrepro.study import pictures as drawing
 from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, ratio
 from netrepro.study.measuring import run_experiment
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
@@ -42,10 +43,7 @@ SEGMENT_BYTES = 1448
 INTERVALS = 40  # of a run, in which throughput is counted
 BIN_S = 0.5
 PUBLISHED_S = 40.0  # 5 GB at 1 Gb/s: the unit of time of Fig. 12
-POSITIVE = (
-    *("rate_mbps", "flows_mbps", "uplink_share", "hello_s", "timeout_s"),
-    *("flow_kb", "model_kb", "window_kb", "room_packets", "server_packets"),
-)
+POSITIVE = ("rate_mbps", "flows_mbps", "uplink_share", "flow_kb", "model_kb", "server_packets")
 KINDS = ("failures", "all to all", "lossless", "lengths")
 
 
@@ -69,8 +67,8 @@ class Setting:
     rate_mbps: float = 100.0
     timeline_s: tuple[float, ...] = (4.0, 12.0, 20.0, 34.0)
     reroutes: bool = True
-    hello_s: float = 1.0
-    timeout_s: float = 5.0
+    hello_s: float = setting(1.0, "servers tell of their links so often", "s", low=0.01, high=5)
+    timeout_s: float = setting(5.0, "silence after which a server counts as down", "s", low=0.01, high=60)
     hello_phase: float = -1.0
     more_failed: tuple[Server, ...] = ()
     network: str = "dcell"
@@ -82,8 +80,8 @@ class Setting:
     server_packets: int = 1000
     looks_past_head: bool = False
     n: int = 4
-    room_packets: int = 100
-    window_kb: int = 64
+    room_packets: int = setting(100, "of a switch's port, or of an input that pauses", "packets", low=2, high=100_000)
+    window_kb: int = setting(64, "what a receiver lets be on its way", "KiB", low=2, high=10_000)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS or self.network not in ("dcell", "tree"):

@@ -21,6 +21,7 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.study import pictures as drawing
 from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, curve, each, least_first, ratio
+from netrepro.study.setting import setting
 from netrepro.study.trust import gap_checks
 from netrepro.style import CURVES, new_figure, scheme
 
@@ -34,10 +35,10 @@ class Setting:
     """The experiment of section 5.1; delays and jitter are those of the authors' scripts. TCP-RED's thresholds are a
     choice. `queue` is "drop tail", "ecn" or "red"."""
 
-    rate_mbps: float = 100.0
-    buffer_packets: int = 425
-    threshold_packets: int = 20
-    host_delay_ms: float = 0.075
+    rate_mbps: float = setting(100.0, "of every link", "Mb/s", low=1, high=10_000)
+    buffer_packets: int = setting(425, "buffer of the port", "packets", low=1, high=100_000)
+    threshold_packets: int = setting(20, "marking threshold K of the switch", "packets", low=1, high=100_000)
+    host_delay_ms: float = setting(0.075, "from a host to the switch, one way", "ms", low=0, high=1000)
     host_jitter_ms: float = 0.05
     red_packets: tuple[float, float] = (10, 30)
     congestion_control: str = "reno"
@@ -55,15 +56,20 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
+def _queue(setting: Setting) -> Queue:
+    """The queue of every port; thresholds beyond a small buffer are drawn in to it."""
+    packets = setting.buffer_packets
+    if setting.queue == "ecn":
+        return EcnThreshold(packets, min(setting.threshold_packets, packets))
+    if setting.queue == "red":
+        low, high = (min(1.0, packets / setting.red_packets[1]) * each for each in setting.red_packets)
+        return Red(packets, low, high, max_probability=0.1, ecn=True)
+    return DropTail(packets=packets)
+
+
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     """Two long flows, the second half a second after the first, into one port."""
-    low, high = setting.red_packets
-    queues: dict[str, Queue] = {
-        "drop tail": DropTail(packets=setting.buffer_packets),
-        "ecn": EcnThreshold(setting.buffer_packets, setting.threshold_packets),
-        "red": Red(setting.buffer_packets, low, high, max_probability=0.1, ecn=True),
-    }
-    link = Link(setting.rate_mbps, setting.host_delay_ms, queues[setting.queue], jitter_ms=setting.host_jitter_ms)
+    link = Link(setting.rate_mbps, setting.host_delay_ms, _queue(setting), jitter_ms=setting.host_jitter_ms)
     flows = [Flow(host, "h3", duration_s=seconds - start, start_s=start) for host, start in (("h1", 0.0), ("h2", 0.5))]
     return Experiment(
         star(3, link),

@@ -26,6 +26,7 @@ from netrepro.protocols.linearizability import violations
 from netrepro.simulation.replication import Demand, Deployment, ReplicatedRun, simulate_replication
 from netrepro.study.measuring import Progress, in_parallel, of_profile, seed_of
 from netrepro.study.pictures import say_not_measured
+from netrepro.study.setting import check_setting, setting
 from netrepro.study.trust import CheckedRuns, trust_by_tier
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
@@ -53,18 +54,17 @@ class Setting:
     jitter_ms : mean of what a message takes longer between regions; our choice.
     """
 
-    clients_per_region: int = 10
-    cap: int = 10
-    arrival_ms: float = 4.5
+    clients_per_region: int = setting(10, "at each of the five sites", low=1, high=1000)
+    cap: int = setting(10, "commands that a client has under way at most", low=1, high=1_000_000)
+    arrival_ms: float = setting(4.5, "mean time between a client's commands", "ms", low=0.01, high=10_000)
     keys: int = 1_000_000
-    message_cost_us: float = 35.0
-    jitter_ms: float = 0.2
+    message_cost_us: float = setting(35.0, "of a replica's processor, a message", "microseconds", low=0, high=100_000)
+    jitter_ms: float = setting(0.2, "mean of what a message takes longer", "ms", low=0, high=1000)
 
     def __post_init__(self) -> None:
-        if min(self.clients_per_region, self.cap) < 1 or self.arrival_ms <= 0 or self.keys < 2:
-            raise NetreproError(
-                f"a load of {self}", "give a client, a cap of 1 and two keys at least, arrivals above 0"
-            )
+        check_setting(self)
+        if self.keys < 2:
+            raise NetreproError(f"keys = {self.keys}", "give two at least")
 
 
 PRINTED = Setting()

@@ -26,6 +26,7 @@ from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import PoissonFlows, Tcp, flows_per_s_at_load
 from netrepro.study import pictures as drawing
 from netrepro.study.declaration import SIMULATED, Evidence, Knob, Play, Runs, Scale, Study, each, least_first
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check
 from netrepro.style import new_figure, scheme
 
@@ -56,14 +57,14 @@ class Setting:
     rcp_beta, first_share : of links that rate flows. longer : runs last so many times as long as the profile says.
     """
 
-    rate_mbps: float = 2400.0
-    round_trip_ms: float = 100.0
-    load: float = 0.9
-    mean_packets: float = 25.0
-    shape: float = 1.2
-    longest_packets: float = 1e6
-    initial_window_segments: int = 1
-    buffer_share: float = 1.0
+    rate_mbps: float = setting(2400.0, "of the bottleneck", "Mb/s", low=1, high=100_000)
+    round_trip_ms: float = setting(100.0, "without queues", "ms", low=0.1, high=10_000)
+    load: float = setting(0.9, "share of the bottleneck that flows offer", above=0, below=1)
+    mean_packets: float = setting(25.0, "mean flow size", "packets", low=1, high=1_000_000)
+    shape: float = setting(1.2, "of the Pareto distribution of sizes", above=1, high=10)
+    longest_packets: float = setting(1e6, "where it is cut off", "packets", low=100, high=10_000_000)
+    initial_window_segments: int = setting(1, "TCP's first window", "packets", low=1, high=1000)
+    buffer_share: float = setting(1.0, "buffer", "share of a bandwidth-delay product", above=0, high=100)
     access_ratio: float = 10.0
     congestion_control: str = "reno"
     recovery: str = "reno"
@@ -167,7 +168,7 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     flows = PoissonFlows(
         sizes,
         rate,
-        round(rate * STARTING * seconds),
+        max(1, round(rate * STARTING * seconds)),
         sources=tuple(f"h{i + 1}" for i in range(PAIRS)),
         destinations=tuple(f"h{PAIRS + i + 1}" for i in range(PAIRS)),
     )

@@ -28,6 +28,7 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.study import pictures as drawing
 from netrepro.study.declaration import Check, Evidence, Knob, Play, Runs, Scale, Study, each
+from netrepro.study.setting import setting
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
 HOSTS = 16
@@ -63,10 +64,10 @@ class Setting:
     pattern so many flows a host, to hosts drawn at random; 0 for the pattern. counted_s : 0 for the profile's.
     """
 
-    rate_mbps: float = 10.0
-    buffer_packets: int = 50
-    delay_ms: float = 0.05
-    congestion_control: str = "cubic"
+    rate_mbps: float = setting(10.0, "of every link", "Mb/s", low=0.1, high=10_000)
+    buffer_packets: int = setting(50, "buffer of every port", "packets", low=1, high=100_000)
+    delay_ms: float = setting(0.05, "of every link, one way", "ms", low=0, high=1000)
+    congestion_control: str = setting("cubic", "of all hosts", one_of=("reno", "cubic"))
     starts_within_s: float = 1.0
     counted_from_s: float = 10.0
     counted_s: float = 0.0

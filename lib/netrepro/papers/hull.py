@@ -27,6 +27,7 @@ from netrepro.simulation import Hosts
 from netrepro.study import pictures as drawing
 from netrepro.study.declaration import SIMULATED, Evidence, Knob, Play, Runs, Scale, Study, each, least_first, ratio
 from netrepro.study.measuring import run_experiment
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check, gap_checks
 from netrepro.style import CURVES, draw_published, new_figure, scheme, use_logarithm
 
@@ -53,8 +54,8 @@ class Setting:
     stretch: int = 15
     small_bytes: int = 1000
     rate_mbps: float = 1000.0
-    link_delay_ms: float = 0.04
-    buffer_packets: int = 425
+    link_delay_ms: float = setting(0.04, "of every link, one way; a choice", "ms", low=0.001, high=10)
+    buffer_packets: int = setting(425, "of the port; a choice", "packets", low=1, high=100_000)
     segment_bytes: int = 1448
     queue: str = "drop tail"
     threshold_packets: int = 20
@@ -107,14 +108,18 @@ def as_kernels_can(setting: Setting) -> Setting:
     return replace(setting, pacer=pacer, offload_bytes=0)
 
 
+def _queue(setting: Setting) -> Queue:
+    """The queue of every port of the switch; a threshold beyond a small buffer is drawn in to it."""
+    if setting.queue == "ecn":
+        return EcnThreshold(setting.buffer_packets, min(setting.threshold_packets, setting.buffer_packets))
+    if setting.queue == "phantom":
+        return PhantomQueue(setting.buffer_packets, setting.drain_share, setting.phantom_bytes)
+    return DropTail(packets=setting.buffer_packets)
+
+
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     """Hosts send to another one through s1: long flows a millisecond apart, or requests that come at random."""
-    queues: dict[str, Queue] = {
-        "drop tail": DropTail(packets=setting.buffer_packets),
-        "ecn": EcnThreshold(setting.buffer_packets, min(setting.threshold_packets, setting.buffer_packets)),
-        "phantom": PhantomQueue(setting.buffer_packets, setting.drain_share, setting.phantom_bytes),
-    }
-    port = Link(setting.rate_mbps, setting.link_delay_ms, queues[setting.queue])
+    port = Link(setting.rate_mbps, setting.link_delay_ms, _queue(setting))
     out = NicPacer() if setting.pacer == "nic" else DropTail(packets=1000)
     own = Link(setting.rate_mbps, setting.link_delay_ms, out, offload_bytes=setting.offload_bytes)
     seconds, senders = (seconds * setting.stretch, SERVERS) if setting.load else (seconds, setting.flows)

@@ -22,6 +22,7 @@ from netrepro.networks.topology import star
 from netrepro.networks.workloads import Requests, Tcp
 from netrepro.study import pictures as drawing
 from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check, gap_checks
 from netrepro.style import new_figure, scheme
 
@@ -41,15 +42,17 @@ class Setting:
     other.
     """
 
-    rate_mbps: float = 1000.0
-    link_delay_ms: float = 0.025
-    buffer_packets: int = 64
-    block_bytes: int = 1_024_000
+    rate_mbps: float = setting(1000.0, "of every link", "Mb/s", low=1, high=100_000)
+    link_delay_ms: float = setting(0.025, "of every link, one way", "ms", low=0, high=1000)
+    buffer_packets: int = setting(64, "buffer of the port to the client", "packets", low=1, high=100_000)
+    block_bytes: int = setting(1_024_000, "of all servers together", "bytes", low=1, high=1_000_000_000)
     min_rto_ms: float = 200.0
     congestion_control: str = "reno"
-    initial_window_segments: int = 3
+    initial_window_segments: int = setting(3, "of every connection", "segments", low=1, high=1000)
     receive_window_segments: int = 20  # ns-2's default, which the scripts leave
-    delayed_ack_ms: float = 0.0
+    delayed_ack_ms: float = setting(
+        0.0, "how long the client holds an acknowledgement back, 0 for not at all", "ms", low=0, high=1000
+    )
     scatter_ms: float = 0.05
     jitter_ms: float = 0.0
     servers: int = 32

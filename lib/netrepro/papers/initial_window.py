@@ -25,6 +25,7 @@ from netrepro.networks.workloads import Requests, Tcp
 from netrepro.paths import data_dir
 from netrepro.study import pictures as drawing
 from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, least_first
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check
 from netrepro.style import CURVES, new_figure, scheme, use_logarithm
 
@@ -56,12 +57,12 @@ class Setting:
     `evenly`: few clients stand for many, at even steps through every distribution; only what goes with what is drawn.
     """
 
-    response_segments: float = 15.0
+    response_segments: float = setting(15.0, "median response", "segments of 1430 bytes", low=1, high=1000)
     response_spread: float = 0.37
     most_segments: int = 1000
-    buffer_kb: float = 64.0
+    buffer_kb: float = setting(64.0, "median buffer of the clients' links", "kB", low=1, high=1_000_000)
     buffer_spread: float = 0.69
-    loss_scale: float = 1.0
+    loss_scale: float = setting(1.0, "loss on the wire, times the published mean", low=0, high=10)
     centre: str = "average"
     clients: int = 1000
     initial_window_segments: int = NEW

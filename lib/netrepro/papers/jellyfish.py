@@ -46,6 +46,7 @@ from netrepro.study.declaration import (
 )
 from netrepro.study.fairness import jain
 from netrepro.study.measuring import run_experiment
+from netrepro.study.setting import setting
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
 LARGEST_PROGRAMME = 125  # switches: with 245 the last thousandth takes the linear programme hours
@@ -79,10 +80,12 @@ class Setting:
     paths: int = 8
     transport: str = "MPTCP"
     ports: int = 6
-    server_gain: float = 1.137  # 780 / 686
-    rate_mbps: float = 100.0
-    link_delay_ms: float = 0.02
-    buffer_packets: int = 50
+    server_gain: float = setting(
+        1.137, "servers of Jellyfish over those of the fat-tree", "ratio", above=0, high=2
+    )  # 780 / 686
+    rate_mbps: float = setting(100.0, "of every link", "Mb/s", low=1, high=10_000)
+    link_delay_ms: float = setting(0.02, "of every cable, one way", "ms", low=0, high=1000)
+    buffer_packets: int = setting(50, "at every port", "packets", low=1, high=100_000)
     min_rto_ms: float = 10.0
     initial_rto_ms: float = 10.0  # a lost SYN costs no more than other losses: the paper's simulator has no SYNs
     matrices: int = 1

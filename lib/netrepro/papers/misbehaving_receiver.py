@@ -29,6 +29,7 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.study import pictures as drawing
 from netrepro.study.declaration import VIRTUAL, Evidence, Knob, Play, Runs, Scale, Study, each, least_first
 from netrepro.study.measuring import run_experiment
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
@@ -58,16 +59,18 @@ class Setting:
     the paper's cumulative nonce. boundary_spread_bytes : as of Tcp.
     """
 
-    document_bytes: int = 60_000
-    round_trip_ms: float = 72.0
+    document_bytes: int = setting(60_000, "what the client fetches", "bytes", low=1461, high=100_000_000)
+    round_trip_ms: float = setting(72.0, "of the path, without queues", "ms", low=6, high=10_000)
     round_trip_spread_ms: float = 2.5
-    rate_mbps: float = 100.0
+    rate_mbps: float = setting(100.0, "of the path", "Mb/s", low=0.1, high=10_000)
     buffer_packets: int = 500
     initial_window_segments: int = 1
     receiver: str = "honest"
-    pieces: int = 50
-    copies: int = 50
-    ack_interval_ms: float = 5.0
+    pieces: int = setting(50, "in which a divider acknowledges each segment", low=1, high=1460)
+    copies: int = setting(50, "of each acknowledgement that a spoofer sends", low=1, high=10_000)
+    ack_interval_ms: float = setting(
+        5.0, "between optimistic acknowledgements of a segment each", "ms", low=0.01, high=1000
+    )
     counts: str = "acknowledgements"
     recovery: str = "reno"
     congestion_control: str = "reno"
@@ -175,7 +178,7 @@ def read(found: Measurements, setting: Setting) -> dict[str, Any]:
 
 
 def _course(course: pd.DataFrame, round_trip_ms: float) -> dict[str, Any]:
-    rounds = np.round((course.time_ms - course.time_ms.iloc[0]) / round_trip_ms)
+    rounds = np.round((course.time_ms - course.time_ms.min()) / round_trip_ms)
     return {"second_round_segments": int((rounds == 1).sum()), "course": course}
 
 

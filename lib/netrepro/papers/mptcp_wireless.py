@@ -41,6 +41,7 @@ from netrepro.study.declaration import (
     least_first,
     ratio,
 )
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check
 from netrepro.style import CURVES, new_figure, scheme
 
@@ -73,11 +74,15 @@ class Setting:
     mobile_mbps: float = 2.0
     mobile_round_trip_ms: float = 150.0
     mobile_buffer_ms: float = 2000.0
-    mobile_jitter_ms: float = 50.0
+    mobile_jitter_ms: float = setting(50.0, "of 3G, each way: deviation of the delay", "ms", low=0, high=1000)
     mobile_queue: str = "drop tail"
-    send_buffer_kb: int = 200
+    send_buffer_kb: int = setting(200, "of the application's socket", "KB", low=2, high=100_000)
     receive_buffer_kb: int = 200
-    congestion_control: str = "lia"
+    congestion_control: str = setting(
+        "lia",
+        "of the subflows (no olia, balia on the virtual kernel)",
+        one_of=("lia", "olia", "balia", "reno", "cubic"),
+    )
     networks: tuple[str, ...] = ("wifi", "3g")
     retransmits: bool = False
     penalises: bool = False

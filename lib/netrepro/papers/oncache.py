@@ -25,6 +25,7 @@ from netrepro.paths import data_dir
 from netrepro.protocols import oncache as model
 from netrepro.study.measuring import Progress, of_profile
 from netrepro.study.pictures import share_legend
+from netrepro.study.setting import check_setting, setting
 from netrepro.study.trust import CHECK_COLUMNS, Check, check_table
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
@@ -51,12 +52,17 @@ REFUSALS = {"deletes": True, "does not delete": False}
 class Setting:
     """What a person may change: the tunnel, rules in the chain that matches nothing, and how the cache is made."""
 
-    tunnel: str = "vxlan"
-    rules: int = 0
-    filter_entries: int = 4096
-    reverse_check: bool = True
-    constant_port: int = 0
-    prints: bool = False
+    tunnel: str = setting("vxlan", "geneve only where the kernel has it", one_of=("vxlan", "geneve"))
+    rules: int = setting(0, "in the chain that forwarded packets pass, none of which matches", low=0, high=60_000)
+    filter_entries: int = setting(4096, "of the cache of the filter's answers", low=1, high=1_000_000)
+    reverse_check: bool = setting(True, "whether the way back must be on the fast path as well")
+    constant_port: int = setting(
+        0, "UDP source port of all tunnelled packets, 0 for one from the flow's hash", low=0, high=65_535
+    )
+    prints: bool = setting(False, "whether the programs print where they miss or learn, to the kernel's trace")
+
+    def __post_init__(self) -> None:
+        check_setting(self)
 
 
 @dataclass(frozen=True)

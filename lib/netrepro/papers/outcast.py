@@ -26,6 +26,7 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.study import pictures as drawing
 from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first
 from netrepro.study.measuring import run_experiment
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check, gap_checks
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure
 
@@ -55,20 +56,21 @@ class Setting:
     SYN meets a full queue and every seed has phases of its own.
 
     network : one of NETWORKS. far_flows : beside the near one, each from a host of its own; from one host in "one
-    switch". clock_skew_ppm : how far links' rates are off at most. jitter_ms : of hosts' links, standard deviation.
-    near_moved : behind the far flows' port. drops_in_a_row, on_ms : of a port that is on and off; 0 for always on.
-    drops_apart : the same number, evenly over time.
+    switch". near_moved : behind the far flows' port. drops_in_a_row, on_ms : of a port that is on and off; 0 for always
+    on. drops_apart : the same number, evenly over time.
     """
 
     network: str = "two ports"
     far_flows: int = 12
     rate_mbps: float = 1000.0
-    buffer_bytes: int = 16_384
+    buffer_bytes: int = setting(16_384, "of every port", "bytes", low=3000, high=10_000_000)
     queue: str = "drop tail"
     congestion_control: str = "bic"
-    min_rto_ms: float = 2.0
-    clock_skew_ppm: float = 100.0
-    jitter_ms: float = 0.0
+    min_rto_ms: float = setting(2.0, "least retransmission timeout", "ms", low=1, high=1000)
+    clock_skew_ppm: float = setting(
+        100.0, "how far links' rates are off at most", "parts per million", low=0, high=10_000
+    )
+    jitter_ms: float = setting(0.0, "of hosts' links, standard deviation", "ms", low=0, high=1)
     host_delay_ms: float = 0.1025
     hop_delay_ms: float = 0.0425
     start_spread_ms: float = 0.5

@@ -34,6 +34,7 @@ from netrepro.protocols.bittorrent.chokers import (
 from netrepro.simulation.swarm import BLOCK_BYTES, SwarmPeer, run_swarm
 from netrepro.study.measuring import Progress, in_parallel, of_profile, seed_of
 from netrepro.study.pictures import say_not_measured
+from netrepro.study.setting import setting
 from netrepro.study.trust import CheckedRuns, trust_by_tier
 from netrepro.style import PUBLISHED_GREY, new_figure, scheme
 
@@ -55,12 +56,14 @@ class Setting:
 
     leechers: int = 30
     seeds: int = 3
-    seed_kilobytes_per_s: float = 128.0
+    seed_kilobytes_per_s: float = setting(128.0, "upload of each of the three seeds", "kB/s", low=1, high=100_000)
     slowest_kilobytes_per_s: float = 20.0
-    fastest_kilobytes_per_s: float = 300.0
-    pieces: int = 48
+    fastest_kilobytes_per_s: float = setting(
+        300.0, "upload of the fastest leecher; the slowest has 20", "kB/s", low=20, high=100_000
+    )
+    pieces: int = setting(48, "of 256 KiB each: how long the file is", low=1, high=10_000)
     blocks_per_piece: int = 16
-    reserve: float = 0.2
+    reserve: float = setting(0.2, "PropShare's part of the upload for newcomers", "ratio", low=0, high=1)
     free_riders: float = 0.0
     stays_s: float = 0.0
     round_s: float = 10.0

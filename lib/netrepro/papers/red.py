@@ -24,6 +24,7 @@ from netrepro.networks.workloads import Flow, Tcp
 from netrepro.paths import data_dir
 from netrepro.study import pictures as drawing
 from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, greatest_first, least_first
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme
 
@@ -79,12 +80,14 @@ class Setting:
     scene: str = "fig5"
     queue: str = "drop tail"
     sender: str = "tahoe"
-    rate_mbps: float = 45.0
+    rate_mbps: float = setting(45.0, "of the bottleneck", "Mb/s", low=1, high=10_000)
     buffer_packets: int = 140
     min_threshold_packets: float = 5.0
     threshold_ratio: float = 3.0
-    max_probability: float = 0.02
-    weight: float = 0.002
+    max_probability: float = setting(
+        0.02, "RED's probability of a drop at its maximum threshold", "share", above=0, high=1
+    )
+    weight: float = setting(0.002, "of a new queue in RED's average", "share", above=0, high=1)
     gentle: bool = False
     packet_bytes: int = 1000
     unit_bytes: int = 0

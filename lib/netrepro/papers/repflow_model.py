@@ -37,6 +37,7 @@ from netrepro.queueing.replication import ReplicationModel
 from netrepro.queueing.service import ConstantService, ExponentialService, Service
 from netrepro.study.declaration import rankings
 from netrepro.study.measuring import Progress, of_profile
+from netrepro.study.setting import setting
 from netrepro.style import new_figure, scheme, use_logarithm
 
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -83,11 +84,19 @@ class Setting:
     The formulas know nothing of paths, choice, correlation, gaps, whole rounds and exponential bursts.
     """
 
-    workload: str | FlowSizeDistribution = "web_search"
-    extra_load: float | None = 0.05
-    initial_window_packets: float = 3
-    burst_packets: float = 44
-    long_flow_packets: float = 68
+    workload: str | FlowSizeDistribution = setting(
+        "web_search", "flow sizes; a CSV file holds a distribution", one_of=("web_search", "data_mining", "a file")
+    )
+    extra_load: float | None = setting(
+        0.05, "load that one more copy of each short flow adds, the paper's ε", "share of the load", low=0, high=1
+    )
+    initial_window_packets: float = setting(
+        3.0, "first window of slow start, the paper's k", "packets", low=1, high=1000
+    )
+    burst_packets: float = setting(44.0, "window of long flows, the paper's M", "packets", low=1, high=100_000)
+    long_flow_packets: float = setting(
+        68.0, "flows up to this size are short, the paper's S_L", "packets", low=1, high=1_000_000
+    )
     copies: int = 2
     paths: int = 2
     path_choice: str = "distinct"

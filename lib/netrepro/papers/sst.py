@@ -51,6 +51,7 @@ from netrepro.study.declaration import (
     least_first,
     ratio,
 )
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check
 from netrepro.style import CURVES, PUBLISHED_GREY, new_figure, scheme, use_logarithm
 from netrepro.traffic.home_ip import pages, read_trace
@@ -72,15 +73,15 @@ class Setting:
     first packet of a connection (0-RTT). `in_order`: its responses count in the order of requests, whichever is there
     first. `server_window`: SST's server has a congestion window."""
 
-    rate_mbps: float = 1.5
-    one_way_ms: float = 25.0
-    queue_packets: int = 50
+    rate_mbps: float = setting(1.5, "of the line, in both directions", "Mb/s", low=0.01, high=1000)
+    one_way_ms: float = setting(25.0, "delay of the line", "ms", low=0.1, high=1000)
+    queue_packets: int = setting(50, "buffer at each end of the line; a choice", "packets", low=1, high=10_000)
     loss_percent: float = 0.0
-    trace: str = "standin"
+    trace: str = setting("standin", "the pages; a .tr.gz file holds a part of the trace", one_of=("standin", "a file"))
     pages: int = 400
-    request_bytes: int = 300
+    request_bytes: int = setting(300, "of a request, which the trace does not say; a choice", low=12, high=1200)
     pause_ms: float = 100.0
-    initial_window_segments: int = 3
+    initial_window_segments: int = setting(3, "of a new TCP connection", "segments of 1200 bytes", low=1, high=100)
     segment_bytes: int = 1200
     sst_window: int = 2
     over: str = "TCP"
@@ -264,10 +265,11 @@ SIZE, TIME = "page (bytes)", "request + response time (ms)"
 def draw_idea() -> Figure:
     """Round trips that a page takes at least, over its requests, by each way."""
     figure, axis = new_figure("Round trips before a page is there, at least", "requests of a page (count)", "")
-    requests, setting = np.arange(1, 17), Setting(rate_mbps=1e9)
+    requests, setting = np.arange(1, 17), Setting()
     for name, changes in SCHEMES.items():
         own = replace(setting, **changes)
-        trips = [1e3 * least_s([1] * n, way_of(own), line_of(own), 1) / (2 * own.one_way_ms) for n in requests]
+        line = replace(line_of(own), rate_mbps=1e9)
+        trips = [1e3 * least_s([1] * n, way_of(own), line, 1) / (2 * own.one_way_ms) for n in requests]
         axis.plot(requests, trips, marker=MARKERS[name], color=COLOURS[name], label=name)
     axis.set(ylim=(0, 20), ylabel="round trips (count)")
     axis.legend()

@@ -21,6 +21,7 @@ from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow, Tcp
 from netrepro.study import pictures as drawing
 from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each, least_first
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check
 from netrepro.style import CURVES, new_figure, scheme
 
@@ -48,12 +49,12 @@ class Setting:
     fourfold round, as the virtual kernel's own CUBIC was mended.
     """
 
-    rate_mbps: float = 50.0
+    rate_mbps: float = setting(50.0, "of the bottleneck in Fig. 12 and the knobs", "Mb/s", low=1, high=1000)
     round_trip_ms: float = 100.0
     extra_ms: float = 0.0
     buffer_bdp: float = 1.0
     buffer_packets: int = 0
-    jitter_ms: float = 0.0
+    jitter_ms: float = setting(0.0, "by how much its delay varies from packet to packet at most", "ms", low=0, high=100)
     size_mb: float = 2.0
     lasts_s: float = 0.0
     flows: int = 1

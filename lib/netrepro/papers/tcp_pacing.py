@@ -36,6 +36,7 @@ from netrepro.study.declaration import (
     ratio,
 )
 from netrepro.study.fairness import jain
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check
 from netrepro.style import new_figure, scheme
 
@@ -66,18 +67,18 @@ class Setting:
     round trips last, and their controls. exit_share : of its window that a flow keeps where a loss ends slow start.
     """
 
-    rate_mbps: float = 5.0
-    buffer_packets: int = 25
+    rate_mbps: float = setting(5.0, "of the single flow's bottleneck", "Mb/s", low=0.1, high=1000)
+    buffer_packets: int = setting(25, "of the single flow's bottleneck", "packets", low=1, high=10_000)
     flows: int = 1
     paced: bool = False
     paced_share: float = 1.0
-    core_delay_ms: float = 40.0
+    core_delay_ms: float = setting(40.0, "of the bottleneck, one way", "ms", low=0.1, high=1000)
     side_delay_ms: float = 5.0
     side_jitter_ms: float = 0.0
     far_round_trip_ms: float = 0.0
-    packet_bytes: int = 576
-    initial_window_segments: int = 1
-    min_rto_ms: float = 200.0
+    packet_bytes: int = setting(576, "on the wire", "bytes", low=100, high=9000)
+    initial_window_segments: int = setting(1, "of every flow", "segments", low=1, high=1000)
+    min_rto_ms: float = setting(200.0, "least variation in a retransmission timeout", "ms", low=1, high=10_000)
     delayed_ack_ms: float = 0.0
     recovery: str = "reno"
     slow_start_ratio: float = 1.0
@@ -170,8 +171,8 @@ def _flows(setting: Setting, seconds: float, seed: int) -> list[Flow]:
 def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     """The dumbbell, side links four times as fast as the bottleneck; all packets of the paper's size.
 
-    Raises NetreproError for no flow, an unknown queue, far flows that are nearer than the others, packets that are all
-    header, and for runs that end before flows that start at random do, or before a round of flows with an end.
+    Raises NetreproError for no flow, an unknown queue, far flows that are nearer than the others, and for runs that end
+    before flows that start at random do, or before a round of flows with an end.
     """
     if setting.many_s and setting.flows > 1:
         seconds = min(seconds, setting.many_s)
@@ -183,8 +184,6 @@ def experiment(setting: Setting, seconds: float, seed: int) -> Experiment:
     if 0 < setting.far_round_trip_ms < setting.round_trip_ms:
         said = f"far flows at {setting.far_round_trip_ms:g} ms"
         raise NetreproError(said, f"give {setting.round_trip_ms:g}, the round trip of the others, or more")
-    if setting.packet_bytes <= HEADER_BYTES:
-        raise NetreproError(f"packets of {setting.packet_bytes} bytes", f"give more than the {HEADER_BYTES} of headers")
     least_s = setting.every_s if setting.size_packets else setting.starts_within_s
     if seconds < least_s or (seconds == least_s and not setting.size_packets):
         raise NetreproError(f"a run of {seconds:g} s", f"give seconds above {least_s:g}")

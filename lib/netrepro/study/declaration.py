@@ -3,9 +3,9 @@
 How to write a paper. In `papers/<slug>.py` stands what is the paper's own:
 
     @dataclass(frozen=True)
-    class Setting:                                   # the notebook's parameters, with their defaults, and what else
-        rate_mbps: float = 100.0                     # cases change
-        congestion_control: str = "reno"
+    class Setting:                                   # the notebook's parameters, and what else
+        rate_mbps: float = setting(100.0, "of every link", "Mb/s", low=1, high=10_000)  # see setting.py
+        congestion_control: str = "reno"             # cases change
 
     def experiment(setting, seconds, seed) -> Experiment: ...       # the network and traffic of one setting
 
@@ -47,6 +47,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
@@ -61,6 +62,7 @@ from netrepro.emulation.virtual.experiment import check_virtually
 from netrepro.errors import NetreproError, nearest
 from netrepro.networks.experiment import Experiment, Measurements
 from netrepro.study.measuring import Progress, in_real_time, of_profile, run_all, run_experiment, seed_of
+from netrepro.study.setting import check_setting, parameter_fields
 from netrepro.study.trust import Check, check_table, trust_of, trust_table, with_directions
 
 SIMULATED, VIRTUAL = "simulated", "virtual"
@@ -250,10 +252,11 @@ class Study:
     ) -> Runs:
         """Every case and repetition on the tier and, unless `beside` is False, the same in the simulator.
 
-        progress : wraps what is worked through. Raises NetreproError for an unknown profile or tier, and for fewer than
-        one repetition.
+        progress : wraps what is worked through. Raises NetreproError for an unknown profile or tier, for a setting out
+        of its range, and for fewer than one repetition.
         """
         setting, scale = setting or self.setting, self.scale(profile, tier)
+        check_setting(setting)
         asked = self.repetitions if repetitions is None else repetitions
         if asked < 1:
             raise NetreproError(f"{asked} repetitions", "give 1 or more")
@@ -331,12 +334,25 @@ class Study:
         return _gather(found, tier, swept or _places(wanted), readings)
 
     def _run(self, run: _Run) -> Readings:
-        if self.measure_one is not None:
-            return self.measure_one(*run)
-        assert self.experiment is not None and self.read is not None
-        asked = self.experiment(run.setting, run.seconds, run.seed)
-        found = run_experiment(asked, run.tier, until_complete=self.until_complete)
-        return {**self.read(found, run.setting), "_fidelity": found.fidelity}
+        with self._parameters_named(run.setting):
+            if self.measure_one is not None:
+                return self.measure_one(*run)
+            assert self.experiment is not None and self.read is not None
+            asked = self.experiment(run.setting, run.seconds, run.seed)
+            found = run_experiment(asked, run.tier, until_complete=self.until_complete)
+            return {**self.read(found, run.setting), "_fidelity": found.fidelity}
+
+    @contextmanager
+    def _parameters_named(self, setting: Any) -> Iterator[None]:
+        """Name the parameters that are not at their defaults in what is refused meanwhile: one of them is why."""
+        try:
+            yield
+        except NetreproError as refused:
+            values = {each.name: getattr(setting, each.name) for each in parameter_fields(setting)}
+            changed = [f"{name} = {value!r}" for name, value in values.items() if value != getattr(self.setting, name)]
+            if not changed:
+                raise
+            raise NetreproError(f"with {', '.join(changed)}: {refused.problem}", refused.remedy) from refused
 
     def explore(self) -> object:
         """Sliders and a menu of cases; the simulator redraws one run at once. Raises NetreproError without `play`."""
@@ -363,7 +379,8 @@ class Study:
 
     def run_once(self, case: str, seconds: float, seed: int = 1, **changed: Any) -> Any:
         """One run of a case in the simulator: Measurements, or what measure_one returns. A field that is `changed` wins
-        over the case."""
+        over the case. Raises NetreproError for one out of its range."""
+        check_setting(replace(self.setting, **changed))
         setting = replace(self.case(case), **changed)
         if self.measure_one is not None:
             return self.measure_one(setting, seconds, seed, SIMULATED)
@@ -372,10 +389,11 @@ class Study:
 
     def read_once(self, setting: Any, seconds: float = 0.0, seed: int = 1) -> Readings:
         """What is read of one run of a setting in the simulator."""
-        if self.measure_one is not None:
-            return self.measure_one(setting, seconds, seed, SIMULATED)
-        assert self.experiment is not None and self.read is not None
-        return self.read(run_experiment(self.experiment(setting, seconds, seed)), setting)
+        with self._parameters_named(setting):
+            if self.measure_one is not None:
+                return self.measure_one(setting, seconds, seed, SIMULATED)
+            assert self.experiment is not None and self.read is not None
+            return self.read(run_experiment(self.experiment(setting, seconds, seed)), setting)
 
     def load(self, folder: Path) -> Runs:
         """The runs whose tables `Runs.save` left in a folder. Raises NetreproError where there are none."""

@@ -209,6 +209,8 @@ def show(slug: str, as_json: Json = False) -> None:
     print_lines([*folded(f"{notebook.title} ({notebook.path.name})"), *folded(f"tiers: {', '.join(declared.tiers)}")])
     for profile in ("quick", "paper"):
         print_lines([f"{profile}: {declared.budget_s[profile]:.0f} s, {declared.memory_mb[profile]} MB"])
+    if declared.longer_because:
+        print_lines(folded(f"quick takes longer because {declared.longer_because}"))
     for item in notebook.parameters.values():
         print_lines(["", *folded(f"{item.name}: {item.type} = {item.default!r}"), *folded(item.help, "    ")])
 

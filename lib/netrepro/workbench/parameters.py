@@ -60,7 +60,9 @@ class Parameter:
             raise NetreproError(f"parameter {self.name} = {given!r} is not finite", declared)
         limits = range_of(self.name, self.help)
         if limits and not limits.holds(value):
-            raise NetreproError(f"parameter {self.name} = {given!r} must be {limits.text}", limits.advice(value))
+            raise NetreproError(
+                f"parameter {self.name} = {given!r} must be {limits.text(self.name)}", limits.advice(value)
+            )
         return value
 
     def _parse_text(self, text: str) -> Any:

@@ -6,9 +6,11 @@ beside it where settings are not the committed ones. What is published stays as 
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from html import escape
@@ -89,6 +91,7 @@ class Report:
     Attributes
     ----------
     slug, profile, tier, why_tier, repetitions, seed : how it runs; `tier` is resolved, never "auto".
+    setting : the paper's, as the notebook's parameters have it.
     folder : where figures and results go.
     parameters : every parameter of the notebook with the value it runs with.
     changed : those that are not the committed notebook's defaults.
@@ -103,12 +106,14 @@ class Report:
         why_tier: str,
         repetitions: int,
         seed: int,
+        setting: Any,
         parameters: dict[str, Any],
         changed: dict[str, Any],
         answer: AnswerSlot | None,
     ):
         self.slug, self.profile, self.tier, self.why_tier = slug, profile, tier, why_tier
-        self.repetitions, self.seed, self.parameters, self.changed = repetitions, seed, parameters, changed
+        self.repetitions, self.seed, self.setting = repetitions, seed, setting
+        self.parameters, self.changed = parameters, changed
         self.claims = load_claims(slug)
         self._code = code_of(slug)  # before anything is measured
         named = os.environ.get(run_folder.RUN_DIR_VARIABLE)
@@ -261,46 +266,55 @@ def _with_blame(reason: str, verdict: str, claim: Claim) -> str:
     return f"{reason}. Whose fault: {claim.blame}. {settled}"
 
 
-def open_report(
-    slug: str,
-    *,
-    profile: str,
-    tier: str,
-    repetitions: int,
-    seed: int,
-    answer: AnswerSlot | None = None,
-    **parameters: Any,
-) -> Report:
+def open_report(paper: Study | str, namespace: Mapping[str, Any], setting: Any = None) -> Report:
     """Begin one execution of a paper's notebook.
 
     Parameters
     ----------
-    slug : the paper.
-    profile, tier, repetitions, seed : the notebook's first four parameters.
-    answer : the slot at the top of the notebook, filled by Report.finish.
-    parameters : the notebook's other parameters, kept with the results.
+    paper : its Study or, without one, its slug.
+    namespace : the notebook's `globals()`, where its parameters are, and the AnswerSlot `answer`, filled by
+        Report.finish.
+    setting : of a paper without a Study, what the parameters change fields of.
 
     Raises
     ------
-    NetreproError : for an unknown slug or profile, fewer than two repetitions, a parameter out of its range, or a tier
-        that this machine or notebook cannot honour.
+    NetreproError : for an unknown slug or profile, fewer than two repetitions, a parameter that is missing, unknown to
+        the notebook or out of its range, or a tier that this machine or notebook cannot honour.
     """
     use_style()
+    slug, setting = (paper, setting) if isinstance(paper, str) else (paper.slug, paper.setting)
     notebook = find(slug)
+    for name in (*_injected(namespace), *notebook.parameters):
+        if name not in notebook.parameters:
+            raise NetreproError(f"{slug} has no parameter {name!r}", nearest(name, notebook.parameters))
+        if name not in namespace:
+            raise NetreproError(f"{slug}: {name} has no value", "run the cell of section 3 that gives it")
+    given = {name: namespace[name] for name in notebook.parameters}
+    profile, tier, repetitions, seed = (given.pop(name) for name in ("profile", "tier", "repetitions", "seed"))
     if profile not in PROFILES:
         raise NetreproError(f"no profile {profile!r}", nearest(profile, PROFILES))
     if isinstance(repetitions, int) and repetitions < 2:
         raise NetreproError(f"repetitions = {repetitions}", "at least 2: a verdict compares intervals, not single runs")
-    standard = {"profile": profile, "repetitions": repetitions, "seed": seed}
-    check_parameters(notebook.parameters, standard, slug)
-    checked = check_parameters(notebook.parameters, parameters, slug)
+    checked = check_parameters(notebook.parameters, given | {"repetitions": repetitions, "seed": seed}, slug)
+    changed = changed_parameters(notebook, checked)
+    repetitions, seed = checked.pop("repetitions"), checked.pop("seed")
+    if setting is not None:
+        own = {each.name for each in fields(setting)}
+        setting = replace(setting, **{name: value for name, value in checked.items() if name in own})
     resolved, why = resolve_tier(tier, notebook.declaration.tiers, probe_tiers())
     said = _what_the_run_says()
     if said.get("tier") == resolved:
         why = str(said["why_tier"])
-    changed = changed_parameters(notebook, checked | {"repetitions": repetitions, "seed": seed})
     changed = said.get("changed", {}) | changed
-    return Report(slug, profile, resolved, why, repetitions, seed, checked, changed, answer)
+    answer = namespace.get("answer")
+    return Report(slug, profile, resolved, why, repetitions, seed, setting, checked, changed, answer)
+
+
+def _injected(namespace: Mapping[str, Any]) -> list[str]:
+    """The names that papermill sets in a cell of its own, whether the notebook knows them or not."""
+    cells = [cell for cell in namespace.get("In", []) if cell.startswith("# Parameters\n")]
+    targets = [target for cell in cells for line in ast.parse(cell).body for target in getattr(line, "targets", [])]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _what_the_run_says() -> dict[str, Any]:

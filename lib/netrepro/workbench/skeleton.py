@@ -104,6 +104,7 @@ from netrepro.networks.topology import dumbbell
 from netrepro.networks.workloads import Flow
 from netrepro.study import pictures as drawing
 from netrepro.study.declaration import Evidence, Knob, Play, Runs, Scale, Study, each
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check
 from netrepro.style import new_figure
 
@@ -112,9 +113,12 @@ PORT = ("s1", "s2")
 
 @dataclass(frozen=True)
 class Setting:
-    """The experiment of the paper's section; say of each value whether it is the paper's or a choice."""
+    """The experiment of the paper's section; say of each value whether it is the paper's or a choice.
 
-    bottleneck_mbps: float = 10.0
+    `make strip` writes the notebook's line of each that is a `setting`, which a person may change.
+    """
+
+    bottleneck_mbps: float = setting(10.0, "rate of the bottleneck", "Mb/s", low=0.1, high=10_000)
     delay_ms: float = 10.0
     buffer_packets: int = 50
 

@@ -241,6 +241,6 @@ def test_the_published_table_is_that_of_the_claims():
 
 def test_what_a_user_mistypes_is_refused():
     with pytest.raises(NetreproError, match="target = 99"):
-        paper.Setting(target=99)
+        paper.STUDY.measure(paper.Setting(target=99))
     with pytest.raises(NetreproError, match="round_trip_spread"):
-        paper.Setting(round_trip_spread=1.5)
+        paper.STUDY.measure(paper.Setting(round_trip_spread=1.5))

@@ -133,7 +133,7 @@ def test_unicast_is_as_slow_as_records_live():
 def test_mistakes_are_named():
     with pytest.raises(NetreproError, match="did you mean 'exponential'"):
         paper.Setting(delay_law="exponental")
-    with pytest.raises(NetreproError, match="at least 2"):
+    with pytest.raises(NetreproError, match="sites = 1 must be 2 to 20"):
         paper.Setting(sites=1)
     with pytest.raises(NetreproError, match="announcement_share = 0"):
         paper.Setting(announcement_share=0.0)

@@ -46,6 +46,15 @@ def test_reno_fills_whatever_buffer_there_is_and_halves(buffer):
     assert 0.55 * buffer <= queue.mean() <= 0.95 * buffer
 
 
+@pytest.mark.parametrize("buffer", [1, 20])
+def test_a_buffer_below_the_thresholds_runs_in_every_case(buffer):
+    """RED's maximum threshold is 30 packets, DCTCP's 20: no queue holds more than there is room for."""
+    for case in paper.CASES:
+        run = paper.STUDY.run_once(case, 1.0, buffer_packets=buffer)
+        assert run.flows.delivered_bytes.sum() > 0, case
+        assert run.queues.queue_packets.max() <= buffer, case
+
+
 def test_goodput_never_exceeds_the_payload_share_of_the_link(runs):
     most_mbps = runs.setting.rate_mbps * 1448 / FULL_PACKET_BYTES * (1 + 1e-4)  # a link's clock may be that fast
     assert (runs.values.goodput_mbps <= most_mbps).all()

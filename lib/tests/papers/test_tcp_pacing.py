@@ -177,7 +177,6 @@ def test_red_has_the_papers_thresholds():
         ({"flows": 0}, "0 flows"),
         ({"far_round_trip_ms": 50.0}, "far flows at 50 ms"),
         ({"queue": "blue"}, "no queue 'blue'"),
-        ({"packet_bytes": 66}, "packets of 66 bytes"),
         ({"starts_within_s": 10.0}, "a run of 10 s"),
         ({"size_packets": 300}, "a run of 10 s"),
     ],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import Field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,10 @@ from netrepro.claims import judge, load_claims
 from netrepro.errors import NetreproError
 from netrepro.networks.experiment import Experiment
 from netrepro.study.declaration import Runs, Study, points
+from netrepro.study.setting import EMPTY, PATHS, parameter_fields, with_parameter_lines
 from netrepro.style import use_style
-from netrepro.workbench.catalogue import find
+from netrepro.workbench.catalogue import cell_source, find, read_notebook
+from netrepro.workbench.settings_cells import PARAMETERS, declared_parameters
 
 FOLDER = Path(papers.__file__).parent
 SLUGS = sorted(
@@ -65,13 +69,19 @@ def figures(runs: Runs, tmp_path_factory: pytest.TempPathFactory) -> dict[str, F
     return {name: draw(again) for name, draw in runs.study.figures.items()}
 
 
-def test_the_notebooks_defaults_are_the_settings(study):
+def test_the_notebook_has_the_settings_parameters_and_the_standard_ones(study):
     parameters = find(study.slug).parameters
     assert parameters["repetitions"].default == study.repetitions
-    for name in set(parameters) - NOT_OF_THE_SETTING:
-        assert parameters[name].default == getattr(study.setting, name), name
+    assert set(parameters) - NOT_OF_THE_SETTING == {each.name for each in parameter_fields(study.setting)}
     for scale in [*study.profiles.values(), *study.on_virtual.values()]:
         assert not set(scale.changes) & set(parameters), "what a profile changes, a parameter could not"
+
+
+def test_a_setting_out_of_its_range_is_not_measured(study):
+    bounded = [each for each in parameter_fields(study.setting) if each.metadata["limits"].high < math.inf]
+    for each in bounded:
+        with pytest.raises(NetreproError, match=f"{each.name} = "):
+            study.measure(replace(study.setting, **{each.name: 2 * each.metadata["limits"].high}))
 
 
 # Papers with a Setting that are no Study, and the parameters of their notebooks that choose something else.
@@ -93,11 +103,19 @@ def test_every_paper_with_a_setting_is_held_to_it():
 
 
 @pytest.mark.parametrize("slug", OTHER_SETTINGS)
-def test_the_notebooks_defaults_are_those_of_a_setting_without_a_study(slug):
-    setting = import_module(f"netrepro.papers.{slug}").Setting()
+def test_a_parameter_of_a_paper_without_a_study_is_a_field_or_chooses_something_else(slug):
     parameters = find(slug).parameters
-    for name in set(parameters) - NOT_OF_THE_SETTING - OTHER_SETTINGS[slug]:
-        assert parameters[name].default == getattr(setting, name), name
+    declared = {each.name for each in declared_parameters(slug, list(parameters))}
+    assert set(parameters) - NOT_OF_THE_SETTING - OTHER_SETTINGS[slug] == declared
+
+
+@pytest.mark.parametrize("slug", [*SLUGS, *OTHER_SETTINGS])
+def test_the_notebooks_lines_are_the_settings(slug):
+    """`make strip` writes them."""
+    cells = [cell for cell in read_notebook(find(slug).path)["cells"] if PARAMETERS in cell["metadata"].get("tags", [])]
+    (source,) = map(cell_source, cells)
+    declared = declared_parameters(slug, list(find(slug).parameters))
+    assert declared and source == with_parameter_lines(source, declared)
 
 
 # What a notebook's section 4 draws, and parameters that must be seen in it.
@@ -191,3 +209,64 @@ def test_the_experiment_of_every_case_survives_json(slug):
 def test_an_unknown_profile_is_refused_by_the_nearest_name(study):
     with pytest.raises(NetreproError, match="did you mean 'paper'"):
         study.measure(profile="papr")
+
+
+# Both ends of every range that a paper declares.
+NEARLY = 1e-6  # a bound that is no value itself is missed by so much
+SECONDS = 0.5
+LONGER_S = {"dctcp": 5.2, "misbehaving_receiver": 30.0}  # until what is read begins
+CASE = {"repnet": "1:1 tcp"}  # in place of the first
+CHANGES = {"buffer_sizing": {"flows": 2, "buffer_packets": 20}}  # a run, and no search
+# Billions of bytes or of packets, which no test can wait for.
+TOO_LONG = {
+    ("buffer_sizing", "rate_mbps"),
+    ("buffer_sizing", "round_trip_ms"),
+    ("dctcp", "rate_mbps"),
+    ("flow_completion_time", "rate_mbps"),
+    ("hedera", "rate_mbps"),
+    ("incast", "block_bytes"),
+}
+
+
+def ends(slug: str, parameter: Field[Any]) -> list[Any]:
+    limits, kind = parameter.metadata["limits"], type(parameter.default)
+    if limits is None:
+        return []
+    if limits.words:
+        return [word for word in limits.words if word not in (*PATHS, EMPTY, parameter.default)]
+    low = kind(limits.low) if limits.low_itself else limits.low + NEARLY
+    high = kind(limits.high) if limits.high_itself else limits.high - NEARLY
+    return [low] if (slug, parameter.name) in TOO_LONG else [low, high]
+
+
+def all_ends() -> Iterator[tuple[str, str, Any]]:
+    for slug in SLUGS:
+        for parameter in parameter_fields(study_named(slug).setting):
+            yield from ((slug, parameter.name, end) for end in ends(slug, parameter))
+
+
+@pytest.mark.parametrize(("slug", "name", "end"), list(all_ends()))
+def test_the_end_of_a_range_runs_or_is_refused_by_name(slug, name, end):
+    study = study_named(slug)
+    scale = study.profiles["test" if "test" in study.profiles else "quick"]
+    case = CASE.get(slug, next(iter(study.cases)))
+    setting = replace(study.setting, **{name: end})
+    point = next(points({case: {**study.cases[case], **CHANGES.get(slug, {})}}, setting, scale))
+    try:
+        study.read_once(point.setting, LONGER_S.get(slug, SECONDS))
+    except NetreproError as refused:
+        assert f"{name} = {end!r}" in str(refused)
+
+
+def test_what_is_refused_names_the_parameters_that_are_not_at_their_defaults():
+    study = study_named("jellyfish")
+    with pytest.raises(NetreproError, match=r"with server_gain = 0\.01: a Jellyfish of"):
+        study.read_once(replace(study.setting, server_gain=0.01), SECONDS)
+
+
+def test_sliders_stay_in_the_ranges_of_their_parameters(study):
+    sliders = study.play.sliders if study.play else {}
+    ranges = {each.name: each.metadata["limits"] for each in parameter_fields(study.setting)}
+    for name in sliders.keys() & ranges.keys():
+        ends = sliders[name] if isinstance(sliders[name], list) else list(sliders[name][:2])
+        assert ranges[name].holds(ends), name

@@ -88,10 +88,10 @@ def test_a_notebook_opened_by_a_person_refuses_the_same(echo_paper, changed, wor
     echo_paper.write_text(echo_paper.read_text().replace("(0 to 1)", "[0 to 1]"))
     settings = {"profile": "quick", "tier": "auto", "repetitions": 2, "seed": 1, "load": 0.5}
     if not words:
-        open_report("echo", **(settings | changed))  # text that is a whole number is one
+        open_report("echo", settings | changed)  # text that is a whole number is one
         return
     with pytest.raises(NetreproError, match=words):
-        open_report("echo", **(settings | changed))
+        open_report("echo", settings | changed)
 
 
 def test_the_smallest_patience_is_a_run_out_of_time_and_no_traceback(add_notebook):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 import pytest
@@ -11,12 +12,12 @@ from netrepro.claims import Measured, read_results
 from netrepro.errors import NetreproError
 from netrepro.workbench.report import Report, open_report
 
-SETTINGS = {"profile": "quick", "tier": "auto", "repetitions": 2, "seed": 1}
+SETTINGS = {"profile": "quick", "tier": "auto", "repetitions": 2, "seed": 1, "load": 0.5}
 
 
 @pytest.fixture
 def report(echo_paper) -> Report:
-    return open_report("echo", **SETTINGS, load=0.5)
+    return open_report("echo", SETTINGS)
 
 
 def test_a_person_at_the_notebook_writes_to_the_interactive_folder_and_publishes_nothing(report, workbench):
@@ -42,7 +43,7 @@ def test_the_same_figure_is_saved_with_the_same_bytes(report):
 def test_every_figure_says_what_makes_it_again(echo_paper):
     from PIL import Image
 
-    report = open_report("echo", **(SETTINGS | {"profile": "paper", "seed": 3}), load=0.7)
+    report = open_report("echo", SETTINGS | {"profile": "paper", "seed": 3, "load": 0.7})
     assert report.made_by == "made by: netrepro run echo --profile paper -p load=0.7 -p seed=3"
     report.show(plt.figure(), "line")
     assert Image.open(report.folder / "line.png").text["Description"] == report.made_by
@@ -50,7 +51,7 @@ def test_every_figure_says_what_makes_it_again(echo_paper):
 
 
 def test_a_person_with_settings_of_their_own_writes_beside_the_standard_ones_and_names_them(echo_paper, workbench):
-    report = open_report("echo", **SETTINGS, load=0.7)
+    report = open_report("echo", SETTINGS | {"load": 0.7})
     report.judge([Measured(claim="load-is-half", values=[0.7, 0.7])])
     assert "load = 0.7" in report.finish("The load is 0.7.").data
     assert report.folder == workbench / "runs/interactive/echo--load=0.7"
@@ -60,13 +61,13 @@ def test_a_person_with_settings_of_their_own_writes_beside_the_standard_ones_and
 def test_a_tier_that_the_run_chose_by_itself_is_not_said_to_be_asked_for(echo_paper, tmp_path, monkeypatch):
     """A run hands its notebook the tier that "auto" has found, which by itself looks like a tier that is asked for."""
     given = SETTINGS | {"tier": "simulated"}
-    assert open_report("echo", **given).why_tier.startswith("asked for")
+    assert open_report("echo", given).why_tier.startswith("asked for")
     monkeypatch.setenv("NETREPRO_RUN_DIR", str(tmp_path))
     manifest = {"tier": "simulated", "why_tier": "all that this machine has"}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    assert open_report("echo", **given).why_tier == "all that this machine has"
+    assert open_report("echo", given).why_tier == "all that this machine has"
     (tmp_path / "manifest.json").write_text(json.dumps(manifest | {"tier": "privileged"}))
-    assert open_report("echo", **given).why_tier.startswith("asked for")
+    assert open_report("echo", given).why_tier.startswith("asked for")
 
 
 @pytest.mark.parametrize("name", ["../escape", "a/b", "fig.png"])
@@ -91,12 +92,28 @@ def test_finishing_without_a_verdict_is_refused(report):
         ({"profile": "papr"}, "did you mean 'paper'"),
         ({"tier": "rootles"}, "did you mean 'rootless'"),
         ({"repetitions": 1}, "at least 2"),
-        ({"laod": 0.5}, "did you mean 'load'"),
+        ({"In": ["load = 0.5", "# Parameters\nlaod = 0.7\n"]}, "did you mean 'load'"),  # papermill's own cell
     ],
 )
 def test_a_mistyped_setting_is_refused(echo_paper, changed, words):
     with pytest.raises(NetreproError, match=words):
-        open_report("echo", **{**SETTINGS, **changed})
+        open_report("echo", SETTINGS | changed)
+
+
+def test_a_notebook_whose_parameters_were_not_executed_says_which_cell_to_run(echo_paper):
+    with pytest.raises(NetreproError, match=r"load has no value\n  run the cell of section 3"):
+        open_report("echo", {name: value for name, value in SETTINGS.items() if name != "load"})
+
+
+@dataclass(frozen=True)
+class Setting:
+    load: float = 0.5
+    queue: str = "red"
+
+
+def test_the_reports_setting_is_the_papers_with_the_notebooks_parameters_and_no_other_name(echo_paper):
+    report = open_report("echo", SETTINGS | {"load": 0.7, "queue": "of the notebook's own"}, Setting())
+    assert report.setting == Setting(load=0.7)
 
 
 def test_the_verdict_table_puts_paper_and_ours_side_by_side_and_says_what_does_not_count(report):

@@ -17,6 +17,7 @@ from netrepro.claims import judge, load_claims, read_results
 from netrepro.errors import NetreproError
 from netrepro.workbench.catalogue import find
 from netrepro.workbench.runner import run
+from netrepro.workbench.settings_cells import declared_parameters, write_parameters
 from netrepro.workbench.skeleton import new_paper
 
 TEMPLATE = Path(__file__).parents[3] / "notebooks/_template.ipynb"
@@ -29,6 +30,7 @@ def made(workbench, tmp_path, monkeypatch) -> list[Path]:
     files = new_paper("red_queue")
     folder = workbench / "lib/netrepro/papers"
     monkeypatch.setattr(papers, "__path__", [*papers.__path__, str(folder)])
+    sys.modules.pop("netrepro.papers.red_queue", None)  # another test's
     start = workbench / "start"
     start.mkdir()
     lines = f"import netrepro.papers\nnetrepro.papers.__path__.append({str(folder)!r})\n"
@@ -49,6 +51,18 @@ def test_its_files_stand_where_a_papers_files_stand(made, workbench):
     assert notebook.problem == "" and notebook.title == "What does red_queue ask?"
     nbformat.validate(nbformat.read(made[-1], as_version=4))
     assert not [path for path in made if "PAPER_SLUG" in path.read_text()]
+
+
+def test_its_notebooks_parameters_are_those_of_its_setting(made):
+    before = made[-1].read_text()
+    assert declared_parameters("red_queue", []) and write_parameters() == [] and made[-1].read_text() == before
+
+
+def test_a_range_that_changes_in_its_module_is_written_into_its_notebook(made):
+    (module,) = (path for path in made if path.match("papers/red_queue.py") and "tests" not in path.parts)
+    module.write_text(module.read_text().replace("low=0.1, high=10_000", "low=0.1, high=500"))
+    assert write_parameters() == ["70_red_queue"]
+    assert find("red_queue").parameters["bottleneck_mbps"].help.endswith("[0.1 to 500]")
 
 
 def test_its_notebook_runs_its_claim_agrees_and_its_control_does_not(made):

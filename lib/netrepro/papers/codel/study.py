@@ -37,6 +37,7 @@ from netrepro.study.declaration import (
     least_first,
     ratio,
 )
+from netrepro.study.setting import setting
 from netrepro.study.trust import Check, gap_checks
 from netrepro.style import CURVES, new_figure
 
@@ -69,8 +70,8 @@ class Setting:
     rate_mbps: float = 10.0
     round_trip_ms: float = 100.0
     queue: str = "codel"
-    target_ms: float = 5.0
-    interval_ms: float = 100.0
+    target_ms: float = setting(5.0, "a wait that may stand", "ms", low=0.1, high=10_000)
+    interval_ms: float = setting(100.0, "for how long it may be exceeded", "ms", low=1, high=10_000)
     reentry: str = "ns2_2012"
     ecn: bool = False
     buffer_packets: int = 0

@@ -12,6 +12,7 @@ import pandas as pd
 
 from netrepro.errors import NetreproError, nearest
 from netrepro.study.measuring import of_profile
+from netrepro.study.setting import check_setting, setting
 from netrepro.traffic import (
     BASELINES,
     CLASSES,
@@ -40,32 +41,24 @@ Step = Callable[..., dict[str, pd.DataFrame]]  # a part of the measurement, and 
 class Setting:
     """What the paper leaves open, as we chose it.
 
-    feature_set : see feature_sets.yaml. normalisation : of NORMALISATIONS, learnt from training rows.
-    regularisation : added to every variance of normalised features; a feature with few values makes a mixture
-    infinitely sure otherwise. prior : "map" or "mle". selected_features : how many the forward search picks.
-    max_components : each class's mixture begins with so many. training_share : of the flows, the rest tests.
+    normalisation : learnt from training rows. regularisation : without it a feature with few values makes a mixture
+    infinitely sure. max_components : each class's mixture begins with so many.
     """
 
-    feature_set: str = "netmate59"
-    normalisation: str = "log"
-    regularisation: float = 1e-2
-    prior: str = "map"
-    selected_features: int = 10
+    feature_set: str = setting("netmate59", "of data/gmm_traffic/feature_sets.yaml", one_of=tuple(feature_sets()))
+    normalisation: str = setting("log", "of features", one_of=tuple(NORMALISATIONS))
+    regularisation: float = setting(1e-2, "added to every variance of normalised features", above=0, high=1)
+    prior: str = setting("map", "with map classes weigh by their size", one_of=("map", "mle"))
+    selected_features: int = setting(10, "how many the forward search keeps", low=1, high=100)
     max_components: int = 10
-    training_share: float = 0.7
+    training_share: float = setting(0.7, "of the flows; the rest tests", above=0, below=1)
     folds: int = 3
 
     def __post_init__(self) -> None:
-        for name, valid in (("feature_set", feature_sets()), ("normalisation", NORMALISATIONS)):
-            if getattr(self, name) not in valid:
-                raise NetreproError(f"no {name} {getattr(self, name)!r}", nearest(getattr(self, name), valid))
-        if self.prior not in ("map", "mle"):
-            raise NetreproError(f"no prior {self.prior!r}", nearest(self.prior, ("map", "mle")))
-        for name, least in (("regularisation", 0), ("selected_features", 1), ("max_components", 1), ("folds", 2)):
+        check_setting(self)
+        for name, least in (("max_components", 1), ("folds", 2)):
             if getattr(self, name) < least:
                 raise NetreproError(f"{name} is {getattr(self, name)}", f"it must be {least} or more")
-        if not 0 < self.training_share < 1:
-            raise NetreproError(f"training_share is {self.training_share}", "it must be between 0 and 1")
 
     def mixtures(self, seed: int, **changed: Any) -> MixturePerClassClassifier:
         """The paper's classifier."""

@@ -1,0 +1,138 @@
+"""A paper's setting, whose fields say once what a notebook's parameter is: default, help, unit and range.
+
+    @dataclass(frozen=True)
+    class Setting:
+        rate_mbps: float = setting(100.0, "of every link", "Mb/s", low=1, high=10_000)
+        load: float = setting(0.5, "of the bottleneck", "share", above=0, below=1)
+        queue: str = "drop tail"  # changed by cases, not by a notebook
+
+The notebook's line is `parameter_line` of the field; `make strip` writes it, and a test holds them equal. A range
+is for what a person sets: a Study checks the setting that it is given, and its cases may go beyond. A Setting without a
+Study calls `check_setting(self)` in its `__post_init__`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from netrepro.errors import NetreproError, nearest
+
+PATHS = {"a file": Path.is_file, "a folder": Path.is_dir}
+EMPTY = "empty"
+
+
+@dataclass(frozen=True)
+class Range:
+    """What a parameter may be: numbers in a range, or one of some words (`empty`, `a file` and `a folder` too)."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    low_itself: bool = True
+    high_itself: bool = True
+    words: tuple[str, ...] = ()
+
+    def holds(self, value: Any) -> bool:
+        """Is it in the range? Of a list: are all of its items?"""
+        if isinstance(value, list):
+            return all(self.holds(item) for item in value)
+        if isinstance(value, str):
+            return self._holds_word(value)
+        return self.low <= value <= self.high and (
+            (self.low_itself or value != self.low) and (self.high_itself or value != self.high)
+        )
+
+    def _holds_word(self, word: str) -> bool:
+        if word in self.words and word not in (*PATHS, EMPTY):
+            return True
+        if not word:
+            return EMPTY in self.words
+        return any(test(Path(word).expanduser()) for name, test in PATHS.items() if name in self.words)
+
+    def text(self, name: str) -> str:
+        """The range in words, of a parameter of that name."""
+        if self.words:
+            return f"one of {', '.join(self.words)}"
+        has_low, has_high = self.low > -math.inf, self.high < math.inf
+        if has_low and has_high and self.low_itself and self.high_itself:
+            return f"{_number(self.low)} to {_number(self.high)}"
+        if not has_high:
+            return f"{name} {'≥' if self.low_itself else '>'} {_number(self.low)}"
+        below = f"{name} {'≤' if self.high_itself else '<'} {_number(self.high)}"
+        return f"{_number(self.low)} {'≤' if self.low_itself else '<'} {below}" if has_low else below
+
+    def advice(self, value: Any) -> str:
+        """What to give instead; nothing where the range says it all."""
+        return nearest(value, [word for word in self.words if word != EMPTY]) if isinstance(value, str) else ""
+
+
+def setting(
+    default: Any,
+    help: str,
+    unit: str = "",
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    above: float | None = None,
+    below: float | None = None,
+    one_of: Sequence[str] = (),
+) -> Any:
+    """Declare a field that the notebook offers as a parameter.
+
+    low, high : the least and the greatest value. above, below : bounds that are no values themselves. one_of : words.
+    """
+    limits = Range(
+        low=next((bound for bound in (low, above) if bound is not None), -math.inf),
+        high=next((bound for bound in (high, below) if bound is not None), math.inf),
+        low_itself=above is None,
+        high_itself=below is None,
+        words=tuple(one_of),
+    )
+    return field(
+        default=default, metadata={"help": help, "unit": unit, "limits": limits if limits != Range() else None}
+    )
+
+
+def parameter_fields(setting: Any) -> list[Field[Any]]:
+    """The fields of a setting (or of its class) that the notebook offers, in order."""
+    return [each for each in fields(setting) if "help" in each.metadata]
+
+
+def check_setting(setting: Any) -> None:
+    """Raise NetreproError, with name, value and range, for a field beyond the range that it declares."""
+    for each in parameter_fields(setting):
+        limits, value = each.metadata["limits"], getattr(setting, each.name)
+        if limits is not None and not limits.holds(value):
+            unit = f" ({each.metadata['unit']})" if each.metadata["unit"] else ""
+            raise NetreproError(f"{each.name} = {value!r} must be {limits.text(each.name)}{unit}", limits.advice(value))
+
+
+def parameter_line(of: Field[Any]) -> str:
+    """The line of a notebook's parameters cell: `name: type = default  # help (unit) [range]`."""
+    help, unit, limits = (of.metadata[key] for key in ("help", "unit", "limits"))
+    words = [help, f"({unit})" if unit else "", f"[{limits.text(of.name)}]" if limits is not None else ""]
+    return f"{of.name}: {type(of.default).__name__} = {_literal(of.default)}  # {' '.join(filter(None, words))}"
+
+
+def with_parameter_lines(source: str, parameters: Sequence[Field[Any]]) -> str:
+    """A parameters cell in which these fields' lines are as declared, and all others as they were."""
+    declared = {each.name: parameter_line(each) for each in parameters}
+    lines = [declared.pop(line.split(":")[0], line) for line in source.splitlines()]
+    return "\n".join([*lines, *declared.values()])
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return f"{value:_}" if isinstance(value, int) and value >= 10_000 else repr(value)
+
+
+def _number(value: float) -> str:
+    if value != int(value):
+        return repr(value)
+    digits = str(int(value))
+    return f"1e{len(digits) - 1}" if value >= 1e6 and not digits[1:].strip("0") and digits[0] == "1" else digits
