@@ -21,7 +21,7 @@ HISTORY_COLUMNS = [
     *("paper", "claim", "fixed", "accepted", "accepted_commit"),
     *("code", "code_commit", "measured", "measured_commit", "git"),
 ]
-JUDGED_BY = ("kind", "published", "accept", "neutral")  # what a verdict follows from
+JUDGED_BY = ("kind", "accept", "neutral")  # what a verdict follows from, beside the number that is judged against
 
 
 class Commit(NamedTuple):
@@ -95,7 +95,12 @@ def _first(versions: Iterator[tuple[Commit, Mapping[str, Any]]]) -> dict[str, Co
 
 def _accepted(text: str) -> Mapping[str, Any]:
     content = yaml.safe_load(text)
-    return {each["id"]: {key: each.get(key) for key in JUDGED_BY} for each in content["claims"]}
+    # The same number under the class report's name is no other acceptance.
+    return {
+        each["id"]: {key: each.get(key) for key in JUDGED_BY}
+        | {"expected": each.get("published", each.get("class_report"))}
+        for each in content["claims"]
+    }
 
 
 def _measured(text: str) -> Mapping[str, Any]:

@@ -87,6 +87,19 @@ def test_an_acceptance_committed_with_results_or_changed_after_them_is_noticed(w
     assert said() == {"mean-gain": "after results", "best-first": "with results"}
 
 
+def test_a_number_that_is_said_to_be_the_class_reports_is_no_other_acceptance(workbench, commit):
+    commit()
+    write_code(workbench)
+    write_results(workbench, "best-first")
+    commit()
+    write_claims(workbench, CLAIMS.replace("published: [a, b, c]", "class_report: [a, b, c]\n    source: class"))
+    commit()
+    assert said()["best-first"] == "before"
+    write_claims(workbench, CLAIMS.replace("published: [a, b, c]", "class_report: [b, a, c]\n    source: class"))
+    commit()
+    assert said()["best-first"] == "after results"
+
+
 def test_what_is_not_committed_is_named_and_no_clone_is_an_error(workbench, commit):
     (workbench / "README.md").write_text("nothing yet")
     claims = (workbench / "data" / "constructed" / "claims.yaml").rename(workbench / "claims.yaml")
