@@ -594,7 +594,6 @@ def measured_claims(runs: Runs) -> list[Measured]:
     reactive, prepending, superprefix = PAPER[1:]
     quick, quick_prepending = f"{reactive}, no delays", f"{prepending}, no delays"
     failover = {name: quantiles(name, "failover") for name in techniques(runs.setting)}
-    same = dict.fromkeys(("anycast", prepending, superprefix), failover["no prepends"])
     values: dict[str, tuple[Any, Any]] = {
         "reactive-reconnection": (quantiles(reactive, "reconnection"), quantiles(quick, "reconnection")),
         "prepending-reconnection": (quantiles(prepending, "reconnection"), quantiles(quick_prepending, "reconnection")),
@@ -612,7 +611,7 @@ def measured_claims(runs: Runs) -> list[Measured]:
         ),
         "longest-with-superprefix": (
             rankings({name: failover[name] for name in ("anycast", prepending, superprefix)}),
-            rankings(same),
+            None,
         ),
         "early-reconnection": (
             rankings({name: quantiles(name, "reconnection", 0.1) for name in (prepending, reactive)}),

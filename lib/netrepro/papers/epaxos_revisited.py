@@ -275,10 +275,11 @@ SCHEMES = {
     "Multi-Paxos from EU": Case("multi-paxos", leader=OTHER_LEADER),
     "EPaxos, TOQ of all": Case(own_keys=True, toq="all"),
 }
+# Milliseconds by region, of the authors' plotting script; the delay matrix was reconstructed from them: no claims.
 PUBLISHED_MINIMA = {
-    "EPaxos": "minimum-epaxos",
-    "Multi-Paxos": "minimum-multi-paxos",
-    "EPaxos, TOQ union": "minimum-toq-union",
+    "EPaxos": (64, 64, 59, 98, 129),
+    "Multi-Paxos": (64, 128, 90, 162, 201),
+    "EPaxos, TOQ union": (64, 64, 59, 122, 133),
 }
 
 
@@ -384,29 +385,14 @@ def measured_claims(runs: Runs) -> list[Measured]:
         "toq-union-conflicts": (np.max(toq("union"), axis=0), np.max(toq("union", **apart), axis=0)),
         "toq-mean": (toq_mean(), toq_mean(**apart)),
     }
-    return _least_latencies(runs) + [
+    return [
         Measured(claim=claim, values=ours, control=control, **runs.trust) for claim, (ours, control) in values.items()
     ]
 
 
-def _least_latencies(runs: Runs | Processes) -> list[Measured]:
-    curves = {name: rows.least_ms.tolist() for name, rows in runs.minima.groupby("scheme")}
-    broken = dict(zip(PUBLISHED_MINIMA, list(SCHEMES)[3:], strict=True))
-    return [
-        Measured(
-            claim=claim,
-            exact=True,
-            values=[[[i + 1, ms] for i, ms in enumerate(curves[name])]],
-            control=[[[i + 1, ms] for i, ms in enumerate(curves[broken[name]])]],
-            **runs.trust,
-        )
-        for name, claim in PUBLISHED_MINIMA.items()
-    ]
-
-
 def claims_on(tier: str, runs: Runs, processes: Processes) -> list[Measured]:
-    """What the tier measured. Of real processes the least latencies alone: the other claims want more load."""
-    return measured_claims(runs) if tier == "simulated" else _least_latencies(processes)
+    """What the tier measured: nothing of real processes, as the claims want more load than they bear."""
+    return measured_claims(runs) if tier == "simulated" else []
 
 
 def _mean_order(table: pd.DataFrame) -> list[list[str]]:
@@ -628,13 +614,9 @@ def draw_network() -> Figure:
 
 def draw_minima(runs: Runs) -> Figure:
     """Least latencies by region, published in grey behind ours."""
-    from netrepro.claims import load_claims
-
-    claims = load_claims(SLUG)
     figure, axis = new_figure("Least execution latency", "", "ms")
-    for i, (name, claim) in enumerate(PUBLISHED_MINIMA.items()):
+    for i, (name, published) in enumerate(PUBLISHED_MINIMA.items()):
         at = np.arange(len(REGIONS)) + 0.27 * (i - 1)
-        published = [y for _, y in claims.claim(claim).published]
         axis.bar(at, published, 0.25, color=PUBLISHED_GREY, alpha=0.5, label="published" if i == 0 else None)
         ours = runs.minima[runs.minima.scheme == name].least_ms
         axis.plot(at, ours, LOOKS[name].marker, color=LOOKS[name].colour, label=LOOKS[name].label)

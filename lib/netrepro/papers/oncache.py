@@ -351,12 +351,9 @@ def measured_claims(runs: Runs) -> list[Measured]:
         ours, broken = (runs.ratio(name, OVERLAY, kind, flows, column) for name in (ONCACHE, UNMARKED))
         values[claim] = ours, broken
     values["gap-to-bare"] = gap_won_back(runs, ONCACHE), gap_won_back(runs, UNMARKED)
-    values["source-port"] = (
-        runs.ratio("steered", "steered, constant port", "udp_rr", MANY),
-        runs.ratio(ONCACHE, "constant port", "udp_rr", MANY),
-    )
     costs = [Measured(claim=claim, values=list(a), control=list(b), **of_costs) for claim, (a, b) in values.items()]
-    return [*costs, *found]
+    port = runs.ratio("steered", "steered, constant port", "udp_rr", MANY)
+    return [*costs, Measured(claim="source-port", values=list(port), **of_costs), *found]
 
 
 def gap_won_back(runs: Runs, network: str) -> pd.Series:
@@ -463,7 +460,7 @@ def _draw_class(axis: Axes, runs: Runs, kind: str) -> float:
 
 
 def draw_ratios(runs: Runs) -> Figure:
-    """Every ratio of a claim with its rounds, the published value and what is accepted."""
+    """Every ratio of a claim with its rounds, the published value (or the class's) and what is accepted."""
     from netrepro.claims import load_claims
 
     figure, axis = new_figure("Ratios to the overlay, round by round", "ratio", "")
@@ -473,7 +470,7 @@ def draw_ratios(runs: Runs) -> Figure:
     for y, claim in enumerate(reversed(shown)):
         low, high = claim.accepted_band()
         axis.barh(y, high - low, left=low, height=0.7, color=PUBLISHED_GREY, alpha=0.2, label="accepted" * (y == 0))
-        axis.plot([claim.published], [y], "D", color=PUBLISHED_GREY, label="published" * (y == 0))
+        axis.plot([claim.expected], [y], "D", color=PUBLISHED_GREY, label="published" * (y == 0))
         if claim.id in found:
             ours, broken = found[claim.id].values, found[claim.id].control or []
             for values, look, label, up in ((ours, "ONCache", "ours", 0.12), (broken, "control", "control", -0.12)):

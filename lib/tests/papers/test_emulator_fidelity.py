@@ -78,9 +78,12 @@ def test_every_claim_is_measured_and_can_fail():
     assert set(measured) == {claim.id for claim in CLAIMS.claims}
     for claim in CLAIMS.claims:
         judged = judge(claim, measured[claim.id], "rootless")
-        assert (judged.verdict, judged.counts) == ("agrees", claim.control_weakness is None)
-        broken = "agrees" if claim.id == "gigabit-loses-fidelity" else "disagrees"  # context: no share can be wrong
-        assert judge(claim, measured[claim.id].broken(), "rootless").verdict == broken
+        if not claim.comparable:
+            assert judged.verdict == "not judged"
+            continue
+        assert (judged.verdict, judged.counts) == ("agrees", claim.control is not None)
+        if claim.control:
+            assert judge(claim, measured[claim.id].broken(), "rootless").verdict == "disagrees"
 
 
 @pytest.mark.parametrize(("check", "value"), [(STARVED, 0.4), (STALLED, 0.9)])
@@ -89,7 +92,7 @@ def test_a_machine_with_other_work_decides_nothing(check, value):
     busy = runs().fidelity.assign(case="100 Mb/s", check=check, value=value, holds=False)
     assert set(verdicts(runs(fidelity=busy)).values()) == {"untrusted"}
     beside_others = busy.assign(case="200 Mb/s, 16 busy hosts, not isolated")
-    assert set(verdicts(runs(fidelity=beside_others)).values()) == {"agrees"}
+    assert set(verdicts(runs(fidelity=beside_others)).values()) == {"agrees", "not judged"}
 
 
 def test_packets_that_escaped_the_recording_decide_nothing():
@@ -104,12 +107,6 @@ def test_a_link_that_its_senders_leave_idle_is_untrusted_alone(idle):
     totals.loc[totals["case"] == "1000 Mb/s", list(idle)] = list(idle.values())
     found = verdicts(runs(totals=totals))
     assert found.pop("gigabit-loses-fidelity") == "untrusted" and set(found.values()) == {"agrees"}
-
-
-def test_a_better_gigabit_link_than_the_papers_is_not_a_worse_one():
-    better = runs().totals
-    better.loc[better["case"] == "1000 Mb/s", "within_10"] = 0.97
-    assert verdicts(runs(totals=better))["gigabit-loses-fidelity"] == "agrees"
 
 
 def test_a_machine_without_ip_and_tc_has_no_control_and_its_claims_do_not_count():

@@ -94,14 +94,9 @@ def test_without_the_kernel_the_notebook_says_so_and_goes_on(runs, monkeypatch):
     assert said == ["not measured on the virtual tier"] * 4
 
 
-def test_of_real_processes_the_least_latencies_alone_are_judged_and_controls_miss_them(runs):
+def test_of_real_processes_no_claim_is_judged(runs):
     processes = paper.Processes(runs.latencies, runs.minima, runs.fidelity)
-    found = paper.claims_on("virtual", runs, processes)
-    assert [each.claim for each in found] == list(paper.PUBLISHED_MINIMA.values())
-    for each in found:
-        claim = load_claims(paper.SLUG).claim(each.claim)
-        assert judge(claim, each, "virtual").verdict == "agrees"
-        assert judge(claim, each.broken(), "virtual").verdict == "disagrees"
+    assert paper.claims_on("virtual", runs, processes) == []
 
 
 # The setting.
@@ -109,12 +104,7 @@ def test_of_real_processes_the_least_latencies_alone_are_judged_and_controls_mis
 
 def test_the_delay_matrix_gives_all_four_published_minima():
     """The authors' base latencies; TOQ of all five was published, too, and rounded to whole milliseconds."""
-    published = {
-        "EPaxos": [64, 64, 59, 98, 129],
-        "Multi-Paxos": [64, 128, 90, 162, 201],
-        "EPaxos, TOQ union": [64, 64, 59, 122, 133],
-        "EPaxos, TOQ of all": [100, 105, 94, 159, 175],
-    }
+    published = paper.PUBLISHED_MINIMA | {"EPaxos, TOQ of all": (100, 105, 94, 159, 175)}
     table = paper.minima()
     assert table.least_ms.to_numpy() == pytest.approx(table.must_ms.to_numpy())
     for scheme, least in published.items():

@@ -319,6 +319,5 @@ def test_every_claim_is_measured_and_a_control_flips():
         paper.measure_spread((2, 2, 4), [6], range(2)),
         paper.without_base_workload((2, 2, 4), 8),
         made_up_times(lambda hosts: 1.0),
-        made_up_runs(),
     )
     assert {entry.claim for entry in measured} == ids

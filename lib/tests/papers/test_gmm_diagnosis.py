@@ -100,6 +100,12 @@ def test_first_packets_are_syns_and_as_long_in_every_class(found):
     assert found.of("handshakes missed", "first_packet").mean() > 100
 
 
+def test_headers_of_nine_packets_are_fewer_bytes_than_the_report_has(found):
+    """It has 8,811 bytes a web flow; nine headers have 9 · 120 bytes at most, so its features are of whole flows."""
+    nine, whole = (found.of(words, "header_bytes") for words in ("first 9 packets", "whole flows"))
+    assert nine.max() <= 9 * (60 + 60) and (nine < whole).all()
+
+
 def test_the_reports_tables_give_every_cell_of_its_confusion():
     counts = published_counts()
     assert list(counts.sum(axis=1)) == [8989, 4187, 1006 + 205]

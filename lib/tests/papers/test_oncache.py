@@ -178,8 +178,9 @@ def verdicts(runs: paper.Runs) -> dict[str, tuple[str, bool]]:
 
 def test_the_published_gain_agrees_and_no_gain_disagrees():
     fast, none = verdicts(made_up(1.36)), verdicts(made_up(1.0))
-    for claim in ("tcp-rr", "udp-rr", "cpu-per-rr", "tcp-rr-many-flows", "gap-to-bare", "source-port"):
+    for claim in ("tcp-rr", "udp-rr", "cpu-per-rr", "tcp-rr-many-flows", "gap-to-bare"):
         assert fast[claim] == ("agrees", True), claim
+    assert fast["source-port"][0] == "not judged"  # dozens of processors decide it
     for claim in ("tcp-rr", "udp-rr", "tcp-throughput", "udp-throughput", "cpu-per-rr", "gap-to-bare"):
         assert none[claim][0] == "disagrees", claim
 

@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 
 from netrepro.claims import Measured
-from netrepro.papers.fperf_leaf_spine.packets import share_that_lost
 from netrepro.papers.fperf_leaf_spine.times import NO_SEARCH, known_times
 
 
@@ -29,12 +28,10 @@ def measured_claims(
     spread: pd.DataFrame,
     answers: pd.DataFrame,
     flat_times: pd.DataFrame,
-    packets: pd.DataFrame,
 ) -> list[Measured]:
     """What was measured, per claim of data/fperf_leaf_spine/claims.yaml.
 
-    `answers` is `without_base_workload()`, `flat_times` is `measure_flat_times(...)`,
-    `packets` is `packet_runs(...)`; the others as named.
+    `answers` is `without_base_workload()`, `flat_times` is `measure_flat_times(...)`; the others as named.
     """
 
     def is_so(*facts: bool) -> list[float]:
@@ -84,14 +81,6 @@ def measured_claims(
             claim="exponential-growth",
             values=exponential_shares(times),
             control=exponential_shares(flat_times, by="size"),
-        )
-    )
-    found.append(
-        Measured(
-            claim="packets-lose-too",
-            values=[share_that_lost(packets, "must lose")],
-            exact=True,
-            control=[share_that_lost(packets, "cannot lose")],
         )
     )
     found.append(_measured_spread(spread))

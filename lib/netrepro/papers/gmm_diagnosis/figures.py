@@ -163,7 +163,7 @@ def draw_remedies(found: Diagnosis) -> Figure:
     repeated = found.remedies["repetition"].nunique()
     title = f"E6: accuracy of mixtures (%), all 59 features; {flows}, mean of {repeated} repetitions"
     figure, axes = new_figure(title, "normalisation", "", columns=2)
-    published = load_claims(SLUG).claim("order-of-remedies-under-noise").published
+    published = load_claims(SLUG).claim("order-of-remedies-under-noise").expected
     table = found.remedies[found.remedies["model"] == "GMM"]
     for axis, labels in zip(axes, ("right labels", "fitted noise"), strict=True):
         kept = table[table["labels"] == labels]
